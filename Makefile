@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+# Thin: every target is a cmake, ctest or script line. `make run` and `make test` work on a bare Debian 12.
+SHELL := /bin/bash
+BUILD ?= build
+RANKS ?= 2
+OUT ?= out/quickstart
+JOBS ?= $(shell nproc)
+SHOAL := $(BUILD)/shoal
+MPIEXEC ?= mpiexec
+# As root in a container hydra needs nothing; the progress line is redrawn where a terminal reads it.
+PROGRESS := $(shell if [ -t 1 ]; then echo redraw; else echo plain; fi)
+CXX_FILES = $(shell git ls-files -co --exclude-standard '*.hpp' '*.cpp' '*.cu')
+PY_FILES = $(shell git ls-files -co --exclude-standard '*.py')
+SH_FILES = $(shell git ls-files -co --exclude-standard '*.sh') .ci/run
+
+.PHONY: all deps run test test-long bench bench-peers format lint install clean asan configure
+
+all: configure
+	cmake --build $(BUILD) -j $(JOBS)
+
+configure: deps
+	cmake --preset cpu -B $(BUILD) $(CMAKE_ARGS)
+
+# Installs what is missing (Debian and Ubuntu; needs root only then). On clusters load modules instead: README.md says which.
+deps:
+	@./src/cmake/install_dependencies.sh
+
+run: all
+	SHOAL_PROGRESS=$(PROGRESS) $(MPIEXEC) -n $(RANKS) $(SHOAL) train inputs/quickstart.cfg --output.dir=$(OUT) --output.overwrite
+	$(SHOAL) info $(OUT)/trace.h5
+	/usr/bin/env python3 -c 'import h5py, numpy, matplotlib' 2>/dev/null && python3 analysis/report.py $(OUT) || /usr/bin/python3 analysis/report.py $(OUT)
+
+test: all
+	ctest --test-dir $(BUILD) --output-on-failure -LE long -j $(JOBS)
+
+# Sanitizers over all tests, the full matrix, the long training run.
+test-long: all asan
+	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+
+asan: deps
+	cmake --preset asan
+	cmake --build build-asan -j $(JOBS)
+	ctest --test-dir build-asan --output-on-failure -LE 'long|cluster|contract' -j $(JOBS)
+
+bench: all
+	python3 tests/bench/bench.py --shoal $(SHOAL) $(BENCH_ARGS)
+
+bench-peers: all
+	python3 tests/bench/peers/bench_peers.py --shoal $(SHOAL) $(BENCH_ARGS)
+
+format:
+	clang-format -i $(CXX_FILES)
+	ruff format $(PY_FILES)
+
+lint:
+	clang-format --dry-run -Werror $(CXX_FILES)
+	shellcheck $(SH_FILES)
+	ruff check $(PY_FILES)
+
+install: all
+	cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
+
+clean:
+	rm -rf $(BUILD) build-asan build-cuda

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where time and bytes went, from a trace: what report.py draws and prints. Pure functions on numpy arrays."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoal_trace import Trace
+
+# The order of a step's parts in every figure and table.
+PARTS = ("data", "forward", "backward", "reduce", "losses", "clip", "optimizer", "publish", "wait", "rest")
+
+
+def exclusive_ns(events: np.ndarray) -> np.ndarray:
+    """Each event's duration without the events inside it, for the properly nested events of one rank (in Trace's order).
+
+    So the exclusive times of a step and of everything in it add up to the step's duration, exactly.
+    """
+    own = events["duration_ns"].astype(np.int64).copy()
+    ends = events["begin_ns"] + events["duration_ns"]
+    open_events: list[int] = []
+    for i, begin in enumerate(events["begin_ns"]):
+        while open_events and ends[open_events[-1]] <= begin:
+            open_events.pop()
+        if open_events:
+            outer = open_events[-1]
+            own[outer] -= min(ends[i], ends[outer]) - begin
+        open_events.append(i)
+    return own
+
+
+def settled_steps(trace: Trace) -> np.ndarray:
+    """The steps that averages are taken over: all but the first, whose memory is touched for the first time."""
+    steps = np.unique(trace.of_kind("step")["step"])
+    return steps[1:] if len(steps) > 2 else steps
+
+
+def step_parts(trace: Trace) -> tuple[list[str], np.ndarray]:
+    """Mean seconds of a step by part and rank: names, array [parts, ranks].
+
+    A part is a phase without the waits inside it; `wait` is what was waited for communication; `rest` is the step's time
+    outside all phases.
+    """
+    steps = settled_steps(trace)
+    seconds: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(trace.world_size))
+    for rank in range(trace.world_size):
+        events = trace.of_kind("step", "phase", "wait", rank=rank)
+        events = events[np.isin(events["step"], steps) & inside_steps(events, trace.kinds.index("step"))]
+        own = exclusive_ns(events) / 1e9 / max(len(steps), 1)
+        for kind in np.unique(events["kind"]):
+            chosen = events["kind"] == kind
+            if trace.kinds[kind] == "phase":
+                for name in np.unique(events["name"][chosen]):
+                    seconds[trace.names[name]][rank] += own[chosen & (events["name"] == name)].sum()
+            else:
+                seconds["wait" if trace.kinds[kind] == "wait" else "rest"][rank] += own[chosen].sum()
+    known = [part for part in PARTS if part in seconds]
+    other = sorted(set(seconds) - set(PARTS))
+    order = [part for part in known if part not in ("wait", "rest")] + other
+    order += [part for part in ("wait", "rest") if part in seconds]
+    return order, np.array([seconds[part] for part in order]).reshape(len(order), trace.world_size)
+
+
+def inside_steps(events: np.ndarray, step_kind: int) -> np.ndarray:
+    """Which of one rank's events lie within a step: evaluation and checkpoints may lie between two."""
+    steps = events[events["kind"] == step_kind]
+    if not len(steps):
+        return np.zeros(len(events), dtype=bool)
+    before = np.searchsorted(steps["begin_ns"], events["begin_ns"], side="right") - 1
+    ends = steps["begin_ns"] + steps["duration_ns"]
+    return (before >= 0) & (events["begin_ns"] + events["duration_ns"] <= ends[np.maximum(before, 0)])
+
+
+def phases_between_steps(trace: Trace) -> dict[str, tuple[int, float]]:
+    """Phases outside the steps (evaluate, checkpoint): how many on rank 0, seconds in all on the slowest rank."""
+    found: dict[str, list[float]] = defaultdict(lambda: [0.0] * trace.world_size)
+    counts: dict[str, int] = defaultdict(int)
+    for rank in range(trace.world_size):
+        events = trace.of_kind("step", "phase", rank=rank)
+        outside = ~inside_steps(events, trace.kinds.index("step")) & (events["depth"] == 0)
+        for event in events[outside & (events["kind"] == trace.kinds.index("phase"))]:
+            name = trace.names[event["name"]]
+            found[name][rank] += event["duration_ns"] / 1e9
+            counts[name] += rank == 0
+    return {name: (counts[name], max(seconds)) for name, seconds in sorted(found.items())}
+
+
+@dataclass
+class Operation:
+    """One kind of collective on one group of ranks; means over ranks and settled steps."""
+
+    name: str
+    group: str
+    calls_per_step: float
+    bytes_per_step: float  # sent by one rank
+    seconds: float  # of one call, from its start to its last byte
+    exposed_per_step: float  # seconds a rank waited for it
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes per second that a rank sends while such an operation is open."""
+        busy = self.calls_per_step * self.seconds
+        return self.bytes_per_step / busy if busy > 0 else 0.0
+
+
+def operations(trace: Trace) -> list[Operation]:
+    steps = settled_steps(trace)
+    shares = max(len(steps), 1) * trace.world_size
+    calls = trace.of_kind("collective")
+    calls = calls[np.isin(calls["step"], steps)]
+    waits = trace.of_kind("wait")
+    waits = waits[np.isin(waits["step"], steps)]
+    found = []
+    for name, group in sorted(set(zip(calls["name"].tolist(), calls["group"].tolist(), strict=True))):
+        these = calls[(calls["name"] == name) & (calls["group"] == group)]
+        waited = waits[(waits["name"] == name) & (waits["group"] == group)]
+        found.append(
+            Operation(
+                name=trace.names[name],
+                group=trace.group_name(group),
+                calls_per_step=len(these) / shares,
+                bytes_per_step=float(these["bytes"].sum(dtype=np.float64)) / shares,
+                seconds=float(these["duration_ns"].mean()) / 1e9,
+                exposed_per_step=float(waited["duration_ns"].sum()) / 1e9 / shares,
+            )
+        )
+    return sorted(found, key=lambda operation: -operation.bytes_per_step)
+
+
+@dataclass
+class Kernel:
+    """One kernel; means over ranks and settled steps."""
+
+    name: str
+    calls_per_step: float
+    seconds_per_step: float
+    share: float  # of the step
+    bytes_per_call: float  # 0 where the kernel does not tell
+
+    @property
+    def bandwidth(self) -> float:
+        return self.bytes_per_call * self.calls_per_step / self.seconds_per_step if self.seconds_per_step > 0 else 0.0
+
+
+def kernels(trace: Trace) -> list[Kernel]:
+    """Kernels by the time they take; empty unless the trace's level is `kernels`."""
+    steps = settled_steps(trace)
+    shares = max(len(steps), 1) * trace.world_size
+    events = trace.of_kind("kernel")
+    events = events[np.isin(events["step"], steps)]
+    whole = trace.of_kind("step")
+    step_seconds = whole["duration_ns"][np.isin(whole["step"], steps)].sum() / 1e9 / shares
+    found = []
+    for name in np.unique(events["name"]):
+        these = events[events["name"] == name]
+        seconds = these["duration_ns"].sum() / 1e9 / shares
+        found.append(
+            Kernel(
+                name=trace.names[name],
+                calls_per_step=len(these) / shares,
+                seconds_per_step=seconds,
+                share=seconds / step_seconds if step_seconds > 0 else 0.0,
+                bytes_per_call=float(these["bytes"].mean()),
+            )
+        )
+    return sorted(found, key=lambda kernel: -kernel.seconds_per_step)
+
+
+def memory(trace: Trace) -> dict[str, dict[int, tuple[np.ndarray, np.ndarray]]]:
+    """Counters named memory/...: name without that prefix -> rank -> (seconds since the start, bytes)."""
+    counters = trace.of_kind("counter")
+    found: dict[str, dict[int, tuple[np.ndarray, np.ndarray]]] = {}
+    for index in np.unique(counters["name"]):
+        name = trace.names[index]
+        if not name.startswith("memory/"):
+            continue
+        these = counters[counters["name"] == index]
+        of_ranks = {int(rank): these[these["rank"] == rank] for rank in np.unique(these["rank"])}
+        found[name.removeprefix("memory/")] = {
+            rank: (marks["begin_ns"] / 1e9, marks["bytes"].astype(np.int64)) for rank, marks in of_ranks.items()
+        }
+    return found

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares runs: loss, tokens/s, memory and bytes sent, and the options in which they differ.
+
+usage: compare.py RUN RUN ... [-o FILE.png]
+
+Each RUN is an output directory (or a trace file). Losses are compared bit for bit with the first run's: strategies that only
+move data must agree exactly, so "the first difference" is told by step. Prints a table; draws FILE (default: compare.png).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+import numpy as np
+
+import figures
+from shoal_run import Run
+from shoal_trace import BadInput, run_main
+
+# Options that name the run rather than describe it.
+NAMING = ("output.", "checkpoint.dir", "checkpoint.resume", "trace.")
+
+
+def differing_options(runs: list[Run]) -> list[str]:
+    names = sorted({name for run in runs for name in run.options if not name.startswith(NAMING)})
+    return [name for name in names if len({run.options.get(name) for run in runs}) > 1]
+
+
+def agreement(first: Run, other: Run) -> str:
+    """How the losses of two runs relate, over the steps that both have."""
+    steps, a, b = np.intersect1d(first.losses[0], other.losses[0], return_indices=True)
+    if not len(steps):
+        return "no step in common"
+    x, y = first.losses[1][a], other.losses[1][b]
+    unequal = np.flatnonzero(~((x == y) | (np.isnan(x) & np.isnan(y))))
+    if not len(unequal):
+        return f"equal, bit for bit ({len(steps)} steps)"
+    worst = np.nanmax(np.abs(x - y))
+    return f"first difference at step {steps[unequal[0]]}, largest {worst:.2g}"
+
+
+def labels_of(runs: list[Run], arguments: list[str]) -> list[str]:
+    """The directories' own names where they tell the runs apart, else what was given."""
+    names = [run.name for run in runs]
+    return names if len(set(names)) == len(names) else arguments
+
+
+def number(value, form: str) -> str:
+    return format(value, form) if value is not None else "-"
+
+
+def rows_of(runs: list[Run], labels: list[str], options: list[str]) -> list[list[str]]:
+    head = ["run", "ranks", "steps", "loss", "val loss", "tokens/s", "relative", "peak RSS", "sent/step", "losses"]
+    rows = [[*head, *options]]
+    base = figures.throughput(runs[0])
+    for run, label in zip(runs, labels, strict=True):
+        steps, losses = run.losses
+        _, val_losses = run.val_losses
+        rate = figures.throughput(run)
+        rss, sent = run.summary.get("peak_rss_bytes"), run.summary.get("comm_bytes_per_step")
+        rows.append([
+            label,
+            number(run.world_size, "d"),
+            number(steps[-1] if len(steps) else None, "d"),
+            number(losses[-1] if len(losses) else None, ".4f"),
+            number(val_losses[-1] if len(val_losses) else None, ".4f"),
+            number(rate or None, ",.0f"),
+            number(rate / base if rate and base else None, ".3f"),
+            figures.bytes_text(max(rss)) if rss else "-",
+            figures.bytes_text(sum(v["intra"] + v["inter"] for v in sent.values())) if sent is not None else "-",
+            "" if run is runs[0] else agreement(runs[0], run),
+            *[run.options.get(name, "-") for name in options],
+        ])  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="output directories of runs")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", default=Path("compare.png"))
+    arguments = parser.parse_args()
+    if len(arguments.runs) < 2:
+        raise BadInput("give two runs or more")
+    runs = [Run.read(path) for path in arguments.runs]
+    labels = labels_of(runs, [os.path.normpath(path) for path in arguments.runs])
+    rows = rows_of(runs, labels, differing_options(runs))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    try:
+        figures.comparison(runs, labels).savefig(arguments.output)
+    except (OSError, ValueError) as error:  # ValueError: an ending that names no image format
+        raise BadInput(f"{arguments.output}: cannot be written: {error}") from error
+    print(arguments.output)
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Exports a trace to the Chrome trace format, for https://ui.perfetto.dev or chrome://tracing.
+
+usage: perfetto.py TRACE [-o out.json | out.json.gz]
+
+TRACE is a trace file or a run's directory. A rank becomes a process; its phases, waits, kernels and files are threads of it,
+and so is communication: operations that overlap lie on threads of their own. Counters stay counters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from shoal_trace import BadInput, Trace, run_main
+
+# Threads of a rank, from top to bottom: number, name, the kinds of event on it.
+THREADS = (
+    (1, "steps and phases", ("step", "phase")),
+    (2, "waiting for communication", ("wait",)),
+    (3, "kernels", ("kernel",)),
+    (4, "files", ("io",)),
+)
+COMMUNICATION = 10  # the first of as many threads as operations are open at once
+
+
+def lanes(events: np.ndarray) -> np.ndarray:
+    """The lowest free lane for each event, in order of their begin: events on a lane do not overlap."""
+    free_from: list[int] = []
+    chosen = np.zeros(len(events), dtype=int)
+    ends = events["begin_ns"] + events["duration_ns"]
+    for i, begin in enumerate(events["begin_ns"]):
+        lane = next((lane for lane, end in enumerate(free_from) if end <= begin), len(free_from))
+        if lane == len(free_from):
+            free_from.append(0)
+        free_from[lane] = ends[i]
+        chosen[i] = lane
+    return chosen
+
+
+def metadata(kind: str, rank: int, thread: int, value: str | int) -> dict:
+    key = "sort_index" if kind.endswith("sort_index") else "name"
+    return {"ph": "M", "name": kind, "pid": rank, "tid": thread, "args": {key: value}}
+
+
+def slice_of(trace: Trace, event, thread: int) -> dict:
+    """A complete event; times are microseconds in this format."""
+    arguments = {"step": int(event["step"])}
+    if 0 <= event["unit"] < len(trace.units):
+        arguments["unit"] = trace.units[event["unit"]]
+    if event["micro"] >= 0:
+        arguments["micro-batch"] = int(event["micro"])
+    if group := trace.group_name(event["group"]):
+        arguments["group"] = group
+    if event["bytes"]:
+        arguments["bytes"] = int(event["bytes"])
+    kind, name = trace.kinds[event["kind"]], trace.names[event["name"]]
+    if kind == "step":
+        name = f"{name} {event['step']}"
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": kind,
+        "pid": int(event["rank"]),
+        "tid": thread,
+        "ts": int(event["begin_ns"]) / 1e3,
+        "dur": int(event["duration_ns"]) / 1e3,
+        "args": arguments,
+    }
+
+
+def chrome_events(trace: Trace) -> Iterator[dict]:
+    for rank in range(trace.world_size):
+        host = f" on {trace.hosts[rank]}" if rank < len(trace.hosts) else ""
+        yield metadata("process_name", rank, 0, f"rank {rank}{host}")
+        yield metadata("process_sort_index", rank, 0, rank)
+        for thread, title, kinds in THREADS:
+            events = trace.of_kind(*kinds, rank=rank)
+            if not len(events):
+                continue
+            yield metadata("thread_name", rank, thread, title)
+            yield metadata("thread_sort_index", rank, thread, thread)
+            yield from (slice_of(trace, event, thread) for event in events)
+        collectives = trace.of_kind("collective", rank=rank)
+        chosen = lanes(collectives)
+        for lane in range(chosen.max(initial=-1) + 1):
+            thread = COMMUNICATION + lane
+            yield metadata("thread_name", rank, thread, "communication" + (f" {lane + 1}" if lane else ""))
+            yield metadata("thread_sort_index", rank, thread, thread)
+        yield from (slice_of(trace, e, COMMUNICATION + int(lane)) for e, lane in zip(collectives, chosen, strict=True))
+        for event in trace.of_kind("counter", rank=rank):
+            name = trace.names[event["name"]]
+            yield {"ph": "C", "name": name, "pid": rank, "ts": int(event["begin_ns"]) / 1e3,
+                   "args": {"bytes" if name.startswith("memory/") else "value": int(event["bytes"])}}  # fmt: skip
+
+
+def export(trace: Trace, path: Path) -> int:
+    """Writes the events one by one, so that a long trace is never held as text; returns how many."""
+    opened = gzip.open(path, "wt", encoding="utf-8") if path.suffix == ".gz" else path.open("w", encoding="utf-8")
+    count = 0
+    with opened as file:
+        file.write('{"displayTimeUnit": "ms", "otherData": ')
+        json.dump({**trace.attributes, **trace.machine}, file)
+        file.write(', "traceEvents": [')
+        for event in chrome_events(trace):
+            file.write(",\n" if count else "\n")
+            file.write(json.dumps(event))
+            count += 1
+        file.write("\n]}\n")
+    return count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", metavar="TRACE", help="a trace file, or a run's output directory")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: TRACE's name with .json.gz")
+    arguments = parser.parse_args()
+    trace = Trace.read(arguments.trace)
+    output = arguments.output or trace.path.with_suffix(".json.gz")
+    try:
+        count = export(trace, output)
+    except OSError as error:
+        raise BadInput(f"{output}: cannot be written: {error.strerror}") from error
+    print(f"{output}: {count} events of {trace.world_size} rank(s); open it in https://ui.perfetto.dev")
+
+
+if __name__ == "__main__":
+    run_main(main)

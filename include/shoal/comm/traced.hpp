@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// A group whose operations are counted (comm::traffic()) and traced, around any other.
+#pragma once
+
+#include <memory>
+
+#include "shoal/comm/communicator.hpp"
+
+namespace shoal::comm {
+
+/// Every operation is an event of kind collective from its start until its last byte, with the bytes that this rank sends.
+/// What a library's collective sends is counted as its lower bound, n bytes of data on D ranks: all_gather n (D-1) / D,
+/// all_reduce 2 n (D-1) / D, divided within and between nodes as the other ranks are; broadcast n at its root. A group of one
+/// sends nothing and is not traced.
+class Traced : public Communicator {
+ public:
+  /// group_index: the group's place in the trace's list of groups.
+  Traced(std::unique_ptr<Communicator> group, std::int16_t group_index);
+
+  int rank() const override { return group_->rank(); }
+  int size() const override { return group_->size(); }
+  const std::string& name() const override { return group_->name(); }
+  bool same_node(int r) const override { return group_->same_node(r); }
+
+  Request send(Span<const std::byte> data, int to, int tag) override;
+  Request receive(Span<std::byte> data, int from, int tag) override;
+  Request all_gather(Span<const std::byte> shard, Span<std::byte> all) override;
+  Request broadcast(Span<std::byte> data, int root) override;
+  Request barrier() override;
+  Request all_reduce(Span<float> data, Reduce how) override;
+  Request all_reduce(Span<double> data, Reduce how) override;
+  Request all_reduce(Span<std::int64_t> data, Reduce how) override;
+  Request all_reduce(Span<std::uint64_t> data, Reduce how) override;
+
+  int next_tag() override { return group_->next_tag(); }
+  Communicator& wire() override { return group_->wire(); }
+  Request start(std::shared_ptr<Operation> operation, const Traffic& sent) override;
+
+ private:
+  template <typename Begin>
+  Request counted(std::string_view name, const Traffic& sent, const Begin& begin);
+  template <typename T>
+  Request counted_all_reduce(Span<T> data, Reduce how);
+  Traffic divided(std::uint64_t bytes) const;
+
+  std::unique_ptr<Communicator> group_;
+  std::int16_t group_index_;
+  int mates_ = 0;  // other ranks of the group on this node
+};
+
+}  // namespace shoal::comm

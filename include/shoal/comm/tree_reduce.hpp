@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reproducible reduce-scatter and its all-gather, over messages that take the same sub-range of every rank's shard.
+//
+// [Note: the summation tree among ranks] Recursive halving, partner d^1 first: at distance 2^j rank d exchanges with d^(2^j)
+// and keeps the blocks whose index agrees with its own in bit j, so that rank d ends with block d, and every block is the
+// sum of the binary tree over the ranks' numbers, low bits first. The all-gather runs backwards, farthest partner first.
+// Both move (D-1)/D of the data per rank, as a ring does, in log2 D steps. For a group size that is no power of two each
+// rank sends block b to rank b, which adds what it has in the same kind of tree over the ranks' numbers (a subtree that
+// is not there counts as absent): deterministic, but not the same sum as on another number of ranks.
+#pragma once
+
+#include <vector>
+
+#include "shoal/comm/communicator.hpp"
+
+namespace shoal::comm {
+
+/// blocks[b]: where this rank holds what belongs to rank b, as a list of spans (one per unit in the message). Spans of
+/// block b have the same sizes on all ranks; those of different blocks may differ (the last shards may be short or empty).
+using Blocks = std::vector<std::vector<Span<float>>>;
+
+/// Afterwards blocks[rank] holds the sum over ranks; the other blocks hold partial sums of no further use. Sums are made by
+/// kernels::add, in float. scratch: tree_scratch_elements(group size, elements of all blocks together) floats, alive until
+/// complete; some MiB at most, since messages arrive in pieces.
+Request tree_reduce_scatter(Communicator& group, Blocks blocks, Span<float> scratch);
+/// Before: blocks[rank] is valid. Afterwards: all are, on all ranks.
+Request tree_all_gather(Communicator& group, Blocks blocks, Span<float> scratch);
+std::size_t tree_scratch_elements(int group_size, std::size_t elements);
+
+}  // namespace shoal::comm

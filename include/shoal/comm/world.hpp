@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// MPI from start to end, and the groups of ranks: all made here, collectively, in one order, and checked by exchanging a hash.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shoal/base/error.hpp"
+#include "shoal/comm/communicator.hpp"
+
+namespace shoal::comm {
+
+struct CommOptions {
+  std::string backend = "mpi";
+  std::string collectives = "reproducible";  ///< or native
+  double bucket_mb = 25;                     ///< largest message, in units of 10^6 bytes
+  bool overlap = true;                       ///< reduce while backward goes on
+  int ranks_per_node = 0;                    ///< 0: as the machine says
+  std::string wait = "auto";                 ///< auto, yield, sleep
+  double timeout = 300;                      ///< seconds without progress before a stalled rank is named and the run ends
+};
+
+/// Starts MPI (thread level: funneled); ended by the destructor. One per process.
+class World {
+ public:
+  World(int& argc, char**& argv);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  /// The rank's number in all(); before make_groups() the launcher's. Rank 0 is the same in both.
+  int rank() const;
+  int size() const;
+
+  /// Refuses a world of another size than the job's number of tasks (SLURM_NTASKS), as when the launcher and MPI do not find
+  /// each other and every task believes it is alone.
+  void check_launcher() const;
+
+  /// Makes the groups below; called once by all ranks when the options are known. Each is traced (comm/traced.hpp); their
+  /// indices there are 0, 1, 2 in this order.
+  void make_groups(const CommOptions& options);
+  Communicator& all();      ///< data-parallel ranks, numbered node by node whatever the launcher's placement
+  Communicator& node();     ///< those of this node
+  Communicator& leaders();  ///< rank 0 of each node; on other ranks a group of one
+  int nodes() const;
+  const std::vector<std::string>& hosts() const;  ///< host name of each rank of all()
+
+  /// One exit code for all ranks: call at the end, with each rank's own. An error goes before requeue, requeue before done;
+  /// of two errors the larger code. A rank that ends with an error expects the others within 5 s, or ends them.
+  int agree(int exit_code);
+
+  /// The end of a run that failed; returns the exit code of all ranks, if it returns.
+  /// Seen::everywhere: the ranks meet; rank 0 prints "shoal: message", others only what differs from it. If they do not meet
+  /// within 3 s the error is this rank's alone.
+  /// Seen::here: prints "shoal: rank R: message" and ends all ranks at once.
+  int end_with_error(Exit code, Seen seen, const std::string& message);
+
+  /// For HDF5, which wants the MPI communicator itself: an MPI_Comm* behind a void*, of the ranks of all().
+  const void* mpi_communicator() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Ends all ranks at once with this code, without waiting for any of them (MPI_Abort).
+[[noreturn]] void abort_all(int exit_code);
+
+/// ("MPI", "MPICH 4.0.2 ...").
+std::pair<std::string, std::string> library_version();
+
+}  // namespace shoal::comm

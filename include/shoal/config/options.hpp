@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything a run can be told. Options of one module stand in its own header; those of the program itself are here. The
+// table in config/table.hpp gives each its name, type, unit, range and help, once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shoal/base/types.hpp"
+#include "shoal/comm/world.hpp"
+#include "shoal/config/places.hpp"
+#include "shoal/config/value.hpp"
+#include "shoal/data/tokens.hpp"
+#include "shoal/model/model.hpp"
+#include "shoal/optim/optimizer.hpp"
+#include "shoal/optim/schedule.hpp"
+#include "shoal/zero/options.hpp"
+
+namespace shoal::config {
+
+struct BatchOptions {
+  std::size_t micro = 8;   ///< sequences per micro-batch
+  std::size_t global = 0;  ///< sequences per step over all ranks; 0: micro x ranks
+};
+
+struct TrainOptions {
+  std::size_t steps = 100;
+  std::string dtype = "fp32";  ///< fp32, bf16
+  std::uint64_t seed = 1;
+  int threads = 0;         ///< 0: auto
+  double grad_clip = 1.0;  ///< largest global norm; 0: no clipping
+  std::size_t log_every = 10;
+  std::size_t eval_every = 0;    ///< steps between evaluations on the validation split; 0: at the end only, if there is one
+  std::size_t eval_batches = 0;  ///< global batches per evaluation; 0: the whole split
+  std::string on_nan = "stop";   ///< stop, skip
+  double stop_after = 0;         ///< seconds; 0: no limit
+};
+
+struct CheckpointOptions {
+  std::string dir;              ///< empty: output.dir/checkpoints
+  std::size_t every = 0;        ///< steps; 0: off
+  std::size_t keep = 3;         ///< 0: all
+  std::string resume = "none";  ///< none, latest, or a file
+  std::string io = "auto";      ///< auto, independent, collective
+};
+
+struct TraceOptions {
+  std::string file;            ///< empty: output.dir/trace.h5
+  std::string level = "comm";  ///< off, steps, comm, kernels
+  std::size_t interval = 20;   ///< steps between collective writes
+};
+
+struct OutputOptions {
+  std::string dir = "out";
+  std::string export_dir;  ///< output.export: Hugging Face weights after the last step; empty: none
+  bool overwrite = false;
+};
+
+struct Options {
+  model::ModelOptions model;
+  data::DataOptions data;
+  BatchOptions batch;
+  TrainOptions train;
+  optim::OptimizerOptions optimizer;
+  optim::ScheduleOptions schedule;
+  zero::ZeroOptions zero;
+  comm::CommOptions comm;
+  CheckpointOptions checkpoint;
+  TraceOptions trace;
+  OutputOptions output;
+  double memory_limit_gib = 0;             ///< memory.limit: per rank; 0: what the node has, divided by its ranks
+  std::map<std::string, Value> not_built;  ///< options whose feature is not there yet, where they differ from their defaults
+};
+
+/// What the command line of a command may hold; the help is made of it. The defaults are those of a command that trains:
+/// `shoal train [DECK] [--section.name=value ...] [--dry-run] [--print-config] [--ranks N]`. Others say what they take:
+///     {.name = "generate", .summary = "continue a text", .arguments = {"CHECKPOINT"}, .checks = false,
+///      .own = {{"prompt", std::string("\n"), "", any(), "text to continue"},
+///              {"tokens", std::uint64_t{100}, "tokens", at_least(1), "how many to add"}}}
+struct CommandSpec {
+  /// An option of this command alone, without a section: `--tokens 40`. Read by Invocation::own<std::uint64_t>("tokens").
+  struct Own {
+    std::string name;
+    Value value;  ///< the default; its alternative is the type
+    std::string unit;
+    Allowed allowed;
+    std::string help;
+  };
+
+  std::string name;
+  std::string summary;  ///< one line
+  /// What stands on the line besides options, in order: "FILE", "[DIR]" may be absent, "INPUT..." one or more (once at
+  /// most). The one named DECK is read as the deck; the others come as Invocation::arguments.
+  std::vector<std::string> arguments = {"[DECK]"};
+  bool options = true;  ///< takes --section.name=value
+  bool checks = true;   ///< takes --dry-run, --print-config and --ranks N
+  std::vector<Own> own = {};
+};
+
+/// What the command line asked for besides options.
+struct Invocation {
+  Options options;
+  Places places;                       ///< of every option that was set
+  std::vector<std::string> arguments;  ///< what is neither an option nor the deck
+  std::string deck;                    ///< path of the deck, empty if none
+  bool help = false, dry_run = false, print_config = false;
+  int ranks = 0;                       ///< --ranks N: check for N ranks; 0: as started
+  std::vector<std::string> not_built;  ///< keys that were set but whose feature is not there yet
+  std::map<std::string, Value> own_values;
+
+  /// The command's own option `name`; T is the alternative of its default.
+  template <typename T>
+  const T& own(const std::string& name) const {
+    return std::get<T>(own_values.at(name));
+  }
+};
+
+/// Parses what follows the command's name. Defaults < deck < command line. Everything that is wrong is found at once and
+/// thrown as one Error (bad_input) with a line each, the deck's in the order of its lines, then the command line's:
+/// "FILE:LINE: section.name = value: what is wrong; allowed: ...". With --help nothing else is looked at.
+Invocation parse(const CommandSpec& command, int argc, const char* const* argv);
+
+/// Contradictions and divisibility for this number of ranks, all at once, as one Error with a line each. Fills what follows
+/// from other options (batch.global = 0; schedule.total_steps = 0 where the schedule needs it). vocab_size may still be 0
+/// (the data brings it). Options whose feature is not there yet are refused here ("not built yet: KEY"), unless --dry-run or
+/// --print-config was given: then the caller names those of Invocation::not_built.
+void validate(Invocation& invocation, int ranks);
+
+/// The resolved deck: every option that is built or was set, in the table's order, with the default where it is another one;
+/// parse() reads back the same options, which print the same text.
+std::string print(const Options& options);
+/// (name, value) of every option, in the table's order: for summary.json, the trace and the log.
+std::vector<std::pair<std::string, std::string>> list(const Options& options);
+/// Help of all options, by section, with unit, range and default.
+std::string help();
+/// Help of one command.
+std::string help(const CommandSpec& command);
+
+/// ("Boost.Program_options", "1.74.0").
+std::pair<std::string, std::string> library_version();
+
+}  // namespace shoal::config

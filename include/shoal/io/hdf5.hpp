@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// HDF5 with handles that close themselves and calls that are checked. hdf5.h itself stays within io/.
+//
+// [Note: HDF5 by rank 0, raw data by all ranks] The files that ranks share (checkpoints, traces) are laid out by rank 0
+// alone: it creates groups, attributes and datasets, whose space is allocated early and never filled, and tells the others
+// where in the file each dataset (or chunk) lies. Then all ranks write their raw data at once, straight from their buffers
+// to those offsets. The file is plain HDF5; no rank but 0 waits in a metadata operation, none of HDF5 1.10's collective
+// metadata calls (which spin, and hang or crash on a full disk) is made, and what is written is contiguous.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shoal::io {
+
+/// ("HDF5", "1.10.8 parallel").
+std::pair<std::string, std::string> library_version();
+
+namespace hdf5 {
+
+using Id = std::int64_t;  ///< hid_t
+
+/// An identifier, closed when it goes.
+class Handle {
+ public:
+  using Close = int (*)(Id);
+  Handle() = default;
+  /// Fails with `what` and HDF5's own reason when id is negative.
+  Handle(Id id, Close closer, const std::string& what);
+  Handle(Handle&& other) noexcept;
+  Handle& operator=(Handle&& other) noexcept;
+  ~Handle();
+  Id id() const { return id_; }
+  explicit operator bool() const { return id_ >= 0; }
+  /// For files that were written: closing can fail, and the destructor could not say so.
+  void close(const std::string& what);
+
+ private:
+  Id id_ = -1;
+  Close close_ = nullptr;
+};
+
+/// The most specific entry of the library's error stack, in one line.
+std::string reason();
+/// fail(what: reason) when result, a return value of the library, is negative.
+template <typename T>
+T checked(T result, const std::string& what);
+
+/// A new file, in a format that HDF5 1.8 and later read; an existing one is emptied (or, if exclusive, is an error).
+Handle create_file(const std::filesystem::path& file, bool exclusive);
+Handle open_file(const std::filesystem::path& file);
+Handle create_group(const Handle& at, const std::string& name);
+Handle open_group(const Handle& at, const std::string& name);
+Handle open_dataset(const Handle& at, const std::string& name);
+bool has_attribute(const Handle& at, const std::string& name);
+bool has_link(const Handle& at, const std::string& name);
+
+/// A dataset of float32, contiguous, its space allocated at once and never filled. Groups on the way are made.
+Handle create_floats(const Handle& file, const std::string& name, const std::vector<std::size_t>& shape);
+/// Where the raw data of a contiguous dataset begins in the file; 0 when it has none.
+std::uint64_t raw_offset(const Handle& dataset, const std::string& name);
+std::vector<std::size_t> shape_of(const Handle& dataset, const std::string& name);
+/// Whether it is contiguous float32, little-endian.
+bool holds_floats(const Handle& dataset);
+/// Absolute names of all datasets below a group, in alphabetical order.
+std::vector<std::string> dataset_names(const Handle& group);
+
+void write_attribute(const Handle& at, const std::string& name, const std::string& value);
+void write_attribute(const Handle& at, const std::string& name, std::int64_t value);
+std::string text_attribute(const Handle& at, const std::string& name);
+std::int64_t number_attribute(const Handle& at, const std::string& name);
+/// All attributes that are strings.
+std::map<std::string, std::string> text_attributes(const Handle& at);
+
+/// A scalar dataset with one string; a 1-D dataset of strings.
+void write_text(const Handle& at, const std::string& name, const std::string& value);
+std::string read_text(const Handle& at, const std::string& name);
+void write_texts(const Handle& at, const std::string& name, const std::vector<std::string>& values);
+std::vector<std::string> read_texts(const Handle& at, const std::string& name);
+
+}  // namespace hdf5
+}  // namespace shoal::io

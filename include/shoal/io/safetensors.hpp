@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hugging Face's safetensors: 8 bytes of header length, a JSON header, then raw tensors. Read with every offset checked
+// before it is used; written complete-or-absent.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "shoal/base/types.hpp"
+
+namespace shoal::io {
+
+struct SafetensorsEntry {
+  std::string dtype;  ///< F32, BF16, F16, ...
+  std::vector<std::size_t> shape;
+  std::uint64_t begin = 0, end = 0;  ///< bytes, from the start of the data
+  std::size_t elements() const;
+};
+
+/// The header of a file, checked: sizes agree with shapes and dtypes, ranges neither overlap nor leave the file.
+class Safetensors {
+ public:
+  explicit Safetensors(const std::filesystem::path& file);
+  const std::map<std::string, SafetensorsEntry>& entries() const { return entries_; }
+  /// Elements `range` of a tensor, converted to float (F32, BF16, F16).
+  void read(const std::string& name, Range range, Span<float> values) const;
+
+ private:
+  std::filesystem::path file_;
+  std::map<std::string, SafetensorsEntry> entries_;
+  std::uint64_t data_begin_ = 0;
+};
+
+/// The header's JSON alone: what the fuzzer feeds. data_bytes: what follows the header in the file.
+std::map<std::string, SafetensorsEntry> parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
+                                                                 const std::string& where);
+
+/// Writes float tensors one after another without holding them together: names and shapes first, then append() per tensor
+/// in that order (in any number of parts). finish() syncs and gives the file its name.
+class SafetensorsWriter {
+ public:
+  struct Tensor {
+    std::string name;
+    std::vector<std::size_t> shape;
+  };
+  SafetensorsWriter(const std::filesystem::path& file, const std::vector<Tensor>& tensors);
+  ~SafetensorsWriter();  ///< removes the unfinished file
+  SafetensorsWriter(const SafetensorsWriter&) = delete;
+  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+  void append(Span<const float> values);
+  void finish();
+
+ private:
+  std::filesystem::path file_, temporary_;
+  int descriptor_ = -1;
+  std::uint64_t expected_ = 0, written_ = 0;
+};
+
+}  // namespace shoal::io

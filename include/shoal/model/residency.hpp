@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model asks of whoever keeps its states: when are a unit's parameters here, and where does its gradient go? The
+// model calls; zero/ answers, and no rank, shard or message is seen here.
+#pragma once
+
+namespace shoal::model {
+
+class Residency {
+ public:
+  virtual ~Residency() = default;
+
+  /// The unit's flat buffer of parameters in the model's dtype, whole, until release(). Calls nest per unit (a head that
+  /// borrows the embedding acquires it too).
+  virtual const void* acquire(int unit) = 0;
+  virtual void release(int unit) = 0;
+
+  /// Where the micro-batch's gradient of the unit goes: the flat buffer in float, to be overwritten (its gaps are zero).
+  /// The same memory from the first call until gradient_complete(). Holds garbage from an earlier micro-batch.
+  virtual float* gradient(int unit) = 0;
+  /// All of the unit's gradient is written; its reduction may begin.
+  virtual void gradient_complete(int unit) = 0;
+};
+
+}  // namespace shoal::model

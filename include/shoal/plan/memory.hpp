@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run will take, found by running the code that takes it on memory that only counts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shoal/base/memory.hpp"
+#include "shoal/zero/engine.hpp"
+
+namespace shoal::plan {
+
+struct MemoryPlan {
+  Ledger bytes;
+  std::vector<Memory::Entry> parts;  ///< by kind and label, summed; the largest first
+};
+
+/// Of rank `rank` of `ranks`.
+MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks);
+
+/// Bytes that one rank may take: memory.limit where set, else what the node has, divided by the ranks on it.
+std::size_t available_bytes(double limit_gib, int ranks_on_node);
+
+/// A sentence that says why the plan does not fit into `limit` bytes, naming the largest parts and the cheapest way to make
+/// it fit; empty if it fits.
+std::string why_too_large(const MemoryPlan& plan, std::size_t limit, const zero::EngineOptions& options);
+
+}  // namespace shoal::plan

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model together with its states on this rank: what one step does with them, from tokens to published parameters.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "shoal/base/memory.hpp"
+#include "shoal/model/model.hpp"
+#include "shoal/optim/optimizer.hpp"
+#include "shoal/zero/gradients.hpp"
+#include "shoal/zero/states.hpp"
+
+namespace shoal::zero {
+
+struct EngineOptions {
+  model::ModelOptions model;          ///< vocab_size set
+  DType dtype = DType::f32;
+  model::Capacity capacity;           ///< training = false: parameters and one forward pass only
+  optim::OptimizerOptions optimizer;
+  GradientOptions gradients;
+  std::size_t micro_batches = 1;      ///< of one step over all ranks
+  double grad_clip = 1.0;             ///< 0: none
+  std::uint64_t seed = 1;
+};
+
+class Engine final : private model::Residency {
+ public:
+  /// memory: counting (plan/memory.hpp), or reserved for what was counted with the same arguments.
+  Engine(const EngineOptions& options, const Placement& placement, Memory& memory);
+
+  States& states() { return states_; }
+  model::Model& model() { return *model_; }
+  const std::vector<model::UnitLayout>& units() const { return units_; }
+  const Turns& turns() const { return turns_; }
+  const std::vector<Message>& messages() const { return gradients_->messages(); }
+
+  /// Forward and backward of this rank's micro-batch of (round, turn); returns its summed loss. The step's gradient is that
+  /// of the mean over all predictions of all micro-batches.
+  double micro_batch(std::size_t round, std::size_t turn, const model::MicroBatch& batch);
+  /// After the last turn of a round.
+  void finish_round() { gradients_->finish_round(); }
+  /// Collective, after the last round.
+  Norm norm() { return gradients_->norm(); }
+  /// Clips and updates every unit; a norm that is not finite must not come here (skip() then).
+  void update(const Norm& norm, const optim::Optimizer::Step& step);
+  /// Leaves all states as they are.
+  void skip() { gradients_->gather(); }
+
+ private:
+  const void* acquire(int unit) override;
+  void release(int unit) override;
+  float* gradient(int unit) override;
+  void gradient_complete(int unit) override;
+
+  EngineOptions options_;
+  std::vector<model::UnitLayout> units_;
+  Turns turns_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  States states_;
+  std::unique_ptr<Gradients> gradients_;  // null where nothing is trained
+  std::unique_ptr<model::Model> model_;
+};
+
+}  // namespace shoal::zero

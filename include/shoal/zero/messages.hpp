@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// How gradients are cut into messages: each takes the same sub-range of every rank's shard, so that a reduce-scatter of it
+// ends with the owner. Large units are cut, small ones joined.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "shoal/base/types.hpp"
+#include "shoal/model/unit.hpp"
+
+namespace shoal::zero {
+
+/// Elements sub.begin .. sub.end-1 of every rank's shard of one unit.
+struct Part {
+  int unit;
+  Range sub;
+};
+
+struct Message {
+  std::vector<Part> parts;
+  int last_unit = 0;         ///< the message is complete when this unit's gradient is
+  std::size_t elements = 0;  ///< of all ranks' blocks together
+};
+
+/// Messages of at most `most` elements (at least one piece per rank), in the order in which backward completes units: last
+/// unit first, the embedding's at the end. `order` lists the units so.
+std::vector<Message> cut_messages(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, int ranks,
+                                  std::size_t most);
+
+/// The elements of a unit's flat buffer that `part` takes from rank d's shard.
+Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks);
+
+}  // namespace shoal::zero

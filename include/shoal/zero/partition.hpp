@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which elements of a flat buffer belong to which rank: pure index arithmetic, the same for training, planning and
+// checkpoints.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "shoal/base/types.hpp"
+
+namespace shoal::zero {
+
+/// Shards are whole pieces of this many elements, so that sums per piece do not depend on the number of ranks.
+inline constexpr std::size_t piece = 256;
+
+/// Elements of every shard but the last ones, which may be short or empty.
+constexpr std::size_t shard_length(std::size_t elements, int ranks) {
+  const std::size_t pieces = (elements + piece - 1) / piece;
+  const auto size = static_cast<std::size_t>(ranks);
+  return (pieces + size - 1) / size * piece;
+}
+
+/// The elements of a flat buffer that rank d of D keeps.
+constexpr Range shard_of(std::size_t elements, int rank, int ranks) {
+  const std::size_t length = shard_length(elements, ranks);
+  const std::size_t begin = std::min(elements, length * static_cast<std::size_t>(rank));
+  return {begin, std::min(elements, begin + length)};
+}
+static_assert(shard_of(1000, 3, 4) == Range{768, 1000});
+static_assert(shard_of(1000, 0, 1) == Range{0, 1000});
+static_assert(shard_of(300, 3, 4).empty());
+
+}  // namespace shoal::zero

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Trains over the nodes of a PBS job. From the top of the source tree, or anywhere with shoal in PATH:
+#
+#   qsub [-l select=4:ncpus=2:mpiprocs=2:ompthreads=1] [-v NAME=VALUE,...] jobscripts/pbs.sh
+#
+# What the job takes from -v:
+#   SHOAL          the program                   (build/shoal of the directory of submission, else the one in PATH)
+#   SHOAL_DECK     the deck                      (quickstart.cfg of the source tree or of the installation)
+#   SHOAL_OUT      output.dir                    (runs/JOBNUMBER in the directory of submission)
+#   SHOAL_OPTIONS  further options, separated by spaces: --train.steps=200 --optimizer.lr=3e-4
+#   SHOAL_MPIEXEC  MPICH's mpiexec               (the one in PATH)
+#
+# Exit status 75 means: stopped early (train.stop_after, a wall time in seconds to set below walltime), with a complete
+# checkpoint. Submit the job again with -v SHOAL_OUT=runs/JOBNUMBER, and it resumes from there; with
+# -W depend=afternotok:JOBID the second job can be submitted together with the first.
+
+#PBS -N shoal
+#PBS -l select=2:ncpus=2:mpiprocs=2:ompthreads=1
+#PBS -l place=scatter
+#PBS -l walltime=01:00:00
+#PBS -j oe
+
+set -euo pipefail
+cd "$PBS_O_WORKDIR" # the job starts in $HOME
+
+shoal=${SHOAL:-$PWD/build/shoal}
+[[ -n ${SHOAL:-} || -x $shoal ]] || shoal=$(command -v shoal) || { echo "no build/shoal, and no shoal in PATH" >&2; exit 2; }
+deck=${SHOAL_DECK:-$PWD/inputs/quickstart.cfg}
+[[ -n ${SHOAL_DECK:-} || -f $deck ]] || deck=$(dirname "$shoal")/../share/shoal/inputs/quickstart.cfg
+out=${SHOAL_OUT:-$PWD/runs/${PBS_JOBID%%.*}}
+mkdir -p "$(dirname "$out")"
+read -ra options <<<"${SHOAL_OPTIONS:-}"
+
+again=()
+if compgen -G "$out/checkpoints/step_*.h5" >/dev/null; then
+  again=(--checkpoint.resume=latest)
+fi
+
+# The file of nodes has a line per rank (mpiprocs of each chunk), node by node. OMP_NUM_THREADS is set, to ompthreads.
+ranks=$(wc -l <"$PBS_NODEFILE")
+"${SHOAL_MPIEXEC:-mpiexec}" -f "$PBS_NODEFILE" -n "$ranks" \
+  "$shoal" train "$deck" --output.dir="$out" --checkpoint.dir="$out/checkpoints" "${again[@]}" "${options[@]}"

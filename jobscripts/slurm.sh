@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Trains over the nodes of a SLURM job. From the top of the source tree, or anywhere with shoal in PATH:
+#
+#   sbatch [--nodes=4 ...] jobscripts/slurm.sh [--section.name=value ...]
+#
+# What the job takes from the environment:
+#   SHOAL           the program                   (build/shoal of the directory of submission, else the one in PATH)
+#   SHOAL_DECK      the deck                      (quickstart.cfg of the source tree or of the installation)
+#   SHOAL_OUT       output.dir                    (runs/JOBID in the directory of submission)
+#   SHOAL_SRUN_MPI  how srun wires the ranks up   (pmi2, which MPICH speaks; `srun --mpi=list` names the others, for
+#                   instance cray_shasta). A wrong one starts every rank as rank 0 of 1; shoal refuses that.
+#
+# Exit status 75 means: stopped early (train.stop_after, a wall time in seconds to set below --time), with a complete
+# checkpoint. The job then goes back into the queue, keeps its id and so its output.dir, and resumes from there.
+
+#SBATCH --job-name=shoal
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=2
+#SBATCH --cpus-per-task=1
+#SBATCH --time=01:00:00
+#SBATCH --output=shoal-%j.log
+#SBATCH --open-mode=append
+#SBATCH --requeue
+
+set -euo pipefail
+cd "$SLURM_SUBMIT_DIR"
+
+shoal=${SHOAL:-$PWD/build/shoal}
+[[ -n ${SHOAL:-} || -x $shoal ]] || shoal=$(command -v shoal) || { echo "no build/shoal, and no shoal in PATH" >&2; exit 2; }
+deck=${SHOAL_DECK:-$PWD/inputs/quickstart.cfg}
+[[ -n ${SHOAL_DECK:-} || -f $deck ]] || deck=$(dirname "$shoal")/../share/shoal/inputs/quickstart.cfg
+out=${SHOAL_OUT:-$PWD/runs/$SLURM_JOB_ID}
+mkdir -p "$(dirname "$out")"
+
+# A job that was requeued, after status 75 or because a node failed, goes on from its last checkpoint, if it got that far.
+again=()
+if compgen -G "$out/checkpoints/step_*.h5" >/dev/null; then
+  again=(--checkpoint.resume=latest)
+elif [[ ${SLURM_RESTART_COUNT:-0} -gt 0 ]]; then
+  again=(--output.overwrite)
+fi
+
+# One thread per core of a rank. srun must be told the cores again: since SLURM 22.05 it does not inherit them.
+export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}
+status=0
+srun --mpi="${SHOAL_SRUN_MPI:-pmi2}" --cpus-per-task="$OMP_NUM_THREADS" --kill-on-bad-exit=1 \
+  "$shoal" train "$deck" --output.dir="$out" --checkpoint.dir="$out/checkpoints" "${again[@]}" "$@" || status=$?
+
+if [[ $status -eq 75 ]]; then
+  scontrol requeue "$SLURM_JOB_ID" # ends this script
+fi
+exit "$status"

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small agreements between ranks that the commands need.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "shoal/comm/communicator.hpp"
+
+namespace shoal::app {
+
+/// Rank 0 acts, all wait for it. If it throws, every rank throws the same Error, so that none is left waiting.
+void on_rank_0(comm::Communicator& group, const std::function<void()>& act);
+
+/// Rank `root`'s text on all ranks.
+std::string broadcast_text(comm::Communicator& group, const std::string& text, int root);
+
+/// Every rank's number, by rank.
+std::vector<std::uint64_t> gather_numbers(comm::Communicator& group, std::uint64_t mine);
+
+}  // namespace shoal::app

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program's commands: adding one is a file of its own and a line in main.cpp.
+#pragma once
+
+#include "shoal/base/error.hpp"
+#include "shoal/comm/world.hpp"
+#include "shoal/config/options.hpp"
+
+namespace shoal::app {
+
+struct Command {
+  config::CommandSpec spec;
+  Exit (*run)(comm::World& world, config::Invocation& invocation);
+};
+
+Command train_command();
+Command eval_command();
+Command generate_command();
+Command tokenize_command();
+Command export_command();
+Command info_command();
+
+}  // namespace shoal::app

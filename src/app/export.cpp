@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// shoal export: a checkpoint's weights in Hugging Face's form.
+#include <cstdio>
+
+#include "commands.hpp"
+#include "from_checkpoint.hpp"
+#include "weights.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+Exit export_checkpoint(comm::World& world, config::Invocation& invocation) {
+  const LoadedModel loaded(world, invocation, Purpose::weights);
+  const std::string& directory = invocation.arguments.at(1);
+  export_weights(world, loaded.setup().options.model, loaded.engine(), directory);
+  if (world.all().rank() == 0) {
+    std::printf("%s: the weights of step %lld are in %s\n", loaded.file().c_str(), static_cast<long long>(loaded.step()),
+                directory.c_str());
+  }
+  return Exit::done;
+}
+
+}  // namespace
+
+Command export_command() {
+  return {{.name = "export", .summary = "write a checkpoint's weights as Hugging Face safetensors", .arguments = {"CHECKPOINT", "DIR"},
+           .checks = false},
+          export_checkpoint};
+}
+
+}  // namespace shoal::app

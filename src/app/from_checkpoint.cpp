@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "from_checkpoint.hpp"
+
+#include "saves.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/config/deck.hpp"
+#include "shoal/config/table.hpp"
+#include "shoal/io/checkpoint.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+/// The checkpoint's own deck, under what this command line and its deck set.
+config::Options overlaid(const io::CheckpointState& state, const std::filesystem::path& file,
+                         const config::Invocation& invocation) {
+  config::Deck deck = config::parse_deck_text(state.deck, file.string());
+  require_input(deck.problems.empty(), file.string(), ": its deck is not this version's: ",
+                deck.problems.empty() ? std::string() : deck.problems.front());
+  for (const config::Row& row : config::table()) {
+    if (!invocation.places.of(row.name).empty()) row.member.set(deck.options, row.member.get(invocation.options));
+  }
+  return deck.options;
+}
+
+}  // namespace
+
+LoadedModel::LoadedModel(comm::World& world, const config::Invocation& invocation, Purpose purpose)
+    : file_(invocation.arguments.at(0)) {
+  heartbeat::phase("load");
+  const io::CheckpointState state = io::read_checkpoint_state(file_);
+  step_ = state.step;
+  config::Invocation resolved;
+  resolved.options = overlaid(state, file_, invocation);
+  resolved.places = invocation.places;
+  // Samples are dealt out as they come: the training run's accumulation need not fit these ranks.
+  const std::size_t samples_per_step = resolved.options.batch.global;
+  resolved.options.batch.global = 0;
+  config::validate(resolved, world.size());
+  resolved.options.batch.global = samples_per_step;
+  setup_ = std::make_unique<Setup>(prepare(world, resolved.options, world.size(), purpose));
+  runtime_ = std::make_unique<kernels::Runtime>(setup_->threads);
+  machine_ = std::make_unique<Machine>(*setup_, world);
+  load_parameters(world, file_, machine_->engine);
+}
+
+}  // namespace shoal::app

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trained model ready to run: the checkpoint brings its deck, the command line may override it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+#include "setup.hpp"
+#include "shoal/comm/world.hpp"
+#include "shoal/config/options.hpp"
+#include "shoal/kernels/runtime.hpp"
+
+namespace shoal::app {
+
+class LoadedModel {
+ public:
+  /// The first argument of the invocation names the checkpoint. Collective.
+  LoadedModel(comm::World& world, const config::Invocation& invocation, Purpose purpose);
+
+  const std::filesystem::path& file() const { return file_; }
+  std::int64_t step() const { return step_; }
+  const Setup& setup() const { return *setup_; }
+  zero::Engine& engine() const { return machine_->engine; }
+  model::Model& model() const { return machine_->engine.model(); }
+
+ private:
+  std::filesystem::path file_;
+  std::int64_t step_ = 0;
+  std::unique_ptr<Setup> setup_;  // pointers: made one after the other, and they refer to each other
+  std::unique_ptr<kernels::Runtime> runtime_;
+  std::unique_ptr<Machine> machine_;
+};
+
+}  // namespace shoal::app

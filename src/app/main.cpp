@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// MPI, the command line, the command; the only catch; the exit code that all ranks share.
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "commands.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/comm/watchdog.hpp"
+#include "shoal/comm/world.hpp"
+#include "version.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+std::array<Command, 6> commands() {
+  return {train_command(), eval_command(), generate_command(), tokenize_command(), export_command(), info_command()};
+}
+
+std::string usage() {
+  std::string result = "usage: mpiexec -n RANKS shoal COMMAND [ARGUMENT ...] [--section.name=value ...]\n\n";
+  for (const Command& command : commands()) {
+    result += "  " + command.spec.name + std::string(10 - command.spec.name.size(), ' ') + command.spec.summary + "\n";
+  }
+  return result + "\n`shoal COMMAND --help` tells more; `shoal --version` lists what the program is linked with.\n";
+}
+
+void say(const comm::World& world, const std::string& what) {
+  if (world.rank() == 0) std::fputs(what.c_str(), stdout);
+}
+
+void print_versions(const comm::World& world) {
+  std::string lines = "shoal " + version() + "\n";
+  for (const auto& [name, library] : library_versions()) lines += "  " + name + " " + library + "\n";
+  say(world, lines);
+}
+
+Exit run(comm::World& world, int argc, char** argv) {
+  const std::string_view first = argc > 1 ? argv[1] : "--help";
+  if (first == "--help" || first == "-h" || first == "help") {
+    say(world, usage());
+    return Exit::done;
+  }
+  if (first == "--version") {
+    print_versions(world);
+    return Exit::done;
+  }
+  for (const Command& command : commands()) {
+    if (first != command.spec.name) continue;
+    config::Invocation invocation = config::parse(command.spec, argc - 2, argv + 2);
+    if (invocation.help) {
+      say(world, config::help(command.spec));
+      return Exit::done;
+    }
+    world.check_launcher();
+    world.make_groups(invocation.options.comm);
+    const comm::Watchdog watchdog(world, invocation.options.comm.timeout);
+    const Exit exit = command.run(world, invocation);
+    heartbeat::phase("exit");
+    return exit;
+  }
+  bad_input("no such command: ", first, "; allowed: train, eval, generate, tokenize, export, info (shoal --help)");
+}
+
+}  // namespace
+
+}  // namespace shoal::app
+
+int main(int argc, char** argv) {
+  using shoal::Exit;
+  shoal::comm::World world(argc, argv);
+  try {
+    return world.agree(static_cast<int>(shoal::app::run(world, argc, argv)));
+  } catch (const shoal::Error& error) {
+    return world.end_with_error(error.code(), error.seen(), error.what());
+  } catch (const std::exception& error) {  // the standard library's: out of memory, file systems
+    return world.end_with_error(Exit::failed, shoal::Seen::here, error.what());
+  }
+}

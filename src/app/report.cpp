@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <string_view>
+
+#include "shoal/base/error.hpp"
+#include "shoal/kernels/runtime.hpp"
+#include "version.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+template <typename... Args>
+std::string print_to_string(const char* format, Args... args) {
+  char buffer[256];
+  const int length = std::snprintf(buffer, sizeof buffer, format, args...);
+  return {buffer, static_cast<std::size_t>(std::clamp(length, 0, static_cast<int>(sizeof buffer) - 1))};
+}
+
+bool output_redraws() {
+  const char* const asked = std::getenv("SHOAL_PROGRESS");
+  if (asked == nullptr || std::string_view(asked) == "auto") return isatty(STDOUT_FILENO) == 1;
+  require_input(std::string_view(asked) == "redraw" || std::string_view(asked) == "plain", "SHOAL_PROGRESS = ", asked,
+                " is unknown; allowed: auto, plain, redraw");
+  return std::string_view(asked) == "redraw";
+}
+
+std::size_t parameter_count(const std::vector<model::UnitLayout>& units) {
+  std::size_t count = 0;
+  for (const auto& unit : units) count += unit.parameter_count();
+  return count;
+}
+
+std::string grouped(std::size_t value) {
+  std::string digits = std::to_string(value);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), " ");
+  return digits;
+}
+
+}  // namespace
+
+std::string fixed(double value, int digits) { return print_to_string("%.*f", digits, value); }
+
+std::string human_bytes(double bytes) {
+  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < std::size(units)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return print_to_string(unit == 0 ? "%.0f %s" : "%.2f %s", bytes, units[unit]);
+}
+
+std::string human_time(double seconds) {
+  const auto whole = static_cast<long>(seconds + 0.5);
+  if (whole >= 3600) return print_to_string("%ld h %02ld min", whole / 3600, whole / 60 % 60);
+  if (whole >= 60) return print_to_string("%ld min %02ld s", whole / 60, whole % 60);
+  return print_to_string("%.3g s", seconds);
+}
+
+void print_table(const std::string& title, const std::vector<std::pair<std::string, std::string>>& rows) {
+  std::size_t width = 0;
+  for (const auto& [name, value] : rows) width = std::max(width, name.size());
+  std::printf("# %s\n", title.c_str());
+  for (const auto& [name, value] : rows) std::printf("#   %-*s  %s\n", static_cast<int>(width), name.c_str(), value.c_str());
+}
+
+void print_banner(const Setup& setup, comm::World& world, double peak_gflops) {
+  const config::Options& o = setup.options;
+  std::string libraries;
+  for (const auto& [name, version] : library_versions()) libraries += (libraries.empty() ? "" : ", ") + name + " " + version;
+  const std::set<std::string> hosts(world.hosts().begin(), world.hosts().end());
+  std::vector<std::pair<std::string, std::string>> run = {
+      {"ranks", text(world.size(), " on ", world.nodes(), world.nodes() == 1 ? " node" : " nodes", " (", *hosts.begin(),
+                     hosts.size() > 1 ? ", ..." : "", "), ", setup.threads, setup.threads == 1 ? " thread" : " threads", " each")},
+      {"device", text(kernels::device_name(), "; matrix products ", fixed(peak_gflops, 0), " GFLOP/s per rank (measured, ",
+                      o.train.dtype, ")")},
+      {"libraries", libraries},
+      {"model", text(o.model.kind, ", ", grouped(parameter_count(model::layout(o.model))), " parameters, ", o.train.dtype)},
+      {"data", setup.dataset.description},
+      {"batch", text(o.batch.global, " sequences of ", o.model.block_size, " tokens a step = micro ", o.batch.micro, " x ranks ",
+                     setup.ranks, " x accumulation ", setup.engine.micro_batches / static_cast<std::size_t>(setup.ranks))},
+  };
+  if (setup.dataset.entropy_rate) {
+    run.emplace_back("floor", text("a loss of ", fixed(*setup.dataset.entropy_rate, 4), ": the entropy rate of the data"));
+  }
+  run.emplace_back("output", o.output.dir);
+  print_table(text("shoal ", version()), run);
+
+  std::vector<std::pair<std::string, std::string>> memory;
+  for (const Kind kind : kinds) memory.emplace_back(name_of(kind), human_bytes(static_cast<double>(setup.plan.bytes[kind])));
+  memory.emplace_back("together", human_bytes(static_cast<double>(setup.plan.bytes.total())));
+  print_table("memory per rank, planned", memory);
+
+  std::vector<std::pair<std::string, std::string>> changed;
+  const auto defaults = config::list(config::Options{});
+  const auto values = config::list(o);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i].second != defaults[i].second) changed.push_back(values[i]);
+  }
+  print_table("options that differ from their defaults", changed);
+}
+
+StepLog::StepLog(const Setup& setup, comm::World& world, double peak_gflops, std::int64_t first_step)
+    : setup_(setup),
+      ranks_(world.size()),
+      peak_gflops_(peak_gflops),
+      first_step_(first_step),
+      speaks_(world.all().rank() == 0),
+      redraws_(speaks_ && output_redraws()) {
+  if (speaks_) {
+    std::printf("# MFU: %.4g FLOP per token (%s) against the measured %.0f GFLOP/s x %d ranks\n",
+                model::flops_per_token(setup.options.model), "6 x weights in matrix products + attention in full", peak_gflops,
+                ranks_);
+    std::printf("#   step      loss  grad norm        lr   tokens/s   MFU %%        ETA\n");
+    std::fflush(stdout);
+  }
+}
+
+std::string StepLog::line(const StepReport& report, double seconds) const {
+  const config::Options& o = setup_.options;
+  const double rate = static_cast<double>(o.batch.global * o.model.block_size) / seconds;
+  const double utilisation = rate * model::flops_per_token(o.model) / (peak_gflops_ * 1e9 * ranks_);
+  const auto done = static_cast<double>(report.step - first_step_);
+  const double left = static_cast<double>(o.train.steps) - static_cast<double>(report.step);
+  return print_to_string("%8lld %9.4f %10.4f %9.2e %10.0f %7.1f %10s", static_cast<long long>(report.step), report.loss,
+                         report.norm, report.learning_rate, rate, 100 * utilisation,
+                         human_time(seconds_ / done * left).c_str());
+}
+
+void StepLog::step(const StepReport& report) {
+  seconds_ += report.seconds;
+  since_line_ += report.seconds;
+  ++steps_since_line_;
+  if (!speaks_) return;
+  if (!report.broken.empty()) note(text("step ", report.step, ": ", report.broken, "; update skipped"));
+  const auto& train = setup_.options.train;
+  const auto step = static_cast<std::size_t>(report.step);
+  const bool due = step % train.log_every == 0 || step == train.steps || report.step == first_step_ + 1;
+  if (due) {
+    clear();
+    std::printf("%s\n", line(report, since_line_ / static_cast<double>(steps_since_line_)).c_str());
+    since_line_ = 0;
+    steps_since_line_ = 0;
+  } else if (redraws_) {
+    std::printf("\r%s", line(report, report.seconds).c_str());
+    drawn_ = true;
+  }
+  std::fflush(stdout);
+}
+
+void StepLog::validation(std::int64_t step, double loss) { note(text("step ", step, ": validation loss ", fixed(loss, 4))); }
+
+void StepLog::note(const std::string& line) {
+  if (!speaks_) return;
+  clear();
+  std::printf("# %s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+/// Removes a redrawn line, so that a plain one may stand in its place.
+void StepLog::clear() {
+  if (drawn_) std::printf("\r%80s\r", "");
+  drawn_ = false;
+}
+
+void print_verdict(comm::World& world, const Setup& setup, const Memory& memory, const History& history, const Saves& saves,
+                   Exit exit) {
+  if (world.all().rank() != 0) return;
+  const config::Options& o = setup.options;
+  const auto done = history.steps.empty() ? static_cast<std::int64_t>(0) : history.steps.back().step;
+  std::vector<std::pair<std::string, std::string>> rows;
+  if (history.steps.empty()) {
+    rows.emplace_back("ended", "nothing was left to do");
+  } else {
+    rows.emplace_back("ended", text(exit == Exit::requeue ? "train.stop_after was reached at step " : "step ", done, " of ",
+                                    o.train.steps));
+    std::vector<double> seconds;
+    for (const StepReport& report : history.steps) seconds.push_back(report.seconds);
+    const double tokens = static_cast<double>(o.batch.global * o.model.block_size);
+    rows.emplace_back("loss", text(fixed(history.steps.front().loss, 4), " at step ", history.steps.front().step, ", ",
+                                   fixed(history.steps.back().loss, 4), " at step ", done));
+    if (!history.validation.empty()) rows.emplace_back("validation loss", fixed(history.validation.back().second, 4));
+    if (setup.dataset.entropy_rate) rows.emplace_back("floor", fixed(*setup.dataset.entropy_rate, 4));
+    rows.emplace_back("speed", text(fixed(tokens / median(seconds), 0), " tokens/s (median step ",
+                                    human_time(median(seconds)), ")"));
+  }
+  const auto skipped = std::count_if(history.steps.begin(), history.steps.end(),
+                                     [](const StepReport& report) { return !report.broken.empty(); });
+  if (skipped > 0) rows.emplace_back("skipped", text(skipped, " updates that were not finite"));
+  if (saves.last()) {
+    rows.emplace_back("checkpoint", text(saves.last()->string(), " complete (", human_bytes(static_cast<double>(saves.bytes())),
+                                         " written in ", human_time(saves.seconds()), ")"));
+  }
+  const bool as_planned = setup.plan.bytes == memory.taken();
+  rows.emplace_back("memory", text("planned ", human_bytes(static_cast<double>(setup.plan.bytes.total())), ", taken ",
+                                   human_bytes(static_cast<double>(memory.taken().total())), ", largest resident set ",
+                                   human_bytes(static_cast<double>(peak_rss_bytes()))));
+  rows.emplace_back("verdict", !as_planned           ? "MEMORY WAS NOT AS PLANNED"
+                               : skipped > 0         ? "OK, BUT UPDATES WERE SKIPPED"
+                               : exit == Exit::requeue ? "OK, TO BE RESUMED"
+                                                     : "OK");
+  print_table("end", rows);
+  std::fflush(stdout);
+}
+
+}  // namespace shoal::app

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "setup.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "shoal/base/error.hpp"
+#include "shoal/base/heartbeat.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+/// OMP_NUM_THREADS, where it is set to a number ("4", or "4,2" for nested levels); 0 otherwise.
+int openmp_limit() {
+  const char* const value = std::getenv("OMP_NUM_THREADS");
+  if (value == nullptr) return 0;
+  int limit = 0;
+  const auto [end, status] = std::from_chars(value, value + std::strlen(value), limit);
+  return status == std::errc() && (*end == '\0' || *end == ',') ? limit : 0;
+}
+
+}  // namespace
+
+int choose_threads(comm::World& world, int asked) {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  require(sched_getaffinity(0, sizeof mine, &mine) == 0, "cannot ask for this process's cores: ", std::strerror(errno));
+  std::vector<cpu_set_t> all(static_cast<std::size_t>(world.node().size()));
+  world.node().all_gather(comm::bytes_of(Span<cpu_set_t>(&mine, 1)), comm::bytes_of(Span<cpu_set_t>(all))).wait();
+  const auto sharing = std::count_if(all.begin(), all.end(), [&](const cpu_set_t& other) {
+    cpu_set_t common;
+    CPU_AND(&common, &mine, &other);
+    return CPU_COUNT(&common) > 0;
+  });
+  const int cores = CPU_COUNT(&mine);
+  const int limit = openmp_limit();
+  if (asked > 0) {
+    require_input(limit == 0 || asked <= limit, "train.threads = ", asked, ", but OMP_NUM_THREADS = ", limit,
+                  " is its upper limit; allowed: auto, 1 ... ", limit);
+    return asked;
+  }
+  const int threads = std::max(1, cores / static_cast<int>(sharing));
+  return limit > 0 ? std::min(threads, limit) : threads;
+}
+
+zero::EngineOptions engine_options(const config::Options& options, int ranks, bool training) {
+  zero::EngineOptions engine;
+  engine.model = options.model;
+  engine.dtype = options.train.dtype == "bf16" ? DType::bf16 : DType::f32;
+  engine.capacity = {options.batch.micro, options.model.block_size, training};
+  engine.optimizer = options.optimizer;
+  engine.gradients.message_elements = static_cast<std::size_t>(options.comm.bucket_mb * 1e6 / sizeof(float));
+  engine.gradients.overlap = options.comm.overlap;
+  // Without training nothing is summed over micro-batches: the ranks share the samples out as they like.
+  engine.micro_batches = training ? options.batch.global / options.batch.micro : static_cast<std::size_t>(ranks);
+  engine.grad_clip = options.train.grad_clip;
+  engine.seed = options.train.seed;
+  return engine;
+}
+
+Setup prepare(comm::World& world, const config::Options& options, int ranks, Purpose purpose) {
+  heartbeat::phase("data");
+  Setup setup;
+  setup.options = options;
+  setup.ranks = ranks;
+  if (purpose != Purpose::weights) {
+    setup.dataset = data::open(options.data, options.model.vocab_size, options.model.block_size, options.train.seed);
+  }
+  if (setup.options.model.vocab_size == 0) setup.options.model.vocab_size = setup.dataset.vocab_size;
+  setup.threads = choose_threads(world, options.train.threads);
+  setup.engine = engine_options(setup.options, ranks, purpose == Purpose::train);
+  setup.plan = plan::memory(setup.engine, ranks == world.size() ? world.all().rank() : 0, ranks);
+  const int on_node = ranks == world.size() ? world.node().size() : 1;
+  const std::string problem =
+      plan::why_too_large(setup.plan, plan::available_bytes(options.memory_limit_gib, on_node), setup.engine);
+  require_input(problem.empty(), problem);
+  return setup;
+}
+
+Machine::Machine(const Setup& setup, comm::World& world)
+    : memory(setup.plan.bytes), engine(setup.engine, {world.all().rank(), world.all().size(), &world.all()}, memory) {}
+
+}  // namespace shoal::app

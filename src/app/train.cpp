@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// shoal train: set up, resume, step after step with evaluations and checkpoints between, and the closing summary.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include "collective.hpp"
+#include "commands.hpp"
+#include "output.hpp"
+#include "report.hpp"
+#include "saves.hpp"
+#include "setup.hpp"
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/base/trace.hpp"
+#include "shoal/io/checkpoint.hpp"
+#include "shoal/io/trace_file.hpp"
+#include "shoal/kernels/matmul.hpp"
+#include "shoal/kernels/runtime.hpp"
+#include "trainer.hpp"
+#include "version.hpp"
+#include "weights.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+constexpr std::size_t trace_events = 1U << 18U;  // 12 MiB: what is kept between two writes of the trace
+
+double measured_peak(const config::Options& options) {
+  return options.train.dtype == "bf16" ? kernels::measured_peak_gflops<bf16>() : kernels::measured_peak_gflops<float>();
+}
+
+trace::Level trace_level(const std::string& name) {
+  return name == "kernels" ? trace::Level::kernels
+         : name == "comm"  ? trace::Level::comm
+         : name == "steps" ? trace::Level::steps
+                           : trace::Level::off;
+}
+
+std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup, const zero::Engine& engine,
+                                          std::int64_t first_step) {
+  const config::Options& o = setup.options;
+  if (o.trace.level == "off") return nullptr;
+  io::TraceHeader header;
+  header.version = version();
+  for (const auto& [name, value] : config::list(o)) header.options[name] = value;
+  header.machine["device"] = kernels::device_name();
+  header.machine["threads"] = std::to_string(setup.threads);
+  for (const auto& [name, value] : library_versions()) header.machine[name] = value;
+  for (const auto& unit : engine.units()) header.units.push_back(unit.name);
+  header.groups = {world.all().name(), world.node().name(), world.leaders().name()};
+  const std::filesystem::path path = trace_path(o, first_step);
+  if (o.output.overwrite || first_step > 0) {
+    on_rank_0(world.all(), [&] { std::filesystem::remove(path); });
+  }
+  return std::make_unique<io::TraceFile>(world, path, header);
+}
+
+void mark_memory(const Memory& memory) {
+  trace::counter("memory/resident", current_rss_bytes());
+  trace::counter("memory/arenas", memory.taken().total());
+}
+
+/// The part of a run between its first and its last step.
+class Run {
+ public:
+  Run(comm::World& world, const Setup& setup, Machine& machine, std::int64_t first_step)
+      : world_(world),
+        setup_(setup),
+        options_(setup.options),
+        machine_(machine),
+        first_step_(first_step),
+        trainer_(setup, world, machine.engine),
+        saves_(world, setup, machine.engine),
+        trace_(open_trace(world, setup, machine.engine, first_step)),
+        metrics_(world, options_.output.dir, first_step),
+        log_(setup, world, peak_, first_step) {}
+
+  /// Returns why the run ended.
+  Exit steps();
+  void close(Exit exit);
+
+ private:
+  bool due(std::size_t every, std::int64_t step) const { return every != 0 && static_cast<std::size_t>(step) % every == 0; }
+  bool wants_validation(std::int64_t step) const;
+  void check(const StepReport& report) const;
+  void flush_trace(std::int64_t step);
+  void add_traffic();
+
+  comm::World& world_;
+  const Setup& setup_;
+  const config::Options& options_;
+  Machine& machine_;
+  std::int64_t first_step_;
+  double peak_ = measured_peak(options_);
+  Trainer trainer_;
+  Saves saves_;
+  std::unique_ptr<io::TraceFile> trace_;
+  Metrics metrics_;
+  StepLog log_;
+  History history_;
+};
+
+bool Run::wants_validation(std::int64_t step) const {
+  if (setup_.dataset.validation == nullptr) return false;
+  return due(options_.train.eval_every, step) || static_cast<std::size_t>(step) == options_.train.steps;
+}
+
+void Run::check(const StepReport& report) const {
+  if (report.broken.empty() || options_.train.on_nan == "skip") return;
+  throw Error(Exit::failed, Seen::everywhere,
+              text("step ", report.step, ": ", report.broken, "; the run stops (train.on_nan = skip would leave such updates out)"));
+}
+
+void Run::flush_trace(std::int64_t step) {
+  if (trace_ == nullptr) return;
+  mark_memory(machine_.memory);
+  if (due(options_.trace.interval, step)) trace_->flush();
+}
+
+/// Evaluations and checkpoints are not counted: only what steps send.
+void Run::add_traffic() {
+  for (const auto& [operation, sent] : comm::traffic()) {
+    comm::Traffic& sum = history_.traffic[operation];
+    sum.intra += sent.intra;
+    sum.inter += sent.inter;
+  }
+}
+
+Exit Run::steps() {
+  const auto total = static_cast<std::int64_t>(options_.train.steps);
+  const double tokens = static_cast<double>(options_.batch.global * options_.model.block_size);
+  const std::int64_t begin = trace::now_ns();
+  const auto out_of_time = [&] {
+    return options_.train.stop_after > 0 && static_cast<double>(trace::now_ns() - begin) * 1e-9 > options_.train.stop_after;
+  };
+  for (std::int64_t t = first_step_; t < total; ++t) {
+    comm::reset_traffic();
+    const StepReport report = trainer_.step(t, out_of_time);
+    history_.steps.push_back(report);
+    add_traffic();
+    std::optional<double> validation;
+    if (report.broken.empty() && wants_validation(report.step)) {
+      validation = trainer_.evaluate();
+      history_.validation.emplace_back(report.step, *validation);
+    }
+    metrics_.write(report, tokens, validation);
+    check(report);
+    log_.step(report);
+    if (validation) log_.validation(report.step, *validation);
+    flush_trace(report.step);
+    const bool last = report.step == total || report.stop;
+    if (due(options_.checkpoint.every, report.step) || (last && (options_.checkpoint.every != 0 || report.stop))) {
+      const trace::Region region(trace::Level::steps, trace::Kind::phase, "checkpoint");
+      saves_.save(report.step);
+    }
+    if (report.stop && report.step != total) return Exit::requeue;
+  }
+  return Exit::done;
+}
+
+void Run::close(Exit exit) {
+  heartbeat::phase("exit");
+  if (trace_ != nullptr) {
+    trace_->flush();
+    trace_->close();
+  }
+  if (!options_.output.export_dir.empty() && exit == Exit::done) {
+    export_weights(world_, options_.model, machine_.engine, options_.output.export_dir);
+    log_.note("weights exported to " + options_.output.export_dir);
+  }
+  const std::string checksum =
+      io::hexadecimal(io::params_checksum(world_.all(), machine_.engine.states().parameter_slices(zero::States::Which::own)));
+  write_summary(world_, setup_, machine_.memory, history_, checksum);
+  print_verdict(world_, setup_, machine_.memory, history_, saves_, exit);
+}
+
+/// --dry-run: what was checked, and what the run would take.
+void print_plan(comm::World& world, const Setup& setup) {
+  if (world.all().rank() != 0) return;
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const auto& part : setup.plan.parts) {
+    rows.emplace_back(part.label, text(human_bytes(static_cast<double>(part.bytes)), " (", name_of(part.kind), ")"));
+  }
+  rows.emplace_back("together", human_bytes(static_cast<double>(setup.plan.bytes.total())));
+  print_table(text("memory of a rank of ", setup.ranks), rows);
+  std::printf("# dry run: the options, the data and the memory are in order; nothing was trained\n");
+}
+
+Exit train(comm::World& world, config::Invocation& invocation) {
+  const int ranks = invocation.ranks > 0 ? invocation.ranks : world.size();
+  config::validate(invocation, ranks);
+  if (world.all().rank() == 0) {
+    for (const std::string& key : invocation.not_built) std::fprintf(stderr, "not built yet: %s\n", key.c_str());
+  }
+  if (invocation.print_config) {
+    if (world.all().rank() == 0) std::fputs(config::print(invocation.options).c_str(), stdout);
+    return Exit::done;
+  }
+  const Setup setup = prepare(world, invocation.options, ranks, Purpose::train);
+  if (invocation.dry_run) {
+    print_plan(world, setup);
+    return Exit::done;
+  }
+  require_input(ranks == world.size(), "--ranks ", ranks, " checks a deck for other ranks than the ", world.size(),
+                " that were started: it goes with --dry-run or --print-config");
+  const config::Options& o = setup.options;
+  const kernels::Runtime runtime(setup.threads);
+  kernels::connect_trace();
+  trace::start(trace_level(o.trace.level), trace_events);
+  open_output(world, o.output, o.checkpoint.resume != "none");
+
+  Machine machine(setup, world);
+  heartbeat::phase("load");
+  std::int64_t first_step = 0;
+  if (const auto file = checkpoint_to_resume(world, o)) {
+    first_step = resume(world, *file, setup, machine.engine);
+  } else {
+    if (o.model.init_from.empty()) {
+      machine.engine.states().initialize(o.train.seed);
+    } else {
+      import_weights(o.model, machine.engine);
+    }
+  }
+  Run run(world, setup, machine, first_step);
+  world.all().barrier().wait();
+  trace::set_zero();
+  const Exit exit = run.steps();
+  run.close(exit);
+  return exit;
+}
+
+}  // namespace
+
+Command train_command() {
+  return {{.name = "train", .summary = "train a model; writes metrics, a trace and checkpoints"}, train};
+}
+
+}  // namespace shoal::app

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weights.hpp"
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <vector>
+
+#include "collective.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/io/safetensors.hpp"
+#include "shoal/model/hugging_face.hpp"
+
+namespace shoal::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* parameters_prefix = "/parameters/";
+
+std::string tensor_name(const NamedSlice& slice) { return slice.dataset.substr(std::string_view(parameters_prefix).size()); }
+
+std::string joined(const std::vector<std::size_t>& shape) {
+  std::ostringstream out;
+  for (std::size_t i = 0; i < shape.size(); ++i) out << (i == 0 ? "" : " x ") << shape[i];
+  return out.str();
+}
+
+void check_config(const fs::path& file, const model::ModelOptions& options) {
+  std::ifstream in(file);
+  if (!in) return;  // weights alone: names and shapes are checked all the same
+  std::ostringstream content;
+  content << in.rdbuf();
+  std::string problems;
+  for (const std::string& problem : model::disagreements(content.str(), options)) {
+    problems += (problems.empty() ? "" : "\n") + file.string() + ": " + problem;
+  }
+  require_input(problems.empty(), problems);
+}
+
+}  // namespace
+
+void import_weights(const model::ModelOptions& options, zero::Engine& engine) {
+  const fs::path source = options.init_from;
+  const bool directory = fs::is_directory(source);
+  if (directory) check_config(source / "config.json", options);
+  const fs::path file = directory ? source / "model.safetensors" : source;
+  const io::Safetensors weights(file);
+
+  std::map<std::string, std::string> names;  // ours, the file's
+  for (const auto& [name, entry] : weights.entries()) {
+    if (const auto ours = model::canonical_name(name)) names[*ours] = name;
+  }
+  std::string problems;
+  const auto add = [&](const std::string& problem) { problems += (problems.empty() ? "" : "\n") + file.string() + ": " + problem; };
+  for (const NamedSlice& slice : engine.states().parameter_slices(zero::States::Which::whole)) {
+    const auto found = names.find(tensor_name(slice));
+    if (found == names.end()) {
+      add(tensor_name(slice) + " is not there");
+      continue;
+    }
+    const auto& entry = weights.entries().at(found->second);
+    if (entry.shape != slice.shape) {
+      add(text(tensor_name(slice), " has shape ", joined(entry.shape), ", the model needs ", joined(slice.shape)));
+    } else {
+      weights.read(found->second, slice.range, slice.values);
+    }
+    names.erase(found);
+  }
+  for (const auto& [ours, theirs] : names) add(theirs + " has no place in the model");
+  require_input(problems.empty(), problems);
+  engine.states().refresh();
+}
+
+void export_weights(comm::World& world, const model::ModelOptions& options, zero::Engine& engine, const fs::path& directory) {
+  const std::vector<NamedSlice> slices = engine.states().parameter_slices(zero::States::Which::whole);
+  on_rank_0(world.all(), [&] {
+    fs::create_directories(directory);
+    std::vector<io::SafetensorsWriter::Tensor> tensors;
+    for (const NamedSlice& slice : slices) tensors.push_back({tensor_name(slice), slice.shape});
+    io::SafetensorsWriter writer(directory / "model.safetensors", tensors);
+    for (const NamedSlice& slice : slices) writer.append(slice.values);
+    writer.finish();
+    const std::string config = model::config_json(options);
+    if (config.empty()) return;  // a model that Hugging Face has no name for: weights alone
+    std::ofstream file(directory / "config.json");
+    file << config << '\n';
+    file.flush();
+    require(file.good(), (directory / "config.json").string(), ": cannot be written");
+  });
+}
+
+}  // namespace shoal::app

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights in and out as Hugging Face safetensors with their config.json.
+#pragma once
+
+#include <filesystem>
+
+#include "shoal/comm/world.hpp"
+#include "shoal/model/model.hpp"
+#include "shoal/zero/engine.hpp"
+
+namespace shoal::app {
+
+/// Fills the engine's parameters from model.init_from (a directory or a safetensors file). Names, shapes and, where there is a
+/// config.json, the model's sizes must agree with the options; every disagreement is named.
+void import_weights(const model::ModelOptions& options, zero::Engine& engine);
+
+/// Writes directory/model.safetensors and config.json. Rank 0 writes; all ranks wait.
+void export_weights(comm::World& world, const model::ModelOptions& options, zero::Engine& engine,
+                    const std::filesystem::path& directory);
+
+}  // namespace shoal::app

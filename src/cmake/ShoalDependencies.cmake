@@ -1,0 +1,73 @@
+# Every library that the default build needs. What is missing is named together with what brings it.
+function(shoal_missing what debian module spack)
+  message(FATAL_ERROR
+    "${what} was not found.\n  Debian/Ubuntu: apt-get install ${debian}   (or: make deps)\n"
+    "  Cray and other clusters: module load ${module}\n  Spack: spack install ${spack}")
+endfunction()
+
+find_package(MPI COMPONENTS CXX)
+if(NOT MPI_CXX_FOUND)
+  shoal_missing("MPI (MPICH)" "mpich libmpich-dev" "cray-mpich, or mpich" "mpich")
+endif()
+
+find_package(OpenMP COMPONENTS CXX)
+if(NOT OpenMP_CXX_FOUND)
+  shoal_missing("OpenMP" "g++" "gcc" "gcc")
+endif()
+
+find_package(ShoalKokkos)
+if(NOT ShoalKokkos_FOUND)
+  shoal_missing("Kokkos (3.4 or newer)" "libtrilinos-kokkos-dev" "kokkos" "kokkos")
+endif()
+
+find_package(dnnl CONFIG QUIET)
+if(NOT dnnl_FOUND)
+  shoal_missing("oneDNN" "libdnnl-dev" "onednn" "onednn")
+endif()
+
+# Debian keeps the parallel HDF5 beside the serial one, under the MPI's name.
+find_path(SHOAL_HDF5_INCLUDE hdf5.h PATH_SUFFIXES include/hdf5/mpich hdf5/mpich include NO_CMAKE_SYSTEM_PATH
+  HINTS $ENV{HDF5_ROOT} $ENV{HDF5_DIR} ${HDF5_ROOT} /usr/include/hdf5/mpich)
+find_library(SHOAL_HDF5_LIBRARY NAMES hdf5_mpich hdf5 hdf5_parallel
+  HINTS $ENV{HDF5_ROOT}/lib $ENV{HDF5_DIR}/lib ${HDF5_ROOT}/lib)
+if(NOT SHOAL_HDF5_INCLUDE OR NOT SHOAL_HDF5_LIBRARY)
+  shoal_missing("Parallel HDF5" "libhdf5-mpich-dev" "cray-hdf5-parallel, or hdf5-parallel" "hdf5+mpi")
+endif()
+file(STRINGS ${SHOAL_HDF5_INCLUDE}/H5pubconf.h SHOAL_HDF5_PARALLEL REGEX "define H5_HAVE_PARALLEL 1")
+if(NOT SHOAL_HDF5_PARALLEL)
+  shoal_missing("Parallel HDF5 (${SHOAL_HDF5_INCLUDE} is serial)" "libhdf5-mpich-dev" "cray-hdf5-parallel" "hdf5+mpi")
+endif()
+add_library(shoal_hdf5 INTERFACE)
+target_include_directories(shoal_hdf5 SYSTEM INTERFACE ${SHOAL_HDF5_INCLUDE})
+target_link_libraries(shoal_hdf5 INTERFACE ${SHOAL_HDF5_LIBRARY} MPI::MPI_CXX)
+
+find_package(Boost 1.74 QUIET COMPONENTS program_options)
+if(NOT Boost_FOUND)
+  shoal_missing("Boost.Program_options" "libboost-program-options-dev" "boost" "boost+program_options")
+endif()
+
+find_package(nlohmann_json 3.9 QUIET)
+if(NOT nlohmann_json_FOUND)
+  shoal_missing("nlohmann-json" "nlohmann-json3-dev" "nlohmann-json" "nlohmann-json")
+endif()
+
+find_path(SHOAL_XXHASH_INCLUDE xxhash.h)
+if(NOT SHOAL_XXHASH_INCLUDE)
+  shoal_missing("xxHash" "libxxhash-dev" "xxhash" "xxhash")
+endif()
+add_library(shoal_xxhash INTERFACE)
+target_include_directories(shoal_xxhash SYSTEM INTERFACE ${SHOAL_XXHASH_INCLUDE})
+target_compile_definitions(shoal_xxhash INTERFACE XXH_INLINE_ALL)
+
+if(SHOAL_TESTS)
+  find_package(GTest QUIET)
+  if(NOT GTest_FOUND)
+    shoal_missing("GoogleTest" "libgtest-dev libgmock-dev" "googletest" "googletest")
+  endif()
+endif()
+if(SHOAL_BENCH)
+  find_package(benchmark QUIET)
+  if(NOT benchmark_FOUND)
+    shoal_missing("Google Benchmark" "libbenchmark-dev" "benchmark" "benchmark")
+  endif()
+endif()

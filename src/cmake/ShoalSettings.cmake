@@ -1,0 +1,28 @@
+# Language, warnings and processor for every target.
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG -g1")
+find_program(SHOAL_CCACHE ccache)
+if(SHOAL_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${SHOAL_CCACHE})
+endif()
+
+add_library(shoal_settings INTERFACE)
+target_include_directories(shoal_settings INTERFACE ${PROJECT_SOURCE_DIR}/include)
+# No -ffast-math: it hides NaN, and reorders sums. Contraction to fused multiply-add is written out where it is wanted
+# (kernels/simd.hpp), so that a vector's body and tail give the same bits.
+target_compile_options(shoal_settings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror -ffp-contract=off)
+if(SHOAL_ARCH STREQUAL portable)
+  target_compile_options(shoal_settings INTERFACE -march=x86-64-v3)
+elseif(SHOAL_ARCH)
+  target_compile_options(shoal_settings INTERFACE -march=${SHOAL_ARCH})
+endif()
+if(SHOAL_SANITIZE)
+  target_compile_options(shoal_settings INTERFACE -fsanitize=${SHOAL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(shoal_settings INTERFACE -fsanitize=${SHOAL_SANITIZE})
+endif()

@@ -1,0 +1,49 @@
+# shoal_library(comm SOURCES a.cpp b.cpp LINK shoal_base PRIVATE_LINK MPI::MPI_CXX): the static library shoal_comm.
+function(shoal_library folder)
+  cmake_parse_arguments(LIB "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
+  add_library(shoal_${folder} STATIC ${LIB_SOURCES})
+  target_link_libraries(shoal_${folder} PUBLIC shoal_settings ${LIB_LINK} PRIVATE ${LIB_PRIVATE_LINK})
+endfunction()
+
+# shoal_test(philox_test.cpp LINK shoal_base [LABELS long] [TIMEOUT 60]): a test of one process, without MPI.
+function(shoal_test source)
+  cmake_parse_arguments(T "" "TIMEOUT" "LINK;LABELS" ${ARGN})
+  get_filename_component(name ${source} NAME_WE)
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE ${T_LINK} shoal_settings GTest::gmock GTest::gtest GTest::gtest_main)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  shoal_test_properties(${folder}/${name} COMMAND ${name} TIMEOUT ${T_TIMEOUT} LABELS ${folder} ${T_LABELS})
+endfunction()
+
+# shoal_mpi_test(collectives_test.cpp RANKS 1 2 4 LINK shoal_comm): one test per number of ranks. The ranks share two cores
+# in CI, so they sleep while they wait and each uses one thread.
+function(shoal_mpi_test source)
+  cmake_parse_arguments(T "" "TIMEOUT" "LINK;LABELS;RANKS" ${ARGN})
+  get_filename_component(name ${source} NAME_WE)
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE ${T_LINK} shoal_settings shoal_test_mpi_main GTest::gmock GTest::gtest)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  foreach(ranks ${T_RANKS})
+    shoal_test_properties(${folder}/${name}/${ranks}
+      COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>
+      TIMEOUT ${T_TIMEOUT} LABELS ${folder} mpi ${T_LABELS} PROCESSORS ${ranks})
+  endforeach()
+endfunction()
+
+function(shoal_test_properties name)
+  cmake_parse_arguments(T "" "TIMEOUT;PROCESSORS" "COMMAND;LABELS" ${ARGN})
+  add_test(NAME ${name} COMMAND ${T_COMMAND})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
+  if(NOT T_PROCESSORS)
+    set(T_PROCESSORS 1)
+  elseif(T_PROCESSORS GREATER 2)
+    set(T_PROCESSORS 2)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} PROCESSORS ${T_PROCESSORS} LABELS "${T_LABELS}"
+    SKIP_RETURN_CODE 77 ENVIRONMENT
+    "OMP_NUM_THREADS=1;SHOAL_COMM_WAIT=sleep;SHOAL_BINARY=$<TARGET_FILE:shoal>;SHOAL_SOURCE=${PROJECT_SOURCE_DIR};SHOAL_MPIEXEC=${MPIEXEC_EXECUTABLE}")
+endfunction()

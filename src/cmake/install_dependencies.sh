@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian packages that the build, the tests and the report need and that are missing. Prints what it found.
+set -euo pipefail
+
+packages=(
+  g++ cmake make ninja-build git                      # the build
+  mpich libmpich-dev libhdf5-mpich-dev                # MPI, parallel HDF5
+  libdnnl-dev libtrilinos-kokkos-dev                  # matrix products, portable kernels
+  libboost-program-options-dev nlohmann-json3-dev libxxhash-dev
+  libgtest-dev libgmock-dev libbenchmark-dev          # tests, benchmarks
+  python3 python3-h5py python3-numpy python3-matplotlib # analysis/
+)
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "deps: this is no Debian system; CMake will name what is missing, with the module or Spack spec that brings it"
+  exit 0
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "deps: all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+echo "deps: missing: ${missing[*]}"
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+  command -v sudo >/dev/null || { echo "deps: run as root: apt-get install ${missing[*]}" >&2; exit 1; }
+  as_root=(sudo)
+fi
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+echo "deps: installed"

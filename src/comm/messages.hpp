@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of spans as messages between two ranks. How they are cut depends on the spans' sizes alone, which are the same on both
+// ranks; where they lie, and so whether a message must be packed, is each rank's own affair.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "shoal/comm/communicator.hpp"
+
+namespace shoal::comm {
+
+/// Elements of the largest message (1 MiB): small enough to be added while it is still in a cache, and for the next to be on
+/// its way meanwhile; large enough for the network's full rate.
+inline constexpr std::size_t largest_message_elements = std::size_t{1} << 18U;
+
+struct Message {
+  std::vector<Span<float>> pieces;  ///< neighbours in memory are one piece
+  std::size_t elements = 0;
+  bool packed() const { return pieces.size() > 1; }
+};
+
+/// The spans one after another: large ones cut, small ones joined.
+std::vector<Message> cut_into_messages(const std::vector<Span<float>>& spans);
+
+/// A message's elements in one piece of memory, and back.
+void pack(const Message& message, Span<float> slot);
+void unpack(Span<const float> slot, const Message& message);
+
+/// Pieces of equal length in the scratch memory of an operation.
+class Slots {
+ public:
+  Slots(Span<float> scratch, std::size_t count);
+  std::size_t free() const { return free_.size(); }
+  Span<float> take();
+  void give_back(Span<float> slot) { free_.push_back(slot); }
+
+ private:
+  std::vector<Span<float>> free_;
+};
+
+/// Sends messages to one or several ranks, some at a time.
+class Sender {
+ public:
+  Sender(Communicator& wire, int tag, Slots& slots) : wire_(&wire), tag_(tag), slots_(&slots) {}
+  void add(int to, Message message) { waiting_.push_back({to, std::move(message), {}, {}}); }
+  /// Moves on without waiting; true when everything is sent.
+  bool advance();
+
+ private:
+  struct Item {
+    int to;
+    Message message;
+    Span<float> slot;  // empty: sent from where it lies
+    Request request;
+  };
+  Communicator* wire_;
+  int tag_;
+  Slots* slots_;
+  std::deque<Item> waiting_, sending_;
+};
+
+/// Receives messages from one or several ranks, some at a time, and adds them to what is there or stores them, in order.
+class Receiver {
+ public:
+  enum class Then { add, store };
+  Receiver(Communicator& wire, int tag, Slots& slots, Then then) : wire_(&wire), tag_(tag), slots_(&slots), then_(then) {}
+  void add(int from, Message message) { waiting_.push_back({from, std::move(message), {}, {}}); }
+  /// Moves on without waiting; true when everything has arrived.
+  bool advance();
+
+ private:
+  struct Item {
+    int from;
+    Message message;
+    Span<float> slot;  // empty: received where it belongs
+    Request request;
+  };
+  Communicator* wire_;
+  int tag_;
+  Slots* slots_;
+  Then then_;
+  std::deque<Item> waiting_, receiving_;
+};
+
+}  // namespace shoal::comm

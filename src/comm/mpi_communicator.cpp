@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Non-blocking MPI, every return code checked, data of any size.
+#include "shoal/comm/mpi_communicator.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "mpi_error.hpp"
+#include "shoal/base/error.hpp"
+
+namespace shoal::comm {
+
+namespace {
+
+constexpr int first_composite_tag = 1 << 19;
+constexpr int end_of_tags = 1 << 20;
+
+/// MPI requests that make one operation.
+class MpiOperation : public Operation {
+ public:
+  MpiOperation(const char* name, std::uint64_t number, const std::string& group, std::size_t bytes)
+      : name_(name), number_(number), group_(group), bytes_(bytes) {}
+
+  bool advance() override {
+    int complete = 0;
+    check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &complete, MPI_STATUSES_IGNORE), "MPI_Testall");
+    return complete != 0;
+  }
+  std::string_view name() const override { return name_; }
+  std::string describe() const override { return text(name_, " #", number_, " of ", group_, ", ", bytes_, " bytes"); }
+
+  MPI_Request& next() { return requests_.emplace_back(MPI_REQUEST_NULL); }
+
+ private:
+  const char* name_;
+  std::uint64_t number_;
+  const std::string& group_;  // of the communicator, which outlives its operations
+  std::size_t bytes_;
+  std::vector<MPI_Request> requests_;
+};
+
+template <typename T>
+MPI_Datatype mpi_type();
+template <>
+MPI_Datatype mpi_type<float>() { return MPI_FLOAT; }
+template <>
+MPI_Datatype mpi_type<double>() { return MPI_DOUBLE; }
+template <>
+MPI_Datatype mpi_type<std::int64_t>() { return MPI_INT64_T; }
+template <>
+MPI_Datatype mpi_type<std::uint64_t>() { return MPI_UINT64_T; }
+
+MPI_Op mpi_operator(Reduce how) { return how == Reduce::sum ? MPI_SUM : how == Reduce::min ? MPI_MIN : MPI_MAX; }
+
+class MpiCommunicator : public Communicator {
+ public:
+  MpiCommunicator(MPI_Comm original, std::string name, std::vector<bool> same_node, std::size_t largest_message)
+      : name_(std::move(name)), same_node_(std::move(same_node)), largest_message_(largest_message) {
+    check(MPI_Comm_dup(original, &communicator_), "MPI_Comm_dup");
+    check(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
+    check(MPI_Comm_size(communicator_, &size_), "MPI_Comm_size");
+    require(same_node_.size() == static_cast<std::size_t>(size_), "group ", name_, " has ", size_, " ranks, not ",
+            same_node_.size());
+  }
+  ~MpiCommunicator() override { MPI_Comm_free(&communicator_); }  // what fails here changes nothing any more
+  MpiCommunicator(const MpiCommunicator&) = delete;
+  MpiCommunicator& operator=(const MpiCommunicator&) = delete;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  const std::string& name() const override { return name_; }
+  bool same_node(int r) const override { return same_node_[static_cast<std::size_t>(r)]; }
+
+  Request send(Span<const std::byte> data, int to, int tag) override {
+    check_tag(tag);
+    return cut("send", data.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
+      check(MPI_Isend(data.data() + begin, count, MPI_BYTE, to, tag, communicator_, &request), "MPI_Isend");
+    });
+  }
+
+  Request receive(Span<std::byte> data, int from, int tag) override {
+    check_tag(tag);
+    return cut("receive", data.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
+      check(MPI_Irecv(data.data() + begin, count, MPI_BYTE, from, tag, communicator_, &request), "MPI_Irecv");
+    });
+  }
+
+  Request all_gather(Span<const std::byte> shard, Span<std::byte> all) override {
+    require(all.size() == shard.size() * static_cast<std::size_t>(size_), "all_gather of ", name_, ": ", size_, " shards of ",
+            shard.size(), " bytes into ", all.size());
+    const bool in_place = shard.data() == all.data() + shard.size() * static_cast<std::size_t>(rank_);
+    return cut("all_gather", shard.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
+      // Bytes begin .. begin + count of every rank's shard: one element of a type whose extent is a whole shard.
+      MPI_Datatype bytes = MPI_DATATYPE_NULL, strided = MPI_DATATYPE_NULL;
+      check(MPI_Type_contiguous(count, MPI_BYTE, &bytes), "MPI_Type_contiguous");
+      check(MPI_Type_create_resized(bytes, 0, static_cast<MPI_Aint>(shard.size()), &strided), "MPI_Type_create_resized");
+      check(MPI_Type_commit(&strided), "MPI_Type_commit");
+      const void* from = in_place ? MPI_IN_PLACE : shard.data() + begin;
+      check(MPI_Iallgather(from, count, MPI_BYTE, all.data() + begin, 1, strided, communicator_, &request), "MPI_Iallgather");
+      check(MPI_Type_free(&bytes), "MPI_Type_free");
+      check(MPI_Type_free(&strided), "MPI_Type_free");  // lives on until the operation is complete
+    });
+  }
+
+  Request broadcast(Span<std::byte> data, int root) override {
+    return cut("broadcast", data.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
+      check(MPI_Ibcast(data.data() + begin, count, MPI_BYTE, root, communicator_, &request), "MPI_Ibcast");
+    });
+  }
+
+  Request barrier() override {
+    const auto operation = std::make_shared<MpiOperation>("barrier", ++started_, name_, 0);
+    check(MPI_Ibarrier(communicator_, &operation->next()), "MPI_Ibarrier");
+    return Request(operation);
+  }
+
+  Request all_reduce(Span<float> data, Reduce how) override { return reduce(data, how); }
+  Request all_reduce(Span<double> data, Reduce how) override { return reduce(data, how); }
+  Request all_reduce(Span<std::int64_t> data, Reduce how) override { return reduce(data, how); }
+  Request all_reduce(Span<std::uint64_t> data, Reduce how) override { return reduce(data, how); }
+
+  int next_tag() override {
+    const int tag = next_tag_++;
+    if (next_tag_ == end_of_tags) next_tag_ = first_composite_tag;
+    return tag;
+  }
+
+ private:
+  void check_tag(int tag) const { require(tag >= 0 && tag < end_of_tags, "tag ", tag, " of ", name_); }
+
+  /// One operation of as many messages as the data needs, at least one: post(first element, elements, request).
+  template <typename Post>
+  Request cut(const char* name, std::size_t elements, std::size_t element_bytes, const Post& post) {
+    const auto operation = std::make_shared<MpiOperation>(name, ++started_, name_, elements * element_bytes);
+    const std::size_t most = std::max<std::size_t>(1, largest_message_ / element_bytes);
+    std::size_t begin = 0;
+    do {
+      const std::size_t count = std::min(most, elements - begin);
+      post(begin, static_cast<int>(count), operation->next());
+      begin += count;
+    } while (begin < elements);
+    return Request(operation);
+  }
+
+  template <typename T>
+  Request reduce(Span<T> data, Reduce how) {
+    return cut("all_reduce", data.size(), sizeof(T), [&](std::size_t begin, int count, MPI_Request& request) {
+      check(MPI_Iallreduce(MPI_IN_PLACE, data.data() + begin, count, mpi_type<T>(), mpi_operator(how), communicator_, &request),
+            "MPI_Iallreduce");
+    });
+  }
+
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1;
+  std::string name_;
+  std::vector<bool> same_node_;
+  std::size_t largest_message_;
+  std::uint64_t started_ = 0;
+  int next_tag_ = first_composite_tag;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_mpi_communicator(const void* mpi_communicator, std::string name, std::vector<bool> same_node,
+                                                    std::size_t largest_message) {
+  return std::make_unique<MpiCommunicator>(*static_cast<const MPI_Comm*>(mpi_communicator), std::move(name),
+                                           std::move(same_node), largest_message);
+}
+
+}  // namespace shoal::comm

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operations under way on this rank. There is one list for all groups, since whoever waits for one should move all.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "shoal/base/error.hpp"
+#include "shoal/base/pump.hpp"
+#include "shoal/base/trace.hpp"
+#include "shoal/comm/communicator.hpp"
+#include "shoal/comm/wait.hpp"
+#include "shoal/comm/world.hpp"
+
+namespace shoal::comm {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// progress() goes on while operations complete (a tree's next messages follow from the last), but returns to the kernels of
+/// the caller after this time. Each operation adds its own last step of some milliseconds.
+constexpr std::chrono::milliseconds longest_progress(5);
+/// How long a stack that an exception unwinds waits for an operation whose buffers it is about to give back.
+constexpr double unwinding_s = 1;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+struct LongWaits {
+  double interval = 0;
+  LongWait function;
+} long_waits;
+
+void record(trace::Kind kind, std::string_view name, std::int64_t begin_ns, std::int16_t group, std::uint64_t bytes) {
+  trace::Event event;
+  event.begin_ns = begin_ns;
+  event.duration_ns = trace::now_ns() - begin_ns;
+  event.bytes = bytes;
+  event.name = trace::name_index(name);
+  event.step = trace::step();
+  event.kind = static_cast<std::uint16_t>(kind);
+  event.group = group;
+  event.depth = 1;  // never an outermost event: some phase waits, and collectives overlap with anything
+  trace::record(event);
+}
+
+}  // namespace
+
+class OpenOperations {
+ public:
+  static void add(const std::shared_ptr<Operation>& operation) {
+    open().push_back(operation);
+    set_pump(progress);
+  }
+  static bool none() { return open().empty(); }
+  static bool busy() { return advancing_; }
+
+  /// One step of each, also of those that are added meanwhile; whether any has completed.
+  static bool advance_all() {
+    const Pass pass;
+    bool completed = false;
+    for (std::size_t i = 0; i < open().size(); ++i) {
+      const std::shared_ptr<Operation> operation = open()[i];  // the list may grow and move
+      if (operation->step()) completed = true;
+    }
+    return completed;
+  }
+  /// An operation that is given up: it stays alive, since MPI may still write to its members, but is advanced no more.
+  static void abandon(const std::shared_ptr<Operation>& operation) {
+    static std::vector<std::shared_ptr<Operation>> abandoned;
+    abandoned.push_back(operation);
+    std::erase(open(), operation);
+  }
+
+ private:
+  /// Kernels within an operation's step pump too; they must not advance it again.
+  struct Pass {
+    Pass() { advancing_ = true; }
+    ~Pass() {
+      advancing_ = false;
+      std::erase_if(open(), [](const auto& operation) { return operation->done_; });
+      if (open().empty()) set_pump(nullptr);
+    }
+    Pass(const Pass&) = delete;
+    Pass& operator=(const Pass&) = delete;
+  };
+
+  static std::vector<std::shared_ptr<Operation>>& open() {
+    static std::vector<std::shared_ptr<Operation>> operations;
+    return operations;
+  }
+  static inline bool advancing_ = false;
+};
+
+bool Operation::step() {
+  if (done_) return false;
+  try {
+    done_ = advance();
+  } catch (...) {
+    done_ = true;  // failed: the exception ends the run, nobody may advance it again on the way
+    throw;
+  }
+  if (done_ && traced_) record(trace::Kind::collective, name(), begin_ns_, group_, bytes_);
+  return done_;
+}
+
+void progress() {
+  if (OpenOperations::none() || OpenOperations::busy()) return;
+  const Clock::time_point begin = Clock::now();
+  while (OpenOperations::advance_all() && !OpenOperations::none() && Clock::now() - begin < longest_progress) {
+  }
+}
+
+Request::Request(std::shared_ptr<Operation> operation) : operation_(std::move(operation)) {
+  if (operation_->step()) {
+    operation_.reset();
+  } else {
+    OpenOperations::add(operation_);
+  }
+}
+
+Request& Request::operator=(Request&& other) noexcept {
+  if (this != &other) {
+    drop();
+    operation_ = std::move(other.operation_);
+  }
+  return *this;
+}
+
+Request::~Request() { drop(); }
+
+void Request::drop() noexcept {
+  if (operation_ == nullptr) return;
+  try {
+    if (std::uncaught_exceptions() == 0) {
+      wait();
+      return;
+    }
+    const Clock::time_point begin = Clock::now();
+    Backoff backoff;
+    while (!test()) {
+      if (seconds_since(begin) > unwinding_s) {
+        OpenOperations::abandon(operation_);
+        return;
+      }
+      backoff.pause();
+    }
+  } catch (const std::exception& error) {  // of MPI: nothing can be thrown from a destructor
+    std::fprintf(stderr, "shoal: %s\n", error.what());
+    abort_all(static_cast<int>(Exit::failed));
+  }
+}
+
+bool Request::test() {
+  if (operation_ == nullptr) return true;
+  progress();
+  if (!operation_->done_) return false;
+  operation_.reset();
+  return true;
+}
+
+void Request::wait() {
+  if (operation_ == nullptr) return;
+  if (!operation_->done_) {
+    require(!OpenOperations::busy(), "an operation waits for another: ", operation_->describe());
+    const std::int64_t begin_ns = trace::now_ns();
+    Clock::time_point begin{}, reported{};
+    Backoff backoff;
+    for (progress(); !operation_->done_; progress()) {
+      backoff.pause();
+      if (long_waits.function == nullptr || !backoff.settled()) continue;
+      const Clock::time_point now = Clock::now();
+      if (begin == Clock::time_point{}) begin = reported = now;
+      if (std::chrono::duration<double>(now - reported).count() < long_waits.interval) continue;
+      reported = now;
+      long_waits.function(*operation_, std::chrono::duration<double>(now - begin).count());
+    }
+    if (trace::on(trace::Level::comm)) {
+      record(trace::Kind::wait, operation_->name(), begin_ns, operation_->group_, 0);
+    }
+  }
+  operation_.reset();
+}
+
+void Request::trace_as(std::string_view name, std::int64_t begin_ns, std::int16_t group, std::uint64_t bytes) {
+  if (operation_ == nullptr) {
+    record(trace::Kind::collective, name, begin_ns, group, bytes);
+    return;
+  }
+  operation_->traced_ = true;
+  operation_->begin_ns_ = begin_ns;
+  operation_->group_ = group;
+  operation_->bytes_ = bytes;
+}
+
+void set_long_wait(double interval, LongWait function) { long_waits = {interval, std::move(function)}; }
+
+Request Communicator::start(std::shared_ptr<Operation> operation, const Traffic& /*sent*/) {
+  return Request(std::move(operation));
+}
+
+}  // namespace shoal::comm

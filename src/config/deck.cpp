@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/config/deck.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+
+#include "shoal/base/error.hpp"
+#include "shoal/config/table.hpp"
+
+namespace shoal::config {
+
+namespace {
+
+constexpr std::string_view spaces = " \t";
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(spaces);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(spaces) - begin + 1);
+}
+
+/// Without the comment: a # at the start or after white space, to the end.
+std::string_view without_comment(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '#' && (i == 0 || spaces.find(text[i - 1]) != std::string_view::npos)) return text.substr(0, i);
+  }
+  return text;
+}
+
+int hexadecimal(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+/// The character that an escape means; at is on the one after the backslash, and moves to the escape's last.
+std::optional<char> unescaped(std::string_view text, std::size_t& at) {
+  switch (text[at]) {
+    case '"': return '"';
+    case '\\': return '\\';
+    case 'n': return '\n';
+    case 'r': return '\r';
+    case 't': return '\t';
+    case 'x': break;
+    default: return std::nullopt;
+  }
+  if (at + 2 >= text.size()) return std::nullopt;
+  const int high = hexadecimal(text[at + 1]), low = hexadecimal(text[at + 2]);
+  if (high < 0 || low < 0) return std::nullopt;
+  at += 2;
+  return static_cast<char>(high * 16 + low);
+}
+
+/// A value, or what is wrong with how it is written.
+struct Written {
+  std::string value, problem;
+};
+
+/// text begins with a double quote.
+Written in_quotes(std::string_view text) {
+  Written written;
+  std::size_t i = 1;
+  for (; i < text.size() && text[i] != '"'; ++i) {
+    if (text[i] != '\\') {
+      written.value += text[i];
+      continue;
+    }
+    const std::optional<char> meant = ++i < text.size() ? unescaped(text, i) : std::nullopt;
+    if (!meant) return {{}, "no such escape in quotes; allowed: \\\" \\\\ \\n \\r \\t \\xHH"};
+    written.value += *meant;
+  }
+  if (i >= text.size()) return {{}, "the closing quote is missing"};
+  if (!trimmed(without_comment(text.substr(i + 1))).empty() || (i + 1 < text.size() && text[i + 1] == '#')) {
+    return {{}, "text after the closing quote"};
+  }
+  return written;
+}
+
+Written value_of(std::string_view text) {
+  const std::string_view bare = trimmed(text);
+  if (!bare.empty() && bare.front() == '"') return in_quotes(bare);
+  // The white space before the value counts: `key = # comment` has none.
+  return {std::string(trimmed(without_comment(text))), {}};
+}
+
+class Reader {
+ public:
+  Reader(Deck& deck, std::string filename) : deck_(deck), filename_(std::move(filename)) {}
+
+  void line(std::string_view text) {
+    ++line_;
+    const std::string_view content = trimmed(text);
+    if (content.empty() || content.front() == '#') return;
+    if (content.front() == '[') {
+      section(trimmed(without_comment(content)));
+    } else if (const std::size_t equals = content.find('='); equals != std::string_view::npos && content.front() != ';') {
+      setting(std::string(trimmed(content.substr(0, equals))), content.substr(equals + 1));
+    } else {
+      problem("`", shown(content), "` is neither key = value, nor [section], nor # a comment");
+    }
+  }
+
+ private:
+  template <typename... Parts>
+  void problem(const Parts&... parts) {
+    deck_.problems.push_back(shoal::text(filename_, ":", line_, ": ", parts...));
+  }
+
+  void section(std::string_view header) {
+    section_ = std::nullopt;
+    if (header.back() != ']') return problem("`", shown(header), "`: the closing ] is missing");
+    const std::string name(trimmed(header.substr(1, header.size() - 2)));
+    const std::vector<std::string> known = sections();
+    if (std::find(known.begin(), known.end(), name) != known.end()) {
+      section_ = name + ".";
+      return;
+    }
+    const std::string close = nearest(name, known);
+    problem("[", shown(name), "]: unknown section",
+            close.empty() ? "; allowed: " + joined(known) : "; did you mean [" + close + "]?");
+  }
+
+  void setting(const std::string& key, std::string_view text) {
+    if (!section_) return;  // of an unknown section, which has been reported
+    const std::string name = *section_ + key;
+    const Row* const row = find(name);
+    if (row == nullptr) return problem(shown(name), ": ", unknown_option(shown(name)));
+    if (const auto [first, fresh] = lines_.emplace(name, line_); !fresh) {
+      return problem(name, ": set twice, first in line ", first->second);
+    }
+    const Written written = value_of(text);
+    const Value type = row->member.get(deck_.options);
+    if (!written.problem.empty()) return problem(name, ": ", written.problem);
+    const Reading reading = read(written.value, row->allowed, type, name);
+    if (!reading.value) {
+      return problem(refusal(name, written.value, reading.problem, row->allowed, type));
+    }
+    row->member.set(deck_.options, *reading.value);
+    deck_.places.set(name, shoal::text(filename_, ":", line_));
+  }
+
+  Deck& deck_;
+  std::string filename_;
+  std::size_t line_ = 0;
+  std::optional<std::string> section_ = "";  ///< "model."; nothing: in an unknown section
+  std::map<std::string, std::size_t> lines_;
+};
+
+Deck unreadable(const std::string& path, const std::string& why) {
+  Deck deck;
+  deck.problems.push_back(path + ": " + why);
+  return deck;
+}
+
+}  // namespace
+
+Deck parse_deck_text(std::string_view text, const std::string& filename) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  if (text.find('\0') != std::string_view::npos)
+    return unreadable(filename, "not a deck: it holds zero bytes, as no text does");
+  Deck deck;
+  Reader reader(deck, filename);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    reader.line(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return deck;
+}
+
+Deck read_deck(const std::string& path) {
+  constexpr std::uintmax_t largest = 1U << 20U;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return unreadable(path, "no such file; expected the path of a deck");
+  if (!std::filesystem::is_regular_file(path, error)) return unreadable(path, "not a file; expected the path of a deck");
+  if (std::filesystem::file_size(path, error) > largest) return unreadable(path, "too large for a deck");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return unreadable(path, text("cannot be opened: ", std::strerror(errno)));
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return parse_deck_text(text, path);
+}
+
+}  // namespace shoal::config

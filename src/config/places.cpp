@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/config/places.hpp"
+
+#include <cctype>
+#include <vector>
+
+#include "shoal/config/table.hpp"
+
+namespace shoal::config {
+
+namespace {
+
+/// A name that a sentence mentions, and where it ends.
+struct Mention {
+  std::string name;
+  std::size_t end;
+};
+
+bool is_of_a_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
+
+/// The options named, in the order of the sentence, each the first time.
+std::vector<Mention> mentions(const std::string& sentence) {
+  std::vector<Mention> found;
+  for (std::size_t begin = 0; begin < sentence.size();) {
+    std::size_t end = begin;
+    while (end < sentence.size() && is_of_a_name(sentence[end])) ++end;
+    const std::string word = sentence.substr(begin, end - begin);
+    bool fresh = find(word) != nullptr;
+    for (const Mention& earlier : found) fresh = fresh && earlier.name != word;
+    if (fresh) found.push_back({word, end});
+    begin = end == begin ? begin + 1 : end;
+  }
+  return found;
+}
+
+/// " = VALUE" or " (VALUE)" after a name belongs to it.
+std::size_t end_of_value(const std::string& sentence, std::size_t end) {
+  const bool brackets = sentence.compare(end, 2, " (") == 0;
+  if (!brackets && sentence.compare(end, 3, " = ") != 0) return end;
+  const std::size_t stop = sentence.find_first_of(brackets ? ")" : " ,;:", end + 3);
+  if (stop == std::string::npos) return sentence.size();
+  return brackets ? stop + 1 : stop;
+}
+
+/// "line 3" in a sentence that begins with another line of the same file.
+std::string seen_from(const std::string& leading, const std::string& place) {
+  const std::size_t colon = leading.rfind(':');
+  const bool same_file = colon != std::string::npos && place.compare(0, colon + 1, leading, 0, colon + 1) == 0;
+  return same_file ? "line " + place.substr(colon + 1) : place;
+}
+
+}  // namespace
+
+std::string Places::of(std::string_view option) const {
+  const auto place = places_.find(option);
+  return place == places_.end() ? std::string() : place->second;
+}
+
+std::string Places::locate(const std::string& sentence) const {
+  std::string leading, result;
+  std::size_t copied = 0;
+  for (const Mention& mention : mentions(sentence)) {
+    const std::string place = of(mention.name);
+    if (place.empty()) continue;
+    if (leading.empty()) {
+      leading = place;
+    } else if (place != leading) {
+      const std::size_t end = end_of_value(sentence, mention.end);
+      result += sentence.substr(copied, end - copied) + " [" + seen_from(leading, place) + "]";
+      copied = end;
+    }
+  }
+  return (leading.empty() ? "" : leading + ": ") + result + sentence.substr(copied);
+}
+
+}  // namespace shoal::config

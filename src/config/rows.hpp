@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two halves of the table.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shoal/config/table.hpp"
+
+namespace shoal::config {
+
+/// What changes the numbers: model, data, batch, train, optimizer, schedule.
+std::vector<Row> training_rows();
+/// What changes where and how they are computed, and what is written: zero, comm, ..., fault.
+std::vector<Row> run_rows();
+
+/// An option that nothing uses yet: it keeps its value in Options::not_built, and only its default can be run.
+Row later(const std::string& name, const Value& value, const std::string& unit, const Allowed& allowed,
+          const std::string& help);
+
+}  // namespace shoal::config

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options that change where and how a training is computed, and what it writes: zero, comm, sync, activation, offload, nvme,
+// memory, checkpoint, trace, output, fault.
+#include "rows.hpp"
+
+namespace shoal::config {
+
+using comm::CommOptions;
+using zero::ZeroOptions;
+
+namespace {
+
+constexpr double most_ranks = 1048576, most_steps = 4294967295;
+constexpr const char* megabytes = "10^6 bytes";
+
+std::vector<Row> zero_rows() {
+  using Count = std::uint64_t;
+  return {
+      {"zero.stage", in(&Options::zero, &ZeroOptions::stage), "", one_of({"0", "1", "2", "3"}).later({"1", "2", "3"}),
+       "states sharded: 0 none, 1 +optimizer, 2 +gradients, 3 +parameters"},
+      later("zero.prefetch_units", Count{1}, "units", between(0, 65536),
+            "units gathered ahead of the one that runs (stage 3)"),
+      later("zero.max_live_mb", 0.0, megabytes, above(0).or_word("auto"),
+            "largest gathered parameters at any time (stage 3); auto: what prefetch_units takes"),
+      later("zero.persist_below", Count{0}, "elements", at_least(0),
+            "tensors smaller than this are kept whole on every rank (stage 3)"),
+      later("zero.reshard_after_forward", true, "", any(),
+            "release parameters after forward and gather them again for backward (stage 3)"),
+      later("zero.hpz_size", "off", "ranks", one_of({"off", "node"}).or_count(),
+            "ranks that share a second shard of the parameters (ZeRO++ hpZ); 1: every rank keeps all"),
+      later("zero.qwz", false, "", any(), "gather parameters in 8 bits (ZeRO++ qwZ)"),
+      later("zero.qgz", false, "", any(), "reduce gradients in 4 bits (ZeRO++ qgZ)"),
+      later("zero.quant_block", Count{2048}, "elements", between(1, 1048576),
+            "elements that share one scale when quantized"),
+      later("zero.tile_linear", Count{1}, "tiles", between(1, 65536),
+            "tiles that large linear layers are gathered in, one after another"),
+  };
+}
+
+std::vector<Row> comm_rows() {
+  return {
+      {"comm.backend", in(&Options::comm, &CommOptions::backend), "", one_of({"mpi", "nccl"}).later({"nccl"}),
+       "what carries messages among ranks"},
+      {"comm.collectives", in(&Options::comm, &CommOptions::collectives), "",
+       one_of({"reproducible", "native"}).later({"native"}),
+       "order of sums: the fixed tree, the same bits on any number of ranks; or as the backend's library likes"},
+      {"comm.bucket_mb", in(&Options::comm, &CommOptions::bucket_mb), megabytes, above(0),
+       "largest message; changes no bit of the result"},
+      {"comm.overlap", in(&Options::comm, &CommOptions::overlap), "", any(), "reduce while backward goes on"},
+      later("comm.reduce_dtype", "fp32", "", one_of({"fp32", "bf16", "fp16"}),
+            "gradients are held, summed and sent in this precision"),
+      {"comm.ranks_per_node", in(&Options::comm, &CommOptions::ranks_per_node), "ranks",
+       between(1, most_ranks).or_word("auto"), "plays a cluster of such nodes; auto: as the machine is"},
+      {"comm.wait", in(&Options::comm, &CommOptions::wait), "", one_of({"auto", "yield", "sleep"}),
+       "what a rank does while it waits; the environment's SHOAL_COMM_WAIT goes first"},
+      {"comm.timeout", in(&Options::comm, &CommOptions::timeout), "seconds", above(0),
+       "time without progress after which the stalled rank is named and the run ends"},
+  };
+}
+
+std::vector<Row> sync_rows() {
+  using Count = std::uint64_t;
+  return {
+      later("sync.kind", "synchronous", "", one_of({"synchronous", "localsgd", "slowmo"}),
+            "when ranks agree: every step, or every few"),
+      later("sync.localsgd_frequency", Count{3}, "steps", between(1, most_steps),
+            "steps between averages of the parameters (localsgd)"),
+      later("sync.slowmo_frequency", Count{48}, "steps", between(1, most_steps), "steps between outer updates (slowmo)"),
+      later("sync.slowmo_momentum", 0.5, "", from_below(0, 1), "momentum of the outer update"),
+      later("sync.slowmo_lr", 1.0, "", above(0), "rate of the outer update"),
+      later("sync.slowmo_base", "localsgd", "", one_of({"localsgd", "sgp"}), "what the ranks do between outer updates"),
+      later("sync.nprocs_per_node", Count{1}, "ranks", between(1, most_ranks), "neighbouring ranks that stay synchronous"),
+  };
+}
+
+std::vector<Row> activation_rows() {
+  return {
+      later("activation.checkpoint_interval", std::uint64_t{0}, "blocks", between(0, 65536),
+            "blocks between kept activations; the rest is computed again in backward; 0: keep all"),
+      later("activation.partition", false, "", any(), "share kept activations out among the ranks"),
+      later("activation.offload", false, "", any(), "keep activations in host memory"),
+  };
+}
+
+std::vector<Row> offload_rows() {
+  return {
+      later("offload.optimizer", "none", "", one_of({"none", "cpu", "nvme"}), "where optimizer states live"),
+      later("offload.params", "none", "", one_of({"none", "cpu", "nvme"}), "where parameters live"),
+      later("offload.optimizer_ratio", 1.0, "", between(0, 1), "share of the optimizer states that is offloaded"),
+      later("nvme.dir", "", "", any().as("a directory on a local disk"), "where offloaded states are written"),
+      later("nvme.block_mb", 1.0, megabytes, above(0), "size of one request"),
+      later("nvme.queue_depth", std::uint64_t{8}, "requests", between(1, 4096), "requests in flight"),
+      {"memory.limit", in(&Options::memory_limit_gib), "GiB per rank", above(0).or_word("auto"),
+       "more than this is refused at the start; auto: the node's memory divided by its ranks"},
+  };
+}
+
+std::vector<Row> file_rows() {
+  const UsedBy traced = {"trace.level", {"steps", "comm", "kernels"}};
+  return {
+      {"checkpoint.dir", in(&Options::checkpoint, &CheckpointOptions::dir), "", any().as("a directory"),
+       "where checkpoints are; empty: checkpoints in output.dir"},
+      {"checkpoint.every", in(&Options::checkpoint, &CheckpointOptions::every), "steps", between(0, most_steps),
+       "steps between checkpoints; 0: off"},
+      {"checkpoint.keep", in(&Options::checkpoint, &CheckpointOptions::keep), "files", between(0, most_steps),
+       "checkpoints to keep, the newest; 0: all"},
+      {"checkpoint.resume", in(&Options::checkpoint, &CheckpointOptions::resume), "",
+       not_empty().as("none, latest, or the path of a checkpoint"),
+       "state to go on from; latest: the newest that is whole, if there is any"},
+      later("checkpoint.async", false, "", any(), "write while the training goes on"),
+      {"checkpoint.io", in(&Options::checkpoint, &CheckpointOptions::io), "", one_of({"auto", "independent", "collective"}),
+       "how ranks write; auto: independently where ranks outnumber cores"},
+      {"trace.file", in(&Options::trace, &TraceOptions::file), "", any().as("a path"), "empty: trace.h5 in output.dir",
+       traced},
+      {"trace.level", in(&Options::trace, &TraceOptions::level), "", one_of({"off", "steps", "comm", "kernels"}),
+       "what is recorded, each level with those before it"},
+      {"trace.interval", in(&Options::trace, &TraceOptions::interval), "steps", between(1, most_steps),
+       "steps between collective writes of the trace", traced},
+      {"output.dir", in(&Options::output, &OutputOptions::dir), "", not_empty().as("a directory"),
+       "where everything is written; made if absent"},
+      {"output.export", in(&Options::output, &OutputOptions::export_dir), "", any().as("a directory"),
+       "Hugging Face's weights after the last step; empty: none"},
+      {"output.overwrite", in(&Options::output, &OutputOptions::overwrite), "", any(),
+       "replace the run that output.dir holds"},
+  };
+}
+
+std::vector<Row> fault_rows() {
+  return {
+      later("fault.kind", "none", "", one_of({"none", "kill", "hang", "slow", "nan"}),
+            "a fault to inject, for tests of what follows"),
+      later("fault.rank", std::uint64_t{0}, "", between(0, most_ranks), "rank that meets it"),
+      later("fault.step", std::uint64_t{1}, "", between(1, most_steps), "step at which it meets it"),
+  };
+}
+
+}  // namespace
+
+Row later(const std::string& name, const Value& value, const std::string& unit, const Allowed& allowed,
+          const std::string& help) {
+  const auto get = [=](const Options& options) {
+    const auto found = options.not_built.find(name);
+    return found == options.not_built.end() ? value : found->second;
+  };
+  const auto set = [=](Options& options, const Value& given) {
+    if (given == value) {
+      options.not_built.erase(name);
+    } else {
+      options.not_built[name] = given;
+    }
+  };
+  return {name, {get, set}, unit, allowed, help, {}, false};
+}
+
+std::vector<Row> run_rows() {
+  std::vector<Row> rows = zero_rows();
+  for (const auto& more : {comm_rows(), sync_rows(), activation_rows(), offload_rows(), file_rows(), fault_rows()}) {
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
+  return rows;
+}
+
+}  // namespace shoal::config

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What single rows of the table cannot see: options that contradict each other, or the number of ranks.
+#include "validate.hpp"
+
+#include <algorithm>
+
+#include "shoal/base/error.hpp"
+#include "shoal/config/table.hpp"
+
+namespace shoal::config {
+
+namespace {
+
+/// "nearest: 96, 120": the multiples on both sides; the lower one only if it is not zero.
+std::string nearest_multiples(std::size_t value, std::size_t factor) {
+  const std::size_t below = value / factor * factor;
+  return text("nearest: ", below == 0 ? "" : text(below, ", "), below + factor);
+}
+
+std::vector<std::string> batch_problems(const BatchOptions& batch, std::size_t ranks) {
+  if (batch.global % (batch.micro * ranks) == 0) return {};
+  return {text("batch.global = ", batch.global, " is not a multiple of batch.micro (", batch.micro,
+               ") x data-parallel ranks (", ranks, ") = ", batch.micro * ranks, "; ",
+               nearest_multiples(batch.global, batch.micro * ranks))};
+}
+
+std::vector<std::string> data_problems(const Options& o) {
+  std::vector<std::string> problems;
+  const bool validates = o.data.val_fraction > 0 || !o.data.val_source.empty();
+  if (o.train.eval_every > 0 && !validates) {
+    problems.push_back(text("train.eval_every = ", o.train.eval_every,
+                            ", but there is nothing to validate on: data.val_fraction = 0 and "
+                            "data.val_source is empty; set one of the two"));
+  }
+  if (o.data.source == "synthetic") {
+    const data::DataOptions unset;
+    const auto unused = [&](const char* name, const std::string& value, const std::string& otherwise) {
+      if (value != otherwise)
+        problems.push_back(text(name, " = ", value, " has no effect with data.source = synthetic; allowed: a file"));
+    };
+    unused("data.val_source", o.data.val_source, unset.val_source);
+    unused("data.tokenizer", o.data.tokenizer, unset.tokenizer);
+    unused("data.vocabulary", o.data.vocabulary, unset.vocabulary);
+  }
+  return problems;
+}
+
+std::vector<std::string> optimizer_problems(const optim::OptimizerOptions& o) {
+  if (o.kind == "sgd" && o.nesterov && o.momentum == 0) {
+    return {"optimizer.nesterov = true needs a momentum, but optimizer.momentum = 0; allowed: above 0"};
+  }
+  return {};
+}
+
+/// Options that were set, but which the kind that was chosen does not use.
+std::vector<std::string> unused_options(const Options& options) {
+  std::vector<std::string> problems;
+  for (const Row& row : table()) {
+    if (row.used_by.option.empty() || value_text(row, options) == default_text(row)) continue;
+    const std::string chosen = value_text(*find(row.used_by.option), options);
+    const std::vector<std::string>& users = row.used_by.values;
+    if (std::find(users.begin(), users.end(), chosen) != users.end()) continue;
+    problems.push_back(text(row.name, " = ", shown(value_text(row, options)), " has no effect with ", row.used_by.option,
+                            " = ", chosen, "; used by: ", joined(users)));
+  }
+  return problems;
+}
+
+std::vector<std::string> absent_features(const Invocation& invocation) {
+  std::vector<std::string> problems;
+  if (invocation.dry_run || invocation.print_config) return problems;
+  for (const std::string& name : invocation.not_built) {
+    const Row& row = *find(name);
+    problems.push_back(text(name, " = ", shown(value_text(row, invocation.options)), ": not built yet: ", name,
+                            "; the default ", default_text(row), " runs"));
+  }
+  return problems;
+}
+
+}  // namespace
+
+void validate(Invocation& invocation, int ranks) {
+  Options& o = invocation.options;
+  const auto count = static_cast<std::size_t>(ranks);
+  if (o.batch.global == 0) o.batch.global = o.batch.micro * count;
+  const bool total_follows = o.schedule.total_steps == 0;
+  if (total_follows && decays(o.schedule)) o.schedule.total_steps = o.train.steps;
+
+  std::vector<std::string> problems = unused_options(o);
+  const auto add = [&](const std::vector<std::string>& more) { problems.insert(problems.end(), more.begin(), more.end()); };
+  add(model::problems(o.model));
+  add(data_problems(o));
+  add(batch_problems(o.batch, count));
+  add(optimizer_problems(o.optimizer));
+  add(schedule_problems(o, total_follows ? "train.steps" : "schedule.total_steps"));
+  add(absent_features(invocation));
+
+  std::string message;
+  for (const std::string& problem : problems) message += (message.empty() ? "" : "\n") + invocation.places.locate(problem);
+  require_input(problems.empty(), message);
+}
+
+}  // namespace shoal::config

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "shoal/config/options.hpp"
+
+namespace shoal::config {
+
+/// Whether the kind needs total_steps.
+bool decays(const optim::ScheduleOptions& schedule);
+
+/// Contradictions within schedule and with train and optimizer; total_steps is set where the kind needs it;
+/// total_name: the option that it was taken from.
+std::vector<std::string> schedule_problems(const Options& options, const std::string& total_name);
+
+}  // namespace shoal::config

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/base/error.hpp"
+#include "validate.hpp"
+
+namespace shoal::config {
+
+namespace {
+
+std::vector<std::string> one_cycle_problems(const optim::ScheduleOptions& s) {
+  std::vector<std::string> problems;
+  if (s.cycle_min_lr > s.cycle_max_lr) {
+    problems.push_back(
+        text("schedule.cycle_min_lr = ", s.cycle_min_lr, " is above schedule.cycle_max_lr = ", s.cycle_max_lr));
+  }
+  if (s.cycle_momentum && s.cycle_min_mom > s.cycle_max_mom) {
+    problems.push_back(
+        text("schedule.cycle_min_mom = ", s.cycle_min_mom, " is above schedule.cycle_max_mom = ", s.cycle_max_mom));
+  }
+  return problems;
+}
+
+}  // namespace
+
+bool decays(const optim::ScheduleOptions& schedule) {
+  return schedule.kind == "cosine" || schedule.kind == "WarmupDecayLR" || schedule.kind == "WarmupCosineLR";
+}
+
+std::vector<std::string> schedule_problems(const Options& options, const std::string& total_name) {
+  const optim::ScheduleOptions& s = options.schedule;
+  if (s.kind == "OneCycle") return one_cycle_problems(s);
+  std::vector<std::string> problems;
+  if (decays(s) && s.warmup_steps > s.total_steps) {
+    problems.push_back(text("schedule.warmup_steps = ", s.warmup_steps, " is above ", total_name, " = ", s.total_steps,
+                            ", when ", s.kind, " has ended; allowed: at most ", s.total_steps));
+  }
+  const bool deepspeed_top = s.kind == "WarmupLR" || s.kind == "WarmupDecayLR";
+  if (deepspeed_top && s.warmup_max_lr >= 0 && s.min_lr > s.warmup_max_lr) {
+    problems.push_back(text("schedule.min_lr = ", s.min_lr, " is above schedule.warmup_max_lr = ", s.warmup_max_lr));
+  }
+  if (s.kind == "cosine" && s.min_lr > options.optimizer.lr) {
+    problems.push_back(text("schedule.min_lr = ", s.min_lr, " is above optimizer.lr = ", options.optimizer.lr));
+  }
+  return problems;
+}
+
+}  // namespace shoal::config

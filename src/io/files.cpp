@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "files.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "shoal/base/error.hpp"
+#include "shoal/base/heartbeat.hpp"
+
+namespace shoal::io {
+
+namespace {
+
+/// A call moves at most this much, so that a slow disk still lets the heartbeat through.
+constexpr std::size_t largest_call = std::size_t{64} << 20U;
+
+[[noreturn]] void fail_with_errno(const std::filesystem::path& path, const char* what) {
+  fail(path.string(), ": ", what, ": ", std::strerror(errno));
+}
+
+std::string megabytes(double bytes) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, bytes < 1e7 ? "%.1f MB" : "%.0f MB", bytes * 1e-6);
+  return buffer;
+}
+
+}  // namespace
+
+File::File(const std::filesystem::path& path, Mode mode) : path_(path) {
+  const int flags = mode == Mode::read ? O_RDONLY : mode == Mode::write ? O_RDWR : O_RDWR | O_CREAT | O_TRUNC;
+  descriptor_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail_with_errno(path, mode == Mode::create ? "cannot be created" : "cannot be opened");
+}
+
+File::~File() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+File::File(File&& other) noexcept : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+File& File::operator=(File&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+std::uint64_t File::size() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) fail_with_errno(path_, "no size");
+  require(S_ISREG(status.st_mode), path_.string(), ": not a regular file");
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+void File::read(std::uint64_t offset, Span<std::byte> data) const {
+  while (!data.empty()) {
+    const ssize_t done =
+        ::pread(descriptor_, data.data(), std::min(data.size(), largest_call), static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail_with_errno(path_, "cannot be read");
+    require(done > 0, path_.string(), ": ends at byte ", offset, ", ", data.size(), " more are needed");
+    offset += static_cast<std::uint64_t>(done);
+    data = data.subspan(static_cast<std::size_t>(done));
+    heartbeat::beat();
+  }
+}
+
+void File::write(std::uint64_t offset, Span<const std::byte> data) {
+  while (!data.empty()) {
+    const ssize_t done =
+        ::pwrite(descriptor_, data.data(), std::min(data.size(), largest_call), static_cast<off_t>(offset));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail_with_errno(path_, "cannot be written");
+    offset += static_cast<std::uint64_t>(done);
+    data = data.subspan(static_cast<std::size_t>(done));
+    heartbeat::beat();
+  }
+}
+
+void File::truncate(std::uint64_t size) {
+  if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) fail_with_errno(path_, "cannot be cut to its size");
+}
+
+void File::sync() {
+  if (::fsync(descriptor_) != 0) fail_with_errno(path_, "cannot be synced");
+}
+
+void File::close() {
+  if (descriptor_ >= 0 && ::close(std::exchange(descriptor_, -1)) != 0) fail_with_errno(path_, "cannot be closed");
+}
+
+void File::reserve(std::uint64_t begin, std::uint64_t end) {
+  int status = -1;
+  do {
+    status = ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
+  } while (status != 0 && errno == EINTR);
+  if (status == 0) return;
+  const int error = errno;
+  struct statvfs disk {};
+  if (::fstatvfs(descriptor_, &disk) != 0) fail_with_errno(path_, "no free space known");
+  const auto free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
+  const bool unsupported = error == EOPNOTSUPP || error == ENOSYS;
+  if (unsupported && free >= end - begin) return;
+  const char* limit = unsupported || error == ENOSPC ? "" : std::strerror(error);  // a quota, a limit on file sizes
+  throw Error(Exit::failed, Seen::everywhere,
+              text(path_.string(), ": needs ", megabytes(static_cast<double>(end - begin)), ", the disk has ",
+                   megabytes(static_cast<double>(free)), " free", *limit == 0 ? "" : " (", limit, *limit == 0 ? "" : ")"));
+}
+
+void publish(const std::filesystem::path& temporary, const std::filesystem::path& file) {
+  if (std::rename(temporary.c_str(), file.c_str()) != 0) fail_with_errno(file, "cannot be given its name");
+  const std::filesystem::path directory = file.has_parent_path() ? file.parent_path() : ".";
+  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) fail_with_errno(directory, "cannot be opened");
+  const int status = ::fsync(descriptor);
+  const int error = errno;
+  ::close(descriptor);
+  errno = error;
+  if (status != 0 && error != EINVAL) fail_with_errno(directory, "cannot be synced");  // EINVAL: it has no such thing
+}
+
+}  // namespace shoal::io

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain files: whole reads and writes at offsets, disk space reserved beforehand, names that appear only when all is on disk.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "shoal/base/types.hpp"
+
+namespace shoal::io {
+
+class File {
+ public:
+  enum class Mode { read, write, create };  ///< create: an existing file is emptied
+  File() = default;
+  File(const std::filesystem::path& path, Mode mode);
+  ~File();
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+
+  const std::filesystem::path& path() const { return path_; }
+  bool is_open() const { return descriptor_ >= 0; }
+  std::uint64_t size() const;
+  /// All of `data`, or an error: a file that ends before is one.
+  void read(std::uint64_t offset, Span<std::byte> data) const;
+  void write(std::uint64_t offset, Span<const std::byte> data);
+  /// Gives back what was reserved beyond `size` bytes.
+  void truncate(std::uint64_t size);
+  void sync();
+  void close();
+  /// Disk space for bytes begin .. end-1, without changing the size of the file. Where the file system cannot reserve,
+  /// the free space is asked for instead. Not enough is an Error that every rank may be told: FILE: needs X MB, ...
+  void reserve(std::uint64_t begin, std::uint64_t end);
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+/// Gives the synced file `temporary` its final name, for good: the directory is synced too.
+void publish(const std::filesystem::path& temporary, const std::filesystem::path& file);
+
+}  // namespace shoal::io

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/io/hdf5.hpp"
+
+#include <hdf5.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "shoal/base/error.hpp"
+
+namespace shoal::io {
+
+std::pair<std::string, std::string> library_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+#ifdef H5_HAVE_PARALLEL
+  return {"HDF5", text(major, ".", minor, ".", release, " parallel")};
+#else
+  return {"HDF5", text(major, ".", minor, ".", release)};
+#endif
+}
+
+namespace hdf5 {
+
+static_assert(std::is_same_v<hid_t, Id> && std::is_same_v<herr_t, int>);
+
+namespace {
+
+/// Errors are thrown, not printed.
+void silence() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
+Handle scalar() { return {H5Screate(H5S_SCALAR), H5Sclose, "HDF5: scalar space"}; }
+
+/// Strings of any length, UTF-8: what h5py reads as str.
+Handle text_type() {
+  Handle type(H5Tcopy(H5T_C_S1), H5Tclose, "HDF5: string type");
+  checked(H5Tset_size(type.id(), H5T_VARIABLE), "HDF5: string type");
+  checked(H5Tset_cset(type.id(), H5T_CSET_UTF8), "HDF5: string type");
+  return type;
+}
+
+Handle access_properties() {
+  silence();
+  Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "HDF5: access properties");
+  checked(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_V18), "HDF5: format bounds");
+  // Metadata in blocks of 64 KiB rather than 2 KiB between datasets; large datasets begin on a page.
+  checked(H5Pset_meta_block_size(access.id(), 1U << 16U), "HDF5: metadata block size");
+  checked(H5Pset_alignment(access.id(), 1U << 16U, 4096), "HDF5: alignment");
+  checked(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "HDF5: close degree");
+#if H5_VERSION_GE(1, 10, 7)
+  // flock() fails on many parallel file systems, and would keep readers out while a trace grows.
+  checked(H5Pset_file_locking(access.id(), false, true), "HDF5: file locking");
+#endif
+  return access;
+}
+
+Handle intermediate_groups() {
+  Handle links(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "HDF5: link properties");
+  checked(H5Pset_create_intermediate_group(links.id(), 1), "HDF5: link properties");
+  return links;
+}
+
+Handle open_attribute(const Handle& at, const std::string& name) {
+  return {H5Aopen(at.id(), name.c_str(), H5P_DEFAULT), H5Aclose, "attribute " + name};
+}
+
+bool is_variable_text(const Handle& type) {
+  return H5Tget_class(type.id()) == H5T_STRING && H5Tis_variable_str(type.id()) > 0;
+}
+
+/// Takes over a string that the library allocated.
+std::string taken(char* buffer) {
+  const std::string value = buffer == nullptr ? "" : buffer;
+  H5free_memory(buffer);
+  return value;
+}
+
+}  // namespace
+
+Handle::Handle(Id id, Close closer, const std::string& what) : id_(checked(id, what)), close_(closer) {}
+Handle::Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+
+Handle& Handle::operator=(Handle&& other) noexcept {
+  std::swap(id_, other.id_);
+  std::swap(close_, other.close_);
+  return *this;
+}
+
+Handle::~Handle() {
+  if (id_ >= 0) close_(id_);
+}
+
+void Handle::close(const std::string& what) {
+  if (id_ >= 0) checked(close_(std::exchange(id_, -1)), what);
+}
+
+std::string reason() {
+  std::string found;
+  const auto first = [](unsigned, const H5E_error2_t* error, void* data) -> herr_t {
+    auto& description = *static_cast<std::string*>(data);
+    if (description.empty() && error->desc != nullptr) description = error->desc;
+    return 0;
+  };
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, first, &found);
+  std::replace(found.begin(), found.end(), '\n', ' ');
+  return found.empty() ? "HDF5 gives no reason" : found;
+}
+
+template <typename T>
+T checked(T result, const std::string& what) {
+  if (result < 0) fail(what, ": ", reason());
+  return result;
+}
+template int checked<int>(int, const std::string&);
+template Id checked<Id>(Id, const std::string&);
+
+Handle create_file(const std::filesystem::path& file, bool exclusive) {
+  const Handle access = access_properties();
+  return {H5Fcreate(file.c_str(), exclusive ? H5F_ACC_EXCL : H5F_ACC_TRUNC, H5P_DEFAULT, access.id()), H5Fclose,
+          file.string() + ": cannot be created"};
+}
+
+Handle open_file(const std::filesystem::path& file) {
+  const Handle access = access_properties();
+  return {H5Fopen(file.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose, file.string() + ": cannot be opened as HDF5"};
+}
+
+Handle create_group(const Handle& at, const std::string& name) {
+  return {H5Gcreate2(at.id(), name.c_str(), intermediate_groups().id(), H5P_DEFAULT, H5P_DEFAULT), H5Gclose, name};
+}
+
+Handle open_group(const Handle& at, const std::string& name) {
+  return {H5Gopen2(at.id(), name.c_str(), H5P_DEFAULT), H5Gclose, name};
+}
+
+Handle open_dataset(const Handle& at, const std::string& name) {
+  return {H5Dopen2(at.id(), name.c_str(), H5P_DEFAULT), H5Dclose, name};
+}
+
+bool has_attribute(const Handle& at, const std::string& name) { return H5Aexists(at.id(), name.c_str()) > 0; }
+bool has_link(const Handle& at, const std::string& name) { return H5Lexists(at.id(), name.c_str(), H5P_DEFAULT) > 0; }
+
+Handle create_floats(const Handle& file, const std::string& name, const std::vector<std::size_t>& shape) {
+  const std::vector<hsize_t> extent(shape.begin(), shape.end());
+  const Handle space = shape.empty() ? scalar()
+                                     : Handle(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr),
+                                              H5Sclose, name);
+  const Handle create(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, name);
+  checked(H5Pset_layout(create.id(), H5D_CONTIGUOUS), name);
+  checked(H5Pset_alloc_time(create.id(), H5D_ALLOC_TIME_EARLY), name);
+  checked(H5Pset_fill_time(create.id(), H5D_FILL_TIME_NEVER), name);
+  return {H5Dcreate2(file.id(), name.c_str(), H5T_IEEE_F32LE, space.id(), intermediate_groups().id(), create.id(),
+                     H5P_DEFAULT),
+          H5Dclose, name};
+}
+
+std::uint64_t raw_offset(const Handle& dataset, const std::string& name) {
+  if (H5Dget_storage_size(dataset.id()) == 0) return 0;
+  const haddr_t offset = H5Dget_offset(dataset.id());
+  require(offset != HADDR_UNDEF, name, ": no raw data in the file");
+  return offset;
+}
+
+std::vector<std::size_t> shape_of(const Handle& dataset, const std::string& name) {
+  const Handle space(H5Dget_space(dataset.id()), H5Sclose, name);
+  std::vector<hsize_t> extent(static_cast<std::size_t>(checked(H5Sget_simple_extent_ndims(space.id()), name)));
+  checked(H5Sget_simple_extent_dims(space.id(), extent.data(), nullptr), name);
+  return {extent.begin(), extent.end()};
+}
+
+bool holds_floats(const Handle& dataset) {
+  const Handle type(H5Dget_type(dataset.id()), H5Tclose, "dataset type");
+  const Handle create(H5Dget_create_plist(dataset.id()), H5Pclose, "dataset properties");
+  return H5Tequal(type.id(), H5T_IEEE_F32LE) > 0 && H5Pget_layout(create.id()) == H5D_CONTIGUOUS &&
+         H5Pget_external_count(create.id()) == 0;
+}
+
+std::vector<std::string> dataset_names(const Handle& group) {
+  std::vector<std::string> names;
+  const auto visit = [](hid_t, const char* name, const H5O_info_t* info, void* data) -> herr_t {
+    if (info->type == H5O_TYPE_DATASET) static_cast<std::vector<std::string>*>(data)->push_back(std::string("/") + name);
+    return 0;
+  };
+  checked(H5Ovisit2(group.id(), H5_INDEX_NAME, H5_ITER_INC, visit, &names, H5O_INFO_BASIC), "list of datasets");
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void write_attribute(const Handle& at, const std::string& name, const std::string& value) {
+  const Handle type = text_type(), space = scalar();
+  const Handle attribute(H5Acreate2(at.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
+                         "attribute " + name);
+  const char* data = value.c_str();
+  checked(H5Awrite(attribute.id(), type.id(), &data), "attribute " + name);
+}
+
+void write_attribute(const Handle& at, const std::string& name, std::int64_t value) {
+  const Handle space = scalar();
+  if (has_attribute(at, name)) {
+    checked(H5Awrite(open_attribute(at, name).id(), H5T_NATIVE_INT64, &value), "attribute " + name);
+    return;
+  }
+  const Handle attribute(H5Acreate2(at.id(), name.c_str(), H5T_STD_I64LE, space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
+                         "attribute " + name);
+  checked(H5Awrite(attribute.id(), H5T_NATIVE_INT64, &value), "attribute " + name);
+}
+
+std::string text_attribute(const Handle& at, const std::string& name) {
+  const Handle attribute = open_attribute(at, name);
+  const Handle type(H5Aget_type(attribute.id()), H5Tclose, "attribute " + name);
+  require(is_variable_text(type), "attribute ", name, ": not a string");
+  char* buffer = nullptr;
+  checked(H5Aread(attribute.id(), type.id(), &buffer), "attribute " + name);
+  return taken(buffer);
+}
+
+std::int64_t number_attribute(const Handle& at, const std::string& name) {
+  std::int64_t value = 0;
+  checked(H5Aread(open_attribute(at, name).id(), H5T_NATIVE_INT64, &value), "attribute " + name);
+  return value;
+}
+
+std::map<std::string, std::string> text_attributes(const Handle& at) {
+  std::vector<std::string> names;
+  const auto visit = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
+    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+    return 0;
+  };
+  checked(H5Aiterate2(at.id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &names), "list of attributes");
+  std::map<std::string, std::string> result;
+  for (const std::string& name : names) {
+    const Handle attribute = open_attribute(at, name);
+    const Handle type(H5Aget_type(attribute.id()), H5Tclose, "attribute " + name);
+    if (is_variable_text(type)) result[name] = text_attribute(at, name);
+  }
+  return result;
+}
+
+void write_text(const Handle& at, const std::string& name, const std::string& value) {
+  const Handle type = text_type(), space = scalar();
+  const Handle dataset(H5Dcreate2(at.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                       H5Dclose, name);
+  const char* data = value.c_str();
+  checked(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, &data), name);
+}
+
+std::string read_text(const Handle& at, const std::string& name) {
+  const Handle dataset = open_dataset(at, name), type = text_type();
+  require(shape_of(dataset, name).empty(), name, ": not a single string");
+  char* buffer = nullptr;
+  checked(H5Dread(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, &buffer), name);
+  return taken(buffer);
+}
+
+void write_texts(const Handle& at, const std::string& name, const std::vector<std::string>& values) {
+  const hsize_t size = values.size();
+  const Handle type = text_type(), space(H5Screate_simple(1, &size, nullptr), H5Sclose, name);
+  const Handle dataset(H5Dcreate2(at.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                       H5Dclose, name);
+  std::vector<const char*> data;
+  for (const std::string& value : values) data.push_back(value.c_str());
+  if (!data.empty()) checked(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, data.data()), name);
+}
+
+std::vector<std::string> read_texts(const Handle& at, const std::string& name) {
+  const Handle dataset = open_dataset(at, name), type = text_type();
+  const std::vector<std::size_t> shape = shape_of(dataset, name);
+  require(shape.size() == 1, name, ": not a list of strings");
+  std::vector<char*> data(shape[0]);
+  if (!data.empty()) checked(H5Dread(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, data.data()), name);
+  std::vector<std::string> values;
+  for (char* buffer : data) values.push_back(taken(buffer));
+  return values;
+}
+
+}  // namespace hdf5
+}  // namespace shoal::io

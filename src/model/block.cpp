@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "block.hpp"
+
+#include <algorithm>
+
+#include "gpt_layout.hpp"
+#include "products.hpp"
+#include "shoal/kernels/layernorm.hpp"
+#include "shoal/kernels/pointwise.hpp"
+
+namespace shoal::model::gpt {
+
+namespace {
+
+/// out = residual + drop(x W + bias), x [rows, in]. Without dropout the product is added where the residual was copied to;
+/// out may then be residual, which saves the copy. `projected` [rows, C] is used with dropout only.
+template <typename T>
+void add_branch(const char* label, const BlockShape& s, std::size_t in, const T* x, const T* weight, const T* bias,
+                const T* residual, const kernels::Dropout& dropout, T* projected, T* out) {
+  if (dropout.active()) {
+    linear(label, s.rows(), in, s.C, x, weight, bias, projected);
+    kernels::dropout_add(dropout, s.B, s.T * s.C, projected, residual, out);
+  } else {
+    if (out != residual) kernels::copy_bytes(s.rows() * s.C * sizeof(T), residual, out);
+    linear(label, s.rows(), in, s.C, x, weight, bias, out, true);
+  }
+}
+
+/// The gradient that enters a branch, given that of the sum.
+template <typename T>
+const T* branch_gradient(const BlockShape& s, const kernels::Dropout& dropout, const T* dx, T* branch) {
+  if (!dropout.active()) return dx;
+  kernels::dropout_backward(dropout, s.B, s.T * s.C, dx, branch);
+  return branch;
+}
+
+/// dx += gradient of the MLP branch.
+template <typename T>
+void mlp_backward(const BlockShape& s, const Weights<T>& w, const Gradient& g, const BlockActivations<T>& a,
+                  const BlockScratch<T>& scratch, const kernels::Dropout& dropout, T* dx) {
+  const std::size_t rows = s.rows();
+  const T* const d_out = branch_gradient(s, dropout, dx, scratch.branch);
+  T* const d_gelu = scratch.wide_a;
+  T* const du = scratch.wide_a;
+  T* const gelu = scratch.wide_b;
+  linear_input_gradient("mlp_out_dx", rows, s.inner, s.C, d_out, w[block::mlp_out_weight], d_gelu);
+  kernels::gelu_backward(rows, s.inner, a.u, d_gelu, gelu, du, g[block::mlp_bias], scratch.workspace);
+  linear_weight_gradient("mlp_out_dw", rows, s.inner, s.C, gelu, d_out, g[block::mlp_out_weight]);
+  kernels::column_sum(rows, s.C, d_out, g[block::mlp_out_bias], scratch.workspace);
+
+  kernels::layernorm_recompute(rows, s.C, a.x_mid, w[block::ln_2_weight], w[block::ln_2_bias], a.mean_2, a.rstd_2, scratch.h);
+  linear_weight_gradient("mlp_dw", rows, s.C, s.inner, scratch.h, du, g[block::mlp_weight]);
+  linear_input_gradient("mlp_dx", rows, s.C, s.inner, du, w[block::mlp_weight], scratch.dh);
+  kernels::layernorm_backward<T>(rows, s.C, a.x_mid, w[block::ln_2_weight], a.mean_2, a.rstd_2, scratch.dh, dx, dx,
+                                 g[block::ln_2_weight], g[block::ln_2_bias], scratch.workspace);
+}
+
+/// dx += gradient of the attention branch.
+template <typename T>
+void attention_branch_backward(const BlockShape& s, const Weights<T>& w, const Gradient& g, const BlockActivations<T>& a,
+                               const BlockScratch<T>& scratch, const BlockDropout& dropout, T* dx) {
+  const std::size_t rows = s.rows();
+  const T* const d_out = branch_gradient(s, dropout.attention_out, dx, scratch.branch);
+  T* const d_attention = scratch.dh;
+  T* const dqkv = scratch.wide_a;
+  linear_weight_gradient("attention_out_dw", rows, s.C, s.C, a.attention, d_out, g[block::attention_out_weight]);
+  kernels::column_sum(rows, s.C, d_out, g[block::attention_out_bias], scratch.workspace);
+  linear_input_gradient("attention_out_dx", rows, s.C, s.C, d_out, w[block::attention_out_weight], d_attention);
+  kernels::attention_backward<T>(s.attention(), a.qkv, a.attention, a.logsumexp, d_attention, dqkv, dropout.probabilities,
+                                 scratch.workspace);
+
+  kernels::column_sum(rows, 3 * s.C, dqkv, g[block::attention_bias], scratch.workspace);
+  kernels::layernorm_recompute(rows, s.C, a.x, w[block::ln_1_weight], w[block::ln_1_bias], a.mean_1, a.rstd_1, scratch.h);
+  linear_weight_gradient("qkv_dw", rows, s.C, 3 * s.C, scratch.h, dqkv, g[block::attention_weight]);
+  linear_input_gradient("qkv_dx", rows, s.C, 3 * s.C, dqkv, w[block::attention_weight], scratch.dh);
+  kernels::layernorm_backward<T>(rows, s.C, a.x, w[block::ln_1_weight], a.mean_1, a.rstd_1, scratch.dh, dx, dx,
+                                 g[block::ln_1_weight], g[block::ln_1_bias], scratch.workspace);
+}
+
+/// out = x_mid + MLP branch.
+template <typename T>
+void mlp_forward(const BlockShape& s, const Weights<T>& w, const BlockActivations<T>& a, const BlockScratch<T>& scratch,
+                 const kernels::Dropout& dropout, T* out) {
+  const std::size_t rows = s.rows();
+  kernels::layernorm_forward(rows, s.C, s.epsilon, a.x_mid, w[block::ln_2_weight], w[block::ln_2_bias], scratch.h, a.mean_2,
+                             a.rstd_2);
+  linear("mlp", rows, s.C, s.inner, scratch.h, w[block::mlp_weight], w[block::mlp_bias], a.u);
+  kernels::gelu_forward(rows * s.inner, a.u, scratch.wide_b);
+  add_branch("mlp_out", s, s.inner, scratch.wide_b, w[block::mlp_out_weight], w[block::mlp_out_bias], a.x_mid, dropout,
+             scratch.h, out);
+}
+
+}  // namespace
+
+template <typename T>
+void block_forward(const BlockShape& s, const Weights<T>& w, const BlockActivations<T>& a, const BlockScratch<T>& scratch,
+                   const BlockDropout& dropout, T* out) {
+  kernels::layernorm_forward(s.rows(), s.C, s.epsilon, a.x, w[block::ln_1_weight], w[block::ln_1_bias], scratch.h, a.mean_1,
+                             a.rstd_1);
+  linear("qkv", s.rows(), s.C, 3 * s.C, scratch.h, w[block::attention_weight], w[block::attention_bias], a.qkv);
+  kernels::attention_forward(s.attention(), a.qkv, a.attention, a.logsumexp, dropout.probabilities, scratch.workspace);
+  add_branch("attention_out", s, s.C, a.attention, w[block::attention_out_weight], w[block::attention_out_bias], a.x,
+             dropout.attention_out, scratch.h, a.x_mid);
+  mlp_forward(s, w, a, scratch, dropout.mlp_out, out);
+}
+
+template <typename T>
+void block_backward(const BlockShape& s, const Weights<T>& w, const Gradient& g, const BlockActivations<T>& a,
+                    const BlockScratch<T>& scratch, const BlockDropout& dropout, T* dx) {
+  mlp_backward(s, w, g, a, scratch, dropout.mlp_out, dx);
+  attention_branch_backward(s, w, g, a, scratch, dropout, dx);
+}
+
+template <typename T>
+void block_decode(const BlockShape& shape, const Weights<T>& w, const BlockActivations<T>& activations,
+                  const BlockScratch<T>& scratch, std::size_t position, T* x) {
+  BlockShape s = shape;
+  s.B = s.T = 1;
+  BlockActivations<T> a = activations;
+  a.x = a.x_mid = x;
+  const std::size_t stride = 3 * s.C;  // from one position of the cache to the next
+  T* const row = a.qkv + position * stride;
+  kernels::layernorm_forward(1, s.C, s.epsilon, x, w[block::ln_1_weight], w[block::ln_1_bias], scratch.h, a.mean_1, a.rstd_1);
+  linear("qkv", 1, s.C, stride, scratch.h, w[block::attention_weight], w[block::attention_bias], row);
+  kernels::attention_decode<T>(s.NH, s.C / s.NH, position + 1, row, a.qkv + s.C, a.qkv + 2 * s.C, stride, a.attention);
+  add_branch("attention_out", s, s.C, a.attention, w[block::attention_out_weight], w[block::attention_out_bias], x, {},
+             scratch.h, x);
+  mlp_forward(s, w, a, scratch, {}, x);
+}
+
+template <typename T>
+std::size_t block_product_workspace_bytes(const BlockShape& s, bool training) {
+  const auto largest = [&](std::size_t rows, bool backward) {
+    return std::max({linear_workspace_bytes<T>(rows, s.C, 3 * s.C, backward), linear_workspace_bytes<T>(rows, s.C, s.C, backward),
+                     linear_workspace_bytes<T>(rows, s.C, s.inner, backward),
+                     linear_workspace_bytes<T>(rows, s.inner, s.C, backward)});
+  };
+  return std::max(largest(s.rows(), training), largest(1, false));
+}
+
+template <typename T>
+std::size_t block_workspace_bytes(const BlockShape& s, bool training) {
+  std::size_t bytes = kernels::attention_workspace_bytes<T>(s.attention());
+  if (training) {
+    bytes = std::max({bytes, kernels::layernorm_workspace_bytes(s.rows(), s.C),
+                      kernels::column_sum_workspace_bytes(s.rows(), s.inner),
+                      kernels::column_sum_workspace_bytes(s.rows(), 3 * s.C)});
+  }
+  return bytes;
+}
+
+#define SHOAL_INSTANTIATE(T)                                                                                              \
+  template void block_forward(const BlockShape&, const Weights<T>&, const BlockActivations<T>&, const BlockScratch<T>&,   \
+                              const BlockDropout&, T*);                                                                   \
+  template void block_backward(const BlockShape&, const Weights<T>&, const Gradient&, const BlockActivations<T>&,         \
+                               const BlockScratch<T>&, const BlockDropout&, T*);                                          \
+  template void block_decode(const BlockShape&, const Weights<T>&, const BlockActivations<T>&, const BlockScratch<T>&,    \
+                             std::size_t, T*);                                                                            \
+  template std::size_t block_product_workspace_bytes<T>(const BlockShape&, bool);                                         \
+  template std::size_t block_workspace_bytes<T>(const BlockShape&, bool);
+SHOAL_INSTANTIATE(float)
+SHOAL_INSTANTIATE(bf16)
+#undef SHOAL_INSTANTIATE
+
+}  // namespace shoal::model::gpt

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpt.hpp"
+
+#include <algorithm>
+
+#include "gpt_layout.hpp"
+#include "products.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/kernels/embedding.hpp"
+#include "shoal/kernels/layernorm.hpp"
+#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/reduce.hpp"
+
+namespace shoal::model {
+
+namespace {
+
+constexpr int embedding_unit = 0;
+constexpr int first_block = 1;
+constexpr std::uint64_t dropout_stream = 0xC3A5C85C97CB3127U;  // apart from the streams of initial values and sampling
+
+// Places within a unit where elements are dropped (kernels/dropout.hpp: site = unit * 8 + place).
+enum DropoutPlace : std::uint32_t { probabilities = 0, attention_out = 1, mlp_out = 2, embedded = 0 };
+
+}  // namespace
+
+template <typename T>
+Gpt<T>::Gpt(const ModelOptions& options, const Capacity& capacity, std::uint64_t seed, Memory& memory, Residency& residency)
+    : options_(options),
+      capacity_(capacity),
+      decoding_(capacity.training || capacity.decoding),
+      dropout_key_(seed ^ dropout_stream),
+      residency_(residency),
+      units_(gpt::layout(options)),
+      head_(capacity.sequences * capacity.length, options.n_embd, options.vocab_size, capacity.training) {
+  require(capacity.length <= options.block_size, "a sequence of ", capacity.length, " for model.block_size = ", options.block_size);
+  take_activations(memory);
+  take_scratch(memory);
+}
+
+template <typename T>
+void Gpt<T>::take_activations(Memory& memory) {
+  const gpt::BlockShape s = shape(capacity_.sequences, capacity_.length);
+  const std::size_t rows = s.rows();
+  const auto take = [&](std::size_t elements, const char* label) { return memory.take<T>(Kind::activations, elements, label).data(); };
+  const auto statistics = [&](std::size_t elements, const char* label) {
+    return memory.take<float>(Kind::activations, elements, label).data();
+  };
+  blocks_.resize(options_.n_layer);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    gpt::BlockActivations<T>& a = blocks_[i];
+    if (i > 0 && !capacity_.training) {
+      a = blocks_[0];
+      if (decoding_) a.qkv = take(rows * 3 * s.C, "keys and values");
+      continue;
+    }
+    a.x = take(rows * s.C, "residual stream");
+    a.x_mid = capacity_.training ? take(rows * s.C, "residual stream") : a.x;
+    a.qkv = take(rows * 3 * s.C, "keys and values");
+    a.attention = take(rows * s.C, "attention outputs");
+    a.u = take(rows * s.inner, "MLP pre-activations");
+    a.logsumexp = statistics(s.B * s.NH * s.T, "statistics");
+    for (float** kept : {&a.mean_1, &a.rstd_1, &a.mean_2, &a.rstd_2}) *kept = statistics(rows, "statistics");
+  }
+  final_ = capacity_.training ? take(rows * s.C, "residual stream") : blocks_[0].x;
+  if (capacity_.training) {
+    dx_ = take(rows * s.C, "gradient of the residual stream");
+    tokens_ = memory.take<std::int32_t>(Kind::activations, 2 * rows, "tokens");
+  }
+  for (float** kept : {&final_mean_, &final_rstd_, &losses_}) *kept = statistics(rows, "statistics");
+}
+
+template <typename T>
+void Gpt<T>::take_scratch(Memory& memory) {
+  const gpt::BlockShape s = shape(capacity_.sequences, capacity_.length);
+  const std::size_t rows = s.rows();
+  const bool training = capacity_.training;
+  scratch_.h = memory.take<T>(Kind::activations, rows * s.C, "scratch of a block").data();
+  if (training && options_.dropout > 0) {
+    scratch_.branch = memory.take<T>(Kind::activations, rows * s.C, "scratch of a block").data();
+  }
+  // The head runs when no block does: its chunk of logits lies where the blocks have their widest scratch.
+  const auto carve = [&](std::byte* base) {
+    Carver carver(base);
+    scratch_.wide_b = carver.take<T>(rows * s.inner);
+    if (training) {
+      scratch_.wide_a = carver.take<T>(rows * std::max(s.inner, 3 * s.C));
+      scratch_.dh = carver.take<T>(rows * s.C);
+    }
+    return carver.used();
+  };
+  const std::size_t shared = std::max(carve(nullptr), head_.scratch_bytes());
+  head_scratch_ = memory.take<std::byte>(Kind::activations, shared, "scratch of a block, or a chunk of logits").data();
+  carve(head_scratch_);
+  scratch_.workspace = memory.take<std::byte>(Kind::buffers, gpt::block_workspace_bytes<T>(s, training), "kernels' workspace");
+  product_workspace_ = memory.take<std::byte>(
+      Kind::buffers, std::max(gpt::block_product_workspace_bytes<T>(s, training), head_.product_workspace_bytes()),
+      "matrix products' workspace");
+}
+
+template <typename T>
+gpt::BlockShape Gpt<T>::shape(std::size_t sequences, std::size_t length) const {
+  return {sequences, length, options_.n_embd, options_.n_head, options_.inner(), static_cast<float>(options_.layer_norm_epsilon)};
+}
+
+template <typename T>
+kernels::Dropout Gpt<T>::dropout(const MicroBatch& batch, int unit, std::uint32_t place) const {
+  return {static_cast<float>(options_.dropout), dropout_key_, batch.step, batch.first_sample,
+          static_cast<std::uint32_t>(unit) * 8 + place};
+}
+
+template <typename T>
+gpt::BlockDropout Gpt<T>::block_dropout(const MicroBatch& batch, int unit) const {
+  return {dropout(batch, unit, probabilities), dropout(batch, unit, attention_out), dropout(batch, unit, mlp_out)};
+}
+
+template <typename T>
+void Gpt<T>::check(const MicroBatch& batch) const {
+  const std::size_t rows = batch.sequences * batch.length;
+  require(rows > 0 && batch.sequences <= capacity_.sequences && batch.length <= capacity_.length, "a micro-batch of ",
+          batch.sequences, " x ", batch.length, " tokens for a model made for ", capacity_.sequences, " x ", capacity_.length);
+  require(batch.inputs.size() >= rows, "a micro-batch of ", batch.sequences, " x ", batch.length, " tokens has ",
+          batch.inputs.size(), " inputs");
+}
+
+template <typename T>
+void Gpt<T>::keep(const MicroBatch& batch) {
+  const std::size_t rows = predictions(batch);
+  kept_ = batch;
+  std::copy_n(batch.inputs.begin(), rows, tokens_.begin());
+  kept_.inputs = tokens_.first(rows);
+}
+
+template <typename T>
+void Gpt<T>::embed(std::size_t sequences, std::size_t length, const std::int32_t* tokens, std::size_t first_position, T* x) {
+  const TracedUnit traced(embedding_unit);
+  const Weights<T> w(residency_, embedding_unit, units_[embedding_unit]);
+  kernels::embedding_forward(sequences, length, options_.n_embd, tokens, w[gpt::embedding::token],
+                             w[gpt::embedding::position] + first_position * options_.n_embd, x);
+}
+
+template <typename T>
+double Gpt<T>::forward(const MicroBatch& batch, float gradient_scale) {
+  require(capacity_.training, "the model was made without memory for backward");
+  check(batch);
+  keep(batch);
+  const LentWorkspace lent(product_workspace_);
+  const gpt::BlockShape s = shape(batch.sequences, batch.length);
+  T* const x = blocks_[0].x;
+  embed(s.B, s.T, kept_.inputs.data(), 0, x);
+  const kernels::Dropout at_start = dropout(batch, embedding_unit, embedded);
+  if (at_start.active()) kernels::dropout_add<T>(at_start, s.B, s.T * s.C, x, nullptr, x);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const int unit = first_block + static_cast<int>(i);
+    const TracedUnit traced(unit);
+    const Weights<T> w(residency_, unit, units_[first_block + i]);
+    T* const out = i + 1 < blocks_.size() ? blocks_[i + 1].x : final_;
+    gpt::block_forward(s, w, blocks_[i], scratch_, block_dropout(batch, unit), out);
+  }
+  return losses(batch, final_, gradient_scale);
+}
+
+template <typename T>
+double Gpt<T>::losses(const MicroBatch& batch, const T* x, std::optional<float> gradient_scale) {
+  const std::size_t rows = predictions(batch);
+  require(batch.targets.size() >= rows, "a micro-batch of ", rows, " tokens has ", batch.targets.size(), " targets");
+  const TracedUnit traced(head_unit());
+  const Weights<T> own(residency_, head_unit(), head_layout());
+  std::optional<Weights<T>> borrowed;
+  if (options_.tied) borrowed.emplace(residency_, embedding_unit, units_[embedding_unit]);
+  const T* const weight = options_.tied ? (*borrowed)[gpt::embedding::token] : own[gpt::head::lm_head];
+
+  kernels::layernorm_forward(rows, options_.n_embd, static_cast<float>(options_.layer_norm_epsilon), x,
+                             own[gpt::head::ln_f_weight], own[gpt::head::ln_f_bias], scratch_.h, final_mean_, final_rstd_);
+  if (gradient_scale) {
+    // The tied embedding's gradient is one buffer: the head's part is written first, then the embedding adds its own.
+    float* const dweight = options_.tied ? Gradient(residency_, embedding_unit, units_[embedding_unit])[gpt::embedding::token]
+                                         : Gradient(residency_, head_unit(), head_layout())[gpt::head::lm_head];
+    const HeadGradient<T> gradient{*gradient_scale, dx_, dweight};
+    head_.losses(rows, scratch_.h, weight, batch.targets.data(), losses_, &gradient, head_scratch_);
+  } else {
+    head_.losses(rows, scratch_.h, weight, batch.targets.data(), losses_, nullptr, head_scratch_);
+  }
+  return kernels::sum(rows, losses_);
+}
+
+template <typename T>
+void Gpt<T>::backward() {
+  const LentWorkspace lent(product_workspace_);
+  const gpt::BlockShape s = shape(kept_.sequences, kept_.length);
+  {
+    const TracedUnit traced(head_unit());
+    const Weights<T> w(residency_, head_unit(), head_layout());
+    const Gradient g(residency_, head_unit(), head_layout());
+    kernels::layernorm_backward<T>(s.rows(), s.C, final_, w[gpt::head::ln_f_weight], final_mean_, final_rstd_, dx_, nullptr, dx_,
+                                   g[gpt::head::ln_f_weight], g[gpt::head::ln_f_bias], scratch_.workspace);
+    residency_.gradient_complete(head_unit());
+  }
+  for (std::size_t i = blocks_.size(); i-- > 0;) {
+    const int unit = first_block + static_cast<int>(i);
+    const TracedUnit traced(unit);
+    const Weights<T> w(residency_, unit, units_[first_block + i]);
+    const Gradient g(residency_, unit, units_[first_block + i]);
+    gpt::block_backward(s, w, g, blocks_[i], scratch_, block_dropout(kept_, unit), dx_);
+    residency_.gradient_complete(unit);
+  }
+  embedding_backward();
+}
+
+template <typename T>
+void Gpt<T>::embedding_backward() {
+  const std::size_t C = options_.n_embd;
+  const TracedUnit traced(embedding_unit);
+  const Gradient g(residency_, embedding_unit, units_[embedding_unit]);
+  const kernels::Dropout at_start = dropout(kept_, embedding_unit, embedded);
+  if (at_start.active()) kernels::dropout_backward<T>(at_start, kept_.sequences, kept_.length * C, dx_, dx_);
+  float* const dwte = g[gpt::embedding::token];
+  float* const dwpe = g[gpt::embedding::position];
+  if (!options_.tied) kernels::fill(options_.vocab_size * C, 0.0F, dwte);
+  kernels::embedding_backward(kept_.sequences, kept_.length, C, kept_.inputs.data(), dx_, dwte, dwpe);
+  kernels::fill((options_.block_size - kept_.length) * C, 0.0F, dwpe + kept_.length * C);
+  residency_.gradient_complete(embedding_unit);
+}
+
+template <typename T>
+gpt::BlockActivations<T> Gpt<T>::unkept(std::size_t i) const {
+  gpt::BlockActivations<T> a = blocks_[0];
+  a.x_mid = a.x;
+  a.qkv = blocks_[i].qkv;
+  return a;
+}
+
+template <typename T>
+T* Gpt<T>::run_blocks(const MicroBatch& batch) {
+  check(batch);
+  const gpt::BlockShape s = shape(batch.sequences, batch.length);
+  T* const x = blocks_[0].x;
+  embed(s.B, s.T, batch.inputs.data(), 0, x);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const int unit = first_block + static_cast<int>(i);
+    const TracedUnit traced(unit);
+    const Weights<T> w(residency_, unit, units_[first_block + i]);
+    gpt::block_forward(s, w, unkept(i), scratch_, {}, x);
+  }
+  return x;
+}
+
+template <typename T>
+double Gpt<T>::evaluate(const MicroBatch& batch) {
+  const LentWorkspace lent(product_workspace_);
+  return losses(batch, run_blocks(batch), std::nullopt);
+}
+
+template <typename T>
+void Gpt<T>::logits_of(std::size_t rows, const T* x, std::size_t stride, float* out) {
+  const TracedUnit traced(head_unit());
+  const std::size_t C = options_.n_embd;
+  const Weights<T> own(residency_, head_unit(), head_layout());
+  for (std::size_t row = 0; row < rows; ++row) {
+    kernels::layernorm_forward(1, C, static_cast<float>(options_.layer_norm_epsilon), x + row * stride,
+                               own[gpt::head::ln_f_weight], own[gpt::head::ln_f_bias], scratch_.h + row * C, final_mean_ + row,
+                               final_rstd_ + row);
+  }
+  if (options_.tied) {
+    const Weights<T> borrowed(residency_, embedding_unit, units_[embedding_unit]);
+    head_.logits(rows, scratch_.h, borrowed[gpt::embedding::token], out);
+  } else {
+    head_.logits(rows, scratch_.h, own[gpt::head::lm_head], out);
+  }
+}
+
+template <typename T>
+void Gpt<T>::logits(const MicroBatch& batch, Span<float> out) {
+  require(out.size() == batch.sequences * options_.vocab_size, "room for ", out.size(), " logits of ", batch.sequences,
+          " sequences");
+  const LentWorkspace lent(product_workspace_);
+  const std::size_t stride = batch.length * options_.n_embd;
+  logits_of(batch.sequences, run_blocks(batch) + stride - options_.n_embd, stride, out.data());
+}
+
+template <typename T>
+void Gpt<T>::prefill(Span<const std::int32_t> tokens, Span<float> out) {
+  logits({1, tokens.size(), tokens, {}, 0, 0}, out);
+  decoded_ = tokens.size();
+}
+
+template <typename T>
+void Gpt<T>::decode(std::int32_t token, Span<float> out) {
+  require(decoded_ > 0 && decoded_ < capacity_.length, "position ", decoded_, " of a sequence of up to ", capacity_.length);
+  const LentWorkspace lent(product_workspace_);
+  const gpt::BlockShape s = shape(1, 1);
+  T* const x = blocks_[0].x;
+  embed(1, 1, &token, decoded_, x);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const int unit = first_block + static_cast<int>(i);
+    const TracedUnit traced(unit);
+    const Weights<T> w(residency_, unit, units_[first_block + i]);
+    gpt::block_decode(s, w, unkept(i), scratch_, decoded_, x);
+  }
+  logits_of(1, x, s.C, out.data());
+  ++decoded_;
+}
+
+template class Gpt<float>;
+template class Gpt<bf16>;
+
+}  // namespace shoal::model

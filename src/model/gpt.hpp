@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// GPT-2 (Radford et al. 2019): embeddings, n_layer blocks, a final norm and a head that may be the token embedding.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "block.hpp"
+#include "head.hpp"
+#include "shoal/model/model.hpp"
+
+namespace shoal::model {
+
+template <typename T>
+class Gpt final : public Model, private Decoder {
+ public:
+  Gpt(const ModelOptions& options, const Capacity& capacity, std::uint64_t seed, Memory& memory, Residency& residency);
+
+  std::size_t predictions(const MicroBatch& batch) const override { return batch.sequences * batch.length; }
+  double forward(const MicroBatch& batch, float gradient_scale) override;
+  void backward() override;
+  double evaluate(const MicroBatch& batch) override;
+  void logits(const MicroBatch& batch, Span<float> out) override;
+  Decoder* decoder() override { return decoding_ ? this : nullptr; }
+
+ private:
+  std::size_t positions() const override { return capacity_.length; }
+  void prefill(Span<const std::int32_t> tokens, Span<float> logits) override;
+  void decode(std::int32_t token, Span<float> logits) override;
+
+  void take_activations(Memory& memory);
+  void take_scratch(Memory& memory);
+  void check(const MicroBatch& batch) const;
+  void keep(const MicroBatch& batch);
+  gpt::BlockShape shape(std::size_t sequences, std::size_t length) const;
+  kernels::Dropout dropout(const MicroBatch& batch, int unit, std::uint32_t place) const;
+  gpt::BlockDropout block_dropout(const MicroBatch& batch, int unit) const;
+
+  void embed(std::size_t sequences, std::size_t length, const std::int32_t* tokens, std::size_t first_position, T* x);
+  /// All blocks with nothing kept but keys and values where there is memory for them; returns the last one's output.
+  T* run_blocks(const MicroBatch& batch);
+  /// What block i writes to where nothing is kept: all buffers but qkv are those of the first block.
+  gpt::BlockActivations<T> unkept(std::size_t i) const;
+  /// Final norm, logits and losses; with a scale also the gradients of the norm's output (into dx_) and of the head.
+  double losses(const MicroBatch& batch, const T* x, std::optional<float> gradient_scale);
+  /// Logits of `rows` rows of x, which lie `stride` elements apart.
+  void logits_of(std::size_t rows, const T* x, std::size_t stride, float* out);
+  void embedding_backward();
+
+  int head_unit() const { return static_cast<int>(units_.size()) - 1; }
+  const UnitLayout& head_layout() const { return units_.back(); }
+
+  ModelOptions options_;
+  Capacity capacity_;
+  bool decoding_;
+  std::uint64_t dropout_key_;
+  Residency& residency_;
+  std::vector<UnitLayout> units_;
+  Head<T> head_;
+
+  std::vector<gpt::BlockActivations<T>> blocks_;
+  T* final_ = nullptr;  // [rows, C], the last block's output
+  T* dx_ = nullptr;     // [rows, C], gradient of the residual stream
+  float *final_mean_ = nullptr, *final_rstd_ = nullptr, *losses_ = nullptr;  // [rows]
+  gpt::BlockScratch<T> scratch_{};
+  std::byte* head_scratch_ = nullptr;  // the same memory as scratch_'s wide buffers and dh
+  Span<std::byte> product_workspace_;
+
+  MicroBatch kept_;  // of the last forward
+  Span<std::int32_t> tokens_;
+  std::size_t decoded_ = 0;  // positions of the decoder's sequence
+};
+
+}  // namespace shoal::model

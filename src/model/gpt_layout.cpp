@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpt_layout.hpp"
+
+#include <cmath>
+
+#include "shoal/base/error.hpp"
+
+namespace shoal::model::gpt {
+
+namespace {
+
+constexpr float weight_std = 0.02F;
+
+UnitLayout block_layout(const ModelOptions& o, std::size_t index) {
+  const std::size_t C = o.n_embd;
+  // Two branches per block are added to the residual stream: GPT-2 keeps its variance independent of depth.
+  const float out_std = weight_std / std::sqrt(2.0F * static_cast<float>(o.n_layer));
+  const std::string prefix = text("transformer.h.", index, ".");
+  UnitLayout unit{text("h.", index), {}, 0};
+  unit.add(prefix + "ln_1.weight", {C}, 0, 1);
+  unit.add(prefix + "ln_1.bias", {C}, 0);
+  unit.add(prefix + "attn.c_attn.weight", {C, 3 * C}, weight_std);
+  unit.add(prefix + "attn.c_attn.bias", {3 * C}, 0);
+  unit.add(prefix + "attn.c_proj.weight", {C, C}, out_std);
+  unit.add(prefix + "attn.c_proj.bias", {C}, 0);
+  unit.add(prefix + "ln_2.weight", {C}, 0, 1);
+  unit.add(prefix + "ln_2.bias", {C}, 0);
+  unit.add(prefix + "mlp.c_fc.weight", {C, o.inner()}, weight_std);
+  unit.add(prefix + "mlp.c_fc.bias", {o.inner()}, 0);
+  unit.add(prefix + "mlp.c_proj.weight", {o.inner(), C}, out_std);
+  unit.add(prefix + "mlp.c_proj.bias", {C}, 0);
+  return unit;
+}
+
+}  // namespace
+
+std::vector<UnitLayout> layout(const ModelOptions& o) {
+  std::vector<UnitLayout> units;
+  UnitLayout embedding{"embedding", {}, 0};
+  embedding.add("transformer.wte.weight", {o.vocab_size, o.n_embd}, weight_std);
+  embedding.add("transformer.wpe.weight", {o.block_size, o.n_embd}, weight_std);
+  units.push_back(embedding);
+  for (std::size_t i = 0; i < o.n_layer; ++i) units.push_back(block_layout(o, i));
+  UnitLayout head{"head", {}, 0};
+  head.add("transformer.ln_f.weight", {o.n_embd}, 0, 1);
+  head.add("transformer.ln_f.bias", {o.n_embd}, 0);
+  if (!o.tied) head.add("lm_head.weight", {o.vocab_size, o.n_embd}, weight_std);
+  units.push_back(head);
+  return units;
+}
+
+std::vector<std::string> problems(const ModelOptions& o) {
+  if (o.n_head == 0) return {"model.n_head = 0: must be at least 1"};
+  if (o.n_embd == 0 || o.n_embd % o.n_head == 0) return {};
+  const std::size_t below = o.n_embd / o.n_head * o.n_head;
+  const std::string nearest = below == 0 ? text(o.n_head) : text(below, ", ", below + o.n_head);
+  return {text("model.n_embd = ", o.n_embd, " is not a multiple of model.n_head = ", o.n_head, "; nearest: ", nearest)};
+}
+
+double flops_per_token(const ModelOptions& o) {
+  const auto C = static_cast<double>(o.n_embd);
+  const auto layers = static_cast<double>(o.n_layer);
+  const double block = 4 * C * C + 2 * C * static_cast<double>(o.inner());
+  const double products = layers * block + C * static_cast<double>(o.vocab_size);
+  return 6 * products + 12 * layers * C * static_cast<double>(o.block_size);
+}
+
+}  // namespace shoal::model::gpt

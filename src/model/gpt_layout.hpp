@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensors of GPT-2 (Radford et al. 2019) by Hugging Face's names: units embedding, h.0, h.1, ..., head.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "shoal/model/model.hpp"
+
+namespace shoal::model::gpt {
+
+// Places of the tensors in UnitLayout::parameters.
+namespace embedding {
+enum : std::size_t { token, position };  // [V, C], [T, C]
+}
+namespace block {
+enum : std::size_t {
+  ln_1_weight,
+  ln_1_bias,
+  attention_weight,  // [C, 3C]: q, k, v
+  attention_bias,
+  attention_out_weight,  // [C, C]
+  attention_out_bias,
+  ln_2_weight,
+  ln_2_bias,
+  mlp_weight,  // [C, inner]
+  mlp_bias,
+  mlp_out_weight,  // [inner, C]
+  mlp_out_bias,
+};
+}
+namespace head {
+enum : std::size_t { ln_f_weight, ln_f_bias, lm_head };  // lm_head [V, C] only where it is not tied
+}
+
+std::vector<UnitLayout> layout(const ModelOptions& options);
+std::vector<std::string> problems(const ModelOptions& options);
+double flops_per_token(const ModelOptions& options);
+
+}  // namespace shoal::model::gpt

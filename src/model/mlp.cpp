@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mlp.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "products.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/kernels/cross_entropy.hpp"
+#include "shoal/kernels/embedding.hpp"
+#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/reduce.hpp"
+
+namespace shoal::model {
+
+namespace {
+
+constexpr int embedding_unit = 0;
+constexpr int first_hidden = 1;
+enum : std::size_t { weight, bias };  // places in the layout of a hidden layer and of the head
+
+}  // namespace
+
+namespace mlp {
+
+std::vector<UnitLayout> layout(const ModelOptions& o) {
+  // He et al. (2015): the variance of the signal survives a layer with ReLU.
+  const auto deviation = [](std::size_t inputs) { return std::sqrt(2.0F / static_cast<float>(inputs)); };
+  std::vector<UnitLayout> units;
+  UnitLayout embedding{"embedding", {}, 0};
+  embedding.add("embedding.weight", {o.vocab_size, o.n_embd}, 1);
+  units.push_back(embedding);
+  std::size_t inputs = o.block_size * o.n_embd;
+  for (std::size_t i = 0; i < o.n_layer; ++i) {
+    const std::string name = text("hidden.", i);
+    UnitLayout hidden{name, {}, 0};
+    hidden.add(name + ".weight", {inputs, o.inner()}, deviation(inputs));
+    hidden.add(name + ".bias", {o.inner()}, 0);
+    units.push_back(hidden);
+    inputs = o.inner();
+  }
+  UnitLayout head{"head", {}, 0};
+  head.add("head.weight", {inputs, o.vocab_size}, 1.0F / std::sqrt(static_cast<float>(inputs)));
+  head.add("head.bias", {o.vocab_size}, 0);
+  units.push_back(head);
+  return units;
+}
+
+std::vector<std::string> problems(const ModelOptions& o) {
+  if (o.dropout == 0) return {};
+  return {text("model.dropout = ", o.dropout, ": model.kind = mlp has no dropout; allowed: 0")};
+}
+
+double flops_per_token(const ModelOptions& o) {
+  const auto inner = static_cast<double>(o.inner());
+  const double first = static_cast<double>(o.block_size * o.n_embd) * inner;
+  const double rest = static_cast<double>(o.n_layer - 1) * inner * inner;
+  const double head = inner * static_cast<double>(o.vocab_size);
+  return 6 * (first + rest + head) / static_cast<double>(o.block_size);  // one prediction for block_size tokens
+}
+
+}  // namespace mlp
+
+template <typename T>
+Mlp<T>::Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t, Memory& memory, Residency& residency)
+    : options_(options), capacity_(capacity), residency_(residency), units_(mlp::layout(options)) {
+  require(capacity.length <= options.block_size, "a sequence of ", capacity.length, " for model.block_size = ", options.block_size);
+  const std::size_t B = capacity.sequences, V = options.vocab_size;
+  const std::size_t widest = std::max(options.inner(), capacity.length * options.n_embd);
+  const auto take = [&](std::size_t elements, const char* label) { return memory.take<T>(Kind::activations, elements, label).data(); };
+  embedded_ = take(B * capacity.length * options.n_embd, "embeddings");
+  for (std::size_t i = 0; i < options.n_layer; ++i) hidden_.push_back(take(B * options.inner(), "hidden layers"));
+  logits_ = memory.take<float>(Kind::activations, B * V, "logits").data();
+  losses_ = memory.take<float>(Kind::activations, B, "losses").data();
+  targets_ = memory.take<std::int32_t>(Kind::activations, B, "tokens").data();
+  if (capacity.training) {
+    tokens_ = memory.take<std::int32_t>(Kind::activations, B * capacity.length, "tokens");
+    dx_ = take(B * widest, "gradients of hidden layers");
+    next_dx_ = take(B * widest, "gradients of hidden layers");
+    if constexpr (std::is_same_v<T, float>) {
+      dlogits_ = logits_;
+    } else {
+      dlogits_ = take(B * V, "gradient of logits");
+    }
+    const std::size_t sums = std::max(kernels::column_sum_workspace_bytes(B, V),
+                                      kernels::column_sum_workspace_bytes(B, options.inner()));
+    workspace_ = memory.take<std::byte>(Kind::buffers, sums, "kernels' workspace");
+  }
+  product_workspace_ = memory.take<std::byte>(Kind::buffers, product_workspace_bytes(), "matrix products' workspace");
+}
+
+template <typename T>
+std::size_t Mlp<T>::product_workspace_bytes() const {
+  using kernels::matmul_workspace_bytes;
+  const std::size_t B = capacity_.sequences, inner = options_.inner(), V = options_.vocab_size;
+  const bool training = capacity_.training;
+  std::size_t bytes = std::max(linear_workspace_bytes<T>(B, inner, V, training), matmul_workspace_bytes<T, float>(B, V, inner, {}, true));
+  for (std::size_t i = 0; i < options_.n_layer; ++i) {
+    bytes = std::max(bytes, linear_workspace_bytes<T>(B, inputs_of(i), inner, training));
+  }
+  return bytes;
+}
+
+template <typename T>
+std::size_t Mlp<T>::inputs_of(std::size_t layer) const {
+  return layer == 0 ? capacity_.length * options_.n_embd : options_.inner();
+}
+
+template <typename T>
+void Mlp<T>::check(const MicroBatch& batch) const {
+  require(batch.sequences > 0 && batch.length > 0 && batch.sequences <= capacity_.sequences && batch.length <= capacity_.length,
+          "a micro-batch of ", batch.sequences, " x ", batch.length, " tokens for a model made for ", capacity_.sequences, " x ",
+          capacity_.length);
+  require(batch.inputs.size() >= batch.sequences * batch.length, "a micro-batch of ", batch.sequences, " x ", batch.length,
+          " tokens has ", batch.inputs.size(), " inputs");
+}
+
+template <typename T>
+const T* Mlp<T>::run_hidden(const MicroBatch& batch) {
+  check(batch);
+  const std::size_t E = options_.n_embd;
+  {
+    const TracedUnit traced(embedding_unit);
+    const Weights<T> w(residency_, embedding_unit, units_[embedding_unit]);
+    kernels::embedding_forward<T>(batch.sequences, batch.length, E, batch.inputs.data(), w[weight], nullptr, embedded_);
+  }
+  const T* x = embedded_;
+  std::size_t inputs = batch.length * E;
+  std::size_t skipped = first_row(batch.length);
+  for (std::size_t i = 0; i < hidden_.size(); ++i) {
+    const int unit = first_hidden + static_cast<int>(i);
+    const TracedUnit traced(unit);
+    const Weights<T> w(residency_, unit, units_[first_hidden + i]);
+    linear("hidden", batch.sequences, inputs, options_.inner(), x, w[weight] + skipped * options_.inner(), w[bias], hidden_[i]);
+    kernels::relu_forward(batch.sequences * options_.inner(), hidden_[i]);
+    x = hidden_[i];
+    inputs = options_.inner();
+    skipped = 0;
+  }
+  return x;
+}
+
+template <typename T>
+void Mlp<T>::collect_targets(const MicroBatch& batch) {
+  require(batch.targets.size() >= batch.sequences * batch.length, "a micro-batch of ", batch.sequences, " x ", batch.length,
+          " tokens has ", batch.targets.size(), " targets");
+  for (std::size_t b = 0; b < batch.sequences; ++b) targets_[b] = batch.targets[(b + 1) * batch.length - 1];
+}
+
+template <typename T>
+void Mlp<T>::output(std::size_t rows, const T* hidden, float* logits) {
+  const TracedUnit traced(head_unit());
+  const Weights<T> w(residency_, head_unit(), units_.back());
+  kernels::matmul("head", view(hidden, rows, options_.inner()), view(w[weight], options_.inner(), options_.vocab_size),
+                  kernels::Matrix<float>(logits, rows, options_.vocab_size), {}, w[bias]);
+}
+
+template <typename T>
+double Mlp<T>::forward(const MicroBatch& batch, float gradient_scale) {
+  require(capacity_.training, "the model was made without memory for backward");
+  check(batch);
+  const LentWorkspace lent(product_workspace_);
+  const std::size_t rows = batch.sequences;
+  kept_ = batch;
+  std::copy_n(batch.inputs.begin(), rows * batch.length, tokens_.begin());
+  kept_.inputs = tokens_.first(rows * batch.length);
+  output(rows, run_hidden(kept_), logits_);
+  collect_targets(batch);
+  kernels::cross_entropy(rows, options_.vocab_size, logits_, targets_, gradient_scale, losses_, dlogits_);
+  return kernels::sum(rows, losses_);
+}
+
+template <typename T>
+void Mlp<T>::head_backward(std::size_t rows, const T* hidden) {
+  const std::size_t inner = options_.inner(), V = options_.vocab_size;
+  const TracedUnit traced(head_unit());
+  const Weights<T> w(residency_, head_unit(), units_.back());
+  const Gradient g(residency_, head_unit(), units_.back());
+  linear_weight_gradient<T>("head_dw", rows, inner, V, hidden, dlogits_, g[weight]);
+  kernels::column_sum(rows, V, dlogits_, g[bias], workspace_);
+  linear_input_gradient<T>("head_dx", rows, inner, V, dlogits_, w[weight], dx_);
+  residency_.gradient_complete(head_unit());
+}
+
+template <typename T>
+void Mlp<T>::hidden_backward(std::size_t rows, std::size_t layer) {
+  const int unit = first_hidden + static_cast<int>(layer);
+  const std::size_t inner = options_.inner();
+  const std::size_t inputs = layer == 0 ? kept_.length * options_.n_embd : inner;
+  const std::size_t skipped = layer == 0 ? first_row(kept_.length) * inner : 0;
+  const TracedUnit traced(unit);
+  const Weights<T> w(residency_, unit, units_[first_hidden + layer]);
+  const Gradient g(residency_, unit, units_[first_hidden + layer]);
+  kernels::relu_backward(rows * inner, hidden_[layer], dx_, dx_);
+  kernels::fill(skipped, 0.0F, g[weight]);
+  linear_weight_gradient<T>("hidden_dw", rows, inputs, inner, layer == 0 ? embedded_ : hidden_[layer - 1], dx_,
+                            g[weight] + skipped);
+  kernels::column_sum(rows, inner, dx_, g[bias], workspace_);
+  linear_input_gradient<T>("hidden_dx", rows, inputs, inner, dx_, w[weight] + skipped, next_dx_);
+  std::swap(dx_, next_dx_);
+  residency_.gradient_complete(unit);
+}
+
+template <typename T>
+void Mlp<T>::backward() {
+  const LentWorkspace lent(product_workspace_);
+  head_backward(kept_.sequences, hidden_.back());
+  for (std::size_t layer = hidden_.size(); layer-- > 0;) hidden_backward(kept_.sequences, layer);
+  const TracedUnit traced(embedding_unit);
+  const Gradient g(residency_, embedding_unit, units_[embedding_unit]);
+  kernels::fill(options_.vocab_size * options_.n_embd, 0.0F, g[weight]);
+  kernels::embedding_backward(kept_.sequences, kept_.length, options_.n_embd, kept_.inputs.data(), dx_, g[weight], nullptr);
+  residency_.gradient_complete(embedding_unit);
+}
+
+template <typename T>
+double Mlp<T>::evaluate(const MicroBatch& batch) {
+  const LentWorkspace lent(product_workspace_);
+  output(batch.sequences, run_hidden(batch), logits_);
+  collect_targets(batch);
+  kernels::cross_entropy_forward(batch.sequences, options_.vocab_size, logits_, targets_, losses_);
+  return kernels::sum(batch.sequences, losses_);
+}
+
+template <typename T>
+void Mlp<T>::logits(const MicroBatch& batch, Span<float> out) {
+  require(out.size() == batch.sequences * options_.vocab_size, "room for ", out.size(), " logits of ", batch.sequences,
+          " sequences");
+  const LentWorkspace lent(product_workspace_);
+  output(batch.sequences, run_hidden(batch), out.data());
+}
+
+template class Mlp<float>;
+template class Mlp<bf16>;
+
+}  // namespace shoal::model

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A classifier of the next token from the block_size tokens before it (Bengio, Ducharme, Vincent, Jauvin 2003): their
+// embeddings side by side, n_layer hidden layers of n_inner with ReLU, and a head of its own. The smallest model there is: it
+// shows what a new one takes. One prediction per sequence, that of the last target.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shoal/model/model.hpp"
+#include "views.hpp"
+
+namespace shoal::model {
+
+namespace mlp {
+std::vector<UnitLayout> layout(const ModelOptions& options);
+std::vector<std::string> problems(const ModelOptions& options);
+double flops_per_token(const ModelOptions& options);
+}  // namespace mlp
+
+template <typename T>
+class Mlp final : public Model {
+ public:
+  Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t seed, Memory& memory, Residency& residency);
+
+  std::size_t predictions(const MicroBatch& batch) const override { return batch.sequences; }
+  double forward(const MicroBatch& batch, float gradient_scale) override;
+  void backward() override;
+  double evaluate(const MicroBatch& batch) override;
+  void logits(const MicroBatch& batch, Span<float> out) override;
+
+ private:
+  void check(const MicroBatch& batch) const;
+  std::size_t product_workspace_bytes() const;
+  /// The last hidden layer's output, with every layer's kept.
+  const T* run_hidden(const MicroBatch& batch);
+  void collect_targets(const MicroBatch& batch);
+  void output(std::size_t rows, const T* hidden, float* logits);
+  /// Gradients of the head, dx_ that of its input; dlogits_ is made.
+  void head_backward(std::size_t rows, const T* hidden);
+  void hidden_backward(std::size_t rows, std::size_t layer);
+
+  /// A sequence shorter than block_size is one whose earlier tokens have embeddings of zero: the first layer's weight is
+  /// used from this row on.
+  std::size_t first_row(std::size_t length) const { return (options_.block_size - length) * options_.n_embd; }
+  std::size_t inputs_of(std::size_t layer) const;
+  int head_unit() const { return static_cast<int>(units_.size()) - 1; }
+
+  ModelOptions options_;
+  Capacity capacity_;
+  Residency& residency_;
+  std::vector<UnitLayout> units_;
+
+  T* embedded_ = nullptr;   // [sequences, length * n_embd]
+  std::vector<T*> hidden_;  // [sequences, n_inner], per layer
+  T* dx_ = nullptr;         // gradient of the layer at work's output
+  T* next_dx_ = nullptr;    // and of its input
+  float *logits_ = nullptr, *losses_ = nullptr;
+  T* dlogits_ = nullptr;
+  std::int32_t* targets_ = nullptr;
+  Span<std::int32_t> tokens_;
+  Span<std::byte> workspace_, product_workspace_;
+  MicroBatch kept_;
+};
+
+}  // namespace shoal::model

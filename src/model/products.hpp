@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The products of a linear map y = x W + bias, W [in, out], and the workspace that they need.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "shoal/base/memory.hpp"
+#include "shoal/kernels/matmul.hpp"
+
+namespace shoal::model {
+
+template <typename T>
+kernels::Matrix<const T> view(const T* data, std::size_t rows, std::size_t columns) {
+  return {data, rows, columns};
+}
+
+/// y (+)= x W + bias.
+template <typename T>
+void linear(const char* label, std::size_t rows, std::size_t in, std::size_t out, const T* x, const T* weight, const T* bias,
+            T* y, bool accumulate = false) {
+  kernels::MatmulOptions options;
+  options.accumulate = accumulate;
+  kernels::matmul(label, view(x, rows, in), view(weight, in, out), kernels::Matrix<T>(y, rows, out), options, bias);
+}
+
+/// dx = dy W'.
+template <typename T>
+void linear_input_gradient(const char* label, std::size_t rows, std::size_t in, std::size_t out, const T* dy, const T* weight,
+                           T* dx) {
+  kernels::MatmulOptions options;
+  options.b = kernels::Transpose::yes;
+  kernels::matmul(label, view(dy, rows, out), view(weight, in, out), kernels::Matrix<T>(dx, rows, in), options);
+}
+
+/// dW = x' dy in float.
+template <typename T>
+void linear_weight_gradient(const char* label, std::size_t rows, std::size_t in, std::size_t out, const T* x, const T* dy,
+                            float* dweight) {
+  kernels::MatmulOptions options;
+  options.a = kernels::Transpose::yes;
+  kernels::matmul(label, view(x, rows, in), view(dy, rows, out), kernels::Matrix<float>(dweight, in, out), options);
+}
+
+/// Bytes of workspace for the three products above, whichever needs most.
+template <typename T>
+std::size_t linear_workspace_bytes(std::size_t rows, std::size_t in, std::size_t out, bool training) {
+  using kernels::matmul_workspace_bytes;
+  using kernels::Transpose;
+  std::size_t bytes = std::max(matmul_workspace_bytes<T, T>(rows, out, in, {Transpose::no, Transpose::no, false}, true),
+                               matmul_workspace_bytes<T, T>(rows, out, in, {Transpose::no, Transpose::no, true}, true));
+  if (training) {
+    bytes = std::max({bytes, matmul_workspace_bytes<T, T>(rows, in, out, {Transpose::no, Transpose::yes, false}, false),
+                      matmul_workspace_bytes<T, float>(in, out, rows, {Transpose::yes, Transpose::no, false}, false)});
+  }
+  return bytes;
+}
+
+/// Lends the library the model's workspace until the end of the scope.
+class LentWorkspace {
+ public:
+  explicit LentWorkspace(Span<std::byte> workspace) { kernels::set_matmul_workspace(workspace); }
+  ~LentWorkspace() { kernels::set_matmul_workspace({}); }
+  LentWorkspace(const LentWorkspace&) = delete;
+  LentWorkspace& operator=(const LentWorkspace&) = delete;
+};
+
+}  // namespace shoal::model

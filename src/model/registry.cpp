@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The models that are there: one line each in `registry`.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string_view>
+
+#include "gpt.hpp"
+#include "gpt_layout.hpp"
+#include "mlp.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/model/model.hpp"
+
+namespace shoal::model {
+
+namespace {
+
+using Made = std::unique_ptr<Model>;
+
+template <template <typename> class M>
+Made make_as(const ModelOptions& options, DType dtype, const Capacity& capacity, std::uint64_t seed, Memory& memory,
+             Residency& residency) {
+  if (dtype == DType::bf16) return std::make_unique<M<bf16>>(options, capacity, seed, memory, residency);
+  return std::make_unique<M<float>>(options, capacity, seed, memory, residency);
+}
+
+struct Entry {
+  std::string_view kind;
+  std::vector<UnitLayout> (*layout)(const ModelOptions&);
+  std::vector<std::string> (*problems)(const ModelOptions&);
+  double (*flops_per_token)(const ModelOptions&);
+  Made (*make)(const ModelOptions&, DType, const Capacity&, std::uint64_t, Memory&, Residency&);
+};
+
+constexpr std::array registry = {
+    Entry{"gpt", gpt::layout, gpt::problems, gpt::flops_per_token, make_as<Gpt>},
+    Entry{"mlp", mlp::layout, mlp::problems, mlp::flops_per_token, make_as<Mlp>},
+};
+
+const Entry* find(std::string_view kind) {
+  const auto* const at = std::find_if(registry.begin(), registry.end(), [&](const Entry& e) { return e.kind == kind; });
+  return at == registry.end() ? nullptr : at;
+}
+
+std::string unknown(const std::string& kind) {
+  std::string allowed;
+  for (const Entry& e : registry) allowed += (allowed.empty() ? "" : ", ") + std::string(e.kind);
+  return text("model.kind = ", kind, ": no such model; allowed: ", allowed);
+}
+
+const Entry& entry(const ModelOptions& options) {
+  const Entry* const found = find(options.kind);
+  require_input(found != nullptr, unknown(options.kind));
+  return *found;
+}
+
+}  // namespace
+
+std::vector<UnitLayout> layout(const ModelOptions& options) {
+  require(options.vocab_size > 0, "the model's vocabulary is not known yet");
+  return entry(options).layout(options);
+}
+
+std::vector<std::string> problems(const ModelOptions& o) {
+  std::vector<std::string> found;
+  const auto at_least_1 = [&](const char* name, std::size_t value) {
+    if (value == 0) found.push_back(text("model.", name, " = 0: must be at least 1"));
+  };
+  at_least_1("n_layer", o.n_layer);
+  at_least_1("n_embd", o.n_embd);
+  at_least_1("block_size", o.block_size);
+  if (o.vocab_size > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+    found.push_back(text("model.vocab_size = ", o.vocab_size, ": at most ", std::numeric_limits<std::int32_t>::max()));
+  }
+  if (!(o.dropout >= 0 && o.dropout < 1)) found.push_back(text("model.dropout = ", o.dropout, ": must be in [0, 1)"));
+  if (!(o.layer_norm_epsilon > 0)) {
+    found.push_back(text("model.layer_norm_epsilon = ", o.layer_norm_epsilon, ": must be greater than 0"));
+  }
+  const Entry* const known = find(o.kind);
+  const std::vector<std::string> own = known == nullptr ? std::vector{unknown(o.kind)} : known->problems(o);
+  found.insert(found.end(), own.begin(), own.end());
+  return found;
+}
+
+double flops_per_token(const ModelOptions& options) { return entry(options).flops_per_token(options); }
+
+std::vector<std::string> kinds() {
+  std::vector<std::string> all;
+  for (const Entry& e : registry) all.emplace_back(e.kind);
+  return all;
+}
+
+std::unique_ptr<Model> make(const ModelOptions& options, DType dtype, const Capacity& capacity, std::uint64_t seed,
+                            Memory& memory, Residency& residency) {
+  const std::vector<std::string> unmet = problems(options);
+  require(unmet.empty(), unmet.empty() ? std::string() : unmet.front());
+  return entry(options).make(options, dtype, capacity, seed, memory, residency);
+}
+
+}  // namespace shoal::model

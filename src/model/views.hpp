@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Named tensors as views into what a Residency hands out and what the arenas hold.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shoal/base/trace.hpp"
+#include "shoal/base/types.hpp"
+#include "shoal/model/residency.hpp"
+#include "shoal/model/unit.hpp"
+
+namespace shoal::model {
+
+/// A unit's parameters, present from construction to destruction.
+template <typename T>
+class Weights {
+ public:
+  Weights(Residency& residency, int unit, const UnitLayout& layout)
+      : residency_(residency), unit_(unit), layout_(layout), base_(static_cast<const T*>(residency.acquire(unit))) {}
+  ~Weights() { residency_.release(unit_); }
+  Weights(const Weights&) = delete;
+  Weights& operator=(const Weights&) = delete;
+  const T* operator[](std::size_t parameter) const { return base_ + layout_.parameters[parameter].offset; }
+
+ private:
+  Residency& residency_;
+  int unit_;
+  const UnitLayout& layout_;
+  const T* base_;
+};
+
+/// Where the gradients of a unit's tensors go.
+class Gradient {
+ public:
+  Gradient(Residency& residency, int unit, const UnitLayout& layout) : layout_(layout), base_(residency.gradient(unit)) {}
+  float* operator[](std::size_t parameter) const { return base_ + layout_.parameters[parameter].offset; }
+
+ private:
+  const UnitLayout& layout_;
+  float* base_;
+};
+
+/// Events of the trace belong to this unit until the end of the scope.
+class TracedUnit {
+ public:
+  explicit TracedUnit(int unit) { trace::set_unit(static_cast<std::int16_t>(unit)); }
+  ~TracedUnit() { trace::set_unit(-1); }
+  TracedUnit(const TracedUnit&) = delete;
+  TracedUnit& operator=(const TracedUnit&) = delete;
+};
+
+/// Cuts typed buffers from one span of bytes, each on a 64-byte border. Without memory behind the span it only counts.
+class Carver {
+ public:
+  explicit Carver(std::byte* base) : base_(base) {}
+  template <typename T>
+  T* take(std::size_t elements) {
+    std::byte* const at = base_ == nullptr ? nullptr : base_ + used_;
+    used_ += round_up(elements * sizeof(T), 64);
+    return reinterpret_cast<T*>(at);
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  std::byte* base_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace shoal::model

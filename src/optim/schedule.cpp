@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function per schedule and a table of them. In DeepSpeed's, i = t - 1 is the scheduler's own count at update t: it is made
+// after the optimizer and stepped once after each update, so the first update sees i = -1.
+#include "shoal/optim/schedule.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+
+#include "shoal/base/error.hpp"
+
+namespace shoal::optim {
+
+namespace {
+
+constexpr double pi = 3.141592653589793;
+
+double cosine_down(double p) { return 0.5 * (1.0 + std::cos(pi * std::min(1.0, p))); }
+
+Rates constant(const ScheduleOptions&, const OptimizerOptions& optimizer, std::int64_t) {
+  return {optimizer.lr, optimizer.beta1, optimizer.beta2};
+}
+
+Rates linear(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, std::int64_t t) {
+  const auto warmup = static_cast<double>(schedule.warmup_steps);
+  const double share = schedule.warmup_steps == 0 ? 1.0 : std::min(1.0, static_cast<double>(t + 1) / warmup);
+  return {optimizer.lr * share, optimizer.beta1, optimizer.beta2};
+}
+
+Rates cosine(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, std::int64_t t) {
+  const auto warmup = static_cast<std::int64_t>(schedule.warmup_steps);
+  Rates rates = linear(schedule, optimizer, t);
+  if (t < warmup) return rates;
+  const auto fall = static_cast<double>(std::max<std::int64_t>(1, static_cast<std::int64_t>(schedule.total_steps) - warmup));
+  const double share = cosine_down(static_cast<double>(t - warmup) / fall);
+  rates.learning_rate = schedule.min_lr + (optimizer.lr - schedule.min_lr) * share;
+  return rates;
+}
+
+// DeepSpeed's. W = max(2, warmup_num_steps) is the length of the warm-up, S the total.
+
+double warmup_length(const ScheduleOptions& schedule) {
+  return static_cast<double>(std::max<std::size_t>(2, schedule.warmup_steps));
+}
+
+/// 0 .. 1 for 0 <= i < W: ln(i + 1) / ln W, or i / W.
+double warmup_share(const ScheduleOptions& schedule, double i) {
+  const double length = warmup_length(schedule);
+  if (schedule.warmup_kind == "log") return std::log(i + 1.0) / std::log(length);
+  require_input(schedule.warmup_kind == "linear", "schedule.warmup_kind = ", schedule.warmup_kind,
+                ": no such warm-up; allowed: log, linear");
+  return i / length;
+}
+
+/// What is left at i >= W of a straight fall that ends at S.
+double decay_share(const ScheduleOptions& schedule, double i) {
+  const auto total = static_cast<double>(schedule.total_steps);
+  return std::max(0.0, (total - i) / std::max(1.0, total - warmup_length(schedule)));
+}
+
+double warmup_then(const ScheduleOptions& schedule, double max_lr, double i, double share_after) {
+  if (i < 0) return schedule.min_lr;
+  const double share = i < warmup_length(schedule) ? warmup_share(schedule, i) : share_after;
+  return schedule.min_lr + (max_lr - schedule.min_lr) * share;
+}
+
+Rates warmup_lr(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, std::int64_t t) {
+  const double max_lr = schedule.warmup_max_lr < 0 ? optimizer.lr : schedule.warmup_max_lr;
+  return {warmup_then(schedule, max_lr, static_cast<double>(t - 1), 1.0), optimizer.beta1, optimizer.beta2};
+}
+
+Rates warmup_decay_lr(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, std::int64_t t) {
+  const double max_lr = schedule.warmup_max_lr < 0 ? 0.001 : schedule.warmup_max_lr;
+  const auto i = static_cast<double>(t - 1);
+  return {warmup_then(schedule, max_lr, i, decay_share(schedule, i)), optimizer.beta1, optimizer.beta2};
+}
+
+/// The first update has rate 0 even where warmup_min_ratio is not.
+Rates warmup_cosine_lr(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, std::int64_t t) {
+  const auto i = static_cast<double>(t - 1);
+  const double length = warmup_length(schedule);
+  double ratio = 0;
+  if (i >= 0 && i < length) {
+    ratio = schedule.warmup_min_ratio + (1.0 - schedule.warmup_min_ratio) * warmup_share(schedule, i);
+  } else if (i >= length) {
+    const double fall = std::max(1.0, static_cast<double>(schedule.total_steps) - length);
+    ratio = schedule.cos_min_ratio + (1.0 - schedule.cos_min_ratio) * cosine_down((i - length + 1.0) / fall);
+  }
+  return {optimizer.lr * ratio, optimizer.beta1, optimizer.beta2};
+}
+
+/// Height 0 .. 1 .. 0 over the cycle, in stairs where asked for. The order of the operations is DeepSpeed's: which stair a value
+/// on a border falls on depends on its rounding.
+double cycle_height(const ScheduleOptions& schedule, double n, double first, double total) {
+  const double turns = 1.0 + n / total;
+  const double x = turns - std::floor(turns);
+  const double peak = first / total;
+  const bool rising = x <= peak;
+  const double height = rising ? x / peak : (x - 1.0) / (peak - 1.0);
+  const std::size_t first_stairs = schedule.cycle_first_stair_count;
+  const std::size_t second_stairs = schedule.cycle_second_stair_count == 0 ? first_stairs : schedule.cycle_second_stair_count;
+  const auto stairs = static_cast<double>(rising ? first_stairs : second_stairs);
+  return stairs == 0 ? height : std::floor(height * stairs) / stairs;
+}
+
+/// One cycle (Smith 2018), then a slow decay. Momentum (Adam's beta1) runs against the rate; beta2 becomes 0.99.
+Rates one_cycle(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, std::int64_t t) {
+  const auto first = static_cast<double>(schedule.cycle_first_step_size);
+  const double second = schedule.cycle_second_step_size == 0 ? first : static_cast<double>(schedule.cycle_second_step_size);
+  const double total = first + second;
+  require_input(total > 0, "schedule.cycle_first_step_size = 0: OneCycle needs at least 1");
+  const auto i = static_cast<double>(t - 1);
+  double rate = 0;
+  double momentum = 0;
+  if (i < total) {
+    const double height = cycle_height(schedule, static_cast<double>(t), first, total);
+    rate = schedule.cycle_min_lr + (schedule.cycle_max_lr - schedule.cycle_min_lr) * height;
+    momentum = schedule.cycle_max_mom - (schedule.cycle_max_mom - schedule.cycle_min_mom) * height;
+  } else {
+    const double intervals =
+        schedule.decay_step_size == 0 ? 0.0 : (i - total + 1.0) / static_cast<double>(schedule.decay_step_size);
+    rate = schedule.cycle_min_lr / (1.0 + schedule.decay_lr_rate * intervals);
+    momentum = schedule.cycle_max_mom * (1.0 + schedule.decay_mom_rate * intervals);
+  }
+  if (!schedule.cycle_momentum) return {rate, optimizer.beta1, optimizer.beta2};
+  return {rate, momentum, 0.99};
+}
+
+struct Entry {
+  const char* kind;
+  Rates (*rates)(const ScheduleOptions&, const OptimizerOptions&, std::int64_t);
+  bool needs_total;
+};
+constexpr std::array entries{Entry{"constant", constant, false},
+                             Entry{"linear", linear, false},
+                             Entry{"cosine", cosine, true},
+                             Entry{"WarmupLR", warmup_lr, false},
+                             Entry{"WarmupDecayLR", warmup_decay_lr, true},
+                             Entry{"WarmupCosineLR", warmup_cosine_lr, true},
+                             Entry{"OneCycle", one_cycle, false}};
+
+}  // namespace
+
+Rates rates(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, std::int64_t t) {
+  for (const Entry& entry : entries) {
+    if (schedule.kind != entry.kind) continue;
+    require(!entry.needs_total || schedule.total_steps > 0, schedule.kind, ": schedule.total_steps is not set");
+    return entry.rates(schedule, optimizer, t);
+  }
+  std::string allowed;
+  for (const std::string& kind : schedule_kinds()) allowed += (allowed.empty() ? "" : ", ") + kind;
+  bad_input("schedule.kind = ", schedule.kind, ": no such schedule; allowed: ", allowed);
+}
+
+std::vector<std::string> schedule_kinds() {
+  std::vector<std::string> names;
+  std::transform(entries.begin(), entries.end(), std::back_inserter(names), [](const Entry& entry) { return entry.kind; });
+  return names;
+}
+
+}  // namespace shoal::optim

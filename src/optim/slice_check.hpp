@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every optimizer asks of the slice that it is given.
+#pragma once
+
+#include "shoal/base/error.hpp"
+#include "shoal/optim/optimizer.hpp"
+
+namespace shoal::optim {
+
+inline void check(const Slice& slice, std::size_t moments, const char* optimizer) {
+  const std::size_t n = slice.master.size();
+  require(slice.gradient.size() == n, optimizer, ": ", slice.gradient.size(), " gradients for ", n, " master parameters");
+  require(slice.parameters.empty() || slice.parameters.size() == n, optimizer, ": ", slice.parameters.size(),
+          " parameters for ", n, " master parameters");
+  require(slice.moments.size() == moments, optimizer, ": ", slice.moments.size(), " moments, expected ", moments);
+  for (const Span<float>& moment : slice.moments) {
+    require(moment.size() == n, optimizer, ": a moment of ", moment.size(), " elements for ", n, " master parameters");
+  }
+}
+
+/// Where the rounded copy goes; null where there is none.
+inline bf16* rounded_copy(const Slice& slice) { return slice.parameters.empty() ? nullptr : slice.parameters.data(); }
+
+}  // namespace shoal::optim

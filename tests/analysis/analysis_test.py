@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The scripts in analysis/ against a run whose every duration and byte is known (make_run.py)."""
+
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import h5py
+import make_run
+
+ANALYSIS = Path(__file__).resolve().parents[2] / "analysis"
+sys.path.insert(0, str(ANALYSIS))
+import breakdown
+from shoal_run import Run
+from shoal_trace import BadInput, Trace
+
+
+def script(name, *arguments):
+    command = [sys.executable, "-W", "error::RuntimeWarning", str(ANALYSIS / name), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+class Analysis(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = Path(tempfile.mkdtemp(prefix="shoal-analysis-"))
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
+        cls.run_dir = make_run.make_run(cls.directory / "whole", level="kernels")
+
+    def copy(self, name):
+        return Path(shutil.copytree(self.run_dir, self.directory / name))
+
+
+class Reading(Analysis):
+    def test_trace_is_read_with_its_tables(self):
+        trace = Trace.read(self.run_dir)
+        self.assertEqual((trace.world_size, trace.level, trace.complete, trace.dropped), (4, "kernels", True, 0))
+        self.assertEqual(trace.hosts, ["node1", "node1", "node2", "node2"])
+        self.assertEqual(len(trace.of_kind("step", rank=2)), 12)
+        self.assertEqual({trace.names[n] for n in trace.of_kind("phase")["name"]}, {*make_run.PHASES, "evaluate"})
+
+    def test_events_are_in_order_of_rank_and_begin(self):
+        events = Trace.read(self.run_dir).events
+        keys = list(zip(events["rank"], events["begin_ns"], -events["duration_ns"], strict=True))
+        self.assertEqual(keys, sorted(keys))
+
+    def test_dropped_events_are_the_last_count_of_each_rank(self):
+        copy = self.copy("dropped")
+        with h5py.File(copy / "trace.h5", "r+") as file:
+            rows = file["flushes"][()]
+            rows["dropped"] = [0, 3, 0, 4]
+            file["flushes"][...] = rows
+        self.assertEqual(Trace.read(copy).dropped, 7)
+        self.assertIn("events lost", script("report.py", copy).stdout)
+
+    def test_another_format_version_is_refused(self):
+        copy = self.copy("version")
+        with h5py.File(copy / "trace.h5", "r+") as file:
+            file.attrs["format_version"] = 2
+        with self.assertRaisesRegex(BadInput, "format_version = 2; these scripts read version 1"):
+            Trace.read(copy)
+
+    def test_names_out_of_the_table_are_refused(self):
+        copy = self.copy("names")
+        with h5py.File(copy / "trace.h5", "r+") as file:
+            rows = file["events"][()]
+            rows["name"][5] = 1000
+            file["events"][...] = rows
+        with self.assertRaisesRegex(BadInput, "refers to names beyond"):
+            Trace.read(copy)
+
+    def test_a_line_being_written_is_left_out_and_a_damaged_one_refused(self):
+        copy = self.copy("lines")
+        (copy / "summary.json").unlink()
+        metrics = copy / "metrics.jsonl"
+        whole = metrics.read_text()
+        metrics.write_text(whole + '{"step": 13, "lo')
+        self.assertEqual(Run.read(copy).losses[0].tolist(), list(range(1, 13)))
+        metrics.write_text('{"step": 1,\n' + whole)
+        with self.assertRaisesRegex(BadInput, "metrics.jsonl:1: not a step's metrics"):
+            Run.read(copy)
+
+    def test_a_resumed_run_shows_its_whole_curve_and_its_newest_trace(self):
+        copy = self.copy("resumed")
+        summary = json.loads((copy / "summary.json").read_text())
+        summary["losses"] = summary["losses"][8:]
+        (copy / "summary.json").write_text(json.dumps(summary))
+        shutil.copyfile(copy / "trace.h5", copy / "trace_from_8.h5")
+        run = Run.read(copy)
+        self.assertEqual(len(run.losses[0]), 12)
+        self.assertEqual(run.trace.path.name, "trace_from_8.h5")
+
+
+class Breakdown(Analysis):
+    def test_parts_add_up_to_the_step_on_every_rank(self):
+        trace = Trace.read(self.run_dir)
+        _, seconds = breakdown.step_parts(trace)
+        for rank in range(trace.world_size):
+            steps = trace.of_kind("step", rank=rank)
+            self.assertAlmostEqual(seconds[:, rank].sum(), steps["duration_ns"][1:].mean() / 1e9, places=12)
+
+    def test_parts_are_what_was_recorded(self):
+        parts, seconds = breakdown.step_parts(Trace.read(self.run_dir))
+        self.assertEqual(parts, list(breakdown.PARTS))
+        found = dict(zip(parts, seconds, strict=True))
+        self.assertAlmostEqual(found["forward"][3], 9e-3 + 3 * 0.5e-3)
+        self.assertAlmostEqual(found["wait"][0], make_run.WAIT_NS / 1e9)
+        self.assertAlmostEqual(found["reduce"][0], 1.5e-3 - make_run.WAIT_NS / 1e9)  # without the wait inside it
+        self.assertAlmostEqual(found["rest"][1], make_run.GAP_NS / 1e9)
+
+    def test_phases_between_steps_are_kept_apart(self):
+        self.assertEqual(breakdown.phases_between_steps(Trace.read(self.run_dir)), {"evaluate": (2, 0.04)})
+
+    def test_operations(self):
+        reduce, gather = breakdown.operations(Trace.read(self.run_dir))
+        self.assertEqual((reduce.name, reduce.group, reduce.calls_per_step), ("reduce_scatter", "all", 3))
+        self.assertEqual(reduce.bytes_per_step, 3 * make_run.BUCKET_BYTES)
+        self.assertAlmostEqual(reduce.bandwidth, make_run.BUCKET_BYTES / 8e-3)
+        self.assertAlmostEqual(reduce.exposed_per_step, make_run.WAIT_NS / 1e9)
+        self.assertEqual((gather.name, gather.group, gather.exposed_per_step), ("all_gather", "node", 0))
+
+    def test_kernels(self):
+        trace = Trace.read(self.run_dir)
+        matmul, gelu, layernorm = breakdown.kernels(trace)
+        self.assertEqual([k.name for k in (matmul, gelu, layernorm)], ["matmul", "gelu", "layernorm"])
+        self.assertAlmostEqual(matmul.seconds_per_step, 2 * 1.9e-3)
+        self.assertAlmostEqual(layernorm.bandwidth, 2e6 / 0.3e-3, delta=1)
+
+    def test_memory_is_by_name_and_rank(self):
+        seconds, values = breakdown.memory(Trace.read(self.run_dir))["taken"][3]
+        self.assertEqual((len(seconds), int(values.max())), (12, 150 << 20))
+
+
+class Report(Analysis):
+    FIGURES = ("loss", "tokens_per_s", "step_times", "step_parts", "communication", "memory")
+
+    def test_whole_run(self):
+        result = script("report.py", self.run_dir, "-o", self.directory / "whole-report")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        page = (self.directory / "whole-report" / "report.html").read_text()
+        for figure in self.FIGURES:
+            png = (self.directory / "whole-report" / f"{figure}.png").read_bytes()
+            self.assertEqual(png[:8], b"\x89PNG\r\n\x1a\n", figure)
+        self.assertEqual(page.count("data:image/png;base64,"), len(self.FIGURES))
+        self.assertNotRegex(page, r"(?:src|href)\s*=\s*\"(?!data:)", "the page must load nothing")
+        for expected in ("reduce_scatter", "layernorm", "2.0000 nats per token", "0123456789abcdef", "evaluate"):
+            self.assertIn(expected, page)
+        self.assertNotIn("not shown", result.stdout)
+        self.assertTrue(result.stdout.splitlines()[-1].endswith("whole-report/report.html"))
+
+    def test_what_is_missing_is_named(self):
+        for missing, expected in (("trace.h5", "step_parts: no trace"), ("summary.json", "files: not there: summary.json"),
+                                  ("metrics.jsonl", "files: not there: metrics.jsonl")):  # fmt: skip
+            with self.subTest(missing):
+                copy = self.copy(f"without-{missing}")
+                (copy / missing).unlink()
+                result = script("report.py", copy)
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+                self.assertIn(expected, result.stdout)
+
+    def test_levels_record_less(self):
+        steps = make_run.make_run(self.directory / "steps", level="steps")
+        result = script("report.py", steps)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("not shown: communication: the trace has no communication", result.stdout)
+        self.assertIn("not shown: kernels", result.stdout)
+
+    def test_a_trace_alone(self):
+        result = script("report.py", self.run_dir / "trace.h5", "-o", self.directory / "alone")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue((self.directory / "alone" / "step_parts.png").exists())
+
+    def test_a_loss_that_was_nan(self):
+        copy = self.copy("nan")
+        summary = json.loads((copy / "summary.json").read_text())
+        summary["losses"][-1][1] = None
+        (copy / "summary.json").write_text(json.dumps(summary))
+        result = script("report.py", copy)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    def test_bad_input_is_one_line_and_status_2(self):
+        (self.directory / "empty").mkdir()
+        (self.directory / "text.h5").write_text("not HDF5")
+        copy = self.copy("bad-json")
+        (copy / "summary.json").write_text("{")
+        for argument, expected in ((self.directory / "absent", "no such directory"), (self.directory / "empty", "holds no run"),
+                                   (self.directory / "text.h5", "not an HDF5 file"), (copy, "not JSON")):  # fmt: skip
+            with self.subTest(argument):
+                result = script("report.py", argument)
+                self.assertEqual((result.returncode, result.stdout), (2, ""))
+                self.assertRegex(result.stderr, rf"\Areport\.py: .*{expected}.*\n\Z")
+
+
+class Perfetto(Analysis):
+    def events(self, name):
+        output = self.directory / name
+        result = script("perfetto.py", self.run_dir, "-o", output)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        opened = gzip.open(output, "rt") if output.suffix == ".gz" else output.open()
+        with opened as file:
+            return json.load(file)["traceEvents"]
+
+    def test_every_event_is_there_and_well_formed(self):
+        events = self.events("trace.json")
+        trace = Trace.read(self.run_dir)
+        self.assertEqual(sum(e["ph"] in "XC" for e in events), len(trace.events))
+        self.assertEqual(self.events("trace.json.gz"), events)
+        for event in events:
+            self.assertIn(event["ph"], "XCM")
+            self.assertLessEqual({"name", "pid", "args"}, set(event))
+            if event["ph"] == "X":
+                self.assertGreaterEqual(event["dur"], 0)
+        names = {e["args"]["name"] for e in events if e["name"] == "process_name"}
+        self.assertEqual(names, {f"rank {r} on node{r // 2 + 1}" for r in range(4)})
+
+    def test_events_of_a_thread_nest(self):
+        threads = {}
+        for event in self.events("nest.json"):
+            if event["ph"] == "X":
+                threads.setdefault((event["pid"], event["tid"]), []).append((event["ts"], -event["dur"]))
+        self.assertGreaterEqual(
+            sum(tid >= 10 for _, tid in threads), 8, "overlapping operations take two threads a rank"
+        )
+        for events in threads.values():
+            ends = []
+            for begin, negative in sorted(events):
+                while ends and ends[-1] <= begin + 1e-6:
+                    ends.pop()
+                self.assertTrue(not ends or begin - negative <= ends[-1] + 1e-6, "an event ends after the one it is in")
+                ends.append(begin - negative)
+
+
+class Compare(Analysis):
+    def test_equal_runs_and_one_that_departs(self):
+        other = self.copy("departs")
+        summary = json.loads((other / "summary.json").read_text())
+        summary["losses"][6][1] += 1e-15
+        summary["options"]["zero.stage"] = "2"
+        (other / "summary.json").write_text(json.dumps(summary))
+        result = script("compare.py", self.run_dir, self.copy("same"), other, "-o", self.directory / "compare.png")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        head, first, same, departed, output = result.stdout.splitlines()
+        self.assertTrue(head.endswith("zero.stage") and first.endswith("1") and departed.endswith("2"))
+        self.assertIn("equal, bit for bit (12 steps)", same)
+        self.assertIn("first difference at step 7", departed)
+        self.assertTrue(Path(output).exists())
+
+    def test_one_run_is_not_enough(self):
+        result = script("compare.py", self.run_dir)
+        self.assertEqual((result.returncode, result.stderr), (2, "compare.py: give two runs or more\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the output directory of a run that never was: 4 ranks on two nodes, with every file in the program's own form.
+
+usage: make_run.py DIR [--level comm] [--steps 12]
+
+Durations are chosen, not measured, so that a test can say what the analysis must find: see PHASES and WAIT_NS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+RANKS = 4
+KINDS = ("step", "phase", "collective", "wait", "kernel", "io", "counter")
+UNITS = ("embedding", "block 0", "block 1", "head")
+GROUPS = ("all", "node")
+EVENT = np.dtype(
+    [
+        ("rank", "i4"), ("begin_ns", "i8"), ("duration_ns", "i8"), ("bytes", "u8"), ("name", "i4"), ("step", "i4"),
+        ("unit", "i2"), ("kind", "u2"), ("group", "i2"), ("micro", "i2"), ("depth", "i4"),
+    ]
+)  # fmt: skip
+FLUSH = np.dtype([("flush", "i4"), ("rank", "i4"), ("first", "u8"), ("count", "u8"), ("dropped", "u8")])
+
+# A step on rank r, in microseconds: its phases one after another, 200 between them and the step's end.
+PHASES = {"data": 300, "forward": 9000, "backward": 19000, "reduce": 1500, "losses": 200, "clip": 400,
+          "optimizer": 2500, "publish": 1100}  # fmt: skip
+WAIT_NS = 1_200_000  # within reduce, on every rank
+GAP_NS = 200_000
+BUCKET_BYTES = 6_000_000
+
+
+class Recorder:
+    """Events of one rank, as the program's ring would hold them."""
+
+    def __init__(self, rank: int, names: list[str]):
+        self.rank, self.names, self.rows = rank, names, []
+
+    def add(
+        self, kind: str, name: str, begin: int, duration: int, *, step=0, size=0, unit=-1, group=-1, micro=-1, depth=0
+    ):
+        if name not in self.names:
+            self.names.append(name)
+        self.rows.append(
+            (self.rank, begin, duration, size, self.names.index(name), step, unit, KINDS.index(kind), group, micro, depth)
+        )  # fmt: skip
+
+
+def record_step(ring: Recorder, level: str, step: int, begin: int) -> int:
+    """One step that begins at `begin`; returns its end."""
+    now = begin
+    for name, microseconds in PHASES.items():
+        duration = microseconds * 1000 + (500_000 * ring.rank if name == "forward" else 0)
+        ring.add("phase", name, now, duration, step=step, micro=0 if name in ("forward", "backward") else -1, depth=1)
+        if level in ("comm", "kernels") and name == "backward":
+            for bucket in range(3):  # they overlap: each is open for twice the distance between them
+                ring.add("collective", "reduce_scatter", now + (bucket + 1) * 4_000_000, 8_000_000, step=step,
+                         size=BUCKET_BYTES, unit=3 - bucket, group=0, depth=2)  # fmt: skip
+        if level in ("comm", "kernels") and name == "reduce":
+            ring.add("wait", "reduce_scatter", now + 100_000, WAIT_NS, step=step, group=0, depth=2)
+        if level in ("comm", "kernels") and name == "publish":
+            ring.add("collective", "all_gather", now, 1_000_000, step=step, size=BUCKET_BYTES // 2, group=1, depth=2)
+        if level == "kernels" and name in ("forward", "backward"):
+            for i, kernel in enumerate(("matmul", "layernorm", "gelu")):
+                ring.add("kernel", kernel, now + i * 2_000_000, (1_900_000, 300_000, 500_000)[i], step=step,
+                         size=0 if kernel == "matmul" else 2_000_000, unit=1, micro=0, depth=2)  # fmt: skip
+        now += duration
+    end = now + GAP_NS
+    ring.add("step", "step", begin, end - begin, step=step)
+    ring.add("counter", "memory/taken", end, 0, step=step, size=(120 + 10 * ring.rank) << 20)
+    ring.add("counter", "memory/rss", end, 0, step=step, size=(190 + min(step, 3) + 10 * ring.rank) << 20)
+    return end
+
+
+def record_rank(rank: int, level: str, steps: int, names: list[str]) -> list[tuple]:
+    ring = Recorder(rank, names)
+    now = 1_000_000
+    for step in range(1, steps + 1):
+        now = record_step(ring, level, step, now) + 50_000
+        if step % 5 == 0:
+            ring.add("phase", "evaluate", now, 20_000_000, step=step)
+            now += 20_000_000
+    ring.add("io", "checkpoint", now, 30_000_000, step=steps, size=9_000_000)
+    return ring.rows
+
+
+def write_trace(path: Path, options: dict[str, str], level: str, steps: int) -> None:
+    names: list[str] = []
+    ranks = [record_rank(rank, level, steps, names) for rank in range(RANKS)]
+    text = h5py.string_dtype()
+    with h5py.File(path, "w") as file:
+        file.attrs.update(format_version=1, program="shoal", version="0.1.0", started="2026-01-02T03:04:05Z",
+                          world_size=RANKS, nodes=2, level=level, complete=1)  # fmt: skip
+        file.create_group("options").attrs.update(options)
+        machine = file.create_group("machine")
+        machine.attrs.update({"device": "CPU", "threads per rank": "1"})
+        machine.create_dataset("hosts", data=["node1", "node1", "node2", "node2"], dtype=text)
+        for name, values in (("names", names), ("units", UNITS), ("groups", GROUPS), ("kinds", KINDS)):
+            file.create_dataset(name, data=list(values), dtype=text)
+        rows = np.array([row for rank in ranks for row in rank], dtype=EVENT)
+        file.create_dataset("events", data=rows, maxshape=(None,), chunks=True)
+        first = np.cumsum([0] + [len(rank) for rank in ranks])
+        file.create_dataset(
+            "flushes", data=np.array([(0, r, first[r], len(ranks[r]), 0) for r in range(RANKS)], dtype=FLUSH)
+        )
+
+
+def make_run(directory: Path, level: str = "comm", steps: int = 12) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    options = {"model.n_layer": "2", "model.block_size": "64", "batch.micro": "4", "batch.global": "16",
+               "zero.stage": "1", "trace.level": level}  # fmt: skip
+    losses = [[step, 2.1 + 2.0 * float(np.exp(-step / 6))] for step in range(1, steps + 1)]
+    step_s = [0.034 + 0.0002 * (step % 3) for step in range(1, steps + 1)]
+    val_losses = [[step, losses[step - 1][1] + 0.05] for step in range(5, steps + 1, 5)]
+    with (directory / "metrics.jsonl").open("w") as file:
+        for (step, loss), seconds in zip(losses, step_s, strict=True):
+            file.write(json.dumps({"step": step, "loss": loss, "grad_norm": 1.0, "lr": 1e-3, "step_s": seconds,
+                                   "tokens_per_s": 1024 / seconds}) + "\n")  # fmt: skip
+    kinds = ("parameters", "master", "gradients", "moments", "activations", "buffers")
+    states = {kind: (i + 1) << 22 for i, kind in enumerate(kinds)}
+    summary = {
+        "losses": losses, "grad_norms": [[step, 1.0] for step, _ in losses], "val_losses": val_losses,
+        "final_loss": losses[-1][1], "entropy_rate": 2.0, "tokens_per_s": 1024 / float(np.median(step_s)),
+        "step_s": {"median": float(np.median(step_s)), "mean": float(np.mean(step_s)), "min": min(step_s), "max": max(step_s)},
+        "peak_rss_bytes": [(200 + rank) << 20 for rank in range(RANKS)],
+        "state_bytes": {"planned": states, "taken": states},
+        "comm_bytes_per_step": {"reduce_scatter": {"intra": 12e6, "inter": 6e6}, "all_gather": {"intra": 3e6, "inter": 0}},
+        "params_checksum": "0123456789abcdef", "world_size": RANKS, "options": options,
+    }  # fmt: skip
+    (directory / "summary.json").write_text(json.dumps(summary))
+    if level != "off":
+        write_trace(directory / "trace.h5", options, level, steps)
+    return directory
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--level", choices=("off", "steps", "comm", "kernels"), default="comm")
+    parser.add_argument("--steps", type=int, default=12)
+    arguments = parser.parse_args()
+    print(make_run(arguments.directory, arguments.level, arguments.steps))
+
+
+if __name__ == "__main__":
+    main()

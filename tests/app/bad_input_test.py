@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input: one clear line that names what, where and what is allowed, a non-zero exit on every rank, nothing written over."""
+
+import os
+import pathlib
+import subprocess
+import time
+import unittest
+
+from program import SMALL, Program
+
+
+class BadInput(Program):
+    def assert_quick(self, begin):
+        self.assertLess(time.time() - begin, 5 + 2, "a refusal takes under 5 s")  # 2 s: starting the ranks on a busy machine
+
+    def test_options(self):
+        deck = self.deck(SMALL)
+        cases = [
+            (["--train.stepz=3"], ["train.stepz", "train.steps"]),
+            (["--train.steps=many"], ["train.steps", "many"]),
+            (["--train.steps=-1"], ["train.steps", "-1"]),
+            (["--train.step=3"], ["train.step", "train.steps"]),
+            (["--train.dtype=fp8"], ["train.dtype", "fp32", "bf16"]),
+            (["--model.n_head=3"], ["n_embd", "n_head"]),
+            (["--batch.global=7"], ["batch.global", "7"]),
+            (["--zero.stage=3"], ["not built yet: zero.stage"]),
+            (["--zero.stage=4"], ["zero.stage", "4"]),
+        ]
+        for arguments, contains in cases:
+            with self.subTest(arguments=arguments):
+                begin = time.time()
+                self.refused("train", deck, f"--output.dir={self.dir / 'no'}", *arguments, ranks=2, contains=contains)
+                self.assert_quick(begin)
+                self.assertFalse((self.dir / "no").exists(), "nothing is written")
+
+    def test_a_deck_names_file_and_line(self):
+        deck = self.dir / "bad.cfg"
+        deck.write_text("[model]\nn_layer = 2\nn_embd = 33\nn_head = 2\n[train]\nstep = 3\n")
+        done = self.refused("train", deck, contains=["bad.cfg:6:", "train.step"])
+        self.assertNotIn("terminate", done.stderr)
+
+    def test_a_missing_deck(self):
+        self.refused("train", self.dir / "nowhere.cfg", contains=["nowhere.cfg"])
+
+    def test_data_files(self):
+        deck = self.deck(SMALL, model={"vocab_size": 0})
+        files = {"missing.txt": None, "empty.txt": b"", "short.txt": b"too short"}
+        for name, content in files.items():
+            with self.subTest(name):
+                path = self.dir / name
+                if content is not None:
+                    path.write_bytes(content)
+                self.refused("train", deck, f"--data.source={path}", f"--output.dir={self.dir / 'no'}", ranks=2, contains=[name])
+                self.assertFalse((self.dir / "no" / "summary.json").exists())
+        binary = self.dir / "binary.txt"
+        binary.write_bytes(os.urandom(1 << 16))
+        self.refused("train", deck, f"--data.source={binary}", "--data.tokenizer=chars", f"--output.dir={self.dir / 'no'}", contains=["binary.txt"])
+
+    def test_a_token_beyond_the_vocabulary(self):
+        text = self.dir / "text.txt"
+        text.write_text("hello world, this is text. " * 200)
+        self.refused("train", self.deck(SMALL, model={"vocab_size": 3}), f"--data.source={text}", "--data.tokenizer=chars", f"--output.dir={self.dir / 'no'}", contains=["text.txt", "vocab"])
+
+    def test_a_used_output_directory_keeps_what_it_has(self):
+        deck = self.deck(SMALL)
+        out = self.dir / "used"
+        self.train(deck, out="used")
+        before = (out / "summary.json").read_bytes()
+        self.refused("train", deck, f"--output.dir={out}", ranks=2, contains=["output.dir", "overwrite"])
+        self.assertEqual((out / "summary.json").read_bytes(), before)
+
+    def test_an_output_directory_that_cannot_be_made(self):
+        (self.dir / "file").write_text("")
+        self.refused("train", self.deck(SMALL), f"--output.dir={self.dir / 'file' / 'out'}", ranks=2, contains=["output.dir"])
+
+    def test_checkpoints(self):
+        deck = self.deck(SMALL, train={"steps": 2})
+        self.train(deck, "--checkpoint.every=2", out="good")
+        good = self.dir / "good" / "checkpoints" / "step_00000002.h5"
+        content = good.read_bytes()
+        flipped = bytearray(content)
+        flipped[len(content) * 2 // 3] ^= 4
+        cases = {"truncated.h5": content[: len(content) // 2], "flipped.h5": bytes(flipped), "text.h5": b"no checkpoint at all\n" * 100}
+        for name, bad in cases.items():
+            with self.subTest(name):
+                (self.dir / name).write_bytes(bad)
+                done = self.shoal("train", deck, f"--checkpoint.resume={self.dir / name}", f"--output.dir={self.dir / 'no'}", ranks=2)
+                self.assertIn(done.returncode, (1, 2), done.stderr)
+                self.assertIn(name, done.stderr)
+        done = self.shoal("train", deck, f"--checkpoint.resume={good}", "--model.n_embd=64", f"--output.dir={self.dir / 'no'}", ranks=2)
+        self.assertIn(done.returncode, (1, 2))
+        self.assertIn("transformer.", done.stderr, "the tensor is named")
+
+    def test_nan_stops_or_skips(self):
+        deck = self.deck(SMALL, optimizer={"kind": "sgd", "lr": 1e30}, train={"grad_clip": 0, "steps": 5})
+        self.refused("train", deck, f"--output.dir={self.dir / 'nan'}", ranks=2, code=1, contains=["step", "unit"])
+        summary = self.train(deck, "--train.on_nan=skip", ranks=2, out="skip")
+        self.assertEqual(len(summary["losses"]), 5)
+        self.assertIn(None, [loss for _, loss in summary["losses"]])
+
+    @unittest.skipUnless(os.geteuid() == 0, "a small file system needs root to mount")
+    def test_a_full_disk(self):
+        disk = self.dir / "disk"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2500k", "tmpfs", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", str(disk)])
+        deck = self.deck(SMALL, model={"n_embd": 64}, train={"steps": 4}, batch={"micro": 2, "global": 4})
+        # One checkpoint of this model takes 1.3 MB: the second one finds the disk full.
+        done = self.shoal("train", deck, f"--output.dir={self.dir / 'full'}", f"--checkpoint.dir={disk}", "--checkpoint.every=2", ranks=2)
+        left = sorted(p.name for p in disk.iterdir())
+        self.assertEqual(left, ["step_00000002.h5"], done.stderr)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("step_00000004.h5", done.stderr)
+        self.assertEqual(self.shoal("info", disk / left[0], "--verify").returncode, 0)
+
+    @unittest.skipUnless(os.geteuid() == 0, "a small file system needs root to mount")
+    def test_a_full_disk_ends_the_trace_not_the_run(self):
+        disk = self.dir / "disk"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", str(disk)])
+        deck = self.deck(SMALL, train={"steps": 60})
+        summary = self.train(deck, f"--trace.file={disk / 'trace.h5'}", "--trace.level=kernels", "--trace.interval=1", ranks=2)
+        self.assertEqual(len(summary["losses"]), 60)
+
+    def test_a_killed_rank_ends_the_others(self):
+        deck = self.deck(SMALL, train={"steps": 1000000})
+        out = self.dir / "killed"
+        command = ["mpiexec", "-disable-auto-cleanup", "-n", "2", os.environ["SHOAL_BINARY"], "train", str(deck), f"--output.dir={out}"]
+        run = subprocess.Popen(command, env=self.environment(2), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        while not (out / "metrics.jsonl").exists() or not (out / "metrics.jsonl").read_text():
+            self.assertIsNone(run.poll())
+            time.sleep(0.05)
+        victims = [p for p in pathlib.Path("/proc").iterdir() if p.name.isdigit() and f"--output.dir={out}".encode() in self.words(p) and os.environ["SHOAL_BINARY"].encode() == self.words(p)[0]]
+        self.assertEqual(len(victims), 2)
+        os.kill(int(victims[-1].name), 9)
+        _, errors = run.communicate(timeout=30)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertRegex(errors, r"rank \d")
+
+    @staticmethod
+    def words(process):
+        try:
+            return (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return [b""]
+
+
+if __name__ == "__main__":
+    unittest.main()

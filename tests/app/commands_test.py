@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each command as a user calls it: help, versions, decks in and out, tokenize -> train -> eval -> generate -> export -> info."""
+
+import json
+import unittest
+
+from program import SMALL, Program
+
+
+class Commands(Program):
+    def ok(self, *args, **more):
+        done = self.shoal(*args, **more)
+        self.assertEqual(done.returncode, 0, f"{args}\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    def test_help_and_versions(self):
+        for command in ("train", "eval", "generate", "tokenize", "export", "info"):
+            self.assertIn(command, self.ok("--help"))
+            self.assertIn("usage", self.ok(command, "--help"))
+        versions = self.ok("--version", ranks=2)
+        for library in ("MPI", "HDF5", "Kokkos", "oneDNN", "Boost", "nlohmann-json"):
+            self.assertEqual(versions.count(f"  {library} "), 1, versions)
+        self.refused("trian", contains=["trian", "train"])
+
+    def test_a_printed_deck_gives_the_same_run(self):
+        deck = self.deck(SMALL, train={"steps": 3}, optimizer={"lr": 0.0123})
+        printed = self.ok("train", deck, "--print-config")
+        (self.dir / "printed.cfg").write_text(printed)
+        self.assertEqual(self.ok("train", self.dir / "printed.cfg", "--print-config"), printed)
+        first, second = self.train(deck), self.train(self.dir / "printed.cfg")
+        self.assertEqual(first["params_checksum"], second["params_checksum"])
+
+    def test_dry_run(self):
+        deck = self.deck(SMALL)
+        plan = self.ok("train", deck, "--dry-run", "--ranks", "4", f"--output.dir={self.dir / 'dry'}")
+        self.assertIn("together", plan)
+        self.assertFalse((self.dir / "dry").exists())
+        self.refused("train", deck, "--dry-run", "--ranks", "3", contains=["batch.global"])
+        done = self.shoal("train", deck, "--dry-run", "--zero.stage=3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("not built yet: zero.stage", done.stderr)
+
+    def test_from_text_to_weights(self):
+        text = self.dir / "text.txt"
+        text.write_text("".join(f"{i} and {i} make {2 * i}.\n" for i in range(2000)))
+        tokens = self.dir / "tokens.h5"
+        self.ok("tokenize", "--tokenizer", "chars", text, tokens)
+        self.assertIn("vocab", self.ok("info", tokens))
+        deck = self.deck(SMALL, data={"source": tokens}, model={"vocab_size": 0}, train={"steps": 30}, optimizer={"lr": 0.003}, checkpoint={"every": 30})
+        out = self.dir / "run"
+        summary = self.train(deck, out="run", ranks=2)
+        self.assertLess(summary["final_loss"], summary["losses"][0][1])
+        self.assertEqual(len(summary["val_losses"]), 1)
+        checkpoint = out / "checkpoints" / "step_00000030.h5"
+        evaluated = self.ok("eval", checkpoint, ranks=2)
+        self.assertAlmostEqual(float(evaluated.split("validation loss")[1].split()[0]), summary["val_losses"][0][1], delta=1e-4)
+        self.assertEqual(self.ok("eval", checkpoint), evaluated.replace(" 2 ranks", " 1 ranks"))
+        generated = self.ok("generate", checkpoint, "--prompt", "12 and", "--tokens", "20", "--temperature", "0")
+        self.assertIn("12 and", generated)
+        self.assertEqual(generated, self.ok("generate", checkpoint, "--prompt", "12 and", "--tokens", "20", "--temperature", "0"))
+        self.ok("export", checkpoint, self.dir / "hf")
+        self.assertEqual(json.loads((self.dir / "hf" / "config.json").read_text())["n_layer"], 2)
+        self.assertIn("transformer.wte.weight", self.ok("info", checkpoint, "--verify"))
+        self.assertIn("events", self.ok("info", out / "trace.h5"))
+
+    def test_the_log_shows_what_matters(self):
+        deck = self.deck(SMALL, train={"steps": 4, "log_every": 2})
+        out = self.dir / "log"
+        log = self.ok("train", deck, f"--output.dir={out}", ranks=2)
+        for part in ("shoal 0.", "ranks", "device", "libraries", "parameters", "floor", "MFU", "tokens/s", "ETA", "verdict"):
+            self.assertIn(part, log)
+        summary = json.loads((out / "summary.json").read_text())
+        self.assertEqual(summary["state_bytes"]["planned"], summary["state_bytes"]["taken"])
+        self.assertGreater(summary["comm_bytes_per_step"]["reduce_scatter"]["intra"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts shoal as its users do, for tests of whole runs."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ.get("SHOAL_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
+BINARY = os.environ.get("SHOAL_BINARY", str(SOURCE / "build" / "shoal"))
+MPIEXEC = os.environ.get("SHOAL_MPIEXEC", "mpiexec")
+SHARED = pathlib.Path(os.environ.get("SHOAL_SHARED", SOURCE.parent / "shared"))
+
+SMALL = {
+    "model": {"kind": "gpt", "n_layer": 2, "n_head": 2, "n_embd": 32, "block_size": 32, "vocab_size": 64},
+    "data": {"source": "synthetic"},
+    "batch": {"micro": 1, "global": 8},
+    "train": {"steps": 6, "dtype": "fp32", "seed": 3},
+}
+
+
+def skip(reason):
+    """Leaves the test out, aloud: .ci/run reads these lines."""
+    print(f"SKIPPED: {reason}")
+    raise unittest.SkipTest(reason)
+
+
+def shared(*parts):
+    """A reference file outside the repository; skips where it is missing."""
+    path = SHARED.joinpath(*parts)
+    if not path.exists():
+        skip(f"{path} (shared reference data) is not there")
+    return path
+
+
+class Program(unittest.TestCase):
+    """Each test has a directory of its own, removed afterwards."""
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="shoal-test-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def deck(self, sections, name="deck.cfg", **more):
+        """Writes a deck; more: section=dict(option=value) changes."""
+        merged = {section: dict(values) for section, values in sections.items()}
+        for section, values in more.items():
+            merged.setdefault(section, {}).update(values)
+        path = self.dir / name
+        lines = (f"[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in values.items()) for section, values in merged.items())
+        path.write_text("\n".join(lines))
+        return path
+
+    def environment(self, ranks, extra=None):
+        wait = "sleep" if ranks > 1 else "auto"
+        return {**os.environ, "OMP_NUM_THREADS": "1", "SHOAL_COMM_WAIT": wait, **(extra or {})}
+
+    def shoal(self, *args, ranks=1, timeout=120, env=None, mpiexec=()):
+        command = [MPIEXEC, *mpiexec, "-n", str(ranks), BINARY, *map(str, args)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=self.environment(ranks, env), cwd=self.dir)
+
+    def train(self, deck, *args, ranks=1, out=None, timeout=120, env=None):
+        """A run that must succeed; returns its summary."""
+        out = self.dir / (out or f"out-{len(list(self.dir.glob('out-*')))}")
+        done = self.shoal("train", deck, f"--output.dir={out}", *args, ranks=ranks, timeout=timeout, env=env)
+        self.assertEqual(done.returncode, 0, f"{args}\n{done.stdout}\n{done.stderr}")
+        return json.loads((out / "summary.json").read_text())
+
+    def refused(self, *args, ranks=1, code=2, contains=(), timeout=60, env=None):
+        """The program must end with this code and one line on stderr that has all of `contains`; returns it."""
+        done = self.shoal(*args, ranks=ranks, timeout=timeout, env=env)
+        self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
+        said = [line for line in done.stderr.splitlines() if line.startswith("shoal: ")]
+        self.assertTrue(any(all(part in line for part in contains) for line in said), f"wanted {contains}, got:\n{done.stderr}\n{done.stdout}")
+        return done
+
+
+def trajectory(summary):
+    """What must be the same bits on any number of ranks."""
+    return summary["losses"], summary["grad_norms"], summary["params_checksum"]
+
+
+if __name__ == "__main__":
+    raise SystemExit("a module of the tests; run one of them")

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resume is bit-exact: straight through = killed and resumed, also on another number of ranks."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import unittest
+
+from program import BINARY, MPIEXEC, SMALL, Program, trajectory
+
+
+class Resume(Program):
+    def straight(self, deck, ranks=1):
+        return self.train(deck, ranks=ranks, out="straight")
+
+    def kill_after(self, deck, out, step, ranks):
+        """Starts a run and kills every rank with -9 as soon as step_N.h5 is there."""
+        command = [MPIEXEC, "-n", str(ranks), BINARY, "train", str(deck), f"--output.dir={out}", "--checkpoint.every=20"]
+        run = subprocess.Popen(command, env=self.environment(ranks), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wanted = out / "checkpoints" / f"step_{step:08d}.h5"
+        deadline = time.time() + 60
+        while not wanted.exists() and time.time() < deadline and run.poll() is None:
+            time.sleep(0.005)
+        self.assertTrue(wanted.exists(), "no checkpoint was written")
+        for process in self.ranks_of(out):
+            os.kill(process, signal.SIGKILL)
+        self.assertNotEqual(run.wait(timeout=60), 0)
+
+    @staticmethod
+    def ranks_of(out):
+        found = []
+        for process in pathlib.Path("/proc").iterdir():
+            if process.name.isdigit():
+                try:
+                    words = (process / "cmdline").read_bytes().split(b"\0")
+                except OSError:
+                    continue
+                if words[0] == BINARY.encode() and f"--output.dir={out}".encode() in words:
+                    found.append(int(process.name))
+        return found
+
+    def test_kill_9_and_resume(self):
+        deck = self.deck(SMALL, train={"steps": 40, "eval_every": 0}, model={"dropout": 0.1}, batch={"micro": 2, "global": 8})
+        straight = self.straight(deck, ranks=2)
+        out = self.dir / "killed"
+        self.kill_after(deck, out, 20, ranks=2)
+        for ranks in (2, 1, 4):
+            again = self.train(deck, f"--checkpoint.resume={out / 'checkpoints' / 'step_00000020.h5'}", ranks=ranks, out=f"resumed-{ranks}")
+            self.assertEqual(again["params_checksum"], straight["params_checksum"], f"{ranks} ranks")
+            self.assertEqual(again["losses"], straight["losses"][20:], f"{ranks} ranks")
+
+    def test_latest_continues_in_the_same_directory(self):
+        deck = self.deck(SMALL, train={"steps": 12}, schedule={"total_steps": 12, "kind": "cosine", "warmup_steps": 2})
+        straight = self.straight(deck)
+        out = self.dir / "same"
+        self.train(deck, "--checkpoint.every=3", "--train.steps=7", out="same")
+        names = sorted(p.name for p in (out / "checkpoints").glob("*"))
+        self.assertEqual(names, ["step_00000003.h5", "step_00000006.h5", "step_00000007.h5"])
+        again = self.train(deck, "--checkpoint.every=3", "--checkpoint.resume=latest", out="same")
+        self.assertEqual([step for step, _ in again["losses"]], list(range(8, 13)))
+        self.assertEqual(again["params_checksum"], straight["params_checksum"])
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual([line["step"] for line in lines], list(range(1, 13)))
+        self.assertEqual([[line["step"], line["loss"]] for line in lines], straight["losses"])
+
+    def test_a_damaged_newest_checkpoint_is_passed_over(self):
+        deck = self.deck(SMALL, train={"steps": 6})
+        straight = self.straight(deck)
+        self.train(deck, "--checkpoint.every=2", "--train.steps=4", "--schedule.total_steps=6", out="damaged")
+        newest = self.dir / "damaged" / "checkpoints" / "step_00000004.h5"
+        content = bytearray(newest.read_bytes())
+        content[len(content) // 2] ^= 1
+        newest.write_bytes(content)
+        again = self.train(deck, "--checkpoint.resume=latest", out="damaged")
+        self.assertEqual([step for step, _ in again["losses"]], [3, 4, 5, 6])
+        self.assertEqual(trajectory(again)[2], straight["params_checksum"])
+
+    def test_stop_after_ends_with_75_and_a_checkpoint(self):
+        deck = self.deck(SMALL, train={"steps": 100000})
+        done = self.shoal("train", deck, f"--output.dir={self.dir / 'timed'}", "--train.stop_after=1", ranks=2)
+        self.assertEqual(done.returncode, 75, done.stderr)
+        steps = len(json.loads((self.dir / "timed" / "summary.json").read_text())["losses"])
+        self.assertTrue((self.dir / "timed" / "checkpoints" / f"step_{steps:08d}.h5").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

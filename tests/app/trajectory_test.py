@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Losses, norms and parameters are the same bits on 1, 2, 4 and 8 ranks for one global batch."""
+
+import unittest
+
+from program import SMALL, Program, trajectory
+
+
+class Trajectory(Program):
+    def same(self, ranks, *args, **changes):
+        deck = self.deck(SMALL, train={"steps": 3}, **changes)
+        runs = {n: trajectory(self.train(deck, *args, ranks=n, out=f"out-{n}", timeout=200)) for n in ranks}
+        first = runs[ranks[0]]
+        for n, run in runs.items():
+            self.assertEqual(run, first, f"{n} ranks against {ranks[0]}")
+        return first
+
+    def test_a_power_of_two_of_micro_batches(self):
+        self.same([1, 2, 4, 8], batch={"micro": 1, "global": 8})
+
+    def test_twelve_micro_batches_make_three_rounds(self):
+        self.same([1, 2, 4], batch={"micro": 1, "global": 12})
+
+    def test_bf16_with_dropout_and_small_messages(self):
+        self.same([1, 2, 4], "--train.dtype=bf16", "--model.dropout=0.1", "--comm.bucket_mb=0.02", batch={"micro": 1, "global": 4})
+
+    def test_sgd_on_a_classifier(self):
+        self.same([1, 2], "--model.kind=mlp", "--optimizer.kind=sgd", "--optimizer.lr=0.1", batch={"micro": 2, "global": 8})
+
+    def test_message_size_and_overlap_change_nothing(self):
+        deck = self.deck(SMALL, train={"steps": 3})
+        first = trajectory(self.train(deck, ranks=2))
+        for option in ("--comm.bucket_mb=0.004", "--comm.bucket_mb=0.1", "--comm.overlap=false", "--trace.level=kernels", "--trace.level=off"):
+            self.assertEqual(trajectory(self.train(deck, option, ranks=2)), first, option)
+
+    def test_three_ranks_reproduce_run_to_run(self):
+        deck = self.deck(SMALL, batch={"micro": 1, "global": 6}, train={"steps": 3})
+        first = self.train(deck, ranks=3)
+        self.assertEqual(trajectory(self.train(deck, ranks=3)), trajectory(first))
+        alone = self.train(deck, ranks=1)
+        for (_, a), (_, b) in zip(first["losses"], alone["losses"]):
+            self.assertAlmostEqual(a, b, delta=1e-5)
+
+    def test_another_seed_is_another_trajectory(self):
+        deck = self.deck(SMALL, train={"steps": 3})
+        self.assertNotEqual(trajectory(self.train(deck)), trajectory(self.train(deck, "--train.seed=4")))
+
+
+if __name__ == "__main__":
+    unittest.main()

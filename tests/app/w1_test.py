@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""W1 step for step: the first losses and norms are torch's."""
+
+import unittest
+
+import work
+from program import Program
+
+
+class W1(Program):
+    def test_one_rank(self):
+        deck = work.export(self.dir / "w1", steps=10)
+        summary = self.train(deck, "--checkpoint.every=0")
+        for (step, loss), wanted in zip(summary["losses"], work.LOSSES):
+            self.assertAlmostEqual(loss, wanted, delta=2e-4, msg=f"step {step}")
+        for (step, norm), wanted in zip(summary["grad_norms"], work.NORMS):
+            self.assertAlmostEqual(norm, wanted, delta=1e-3 * wanted, msg=f"step {step}")
+        bf16 = self.train(deck, "--train.dtype=bf16")
+        for (step, loss), (_, exact) in zip(bf16["losses"], summary["losses"]):
+            self.assertAlmostEqual(loss, exact, delta=0.001 if step <= 6 else 0.01, msg=f"bf16, step {step}")
+
+    def test_two_ranks(self):
+        deck = work.export(self.dir / "w1", steps=8, ranks=2)
+        for (step, loss), wanted in zip(self.train(deck, ranks=2)["losses"], work.LOSSES_TWO_RANKS):
+            self.assertAlmostEqual(loss, wanted, delta=2e-3, msg=f"step {step}")
+
+
+if __name__ == "__main__":
+    unittest.main()

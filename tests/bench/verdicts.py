@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A measured value against its target, as a line that ends in MET or MISSED."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Line:
+    name: str
+    value: float
+    unit: str = ""
+    at_least: float | None = None
+    at_most: float | None = None
+    note: str = ""
+
+    def __post_init__(self):
+        self.value = float(self.value)  # numpy's numbers compare to what json does not know
+
+    @property
+    def met(self) -> bool | None:
+        """None where there is no target: the value is told for its own sake."""
+        if self.at_least is not None:
+            return self.value >= self.at_least
+        return None if self.at_most is None else self.value <= self.at_most
+
+    @property
+    def verdict(self) -> str:
+        return {True: "MET", False: "MISSED", None: ""}[self.met]
+
+    @property
+    def target(self) -> str:
+        if self.at_least is not None:
+            return f">= {self.at_least:g}"
+        return "" if self.at_most is None else f"<= {self.at_most:g}"
+
+    def cells(self) -> tuple[str, ...]:
+        value = f"{self.value:,.0f}" if abs(self.value) >= 1000 else f"{self.value:.3g}"
+        return self.name, value, self.unit, self.target, self.verdict, self.note
+
+    def as_json(self) -> dict:
+        return {"name": self.name, "value": self.value, "unit": self.unit, "target": self.target, "met": self.met,
+                "note": self.note}  # fmt: skip
+
+
+def print_lines(lines: list[Line]) -> None:
+    rows = [("# what", "value", "unit", "target", "verdict", "note"), *(line.cells() for line in lines)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), row[1].rjust(widths[1])]
+        cells += [cell.ljust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
+        print("  ".join(cells).rstrip(), flush=True)

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# jobscripts/slurm.sh, submitted to a real SLURM on two virtual nodes.
+# shellcheck source=common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+requires ip:iproute2 unshare:util-linux slurmctld:slurm-wlm slurmd:slurm-wlm sbatch:slurm-wlm munged:munge cc:gcc
+up vslurm
+
+# submit NAME [OPTION...]: one job to its end; its log is $work/NAME.log, its exit code the result.
+submit() {
+  local name=$1 job record
+  shift
+  job=$(SHOAL_OUT=$work/$name "$cluster/vslurm" exec sbatch --parsable --time=5 --output="$work/$name.log" \
+    --chdir="$work" "$source_root/jobscripts/slurm.sh" "$@")
+  record=$("$cluster/vslurm" wait "$job" --timeout 90) || true
+  [[ $record =~ ExitCode=([0-9]+):([0-9]+) ]] || fail "job $name: no exit code in its record: $record"
+  return "${BASH_REMATCH[1]}"
+}
+
+submit run || fail "the job ended with status $?"
+check_run "$work/run" 4
+
+# Without PMI every task believes itself to be rank 0 of 1: such a world is refused before anything is written.
+status=0
+SHOAL_SRUN_MPI=none submit alone || status=$?
+[[ $status -eq 2 ]] || fail "a world that is not SLURM_NTASKS ended with status $status, not 2"
+grep -q '^shoal: .*SLURM_NTASKS' "$work/alone.log" || fail "no line names SLURM_NTASKS"
+[[ ! -e $work/alone/summary.json ]] || fail "a run of one rank was made of each task"
+echo "passed"

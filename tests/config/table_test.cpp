@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/config/table.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "shoal/model/model.hpp"
+#include "shoal/optim/optimizer.hpp"
+#include "shoal/optim/schedule.hpp"
+
+namespace shoal::config {
+namespace {
+
+TEST(Table, NamesAreUniqueAndHelpIsGiven) {
+  std::set<std::string> names;
+  for (const Row& row : table()) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name;
+    EXPECT_FALSE(row.help.empty()) << row.name;
+    EXPECT_NE(row.name.find('.'), std::string::npos) << row.name;
+  }
+}
+
+TEST(Table, SectionsAreTheVocabularys) {
+  EXPECT_THAT(sections(),
+              testing::ElementsAre("model", "data", "batch", "train", "optimizer", "schedule", "zero", "comm", "sync",
+                                   "activation", "offload", "nvme", "memory", "checkpoint", "trace", "output", "fault"));
+}
+
+TEST(Table, DefaultsAreAllowedAndBuilt) {
+  const Options defaults;
+  for (const Row& row : table()) {
+    EXPECT_TRUE(read(default_text(row), row.allowed, row.member.get(defaults), row.name).value) << row.name;
+    EXPECT_TRUE(is_built(row, defaults)) << row.name;
+  }
+}
+
+TEST(Table, EveryRowReachesItsOwnMember) {
+  const auto other = [](const Value& value) -> Value {
+    if (const auto* const flag = std::get_if<bool>(&value)) return !*flag;
+    if (const auto* const count = std::get_if<std::uint64_t>(&value)) return *count + 1;
+    if (const auto* const number = std::get_if<std::int64_t>(&value)) return *number + 1;
+    if (const auto* const real = std::get_if<double>(&value)) return *real + 1;
+    return std::get<std::string>(value) + "x";
+  };
+  for (const Row& row : table()) {
+    Options options;
+    row.member.set(options, other(row.member.get(options)));
+    const auto before = list(Options()), after = list(options);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      EXPECT_EQ(before[i].second != after[i].second, before[i].first == row.name)
+          << row.name << " changes " << before[i].first;
+    }
+  }
+}
+
+TEST(Table, ChoicesAreTheKindsThatModulesHave) {
+  EXPECT_EQ(find("model.kind")->allowed.choices, model::kinds());
+  EXPECT_EQ(find("optimizer.kind")->allowed.choices, optim::kinds());
+  EXPECT_EQ(find("schedule.kind")->allowed.choices, optim::schedule_kinds());
+}
+
+TEST(Table, OptionsThatDependNameValuesThatExist) {
+  for (const Row& row : table()) {
+    if (row.used_by.option.empty()) continue;
+    const Row* const decides = find(row.used_by.option);
+    ASSERT_NE(decides, nullptr) << row.name;
+    for (const std::string& value : row.used_by.values)
+      EXPECT_THAT(decides->allowed.choices, testing::Contains(value)) << row.name;
+  }
+}
+
+TEST(Table, SuggestsTheSameKeyOfAnotherSectionFirst) {
+  EXPECT_EQ(unknown_option("train.lr"), "unknown option; did you mean optimizer.lr?");
+  EXPECT_EQ(unknown_option("steps"), "unknown option; did you mean train.steps?");
+  EXPECT_EQ(unknown_option("zero.stag"), "unknown option; did you mean zero.stage?");
+  EXPECT_EQ(unknown_option("batch.elephants"), "unknown option; section batch has micro, global");
+  EXPECT_THAT(unknown_option("elephants"), testing::StartsWith("unknown option; options are named section.key"));
+}
+
+}  // namespace
+}  // namespace shoal::config

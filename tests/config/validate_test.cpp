@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// What validate() fills in and accepts; what it refuses stands in tests/refusals.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "shoal/base/error.hpp"
+#include "shoal/config/deck.hpp"
+#include "shoal/config/options.hpp"
+
+namespace shoal::config {
+namespace {
+
+Options validated(std::string_view deck, int ranks, bool dry_run = false) {
+  Deck read = parse_deck_text(deck, "a.cfg");
+  EXPECT_THAT(read.problems, testing::IsEmpty());
+  Invocation invocation;
+  invocation.options = read.options;
+  invocation.places = read.places;
+  invocation.dry_run = dry_run;
+  validate(invocation, ranks);
+  return invocation.options;
+}
+
+TEST(Validate, TheGlobalBatchFollowsTheRanks) {
+  EXPECT_EQ(validated("batch.micro = 3", 4).batch.global, 12U);
+  EXPECT_EQ(validated("batch.micro = 3\nbatch.global = 24", 4).batch.global, 24U);
+}
+
+TEST(Validate, TheScheduleTakesTheStepsOfTheRunIfItNeedsThem) {
+  EXPECT_EQ(validated("train.steps = 40\nschedule.kind = cosine", 1).schedule.total_steps, 40U);
+  EXPECT_EQ(validated("train.steps = 40\nschedule.kind = cosine\nschedule.total_steps = 90", 1).schedule.total_steps, 90U);
+  EXPECT_EQ(validated("train.steps = 40", 1).schedule.total_steps, 0U);
+}
+
+TEST(Validate, WhatItFilledInCanBeReadBack) {
+  for (const char* const kind :
+       {"constant", "linear", "cosine", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle"}) {
+    const std::string first = print(validated("schedule.kind = " + std::string(kind), 2));
+    EXPECT_EQ(print(validated(first, 2)), first) << kind;
+  }
+}
+
+TEST(Validate, ACheckOfADeckDoesNotMindFeaturesThatAreNotBuilt) {
+  EXPECT_NO_THROW(validated("zero.stage = 3\nzero.hpz_size = node", 1, true));
+}
+
+TEST(Validate, OptionsOfAnotherKindMayKeepTheirDefaults) {
+  EXPECT_NO_THROW(validated("optimizer.kind = sgd\noptimizer.beta1 = 0.9\noptimizer.momentum = 0.5", 1));
+}
+
+TEST(Validate, TheVocabularyMayStillBeOpen) { EXPECT_EQ(validated("", 1).model.vocab_size, 0U); }
+
+TEST(Places, StandInFrontAndBehindValues) {
+  Places places;
+  places.set("model.n_embd", "a.cfg:3");
+  places.set("model.n_head", "a.cfg:4");
+  places.set("batch.micro", "command line");
+  EXPECT_EQ(places.locate("model.n_embd = 32 is not a multiple of model.n_head = 3; nearest: 30, 33"),
+            "a.cfg:3: model.n_embd = 32 is not a multiple of model.n_head = 3 [line 4]; nearest: 30, 33");
+  EXPECT_EQ(places.locate("batch.micro = 2: see model.n_head"), "command line: batch.micro = 2: see model.n_head [a.cfg:4]");
+  EXPECT_EQ(places.locate("train.steps (5) and batch.micro (3): no"),
+            "command line: train.steps (5) and batch.micro (3): no");
+  EXPECT_EQ(places.locate("train.steps = 5"), "train.steps = 5");
+  EXPECT_EQ(places.locate("model.n_embd and model.n_head ("), "a.cfg:3: model.n_embd and model.n_head ( [line 4]");
+  EXPECT_EQ(places.locate(""), "");
+}
+
+}  // namespace
+}  // namespace shoal::config

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/zero/messages.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "shoal/zero/partition.hpp"
+
+namespace shoal::zero {
+namespace {
+
+std::vector<model::UnitLayout> units_of(const std::vector<std::size_t>& sizes) {
+  std::vector<model::UnitLayout> units;
+  for (const std::size_t size : sizes) {
+    units.emplace_back();
+    units.back().name = "unit" + std::to_string(units.size());
+    units.back().elements = size;
+  }
+  return units;
+}
+
+TEST(Messages, CoverEveryElementOnceAndKeepToTheirSize) {
+  const auto units = units_of({10000, 48, 300, 70000, 16});
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    for (const std::size_t most : {1UL, 4096UL, 20000UL, 1000000UL}) {
+      std::vector<std::vector<int>> covered;
+      for (const auto& unit : units) covered.emplace_back(unit.elements, 0);
+      for (const Message& message : cut_messages(units, {4, 3, 2, 1, 0}, ranks, most)) {
+        std::size_t elements = 0;
+        for (const Part& part : message.parts) {
+          const auto u = static_cast<std::size_t>(part.unit);
+          for (int d = 0; d < ranks; ++d) {
+            const Range block = block_of(part, units[u].elements, d, ranks);
+            elements += block.size();
+            for (std::size_t i = block.begin; i < block.end; ++i) ++covered[u][i];
+          }
+        }
+        EXPECT_EQ(elements, message.elements);
+        EXPECT_LE(elements, std::max(most, piece * static_cast<std::size_t>(ranks)));
+      }
+      for (const auto& unit : covered) EXPECT_EQ(std::set<int>(unit.begin(), unit.end()), std::set<int>{1});
+    }
+  }
+}
+
+TEST(Messages, ComeInTheOrderInWhichUnitsAreCompleted) {
+  const auto units = units_of({5000, 5000, 5000});
+  int before = 2;
+  for (const Message& message : cut_messages(units, {2, 1, 0}, 2, 2048)) {
+    EXPECT_LE(message.last_unit, before);
+    EXPECT_EQ(message.last_unit, message.parts.back().unit);
+    before = message.last_unit;
+  }
+  EXPECT_EQ(before, 0);
+}
+
+TEST(Messages, SmallUnitsAreJoinedLargeOnesCut) {
+  EXPECT_EQ(cut_messages(units_of({256, 256, 256}), {2, 1, 0}, 1, 1000000).size(), 1U);
+  EXPECT_EQ(cut_messages(units_of({256 * 8}), {0}, 1, 512).size(), 4U);
+}
+
+}  // namespace
+}  // namespace shoal::zero
