@@ -65,7 +65,7 @@ void mark_memory(const Memory& memory) {
 /// The part of a run between its first and its last step.
 class Run {
  public:
-  Run(comm::World& world, const Setup& setup, Machine& machine, std::int64_t first_step)
+  Run(comm::World& world, const Setup& setup, Machine& machine, std::int64_t first_step, double peak_gflops)
       : world_(world),
         setup_(setup),
         options_(setup.options),
@@ -75,7 +75,7 @@ class Run {
         saves_(world, setup, machine.engine),
         trace_(open_trace(world, setup, machine.engine, first_step)),
         metrics_(world, options_.output.dir, first_step),
-        log_(setup, world, peak_, first_step) {}
+        log_(setup, world, peak_gflops, first_step) {}
 
   /// Returns why the run ended.
   Exit steps();
@@ -93,7 +93,6 @@ class Run {
   const config::Options& options_;
   Machine& machine_;
   std::int64_t first_step_;
-  double peak_ = measured_peak(options_);
   Trainer trainer_;
   Saves saves_;
   std::unique_ptr<io::TraceFile> trace_;
@@ -211,6 +210,8 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   trace::start(trace_level(o.trace.level), trace_events);
   open_output(world, o.output, o.checkpoint.resume != "none");
 
+  const double peak = measured_peak(o);
+  if (world.all().rank() == 0) print_banner(setup, world, peak);
   Machine machine(setup, world);
   heartbeat::phase("load");
   std::int64_t first_step = 0;
@@ -223,7 +224,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
       import_weights(o.model, machine.engine);
     }
   }
-  Run run(world, setup, machine, first_step);
+  Run run(world, setup, machine, first_step, peak);
   world.all().barrier().wait();
   trace::set_zero();
   const Exit exit = run.steps();

@@ -20,10 +20,15 @@ if(NOT ShoalKokkos_FOUND)
   shoal_missing("Kokkos (3.4 or newer)" "libtrilinos-kokkos-dev" "kokkos" "kokkos")
 endif()
 
-find_package(dnnl CONFIG QUIET)
-if(NOT dnnl_FOUND)
+# Not by its own CMake configuration: Debian's asks for OpenCL, which a CPU build does not need.
+find_path(SHOAL_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp HINTS $ENV{DNNLROOT} $ENV{ONEDNN_ROOT} PATH_SUFFIXES include)
+find_library(SHOAL_DNNL_LIBRARY dnnl HINTS $ENV{DNNLROOT} $ENV{ONEDNN_ROOT} PATH_SUFFIXES lib lib64)
+if(NOT SHOAL_DNNL_INCLUDE OR NOT SHOAL_DNNL_LIBRARY)
   shoal_missing("oneDNN" "libdnnl-dev" "onednn" "onednn")
 endif()
+add_library(shoal_dnnl INTERFACE)
+target_include_directories(shoal_dnnl SYSTEM INTERFACE ${SHOAL_DNNL_INCLUDE})
+target_link_libraries(shoal_dnnl INTERFACE ${SHOAL_DNNL_LIBRARY})
 
 # Debian keeps the parallel HDF5 beside the serial one, under the MPI's name.
 find_path(SHOAL_HDF5_INCLUDE hdf5.h PATH_SUFFIXES include/hdf5/mpich hdf5/mpich include NO_CMAKE_SYSTEM_PATH

@@ -17,6 +17,10 @@ target_include_directories(shoal_settings INTERFACE ${PROJECT_SOURCE_DIR}/includ
 # No -ffast-math: it hides NaN, and reorders sums. Contraction to fused multiply-add is written out where it is wanted
 # (kernels/simd.hpp), so that a vector's body and tail give the same bits.
 target_compile_options(shoal_settings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror -ffp-contract=off)
+target_compile_definitions(shoal_settings INTERFACE SHOAL_VERSION="${PROJECT_VERSION}")
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(shoal_settings INTERFACE -Wno-restrict)  # false alarms in std::string's operator+ (GCC bug 105651)
+endif()
 if(SHOAL_ARCH STREQUAL portable)
   target_compile_options(shoal_settings INTERFACE -march=x86-64-v3)
 elseif(SHOAL_ARCH)

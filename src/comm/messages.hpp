@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of spans as messages between two ranks. How they are cut depends on the spans' sizes alone, which are the same on both
-// ranks; where they lie, and so whether a message must be packed, is each rank's own affair.
+// Lists of spans as messages between two ranks. How they are cut depends on the spans' sizes alone, which are the same on
+// both ranks; where they lie, and so whether a message must be packed, is each rank's own affair.
 #pragma once
 
 #include <cstddef>

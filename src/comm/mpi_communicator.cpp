@@ -44,13 +44,21 @@ class MpiOperation : public Operation {
 template <typename T>
 MPI_Datatype mpi_type();
 template <>
-MPI_Datatype mpi_type<float>() { return MPI_FLOAT; }
+MPI_Datatype mpi_type<float>() {
+  return MPI_FLOAT;
+}
 template <>
-MPI_Datatype mpi_type<double>() { return MPI_DOUBLE; }
+MPI_Datatype mpi_type<double>() {
+  return MPI_DOUBLE;
+}
 template <>
-MPI_Datatype mpi_type<std::int64_t>() { return MPI_INT64_T; }
+MPI_Datatype mpi_type<std::int64_t>() {
+  return MPI_INT64_T;
+}
 template <>
-MPI_Datatype mpi_type<std::uint64_t>() { return MPI_UINT64_T; }
+MPI_Datatype mpi_type<std::uint64_t>() {
+  return MPI_UINT64_T;
+}
 
 MPI_Op mpi_operator(Reduce how) { return how == Reduce::sum ? MPI_SUM : how == Reduce::min ? MPI_MIN : MPI_MAX; }
 
@@ -89,8 +97,8 @@ class MpiCommunicator : public Communicator {
   }
 
   Request all_gather(Span<const std::byte> shard, Span<std::byte> all) override {
-    require(all.size() == shard.size() * static_cast<std::size_t>(size_), "all_gather of ", name_, ": ", size_, " shards of ",
-            shard.size(), " bytes into ", all.size());
+    require(all.size() == shard.size() * static_cast<std::size_t>(size_), "all_gather of ", name_, ": ", size_,
+            " shards of ", shard.size(), " bytes into ", all.size());
     const bool in_place = shard.data() == all.data() + shard.size() * static_cast<std::size_t>(rank_);
     return cut("all_gather", shard.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
       // Bytes begin .. begin + count of every rank's shard: one element of a type whose extent is a whole shard.
@@ -99,7 +107,8 @@ class MpiCommunicator : public Communicator {
       check(MPI_Type_create_resized(bytes, 0, static_cast<MPI_Aint>(shard.size()), &strided), "MPI_Type_create_resized");
       check(MPI_Type_commit(&strided), "MPI_Type_commit");
       const void* from = in_place ? MPI_IN_PLACE : shard.data() + begin;
-      check(MPI_Iallgather(from, count, MPI_BYTE, all.data() + begin, 1, strided, communicator_, &request), "MPI_Iallgather");
+      check(MPI_Iallgather(from, count, MPI_BYTE, all.data() + begin, 1, strided, communicator_, &request),
+            "MPI_Iallgather");
       check(MPI_Type_free(&bytes), "MPI_Type_free");
       check(MPI_Type_free(&strided), "MPI_Type_free");  // lives on until the operation is complete
     });
@@ -148,7 +157,8 @@ class MpiCommunicator : public Communicator {
   template <typename T>
   Request reduce(Span<T> data, Reduce how) {
     return cut("all_reduce", data.size(), sizeof(T), [&](std::size_t begin, int count, MPI_Request& request) {
-      check(MPI_Iallreduce(MPI_IN_PLACE, data.data() + begin, count, mpi_type<T>(), mpi_operator(how), communicator_, &request),
+      check(MPI_Iallreduce(MPI_IN_PLACE, data.data() + begin, count, mpi_type<T>(), mpi_operator(how), communicator_,
+                           &request),
             "MPI_Iallreduce");
     });
   }
@@ -164,8 +174,8 @@ class MpiCommunicator : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_mpi_communicator(const void* mpi_communicator, std::string name, std::vector<bool> same_node,
-                                                    std::size_t largest_message) {
+std::unique_ptr<Communicator> make_mpi_communicator(const void* mpi_communicator, std::string name,
+                                                    std::vector<bool> same_node, std::size_t largest_message) {
   return std::make_unique<MpiCommunicator>(*static_cast<const MPI_Comm*>(mpi_communicator), std::move(name),
                                            std::move(same_node), largest_message);
 }

@@ -53,7 +53,9 @@ class TreeOperation : public Operation {
                     slots_of_tree(size_) - slots_to_send),
         name_of_group_(group.name()) {}
 
-  std::string_view name() const override { return direction_ == Direction::reduce_scatter ? "reduce_scatter" : "all_gather"; }
+  std::string_view name() const override {
+    return direction_ == Direction::reduce_scatter ? "reduce_scatter" : "all_gather";
+  }
   std::string describe() const override {
     std::size_t elements = 0;
     for (const auto& block : blocks_) elements += elements_of(block);
@@ -158,8 +160,8 @@ class DirectGather : public TreeOperation {
   Receiver receiver_;
 };
 
-/// Any number of ranks: each receives its own block from all others, message by message, and adds the ranks' contributions in
-/// a pairwise tree, as a binary counter does: after rank r as many sums are merged as r ends with ones.
+/// Any number of ranks: each receives its own block from all others, message by message, and adds the ranks' contributions
+/// in a pairwise tree, as a binary counter does: after rank r as many sums are merged as r ends with ones.
 class DirectReduce : public TreeOperation {
  public:
   DirectReduce(Communicator& group, Direction direction, Blocks blocks, Span<float> scratch)

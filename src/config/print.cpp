@@ -25,7 +25,9 @@ std::string print_section(const std::string& section, const Options& options) {
   std::string lines;
   for (const Row* const row : rows) {
     const std::string key = key_of(row->name), value = value_text(*row, options), usual = default_text(*row);
-    lines += key + std::string(width - key.size(), ' ') + " = " + quoted_if_needed(value);
+    lines += key;
+    lines.append(width - key.size(), ' ');
+    lines += " = " + quoted_if_needed(value);
     if (value != usual) lines += "  # default " + quoted_if_needed(usual);
     lines += '\n';
   }
@@ -38,7 +40,10 @@ std::string print(const Options& options) {
   std::string deck;
   for (const std::string& section : sections()) {
     const std::string lines = print_section(section, options);
-    if (!lines.empty()) deck += (deck.empty() ? "[" : "\n[") + section + "]\n" + lines;
+    if (lines.empty()) continue;
+    deck += deck.empty() ? "[" : "\n[";
+    deck += section + "]\n";
+    deck += lines;
   }
   return deck;
 }

@@ -21,7 +21,9 @@ std::errc exactly(std::string_view text, Number& number) {
   return status;
 }
 
+/// In bounds, or the number behind the word: `auto` may be written as 0 where 0 is what it stands for.
 bool within(double value, const Allowed& allowed) {
+  if (!allowed.word.empty() && value == allowed.sentinel) return true;
   const bool low = allowed.low_open ? value > allowed.low : value >= allowed.low;
   const bool high = allowed.high_open ? value < allowed.high : value <= allowed.high;
   return low && high;

@@ -17,16 +17,13 @@ constexpr double most_tokens = 2147483647, most_steps = 4294967295, most_samples
 constexpr double most_layers = 65536, most_width = 1048576, most_positions = 16777216;
 
 std::vector<Row> model_rows() {
+  const UsedBy gpt = {"model.kind", {"gpt"}};
   return {
       {"model.kind", in(&Options::model, &ModelOptions::kind), "", one_of({"gpt", "mlp"}),
        "GPT-2's architecture, or a small classifier"},
       {"model.n_layer", in(&Options::model, &ModelOptions::n_layer), "blocks", between(1, most_layers), "depth"},
-      {"model.n_head",
-       in(&Options::model, &ModelOptions::n_head),
-       "heads",
-       between(1, most_width),
-       "attention heads of a block; must divide n_embd",
-       {"model.kind", {"gpt"}}},
+      {"model.n_head", in(&Options::model, &ModelOptions::n_head), "heads", between(1, most_width),
+       "attention heads of a block; must divide n_embd", gpt},
       {"model.n_embd", in(&Options::model, &ModelOptions::n_embd), "elements", between(1, most_width),
        "width of the residual stream"},
       {"model.n_inner", in(&Options::model, &ModelOptions::n_inner), "elements", between(1, most_width).or_word("auto"),
@@ -37,9 +34,9 @@ std::vector<Row> model_rows() {
        "rows of the embedding; auto: as the data has it"},
       {"model.dropout", in(&Options::model, &ModelOptions::dropout), "", from_below(0, 1),
        "share of elements that dropout zeroes"},
-      {"model.tied", in(&Options::model, &ModelOptions::tied), "", any(), "the head is the token embedding"},
+      {"model.tied", in(&Options::model, &ModelOptions::tied), "", any(), "the head is the token embedding", gpt},
       {"model.layer_norm_epsilon", in(&Options::model, &ModelOptions::layer_norm_epsilon), "", above(0),
-       "added to the variance in layer norms"},
+       "added to the variance in layer norms", gpt},
       {"model.init_from", in(&Options::model, &ModelOptions::init_from), "",
        any().as("a Hugging Face directory or a safetensors file"), "weights to start from, by GPT-2's names; empty: random"},
   };

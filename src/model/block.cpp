@@ -48,7 +48,8 @@ void mlp_backward(const BlockShape& s, const Weights<T>& w, const Gradient& g, c
   linear_weight_gradient("mlp_out_dw", rows, s.inner, s.C, gelu, d_out, g[block::mlp_out_weight]);
   kernels::column_sum(rows, s.C, d_out, g[block::mlp_out_bias], scratch.workspace);
 
-  kernels::layernorm_recompute(rows, s.C, a.x_mid, w[block::ln_2_weight], w[block::ln_2_bias], a.mean_2, a.rstd_2, scratch.h);
+  kernels::layernorm_recompute(rows, s.C, a.x_mid, w[block::ln_2_weight], w[block::ln_2_bias], a.mean_2, a.rstd_2,
+                               scratch.h);
   linear_weight_gradient("mlp_dw", rows, s.C, s.inner, scratch.h, du, g[block::mlp_weight]);
   linear_input_gradient("mlp_dx", rows, s.C, s.inner, du, w[block::mlp_weight], scratch.dh);
   kernels::layernorm_backward<T>(rows, s.C, a.x_mid, w[block::ln_2_weight], a.mean_2, a.rstd_2, scratch.dh, dx, dx,
@@ -120,7 +121,8 @@ void block_decode(const BlockShape& shape, const Weights<T>& w, const BlockActiv
   a.x = a.x_mid = x;
   const std::size_t stride = 3 * s.C;  // from one position of the cache to the next
   T* const row = a.qkv + position * stride;
-  kernels::layernorm_forward(1, s.C, s.epsilon, x, w[block::ln_1_weight], w[block::ln_1_bias], scratch.h, a.mean_1, a.rstd_1);
+  kernels::layernorm_forward(1, s.C, s.epsilon, x, w[block::ln_1_weight], w[block::ln_1_bias], scratch.h, a.mean_1,
+                             a.rstd_1);
   linear("qkv", 1, s.C, stride, scratch.h, w[block::attention_weight], w[block::attention_bias], row);
   kernels::attention_decode<T>(s.NH, s.C / s.NH, position + 1, row, a.qkv + s.C, a.qkv + 2 * s.C, stride, a.attention);
   add_branch("attention_out", s, s.C, a.attention, w[block::attention_out_weight], w[block::attention_out_bias], x, {},
@@ -130,12 +132,10 @@ void block_decode(const BlockShape& shape, const Weights<T>& w, const BlockActiv
 
 template <typename T>
 std::size_t block_product_workspace_bytes(const BlockShape& s, bool training) {
-  const auto largest = [&](std::size_t rows, bool backward) {
-    return std::max({linear_workspace_bytes<T>(rows, s.C, 3 * s.C, backward), linear_workspace_bytes<T>(rows, s.C, s.C, backward),
-                     linear_workspace_bytes<T>(rows, s.C, s.inner, backward),
-                     linear_workspace_bytes<T>(rows, s.inner, s.C, backward)});
-  };
-  return std::max(largest(s.rows(), training), largest(1, false));
+  const std::size_t rows = s.rows();
+  return std::max({linear_workspace_bytes<T>(rows, s.C, 3 * s.C, training), linear_workspace_bytes<T>(rows, s.C, s.C, training),
+                   linear_workspace_bytes<T>(rows, s.C, s.inner, training),
+                   linear_workspace_bytes<T>(rows, s.inner, s.C, training)});
 }
 
 template <typename T>
@@ -149,14 +149,14 @@ std::size_t block_workspace_bytes(const BlockShape& s, bool training) {
   return bytes;
 }
 
-#define SHOAL_INSTANTIATE(T)                                                                                              \
-  template void block_forward(const BlockShape&, const Weights<T>&, const BlockActivations<T>&, const BlockScratch<T>&,   \
-                              const BlockDropout&, T*);                                                                   \
-  template void block_backward(const BlockShape&, const Weights<T>&, const Gradient&, const BlockActivations<T>&,         \
-                               const BlockScratch<T>&, const BlockDropout&, T*);                                          \
-  template void block_decode(const BlockShape&, const Weights<T>&, const BlockActivations<T>&, const BlockScratch<T>&,    \
-                             std::size_t, T*);                                                                            \
-  template std::size_t block_product_workspace_bytes<T>(const BlockShape&, bool);                                         \
+#define SHOAL_INSTANTIATE(T)                                                                                            \
+  template void block_forward(const BlockShape&, const Weights<T>&, const BlockActivations<T>&, const BlockScratch<T>&, \
+                              const BlockDropout&, T*);                                                                 \
+  template void block_backward(const BlockShape&, const Weights<T>&, const Gradient&, const BlockActivations<T>&,       \
+                               const BlockScratch<T>&, const BlockDropout&, T*);                                        \
+  template void block_decode(const BlockShape&, const Weights<T>&, const BlockActivations<T>&, const BlockScratch<T>&,  \
+                             std::size_t, T*);                                                                          \
+  template std::size_t block_product_workspace_bytes<T>(const BlockShape&, bool);                                       \
   template std::size_t block_workspace_bytes<T>(const BlockShape&, bool);
 SHOAL_INSTANTIATE(float)
 SHOAL_INSTANTIATE(bf16)

@@ -26,13 +26,13 @@ struct BlockShape {
 /// What one block keeps from forward for backward. [rows, C] unless said otherwise.
 template <typename T>
 struct BlockActivations {
-  T* x;           ///< the block's input
-  T* x_mid;       ///< after the attention branch; may be x where nothing is kept
-  T* qkv;         ///< [rows, 3C]
-  T* attention;   ///< the heads' outputs
-  T* u;           ///< [rows, inner], before the GELU
-  float* logsumexp;                           ///< [B, NH, T]
-  float *mean_1, *rstd_1, *mean_2, *rstd_2;   ///< [rows]
+  T* x;                                      ///< the block's input
+  T* x_mid;                                  ///< after the attention branch; may be x where nothing is kept
+  T* qkv;                                    ///< [rows, 3C]
+  T* attention;                              ///< the heads' outputs
+  T* u;                                      ///< [rows, inner], before the GELU
+  float* logsumexp;                          ///< [B, NH, T]
+  float *mean_1, *rstd_1, *mean_2, *rstd_2;  ///< [rows]
 };
 
 /// Memory that every block writes over. branch, wide_a and dh are there for training only.
@@ -59,7 +59,8 @@ void block_forward(const BlockShape& shape, const Weights<T>& weights, const Blo
 /// dx: in, the gradient of the block's output; out, that of its input. Writes every gradient of the unit.
 template <typename T>
 void block_backward(const BlockShape& shape, const Weights<T>& weights, const Gradient& gradient,
-                    const BlockActivations<T>& activations, const BlockScratch<T>& scratch, const BlockDropout& dropout, T* dx);
+                    const BlockActivations<T>& activations, const BlockScratch<T>& scratch, const BlockDropout& dropout,
+                    T* dx);
 
 /// One new position of one sequence: x [C] is replaced by the block's output. activations.qkv [positions, 3C] holds the rows
 /// of the positions before it and receives this one's; of the other activations one row is used.

@@ -40,7 +40,10 @@ std::vector<std::int32_t> candidates(Span<const float> logits, std::size_t top_k
 class Continuation {
  public:
   Continuation(Model& model, const ModelOptions& options, Span<const std::int32_t> prompt)
-      : model_(model), decoder_(model.decoder()), block_size_(options.block_size), tokens_(prompt.begin(), prompt.end()),
+      : model_(model),
+        decoder_(model.decoder()),
+        block_size_(options.block_size),
+        tokens_(prompt.begin(), prompt.end()),
         logits_(options.vocab_size) {
     if (decoder_ != nullptr) {
       block_size_ = std::min(block_size_, decoder_->positions());
@@ -93,7 +96,8 @@ std::int32_t draw(Span<const float> logits, const GenerateOptions& o, std::uint6
   cumulative.reserve(ids.size());
   double sum = 0;
   for (const std::int32_t id : ids) {
-    sum += std::exp((static_cast<double>(logits[static_cast<std::size_t>(id)]) - static_cast<double>(*likeliest)) / o.temperature);
+    sum += std::exp((static_cast<double>(logits[static_cast<std::size_t>(id)]) - static_cast<double>(*likeliest)) /
+                    o.temperature);
     cumulative.push_back(sum);
   }
   const auto drawn = std::upper_bound(cumulative.begin(), cumulative.end(), uniform_draw(o, index) * sum);
@@ -104,8 +108,8 @@ std::vector<std::int32_t> generate(Model& model, const ModelOptions& options, Sp
                                    const GenerateOptions& wanted, const std::function<void(std::int32_t)>& hear) {
   require_input(!prompt.empty(), "the prompt is empty; it needs at least one token");
   for (std::size_t i = 0; i < prompt.size(); ++i) {
-    require_input(prompt[i] >= 0 && static_cast<std::size_t>(prompt[i]) < options.vocab_size, "token ", i, " of the prompt is ",
-                  prompt[i], "; allowed: 0 to ", options.vocab_size - 1);
+    require_input(prompt[i] >= 0 && static_cast<std::size_t>(prompt[i]) < options.vocab_size, "token ", i,
+                  " of the prompt is ", prompt[i], "; allowed: 0 to ", options.vocab_size - 1);
   }
   require_input(std::isfinite(wanted.temperature) && wanted.temperature >= 0, "temperature = ", wanted.temperature,
                 ": must be 0 (the likeliest token) or greater");

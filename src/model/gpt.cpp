@@ -33,7 +33,8 @@ Gpt<T>::Gpt(const ModelOptions& options, const Capacity& capacity, std::uint64_t
       residency_(residency),
       units_(gpt::layout(options)),
       head_(capacity.sequences * capacity.length, options.n_embd, options.vocab_size, capacity.training) {
-  require(capacity.length <= options.block_size, "a sequence of ", capacity.length, " for model.block_size = ", options.block_size);
+  require(capacity.length <= options.block_size, "a sequence of ", capacity.length,
+          " for model.block_size = ", options.block_size);
   take_activations(memory);
   take_scratch(memory);
 }
@@ -42,7 +43,9 @@ template <typename T>
 void Gpt<T>::take_activations(Memory& memory) {
   const gpt::BlockShape s = shape(capacity_.sequences, capacity_.length);
   const std::size_t rows = s.rows();
-  const auto take = [&](std::size_t elements, const char* label) { return memory.take<T>(Kind::activations, elements, label).data(); };
+  const auto take = [&](std::size_t elements, const char* label) {
+    return memory.take<T>(Kind::activations, elements, label).data();
+  };
   const auto statistics = [&](std::size_t elements, const char* label) {
     return memory.take<float>(Kind::activations, elements, label).data();
   };
@@ -92,15 +95,29 @@ void Gpt<T>::take_scratch(Memory& memory) {
   const std::size_t shared = std::max(carve(nullptr), head_.scratch_bytes());
   head_scratch_ = memory.take<std::byte>(Kind::activations, shared, "scratch of a block, or a chunk of logits").data();
   carve(head_scratch_);
-  scratch_.workspace = memory.take<std::byte>(Kind::buffers, gpt::block_workspace_bytes<T>(s, training), "kernels' workspace");
-  product_workspace_ = memory.take<std::byte>(
-      Kind::buffers, std::max(gpt::block_product_workspace_bytes<T>(s, training), head_.product_workspace_bytes()),
-      "matrix products' workspace");
+  scratch_.workspace =
+      memory.take<std::byte>(Kind::buffers, gpt::block_workspace_bytes<T>(s, training), "kernels' workspace");
+  std::size_t bytes = product_workspace_bytes(s);
+  if (decoding_) bytes = std::max(bytes, product_workspace_bytes(shape(1, 1)));
+  product_workspace_ = ProductWorkspace(memory, bytes);
+}
+
+template <typename T>
+std::size_t Gpt<T>::product_workspace_bytes(const gpt::BlockShape& s) const {
+  return std::max({gpt::block_product_workspace_bytes<T>(s, capacity_.training), head_.losses_workspace_bytes(s.rows()),
+                   head_.logits_workspace_bytes(s.B)});
+}
+
+template <typename T>
+Span<std::byte> Gpt<T>::product_workspace(const gpt::BlockShape& s) {
+  const bool whole = s.B == capacity_.sequences && s.T == capacity_.length;
+  return whole ? product_workspace_.planned() : product_workspace_.of(product_workspace_bytes(s));
 }
 
 template <typename T>
 gpt::BlockShape Gpt<T>::shape(std::size_t sequences, std::size_t length) const {
-  return {sequences, length, options_.n_embd, options_.n_head, options_.inner(), static_cast<float>(options_.layer_norm_epsilon)};
+  return {sequences,       length,           options_.n_embd,
+          options_.n_head, options_.inner(), static_cast<float>(options_.layer_norm_epsilon)};
 }
 
 template <typename T>
@@ -118,7 +135,8 @@ template <typename T>
 void Gpt<T>::check(const MicroBatch& batch) const {
   const std::size_t rows = batch.sequences * batch.length;
   require(rows > 0 && batch.sequences <= capacity_.sequences && batch.length <= capacity_.length, "a micro-batch of ",
-          batch.sequences, " x ", batch.length, " tokens for a model made for ", capacity_.sequences, " x ", capacity_.length);
+          batch.sequences, " x ", batch.length, " tokens for a model made for ", capacity_.sequences, " x ",
+          capacity_.length);
   require(batch.inputs.size() >= rows, "a micro-batch of ", batch.sequences, " x ", batch.length, " tokens has ",
           batch.inputs.size(), " inputs");
 }
@@ -144,8 +162,8 @@ double Gpt<T>::forward(const MicroBatch& batch, float gradient_scale) {
   require(capacity_.training, "the model was made without memory for backward");
   check(batch);
   keep(batch);
-  const LentWorkspace lent(product_workspace_);
   const gpt::BlockShape s = shape(batch.sequences, batch.length);
+  const LentWorkspace lent(product_workspace(s));
   T* const x = blocks_[0].x;
   embed(s.B, s.T, kept_.inputs.data(), 0, x);
   const kernels::Dropout at_start = dropout(batch, embedding_unit, embedded);
@@ -174,8 +192,9 @@ double Gpt<T>::losses(const MicroBatch& batch, const T* x, std::optional<float> 
                              own[gpt::head::ln_f_weight], own[gpt::head::ln_f_bias], scratch_.h, final_mean_, final_rstd_);
   if (gradient_scale) {
     // The tied embedding's gradient is one buffer: the head's part is written first, then the embedding adds its own.
-    float* const dweight = options_.tied ? Gradient(residency_, embedding_unit, units_[embedding_unit])[gpt::embedding::token]
-                                         : Gradient(residency_, head_unit(), head_layout())[gpt::head::lm_head];
+    float* const dweight = options_.tied
+                               ? Gradient(residency_, embedding_unit, units_[embedding_unit])[gpt::embedding::token]
+                               : Gradient(residency_, head_unit(), head_layout())[gpt::head::lm_head];
     const HeadGradient<T> gradient{*gradient_scale, dx_, dweight};
     head_.losses(rows, scratch_.h, weight, batch.targets.data(), losses_, &gradient, head_scratch_);
   } else {
@@ -186,14 +205,14 @@ double Gpt<T>::losses(const MicroBatch& batch, const T* x, std::optional<float> 
 
 template <typename T>
 void Gpt<T>::backward() {
-  const LentWorkspace lent(product_workspace_);
   const gpt::BlockShape s = shape(kept_.sequences, kept_.length);
+  const LentWorkspace lent(product_workspace(s));
   {
     const TracedUnit traced(head_unit());
     const Weights<T> w(residency_, head_unit(), head_layout());
     const Gradient g(residency_, head_unit(), head_layout());
-    kernels::layernorm_backward<T>(s.rows(), s.C, final_, w[gpt::head::ln_f_weight], final_mean_, final_rstd_, dx_, nullptr, dx_,
-                                   g[gpt::head::ln_f_weight], g[gpt::head::ln_f_bias], scratch_.workspace);
+    kernels::layernorm_backward<T>(s.rows(), s.C, final_, w[gpt::head::ln_f_weight], final_mean_, final_rstd_, dx_, nullptr,
+                                   dx_, g[gpt::head::ln_f_weight], g[gpt::head::ln_f_bias], scratch_.workspace);
     residency_.gradient_complete(head_unit());
   }
   for (std::size_t i = blocks_.size(); i-- > 0;) {
@@ -247,7 +266,7 @@ T* Gpt<T>::run_blocks(const MicroBatch& batch) {
 
 template <typename T>
 double Gpt<T>::evaluate(const MicroBatch& batch) {
-  const LentWorkspace lent(product_workspace_);
+  const LentWorkspace lent(product_workspace(shape(batch.sequences, batch.length)));
   return losses(batch, run_blocks(batch), std::nullopt);
 }
 
@@ -258,8 +277,8 @@ void Gpt<T>::logits_of(std::size_t rows, const T* x, std::size_t stride, float* 
   const Weights<T> own(residency_, head_unit(), head_layout());
   for (std::size_t row = 0; row < rows; ++row) {
     kernels::layernorm_forward(1, C, static_cast<float>(options_.layer_norm_epsilon), x + row * stride,
-                               own[gpt::head::ln_f_weight], own[gpt::head::ln_f_bias], scratch_.h + row * C, final_mean_ + row,
-                               final_rstd_ + row);
+                               own[gpt::head::ln_f_weight], own[gpt::head::ln_f_bias], scratch_.h + row * C,
+                               final_mean_ + row, final_rstd_ + row);
   }
   if (options_.tied) {
     const Weights<T> borrowed(residency_, embedding_unit, units_[embedding_unit]);
@@ -273,7 +292,7 @@ template <typename T>
 void Gpt<T>::logits(const MicroBatch& batch, Span<float> out) {
   require(out.size() == batch.sequences * options_.vocab_size, "room for ", out.size(), " logits of ", batch.sequences,
           " sequences");
-  const LentWorkspace lent(product_workspace_);
+  const LentWorkspace lent(product_workspace(shape(batch.sequences, batch.length)));
   const std::size_t stride = batch.length * options_.n_embd;
   logits_of(batch.sequences, run_blocks(batch) + stride - options_.n_embd, stride, out.data());
 }
@@ -287,8 +306,8 @@ void Gpt<T>::prefill(Span<const std::int32_t> tokens, Span<float> out) {
 template <typename T>
 void Gpt<T>::decode(std::int32_t token, Span<float> out) {
   require(decoded_ > 0 && decoded_ < capacity_.length, "position ", decoded_, " of a sequence of up to ", capacity_.length);
-  const LentWorkspace lent(product_workspace_);
   const gpt::BlockShape s = shape(1, 1);
+  const LentWorkspace lent(product_workspace_.planned());
   T* const x = blocks_[0].x;
   embed(1, 1, &token, decoded_, x);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {

@@ -7,6 +7,7 @@
 
 #include "block.hpp"
 #include "head.hpp"
+#include "products.hpp"
 #include "shoal/model/model.hpp"
 
 namespace shoal::model {
@@ -30,6 +31,8 @@ class Gpt final : public Model, private Decoder {
 
   void take_activations(Memory& memory);
   void take_scratch(Memory& memory);
+  std::size_t product_workspace_bytes(const gpt::BlockShape& shape) const;
+  Span<std::byte> product_workspace(const gpt::BlockShape& shape);
   void check(const MicroBatch& batch) const;
   void keep(const MicroBatch& batch);
   gpt::BlockShape shape(std::size_t sequences, std::size_t length) const;
@@ -59,12 +62,12 @@ class Gpt final : public Model, private Decoder {
   Head<T> head_;
 
   std::vector<gpt::BlockActivations<T>> blocks_;
-  T* final_ = nullptr;  // [rows, C], the last block's output
-  T* dx_ = nullptr;     // [rows, C], gradient of the residual stream
+  T* final_ = nullptr;                                                       // [rows, C], the last block's output
+  T* dx_ = nullptr;                                                          // [rows, C], gradient of the residual stream
   float *final_mean_ = nullptr, *final_rstd_ = nullptr, *losses_ = nullptr;  // [rows]
   gpt::BlockScratch<T> scratch_{};
   std::byte* head_scratch_ = nullptr;  // the same memory as scratch_'s wide buffers and dh
-  Span<std::byte> product_workspace_;
+  ProductWorkspace product_workspace_;
 
   MicroBatch kept_;  // of the last forward
   Span<std::int32_t> tokens_;

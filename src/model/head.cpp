@@ -38,16 +38,22 @@ std::size_t Head<T>::scratch_bytes() const {
 }
 
 template <typename T>
-std::size_t Head<T>::product_workspace_bytes() const {
+std::size_t Head<T>::logits_workspace_bytes(std::size_t rows) const {
+  return kernels::matmul_workspace_bytes<T, float>(rows, V_, C_, {kernels::Transpose::no, kernels::Transpose::yes, false}, false);
+}
+
+template <typename T>
+std::size_t Head<T>::losses_workspace_bytes(std::size_t rows) const {
   using kernels::matmul_workspace_bytes;
   using kernels::Transpose;
-  const std::size_t rows = chunk_rows_;
-  std::size_t bytes = std::max(matmul_workspace_bytes<T, float>(rows, V_, C_, {Transpose::no, Transpose::yes, false}, false),
-                               matmul_workspace_bytes<T, float>(1, V_, C_, {Transpose::no, Transpose::yes, false}, false));
-  if (training_) {
-    bytes = std::max({bytes, matmul_workspace_bytes<T, T>(rows, C_, V_, {Transpose::no, Transpose::no, false}, false),
-                      matmul_workspace_bytes<T, float>(V_, C_, rows, {Transpose::yes, Transpose::no, false}, false),
-                      matmul_workspace_bytes<T, float>(V_, C_, rows, {Transpose::yes, Transpose::no, true}, false)});
+  std::size_t bytes = 0;
+  for (const std::size_t chunk : {std::min(rows, chunk_rows_), rows % chunk_rows_}) {
+    if (chunk == 0) continue;
+    bytes = std::max(bytes, logits_workspace_bytes(chunk));
+    if (!training_) continue;
+    bytes = std::max({bytes, matmul_workspace_bytes<T, T>(chunk, C_, V_, {Transpose::no, Transpose::no, false}, false),
+                      matmul_workspace_bytes<T, float>(V_, C_, chunk, {Transpose::yes, Transpose::no, false}, false),
+                      matmul_workspace_bytes<T, float>(V_, C_, chunk, {Transpose::yes, Transpose::no, true}, false)});
   }
   return bytes;
 }

@@ -24,9 +24,11 @@ class Head {
   /// For up to `rows` rows of C, and V symbols.
   Head(std::size_t rows, std::size_t C, std::size_t V, bool training);
 
-  /// Bytes of scratch, which is free again after each call, and of the library's workspace.
+  /// Bytes of scratch, which is free again after each call.
   std::size_t scratch_bytes() const;
-  std::size_t product_workspace_bytes() const;
+  /// Bytes of the library's workspace for losses() and for logits() of so many rows.
+  std::size_t losses_workspace_bytes(std::size_t rows) const;
+  std::size_t logits_workspace_bytes(std::size_t rows) const;
 
   /// losses[r] = -ln softmax(hidden[r] weight')[targets[r]]; weight [V, C]. gradient may be null.
   void losses(std::size_t rows, const T* hidden, const T* weight, const std::int32_t* targets, float* losses,

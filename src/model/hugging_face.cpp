@@ -22,7 +22,8 @@ class Comparison {
   void expect(const char* field, const Value& fallback, const Value& ours, const char* option) {
     const auto found = config_.find(field);
     const Json theirs = found == config_.end() ? Json(fallback) : *found;
-    if (theirs != Json(ours)) problems_.push_back(text(field, " is ", theirs.dump(), ", ", option, " is ", Json(ours).dump()));
+    if (theirs != Json(ours))
+      problems_.push_back(text(field, " is ", theirs.dump(), ", ", option, " is ", Json(ours).dump()));
   }
   /// A field that must have one value, for shoal computes nothing else.
   template <typename Value>
@@ -41,10 +42,10 @@ class Comparison {
 
 void compare_inner(const Json& config, const ModelOptions& o, Comparison& comparison) {
   const auto found = config.find("n_inner");
-  const Json inner = found == config.end() || found->is_null() ? Json(4 * config.value("n_embd", std::size_t{768})) : *found;
-  if (inner != Json(o.inner())) {
-    comparison.add(text("n_inner is ", found == config.end() ? "null" : found->dump(), " (width ", inner.dump(),
-                        "), model.n_inner is ", o.n_inner, " (width ", o.inner(), ")"));
+  const Json theirs = found == config.end() ? Json(nullptr) : *found;
+  const Json width = theirs.is_null() ? Json(4 * o.n_embd) : theirs;
+  if (width != Json(o.inner())) {
+    comparison.add(text("n_inner is ", theirs.dump(), ", model.n_inner is ", o.n_inner, " (a width of ", o.inner(), ")"));
   }
 }
 

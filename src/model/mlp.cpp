@@ -65,10 +65,13 @@ double flops_per_token(const ModelOptions& o) {
 template <typename T>
 Mlp<T>::Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t, Memory& memory, Residency& residency)
     : options_(options), capacity_(capacity), residency_(residency), units_(mlp::layout(options)) {
-  require(capacity.length <= options.block_size, "a sequence of ", capacity.length, " for model.block_size = ", options.block_size);
+  require(capacity.length <= options.block_size, "a sequence of ", capacity.length,
+          " for model.block_size = ", options.block_size);
   const std::size_t B = capacity.sequences, V = options.vocab_size;
   const std::size_t widest = std::max(options.inner(), capacity.length * options.n_embd);
-  const auto take = [&](std::size_t elements, const char* label) { return memory.take<T>(Kind::activations, elements, label).data(); };
+  const auto take = [&](std::size_t elements, const char* label) {
+    return memory.take<T>(Kind::activations, elements, label).data();
+  };
   embedded_ = take(B * capacity.length * options.n_embd, "embeddings");
   for (std::size_t i = 0; i < options.n_layer; ++i) hidden_.push_back(take(B * options.inner(), "hidden layers"));
   logits_ = memory.take<float>(Kind::activations, B * V, "logits").data();
@@ -83,35 +86,29 @@ Mlp<T>::Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t
     } else {
       dlogits_ = take(B * V, "gradient of logits");
     }
-    const std::size_t sums = std::max(kernels::column_sum_workspace_bytes(B, V),
-                                      kernels::column_sum_workspace_bytes(B, options.inner()));
+    const std::size_t sums =
+        std::max(kernels::column_sum_workspace_bytes(B, V), kernels::column_sum_workspace_bytes(B, options.inner()));
     workspace_ = memory.take<std::byte>(Kind::buffers, sums, "kernels' workspace");
   }
-  product_workspace_ = memory.take<std::byte>(Kind::buffers, product_workspace_bytes(), "matrix products' workspace");
+  product_workspace_ = ProductWorkspace(memory, product_workspace_bytes(B, capacity.length));
 }
 
 template <typename T>
-std::size_t Mlp<T>::product_workspace_bytes() const {
-  using kernels::matmul_workspace_bytes;
-  const std::size_t B = capacity_.sequences, inner = options_.inner(), V = options_.vocab_size;
+std::size_t Mlp<T>::product_workspace_bytes(std::size_t sequences, std::size_t length) const {
+  const std::size_t inner = options_.inner(), V = options_.vocab_size;
   const bool training = capacity_.training;
-  std::size_t bytes = std::max(linear_workspace_bytes<T>(B, inner, V, training), matmul_workspace_bytes<T, float>(B, V, inner, {}, true));
-  for (std::size_t i = 0; i < options_.n_layer; ++i) {
-    bytes = std::max(bytes, linear_workspace_bytes<T>(B, inputs_of(i), inner, training));
-  }
-  return bytes;
-}
-
-template <typename T>
-std::size_t Mlp<T>::inputs_of(std::size_t layer) const {
-  return layer == 0 ? capacity_.length * options_.n_embd : options_.inner();
+  return std::max({linear_workspace_bytes<T>(sequences, length * options_.n_embd, inner, training),
+                   linear_workspace_bytes<T>(sequences, inner, inner, training),
+                   linear_workspace_bytes<T>(sequences, inner, V, training),
+                   kernels::matmul_workspace_bytes<T, float>(sequences, V, inner, {}, true)});
 }
 
 template <typename T>
 void Mlp<T>::check(const MicroBatch& batch) const {
-  require(batch.sequences > 0 && batch.length > 0 && batch.sequences <= capacity_.sequences && batch.length <= capacity_.length,
-          "a micro-batch of ", batch.sequences, " x ", batch.length, " tokens for a model made for ", capacity_.sequences, " x ",
-          capacity_.length);
+  require(
+      batch.sequences > 0 && batch.length > 0 && batch.sequences <= capacity_.sequences && batch.length <= capacity_.length,
+      "a micro-batch of ", batch.sequences, " x ", batch.length, " tokens for a model made for ", capacity_.sequences, " x ",
+      capacity_.length);
   require(batch.inputs.size() >= batch.sequences * batch.length, "a micro-batch of ", batch.sequences, " x ", batch.length,
           " tokens has ", batch.inputs.size(), " inputs");
 }
@@ -132,7 +129,8 @@ const T* Mlp<T>::run_hidden(const MicroBatch& batch) {
     const int unit = first_hidden + static_cast<int>(i);
     const TracedUnit traced(unit);
     const Weights<T> w(residency_, unit, units_[first_hidden + i]);
-    linear("hidden", batch.sequences, inputs, options_.inner(), x, w[weight] + skipped * options_.inner(), w[bias], hidden_[i]);
+    linear("hidden", batch.sequences, inputs, options_.inner(), x, w[weight] + skipped * options_.inner(), w[bias],
+           hidden_[i]);
     kernels::relu_forward(batch.sequences * options_.inner(), hidden_[i]);
     x = hidden_[i];
     inputs = options_.inner();
@@ -160,7 +158,7 @@ template <typename T>
 double Mlp<T>::forward(const MicroBatch& batch, float gradient_scale) {
   require(capacity_.training, "the model was made without memory for backward");
   check(batch);
-  const LentWorkspace lent(product_workspace_);
+  const LentWorkspace lent(product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length)));
   const std::size_t rows = batch.sequences;
   kept_ = batch;
   std::copy_n(batch.inputs.begin(), rows * batch.length, tokens_.begin());
@@ -204,7 +202,7 @@ void Mlp<T>::hidden_backward(std::size_t rows, std::size_t layer) {
 
 template <typename T>
 void Mlp<T>::backward() {
-  const LentWorkspace lent(product_workspace_);
+  const LentWorkspace lent(product_workspace_.of(product_workspace_bytes(kept_.sequences, kept_.length)));
   head_backward(kept_.sequences, hidden_.back());
   for (std::size_t layer = hidden_.size(); layer-- > 0;) hidden_backward(kept_.sequences, layer);
   const TracedUnit traced(embedding_unit);
@@ -216,7 +214,7 @@ void Mlp<T>::backward() {
 
 template <typename T>
 double Mlp<T>::evaluate(const MicroBatch& batch) {
-  const LentWorkspace lent(product_workspace_);
+  const LentWorkspace lent(product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length)));
   output(batch.sequences, run_hidden(batch), logits_);
   collect_targets(batch);
   kernels::cross_entropy_forward(batch.sequences, options_.vocab_size, logits_, targets_, losses_);
@@ -227,7 +225,7 @@ template <typename T>
 void Mlp<T>::logits(const MicroBatch& batch, Span<float> out) {
   require(out.size() == batch.sequences * options_.vocab_size, "room for ", out.size(), " logits of ", batch.sequences,
           " sequences");
-  const LentWorkspace lent(product_workspace_);
+  const LentWorkspace lent(product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length)));
   output(batch.sequences, run_hidden(batch), out.data());
 }
 

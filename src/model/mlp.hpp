@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A classifier of the next token from the block_size tokens before it (Bengio, Ducharme, Vincent, Jauvin 2003): their
-// embeddings side by side, n_layer hidden layers of n_inner with ReLU, and a head of its own. The smallest model there is: it
-// shows what a new one takes. One prediction per sequence, that of the last target.
+// embeddings side by side, n_layer hidden layers of n_inner with ReLU, and a head of its own. The smallest model there is:
+// it shows what a new one takes. One prediction per sequence, that of the last target.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "products.hpp"
 #include "shoal/model/model.hpp"
 #include "views.hpp"
 
@@ -31,7 +32,7 @@ class Mlp final : public Model {
 
  private:
   void check(const MicroBatch& batch) const;
-  std::size_t product_workspace_bytes() const;
+  std::size_t product_workspace_bytes(std::size_t sequences, std::size_t length) const;
   /// The last hidden layer's output, with every layer's kept.
   const T* run_hidden(const MicroBatch& batch);
   void collect_targets(const MicroBatch& batch);
@@ -43,7 +44,6 @@ class Mlp final : public Model {
   /// A sequence shorter than block_size is one whose earlier tokens have embeddings of zero: the first layer's weight is
   /// used from this row on.
   std::size_t first_row(std::size_t length) const { return (options_.block_size - length) * options_.n_embd; }
-  std::size_t inputs_of(std::size_t layer) const;
   int head_unit() const { return static_cast<int>(units_.size()) - 1; }
 
   ModelOptions options_;
@@ -59,7 +59,8 @@ class Mlp final : public Model {
   T* dlogits_ = nullptr;
   std::int32_t* targets_ = nullptr;
   Span<std::int32_t> tokens_;
-  Span<std::byte> workspace_, product_workspace_;
+  Span<std::byte> workspace_;
+  ProductWorkspace product_workspace_;
   MicroBatch kept_;
 };
 

@@ -28,8 +28,9 @@ void normal(std::uint64_t seed, std::uint64_t tensor, float deviation, Range ran
   const auto name_low = static_cast<std::uint32_t>(tensor);
   const auto name_high = static_cast<std::uint32_t>(tensor >> 32U);
   for (std::size_t group = range.begin / 4; group * 4 < range.end; ++group) {
-    const Philox4 bits = philox(seed ^ initial_values_stream, {static_cast<std::uint32_t>(group),
-                                                               static_cast<std::uint32_t>(group >> 32U), name_low, name_high});
+    const Philox4 bits =
+        philox(seed ^ initial_values_stream,
+               {static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(group >> 32U), name_low, name_high});
     const auto first = box_muller(bits[0], bits[1]);
     const auto second = box_muller(bits[2], bits[3]);
     const std::array<double, 4> four = {first[0], first[1], second[0], second[1]};
@@ -59,8 +60,8 @@ std::size_t UnitLayout::parameter_count() const {
 }
 
 void initialize(const UnitLayout& unit, std::uint64_t seed, Range range, Span<float> values) {
-  require(values.size() == range.size() && range.end <= unit.elements, unit.name, ": ", values.size(), " values for elements ",
-          range.begin, " to ", range.end, " of ", unit.elements);
+  require(values.size() == range.size() && range.end <= unit.elements, unit.name, ": ", values.size(),
+          " values for elements ", range.begin, " to ", range.end, " of ", unit.elements);
   std::fill(values.begin(), values.end(), 0.0F);
   for (const Parameter& p : unit.parameters) {
     const Range wanted = intersection(range, p.range());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function per schedule and a table of them. In DeepSpeed's, i = t - 1 is the scheduler's own count at update t: it is made
-// after the optimizer and stepped once after each update, so the first update sees i = -1.
+// One function per schedule and a table of them. In DeepSpeed's, i = t - 1 is the scheduler's own count at update t: it is
+// made after the optimizer and stepped once after each update, so the first update sees i = -1.
 #include "shoal/optim/schedule.hpp"
 
 #include <algorithm>
@@ -90,31 +90,33 @@ Rates warmup_cosine_lr(const ScheduleOptions& schedule, const OptimizerOptions& 
   return {optimizer.lr * ratio, optimizer.beta1, optimizer.beta2};
 }
 
-/// Height 0 .. 1 .. 0 over the cycle, in stairs where asked for. The order of the operations is DeepSpeed's: which stair a value
-/// on a border falls on depends on its rounding.
-double cycle_height(const ScheduleOptions& schedule, double n, double first, double total) {
-  const double turns = 1.0 + n / total;
-  const double x = turns - std::floor(turns);
-  const double peak = first / total;
-  const bool rising = x <= peak;
-  const double height = rising ? x / peak : (x - 1.0) / (peak - 1.0);
+/// Height 0 .. 1 .. 0 over the cycle, in stairs where asked for: counted in integers, so that no rounding moves their
+/// borders.
+double cycle_height(const ScheduleOptions& schedule, std::size_t first, std::size_t second, std::size_t t) {
+  const std::size_t place = t % (first + second);
+  const bool rising = place <= first;
+  const std::size_t climbed = rising ? place : first + second - place;
+  const std::size_t length = rising ? first : second;
   const std::size_t first_stairs = schedule.cycle_first_stair_count;
-  const std::size_t second_stairs = schedule.cycle_second_stair_count == 0 ? first_stairs : schedule.cycle_second_stair_count;
-  const auto stairs = static_cast<double>(rising ? first_stairs : second_stairs);
-  return stairs == 0 ? height : std::floor(height * stairs) / stairs;
+  const std::size_t second_stairs =
+      schedule.cycle_second_stair_count == 0 ? first_stairs : schedule.cycle_second_stair_count;
+  const std::size_t stairs = rising ? first_stairs : second_stairs;
+  if (stairs == 0) return static_cast<double>(climbed) / static_cast<double>(length);
+  return static_cast<double>(climbed * stairs / length) / static_cast<double>(stairs);
 }
 
-/// One cycle (Smith 2018), then a slow decay. Momentum (Adam's beta1) runs against the rate; beta2 becomes 0.99.
+/// One cycle (Smith 2018), then a slow decay. Momentum (Adam's beta1) runs against the rate, except at update 0, which has
+/// the lowest of both: DeepSpeed sets it so before the first step. beta2 becomes 0.99.
 Rates one_cycle(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, std::int64_t t) {
-  const auto first = static_cast<double>(schedule.cycle_first_step_size);
-  const double second = schedule.cycle_second_step_size == 0 ? first : static_cast<double>(schedule.cycle_second_step_size);
-  const double total = first + second;
-  require_input(total > 0, "schedule.cycle_first_step_size = 0: OneCycle needs at least 1");
+  const std::size_t first = schedule.cycle_first_step_size;
+  const std::size_t second = schedule.cycle_second_step_size == 0 ? first : schedule.cycle_second_step_size;
+  require_input(first > 0, "schedule.cycle_first_step_size = 0: OneCycle needs at least 1");
+  const auto total = static_cast<double>(first + second);
   const auto i = static_cast<double>(t - 1);
   double rate = 0;
   double momentum = 0;
   if (i < total) {
-    const double height = cycle_height(schedule, static_cast<double>(t), first, total);
+    const double height = cycle_height(schedule, first, second, static_cast<std::size_t>(t));
     rate = schedule.cycle_min_lr + (schedule.cycle_max_lr - schedule.cycle_min_lr) * height;
     momentum = schedule.cycle_max_mom - (schedule.cycle_max_mom - schedule.cycle_min_mom) * height;
   } else {
@@ -123,6 +125,7 @@ Rates one_cycle(const ScheduleOptions& schedule, const OptimizerOptions& optimiz
     rate = schedule.cycle_min_lr / (1.0 + schedule.decay_lr_rate * intervals);
     momentum = schedule.cycle_max_mom * (1.0 + schedule.decay_mom_rate * intervals);
   }
+  if (t == 0) momentum = schedule.cycle_min_mom;
   if (!schedule.cycle_momentum) return {rate, optimizer.beta1, optimizer.beta2};
   return {rate, momentum, 0.99};
 }

@@ -7,8 +7,8 @@ from program import SMALL, Program, trajectory
 
 
 class Trajectory(Program):
-    def same(self, ranks, *args, **changes):
-        deck = self.deck(SMALL, train={"steps": 3}, **changes)
+    def same(self, ranks, *args, sections=SMALL, **changes):
+        deck = self.deck(sections, train={"steps": 3}, **changes)
         runs = {n: trajectory(self.train(deck, *args, ranks=n, out=f"out-{n}", timeout=200)) for n in ranks}
         first = runs[ranks[0]]
         for n, run in runs.items():
@@ -25,7 +25,8 @@ class Trajectory(Program):
         self.same([1, 2, 4], "--train.dtype=bf16", "--model.dropout=0.1", "--comm.bucket_mb=0.02", batch={"micro": 1, "global": 4})
 
     def test_sgd_on_a_classifier(self):
-        self.same([1, 2], "--model.kind=mlp", "--optimizer.kind=sgd", "--optimizer.lr=0.1", batch={"micro": 2, "global": 8})
+        classifier = {**SMALL, "model": {"kind": "mlp", "n_layer": 2, "n_embd": 16, "block_size": 8, "vocab_size": 64}}
+        self.same([1, 2], "--optimizer.kind=sgd", "--optimizer.lr=0.1", sections=classifier, batch={"micro": 2, "global": 8})
 
     def test_message_size_and_overlap_change_nothing(self):
         deck = self.deck(SMALL, train={"steps": 3})

@@ -54,7 +54,7 @@ TEST(Value, BoundsAreInOrOut) {
 TEST(Value, WordsStandForNumbers) {
   const Allowed allowed = at_least(1).or_word("auto");
   EXPECT_EQ(read("auto", allowed, whole, "k").value, Value(std::uint64_t{0}));
-  EXPECT_FALSE(read("0", allowed, whole, "k").value) << "the number behind the word is not another way to write it";
+  EXPECT_EQ(read("0", allowed, whole, "k").value, Value(std::uint64_t{0})) << "the number behind the word";
   EXPECT_EQ(print(Value(std::uint64_t{0}), allowed), "auto");
   EXPECT_EQ(read("auto", at_least(0).or_word("auto", -1), real, "k").value, Value(-1.0));
   EXPECT_EQ(print(Value(-1.0), at_least(0).or_word("auto", -1)), "auto");

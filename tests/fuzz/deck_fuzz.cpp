@@ -12,6 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const std::string& problem : deck.problems) {
     if (!problem.starts_with("fuzz.cfg:")) std::abort();
   }
+  if (!deck.problems.empty()) return 0;
   const std::string printed = print(deck.options);
   const Deck again = parse_deck_text(printed, "printed.cfg");
   if (!again.problems.empty() || print(again.options) != printed) std::abort();

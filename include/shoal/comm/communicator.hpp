@@ -54,8 +54,8 @@ class [[nodiscard]] Request {
   /// Waits by testing (comm/wait.hpp). The time is an event of kind wait in the trace, under the operation's name.
   void wait();
   bool complete() const { return operation_ == nullptr; }
-  /// Makes an event of the operation, from begin_ns (trace::now_ns()) until it is complete: index of the group, bytes that this
-  /// rank sends. The handle of an operation that was complete at once knows its name no more, hence the name.
+  /// Makes an event of the operation, from begin_ns (trace::now_ns()) until it is complete: index of the group, bytes that
+  /// this rank sends. The handle of an operation that was complete at once knows its name no more, hence the name.
   void trace_as(std::string_view name, std::int64_t begin_ns, std::int16_t group, std::uint64_t bytes);
 
  private:

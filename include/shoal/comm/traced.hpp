@@ -10,8 +10,8 @@ namespace shoal::comm {
 
 /// Every operation is an event of kind collective from its start until its last byte, with the bytes that this rank sends.
 /// What a library's collective sends is counted as its lower bound, n bytes of data on D ranks: all_gather n (D-1) / D,
-/// all_reduce 2 n (D-1) / D, divided within and between nodes as the other ranks are; broadcast n at its root. A group of one
-/// sends nothing and is not traced.
+/// all_reduce 2 n (D-1) / D, divided within and between nodes as the other ranks are; broadcast n at its root. A group of
+/// one sends nothing and is not traced.
 class Traced : public Communicator {
  public:
   /// group_index: the group's place in the trace's list of groups.

@@ -14,8 +14,9 @@ namespace shoal::comm {
 
 class Operation;
 
-/// After some tests at once and some with sched_yield(): only yields, or sleeps of 20 us. Where each rank has a core the sleeps
-/// cost (64 KiB between two nodes: 2.2 ms against 0.14 ms); where it has not, the scheduler soon returns to one that yields.
+/// After some tests at once and some with sched_yield(): only yields, or sleeps of 20 us. Where each rank has a core the
+/// sleeps cost (64 KiB between two nodes: 2.2 ms against 0.14 ms); where it has not, the scheduler soon returns to one that
+/// yields.
 enum class Wait { yield, sleep };
 
 /// The cores that a rank may run on, a bit each.

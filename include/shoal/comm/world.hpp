@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI from start to end, and the groups of ranks: all made here, collectively, in one order, and checked by exchanging a hash.
+// MPI from start to end, and the groups of ranks: all made here, collectively, in one order, and checked by exchanging a
+// hash.
 #pragma once
 
 #include <memory>
@@ -38,8 +39,8 @@ class World {
   /// each other and every task believes it is alone.
   void check_launcher() const;
 
-  /// Makes the groups below; called once by all ranks when the options are known. Each is traced (comm/traced.hpp); their
-  /// indices there are 0, 1, 2 in this order.
+  /// Makes the groups below, by all ranks when the options are known; called again, the earlier ones end. Each is traced
+  /// (comm/traced.hpp); their indices there are 0, 1, 2 in this order.
   void make_groups(const CommOptions& options);
   Communicator& all();      ///< data-parallel ranks, numbered node by node whatever the launcher's placement
   Communicator& node();     ///< those of this node

@@ -22,7 +22,7 @@ struct Allowed {
   std::vector<std::string> choices;          ///< empty: not an enumeration
   std::vector<std::string> not_built;        ///< choices whose feature is not there yet
   std::string word;                          ///< "auto": text that stands for `sentinel`
-  double sentinel = 0;                       ///< a number outside of the bounds that means the word
+  double sentinel = 0;                       ///< the number outside of the bounds that the word stands for; allowed too
   std::string text;                          ///< of free text: what it is
   bool count = false;                        ///< of text: a whole number of at least 1 is allowed besides the choices
   bool empty = true;                         ///< of text: may be empty

@@ -6,9 +6,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "shoal/base/types.hpp"
+#include "shoal/data/vocabulary.hpp"
 
 namespace shoal::data {
 
@@ -21,9 +21,6 @@ struct DataOptions {
   bool shuffle = true;
   bool drop_last = false;
 };
-
-/// The bytes of each token; empty where a tokens file brings none.
-using Vocabulary = std::vector<std::string>;
 
 /// The samples of one split: sample s is tokens [s T, s T + T] (T inputs, targets one further), or row s of /samples.
 class Samples {
@@ -39,8 +36,8 @@ struct Dataset {
   std::unique_ptr<Samples> train, validation;  ///< validation is null where there is none
   std::size_t vocab_size = 0;                  ///< symbols that the data may contain
   Vocabulary vocabulary;
-  std::string description;                     ///< for the banner: "tinyshakespeare.txt: 1115394 bytes, 65 characters"
-  std::optional<double> entropy_rate;          ///< nats per token, the loss that no model can beat; synthetic text only
+  std::string description;             ///< for the banner: "tinyshakespeare.txt: 1115394 bytes, 65 characters"
+  std::optional<double> entropy_rate;  ///< nats per token, the loss that no model can beat; synthetic text only
 };
 
 /// Opens what options name. vocab_size: the model's; 0 takes the data's (64 for synthetic). block_size = T. Errors (missing,

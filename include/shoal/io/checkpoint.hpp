@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint is one parallel HDF5 file of logical tensors by name and shape, whatever the stage, the number of ranks and
 // the precision of the run that wrote it. It appears under its final name only when it is complete and synced.
+//
+//   /            attributes: format_version (1), program ("shoal 0.1.0"), step
+//   /deck        string: the resolved deck
+//   /scalars     attributes, strings: further state
+//   /parameters/NAME, /moments/first/NAME, ...   float32, contiguous; attribute checksum (hexadecimal string)
+//
+// Rank 0 lays the file out, all ranks write their slices (io/hdf5.hpp, [Note: HDF5 by rank 0, raw data by all ranks]).
+// Behind HDF5's end stands a seal over all that is not raw data (src/io/seal.hpp); a file is refused unless the seal and
+// every checksum agree.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,8 +26,8 @@
 
 namespace shoal::io {
 
-/// A part of a logical tensor that this rank holds. Ranges start on multiples of 16 elements and end on one or at the tensor's
-/// end; for writing, over all ranks every element is listed exactly once.
+/// A part of a logical tensor that this rank holds. Ranges start on multiples of 16 elements and end on one or at the
+/// tensor's end.
 using TensorSlice = NamedSlice;
 
 /// What is not a tensor.
@@ -33,29 +43,56 @@ std::uint64_t checksum(const TensorSlice& slice);
 /// One number for a set of tensors: sum modulo 2^64 of XXH3_64bits(checksum as 8 little-endian bytes, seed = XXH3_64bits(name)).
 std::uint64_t combine(const std::map<std::string, std::uint64_t>& checksums);
 std::string hexadecimal(std::uint64_t checksum);
-/// The combined checksum of the tensors whose slices the ranks hold (names without the /parameters/ prefix). Collective.
+/// The combined checksum of the tensors whose slices the ranks hold (names without the /parameters/ prefix). Collective;
+/// all ranks list the same tensors in the same order, each element once over all ranks.
 std::uint64_t params_checksum(comm::Communicator& group, const std::vector<TensorSlice>& parameters);
 
+/// How raw data reach the disk. Independent: each rank writes its slices where they belong. Collective: MPI-IO's collective
+/// buffering, for parallel file systems that suffer from many writers. Automatic: collective on Lustre, GPFS and BeeGFS
+/// unless ranks outnumber cores (MPI-IO's collectives spin); independent elsewhere.
 enum class IoMode { automatic, independent, collective };
 
-/// Collective over world.all(). All ranks list the same datasets in the same order (their ranges may be empty). Disk space
-/// is reserved before any dataset is made; when there is not enough, every rank gets the same Error, nothing is left
-/// behind and earlier files are untouched. Returns bytes written by all ranks.
+/// Collective over world.all(). All ranks list the same tensors (their ranges may be empty); over all ranks every element is
+/// listed exactly once. Disk space is reserved before anything is written; when there is not enough, every rank gets the
+/// same Error, nothing is left behind and earlier files are untouched. Returns bytes written by all ranks.
 std::uint64_t save_checkpoint(comm::World& world, const std::filesystem::path& file, const CheckpointState& state,
                               const std::vector<TensorSlice>& tensors, IoMode mode);
 
-/// Reads the slices (any ranges), after every rank has verified the checksums of its share of the datasets. Errors name file,
-/// dataset, found and expected. Datasets that the caller lists but the file lacks, or of another shape, are an error.
+/// Collective. Reads the slices (any ranges), after the ranks have verified the seal and, each a share, all checksums. Errors
+/// are the same on all ranks and name file, dataset, found and expected. An error is also: a tensor that is listed but not
+/// in the file, or has another shape there; a tensor of the file that is not listed though others beside it are (of the
+/// same group: /parameters, /moments/first, ...).
 CheckpointState load_checkpoint(comm::World& world, const std::filesystem::path& file,
                                 const std::vector<TensorSlice>& tensors);
 
-/// Attributes only, for one rank.
+/// What is in a checkpoint: its sealed metadata, read by one rank. Raw data are not looked at.
+struct CheckpointDataset {
+  std::string name;
+  std::vector<std::size_t> shape;
+  std::uint64_t checksum = 0;
+  std::uint64_t offset = 0;  ///< of the raw data, bytes from the start of the file
+  std::size_t elements() const;
+};
+struct CheckpointContents {
+  std::int64_t format_version = 0;
+  std::string program;
+  CheckpointState state;
+  std::vector<CheckpointDataset> datasets;  ///< by name
+  std::uint64_t file_bytes = 0;
+};
+CheckpointContents describe_checkpoint(const std::filesystem::path& file);
 CheckpointState read_checkpoint_state(const std::filesystem::path& file);
+/// Reads everything back, on one rank: bad_input() at the first thing that does not agree.
+CheckpointContents verify_checkpoint(const std::filesystem::path& file);
 
-/// step_00000020.h5; the complete ones of a directory, oldest first; the newest one (resume = latest).
+/// step_00000020.h5; the complete ones of a directory, oldest first.
 std::string checkpoint_name(std::int64_t step);
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory);
-/// Deletes all but the newest `keep`, and temporary files that an earlier run left. Rank 0 only.
+/// The newest one that verifies (resume = latest), read by one rank. `warn` hears why newer ones were passed over; by default a
+/// line on stderr each.
+std::optional<std::filesystem::path> newest_good_checkpoint(const std::filesystem::path& directory,
+                                                            const std::function<void(const std::string&)>& warn = {});
+/// Deletes all but the newest `keep` (at least 1), and temporary files that an earlier run left. Rank 0 only.
 void prune_checkpoints(const std::filesystem::path& directory, int keep);
 
 }  // namespace shoal::io

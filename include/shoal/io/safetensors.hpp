@@ -6,12 +6,16 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shoal/base/types.hpp"
 
 namespace shoal::io {
+
+class File;
 
 struct SafetensorsEntry {
   std::string dtype;  ///< F32, BF16, F16, ...
@@ -20,18 +24,28 @@ struct SafetensorsEntry {
   std::size_t elements() const;
 };
 
-/// The header of a file, checked: sizes agree with shapes and dtypes, ranges neither overlap nor leave the file.
+/// The tensors of one file, of a Hugging Face directory (model.safetensors, or model.safetensors.index.json and the shards
+/// that it names), or of an index file and its shards. Headers are checked: sizes agree with shapes and dtypes, ranges
+/// neither overlap nor leave the file, every byte belongs to a tensor.
 class Safetensors {
  public:
-  explicit Safetensors(const std::filesystem::path& file);
+  explicit Safetensors(const std::filesystem::path& file_or_directory);
   const std::map<std::string, SafetensorsEntry>& entries() const { return entries_; }
   /// Elements `range` of a tensor, converted to float (F32, BF16, F16).
   void read(const std::string& name, Range range, Span<float> values) const;
 
  private:
-  std::filesystem::path file_;
+  struct Shard {
+    std::filesystem::path file;
+    std::uint64_t data_begin = 0;
+  };
+  void add_shard(const std::filesystem::path& file);
+  void read_index(const std::filesystem::path& index);
+
+  std::filesystem::path source_;
+  std::vector<Shard> shards_;
   std::map<std::string, SafetensorsEntry> entries_;
-  std::uint64_t data_begin_ = 0;
+  std::map<std::string, std::size_t> shard_of_;  // of each tensor, its place in shards_
 };
 
 /// The header's JSON alone: what the fuzzer feeds. data_bytes: what follows the header in the file.
@@ -54,9 +68,11 @@ class SafetensorsWriter {
   void finish();
 
  private:
+  void discard();
+
   std::filesystem::path file_, temporary_;
-  int descriptor_ = -1;
-  std::uint64_t expected_ = 0, written_ = 0;
+  std::unique_ptr<File> output_;  // until finish()
+  std::uint64_t data_begin_ = 0, expected_ = 0, written_ = 0;
 };
 
 }  // namespace shoal::io

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trace: one parallel HDF5 file per run. Schema (format_version 1):
-//   /            attributes: format_version, program, version, started (ISO 8601), world_size, nodes, level, complete (0 | 1)
+// The trace: one HDF5 file per run, written by all ranks at once. Schema (format_version 1):
+//   /            attributes: format_version, program, version, started (ISO 8601, UTC), world_size, nodes, level
+//                (off | steps | comm | kernels), complete (1: closed at the end of the run, with all events; else 0)
 //   /options     attributes: one string per option
 //   /machine     attributes: device, threads per rank, libraries; dataset hosts [world_size] (string)
 //   /names       string [n]: what Event.name refers to (one table for all ranks; ranks' own indices are translated)
 //   /units, /groups   string [n]: what Event.unit and Event.group refer to
 //   /kinds       string [n]: what Event.kind refers to
-//   /events      compound [n], extendable: rank, begin_ns, duration_ns, bytes, name, step, unit, kind, group, micro, depth
-//   /flushes     compound [flushes x world_size]: flush, rank, first (row of /events), count, dropped
-// begin_ns counts from a barrier at the start of the run; ranks' clocks are aligned there.
+//   /events      compound [n], extendable: begin_ns, duration_ns, bytes, name, step, unit, kind, group, micro, depth, rank
+//   /flushes     compound [flushes x world_size]: flush, rank, first (row of /events), count, dropped (since the flush before)
+// begin_ns counts from a barrier at the start of the run; ranks' clocks are aligned there. Rows of /events that no row of
+// /flushes covers were not written (a run that was killed during a flush).
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -32,16 +35,27 @@ class TraceFile {
  public:
   /// Collective. Replaces nothing: the file must not exist.
   TraceFile(comm::World& world, const std::filesystem::path& file, const TraceHeader& header);
-  /// Closes the file; marks it complete if close() was not called.
+  /// Without close(), the file keeps what was flushed and stays marked as not complete. Not collective.
   ~TraceFile();
   /// Collective: appends every rank's drained events. Disk space is reserved first; when there is none, all ranks agree to
   /// write no more, one line says so, and the run goes on.
   void flush();
+  /// Collective: flushes and marks the file complete.
   void close();
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// What is in a trace: attributes and sizes, read by one rank.
+struct TraceContents {
+  std::int64_t format_version = 0, world_size = 0, nodes = 0;
+  std::string version, started, level;
+  bool complete = false;
+  std::uint64_t events = 0, flushes = 0, dropped = 0, file_bytes = 0;
+  std::vector<std::string> names;
+};
+TraceContents describe_trace(const std::filesystem::path& file);
 
 }  // namespace shoal::io

@@ -12,9 +12,9 @@ namespace shoal::kernels {
 ///   g = gradient * gradient_scale; p *= 1 - lr * decay; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
 ///   p -= lr / correction1 * m / (sqrt(v) / sqrt(correction2) + epsilon)
 struct AdamWStep {
-  float learning_rate, beta1, beta2, epsilon, weight_decay;
-  float correction1, correction2;  ///< 1 - beta1^t, 1 - beta2^t, computed in double on the host
-  float gradient_scale;            ///< clipping and loss scale in one factor
+  double learning_rate, beta1, beta2, epsilon, weight_decay;
+  double correction1, correction2;  ///< 1 - beta1^t, 1 - beta2^t
+  double gradient_scale;            ///< clipping and loss scale in one factor
 };
 /// master, first, second are updated; parameters, where not null, receive the rounded masters.
 void adamw(std::size_t n, const AdamWStep& step, const float* gradient, float* master, float* first, float* second,

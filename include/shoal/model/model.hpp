@@ -20,9 +20,9 @@ struct ModelOptions {
   std::size_t block_size = 128;  ///< positions
   std::size_t vocab_size = 0;    ///< 0: as the data has it
   double dropout = 0;
-  bool tied = true;              ///< the head is the token embedding
+  bool tied = true;  ///< the head is the token embedding
   double layer_norm_epsilon = 1e-5;
-  std::string init_from;         ///< a Hugging Face directory or safetensors file; empty: random
+  std::string init_from;  ///< a Hugging Face directory or safetensors file; empty: random
   std::size_t inner() const { return n_inner == 0 ? 4 * n_embd : n_inner; }
 };
 
@@ -37,8 +37,8 @@ struct MicroBatch {
 /// How much one instance is made for.
 struct Capacity {
   std::size_t sequences = 1, length = 1;
-  bool training = true;  ///< false: no memory for backward
-  bool decoding = false; ///< memory for a Decoder, where the model has one (it comes with training)
+  bool training = true;   ///< false: no memory for backward
+  bool decoding = false;  ///< memory for a Decoder, where the model has one (it comes with training)
 };
 
 /// Generation with keys and values kept: one sequence, position after position. Without dropout.

@@ -16,10 +16,10 @@ namespace shoal::model {
 inline constexpr std::size_t tensor_border = 16;
 
 struct Parameter {
-  std::string name;                 ///< Hugging Face's name where there is one
-  std::vector<std::size_t> shape;   ///< linear weights are [in, out]
-  std::size_t offset = 0;           ///< of its first element in the unit's flat buffer
-  float initial_std = 0;            ///< normal with this deviation; 0: constant
+  std::string name;                ///< Hugging Face's name where there is one
+  std::vector<std::size_t> shape;  ///< linear weights are [in, out]
+  std::size_t offset = 0;          ///< of its first element in the unit's flat buffer
+  float initial_std = 0;           ///< normal with this deviation; 0: constant
   float initial_constant = 0;
   std::size_t elements() const;
   Range range() const { return {offset, offset + elements()}; }

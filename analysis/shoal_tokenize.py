@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text files to a tokens file (HDF5) with any tokenizer.json of Hugging Face's `tokenizers`.
+
+Writes /tokens (uint16, or uint32 beyond 65536 symbols), the attribute vocab_size, and /vocabulary: the bytes of each
+token. Text is read in blocks, so it may be larger than memory. The output appears when it is complete.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import numpy as np
+from tokenizers import Tokenizer
+
+CHUNK = 1 << 20  # tokens in a chunk of the file: larger than HDF5's cache, so that readers pick out what they need
+
+# A block of text ends after a line that has no blanks at its end and before one that does not begin with any: there no
+# byte-level pre-tokenizer (GPT-2's and its kin) joins what is on either side.
+BLOCK_END = re.compile(r"(?<=\S\n)(?=\S)")
+
+
+class BadInput(Exception):
+    """The user's input is at fault; the message is all that there is to say."""
+
+
+def unicode_to_bytes() -> dict[str, int]:
+    """The table of byte-level BPE (GPT-2): printable bytes stand for themselves, the others for code points from 256 on."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+def component_types(component: object) -> set[str]:
+    """The names of all parts of a tokenizer's pre-tokenizer or decoder, nested ones too."""
+    if isinstance(component, list):
+        return set().union(*map(component_types, component))
+    if not isinstance(component, dict):
+        return set()
+    own = {component["type"]} if isinstance(component.get("type"), str) else set()
+    return own.union(*map(component_types, component.values()))
+
+
+def token_bytes(tokenizer: Tokenizer) -> list[bytes]:
+    """The bytes of each token, in the order of their ids; empty where an id is not used."""
+    description = json.loads(tokenizer.to_str())
+    parts = component_types(description.get("decoder")) | component_types(description.get("pre_tokenizer"))
+    added = {token["content"] for token in description.get("added_tokens", [])}
+    table = unicode_to_bytes()
+
+    def to_bytes(token: str) -> bytes:
+        if token in added:
+            return token.encode()
+        if "ByteLevel" in parts:
+            return bytes(table[character] for character in token)
+        if "ByteFallback" in parts and re.fullmatch("<0x[0-9A-F]{2}>", token):
+            return bytes([int(token[3:5], 16)])
+        if "WordPiece" in parts:
+            return (token[2:] if token.startswith("##") else " " + token).encode()
+        return token.replace("\u2581", " ").encode()  # SentencePiece's mark of a space
+
+    ids = tokenizer.get_vocab(with_added_tokens=True)
+    result = [b""] * (max(ids.values()) + 1)
+    for token, token_id in ids.items():
+        result[token_id] = to_bytes(token)
+    return result
+
+
+def blocks(path: Path, characters: int) -> Iterator[str]:
+    """The file's text in blocks of about so many characters, cut where no tokenizer notices; 0: all at once."""
+    with path.open(encoding="utf-8", newline="") as file:
+        kept = ""
+        while True:
+            try:
+                text = file.read(characters or -1)
+            except UnicodeDecodeError as error:
+                raise BadInput(f"{path}: not UTF-8 text: {error.reason} near byte {file.buffer.tell()}") from error
+            if not text:
+                break
+            text = kept + text
+            end = max((match.start() for match in BLOCK_END.finditer(text)), default=0)
+            if end:
+                yield text[:end]
+            kept = text[end:]
+        if kept:
+            yield kept
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    if not path.is_file():
+        raise BadInput(f"{path}: no such file; --tokenizer takes a tokenizer.json")
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing more specific
+        raise BadInput(f"{path}: not a tokenizer.json: {error}") from error
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def check_inputs(inputs: list[Path], output: Path) -> None:
+    for path in inputs:
+        if not path.is_file():
+            raise BadInput(f"{path}: no such file")
+        if path.stat().st_size == 0:
+            raise BadInput(f"{path}: empty")
+    if output.exists():
+        raise BadInput(f"{output}: exists already; nothing is written over")
+    if not output.parent.is_dir():
+        raise BadInput(f"{output.parent}: no such directory")
+
+
+class TokenFile:
+    """The growing output."""
+
+    def __init__(self, file: h5py.File, vocabulary: list[bytes]) -> None:
+        self.count = 0
+        dtype = np.dtype("<u2" if len(vocabulary) <= 65536 else "<u4")
+        file.attrs["vocab_size"] = np.int64(len(vocabulary))
+        entries = file.create_dataset("vocabulary", len(vocabulary), h5py.vlen_dtype(np.uint8))
+        values = np.empty(len(vocabulary), object)
+        values[:] = [np.frombuffer(token, np.uint8) for token in vocabulary]
+        entries[:] = values
+        self.tokens = file.create_dataset("tokens", 0, dtype, chunks=(CHUNK,), maxshape=(None,))
+
+    def append(self, ids: list[int]) -> None:
+        self.tokens.resize(self.count + len(ids), axis=0)
+        self.tokens[self.count :] = ids
+        self.count += len(ids)
+
+
+def tokenize(options: argparse.Namespace) -> tuple[int, int]:
+    """Writes the file; returns how many tokens of how many symbols."""
+    check_inputs(options.inputs, options.output)
+    tokenizer = load_tokenizer(options.tokenizer)
+    end = []
+    if options.end_of_text is not None:
+        end_id = tokenizer.token_to_id(options.end_of_text)
+        if end_id is None:
+            raise BadInput(f"--end-of-text {options.end_of_text}: no token of {options.tokenizer}")
+        end = [end_id]
+    vocabulary = token_bytes(tokenizer)
+    temporary = options.output.with_name(options.output.name + ".partial")
+    try:
+        with h5py.File(temporary, "w", libver=("earliest", "v108")) as file:
+            written = TokenFile(file, vocabulary)
+            for path in options.inputs:
+                for text in blocks(path, 0 if options.whole_files else options.block_size):
+                    written.append(tokenizer.encode(text, add_special_tokens=False).ids)
+                written.append(end)
+            if written.count == 0:
+                raise BadInput("the tokenizer makes no tokens of this text")
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.rename(options.output)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return written.count, len(vocabulary)
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="tokenize.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("inputs", type=Path, nargs="+", help="UTF-8 text files, taken one after another")
+    parser.add_argument("--tokenizer", type=Path, required=True, help="a tokenizer.json")
+    parser.add_argument("--output", type=Path, required=True, help="the tokens file to write; must not exist")
+    parser.add_argument("--end-of-text", metavar="TOKEN", help="token put after each file, e.g. '<|endoftext|>'")
+    parser.add_argument("--whole-files", action="store_true",
+                        help="encode each file at once: for tokenizers that are not byte-level, whose result can depend on "
+                        "where the text is cut (lines without blanks around their end); takes memory")  # fmt: skip
+    parser.add_argument(
+        "--block-size", type=int, default=1 << 20, help="characters encoded at once (default: %(default)s)"
+    )
+    options = parser.parse_args(arguments)
+    if options.block_size < 1:
+        parser.error("--block-size: at least 1")
+    return options
+
+
+def main() -> int:
+    options = parse(sys.argv[1:])
+    try:
+        tokens, symbols = tokenize(options)
+    except (BadInput, OSError) as error:
+        print(f"tokenize.py: {error}", file=sys.stderr)
+        return 2
+    print(f"{options.output}: {tokens} tokens, {symbols} symbols")
+    return 0

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// What forward and backward share: how they find a head in [B, T, 3C], and how a layer's heads are handed to threads.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "attention_tiles.hpp"
+#include "for_each.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/kernels/attention.hpp"
+
+namespace shoal::kernels::attention {
+
+inline constexpr float log2e = simd::log2e;
+inline constexpr float ln2 = 0x1.62e43p-1F;
+
+/// One head of one sequence.
+struct Head {
+  const AttentionShape& shape;
+  std::size_t b, head;
+  Head(const AttentionShape& s, std::size_t index) : shape(s), b(index / s.NH), head(index % s.NH) {}
+
+  std::size_t size() const { return shape.C / shape.NH; }
+  /// 1 / sqrt(HS), for exponents of 2.
+  float scale() const { return 1.0F / std::sqrt(static_cast<float>(size())); }
+  std::size_t index() const { return b * shape.NH + head; }
+
+  /// Its rows of q (part 0), k (1) or v (2) in [B, T, 3C].
+  template <typename T>
+  Rows<T> of_qkv(const T* qkv, std::size_t part) const {
+    const std::size_t stride = 3 * shape.C;
+    return {qkv + b * shape.T * stride + part * shape.C + head * size(), shape.T, size(), stride};
+  }
+  /// Its rows in [B, T, C].
+  template <typename T>
+  Rows<T> of_out(const T* out) const {
+    return {out + b * shape.T * shape.C + head * size(), shape.T, size(), shape.C};
+  }
+
+  /// 1 / (1 - p) where the probability of (row, column) is kept, else 0.
+  float kept(const Dropout& d, std::size_t row, std::size_t column) const {
+    const std::uint64_t element = (static_cast<std::uint64_t>(head) * shape.T + row) * shape.T + column;
+    return dropout_keep(d, d.first_sample + static_cast<std::uint32_t>(b), element) ? 1.0F / (1.0F - d.probability) : 0.0F;
+  }
+};
+
+/// body(head, its thread's part of the workspace) for all heads of all sequences, so many at a time that one thread is
+/// busy for about 10 ms (`products`: products of size T x T/2 x HS a head), but at least one.
+template <typename T, class Body>
+void for_heads(const char* label, const AttentionShape& s, std::size_t products, Span<std::byte> workspace, const Body& body) {
+  const std::size_t per_thread = attention_workspace_bytes<T>(s) / static_cast<std::size_t>(threads());
+  require(workspace.size() >= attention_workspace_bytes<T>(s), label, ": ", workspace.size(), " bytes of workspace; ",
+          attention_workspace_bytes<T>(s), " are needed");
+  constexpr std::size_t flops_per_launch = dtype_of<T> == DType::f32 ? 1'500'000'000 : 2'500'000'000;
+  const std::size_t flops_per_head = products * s.T * s.T * (s.C / s.NH);
+  const std::size_t heads = s.B * s.NH;
+  const std::size_t step = static_cast<std::size_t>(threads()) *
+                           std::max<std::size_t>(1, flops_per_launch / std::max<std::size_t>(1, flops_per_head));
+  for (std::size_t first = 0; first < heads; first += step) {
+    for_tiles(label, std::min(step, heads - first), [&](std::size_t tile, int thread) {
+      body(Head(s, first + tile), workspace.data() + static_cast<std::size_t>(thread) * per_thread);
+    });
+  }
+}
+
+/// Bytes that one thread needs for one head.
+template <typename T>
+std::size_t forward_bytes(const AttentionShape& shape);
+template <typename T>
+std::size_t backward_bytes(const AttentionShape& shape);
+
+}  // namespace shoal::kernels::attention

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys are walked in strips; for each, all queries that see them, in chunks. Scores stand transposed, [key, query], so that
+// what belongs to a query (its logsumexp, its dout . out) is a vector along the columns, and the sums of dv and dk run along
+// rows in memory.
+#include <type_traits>
+
+#include "attention.hpp"
+
+namespace shoal::kernels {
+
+namespace attention {
+
+namespace {
+
+constexpr std::size_t key_rows = 8 * block_rows;
+constexpr std::size_t query_columns = 192;  // a whole number of tiles and of blocks of rows
+static_assert(query_columns % tile_columns == 0 && query_columns % block_rows == 0 && key_rows % 2 == 0);
+
+template <class P>
+struct Buffers {
+  static constexpr bool joined = P::per_word == 2;
+  static constexpr std::size_t row_words = query_columns / P::per_word;
+
+  Word *k, *v, *q_transposed, *dout_transposed, *q_paired, *dout_paired, *k_paired;
+  float *logsumexp, *dout_out;  // [positions], the former in exponents of 2
+  float *dq;                    // [positions, columns of a head]
+  float *dk, *dv;               // [key_rows, columns of a head]
+  float *scores, *dp;           // one block's, [block_rows, tile_columns]
+  Word *probabilities, *dscores;  // [key_rows, query_columns]
+  Word* dscores_by_key;           // [key_rows / per_word, query_columns]: words of neighbouring keys
+  std::size_t bytes;
+
+  Buffers(const Packing<P>& p, std::byte* workspace) {
+    Dealer dealer(workspace);
+    k = dealer.take<Word>(p.natural_size());
+    v = dealer.take<Word>(p.natural_size());
+    q_transposed = dealer.take<Word>(p.transposed_size());
+    dout_transposed = dealer.take<Word>(p.transposed_size());
+    q_paired = dealer.take<Word>(p.paired_size());
+    dout_paired = dealer.take<Word>(p.paired_size());
+    k_paired = joined ? dealer.take<Word>(p.paired_size()) : k;
+    logsumexp = dealer.take<float>(p.positions());
+    dout_out = dealer.take<float>(p.positions());
+    dq = dealer.take<float>(p.positions() * p.columns());
+    dk = dealer.take<float>(key_rows * p.columns());
+    dv = dealer.take<float>(key_rows * p.columns());
+    scores = dealer.take<float>(block_rows * tile_columns);
+    dp = dealer.take<float>(block_rows * tile_columns);
+    // Blocks of the last rows of dq look beyond the chunk, at what does not count.
+    probabilities = dealer.take<Word>(key_rows * row_words);
+    dscores = dealer.take<Word>(key_rows * row_words);
+    dscores_by_key = joined ? dealer.take<Word>(key_rows / P::per_word * query_columns) : dscores;
+    bytes = dealer.used();
+  }
+};
+
+/// Keys j0 .. j0 + rows - 1 against queries i0 .. i1 - 1.
+struct Chunk {
+  std::size_t j0, rows, i0, i1;
+  /// The first query, on a vector's border, that sees a key of the block beginning at row r.
+  std::size_t begin(std::size_t r) const { return std::max(i0, (j0 + r) / simd::width * simd::width); }
+};
+
+template <typename T>
+class HeadBackward {
+  using P = Operand<T>;
+
+ public:
+  HeadBackward(const Head& head, const Dropout& dropout, std::byte* workspace)
+      : head_(head), dropout_(dropout), packing_{head.shape.T, head.size()}, buffers_(packing_, workspace) {}
+
+  void operator()(const T* qkv, const T* out, const float* logsumexp, const T* dout, T* dqkv) {
+    pack(qkv, dout);
+    prepare_rows(out, logsumexp, dout);
+    std::fill_n(buffers_.dq, packing_.positions() * packing_.columns(), 0.0F);
+    for (std::size_t j0 = 0; j0 < packing_.T; j0 += key_rows) {
+      const std::size_t rows = std::min(key_rows, packing_.T - j0);
+      std::fill_n(buffers_.dk, key_rows * packing_.columns(), 0.0F);
+      std::fill_n(buffers_.dv, key_rows * packing_.columns(), 0.0F);
+      for (std::size_t i0 = j0 / tile_columns * tile_columns; i0 < packing_.T; i0 += query_columns) {
+        const Chunk chunk{j0, rows, i0, std::min(i0 + query_columns, packing_.T)};
+        differentiate(chunk);
+        add_to_keys(chunk, buffers_.probabilities, buffers_.dout_paired, buffers_.dv);
+        add_to_keys(chunk, buffers_.dscores, buffers_.q_paired, buffers_.dk);
+        add_to_queries(chunk);
+      }
+      store(buffers_.dk, head_.scale(), dqkv, 1, {j0, j0 + rows});
+      store(buffers_.dv, 1.0F, dqkv, 2, {j0, j0 + rows});
+    }
+    store(buffers_.dq, head_.scale(), dqkv, 0, {0, packing_.T});
+  }
+
+ private:
+  void pack(const T* qkv, const T* dout) {
+    const Rows<T> q = head_.of_qkv(qkv, 0), k = head_.of_qkv(qkv, 1), v = head_.of_qkv(qkv, 2), d = head_.of_out(dout);
+    pack_natural(packing_, k, buffers_.k);
+    pack_natural(packing_, v, buffers_.v);
+    pack_transposed(packing_, q, buffers_.q_transposed);
+    pack_transposed(packing_, d, buffers_.dout_transposed);
+    pack_paired(packing_, q, buffers_.q_paired);
+    pack_paired(packing_, d, buffers_.dout_paired);
+    if (Buffers<P>::joined) pack_paired(packing_, k, buffers_.k_paired);
+  }
+
+  /// dout . out of each query: what the softmax's derivative takes from all of its row (Dao et al., Algorithm 4, line 19).
+  void prepare_rows(const T* out, const float* logsumexp, const T* dout) {
+    const Rows<T> o = head_.of_out(out), d = head_.of_out(dout);
+    for (std::size_t t = 0; t < packing_.positions(); ++t) {
+      const bool exists = t < packing_.T;
+      Floats sum{};
+      if (exists) {
+        simd::for_vectors(packing_.HS, [&](std::size_t c, auto part) {
+          sum = simd::fma(simd::load(o[t] + c, part), simd::load(d[t] + c, part), sum);
+        });
+      }
+      buffers_.dout_out[t] = simd::sum(sum);
+      buffers_.logsumexp[t] = exists ? logsumexp[head_.index() * packing_.T + t] * log2e : 0.0F;
+    }
+  }
+
+  /// probabilities = exp(q k' scale - logsumexp) and the scores' derivatives, block by block.
+  void differentiate(const Chunk& chunk) {
+    for (std::size_t tile = chunk.i0; tile < chunk.i1; tile += tile_columns) {
+      for (std::size_t r = 0; r < chunk.rows; r += block_rows) {
+        const std::size_t begin = std::max(tile, chunk.begin(r));
+        const std::size_t end = std::min(tile + tile_columns, round_up(chunk.i1, simd::width));
+        if (begin >= end) continue;
+        const std::size_t at = (chunk.j0 + r) * packing_.row_words(), of = tile * packing_.words() + begin - tile;
+        multiply<P, Write::over>({buffers_.k + at, packing_.row_words(), 1}, {buffers_.q_transposed + of, tile_columns},
+                                 packing_.words(), {buffers_.scores, tile_columns}, end - begin);
+        multiply<P, Write::over>({buffers_.v + at, packing_.row_words(), 1}, {buffers_.dout_transposed + of, tile_columns},
+                                 packing_.words(), {buffers_.dp, tile_columns}, end - begin);
+        // The rows of dq that begin before this block's first query, by less than their number, meet zeros here.
+        if (begin == chunk.begin(r) && begin > chunk.i0) clear_by_key(r, begin - simd::width - chunk.i0);
+        const bool edge = begin < chunk.j0 + r + block_rows || end > packing_.T;
+        for (std::size_t i = begin; i < end; i += simd::width) {
+          if (edge || dropout_.active()) {
+            differentiate_vectors<true>(chunk, r, begin, i);
+          } else {
+            differentiate_vectors<false>(chunk, r, begin, i);
+          }
+        }
+      }
+    }
+  }
+
+  void clear_by_key(std::size_t r, std::size_t column) {
+    for (std::size_t row = r / P::per_word; row < (r + block_rows) / P::per_word; ++row) {
+      store_words(buffers_.dscores_by_key + row * query_columns + column, Words{});
+    }
+  }
+
+  /// A block's sixteen queries from i on. `careful`: some are not seen, not there, or dropped.
+  template <bool careful>
+  void differentiate_vectors(const Chunk& chunk, std::size_t r, std::size_t begin, std::size_t i) {
+    const Floats scale = simd::broadcast(head_.scale() * log2e);
+    const Floats minus_logsumexp = -simd::load(buffers_.logsumexp + i), dout_out = simd::load(buffers_.dout_out + i);
+    std::array<Floats, block_rows> ds;
+    const std::size_t column = i - chunk.i0;
+    for (std::size_t row = 0; row < block_rows; ++row) {
+      const std::size_t in_block = row * tile_columns + i - begin;
+      Floats p = exp2_of_negative(simd::fma(simd::load(buffers_.scores + in_block), scale, minus_logsumexp));
+      Floats dp = simd::load(buffers_.dp + in_block), dropped = p;
+      if constexpr (careful) {
+        const auto seen = seen_from(chunk.j0 + r + row, i);
+        p = seen ? p : Floats{};
+        if (dropout_.active()) {
+          const Floats factors = kept(i, chunk.j0 + r + row);
+          dp *= factors;
+          dropped = p * factors;
+        } else {
+          dropped = p;
+        }
+        ds[row] = seen ? p * (dp - dout_out) : Floats{};
+      } else {
+        ds[row] = p * (dp - dout_out);
+      }
+      P::put(buffers_.probabilities + (r + row) * Buffers<P>::row_words, column, dropped);
+      P::put(buffers_.dscores + (r + row) * Buffers<P>::row_words, column, ds[row]);
+    }
+    if constexpr (Buffers<P>::joined) {
+      for (std::size_t row = 0; row < block_rows; row += 2) {
+        store_words(buffers_.dscores_by_key + (r + row) / 2 * query_columns + column, P::join(ds[row], ds[row + 1]));
+      }
+    }
+  }
+
+  /// Lanes of queries i .. i + 15 that see key j and exist.
+  simd::Ints seen_from(std::size_t j, std::size_t i) const {
+    const std::size_t before = j > i ? std::min(j - i, simd::width) : 0;
+    const std::size_t there = packing_.T > i ? std::min(packing_.T - i, simd::width) : 0;
+    return simd::first(there) & ~simd::first(before);
+  }
+
+  Floats kept(std::size_t i, std::size_t column) const {
+    Floats factors{};
+    for (std::size_t l = 0; l < simd::width; ++l) factors[l] = head_.kept(dropout_, i + l, column);
+    return factors;
+  }
+
+  /// Rows of dv or dk += (probabilities or dscores) times the queries' (dout or q).
+  void add_to_keys(const Chunk& chunk, const Word* left, const Word* right, float* sum) {
+    for (std::size_t r = 0; r < chunk.rows; r += block_rows) {
+      const std::size_t begin = chunk.begin(r);
+      if (begin >= chunk.i1) continue;
+      const std::size_t steps = (chunk.i1 - begin + P::per_word - 1) / P::per_word;
+      const Word* const from = left + r * Buffers<P>::row_words + (begin - chunk.i0) / P::per_word;
+      multiply<P, Write::add>({from, Buffers<P>::row_words, 1}, {right + begin / P::per_word * packing_.columns(), packing_.columns()},
+                              steps, {sum + r * packing_.columns(), packing_.columns()}, packing_.columns());
+    }
+  }
+
+  /// Rows of dq += dscores' times the keys.
+  void add_to_queries(const Chunk& chunk) {
+    const Right keys{buffers_.k_paired + chunk.j0 / P::per_word * packing_.columns(), packing_.columns()};
+    for (std::size_t i = chunk.i0; i < chunk.i1; i += block_rows) {
+      const std::size_t end = std::min(chunk.rows, i + block_rows > chunk.j0 ? i + block_rows - chunk.j0 : 0);
+      multiply<P, Write::add>({buffers_.dscores_by_key + (i - chunk.i0), 1, query_columns}, keys,
+                              (end + P::per_word - 1) / P::per_word, {buffers_.dq + i * packing_.columns(), packing_.columns()},
+                              packing_.columns());
+    }
+  }
+
+  /// Rows of a part of dqkv.
+  void store(const float* from, float factor, T* dqkv, std::size_t part, Range rows) {
+    const Rows<T> to = head_.of_qkv(static_cast<const T*>(dqkv), part);
+    for (std::size_t t = rows.begin; t < rows.end; ++t, from += packing_.columns()) {
+      T* const row = dqkv + (to[t] - dqkv);
+      simd::for_vectors(packing_.HS, [&](std::size_t c, auto lanes) { simd::store(row + c, simd::load(from + c) * factor, lanes); });
+    }
+  }
+
+  const Head& head_;
+  const Dropout& dropout_;
+  Packing<P> packing_;
+  Buffers<P> buffers_;
+};
+
+}  // namespace
+
+template <typename T>
+std::size_t backward_bytes(const AttentionShape& s) {
+  return Buffers<Operand<T>>({s.T, s.C / s.NH}, nullptr).bytes;
+}
+template std::size_t backward_bytes<float>(const AttentionShape&);
+template std::size_t backward_bytes<bf16>(const AttentionShape&);
+
+}  // namespace attention
+
+template <typename T>
+void attention_backward(const AttentionShape& shape, const T* qkv, const T* out, const float* logsumexp, const T* dout, T* dqkv,
+                        const Dropout& dropout, Span<std::byte> workspace) {
+  attention::for_heads<T>("attention_backward", shape, 5, workspace, [&](const attention::Head& head, std::byte* mine) {
+    attention::HeadBackward<T>(head, dropout, mine)(qkv, out, logsumexp, dout, dqkv);
+  });
+}
+template void attention_backward<float>(const AttentionShape&, const float*, const float*, const float*, const float*, float*,
+                                        const Dropout&, Span<std::byte>);
+template void attention_backward<bf16>(const AttentionShape&, const bf16*, const bf16*, const float*, const bf16*, bf16*,
+                                       const Dropout&, Span<std::byte>);
+
+}  // namespace shoal::kernels

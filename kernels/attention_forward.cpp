@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attention.hpp"
+
+namespace shoal::kernels {
+
+namespace attention {
+
+namespace {
+
+constexpr std::size_t query_rows = 4 * block_rows;  // of a strip of scores
+constexpr std::size_t key_columns = 256;            // of a strip: scores and the keys' tiles stay in L1 and L2
+
+/// What a thread keeps while it works on a head.
+template <class P>
+struct Buffers {
+  Word *q, *k_transposed, *v_paired;
+  float *scores;  // [query_rows, key_columns]; becomes the probabilities, in words
+  float *out;     // [query_rows, columns of a head]
+  float *maximum, *sum;  // [query_rows] of the row's scores so far, in exponents of 2
+  std::size_t bytes;
+
+  Buffers(const Packing<P>& p, std::byte* workspace) {
+    Dealer dealer(workspace);
+    q = dealer.take<Word>(p.natural_size());
+    k_transposed = dealer.take<Word>(p.transposed_size());
+    v_paired = dealer.take<Word>(p.paired_size());
+    scores = dealer.take<float>(query_rows * key_columns);
+    out = dealer.take<float>(query_rows * p.columns());
+    maximum = dealer.take<float>(query_rows);
+    sum = dealer.take<float>(query_rows);
+    bytes = dealer.used();
+  }
+};
+
+/// The strip of rows q0 .. q0 + rows - 1 and columns k0 .. k1 - 1 of a head.
+struct Strip {
+  std::size_t q0, rows, k0, k1;
+  /// One past the last column that rows r .. r + count - 1 attend to, counted from k0.
+  std::size_t reach(std::size_t r, std::size_t count) const {
+    const std::size_t end = std::min(k1, q0 + std::min(r + count, rows));
+    return end > k0 ? end - k0 : 0;
+  }
+};
+
+template <typename T>
+class HeadForward {
+  using P = Operand<T>;
+
+ public:
+  HeadForward(const Head& head, const Dropout& dropout, std::byte* workspace)
+      : head_(head), dropout_(dropout), packing_{head.shape.T, head.size()}, buffers_(packing_, workspace),
+        scale_(head.scale() * log2e) {}
+
+  void operator()(const T* qkv, T* out, float* logsumexp) {
+    pack_natural(packing_, head_.of_qkv(qkv, 0), buffers_.q);
+    pack_transposed(packing_, head_.of_qkv(qkv, 1), buffers_.k_transposed);
+    pack_paired(packing_, head_.of_qkv(qkv, 2), buffers_.v_paired);
+    const std::size_t T_ = packing_.T;
+    for (std::size_t q0 = 0; q0 < T_; q0 += query_rows) {
+      const std::size_t rows = std::min(query_rows, T_ - q0);
+      for (std::size_t k0 = 0; k0 < q0 + rows; k0 += key_columns) {
+        const Strip strip{q0, rows, k0, std::min(k0 + key_columns, q0 + rows)};
+        score(strip);
+        for (std::size_t r = 0; r < rows; ++r) exponentiate(strip, r);
+        add_values(strip);
+      }
+      finish(q0, rows, out, logsumexp);
+    }
+  }
+
+ private:
+  /// scores = q k'.
+  void score(const Strip& s) {
+    for (std::size_t column = 0; column < s.k1 - s.k0; column += tile_columns) {
+      const Right keys{buffers_.k_transposed + (s.k0 + column) * packing_.words(), tile_columns};
+      for (std::size_t r = 0; r < s.rows; r += block_rows) {
+        const std::size_t reach = s.reach(r, block_rows);
+        if (reach <= column) continue;
+        const Left queries{buffers_.q + (s.q0 + r) * packing_.row_words(), packing_.row_words(), 1};
+        multiply<P, Write::over>(queries, keys, packing_.words(), {buffers_.scores + r * key_columns + column, key_columns},
+                                 std::min(tile_columns, round_up(reach - column, simd::width)));
+      }
+    }
+  }
+
+  /// Turns a row of scores into exponentials relative to the row's maximum so far, and corrects what came before for it.
+  void exponentiate(const Strip& s, std::size_t r) {
+    float* const row = buffers_.scores + r * key_columns;
+    auto* const words = reinterpret_cast<Word*>(row);
+    const std::size_t reach = s.reach(r, 1), padded = round_up(s.reach(r / block_rows * block_rows, block_rows), simd::width);
+    const std::size_t whole = reach / simd::width * simd::width;
+    const auto last = simd::first(reach - whole);
+    const Floats none = simd::broadcast(-std::numeric_limits<float>::infinity());
+    if (reach > 0) {
+      Floats largest = none;
+      for (std::size_t c = 0; c < whole; c += simd::width) largest = simd::max(largest, simd::load(row + c));
+      if (whole < reach) largest = simd::max(largest, last ? simd::load(row + whole) : none);
+      const float before = buffers_.maximum[r], now = std::max(simd::max(largest) * scale_, s.k0 == 0 ? -INFINITY : before);
+      const Floats scale = simd::broadcast(scale_), maximum = simd::broadcast(now);
+      Floats sum{};
+      const auto put = [&](std::size_t c, Floats p) {
+        sum += p;
+        if (dropout_.active()) p *= kept(s.q0 + r, s.k0 + c);
+        P::put(words, c, p);
+      };
+      const auto power = [&](std::size_t c) { return exp2_of_negative(simd::fma(simd::load(row + c), scale, -maximum)); };
+      for (std::size_t c = 0; c < whole; c += simd::width) put(c, power(c));
+      if (whole < reach) put(whole, last ? power(whole) : Floats{});
+      if (s.k0 == 0) {
+        buffers_.sum[r] = simd::sum(sum);
+      } else {
+        const float correction = exp2_of_negative(simd::broadcast(before - now))[0];
+        buffers_.sum[r] = buffers_.sum[r] * correction + simd::sum(sum);
+        float* const out = buffers_.out + r * packing_.columns();
+        for (std::size_t c = 0; c < packing_.columns(); c += simd::width) simd::store(out + c, simd::load(out + c) * correction);
+      }
+      buffers_.maximum[r] = now;
+    }
+    for (std::size_t c = round_up(reach, simd::width); c < padded; c += simd::width) P::put(words, c, Floats{});
+  }
+
+  Floats kept(std::size_t row, std::size_t column) const {
+    Floats factors{};
+    for (std::size_t l = 0; l < simd::width; ++l) factors[l] = head_.kept(dropout_, row, column + l);
+    return factors;
+  }
+
+  /// out = or += probabilities v.
+  void add_values(const Strip& s) {
+    const Right values{buffers_.v_paired + s.k0 / P::per_word * packing_.columns(), packing_.columns()};
+    for (std::size_t r = 0; r < s.rows; r += block_rows) {
+      const std::size_t steps = (s.reach(r, block_rows) + P::per_word - 1) / P::per_word;
+      const Left probabilities{reinterpret_cast<const Word*>(buffers_.scores) + r * key_columns, key_columns, 1};
+      const Result out{buffers_.out + r * packing_.columns(), packing_.columns()};
+      if (s.k0 == 0) {
+        multiply<P, Write::over>(probabilities, values, steps, out, packing_.columns());
+      } else {
+        multiply<P, Write::add>(probabilities, values, steps, out, packing_.columns());
+      }
+    }
+  }
+
+  void finish(std::size_t q0, std::size_t rows, T* out, float* logsumexp) {
+    const Rows<T> to = head_.of_out(out);
+    for (std::size_t r = 0; r < rows; ++r) {
+      const float sum = buffers_.sum[r], factor = 1.0F / sum;
+      const float* const from = buffers_.out + r * packing_.columns();
+      T* const row = out + (to[q0 + r] - out);
+      simd::for_vectors(packing_.HS, [&](std::size_t c, auto part) { simd::store(row + c, simd::load(from + c) * factor, part); });
+      logsumexp[head_.index() * packing_.T + q0 + r] = buffers_.maximum[r] * ln2 + simd::log(simd::broadcast(sum))[0];
+    }
+  }
+
+  const Head& head_;
+  const Dropout& dropout_;
+  Packing<P> packing_;
+  Buffers<P> buffers_;
+  float scale_;
+};
+
+}  // namespace
+
+template <typename T>
+std::size_t forward_bytes(const AttentionShape& s) {
+  return Buffers<Operand<T>>({s.T, s.C / s.NH}, nullptr).bytes;
+}
+template std::size_t forward_bytes<float>(const AttentionShape&);
+template std::size_t forward_bytes<bf16>(const AttentionShape&);
+
+}  // namespace attention
+
+template <typename T>
+void attention_forward(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp, const Dropout& dropout,
+                       Span<std::byte> workspace) {
+  attention::for_heads<T>("attention", shape, 2, workspace, [&](const attention::Head& head, std::byte* mine) {
+    attention::HeadForward<T>(head, dropout, mine)(qkv, out, logsumexp);
+  });
+}
+template void attention_forward<float>(const AttentionShape&, const float*, float*, float*, const Dropout&, Span<std::byte>);
+template void attention_forward<bf16>(const AttentionShape&, const bf16*, bf16*, float*, const Dropout&, Span<std::byte>);
+
+}  // namespace shoal::kernels

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// The products of attention: a few rows of C held in registers, B read in vectors, A word by word.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "attention_words.hpp"
+
+namespace shoal::kernels::attention {
+
+// Rows and vectors of C that the registers hold: 6 x 4 of the 32 with AVX-512, besides four vectors of B and a word of A.
+inline constexpr std::size_t block_rows = 6;
+inline constexpr std::size_t block_vectors = 4;
+/// Positions of a tile of transposed operands.
+inline constexpr std::size_t tile_columns = block_vectors * simd::width;
+
+/// Words of A: element (row r, word k of the sum) stands at data[r * row + k * step].
+struct Left {
+  const Word* data;
+  std::size_t row, step;
+};
+/// Words of B: word k of the sum for column c stands at data[k * step + c].
+struct Right {
+  const Word* data;
+  std::size_t step;
+};
+struct Result {
+  float* data;
+  std::size_t row;
+};
+enum class Write { over, add };
+
+template <class P, std::size_t vectors, Write write>
+void multiply_block(Left a, Right b, std::size_t steps, Result c) {
+  std::array<std::array<Floats, vectors>, block_rows> sum;
+  for (std::size_t r = 0; r < block_rows; ++r) {
+    for (std::size_t v = 0; v < vectors; ++v) {
+      sum[r][v] = write == Write::add ? simd::load(c.data + r * c.row + v * simd::width) : Floats{};
+    }
+  }
+  for (std::size_t k = 0; k < steps; ++k) {
+    std::array<Words, vectors> right;
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < vectors; ++v) right[v] = load_words(b.data + k * b.step + v * simd::width);
+#pragma GCC unroll 6
+    for (std::size_t r = 0; r < block_rows; ++r) {
+      const Words left = a.data[r * a.row + k * a.step] - Words{};
+#pragma GCC unroll 4
+      for (std::size_t v = 0; v < vectors; ++v) sum[r][v] = P::multiply_add(left, right[v], sum[r][v]);
+    }
+  }
+  for (std::size_t r = 0; r < block_rows; ++r) {
+    for (std::size_t v = 0; v < vectors; ++v) simd::store(c.data + r * c.row + v * simd::width, sum[r][v]);
+  }
+}
+
+/// C of block_rows rows and `columns` columns (a multiple of 16): = or += A B, summed over `steps` words.
+template <class P, Write write>
+void multiply(Left a, Right b, std::size_t steps, Result c, std::size_t columns) {
+  for (; columns >= tile_columns; columns -= tile_columns, b.data += tile_columns, c.data += tile_columns) {
+    multiply_block<P, 4, write>(a, b, steps, c);
+  }
+  switch (columns / simd::width) {
+    case 3: multiply_block<P, 3, write>(a, b, steps, c); break;
+    case 2: multiply_block<P, 2, write>(a, b, steps, c); break;
+    case 1: multiply_block<P, 1, write>(a, b, steps, c); break;
+    default: break;
+  }
+}
+
+// ---- operands of one head, packed and padded with zeros ------------------------------------------------------------------
+
+/// Rows of one head as they stand in memory.
+template <typename T>
+struct Rows {
+  const T* data;
+  std::size_t count, size, stride;
+  const T* operator[](std::size_t row) const { return data + row * stride; }
+};
+
+/// Sizes of what is packed from T positions of a head of HS channels.
+template <class P>
+struct Packing {
+  std::size_t T, HS;
+  /// Channels with padding, as columns of a result and as words of a sum.
+  std::size_t columns() const { return round_up(HS, simd::width); }
+  std::size_t words() const { return (HS + P::per_word - 1) / P::per_word; }
+  std::size_t row_words() const { return round_up(words(), simd::width); }
+  /// Positions with padding: whole vectors that a block beginning at the last position does not leave.
+  std::size_t positions() const { return round_up(T + block_rows, simd::width); }
+
+  std::size_t natural_size() const { return positions() * row_words(); }
+  std::size_t transposed_size() const { return round_up(T, tile_columns) * words(); }
+  std::size_t paired_size() const { return positions() / P::per_word * columns(); }
+};
+
+/// Each position's channels in a row of words.
+template <class P, typename T>
+void pack_natural(const Packing<P>& p, Rows<T> rows, Word* out) {
+  const std::size_t per_vector = simd::width * P::per_word;
+  for (std::size_t t = 0; t < p.positions(); ++t, out += p.row_words()) {
+    for (std::size_t w = 0; w < p.row_words(); w += simd::width) {
+      const std::size_t from = w * P::per_word;
+      const bool exists = t < rows.count && from < rows.size;
+      store_words(out + w, exists ? P::load(rows[t] + from, std::min(per_vector, rows.size - from)) : Words{});
+    }
+  }
+}
+
+/// Turns 16 x 16 words over, by exchanging halves, quarters, ...
+inline void turn_over(std::array<Words, 16>& m) {
+  const auto exchange = [&m]<std::size_t distance>() {
+    for (std::size_t i = 0; i < 16; ++i) {
+      if ((i & distance) != 0) continue;
+      const Words a = m[i], b = m[i + distance];
+      const auto upper = [](std::size_t lane) { return (lane & distance) != 0; };
+      [&]<std::size_t... l>(std::index_sequence<l...>) {
+        m[i] = __builtin_shufflevector(a, b, (upper(l) ? 16 + l - distance : l)...);
+        m[i + distance] = __builtin_shufflevector(a, b, (upper(l) ? 16 + l : l + distance)...);
+      }(std::make_index_sequence<16>());
+    }
+  };
+  exchange.template operator()<8>();
+  exchange.template operator()<4>();
+  exchange.template operator()<2>();
+  exchange.template operator()<1>();
+}
+
+/// Tiles of 64 positions; in a tile, for each word of the sum over channels, the 64 positions' words.
+template <class P, typename T>
+void pack_transposed(const Packing<P>& p, Rows<T> rows, Word* out) {
+  for (std::size_t t = 0; t < p.T; t += simd::width) {
+    Word* const tile = out + t / tile_columns * tile_columns * p.words() + t % tile_columns;
+    for (std::size_t w = 0; w < p.words(); w += simd::width) {
+      const std::size_t from = w * P::per_word;
+      std::array<Words, 16> block;
+      for (std::size_t l = 0; l < simd::width; ++l) {
+        block[l] = t + l < rows.count ? P::load(rows[t + l] + from, rows.size - from) : Words{};
+      }
+      turn_over(block);
+      for (std::size_t l = 0; l < std::min(simd::width, p.words() - w); ++l) store_words(tile + (w + l) * tile_columns, block[l]);
+    }
+  }
+}
+
+/// Words of neighbouring positions: for each pair of positions (each position where a word holds one), the channels.
+template <class P, typename T>
+void pack_paired(const Packing<P>& p, Rows<T> rows, Word* out) {
+  if constexpr (P::per_word == 1) {
+    pack_natural(p, rows, out);
+  } else {
+    const auto load = [&rows](std::size_t row, std::size_t channel) {
+      return row < rows.count ? P::load_halves(rows[row] + channel, rows.size - channel) : Halves{};
+    };
+    for (std::size_t t = 0; t < p.positions(); t += 2, out += p.columns()) {
+      for (std::size_t c = 0; c < rows.size; c += simd::width) store_words(out + c, P::join(load(t, c), load(t + 1, c)));
+    }
+  }
+}
+
+// ---- a thread's workspace --------------------------------------------------------------------------------------------
+
+/// Deals out a workspace in pieces of whole cache lines; without memory it only counts.
+class Dealer {
+ public:
+  explicit Dealer(std::byte* at) : begin_(at) {}
+  template <typename U>
+  U* take(std::size_t elements) {
+    std::byte* const piece = begin_ == nullptr ? nullptr : begin_ + used_;
+    used_ += round_up(elements * sizeof(U), 64);
+    return reinterpret_cast<U*>(piece);
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  std::byte* begin_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace shoal::kernels::attention

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the products of attention are made of: 32-bit words that hold one float, or two neighbouring bf16 (the layout that
+// AVX512_BF16's dot product takes). A product of either kind is then the same loop over words.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "shoal/base/types.hpp"
+#include "simd.hpp"
+
+namespace shoal::kernels::attention {
+
+using simd::Floats, simd::Halves, simd::Words;
+using Word = std::uint32_t;
+
+SHOAL_INLINE Words load_words(const Word* from) { return std::bit_cast<Words>(simd::load(reinterpret_cast<const float*>(from))); }
+SHOAL_INLINE void store_words(Word* to, Words w) { std::memcpy(to, &w, sizeof w); }
+
+/// One element a word, widened to float.
+template <typename T>
+struct Single {
+  static constexpr std::size_t per_word = 1;
+
+  /// Sixteen words from here on, where `valid` counts the elements that exist; the rest is zero.
+  static SHOAL_INLINE Words load(const T* from, std::size_t valid) {
+    if (valid >= simd::width) return std::bit_cast<Words>(simd::load(from));
+    return std::bit_cast<Words>(simd::load(from, valid));
+  }
+  static SHOAL_INLINE Floats multiply_add(Words a, Words b, Floats c) {
+    return simd::fma(std::bit_cast<Floats>(a), std::bit_cast<Floats>(b), c);
+  }
+  /// Puts sixteen neighbouring elements of a row.
+  static SHOAL_INLINE void put(Word* row, std::size_t element, Floats v) { store_words(row + element, std::bit_cast<Words>(v)); }
+};
+
+#if defined(__AVX512BF16__)
+/// Two elements a word, the lower first. Converted as bf16's constructor rounds, but subnormals become zero.
+struct Pair {
+  static constexpr std::size_t per_word = 2;
+
+  static SHOAL_INLINE Words load(const bf16* from, std::size_t valid) {
+    const auto lanes = valid >= 32 ? ~__mmask32{0} : (__mmask32{1} << valid) - 1U;
+    return std::bit_cast<Words>(_mm512_maskz_loadu_epi16(lanes, from));
+  }
+  static SHOAL_INLINE Halves load_halves(const bf16* from, std::size_t valid) {
+    const auto lanes = static_cast<__mmask16>(valid >= 16 ? 0xffffU : (1U << valid) - 1U);
+    return std::bit_cast<Halves>(_mm256_maskz_loadu_epi16(lanes, from));
+  }
+  static SHOAL_INLINE Floats multiply_add(Words a, Words b, Floats c) {
+    return _mm512_dpbf16_ps(c, std::bit_cast<__m512bh>(a), std::bit_cast<__m512bh>(b));
+  }
+  static SHOAL_INLINE void put(Word* row, std::size_t element, Floats v) {
+    const __m256bh halves = _mm512_cvtneps_pbh(v);
+    std::memcpy(row + element / 2, &halves, sizeof halves);
+  }
+  /// Words of element pairs (lower[i], upper[i]).
+  static SHOAL_INLINE Words join(Floats lower, Floats upper) {
+    const auto low = std::bit_cast<Halves>(_mm512_cvtneps_pbh(lower)), high = std::bit_cast<Halves>(_mm512_cvtneps_pbh(upper));
+    return join(low, high);
+  }
+  static SHOAL_INLINE Words join(Halves lower, Halves upper) {
+    return __builtin_convertvector(lower, Words) | (__builtin_convertvector(upper, Words) << 16U);
+  }
+};
+template <typename T>
+using Operand = std::conditional_t<std::is_same_v<T, bf16>, Pair, Single<T>>;
+#else
+template <typename T>
+using Operand = Single<T>;
+#endif
+
+/// 2^x for x <= 0, to 1.4 ulp; below -126 it stays at 2^-126, which is nothing beside the row's largest, 2^0. NaN stays NaN.
+/// x = n + f with |f| <= 1/2; 2^f by a polynomial of degree 5, fitted for the least relative error (9e-8).
+SHOAL_INLINE Floats exp2_of_negative(Floats x) {
+  constexpr float magic = 0x1.8p23F + 127.0F;  // adding it rounds to an integer, which then stands in the low bits, biased
+  x = simd::max(simd::broadcast(-126.0F), x);
+  const Floats shifted = x + magic;
+  const Floats f = x - (shifted - magic);
+  Floats p = simd::fma(simd::broadcast(0x1.5bba14p-10F), f, simd::broadcast(0x1.3cea88p-7F));
+  p = simd::fma(p, f, simd::broadcast(0x1.c6b752p-5F));
+  p = simd::fma(p, f, simd::broadcast(0x1.ebf9bcp-3F));
+  p = simd::fma(p, f, simd::broadcast(0x1.62e42ap-1F));
+  p = simd::fma(p, f, simd::broadcast(1.0F));
+  return p * std::bit_cast<Floats>(std::bit_cast<Words>(shifted) << 23U);
+}
+
+}  // namespace shoal::kernels::attention

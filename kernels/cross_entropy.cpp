@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/kernels/cross_entropy.hpp"
+
+#include <limits>
+
+#include "simd.hpp"
+#include "tiles.hpp"
+
+namespace shoal::kernels {
+
+using simd::broadcast;
+using simd::Floats;
+using simd::for_vectors;
+using simd::load;
+using simd::store;
+
+namespace {
+
+/// What normalises a row: softmax(x)[i] = e^(x[i] - largest) / sum.
+struct Normalizer {
+  float largest, sum;
+};
+
+/// Two readings of the row. A NaN shows in the sum, whether or not it was taken for the largest.
+SHOAL_INLINE Normalizer normalizer(std::size_t V, const float* x) {
+  constexpr float lowest = -std::numeric_limits<float>::infinity();
+  Floats largest[4] = {broadcast(lowest), broadcast(lowest), broadcast(lowest), broadcast(lowest)};
+  for_vectors(V, [&](std::size_t i, auto part) {
+    Floats v = load(x + i, part);
+    if constexpr (part.partial) v = simd::first(part.lanes) ? v : broadcast(lowest);
+    Floats& among = largest[i / simd::width % 4];
+    among = simd::max(v, among);
+  });
+  const float top = simd::max(simd::max(simd::max(largest[0], largest[1]), simd::max(largest[2], largest[3])));
+  Floats sums[4] = {};
+  for_vectors(V, [&](std::size_t i, auto part) {
+    Floats e = simd::exp(load(x + i, part) - top);
+    if constexpr (part.partial) e = simd::first(part.lanes) ? e : Floats{};
+    sums[i / simd::width % 4] += e;
+  });
+  return {top, simd::sum((sums[0] + sums[1]) + (sums[2] + sums[3]))};
+}
+
+/// -ln softmax(x)[target]. Not the C library's logarithm, whose last bit differs between its versions.
+SHOAL_INLINE float loss_of(const Normalizer& row, float target_logit) {
+  return simd::log(broadcast(row.sum))[0] + (row.largest - target_logit);
+}
+
+}  // namespace
+
+void cross_entropy_forward(std::size_t rows, std::size_t V, const float* logits, const std::int32_t* targets,
+                           float* losses) {
+  for_rows("cross_entropy_forward", rows, V, [=](std::size_t row) {
+    const float* const x = logits + row * V;
+    losses[row] = loss_of(normalizer(V, x), x[targets[row]]);
+  });
+}
+
+template <typename T>
+void cross_entropy(std::size_t rows, std::size_t V, const float* logits, const std::int32_t* targets, float scale,
+                   float* losses, T* dlogits) {
+  for_rows("cross_entropy", rows, V, [=](std::size_t row) {
+    const float* const x = logits + row * V;
+    T* const dx = dlogits + row * V;
+    const std::int32_t target = targets[row];
+    const float target_logit = x[target];  // dx may be x
+    const Normalizer norm = normalizer(V, x);
+    losses[row] = loss_of(norm, target_logit);
+    const float factor = scale / norm.sum;
+    for_vectors(V, [=](std::size_t i, auto part) {
+      store(dx + i, simd::exp(load(x + i, part) - norm.largest) * factor, part);
+    });
+    dx[target] = T(simd::exp(broadcast(target_logit - norm.largest))[0] * factor - scale);
+  });
+}
+
+template void cross_entropy<float>(std::size_t, std::size_t, const float*, const std::int32_t*, float, float*, float*);
+template void cross_entropy<bf16>(std::size_t, std::size_t, const float*, const std::int32_t*, float, float*, bf16*);
+
+}  // namespace shoal::kernels

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/kernels/dropout.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "simd.hpp"
+#include "tiles.hpp"
+
+namespace shoal::kernels {
+
+using simd::broadcast;
+using simd::Floats;
+using simd::for_vectors;
+using simd::load;
+using simd::store;
+using simd::Words;
+
+namespace {
+
+/// Elements that one call of factors() decides: sixteen Philox calls of four words.
+constexpr std::size_t batch = 4 * simd::width;
+
+/// Upper and lower halves of the 64-bit products of sixteen words with one constant.
+SHOAL_INLINE void multiply(Words a, std::uint32_t b, Words& upper, Words& lower) {
+  using Longs = std::uint64_t __attribute__((vector_size(64)));
+  const auto pairs = std::bit_cast<Longs>(a);
+#if defined(__AVX512F__)
+  const auto factor = std::bit_cast<__m512i>(Longs{} + b);
+  const auto even = std::bit_cast<Longs>(_mm512_maskz_mul_epu32(0xff, std::bit_cast<__m512i>(pairs), factor));
+  const auto odd = std::bit_cast<Longs>(_mm512_maskz_mul_epu32(0xff, std::bit_cast<__m512i>(pairs >> 32U), factor));
+#else
+  const Longs even = (pairs & 0xffffffffU) * std::uint64_t{b};
+  const Longs odd = (pairs >> 32U) * std::uint64_t{b};
+#endif
+  upper = std::bit_cast<Words>((even >> 32U) | (odd & 0xffffffff00000000U));
+  lower = std::bit_cast<Words>((even & 0xffffffffU) | (odd << 32U));
+}
+
+/// philox() of sixteen neighbouring groups of four elements, then 0 for each element that is dropped and `kept` for the others:
+/// four vectors, in the order of the elements.
+SHOAL_INLINE std::array<Floats, 4> factors(const Dropout& d, std::uint32_t sample, std::uint64_t group, float kept) {
+  constexpr Words lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  // `group` is a multiple of 16: the lanes share the counter's upper half.
+  Words c0 = lane + static_cast<std::uint32_t>(group);
+  Words c1 = Words{} + d.step;
+  Words c2 = Words{} + sample;
+  Words c3 = Words{} + (d.site + (static_cast<std::uint32_t>(group >> 32U) << 20U));
+  auto k0 = static_cast<std::uint32_t>(d.key);
+  auto k1 = static_cast<std::uint32_t>(d.key >> 32U);
+  for (int round = 0; round < 10; ++round) {
+    Words a_upper, a_lower, b_upper, b_lower;
+    multiply(c0, 0xD2511F53U, a_upper, a_lower);
+    multiply(c2, 0xCD9E8D57U, b_upper, b_lower);
+    c0 = b_upper ^ c1 ^ k0;
+    c1 = b_lower;
+    c2 = a_upper ^ c3 ^ k1;
+    c3 = a_lower;
+    k0 += 0x9E3779B9U;
+    k1 += 0xBB67AE85U;
+  }
+  std::array<Floats, 4> f{};
+  const std::array<Words, 4> bits = {c0, c1, c2, c3};
+  for (std::size_t w = 0; w < 4; ++w) {
+    const auto drawn = std::bit_cast<simd::Ints>((bits[w] >> 8U) + 1U);  // uniform(), 2^24 times
+    f[w] = __builtin_convertvector(drawn, Floats) * 0x1p-24F > d.probability ? broadcast(kept) : Floats{};
+  }
+  // Word w of lane l belongs to element 4 l + w: a transposition of 4 x 16.
+  const Floats a = __builtin_shufflevector(f[0], f[1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  const Floats b = __builtin_shufflevector(f[0], f[1], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  const Floats c = __builtin_shufflevector(f[2], f[3], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  const Floats e = __builtin_shufflevector(f[2], f[3], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  return {__builtin_shufflevector(a, c, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23),
+          __builtin_shufflevector(a, c, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31),
+          __builtin_shufflevector(b, e, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23),
+          __builtin_shufflevector(b, e, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31)};
+}
+
+/// y = x * factor + residual, where residual may be null.
+template <typename T>
+SHOAL_INLINE void scale_add(const char* label, const Dropout& d, std::size_t samples, std::size_t elements, const T* x,
+                            const T* residual, T* y) {
+  static_assert(tile_elements % batch == 0);
+  const float kept = 1.0F / (1.0F - d.probability);
+  const std::size_t tiles = (elements + tile_elements - 1) / tile_elements;
+  for_tiles(label, samples * tiles, [=](std::size_t tile) {
+    const std::size_t sample = tile / tiles;
+    const std::size_t begin = tile % tiles * tile_elements;
+    const std::size_t end = std::min(elements, begin + tile_elements);
+    const auto place = static_cast<std::uint32_t>(d.first_sample + sample);
+    for (std::size_t first = begin; first < end; first += batch) {
+      std::array<Floats, 4> factor = {broadcast(1.0F), broadcast(1.0F), broadcast(1.0F), broadcast(1.0F)};
+      if (d.active()) factor = factors(d, place, first / 4, kept);
+      const std::size_t at = sample * elements + first;
+      for_vectors(std::min(batch, end - first), [&](std::size_t i, auto part) {
+        const Floats v = load(x + at + i, part) * factor[i / simd::width];
+        store(y + at + i, residual == nullptr ? v : load(residual + at + i, part) + v, part);
+      });
+    }
+  });
+}
+
+}  // namespace
+
+template <typename T>
+void dropout_add(const Dropout& dropout, std::size_t samples, std::size_t elements, const T* x, const T* residual, T* y) {
+  scale_add("dropout_add", dropout, samples, elements, x, residual, y);
+}
+
+template <typename T>
+void dropout_backward(const Dropout& dropout, std::size_t samples, std::size_t elements, const T* dy, T* dx) {
+  scale_add("dropout_backward", dropout, samples, elements, dy, static_cast<const T*>(nullptr), dx);
+}
+
+template void dropout_add<float>(const Dropout&, std::size_t, std::size_t, const float*, const float*, float*);
+template void dropout_add<bf16>(const Dropout&, std::size_t, std::size_t, const bf16*, const bf16*, bf16*);
+template void dropout_backward<float>(const Dropout&, std::size_t, std::size_t, const float*, float*);
+template void dropout_backward<bf16>(const Dropout&, std::size_t, std::size_t, const bf16*, bf16*);
+
+}  // namespace shoal::kernels

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/kernels/optimizer.hpp"
+
+#include <cmath>
+
+#include "simd.hpp"
+#include "tiles.hpp"
+
+namespace shoal::kernels {
+
+using simd::broadcast;
+using simd::Floats;
+using simd::fma;
+using simd::for_vectors;
+using simd::load;
+using simd::store;
+
+void adamw(std::size_t n, const AdamWStep& step, const float* gradient, float* master, float* first, float* second,
+           bf16* parameters) {
+  // Differences from 1 are taken before rounding to float: 1 - 0.999F is wrong in the fifth digit.
+  const auto gradient_scale = static_cast<float>(step.gradient_scale);
+  const auto keep = static_cast<float>(1.0 - step.learning_rate * step.weight_decay);
+  const auto beta1 = static_cast<float>(step.beta1);
+  const auto beta2 = static_cast<float>(step.beta2);
+  const auto gain1 = static_cast<float>(1.0 - step.beta1);
+  const auto gain2 = static_cast<float>(1.0 - step.beta2);
+  const auto rate = static_cast<float>(-step.learning_rate / step.correction1);
+  const auto root = static_cast<float>(1.0 / std::sqrt(step.correction2));
+  const auto epsilon = static_cast<float>(step.epsilon);
+  for_elements("adamw", n, [=](std::size_t begin, std::size_t count) {
+    for_vectors(count, [=](std::size_t offset, auto part) {
+      const std::size_t i = begin + offset;
+      const Floats g = load(gradient + i, part) * gradient_scale;
+      const Floats m = fma(broadcast(beta1), load(first + i, part), g * gain1);
+      const Floats v = fma(broadcast(beta2), load(second + i, part), g * g * gain2);
+      const Floats direction = m / fma(simd::sqrt(v), broadcast(root), broadcast(epsilon));
+      const Floats p = fma(broadcast(rate), direction, load(master + i, part) * keep);
+      store(first + i, m, part);
+      store(second + i, v, part);
+      store(master + i, p, part);
+      if (parameters != nullptr) store(parameters + i, p, part);
+    });
+  });
+}
+
+void sgd(std::size_t n, const SgdStep& step, const float* gradient, float* master, float* buffer, bf16* parameters) {
+  for_elements("sgd", n, [=](std::size_t begin, std::size_t count) {
+    for_vectors(count, [=](std::size_t offset, auto part) {
+      const std::size_t i = begin + offset;
+      const Floats p = load(master + i, part);
+      const Floats g = fma(broadcast(step.weight_decay), p, load(gradient + i, part) * step.gradient_scale);
+      Floats direction = g;
+      if (buffer != nullptr) {
+        const Floats moment = step.first_step ? g : fma(broadcast(step.momentum), load(buffer + i, part), g);
+        store(buffer + i, moment, part);
+        direction = step.nesterov ? fma(broadcast(step.momentum), moment, g) : moment;
+      }
+      const Floats updated = fma(broadcast(-step.learning_rate), direction, p);
+      store(master + i, updated, part);
+      if (parameters != nullptr) store(parameters + i, updated, part);
+    });
+  });
+}
+
+}  // namespace shoal::kernels

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/kernels/pointwise.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "row_groups.hpp"
+#include "shoal/base/error.hpp"
+#include "simd.hpp"
+#include "tiles.hpp"
+
+namespace shoal::kernels {
+
+using simd::broadcast;
+using simd::Floats;
+using simd::for_vectors;
+using simd::load;
+using simd::store;
+
+namespace {
+
+// gelu(u) = u (1 + tanh z) / 2 with z = c (u + k u^3), and (1 + tanh z) / 2 = 1 / (1 + e^-2z): one exponential, and no digits
+// lost where tanh is near -1.
+constexpr float c2 = 1.5957691216057308F;  // 2 c = 2 sqrt(2 / pi)
+constexpr float k = 0.044715F;
+
+struct Gate {
+  Floats decay;  ///< e^-2z
+  Floats open;   ///< 1 / (1 + e^-2z)
+};
+
+SHOAL_INLINE Gate gate(Floats u) {
+  const Floats decay = simd::exp(u * simd::fma(u * u, broadcast(-c2 * k), broadcast(-c2)));
+  return {decay, 1.0F / (1.0F + decay)};
+}
+
+/// gelu'(u) = s + u s (1 - s) 2z' with s = open; 1 - s = decay s.
+SHOAL_INLINE Floats slope(Floats u, Floats g, const Gate& at) {
+  constexpr float largest = 0x1p127F;  // so that decay s is 0, not inf * 0, far below zero
+  const Floats shut = simd::min(broadcast(largest), at.decay) * at.open;
+  return simd::fma(g * shut, simd::fma(u * u, broadcast(3.0F * c2 * k), broadcast(c2)), at.open);
+}
+
+float* partials_in(Span<std::byte> workspace, std::size_t rows, std::size_t C, const char* caller) {
+  require(workspace.size() >= column_sum_workspace_bytes(rows, C), caller, ": a workspace of ", workspace.size(),
+          " bytes for ", rows, " x ", C);
+  return reinterpret_cast<float*>(workspace.data());
+}
+
+}  // namespace
+
+template <typename T>
+void gelu_forward(std::size_t n, const T* u, T* g) {
+  for_elements("gelu_forward", n, [=](std::size_t begin, std::size_t count) {
+    for_vectors(count, [=](std::size_t i, auto part) {
+      const Floats v = load(u + begin + i, part);
+      store(g + begin + i, v * gate(v).open, part);
+    });
+  });
+}
+
+template <typename T>
+void gelu_backward(std::size_t rows, std::size_t C, const T* u, const T* dg, T* g, T* du, float* dbias,
+                   Span<std::byte> workspace) {
+  float* const partials = partials_in(workspace, rows, C, "gelu_backward");
+  for_tiles("gelu_backward", row_groups(rows), [=](std::size_t group) {
+    float* const partial = partials + group * C;
+    std::fill_n(partial, C, 0.0F);
+    const Range range = rows_of_group(group, rows);
+    for (std::size_t row = range.begin; row < range.end; ++row) {
+      for_vectors(C, [=](std::size_t i, auto part) {
+        const std::size_t at = row * C + i;
+        const Floats v = load(u + at, part);
+        const Gate open = gate(v);
+        const Floats value = v * open.open;
+        const Floats gradient = load(dg + at, part) * slope(v, value, open);
+        store(g + at, value, part);
+        store(du + at, gradient, part);
+        store(partial + i, load(partial + i, part) + gradient, part);
+      });
+    }
+  });
+  join_row_groups("gelu_backward_bias", row_groups(rows), C, partials, C, dbias);
+}
+
+template <typename T>
+void column_sum(std::size_t rows, std::size_t C, const T* x, float* sums, Span<std::byte> workspace) {
+  float* const partials = partials_in(workspace, rows, C, "column_sum");
+  for_tiles("column_sum", row_groups(rows), [=](std::size_t group) {
+    float* const partial = partials + group * C;
+    std::fill_n(partial, C, 0.0F);
+    const Range range = rows_of_group(group, rows);
+    for (std::size_t row = range.begin; row < range.end; ++row) {
+      for_vectors(C, [=](std::size_t i, auto part) {
+        store(partial + i, load(partial + i, part) + load(x + row * C + i, part), part);
+      });
+    }
+  });
+  join_row_groups("column_sum_join", row_groups(rows), C, partials, C, sums);
+}
+
+std::size_t column_sum_workspace_bytes(std::size_t rows, std::size_t C) { return row_groups(rows) * C * sizeof(float); }
+
+void add(std::size_t n, const float* from, float* into) {
+  for_elements("add", n, [=](std::size_t begin, std::size_t count) {
+    for_vectors(count, [from = from + begin, into = into + begin](std::size_t i, auto part) {
+      store(into + i, load(into + i, part) + load(from + i, part), part);
+    });
+  });
+}
+
+namespace {
+template <typename From, typename To>
+void convert_elements(std::size_t n, const From* x, To* y) {
+  for_elements("convert", n, [=](std::size_t begin, std::size_t count) {
+    for_vectors(count, [=](std::size_t i, auto part) { store(y + begin + i, load(x + begin + i, part), part); });
+  });
+}
+}  // namespace
+
+void convert(std::size_t n, const float* x, bf16* y) { convert_elements(n, x, y); }
+void convert(std::size_t n, const bf16* x, float* y) { convert_elements(n, x, y); }
+
+void fill(std::size_t n, float value, float* x) {
+  for_elements("fill", n, [=](std::size_t begin, std::size_t count) { std::fill_n(x + begin, count, value); });
+}
+
+void copy_bytes(std::size_t bytes, const void* from, void* to) {
+  // In tiles of 1 MiB: large enough for the C library's own choice of streaming stores.
+  constexpr std::size_t bytes_per_tile = std::size_t{1} << 20U;
+  const auto* const source = static_cast<const std::byte*>(from);
+  auto* const target = static_cast<std::byte*>(to);
+  for_tiles("copy", (bytes + bytes_per_tile - 1) / bytes_per_tile, [=](std::size_t tile) {
+    const std::size_t begin = tile * bytes_per_tile;
+    std::memcpy(target + begin, source + begin, std::min(bytes_per_tile, bytes - begin));
+  });
+}
+
+template <typename T>
+void relu_forward(std::size_t n, T* x) {
+  for_elements("relu_forward", n, [=](std::size_t begin, std::size_t count) {
+    for_vectors(count, [x = x + begin](std::size_t i, auto part) {
+      const Floats v = load(x + i, part);
+      store(x + i, v < 0.0F ? Floats{} : v, part);  // NaN stays
+    });
+  });
+}
+
+template <typename T>
+void relu_backward(std::size_t n, const T* y, const T* dy, T* dx) {
+  for_elements("relu_backward", n, [=](std::size_t begin, std::size_t count) {
+    for_vectors(count, [=](std::size_t i, auto part) {
+      const Floats gradient = load(dy + begin + i, part);
+      store(dx + begin + i, load(y + begin + i, part) > 0.0F ? gradient : Floats{}, part);
+    });
+  });
+}
+
+template void gelu_forward<float>(std::size_t, const float*, float*);
+template void gelu_forward<bf16>(std::size_t, const bf16*, bf16*);
+template void gelu_backward<float>(std::size_t, std::size_t, const float*, const float*, float*, float*, float*,
+                                   Span<std::byte>);
+template void gelu_backward<bf16>(std::size_t, std::size_t, const bf16*, const bf16*, bf16*, bf16*, float*,
+                                  Span<std::byte>);
+template void column_sum<float>(std::size_t, std::size_t, const float*, float*, Span<std::byte>);
+template void column_sum<bf16>(std::size_t, std::size_t, const bf16*, float*, Span<std::byte>);
+template void relu_forward<float>(std::size_t, float*);
+template void relu_forward<bf16>(std::size_t, bf16*);
+template void relu_backward<float>(std::size_t, const float*, const float*, float*);
+template void relu_backward<bf16>(std::size_t, const bf16*, const bf16*, bf16*);
+
+}  // namespace shoal::kernels

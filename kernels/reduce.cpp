@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/kernels/reduce.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "simd.hpp"
+#include "tiles.hpp"
+
+namespace shoal::kernels {
+
+using simd::Doubles;
+using simd::Floats;
+using simd::for_vectors;
+using simd::load;
+
+namespace {
+
+/// Sum of term(x) in double over at most a few thousand elements: two vectors of eight lanes, then over the lanes.
+template <class Term>
+SHOAL_INLINE double sum_of(std::size_t n, const float* x, const Term& term) {
+  Doubles low{};
+  Doubles high{};
+  for_vectors(n, [&](std::size_t i, auto part) {
+    const Floats v = load(x + i, part);  // zero beyond the end, and so is term
+    Doubles a = simd::lower(v);
+    Doubles b = simd::upper(v);
+    term(a);
+    term(b);
+    low += a;
+    high += b;
+  });
+  return simd::sum(low + high);
+}
+
+}  // namespace
+
+void sum_of_squares_by_piece(std::size_t n, const float* x, double* sums) {
+  for_elements("sum_of_squares", n, [=](std::size_t begin, std::size_t count) {
+    static_assert(tile_elements % piece == 0);
+    for (std::size_t i = begin; i < begin + count; i += piece) {
+      sums[i / piece] = sum_of(std::min(piece, n - i), x + i, [](Doubles& v) { v *= v; });
+    }
+  });
+}
+
+double sum(std::size_t n, const float* x) {
+  constexpr std::size_t group = 4096;
+  std::vector<double> partials((n + group - 1) / group);
+  for_tiles("sum", partials.size(), [&](std::size_t g) {
+    partials[g] = sum_of(std::min(group, n - g * group), x + g * group, [](Doubles&) {});
+  });
+  double total = 0.0;
+  for (const double partial : partials) total += partial;
+  return total;
+}
+
+}  // namespace shoal::kernels

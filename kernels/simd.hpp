@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sixteen floats at a time, by the compiler's vector extensions: one AVX-512 register, or two or four of something smaller.
+// A tail goes through the same code as the body, as a partial vector filled up with zeros, and multiply-adds are fused where
+// fma() says so and nowhere else. So an element's bits do not depend on where in a buffer, or in a slice of it, it stands.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "shoal/base/types.hpp"
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+#if defined(__GNUC__) && !defined(__clang__)
+// Without AVX-512, a function that takes such a vector by value has another ABI than with it. All here are inlined.
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
+#define SHOAL_INLINE inline __attribute__((always_inline))
+
+namespace shoal::kernels::simd {
+
+inline constexpr std::size_t width = 16;
+
+using Floats = float __attribute__((vector_size(64)));
+using Ints = std::int32_t __attribute__((vector_size(64)));     // also a mask: all bits of a lane, or none
+using Words = std::uint32_t __attribute__((vector_size(64)));
+using Halves = std::uint16_t __attribute__((vector_size(32)));  // sixteen bf16
+using Doubles = double __attribute__((vector_size(64)));        // eight
+
+SHOAL_INLINE Floats broadcast(float value) { return value - Floats{}; }
+
+/// a * b + c with one rounding.
+SHOAL_INLINE Floats fma(Floats a, Floats b, Floats c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, c);
+#else
+  Floats r;
+  for (std::size_t l = 0; l < width; ++l) r[l] = __builtin_fmaf(a[l], b[l], c[l]);
+  return r;
+#endif
+}
+
+SHOAL_INLINE Floats sqrt(Floats a) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_sqrt_ps(0xffff, a);
+#else
+  for (std::size_t l = 0; l < width; ++l) a[l] = std::sqrt(a[l]);
+  return a;
+#endif
+}
+
+/// The larger and the smaller lane by lane; b where one of them is NaN.
+SHOAL_INLINE Floats max(Floats a, Floats b) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_max_ps(0xffff, a, b);
+#else
+  return a > b ? a : b;
+#endif
+}
+SHOAL_INLINE Floats min(Floats a, Floats b) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_min_ps(0xffff, a, b);
+#else
+  return a < b ? a : b;
+#endif
+}
+
+// ---- memory ----------------------------------------------------------------------------------------------------------
+
+SHOAL_INLINE Floats widen(Halves bits) {
+#if defined(__AVX512F__)  // which GCC 12 does in two halves
+  const auto words = std::bit_cast<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, std::bit_cast<__m256i>(bits)));
+#else
+  const Words words = __builtin_convertvector(bits, Words);
+#endif
+  return std::bit_cast<Floats>(words << 16U);
+}
+
+/// To bf16 as bf16's own constructor rounds: to nearest, ties to even, NaN stays NaN.
+SHOAL_INLINE Halves narrow(Floats values) {
+#if defined(__AVX512BF16__)
+  // The instruction takes subnormal numbers for zero: where there are any, the long way.
+  if (__builtin_expect(_mm512_fpclass_ps_mask(values, 0x20) == 0, 1)) {
+    return std::bit_cast<Halves>(_mm512_cvtneps_pbh(values));
+  }
+#endif
+  const auto wide = std::bit_cast<Words>(values);
+  const Words rounded = (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U;
+  const Words quiet = (wide >> 16U) | 0x40U;
+  return __builtin_convertvector(values != values ? quiet : rounded, Halves);
+}
+
+SHOAL_INLINE Floats load(const float* from) {
+  Floats v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+SHOAL_INLINE Floats load(const bf16* from) {
+  Halves v;
+  std::memcpy(&v, from, sizeof v);
+  return widen(v);
+}
+SHOAL_INLINE void store(float* to, Floats v) { std::memcpy(to, &v, sizeof v); }
+SHOAL_INLINE void store(bf16* to, Floats v) {
+  const Halves bits = narrow(v);
+  std::memcpy(static_cast<void*>(to), &bits, sizeof bits);
+}
+
+/// The first `lanes` of 16; zero beyond.
+SHOAL_INLINE Floats load(const float* from, std::size_t lanes) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1U << lanes) - 1U), from);
+#else
+  Floats v{};
+  std::memcpy(&v, from, lanes * sizeof(float));
+  return v;
+#endif
+}
+SHOAL_INLINE Floats load(const bf16* from, std::size_t lanes) {
+  Halves v{};
+  std::memcpy(&v, from, lanes * sizeof(bf16));
+  return widen(v);
+}
+SHOAL_INLINE void store(float* to, Floats v, std::size_t lanes) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1U << lanes) - 1U), v);
+#else
+  std::memcpy(to, &v, lanes * sizeof(float));
+#endif
+}
+SHOAL_INLINE void store(bf16* to, Floats v, std::size_t lanes) {
+  const Halves bits = narrow(v);
+  std::memcpy(static_cast<void*>(to), &bits, lanes * sizeof(bf16));
+}
+
+/// Lanes 0 .. lanes-1.
+SHOAL_INLINE Ints first(std::size_t lanes) {
+  constexpr Ints index = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return index < static_cast<std::int32_t>(lanes);
+}
+
+/// Where a loop over n elements stands: offset i, of which `lanes` are there. The whole vectors and the tail are two
+/// instances of body(i, all{}) and body(i, some{lanes}).
+struct All {
+  static constexpr bool partial = false;
+  static constexpr std::size_t lanes = width;
+};
+struct Some {
+  static constexpr bool partial = true;
+  std::size_t lanes;
+};
+template <class Body>
+SHOAL_INLINE void for_vectors(std::size_t n, const Body& body) {
+  std::size_t i = 0;
+  for (; i + width <= n; i += width) body(i, All{});
+  if (i < n) body(i, Some{n - i});
+}
+template <typename T>
+SHOAL_INLINE Floats load(const T* from, All) { return load(from); }
+template <typename T>
+SHOAL_INLINE Floats load(const T* from, Some part) { return load(from, part.lanes); }
+template <typename T>
+SHOAL_INLINE void store(T* to, Floats v, All) { store(to, v); }
+template <typename T>
+SHOAL_INLINE void store(T* to, Floats v, Some part) { store(to, v, part.lanes); }
+
+// ---- over the lanes, always in the same order: halves onto halves --------------------------------------------------------
+
+SHOAL_INLINE float sum(Floats v) {
+  v += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+  v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+  v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+  return v[0] + v[1];
+}
+SHOAL_INLINE double sum(Doubles v) {
+  v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+  v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
+  return v[0] + v[1];
+}
+SHOAL_INLINE float max(Floats v) {
+  v = max(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  v = max(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+  v = max(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+  return v[0] > v[1] ? v[0] : v[1];
+}
+
+/// Eight lanes in double: the lower or the upper half.
+SHOAL_INLINE Doubles lower(Floats v) {
+  return __builtin_convertvector(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7), Doubles);
+}
+SHOAL_INLINE Doubles upper(Floats v) {
+  return __builtin_convertvector(__builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15), Doubles);
+}
+
+// ---- functions ---------------------------------------------------------------------------------------------------------
+
+inline constexpr float log2e = 0x1.715476p+0F;
+inline constexpr float ln2_high = 0x1.62e4p-1F;        // 14 bits, so n * ln2_high is exact
+inline constexpr float ln2_low = 0x1.7f7d1cp-20F;
+
+/// e^x to less than 1 ulp. exp(-inf) = 0, exp(x > 88.73) = inf, subnormal results are rounded once; NaN stays NaN.
+/// x = n ln 2 + r with |r| <= ln 2 / 2; e^r by a polynomial of degree 6, fitted for the least relative error (3e-9).
+SHOAL_INLINE Floats exp(Floats x) {
+  constexpr float magic = 0x1.8p23F;  // adding it rounds to an integer, which then stands in the low bits
+  x = min(broadcast(89.0F), max(broadcast(-104.0F), x));  // beyond, e^x is 0 or inf in float
+  const Floats shifted = fma(x, broadcast(log2e), broadcast(magic));
+  const Floats n = shifted - magic;
+  const Floats r = fma(n, broadcast(-ln2_low), fma(n, broadcast(-ln2_high), x));
+  Floats p = fma(broadcast(0x1.6a23cep-10F), r, broadcast(0x1.123a2p-7F));
+  p = fma(p, r, broadcast(0x1.5558f2p-5F));
+  p = fma(p, r, broadcast(0x1.555492p-3F));
+  p = fma(p, r, broadcast(0x1.fffffcp-2F));
+  p = fma(p, r, broadcast(1.0F));
+  p = fma(p, r, broadcast(1.0F));
+#if defined(__AVX512F__)
+  return _mm512_maskz_scalef_ps(0xffff, p, n);
+#else
+  // 2^n in two factors, as n is -150 .. 128; the first product is exact.
+  const Ints exponent = std::bit_cast<Ints>(shifted) - std::bit_cast<std::int32_t>(magic);
+  const Ints half = exponent >> 1;
+  return p * std::bit_cast<Floats>((half + 127) << 23) * std::bit_cast<Floats>((exponent - half + 127) << 23);
+#endif
+}
+
+/// ln x to less than 2 ulp. log(0) = -inf, log(x < 0) = NaN, log(inf) = inf; NaN stays NaN.
+/// x = 2^e (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); ln(1 + f) = f - f^2 / 2 + f^3 p(f).
+SHOAL_INLINE Floats log(Floats x) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const Ints subnormal = x < 0x1p-126F;
+  const Floats scaled = subnormal ? x * 0x1p23F : x;
+  // The bits above sqrt(1/2)'s are the exponent e, and what is left stands over sqrt(1/2).
+  constexpr std::int32_t root = 0x3f3504f3;
+  const Ints above = std::bit_cast<Ints>(scaled) - root;
+  const Ints exponent = (above >> 23) - (subnormal ? Ints{} + 23 : Ints{});
+  const Floats e = __builtin_convertvector(exponent, Floats);
+  const Floats f = std::bit_cast<Floats>((above & 0x7fffff) + root) - 1.0F;
+  Floats p = fma(broadcast(0x1.1457a6p-4F), f, broadcast(-0x1.de3c16p-4F));
+  p = fma(p, f, broadcast(0x1.e6f06ap-4F));
+  p = fma(p, f, broadcast(-0x1.fc2208p-4F));
+  p = fma(p, f, broadcast(0x1.233768p-3F));
+  p = fma(p, f, broadcast(-0x1.555c4ep-3F));
+  p = fma(p, f, broadcast(0x1.99a4b6p-3F));
+  p = fma(p, f, broadcast(-0x1.000006p-2F));
+  p = fma(p, f, broadcast(0x1.555548p-2F));
+  const Floats square = f * f;
+  const Floats tail = fma(square * f, p, e * ln2_low);
+  Floats y = fma(e, broadcast(ln2_high), f + fma(broadcast(-0.5F), square, tail));
+  y = x == 0.0F ? broadcast(-infinity) : y;
+  y = x < 0.0F ? broadcast(std::numeric_limits<float>::quiet_NaN()) : y;
+  return x < infinity ? y : x;  // inf and NaN as they are
+}
+
+}  // namespace shoal::kernels::simd

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a matrix product is cut into tiles of its result, by shape alone. Each tile is one call of the library on one thread.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "shoal/base/types.hpp"
+#include "shoal/kernels/matmul.hpp"
+
+namespace shoal::kernels {
+
+struct ProductShape {
+  std::size_t m, n, k;
+  Transpose a, b;
+  DType type;    ///< of A and B
+  DType result;  ///< of C
+};
+
+struct Tiling {
+  std::size_t rows, columns;  ///< of a tile; those at the lower and right border may be smaller
+  std::size_t flops_per_call;  ///< what one thread computes in about 10 ms; a tile has up to half more
+
+  std::size_t down(const ProductShape& s) const { return (s.m + rows - 1) / rows; }
+  std::size_t across(const ProductShape& s) const { return (s.n + columns - 1) / columns; }
+  /// Tiles of one launch, after which open communication makes progress.
+  std::size_t per_launch(const ProductShape& s, std::size_t threads) const {
+    return std::max<std::size_t>(1, threads * (flops_per_call / std::max<std::size_t>(1, 2 * rows * columns * s.k)));
+  }
+};
+
+Tiling tiling_of(const ProductShape& shape);
+
+}  // namespace shoal::kernels

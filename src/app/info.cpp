@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// shoal info: what is in a checkpoint, a trace or a tokens file.
+#include <cstdio>
+
+#include "collective.hpp"
+#include "commands.hpp"
+#include "report.hpp"
+#include "shoal/io/checkpoint.hpp"
+#include "shoal/io/file_kind.hpp"
+#include "shoal/io/token_file.hpp"
+#include "shoal/io/trace_file.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+std::string joined(const std::vector<std::size_t>& shape) {
+  std::string result;
+  for (const std::size_t extent : shape) result += (result.empty() ? "" : " x ") + std::to_string(extent);
+  return result;
+}
+
+void describe_checkpoint(const std::string& file, bool verify) {
+  const io::CheckpointContents contents = verify ? io::verify_checkpoint(file) : io::describe_checkpoint(file);
+  Rows rows = {{"step", std::to_string(contents.state.step)},
+               {"written by", contents.program},
+               {"format", std::to_string(contents.format_version)},
+               {"size", human_bytes(static_cast<double>(contents.file_bytes))},
+               {"checksums", verify ? "read back, all agree" : "not read (--verify reads them)"}};
+  for (const auto& [name, value] : contents.state.scalars) rows.emplace_back(name, value);
+  print_table("checkpoint " + file, rows);
+  Rows datasets;
+  for (const auto& dataset : contents.datasets) {
+    datasets.emplace_back(dataset.name, text(joined(dataset.shape), "  checksum ", io::hexadecimal(dataset.checksum)));
+  }
+  print_table("datasets (float32)", datasets);
+  std::printf("# deck\n%s", contents.state.deck.c_str());
+}
+
+void describe_trace(const std::string& file) {
+  const io::TraceContents contents = io::describe_trace(file);
+  print_table("trace " + file, {{"started", contents.started},
+                                {"written by", contents.version},
+                                {"format", std::to_string(contents.format_version)},
+                                {"ranks", text(contents.world_size, " on ", contents.nodes, " nodes")},
+                                {"level", contents.level},
+                                {"complete", contents.complete ? "yes" : "no: the run did not end well, or still goes on"},
+                                {"events", text(contents.events, " in ", contents.flushes, " writes, ", contents.dropped, " dropped")},
+                                {"size", human_bytes(static_cast<double>(contents.file_bytes))}});
+}
+
+void describe_tokens(const std::string& file) {
+  const io::TokenFile tokens(file);
+  print_table("tokens file " + file,
+              {{tokens.row_length() == 0 ? "tokens" : "samples",
+                tokens.row_length() == 0 ? std::to_string(tokens.size()) : text(tokens.size(), " of ", tokens.row_length(), " tokens")},
+               {"vocab_size", std::to_string(tokens.vocab_size())},
+               {"vocabulary", tokens.vocabulary().empty() ? "not included" : "included"}});
+}
+
+Exit info(comm::World& world, config::Invocation& invocation) {
+  const std::string& file = invocation.arguments.at(0);
+  const bool verify = invocation.own<bool>("verify");
+  on_rank_0(world.all(), [&] {
+    switch (io::file_kind(file)) {
+      case io::FileKind::checkpoint: return describe_checkpoint(file, verify);
+      case io::FileKind::trace: return describe_trace(file);
+      case io::FileKind::tokens: return describe_tokens(file);
+    }
+  });
+  return Exit::done;
+}
+
+}  // namespace
+
+Command info_command() {
+  return {{.name = "info",
+           .summary = "what is in a checkpoint, a trace or a tokens file",
+           .arguments = {"FILE"},
+           .options = false,
+           .checks = false,
+           .own = {{"verify", false, "", config::any(), "read a checkpoint's data back and compare all checksums"}}},
+          info};
+}
+
+}  // namespace shoal::app

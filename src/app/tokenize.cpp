@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// shoal tokenize: text files to a tokens file.
+#include "shoal/data/tokenize.hpp"
+
+#include <cstdio>
+
+#include "collective.hpp"
+#include "commands.hpp"
+#include "shoal/config/value.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+Exit tokenize(comm::World& world, config::Invocation& invocation) {
+  const std::vector<std::string>& arguments = invocation.arguments;
+  require_input(arguments.size() >= 2, "tokenize needs one or more INPUT files and then the OUTPUT file");
+  std::string inputs;
+  for (std::size_t i = 0; i + 1 < arguments.size(); ++i) inputs += (i == 0 ? "" : ",") + arguments[i];
+  on_rank_0(world.all(), [&] {
+    const data::TokenizeCounts counts = data::tokenize(inputs, invocation.own<std::string>("tokenizer"),
+                                                       invocation.own<std::string>("vocabulary"), arguments.back());
+    std::printf("%s: %zu tokens of a vocabulary of %zu, from %zu bytes in %zu files\n", arguments.back().c_str(), counts.tokens,
+                counts.vocab_size, counts.bytes, counts.files);
+  });
+  return Exit::done;
+}
+
+}  // namespace
+
+Command tokenize_command() {
+  return {{.name = "tokenize",
+           .summary = "turn text files into a tokens file",
+           .arguments = {"INPUT...", "OUTPUT"},
+           .options = false,
+           .checks = false,
+           .own = {{"tokenizer", std::string("bytes"), "", config::one_of({"bytes", "chars"}), "what a token is"},
+                   {"vocabulary", std::string{}, "", config::any().as("the path of a tokens file"),
+                    "take the vocabulary of this file; empty: the text's own"}}},
+          tokenize};
+}
+
+}  // namespace shoal::app

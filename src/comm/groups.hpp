@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The groups of ranks, from the options and where the launcher put the ranks.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shoal/comm/communicator.hpp"
+#include "shoal/comm/world.hpp"
+
+namespace shoal::comm {
+
+struct Groups {
+  /// Collective over MPI_COMM_WORLD. Also chooses how ranks wait.
+  explicit Groups(const CommOptions& options);
+  ~Groups();
+  Groups(const Groups&) = delete;
+  Groups& operator=(const Groups&) = delete;
+
+  MPI_Comm ordered = MPI_COMM_NULL;  ///< the world's ranks, node by node
+  std::unique_ptr<Communicator> all, node, leaders;
+  int nodes = 1;
+  std::vector<std::string> hosts;
+
+ private:
+  void place(const CommOptions& options);
+  void check_agreement(const CommOptions& options) const;
+
+  std::vector<int> node_of_;  // by rank
+};
+
+}  // namespace shoal::comm

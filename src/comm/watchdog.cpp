@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/comm/watchdog.hpp"
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "inquiry.hpp"
+#include "process.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/comm/wait.hpp"
+#include "shoal/comm/world.hpp"
+
+namespace shoal::comm {
+
+namespace {
+
+/// How long a rank leaves it to a lower one to say that a third has died.
+constexpr std::chrono::seconds courtesy(3);
+
+/// A launcher that sees a rank fail may end without passing on what it has not read yet.
+constexpr useconds_t launcher_reads_us = 200'000;
+
+[[noreturn]] void end(const std::string& line) {
+  dprintf(STDERR_FILENO, "%s", line.c_str());  // not through stdio: the main thread may hold its lock
+  usleep(launcher_reads_us);
+  _exit(static_cast<int>(Exit::failed));
+}
+
+}  // namespace
+
+struct Watchdog::State {
+  State(World& world, double timeout_s)
+      : rank(world.all().rank()),
+        timeout(timeout_s),
+        interval(std::min(1.0, timeout_s / 4)),
+        hosts(world.hosts()),
+        inquiry(*static_cast<const MPI_Comm*>(world.mpi_communicator()), hosts, timeout, interval),
+        processes(static_cast<std::size_t>(world.size())) {
+    const ProcessId mine = this_process();
+    world.all().all_gather(const_bytes_of(Span<const ProcessId>(&mine, 1)), bytes_of(Span<ProcessId>(processes))).wait();
+    for (int r = 0; r < world.size(); ++r) {
+      if (r != rank && process(r).visible_from(mine)) mates.push_back(r);
+    }
+  }
+
+  const ProcessId& process(int r) const { return processes[static_cast<std::size_t>(r)]; }
+  std::string name(int r) const {
+    return text("rank ", r, " (", hosts[static_cast<std::size_t>(r)], ", process ", process(r).number, ")");
+  }
+
+  /// The thread: looks until it is told to stop.
+  void watch() {
+    heartbeat::beat();  // what was before is not watched
+    while (!stopped_within(std::chrono::duration<double>(interval))) {
+      look_at_mates();
+      const double silence = static_cast<double>(heartbeat::silence_ns()) * 1e-9;
+      if (silence > timeout) {
+        end(text("shoal: ", name(rank), " has shown no sign of life for ", static_cast<std::int64_t>(silence),
+                 " s, in phase ", heartbeat::current_phase(), " (comm.timeout = ", timeout, ")\n"));
+      }
+    }
+  }
+
+  template <typename Duration>
+  bool stopped_within(Duration time) {
+    std::unique_lock lock(mutex);
+    return wake.wait_for(lock, time, [this] { return stop; });
+  }
+
+  /// The lowest rank that lives speaks; the others end silently once it has, and speak if it does not.
+  void look_at_mates() {
+    std::vector<int> dead;
+    int lowest = rank;
+    for (const int r : mates) {
+      if (!is_running(process(r))) {
+        dead.push_back(r);
+      } else {
+        lowest = std::min(lowest, r);
+      }
+    }
+    if (dead.empty()) return;
+    if (lowest != rank) {
+      if (stopped_within(courtesy)) return;
+      if (!is_running(process(lowest))) end("");
+    }
+    std::string line = text("shoal: rank ", rank, ": ");
+    for (const int r : dead) line += text(r != dead.front() ? ", " : "", name(r));
+    end(line + " died without a word: killed, or crashed; this run ends\n");
+  }
+
+  int rank;
+  double timeout, interval;
+  std::vector<std::string> hosts;
+  Inquiry inquiry;
+  std::vector<ProcessId> processes;  // by rank
+  std::vector<int> mates;            // whose processes can be seen from here
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool stop = false;
+  std::thread thread;
+};
+
+Watchdog::Watchdog(World& world, double timeout_s) : state_(std::make_unique<State>(world, timeout_s)) {
+  set_long_wait(state_->interval,
+                [this](const Operation& operation, double seconds) { state_->inquiry.waiting(operation, seconds); });
+  state_->thread = std::thread([this] { state_->watch(); });
+}
+
+Watchdog::~Watchdog() {
+  set_long_wait(0, nullptr);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stop = true;
+  }
+  state_->wake.notify_all();
+  state_->thread.join();
+}
+
+}  // namespace shoal::comm

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/comm/world.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <thread>
+
+#include "groups.hpp"
+#include "mpi_error.hpp"
+#include "shoal/base/error.hpp"
+
+namespace shoal::comm {
+
+namespace {
+
+constexpr double error_bound_s = 5;    // for a rank that ends with an error code: until the others do
+constexpr double message_bound_s = 3;  // for a rank that ends with a message: until the others do
+constexpr double exit_bound_s = 30;    // between the last agreement and MPI_Finalize
+/// hydra, told to abort, ends without passing on what it has not read yet.
+constexpr std::chrono::milliseconds launcher_reads(200);
+
+/// Order of exit codes by how bad they are.
+int severity(int code) {
+  if (code == static_cast<int>(Exit::done)) return 0;
+  if (code == static_cast<int>(Exit::requeue)) return 1;
+  return 1 + code;
+}
+
+std::uint64_t hash_of(std::string_view words) {  // FNV-1a
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : words) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return hash;
+}
+
+/// A message's lines, each after `head`, in one write so that ranks do not mix theirs.
+void print_error(const std::string& head, std::string_view message) {
+  std::string lines;
+  while (true) {
+    const std::size_t end = message.find('\n');
+    lines += head + std::string(message.substr(0, end)) + "\n";
+    if (end == std::string_view::npos || end + 1 == message.size()) break;
+    message.remove_prefix(end + 1);
+  }
+  std::fflush(stdout);
+  std::fputs(lines.c_str(), stderr);
+  std::fflush(stderr);
+}
+
+/// `mpiexec -disable-auto-cleanup` tells ranks of a dead one by SIGUSR1. MPICH (seen: 4.0.2) then asks the launcher who it
+/// is, on which both crash, and nobody hears of it. The watchdog finds out by itself; so the news is ignored, unless and
+/// until the program sets a handler of its own for other uses of the signal.
+void ignore_news_of_dead_ranks(const struct sigaction& before) {
+  struct sigaction now {};
+  if (sigaction(SIGUSR1, nullptr, &now) == 0 && now.sa_handler != before.sa_handler) std::signal(SIGUSR1, SIG_IGN);
+}
+
+/// What each rank brings to the end of a run.
+struct Ending {
+  std::int64_t code = 0;
+  std::uint64_t message = 0;  // its hash; 0: none
+};
+
+}  // namespace
+
+struct World::State {
+  int launcher_rank = 0, size = 1;
+  MPI_Comm meeting = MPI_COMM_NULL;  // for ends: nothing else can be mistaken for them
+  std::unique_ptr<Groups> groups;
+
+  /// All ranks' endings, by the launcher's number; empty if they are not there in time (0: no bound).
+  std::vector<Ending> meet(const Ending& mine, double bound_s) const {
+    std::vector<Ending> all(static_cast<std::size_t>(size));
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, meeting, &request),
+          "MPI_Iallgather");
+    if (!finish(request, bound_s)) all.clear();
+    return all;
+  }
+};
+
+World::World(int& argc, char**& argv) : state_(std::make_unique<State>()) {
+  struct sigaction usr1 {};
+  require(sigaction(SIGUSR1, nullptr, &usr1) == 0, "sigaction: ", std::strerror(errno));
+  int provided = MPI_THREAD_SINGLE;
+  check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  ignore_news_of_dead_ranks(usr1);
+  check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  require(provided >= MPI_THREAD_FUNNELED, "this MPI library cannot be used from a program with threads");
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &state_->launcher_rank), "MPI_Comm_rank");
+  check(MPI_Comm_size(MPI_COMM_WORLD, &state_->size), "MPI_Comm_size");
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &state_->meeting), "MPI_Comm_dup");
+}
+
+World::~World() {
+  try {
+    MPI_Request barrier = MPI_REQUEST_NULL;
+    check(MPI_Ibarrier(state_->meeting, &barrier), "MPI_Ibarrier");
+    if (!finish(barrier, exit_bound_s)) {
+      print_error(text("shoal: rank ", rank(), ": "), "the other ranks did not come to the end of the run");
+      abort_all(static_cast<int>(Exit::failed));
+    }
+    state_->groups.reset();
+    check(MPI_Comm_free(&state_->meeting), "MPI_Comm_free");
+    check(MPI_Finalize(), "MPI_Finalize");
+  } catch (const Error& error) {
+    print_error(text("shoal: rank ", rank(), ": "), error.what());
+    abort_all(static_cast<int>(Exit::failed));
+  }
+}
+
+int World::rank() const { return state_->groups != nullptr ? state_->groups->all->rank() : state_->launcher_rank; }
+int World::size() const { return state_->size; }
+
+void World::check_launcher() const {
+  const char* tasks = std::getenv("SLURM_NTASKS");
+  if (tasks == nullptr) return;
+  int expected = 0;
+  const char* end = tasks + std::strlen(tasks);
+  const auto [parsed, error] = std::from_chars(tasks, end, expected);
+  require_input(error == std::errc() && parsed == end, "SLURM_NTASKS = ", tasks, ": not a number of tasks");
+  require_input(expected == size(), "the job has SLURM_NTASKS = ", expected, " tasks, but MPI started a world of ", size(),
+                size() == 1 ? " rank" : " ranks", "; start it as `srun --mpi=pmi2 ...`, with as many ranks as tasks");
+}
+
+void World::make_groups(const CommOptions& options) { state_->groups = std::make_unique<Groups>(options); }
+
+Communicator& World::all() { return *state_->groups->all; }
+Communicator& World::node() { return *state_->groups->node; }
+Communicator& World::leaders() { return *state_->groups->leaders; }
+int World::nodes() const { return state_->groups->nodes; }
+const std::vector<std::string>& World::hosts() const { return state_->groups->hosts; }
+const void* World::mpi_communicator() const { return &state_->groups->ordered; }
+
+int World::agree(int exit_code) {
+  const double bound_s = severity(exit_code) > 1 ? error_bound_s : 0;
+  const std::vector<Ending> all = state_->meet({exit_code, 0}, bound_s);
+  if (all.empty()) {
+    print_error(text("shoal: rank ", rank(), ": "),
+                text("ends with exit code ", exit_code, "; the other ranks go on: ended"));
+    abort_all(exit_code);
+  }
+  for (const Ending& other : all) {
+    if (severity(static_cast<int>(other.code)) > severity(exit_code)) exit_code = static_cast<int>(other.code);
+  }
+  return exit_code;
+}
+
+int World::end_with_error(Exit code, Seen seen, const std::string& message) {
+  const std::string head = text("shoal: rank ", rank(), ": ");
+  const Ending mine{static_cast<std::int64_t>(code), hash_of(message)};
+  const std::vector<Ending> all = seen == Seen::everywhere ? state_->meet(mine, message_bound_s) : std::vector<Ending>();
+  if (all.empty()) {
+    print_error(head, message);
+    abort_all(static_cast<int>(code));
+  }
+  if (state_->launcher_rank == 0) {
+    print_error("shoal: ", message);
+  } else if (mine.message != all.front().message) {
+    print_error(head, message);
+  }
+  int worst = static_cast<int>(code);
+  for (const Ending& other : all) {
+    if (severity(static_cast<int>(other.code)) > severity(worst)) worst = static_cast<int>(other.code);
+  }
+  return worst;
+}
+
+void abort_all(int exit_code) {
+  std::fflush(nullptr);
+  std::this_thread::sleep_for(launcher_reads);
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
+  std::_Exit(exit_code);
+}
+
+std::pair<std::string, std::string> library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> words{};
+  int length = 0;
+  check(MPI_Get_library_version(words.data(), &length), "MPI_Get_library_version");
+  // The first line; MPICH's is "MPICH Version:\t4.0.2".
+  const std::string_view all(words.data(), static_cast<std::size_t>(length));
+  std::string first(all.substr(0, all.find('\n')));
+  std::replace(first.begin(), first.end(), '\t', ' ');
+  if (const std::size_t at = first.find(" Version:"); at != std::string::npos) first.erase(at, std::strlen(" Version:"));
+  return {"MPI", first};
+}
+
+}  // namespace shoal::comm

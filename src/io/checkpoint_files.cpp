@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checkpoints of a directory.
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "checkpoint_format.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/io/checkpoint.hpp"
+
+namespace shoal::io {
+
+namespace fs = std::filesystem;
+namespace format = checkpoint_format;
+
+namespace {
+
+constexpr std::string_view prefix = "step_", extension = ".h5";
+constexpr std::size_t least_digits = 8;
+
+/// The step of a checkpoint's file name; nothing for other names.
+std::optional<std::int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(prefix) || !name.ends_with(extension)) return std::nullopt;
+  if (name.size() < prefix.size() + least_digits + extension.size()) return std::nullopt;
+  name = name.substr(prefix.size(), name.size() - prefix.size() - extension.size());
+  if (name.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
+  std::int64_t step = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+  return error == std::errc() ? std::optional(step) : std::nullopt;
+}
+
+bool is_temporary(const std::string& name) {
+  const std::string_view suffix = format::temporary_suffix;
+  return name.ends_with(suffix) && step_of(std::string_view(name).substr(0, name.size() - suffix.size()));
+}
+
+}  // namespace
+
+std::string checkpoint_name(std::int64_t step) {
+  char name[40];
+  std::snprintf(name, sizeof name, "step_%08lld.h5", static_cast<long long>(step));
+  return name;
+}
+
+std::vector<fs::path> list_checkpoints(const fs::path& directory) {
+  std::vector<std::pair<std::int64_t, fs::path>> found;
+  std::error_code absent;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, absent)) {
+    const auto step = step_of(entry.path().filename().string());
+    if (step && entry.is_regular_file()) found.emplace_back(*step, entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<fs::path> files;
+  for (auto& [step, file] : found) files.push_back(std::move(file));
+  return files;
+}
+
+std::optional<fs::path> newest_good_checkpoint(const fs::path& directory,
+                                               const std::function<void(const std::string&)>& warn) {
+  std::vector<fs::path> files = list_checkpoints(directory);
+  for (; !files.empty(); files.pop_back()) {
+    try {
+      verify_checkpoint(files.back());
+      return files.back();
+    } catch (const Error& error) {
+      const std::string message = text("warning: ", error.what(), "; trying the checkpoint before it");
+      if (warn) {
+        warn(message);
+      } else {
+        std::fprintf(stderr, "shoal: %s\n", message.c_str());
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+void prune_checkpoints(const fs::path& directory, int keep) {
+  require(keep >= 1, "prune_checkpoints: ", keep, " to keep");
+  std::vector<fs::path> doomed = list_checkpoints(directory);
+  doomed.resize(doomed.size() - std::min(doomed.size(), static_cast<std::size_t>(keep)));
+  std::error_code absent;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, absent)) {
+    if (is_temporary(entry.path().filename().string())) doomed.push_back(entry.path());
+  }
+  for (const fs::path& file : doomed) {
+    std::error_code error;
+    fs::remove(file, error);
+    require(!error, file.string(), ": cannot be removed: ", error.message());
+  }
+}
+
+}  // namespace shoal::io

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is in a checkpoint, and whether it is what was written: on one rank.
+#include <algorithm>
+#include <cstdlib>
+
+#include "checkpoint_format.hpp"
+#include "checkpoint_verify.hpp"
+#include "files.hpp"
+#include "hash.hpp"
+#include "seal.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/io/checkpoint.hpp"
+#include "shoal/io/hdf5.hpp"
+
+namespace shoal::io {
+
+namespace fs = std::filesystem;
+namespace format = checkpoint_format;
+
+namespace {
+
+/// Read in parts of this many elements; whole pieces.
+constexpr std::size_t read_elements = std::size_t{1} << 20U;
+
+std::uint64_t parse_hexadecimal(const std::string& value, const std::string& dataset) {
+  const bool valid = value.size() == 16 && value.find_first_not_of("0123456789abcdef") == std::string::npos;
+  require_input(valid, dataset, ": checksum '", value, "' is no hexadecimal number of 16 digits");
+  return std::strtoull(value.c_str(), nullptr, 16);
+}
+
+CheckpointDataset read_dataset(const hdf5::Handle& h5, const std::string& name, const std::vector<Extent>& raw) {
+  const hdf5::Handle dataset = hdf5::open_dataset(h5, name);
+  require_input(hdf5::holds_floats(dataset), name, ": not a contiguous dataset of float32");
+  CheckpointDataset result{name, hdf5::shape_of(dataset, name),
+                           parse_hexadecimal(hdf5::text_attribute(dataset, "checksum"), name),
+                           hdf5::raw_offset(dataset, name)};
+  const Extent extent{result.offset, result.elements() * sizeof(float)};
+  require_input(extent.bytes == 0 || std::find(raw.begin(), raw.end(), extent) != raw.end(), name,
+                ": its raw data are not where the seal has them");
+  return result;
+}
+
+}  // namespace
+
+std::size_t CheckpointDataset::elements() const { return format::elements(shape, name); }
+
+CheckpointContents describe_checkpoint(const fs::path& file) {
+  const std::vector<Extent> raw = check_seal(file);
+  try {
+    const hdf5::Handle h5 = hdf5::open_file(file);
+    CheckpointContents contents;
+    contents.file_bytes = fs::file_size(file);
+    contents.format_version = hdf5::number_attribute(h5, "format_version");
+    require_input(contents.format_version <= format::version, "format_version ", contents.format_version,
+                  " is newer than ", format::version, ", the newest that this program reads; written by ",
+                  hdf5::has_attribute(h5, "program") ? hdf5::text_attribute(h5, "program") : "an unnamed program");
+    contents.program = hdf5::text_attribute(h5, "program");
+    contents.state.step = hdf5::number_attribute(h5, "step");
+    contents.state.deck = hdf5::read_text(h5, "deck");
+    contents.state.scalars = hdf5::text_attributes(hdf5::open_group(h5, "scalars"));
+    for (const std::string& name : hdf5::dataset_names(h5)) {
+      if (name != "/deck") contents.datasets.push_back(read_dataset(h5, name, raw));
+    }
+    return contents;
+  } catch (const Error& error) {
+    bad_input(file.string(), ": ", error.what());
+  }
+}
+
+CheckpointState read_checkpoint_state(const fs::path& file) { return describe_checkpoint(file).state; }
+
+std::vector<std::uint64_t> checksums_of_share(const fs::path& path, const std::vector<CheckpointDataset>& datasets,
+                                              std::uint64_t share, std::uint64_t shares) {
+  std::uint64_t pieces = 0, before = 0;
+  const auto pieces_of = [](const CheckpointDataset& d) { return (d.elements() + checksum_piece - 1) / checksum_piece; };
+  for (const CheckpointDataset& dataset : datasets) pieces += pieces_of(dataset);
+  const std::uint64_t per_share = (pieces + shares - 1) / shares;
+  const Range mine{per_share * share, per_share * (share + 1)};  // of all pieces, numbered through
+
+  const File file(path, File::Mode::read);
+  std::vector<float> buffer(std::min<std::uint64_t>(read_elements, per_share * checksum_piece));
+  std::vector<std::uint64_t> sums;
+  for (const CheckpointDataset& dataset : datasets) {
+    const Range own = intersection(mine, {before, before + pieces_of(dataset)});
+    std::uint64_t sum = 0;
+    std::size_t at = (own.begin - before) * checksum_piece;
+    const std::size_t end = own.empty() ? at : std::min((own.end - before) * checksum_piece, dataset.elements());
+    while (at < end) {
+      const auto part = Span<float>(buffer).first(std::min(buffer.size(), end - at));
+      file.read(dataset.offset + at * sizeof(float), std::as_writable_bytes(part));
+      sum += sum_of_pieces(part, at / checksum_piece);
+      at += part.size();
+    }
+    sums.push_back(sum);
+    before += pieces_of(dataset);
+  }
+  return sums;
+}
+
+void compare_checksums(const fs::path& path, const std::vector<CheckpointDataset>& datasets,
+                       const std::vector<std::uint64_t>& found) {
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    require_input(found[i] == datasets[i].checksum, path.string(), ": ", datasets[i].name, ": checksum ",
+                  hexadecimal(found[i]), ", expected ", hexadecimal(datasets[i].checksum), "; the file is damaged");
+  }
+}
+
+CheckpointContents verify_checkpoint(const fs::path& file) {
+  CheckpointContents contents = describe_checkpoint(file);
+  compare_checksums(file, contents.datasets, checksums_of_share(file, contents.datasets, 0, 1));
+  return contents;
+}
+
+}  // namespace shoal::io

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/io/file_kind.hpp"
+
+#include "shoal/base/error.hpp"
+#include "shoal/io/hdf5.hpp"
+#include "shoal/io/token_file.hpp"
+
+namespace shoal::io {
+
+FileKind file_kind(const std::filesystem::path& file) {
+  require_input(std::filesystem::exists(file), file.string(), ": no such file");
+  require_input(is_hdf5(file), file.string(), ": no HDF5 file; allowed: a checkpoint, a trace, a tokens file");
+  const hdf5::Handle opened = hdf5::open_file(file);
+  if (hdf5::has_link(opened, "parameters")) return FileKind::checkpoint;
+  if (hdf5::has_link(opened, "events")) return FileKind::trace;
+  if (hdf5::has_link(opened, "tokens") || hdf5::has_link(opened, "samples")) return FileKind::tokens;
+  bad_input(file.string(), ": neither a checkpoint (/parameters) nor a trace (/events) nor a tokens file (/tokens, /samples)");
+}
+
+}  // namespace shoal::io

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "raw_write.hpp"
+
+#include <mpi.h>
+#include <sched.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "agreement.hpp"
+#include "files.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/heartbeat.hpp"
+
+namespace shoal::io {
+
+namespace {
+
+/// A collective write takes at most this much of each rank, in parts of at most a quarter: block lengths are int.
+constexpr std::size_t largest_round = std::size_t{1} << 30U;
+
+void require_mpi(int status, const std::string& what) {
+  if (status == MPI_SUCCESS) return;
+  char message[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(status, message, &length);
+  std::replace(message, message + length, '\n', ' ');
+  fail(what, ": ", std::string(message, static_cast<std::size_t>(length)));
+}
+
+bool on_parallel_file_system(const std::filesystem::path& file) {
+  constexpr long lustre = 0x0BD00BD0, gpfs = 0x47504653, beegfs = 0x19830326;
+  struct statfs status {};
+  if (::statfs(file.c_str(), &status) != 0) return false;
+  const auto type = static_cast<long>(status.f_type);
+  return type == lustre || type == gpfs || type == beegfs;
+}
+
+/// Virtual nodes share cores and each believes it has all: who says that ranks should sleep while they wait, is believed.
+bool ranks_outnumber_cores(comm::World& world) {
+  const char* wait = std::getenv("SHOAL_COMM_WAIT");
+  if (wait != nullptr && std::strcmp(wait, "sleep") == 0) return true;
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return true;
+  return world.node().size() > CPU_COUNT(&cores);
+}
+
+class MpiFile {
+ public:
+  MpiFile(MPI_Comm communicator, const std::filesystem::path& path) : path_(path.string()) {
+    MPI_Info hints = MPI_INFO_NULL;
+    MPI_Info_create(&hints);
+    MPI_Info_set(hints, "romio_ds_write", "disable");  // read-modify-write would cost more than small writes do
+    status_ = MPI_File_open(communicator, path.c_str(), MPI_MODE_WRONLY, hints, &file_);
+    MPI_Info_free(&hints);
+  }
+  ~MpiFile() {
+    if (file_ != MPI_FILE_NULL) MPI_File_close(&file_);
+  }
+  MpiFile(const MpiFile&) = delete;
+  MpiFile& operator=(const MpiFile&) = delete;
+
+  /// Collective. An error is kept until finish(), so that no rank leaves the others in the next round.
+  void write_all(Span<const RawPart> parts) {
+    if (file_ == MPI_FILE_NULL) return;
+    std::vector<int> lengths;
+    std::vector<MPI_Aint> places, addresses;
+    for (const RawPart& part : parts) {
+      lengths.push_back(static_cast<int>(part.data.size()));
+      places.push_back(static_cast<MPI_Aint>(part.offset));
+      addresses.emplace_back();
+      MPI_Get_address(part.data.data(), &addresses.back());
+    }
+    const int count = static_cast<int>(parts.size());
+    MPI_Datatype in_file = MPI_BYTE, in_memory = MPI_BYTE;
+    if (count > 0) {
+      MPI_Type_create_hindexed(count, lengths.data(), places.data(), MPI_BYTE, &in_file);
+      MPI_Type_create_hindexed(count, lengths.data(), addresses.data(), MPI_BYTE, &in_memory);
+      MPI_Type_commit(&in_file);
+      MPI_Type_commit(&in_memory);
+    }
+    keep(MPI_File_set_view(file_, 0, MPI_BYTE, in_file, "native", MPI_INFO_NULL));
+    keep(MPI_File_write_at_all(file_, 0, MPI_BOTTOM, count > 0 ? 1 : 0, in_memory, MPI_STATUS_IGNORE));
+    if (count > 0) {
+      MPI_Type_free(&in_file);
+      MPI_Type_free(&in_memory);
+    }
+  }
+
+  void finish() {
+    if (file_ != MPI_FILE_NULL) {
+      keep(MPI_File_sync(file_));
+      keep(MPI_File_close(&file_));
+    }
+    require_mpi(status_, path_ + ": cannot be written");
+  }
+
+ private:
+  void keep(int status) {
+    if (status_ == MPI_SUCCESS) status_ = status;
+  }
+
+  std::string path_;
+  MPI_File file_ = MPI_FILE_NULL;
+  int status_ = MPI_SUCCESS;
+};
+
+/// Parts cut to what one block may have, grouped so that no group exceeds a round.
+std::vector<std::vector<RawPart>> rounds_of(const std::vector<RawPart>& parts) {
+  std::vector<std::vector<RawPart>> rounds;
+  std::size_t room = 0;
+  for (RawPart part : parts) {
+    while (!part.data.empty()) {
+      if (room == 0) {
+        rounds.emplace_back();
+        room = largest_round;
+      }
+      const std::size_t bytes = std::min({part.data.size(), room, largest_round / 4});
+      rounds.back().push_back({part.offset, part.data.first(bytes)});
+      part = {part.offset + bytes, part.data.subspan(bytes)};
+      room -= bytes;
+    }
+  }
+  return rounds;
+}
+
+void write_collectively(comm::World& world, const std::filesystem::path& path, const std::vector<RawPart>& parts) {
+  const std::vector<std::vector<RawPart>> rounds = rounds_of(parts);
+  std::uint64_t most = rounds.size();
+  world.all().all_reduce(Span<std::uint64_t>(&most, 1), comm::Reduce::max).wait();
+  std::unique_ptr<MpiFile> file;
+  together(world.all(), [&] {
+    file = std::make_unique<MpiFile>(*static_cast<const MPI_Comm*>(world.mpi_communicator()), path);
+  });
+  for (std::size_t round = 0; round < most; ++round) {
+    file->write_all(round < rounds.size() ? Span<const RawPart>(rounds[round]) : Span<const RawPart>());
+    heartbeat::beat();
+  }
+  together(world.all(), [&] { file->finish(); });
+}
+
+}  // namespace
+
+IoMode resolve(comm::World& world, const std::filesystem::path& file, IoMode mode) {
+  if (mode != IoMode::automatic) return mode;
+  std::int64_t independent = !on_parallel_file_system(file) || ranks_outnumber_cores(world) ? 1 : 0;
+  world.all().all_reduce(Span<std::int64_t>(&independent, 1), comm::Reduce::max).wait();
+  return independent != 0 ? IoMode::independent : IoMode::collective;
+}
+
+void write_raw(comm::World& world, const std::filesystem::path& path, std::vector<RawPart> parts, IoMode mode) {
+  std::erase_if(parts, [](const RawPart& part) { return part.data.empty(); });
+  std::sort(parts.begin(), parts.end(), [](const RawPart& a, const RawPart& b) { return a.offset < b.offset; });
+  if (resolve(world, path, mode) == IoMode::collective) return write_collectively(world, path, parts);
+  together(world.all(), [&] {
+    File file(path, File::Mode::write);
+    for (const RawPart& part : parts) file.write(part.offset, part.data);
+    file.sync();
+    file.close();
+  });
+}
+
+}  // namespace shoal::io

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// All ranks write their parts of one file, straight from their own memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "shoal/base/types.hpp"
+#include "shoal/comm/world.hpp"
+#include "shoal/io/checkpoint.hpp"
+
+namespace shoal::io {
+
+struct RawPart {
+  std::uint64_t offset = 0;  ///< in the file
+  Span<const std::byte> data;
+};
+
+/// What `mode` means for this file on these ranks; the same on all of them. Collective.
+IoMode resolve(comm::World& world, const std::filesystem::path& file, IoMode mode);
+
+/// Collective; `file` exists. Parts of different ranks do not overlap. Everything is on disk when it returns.
+void write_raw(comm::World& world, const std::filesystem::path& file, std::vector<RawPart> parts, IoMode mode);
+
+}  // namespace shoal::io

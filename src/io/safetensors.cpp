@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/io/safetensors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "files.hpp"
+#include "shoal/base/error.hpp"
+
+namespace shoal::io {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t largest_header = 100'000'000;  // as Hugging Face's own reader has it
+constexpr std::size_t elements_at_once = std::size_t{1} << 18U;
+
+/// IEEE half precision: 5 bits of exponent, 10 of mantissa.
+float from_half(std::uint16_t bits) {
+  const std::uint32_t sign = (bits & 0x8000U) << 16U, exponent = (bits >> 10U) & 0x1fU, mantissa = bits & 0x3ffU;
+  if (exponent == 0) {  // zero and subnormal numbers: mantissa x 2^-24, exact in float
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
+    return sign == 0 ? magnitude : -magnitude;
+  }
+  const std::uint32_t wide = exponent == 31 ? 0xffU : exponent + 112;
+  return std::bit_cast<float>(sign | wide << 23U | mantissa << 13U);
+}
+
+template <typename Convert>
+void read_converted(const File& file, std::uint64_t offset, Span<float> values, Convert convert) {
+  std::vector<std::uint16_t> buffer(std::min(values.size(), elements_at_once));
+  while (!values.empty()) {
+    const auto part = Span<std::uint16_t>(buffer).first(std::min(values.size(), buffer.size()));
+    file.read(offset, std::as_writable_bytes(part));
+    std::transform(part.begin(), part.end(), values.begin(), convert);
+    offset += part.size_bytes();
+    values = values.subspan(part.size());
+  }
+}
+
+}  // namespace
+
+Safetensors::Safetensors(const fs::path& source) : source_(source) {
+  require_input(fs::exists(source), source.string(), ": no such file or directory");
+  const bool directory = fs::is_directory(source);
+  const fs::path single = source / "model.safetensors", index = source / "model.safetensors.index.json";
+  if (!directory) {
+    source.extension() == ".json" ? read_index(source) : add_shard(source);
+  } else if (fs::exists(single)) {
+    add_shard(single);
+  } else {
+    require_input(fs::exists(index), source.string(), ": holds neither model.safetensors nor model.safetensors.index.json");
+    read_index(index);
+  }
+}
+
+void Safetensors::add_shard(const fs::path& path) {
+  const std::string name = path.string();
+  require_input(fs::is_regular_file(path), name, ": no such file");
+  const File file(path, File::Mode::read);
+  const std::uint64_t size = file.size();
+  std::uint64_t header_bytes = 0;
+  require_input(size >= sizeof header_bytes, name, ": ", size, " bytes are no safetensors file");
+  file.read(0, std::as_writable_bytes(Span<std::uint64_t>(&header_bytes, 1)));
+  const std::uint64_t most = std::min(size - sizeof header_bytes, largest_header);
+  require_input(header_bytes <= most, name, ": the first 8 bytes announce a header of ", header_bytes, " bytes; at most ", most,
+                " are possible: no safetensors file, or cut off");
+  std::string header(header_bytes, '\0');
+  file.read(sizeof header_bytes, std::as_writable_bytes(Span<char>(header)));
+  const std::uint64_t data_begin = sizeof header_bytes + header_bytes;
+  for (auto& [tensor, entry] : parse_safetensors_header(header, size - data_begin, name)) {
+    const bool fresh = entries_.try_emplace(tensor, std::move(entry)).second;
+    require_input(fresh, name, ": ", tensor, " is in another shard too");
+    shard_of_[tensor] = shards_.size();
+  }
+  shards_.push_back({path, data_begin});
+}
+
+void Safetensors::read_index(const fs::path& path) {
+  const std::string name = path.string();
+  std::ifstream in(path);
+  const nlohmann::json index = nlohmann::json::parse(in, nullptr, false);
+  const bool valid = index.is_object() && index.contains("weight_map") && index["weight_map"].is_object();
+  require_input(valid, name, ": not an index of shards: no object weight_map");
+  std::map<std::string, std::string> map;  // tensor, shard
+  std::vector<std::string> files;
+  for (const auto& [tensor, file] : index["weight_map"].items()) {
+    const bool plain = file.is_string() && fs::path(file.get<std::string>()).filename() == file.get<std::string>();
+    require_input(plain, name, ": ", tensor, ": not the name of a file in the same directory");
+    map[tensor] = file.get<std::string>();
+    files.push_back(map[tensor]);
+  }
+  std::sort(files.begin(), files.end());
+  files.erase(std::unique(files.begin(), files.end()), files.end());
+  for (const std::string& file : files) add_shard(path.parent_path() / file);
+  for (const auto& [tensor, file] : map) {
+    const auto found = shard_of_.find(tensor);
+    require_input(found != shard_of_.end() && shards_[found->second].file.filename() == file, name, ": ", tensor,
+                  " is not in ", file);
+  }
+}
+
+void Safetensors::read(const std::string& name, Range range, Span<float> values) const {
+  const auto found = entries_.find(name);
+  require_input(found != entries_.end(), source_.string(), ": no tensor ", name);
+  const SafetensorsEntry& entry = found->second;
+  require(range.end <= entry.elements() && values.size() == range.size(), name, ": elements ", range.begin, " .. ", range.end,
+          " of ", entry.elements(), " into ", values.size());
+  const Shard& shard = shards_[shard_of_.at(name)];
+  const File file(shard.file, File::Mode::read);
+  const std::uint64_t begin = shard.data_begin + entry.begin;
+  if (entry.dtype == "F32") {
+    file.read(begin + range.begin * sizeof(float), std::as_writable_bytes(values));
+  } else if (entry.dtype == "BF16") {
+    const auto widen = [](std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U); };
+    read_converted(file, begin + range.begin * 2, values, widen);
+  } else if (entry.dtype == "F16") {
+    read_converted(file, begin + range.begin * 2, values, from_half);
+  } else {
+    bad_input(shard.file.string(), ": ", name, ": dtype ", entry.dtype, "; weights are read from F32, BF16 and F16");
+  }
+}
+
+SafetensorsWriter::SafetensorsWriter(const fs::path& file, const std::vector<Tensor>& tensors)
+    : file_(file), temporary_(file.string() + ".partial") {
+  nlohmann::ordered_json header;
+  header["__metadata__"] = {{"format", "pt"}};  // without it transformers refuses the file
+  for (const Tensor& tensor : tensors) {
+    const std::uint64_t begin = expected_;
+    std::uint64_t bytes = sizeof(float);
+    for (const std::size_t extent : tensor.shape) bytes *= extent;
+    expected_ += bytes;
+    require(!header.contains(tensor.name), file.string(), ": ", tensor.name, " is listed twice");
+    header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, expected_}}};
+  }
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');  // data begin on a multiple of 8
+  const std::uint64_t length = text.size();
+  data_begin_ = sizeof length + length;
+  output_ = std::make_unique<File>(temporary_, File::Mode::create);
+  try {
+    output_->reserve(0, data_begin_ + expected_);
+    output_->write(0, std::as_bytes(Span<const std::uint64_t>(&length, 1)));
+    output_->write(sizeof length, std::as_bytes(Span<const char>(text)));
+  } catch (const Error&) {
+    discard();
+    throw;
+  }
+}
+
+SafetensorsWriter::~SafetensorsWriter() { discard(); }
+
+void SafetensorsWriter::discard() {
+  if (output_ == nullptr) return;
+  std::error_code ignored;
+  fs::remove(temporary_, ignored);
+  output_.reset();
+}
+
+void SafetensorsWriter::append(Span<const float> values) {
+  require(values.size_bytes() <= expected_ - written_, file_.string(), ": more values than the tensors listed have");
+  output_->write(data_begin_ + written_, std::as_bytes(values));
+  written_ += values.size_bytes();
+}
+
+void SafetensorsWriter::finish() {
+  require(written_ == expected_, file_.string(), ": ", written_, " bytes of ", expected_, " were written");
+  output_->sync();
+  output_->close();
+  publish(temporary_, file_);
+  output_.reset();
+}
+
+}  // namespace shoal::io

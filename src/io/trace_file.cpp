@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/io/trace_file.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <unordered_map>
+
+#include "agreement.hpp"
+#include "files.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/trace.hpp"
+#include "trace_layout.hpp"
+
+namespace shoal::io {
+
+namespace {
+
+/// What a rank brings to a flush.
+struct Share {
+  std::uint64_t events = 0, dropped = 0, name_bytes = 0;
+};
+
+}  // namespace
+
+struct TraceFile::State {
+  comm::Communicator& group;
+  std::filesystem::path path;
+  std::unique_ptr<TraceLayout> layout;  // on rank 0
+  File rows;
+  bool writing = true, closed = false;
+  std::int32_t flushes = 0;
+  std::uint64_t total = 0;     // rows of /events
+  std::uint64_t dropped = 0;   // of this rank, until the last flush
+  std::vector<std::string> new_names;                     // known to all, not yet in the file
+  std::unordered_map<std::string, std::int32_t> numbers;  // of all names, the same on all ranks
+  std::vector<std::int32_t> translation;                  // this rank's index of a name, its number in the file
+
+  void write(std::vector<trace::Event>& events);
+  std::vector<Share> exchange_shares(const std::vector<trace::Event>& events, const std::string& names);
+  void merge_names(const std::vector<Share>& shares, const std::string& mine);
+  std::string unsent_names() const;
+  void write_rows(const std::vector<trace::Event>& events, std::uint64_t first, const std::vector<std::uint64_t>& chunks);
+  void stop(const std::string& reason);
+};
+
+TraceFile::TraceFile(comm::World& world, const std::filesystem::path& file, const TraceHeader& header)
+    : state_(new State{world.all(), file, nullptr, {}, true, false, 0, 0, 0, {}, {}, {}}) {
+  State& s = *state_;
+  together_by_0(s.group, [&] {
+    require_input(!std::filesystem::exists(file), file.string(), ": exists; a trace replaces nothing");
+    s.layout = std::make_unique<TraceLayout>(file, world, header);
+  });
+  together(s.group, [&] { s.rows = File(file, File::Mode::write); });
+}
+
+TraceFile::~TraceFile() {
+  if (state_->closed || state_->layout == nullptr) return;
+  try {
+    state_->layout->close(false);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "shoal: %s\n", error.what());
+  }
+}
+
+void TraceFile::flush() {
+  State& s = *state_;
+  std::vector<trace::Event> events = trace::drain();
+  if (!s.writing || s.closed) return;
+  const trace::Region region(trace::Level::steps, trace::Kind::io, "trace/flush", events.size() * sizeof(trace::Event));
+  try {
+    s.write(events);
+  } catch (const Error& error) {  // the same on all ranks
+    s.stop(error.what());
+  }
+}
+
+void TraceFile::close() {
+  State& s = *state_;
+  if (s.closed) return;
+  flush();
+  s.closed = true;
+  try {
+    together(s.group, [&] { s.rows.close(); });
+    together_by_0(s.group, [&] { s.layout->close(s.writing); });
+  } catch (const Error& error) {  // what a full disk does to a trace is no reason to fail the run
+    s.stop(error.what());
+  }
+}
+
+void TraceFile::State::stop(const std::string& reason) {
+  writing = false;
+  if (group.rank() != 0) return;
+  std::fprintf(stderr, "shoal: trace: %s; no more events are written after flush %d, the run goes on\n", reason.c_str(), flushes);
+}
+
+void TraceFile::State::write(std::vector<trace::Event>& events) {
+  const std::string names = unsent_names();
+  const std::vector<Share> shares = exchange_shares(events, names);
+  merge_names(shares, names);
+
+  std::vector<FlushRow> flush_rows;
+  std::uint64_t end = total;
+  for (const Share& share : shares) {
+    flush_rows.push_back({flushes, static_cast<std::int32_t>(flush_rows.size()), end, share.events, share.dropped});
+    end += share.events;
+  }
+  std::vector<std::uint64_t> chunks;  // where those begin that hold the new rows
+  if (end > total) chunks.resize((end + trace_chunk_rows - 1) / trace_chunk_rows - total / trace_chunk_rows);
+  together_by_0(group, [&] {
+    if (!chunks.empty()) chunks = layout->extend(total, end);
+  });
+  group.broadcast(comm::bytes_of(Span<std::uint64_t>(chunks)), 0).wait();
+
+  for (trace::Event& event : events) {
+    event.name = translation.at(static_cast<std::size_t>(event.name));
+    event.reserved = group.rank();
+  }
+  together(group, [&] { write_rows(events, flush_rows[static_cast<std::size_t>(group.rank())].first, chunks); });
+  together_by_0(group, [&] { layout->append(new_names, flush_rows); });
+  new_names.clear();
+  total = end;
+  ++flushes;
+}
+
+std::string TraceFile::State::unsent_names() const {
+  std::string block;
+  const std::vector<std::string>& all = trace::names();
+  for (std::size_t i = translation.size(); i < all.size(); ++i) block.append(all[i]).push_back('\0');
+  return block;
+}
+
+std::vector<Share> TraceFile::State::exchange_shares(const std::vector<trace::Event>& events, const std::string& names) {
+  const std::uint64_t lost = trace::dropped();
+  const Share mine{events.size(), lost - dropped, names.size()};
+  dropped = lost;
+  std::vector<Share> shares(static_cast<std::size_t>(group.size()));
+  group.all_gather(std::as_bytes(Span<const Share>(&mine, 1)), std::as_writable_bytes(Span<Share>(shares))).wait();
+  return shares;
+}
+
+/// New names are numbered in the order of the ranks that bring them, on all ranks alike.
+void TraceFile::State::merge_names(const std::vector<Share>& shares, const std::string& mine) {
+  std::uint64_t longest = 0;
+  for (const Share& share : shares) longest = std::max(longest, share.name_bytes);
+  if (longest == 0) return;
+  std::string padded = mine, all(longest * shares.size(), '\0');
+  padded.resize(longest);
+  group.all_gather(std::as_bytes(Span<const char>(padded)), std::as_writable_bytes(Span<char>(all))).wait();
+  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
+    const std::string_view block = std::string_view(all).substr(rank * longest, shares[rank].name_bytes);
+    for (std::size_t at = 0; at < block.size();) {
+      const std::string name(block.substr(at, block.find('\0', at) - at));
+      at += name.size() + 1;
+      const auto [found, fresh] = numbers.try_emplace(name, static_cast<std::int32_t>(numbers.size()));
+      if (fresh) new_names.push_back(name);
+      if (static_cast<int>(rank) == group.rank()) translation.push_back(found->second);
+    }
+  }
+}
+
+/// chunks: where those begin that hold rows `total` and later.
+void TraceFile::State::write_rows(const std::vector<trace::Event>& events, std::uint64_t first,
+                                  const std::vector<std::uint64_t>& chunks) {
+  const std::uint64_t first_chunk = total / trace_chunk_rows;
+  for (std::size_t done = 0; done < events.size();) {
+    const std::uint64_t row = first + done, in_chunk = row % trace_chunk_rows;
+    const std::size_t count = std::min<std::uint64_t>(events.size() - done, trace_chunk_rows - in_chunk);
+    const std::uint64_t place = chunks.at(row / trace_chunk_rows - first_chunk) + in_chunk * sizeof(trace::Event);
+    rows.write(place, std::as_bytes(Span<const trace::Event>(events).subspan(done, count)));
+    done += count;
+  }
+}
+
+TraceContents describe_trace(const std::filesystem::path& file) {
+  require_input(std::filesystem::exists(file), file.string(), ": no such trace");
+  try {
+    const hdf5::Handle h5 = hdf5::open_file(file);
+    require_input(hdf5::has_link(h5, "events") && hdf5::has_link(h5, "flushes"), "no trace: /events or /flushes is missing");
+    TraceContents contents;
+    contents.format_version = hdf5::number_attribute(h5, "format_version");
+    require_input(contents.format_version == 1, "format_version ", contents.format_version, "; this program reads 1");
+    contents.world_size = hdf5::number_attribute(h5, "world_size");
+    contents.nodes = hdf5::number_attribute(h5, "nodes");
+    contents.version = hdf5::text_attribute(h5, "version");
+    contents.started = hdf5::text_attribute(h5, "started");
+    contents.level = hdf5::text_attribute(h5, "level");
+    contents.complete = hdf5::number_attribute(h5, "complete") != 0;
+    contents.names = hdf5::read_texts(h5, "names");
+    for (const FlushRow& row : read_flushes(h5)) {
+      contents.events += row.count;
+      contents.dropped += row.dropped;
+      contents.flushes = static_cast<std::uint64_t>(row.flush) + 1;
+    }
+    contents.file_bytes = std::filesystem::file_size(file);
+    return contents;
+  } catch (const Error& error) {
+    bad_input(file.string(), ": ", error.what());
+  }
+}
+
+}  // namespace shoal::io

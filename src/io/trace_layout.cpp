@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace_layout.hpp"
+
+#include <hdf5.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <ctime>
+
+#include "shoal/base/error.hpp"
+
+namespace shoal::io {
+
+namespace {
+
+using hdf5::checked;
+using hdf5::Handle;
+
+/// What the file's head takes, and what a flush may take beside its rows: chunk indices, names, flushes.
+constexpr std::uint64_t head_bytes = 1U << 20U, slack_bytes = 1U << 18U;
+
+constexpr std::array kind_names = {"step", "phase", "collective", "wait", "kernel", "io", "counter"};
+static_assert(kind_names.size() == static_cast<std::size_t>(trace::Kind::counter) + 1);
+constexpr std::array level_names = {"off", "steps", "comm", "kernels"};
+
+std::string now() {
+  const std::time_t seconds = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char buffer[32];
+  std::strftime(buffer, sizeof buffer, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return buffer;
+}
+
+struct Member {
+  const char* name;
+  std::size_t offset;
+  hid_t type;
+};
+
+Handle compound(std::size_t bytes, const std::vector<Member>& members) {
+  Handle type(H5Tcreate(H5T_COMPOUND, bytes), H5Tclose, "trace: record type");
+  for (const Member& m : members) checked(H5Tinsert(type.id(), m.name, m.offset, m.type), "trace: record type");
+  return type;
+}
+
+/// trace::Event as it stands in memory, little-endian; its last, reserved word holds the rank.
+Handle event_type() {
+  using trace::Event;
+  return compound(sizeof(Event), {{"begin_ns", offsetof(Event, begin_ns), H5T_STD_I64LE},
+                                  {"duration_ns", offsetof(Event, duration_ns), H5T_STD_I64LE},
+                                  {"bytes", offsetof(Event, bytes), H5T_STD_U64LE},
+                                  {"name", offsetof(Event, name), H5T_STD_I32LE},
+                                  {"step", offsetof(Event, step), H5T_STD_I32LE},
+                                  {"unit", offsetof(Event, unit), H5T_STD_I16LE},
+                                  {"kind", offsetof(Event, kind), H5T_STD_U16LE},
+                                  {"group", offsetof(Event, group), H5T_STD_I16LE},
+                                  {"micro", offsetof(Event, micro), H5T_STD_I16LE},
+                                  {"depth", offsetof(Event, depth), H5T_STD_I32LE},
+                                  {"rank", offsetof(Event, reserved), H5T_STD_I32LE}});
+}
+
+Handle flush_type() {
+  return compound(sizeof(FlushRow), {{"flush", offsetof(FlushRow, flush), H5T_STD_I32LE},
+                                     {"rank", offsetof(FlushRow, rank), H5T_STD_I32LE},
+                                     {"first", offsetof(FlushRow, first), H5T_STD_U64LE},
+                                     {"count", offsetof(FlushRow, count), H5T_STD_U64LE},
+                                     {"dropped", offsetof(FlushRow, dropped), H5T_STD_U64LE}});
+}
+
+Handle text_type() {
+  Handle type(H5Tcopy(H5T_C_S1), H5Tclose, "trace: string type");
+  checked(H5Tset_size(type.id(), H5T_VARIABLE), "trace: string type");
+  checked(H5Tset_cset(type.id(), H5T_CSET_UTF8), "trace: string type");
+  return type;
+}
+
+/// An extendable 1-D dataset. early: chunks have their place in the file as soon as the dataset has grown over them.
+Handle growing(const Handle& file, const char* name, const Handle& type, std::uint64_t chunk, bool early) {
+  const hsize_t none = 0, unlimited = H5S_UNLIMITED, rows = chunk;
+  const Handle space(H5Screate_simple(1, &none, &unlimited), H5Sclose, name);
+  const Handle create(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, name);
+  checked(H5Pset_chunk(create.id(), 1, &rows), name);
+  if (early) {
+    checked(H5Pset_alloc_time(create.id(), H5D_ALLOC_TIME_EARLY), name);
+    checked(H5Pset_fill_time(create.id(), H5D_FILL_TIME_NEVER), name);
+  }
+  return {H5Dcreate2(file.id(), name, type.id(), space.id(), H5P_DEFAULT, create.id(), H5P_DEFAULT), H5Dclose, name};
+}
+
+void append_rows(const Handle& dataset, const Handle& type, const void* data, hsize_t count, const char* name) {
+  if (count == 0) return;
+  const hsize_t first = hdf5::shape_of(dataset, name)[0], rows = first + count;
+  checked(H5Dset_extent(dataset.id(), &rows), name);
+  const Handle memory(H5Screate_simple(1, &count, nullptr), H5Sclose, name);
+  const Handle target(H5Dget_space(dataset.id()), H5Sclose, name);
+  checked(H5Sselect_hyperslab(target.id(), H5S_SELECT_SET, &first, nullptr, &count, nullptr), name);
+  checked(H5Dwrite(dataset.id(), type.id(), memory.id(), target.id(), H5P_DEFAULT, data), name);
+}
+
+}  // namespace
+
+std::vector<FlushRow> read_flushes(const Handle& file) {
+  const Handle dataset = hdf5::open_dataset(file, "flushes"), type = flush_type();
+  std::vector<FlushRow> rows(hdf5::shape_of(dataset, "/flushes").at(0));
+  if (!rows.empty()) checked(H5Dread(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.data()), "/flushes");
+  return rows;
+}
+
+TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, const TraceHeader& header) {
+  file_ = hdf5::create_file(path, true);
+  try {
+    space_ = File(path, File::Mode::write);
+    space_.reserve(0, head_bytes);
+  } catch (const Error&) {
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+    throw;
+  }
+  hdf5::write_attribute(file_, "format_version", 1);
+  hdf5::write_attribute(file_, "program", std::string("shoal"));
+  hdf5::write_attribute(file_, "version", header.version);
+  hdf5::write_attribute(file_, "started", now());
+  hdf5::write_attribute(file_, "world_size", world.all().size());
+  hdf5::write_attribute(file_, "nodes", world.nodes());
+  hdf5::write_attribute(file_, "level", std::string(level_names.at(static_cast<std::size_t>(trace::level()))));
+  hdf5::write_attribute(file_, "complete", 0);
+  const Handle options = hdf5::create_group(file_, "options"), machine = hdf5::create_group(file_, "machine");
+  for (const auto& [name, value] : header.options) hdf5::write_attribute(options, name, value);
+  for (const auto& [name, value] : header.machine) hdf5::write_attribute(machine, name, value);
+  hdf5::write_texts(machine, "hosts", world.hosts());
+  hdf5::write_texts(file_, "units", header.units);
+  hdf5::write_texts(file_, "groups", header.groups);
+  hdf5::write_texts(file_, "kinds", {kind_names.begin(), kind_names.end()});
+  names_ = growing(file_, "names", text_type(), 64, false);
+  flushes_ = growing(file_, "flushes", flush_type(), 256, false);
+  events_ = growing(file_, "events", event_type(), trace_chunk_rows, true);
+  append({}, {});
+}
+
+std::vector<std::uint64_t> TraceLayout::extend(std::uint64_t before, std::uint64_t rows) {
+  hsize_t end = 0;
+  checked(H5Fget_filesize(file_.id(), &end), "trace: file size");
+  const std::uint64_t new_chunks = (rows + trace_chunk_rows - 1) / trace_chunk_rows - (before + trace_chunk_rows - 1) / trace_chunk_rows;
+  space_.reserve(end, end + new_chunks * trace_chunk_rows * sizeof(trace::Event) + slack_bytes);
+
+  const hsize_t extent = rows;
+  checked(H5Dset_extent(events_.id(), &extent), "/events");
+  std::vector<std::uint64_t> places;
+  for (hsize_t row = before / trace_chunk_rows * trace_chunk_rows; row < rows; row += trace_chunk_rows) {
+    unsigned filters = 0;
+    haddr_t place = HADDR_UNDEF;
+    hsize_t bytes = 0;
+    checked(H5Dget_chunk_info_by_coord(events_.id(), &row, &filters, &place, &bytes), "/events");
+    require(place != HADDR_UNDEF, "/events: the chunk of row ", row, " has no place in the file");
+    places.push_back(place);
+  }
+  checked(H5Fflush(file_.id(), H5F_SCOPE_LOCAL), "trace: cannot be written");
+  return places;
+}
+
+void TraceLayout::append(const std::vector<std::string>& new_names, const std::vector<FlushRow>& rows) {
+  std::vector<const char*> texts;
+  for (const std::string& name : new_names) texts.push_back(name.c_str());
+  append_rows(names_, text_type(), texts.data(), texts.size(), "/names");
+  append_rows(flushes_, flush_type(), rows.data(), rows.size(), "/flushes");
+  checked(H5Fflush(file_.id(), H5F_SCOPE_LOCAL), "trace: cannot be written");
+}
+
+void TraceLayout::close(bool complete) {
+  if (complete) hdf5::write_attribute(file_, "complete", 1);
+  for (Handle* handle : {&events_, &names_, &flushes_, &file_}) handle->close("trace: cannot be closed");
+  space_.truncate(space_.size());
+  space_.close();
+}
+
+}  // namespace shoal::io

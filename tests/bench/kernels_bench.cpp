@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// GFLOP/s of what a step's time goes into: each matrix product of a block and of the head, and attention, for two models:
+// W1 (width 384, 6 heads, 8 sequences of 256) and W2 (width 768, 12 heads, 1024 tokens, 50304 symbols), and attention over
+// long sequences (W3, 2048). By CPU time, on one thread. Attention's floating-point operations are those of the lower
+// triangle: 2 (forward) or 5 (backward) products of 2 HS T (T + 1) / 2.
+#include <benchmark/benchmark.h>
+
+#include <string>
+#include <vector>
+
+#include "shoal/kernels/attention.hpp"
+#include "shoal/kernels/matmul.hpp"
+#include "shoal/kernels/runtime.hpp"
+
+namespace {
+
+using namespace shoal;
+using namespace shoal::kernels;
+
+template <typename T>
+std::vector<T> values(std::size_t count) {
+  std::vector<T> v(count);
+  for (std::size_t i = 0; i < count; ++i) v[i] = T(static_cast<float>(i % 61) / 61.0F - 0.5F);
+  return v;
+}
+
+void count_flops(benchmark::State& state, double flops) {
+  state.counters["GFLOP/s"] = benchmark::Counter(flops * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+template <typename T, typename R>
+void product(benchmark::State& state, std::size_t m, std::size_t n, std::size_t k, const MatmulOptions& options) {
+  const auto a = values<T>(m * k), b = values<T>(k * n);
+  std::vector<R> c(m * n);
+  std::vector<std::byte> workspace(matmul_workspace_bytes<T, R>(m, n, k, options, false));
+  set_matmul_workspace(workspace);
+  const Matrix<const T> left = options.a == Transpose::yes ? Matrix<const T>(a.data(), k, m) : Matrix<const T>(a.data(), m, k);
+  const Matrix<const T> right = options.b == Transpose::yes ? Matrix<const T>(b.data(), n, k) : Matrix<const T>(b.data(), k, n);
+  for ([[maybe_unused]] auto _ : state) matmul("product", left, right, Matrix<R>(c.data(), m, n), options);
+  set_matmul_workspace({});
+  count_flops(state, 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
+}
+
+/// y = x W of `tokens` rows, with its two gradients.
+template <typename T>
+void register_layer(const std::string& name, std::size_t tokens, std::size_t in, std::size_t out) {
+  const std::string type = name_of(dtype_of<T>);
+  const auto add = [&](const std::string& what, auto&&... shape) {
+    benchmark::RegisterBenchmark((type + "/" + name + "/" + what).c_str(), shape...)->Unit(benchmark::kMillisecond);
+  };
+  add("forward", [=](benchmark::State& s) { product<T, T>(s, tokens, out, in, {}); });
+  add("dx", [=](benchmark::State& s) { product<T, T>(s, tokens, in, out, {.b = Transpose::yes}); });
+  add("dw", [=](benchmark::State& s) { product<T, float>(s, in, out, tokens, {.a = Transpose::yes}); });
+}
+
+/// logits = h E' for a chunk of rows, E [V, C], with its two gradients.
+template <typename T>
+void register_head(const std::string& name, std::size_t rows, std::size_t C, std::size_t V) {
+  const std::string type = name_of(dtype_of<T>);
+  const auto add = [&](const std::string& what, auto&& run) {
+    benchmark::RegisterBenchmark((type + "/" + name + "/" + what).c_str(), run)->Unit(benchmark::kMillisecond);
+  };
+  add("forward", [=](benchmark::State& s) { product<T, float>(s, rows, V, C, {.b = Transpose::yes}); });
+  add("dx", [=](benchmark::State& s) { product<T, T>(s, rows, C, V, {}); });
+  add("dw", [=](benchmark::State& s) { product<T, float>(s, V, C, rows, {.a = Transpose::yes}); });
+  add("dw, added", [=](benchmark::State& s) { product<T, float>(s, V, C, rows, {.a = Transpose::yes, .accumulate = true}); });
+}
+
+template <typename T>
+void attention(benchmark::State& state, const AttentionShape& s, bool backward) {
+  const auto qkv = values<T>(s.B * s.T * 3 * s.C), dout = values<T>(s.B * s.T * s.C);
+  std::vector<T> out(s.B * s.T * s.C), dqkv(qkv.size());
+  std::vector<float> logsumexp(s.B * s.NH * s.T);
+  std::vector<std::byte> workspace(attention_workspace_bytes<T>(s));
+  attention_forward<T>(s, qkv.data(), out.data(), logsumexp.data(), {}, workspace);
+  for ([[maybe_unused]] auto _ : state) {
+    if (backward) {
+      attention_backward<T>(s, qkv.data(), out.data(), logsumexp.data(), dout.data(), dqkv.data(), {}, workspace);
+    } else {
+      attention_forward<T>(s, qkv.data(), out.data(), logsumexp.data(), {}, workspace);
+    }
+  }
+  const auto pairs = static_cast<double>(s.B * s.NH * (s.T * (s.T + 1) / 2));
+  count_flops(state, (backward ? 5.0 : 2.0) * 2.0 * static_cast<double>(s.C / s.NH) * pairs);
+}
+
+template <typename T>
+void register_attention(const std::string& name, const AttentionShape& s) {
+  const std::string type = name_of(dtype_of<T>);
+  for (const bool backward : {false, true}) {
+    benchmark::RegisterBenchmark((type + "/" + name + (backward ? "/backward" : "/forward")).c_str(),
+                                 [=](benchmark::State& state) { attention<T>(state, s, backward); })
+        ->Unit(benchmark::kMillisecond);
+  }
+}
+
+template <typename T>
+void register_all() {
+  const auto block = [](const std::string& model, std::size_t tokens, std::size_t C) {
+    register_layer<T>(model + "/qkv", tokens, C, 3 * C);
+    register_layer<T>(model + "/attention_out", tokens, C, C);
+    register_layer<T>(model + "/mlp_up", tokens, C, 4 * C);
+    register_layer<T>(model + "/mlp_down", tokens, 4 * C, C);
+  };
+  block("W1", 2048, 384);
+  block("W2", 1024, 768);
+  register_head<T>("W2/head", 256, 768, 50304);
+  register_attention<T>("W1/attention", {8, 256, 384, 6});
+  register_attention<T>("W3/attention", {1, 2048, 768, 12});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Runtime runtime(1);
+  register_all<float>();
+  register_all<bf16>();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run that ends as its argument says; ending_test.cpp looks at what is said and at the exit code.
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "shoal/base/error.hpp"
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/comm/watchdog.hpp"
+#include "shoal/comm/world.hpp"
+
+namespace {
+
+using shoal::Exit;
+using shoal::comm::World;
+
+void sum(World& world) {
+  std::vector<double> one{1};
+  world.all().all_reduce(shoal::Span<double>(one), shoal::comm::Reduce::sum).wait();
+}
+
+/// The others wait for rank 1, which does `act` first.
+template <typename Act>
+void without_rank_1(World& world, const Act& act) {
+  shoal::heartbeat::phase("step");
+  sum(world);
+  if (world.rank() == 1) act();
+  sum(world);
+}
+
+Exit run(World& world, const std::string& how) {
+  world.check_launcher();
+  shoal::comm::CommOptions options;
+  options.timeout = 3;
+  world.make_groups(options);
+  const shoal::comm::Watchdog watchdog(world, options.timeout);
+  if (how == "done") return Exit::done;
+  if (how == "requeue") return Exit::requeue;
+  if (how == "one_fails") return world.rank() == 1 ? Exit::failed : Exit::done;
+  if (how == "bad_input") shoal::bad_input("x = 3: no such x\nx = 4: nor this");
+  if (how == "differing") shoal::bad_input("x = ", world.rank() == 1 ? 4 : 3, ": no such x");
+  if (how == "fails_here") without_rank_1(world, [] { shoal::fail("the disk is on fire"); });
+  if (how == "seen_by_one") without_rank_1(world, [] { shoal::bad_input("only rank 1 thinks so"); });
+  if (how == "killed") without_rank_1(world, [] { raise(SIGKILL); });
+  if (how == "stopped") without_rank_1(world, [] { raise(SIGSTOP); });
+  if (how == "stalled") without_rank_1(world, [] { std::this_thread::sleep_for(std::chrono::seconds(100)); });
+  if (how == "mixed_up") {
+    without_rank_1(world, [&] {
+      std::vector<std::byte> nothing(1);
+      world.all().receive(nothing, 0, 7).wait();
+    });
+  }
+  if (how == "slow")
+    without_rank_1(world, [] {  // nearly as long as the timeout
+      for (int i = 0; i < 25; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        shoal::heartbeat::beat();
+      }
+    });
+  return Exit::done;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  World world(argc, argv);
+  try {
+    return world.agree(static_cast<int>(run(world, argc > 1 ? argv[1] : "done")));
+  } catch (const shoal::Error& error) {
+    return world.end_with_error(error.code(), error.seen(), error.what());
+  }
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counted bytes equal theory; operations and waits are events of the trace.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "shoal/base/trace.hpp"
+#include "shoal/comm/tree_reduce.hpp"
+#include "support/mpi_main.hpp"
+
+namespace shoal::comm {
+namespace {
+
+class TrafficOf : public testing::Test {
+ protected:
+  void SetUp() override { reset_traffic(); }
+  void TearDown() override { test::world().make_groups({}); }
+
+  static Blocks blocks_of(Span<float> data) {
+    const std::size_t n = data.size() / ranks();
+    Blocks blocks;
+    for (std::size_t b = 0; b < ranks(); ++b) blocks.push_back({data.subspan(b * n, n)});
+    return blocks;
+  }
+  static std::size_t ranks() { return static_cast<std::size_t>(test::world().size()); }
+};
+
+TEST_F(TrafficOf, LibraryCollectivesIsTheirLowerBound) {
+  Communicator& group = test::world().all();
+  std::vector<float> data(120 * ranks());
+  group.all_reduce(Span<float>(data), Reduce::sum).wait();
+  group.all_gather(bytes_of(Span<float>(data).first(120)), bytes_of(Span<float>(data))).wait();
+  group.broadcast(bytes_of(Span<float>(data)), 0).wait();
+  group.barrier().wait();
+  const auto sent = traffic();
+  if (ranks() == 1) {
+    EXPECT_TRUE(sent.empty());
+    return;
+  }
+  EXPECT_EQ(sent.at("all_reduce").total(), 2 * 480 * (ranks() - 1));
+  EXPECT_EQ(sent.at("all_gather").total(), 480 * (ranks() - 1));
+  EXPECT_EQ(sent.at("broadcast").total(), group.rank() == 0 ? 480 * ranks() : 0);
+  EXPECT_EQ(sent.at("barrier").total(), 0U);
+  EXPECT_EQ(sent.at("all_reduce").inter, 0U);  // one node
+}
+
+TEST_F(TrafficOf, TreesIsThatOfARing) {
+  std::vector<float> data(1200 * ranks());
+  std::vector<float> scratch(tree_scratch_elements(test::world().size(), data.size()));
+  tree_reduce_scatter(test::world().all(), blocks_of(data), scratch).wait();
+  tree_all_gather(test::world().all(), blocks_of(data), scratch).wait();
+  const auto sent = traffic();
+  if (ranks() == 1) {
+    EXPECT_TRUE(sent.empty());
+    return;
+  }
+  EXPECT_EQ(sent.at("reduce_scatter").total(), 4800 * (ranks() - 1));
+  EXPECT_EQ(sent.at("all_gather").total(), 4800 * (ranks() - 1));
+  EXPECT_EQ(sent.count("send") + sent.count("receive"), 0U) << "a tree's messages are not counted apart";
+}
+
+TEST_F(TrafficOf, TreesIsDividedWithinAndBetweenNodes) {
+  if (ranks() != 4) return;
+  CommOptions options;
+  options.ranks_per_node = 2;
+  test::world().make_groups(options);
+  std::vector<float> data(4 * 100);
+  std::vector<float> scratch(tree_scratch_elements(4, data.size()));
+  tree_reduce_scatter(test::world().all(), blocks_of(data), scratch).wait();
+  // Two blocks go to the neighbour on the node first, then one to the other node.
+  EXPECT_EQ(traffic().at("reduce_scatter").intra, 800U);
+  EXPECT_EQ(traffic().at("reduce_scatter").inter, 400U);
+  test::world().all().all_gather(bytes_of(Span<float>(data).first(100)), bytes_of(Span<float>(data))).wait();
+  EXPECT_EQ(traffic().at("all_gather").intra, 400U);
+  EXPECT_EQ(traffic().at("all_gather").inter, 800U);
+}
+
+TEST_F(TrafficOf, PointToPointIsWhatIsSent) {
+  Communicator& group = test::world().all();
+  if (ranks() == 1) return;
+  std::vector<float> out(10), in(10);
+  const int next = (group.rank() + 1) % group.size(), before = (group.rank() + group.size() - 1) % group.size();
+  Request receiving = group.receive(bytes_of(Span<float>(in)), before, 0);
+  group.send(bytes_of(Span<float>(out)), next, 0).wait();
+  receiving.wait();
+  EXPECT_EQ(traffic().at("send").total(), 40U);
+  EXPECT_EQ(traffic().at("receive").total(), 0U);
+}
+
+TEST_F(TrafficOf, OperationsAndWaitsAreEvents) {
+  if (ranks() == 1) return;
+  trace::start(trace::Level::comm, 100);
+  trace::set_step(7);
+  std::vector<float> data(100'000 * ranks());
+  std::vector<float> scratch(tree_scratch_elements(test::world().size(), data.size()));
+  tree_reduce_scatter(test::world().all(), blocks_of(data), scratch).wait();
+  test::world().node().barrier().wait();
+  const std::vector<trace::Event> events = trace::drain();
+  trace::stop();
+  trace::set_step(0);
+
+  int operations = 0, waits = 0, barriers = 0;
+  for (const trace::Event& event : events) {
+    const std::string& name = trace::names()[static_cast<std::size_t>(event.name)];
+    EXPECT_EQ(event.step, 7);
+    EXPECT_GE(event.duration_ns, 0);
+    if (event.kind == static_cast<std::uint16_t>(trace::Kind::collective) && name == "reduce_scatter") {
+      ++operations;
+      EXPECT_EQ(event.bytes, 400'000 * (ranks() - 1));
+      EXPECT_EQ(event.group, 0);
+    } else if (event.kind == static_cast<std::uint16_t>(trace::Kind::collective) && name == "barrier") {
+      ++barriers;
+      EXPECT_EQ(event.group, 1);
+    } else if (event.kind == static_cast<std::uint16_t>(trace::Kind::wait) && name == "reduce_scatter") {
+      ++waits;
+      EXPECT_EQ(event.group, 0);
+    }
+  }
+  EXPECT_EQ(operations, 1);
+  EXPECT_EQ(barriers, 1);
+  EXPECT_LE(waits, 1);  // none where it was complete at once
+  EXPECT_LE(events.size(), 4U) << "messages of the tree are no events of their own";
+}
+
+}  // namespace
+}  // namespace shoal::comm

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reproducible tree against the same tree made by one rank, bit by bit.
+#include "shoal/comm/tree_reduce.hpp"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "shoal/base/error.hpp"
+#include "support/mpi_main.hpp"
+
+namespace shoal::comm {
+namespace {
+
+Communicator& group() { return test::world().all(); }
+std::size_t ranks() { return static_cast<std::size_t>(group().size()); }
+
+/// Numbers of all magnitudes, so that another order of summation gives other bits.
+std::vector<float> random_floats(std::size_t seed, std::size_t n) {
+  std::mt19937 bits(static_cast<unsigned>(seed) + 1);
+  std::vector<float> values(n);
+  for (float& value : values) value = (static_cast<float>(bits()) / 2e9F - 1) * std::exp2(static_cast<float>(bits() % 24));
+  return values;
+}
+
+/// The pairwise tree over a power of two of leaves, or what is there of it: low bits first.
+std::vector<float> serial_tree(std::vector<std::vector<float>> leaves) {
+  while (leaves.size() > 1) {
+    std::vector<std::vector<float>> sums;
+    for (std::size_t i = 0; i < leaves.size(); i += 2) {
+      sums.push_back(leaves[i]);
+      if (i + 1 == leaves.size()) continue;
+      for (std::size_t k = 0; k < sums.back().size(); ++k) sums.back()[k] += leaves[i + 1][k];
+    }
+    leaves = std::move(sums);
+  }
+  return leaves.front();
+}
+
+void expect_same_bits(Span<const float> got, Span<const float> expected, const char* what) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(got[i]), std::bit_cast<std::uint32_t>(expected[i])) << what << ", element " << i;
+  }
+}
+
+/// How a buffer is divided: lengths of the spans of each rank's block, and gaps after them, which must stay as they are.
+struct Layout {
+  const char* name;
+  std::vector<std::vector<std::size_t>> spans;  // by block
+  std::size_t gap;
+};
+
+std::size_t elements_with_gaps(const Layout& layout) {
+  std::size_t elements = 0;
+  for (const auto& block : layout.spans) {
+    for (const std::size_t length : block) elements += length + layout.gap;
+  }
+  return elements;
+}
+
+Blocks blocks_in(Span<float> buffer, const Layout& layout) {
+  Blocks blocks;
+  for (const auto& lengths : layout.spans) {
+    auto& block = blocks.emplace_back();
+    for (const std::size_t length : lengths) {
+      block.push_back(buffer.first(length));
+      buffer = buffer.subspan(length + layout.gap);
+    }
+  }
+  return blocks;
+}
+
+std::vector<Layout> layouts() {
+  const std::size_t large = (std::size_t{1} << 18U) + 12'345;  // more than one message
+  std::vector<Layout> all(6);
+  all[0] = {"one span each", {}, 0};
+  all[1] = {"several spans, gaps", {}, 3};
+  all[2] = {"several messages", {}, 1};
+  all[3] = {"all but the first empty", {}, 0};
+  all[4] = {"nothing", {}, 0};
+  all[5] = {"more messages than fly at a time", {}, 0};
+  for (std::size_t b = 0; b < ranks(); ++b) {
+    all[0].spans.push_back({1000});
+    all[1].spans.push_back({17, 0, 256 + b, 20'000, 5, 16'384});
+    all[2].spans.push_back({large, 100, 2 * large + b, 40, 40});
+    all[3].spans.push_back(b == 0 ? std::vector<std::size_t>{300, 44} : std::vector<std::size_t>{});
+    all[4].spans.push_back(b == 0 ? std::vector<std::size_t>{0} : std::vector<std::size_t>{});
+    all[5].spans.push_back(std::vector<std::size_t>(b % 2 == 0 ? 40 : 23, 20'000));
+  }
+  return all;
+}
+
+struct Fixture {
+  explicit Fixture(const Layout& layout, std::size_t seed = 0)
+      : buffer(random_floats(seed + static_cast<std::size_t>(group().rank()), elements_with_gaps(layout))),
+        scratch(tree_scratch_elements(group().size(), buffer.size())) {
+    std::vector<std::vector<float>> leaves;
+    for (std::size_t r = 0; r < ranks(); ++r) leaves.push_back(random_floats(seed + r, buffer.size()));
+    sum = serial_tree(std::move(leaves));
+  }
+  std::vector<float> buffer, scratch, sum;
+};
+
+TEST(TreeReduce, ReduceScatterIsTheSerialTree) {
+  for (const Layout& layout : layouts()) {
+    Fixture f(layout);
+    tree_reduce_scatter(group(), blocks_in(f.buffer, layout), f.scratch).wait();
+    const auto own = static_cast<std::size_t>(group().rank());
+    const Blocks got = blocks_in(f.buffer, layout), expected = blocks_in(f.sum, layout);
+    for (std::size_t s = 0; s < got[own].size(); ++s) expect_same_bits(got[own][s], expected[own][s], layout.name);
+  }
+}
+
+TEST(TreeReduce, WithTheAllGatherEveryRankHasTheSerialTree) {
+  for (const Layout& layout : layouts()) {
+    Fixture f(layout);
+    const std::vector<float> before = f.buffer;
+    tree_reduce_scatter(group(), blocks_in(f.buffer, layout), f.scratch).wait();
+    tree_all_gather(group(), blocks_in(f.buffer, layout), f.scratch).wait();
+    const Blocks got = blocks_in(f.buffer, layout), expected = blocks_in(f.sum, layout);
+    for (std::size_t b = 0; b < got.size(); ++b) {
+      for (std::size_t s = 0; s < got[b].size(); ++s) {
+        expect_same_bits(got[b][s], expected[b][s], layout.name);
+        for (std::size_t i = 0; i < layout.gap; ++i) {  // what lies between the spans is nobody's
+          const float* end = got[b][s].data() + got[b][s].size() + i;
+          EXPECT_EQ(*end, before[static_cast<std::size_t>(end - f.buffer.data())]) << layout.name;
+        }
+      }
+    }
+  }
+}
+
+/// Rank 0's spans lie apart, the others' are neighbours: only rank 0 packs.
+TEST(TreeReduce, RanksMayKeepTheirSpansInDifferentPlaces) {
+  Layout layout{"apart on rank 0", std::vector<std::vector<std::size_t>>(ranks(), {700, 800, 900}), 0};
+  Fixture f(layout);
+  layout.gap = group().rank() == 0 ? 9 : 0;
+  std::vector<float> mine(elements_with_gaps(layout));
+  std::size_t at = 0;
+  for (const auto& block : blocks_in(mine, layout)) {
+    for (const Span<float> span : block) {
+      std::memcpy(span.data(), f.buffer.data() + at, span.size_bytes());
+      at += span.size();
+    }
+  }
+  tree_reduce_scatter(group(), blocks_in(mine, layout), f.scratch).wait();
+  tree_all_gather(group(), blocks_in(mine, layout), f.scratch).wait();
+  at = 0;
+  for (const auto& block : blocks_in(mine, layout)) {
+    for (const Span<float> span : block) {
+      expect_same_bits(span, Span<const float>(f.sum).subspan(at, span.size()), layout.name);
+      at += span.size();
+    }
+  }
+}
+
+TEST(TreeReduce, SeveralInFlightDoNotMix) {
+  const Layout layout = layouts()[1];
+  std::vector<Fixture> fixtures;
+  for (std::size_t i = 0; i < 4; ++i) fixtures.emplace_back(layout, 100 * i);
+  std::vector<Request> requests;
+  for (Fixture& f : fixtures) requests.push_back(tree_reduce_scatter(group(), blocks_in(f.buffer, layout), f.scratch));
+  std::vector<double> other{1};
+  group().all_reduce(Span<double>(other), Reduce::sum).wait();
+  EXPECT_EQ(other[0], group().size());
+  for (std::size_t i = requests.size(); i-- > 0;) requests[i].wait();
+  for (Fixture& f : fixtures)
+    requests[&f - fixtures.data()] = tree_all_gather(group(), blocks_in(f.buffer, layout), f.scratch);
+  for (Request& request : requests) request.wait();
+  for (Fixture& f : fixtures) {
+    const Blocks got = blocks_in(f.buffer, layout), expected = blocks_in(f.sum, layout);
+    for (std::size_t b = 0; b < got.size(); ++b) {
+      for (std::size_t s = 0; s < got[b].size(); ++s) expect_same_bits(got[b][s], expected[b][s], layout.name);
+    }
+  }
+}
+
+/// What makes the trajectory the same on 1, 2 and 4 ranks: M leaves, neighbours summed on their rank, then the ranks' tree.
+TEST(TreeReduce, LeavesDividedOverRanksGiveTheTreeOverAllLeaves) {
+  constexpr std::size_t leaves = 16, n = 5000;
+  if (leaves % ranks() != 0) return;  // the promise is for powers of two
+  const std::size_t per_rank = leaves / ranks();
+  std::vector<std::vector<float>> all, mine;
+  for (std::size_t m = 0; m < leaves; ++m) {
+    all.push_back(random_floats(m, n));
+    if (m / per_rank == static_cast<std::size_t>(group().rank())) mine.push_back(all.back());
+  }
+  std::vector<float> buffer = serial_tree(mine);
+  const Layout layout{"leaves", std::vector<std::vector<std::size_t>>(ranks(), {n / ranks()}), 0};
+  std::vector<float> scratch(tree_scratch_elements(group().size(), n));
+  tree_reduce_scatter(group(), blocks_in(buffer, layout), scratch).wait();
+  tree_all_gather(group(), blocks_in(buffer, layout), scratch).wait();
+  expect_same_bits(buffer, serial_tree(all), "leaves");
+}
+
+TEST(TreeReduce, ScratchIsBoundedAndChecked) {
+  EXPECT_EQ(tree_scratch_elements(1, 1'000'000), 0U);
+  EXPECT_LE(tree_scratch_elements(8, 1'000'000'000) * sizeof(float), std::size_t{6} << 20U);
+  if (ranks() == 1) return;
+  std::vector<float> buffer(100 * ranks()), scratch(10);
+  const Layout layout{"small scratch", std::vector<std::vector<std::size_t>>(ranks(), {100}), 0};
+  EXPECT_THROW((void)tree_reduce_scatter(group(), blocks_in(buffer, layout), scratch), Error);
+  EXPECT_THROW((void)tree_reduce_scatter(group(), Blocks(ranks() + 1), scratch), Error);
+}
+
+}  // namespace
+}  // namespace shoal::comm

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokens files: what is written is read back; what does not keep to the layout is refused by file and dataset.
+#include "shoal/io/token_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "files_fixture.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/data/tokens.hpp"
+
+namespace {
+
+using shoal::io::TokenFile;
+using shoal::io::TokenFileWriter;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// A file made by hand, to be wrong in one way or another.
+class HandMade {
+ public:
+  explicit HandMade(const std::string& path) : file_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) {}
+  ~HandMade() { H5Fclose(file_); }
+  HandMade(const HandMade&) = delete;
+  HandMade& operator=(const HandMade&) = delete;
+
+  HandMade& attribute(hid_t type, const void* value, hsize_t count = 1) {
+    const hid_t space = H5Screate_simple(1, &count, nullptr);
+    const hid_t attribute = H5Acreate2(file_, "vocab_size", type, space, H5P_DEFAULT, H5P_DEFAULT);
+    H5Awrite(attribute, type, value);
+    H5Aclose(attribute);
+    H5Sclose(space);
+    return *this;
+  }
+  HandMade& vocab_size(std::int64_t value) { return attribute(H5T_NATIVE_INT64, &value); }
+  HandMade& dataset(const char* name, hid_t type, const std::vector<hsize_t>& shape, const void* data) {
+    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+    const hid_t set = H5Dcreate2(file_, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (data != nullptr) H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
+    H5Dclose(set);
+    H5Sclose(space);
+    return *this;
+  }
+
+ private:
+  hid_t file_;
+};
+
+class TokenFiles : public FilesTest {
+ protected:
+  std::vector<std::uint16_t> ids_ = {0, 1, 2, 3, 4, 5};
+
+  std::string refusal(const std::string& name) const {
+    try {
+      const TokenFile file(path(name));
+    } catch (const shoal::Error& error) {
+      EXPECT_EQ(error.code(), shoal::Exit::bad_input) << error.what();
+      EXPECT_THAT(error.what(), HasSubstr(path(name)));
+      return error.what();
+    }
+    return "not refused";
+  }
+};
+
+TEST_F(TokenFiles, ReadBackAsWritten) {
+  for (const std::size_t vocab_size : {3U, 65536U, 65537U, 2000000000U}) {
+    const std::vector<std::int32_t> first{0, 1, 2}, second{static_cast<std::int32_t>(vocab_size - 1), 0};
+    const std::vector<std::string> vocabulary{"a", "", std::string("\0\xFF", 2)};
+    const std::string name = path(std::to_string(vocab_size) + ".h5");
+    TokenFileWriter writer(name, 5, vocab_size, vocabulary);
+    writer.append(first);
+    EXPECT_FALSE(std::filesystem::exists(name));
+    writer.append(second);
+    writer.finish();
+
+    ASSERT_TRUE(shoal::io::is_hdf5(name));
+    const TokenFile file(name);
+    EXPECT_EQ(file.size(), 5U);
+    EXPECT_EQ(file.row_length(), 0U);
+    EXPECT_EQ(file.vocab_size(), vocab_size);
+    EXPECT_EQ(file.vocabulary(), vocabulary);
+    std::vector<std::int32_t> tokens(3);
+    file.read(2, tokens);
+    EXPECT_THAT(tokens, ElementsAre(2, second[0], 0));
+  }
+}
+
+TEST_F(TokenFiles, UnfinishedOnesDoNotAppear) {
+  {
+    TokenFileWriter writer(path("a.h5"), 5, 10, {});
+    writer.append(std::vector<std::int32_t>{1, 2});
+    EXPECT_THROW(writer.finish(), shoal::Error);
+    EXPECT_THROW(writer.append(std::vector<std::int32_t>{1, 2, 3, 4}), shoal::Error);
+    EXPECT_THROW(writer.append(std::vector<std::int32_t>{10}), shoal::Error);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(path("")));
+  EXPECT_THROW(TokenFileWriter(path("huge.h5"), std::size_t{1} << 55U, 10, {}), shoal::Error);
+  EXPECT_TRUE(std::filesystem::is_empty(path("")));
+}
+
+TEST_F(TokenFiles, RowsOfSamples) {
+  HandMade(path("a.h5")).vocab_size(6).dataset("samples", H5T_NATIVE_UINT16, {2, 3}, ids_.data());
+  const TokenFile file(path("a.h5"));
+  EXPECT_EQ(file.size(), 2U);
+  EXPECT_EQ(file.row_length(), 3U);
+  std::vector<std::int32_t> row(3);
+  file.read(1, row);
+  EXPECT_THAT(row, ElementsAre(3, 4, 5));
+
+  shoal::data::DataOptions options;
+  options.source = path("a.h5");
+  options.val_fraction = 0.5;
+  const shoal::data::Dataset data = shoal::data::open(options, 0, 2, 1);
+  EXPECT_EQ(data.train->count(), 1U);
+  EXPECT_EQ(data.validation->count(), 1U);
+  EXPECT_EQ(data.description, "a.h5: 2 samples of 3 tokens, 6 symbols");
+  data.validation->read(0, row);
+  EXPECT_THAT(row, ElementsAre(3, 4, 5));
+  EXPECT_THAT([&] { shoal::data::open(options, 0, 4, 1); },
+              ThrowsMessage<shoal::Error>(HasSubstr("a.h5: /samples has rows of 3 tokens; model.block_size = 4 needs 5")));
+}
+
+TEST_F(TokenFiles, AnIdBeyondTheVocabularyIsNamedWhereItStands) {
+  const std::vector<std::uint32_t> wide{0, 1, 4000000000U, 3, 1, 0};
+  HandMade(path("a.h5")).vocab_size(4).dataset("tokens", H5T_NATIVE_UINT16, {6}, ids_.data());
+  HandMade(path("b.h5")).vocab_size(4).dataset("samples", H5T_NATIVE_UINT32, {2, 3}, wide.data());
+  std::vector<std::int32_t> tokens(3);
+  const TokenFile a(path("a.h5")), b(path("b.h5"));
+  EXPECT_NO_THROW(a.read(1, tokens));
+  EXPECT_THAT([&] { a.read(2, tokens); },
+              ThrowsMessage<shoal::Error>(HasSubstr("a.h5: /tokens[4] = 4: beyond the vocabulary (vocab_size = 4)")));
+  EXPECT_NO_THROW(b.read(1, tokens));
+  EXPECT_THAT([&] { b.read(0, tokens); }, ThrowsMessage<shoal::Error>(HasSubstr("b.h5: /samples[0, 2] = 4000000000")));
+  EXPECT_THROW(a.read(4, tokens), shoal::Error);  // beyond the end
+}
+
+TEST_F(TokenFiles, AnotherLayoutIsRefused) {
+  const auto make = [&] { return HandMade(path("a.h5")); };
+  make().vocab_size(6);
+  EXPECT_THAT(refusal("a.h5"), HasSubstr("neither /tokens nor /samples"));
+  make()
+      .vocab_size(6)
+      .dataset("tokens", H5T_NATIVE_UINT16, {6}, ids_.data())
+      .dataset("samples", H5T_NATIVE_UINT16, {2, 3}, ids_.data());
+  EXPECT_THAT(refusal("a.h5"), HasSubstr("both /tokens and /samples"));
+  make().dataset("tokens", H5T_NATIVE_UINT16, {6}, ids_.data());
+  EXPECT_THAT(refusal("a.h5"), HasSubstr("no attribute vocab_size"));
+  make().vocab_size(0).dataset("tokens", H5T_NATIVE_UINT16, {6}, ids_.data());
+  EXPECT_THAT(refusal("a.h5"), HasSubstr("vocab_size = 0; allowed: 1 to"));
+  const std::vector<std::int64_t> two{6, 7};
+  make().attribute(H5T_NATIVE_INT64, two.data(), 2).dataset("tokens", H5T_NATIVE_UINT16, {6}, ids_.data());
+  EXPECT_THAT(refusal("a.h5"), HasSubstr("not one integer"));
+  const double real = 6;
+  make().attribute(H5T_NATIVE_DOUBLE, &real).dataset("tokens", H5T_NATIVE_UINT16, {6}, ids_.data());
+  EXPECT_THAT(refusal("a.h5"), HasSubstr("not one integer"));
+  for (const hid_t type : {H5T_NATIVE_FLOAT, H5T_NATIVE_INT32, H5T_NATIVE_UINT8, H5T_NATIVE_UINT64}) {
+    make().vocab_size(6).dataset("tokens", type, {6}, nullptr);
+    EXPECT_THAT(refusal("a.h5"), HasSubstr("/tokens: wrong type; allowed: uint16, uint32"));
+  }
+  make().vocab_size(6).dataset("tokens", H5T_NATIVE_UINT16, {2, 3}, ids_.data());
+  EXPECT_THAT(refusal("a.h5"), HasSubstr("/tokens: 2 dimensions instead of 1"));
+  make().vocab_size(6).dataset("samples", H5T_NATIVE_UINT16, {6}, ids_.data());
+  EXPECT_THAT(refusal("a.h5"), HasSubstr("/samples: 1 dimensions instead of 2"));
+  make().vocab_size(6).dataset("tokens", H5T_NATIVE_UINT16, {0}, nullptr);
+  EXPECT_THAT(refusal("a.h5"), HasSubstr("/tokens: empty"));
+  make()
+      .vocab_size(6)
+      .dataset("tokens", H5T_NATIVE_UINT16, {6}, ids_.data())
+      .dataset("vocabulary", H5T_NATIVE_UINT16, {6}, ids_.data());
+  EXPECT_THAT(refusal("a.h5"), HasSubstr("/vocabulary: not of variable length"));
+}
+
+TEST_F(TokenFiles, MoreNamesThanSymbolsAreRefused) {
+  TokenFileWriter writer(path("a.h5"), 1, 2, {"a", "b", "c"});
+  writer.append(std::vector<std::int32_t>{0});
+  writer.finish();
+  EXPECT_THAT(refusal("a.h5"), HasSubstr("/vocabulary has 3 tokens, vocab_size is 2"));
+}
+
+TEST_F(TokenFiles, ATruncatedFileIsRefused) {
+  {
+    TokenFileWriter writer(path("a.h5"), 100000, 10, {});
+    writer.append(std::vector<std::int32_t>(100000, 1));
+    writer.finish();
+  }
+  std::filesystem::resize_file(path("a.h5"), 50000);
+  EXPECT_TRUE(shoal::io::is_hdf5(path("a.h5")));
+  EXPECT_THAT(refusal("a.h5"), HasSubstr("truncated file"));
+  EXPECT_FALSE(shoal::io::is_hdf5(write("short", "\x89HDF")));
+  EXPECT_FALSE(shoal::io::is_hdf5(path("missing")));
+}
+
+}  // namespace

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sources: what samples they give, and what they refuse.
+#include "shoal/data/tokens.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <numeric>
+
+#include "files_fixture.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/data/tokenize.hpp"
+#include "shoal/io/token_file.hpp"
+
+namespace {
+
+using shoal::data::DataOptions;
+using shoal::data::Dataset;
+using shoal::data::Samples;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr std::size_t T = 4;
+
+std::vector<std::int32_t> sample(const Samples& samples, std::size_t s, std::size_t block_size = T) {
+  std::vector<std::int32_t> tokens(block_size + 1);
+  samples.read(s, tokens);
+  return tokens;
+}
+
+class Sources : public FilesTest {
+ protected:
+  Sources() {
+    options_.val_fraction = 0;
+    options_.tokenizer = "chars";
+  }
+  Dataset open(const std::string& source, std::size_t vocab_size = 0, std::size_t block_size = T) {
+    options_.source = source;
+    return shoal::data::open(options_, vocab_size, block_size, 1);
+  }
+  /// The message with which it is refused: bad input, one line.
+  std::string refusal(const std::string& source, std::size_t vocab_size = 0) {
+    try {
+      open(source, vocab_size);
+    } catch (const shoal::Error& error) {
+      EXPECT_EQ(error.code(), shoal::Exit::bad_input) << error.what();
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+      return error.what();
+    }
+    return "not refused";
+  }
+  /// A tokens file of 0, 1, 2, ... modulo vocab_size.
+  std::string token_file(const std::string& name, std::size_t tokens, std::size_t vocab_size,
+                         const shoal::data::Vocabulary& vocabulary = {}) {
+    std::vector<std::int32_t> ids(tokens);
+    for (std::size_t i = 0; i < tokens; ++i) ids[i] = static_cast<std::int32_t>(i % vocab_size);
+    shoal::io::TokenFileWriter writer(path(name), tokens, vocab_size, vocabulary);
+    writer.append(ids);
+    writer.finish();
+    return path(name);
+  }
+
+  DataOptions options_;
+};
+
+TEST_F(Sources, CharactersAreNumberedInOrder) {
+  const Dataset data = open(write("a.txt", "cab\ncab €é\n"));
+  EXPECT_EQ(data.vocabulary, (shoal::data::Vocabulary{"\n", " ", "a", "b", "c", "é", "€"}));
+  EXPECT_EQ(data.vocab_size, 7U);
+  EXPECT_EQ(data.description, "a.txt: 14 bytes, 7 characters");
+  EXPECT_FALSE(data.entropy_rate);
+  EXPECT_EQ(data.validation, nullptr);
+  ASSERT_EQ(data.train->count(), 2U);  // (11 - 1) / 4
+  EXPECT_THAT(sample(*data.train, 0), ElementsAre(4, 2, 3, 0, 4));
+  EXPECT_THAT(sample(*data.train, 1), ElementsAre(4, 2, 3, 1, 6));
+}
+
+TEST_F(Sources, BytesAreTheirOwnIds) {
+  options_.tokenizer = "bytes";
+  const Dataset data = open(write("a.bin", std::string("\0\xFFz\x80y", 5)));
+  EXPECT_EQ(data.vocab_size, 256U);
+  EXPECT_THAT(sample(*data.train, 0), ElementsAre(0, 255, 'z', 128, 'y'));
+}
+
+TEST_F(Sources, SplitsAtTheFloor) {
+  std::string text;
+  for (int i = 0; i < 23; ++i) text += static_cast<char>('a' + i);
+  options_.val_fraction = 0.25;  // floor(0.75 x 23) = 17 train, 6 validation
+  const Dataset data = open(write("a.txt", text));
+  EXPECT_EQ(data.train->count(), 4U);
+  EXPECT_THAT(sample(*data.train, 3), ElementsAre(12, 13, 14, 15, 16));
+  ASSERT_EQ(data.validation->count(), 1U);
+  EXPECT_THAT(sample(*data.validation, 0), ElementsAre(17, 18, 19, 20, 21));
+}
+
+TEST_F(Sources, ListsAndPatternsAreJoined) {
+  const std::string a = write("a.txt", "abc"), b = write("b.txt", "de");
+  write("c.dat", "x");
+  for (const std::string& source : {a + "," + b, a + " , " + b, path("*.txt"), path("[ab].txt"), path("?.txt")}) {
+    const Dataset data = open(source);
+    EXPECT_THAT(sample(*data.train, 0), ElementsAre(0, 1, 2, 3, 4)) << source;
+    EXPECT_EQ(data.description, "2 files: 5 bytes, 5 characters");
+  }
+  // A name that exists is meant literally.
+  EXPECT_EQ(open(write("a,b[1]*.txt", "vwxyz")).description, "a,b[1]*.txt: 5 bytes, 5 characters");
+}
+
+TEST_F(Sources, AFileOfSeveralBlocksIsReadWhole) {
+  // 3-byte characters: no power of two of bytes ends on their border, so every block of the reader is cut back.
+  std::string text;
+  const std::size_t characters = 3000000;
+  for (std::size_t i = 0; i < characters; ++i) text += i % 1000 == 999 ? "語" : "字";
+  const Dataset data = open(write("a.txt", text), 0, 999);
+  ASSERT_EQ(data.train->count(), (characters - 1) / 999);
+  std::size_t wrong = 0;
+  for (std::size_t s = 0; s < data.train->count(); ++s) {
+    const std::vector<std::int32_t> tokens = sample(*data.train, s, 999);
+    for (std::size_t i = 0; i <= 999; ++i) wrong += tokens[i] != ((s * 999 + i) % 1000 == 999 ? 1 : 0);
+  }
+  EXPECT_EQ(wrong, 0U);
+}
+
+TEST_F(Sources, AVocabularyKeepsItsIds) {
+  const std::string text = write("a.txt", "abcde\n");
+  shoal::data::tokenize(text, "chars", "", path("a.h5"));
+  options_.vocabulary = path("a.h5");
+  const Dataset later = open(write("b.txt", "eeebb"));
+  EXPECT_EQ(later.vocab_size, 6U);
+  EXPECT_THAT(sample(*later.train, 0), ElementsAre(5, 5, 5, 2, 2));
+  EXPECT_THAT(refusal(write("c.txt", "abé")),
+              HasSubstr("c.txt: byte 2: \"é\" (U+00E9) is not in the vocabulary of 6 symbols"));
+  options_.vocabulary = text;
+  EXPECT_THAT(refusal(text), HasSubstr("not a tokens file"));
+  options_.vocabulary = token_file("none.h5", 9, 3);
+  EXPECT_THAT(refusal(text), HasSubstr("none.h5: has no /vocabulary"));
+  options_.vocabulary = token_file("bpe.h5", 9, 3, {"a", "bc", "d"});
+  EXPECT_THAT(refusal(text), HasSubstr("token 1 of its vocabulary is no single character"));
+  EXPECT_THAT(refusal(path("a.h5")), HasSubstr("data.vocabulary is for text"));
+  EXPECT_THAT(refusal("synthetic"), HasSubstr("data.vocabulary is for text"));
+}
+
+TEST_F(Sources, ValidationTextOfItsOwn) {
+  const std::string train = write("train.txt", "abcdefghi");
+  options_.val_fraction = 0.5;
+  options_.val_source = write("val.txt", "ihgfe");
+  const Dataset data = open(train);
+  EXPECT_EQ(data.train->count(), 2U);  // all of it
+  EXPECT_THAT(sample(*data.validation, 0), ElementsAre(8, 7, 6, 5, 4));
+  options_.val_source = write("other.txt", "abcdez");
+  EXPECT_THAT(refusal(train), HasSubstr("other.txt: byte 5: \"z\" (U+007A) is not in the vocabulary of 9 symbols"));
+  options_.val_source = token_file("val.h5", 9, 4);
+  EXPECT_THAT(refusal(train), HasSubstr("val.h5: another vocabulary (4 symbols) than train.txt (9)"));
+  EXPECT_THAT(refusal("synthetic"), HasSubstr("data.source = synthetic is validated on its own text"));
+  options_.val_source = path("missing.txt");
+  EXPECT_THAT(refusal(train), HasSubstr("data.val_source: "));
+}
+
+TEST_F(Sources, TokensFilesAreReadWhereTheyLie) {
+  const std::string a = token_file("a.h5", 10, 100), b = token_file("b.h5", 7, 100), wide = token_file("wide.h5", 10, 70000);
+  const Dataset one = open(a);
+  EXPECT_EQ(one.vocab_size, 100U);
+  EXPECT_TRUE(one.vocabulary.empty());
+  EXPECT_EQ(one.description, "a.h5: 10 tokens, 100 symbols");
+  const Dataset both = open(a + "," + b);
+  ASSERT_EQ(both.train->count(), 4U);
+  EXPECT_THAT(sample(*both.train, 2), ElementsAre(8, 9, 0, 1, 2));  // across the border
+  EXPECT_THAT(sample(*both.train, 3), ElementsAre(2, 3, 4, 5, 6));
+  EXPECT_THAT(sample(*open(wide).train, 1), ElementsAre(4, 5, 6, 7, 8));
+  EXPECT_THAT(refusal(a + "," + wide), HasSubstr("wide.h5: another vocabulary (70000 symbols)"));
+  EXPECT_THAT(refusal(a + "," + write("a.txt", "abc")), HasSubstr("all must be of one kind"));
+}
+
+TEST_F(Sources, TheModelsVocabularyMayBeLargerButNotSmaller) {
+  const std::string text = write("a.txt", "abcde");
+  EXPECT_EQ(open(text, 5).vocab_size, 5U);
+  EXPECT_EQ(open(text, 64).vocab_size, 5U);
+  EXPECT_THAT(refusal(text, 4),
+              HasSubstr("a.txt: 5 symbols, but model.vocab_size = 4; allowed: 0 (take the data's), or at least 5"));
+  EXPECT_EQ(open("synthetic").vocab_size, 64U);
+  EXPECT_EQ(open("synthetic", 100).vocab_size, 100U);
+}
+
+TEST_F(Sources, SyntheticTextIsMadeQuickly) {
+  const auto begin = std::chrono::steady_clock::now();
+  options_.val_fraction = 0.1;
+  const Dataset data = open("synthetic", 0, 128);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(seconds.count(), 2.0);  // 0.02 s in a release build; the sanitizers take their time
+  EXPECT_EQ(data.train->count(), (943718U - 1) / 128);
+  EXPECT_EQ(data.validation->count(), (104858U - 1) / 128);
+  EXPECT_GT(data.entropy_rate.value(), 1.0);
+  EXPECT_EQ(data.vocabulary.size(), 64U);
+  EXPECT_EQ(sample(*data.train, 5, 128), sample(*open("synthetic", 0, 128).train, 5, 128));
+}
+
+TEST_F(Sources, BadFilesAreRefusedByName) {
+  EXPECT_THAT(refusal(path("missing.txt")), HasSubstr("data.source: " + path("missing.txt") + ": no such file"));
+  EXPECT_THAT(refusal(path("*.none")), HasSubstr("no file matches " + path("*.none")));
+  EXPECT_THAT(refusal(path("")), HasSubstr("is a directory"));
+  EXPECT_THAT(refusal("/dev/null"), HasSubstr("not a regular file"));
+  EXPECT_THAT(refusal(write("empty.txt", "")), HasSubstr("empty.txt: empty"));
+  EXPECT_THAT(refusal(""), HasSubstr("no file is named"));
+  EXPECT_THAT(refusal(write("a.txt", "abcde") + ",,"), HasSubstr("an empty name in the list"));
+  EXPECT_THAT(refusal(write("short.txt", "abcd")),
+              HasSubstr("short.txt: the training split has 4 tokens; one sample needs 5 tokens"));
+  EXPECT_THAT(refusal(write("zero.txt", std::string("abc\0def", 7))), HasSubstr("zero.txt: byte 3 is zero: a binary file"));
+  options_.val_fraction = 0.4;
+  EXPECT_THAT(refusal(write("mid.txt", "abcdefghij")),
+              HasSubstr("mid.txt: the validation split (data.val_fraction = 0.4 of 10; 0 for none) has 4 tokens"));
+  options_.val_fraction = 1;
+  EXPECT_THAT(refusal(path("a.txt")), HasSubstr("data.val_fraction = 1; allowed: 0 to less than 1"));
+  options_.val_fraction = 0;
+  options_.tokenizer = "words";
+  EXPECT_THAT(refusal(path("a.txt")), HasSubstr("data.tokenizer = words: no such tokenizer; allowed: bytes, chars"));
+}
+
+TEST_F(Sources, OnlyUtf8IsUtf8) {
+  int number = 0;
+  for (const char* wrong :
+       {"\x80", "\xC3", "\xC0\x80", "\xE2\x82", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE0\x80\x80", "\xFF", "\xC3z"}) {
+    const std::string name = "wrong" + std::to_string(number++) + ".txt";
+    EXPECT_THAT(refusal(write(name, std::string("abcde") + wrong)), HasSubstr(name + ": byte 5: not UTF-8"));
+  }
+}
+
+class Tokenize : public FilesTest {};
+
+TEST_F(Tokenize, WritesWhatOpenReads) {
+  const std::string text = write("a.txt", "hello wörld\n"), more = write("b.txt", "hello\n");
+  for (const std::string tokenizer : {"bytes", "chars"}) {
+    const std::string file = path(tokenizer + ".h5");
+    const shoal::data::TokenizeCounts counts = shoal::data::tokenize(text + "," + more, tokenizer, "", file);
+    const bool bytes = tokenizer == "bytes";
+    EXPECT_EQ(counts.files, 2U);
+    EXPECT_EQ(counts.bytes, 19U);
+    EXPECT_EQ(counts.tokens, bytes ? 19U : 18U);
+    EXPECT_EQ(counts.vocab_size, bytes ? 256U : 10U);
+    DataOptions options;
+    options.val_fraction = 0;
+    options.source = file;
+    const Dataset data = shoal::data::open(options, 0, counts.tokens - 1, 1);
+    EXPECT_EQ(shoal::data::decode(data.vocabulary, sample(*data.train, 0, counts.tokens - 1)), "hello wörld\nhello\n");
+  }
+}
+
+TEST_F(Tokenize, LeavesNothingBehindWhenItFails) {
+  const std::string text = write("a.txt", "abc"), output = path("out.h5");
+  shoal::data::tokenize(text, "chars", "", path("abc.h5"));
+  const auto run = [&](const std::string& input, const std::string& to) {
+    return [&, input, to] { shoal::data::tokenize(input, "chars", path("abc.h5"), to); };
+  };
+  EXPECT_THAT(run(write("d.txt", "abcd"), output), ThrowsMessage<shoal::Error>(HasSubstr("d.txt: byte 3: \"d\" (U+0064)")));
+  EXPECT_FALSE(std::filesystem::exists(output));
+  EXPECT_FALSE(std::filesystem::exists(output + ".partial"));
+  EXPECT_THAT(run(text, path("abc.h5")), ThrowsMessage<shoal::Error>(HasSubstr("exists already")));
+  EXPECT_THAT(run(path("abc.h5"), output), ThrowsMessage<shoal::Error>(HasSubstr("a tokens file already")));
+  EXPECT_THAT(run(text, path("no/out.h5")), ThrowsMessage<shoal::Error>(HasSubstr("no such directory")));
+  EXPECT_NO_THROW(run(text, output)());
+}
+
+}  // namespace

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The checkpoints of a directory: which are listed, kept, and resumed from.
+#include "io/scratch.hpp"
+#include "io/tensors.hpp"
+#include "shoal/io/checkpoint.hpp"
+#include "support/mpi_main.hpp"
+
+namespace shoal::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<std::string> names(const std::vector<fs::path>& files) {
+  std::vector<std::string> result;
+  for (const fs::path& file : files) result.push_back(file.filename().string());
+  return result;
+}
+
+TEST(CheckpointFiles, AreListedByStep) {
+  Scratch scratch;
+  EXPECT_EQ(io::checkpoint_name(20), "step_00000020.h5");
+  for (const char* name : {"step_00000020.h5", "step_00000003.h5", "step_123456789.h5", "step_3.h5", "step_0000000x.h5",
+                           "step_00000021.h5.partial", "other.h5"}) {
+    write_all(scratch.path() / name, "x");
+  }
+  EXPECT_THAT(names(io::list_checkpoints(scratch.path())), ElementsAre("step_00000003.h5", "step_00000020.h5", "step_123456789.h5"));
+  EXPECT_TRUE(io::list_checkpoints(scratch.path() / "absent").empty());
+}
+
+TEST(CheckpointFiles, TheNewestAreKeptAndWhatAKilledRunLeftGoes) {
+  Scratch scratch;
+  for (int step = 1; step <= 5; ++step) write_all(scratch.path() / io::checkpoint_name(step), "x");
+  write_all(scratch.path() / "step_00000006.h5.partial", "x");
+  write_all(scratch.path() / "notes.partial", "x");
+  io::prune_checkpoints(scratch.path(), 2);
+  EXPECT_THAT(names(io::list_checkpoints(scratch.path())), ElementsAre("step_00000004.h5", "step_00000005.h5"));
+  EXPECT_FALSE(fs::exists(scratch.path() / "step_00000006.h5.partial"));
+  EXPECT_TRUE(fs::exists(scratch.path() / "notes.partial"));
+  EXPECT_THROW(io::prune_checkpoints(scratch.path(), 0), Error);
+}
+
+TEST(CheckpointFiles, LatestFallsBackToTheOneBefore) {
+  Scratch scratch;
+  const Tensors tensors = cut(small_model(), 0, 1, true);
+  std::vector<std::string> warnings;
+  const auto newest = [&] {
+    warnings.clear();
+    return io::newest_good_checkpoint(scratch.path(), [&](const std::string& line) { warnings.push_back(line); });
+  };
+  EXPECT_EQ(newest(), std::nullopt);
+  for (int step = 1; step <= 3; ++step) {
+    io::save_checkpoint(world(), scratch.path() / io::checkpoint_name(step), {step, "", {}}, tensors.slices, io::IoMode::automatic);
+  }
+  write_all(scratch.path() / "step_00000004.h5.partial", "what a killed run left");
+  EXPECT_EQ(newest(), scratch.path() / "step_00000003.h5");
+  EXPECT_TRUE(warnings.empty());
+
+  const fs::path last = scratch.path() / "step_00000003.h5", middle = scratch.path() / "step_00000002.h5";
+  write_all(last, read_all(last).substr(0, 5000));
+  std::string damaged = read_all(middle);
+  damaged[io::describe_checkpoint(middle).datasets[0].offset] ^= 1;
+  write_all(middle, damaged);
+  EXPECT_EQ(newest(), scratch.path() / "step_00000001.h5");
+  ASSERT_EQ(warnings.size(), 2U);
+  EXPECT_THAT(warnings[0], HasSubstr("step_00000003.h5"));
+  EXPECT_THAT(warnings[1], AllOf(HasSubstr("step_00000002.h5"), HasSubstr("damaged")));
+}
+
+}  // namespace
+}  // namespace shoal::test

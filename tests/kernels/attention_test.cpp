@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/kernels/attention.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/reference.hpp"
+#include "kernels/runtime_environment.hpp"
+
+namespace shoal::kernels {
+
+namespace {
+
+constexpr Dropout no_dropout{};
+constexpr Dropout some_dropout{.probability = 0.25F, .key = 77, .step = 3, .first_sample = 40, .site = 9};
+
+template <typename T>
+struct Case {
+  AttentionShape shape;
+  Dropout dropout;
+  std::vector<T> qkv, dout, out, dqkv;
+  std::vector<float> logsumexp;
+  std::vector<std::byte> workspace;
+
+  Case(const AttentionShape& s, const Dropout& d, float size = 2.0F)
+      : shape(s), dropout(d), qkv(reference::numbers<T>(s.B * s.T * 3 * s.C, 1)), dout(reference::numbers<T>(s.B * s.T * s.C, 2)),
+        out(s.B * s.T * s.C), dqkv(qkv.size()), logsumexp(s.B * s.NH * s.T), workspace(attention_workspace_bytes<T>(s)) {
+    for (T& x : qkv) x = T(size * static_cast<float>(x));
+    // Nothing may depend on what the workspace or the results held: all bits set is NaN.
+    std::memset(workspace.data(), 0xff, workspace.size());
+    std::memset(static_cast<void*>(dqkv.data()), 0xff, dqkv.size() * sizeof(T));
+    std::memset(static_cast<void*>(out.data()), 0xff, out.size() * sizeof(T));
+  }
+  void run() {
+    attention_forward<T>(shape, qkv.data(), out.data(), logsumexp.data(), dropout, workspace);
+    attention_backward<T>(shape, qkv.data(), out.data(), logsumexp.data(), dout.data(), dqkv.data(), dropout, workspace);
+  }
+  reference::Attention expected() const {
+    const std::vector<double> d(dout.begin(), dout.end());
+    return reference::attention<T>(shape, qkv.data(), d.data(), dropout);
+  }
+};
+
+/// The largest difference as a part of the largest value expected.
+template <typename T>
+double distance(const std::vector<T>& is, const std::vector<double>& expected) {
+  double largest = 0.0, difference = 0.0;
+  for (std::size_t i = 0; i < is.size(); ++i) {
+    largest = std::max(largest, std::abs(expected[i]));
+    const double here = std::abs(static_cast<double>(is[i]) - expected[i]);
+    difference = here <= difference ? difference : here;  // NaN is kept
+  }
+  return difference / largest;
+}
+
+std::vector<AttentionShape> shapes() {
+  std::vector<AttentionShape> all;
+  for (const std::size_t T : {1, 7, 65, 100}) {
+    for (const std::size_t HS : {16, 32, 64, 80}) all.push_back({2, T, 3 * HS, 3});
+  }
+  all.push_back({1, 5, 14, 2});    // a head size of 7: neither a vector nor a pair of bf16
+  all.push_back({1, 300, 64, 1});  // several strips of keys and chunks of queries
+  all.push_back({1, 600, 40, 2});
+  all.push_back({1, 48, 64, 1});
+  all.push_back({1, 192, 64, 1});
+  all.push_back({1, 9, 512, 1});
+  return all;
+}
+
+}  // namespace
+
+template <typename T>
+class Attention : public testing::Test {};
+using Types = testing::Types<float, bf16>;
+TYPED_TEST_SUITE(Attention, Types);
+
+// Scores are sums of HS products of size 4 (fp32: rounding 2^-24 a term, and exponents carry it on; HS 2^-24 * 16 is an upper
+// bound near 1e-4, errors are random, so 1e-5 stands). bf16: the probabilities, the scores' derivatives and the results are
+// rounded to 2^-9; a few of these add up.
+TYPED_TEST(Attention, IsTheDefinition) {
+  const bool f32 = std::is_same_v<TypeParam, float>;
+  for (const AttentionShape& shape : shapes()) {
+    for (const Dropout& dropout : {no_dropout, some_dropout}) {
+      SCOPED_TRACE(testing::Message() << "T " << shape.T << ", HS " << shape.C / shape.NH << ", dropout " << dropout.probability);
+      Case<TypeParam> c(shape, dropout);
+      c.run();
+      const reference::Attention expected = c.expected();
+      EXPECT_LE(distance(c.out, expected.out), f32 ? 1e-5 : 0.008);
+      EXPECT_LE(distance(c.logsumexp, expected.logsumexp), 1e-5);
+      EXPECT_LE(distance(c.dqkv, expected.dqkv), f32 ? 1e-5 : 0.015);
+    }
+  }
+}
+
+TYPED_TEST(Attention, LargeScoresDoNotOverflow) {
+  Case<TypeParam> c({1, 70, 64, 1}, no_dropout, 60.0F);  // scores of thousands
+  c.run();
+  const reference::Attention expected = c.expected();
+  EXPECT_LE(distance(c.out, expected.out), 0.01);
+  EXPECT_LE(distance(c.logsumexp, expected.logsumexp), 1e-5);
+}
+
+TYPED_TEST(Attention, DoesNotDependOnThreads) {
+  for (const Dropout& dropout : {no_dropout, some_dropout}) {
+    Case<TypeParam> one({3, 100, 96, 3}, dropout);
+    one.run();
+    for (const int threads : {2, 3}) {
+      const WithThreads with(threads);
+      Case<TypeParam> several({3, 100, 96, 3}, dropout);
+      several.run();
+      EXPECT_EQ(std::memcmp(one.out.data(), several.out.data(), one.out.size() * sizeof(TypeParam)), 0);
+      EXPECT_EQ(std::memcmp(one.dqkv.data(), several.dqkv.data(), one.dqkv.size() * sizeof(TypeParam)), 0);
+      EXPECT_EQ(one.logsumexp, several.logsumexp);
+    }
+  }
+}
+
+TYPED_TEST(Attention, DoesNotSeeTheFuture) {
+  const AttentionShape shape{1, 90, 64, 1};
+  Case<TypeParam> c(shape, no_dropout), changed(shape, no_dropout);
+  for (std::size_t i = 50 * 3 * shape.C; i < c.qkv.size(); ++i) changed.qkv[i] = TypeParam(3.0F);
+  c.run();
+  changed.run();
+  EXPECT_EQ(std::memcmp(c.out.data(), changed.out.data(), 50 * shape.C * sizeof(TypeParam)), 0);
+  EXPECT_NE(std::memcmp(c.out.data(), changed.out.data(), 51 * shape.C * sizeof(TypeParam)), 0);
+}
+
+TYPED_TEST(Attention, NaNInGivesNaNOut) {
+  for (const std::size_t part : {0, 1, 2}) {
+    const AttentionShape shape{1, 40, 64, 1};
+    Case<TypeParam> c(shape, no_dropout);
+    c.qkv[20 * 3 * shape.C + part * shape.C + 5] = TypeParam(std::numeric_limits<float>::quiet_NaN());
+    c.run();
+    const auto nan = [&](std::size_t row, std::size_t channel) { return std::isnan(static_cast<float>(c.out[row * shape.C + channel])); };
+    EXPECT_TRUE(nan(20, 5)) << part;
+    EXPECT_EQ(nan(39, 5), part != 0) << part;
+    EXPECT_FALSE(nan(11, 5)) << part;  // rows of one block with row 20 may be NaN: 0 times NaN
+    EXPECT_TRUE(std::isnan(static_cast<float>(c.dqkv[20 * 3 * shape.C + (part == 2 ? 0 : part) * shape.C + 5]))) << part;
+  }
+}
+
+// Forward and backward belong together: a directional derivative of sum(dout * out) by central differences of the kernels
+// alone. With h = 2^-6 the differences' own error is about h^2 of the value, and rounding's 2^-24 * |loss| / h.
+TEST(AttentionDerivative, IsWhatFiniteDifferencesSay) {
+  for (const Dropout& dropout : {no_dropout, some_dropout}) {
+    const AttentionShape shape{2, 33, 48, 3};
+    Case<float> c(shape, dropout, 1.0F);
+    c.run();
+    const std::vector<float> direction = reference::numbers<float>(c.qkv.size(), 5), qkv = c.qkv, gradient = c.dqkv;
+    const auto loss = [&](float h) {
+      for (std::size_t i = 0; i < qkv.size(); ++i) c.qkv[i] = qkv[i] + h * direction[i];
+      attention_forward<float>(shape, c.qkv.data(), c.out.data(), c.logsumexp.data(), dropout, c.workspace);
+      double sum = 0.0;
+      for (std::size_t i = 0; i < c.out.size(); ++i) sum += static_cast<double>(c.out[i]) * static_cast<double>(c.dout[i]);
+      return sum;
+    };
+    double along = 0.0;
+    for (std::size_t i = 0; i < qkv.size(); ++i) along += static_cast<double>(gradient[i]) * static_cast<double>(direction[i]);
+    const float h = 0x1p-6F;
+    EXPECT_NEAR((loss(h) - loss(-h)) / (2.0 * static_cast<double>(h)), along, 2e-3 * std::max(1.0, std::abs(along)));
+  }
+}
+
+TYPED_TEST(Attention, DecodingIsTheLastRow) {
+  for (const std::size_t HS : {7, 16, 64, 300}) {
+    const AttentionShape shape{1, 37, 2 * HS, 2};
+    Case<TypeParam> c(shape, no_dropout);
+    const std::size_t last = shape.T - 1, stride = 3 * shape.C;
+    std::vector<TypeParam> out(shape.C);
+    attention_decode<TypeParam>(2, HS, shape.T, c.qkv.data() + last * stride, c.qkv.data() + shape.C, c.qkv.data() + 2 * shape.C,
+                                stride, out.data());
+    const std::vector<double> all = c.expected().out;
+    const std::vector<double> expected(all.end() - static_cast<std::ptrdiff_t>(shape.C), all.end());
+    EXPECT_LE(distance(out, expected), (std::is_same_v<TypeParam, float> ? 1e-5 : 0.005)) << HS;
+  }
+}
+
+}  // namespace shoal::kernels

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tests of kernels have in common: sizes, numbers to compute with, and comparison.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "kernels/runtime_environment.hpp"
+#include "shoal/base/philox.hpp"
+#include "shoal/base/types.hpp"
+
+namespace shoal::kernels::test {
+
+/// Around the width of a vector, a piece and a group of rows, and some that are odd.
+inline constexpr std::array<std::size_t, 12> odd_sizes = {1, 15, 16, 17, 63, 64, 65, 129, 255, 256, 257, 1000};
+
+/// Rounding to nearest is off by at most this, relative.
+template <typename T>
+inline constexpr double roundoff = 0x1p-24;
+template <>
+inline constexpr double roundoff<bf16> = 0x1p-8;
+
+/// n numbers in (low, high], the same for the same stream.
+template <typename T = float>
+std::vector<T> numbers(std::size_t n, std::uint64_t stream, float low = -2.0F, float high = 2.0F) {
+  std::vector<T> values(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const float u = uniform(philox(stream, {static_cast<std::uint32_t>(i), 0, 0, 0})[0]);
+    values[i] = T(low + (high - low) * u);
+  }
+  return values;
+}
+
+template <typename T>
+std::vector<double> doubles(const std::vector<T>& values) {
+  return {values.begin(), values.end()};
+}
+
+template <typename T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+/// |got - want| <= roundoff of the result's type + `ulps` roundings in float of something as large as `magnitude`.
+template <typename T>
+void expect_near(const std::vector<T>& got, const std::vector<double>& want, double ulps, double magnitude) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double tolerance = roundoff<T> * std::abs(want[i]) + ulps * 0x1p-24 * magnitude;
+    ASSERT_LE(std::abs(static_cast<double>(got[i]) - want[i]), tolerance) << "element " << i << " of " << got.size();
+  }
+}
+
+/// What `compute` returns is the same, bit for bit, with one thread and with two.
+template <typename T>
+void expect_independent_of_threads(const std::function<std::vector<T>()>& compute) {
+  const std::vector<T> one = compute();
+  const WithThreads threads(2);
+  const std::vector<T> two = compute();
+  EXPECT_TRUE(same_bits(one, two));
+}
+
+using StorageTypes = testing::Types<float, bf16>;
+
+}  // namespace shoal::kernels::test

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products and attention as their definitions say, in double precision, and numbers to try them with.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "shoal/base/philox.hpp"
+#include "shoal/base/types.hpp"
+#include "shoal/kernels/attention.hpp"
+#include "shoal/kernels/matmul.hpp"
+
+namespace shoal::kernels::reference {
+
+/// Uniform in -1 .. 1, the same for the same key; exactly what T holds.
+template <typename T>
+std::vector<T> numbers(std::size_t count, std::uint64_t key) {
+  std::vector<T> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = T(2.0F * uniform(philox(key, {static_cast<std::uint32_t>(i), 0, 0, 0})[0]) - 1.0F);
+  }
+  return values;
+}
+
+/// Half a unit in the last place, relative.
+template <typename T>
+inline constexpr double rounding = 0x1p-24;
+template <>
+inline constexpr double rounding<bf16> = 0x1p-9;
+
+struct Product {
+  std::vector<double> value;
+  std::vector<double> magnitude;  ///< the same sums over absolute values: what bounds the error
+};
+
+template <typename T, typename R>
+Product matmul(Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options, const T* bias) {
+  const std::size_t k = options.a == Transpose::yes ? a.rows : a.columns;
+  Product product{std::vector<double>(c.rows * c.columns), std::vector<double>(c.rows * c.columns)};
+  for (std::size_t i = 0; i < c.rows; ++i) {
+    for (std::size_t j = 0; j < c.columns; ++j) {
+      double sum = bias != nullptr ? static_cast<double>(bias[j]) : 0.0, magnitude = std::abs(sum);
+      for (std::size_t l = 0; l < k; ++l) {
+        const double term = static_cast<double>(options.a == Transpose::yes ? a.data[l * a.stride + i] : a.data[i * a.stride + l]) *
+                            static_cast<double>(options.b == Transpose::yes ? b.data[j * b.stride + l] : b.data[l * b.stride + j]);
+        sum += term;
+        magnitude += std::abs(term);
+      }
+      if (options.accumulate) {
+        sum += static_cast<double>(c.data[i * c.stride + j]);
+        magnitude += std::abs(static_cast<double>(c.data[i * c.stride + j]));
+      }
+      product.value[i * c.columns + j] = sum;
+      product.magnitude[i * c.columns + j] = magnitude;
+    }
+  }
+  return product;
+}
+
+struct Attention {
+  std::vector<double> out, logsumexp, dqkv;
+};
+
+/// Forward, and backward from dout.
+template <typename T>
+Attention attention(const AttentionShape& s, const T* qkv, const double* dout, const Dropout& dropout) {
+  const std::size_t HS = s.C / s.NH;
+  const double scale = 1.0 / std::sqrt(static_cast<double>(HS));
+  Attention result{std::vector<double>(s.B * s.T * s.C), std::vector<double>(s.B * s.NH * s.T), std::vector<double>(s.B * s.T * 3 * s.C)};
+  for (std::size_t b = 0; b < s.B; ++b) {
+    for (std::size_t h = 0; h < s.NH; ++h) {
+      const auto at = [&](std::size_t t, std::size_t part) { return (b * s.T + t) * 3 * s.C + part * s.C + h * HS; };
+      for (std::size_t t = 0; t < s.T; ++t) {
+        std::vector<double> score(t + 1), keep(t + 1, 1.0);
+        double largest = -INFINITY, sum = 0.0;
+        for (std::size_t u = 0; u <= t; ++u) {
+          for (std::size_t c = 0; c < HS; ++c) score[u] += static_cast<double>(qkv[at(t, 0) + c]) * static_cast<double>(qkv[at(u, 1) + c]);
+          score[u] *= scale;
+          largest = std::max(largest, score[u]);
+          if (dropout.active()) {
+            const std::uint64_t element = (h * s.T + t) * s.T + u;
+            const bool kept = dropout_keep(dropout, dropout.first_sample + static_cast<std::uint32_t>(b), element);
+            keep[u] = kept ? 1.0 / (1.0 - static_cast<double>(dropout.probability)) : 0.0;
+          }
+        }
+        for (const double x : score) sum += std::exp(x - largest);
+        result.logsumexp[(b * s.NH + h) * s.T + t] = largest + std::log(sum);
+        const std::size_t row = (b * s.T + t) * s.C + h * HS;
+        std::vector<double> p(t + 1), dp(t + 1);
+        double mean = 0.0;
+        for (std::size_t u = 0; u <= t; ++u) {
+          p[u] = std::exp(score[u] - largest) / sum;
+          for (std::size_t c = 0; c < HS; ++c) {
+            const auto v = static_cast<double>(qkv[at(u, 2) + c]);
+            result.out[row + c] += p[u] * keep[u] * v;
+            dp[u] += keep[u] * dout[row + c] * v;
+            result.dqkv[at(u, 2) + c] += p[u] * keep[u] * dout[row + c];
+          }
+          mean += p[u] * dp[u];
+        }
+        for (std::size_t u = 0; u <= t; ++u) {
+          const double ds = p[u] * (dp[u] - mean) * scale;
+          for (std::size_t c = 0; c < HS; ++c) {
+            result.dqkv[at(t, 0) + c] += ds * static_cast<double>(qkv[at(u, 1) + c]);
+            result.dqkv[at(u, 1) + c] += ds * static_cast<double>(qkv[at(t, 0) + c]);
+          }
+        }
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace shoal::kernels::reference

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kokkos for all tests of a program, and threads for some.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "kernels/threads.hpp"
+#include "shoal/kernels/runtime.hpp"
+
+namespace shoal::kernels {
+
+class RuntimeEnvironment : public testing::Environment {
+ public:
+  void SetUp() override { runtime_.emplace(1); }
+  void TearDown() override { runtime_.reset(); }
+
+ private:
+  std::optional<Runtime> runtime_;
+};
+
+inline testing::Environment* const runtime_environment = testing::AddGlobalTestEnvironment(new RuntimeEnvironment);
+
+/// So many threads while it lives, then one again.
+class WithThreads {
+ public:
+  explicit WithThreads(int threads) { set_threads(threads); }
+  ~WithThreads() { set_threads(1); }
+  WithThreads(const WithThreads&) = delete;
+  WithThreads& operator=(const WithThreads&) = delete;
+};
+
+}  // namespace shoal::kernels

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/simd.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+namespace shoal::kernels::simd {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+const float nan = std::numeric_limits<float>::quiet_NaN();
+
+struct Exp {
+  static void apply(float* x) { store(x, exp(load(x))); }
+  static double exact(double x) { return std::exp(x); }
+};
+struct Log {
+  static void apply(float* x) { store(x, log(load(x))); }
+  static double exact(double x) { return std::log(x); }
+};
+
+float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+
+template <class Function>
+float value(float x) {
+  std::array<float, width> lanes{};
+  lanes.fill(x);
+  Function::apply(lanes.data());
+  return lanes[0];
+}
+
+/// The largest error, in units of the last place of the exact result, over every stride-th float from the bits `from` to `to`.
+template <class Function>
+double worst_error(std::uint32_t from, std::uint32_t to, std::uint32_t stride) {
+  double worst = 0;
+  std::array<float, width> lanes{};
+  for (std::uint64_t bits = from; bits < to; bits += width * stride) {
+    std::array<float, width> x{};
+    for (std::size_t l = 0; l < width; ++l) x[l] = float_of(std::min(static_cast<std::uint32_t>(bits + l * stride), to));
+    lanes = x;
+    Function::apply(lanes.data());
+    for (std::size_t l = 0; l < width; ++l) {
+      const double exact = Function::exact(x[l]);
+      if (std::abs(exact) > std::numeric_limits<float>::max() || exact == 0) continue;
+      const double place = std::ldexp(1.0, std::max(std::ilogb(exact), -126) - 23);
+      worst = std::max(worst, std::abs(lanes[l] - exact) / place);
+    }
+  }
+  return worst;
+}
+
+TEST(Simd, ExpIsWithinOneUlp) {
+  EXPECT_LT(worst_error<Exp>(0, std::bit_cast<std::uint32_t>(88.7228F), 611), 1.0);
+  EXPECT_LT(worst_error<Exp>(0x80000000U, std::bit_cast<std::uint32_t>(-104.0F), 611), 1.0);
+}
+
+TEST(Simd, ExpAtTheEnds) {
+  EXPECT_EQ(value<Exp>(0.0F), 1.0F);
+  EXPECT_EQ(value<Exp>(-0.0F), 1.0F);
+  EXPECT_EQ(value<Exp>(-infinity), 0.0F);
+  EXPECT_EQ(value<Exp>(-std::numeric_limits<float>::max()), 0.0F);
+  EXPECT_EQ(value<Exp>(infinity), infinity);
+  EXPECT_EQ(value<Exp>(88.73F), infinity);
+  EXPECT_LT(value<Exp>(88.72F), infinity);
+  EXPECT_EQ(value<Exp>(-103.9F), std::numeric_limits<float>::denorm_min());
+  EXPECT_TRUE(std::isnan(value<Exp>(nan)));
+}
+
+TEST(Simd, LogIsWithinTwoUlps) {
+  EXPECT_LT(worst_error<Log>(1, 0x7f7fffffU, 1201), 2.0);
+  EXPECT_LT(worst_error<Log>(std::bit_cast<std::uint32_t>(0.68F), std::bit_cast<std::uint32_t>(1.5F), 17), 2.0);
+}
+
+TEST(Simd, LogAtTheEnds) {
+  EXPECT_EQ(value<Log>(1.0F), 0.0F);
+  EXPECT_EQ(value<Log>(0.0F), -infinity);
+  EXPECT_EQ(value<Log>(infinity), infinity);
+  EXPECT_TRUE(std::isnan(value<Log>(-1.0F)));
+  EXPECT_TRUE(std::isnan(value<Log>(-infinity)));
+  EXPECT_TRUE(std::isnan(value<Log>(nan)));
+}
+
+// Two floats for each of the 2^16 results, just below and just above the point between neighbours, that point, and NaNs.
+TEST(Simd, NarrowRoundsAsBf16Does) {
+  for (std::uint32_t upper = 0; upper < 0x10000U; upper += width) {
+    for (const std::uint32_t lower : {0U, 1U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU}) {
+      std::array<float, width> x{};
+      std::array<bf16, width> got{};
+      for (std::uint32_t l = 0; l < width; ++l) x[l] = float_of((upper + l) << 16U | lower);
+      store(got.data(), load(x.data()));
+      for (std::uint32_t l = 0; l < width; ++l) {
+        ASSERT_EQ(got[l].bits, bf16(x[l]).bits) << std::hex << (upper + l) << " " << lower;
+      }
+    }
+  }
+}
+
+TEST(Simd, WidenIsExact) {
+  for (std::uint32_t upper = 0; upper < 0x10000U; upper += width) {
+    std::array<bf16, width> x{};
+    std::array<float, width> got{};
+    for (std::uint32_t l = 0; l < width; ++l) x[l].bits = static_cast<std::uint16_t>(upper + l);
+    store(got.data(), load(x.data()));
+    for (std::uint32_t l = 0; l < width; ++l) ASSERT_EQ(std::bit_cast<std::uint32_t>(got[l]), (upper + l) << 16U);
+  }
+}
+
+template <typename T>
+void check_partial() {
+  for (std::size_t lanes = 0; lanes <= width; ++lanes) {
+    std::vector<T> from(lanes);  // an address sanitizer sees what is read beyond
+    for (std::size_t l = 0; l < lanes; ++l) from[l] = T(static_cast<float>(l + 1));
+    std::array<float, width> all{};
+    store(all.data(), load(from.data(), lanes));
+    std::vector<T> to(width, T(-1.0F));
+    store(to.data(), load(all.data()), lanes);
+    for (std::size_t l = 0; l < width; ++l) {
+      EXPECT_EQ(all[l], l < lanes ? static_cast<float>(l + 1) : 0.0F);
+      EXPECT_EQ(static_cast<float>(to[l]), l < lanes ? static_cast<float>(l + 1) : -1.0F);
+    }
+  }
+}
+TEST(Simd, PartialVectorsOfFloats) { check_partial<float>(); }
+TEST(Simd, PartialVectorsOfBf16) { check_partial<bf16>(); }
+
+TEST(Simd, SumAddsHalvesOntoHalves) {
+  std::array<float, width> x{};
+  for (std::size_t l = 0; l < width; ++l) x[l] = 1.0F / static_cast<float>(l + 3);
+  std::array<float, width> folded = x;
+  for (std::size_t half = width / 2; half > 0; half /= 2) {
+    for (std::size_t l = 0; l < half; ++l) folded[l] += folded[l + half];
+  }
+  EXPECT_EQ(sum(load(x.data())), folded[0]);
+}
+
+TEST(Simd, MaxFindsEachLane) {
+  for (std::size_t at = 0; at < width; ++at) {
+    std::array<float, width> x{};
+    x.fill(-3.0F);
+    x[at] = -2.0F;
+    EXPECT_EQ(max(load(x.data())), -2.0F) << at;
+  }
+}
+
+TEST(Simd, ForVectorsCoversEachElementOnce) {
+  for (const std::size_t n : {0, 1, 15, 16, 17, 31, 32, 33, 100}) {
+    std::vector<int> seen(n);
+    for_vectors(n, [&](std::size_t i, auto part) {
+      for (std::size_t l = 0; l < part.lanes; ++l) ++seen.at(i + l);
+    });
+    EXPECT_EQ(seen, std::vector<int>(n, 1));
+  }
+}
+
+}  // namespace
+}  // namespace shoal::kernels::simd

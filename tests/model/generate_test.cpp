@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sampling, and that the cache of keys and values changes nothing.
+#include "shoal/model/generate.hpp"
+
+#include <gmock/gmock.h>
+
+#include "harness.hpp"
+#include "oracle.hpp"
+#include "shoal/io/safetensors.hpp"
+
+namespace shoal::model::test {
+namespace {
+
+const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
+
+using ::testing::Each;
+using ::testing::ElementsAreArray;
+
+GenerateOptions greedy(std::size_t tokens) {
+  GenerateOptions wanted;
+  wanted.tokens = tokens;
+  wanted.temperature = 0;
+  return wanted;
+}
+
+/// Logits of transformers and the 20 tokens that it continues with (the smallest margin is 0.012).
+class HuggingFaceGpt : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto folder = shared_file("oracles/hf-gpt2/tiny");
+    need(folder / "expected.h5");
+    if (IsSkipped()) return;
+    expected_ = std::make_unique<Hdf5>(folder / "expected.h5");
+    options_.n_layer = 3;
+    options_.n_head = 4;
+    options_.n_embd = 48;
+    options_.block_size = 32;
+    options_.vocab_size = 97;
+    instance_ = std::make_unique<Instance>(options_, Capacity{rows, options_.block_size, false, true});
+    const io::Safetensors file(folder / "model.safetensors");
+    instance_->residency.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
+      file.read(p.name, {0, values.size()}, values);
+    });
+  }
+
+  static constexpr std::size_t rows = 3, given = 8, whole = 28;
+  ModelOptions options_;
+  std::unique_ptr<Hdf5> expected_;
+  std::unique_ptr<Instance> instance_;
+};
+
+TEST_F(HuggingFaceGpt, Logits) {
+  const auto expected = expected_->dataset<double>("logits_f64");
+  const auto inputs = expected_->dataset<std::int32_t>("input_ids");
+  const std::size_t V = options_.vocab_size;
+  std::vector<float> logits(rows * V);
+  instance_->model->logits({rows, given, inputs, {}, 0, 0}, logits);
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t v = 0; v < V; ++v) {
+      ASSERT_NEAR(logits[r * V + v], expected[((r + 1) * given - 1) * V + v], 5e-5) << "row " << r << ", symbol " << v;
+    }
+  }
+}
+
+TEST_F(HuggingFaceGpt, LossOfTheWholeSequence) {
+  const auto sequence = expected_->dataset<std::int32_t>("sequence");
+  std::vector<std::int32_t> inputs, targets;
+  for (std::size_t r = 0; r < rows; ++r) {
+    inputs.insert(inputs.end(), sequence.begin() + static_cast<std::ptrdiff_t>(r * whole),
+                  sequence.begin() + static_cast<std::ptrdiff_t>((r + 1) * whole - 1));
+    targets.insert(targets.end(), sequence.begin() + static_cast<std::ptrdiff_t>(r * whole + 1),
+                   sequence.begin() + static_cast<std::ptrdiff_t>((r + 1) * whole));
+  }
+  const double loss = instance_->model->evaluate({rows, whole - 1, inputs, targets, 0, 0});
+  EXPECT_NEAR(loss / static_cast<double>(inputs.size()), 2.5474817045047145, 5e-6);
+}
+
+TEST_F(HuggingFaceGpt, GreedyContinuation) {
+  const auto sequence = expected_->dataset<std::int32_t>("sequence");
+  for (std::size_t r = 0; r < rows; ++r) {
+    const Span<const std::int32_t> row = Span<const std::int32_t>(sequence).subspan(r * whole, whole);
+    EXPECT_THAT(generate(*instance_->model, options_, row.first(given), greedy(whole - given)),
+                ElementsAreArray(row.subspan(given)))
+        << "row " << r;
+  }
+}
+
+TEST(Decoder, GivesTheLogitsOfAWholePass) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const ModelOptions options = tiny_gpt();
+    Instance instance(options, {1, 7, false, true}, dtype), whole(options, {1, 7, false}, dtype);
+    scramble(instance.residency);
+    scramble(whole.residency);
+    const RandomBatch data(1, 7, options.vocab_size);
+    const Span<const std::int32_t> tokens = data.inputs;
+    std::vector<float> stepwise(options.vocab_size), at_once(options.vocab_size);
+    Decoder* const decoder = instance.model->decoder();
+    ASSERT_NE(decoder, nullptr);
+    decoder->prefill(tokens.first(3), stepwise);
+    for (std::size_t length = 3;; ++length) {
+      whole.model->logits({1, length, tokens.first(length), {}, 0, 0}, at_once);
+      // Sums in another order; for bf16 that moves some roundings (2^-8) of values near 1, twelve a block.
+      const float limit = dtype == DType::f32 ? 1e-5F : 0.1F;
+      for (std::size_t v = 0; v < at_once.size(); ++v) EXPECT_NEAR(stepwise[v], at_once[v], limit) << length << " tokens";
+      if (length == 7) break;
+      decoder->decode(tokens[length], stepwise);
+    }
+    EXPECT_THROW(decoder->decode(0, stepwise), Error) << "block_size is full";
+  }
+}
+
+TEST(Decoder, IsThereWhereMemoryIs) {
+  EXPECT_EQ(Instance(tiny_gpt(), {1, 7, false}).model->decoder(), nullptr);
+  EXPECT_NE(Instance(tiny_gpt(), {1, 7, true}).model->decoder(), nullptr);
+  EXPECT_EQ(Instance(tiny_mlp(), {1, 7, true, true}).model->decoder(), nullptr);
+}
+
+TEST(Generate, IsTheSameWithAndWithoutACache) {
+  const ModelOptions options = tiny_gpt();
+  Instance cached(options, {1, 7, false, true}), plain(options, {1, 7, false});
+  scramble(cached.residency);
+  scramble(plain.residency);
+  const std::vector<std::int32_t> prompt = {3, 1};
+  GenerateOptions wanted;
+  wanted.tokens = 5;  // fills block_size; what follows has another window
+  EXPECT_EQ(generate(*cached.model, options, prompt, wanted), generate(*plain.model, options, prompt, wanted));
+}
+
+TEST(Generate, GoesOnBeyondBlockSizeFromItsLastHalf) {
+  const ModelOptions options = tiny_gpt();
+  Instance cached(options, {1, 7, false, true}), plain(options, {1, 7, false});
+  scramble(cached.residency);
+  scramble(plain.residency);
+  const std::vector<std::int32_t> prompt = {3, 1, 4, 1, 5, 9};
+  std::vector<std::int32_t> all = prompt;
+  GenerateOptions wanted;  // draws at random tell windows apart, which the likeliest token of a small model may not
+  wanted.tokens = 60;
+  generate(*cached.model, options, prompt, wanted, [&](std::int32_t token) { all.push_back(token); });
+  ASSERT_EQ(all.size(), prompt.size() + wanted.tokens);
+  std::vector<float> logits(options.vocab_size);
+  std::size_t begin = 0;
+  for (std::size_t next = prompt.size(); next < all.size(); ++next) {
+    if (next - begin > 7) begin = next - 3;
+    plain.model->logits({1, next - begin, Span<const std::int32_t>(all).subspan(begin, next - begin), {}, 0, 0}, logits);
+    EXPECT_EQ(draw(logits, wanted, next - prompt.size()), all[next]) << "token " << next << " from those since " << begin;
+  }
+}
+
+TEST(Generate, RunsAModelWithoutACacheAndAPromptLongerThanBlockSize) {
+  const ModelOptions options = tiny_mlp();
+  Instance instance(options, {1, 7, false});
+  scramble(instance.residency);
+  const std::vector<std::int32_t> tail = {1, 2, 3, 4, 5, 6, 7};
+  std::vector<std::int32_t> prompt = {9, 9, 9};
+  prompt.insert(prompt.end(), tail.begin(), tail.end());
+  EXPECT_EQ(generate(*instance.model, options, prompt, greedy(10)), generate(*instance.model, options, tail, greedy(10)));
+  EXPECT_EQ(generate(*instance.model, options, prompt, greedy(0)).size(), 0U);
+}
+
+TEST(Generate, RefusesABadPromptAndTemperature) {
+  const ModelOptions options = tiny_gpt();
+  Instance instance(options, {1, 7, false, true});
+  const std::vector<std::int32_t> empty, beyond = {0, 19}, good = {0};
+  EXPECT_THROW(generate(*instance.model, options, empty, greedy(1)), Error);
+  EXPECT_THROW(generate(*instance.model, options, beyond, greedy(1)), Error);
+  GenerateOptions cold;
+  cold.temperature = -1;
+  EXPECT_THROW(generate(*instance.model, options, good, cold), Error);
+}
+
+TEST(Draw, FollowsTheProbabilities) {
+  const std::vector<float> logits = {std::log(1.0F), std::log(2.0F), std::log(5.0F), std::log(2.0F)};
+  std::array<int, 4> counts{};
+  constexpr int draws = 20000;
+  for (int i = 0; i < draws; ++i) ++counts[static_cast<std::size_t>(draw(logits, {}, static_cast<std::uint64_t>(i)))];
+  const std::array<double, 4> expected = {0.1, 0.2, 0.5, 0.2};
+  for (std::size_t v = 0; v < 4; ++v) {
+    const double error = std::sqrt(draws * expected[v] * (1 - expected[v]));
+    EXPECT_NEAR(counts[v], draws * expected[v], 5 * error) << "symbol " << v;
+  }
+}
+
+TEST(Draw, TemperatureSharpensAndTopKCuts) {
+  const std::vector<float> logits = {1.0F, 2.0F, 3.0F, 2.0F};
+  GenerateOptions wanted;
+  wanted.temperature = 0.01;
+  std::vector<std::int32_t> cold, two;
+  for (std::uint64_t i = 0; i < 100; ++i) cold.push_back(draw(logits, wanted, i));
+  EXPECT_THAT(cold, Each(2));
+  wanted.temperature = 1;
+  wanted.top_k = 2;  // of the equals 1 and 3, the first
+  for (std::uint64_t i = 0; i < 100; ++i) two.push_back(draw(logits, wanted, i));
+  EXPECT_THAT(two, Each(::testing::AnyOf(1, 2)));
+  EXPECT_THAT(two, ::testing::Contains(1));
+  EXPECT_THAT(two, ::testing::Contains(2));
+  EXPECT_EQ(draw(logits, greedy(1), 0), 2);
+}
+
+TEST(Draw, IsAFunctionOfSeedSampleAndIndex) {
+  const std::vector<float> logits(1000, 0.0F);
+  GenerateOptions a, other_seed, other_sample;
+  other_seed.seed = 2;
+  other_sample.sample = 1;
+  EXPECT_EQ(draw(logits, a, 5), draw(logits, a, 5));
+  EXPECT_NE(draw(logits, a, 5), draw(logits, a, 6));
+  EXPECT_NE(draw(logits, a, 5), draw(logits, other_seed, 5));
+  EXPECT_NE(draw(logits, a, 5), draw(logits, other_sample, 5));
+}
+
+TEST(Draw, RefusesNaN) {
+  const std::vector<float> logits = {std::numeric_limits<float>::quiet_NaN(), 0.0F};
+  EXPECT_THROW(draw(logits, {}, 0), Error);
+}
+
+}  // namespace
+}  // namespace shoal::model::test

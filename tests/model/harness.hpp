@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model needs to run alone: kernels, memory, and a Residency that keeps every unit whole.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "shoal/base/error.hpp"
+#include "shoal/base/philox.hpp"
+#include "shoal/kernels/runtime.hpp"
+#include "shoal/model/model.hpp"
+
+namespace shoal::model::test {
+
+/// Kernels run on one thread from the first test to the last.
+class KernelsEnvironment : public ::testing::Environment {
+ public:
+  void SetUp() override { runtime_ = std::make_unique<kernels::Runtime>(1); }
+  void TearDown() override { runtime_.reset(); }
+
+ private:
+  std::unique_ptr<kernels::Runtime> runtime_;
+};
+
+/// All units whole, on this rank alone; refuses what the contract forbids. Until a unit's gradient is complete, its tensors
+/// hold NaN where nothing was written, and its gaps zero.
+class WholeResidency final : public Residency {
+ public:
+  WholeResidency(std::vector<UnitLayout> units, DType dtype, std::uint64_t seed) : units_(std::move(units)), dtype_(dtype) {
+    for (const UnitLayout& unit : units_) {
+      masters_.emplace_back(unit.elements);
+      gradients_.emplace_back(unit.elements);
+      rounded_.emplace_back(unit.elements);
+      initialize(unit, seed, {0, unit.elements}, masters_.back());
+    }
+    held_.resize(units_.size());
+    open_.resize(units_.size());
+    publish();
+  }
+
+  /// The model's copy of the parameters, after masters were changed.
+  void publish() {
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      for (std::size_t i = 0; i < masters_[u].size(); ++i) rounded_[u][i] = bf16(masters_[u][i]);
+    }
+  }
+
+  const std::vector<UnitLayout>& units() const { return units_; }
+  std::vector<float>& master(std::size_t unit) { return masters_[unit]; }
+  const std::vector<float>& whole_gradient(std::size_t unit) const { return gradients_[unit]; }
+  const std::vector<int>& completed() const { return completed_; }
+  void forget_completed() { completed_.clear(); }
+  /// Units that are acquired and not released, gradients that are begun and not complete.
+  int outstanding() const {
+    int count = 0;
+    for (std::size_t u = 0; u < units_.size(); ++u) count += held_[u] + (open_[u] ? 1 : 0);
+    return count;
+  }
+
+  /// Calls f(name, parameters, gradients) for each tensor.
+  void for_each(const std::function<void(const Parameter&, Span<float>, Span<const float>)>& f) {
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      for (const Parameter& p : units_[u].parameters) {
+        f(p, Span<float>(masters_[u]).subspan(p.offset, p.elements()),
+          Span<const float>(gradients_[u]).subspan(p.offset, p.elements()));
+      }
+    }
+  }
+
+  const void* acquire(int unit) override {
+    const auto u = static_cast<std::size_t>(unit);
+    ++held_[u];
+    return dtype_ == DType::bf16 ? static_cast<const void*>(rounded_[u].data()) : masters_[u].data();
+  }
+  void release(int unit) override {
+    require(held_[static_cast<std::size_t>(unit)]-- > 0, "unit ", unit, " is released more often than acquired");
+  }
+  float* gradient(int unit) override {
+    const auto u = static_cast<std::size_t>(unit);
+    if (!open_[u]) {
+      open_[u] = true;
+      for (const Parameter& p : units_[u].parameters) {
+        std::fill_n(gradients_[u].begin() + static_cast<std::ptrdiff_t>(p.offset), p.elements(),
+                    std::numeric_limits<float>::quiet_NaN());
+      }
+    }
+    return gradients_[u].data();
+  }
+  void gradient_complete(int unit) override {
+    const auto u = static_cast<std::size_t>(unit);
+    require(open_[u], "unit ", unit, " completes a gradient that it has not begun");
+    open_[u] = false;
+    completed_.push_back(unit);
+  }
+
+ private:
+  std::vector<UnitLayout> units_;
+  DType dtype_;
+  std::vector<std::vector<float>> masters_, gradients_;
+  std::vector<std::vector<bf16>> rounded_;
+  std::vector<int> held_, completed_;
+  std::vector<bool> open_;
+};
+
+/// A model with memory as a counting construction planned it.
+class Instance {
+ public:
+  explicit Instance(const ModelOptions& options, const Capacity& capacity, DType dtype = DType::f32, std::uint64_t seed = 1)
+      : residency(layout(options), dtype, seed) {
+    make(options, dtype, capacity, seed, counting, residency);
+    memory = std::make_unique<Memory>(counting.taken());
+    model = make(options, dtype, capacity, seed, *memory, residency);
+  }
+
+  double forward_backward(const MicroBatch& batch, float scale = 1) {
+    const double loss = model->forward(batch, scale);
+    model->backward();
+    return loss;
+  }
+
+  WholeResidency residency;
+  Memory counting;
+  std::unique_ptr<Memory> memory;
+  std::unique_ptr<Model> model;
+};
+
+/// Tokens drawn at random, targets too.
+struct RandomBatch {
+  RandomBatch(std::size_t sequences, std::size_t length, std::size_t vocabulary, std::uint64_t seed = 7)
+      : inputs(sequences * length), targets(sequences * length) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const Philox4 bits = philox(seed, {static_cast<std::uint32_t>(i), 0, 0, 0});
+      inputs[i] = static_cast<std::int32_t>(bits[0] % vocabulary);
+      targets[i] = static_cast<std::int32_t>(bits[1] % vocabulary);
+    }
+    batch = {sequences, length, inputs, targets, 0, 0};
+  }
+  /// Sequences first .. first + count - 1, at their places in the global batch.
+  MicroBatch part(std::size_t first, std::size_t count) const {
+    MicroBatch cut = batch;
+    cut.sequences = count;
+    cut.inputs = cut.inputs.subspan(first * cut.length, count * cut.length);
+    cut.targets = cut.targets.subspan(first * cut.length, count * cut.length);
+    cut.first_sample += static_cast<std::uint32_t>(first);
+    return cut;
+  }
+  std::vector<std::int32_t> inputs, targets;
+  MicroBatch batch;
+};
+
+/// A GPT small enough for finite differences, with no two sizes alike.
+inline ModelOptions tiny_gpt() {
+  ModelOptions o;
+  o.n_layer = 2;
+  o.n_head = 2;
+  o.n_embd = 12;
+  o.block_size = 7;
+  o.vocab_size = 19;
+  return o;
+}
+
+inline ModelOptions tiny_mlp() {
+  ModelOptions o = tiny_gpt();
+  o.kind = "mlp";
+  o.n_embd = 5;
+  o.n_inner = 21;
+  return o;
+}
+
+/// Parameters of a size that makes every tensor matter: GPT-2's initial ones leave attention almost flat. Hidden layers with
+/// ReLU get biases of 2 or -2, so that few inputs come near 0, where it has no slope.
+inline void scramble(WholeResidency& residency) {
+  std::uint32_t tensor = 0;
+  residency.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
+    const float deviation = p.is_vector() ? 0.1F : 0.3F;
+    const float away = p.is_vector() && p.name.starts_with("hidden.") ? 2.0F : 0.0F;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const Philox4 bits = philox(99, {static_cast<std::uint32_t>(i), tensor, 0, 0});
+      const float shift = p.initial_constant + (i % 2 == 0 ? away : -away);
+      values[i] = shift + deviation * static_cast<float>(box_muller(bits[0], bits[1])[0]);
+    }
+    ++tensor;
+  });
+  residency.publish();
+}
+
+inline double norm(Span<const float> x) {
+  double sum = 0;
+  for (const float v : x) sum += static_cast<double>(v) * static_cast<double>(v);
+  return std::sqrt(sum);
+}
+
+}  // namespace shoal::model::test

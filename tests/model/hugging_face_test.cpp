@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/model/hugging_face.hpp"
+
+#include <gmock/gmock.h>
+
+namespace shoal::model {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ModelOptions options() {
+  ModelOptions o;
+  o.n_layer = 3;
+  o.n_head = 4;
+  o.n_embd = 48;
+  o.block_size = 32;
+  o.vocab_size = 97;
+  return o;
+}
+
+/// As transformers 5 writes it, with what it adds for a GPT-2.
+constexpr const char* written_by_transformers = R"({
+  "activation_function": "gelu_new", "add_cross_attention": false, "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.0,
+  "bos_token_id": 0, "dtype": "float32", "embd_pdrop": 0.0, "eos_token_id": 0, "initializer_range": 0.3,
+  "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_embd": 48, "n_head": 4, "n_inner": null, "n_layer": 3,
+  "n_positions": 32, "scale_attn_by_inverse_layer_idx": false, "scale_attn_weights": true, "tie_word_embeddings": true,
+  "transformers_version": "5.23.0", "use_cache": true, "vocab_size": 97})";
+
+TEST(Config, OfTransformersAgrees) { EXPECT_THAT(disagreements(written_by_transformers, options()), ElementsAre()); }
+
+TEST(Config, OfOursAgreesWithItself) {
+  for (const std::size_t inner : {0U, 192U, 100U}) {
+    for (const bool tied : {true, false}) {
+      ModelOptions o = options();
+      o.n_inner = inner;
+      o.tied = tied;
+      o.layer_norm_epsilon = 1e-6;
+      EXPECT_THAT(disagreements(config_json(o), o), ElementsAre()) << config_json(o);
+    }
+  }
+  EXPECT_THAT(config_json(options()), HasSubstr("\"activation_function\": \"gelu_new\""));
+  EXPECT_THAT(config_json(options()), HasSubstr("\"n_inner\": null"));
+}
+
+TEST(Config, EveryDisagreementIsASentence) {
+  const auto found = [](const std::function<void(ModelOptions&)>& change) {
+    ModelOptions o = options();
+    change(o);
+    return disagreements(written_by_transformers, o);
+  };
+  EXPECT_THAT(found([](ModelOptions& o) { o.n_layer = 2; }), ElementsAre("n_layer is 3, model.n_layer is 2"));
+  EXPECT_THAT(found([](ModelOptions& o) { o.n_head = 6; }), ElementsAre("n_head is 4, model.n_head is 6"));
+  EXPECT_THAT(found([](ModelOptions& o) { o.n_embd = 96, o.n_inner = 384; }),
+              ElementsAre("n_embd is 48, model.n_embd is 96"));
+  EXPECT_THAT(found([](ModelOptions& o) { o.vocab_size = 96; }), ElementsAre("vocab_size is 97, model.vocab_size is 96"));
+  EXPECT_THAT(found([](ModelOptions& o) { o.block_size = 64; }), ElementsAre("n_positions is 32, model.block_size is 64"));
+  EXPECT_THAT(found([](ModelOptions& o) { o.n_inner = 100; }), ElementsAre(HasSubstr("model.n_inner is 100")));
+  EXPECT_THAT(found([](ModelOptions& o) { o.tied = false; }),
+              ElementsAre("tie_word_embeddings is true, model.tied is false"));
+  EXPECT_THAT(found([](ModelOptions& o) { o.layer_norm_epsilon = 1e-6; }),
+              ElementsAre(HasSubstr("layer_norm_epsilon is 1e-05")));
+  EXPECT_THAT(found([](ModelOptions& o) { o.kind = "mlp"; }), ElementsAre(HasSubstr("model.kind is mlp")));
+  EXPECT_THAT(found([](ModelOptions& o) { o.n_layer = 2, o.tied = false; }).size(), 2U);
+}
+
+TEST(Config, WhatOurFormulasDoNotCoverIsRefused) {
+  EXPECT_THAT(disagreements(R"({"n_embd": 48, "n_head": 4, "n_layer": 3, "n_positions": 32, "vocab_size": 97,
+                               "activation_function": "relu"})",
+                            options()),
+              ElementsAre("activation_function is \"relu\"; supported: \"gelu_new\""));
+  EXPECT_THAT(disagreements("[1, 2", options()), ElementsAre("not a JSON object"));
+  EXPECT_THAT(disagreements("[]", options()), ElementsAre("not a JSON object"));
+  EXPECT_THAT(
+      disagreements(R"({"n_embd": "48", "n_head": 4, "n_layer": 3, "n_positions": 32, "vocab_size": 97})", options()),
+      ElementsAre("n_embd is \"48\", model.n_embd is 48"));
+}
+
+TEST(Names, AreOursWithTheirPrefix) {
+  EXPECT_EQ(canonical_name("transformer.wte.weight"), "transformer.wte.weight");
+  EXPECT_EQ(canonical_name("wte.weight"), "transformer.wte.weight");
+  EXPECT_EQ(canonical_name("h.11.mlp.c_fc.bias"), "transformer.h.11.mlp.c_fc.bias");
+  EXPECT_EQ(canonical_name("ln_f.bias"), "transformer.ln_f.bias");
+  EXPECT_EQ(canonical_name("lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(canonical_name("hidden.0.weight"), "hidden.0.weight");
+}
+
+TEST(Names, OfConstantBuffersAreNone) {
+  EXPECT_EQ(canonical_name("h.0.attn.bias"), std::nullopt);
+  EXPECT_EQ(canonical_name("transformer.h.0.attn.masked_bias"), std::nullopt);
+  EXPECT_EQ(canonical_name("h.0.attn.c_attn.bias"), "transformer.h.0.attn.c_attn.bias");
+}
+
+}  // namespace
+}  // namespace shoal::model

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every model promises: memory as planned, dropout by the sample's place alone, bf16 near fp32, refusals in sentences.
+#include <gmock/gmock.h>
+
+#include "harness.hpp"
+
+namespace shoal::model::test {
+namespace {
+
+const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ModelOptions changed(ModelOptions options, const std::function<void(ModelOptions&)>& change) {
+  change(options);
+  return options;
+}
+
+std::vector<ModelOptions> all_models() {
+  return {tiny_gpt(), changed(tiny_gpt(), [](ModelOptions& o) { o.tied = false; }),
+          changed(tiny_gpt(), [](ModelOptions& o) { o.dropout = 0.1; }), tiny_mlp()};
+}
+
+/// Instance itself constructs with exactly what a counting construction counted: too little would have failed.
+TEST(Memory, IsTakenAsPlannedToTheByte) {
+  for (const ModelOptions& options : all_models()) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const Capacity& capacity : {Capacity{3, 7, true}, Capacity{3, 7, false}, Capacity{1, 5, false, true}}) {
+        const Instance instance(options, capacity, dtype);
+        EXPECT_EQ(instance.memory->taken(), instance.counting.taken());
+        EXPECT_EQ(instance.memory->taken()[Kind::parameters] + instance.memory->taken()[Kind::gradients], 0U);
+      }
+    }
+  }
+}
+
+TEST(Memory, OfEvaluationDoesNotGrowWithDepth) {
+  const ModelOptions shallow = tiny_gpt();
+  const ModelOptions deep = changed(tiny_gpt(), [](ModelOptions& o) { o.n_layer = 9; });
+  EXPECT_EQ(Instance(shallow, {2, 7, false}).counting.taken(), Instance(deep, {2, 7, false}).counting.taken());
+}
+
+TEST(Evaluate, IsTheLossOfForwardWithoutDropout) {
+  for (const ModelOptions& options : all_models()) {
+    Instance instance(options, {3, 7}), small(options, {3, 7, false});
+    scramble(instance.residency);
+    scramble(small.residency);
+    const RandomBatch data(3, 7, options.vocab_size);
+    const double evaluated = instance.model->evaluate(data.batch);
+    EXPECT_EQ(small.model->evaluate(data.batch), evaluated);
+    EXPECT_EQ(small.residency.outstanding() + instance.residency.outstanding(), 0);
+    if (options.dropout == 0) {
+      EXPECT_NEAR(instance.model->forward(data.batch, 1), evaluated, 1e-6 * evaluated);
+    } else {
+      EXPECT_GT(std::abs(instance.model->forward(data.batch, 1) - evaluated), 1e-3 * evaluated);
+    }
+  }
+}
+
+class Dropout : public ::testing::Test {
+ protected:
+  Dropout() : instance_(options_, {4, 7}) { scramble(instance_.residency); }
+  double loss(const MicroBatch& batch) { return instance_.model->forward(batch, 1); }
+
+  ModelOptions options_ = changed(tiny_gpt(), [](ModelOptions& o) { o.dropout = 0.2; });
+  Instance instance_;
+  RandomBatch data_{4, 7, options_.vocab_size};
+};
+
+TEST_F(Dropout, RepeatsForTheSameStepAndSample) { EXPECT_EQ(loss(data_.batch), loss(data_.batch)); }
+
+TEST_F(Dropout, DiffersWithStepSampleAndSeed) {
+  const double reference = loss(data_.batch);
+  MicroBatch other = data_.batch;
+  other.step = 1;
+  EXPECT_GT(std::abs(loss(other) - reference), 1e-4 * reference);
+  other = data_.batch;
+  other.first_sample = 4;
+  EXPECT_GT(std::abs(loss(other) - reference), 1e-4 * reference);
+  Instance seeded(options_, {4, 7}, DType::f32, 2);
+  scramble(seeded.residency);
+  EXPECT_GT(std::abs(seeded.model->forward(data_.batch, 1) - reference), 1e-4 * reference);
+}
+
+TEST_F(Dropout, DoesNotDependOnHowTheBatchIsCut) {
+  const double whole = loss(data_.batch);
+  for (const std::size_t count : {1U, 2U}) {
+    double sum = 0;
+    for (std::size_t first = 0; first < 4; first += count) sum += loss(data_.part(first, count));
+    EXPECT_NEAR(sum, whole, 1e-6 * whole) << "in micro-batches of " << count;
+  }
+}
+
+/// bf16 has 8 bits of mantissa, so each rounding is off by up to 2^-9, and by 2^-9 / sqrt(3) in the root mean square. On its
+/// way to a gradient a value is rounded about 12 times per block and direction: for 2 blocks, there and back, 48 roundings
+/// add up to sqrt(48) 2^-9 / sqrt(3) = 0.8 %. Five times that is allowed.
+TEST(Bf16, AgreesWithFp32) {
+  constexpr double allowed = 0.04;
+  for (const ModelOptions& options : all_models()) {
+    Instance narrow(options, {4, 7}, DType::bf16), wide(options, {4, 7});
+    scramble(narrow.residency);
+    scramble(wide.residency);
+    for (std::size_t u = 0; u < wide.residency.units().size(); ++u) {
+      for (float& p : wide.residency.master(u)) p = static_cast<float>(bf16(p));
+    }
+    const RandomBatch data(4, 7, options.vocab_size);
+    const double loss = wide.forward_backward(data.batch);
+    EXPECT_NEAR(narrow.forward_backward(data.batch), loss, allowed * loss);
+    for (std::size_t u = 0; u < wide.residency.units().size(); ++u) {
+      for (const Parameter& p : wide.residency.units()[u].parameters) {
+        const Span<const float> exact = Span<const float>(wide.residency.whole_gradient(u)).subspan(p.offset, p.elements());
+        const Span<const float> rounded =
+            Span<const float>(narrow.residency.whole_gradient(u)).subspan(p.offset, p.elements());
+        std::vector<float> difference(exact.begin(), exact.end());
+        for (std::size_t i = 0; i < difference.size(); ++i) difference[i] -= rounded[i];
+        EXPECT_LT(norm(difference), allowed * norm(exact)) << options.kind << ", " << p.name;
+      }
+    }
+  }
+}
+
+/// 50 257 symbols and 400 rows are two chunks of logits in fp32; half the rows are one.
+TEST(Head, ChunksOfLogitsAddUp) {
+  const ModelOptions options = changed(tiny_gpt(), [](ModelOptions& o) {
+    o.n_layer = 1;
+    o.n_embd = 4;
+    o.block_size = 100;
+    o.vocab_size = 50257;
+  });
+  const RandomBatch data(4, 100, options.vocab_size);
+  Instance whole(options, {4, 100}), half(options, {2, 100});
+  const double loss = whole.forward_backward(data.batch);
+  const double first = half.forward_backward(data.part(0, 2));
+  std::vector<std::vector<float>> sum;
+  for (std::size_t u = 0; u < 3; ++u) sum.push_back(half.residency.whole_gradient(u));
+  const double second = half.forward_backward(data.part(2, 2));
+  EXPECT_NEAR(first + second, loss, 1e-6 * loss);
+  for (std::size_t u = 0; u < 3; ++u) {
+    const std::vector<float>& expected = whole.residency.whole_gradient(u);
+    std::vector<float> difference = expected;
+    for (std::size_t i = 0; i < expected.size(); ++i) difference[i] -= sum[u][i] + half.residency.whole_gradient(u)[i];
+    EXPECT_LT(norm(difference), 1e-5 * norm(expected)) << whole.residency.units()[u].name;
+  }
+}
+
+TEST(Refusals, OfABatchThatDoesNotFit) {
+  for (const ModelOptions& options : all_models()) {
+    Instance instance(options, {2, 6});
+    EXPECT_THROW(instance.model->forward(RandomBatch(3, 6, options.vocab_size).batch, 1), Error);
+    EXPECT_THROW(instance.model->forward(RandomBatch(2, 7, options.vocab_size).batch, 1), Error);
+    EXPECT_THROW(Instance(options, {2, 6, false}).model->forward(RandomBatch(2, 6, options.vocab_size).batch, 1), Error);
+    EXPECT_THROW(Instance(options, {2, 8}), Error) << "longer than block_size";
+  }
+}
+
+TEST(Problems, NameOptionsValuesAndWhatIsAllowed) {
+  EXPECT_THAT(problems(tiny_gpt()), ElementsAre());
+  EXPECT_THAT(problems(tiny_mlp()), ElementsAre());
+  const auto with = [](const std::function<void(ModelOptions&)>& change) { return problems(changed(tiny_gpt(), change)); };
+  EXPECT_THAT(with([](ModelOptions& o) { o.n_head = 5; }),
+              ElementsAre("model.n_embd = 12 is not a multiple of model.n_head = 5; nearest: 10, 15"));
+  EXPECT_THAT(with([](ModelOptions& o) { o.n_head = 20; }), ElementsAre(HasSubstr("nearest: 20")));
+  EXPECT_THAT(with([](ModelOptions& o) { o.kind = "gtp"; }),
+              ElementsAre("model.kind = gtp: no such model; allowed: gpt, mlp"));
+  EXPECT_THAT(with([](ModelOptions& o) { o.dropout = 1; }), ElementsAre(HasSubstr("model.dropout = 1: must be in [0, 1)")));
+  EXPECT_THAT(with([](ModelOptions& o) { o.n_layer = 0, o.block_size = 0; }),
+              ElementsAre(HasSubstr("model.n_layer = 0"), HasSubstr("model.block_size = 0")));
+  EXPECT_THAT(with([](ModelOptions& o) { o.kind = "mlp", o.dropout = 0.5; }), ElementsAre(HasSubstr("mlp has no dropout")));
+  EXPECT_THROW(layout(changed(tiny_gpt(), [](ModelOptions& o) { o.kind = "gtp"; })), Error);
+}
+
+TEST(Flops, AreTheFormulas) {
+  ModelOptions w1;  // the character GPT: 70.93 MFLOP a token
+  w1.n_layer = w1.n_head = 6;
+  w1.n_embd = 384;
+  w1.block_size = 256;
+  w1.vocab_size = 65;
+  EXPECT_NEAR(flops_per_token(w1), 70.93e6, 0.005e6);
+  ModelOptions w2;  // GPT-2 124M in 50304 rows: 769.72 MFLOP a token
+  w2.n_layer = w2.n_head = 12;
+  w2.n_embd = 768;
+  w2.block_size = 256;
+  w2.vocab_size = 50304;
+  EXPECT_NEAR(flops_per_token(w2), 769.72e6, 0.005e6);
+}
+
+TEST(Layout, HasAsManyParametersAsGpt2) {
+  ModelOptions gpt2;
+  gpt2.n_layer = gpt2.n_head = 12;
+  gpt2.n_embd = 768;
+  gpt2.block_size = 1024;
+  gpt2.vocab_size = 50257;
+  std::size_t count = 0;
+  for (const UnitLayout& unit : layout(gpt2)) count += unit.parameter_count();
+  EXPECT_EQ(count, 124439808U);
+}
+
+}  // namespace
+}  // namespace shoal::model::test

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the reference data that stands beside the source tree: $SHOAL_SHARED, or ../shared.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "shoal/base/error.hpp"
+
+namespace shoal::model::test {
+
+inline std::filesystem::path shared_file(const std::string& name) {
+  const char* const shared = std::getenv("SHOAL_SHARED");
+  const char* const source = std::getenv("SHOAL_SOURCE");
+  const std::filesystem::path root = shared != nullptr
+                                         ? std::filesystem::path(shared)
+                                         : std::filesystem::path(source != nullptr ? source : ".") / ".." / "shared";
+  return root / name;
+}
+
+/// For SetUp(): skips aloud where the data is missing.
+inline void need(const std::filesystem::path& file) {
+  if (std::filesystem::exists(file)) return;
+  std::cout << "SKIPPED: " << file.string() << " is not there (SHOAL_SHARED names its folder)" << std::endl;
+  GTEST_SKIP();
+}
+
+class Hdf5 {
+ public:
+  explicit Hdf5(const std::filesystem::path& file) : file_(H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT)) {
+    require(file_ >= 0, file.string(), ": cannot be opened");
+  }
+  ~Hdf5() { H5Fclose(file_); }
+  Hdf5(const Hdf5&) = delete;
+  Hdf5& operator=(const Hdf5&) = delete;
+
+  template <typename V>
+  std::vector<V> dataset(const std::string& name) const {
+    const hid_t set = H5Dopen2(file_, name.c_str(), H5P_DEFAULT);
+    require(set >= 0, name, ": no such dataset");
+    const hid_t space = H5Dget_space(set);
+    std::vector<V> values(static_cast<std::size_t>(H5Sget_simple_extent_npoints(space)));
+    require(H5Dread(set, type<V>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) >= 0, name, ": cannot be read");
+    H5Sclose(space);
+    H5Dclose(set);
+    return values;
+  }
+  double number(const std::string& attribute) const {
+    const hid_t at = H5Aopen(file_, attribute.c_str(), H5P_DEFAULT);
+    require(at >= 0, attribute, ": no such attribute");
+    double value = 0;
+    require(H5Aread(at, H5T_NATIVE_DOUBLE, &value) >= 0, attribute, ": cannot be read");
+    H5Aclose(at);
+    return value;
+  }
+
+ private:
+  template <typename V>
+  static hid_t type() {
+    if constexpr (std::is_same_v<V, float>) return H5T_NATIVE_FLOAT;
+    if constexpr (std::is_same_v<V, double>) return H5T_NATIVE_DOUBLE;
+    if constexpr (std::is_same_v<V, std::int32_t>) return H5T_NATIVE_INT32;
+  }
+  hid_t file_;
+};
+
+}  // namespace shoal::model::test

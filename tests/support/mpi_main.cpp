@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs tests on all ranks: MPI, then the kernels; rank 0 prints, the others only failures; one exit code for all; a test
+// that hangs ends within a minute and is named.
+#include "support/mpi_main.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <sstream>
+#include <string>
+
+#include "shoal/base/error.hpp"
+#include "shoal/kernels/runtime.hpp"
+
+namespace shoal::test {
+
+namespace {
+
+comm::World* the_world = nullptr;
+
+constexpr unsigned longest_test_s = 60;
+std::array<char, 256> hang_message{};  // made before, since little is allowed within a signal handler
+
+extern "C" void end_hanging_test(int) {
+  std::size_t length = 0;
+  while (length < hang_message.size() && hang_message[length] != '\0') ++length;
+  const auto written = write(STDERR_FILENO, hang_message.data(), length);
+  _exit(written < 0 ? 2 : 1);
+}
+
+/// Bounds the time of every test, and names it with the rank.
+class Bound : public testing::EmptyTestEventListener {
+  void OnTestStart(const testing::TestInfo& test) override {
+    const std::string message = text("rank ", world().rank(), ": ", test.test_suite_name(), ".", test.name(),
+                                     " did not end within ", longest_test_s, " s\n");
+    hang_message.fill('\0');
+    message.copy(hang_message.data(), hang_message.size() - 1);
+    alarm(longest_test_s);
+  }
+  void OnTestEnd(const testing::TestInfo&) override { alarm(0); }
+};
+
+/// What ranks other than 0 print: every line of a failure with the rank's number.
+class Failures : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    const std::string head = text("[rank ", world().rank(), "] ");
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    std::istringstream lines(text(test != nullptr ? test->test_suite_name() : "", ".", test != nullptr ? test->name() : "",
+                                  ": ", result.file_name() != nullptr ? result.file_name() : "", ":", result.line_number(),
+                                  "\n", result.message(), "\n"));
+    std::string out, line;
+    while (std::getline(lines, line)) out += head + line + "\n";
+    std::fputs(out.c_str(), stdout);
+    std::fflush(stdout);
+  }
+};
+
+int run_all() {
+  auto& listeners = testing::UnitTest::GetInstance()->listeners();
+  if (world().rank() != 0) {
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new Failures);
+  }
+  std::signal(SIGALRM, end_hanging_test);
+  listeners.Append(new Bound);
+  return RUN_ALL_TESTS();
+}
+
+}  // namespace
+
+comm::World& world() { return *the_world; }
+
+}  // namespace shoal::test
+
+int main(int argc, char** argv) {
+  shoal::comm::World world(argc, argv);
+  shoal::test::the_world = &world;
+  try {
+    testing::InitGoogleTest(&argc, argv);
+    world.make_groups({});
+    const shoal::kernels::Runtime runtime(1);
+    return world.agree(shoal::test::run_all());
+  } catch (const std::exception& error) {
+    return world.end_with_error(shoal::Exit::failed, shoal::Seen::here, error.what());
+  }
+}
