@@ -29,13 +29,13 @@ struct Head {
 
   /// Its rows of q (part 0), k (1) or v (2) in [B, T, 3C].
   template <typename T>
-  Rows<T> of_qkv(const T* qkv, std::size_t part) const {
+  Rows<T> of_qkv(T* qkv, std::size_t part) const {
     const std::size_t stride = 3 * shape.C;
     return {qkv + b * shape.T * stride + part * shape.C + head * size(), shape.T, size(), stride};
   }
   /// Its rows in [B, T, C].
   template <typename T>
-  Rows<T> of_out(const T* out) const {
+  Rows<T> of_out(T* out) const {
     return {out + b * shape.T * shape.C + head * size(), shape.T, size(), shape.C};
   }
 

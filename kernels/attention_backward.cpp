@@ -92,7 +92,7 @@ class HeadBackward {
 
  private:
   void pack(const T* qkv, const T* dout) {
-    const Rows<T> q = head_.of_qkv(qkv, 0), k = head_.of_qkv(qkv, 1), v = head_.of_qkv(qkv, 2), d = head_.of_out(dout);
+    const Rows<const T> q = head_.of_qkv(qkv, 0), k = head_.of_qkv(qkv, 1), v = head_.of_qkv(qkv, 2), d = head_.of_out(dout);
     pack_natural(packing_, k, buffers_.k);
     pack_natural(packing_, v, buffers_.v);
     pack_transposed(packing_, q, buffers_.q_transposed);
@@ -104,11 +104,12 @@ class HeadBackward {
 
   /// dout . out of each query: what the softmax's derivative takes from all of its row (Dao et al., Algorithm 4, line 19).
   void prepare_rows(const T* out, const float* logsumexp, const T* dout) {
-    const Rows<T> o = head_.of_out(out), d = head_.of_out(dout);
+    const Rows<const T> o = head_.of_out(out), d = head_.of_out(dout);
     for (std::size_t t = 0; t < packing_.positions(); ++t) {
       const bool exists = t < packing_.T;
       Floats sum{};
       if (exists) {
+        o.expect_after(t);
         simd::for_vectors(packing_.HS, [&](std::size_t c, auto part) {
           sum = simd::fma(simd::load(o[t] + c, part), simd::load(d[t] + c, part), sum);
         });
@@ -223,10 +224,10 @@ class HeadBackward {
 
   /// Rows of a part of dqkv.
   void store(const float* from, float factor, T* dqkv, std::size_t part, Range rows) {
-    const Rows<T> to = head_.of_qkv(static_cast<const T*>(dqkv), part);
+    const Rows<T> to = head_.of_qkv(dqkv, part);
     for (std::size_t t = rows.begin; t < rows.end; ++t, from += packing_.columns()) {
-      T* const row = dqkv + (to[t] - dqkv);
-      simd::for_vectors(packing_.HS, [&](std::size_t c, auto lanes) { simd::store(row + c, simd::load(from + c) * factor, lanes); });
+      to.template expect_after<true>(t);
+      simd::for_vectors(packing_.HS, [&](std::size_t c, auto lanes) { simd::store(to[t] + c, simd::load(from + c) * factor, lanes); });
     }
   }
 

@@ -9,12 +9,13 @@ namespace {
 
 constexpr std::size_t query_rows = 4 * block_rows;  // of a strip of scores
 constexpr std::size_t key_columns = 256;            // of a strip: scores and the keys' tiles stay in L1 and L2
+constexpr std::size_t score_stride = key_columns + simd::width;  // not a power of two, so that rows do not share cache sets
 
 /// What a thread keeps while it works on a head.
 template <class P>
 struct Buffers {
   Word *q, *k_transposed, *v_paired;
-  float *scores;  // [query_rows, key_columns]; becomes the probabilities, in words
+  float *scores;  // [query_rows, score_stride]; becomes the probabilities, in words
   float *out;     // [query_rows, columns of a head]
   float *maximum, *sum;  // [query_rows] of the row's scores so far, in exponents of 2
   std::size_t bytes;
@@ -24,7 +25,7 @@ struct Buffers {
     q = dealer.take<Word>(p.natural_size());
     k_transposed = dealer.take<Word>(p.transposed_size());
     v_paired = dealer.take<Word>(p.paired_size());
-    scores = dealer.take<float>(query_rows * key_columns);
+    scores = dealer.take<float>(query_rows * score_stride);
     out = dealer.take<float>(query_rows * p.columns());
     maximum = dealer.take<float>(query_rows);
     sum = dealer.take<float>(query_rows);
@@ -77,7 +78,7 @@ class HeadForward {
         const std::size_t reach = s.reach(r, block_rows);
         if (reach <= column) continue;
         const Left queries{buffers_.q + (s.q0 + r) * packing_.row_words(), packing_.row_words(), 1};
-        multiply<P, Write::over>(queries, keys, packing_.words(), {buffers_.scores + r * key_columns + column, key_columns},
+        multiply<P, Write::over>(queries, keys, packing_.words(), {buffers_.scores + r * score_stride + column, score_stride},
                                  std::min(tile_columns, round_up(reach - column, simd::width)));
       }
     }
@@ -85,7 +86,7 @@ class HeadForward {
 
   /// Turns a row of scores into exponentials relative to the row's maximum so far, and corrects what came before for it.
   void exponentiate(const Strip& s, std::size_t r) {
-    float* const row = buffers_.scores + r * key_columns;
+    float* const row = buffers_.scores + r * score_stride;
     auto* const words = reinterpret_cast<Word*>(row);
     const std::size_t reach = s.reach(r, 1), padded = round_up(s.reach(r / block_rows * block_rows, block_rows), simd::width);
     const std::size_t whole = reach / simd::width * simd::width;
@@ -130,7 +131,7 @@ class HeadForward {
     const Right values{buffers_.v_paired + s.k0 / P::per_word * packing_.columns(), packing_.columns()};
     for (std::size_t r = 0; r < s.rows; r += block_rows) {
       const std::size_t steps = (s.reach(r, block_rows) + P::per_word - 1) / P::per_word;
-      const Left probabilities{reinterpret_cast<const Word*>(buffers_.scores) + r * key_columns, key_columns, 1};
+      const Left probabilities{reinterpret_cast<const Word*>(buffers_.scores) + r * score_stride, score_stride, 1};
       const Result out{buffers_.out + r * packing_.columns(), packing_.columns()};
       if (s.k0 == 0) {
         multiply<P, Write::over>(probabilities, values, steps, out, packing_.columns());
@@ -145,8 +146,8 @@ class HeadForward {
     for (std::size_t r = 0; r < rows; ++r) {
       const float sum = buffers_.sum[r], factor = 1.0F / sum;
       const float* const from = buffers_.out + r * packing_.columns();
-      T* const row = out + (to[q0 + r] - out);
-      simd::for_vectors(packing_.HS, [&](std::size_t c, auto part) { simd::store(row + c, simd::load(from + c) * factor, part); });
+      to.template expect_after<true>(q0 + r);
+      simd::for_vectors(packing_.HS, [&](std::size_t c, auto part) { simd::store(to[q0 + r] + c, simd::load(from + c) * factor, part); });
       logsumexp[head_.index() * packing_.T + q0 + r] = buffers_.maximum[r] * ln2 + simd::log(simd::broadcast(sum))[0];
     }
   }

@@ -34,24 +34,29 @@ enum class Write { over, add };
 
 template <class P, std::size_t vectors, Write write>
 void multiply_block(Left a, Right b, std::size_t steps, Result c) {
-  std::array<std::array<Floats, vectors>, block_rows> sum;
+  // Without the pragmas the compiler keeps the sums on the stack around the loop.
+  Floats sum[block_rows][vectors];
+#pragma GCC unroll 6
   for (std::size_t r = 0; r < block_rows; ++r) {
+#pragma GCC unroll 4
     for (std::size_t v = 0; v < vectors; ++v) {
       sum[r][v] = write == Write::add ? simd::load(c.data + r * c.row + v * simd::width) : Floats{};
     }
   }
-  for (std::size_t k = 0; k < steps; ++k) {
-    std::array<Words, vectors> right;
+  for (std::size_t k = 0; k < steps; ++k, a.data += a.step, b.data += b.step) {
+    Words right[vectors];
 #pragma GCC unroll 4
-    for (std::size_t v = 0; v < vectors; ++v) right[v] = load_words(b.data + k * b.step + v * simd::width);
+    for (std::size_t v = 0; v < vectors; ++v) right[v] = load_words(b.data + v * simd::width);
 #pragma GCC unroll 6
     for (std::size_t r = 0; r < block_rows; ++r) {
-      const Words left = a.data[r * a.row + k * a.step] - Words{};
+      const Words left = a.data[r * a.row] - Words{};
 #pragma GCC unroll 4
       for (std::size_t v = 0; v < vectors; ++v) sum[r][v] = P::multiply_add(left, right[v], sum[r][v]);
     }
   }
+#pragma GCC unroll 6
   for (std::size_t r = 0; r < block_rows; ++r) {
+#pragma GCC unroll 4
     for (std::size_t v = 0; v < vectors; ++v) simd::store(c.data + r * c.row + v * simd::width, sum[r][v]);
   }
 }
@@ -75,9 +80,18 @@ void multiply(Left a, Right b, std::size_t steps, Result c, std::size_t columns)
 /// Rows of one head as they stand in memory.
 template <typename T>
 struct Rows {
-  const T* data;
+  T* data;
   std::size_t count, size, stride;
-  const T* operator[](std::size_t row) const { return data + row * stride; }
+  T* operator[](std::size_t row) const { return data + row * stride; }
+
+  /// Asks for the row that a walk over rows will come to next but a few: the processor does not foresee it, as neighbours
+  /// stand on different pages.
+  template <bool write = false>
+  void expect_after(std::size_t row) const {
+    constexpr std::size_t ahead = 16, line = 64 / sizeof(T);
+    if (row + ahead >= count) return;
+    for (std::size_t c = 0; c < size; c += line) __builtin_prefetch((*this)[row + ahead] + c, write ? 1 : 0, 2);
+  }
 };
 
 /// Sizes of what is packed from T positions of a head of HS channels.
@@ -98,9 +112,10 @@ struct Packing {
 
 /// Each position's channels in a row of words.
 template <class P, typename T>
-void pack_natural(const Packing<P>& p, Rows<T> rows, Word* out) {
+void pack_natural(const Packing<P>& p, Rows<const T> rows, Word* out) {
   const std::size_t per_vector = simd::width * P::per_word;
   for (std::size_t t = 0; t < p.positions(); ++t, out += p.row_words()) {
+    rows.expect_after(t);
     for (std::size_t w = 0; w < p.row_words(); w += simd::width) {
       const std::size_t from = w * P::per_word;
       const bool exists = t < rows.count && from < rows.size;
@@ -130,8 +145,9 @@ inline void turn_over(std::array<Words, 16>& m) {
 
 /// Tiles of 64 positions; in a tile, for each word of the sum over channels, the 64 positions' words.
 template <class P, typename T>
-void pack_transposed(const Packing<P>& p, Rows<T> rows, Word* out) {
+void pack_transposed(const Packing<P>& p, Rows<const T> rows, Word* out) {
   for (std::size_t t = 0; t < p.T; t += simd::width) {
+    for (std::size_t l = 0; l < simd::width; ++l) rows.expect_after(t + l);
     Word* const tile = out + t / tile_columns * tile_columns * p.words() + t % tile_columns;
     for (std::size_t w = 0; w < p.words(); w += simd::width) {
       const std::size_t from = w * P::per_word;
@@ -147,7 +163,7 @@ void pack_transposed(const Packing<P>& p, Rows<T> rows, Word* out) {
 
 /// Words of neighbouring positions: for each pair of positions (each position where a word holds one), the channels.
 template <class P, typename T>
-void pack_paired(const Packing<P>& p, Rows<T> rows, Word* out) {
+void pack_paired(const Packing<P>& p, Rows<const T> rows, Word* out) {
   if constexpr (P::per_word == 1) {
     pack_natural(p, rows, out);
   } else {
@@ -155,6 +171,8 @@ void pack_paired(const Packing<P>& p, Rows<T> rows, Word* out) {
       return row < rows.count ? P::load_halves(rows[row] + channel, rows.size - channel) : Halves{};
     };
     for (std::size_t t = 0; t < p.positions(); t += 2, out += p.columns()) {
+      rows.expect_after(t);
+      rows.expect_after(t + 1);
       for (std::size_t c = 0; c < rows.size; c += simd::width) store_words(out + c, P::join(load(t, c), load(t + 1, c)));
     }
   }

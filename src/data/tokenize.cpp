@@ -25,7 +25,7 @@ TokenizeCounts tokenize(const std::string& inputs, const std::string& tokenizer,
   const std::vector<std::filesystem::path> files = find_files("input", inputs);
   require_input(!are_token_files("input", files), files.front().string(), ": is a tokens file already");
   const TextTokenizer reader = vocabulary.empty() ? TextTokenizer(tokenizer, files)
-                                                : TextTokenizer(tokenizer, read_vocabulary(vocabulary), vocabulary);
+                                                  : TextTokenizer(tokenizer, read_vocabulary(vocabulary), vocabulary);
   TokenizeCounts counts{files.size(), bytes_of(files), 0, reader.vocabulary().size()};
   for (const std::filesystem::path& file : files) counts.tokens += reader.count(file);
   require_input(counts.tokens > 0, name_of(files), ": no text");

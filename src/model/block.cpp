@@ -133,9 +133,9 @@ void block_decode(const BlockShape& shape, const Weights<T>& w, const BlockActiv
 template <typename T>
 std::size_t block_product_workspace_bytes(const BlockShape& s, bool training) {
   const std::size_t rows = s.rows();
-  return std::max({linear_workspace_bytes<T>(rows, s.C, 3 * s.C, training), linear_workspace_bytes<T>(rows, s.C, s.C, training),
-                   linear_workspace_bytes<T>(rows, s.C, s.inner, training),
-                   linear_workspace_bytes<T>(rows, s.inner, s.C, training)});
+  return std::max(
+      {linear_workspace_bytes<T>(rows, s.C, 3 * s.C, training), linear_workspace_bytes<T>(rows, s.C, s.C, training),
+       linear_workspace_bytes<T>(rows, s.C, s.inner, training), linear_workspace_bytes<T>(rows, s.inner, s.C, training)});
 }
 
 template <typename T>

@@ -39,7 +39,8 @@ std::size_t Head<T>::scratch_bytes() const {
 
 template <typename T>
 std::size_t Head<T>::logits_workspace_bytes(std::size_t rows) const {
-  return kernels::matmul_workspace_bytes<T, float>(rows, V_, C_, {kernels::Transpose::no, kernels::Transpose::yes, false}, false);
+  return kernels::matmul_workspace_bytes<T, float>(rows, V_, C_, {kernels::Transpose::no, kernels::Transpose::yes, false},
+                                                   false);
 }
 
 template <typename T>

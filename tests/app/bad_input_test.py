@@ -118,7 +118,7 @@ class BadInput(Program):
     def test_a_full_disk_ends_the_trace_not_the_run(self):
         disk = self.dir / "disk"
         disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1400k", "tmpfs", disk], check=True)
         self.addCleanup(subprocess.run, ["umount", "-l", str(disk)])
         deck = self.deck(SMALL, train={"steps": 60})
         summary = self.train(deck, f"--trace.file={disk / 'trace.h5'}", "--trace.level=kernels", "--trace.interval=1", ranks=2)

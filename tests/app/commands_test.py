@@ -18,7 +18,7 @@ class Commands(Program):
             self.assertIn(command, self.ok("--help"))
             self.assertIn("usage", self.ok(command, "--help"))
         versions = self.ok("--version", ranks=2)
-        for library in ("MPI", "HDF5", "Kokkos", "oneDNN", "Boost", "nlohmann-json"):
+        for library in ("MPI", "HDF5", "Kokkos", "oneDNN", "Boost.Program_options", "nlohmann-json"):
             self.assertEqual(versions.count(f"  {library} "), 1, versions)
         self.refused("trian", contains=["trian", "train"])
 

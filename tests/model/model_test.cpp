@@ -41,6 +41,27 @@ TEST(Memory, OfEvaluationDoesNotGrowWithDepth) {
   EXPECT_EQ(Instance(shallow, {2, 7, false}).counting.taken(), Instance(deep, {2, 7, false}).counting.taken());
 }
 
+/// The library chooses its code by shape: 989 rows of 768 into 3072 may want a workspace where 2048 rows want none.
+TEST(Memory, SufficesForAnySmallerBatch) {
+  const ModelOptions wide = changed(tiny_gpt(), [](ModelOptions& o) {
+    o.n_layer = 1;
+    o.n_head = 12;
+    o.n_embd = 768;
+    o.block_size = 2048;
+  });
+  Instance instance(wide, {1, 2048, false});
+  const RandomBatch data(1, 989, wide.vocab_size);
+  EXPECT_TRUE(std::isfinite(instance.model->evaluate(data.batch)));
+  for (const ModelOptions& options : all_models()) {
+    for (std::size_t sequences = 1; sequences <= 5; ++sequences) {
+      for (std::size_t length = 1; length <= 7; ++length) {
+        Instance narrow(options, {5, 7}, DType::bf16);
+        EXPECT_TRUE(std::isfinite(narrow.forward_backward(RandomBatch(sequences, length, options.vocab_size).batch)));
+      }
+    }
+  }
+}
+
 TEST(Evaluate, IsTheLossOfForwardWithoutDropout) {
   for (const ModelOptions& options : all_models()) {
     Instance instance(options, {3, 7}), small(options, {3, 7, false});

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "shoal/base/error.hpp"
@@ -33,6 +34,9 @@ struct Problem {
   explicit Problem(const Optimizer& optimizer) {
     for (std::size_t i = 0; i < elements; ++i) master[i] = std::sin(1.0F + static_cast<float>(i));
     moments.assign(optimizer.moment_names().size(), std::vector<float>(elements, 0.0F));
+    // What SGD's buffer holds before the first step does not count; AdamW's moments begin at zero.
+    const float before = moments.size() == 1 ? 3.0F : 0.0F;
+    for (auto& moment : moments) std::fill(moment.begin(), moment.end(), before);
     exact.assign(master.begin(), master.end());
     exact_moments.assign(moments.size(), std::vector<double>(elements, 0.0));
   }

@@ -16,16 +16,16 @@ struct OptimizerOptions {
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  ///< adamw
   double weight_decay = 0.1;
-  bool decay_1d = false;   ///< decay biases and norms too
-  double momentum = 0.9;   ///< sgd
-  bool nesterov = false;   ///< sgd
+  bool decay_1d = false;  ///< decay biases and norms too
+  double momentum = 0.9;  ///< sgd
+  bool nesterov = false;  ///< sgd
 };
 
 /// A contiguous piece of a unit whose tensors share one weight decay.
 struct Slice {
   Span<const float> gradient;
-  Span<float> master;        ///< fp32 parameters
-  Span<bf16> parameters;     ///< their rounded copy; empty where the model computes in fp32
+  Span<float> master;                ///< fp32 parameters
+  Span<bf16> parameters;             ///< their rounded copy; empty where the model computes in fp32
   std::vector<Span<float>> moments;  ///< moment_names().size() of them
   bool decay = true;
 };

@@ -17,8 +17,8 @@ struct ScheduleOptions {
   std::size_t warmup_steps = 0;
   std::string warmup_kind = "log";  ///< log, linear: DeepSpeed's
   double min_lr = 0;
-  std::size_t total_steps = 0;  ///< 0: train.steps
-  double warmup_max_lr = -1;    ///< DeepSpeed's; negative: its default
+  std::size_t total_steps = 0;                          ///< 0: train.steps
+  double warmup_max_lr = -1;                            ///< DeepSpeed's; negative: its default
   double warmup_min_ratio = 0, cos_min_ratio = 0.0001;  ///< WarmupCosineLR
   // OneCycle
   double cycle_min_lr = 0, cycle_max_lr = 0.001, decay_lr_rate = 0;

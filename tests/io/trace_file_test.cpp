@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trace on several ranks: every rank's events, in its own order, with names that mean the same.
+#include "shoal/io/trace_file.hpp"
+
+#include <hdf5.h>
+
+#include <chrono>
+
+#include "io/scratch.hpp"
+#include "shoal/base/trace.hpp"
+#include "shoal/io/hdf5.hpp"
+#include "support/mpi_main.hpp"
+
+namespace shoal::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+io::TraceHeader some_header() {
+  return {"0.1.0", {{"zero.stage", "1"}, {"train.steps", "20"}}, {{"device", "a processor"}}, {"wte", "h.0"}, {"world"}};
+}
+
+template <typename T>
+std::vector<T> read_rows(const fs::path& file, const char* name) {
+  const io::hdf5::Handle h5 = io::hdf5::open_file(file), dataset = io::hdf5::open_dataset(h5, name);
+  const io::hdf5::Handle type(H5Dget_type(dataset.id()), H5Tclose, name);
+  EXPECT_EQ(H5Tget_size(type.id()), sizeof(T));
+  std::vector<T> rows(io::hdf5::shape_of(dataset, name).at(0));
+  if (!rows.empty()) EXPECT_GE(H5Dread(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.data()), 0);
+  return rows;
+}
+
+struct Flush {
+  std::int32_t flush, rank;
+  std::uint64_t first, count, dropped;
+};
+
+/// Events of this rank: names in an order of its own, some that no other rank has.
+std::vector<std::string> record(int count, int round) {
+  const int rank = world().all().rank();
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) {
+    names.push_back(text("kernel ", (i * (rank + 1) + round) % 5, i % 7 == 0 ? text(" of rank ", rank) : std::string()));
+    trace::Event event;
+    event.begin_ns = 1000 * round + i;
+    event.duration_ns = rank;
+    event.bytes = static_cast<std::uint64_t>(i);
+    event.name = trace::name_index(names.back());
+    event.step = round;
+    event.unit = 1;
+    event.kind = static_cast<std::uint16_t>(trace::Kind::kernel);
+    event.micro = 3;
+    event.depth = 2;
+    trace::record(event);
+  }
+  return names;
+}
+
+TEST(TraceFile, HoldsEveryRanksEventsInOrder) {
+  Scratch scratch(&world().all());
+  const fs::path file = scratch.path() / "trace.h5";
+  const int rank = world().all().rank(), size = world().all().size();
+  trace::start(trace::Level::comm, 20'000);
+  std::vector<std::vector<std::string>> recorded;
+  {
+    io::TraceFile out(world(), file, some_header());
+    // More than a chunk of 4096 rows, less, nothing on some ranks, nothing at all.
+    for (const int count : {6000 + rank, 10, rank == 0 ? 0 : 4096, 0, 1}) {
+      recorded.push_back(record(count, static_cast<int>(recorded.size())));
+      out.flush();
+    }
+    out.close();
+  }
+  trace::stop();
+  world().all().barrier().wait();
+
+  const auto flushes = read_rows<Flush>(file, "/flushes");
+  const auto events = read_rows<trace::Event>(file, "/events");
+  const io::hdf5::Handle h5 = io::hdf5::open_file(file);
+  const std::vector<std::string> names = io::hdf5::read_texts(h5, "/names"), kinds = io::hdf5::read_texts(h5, "/kinds");
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+  ASSERT_EQ(flushes.size(), (recorded.size() + 1) * static_cast<std::size_t>(size));  // one more by close()
+  std::uint64_t row = 0;
+  for (std::size_t i = 0; i < flushes.size(); ++i) {
+    const Flush& f = flushes[i];
+    EXPECT_EQ(f.flush, static_cast<int>(i) / size);
+    EXPECT_EQ(f.rank, static_cast<int>(i) % size);
+    EXPECT_EQ(f.first, row);
+    EXPECT_EQ(f.dropped, 0U);
+    row += f.count;
+    const auto round = static_cast<std::size_t>(f.flush);
+    if (f.rank != rank || round >= recorded.size()) continue;
+    std::size_t at = 0;
+    for (std::uint64_t r = f.first; r < f.first + f.count; ++r) {
+      const trace::Event& e = events.at(r);
+      EXPECT_EQ(e.reserved, rank);
+      const std::string name = names.at(static_cast<std::size_t>(e.name));
+      if (name == "trace/flush") {
+        EXPECT_EQ(kinds.at(e.kind), "io");
+        continue;
+      }
+      ASSERT_LT(at, recorded[round].size());
+      EXPECT_EQ(name, recorded[round][at]);
+      EXPECT_EQ(kinds.at(e.kind), "kernel");
+      EXPECT_EQ(e.begin_ns, static_cast<std::int64_t>(1000 * round + at));
+      EXPECT_EQ(e.bytes, at);
+      EXPECT_EQ(e.duration_ns, rank);
+      ++at;
+    }
+    EXPECT_EQ(at, recorded[round].size());
+  }
+  EXPECT_EQ(events.size(), row);
+}
+
+TEST(TraceFile, DescribesTheRun) {
+  Scratch scratch(&world().all());
+  const fs::path file = scratch.path() / "trace.h5";
+  trace::start(trace::Level::comm, 10);
+  {
+    io::TraceFile out(world(), file, some_header());
+    record(25, 0);  // 15 more than there is room for
+    out.flush();
+    world().all().barrier().wait();
+    const io::TraceContents growing = io::describe_trace(file);  // readable while it grows
+    EXPECT_FALSE(growing.complete);
+    EXPECT_EQ(growing.events, 10U * static_cast<unsigned>(world().all().size()));
+    world().all().barrier().wait();
+    out.close();
+  }
+  trace::stop();
+  world().all().barrier().wait();
+  const io::TraceContents contents = io::describe_trace(file);
+  EXPECT_EQ(contents.format_version, 1);
+  EXPECT_EQ(contents.world_size, world().all().size());
+  EXPECT_EQ(contents.level, "comm");
+  EXPECT_TRUE(contents.complete);
+  EXPECT_EQ(contents.dropped, 15U * static_cast<unsigned>(world().all().size()));
+  const io::hdf5::Handle h5 = io::hdf5::open_file(file);
+  EXPECT_EQ(io::hdf5::text_attributes(io::hdf5::open_group(h5, "options")), some_header().options);
+  EXPECT_EQ(io::hdf5::read_texts(h5, "/machine/hosts"), world().hosts());
+  EXPECT_EQ(io::hdf5::read_texts(h5, "/units"), some_header().units);
+}
+
+TEST(TraceFile, ReplacesNothing) {
+  Scratch scratch(&world().all());
+  const fs::path file = scratch.path() / "trace.h5";
+  if (scratch.owner()) write_all(file, "precious");
+  world().all().barrier().wait();
+  EXPECT_THAT(error_of([&] { io::TraceFile(world(), file, {}); }), AllOf(HasSubstr(file.string()), HasSubstr("exists")));
+  EXPECT_EQ(read_all(file), "precious");
+}
+
+TEST(TraceFile, WithoutCloseKeepsWhatWasFlushed) {
+  Scratch scratch(&world().all());
+  const fs::path file = scratch.path() / "trace.h5";
+  trace::start(trace::Level::comm, 1000);
+  {
+    io::TraceFile out(world(), file, some_header());
+    record(100, 0);
+    out.flush();
+    record(100, 1);
+  }
+  trace::stop();
+  world().all().barrier().wait();
+  const io::TraceContents contents = io::describe_trace(file);
+  EXPECT_FALSE(contents.complete);
+  EXPECT_EQ(contents.events, 100U * static_cast<unsigned>(world().all().size()));
+}
+
+}  // namespace
+}  // namespace shoal::test
