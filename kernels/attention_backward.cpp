@@ -12,7 +12,7 @@ namespace attention {
 
 namespace {
 
-constexpr std::size_t key_rows = 8 * block_rows;
+constexpr std::size_t key_rows = 16 * block_rows;
 constexpr std::size_t query_columns = 192;  // a whole number of tiles and of blocks of rows
 static_assert(query_columns % tile_columns == 0 && query_columns % block_rows == 0 && key_rows % 2 == 0);
 
@@ -187,13 +187,13 @@ class HeadBackward {
   }
 
   /// Lanes of queries i .. i + 15 that see key j and exist.
-  simd::Ints seen_from(std::size_t j, std::size_t i) const {
+  SHOAL_INLINE simd::Ints seen_from(std::size_t j, std::size_t i) const {
     const std::size_t before = j > i ? std::min(j - i, simd::width) : 0;
     const std::size_t there = packing_.T > i ? std::min(packing_.T - i, simd::width) : 0;
     return simd::first(there) & ~simd::first(before);
   }
 
-  Floats kept(std::size_t i, std::size_t column) const {
+  SHOAL_INLINE Floats kept(std::size_t i, std::size_t column) const {
     Floats factors{};
     for (std::size_t l = 0; l < simd::width; ++l) factors[l] = head_.kept(dropout_, i + l, column);
     return factors;

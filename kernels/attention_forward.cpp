@@ -8,7 +8,7 @@ namespace attention {
 namespace {
 
 constexpr std::size_t query_rows = 4 * block_rows;  // of a strip of scores
-constexpr std::size_t key_columns = 256;            // of a strip: scores and the keys' tiles stay in L1 and L2
+constexpr std::size_t key_columns = 512;            // of a strip: scores and the keys' tiles stay in L1 and L2
 constexpr std::size_t score_stride = key_columns + simd::width;  // not a power of two, so that rows do not share cache sets
 
 /// What a thread keeps while it works on a head.
@@ -120,7 +120,7 @@ class HeadForward {
     for (std::size_t c = round_up(reach, simd::width); c < padded; c += simd::width) P::put(words, c, Floats{});
   }
 
-  Floats kept(std::size_t row, std::size_t column) const {
+  SHOAL_INLINE Floats kept(std::size_t row, std::size_t column) const {
     Floats factors{};
     for (std::size_t l = 0; l < simd::width; ++l) factors[l] = head_.kept(dropout_, row, column + l);
     return factors;

@@ -5,16 +5,21 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "attention_words.hpp"
 
 namespace shoal::kernels::attention {
 
-// Rows and vectors of C that the registers hold: 6 x 4 of the 32 with AVX-512, besides four vectors of B and a word of A.
+/// Rows of C that are computed at a time, and positions of a tile of transposed operands.
 inline constexpr std::size_t block_rows = 6;
-inline constexpr std::size_t block_vectors = 4;
-/// Positions of a tile of transposed operands.
-inline constexpr std::size_t tile_columns = block_vectors * simd::width;
+inline constexpr std::size_t tile_columns = 64;
+
+// Sums of a block's rows in registers: 6 x 4 of AVX-512's 32 or 6 x 2 of AVX2's 16, besides those of B and a word of A.
+inline constexpr std::size_t most_registers = std::is_same_v<Register, Floats> ? 4 : 2;
+inline constexpr std::size_t register_width = sizeof(Register) / sizeof(float);
 
 /// Words of A: element (row r, word k of the sum) stands at data[r * row + k * step].
 struct Left {
@@ -32,42 +37,49 @@ struct Result {
 };
 enum class Write { over, add };
 
-template <class P, std::size_t vectors, Write write>
+template <class P, std::size_t registers, Write write>
 void multiply_block(Left a, Right b, std::size_t steps, Result c) {
   // Without the pragmas the compiler keeps the sums on the stack around the loop.
-  Floats sum[block_rows][vectors];
+  Register sum[block_rows][registers];
 #pragma GCC unroll 6
   for (std::size_t r = 0; r < block_rows; ++r) {
 #pragma GCC unroll 4
-    for (std::size_t v = 0; v < vectors; ++v) {
-      sum[r][v] = write == Write::add ? simd::load(c.data + r * c.row + v * simd::width) : Floats{};
+    for (std::size_t v = 0; v < registers; ++v) {
+      if constexpr (write == Write::add) {
+        std::memcpy(&sum[r][v], c.data + r * c.row + v * register_width, sizeof(Register));
+      } else {
+        sum[r][v] = Register{};
+      }
     }
   }
   for (std::size_t k = 0; k < steps; ++k, a.data += a.step, b.data += b.step) {
-    Words right[vectors];
+    RegisterWords right[registers];
 #pragma GCC unroll 4
-    for (std::size_t v = 0; v < vectors; ++v) right[v] = load_words(b.data + v * simd::width);
+    for (std::size_t v = 0; v < registers; ++v) std::memcpy(&right[v], b.data + v * register_width, sizeof(Register));
 #pragma GCC unroll 6
     for (std::size_t r = 0; r < block_rows; ++r) {
-      const Words left = a.data[r * a.row] - Words{};
+      const RegisterWords left = a.data[r * a.row] - RegisterWords{};
 #pragma GCC unroll 4
-      for (std::size_t v = 0; v < vectors; ++v) sum[r][v] = P::multiply_add(left, right[v], sum[r][v]);
+      for (std::size_t v = 0; v < registers; ++v) sum[r][v] = P::multiply_add(left, right[v], sum[r][v]);
     }
   }
 #pragma GCC unroll 6
   for (std::size_t r = 0; r < block_rows; ++r) {
 #pragma GCC unroll 4
-    for (std::size_t v = 0; v < vectors; ++v) simd::store(c.data + r * c.row + v * simd::width, sum[r][v]);
+    for (std::size_t v = 0; v < registers; ++v) {
+      std::memcpy(c.data + r * c.row + v * register_width, &sum[r][v], sizeof(Register));
+    }
   }
 }
 
 /// C of block_rows rows and `columns` columns (a multiple of 16): = or += A B, summed over `steps` words.
 template <class P, Write write>
 void multiply(Left a, Right b, std::size_t steps, Result c, std::size_t columns) {
-  for (; columns >= tile_columns; columns -= tile_columns, b.data += tile_columns, c.data += tile_columns) {
-    multiply_block<P, 4, write>(a, b, steps, c);
+  constexpr std::size_t most = most_registers * register_width;
+  for (; columns >= most; columns -= most, b.data += most, c.data += most) {
+    multiply_block<P, most_registers, write>(a, b, steps, c);
   }
-  switch (columns / simd::width) {
+  switch (columns / register_width) {
     case 3: multiply_block<P, 3, write>(a, b, steps, c); break;
     case 2: multiply_block<P, 2, write>(a, b, steps, c); break;
     case 1: multiply_block<P, 1, write>(a, b, steps, c); break;
@@ -89,7 +101,7 @@ struct Rows {
   template <bool write = false>
   void expect_after(std::size_t row) const {
     constexpr std::size_t ahead = 16, line = 64 / sizeof(T);
-    if (row + ahead >= count) return;
+    if (row + ahead >= 0) return;
     for (std::size_t c = 0; c < size; c += line) __builtin_prefetch((*this)[row + ahead] + c, write ? 1 : 0, 2);
   }
 };

@@ -10,6 +10,10 @@
 #include "shoal/base/types.hpp"
 #include "simd.hpp"
 
+#if defined(__FMA__)
+#include <immintrin.h>
+#endif
+
 namespace shoal::kernels::attention {
 
 using simd::Floats, simd::Halves, simd::Words;
@@ -17,6 +21,17 @@ using Word = std::uint32_t;
 
 SHOAL_INLINE Words load_words(const Word* from) { return std::bit_cast<Words>(simd::load(reinterpret_cast<const float*>(from))); }
 SHOAL_INLINE void store_words(Word* to, Words w) { std::memcpy(to, &w, sizeof w); }
+
+// What products are summed in: the processor's own registers, as compilers cut a larger vector into poor pieces.
+#if defined(__FMA__) && !defined(__AVX512F__)
+using Register = float __attribute__((vector_size(32)));
+using RegisterWords = Word __attribute__((vector_size(32)));
+SHOAL_INLINE Register fma(Register a, Register b, Register c) { return _mm256_fmadd_ps(a, b, c); }
+#else
+using Register = Floats;
+using RegisterWords = Words;
+SHOAL_INLINE Register fma(Register a, Register b, Register c) { return simd::fma(a, b, c); }
+#endif
 
 /// One element a word, widened to float.
 template <typename T>
@@ -28,8 +43,8 @@ struct Single {
     if (valid >= simd::width) return std::bit_cast<Words>(simd::load(from));
     return std::bit_cast<Words>(simd::load(from, valid));
   }
-  static SHOAL_INLINE Floats multiply_add(Words a, Words b, Floats c) {
-    return simd::fma(std::bit_cast<Floats>(a), std::bit_cast<Floats>(b), c);
+  static SHOAL_INLINE Register multiply_add(RegisterWords a, RegisterWords b, Register c) {
+    return fma(std::bit_cast<Register>(a), std::bit_cast<Register>(b), c);
   }
   /// Puts sixteen neighbouring elements of a row.
   static SHOAL_INLINE void put(Word* row, std::size_t element, Floats v) { store_words(row + element, std::bit_cast<Words>(v)); }
@@ -48,7 +63,7 @@ struct Pair {
     const auto lanes = static_cast<__mmask16>(valid >= 16 ? 0xffffU : (1U << valid) - 1U);
     return std::bit_cast<Halves>(_mm256_maskz_loadu_epi16(lanes, from));
   }
-  static SHOAL_INLINE Floats multiply_add(Words a, Words b, Floats c) {
+  static SHOAL_INLINE Register multiply_add(RegisterWords a, RegisterWords b, Register c) {
     return _mm512_dpbf16_ps(c, std::bit_cast<__m512bh>(a), std::bit_cast<__m512bh>(b));
   }
   static SHOAL_INLINE void put(Word* row, std::size_t element, Floats v) {

@@ -67,9 +67,8 @@ void cross_entropy(std::size_t rows, std::size_t V, const float* logits, const s
     const Normalizer norm = normalizer(V, x);
     losses[row] = loss_of(norm, target_logit);
     const float factor = scale / norm.sum;
-    for_vectors(V, [=](std::size_t i, auto part) {
-      store(dx + i, simd::exp(load(x + i, part) - norm.largest) * factor, part);
-    });
+    for_vectors(
+        V, [=](std::size_t i, auto part) { store(dx + i, simd::exp(load(x + i, part) - norm.largest) * factor, part); });
     dx[target] = T(simd::exp(broadcast(target_logit - norm.largest))[0] * factor - scale);
   });
 }

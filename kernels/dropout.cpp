@@ -37,8 +37,8 @@ SHOAL_INLINE void multiply(Words a, std::uint32_t b, Words& upper, Words& lower)
   lower = std::bit_cast<Words>((even & 0xffffffffU) | (odd << 32U));
 }
 
-/// philox() of sixteen neighbouring groups of four elements, then 0 for each element that is dropped and `kept` for the others:
-/// four vectors, in the order of the elements.
+/// philox() of sixteen neighbouring groups of four elements, then 0 for each element that is dropped and `kept` for the
+/// others: four vectors, in the order of the elements.
 SHOAL_INLINE std::array<Floats, 4> factors(const Dropout& d, std::uint32_t sample, std::uint64_t group, float kept) {
   constexpr Words lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   // `group` is a multiple of 16: the lanes share the counter's upper half.

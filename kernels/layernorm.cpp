@@ -113,8 +113,8 @@ std::size_t layernorm_workspace_bytes(std::size_t rows, std::size_t C) { return 
 
 template void layernorm_forward<float>(std::size_t, std::size_t, float, const float*, const float*, const float*, float*,
                                        float*, float*);
-template void layernorm_forward<bf16>(std::size_t, std::size_t, float, const bf16*, const bf16*, const bf16*, bf16*,
-                                      float*, float*);
+template void layernorm_forward<bf16>(std::size_t, std::size_t, float, const bf16*, const bf16*, const bf16*, bf16*, float*,
+                                      float*);
 template void layernorm_recompute<float>(std::size_t, std::size_t, const float*, const float*, const float*, const float*,
                                          const float*, float*);
 template void layernorm_recompute<bf16>(std::size_t, std::size_t, const bf16*, const bf16*, const bf16*, const float*,

@@ -19,8 +19,8 @@ using simd::store;
 
 namespace {
 
-// gelu(u) = u (1 + tanh z) / 2 with z = c (u + k u^3), and (1 + tanh z) / 2 = 1 / (1 + e^-2z): one exponential, and no digits
-// lost where tanh is near -1.
+// gelu(u) = u (1 + tanh z) / 2 with z = c (u + k u^3), and (1 + tanh z) / 2 = 1 / (1 + e^-2z): one exponential, and no
+// digits lost where tanh is near -1.
 constexpr float c2 = 1.5957691216057308F;  // 2 c = 2 sqrt(2 / pi)
 constexpr float k = 0.044715F;
 
@@ -160,8 +160,7 @@ template void gelu_forward<float>(std::size_t, const float*, float*);
 template void gelu_forward<bf16>(std::size_t, const bf16*, bf16*);
 template void gelu_backward<float>(std::size_t, std::size_t, const float*, const float*, float*, float*, float*,
                                    Span<std::byte>);
-template void gelu_backward<bf16>(std::size_t, std::size_t, const bf16*, const bf16*, bf16*, bf16*, float*,
-                                  Span<std::byte>);
+template void gelu_backward<bf16>(std::size_t, std::size_t, const bf16*, const bf16*, bf16*, bf16*, float*, Span<std::byte>);
 template void column_sum<float>(std::size_t, std::size_t, const float*, float*, Span<std::byte>);
 template void column_sum<bf16>(std::size_t, std::size_t, const bf16*, float*, Span<std::byte>);
 template void relu_forward<float>(std::size_t, float*);

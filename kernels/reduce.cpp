@@ -47,9 +47,8 @@ void sum_of_squares_by_piece(std::size_t n, const float* x, double* sums) {
 double sum(std::size_t n, const float* x) {
   constexpr std::size_t group = 4096;
   std::vector<double> partials((n + group - 1) / group);
-  for_tiles("sum", partials.size(), [&](std::size_t g) {
-    partials[g] = sum_of(std::min(group, n - g * group), x + g * group, [](Doubles&) {});
-  });
+  for_tiles("sum", partials.size(),
+            [&](std::size_t g) { partials[g] = sum_of(std::min(group, n - g * group), x + g * group, [](Doubles&) {}); });
   double total = 0.0;
   for (const double partial : partials) total += partial;
   return total;

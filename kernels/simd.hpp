@@ -28,7 +28,7 @@ namespace shoal::kernels::simd {
 inline constexpr std::size_t width = 16;
 
 using Floats = float __attribute__((vector_size(64)));
-using Ints = std::int32_t __attribute__((vector_size(64)));     // also a mask: all bits of a lane, or none
+using Ints = std::int32_t __attribute__((vector_size(64)));  // also a mask: all bits of a lane, or none
 using Words = std::uint32_t __attribute__((vector_size(64)));
 using Halves = std::uint16_t __attribute__((vector_size(32)));  // sixteen bf16
 using Doubles = double __attribute__((vector_size(64)));        // eight
@@ -47,7 +47,7 @@ SHOAL_INLINE Floats fma(Floats a, Floats b, Floats c) {
 }
 
 SHOAL_INLINE Floats sqrt(Floats a) {
-#if defined(__AVX512F__)
+#if defined(__AVX512F__)  // with a mask of all lanes, here and below: GCC 12 warns of the other form's undefined operand
   return _mm512_maskz_sqrt_ps(0xffff, a);
 #else
   for (std::size_t l = 0; l < width; ++l) a[l] = std::sqrt(a[l]);
@@ -84,7 +84,7 @@ SHOAL_INLINE Floats widen(Halves bits) {
 
 /// To bf16 as bf16's own constructor rounds: to nearest, ties to even, NaN stays NaN.
 SHOAL_INLINE Halves narrow(Floats values) {
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) && defined(__AVX512DQ__)
   // The instruction takes subnormal numbers for zero: where there are any, the long way.
   if (__builtin_expect(_mm512_fpclass_ps_mask(values, 0x20) == 0, 1)) {
     return std::bit_cast<Halves>(_mm512_cvtneps_pbh(values));
@@ -162,13 +162,21 @@ SHOAL_INLINE void for_vectors(std::size_t n, const Body& body) {
   if (i < n) body(i, Some{n - i});
 }
 template <typename T>
-SHOAL_INLINE Floats load(const T* from, All) { return load(from); }
+SHOAL_INLINE Floats load(const T* from, All) {
+  return load(from);
+}
 template <typename T>
-SHOAL_INLINE Floats load(const T* from, Some part) { return load(from, part.lanes); }
+SHOAL_INLINE Floats load(const T* from, Some part) {
+  return load(from, part.lanes);
+}
 template <typename T>
-SHOAL_INLINE void store(T* to, Floats v, All) { store(to, v); }
+SHOAL_INLINE void store(T* to, Floats v, All) {
+  store(to, v);
+}
 template <typename T>
-SHOAL_INLINE void store(T* to, Floats v, Some part) { store(to, v, part.lanes); }
+SHOAL_INLINE void store(T* to, Floats v, Some part) {
+  store(to, v, part.lanes);
+}
 
 // ---- over the lanes, always in the same order: halves onto halves --------------------------------------------------------
 
@@ -201,7 +209,7 @@ SHOAL_INLINE Doubles upper(Floats v) {
 // ---- functions ---------------------------------------------------------------------------------------------------------
 
 inline constexpr float log2e = 0x1.715476p+0F;
-inline constexpr float ln2_high = 0x1.62e4p-1F;        // 14 bits, so n * ln2_high is exact
+inline constexpr float ln2_high = 0x1.62e4p-1F;  // 14 bits, so n * ln2_high is exact
 inline constexpr float ln2_low = 0x1.7f7d1cp-20F;
 
 /// e^x to less than 1 ulp. exp(-inf) = 0, exp(x > 88.73) = inf, subnormal results are rounded once; NaN stays NaN.

@@ -5,15 +5,20 @@ function(shoal_library folder)
   target_link_libraries(shoal_${folder} PUBLIC shoal_settings ${LIB_LINK} PRIVATE ${LIB_PRIVATE_LINK})
 endfunction()
 
+# The program FOLDER_NAME; tests see tests/ and the private headers of src/ and kernels/.
+function(shoal_test_program program source)
+  add_executable(${program} ${source})
+  target_link_libraries(${program} PRIVATE ${ARGN} shoal_settings GTest::gmock GTest::gtest)
+  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
+endfunction()
+
 # shoal_test(philox_test.cpp LINK shoal_base [LABELS long] [TIMEOUT 60]): a test of one process, without MPI.
 function(shoal_test source)
   cmake_parse_arguments(T "" "TIMEOUT" "LINK;LABELS" ${ARGN})
   get_filename_component(name ${source} NAME_WE)
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
-  add_executable(${name} ${source})
-  target_link_libraries(${name} PRIVATE ${T_LINK} shoal_settings GTest::gmock GTest::gtest GTest::gtest_main)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  shoal_test_properties(${folder}/${name} COMMAND ${name} TIMEOUT ${T_TIMEOUT} LABELS ${folder} ${T_LABELS})
+  shoal_test_program(${folder}_${name} ${source} ${T_LINK} GTest::gtest_main)
+  shoal_test_properties(${folder}/${name} COMMAND ${folder}_${name} TIMEOUT ${T_TIMEOUT} LABELS ${folder} ${T_LABELS})
 endfunction()
 
 # shoal_mpi_test(collectives_test.cpp RANKS 1 2 4 LINK shoal_comm): one test per number of ranks. The ranks share two cores
@@ -22,12 +27,10 @@ function(shoal_mpi_test source)
   cmake_parse_arguments(T "" "TIMEOUT" "LINK;LABELS;RANKS" ${ARGN})
   get_filename_component(name ${source} NAME_WE)
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
-  add_executable(${name} ${source})
-  target_link_libraries(${name} PRIVATE ${T_LINK} shoal_settings shoal_test_mpi_main GTest::gmock GTest::gtest)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  shoal_test_program(${folder}_${name} ${source} ${T_LINK} shoal_test_mpi_main)
   foreach(ranks ${T_RANKS})
     shoal_test_properties(${folder}/${name}/${ranks}
-      COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${name}>
+      COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${folder}_${name}>
       TIMEOUT ${T_TIMEOUT} LABELS ${folder} mpi ${T_LABELS} PROCESSORS ${ranks})
   endforeach()
 endfunction()

@@ -110,7 +110,9 @@ std::uint64_t prepare(const fs::path& temporary, const CheckpointState& state, s
   lay_out(temporary, state, datasets);
   std::vector<Extent> raw;
   for (const CheckpointDataset& dataset : datasets) raw.push_back({dataset.offset, dataset.elements() * sizeof(float)});
-  return seal(temporary, raw);
+  const std::uint64_t size = seal(temporary, raw);
+  File(temporary, File::Mode::write).truncate(size);  // what was reserved beyond
+  return size;
 }
 
 std::vector<RawPart> raw_parts(const Catalogue& content, const std::vector<TensorSlice>& slices) {
@@ -134,14 +136,7 @@ std::uint64_t write_all(comm::World& world, const fs::path& temporary, const fs:
   for (std::size_t i = 1; i < layout.size(); ++i) content.datasets[i - 1].offset = layout[i];
 
   write_raw(world, temporary, raw_parts(content, slices), mode);
-  together_by_0(group, [&] {
-    File done(temporary, File::Mode::write);
-    require(done.size() == layout[0], temporary.string(), ": has ", done.size(), " bytes, ", layout[0], " were written");
-    done.truncate(layout[0]);
-    done.sync();
-    done.close();
-    publish(temporary, file);
-  });
+  together_by_0(group, [&] { publish(temporary, file); });
   return layout[0];
 }
 

@@ -29,6 +29,8 @@ class File {
   /// Gives back what was reserved beyond `size` bytes.
   void truncate(std::uint64_t size);
   void sync();
+  /// Lets the disk begin with what was written, without waiting: sync() will have less left to do.
+  void start_writeback();
   void close();
   /// Disk space for bytes begin .. end-1, without changing the size of the file. Where the file system cannot reserve,
   /// the free space is asked for instead. Not enough is an Error that every rank may be told: FILE: needs X MB, ...

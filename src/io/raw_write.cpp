@@ -23,6 +23,9 @@ namespace {
 /// A collective write takes at most this much of each rank, in parts of at most a quarter: block lengths are int.
 constexpr std::size_t largest_round = std::size_t{1} << 30U;
 
+/// The disk is told to begin whenever a rank has written so much.
+constexpr std::size_t writeback_bytes = std::size_t{16} << 20U;
+
 void require_mpi(int status, const std::string& what) {
   if (status == MPI_SUCCESS) return;
   char message[MPI_MAX_ERROR_STRING] = "";
@@ -144,6 +147,22 @@ void write_collectively(comm::World& world, const std::filesystem::path& path, c
   together(world.all(), [&] { file->finish(); });
 }
 
+/// Copying into the page cache and writing to the disk overlap.
+void write_independently(File& file, const std::vector<RawPart>& parts) {
+  std::size_t since = 0;
+  for (RawPart part : parts) {
+    while (!part.data.empty()) {
+      const std::size_t bytes = std::min(part.data.size(), writeback_bytes - since);
+      file.write(part.offset, part.data.first(bytes));
+      part = {part.offset + bytes, part.data.subspan(bytes)};
+      since += bytes;
+      if (since < writeback_bytes) continue;
+      file.start_writeback();
+      since = 0;
+    }
+  }
+}
+
 }  // namespace
 
 IoMode resolve(comm::World& world, const std::filesystem::path& file, IoMode mode) {
@@ -157,9 +176,13 @@ void write_raw(comm::World& world, const std::filesystem::path& path, std::vecto
   std::erase_if(parts, [](const RawPart& part) { return part.data.empty(); });
   std::sort(parts.begin(), parts.end(), [](const RawPart& a, const RawPart& b) { return a.offset < b.offset; });
   if (resolve(world, path, mode) == IoMode::collective) return write_collectively(world, path, parts);
+  File file;
   together(world.all(), [&] {
-    File file(path, File::Mode::write);
-    for (const RawPart& part : parts) file.write(part.offset, part.data);
+    file = File(path, File::Mode::write);
+    write_independently(file, parts);
+  });
+  // Only now: syncing while others still write would wait for their pages too, again and again.
+  together(world.all(), [&] {
     file.sync();
     file.close();
   });

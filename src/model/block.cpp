@@ -133,9 +133,13 @@ void block_decode(const BlockShape& shape, const Weights<T>& w, const BlockActiv
 template <typename T>
 std::size_t block_product_workspace_bytes(const BlockShape& s, bool training) {
   const std::size_t rows = s.rows();
-  return std::max(
-      {linear_workspace_bytes<T>(rows, s.C, 3 * s.C, training), linear_workspace_bytes<T>(rows, s.C, s.C, training),
-       linear_workspace_bytes<T>(rows, s.C, s.inner, training), linear_workspace_bytes<T>(rows, s.inner, s.C, training)});
+  std::size_t bytes = std::max(linear_workspace_bytes<T>(rows, s.C, 3 * s.C, training),
+                               linear_workspace_bytes<T>(rows, s.C, s.inner, training));
+  for (const bool added : {false, true}) {  // a branch's end: with dropout, and without
+    bytes = std::max({bytes, linear_workspace_bytes<T>(rows, s.C, s.C, training, added),
+                      linear_workspace_bytes<T>(rows, s.inner, s.C, training, added)});
+  }
+  return bytes;
 }
 
 template <typename T>

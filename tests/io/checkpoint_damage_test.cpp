@@ -3,7 +3,7 @@
 #include <hdf5.h>
 
 #include "io/scratch.hpp"
-#include "io/seal.hpp"
+#include "src/io/seal.hpp"
 #include "io/tensors.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "support/mpi_main.hpp"
@@ -78,6 +78,7 @@ TEST_F(Damage, ATruncatedFileIsRefused) {
 
 TEST_F(Damage, IsTheSameErrorOnAllRanksAndNamesTheDataset) {
   const io::CheckpointContents contents = io::describe_checkpoint(file_);
+  world().all().barrier().wait();  // before rank 0 damages what the others read
   for (const io::CheckpointDataset& dataset : contents.datasets) {
     if (scratch_.owner()) {
       std::string damaged = content_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints on several ranks: what is written is what is read, however it was and is cut.
-#include "io/hash.hpp"
+#include "src/io/hash.hpp"
 #include "io/scratch.hpp"
-#include "io/seal.hpp"
+#include "src/io/seal.hpp"
 #include "io/tensors.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "support/mpi_main.hpp"

@@ -70,7 +70,7 @@ TEST_F(FullDisk, ACheckpointThatDoesNotFitIsRefusedOnAllRanksAndTheLastOneSurviv
 
 TEST_F(FullDisk, ATraceStopsGrowingAndTheRunGoesOn) {
   const fs::path file = scratch_.path() / "trace.h5";
-  trace::start(trace::Level::comm, 100'000);
+  trace::start(trace::Level::steps, 100'000);
   {
     io::TraceFile out(world(), file, {});
     const auto flush_many = [&] {

@@ -27,7 +27,7 @@ std::vector<T> read_rows(const fs::path& file, const char* name) {
   const io::hdf5::Handle type(H5Dget_type(dataset.id()), H5Tclose, name);
   EXPECT_EQ(H5Tget_size(type.id()), sizeof(T));
   std::vector<T> rows(io::hdf5::shape_of(dataset, name).at(0));
-  if (!rows.empty()) EXPECT_GE(H5Dread(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.data()), 0);
+  EXPECT_GE(H5Dread(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.data()), 0);
   return rows;
 }
 
@@ -61,7 +61,7 @@ TEST(TraceFile, HoldsEveryRanksEventsInOrder) {
   Scratch scratch(&world().all());
   const fs::path file = scratch.path() / "trace.h5";
   const int rank = world().all().rank(), size = world().all().size();
-  trace::start(trace::Level::comm, 20'000);
+  trace::start(trace::Level::steps, 20'000);
   std::vector<std::vector<std::string>> recorded;
   {
     io::TraceFile out(world(), file, some_header());
@@ -116,7 +116,7 @@ TEST(TraceFile, HoldsEveryRanksEventsInOrder) {
 TEST(TraceFile, DescribesTheRun) {
   Scratch scratch(&world().all());
   const fs::path file = scratch.path() / "trace.h5";
-  trace::start(trace::Level::comm, 10);
+  trace::start(trace::Level::steps, 10);
   {
     io::TraceFile out(world(), file, some_header());
     record(25, 0);  // 15 more than there is room for
@@ -133,7 +133,7 @@ TEST(TraceFile, DescribesTheRun) {
   const io::TraceContents contents = io::describe_trace(file);
   EXPECT_EQ(contents.format_version, 1);
   EXPECT_EQ(contents.world_size, world().all().size());
-  EXPECT_EQ(contents.level, "comm");
+  EXPECT_EQ(contents.level, "steps");
   EXPECT_TRUE(contents.complete);
   EXPECT_EQ(contents.dropped, 15U * static_cast<unsigned>(world().all().size()));
   const io::hdf5::Handle h5 = io::hdf5::open_file(file);
@@ -154,7 +154,7 @@ TEST(TraceFile, ReplacesNothing) {
 TEST(TraceFile, WithoutCloseKeepsWhatWasFlushed) {
   Scratch scratch(&world().all());
   const fs::path file = scratch.path() / "trace.h5";
-  trace::start(trace::Level::comm, 1000);
+  trace::start(trace::Level::steps, 1000);
   {
     io::TraceFile out(world(), file, some_header());
     record(100, 0);

@@ -32,8 +32,8 @@ template <typename T>
 class CrossEntropy : public testing::Test {};
 TYPED_TEST_SUITE(CrossEntropy, StorageTypes);
 
-// Each logit less the largest is rounded at a size of up to 16, so that a probability is off by 16 roundings of itself; their sum
-// adds V / 64 + 8 more. The loss adds numbers up to 16.
+// Each logit less the largest is rounded at a size of up to 16, so that a probability is off by 16 roundings of itself;
+// their sum adds V / 64 + 8 more. The loss adds numbers up to 16.
 TYPED_TEST(CrossEntropy, IsTheReference) {
   for (const std::size_t V : odd_sizes) {
     const auto logits = numbers(rows * V, 1, -8.0F, 8.0F);
@@ -63,7 +63,8 @@ TYPED_TEST(CrossEntropy, GradientIsTheSlope) {
   const auto got = run<TypeParam>(V, logits);
   const auto total = [&](const reference::Vector& x) {
     double sum = 0;
-    for (std::size_t r = 0; r < rows; ++r) sum += static_cast<double>(scale) * reference::cross_entropy(V, &x[r * V], targets(V)[r]);
+    for (std::size_t r = 0; r < rows; ++r)
+      sum += static_cast<double>(scale) * reference::cross_entropy(V, &x[r * V], targets(V)[r]);
     return sum;
   };
   std::vector<double> want(rows * V);

@@ -26,7 +26,9 @@ struct Norm {
         y(rows * C),
         mean(rows),
         rstd(rows) {}
-  void forward() { layernorm_forward(rows, C, epsilon, x.data(), gain.data(), bias.data(), y.data(), mean.data(), rstd.data()); }
+  void forward() {
+    layernorm_forward(rows, C, epsilon, x.data(), gain.data(), bias.data(), y.data(), mean.data(), rstd.data());
+  }
   reference::LayerNorm exact() const {
     return reference::layernorm(rows, C, static_cast<double>(epsilon), doubles(x), doubles(gain), doubles(bias));
   }
@@ -39,7 +41,8 @@ struct NormGradient {
 };
 template <typename T>
 NormGradient<T> backward(const Norm<T>& norm, const std::vector<T>& dy, const T* residual) {
-  NormGradient<T> out{std::vector<T>(norm.rows * norm.C), std::vector<float>(norm.C, -7.0F), std::vector<float>(norm.C, -7.0F)};
+  NormGradient<T> out{std::vector<T>(norm.rows * norm.C), std::vector<float>(norm.C, -7.0F),
+                      std::vector<float>(norm.C, -7.0F)};
   std::vector<std::byte> workspace(layernorm_workspace_bytes(norm.rows, norm.C));
   layernorm_backward<T>(norm.rows, norm.C, norm.x.data(), norm.gain.data(), norm.mean.data(), norm.rstd.data(), dy.data(),
                         residual, out.dx.data(), out.dgain.data(), out.dbias.data(), workspace);

@@ -21,7 +21,11 @@ AdamWStep adamw_step(int t) {
   return {lr, beta1, beta2, epsilon, decay, 1.0 - std::pow(beta1, t), 1.0 - std::pow(beta2, t), gradient_scale};
 }
 SgdStep sgd_step(bool nesterov, bool first) {
-  return {static_cast<float>(lr), static_cast<float>(momentum), static_cast<float>(decay), nesterov, first,
+  return {static_cast<float>(lr),
+          static_cast<float>(momentum),
+          static_cast<float>(decay),
+          nesterov,
+          first,
           static_cast<float>(gradient_scale)};
 }
 

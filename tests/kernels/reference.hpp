@@ -28,7 +28,7 @@ std::vector<T> numbers(std::size_t count, std::uint64_t key) {
 template <typename T>
 inline constexpr double rounding = 0x1p-24;
 template <>
-inline constexpr double rounding<bf16> = 0x1p-9;
+inline constexpr double rounding<bf16> = 0x1p-8;
 
 struct Product {
   std::vector<double> value;

@@ -33,7 +33,8 @@ float value(float x) {
   return lanes[0];
 }
 
-/// The largest error, in units of the last place of the exact result, over every stride-th float from the bits `from` to `to`.
+/// The largest error, in units of the last place of the exact result, over every stride-th float from the bits `from` to
+/// `to`.
 template <class Function>
 double worst_error(std::uint32_t from, std::uint32_t to, std::uint32_t stride) {
   double worst = 0;

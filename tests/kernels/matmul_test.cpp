@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/kernels/matmul.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/reference.hpp"
+#include "kernels/runtime_environment.hpp"
+#include "kernels/tiling.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/pump.hpp"
+#include "shoal/base/trace.hpp"
+
+namespace shoal::kernels {
+
+namespace {
+
+template <typename T, typename R>
+struct Types {
+  using Operand = T;
+  using Result = R;
+};
+
+/// A product with operands padded by `gap` elements between rows, and NaN in the gaps of C's surroundings left as they are.
+template <typename T, typename R>
+struct Case {
+  std::size_t m, n, k;
+  MatmulOptions options;
+  bool with_bias;
+  std::size_t gap;
+  std::vector<T> a_data, b_data, bias;
+  std::vector<R> c_data;
+  std::vector<std::byte> workspace;
+
+  Case(std::size_t rows, std::size_t columns, std::size_t inner, const MatmulOptions& o, bool with, std::size_t between)
+      : m(rows), n(columns), k(inner), options(o), with_bias(with), gap(between),
+        a_data(reference::numbers<T>((a_rows()) * (a_columns() + gap), 1)),
+        b_data(reference::numbers<T>((b_rows()) * (b_columns() + gap), 2)), bias(reference::numbers<T>(n, 3)),
+        c_data(reference::numbers<R>(m * (n + gap), 4)),
+        workspace(matmul_workspace_bytes<T, R>(m, n, k, options, with) + (1U << 20U)) {}  // gaps may cost the library a copy
+
+  std::size_t a_rows() const { return options.a == Transpose::yes ? k : m; }
+  std::size_t a_columns() const { return options.a == Transpose::yes ? m : k; }
+  std::size_t b_rows() const { return options.b == Transpose::yes ? n : k; }
+  std::size_t b_columns() const { return options.b == Transpose::yes ? k : n; }
+  Matrix<const T> a() const { return {a_data.data(), a_rows(), a_columns(), a_columns() + gap}; }
+  Matrix<const T> b() const { return {b_data.data(), b_rows(), b_columns(), b_columns() + gap}; }
+  Matrix<R> c() { return {c_data.data(), m, n, n + gap}; }
+  const T* bias_or_none() const { return with_bias ? bias.data() : nullptr; }
+
+  void run() {
+    set_matmul_workspace(workspace);
+    matmul<T, R>("test", a(), b(), c(), options, bias_or_none());
+    set_matmul_workspace({});
+  }
+
+  /// A float sum of k terms in any order is off by at most k 2^-24 of the sum of magnitudes; then the result is rounded.
+  void check() {
+    const reference::Product expected = reference::matmul<T, R>(a(), b(), c(), options, bias_or_none());
+    const std::vector<R> before = c_data;
+    run();
+    for (std::size_t i = 0; i < m; ++i) {
+      for (std::size_t j = 0; j < n; ++j) {
+        const double value = expected.value[i * n + j], magnitude = expected.magnitude[i * n + j];
+        const double error = static_cast<double>(k + 2) * 0x1p-24 * magnitude + reference::rounding<R> * std::abs(value) * 1.01;
+        ASSERT_NEAR(static_cast<double>(c_data[i * (n + gap) + j]), value, error) << i << ", " << j;
+      }
+      ASSERT_EQ(std::memcmp(&c_data[i * (n + gap) + n], &before[i * (n + gap) + n], gap * sizeof(R)), 0) << "beyond row " << i;
+    }
+  }
+};
+
+constexpr std::array transposes = {Transpose::no, Transpose::yes};
+
+}  // namespace
+
+template <typename T>
+class Matmul : public testing::Test {};
+using AllTypes = testing::Types<Types<float, float>, Types<bf16, bf16>, Types<bf16, float>>;
+TYPED_TEST_SUITE(Matmul, AllTypes);
+
+TYPED_TEST(Matmul, IsTheDefinition) {
+  const std::array<std::array<std::size_t, 3>, 8> sizes = {
+      {{1, 1, 1}, {1, 65, 33}, {3, 5, 7}, {17, 1, 40}, {64, 48, 32}, {65, 63, 129}, {300, 100, 20}, {7, 300, 1}}};
+  for (const auto& [m, n, k] : sizes) {
+    for (const Transpose a : transposes) {
+      for (const Transpose b : transposes) {
+        for (const bool accumulate : {false, true}) {
+          for (const bool bias : {false, true}) {
+            for (const std::size_t gap : {0, 3}) {
+              SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k << (a == Transpose::yes ? " A'" : "")
+                                              << (b == Transpose::yes ? " B'" : "") << (accumulate ? " added" : "")
+                                              << (bias ? " bias" : "") << " gap " << gap);
+              Case<typename TypeParam::Operand, typename TypeParam::Result>(m, n, k, {a, b, accumulate}, bias, gap).check();
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Large enough to be cut both ways, with borders of all four kinds.
+TYPED_TEST(Matmul, OfManyTilesIsTheDefinition) {
+  for (const Transpose a : transposes) {
+    for (const Transpose b : transposes) {
+      SCOPED_TRACE(testing::Message() << (a == Transpose::yes ? "A'" : "A") << (b == Transpose::yes ? " B'" : " B"));
+      Case<typename TypeParam::Operand, typename TypeParam::Result>(530, 97, 30, {a, b, false}, true, 5).check();
+    }
+  }
+}
+
+TYPED_TEST(Matmul, DoesNotDependOnThreads) {
+  using T = typename TypeParam::Operand;
+  using R = typename TypeParam::Result;
+  for (const Transpose a : transposes) {
+    for (const Transpose b : transposes) {
+      Case<T, R> one(900, 260, 130, {a, b, false}, false, 0);
+      one.run();
+      for (const int threads : {2, 3}) {
+        const WithThreads with(threads);
+        Case<T, R> several(900, 260, 130, {a, b, false}, false, 0);
+        several.run();
+        ASSERT_EQ(std::memcmp(one.c_data.data(), several.c_data.data(), one.c_data.size() * sizeof(R)), 0) << threads;
+      }
+    }
+  }
+}
+
+TYPED_TEST(Matmul, KeepsNaN) {
+  Case<typename TypeParam::Operand, typename TypeParam::Result> c(40, 30, 20, {}, false, 0);
+  c.a_data[7 * 20 + 3] = typename TypeParam::Operand(std::nanf(""));
+  c.run();
+  EXPECT_TRUE(std::isnan(static_cast<float>(c.c_data[7 * 30 + 11])));
+  EXPECT_FALSE(std::isnan(static_cast<float>(c.c_data[6 * 30 + 11])));
+}
+
+TEST(MatmulErrors, NamesThePlaceAndTheShapes) {
+  const std::vector<float> a(12), b(20);
+  std::vector<float> c(16);
+  try {
+    matmul<float, float>("qkv", {a.data(), 3, 4}, {b.data(), 5, 4}, {c.data(), 3, 4});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "qkv: a product of [3, 4] and [5, 4] into [3, 4]");
+  }
+}
+
+TEST(MatmulErrors, RefusesAWorkspaceTooSmall) {
+  // A transposed A is copied by the library.
+  Case<float, float> c(512, 512, 512, {.a = Transpose::yes}, false, 0);
+  ASSERT_GT((matmul_workspace_bytes<float, float>(512, 512, 512, {.a = Transpose::yes}, false)), 0U);
+  c.workspace.clear();
+  EXPECT_THROW(c.run(), Error);
+}
+
+TEST(MatmulTrace, RecordsTheProduct) {
+  trace::start(trace::Level::kernels, 16);
+  Case<float, float> c(8, 8, 8, {}, false, 0);
+  c.run();
+  const std::vector<trace::Event> events = trace::drain();
+  trace::stop();
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(trace::names()[static_cast<std::size_t>(events[0].name)], "test");
+  EXPECT_EQ(events[0].kind, static_cast<std::uint16_t>(trace::Kind::kernel));
+  EXPECT_EQ(events[0].bytes, 3 * 64 * sizeof(float));
+}
+
+// ---- tiles -------------------------------------------------------------------------------------------------------------
+
+TEST(Tiling, LetsCommunicationMoveAtLeastEvery20Milliseconds) {
+  for (const DType type : {DType::f32, DType::bf16}) {
+    const std::size_t limit = type == DType::f32 ? 4'000'000'000 : 8'000'000'000;  // 20 ms at 200 and 400 GFLOP/s
+    for (const std::size_t m : {1, 256, 2048, 8192, 50304}) {
+      for (const std::size_t n : {1, 384, 768, 3072, 50304}) {
+        for (const std::size_t k : {1, 64, 768, 2048, 50304}) {
+          for (const Transpose a : transposes) {
+            for (const Transpose b : transposes) {
+              const ProductShape shape{m, n, k, a, b, type, DType::f32};
+              const Tiling tiling = tiling_of(shape);
+              EXPECT_LE(2 * tiling.rows * tiling.columns * k * tiling.per_launch(shape, 1), limit) << m << " x " << n << " x " << k;
+              EXPECT_GE(tiling.rows * tiling.down(shape), m);
+              EXPECT_LT(tiling.rows * (tiling.down(shape) - 1), m);
+              EXPECT_GE(tiling.columns * tiling.across(shape), n);
+              EXPECT_LT(tiling.columns * (tiling.across(shape) - 1), n);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Tiling, PumpsAfterEachLaunch) {
+  static int pumped;
+  pumped = 0;
+  set_pump([] { ++pumped; });
+  Case<float, float> c(2000, 1000, 1000, {}, false, 0);  // 4 GFLOP
+  c.run();
+  set_pump(nullptr);
+  EXPECT_GE(pumped, 2);
+}
+
+TEST(MeasuredPeak, IsPlausible) {
+  EXPECT_GT(measured_peak_gflops<float>(256, 0.01), 1.0);
+  EXPECT_LT(measured_peak_gflops<float>(256, 0.01), 1e5);
+}
+
+}  // namespace shoal::kernels

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/kernels/runtime.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/for_each.hpp"
+#include "kernels/runtime_environment.hpp"
+#include "shoal/base/trace.hpp"
+
+namespace shoal::kernels {
+
+TEST(Runtime, SaysWhatItIsBuiltOn) {
+  std::vector<std::string> names;
+  for (const auto& [library, version] : library_versions()) {
+    names.push_back(library);
+    EXPECT_THAT(version, testing::ContainsRegex("[0-9]+[.][0-9]+")) << library;
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"Kokkos", "oneDNN", "compiler"}));
+  EXPECT_FALSE(device_name().empty());
+  EXPECT_GE(available_cores(), 1);
+}
+
+TEST(ForTiles, VisitsEachTileOnce) {
+  for (const int threads : {1, 2, 3}) {
+    const WithThreads with(threads);
+    for (const std::size_t tiles : {0, 1, 2, 100}) {
+      std::vector<int> visits(tiles);
+      for_tiles("visit", tiles, [&](std::size_t tile, int thread) {
+        EXPECT_GE(thread, 0);
+        EXPECT_LT(thread, threads);
+        ++visits[tile];
+      });
+      EXPECT_EQ(visits, std::vector<int>(tiles, 1)) << threads << " threads";
+    }
+  }
+}
+
+TEST(ForTiles, LetsCommunicationMove) {
+  static int pumped;
+  pumped = 0;
+  set_pump([] { ++pumped; });
+  for_tiles("pump", 5, [](std::size_t) {});
+  set_pump(nullptr);
+  EXPECT_EQ(pumped, 1);
+}
+
+TEST(Trace, RecordsKernelsWhileItIsOn) {
+  connect_trace();
+  for (const int threads : {1, 2}) {
+    const WithThreads with(threads);
+    trace::start(trace::Level::kernels, 16);
+    for_tiles("traced_kernel", 3, [](std::size_t) {});
+    const std::vector<trace::Event> events = trace::drain();
+    trace::stop();
+    for_tiles("untraced_kernel", 3, [](std::size_t) {});
+    ASSERT_EQ(events.size(), 1U) << threads << " threads";
+    EXPECT_EQ(trace::names()[static_cast<std::size_t>(events[0].name)], "traced_kernel");
+    EXPECT_EQ(events[0].kind, static_cast<std::uint16_t>(trace::Kind::kernel));
+    EXPECT_EQ(trace::pending(), 0U);
+  }
+}
+
+}  // namespace shoal::kernels
