@@ -5,7 +5,8 @@ namespace shoal::kernels {
 
 template <typename T>
 std::size_t attention_workspace_bytes(const AttentionShape& shape) {
-  return std::max(attention::forward_bytes<T>(shape), attention::backward_bytes<T>(shape)) * static_cast<std::size_t>(threads());
+  return std::max(attention::forward_bytes<T>(shape), attention::backward_bytes<T>(shape)) *
+         static_cast<std::size_t>(threads());
 }
 template std::size_t attention_workspace_bytes<float>(const AttentionShape&);
 template std::size_t attention_workspace_bytes<bf16>(const AttentionShape&);

@@ -23,7 +23,7 @@ struct Head {
   Head(const AttentionShape& s, std::size_t index) : shape(s), b(index / s.NH), head(index % s.NH) {}
 
   std::size_t size() const { return shape.C / shape.NH; }
-  /// 1 / sqrt(HS), for exponents of 2.
+  /// 1 / sqrt(HS)
   float scale() const { return 1.0F / std::sqrt(static_cast<float>(size())); }
   std::size_t index() const { return b * shape.NH + head; }
 
@@ -49,7 +49,8 @@ struct Head {
 /// body(head, its thread's part of the workspace) for all heads of all sequences, so many at a time that one thread is
 /// busy for about 10 ms (`products`: products of size T x T/2 x HS a head), but at least one.
 template <typename T, class Body>
-void for_heads(const char* label, const AttentionShape& s, std::size_t products, Span<std::byte> workspace, const Body& body) {
+void for_heads(const char* label, const AttentionShape& s, std::size_t products, Span<std::byte> workspace,
+               const Body& body) {
   const std::size_t per_thread = attention_workspace_bytes<T>(s) / static_cast<std::size_t>(threads());
   require(workspace.size() >= attention_workspace_bytes<T>(s), label, ": ", workspace.size(), " bytes of workspace; ",
           attention_workspace_bytes<T>(s), " are needed");

@@ -22,10 +22,10 @@ struct Buffers {
   static constexpr std::size_t row_words = query_columns / P::per_word;
 
   Word *k, *v, *q_transposed, *dout_transposed, *q_paired, *dout_paired, *k_paired;
-  float *logsumexp, *dout_out;  // [positions], the former in exponents of 2
-  float *dq;                    // [positions, columns of a head]
-  float *dk, *dv;               // [key_rows, columns of a head]
-  float *scores, *dp;           // one block's, [block_rows, tile_columns]
+  float *logsumexp, *dout_out;    // [positions], the former in exponents of 2
+  float* dq;                      // [positions, columns of a head]
+  float *dk, *dv;                 // [key_rows, columns of a head]
+  float *scores, *dp;             // one block's, [block_rows, tile_columns]
   Word *probabilities, *dscores;  // [key_rows, query_columns]
   Word* dscores_by_key;           // [key_rows / per_word, query_columns]: words of neighbouring keys
   std::size_t bytes;
@@ -206,8 +206,9 @@ class HeadBackward {
       if (begin >= chunk.i1) continue;
       const std::size_t steps = (chunk.i1 - begin + P::per_word - 1) / P::per_word;
       const Word* const from = left + r * Buffers<P>::row_words + (begin - chunk.i0) / P::per_word;
-      multiply<P, Write::add>({from, Buffers<P>::row_words, 1}, {right + begin / P::per_word * packing_.columns(), packing_.columns()},
-                              steps, {sum + r * packing_.columns(), packing_.columns()}, packing_.columns());
+      multiply<P, Write::add>({from, Buffers<P>::row_words, 1},
+                              {right + begin / P::per_word * packing_.columns(), packing_.columns()}, steps,
+                              {sum + r * packing_.columns(), packing_.columns()}, packing_.columns());
     }
   }
 
@@ -217,8 +218,8 @@ class HeadBackward {
     for (std::size_t i = chunk.i0; i < chunk.i1; i += block_rows) {
       const std::size_t end = std::min(chunk.rows, i + block_rows > chunk.j0 ? i + block_rows - chunk.j0 : 0);
       multiply<P, Write::add>({buffers_.dscores_by_key + (i - chunk.i0), 1, query_columns}, keys,
-                              (end + P::per_word - 1) / P::per_word, {buffers_.dq + i * packing_.columns(), packing_.columns()},
-                              packing_.columns());
+                              (end + P::per_word - 1) / P::per_word,
+                              {buffers_.dq + i * packing_.columns(), packing_.columns()}, packing_.columns());
     }
   }
 
@@ -227,7 +228,8 @@ class HeadBackward {
     const Rows<T> to = head_.of_qkv(dqkv, part);
     for (std::size_t t = rows.begin; t < rows.end; ++t, from += packing_.columns()) {
       to.template expect_after<true>(t);
-      simd::for_vectors(packing_.HS, [&](std::size_t c, auto lanes) { simd::store(to[t] + c, simd::load(from + c) * factor, lanes); });
+      simd::for_vectors(packing_.HS,
+                        [&](std::size_t c, auto lanes) { simd::store(to[t] + c, simd::load(from + c) * factor, lanes); });
     }
   }
 
@@ -249,14 +251,14 @@ template std::size_t backward_bytes<bf16>(const AttentionShape&);
 }  // namespace attention
 
 template <typename T>
-void attention_backward(const AttentionShape& shape, const T* qkv, const T* out, const float* logsumexp, const T* dout, T* dqkv,
-                        const Dropout& dropout, Span<std::byte> workspace) {
+void attention_backward(const AttentionShape& shape, const T* qkv, const T* out, const float* logsumexp, const T* dout,
+                        T* dqkv, const Dropout& dropout, Span<std::byte> workspace) {
   attention::for_heads<T>("attention_backward", shape, 5, workspace, [&](const attention::Head& head, std::byte* mine) {
     attention::HeadBackward<T>(head, dropout, mine)(qkv, out, logsumexp, dout, dqkv);
   });
 }
-template void attention_backward<float>(const AttentionShape&, const float*, const float*, const float*, const float*, float*,
-                                        const Dropout&, Span<std::byte>);
+template void attention_backward<float>(const AttentionShape&, const float*, const float*, const float*, const float*,
+                                        float*, const Dropout&, Span<std::byte>);
 template void attention_backward<bf16>(const AttentionShape&, const bf16*, const bf16*, const float*, const bf16*, bf16*,
                                        const Dropout&, Span<std::byte>);
 

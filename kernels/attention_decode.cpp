@@ -10,8 +10,8 @@ namespace shoal::kernels {
 
 // Bound by reading the cache once: keys and values are met position by position, with the softmax corrected on the way.
 template <typename T>
-void attention_decode(std::size_t heads, std::size_t head_size, std::size_t length, const T* q, const T* keys, const T* values,
-                      std::size_t stride, T* out) {
+void attention_decode(std::size_t heads, std::size_t head_size, std::size_t length, const T* q, const T* keys,
+                      const T* values, std::size_t stride, T* out) {
   const float scale = 1.0F / std::sqrt(static_cast<float>(head_size));
   for_tiles("attention_decode", heads, [=](std::size_t head) {
     constexpr std::size_t most = 16;  // vectors of a head's channels that are summed at a time
@@ -27,7 +27,8 @@ void attention_decode(std::size_t heads, std::size_t head_size, std::size_t leng
           dot = simd::fma(simd::load(query + c, part), simd::load(key + c, part), dot);
         });
         const float score = simd::sum(dot) * scale, now = std::max(largest, score);
-        const float correction = simd::exp(simd::broadcast(largest - now))[0], weight = simd::exp(simd::broadcast(score - now))[0];
+        const float correction = simd::exp(simd::broadcast(largest - now))[0],
+                    weight = simd::exp(simd::broadcast(score - now))[0];
         total = total * correction + weight;
         const T* const value = values + t * stride + head * head_size + first;
         simd::for_vectors(channels, [&](std::size_t c, auto part) {
@@ -43,8 +44,9 @@ void attention_decode(std::size_t heads, std::size_t head_size, std::size_t leng
   });
 }
 
-template void attention_decode<float>(std::size_t, std::size_t, std::size_t, const float*, const float*, const float*, std::size_t,
-                                      float*);
-template void attention_decode<bf16>(std::size_t, std::size_t, std::size_t, const bf16*, const bf16*, const bf16*, std::size_t, bf16*);
+template void attention_decode<float>(std::size_t, std::size_t, std::size_t, const float*, const float*, const float*,
+                                      std::size_t, float*);
+template void attention_decode<bf16>(std::size_t, std::size_t, std::size_t, const bf16*, const bf16*, const bf16*,
+                                     std::size_t, bf16*);
 
 }  // namespace shoal::kernels

@@ -7,16 +7,16 @@ namespace attention {
 
 namespace {
 
-constexpr std::size_t query_rows = 4 * block_rows;  // of a strip of scores
-constexpr std::size_t key_columns = 512;            // of a strip: scores and the keys' tiles stay in L1 and L2
+constexpr std::size_t query_rows = 4 * block_rows;               // of a strip of scores
+constexpr std::size_t key_columns = 512;                         // of a strip: scores and the keys' tiles stay in L1 and L2
 constexpr std::size_t score_stride = key_columns + simd::width;  // not a power of two, so that rows do not share cache sets
 
 /// What a thread keeps while it works on a head.
 template <class P>
 struct Buffers {
   Word *q, *k_transposed, *v_paired;
-  float *scores;  // [query_rows, score_stride]; becomes the probabilities, in words
-  float *out;     // [query_rows, columns of a head]
+  float* scores;         // [query_rows, score_stride]; becomes the probabilities, in words
+  float* out;            // [query_rows, columns of a head]
   float *maximum, *sum;  // [query_rows] of the row's scores so far, in exponents of 2
   std::size_t bytes;
 
@@ -49,7 +49,10 @@ class HeadForward {
 
  public:
   HeadForward(const Head& head, const Dropout& dropout, std::byte* workspace)
-      : head_(head), dropout_(dropout), packing_{head.shape.T, head.size()}, buffers_(packing_, workspace),
+      : head_(head),
+        dropout_(dropout),
+        packing_{head.shape.T, head.size()},
+        buffers_(packing_, workspace),
         scale_(head.scale() * log2e) {}
 
   void operator()(const T* qkv, T* out, float* logsumexp) {
@@ -78,7 +81,8 @@ class HeadForward {
         const std::size_t reach = s.reach(r, block_rows);
         if (reach <= column) continue;
         const Left queries{buffers_.q + (s.q0 + r) * packing_.row_words(), packing_.row_words(), 1};
-        multiply<P, Write::over>(queries, keys, packing_.words(), {buffers_.scores + r * score_stride + column, score_stride},
+        multiply<P, Write::over>(queries, keys, packing_.words(),
+                                 {buffers_.scores + r * score_stride + column, score_stride},
                                  std::min(tile_columns, round_up(reach - column, simd::width)));
       }
     }
@@ -88,7 +92,8 @@ class HeadForward {
   void exponentiate(const Strip& s, std::size_t r) {
     float* const row = buffers_.scores + r * score_stride;
     auto* const words = reinterpret_cast<Word*>(row);
-    const std::size_t reach = s.reach(r, 1), padded = round_up(s.reach(r / block_rows * block_rows, block_rows), simd::width);
+    const std::size_t reach = s.reach(r, 1),
+                      padded = round_up(s.reach(r / block_rows * block_rows, block_rows), simd::width);
     const std::size_t whole = reach / simd::width * simd::width;
     const auto last = simd::first(reach - whole);
     const Floats none = simd::broadcast(-std::numeric_limits<float>::infinity());
@@ -113,7 +118,8 @@ class HeadForward {
         const float correction = exp2_of_negative(simd::broadcast(before - now))[0];
         buffers_.sum[r] = buffers_.sum[r] * correction + simd::sum(sum);
         float* const out = buffers_.out + r * packing_.columns();
-        for (std::size_t c = 0; c < packing_.columns(); c += simd::width) simd::store(out + c, simd::load(out + c) * correction);
+        for (std::size_t c = 0; c < packing_.columns(); c += simd::width)
+          simd::store(out + c, simd::load(out + c) * correction);
       }
       buffers_.maximum[r] = now;
     }
@@ -147,7 +153,8 @@ class HeadForward {
       const float sum = buffers_.sum[r], factor = 1.0F / sum;
       const float* const from = buffers_.out + r * packing_.columns();
       to.template expect_after<true>(q0 + r);
-      simd::for_vectors(packing_.HS, [&](std::size_t c, auto part) { simd::store(to[q0 + r] + c, simd::load(from + c) * factor, part); });
+      simd::for_vectors(packing_.HS,
+                        [&](std::size_t c, auto part) { simd::store(to[q0 + r] + c, simd::load(from + c) * factor, part); });
       logsumexp[head_.index() * packing_.T + q0 + r] = buffers_.maximum[r] * ln2 + simd::log(simd::broadcast(sum))[0];
     }
   }

@@ -101,7 +101,7 @@ struct Rows {
   template <bool write = false>
   void expect_after(std::size_t row) const {
     constexpr std::size_t ahead = 16, line = 64 / sizeof(T);
-    if (row + ahead >= 0) return;
+    if (row + ahead >= count) return;
     for (std::size_t c = 0; c < size; c += line) __builtin_prefetch((*this)[row + ahead] + c, write ? 1 : 0, 2);
   }
 };
@@ -146,7 +146,8 @@ inline void turn_over(std::array<Words, 16>& m) {
       [&]<std::size_t... l>(std::index_sequence<l...>) {
         m[i] = __builtin_shufflevector(a, b, (upper(l) ? 16 + l - distance : l)...);
         m[i + distance] = __builtin_shufflevector(a, b, (upper(l) ? 16 + l : l + distance)...);
-      }(std::make_index_sequence<16>());
+      }
+      (std::make_index_sequence<16>());
     }
   };
   exchange.template operator()<8>();
@@ -168,7 +169,8 @@ void pack_transposed(const Packing<P>& p, Rows<const T> rows, Word* out) {
         block[l] = t + l < rows.count ? P::load(rows[t + l] + from, rows.size - from) : Words{};
       }
       turn_over(block);
-      for (std::size_t l = 0; l < std::min(simd::width, p.words() - w); ++l) store_words(tile + (w + l) * tile_columns, block[l]);
+      for (std::size_t l = 0; l < std::min(simd::width, p.words() - w); ++l)
+        store_words(tile + (w + l) * tile_columns, block[l]);
     }
   }
 }

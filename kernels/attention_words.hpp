@@ -19,7 +19,9 @@ namespace shoal::kernels::attention {
 using simd::Floats, simd::Halves, simd::Words;
 using Word = std::uint32_t;
 
-SHOAL_INLINE Words load_words(const Word* from) { return std::bit_cast<Words>(simd::load(reinterpret_cast<const float*>(from))); }
+SHOAL_INLINE Words load_words(const Word* from) {
+  return std::bit_cast<Words>(simd::load(reinterpret_cast<const float*>(from)));
+}
 SHOAL_INLINE void store_words(Word* to, Words w) { std::memcpy(to, &w, sizeof w); }
 
 // What products are summed in: the processor's own registers, as compilers cut a larger vector into poor pieces.
@@ -47,7 +49,9 @@ struct Single {
     return fma(std::bit_cast<Register>(a), std::bit_cast<Register>(b), c);
   }
   /// Puts sixteen neighbouring elements of a row.
-  static SHOAL_INLINE void put(Word* row, std::size_t element, Floats v) { store_words(row + element, std::bit_cast<Words>(v)); }
+  static SHOAL_INLINE void put(Word* row, std::size_t element, Floats v) {
+    store_words(row + element, std::bit_cast<Words>(v));
+  }
 };
 
 #if defined(__AVX512BF16__)
@@ -72,7 +76,8 @@ struct Pair {
   }
   /// Words of element pairs (lower[i], upper[i]).
   static SHOAL_INLINE Words join(Floats lower, Floats upper) {
-    const auto low = std::bit_cast<Halves>(_mm512_cvtneps_pbh(lower)), high = std::bit_cast<Halves>(_mm512_cvtneps_pbh(upper));
+    const auto low = std::bit_cast<Halves>(_mm512_cvtneps_pbh(lower)),
+               high = std::bit_cast<Halves>(_mm512_cvtneps_pbh(upper));
     return join(low, high);
   }
   static SHOAL_INLINE Words join(Halves lower, Halves upper) {

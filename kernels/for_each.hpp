@@ -14,8 +14,8 @@
 
 namespace shoal::kernels {
 
-/// Calls body(tile), or body(tile, thread) with 0 <= thread < threads(), for each tile of 0 .. tiles-1: one kernel for Kokkos
-/// Tools, in which open communication cannot move (so at most about 20 ms of work). body must not throw.
+/// Calls body(tile), or body(tile, thread) with 0 <= thread < threads(), for each tile of 0 .. tiles-1: one kernel for
+/// Kokkos Tools, in which open communication cannot move (so at most about 20 ms of work). body must not throw.
 template <class Body>
 void for_tiles(const char* label, std::size_t tiles, const Body& body) {
   const auto call = [&body](std::size_t tile) {

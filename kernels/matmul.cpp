@@ -66,30 +66,33 @@ class TiledProduct {
 };
 
 template <typename T, typename R>
-TiledProduct tiled(std::size_t m, std::size_t n, std::size_t k, std::array<std::size_t, 3> strides, const MatmulOptions& options,
-                   bool bias) {
+TiledProduct tiled(std::size_t m, std::size_t n, std::size_t k, std::array<std::size_t, 3> strides,
+                   const MatmulOptions& options, bool bias) {
   const ProductShape shape{m, n, k, options.a, options.b, dtype_of<T>, dtype_of<R>};
-  return {shape, {m, n, k, strides[0], strides[1], strides[2], options.a, options.b, dtype_of<T>, dtype_of<R>,
-                  options.accumulate, bias}};
+  return {shape,
+          {m, n, k, strides[0], strides[1], strides[2], options.a, options.b, dtype_of<T>, dtype_of<R>, options.accumulate,
+           bias}};
 }
 
 }  // namespace
 
 template <typename T, typename R>
-void matmul(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options, const T* bias) {
+void matmul(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options,
+            const T* bias) {
   const bool a_turned = options.a == Transpose::yes, b_turned = options.b == Transpose::yes;
   const std::size_t k = a_turned ? a.rows : a.columns;
   require((a_turned ? a.columns : a.rows) == c.rows && (b_turned ? b.rows : b.columns) == c.columns &&
               (b_turned ? b.columns : b.rows) == k && k > 0,
-          label, ": a product of [", a.rows, ", ", a.columns, "]", a_turned ? "'" : "", " and [", b.rows, ", ", b.columns, "]",
-          b_turned ? "'" : "", " into [", c.rows, ", ", c.columns, "]");
+          label, ": a product of [", a.rows, ", ", a.columns, "]", a_turned ? "'" : "", " and [", b.rows, ", ", b.columns,
+          "]", b_turned ? "'" : "", " into [", c.rows, ", ", c.columns, "]");
   if (c.rows == 0 || c.columns == 0) return;
 
   const trace::Region region(trace::Level::kernels, trace::Kind::kernel, label,
                              (a.rows * a.columns + b.rows * b.columns) * sizeof(T) + c.rows * c.columns * sizeof(R));
   const TiledProduct product = tiled<T, R>(c.rows, c.columns, k, {a.stride, b.stride, c.stride}, options, bias != nullptr);
-  require(product.workspace_bytes() <= workspace_given.size(), label, ": the product of [", c.rows, ", ", k, "] and [", k, ", ",
-          c.columns, "] wants ", product.workspace_bytes(), " bytes of workspace; ", workspace_given.size(), " were planned");
+  require(product.workspace_bytes() <= workspace_given.size(), label, ": the product of [", c.rows, ", ", k, "] and [", k,
+          ", ", c.columns, "] wants ", product.workspace_bytes(), " bytes of workspace; ", workspace_given.size(),
+          " were planned");
 
   const std::size_t tiles = product.tiles(), step = product.per_launch();
   for (std::size_t first = 0; first < tiles; first += step) {
@@ -138,8 +141,8 @@ double measured_peak_gflops(std::size_t size, double seconds) {
   return 2e-9 * n * n * n / best;
 }
 
-#define SHOAL_INSTANCE(T, R)                                                                                                \
-  template void matmul<T, R>(const char*, Matrix<const T>, Matrix<const T>, Matrix<R>, const MatmulOptions&, const T*);      \
+#define SHOAL_INSTANCE(T, R)                                                                                            \
+  template void matmul<T, R>(const char*, Matrix<const T>, Matrix<const T>, Matrix<R>, const MatmulOptions&, const T*); \
   template std::size_t matmul_workspace_bytes<T, R>(std::size_t, std::size_t, std::size_t, const MatmulOptions&, bool);
 SHOAL_INSTANCE(float, float)
 SHOAL_INSTANCE(bf16, bf16)

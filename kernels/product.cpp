@@ -21,7 +21,8 @@ memory::data_type data_type(DType type) { return type == DType::f32 ? memory::da
 /// rows x columns of what stands in memory with `stride` between rows, or between columns where it is transposed.
 memory::desc view(std::size_t rows, std::size_t columns, DType type, std::size_t stride, Transpose transpose) {
   const auto dimension = [](std::size_t size) { return static_cast<memory::dim>(size); };
-  const memory::dims strides = transpose == Transpose::yes ? memory::dims{1, dimension(stride)} : memory::dims{dimension(stride), 1};
+  const memory::dims strides =
+      transpose == Transpose::yes ? memory::dims{1, dimension(stride)} : memory::dims{dimension(stride), 1};
   return {{dimension(rows), dimension(columns)}, data_type(type), strides};
 }
 
@@ -76,7 +77,8 @@ void Product::prepare(int threads) {
               memory(description_.dst_desc(), cpu(), nullptr),
               memory(description_.scratchpad_desc(), cpu(), nullptr),
               {}};
-    call.arguments = {{DNNL_ARG_SRC, call.a}, {DNNL_ARG_WEIGHTS, call.b}, {DNNL_ARG_DST, call.c}, {DNNL_ARG_SCRATCHPAD, call.workspace}};
+    call.arguments = {
+        {DNNL_ARG_SRC, call.a}, {DNNL_ARG_WEIGHTS, call.b}, {DNNL_ARG_DST, call.c}, {DNNL_ARG_SCRATCHPAD, call.workspace}};
     if (bias_) call.arguments.emplace(DNNL_ARG_BIAS, call.bias);
     calls_.push_back(std::move(call));
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/runtime.hpp"
 
-#include <dnnl.hpp>
 #include <omp.h>
 #include <sched.h>
+#include <dnnl.hpp>
 
 #include <Kokkos_Core.hpp>
 #include <array>
@@ -104,13 +104,13 @@ std::string device_name() {
 std::vector<std::pair<std::string, std::string>> library_versions() {
   const dnnl_version_t& onednn = *dnnl_version();
   return {
-      {"Kokkos", text(KOKKOS_VERSION / 10000, '.', KOKKOS_VERSION / 100 % 100, '.', KOKKOS_VERSION % 100, " (",
-                      Kokkos::DefaultHostExecutionSpace::name(), ")")},
-      {"oneDNN", text(onednn.major, '.', onednn.minor, '.', onednn.patch)},
+    {"Kokkos", text(KOKKOS_VERSION / 10000, '.', KOKKOS_VERSION / 100 % 100, '.', KOKKOS_VERSION % 100, " (",
+                    Kokkos::DefaultHostExecutionSpace::name(), ")")},
+        {"oneDNN", text(onednn.major, '.', onednn.minor, '.', onednn.patch)},
 #if defined(__clang__)
-      {"compiler", text("clang ", __clang_version__, ", ", instructions_built_for())},
+        {"compiler", text("clang ", __clang_version__, ", ", instructions_built_for())},
 #else
-      {"compiler", text("g++ ", __VERSION__, ", ", instructions_built_for())},
+        {"compiler", text("g++ ", __VERSION__, ", ", instructions_built_for())},
 #endif
   };
 }

@@ -18,7 +18,7 @@ struct ProductShape {
 };
 
 struct Tiling {
-  std::size_t rows, columns;  ///< of a tile; those at the lower and right border may be smaller
+  std::size_t rows, columns;   ///< of a tile; those at the lower and right border may be smaller
   std::size_t flops_per_call;  ///< what one thread computes in about 10 ms; a tile has up to half more
 
   std::size_t down(const ProductShape& s) const { return (s.m + rows - 1) / rows; }

@@ -16,7 +16,7 @@ namespace {
 
 /// Every rank computes the same continuation, so that none waits for another; rank 0 prints.
 Exit generate(comm::World& world, config::Invocation& invocation) {
-  const LoadedModel loaded(world, invocation, Purpose::evaluate);
+  const LoadedModel loaded(world, invocation, Purpose::generate);
   const data::Vocabulary& vocabulary = loaded.setup().dataset.vocabulary;
   require_input(!vocabulary.empty(), "data.source = ", loaded.setup().options.data.source,
                 " brings no vocabulary, so tokens cannot become text; data.vocabulary names a tokens file that has one");

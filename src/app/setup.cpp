@@ -49,11 +49,12 @@ int choose_threads(comm::World& world, int asked) {
   return limit > 0 ? std::min(threads, limit) : threads;
 }
 
-zero::EngineOptions engine_options(const config::Options& options, int ranks, bool training) {
+zero::EngineOptions engine_options(const config::Options& options, int ranks, Purpose purpose) {
+  const bool training = purpose == Purpose::train, decoding = purpose == Purpose::generate;
   zero::EngineOptions engine;
   engine.model = options.model;
   engine.dtype = options.train.dtype == "bf16" ? DType::bf16 : DType::f32;
-  engine.capacity = {options.batch.micro, options.model.block_size, training};
+  engine.capacity = {decoding ? 1 : options.batch.micro, options.model.block_size, training, decoding};
   engine.optimizer = options.optimizer;
   engine.gradients.message_elements = static_cast<std::size_t>(options.comm.bucket_mb * 1e6 / sizeof(float));
   engine.gradients.overlap = options.comm.overlap;
@@ -74,7 +75,7 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   }
   if (setup.options.model.vocab_size == 0) setup.options.model.vocab_size = setup.dataset.vocab_size;
   setup.threads = choose_threads(world, options.train.threads);
-  setup.engine = engine_options(setup.options, ranks, purpose == Purpose::train);
+  setup.engine = engine_options(setup.options, ranks, purpose);
   setup.plan = plan::memory(setup.engine, ranks == world.size() ? world.all().rank() : 0, ranks);
   const int on_node = ranks == world.size() ? world.node().size() : 1;
   const std::string problem =

@@ -26,7 +26,8 @@ struct Setup {
 enum class Purpose {
   train,
   evaluate,  ///< data and one forward pass
-  weights,   ///< no data: generation and export
+  generate,  ///< data for its vocabulary, and memory for one sequence's decoder
+  weights,   ///< no data: export
 };
 
 /// Opens the data, checks everything that can be checked without training, and plans the memory. `ranks`: those started, or
@@ -34,7 +35,7 @@ enum class Purpose {
 Setup prepare(comm::World& world, const config::Options& options, int ranks, Purpose purpose);
 
 /// The engine options that follow from resolved options.
-zero::EngineOptions engine_options(const config::Options& options, int ranks, bool training);
+zero::EngineOptions engine_options(const config::Options& options, int ranks, Purpose purpose);
 
 /// Threads of this rank: train.threads, or (auto) the cores it may use divided by the ranks that share them; OMP_NUM_THREADS is
 /// the upper limit where it is set. Collective over the node.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <mutex>
 #include <string>
@@ -35,6 +36,13 @@ constexpr useconds_t launcher_reads_us = 200'000;
   dprintf(STDERR_FILENO, "%s", line.c_str());  // not through stdio: the main thread may hold its lock
   usleep(launcher_reads_us);
   _exit(static_cast<int>(Exit::failed));
+}
+
+/// A transport that finds its peer gone aborts the process (UCX does) before the watchdog has looked. The abort is held up
+/// until it has, so that the message names the rank that died and not a library's frame.
+void hold_up_abort(int) {
+  usleep(3'000'000);
+  std::signal(SIGABRT, SIG_DFL);  // nobody died: abort() goes on when this returns
 }
 
 }  // namespace
@@ -114,11 +122,13 @@ struct Watchdog::State {
 Watchdog::Watchdog(World& world, double timeout_s) : state_(std::make_unique<State>(world, timeout_s)) {
   set_long_wait(state_->interval,
                 [this](const Operation& operation, double seconds) { state_->inquiry.waiting(operation, seconds); });
+  std::signal(SIGABRT, hold_up_abort);
   state_->thread = std::thread([this] { state_->watch(); });
 }
 
 Watchdog::~Watchdog() {
   set_long_wait(0, nullptr);
+  std::signal(SIGABRT, SIG_DFL);
   {
     const std::lock_guard lock(state_->mutex);
     state_->stop = true;

@@ -43,7 +43,8 @@ void match(const fs::path& file, const CheckpointContents& contents, const Index
                   format::print(slice.shape), ", not in the file: a checkpoint of another model or optimizer");
     const CheckpointDataset& dataset = contents.datasets[found->second];
     require_input(dataset.shape == slice.shape, file.string(), ": ", slice.dataset, ": found shape ",
-                  format::print(dataset.shape), ", expected ", format::print(slice.shape), ": a checkpoint of another model");
+                  format::print(dataset.shape), ", expected ", format::print(slice.shape),
+                  ": a checkpoint of another model");
     require(slice.range.end <= dataset.elements() && slice.values.size() == slice.range.size(), slice.dataset,
             ": a slice that leaves the tensor");
     listed[found->second] = 1;

@@ -51,8 +51,8 @@ CheckpointContents describe_checkpoint(const fs::path& file) {
     CheckpointContents contents;
     contents.file_bytes = fs::file_size(file);
     contents.format_version = hdf5::number_attribute(h5, "format_version");
-    require_input(contents.format_version <= format::version, "format_version ", contents.format_version,
-                  " is newer than ", format::version, ", the newest that this program reads; written by ",
+    require_input(contents.format_version <= format::version, "format_version ", contents.format_version, " is newer than ",
+                  format::version, ", the newest that this program reads; written by ",
                   hdf5::has_attribute(h5, "program") ? hdf5::text_attribute(h5, "program") : "an unnamed program");
     contents.program = hdf5::text_attribute(h5, "program");
     contents.state.step = hdf5::number_attribute(h5, "step");

@@ -32,7 +32,8 @@ std::string hexadecimal(std::uint64_t checksum) {
 
 std::uint64_t params_checksum(comm::Communicator& group, const std::vector<TensorSlice>& parameters) {
   std::vector<std::uint64_t> sums(parameters.size());
-  std::transform(parameters.begin(), parameters.end(), sums.begin(), [](const TensorSlice& slice) { return checksum(slice); });
+  std::transform(parameters.begin(), parameters.end(), sums.begin(),
+                 [](const TensorSlice& slice) { return checksum(slice); });
   group.all_reduce(Span<std::uint64_t>(sums), comm::Reduce::sum).wait();
   constexpr std::string_view prefix = "/parameters/";
   std::map<std::string, std::uint64_t> by_name;

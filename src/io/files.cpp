@@ -62,8 +62,7 @@ std::uint64_t File::size() const {
 
 void File::read(std::uint64_t offset, Span<std::byte> data) const {
   while (!data.empty()) {
-    const ssize_t done =
-        ::pread(descriptor_, data.data(), std::min(data.size(), largest_call), static_cast<off_t>(offset));
+    const ssize_t done = ::pread(descriptor_, data.data(), std::min(data.size(), largest_call), static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) fail_with_errno(path_, "cannot be read");
     require(done > 0, path_.string(), ": ends at byte ", offset, ", ", data.size(), " more are needed");
@@ -75,8 +74,7 @@ void File::read(std::uint64_t offset, Span<std::byte> data) const {
 
 void File::write(std::uint64_t offset, Span<const std::byte> data) {
   while (!data.empty()) {
-    const ssize_t done =
-        ::pwrite(descriptor_, data.data(), std::min(data.size(), largest_call), static_cast<off_t>(offset));
+    const ssize_t done = ::pwrite(descriptor_, data.data(), std::min(data.size(), largest_call), static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
     if (done < 0) fail_with_errno(path_, "cannot be written");
     offset += static_cast<std::uint64_t>(done);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain files: whole reads and writes at offsets, disk space reserved beforehand, names that appear only when all is on disk.
+// Plain files: whole reads and writes at offsets, disk space reserved beforehand, names that appear only when all is on
+// disk.
 #pragma once
 
 #include <cstddef>

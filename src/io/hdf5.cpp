@@ -142,16 +142,16 @@ bool has_link(const Handle& at, const std::string& name) { return H5Lexists(at.i
 
 Handle create_floats(const Handle& file, const std::string& name, const std::vector<std::size_t>& shape) {
   const std::vector<hsize_t> extent(shape.begin(), shape.end());
-  const Handle space = shape.empty() ? scalar()
-                                     : Handle(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr),
-                                              H5Sclose, name);
+  const Handle space =
+      shape.empty() ? scalar()
+                    : Handle(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), H5Sclose, name);
   const Handle create(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, name);
   checked(H5Pset_layout(create.id(), H5D_CONTIGUOUS), name);
   checked(H5Pset_alloc_time(create.id(), H5D_ALLOC_TIME_EARLY), name);
   checked(H5Pset_fill_time(create.id(), H5D_FILL_TIME_NEVER), name);
-  return {H5Dcreate2(file.id(), name.c_str(), H5T_IEEE_F32LE, space.id(), intermediate_groups().id(), create.id(),
-                     H5P_DEFAULT),
-          H5Dclose, name};
+  return {
+      H5Dcreate2(file.id(), name.c_str(), H5T_IEEE_F32LE, space.id(), intermediate_groups().id(), create.id(), H5P_DEFAULT),
+      H5Dclose, name};
 }
 
 std::uint64_t raw_offset(const Handle& dataset, const std::string& name) {

@@ -137,9 +137,8 @@ void write_collectively(comm::World& world, const std::filesystem::path& path, c
   std::uint64_t most = rounds.size();
   world.all().all_reduce(Span<std::uint64_t>(&most, 1), comm::Reduce::max).wait();
   std::unique_ptr<MpiFile> file;
-  together(world.all(), [&] {
-    file = std::make_unique<MpiFile>(*static_cast<const MPI_Comm*>(world.mpi_communicator()), path);
-  });
+  together(world.all(),
+           [&] { file = std::make_unique<MpiFile>(*static_cast<const MPI_Comm*>(world.mpi_communicator()), path); });
   for (std::size_t round = 0; round < most; ++round) {
     file->write_all(round < rounds.size() ? Span<const RawPart>(rounds[round]) : Span<const RawPart>());
     heartbeat::beat();

@@ -67,8 +67,8 @@ void Safetensors::add_shard(const fs::path& path) {
   require_input(size >= sizeof header_bytes, name, ": ", size, " bytes are no safetensors file");
   file.read(0, std::as_writable_bytes(Span<std::uint64_t>(&header_bytes, 1)));
   const std::uint64_t most = std::min(size - sizeof header_bytes, largest_header);
-  require_input(header_bytes <= most, name, ": the first 8 bytes announce a header of ", header_bytes, " bytes; at most ", most,
-                " are possible: no safetensors file, or cut off");
+  require_input(header_bytes <= most, name, ": the first 8 bytes announce a header of ", header_bytes, " bytes; at most ",
+                most, " are possible: no safetensors file, or cut off");
   std::string header(header_bytes, '\0');
   file.read(sizeof header_bytes, std::as_writable_bytes(Span<char>(header)));
   const std::uint64_t data_begin = sizeof header_bytes + header_bytes;
@@ -108,8 +108,8 @@ void Safetensors::read(const std::string& name, Range range, Span<float> values)
   const auto found = entries_.find(name);
   require_input(found != entries_.end(), source_.string(), ": no tensor ", name);
   const SafetensorsEntry& entry = found->second;
-  require(range.end <= entry.elements() && values.size() == range.size(), name, ": elements ", range.begin, " .. ", range.end,
-          " of ", entry.elements(), " into ", values.size());
+  require(range.end <= entry.elements() && values.size() == range.size(), name, ": elements ", range.begin, " .. ",
+          range.end, " of ", entry.elements(), " into ", values.size());
   const Shard& shard = shards_[shard_of_.at(name)];
   const File file(shard.file, File::Mode::read);
   const std::uint64_t begin = shard.data_begin + entry.begin;

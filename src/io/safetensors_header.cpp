@@ -20,9 +20,9 @@ struct DTypeSize {
   const char* name;
   std::uint64_t bytes;
 };
-constexpr DTypeSize dtype_sizes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2},    {"I64", 8},    {"I32", 4},
-                                     {"I16", 2}, {"I8", 1},  {"U64", 8}, {"U32", 4},     {"U16", 2},    {"U8", 1},
-                                     {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
+constexpr DTypeSize dtype_sizes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2},  {"BF16", 2},    {"I64", 8},
+                                     {"I32", 4}, {"I16", 2}, {"I8", 1},   {"U64", 8},     {"U32", 4},
+                                     {"U16", 2}, {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
 
 std::uint64_t size_of_dtype(const std::string& dtype, const std::string& where) {
   std::string known;
@@ -82,7 +82,9 @@ class HeaderReader : public nlohmann::json_sax<Json> {
       field_ = value;
       const bool known = field_ == "dtype" || field_ == "shape" || field_ == "data_offsets";
       require_input(known, at(), ": unknown field; allowed: dtype, shape, data_offsets");
-      const bool again = field_ == "dtype" ? dtype_.has_value() : field_ == "shape" ? shape_.has_value() : offsets_.has_value();
+      const bool again = field_ == "dtype"   ? dtype_.has_value()
+                         : field_ == "shape" ? shape_.has_value()
+                                             : offsets_.has_value();
       require_input(!again, at(), ": given twice");
     }
     return true;
@@ -122,17 +124,23 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   }
 
   [[noreturn]] void refuse(const std::string& what) const {
-    bad_input(at(), ": ", what, " where none belongs; a tensor is {\"dtype\": text, \"shape\": [n, ...], \"data_offsets\": [begin, end]}");
+    bad_input(at(), ": ", what,
+              " where none belongs; a tensor is {\"dtype\": text, \"shape\": [n, ...], \"data_offsets\": [begin, end]}");
   }
 
   void finish_tensor() {
     field_.clear();
-    require_input(dtype_ && shape_ && offsets_, at(), ": ", !dtype_ ? "dtype" : !shape_ ? "shape" : "data_offsets", " is missing");
+    require_input(dtype_ && shape_ && offsets_, at(), ": ",
+                  !dtype_   ? "dtype"
+                  : !shape_ ? "shape"
+                            : "data_offsets",
+                  " is missing");
     require_input(offsets_->size() == 2 && (*offsets_)[0] <= (*offsets_)[1], at(),
                   ": data_offsets must be two byte positions, [begin, end]");
     std::uint64_t bytes = size_of_dtype(*dtype_, at());
     for (const std::uint64_t extent : *shape_) {
-      require_input(extent == 0 || bytes <= std::numeric_limits<std::int64_t>::max() / extent, at(), ": the shape is too large");
+      require_input(extent == 0 || bytes <= std::numeric_limits<std::int64_t>::max() / extent, at(),
+                    ": the shape is too large");
       bytes *= extent;
     }
     const std::uint64_t begin = (*offsets_)[0], end = (*offsets_)[1];
@@ -165,8 +173,8 @@ void check_coverage(const Entries& entries, std::uint64_t data_bytes, const std:
                   " leave the file, which holds ", data_bytes, " bytes of data");
     require_input(tensor.begin >= at, where, ": ", name, ": begins at byte ", tensor.begin,
                   ", within the tensor before it, which ends at ", at);
-    require_input(tensor.begin == at, where, ": ", name, ": begins at byte ", tensor.begin, "; bytes ", at, " .. ", tensor.begin,
-                  " belong to no tensor");
+    require_input(tensor.begin == at, where, ": ", name, ": begins at byte ", tensor.begin, "; bytes ", at, " .. ",
+                  tensor.begin, " belong to no tensor");
     at = tensor.end;
   }
   require_input(at == data_bytes, where, ": the tensors end at byte ", at, " of ", data_bytes, " bytes of data");

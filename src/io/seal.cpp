@@ -81,7 +81,8 @@ std::vector<Extent> check_seal(const std::filesystem::path& path) {
   if (footer.magic != magic) {
     const bool newer = std::memcmp(footer.magic.data(), magic.data(), magic_without_version) == 0;
     require_input(!newer, name, ": sealed in another format than 1, the only one that this program reads");
-    bad_input(name, ": the seal at its end (byte ", size, ") is missing: the file is cut off, was altered, or is no checkpoint");
+    bad_input(name, ": the seal at its end (byte ", size,
+              ") is missing: the file is cut off, was altered, or is no checkpoint");
   }
   const bool fits = footer.table_bytes % sizeof(Extent) == 0 && footer.table_bytes <= size - sizeof(Footer);
   std::vector<Extent> raw(fits ? footer.table_bytes / sizeof(Extent) : 0);
@@ -89,8 +90,8 @@ std::vector<Extent> check_seal(const std::filesystem::path& path) {
   file.read(end, std::as_writable_bytes(Span<Extent>(raw)));
   require_input(fits && hash_seal(raw, footer) == footer.seal_hash, name, ": the seal at its end is damaged");
   const std::uint64_t found = hash_metadata(file, end, raw);
-  require_input(found == footer.metadata_hash, name, ": metadata of the file (groups, attributes): checksum ", std::hex, found,
-                ", expected ", footer.metadata_hash, "; the file is damaged");
+  require_input(found == footer.metadata_hash, name, ": metadata of the file (groups, attributes): checksum ", std::hex,
+                found, ", expected ", footer.metadata_hash, "; the file is damaged");
   return raw;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seal of a checkpoint: a hash of every byte that is not raw data of a tensor (those bear checksums of their own), checked
-// before HDF5 sees the file. HDF5 1.10 can crash on damaged metadata; with the seal it is given none.
+// The seal of a checkpoint: a hash of every byte that is not raw data of a tensor (those bear checksums of their own),
+// checked before HDF5 sees the file. HDF5 1.10 can crash on damaged metadata; with the seal it is given none.
 //
 //   | HDF5 file: metadata and raw data | table: (offset, bytes) of each raw extent | footer: 40 bytes |
 //

@@ -29,8 +29,8 @@ struct TraceFile::State {
   File rows;
   bool writing = true, closed = false;
   std::int32_t flushes = 0;
-  std::uint64_t total = 0;     // rows of /events
-  std::uint64_t dropped = 0;   // of this rank, until the last flush
+  std::uint64_t total = 0;                                // rows of /events
+  std::uint64_t dropped = 0;                              // of this rank, until the last flush
   std::vector<std::string> new_names;                     // known to all, not yet in the file
   std::unordered_map<std::string, std::int32_t> numbers;  // of all names, the same on all ranks
   std::vector<std::int32_t> translation;                  // this rank's index of a name, its number in the file
@@ -90,7 +90,8 @@ void TraceFile::close() {
 void TraceFile::State::stop(const std::string& reason) {
   writing = false;
   if (group.rank() != 0) return;
-  std::fprintf(stderr, "shoal: trace: %s; no more events are written after flush %d, the run goes on\n", reason.c_str(), flushes);
+  std::fprintf(stderr, "shoal: trace: %s; no more events are written after flush %d, the run goes on\n", reason.c_str(),
+               flushes);
 }
 
 void TraceFile::State::write(std::vector<trace::Event>& events) {

@@ -142,7 +142,8 @@ TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, 
 std::vector<std::uint64_t> TraceLayout::extend(std::uint64_t before, std::uint64_t rows) {
   hsize_t end = 0;
   checked(H5Fget_filesize(file_.id(), &end), "trace: file size");
-  const std::uint64_t new_chunks = (rows + trace_chunk_rows - 1) / trace_chunk_rows - (before + trace_chunk_rows - 1) / trace_chunk_rows;
+  const std::uint64_t new_chunks =
+      (rows + trace_chunk_rows - 1) / trace_chunk_rows - (before + trace_chunk_rows - 1) / trace_chunk_rows;
   space_.reserve(end, end + new_chunks * trace_chunk_rows * sizeof(trace::Event) + slack_bytes);
 
   const hsize_t extent = rows;

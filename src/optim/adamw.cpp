@@ -12,14 +12,14 @@ void AdamW::step(const Slice& slice, const Step& step) const {
   check(slice, 2, "AdamW");
   const auto t = static_cast<double>(step.number);
   kernels::AdamWStep rule{};
-  rule.learning_rate = static_cast<float>(step.learning_rate);
-  rule.beta1 = static_cast<float>(step.beta1);
-  rule.beta2 = static_cast<float>(step.beta2);
-  rule.epsilon = static_cast<float>(epsilon_);
-  rule.weight_decay = slice.decay ? static_cast<float>(weight_decay_) : 0.0F;
+  rule.learning_rate = step.learning_rate;
+  rule.beta1 = step.beta1;
+  rule.beta2 = step.beta2;
+  rule.epsilon = epsilon_;
+  rule.weight_decay = slice.decay ? weight_decay_ : 0.0;
   // In double: 1 - 0.999^1 in float would be wrong in the fifth digit.
-  rule.correction1 = static_cast<float>(1.0 - std::pow(step.beta1, t));
-  rule.correction2 = static_cast<float>(1.0 - std::pow(step.beta2, t));
+  rule.correction1 = 1.0 - std::pow(step.beta1, t);
+  rule.correction2 = 1.0 - std::pow(step.beta2, t);
   rule.gradient_scale = step.gradient_scale;
   kernels::adamw(slice.master.size(), rule, slice.gradient.data(), slice.master.data(), slice.moments[0].data(),
                  slice.moments[1].data(), rounded_copy(slice));

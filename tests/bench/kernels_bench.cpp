@@ -34,8 +34,10 @@ void product(benchmark::State& state, std::size_t m, std::size_t n, std::size_t 
   std::vector<R> c(m * n);
   std::vector<std::byte> workspace(matmul_workspace_bytes<T, R>(m, n, k, options, false));
   set_matmul_workspace(workspace);
-  const Matrix<const T> left = options.a == Transpose::yes ? Matrix<const T>(a.data(), k, m) : Matrix<const T>(a.data(), m, k);
-  const Matrix<const T> right = options.b == Transpose::yes ? Matrix<const T>(b.data(), n, k) : Matrix<const T>(b.data(), k, n);
+  const Matrix<const T> left =
+      options.a == Transpose::yes ? Matrix<const T>(a.data(), k, m) : Matrix<const T>(a.data(), m, k);
+  const Matrix<const T> right =
+      options.b == Transpose::yes ? Matrix<const T>(b.data(), n, k) : Matrix<const T>(b.data(), k, n);
   for ([[maybe_unused]] auto _ : state) matmul("product", left, right, Matrix<R>(c.data(), m, n), options);
   set_matmul_workspace({});
   count_flops(state, 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
@@ -63,7 +65,8 @@ void register_head(const std::string& name, std::size_t rows, std::size_t C, std
   add("forward", [=](benchmark::State& s) { product<T, float>(s, rows, V, C, {.b = Transpose::yes}); });
   add("dx", [=](benchmark::State& s) { product<T, T>(s, rows, C, V, {}); });
   add("dw", [=](benchmark::State& s) { product<T, float>(s, V, C, rows, {.a = Transpose::yes}); });
-  add("dw, added", [=](benchmark::State& s) { product<T, float>(s, V, C, rows, {.a = Transpose::yes, .accumulate = true}); });
+  add("dw, added",
+      [=](benchmark::State& s) { product<T, float>(s, V, C, rows, {.a = Transpose::yes, .accumulate = true}); });
 }
 
 template <typename T>

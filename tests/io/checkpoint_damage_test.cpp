@@ -3,9 +3,9 @@
 #include <hdf5.h>
 
 #include "io/scratch.hpp"
-#include "src/io/seal.hpp"
 #include "io/tensors.hpp"
 #include "shoal/io/checkpoint.hpp"
+#include "src/io/seal.hpp"
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {

@@ -25,7 +25,8 @@ TEST(CheckpointFiles, AreListedByStep) {
                            "step_00000021.h5.partial", "other.h5"}) {
     write_all(scratch.path() / name, "x");
   }
-  EXPECT_THAT(names(io::list_checkpoints(scratch.path())), ElementsAre("step_00000003.h5", "step_00000020.h5", "step_123456789.h5"));
+  EXPECT_THAT(names(io::list_checkpoints(scratch.path())),
+              ElementsAre("step_00000003.h5", "step_00000020.h5", "step_123456789.h5"));
   EXPECT_TRUE(io::list_checkpoints(scratch.path() / "absent").empty());
 }
 
@@ -51,7 +52,8 @@ TEST(CheckpointFiles, LatestFallsBackToTheOneBefore) {
   };
   EXPECT_EQ(newest(), std::nullopt);
   for (int step = 1; step <= 3; ++step) {
-    io::save_checkpoint(world(), scratch.path() / io::checkpoint_name(step), {step, "", {}}, tensors.slices, io::IoMode::automatic);
+    io::save_checkpoint(world(), scratch.path() / io::checkpoint_name(step), {step, "", {}}, tensors.slices,
+                        io::IoMode::automatic);
   }
   write_all(scratch.path() / "step_00000004.h5.partial", "what a killed run left");
   EXPECT_EQ(newest(), scratch.path() / "step_00000003.h5");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints on several ranks: what is written is what is read, however it was and is cut.
-#include "src/io/hash.hpp"
-#include "io/scratch.hpp"
-#include "src/io/seal.hpp"
-#include "io/tensors.hpp"
 #include "shoal/io/checkpoint.hpp"
+#include "io/scratch.hpp"
+#include "io/tensors.hpp"
+#include "src/io/hash.hpp"
+#include "src/io/seal.hpp"
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {
@@ -39,7 +39,8 @@ TEST(Checksum, IsXxh3OverPieces) {
   const std::uint64_t expected = piece(0, 16) + piece(16, 32) + piece(32, 40);
   EXPECT_EQ(io::checksum({"/x", {40}, {0, 40}, values}), expected);
   const Span<float> all = values;
-  EXPECT_EQ(io::checksum({"/x", {40}, {0, 16}, all.first(16)}) + io::checksum({"/x", {40}, {16, 40}, all.subspan(16)}), expected);
+  EXPECT_EQ(io::checksum({"/x", {40}, {0, 16}, all.first(16)}) + io::checksum({"/x", {40}, {16, 40}, all.subspan(16)}),
+            expected);
   std::swap(values[0], values[16]);
   std::swap(values[1], values[17]);
   EXPECT_NE(io::checksum({"/x", {40}, {0, 40}, values}), expected);
@@ -123,7 +124,8 @@ TEST(Checkpoint, DescribesWhatIsInIt) {
   EXPECT_EQ(contents.state.step, 20);
   ASSERT_EQ(contents.datasets.size(), small_model().size());
   for (const io::CheckpointDataset& dataset : contents.datasets) {
-    const auto found = std::find_if(small_model().begin(), small_model().end(), [&](const Shape& s) { return s.name == dataset.name; });
+    const auto found =
+        std::find_if(small_model().begin(), small_model().end(), [&](const Shape& s) { return s.name == dataset.name; });
     ASSERT_NE(found, small_model().end()) << dataset.name;
     EXPECT_EQ(dataset.shape, found->shape);
   }
@@ -142,12 +144,13 @@ TEST(AnotherModel, IsRefusedByTheDatasetsName) {
   missing.push_back({"/parameters/transformer.h.1.mlp.c_fc.weight", {24, 96}});
   extra.erase(extra.begin() + 2);
   wider[0].shape = {65, 32};
-  EXPECT_THAT(load_error(file, missing), AllOf(HasSubstr(file.string()), HasSubstr("/parameters/transformer.h.1.mlp.c_fc.weight"),
-                                               HasSubstr("[24, 96]"), HasSubstr("not in the file")));
-  EXPECT_THAT(load_error(file, extra), AllOf(HasSubstr("/parameters/transformer.h.0.mlp.c_fc.weight"),
-                                             HasSubstr("which this model does not have")));
-  EXPECT_THAT(load_error(file, wider), AllOf(HasSubstr("/parameters/transformer.wte.weight"), HasSubstr("[65, 24]"),
-                                             HasSubstr("expected [65, 32]")));
+  EXPECT_THAT(load_error(file, missing),
+              AllOf(HasSubstr(file.string()), HasSubstr("/parameters/transformer.h.1.mlp.c_fc.weight"),
+                    HasSubstr("[24, 96]"), HasSubstr("not in the file")));
+  EXPECT_THAT(load_error(file, extra),
+              AllOf(HasSubstr("/parameters/transformer.h.0.mlp.c_fc.weight"), HasSubstr("which this model does not have")));
+  EXPECT_THAT(load_error(file, wider),
+              AllOf(HasSubstr("/parameters/transformer.wte.weight"), HasSubstr("[65, 24]"), HasSubstr("expected [65, 32]")));
 }
 
 TEST(AnotherModel, ParametersAloneMayBeAskedFor) {
@@ -182,8 +185,8 @@ TEST(Save, AnErrorIsTheSameOnAllRanksAndLeavesNothing) {
   Scratch scratch(&world().all());
   const auto file = scratch.path() / "absent" / "step_00000001.h5";
   const Tensors tensors = cut(small_model(), world().all().rank(), 1, true);
-  const std::string message = error_of(
-      [&] { io::save_checkpoint(world(), file, some_state(), tensors.slices, IoMode::automatic); }, Exit::failed);
+  const std::string message =
+      error_of([&] { io::save_checkpoint(world(), file, some_state(), tensors.slices, IoMode::automatic); }, Exit::failed);
   EXPECT_THAT(message, AllOf(HasSubstr(file.string()), HasSubstr("No such file or directory")));
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }

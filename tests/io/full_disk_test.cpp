@@ -33,7 +33,8 @@ class FullDisk : public testing::Test {
   }
   void SetUp() override {
     if (mounted_) return;
-    if (scratch_.owner()) std::printf("SKIPPED: a small tmpfs cannot be mounted here; what a full disk does is not tested\n");
+    if (scratch_.owner())
+      std::printf("SKIPPED: a small tmpfs cannot be mounted here; what a full disk does is not tested\n");
     GTEST_SKIP();
   }
 
@@ -60,8 +61,12 @@ TEST_F(FullDisk, ACheckpointThatDoesNotFitIsRefusedOnAllRanksAndTheLastOneSurviv
   const fs::path first = scratch_.path() / "step_00000001.h5", second = scratch_.path() / "step_00000002.h5";
   io::save_checkpoint(world(), first, {1, "", {}}, two_megabytes(true).slices, io::IoMode::automatic);
   const std::string message = error_of(
-      [&] { io::save_checkpoint(world(), second, {2, "", {}}, two_megabytes(true).slices, io::IoMode::automatic); }, Exit::failed);
-  EXPECT_THAT(message, AllOf(HasSubstr(second.string()), HasSubstr("needs 2."), HasSubstr("MB, the disk has"), HasSubstr("free")));
+      [&] {
+        io::save_checkpoint(world(), second, {2, "", {}}, two_megabytes(true).slices, io::IoMode::automatic);
+      },
+      Exit::failed);
+  EXPECT_THAT(message,
+              AllOf(HasSubstr(second.string()), HasSubstr("needs 2."), HasSubstr("MB, the disk has"), HasSubstr("free")));
   EXPECT_EQ(io::list_checkpoints(scratch_.path()), std::vector{first});
   EXPECT_FALSE(fs::exists(second.string() + ".partial"));
   Tensors target = two_megabytes(false);

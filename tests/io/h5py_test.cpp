@@ -37,8 +37,8 @@ class H5py : public testing::Test {
 };
 
 TEST_F(H5py, ReadsACheckpoint) {
-  const Tensors tensors = cut({{"/parameters/a.weight", {33, 5}}, {"/moments/first/a.weight", {33, 5}}}, world().all().rank(),
-                              world().all().size(), false);
+  const Tensors tensors = cut({{"/parameters/a.weight", {33, 5}}, {"/moments/first/a.weight", {33, 5}}},
+                              world().all().rank(), world().all().size(), false);
   for (const io::TensorSlice& slice : tensors.slices) {
     for (std::size_t i = 0; i < slice.values.size(); ++i) slice.values[i] = static_cast<float>(slice.range.begin + i);
   }
@@ -54,7 +54,8 @@ with h5py.File("step_00000007.h5", "r") as f:
         d = f[name]["a.weight"]
         assert d.dtype == numpy.float32 and d.shape == (33, 5) and len(d.attrs["checksum"]) == 16
         assert (d[()] == numpy.arange(165).reshape(33, 5)).all()
-)"), 0);
+)"),
+            0);
 }
 
 TEST_F(H5py, ReadsATrace) {
@@ -73,7 +74,8 @@ with h5py.File("trace.h5", "r") as f:
     assert len(e) == f.attrs["world_size"] and set(e["rank"]) == set(range(f.attrs["world_size"]))
     assert all(e["bytes"] == 42) and all(f["names"].asstr()[i] == "memory/resident" for i in e["name"])
     assert all(f["kinds"].asstr()[i] == "counter" for i in e["kind"]) and len(f["machine/hosts"]) == len(e)
-)"), 0);
+)"),
+            0);
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ TEST(SafetensorsHeader, IsRead) {
   const auto entries = io::parse_safetensors_header(
       R"({"__metadata__": {"format": "pt"}, "b": {"dtype": "F32", "shape": [2, 3], "data_offsets": [4, 28]},
           "a": {"shape": [2], "data_offsets": [0, 4], "dtype": "BF16"}, "none": {"dtype": "F32", "shape": [0, 7], "data_offsets": [4, 4]},
-          "scalar": {"dtype": "F32", "shape": [], "data_offsets": [28, 32]}}   )", 32, "x");
+          "scalar": {"dtype": "F32", "shape": [], "data_offsets": [28, 32]}}   )",
+      32, "x");
   ASSERT_EQ(entries.size(), 4U);
   EXPECT_EQ(entries.at("b").shape, (std::vector<std::size_t>{2, 3}));
   EXPECT_EQ(entries.at("b").begin, 4U);
@@ -48,32 +49,39 @@ TEST_P(SafetensorsRefusal, NamesFileAndCause) {
   EXPECT_THAT(header_error(r.json, r.data_bytes), AllOf(testing::StartsWith("x.safetensors: "), HasSubstr(r.says)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Headers, SafetensorsRefusal, testing::Values(
-    Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]})", 8, "no valid JSON at its byte 61"},
-    Refusal{"", 0, "no valid JSON"}, Refusal{"[1]", 0, "a list where none belongs"}, Refusal{"7", 0, "the number 7"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}} x)", 8, "no valid JSON at its byte"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})", 4, "leave the file, which holds 4 bytes"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})", 12, "end at byte 8 of 12"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}})", 8, "hold 8 bytes, the shape and F32 need 12"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [8, 0]}})", 8, "[begin, end]"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0]}})", 8, "[begin, end]"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [4294967296, 4294967296], "data_offsets": [0, 0]}})", 0, "too large"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [18446744073709551615], "data_offsets": [0, 8]}})", 8, "too large"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [99999999999999999999], "data_offsets": [0, 8]}})", 8, "the number"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}})", 8, "the number -2"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [2.0], "data_offsets": [0, 8]}})", 8, "the number 2.0"},
-    Refusal{R"({"a": {"dtype": "F7", "shape": [2], "data_offsets": [0, 8]}})", 8, "unknown dtype 'F7'; known: F64, F32"},
-    Refusal{R"({"a": {"dtype": "F32", "data_offsets": [0, 8]}})", 8, "a: shape is missing"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [2], "shape": [2], "data_offsets": [0, 8]}})", 8, "shape: given twice"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], "more": 1}})", 8, "more: unknown field"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}})", 8,
-            "'a' appears twice"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "b": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}})", 12,
-            "b: begins at byte 4, within the tensor before it"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "b": {"dtype": "F32", "shape": [1], "data_offsets": [8, 12]}})", 12,
-            "bytes 4 .. 8 belong to no tensor"},
-    Refusal{R"({"a": {"dtype": {"x": 1}, "shape": [2], "data_offsets": [0, 8]}})", 8, "an object where none belongs"},
-    Refusal{R"({"a": {"dtype": "F32", "shape": [[2]], "data_offsets": [0, 8]}})", 8, "a list where none belongs"}));
+INSTANTIATE_TEST_SUITE_P(
+    Headers, SafetensorsRefusal,
+    testing::Values(
+        Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]})", 8, "no valid JSON at its byte 61"},
+        Refusal{"", 0, "no valid JSON"}, Refusal{"[1]", 0, "a list where none belongs"}, Refusal{"7", 0, "the number 7"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}} x)", 8, "no valid JSON at its byte"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})", 4,
+                "leave the file, which holds 4 bytes"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})", 12, "end at byte 8 of 12"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}})", 8,
+                "hold 8 bytes, the shape and F32 need 12"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [8, 0]}})", 8, "[begin, end]"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0]}})", 8, "[begin, end]"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [4294967296, 4294967296], "data_offsets": [0, 0]}})", 0, "too large"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [18446744073709551615], "data_offsets": [0, 8]}})", 8, "too large"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [99999999999999999999], "data_offsets": [0, 8]}})", 8, "the number"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}})", 8, "the number -2"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [2.0], "data_offsets": [0, 8]}})", 8, "the number 2.0"},
+        Refusal{R"({"a": {"dtype": "F7", "shape": [2], "data_offsets": [0, 8]}})", 8, "unknown dtype 'F7'; known: F64, F32"},
+        Refusal{R"({"a": {"dtype": "F32", "data_offsets": [0, 8]}})", 8, "a: shape is missing"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [2], "shape": [2], "data_offsets": [0, 8]}})", 8, "shape: given twice"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], "more": 1}})", 8, "more: unknown field"},
+        Refusal{
+            R"({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}})",
+            8, "'a' appears twice"},
+        Refusal{
+            R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "b": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}})",
+            12, "b: begins at byte 4, within the tensor before it"},
+        Refusal{
+            R"({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "b": {"dtype": "F32", "shape": [1], "data_offsets": [8, 12]}})",
+            12, "bytes 4 .. 8 belong to no tensor"},
+        Refusal{R"({"a": {"dtype": {"x": 1}, "shape": [2], "data_offsets": [0, 8]}})", 8, "an object where none belongs"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [[2]], "data_offsets": [0, 8]}})", 8, "a list where none belongs"}));
 
 TEST(Safetensors, ReadsHalfPrecisions) {
   Scratch scratch;
@@ -81,8 +89,11 @@ TEST(Safetensors, ReadsHalfPrecisions) {
   const std::uint16_t brain[] = {0x3f80, 0xc000, 0x7f80};
   const std::string data = std::string(reinterpret_cast<const char*>(half), sizeof half) +
                            std::string(reinterpret_cast<const char*>(brain), sizeof brain);
-  write_all(scratch.path() / "model.safetensors",
-            file_of(R"({"h": {"dtype": "F16", "shape": [3, 3], "data_offsets": [0, 18]}, "b": {"dtype": "BF16", "shape": [3], "data_offsets": [18, 24]}})", data));
+  write_all(
+      scratch.path() / "model.safetensors",
+      file_of(
+          R"({"h": {"dtype": "F16", "shape": [3, 3], "data_offsets": [0, 18]}, "b": {"dtype": "BF16", "shape": [3], "data_offsets": [18, 24]}})",
+          data));
   const io::Safetensors file(scratch.path());
   std::vector<float> h(9), b(2);
   file.read("h", {0, 9}, h);
@@ -130,7 +141,8 @@ TEST(Safetensors, AnUnfinishedFileLeavesNothing) {
 TEST(Safetensors, CutOffFilesAreRefused) {
   Scratch scratch;
   const fs::path path = scratch.path() / "x.safetensors";
-  const std::string whole = file_of(R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})", std::string(8, '\0'));
+  const std::string whole =
+      file_of(R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})", std::string(8, '\0'));
   for (std::size_t size = 0; size < whole.size(); ++size) {
     write_all(path, whole.substr(0, size));
     EXPECT_THAT(error_of([&] { const io::Safetensors file(path); }), HasSubstr(path.string())) << size;

@@ -35,7 +35,8 @@ struct Tensors {
   }
 };
 
-/// Rank `rank` of `parts`: whole pieces of 16, uneven; ranks beyond `parts`, and the last ones of small tensors, get nothing.
+/// Rank `rank` of `parts`: whole pieces of 16, uneven; ranks beyond `parts`, and the last ones of small tensors, get
+/// nothing.
 inline Range part_of(std::size_t elements, int rank, int parts) {
   if (rank >= parts) return {elements, elements};
   const std::size_t per = round_up((elements + static_cast<std::size_t>(parts) - 1) / static_cast<std::size_t>(parts), 16);
@@ -50,9 +51,9 @@ struct Shape {
 
 inline const std::vector<Shape>& small_model() {
   static const std::vector<Shape> shapes = {
-      {"/parameters/transformer.wte.weight", {65, 24}}, {"/parameters/transformer.h.0.attn.c_attn.bias", {7}},
+      {"/parameters/transformer.wte.weight", {65, 24}},          {"/parameters/transformer.h.0.attn.c_attn.bias", {7}},
       {"/parameters/transformer.h.0.mlp.c_fc.weight", {24, 96}}, {"/parameters/scale", {}},
-      {"/moments/first/transformer.wte.weight", {65, 24}}, {"/moments/second/transformer.wte.weight", {65, 24}}};
+      {"/moments/first/transformer.wte.weight", {65, 24}},       {"/moments/second/transformer.wte.weight", {65, 24}}};
   return shapes;
 }
 

@@ -28,8 +28,14 @@ struct Case {
   std::vector<std::byte> workspace;
 
   Case(const AttentionShape& s, const Dropout& d, float size = 2.0F)
-      : shape(s), dropout(d), qkv(reference::numbers<T>(s.B * s.T * 3 * s.C, 1)), dout(reference::numbers<T>(s.B * s.T * s.C, 2)),
-        out(s.B * s.T * s.C), dqkv(qkv.size()), logsumexp(s.B * s.NH * s.T), workspace(attention_workspace_bytes<T>(s)) {
+      : shape(s),
+        dropout(d),
+        qkv(reference::numbers<T>(s.B * s.T * 3 * s.C, 1)),
+        dout(reference::numbers<T>(s.B * s.T * s.C, 2)),
+        out(s.B * s.T * s.C),
+        dqkv(qkv.size()),
+        logsumexp(s.B * s.NH * s.T),
+        workspace(attention_workspace_bytes<T>(s)) {
     for (T& x : qkv) x = T(size * static_cast<float>(x));
     // Nothing may depend on what the workspace or the results held: all bits set is NaN.
     std::memset(workspace.data(), 0xff, workspace.size());
@@ -79,14 +85,15 @@ class Attention : public testing::Test {};
 using Types = testing::Types<float, bf16>;
 TYPED_TEST_SUITE(Attention, Types);
 
-// Scores are sums of HS products of size 4 (fp32: rounding 2^-24 a term, and exponents carry it on; HS 2^-24 * 16 is an upper
-// bound near 1e-4, errors are random, so 1e-5 stands). bf16: the probabilities, the scores' derivatives and the results are
-// rounded to 2^-9; a few of these add up.
+// Scores are sums of HS products of size 4 (fp32: rounding 2^-24 a term, and exponents carry it on; HS 2^-24 * 16 is an
+// upper bound near 1e-4, errors are random, so 1e-5 stands). bf16: the probabilities, the scores' derivatives and the
+// results are rounded to 2^-9; a few of these add up.
 TYPED_TEST(Attention, IsTheDefinition) {
   const bool f32 = std::is_same_v<TypeParam, float>;
   for (const AttentionShape& shape : shapes()) {
     for (const Dropout& dropout : {no_dropout, some_dropout}) {
-      SCOPED_TRACE(testing::Message() << "T " << shape.T << ", HS " << shape.C / shape.NH << ", dropout " << dropout.probability);
+      SCOPED_TRACE(testing::Message() << "T " << shape.T << ", HS " << shape.C / shape.NH << ", dropout "
+                                      << dropout.probability);
       Case<TypeParam> c(shape, dropout);
       c.run();
       const reference::Attention expected = c.expected();
@@ -136,7 +143,9 @@ TYPED_TEST(Attention, NaNInGivesNaNOut) {
     Case<TypeParam> c(shape, no_dropout);
     c.qkv[20 * 3 * shape.C + part * shape.C + 5] = TypeParam(std::numeric_limits<float>::quiet_NaN());
     c.run();
-    const auto nan = [&](std::size_t row, std::size_t channel) { return std::isnan(static_cast<float>(c.out[row * shape.C + channel])); };
+    const auto nan = [&](std::size_t row, std::size_t channel) {
+      return std::isnan(static_cast<float>(c.out[row * shape.C + channel]));
+    };
     EXPECT_TRUE(nan(20, 5)) << part;
     EXPECT_EQ(nan(39, 5), part != 0) << part;
     EXPECT_FALSE(nan(11, 5)) << part;  // rows of one block with row 20 may be NaN: 0 times NaN
@@ -160,7 +169,8 @@ TEST(AttentionDerivative, IsWhatFiniteDifferencesSay) {
       return sum;
     };
     double along = 0.0;
-    for (std::size_t i = 0; i < qkv.size(); ++i) along += static_cast<double>(gradient[i]) * static_cast<double>(direction[i]);
+    for (std::size_t i = 0; i < qkv.size(); ++i)
+      along += static_cast<double>(gradient[i]) * static_cast<double>(direction[i]);
     const float h = 0x1p-6F;
     EXPECT_NEAR((loss(h) - loss(-h)) / (2.0 * static_cast<double>(h)), along, 2e-3 * std::max(1.0, std::abs(along)));
   }
@@ -172,8 +182,8 @@ TYPED_TEST(Attention, DecodingIsTheLastRow) {
     Case<TypeParam> c(shape, no_dropout);
     const std::size_t last = shape.T - 1, stride = 3 * shape.C;
     std::vector<TypeParam> out(shape.C);
-    attention_decode<TypeParam>(2, HS, shape.T, c.qkv.data() + last * stride, c.qkv.data() + shape.C, c.qkv.data() + 2 * shape.C,
-                                stride, out.data());
+    attention_decode<TypeParam>(2, HS, shape.T, c.qkv.data() + last * stride, c.qkv.data() + shape.C,
+                                c.qkv.data() + 2 * shape.C, stride, out.data());
     const std::vector<double> all = c.expected().out;
     const std::vector<double> expected(all.end() - static_cast<std::ptrdiff_t>(shape.C), all.end());
     EXPECT_LE(distance(out, expected), (std::is_same_v<TypeParam, float> ? 1e-5 : 0.005)) << HS;

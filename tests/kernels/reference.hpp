@@ -43,8 +43,9 @@ Product matmul(Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOp
     for (std::size_t j = 0; j < c.columns; ++j) {
       double sum = bias != nullptr ? static_cast<double>(bias[j]) : 0.0, magnitude = std::abs(sum);
       for (std::size_t l = 0; l < k; ++l) {
-        const double term = static_cast<double>(options.a == Transpose::yes ? a.data[l * a.stride + i] : a.data[i * a.stride + l]) *
-                            static_cast<double>(options.b == Transpose::yes ? b.data[j * b.stride + l] : b.data[l * b.stride + j]);
+        const double term =
+            static_cast<double>(options.a == Transpose::yes ? a.data[l * a.stride + i] : a.data[i * a.stride + l]) *
+            static_cast<double>(options.b == Transpose::yes ? b.data[j * b.stride + l] : b.data[l * b.stride + j]);
         sum += term;
         magnitude += std::abs(term);
       }
@@ -68,7 +69,8 @@ template <typename T>
 Attention attention(const AttentionShape& s, const T* qkv, const double* dout, const Dropout& dropout) {
   const std::size_t HS = s.C / s.NH;
   const double scale = 1.0 / std::sqrt(static_cast<double>(HS));
-  Attention result{std::vector<double>(s.B * s.T * s.C), std::vector<double>(s.B * s.NH * s.T), std::vector<double>(s.B * s.T * 3 * s.C)};
+  Attention result{std::vector<double>(s.B * s.T * s.C), std::vector<double>(s.B * s.NH * s.T),
+                   std::vector<double>(s.B * s.T * 3 * s.C)};
   for (std::size_t b = 0; b < s.B; ++b) {
     for (std::size_t h = 0; h < s.NH; ++h) {
       const auto at = [&](std::size_t t, std::size_t part) { return (b * s.T + t) * 3 * s.C + part * s.C + h * HS; };
@@ -76,7 +78,8 @@ Attention attention(const AttentionShape& s, const T* qkv, const double* dout, c
         std::vector<double> score(t + 1), keep(t + 1, 1.0);
         double largest = -INFINITY, sum = 0.0;
         for (std::size_t u = 0; u <= t; ++u) {
-          for (std::size_t c = 0; c < HS; ++c) score[u] += static_cast<double>(qkv[at(t, 0) + c]) * static_cast<double>(qkv[at(u, 1) + c]);
+          for (std::size_t c = 0; c < HS; ++c)
+            score[u] += static_cast<double>(qkv[at(t, 0) + c]) * static_cast<double>(qkv[at(u, 1) + c]);
           score[u] *= scale;
           largest = std::max(largest, score[u]);
           if (dropout.active()) {

@@ -40,7 +40,8 @@ struct CheckpointState {
 /// Sum modulo 2^64 of XXH3_64bits(piece, seed = the piece's index in the tensor) over pieces of 16 elements (the last may be
 /// short), for the pieces of one slice. Slices of one tensor add up to its checksum, however it is cut.
 std::uint64_t checksum(const TensorSlice& slice);
-/// One number for a set of tensors: sum modulo 2^64 of XXH3_64bits(checksum as 8 little-endian bytes, seed = XXH3_64bits(name)).
+/// One number for a set of tensors: sum modulo 2^64 of XXH3_64bits(checksum as 8 little-endian bytes, seed =
+/// XXH3_64bits(name)).
 std::uint64_t combine(const std::map<std::string, std::uint64_t>& checksums);
 std::string hexadecimal(std::uint64_t checksum);
 /// The combined checksum of the tensors whose slices the ranks hold (names without the /parameters/ prefix). Collective;
@@ -58,10 +59,10 @@ enum class IoMode { automatic, independent, collective };
 std::uint64_t save_checkpoint(comm::World& world, const std::filesystem::path& file, const CheckpointState& state,
                               const std::vector<TensorSlice>& tensors, IoMode mode);
 
-/// Collective. Reads the slices (any ranges), after the ranks have verified the seal and, each a share, all checksums. Errors
-/// are the same on all ranks and name file, dataset, found and expected. An error is also: a tensor that is listed but not
-/// in the file, or has another shape there; a tensor of the file that is not listed though others beside it are (of the
-/// same group: /parameters, /moments/first, ...).
+/// Collective. Reads the slices (any ranges), after the ranks have verified the seal and, each a share, all checksums.
+/// Errors are the same on all ranks and name file, dataset, found and expected. An error is also: a tensor that is listed
+/// but not in the file, or has another shape there; a tensor of the file that is not listed though others beside it are (of
+/// the same group: /parameters, /moments/first, ...).
 CheckpointState load_checkpoint(comm::World& world, const std::filesystem::path& file,
                                 const std::vector<TensorSlice>& tensors);
 
@@ -88,8 +89,8 @@ CheckpointContents verify_checkpoint(const std::filesystem::path& file);
 /// step_00000020.h5; the complete ones of a directory, oldest first.
 std::string checkpoint_name(std::int64_t step);
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory);
-/// The newest one that verifies (resume = latest), read by one rank. `warn` hears why newer ones were passed over; by default a
-/// line on stderr each.
+/// The newest one that verifies (resume = latest), read by one rank. `warn` hears why newer ones were passed over; by
+/// default a line on stderr each.
 std::optional<std::filesystem::path> newest_good_checkpoint(const std::filesystem::path& directory,
                                                             const std::function<void(const std::string&)>& warn = {});
 /// Deletes all but the newest `keep` (at least 1), and temporary files that an earlier run left. Rank 0 only.

@@ -8,7 +8,8 @@
 //   /units, /groups   string [n]: what Event.unit and Event.group refer to
 //   /kinds       string [n]: what Event.kind refers to
 //   /events      compound [n], extendable: begin_ns, duration_ns, bytes, name, step, unit, kind, group, micro, depth, rank
-//   /flushes     compound [flushes x world_size]: flush, rank, first (row of /events), count, dropped (since the flush before)
+//   /flushes     compound [flushes x world_size]: flush, rank, first (row of /events), count, dropped (since the flush
+//   before)
 // begin_ns counts from a barrier at the start of the run; ranks' clocks are aligned there. Rows of /events that no row of
 // /flushes covers were not written (a run that was killed during a flush).
 #pragma once

@@ -22,7 +22,7 @@ template <typename T>
 std::size_t attention_workspace_bytes(const AttentionShape& shape);
 
 /// out = softmax(q k' / sqrt(HS), causal) v per head. With dropout, probabilities are dropped and scaled; the mask of
-/// element (b, head, row, column) comes from dropout_keep() with row index ((b * NH + head) * T + row) * T + column.
+/// (b, head, row, column) is dropout_keep() of sample first_sample + b, element (head * T + row) * T + column.
 template <typename T>
 void attention_forward(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp, const Dropout& dropout,
                        Span<std::byte> workspace);
