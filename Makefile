@@ -9,6 +9,8 @@ SHOAL := $(BUILD)/shoal
 MPIEXEC ?= mpiexec
 # As root in a container hydra needs nothing; the progress line is redrawn where a terminal reads it.
 PROGRESS := $(shell if [ -t 1 ]; then echo redraw; else echo plain; fi)
+# Debian's python3-h5py serves Debian's Python, which need not be the first on PATH.
+PYTHON = $(shell for p in python3 /usr/bin/python3; do $$p -c 'import h5py, numpy, matplotlib' 2>/dev/null && echo $$p && break; done || true)
 CXX_FILES = $(shell git ls-files -co --exclude-standard '*.hpp' '*.cpp' '*.cu')
 PY_FILES = $(shell git ls-files -co --exclude-standard '*.py')
 SH_FILES = $(shell git ls-files -co --exclude-standard '*.sh') .ci/run
@@ -25,10 +27,10 @@ configure: deps
 deps:
 	@./src/cmake/install_dependencies.sh
 
-run: all
+run: configure
+	cmake --build $(BUILD) -j $(JOBS) --target shoal
 	SHOAL_PROGRESS=$(PROGRESS) $(MPIEXEC) -n $(RANKS) $(SHOAL) train inputs/quickstart.cfg --output.dir=$(OUT) --output.overwrite
-	$(SHOAL) info $(OUT)/trace.h5
-	/usr/bin/env python3 -c 'import h5py, numpy, matplotlib' 2>/dev/null && python3 analysis/report.py $(OUT) || /usr/bin/python3 analysis/report.py $(OUT)
+	$(PYTHON) analysis/report.py $(OUT)
 
 test: all
 	ctest --test-dir $(BUILD) --output-on-failure -LE long -j $(JOBS)
