@@ -15,7 +15,7 @@ CXX_FILES = $(shell git ls-files -co --exclude-standard '*.hpp' '*.cpp' '*.cu')
 PY_FILES = $(shell git ls-files -co --exclude-standard '*.py')
 SH_FILES = $(shell git ls-files -co --exclude-standard '*.sh') .ci/run
 
-.PHONY: all deps run test test-long bench bench-peers format lint install clean asan configure
+.PHONY: all deps run test test-long bench bench-peers format lint tidy fuzz install clean asan configure
 
 all: configure
 	cmake --build $(BUILD) -j $(JOBS)
@@ -36,7 +36,7 @@ test: all
 	ctest --test-dir $(BUILD) --output-on-failure -LE long -j $(JOBS)
 
 # Sanitizers over all tests, the full matrix, the long training run.
-test-long: all asan
+test-long: all asan fuzz
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 
 asan: deps
@@ -50,17 +50,35 @@ bench: all
 bench-peers: all
 	python3 tests/bench/peers/bench_peers.py --shoal $(SHOAL) $(BENCH_ARGS)
 
-format:
-	clang-format -i $(CXX_FILES)
-	ruff format $(PY_FILES)
+# ruff comes from PyPI, into an environment of its own.
+RUFF := build-lint/bin/ruff
+$(RUFF):
+	./src/cmake/install_dependencies.sh lint
+	/usr/bin/python3 -m venv build-lint
+	build-lint/bin/pip install --quiet ruff==0.14.0
 
-lint:
+format: $(RUFF)
+	clang-format -i $(CXX_FILES)
+	$(RUFF) format $(PY_FILES)
+
+lint: $(RUFF)
 	clang-format --dry-run -Werror $(CXX_FILES)
-	shellcheck $(SH_FILES)
-	ruff check $(PY_FILES)
+	shellcheck -x -P SCRIPTDIR $(SH_FILES)
+	$(RUFF) check $(PY_FILES)
+	$(RUFF) format --check $(PY_FILES)
+
+# Slow: every source file through clang-tidy.
+tidy: configure lint
+	run-clang-tidy -quiet -p $(BUILD) -j $(JOBS) 'src/.*\.cpp'
+
+# Coverage-guided, a minute each, on the readers of decks and safetensors.
+fuzz: $(RUFF)
+	CXX=clang++ cmake -S . -B build-fuzz -G Ninja -DSHOAL_FUZZ=ON -DSHOAL_BENCH=OFF
+	cmake --build build-fuzz -j $(JOBS) --target safetensors_fuzz deck_fuzz
+	ctest --test-dir build-fuzz --output-on-failure -R fuzz -j $(JOBS)
 
 install: all
 	cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
 
 clean:
-	rm -rf $(BUILD) build-asan build-cuda
+	rm -rf $(BUILD) build-asan build-cuda build-fuzz build-lint

@@ -18,14 +18,15 @@ namespace {
 Exit eval(comm::World& world, config::Invocation& invocation) {
   const LoadedModel loaded(world, invocation, Purpose::evaluate);
   const config::Options& o = loaded.setup().options;
-  require_input(loaded.setup().dataset.validation != nullptr,
-                "data.source = ", o.data.source, " has no validation split; set data.val_fraction or data.val_source");
+  require_input(loaded.setup().dataset.validation != nullptr, "data.source = ", o.data.source,
+                " has no validation split; set data.val_fraction or data.val_source");
   heartbeat::phase("evaluate");
   const data::Samples& samples = *loaded.setup().dataset.validation;
   const std::size_t most = o.train.eval_batches * o.batch.global;
   const double loss = evaluate(world.all(), loaded.model(), samples, o.batch.micro, o.model.block_size, most);
   if (world.all().rank() == 0) {
-    std::printf("# %s, step %lld, on %d ranks\n", loaded.file().c_str(), static_cast<long long>(loaded.step()), world.size());
+    std::printf("# %s, step %lld, on %d ranks\n", loaded.file().c_str(), static_cast<long long>(loaded.step()),
+                world.size());
     std::printf("# %s\n", loaded.setup().dataset.description.c_str());
     std::printf("validation loss %.6f  perplexity %.4f  samples %zu\n", loss, std::exp(loss),
                 most == 0 ? samples.count() : std::min(most, samples.count()));
@@ -36,7 +37,10 @@ Exit eval(comm::World& world, config::Invocation& invocation) {
 }  // namespace
 
 Command eval_command() {
-  return {{.name = "eval", .summary = "mean loss of a checkpoint on the validation split", .arguments = {"CHECKPOINT", "[DECK]"}, .checks = false},
+  return {{.name = "eval",
+           .summary = "mean loss of a checkpoint on the validation split",
+           .arguments = {"CHECKPOINT", "[DECK]"},
+           .checks = false},
           eval};
 }
 

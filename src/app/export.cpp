@@ -24,7 +24,9 @@ Exit export_checkpoint(comm::World& world, config::Invocation& invocation) {
 }  // namespace
 
 Command export_command() {
-  return {{.name = "export", .summary = "write a checkpoint's weights as Hugging Face safetensors", .arguments = {"CHECKPOINT", "DIR"},
+  return {{.name = "export",
+           .summary = "write a checkpoint's weights as Hugging Face safetensors",
+           .arguments = {"CHECKPOINT", "DIR"},
            .checks = false},
           export_checkpoint};
 }

@@ -16,8 +16,8 @@ namespace {
 config::Options overlaid(const io::CheckpointState& state, const std::filesystem::path& file,
                          const config::Invocation& invocation) {
   config::Deck deck = config::parse_deck_text(state.deck, file.string());
-  require_input(deck.problems.empty(), file.string(), ": its deck is not this version's: ",
-                deck.problems.empty() ? std::string() : deck.problems.front());
+  require_input(deck.problems.empty(), file.string(),
+                ": its deck is not this version's: ", deck.problems.empty() ? std::string() : deck.problems.front());
   for (const config::Row& row : config::table()) {
     if (!invocation.places.of(row.name).empty()) row.member.set(deck.options, row.member.get(invocation.options));
   }

@@ -41,21 +41,23 @@ void describe_checkpoint(const std::string& file, bool verify) {
 
 void describe_trace(const std::string& file) {
   const io::TraceContents contents = io::describe_trace(file);
-  print_table("trace " + file, {{"started", contents.started},
-                                {"written by", contents.version},
-                                {"format", std::to_string(contents.format_version)},
-                                {"ranks", text(contents.world_size, " on ", contents.nodes, " nodes")},
-                                {"level", contents.level},
-                                {"complete", contents.complete ? "yes" : "no: the run did not end well, or still goes on"},
-                                {"events", text(contents.events, " in ", contents.flushes, " writes, ", contents.dropped, " dropped")},
-                                {"size", human_bytes(static_cast<double>(contents.file_bytes))}});
+  print_table("trace " + file,
+              {{"started", contents.started},
+               {"written by", contents.version},
+               {"format", std::to_string(contents.format_version)},
+               {"ranks", text(contents.world_size, " on ", contents.nodes, " nodes")},
+               {"level", contents.level},
+               {"complete", contents.complete ? "yes" : "no: the run did not end well, or still goes on"},
+               {"events", text(contents.events, " in ", contents.flushes, " writes, ", contents.dropped, " dropped")},
+               {"size", human_bytes(static_cast<double>(contents.file_bytes))}});
 }
 
 void describe_tokens(const std::string& file) {
   const io::TokenFile tokens(file);
   print_table("tokens file " + file,
               {{tokens.row_length() == 0 ? "tokens" : "samples",
-                tokens.row_length() == 0 ? std::to_string(tokens.size()) : text(tokens.size(), " of ", tokens.row_length(), " tokens")},
+                tokens.row_length() == 0 ? std::to_string(tokens.size())
+                                         : text(tokens.size(), " of ", tokens.row_length(), " tokens")},
                {"vocab_size", std::to_string(tokens.vocab_size())},
                {"vocabulary", tokens.vocabulary().empty() ? "not included" : "included"}});
 }

@@ -29,7 +29,8 @@ std::vector<fs::path> left_by_a_run(const fs::path& directory) {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename();
-    if (name == metrics_name || name == summary_name || name == "checkpoints" || (name.starts_with("trace") && name.ends_with(".h5"))) {
+    if (name == metrics_name || name == summary_name || name == "checkpoints" ||
+        (name.starts_with("trace") && name.ends_with(".h5"))) {
       found.push_back(entry.path());
     }
   }
@@ -71,7 +72,9 @@ Json traffic_per_step(comm::World& world, const History& history) {
   Json mine = Json::object();
   std::uint64_t sent = 0;
   for (const auto& [operation, bytes] : history.traffic) {
-    const auto mean = [&](std::uint64_t sum) { return steps == 0 ? 0.0 : static_cast<double>(sum) / static_cast<double>(steps); };
+    const auto mean = [&](std::uint64_t sum) {
+      return steps == 0 ? 0.0 : static_cast<double>(sum) / static_cast<double>(steps);
+    };
     mine[operation] = {{"intra", mean(bytes.intra)}, {"inter", mean(bytes.inter)}};
     sent += bytes.intra + bytes.inter;
   }
@@ -114,8 +117,8 @@ Metrics::Metrics(comm::World& world, const fs::path& directory, std::int64_t fir
 
 void Metrics::write(const StepReport& report, double tokens, std::optional<double> validation) {
   if (!file_.is_open()) return;
-  Json line = {{"step", report.step},           {"loss", number(report.loss)},        {"grad_norm", number(report.norm)},
-               {"lr", report.learning_rate}, {"step_s", report.seconds}, {"tokens_per_s", tokens / report.seconds}};
+  Json line = {{"step", report.step},        {"loss", number(report.loss)}, {"grad_norm", number(report.norm)},
+               {"lr", report.learning_rate}, {"step_s", report.seconds},    {"tokens_per_s", tokens / report.seconds}};
   if (validation) line["val_loss"] = number(*validation);
   if (!report.broken.empty()) line["skipped"] = report.broken;
   file_ << line.dump() << std::endl;  // flushed: scripts read it while the run goes on
@@ -157,7 +160,8 @@ void write_summary(comm::World& world, const Setup& setup, const Memory& memory,
   const std::vector<std::uint64_t> states = gather_numbers(world.all(), setup.plan.bytes.total());
   const auto largest = static_cast<int>(std::max_element(states.begin(), states.end()) - states.begin());
   const Json state_bytes = Json::parse(broadcast_text(
-      world.all(), Json{{"planned", bytes_by_kind(setup.plan.bytes)}, {"taken", bytes_by_kind(memory.taken())}}.dump(), largest));
+      world.all(), Json{{"planned", bytes_by_kind(setup.plan.bytes)}, {"taken", bytes_by_kind(memory.taken())}}.dump(),
+      largest));
   const Json traffic = traffic_per_step(world, history);
 
   Json options = Json::object();

@@ -40,7 +40,8 @@ std::size_t parameter_count(const std::vector<model::UnitLayout>& units) {
 
 std::string grouped(std::size_t value) {
   std::string digits = std::to_string(value);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), " ");
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), " ");
   return digits;
 }
 
@@ -78,15 +79,17 @@ void print_banner(const Setup& setup, comm::World& world, double peak_gflops) {
   for (const auto& [name, version] : library_versions()) libraries += (libraries.empty() ? "" : ", ") + name + " " + version;
   const std::set<std::string> hosts(world.hosts().begin(), world.hosts().end());
   std::vector<std::pair<std::string, std::string>> run = {
-      {"ranks", text(world.size(), " on ", world.nodes(), world.nodes() == 1 ? " node" : " nodes", " (", *hosts.begin(),
-                     hosts.size() > 1 ? ", ..." : "", "), ", setup.threads, setup.threads == 1 ? " thread" : " threads", " each")},
+      {"ranks",
+       text(world.size(), " on ", world.nodes(), world.nodes() == 1 ? " node" : " nodes", " (", *hosts.begin(),
+            hosts.size() > 1 ? ", ..." : "", "), ", setup.threads, setup.threads == 1 ? " thread" : " threads", " each")},
       {"device", text(kernels::device_name(), "; matrix products ", fixed(peak_gflops, 0), " GFLOP/s per rank (measured, ",
                       o.train.dtype, ")")},
       {"libraries", libraries},
       {"model", text(o.model.kind, ", ", grouped(parameter_count(model::layout(o.model))), " parameters, ", o.train.dtype)},
       {"data", setup.dataset.description},
-      {"batch", text(o.batch.global, " sequences of ", o.model.block_size, " tokens a step = micro ", o.batch.micro, " x ranks ",
-                     setup.ranks, " x accumulation ", setup.engine.micro_batches / static_cast<std::size_t>(setup.ranks))},
+      {"batch",
+       text(o.batch.global, " sequences of ", o.model.block_size, " tokens a step = micro ", o.batch.micro, " x ranks ",
+            setup.ranks, " x accumulation ", setup.engine.micro_batches / static_cast<std::size_t>(setup.ranks))},
   };
   if (setup.dataset.entropy_rate) {
     run.emplace_back("floor", text("a loss of ", fixed(*setup.dataset.entropy_rate, 4), ": the entropy rate of the data"));
@@ -117,8 +120,8 @@ StepLog::StepLog(const Setup& setup, comm::World& world, double peak_gflops, std
       redraws_(speaks_ && output_redraws()) {
   if (speaks_) {
     std::printf("# MFU: %.4g FLOP per token (%s) against the measured %.0f GFLOP/s x %d ranks\n",
-                model::flops_per_token(setup.options.model), "6 x weights in matrix products + attention in full", peak_gflops,
-                ranks_);
+                model::flops_per_token(setup.options.model), "6 x weights in matrix products + attention in full",
+                peak_gflops, ranks_);
     std::printf("#   step      loss  grad norm        lr   tokens/s   MFU %%        ETA\n");
     std::fflush(stdout);
   }
@@ -189,24 +192,25 @@ void print_verdict(comm::World& world, const Setup& setup, const Memory& memory,
                                    fixed(history.steps.back().loss, 4), " at step ", done));
     if (!history.validation.empty()) rows.emplace_back("validation loss", fixed(history.validation.back().second, 4));
     if (setup.dataset.entropy_rate) rows.emplace_back("floor", fixed(*setup.dataset.entropy_rate, 4));
-    rows.emplace_back("speed", text(fixed(tokens / median(seconds), 0), " tokens/s (median step ",
-                                    human_time(median(seconds)), ")"));
+    rows.emplace_back("speed",
+                      text(fixed(tokens / median(seconds), 0), " tokens/s (median step ", human_time(median(seconds)), ")"));
   }
   const auto skipped = std::count_if(history.steps.begin(), history.steps.end(),
                                      [](const StepReport& report) { return !report.broken.empty(); });
   if (skipped > 0) rows.emplace_back("skipped", text(skipped, " updates that were not finite"));
   if (saves.last()) {
-    rows.emplace_back("checkpoint", text(saves.last()->string(), " complete (", human_bytes(static_cast<double>(saves.bytes())),
-                                         " written in ", human_time(saves.seconds()), ")"));
+    rows.emplace_back("checkpoint",
+                      text(saves.last()->string(), " complete (", human_bytes(static_cast<double>(saves.bytes())),
+                           " written in ", human_time(saves.seconds()), ")"));
   }
   const bool as_planned = setup.plan.bytes == memory.taken();
   rows.emplace_back("memory", text("planned ", human_bytes(static_cast<double>(setup.plan.bytes.total())), ", taken ",
                                    human_bytes(static_cast<double>(memory.taken().total())), ", largest resident set ",
                                    human_bytes(static_cast<double>(peak_rss_bytes()))));
-  rows.emplace_back("verdict", !as_planned           ? "MEMORY WAS NOT AS PLANNED"
-                               : skipped > 0         ? "OK, BUT UPDATES WERE SKIPPED"
+  rows.emplace_back("verdict", !as_planned             ? "MEMORY WAS NOT AS PLANNED"
+                               : skipped > 0           ? "OK, BUT UPDATES WERE SKIPPED"
                                : exit == Exit::requeue ? "OK, TO BE RESUMED"
-                                                     : "OK");
+                                                       : "OK");
   print_table("end", rows);
   std::fflush(stdout);
 }

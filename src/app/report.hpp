@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a person reads: the banner, a line per step, the closing summary with a verdict. Written by rank 0 to standard output.
+// What a person reads: the banner, a line per step, the closing summary with a verdict. Written by rank 0 to standard
+// output.
 #pragma once
 
 #include <cstdint>

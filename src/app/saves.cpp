@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Options that the rest of the trajectory depends on: kept as text beside the tensors.
-constexpr const char* shaping[] = {"train.seed",  "batch.global",   "batch.micro",   "data.source",
+constexpr const char* shaping[] = {"train.seed",   "batch.global",   "batch.micro",   "data.source",
                                    "data.shuffle", "optimizer.kind", "schedule.kind", "train.dtype"};
 
 std::map<std::string, std::string> shaping_options(const config::Options& options) {
@@ -61,8 +61,7 @@ void Saves::save(std::int64_t step) {
   }
   last_ = file;
   if (setup_.options.checkpoint.keep != 0) {
-    on_rank_0(world_.all(),
-              [&] { io::prune_checkpoints(directory_, static_cast<int>(setup_.options.checkpoint.keep)); });
+    on_rank_0(world_.all(), [&] { io::prune_checkpoints(directory_, static_cast<int>(setup_.options.checkpoint.keep)); });
   }
   seconds_ += static_cast<double>(trace::now_ns() - begin) * 1e-9;
 }

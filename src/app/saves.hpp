@@ -19,8 +19,8 @@ class Saves {
   void save(std::int64_t step);
 
   const std::optional<std::filesystem::path>& last() const { return last_; }
-  double seconds() const { return seconds_; }        ///< of all saves together
-  std::uint64_t bytes() const { return bytes_; }     ///< of all saves together, all ranks
+  double seconds() const { return seconds_; }     ///< of all saves together
+  std::uint64_t bytes() const { return bytes_; }  ///< of all saves together, all ranks
 
  private:
   comm::World& world_;
@@ -32,12 +32,12 @@ class Saves {
   std::uint64_t bytes_ = 0;
 };
 
-/// The file that checkpoint.resume names: the newest good one of checkpoint.dir (latest; none if the directory has none), or the
-/// file itself. Collective.
+/// The file that checkpoint.resume names: the newest good one of checkpoint.dir (latest; none if the directory has none), or
+/// the file itself. Collective.
 std::optional<std::filesystem::path> checkpoint_to_resume(comm::World& world, const config::Options& options);
 
-/// Loads parameters, moments and position; returns the number of steps done. Options that shape the trajectory and differ from the
-/// checkpoint's are named in the log. Collective.
+/// Loads parameters, moments and position; returns the number of steps done. Options that shape the trajectory and differ
+/// from the checkpoint's are named in the log. Collective.
 std::int64_t resume(comm::World& world, const std::filesystem::path& file, const Setup& setup, zero::Engine& engine);
 
 /// Parameters alone, for evaluation, generation and export.

@@ -14,12 +14,12 @@
 namespace shoal::app {
 
 struct Setup {
-  config::Options options;       ///< resolved: vocab_size, batch.global, schedule.total_steps are set
+  config::Options options;  ///< resolved: vocab_size, batch.global, schedule.total_steps are set
   data::Dataset dataset;
   zero::EngineOptions engine;
-  int ranks = 1;                 ///< data-parallel ranks that it is made for
-  int threads = 1;               ///< of this rank
-  plan::MemoryPlan plan;         ///< of this rank
+  int ranks = 1;          ///< data-parallel ranks that it is made for
+  int threads = 1;        ///< of this rank
+  plan::MemoryPlan plan;  ///< of this rank
 };
 
 /// What a model is set up for.
@@ -37,8 +37,8 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
 /// The engine options that follow from resolved options.
 zero::EngineOptions engine_options(const config::Options& options, int ranks, Purpose purpose);
 
-/// Threads of this rank: train.threads, or (auto) the cores it may use divided by the ranks that share them; OMP_NUM_THREADS is
-/// the upper limit where it is set. Collective over the node.
+/// Threads of this rank: train.threads, or (auto) the cores it may use divided by the ranks that share them; OMP_NUM_THREADS
+/// is the upper limit where it is set. Collective over the node.
 int choose_threads(comm::World& world, int asked);
 
 /// Memory and an Engine in it, for the ranks that run.

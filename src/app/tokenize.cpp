@@ -20,8 +20,8 @@ Exit tokenize(comm::World& world, config::Invocation& invocation) {
   on_rank_0(world.all(), [&] {
     const data::TokenizeCounts counts = data::tokenize(inputs, invocation.own<std::string>("tokenizer"),
                                                        invocation.own<std::string>("vocabulary"), arguments.back());
-    std::printf("%s: %zu tokens of a vocabulary of %zu, from %zu bytes in %zu files\n", arguments.back().c_str(), counts.tokens,
-                counts.vocab_size, counts.bytes, counts.files);
+    std::printf("%s: %zu tokens of a vocabulary of %zu, from %zu bytes in %zu files\n", arguments.back().c_str(),
+                counts.tokens, counts.vocab_size, counts.bytes, counts.files);
   });
   return Exit::done;
 }

@@ -108,8 +108,9 @@ bool Run::wants_validation(std::int64_t step) const {
 
 void Run::check(const StepReport& report) const {
   if (report.broken.empty() || options_.train.on_nan == "skip") return;
-  throw Error(Exit::failed, Seen::everywhere,
-              text("step ", report.step, ": ", report.broken, "; the run stops (train.on_nan = skip would leave such updates out)"));
+  throw Error(
+      Exit::failed, Seen::everywhere,
+      text("step ", report.step, ": ", report.broken, "; the run stops (train.on_nan = skip would leave such updates out)"));
 }
 
 void Run::flush_trace(std::int64_t step) {
@@ -169,8 +170,8 @@ void Run::close(Exit exit) {
     export_weights(world_, options_.model, machine_.engine, options_.output.export_dir);
     log_.note("weights exported to " + options_.output.export_dir);
   }
-  const std::string checksum =
-      io::hexadecimal(io::params_checksum(world_.all(), machine_.engine.states().parameter_slices(zero::States::Which::own)));
+  const std::string checksum = io::hexadecimal(
+      io::params_checksum(world_.all(), machine_.engine.states().parameter_slices(zero::States::Which::own)));
   write_summary(world_, setup_, machine_.memory, history_, checksum);
   print_verdict(world_, setup_, machine_.memory, history_, saves_, exit);
 }

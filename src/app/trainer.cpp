@@ -74,12 +74,12 @@ StepReport Trainer::step(std::int64_t t, const std::function<bool()>& want_stop)
 model::MicroBatch Trainer::load(std::int64_t t, std::size_t m) {
   const auto region = phase("data");
   const data::Loader::Batch batch = loader_.micro_batch(static_cast<std::uint64_t>(t), m);
-  return {options_.batch.micro,      options_.model.block_size,      batch.inputs, batch.targets,
-          static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(batch.first_sample)};
+  return {options_.batch.micro, options_.model.block_size,     batch.inputs,
+          batch.targets,        static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(batch.first_sample)};
 }
 
-/// Each micro-batch's loss is known to one rank, zero elsewhere: so the library's sum is exact, whatever its order. Added in the
-/// order of the micro-batches.
+/// Each micro-batch's loss is known to one rank, zero elsewhere: so the library's sum is exact, whatever its order. Added in
+/// the order of the micro-batches.
 double Trainer::share_losses(std::size_t predictions, bool& stop) {
   const auto region = phase("losses");
   losses_.back() = stop ? 1.0 : 0.0;
@@ -99,7 +99,8 @@ std::string Trainer::broken(double loss, const zero::Norm& norm) {
       : norm.broken_unit >= 0
           ? "gradient of unit " + engine_.units()[static_cast<std::size_t>(norm.broken_unit)].name + " is not finite"
           : "all parameters and gradients are finite";
-  return (std::isfinite(loss) ? "the gradient norm is " + std::to_string(norm.value) : "the loss is " + std::to_string(loss)) +
+  return (std::isfinite(loss) ? "the gradient norm is " + std::to_string(norm.value)
+                              : "the loss is " + std::to_string(loss)) +
          " (" + where + ")";
 }
 

@@ -20,8 +20,8 @@ struct StepReport {
   double norm = 0;        ///< of the gradient, before clipping
   double learning_rate = 0;
   double seconds = 0;
-  std::string broken;     ///< what was not finite, in words; empty: all was, and the update was made
-  bool stop = false;      ///< rank 0 wants the run to end after this step
+  std::string broken;  ///< what was not finite, in words; empty: all was, and the update was made
+  bool stop = false;   ///< rank 0 wants the run to end after this step
 };
 
 class Trainer {
@@ -50,8 +50,8 @@ class Trainer {
   std::vector<double> losses_;  // by micro-batch of the step; the last entry: does rank 0 want to stop?
 };
 
-/// Mean loss over the first `most` samples (0: all), in batches of `micro`. Batches are dealt to the ranks in turn, and added
-/// in their own order.
+/// Mean loss over the first `most` samples (0: all), in batches of `micro`. Batches are dealt to the ranks in turn, and
+/// added in their own order.
 double evaluate(comm::Communicator& group, model::Model& model, const data::Samples& samples, std::size_t micro,
                 std::size_t block_size, std::size_t most);
 

@@ -53,7 +53,9 @@ void import_weights(const model::ModelOptions& options, zero::Engine& engine) {
     if (const auto ours = model::canonical_name(name)) names[*ours] = name;
   }
   std::string problems;
-  const auto add = [&](const std::string& problem) { problems += (problems.empty() ? "" : "\n") + file.string() + ": " + problem; };
+  const auto add = [&](const std::string& problem) {
+    problems += (problems.empty() ? "" : "\n") + file.string() + ": " + problem;
+  };
   for (const NamedSlice& slice : engine.states().parameter_slices(zero::States::Which::whole)) {
     const auto found = names.find(tensor_name(slice));
     if (found == names.end()) {
@@ -73,7 +75,8 @@ void import_weights(const model::ModelOptions& options, zero::Engine& engine) {
   engine.states().refresh();
 }
 
-void export_weights(comm::World& world, const model::ModelOptions& options, zero::Engine& engine, const fs::path& directory) {
+void export_weights(comm::World& world, const model::ModelOptions& options, zero::Engine& engine,
+                    const fs::path& directory) {
   const std::vector<NamedSlice> slices = engine.states().parameter_slices(zero::States::Which::whole);
   on_rank_0(world.all(), [&] {
     fs::create_directories(directory);

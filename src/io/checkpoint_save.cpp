@@ -155,6 +155,7 @@ std::uint64_t save_checkpoint(comm::World& world, const fs::path& file, const Ch
   } catch (const Error&) {  // the same on all ranks: every step ends in an agreement
     std::error_code ignored;
     if (group.rank() == 0) fs::remove(temporary, ignored);
+    group.barrier().wait();  // whoever sees the error sees it gone
     throw;
   }
 }

@@ -14,7 +14,8 @@ FileKind file_kind(const std::filesystem::path& file) {
   if (hdf5::has_link(opened, "parameters")) return FileKind::checkpoint;
   if (hdf5::has_link(opened, "events")) return FileKind::trace;
   if (hdf5::has_link(opened, "tokens") || hdf5::has_link(opened, "samples")) return FileKind::tokens;
-  bad_input(file.string(), ": neither a checkpoint (/parameters) nor a trace (/events) nor a tokens file (/tokens, /samples)");
+  bad_input(file.string(),
+            ": neither a checkpoint (/parameters) nor a trace (/events) nor a tokens file (/tokens, /samples)");
 }
 
 }  // namespace shoal::io

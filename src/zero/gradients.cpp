@@ -108,7 +108,8 @@ comm::Blocks Gradients::blocks(const Message& message) const {
     for (const Part& part : message.parts) {
       const auto u = static_cast<std::size_t>(part.unit);
       const Range range = block_of(part, units_[u].elements, d, placement_.ranks);
-      if (!range.empty()) blocks[static_cast<std::size_t>(d)].push_back(buffer(0, part.unit).subspan(range.begin, range.size()));
+      if (!range.empty())
+        blocks[static_cast<std::size_t>(d)].push_back(buffer(0, part.unit).subspan(range.begin, range.size()));
     }
   }
   return blocks;
@@ -116,7 +117,8 @@ comm::Blocks Gradients::blocks(const Message& message) const {
 
 /// Messages are started in one order on all ranks: that of messages_, each as soon as its last unit is complete.
 void Gradients::start_ready() {
-  while (started_ < messages_.size() && complete_[static_cast<std::size_t>(messages_[started_].last_unit)]) start(started_++);
+  while (started_ < messages_.size() && complete_[static_cast<std::size_t>(messages_[started_].last_unit)])
+    start(started_++);
 }
 
 void Gradients::start(std::size_t message) {
@@ -167,7 +169,8 @@ Norm Gradients::norm() {
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const Range shard = shard_of(units_[u].elements, placement_.rank, placement_.ranks);
     const Range pieces = shard_pieces(units_[u].elements, placement_.rank, placement_.ranks);
-    kernels::sum_of_squares_by_piece(shard.size(), buffer(0, static_cast<int>(u)).data() + shard.begin, piece_sums_[u].data());
+    kernels::sum_of_squares_by_piece(shard.size(), buffer(0, static_cast<int>(u)).data() + shard.begin,
+                                     piece_sums_[u].data());
     for (const double sum : subtree_sums(piece_count(units_[u].elements), pieces, piece_sums_[u])) subtrees_[at++] = sum;
   }
   if (placement_.ranks > 1) {

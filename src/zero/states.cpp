@@ -80,8 +80,8 @@ void States::round_to_parameters(int unit, Range range) {
   kernels::convert(range.size(), master_[u].data() + range.begin, parameters_[u].data() + range.begin);
 }
 
-void States::step(int unit, Span<const float> gradient, const optim::Optimizer& optimizer, const optim::Optimizer::Step& step,
-                  bool decay_1d) {
+void States::step(int unit, Span<const float> gradient, const optim::Optimizer& optimizer,
+                  const optim::Optimizer::Step& step, bool decay_1d) {
   const auto u = static_cast<std::size_t>(unit);
   for (const Segment& segment : segments(units_[u], decay_1d)) {
     const Range r = segment.range;
@@ -111,7 +111,9 @@ std::vector<NamedSlice> States::slices(const std::string& prefix, const std::vec
     for (const model::Parameter& p : units_[u].parameters) {
       Range part = intersection(kept, p.range());
       if (part.empty()) part = {p.offset, p.offset};
-      result.push_back({prefix + p.name, p.shape, {part.begin - p.offset, part.end - p.offset},
+      result.push_back({prefix + p.name,
+                        p.shape,
+                        {part.begin - p.offset, part.end - p.offset},
                         flat[u].subspan(part.begin, part.size())});
     }
   }

@@ -12,7 +12,9 @@ from program import SMALL, Program
 
 class BadInput(Program):
     def assert_quick(self, begin):
-        self.assertLess(time.time() - begin, 5 + 2, "a refusal takes under 5 s")  # 2 s: starting the ranks on a busy machine
+        self.assertLess(
+            time.time() - begin, 5 + 2, "a refusal takes under 5 s"
+        )  # 2 s: starting the ranks on a busy machine
 
     def test_options(self):
         deck = self.deck(SMALL)
@@ -51,16 +53,32 @@ class BadInput(Program):
                 path = self.dir / name
                 if content is not None:
                     path.write_bytes(content)
-                self.refused("train", deck, f"--data.source={path}", f"--output.dir={self.dir / 'no'}", ranks=2, contains=[name])
+                self.refused(
+                    "train", deck, f"--data.source={path}", f"--output.dir={self.dir / 'no'}", ranks=2, contains=[name]
+                )
                 self.assertFalse((self.dir / "no" / "summary.json").exists())
         binary = self.dir / "binary.txt"
         binary.write_bytes(os.urandom(1 << 16))
-        self.refused("train", deck, f"--data.source={binary}", "--data.tokenizer=chars", f"--output.dir={self.dir / 'no'}", contains=["binary.txt"])
+        self.refused(
+            "train",
+            deck,
+            f"--data.source={binary}",
+            "--data.tokenizer=chars",
+            f"--output.dir={self.dir / 'no'}",
+            contains=["binary.txt"],
+        )
 
     def test_a_token_beyond_the_vocabulary(self):
         text = self.dir / "text.txt"
         text.write_text("hello world, this is text. " * 200)
-        self.refused("train", self.deck(SMALL, model={"vocab_size": 3}), f"--data.source={text}", "--data.tokenizer=chars", f"--output.dir={self.dir / 'no'}", contains=["text.txt", "vocab"])
+        self.refused(
+            "train",
+            self.deck(SMALL, model={"vocab_size": 3}),
+            f"--data.source={text}",
+            "--data.tokenizer=chars",
+            f"--output.dir={self.dir / 'no'}",
+            contains=["text.txt", "vocab"],
+        )
 
     def test_a_used_output_directory_keeps_what_it_has(self):
         deck = self.deck(SMALL)
@@ -72,7 +90,9 @@ class BadInput(Program):
 
     def test_an_output_directory_that_cannot_be_made(self):
         (self.dir / "file").write_text("")
-        self.refused("train", self.deck(SMALL), f"--output.dir={self.dir / 'file' / 'out'}", ranks=2, contains=["output.dir"])
+        self.refused(
+            "train", self.deck(SMALL), f"--output.dir={self.dir / 'file' / 'out'}", ranks=2, contains=["output.dir"]
+        )
 
     def test_checkpoints(self):
         deck = self.deck(SMALL, train={"steps": 2})
@@ -81,14 +101,27 @@ class BadInput(Program):
         content = good.read_bytes()
         flipped = bytearray(content)
         flipped[len(content) * 2 // 3] ^= 4
-        cases = {"truncated.h5": content[: len(content) // 2], "flipped.h5": bytes(flipped), "text.h5": b"no checkpoint at all\n" * 100}
+        cases = {
+            "truncated.h5": content[: len(content) // 2],
+            "flipped.h5": bytes(flipped),
+            "text.h5": b"no checkpoint at all\n" * 100,
+        }
         for name, bad in cases.items():
             with self.subTest(name):
                 (self.dir / name).write_bytes(bad)
-                done = self.shoal("train", deck, f"--checkpoint.resume={self.dir / name}", f"--output.dir={self.dir / 'no'}", ranks=2)
+                done = self.shoal(
+                    "train", deck, f"--checkpoint.resume={self.dir / name}", f"--output.dir={self.dir / 'no'}", ranks=2
+                )
                 self.assertIn(done.returncode, (1, 2), done.stderr)
                 self.assertIn(name, done.stderr)
-        done = self.shoal("train", deck, f"--checkpoint.resume={good}", "--model.n_embd=64", f"--output.dir={self.dir / 'no'}", ranks=2)
+        done = self.shoal(
+            "train",
+            deck,
+            f"--checkpoint.resume={good}",
+            "--model.n_embd=64",
+            f"--output.dir={self.dir / 'no'}",
+            ranks=2,
+        )
         self.assertIn(done.returncode, (1, 2))
         self.assertIn("transformer.", done.stderr, "the tensor is named")
 
@@ -107,7 +140,14 @@ class BadInput(Program):
         self.addCleanup(subprocess.run, ["umount", "-l", str(disk)])
         deck = self.deck(SMALL, model={"n_embd": 64}, train={"steps": 4}, batch={"micro": 2, "global": 4})
         # One checkpoint of this model takes 1.3 MB: the second one finds the disk full.
-        done = self.shoal("train", deck, f"--output.dir={self.dir / 'full'}", f"--checkpoint.dir={disk}", "--checkpoint.every=2", ranks=2)
+        done = self.shoal(
+            "train",
+            deck,
+            f"--output.dir={self.dir / 'full'}",
+            f"--checkpoint.dir={disk}",
+            "--checkpoint.every=2",
+            ranks=2,
+        )
         left = sorted(p.name for p in disk.iterdir())
         self.assertEqual(left, ["step_00000002.h5"], done.stderr)
         self.assertEqual(done.returncode, 1, done.stderr)
@@ -121,18 +161,37 @@ class BadInput(Program):
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1400k", "tmpfs", disk], check=True)
         self.addCleanup(subprocess.run, ["umount", "-l", str(disk)])
         deck = self.deck(SMALL, train={"steps": 60})
-        summary = self.train(deck, f"--trace.file={disk / 'trace.h5'}", "--trace.level=kernels", "--trace.interval=1", ranks=2)
+        summary = self.train(
+            deck, f"--trace.file={disk / 'trace.h5'}", "--trace.level=kernels", "--trace.interval=1", ranks=2
+        )
         self.assertEqual(len(summary["losses"]), 60)
 
     def test_a_killed_rank_ends_the_others(self):
         deck = self.deck(SMALL, train={"steps": 1000000})
         out = self.dir / "killed"
-        command = ["mpiexec", "-disable-auto-cleanup", "-n", "2", os.environ["SHOAL_BINARY"], "train", str(deck), f"--output.dir={out}"]
-        run = subprocess.Popen(command, env=self.environment(2), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        command = [
+            "mpiexec",
+            "-disable-auto-cleanup",
+            "-n",
+            "2",
+            os.environ["SHOAL_BINARY"],
+            "train",
+            str(deck),
+            f"--output.dir={out}",
+        ]
+        run = subprocess.Popen(
+            command, env=self.environment(2), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
         while not (out / "metrics.jsonl").exists() or not (out / "metrics.jsonl").read_text():
             self.assertIsNone(run.poll())
             time.sleep(0.05)
-        victims = [p for p in pathlib.Path("/proc").iterdir() if p.name.isdigit() and f"--output.dir={out}".encode() in self.words(p) and os.environ["SHOAL_BINARY"].encode() == self.words(p)[0]]
+        victims = [
+            p
+            for p in pathlib.Path("/proc").iterdir()
+            if p.name.isdigit()
+            and f"--output.dir={out}".encode() in self.words(p)
+            and os.environ["SHOAL_BINARY"].encode() == self.words(p)[0]
+        ]
         self.assertEqual(len(victims), 2)
         os.kill(int(victims[-1].name), 9)
         _, errors = run.communicate(timeout=30)

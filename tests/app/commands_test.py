@@ -46,18 +46,29 @@ class Commands(Program):
         tokens = self.dir / "tokens.h5"
         self.ok("tokenize", "--tokenizer", "chars", text, tokens)
         self.assertIn("vocab", self.ok("info", tokens))
-        deck = self.deck(SMALL, data={"source": tokens}, model={"vocab_size": 0}, train={"steps": 30}, optimizer={"lr": 0.003}, checkpoint={"every": 30})
+        deck = self.deck(
+            SMALL,
+            data={"source": tokens},
+            model={"vocab_size": 0},
+            train={"steps": 30},
+            optimizer={"lr": 0.003},
+            checkpoint={"every": 30},
+        )
         out = self.dir / "run"
         summary = self.train(deck, out="run", ranks=2)
         self.assertLess(summary["final_loss"], summary["losses"][0][1])
         self.assertEqual(len(summary["val_losses"]), 1)
         checkpoint = out / "checkpoints" / "step_00000030.h5"
         evaluated = self.ok("eval", checkpoint, ranks=2)
-        self.assertAlmostEqual(float(evaluated.split("validation loss")[1].split()[0]), summary["val_losses"][0][1], delta=1e-4)
+        self.assertAlmostEqual(
+            float(evaluated.split("validation loss")[1].split()[0]), summary["val_losses"][0][1], delta=1e-4
+        )
         self.assertEqual(self.ok("eval", checkpoint), evaluated.replace(" 2 ranks", " 1 ranks"))
         generated = self.ok("generate", checkpoint, "--prompt", "12 and", "--tokens", "20", "--temperature", "0")
         self.assertIn("12 and", generated)
-        self.assertEqual(generated, self.ok("generate", checkpoint, "--prompt", "12 and", "--tokens", "20", "--temperature", "0"))
+        self.assertEqual(
+            generated, self.ok("generate", checkpoint, "--prompt", "12 and", "--tokens", "20", "--temperature", "0")
+        )
         self.ok("export", checkpoint, self.dir / "hf")
         self.assertEqual(json.loads((self.dir / "hf" / "config.json").read_text())["n_layer"], 2)
         self.assertIn("transformer.wte.weight", self.ok("info", checkpoint, "--verify"))
@@ -67,7 +78,18 @@ class Commands(Program):
         deck = self.deck(SMALL, train={"steps": 4, "log_every": 2})
         out = self.dir / "log"
         log = self.ok("train", deck, f"--output.dir={out}", ranks=2)
-        for part in ("shoal 0.", "ranks", "device", "libraries", "parameters", "floor", "MFU", "tokens/s", "ETA", "verdict"):
+        for part in (
+            "shoal 0.",
+            "ranks",
+            "device",
+            "libraries",
+            "parameters",
+            "floor",
+            "MFU",
+            "tokens/s",
+            "ETA",
+            "verdict",
+        ):
             self.assertIn(part, log)
         summary = json.loads((out / "summary.json").read_text())
         self.assertEqual(summary["state_bytes"]["planned"], summary["state_bytes"]["taken"])

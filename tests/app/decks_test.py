@@ -18,7 +18,15 @@ class Decks(Program):
                 # Large models: the same deck with fewer layers and samples, so that three steps take seconds.
                 if "124m" in deck.name:
                     more += ["--model.n_layer=1", "--model.block_size=64", "--batch.micro=1", "--batch.global=2"]
-                summary = self.train(deck, "--train.steps=3", "--train.eval_batches=1", "--checkpoint.every=0", *more, ranks=2, out=deck.stem)
+                summary = self.train(
+                    deck,
+                    "--train.steps=3",
+                    "--train.eval_batches=1",
+                    "--checkpoint.every=0",
+                    *more,
+                    ranks=2,
+                    out=deck.stem,
+                )
                 self.assertEqual(len(summary["losses"]), 3)
 
 

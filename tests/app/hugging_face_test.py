@@ -15,7 +15,9 @@ def tensors(path):
     (length,) = struct.unpack("<Q", content[:8])
     header = json.loads(content[8 : 8 + length])
     header.pop("__metadata__", None)
-    return {name: (entry["shape"], content[8 + length :][slice(*entry["data_offsets"])]) for name, entry in header.items()}
+    return {
+        name: (entry["shape"], content[8 + length :][slice(*entry["data_offsets"])]) for name, entry in header.items()
+    }
 
 
 class HuggingFace(Program):
@@ -59,7 +61,19 @@ class HuggingFace(Program):
     def test_a_config_that_disagrees_is_named(self):
         source = shared("oracles", "hf-gpt2", "tiny")
         config = json.loads((source / "config.json").read_text())
-        deck = self.deck({"model": {"n_layer": config["n_layer"] + 1, "n_head": config["n_head"], "n_embd": config["n_embd"], "block_size": config["n_positions"], "vocab_size": config["vocab_size"], "init_from": source}, "batch": {"micro": 1, "global": 1}})
+        deck = self.deck(
+            {
+                "model": {
+                    "n_layer": config["n_layer"] + 1,
+                    "n_head": config["n_head"],
+                    "n_embd": config["n_embd"],
+                    "block_size": config["n_positions"],
+                    "vocab_size": config["vocab_size"],
+                    "init_from": source,
+                },
+                "batch": {"micro": 1, "global": 1},
+            }
+        )
         self.refused("train", deck, f"--output.dir={self.dir / 'no'}", contains=["config.json", "n_layer"])
 
 

@@ -49,7 +49,10 @@ class Program(unittest.TestCase):
         for section, values in more.items():
             merged.setdefault(section, {}).update(values)
         path = self.dir / name
-        lines = (f"[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in values.items()) for section, values in merged.items())
+        lines = (
+            f"[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in values.items())
+            for section, values in merged.items()
+        )
         path.write_text("\n".join(lines))
         return path
 
@@ -59,7 +62,9 @@ class Program(unittest.TestCase):
 
     def shoal(self, *args, ranks=1, timeout=120, env=None, mpiexec=()):
         command = [MPIEXEC, *mpiexec, "-n", str(ranks), BINARY, *map(str, args)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=self.environment(ranks, env), cwd=self.dir)
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout, env=self.environment(ranks, env), cwd=self.dir
+        )
 
     def train(self, deck, *args, ranks=1, out=None, timeout=120, env=None):
         """A run that must succeed; returns its summary."""
@@ -73,7 +78,10 @@ class Program(unittest.TestCase):
         done = self.shoal(*args, ranks=ranks, timeout=timeout, env=env)
         self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
         said = [line for line in done.stderr.splitlines() if line.startswith("shoal: ")]
-        self.assertTrue(any(all(part in line for part in contains) for line in said), f"wanted {contains}, got:\n{done.stderr}\n{done.stdout}")
+        self.assertTrue(
+            any(all(part in line for part in contains) for line in said),
+            f"wanted {contains}, got:\n{done.stderr}\n{done.stdout}",
+        )
         return done
 
 

@@ -27,7 +27,14 @@ class Readme(Program):
             if command.startswith("python3") and python.exists():
                 command = command.replace("python3", str(python), 1)
             with self.subTest(command):
-                done = subprocess.run(["bash", "-c", command], cwd=self.dir, env=self.environment(ranks), capture_output=True, text=True, timeout=300)
+                done = subprocess.run(
+                    ["bash", "-c", command],
+                    cwd=self.dir,
+                    env=self.environment(ranks),
+                    capture_output=True,
+                    text=True,
+                    timeout=300,
+                )
                 self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
 
 

@@ -18,8 +18,19 @@ class Resume(Program):
 
     def kill_after(self, deck, out, step, ranks):
         """Starts a run and kills every rank with -9 as soon as step_N.h5 is there."""
-        command = [MPIEXEC, "-n", str(ranks), BINARY, "train", str(deck), f"--output.dir={out}", "--checkpoint.every=20"]
-        run = subprocess.Popen(command, env=self.environment(ranks), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        command = [
+            MPIEXEC,
+            "-n",
+            str(ranks),
+            BINARY,
+            "train",
+            str(deck),
+            f"--output.dir={out}",
+            "--checkpoint.every=20",
+        ]
+        run = subprocess.Popen(
+            command, env=self.environment(ranks), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         wanted = out / "checkpoints" / f"step_{step:08d}.h5"
         deadline = time.time() + 60
         while not wanted.exists() and time.time() < deadline and run.poll() is None:
@@ -43,12 +54,19 @@ class Resume(Program):
         return found
 
     def test_kill_9_and_resume(self):
-        deck = self.deck(SMALL, train={"steps": 40, "eval_every": 0}, model={"dropout": 0.1}, batch={"micro": 2, "global": 8})
+        deck = self.deck(
+            SMALL, train={"steps": 40, "eval_every": 0}, model={"dropout": 0.1}, batch={"micro": 2, "global": 8}
+        )
         straight = self.straight(deck, ranks=2)
         out = self.dir / "killed"
         self.kill_after(deck, out, 20, ranks=2)
         for ranks in (2, 1, 4):
-            again = self.train(deck, f"--checkpoint.resume={out / 'checkpoints' / 'step_00000020.h5'}", ranks=ranks, out=f"resumed-{ranks}")
+            again = self.train(
+                deck,
+                f"--checkpoint.resume={out / 'checkpoints' / 'step_00000020.h5'}",
+                ranks=ranks,
+                out=f"resumed-{ranks}",
+            )
             self.assertEqual(again["params_checksum"], straight["params_checksum"], f"{ranks} ranks")
             self.assertEqual(again["losses"], straight["losses"][20:], f"{ranks} ranks")
 

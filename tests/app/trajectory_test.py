@@ -22,16 +22,30 @@ class Trajectory(Program):
         self.same([1, 2, 4], batch={"micro": 1, "global": 12})
 
     def test_bf16_with_dropout_and_small_messages(self):
-        self.same([1, 2, 4], "--train.dtype=bf16", "--model.dropout=0.1", "--comm.bucket_mb=0.02", batch={"micro": 1, "global": 4})
+        self.same(
+            [1, 2, 4],
+            "--train.dtype=bf16",
+            "--model.dropout=0.1",
+            "--comm.bucket_mb=0.02",
+            batch={"micro": 1, "global": 4},
+        )
 
     def test_sgd_on_a_classifier(self):
         classifier = {**SMALL, "model": {"kind": "mlp", "n_layer": 2, "n_embd": 16, "block_size": 8, "vocab_size": 64}}
-        self.same([1, 2], "--optimizer.kind=sgd", "--optimizer.lr=0.1", sections=classifier, batch={"micro": 2, "global": 8})
+        self.same(
+            [1, 2], "--optimizer.kind=sgd", "--optimizer.lr=0.1", sections=classifier, batch={"micro": 2, "global": 8}
+        )
 
     def test_message_size_and_overlap_change_nothing(self):
         deck = self.deck(SMALL, train={"steps": 3})
         first = trajectory(self.train(deck, ranks=2))
-        for option in ("--comm.bucket_mb=0.004", "--comm.bucket_mb=0.1", "--comm.overlap=false", "--trace.level=kernels", "--trace.level=off"):
+        for option in (
+            "--comm.bucket_mb=0.004",
+            "--comm.bucket_mb=0.1",
+            "--comm.overlap=false",
+            "--trace.level=kernels",
+            "--trace.level=off",
+        ):
             self.assertEqual(trajectory(self.train(deck, option, ranks=2)), first, option)
 
     def test_three_ranks_reproduce_run_to_run(self):

@@ -15,7 +15,14 @@ class W1Long(Program):
         summary = self.train(deck, "--checkpoint.every=300", "--checkpoint.keep=0", out="run", timeout=2400)
         losses = [loss for _, loss in summary["losses"]]
         for step in (300, 1000):
-            done = self.shoal("eval", self.dir / "run" / "checkpoints" / f"step_{step:08d}.h5", f"--data.source={text}", "--data.tokenizer=chars", "--data.val_fraction=0.1", timeout=600)
+            done = self.shoal(
+                "eval",
+                self.dir / "run" / "checkpoints" / f"step_{step:08d}.h5",
+                f"--data.source={text}",
+                "--data.tokenizer=chars",
+                "--data.val_fraction=0.1",
+                timeout=600,
+            )
             self.assertEqual(done.returncode, 0, done.stderr)
             validation[step] = float(done.stdout.split("validation loss")[1].split()[0])
 

@@ -25,6 +25,22 @@ def export(directory, steps, ranks=1, seed=1):
     """Writes W1's weights, samples and deck; returns the deck."""
     text = shared("data", "tinyshakespeare.txt")
     script = SOURCE / "tests" / "bench" / "peers" / "export_work.py"
-    subprocess.run([python_with_numpy(), script, "W1", directory, "--steps", str(steps), "--ranks", str(ranks), "--seed", str(seed), "--text", text], check=True, capture_output=True)
+    subprocess.run(
+        [
+            python_with_numpy(),
+            script,
+            "W1",
+            directory,
+            "--steps",
+            str(steps),
+            "--ranks",
+            str(ranks),
+            "--seed",
+            str(seed),
+            "--text",
+            text,
+        ],
+        check=True,
+        capture_output=True,
+    )
     return directory / "W1.cfg"
-

@@ -72,8 +72,8 @@ Result run(std::size_t micro_batches, const GradientOptions& options) {
     for (std::size_t turn = 0; turn < turns.per_round; ++turn) {
       gradients.begin_turn(round, turn);
       for (int u = static_cast<int>(layouts.size()) - 1; u >= 0; --u) {
-        const auto values =
-            leaf(static_cast<std::size_t>(u), layouts[static_cast<std::size_t>(u)].elements, turns.micro_batch(round, turn, group.rank()));
+        const auto values = leaf(static_cast<std::size_t>(u), layouts[static_cast<std::size_t>(u)].elements,
+                                 turns.micro_batch(round, turn, group.rank()));
         std::copy(values.begin(), values.end(), gradients.of(u));
         gradients.complete(u);
       }
@@ -99,7 +99,8 @@ TEST_P(Gradient, IsTheTreesSumBitByBitForAnyMessageSize) {
   const bool promised = std::has_single_bit(static_cast<unsigned>(ranks));
   const auto layouts = units();
   Result first;
-  for (const GradientOptions options : {GradientOptions{1, true}, GradientOptions{2048, true}, GradientOptions{1 << 20, false}}) {
+  for (const GradientOptions options :
+       {GradientOptions{1, true}, GradientOptions{2048, true}, GradientOptions{1 << 20, false}}) {
     const Result result = run(m, options);
     double squares = 0;
     for (std::size_t u = 0; u < layouts.size(); ++u) {

@@ -76,8 +76,9 @@ TEST_F(StatesTest, FirstNotFiniteNamesTheUnit) {
 TEST_F(StatesTest, MomentsAreListedByNameAndTensor) {
   std::vector<std::string> names;
   for (const NamedSlice& slice : states_.moment_slices(States::Which::whole)) names.push_back(slice.dataset);
-  EXPECT_EQ(names, (std::vector<std::string>{"/moments/first/a.weight", "/moments/first/a.bias", "/moments/first/b.weight",
-                                             "/moments/second/a.weight", "/moments/second/a.bias", "/moments/second/b.weight"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"/moments/first/a.weight", "/moments/first/a.bias", "/moments/first/b.weight",
+                                      "/moments/second/a.weight", "/moments/second/a.bias", "/moments/second/b.weight"}));
 }
 
 }  // namespace

@@ -30,13 +30,13 @@ struct Event {
   std::int64_t begin_ns = 0;     ///< since the start of the run on this rank's steady clock, aligned over ranks at start
   std::int64_t duration_ns = 0;  ///< 0 for counters
   std::uint64_t bytes = 0;
-  std::int32_t name = 0;         ///< index into names()
-  std::int32_t step = 0;         ///< step being computed, from 1; 0 before the first
-  std::int16_t unit = -1;        ///< unit of the model, -1: none
+  std::int32_t name = 0;   ///< index into names()
+  std::int32_t step = 0;   ///< step being computed, from 1; 0 before the first
+  std::int16_t unit = -1;  ///< unit of the model, -1: none
   std::uint16_t kind = 0;
-  std::int16_t group = -1;       ///< communicator (index into group names), -1: none
-  std::int16_t micro = -1;       ///< micro-batch of the step on this rank, -1: none
-  std::int32_t depth = 0;        ///< nesting depth when it began
+  std::int16_t group = -1;  ///< communicator (index into group names), -1: none
+  std::int16_t micro = -1;  ///< micro-batch of the step on this rank, -1: none
+  std::int32_t depth = 0;   ///< nesting depth when it began
   std::int32_t reserved = 0;
 };
 static_assert(sizeof(Event) == 48);

@@ -59,6 +59,8 @@ constexpr Range intersection(Range a, Range b) {
   return {begin, end < begin ? begin : end};
 }
 
-constexpr std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 }  // namespace shoal

@@ -14,16 +14,17 @@ namespace shoal::kernels {
 /// One place in the model where elements are dropped, for the samples first_sample ... of a global batch.
 /// Elements of one sample are numbered from 0; sample i of the micro-batch is first_sample + i in the global batch.
 struct Dropout {
-  float probability = 0.0F;       ///< 0: nothing is dropped, the rest is ignored
-  std::uint64_t key = 0;          ///< from the run's seed
+  float probability = 0.0F;  ///< 0: nothing is dropped, the rest is ignored
+  std::uint64_t key = 0;     ///< from the run's seed
   std::uint32_t step = 0;
   std::uint32_t first_sample = 0;
-  std::uint32_t site = 0;         ///< unit * 8 + place in the unit
+  std::uint32_t site = 0;  ///< unit * 8 + place in the unit
   bool active() const { return probability > 0.0F; }
 };
 
 /// Whether element `element` of sample `sample` (its place in the global batch) is kept. Four neighbouring elements share
-/// one Philox call: counter = {element / 4 (low 32 bits), step, sample, site + (element / 4 >> 32) * 2^20}, word element % 4.
+/// one Philox call: counter = {element / 4 (low 32 bits), step, sample, site + (element / 4 >> 32) * 2^20}, word element
+/// % 4.
 SHOAL_FUNCTION bool dropout_keep(const Dropout& d, std::uint32_t sample, std::uint64_t element) {
   const std::uint64_t group = element / 4;
   const Philox4 bits = philox(d.key, {static_cast<std::uint32_t>(group), d.step, sample,

@@ -9,7 +9,8 @@
 
 namespace shoal::kernels {
 
-/// x[b, t, :] = wte[tokens[b, t], :] + wpe[t, :]. wpe may be null. tokens must be < the rows of wte (checked where they are read).
+/// x[b, t, :] = wte[tokens[b, t], :] + wpe[t, :]. wpe may be null. tokens must be < the rows of wte (checked where they are
+/// read).
 template <typename T>
 void embedding_forward(std::size_t B, std::size_t T_, std::size_t C, const std::int32_t* tokens, const T* wte, const T* wpe,
                        T* x);

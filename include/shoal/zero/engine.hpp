@@ -15,13 +15,13 @@
 namespace shoal::zero {
 
 struct EngineOptions {
-  model::ModelOptions model;          ///< vocab_size set
+  model::ModelOptions model;  ///< vocab_size set
   DType dtype = DType::f32;
-  model::Capacity capacity;           ///< training = false: parameters and one forward pass only
+  model::Capacity capacity;  ///< training = false: parameters and one forward pass only
   optim::OptimizerOptions optimizer;
   GradientOptions gradients;
-  std::size_t micro_batches = 1;      ///< of one step over all ranks
-  double grad_clip = 1.0;             ///< 0: none
+  std::size_t micro_batches = 1;  ///< of one step over all ranks
+  double grad_clip = 1.0;         ///< 0: none
   std::uint64_t seed = 1;
 };
 

@@ -42,7 +42,8 @@ class Gradients {
   void begin_turn(std::size_t round, std::size_t turn);
   /// Where it goes, by unit.
   float* of(int unit);
-  /// The unit's gradient is whole: merges it into the partial sums and, on the round's last turn, starts what can be reduced.
+  /// The unit's gradient is whole: merges it into the partial sums and, on the round's last turn, starts what can be
+  /// reduced.
   void complete(int unit);
   /// After the last turn of a round: all of the round's sum is on its owners. After the last round: the whole sum.
   void finish_round();

@@ -50,8 +50,8 @@ class States {
   std::vector<model::UnitLayout> units_;
   DType dtype_;
   Placement placement_;
-  std::vector<Span<float>> master_;      // by unit
-  std::vector<Span<bf16>> parameters_;   // by unit; empty where the model computes in fp32
+  std::vector<Span<float>> master_;     // by unit
+  std::vector<Span<bf16>> parameters_;  // by unit; empty where the model computes in fp32
   std::vector<std::string> moment_names_;
   std::vector<std::vector<Span<float>>> moments_;  // by moment, by unit
 };

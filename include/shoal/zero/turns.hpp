@@ -41,7 +41,8 @@ struct Turns {
   }
 
   // A rank sums its turns with a stack of partial sums (a binary counter): before turn a the stack holds one sum per set bit
-  // of a, the largest at the bottom; the new gradient goes on top and is merged downwards while neighbours are of equal size.
+  // of a, the largest at the bottom; the new gradient goes on top and is merged downwards while neighbours are of equal
+  // size.
 
   /// Height of the stack before turn a, and so the place of turn a's gradient.
   static constexpr std::size_t place(std::size_t turn) { return static_cast<std::size_t>(std::popcount(turn)); }
