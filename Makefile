@@ -15,7 +15,7 @@ CXX_FILES = $(shell git ls-files -co --exclude-standard '*.hpp' '*.cpp' '*.cu')
 PY_FILES = $(shell git ls-files -co --exclude-standard '*.py')
 SH_FILES = $(shell git ls-files -co --exclude-standard '*.sh') .ci/run
 
-.PHONY: all deps run test test-long bench bench-peers format lint tidy fuzz install clean asan configure
+.PHONY: all deps run test test-long bench bench-peers format lint tidy fuzz install clean asan cuda configure
 
 all: configure
 	cmake --build $(BUILD) -j $(JOBS)
@@ -43,6 +43,12 @@ asan: deps
 	cmake --preset asan
 	cmake --build build-asan -j $(JOBS)
 	ctest --test-dir build-asan --output-on-failure -LE 'long|cluster|contract' -j $(JOBS)
+
+# Compiles and links the CUDA kernels; their test runs where there is a GPU.
+cuda: deps
+	cmake --preset cuda
+	cmake --build build-cuda -j $(JOBS) --target shoal_kernels_cuda cuda_optimizer_test
+	ctest --test-dir build-cuda --output-on-failure -R cuda/
 
 bench: all
 	python3 tests/bench/bench.py --shoal $(SHOAL) $(BENCH_ARGS)
