@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layering rule: a file includes only its own folder and those below it, and each library is seen in one folder alone."""
+
+import re
+import unittest
+
+from program import SOURCE
+
+LAYERS = [
+    {"base"},
+    {"kernels"},
+    {"comm", "model", "optim"},
+    {"io", "zero"},
+    {"data"},
+    {"plan", "config"},
+    {"app"},
+]
+# Which folders may include a third-party header.
+ONLY_IN = {
+    r"Kokkos_\w+\.hpp": {"kernels"},
+    r"oneapi/.*": {"kernels"},
+    r"mpi\.h": {"comm", "io"},
+    r"hdf5\.h": {"io"},
+    r"boost/.*": {"config"},
+}
+
+
+def files():
+    for pattern in ("include/shoal/*/**/*.hpp", "src/*/*.?pp", "kernels/**/*.?*"):
+        for path in SOURCE.glob(pattern):
+            if path.suffix in (".hpp", ".cpp", ".cu"):
+                parts = path.relative_to(SOURCE).parts
+                yield path, "kernels" if parts[0] == "kernels" else parts[2] if parts[0] == "include" else parts[1]
+
+
+class Layers(unittest.TestCase):
+    def test_includes_point_downwards(self):
+        level = {folder: height for height, layer in enumerate(LAYERS) for folder in layer}
+        seen = 0
+        for path, folder in files():
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                found = re.match(r'#include [<"]([^>"]+)[>"]', line)
+                if not found:
+                    continue
+                where = f"{path.relative_to(SOURCE)}:{number} includes {found.group(1)}"
+                ours = re.match(r"shoal/(\w+)/", found.group(1))
+                if ours:
+                    seen += 1
+                    self.assertTrue(ours.group(1) == folder or level[ours.group(1)] < level[folder], where)
+                for header, allowed in ONLY_IN.items():
+                    if re.fullmatch(header, found.group(1)):
+                        self.assertIn(folder, allowed, where)
+        self.assertGreater(seen, 300)
+
+
+if __name__ == "__main__":
+    unittest.main()
