@@ -24,7 +24,8 @@ import export_work
 from shoal_trace import Trace
 from work import WORKS, Work
 
-PRODUCTS = ("matmul", "attention")  # kernels whose names begin so are matrix products
+# Kernels that are matrix products: the layers of src/model/block.cpp and head.cpp by their labels (forward, _dx, _dw), attention.
+PRODUCTS = ("attention", "qkv", "mlp", "head")
 
 
 @dataclass
@@ -46,7 +47,8 @@ class Bench:
         return self.decks[key]
 
     def train(self, deck: Path, *options: str, ranks: int = 1):
-        options = (f"--train.steps={self.steps}", *options)
+        if not any(option.startswith("--train.steps=") for option in options):
+            options = (f"--train.steps={self.steps}", *options)
         return self.shoal.train(deck, self.scratch / "run", options, cpus=self.cpus[:ranks], ranks=ranks)
 
 
