@@ -45,18 +45,21 @@ class Bound : public testing::EmptyTestEventListener {
 
 /// What ranks other than 0 print: every line of a failure with the rank's number.
 class Failures : public testing::EmptyTestEventListener {
+  // Remembered: gtest holds the lock of current_test_info() while it reports a part.
+  void OnTestStart(const testing::TestInfo& test) override { test_ = text(test.test_suite_name(), ".", test.name()); }
+
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
     const std::string head = text("[rank ", world().rank(), "] ");
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    std::istringstream lines(text(test != nullptr ? test->test_suite_name() : "", ".", test != nullptr ? test->name() : "",
-                                  ": ", result.file_name() != nullptr ? result.file_name() : "", ":", result.line_number(),
-                                  "\n", result.message(), "\n"));
+    std::istringstream lines(text(test_, ": ", result.file_name() != nullptr ? result.file_name() : "", ":",
+                                  result.line_number(), "\n", result.message(), "\n"));
     std::string out, line;
     while (std::getline(lines, line)) out += head + line + "\n";
     std::fputs(out.c_str(), stdout);
     std::fflush(stdout);
   }
+
+  std::string test_;
 };
 
 int run_all() {
