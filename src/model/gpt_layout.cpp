@@ -49,6 +49,18 @@ std::vector<UnitLayout> layout(const ModelOptions& o) {
   return units;
 }
 
+std::vector<std::vector<int>> visits(const ModelOptions& o, const Capacity& capacity) {
+  const int embedding = 0, head = static_cast<int>(o.n_layer) + 1;
+  std::vector<std::vector<int>> order = {{embedding}};
+  for (int unit = 1; unit < head; ++unit) order.push_back({unit});
+  order.push_back(o.tied ? std::vector{head, embedding} : std::vector{head});
+  if (capacity.training) {
+    order.push_back({head});
+    for (int unit = head - 1; unit > 0; --unit) order.push_back({unit});
+  }
+  return order;
+}
+
 std::vector<std::string> problems(const ModelOptions& o) {
   if (o.n_head == 0) return {"model.n_head = 0: must be at least 1"};
   if (o.n_embd == 0 || o.n_embd % o.n_head == 0) return {};

@@ -35,6 +35,7 @@ enum : std::size_t { ln_f_weight, ln_f_bias, lm_head };  // lm_head [V, C] only 
 }
 
 std::vector<UnitLayout> layout(const ModelOptions& options);
+std::vector<std::vector<int>> visits(const ModelOptions& options, const Capacity& capacity);
 std::vector<std::string> problems(const ModelOptions& options);
 double flops_per_token(const ModelOptions& options);
 

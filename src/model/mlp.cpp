@@ -47,6 +47,16 @@ std::vector<UnitLayout> layout(const ModelOptions& o) {
   return units;
 }
 
+std::vector<std::vector<int>> visits(const ModelOptions& o, const Capacity& capacity) {
+  const int head = static_cast<int>(o.n_layer) + 1;
+  std::vector<std::vector<int>> order;
+  for (int unit = 0; unit <= head; ++unit) order.push_back({unit});
+  if (capacity.training) {
+    for (int unit = head; unit > 0; --unit) order.push_back({unit});
+  }
+  return order;
+}
+
 std::vector<std::string> problems(const ModelOptions& o) {
   if (o.dropout == 0) return {};
   return {text("model.dropout = ", o.dropout, ": model.kind = mlp has no dropout; allowed: 0")};

@@ -15,6 +15,7 @@ namespace shoal::model {
 
 namespace mlp {
 std::vector<UnitLayout> layout(const ModelOptions& options);
+std::vector<std::vector<int>> visits(const ModelOptions& options, const Capacity& capacity);
 std::vector<std::string> problems(const ModelOptions& options);
 double flops_per_token(const ModelOptions& options);
 }  // namespace mlp

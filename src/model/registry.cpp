@@ -27,14 +27,15 @@ Made make_as(const ModelOptions& options, DType dtype, const Capacity& capacity,
 struct Entry {
   std::string_view kind;
   std::vector<UnitLayout> (*layout)(const ModelOptions&);
+  std::vector<std::vector<int>> (*visits)(const ModelOptions&, const Capacity&);
   std::vector<std::string> (*problems)(const ModelOptions&);
   double (*flops_per_token)(const ModelOptions&);
   Made (*make)(const ModelOptions&, DType, const Capacity&, std::uint64_t, Memory&, Residency&);
 };
 
 constexpr std::array registry = {
-    Entry{"gpt", gpt::layout, gpt::problems, gpt::flops_per_token, make_as<Gpt>},
-    Entry{"mlp", mlp::layout, mlp::problems, mlp::flops_per_token, make_as<Mlp>},
+    Entry{"gpt", gpt::layout, gpt::visits, gpt::problems, gpt::flops_per_token, make_as<Gpt>},
+    Entry{"mlp", mlp::layout, mlp::visits, mlp::problems, mlp::flops_per_token, make_as<Mlp>},
 };
 
 const Entry* find(std::string_view kind) {
@@ -59,6 +60,10 @@ const Entry& entry(const ModelOptions& options) {
 std::vector<UnitLayout> layout(const ModelOptions& options) {
   require(options.vocab_size > 0, "the model's vocabulary is not known yet");
   return entry(options).layout(options);
+}
+
+std::vector<std::vector<int>> visits(const ModelOptions& options, const Capacity& capacity) {
+  return entry(options).visits(options, capacity);
 }
 
 std::vector<std::string> problems(const ModelOptions& o) {

@@ -18,6 +18,7 @@ struct CommOptions {
   std::string collectives = "reproducible";  ///< or native
   double bucket_mb = 25;                     ///< largest message, in units of 10^6 bytes
   bool overlap = true;                       ///< reduce while backward goes on
+  std::string reduce_dtype = "fp32";         ///< gradients are held, summed and sent in it: fp32, bf16, fp16
   int ranks_per_node = 0;                    ///< 0: as the machine says
   std::string wait = "auto";                 ///< auto, yield, sleep
   double timeout = 300;                      ///< seconds without progress before a stalled rank is named and the run ends

@@ -15,6 +15,7 @@
 #include "shoal/config/value.hpp"
 #include "shoal/data/tokens.hpp"
 #include "shoal/model/model.hpp"
+#include "shoal/optim/loss_scale.hpp"
 #include "shoal/optim/optimizer.hpp"
 #include "shoal/optim/schedule.hpp"
 #include "shoal/zero/options.hpp"
@@ -45,6 +46,7 @@ struct CheckpointOptions {
   std::size_t keep = 3;         ///< 0: all
   std::string resume = "none";  ///< none, latest, or a file
   std::string io = "auto";      ///< auto, independent, collective
+  bool async = false;           ///< write from a copy while the training goes on
 };
 
 struct TraceOptions {
@@ -71,6 +73,8 @@ struct Options {
   CheckpointOptions checkpoint;
   TraceOptions trace;
   OutputOptions output;
+  model::ActivationOptions activation;
+  optim::LossScaleOptions loss_scale;      ///< train.loss_scale*: used with dtype fp16
   double memory_limit_gib = 0;             ///< memory.limit: per rank; 0: what the node has, divided by its ranks
   std::map<std::string, Value> not_built;  ///< options whose feature is not there yet, where they differ from their defaults
 };

@@ -26,6 +26,12 @@ struct ModelOptions {
   std::size_t inner() const { return n_inner == 0 ? 4 * n_embd : n_inner; }
 };
 
+struct ActivationOptions {
+  /// Blocks between kept activations; what lies between is computed again in backward. 0: all are kept; -1: about the root
+  /// of the number of blocks.
+  std::int64_t checkpoint_interval = 0;
+};
+
 /// Sequences that go through the model together.
 struct MicroBatch {
   std::size_t sequences = 0, length = 0;
@@ -37,8 +43,9 @@ struct MicroBatch {
 /// How much one instance is made for.
 struct Capacity {
   std::size_t sequences = 1, length = 1;
-  bool training = true;   ///< false: no memory for backward
-  bool decoding = false;  ///< memory for a Decoder, where the model has one (it comes with training)
+  bool training = true;                  ///< false: no memory for backward
+  bool decoding = false;                 ///< memory for a Decoder, where the model has one (it comes with training)
+  std::int64_t checkpoint_interval = 0;  ///< as in ActivationOptions
 };
 
 /// Generation with keys and values kept: one sequence, position after position. Without dropout.
@@ -80,6 +87,9 @@ class Model {
 
 /// The units of a model, in the order of forward; needs no memory. vocab_size must be set.
 std::vector<UnitLayout> layout(const ModelOptions& options);
+/// The units that are acquired together, first to last: one visit ends when all of its units are released. Of forward and
+/// backward where the capacity is for training, of evaluate() otherwise. Whoever keeps the parameters plans by it.
+std::vector<std::vector<int>> visits(const ModelOptions& options, const Capacity& capacity);
 /// Every unmet condition on the options as a sentence that names the options and their values.
 std::vector<std::string> problems(const ModelOptions& options);
 /// Floating-point operations of one token of forward and backward: 6 N + 12 n_layer n_embd T for the GPT, N the weights that
