@@ -37,6 +37,7 @@ UnitLayout block_layout(const ModelOptions& o, std::size_t index) {
 std::vector<UnitLayout> layout(const ModelOptions& o) {
   std::vector<UnitLayout> units;
   UnitLayout embedding{"embedding", {}, 0};
+  embedding.early_gradient = o.tied;
   embedding.add("transformer.wte.weight", {o.vocab_size, o.n_embd}, weight_std);
   embedding.add("transformer.wpe.weight", {o.block_size, o.n_embd}, weight_std);
   units.push_back(embedding);

@@ -30,6 +30,9 @@ struct UnitLayout {
   std::string name;
   std::vector<Parameter> parameters;
   std::size_t elements = 0;  ///< of the flat buffer, gaps included: a multiple of tensor_border
+  /// Its gradient is begun before its turn in backward: another unit's gradient is completed between the first call of
+  /// Residency::gradient() and gradient_complete(). So with a tied embedding, whose gradient the head begins.
+  bool early_gradient = false;
 
   /// Appends a tensor; returns its index in parameters.
   std::size_t add(std::string name, std::vector<std::size_t> shape, float initial_std, float initial_constant = 0);
