@@ -25,6 +25,8 @@ int openmp_limit() {
   return status == std::errc() && (*end == '\0' || *end == ',') ? limit : 0;
 }
 
+DType dtype_named(const std::string& name) { return name == "bf16" ? DType::bf16 : DType::f32; }
+
 }  // namespace
 
 int choose_threads(comm::World& world, int asked) {
@@ -53,13 +55,14 @@ zero::EngineOptions engine_options(const config::Options& options, int ranks, Pu
   const bool training = purpose == Purpose::train, decoding = purpose == Purpose::generate;
   zero::EngineOptions engine;
   engine.model = options.model;
-  engine.dtype = options.train.dtype == "bf16" ? DType::bf16 : DType::f32;
+  engine.dtype = dtype_named(options.train.dtype);
   engine.capacity = {decoding ? 1 : options.batch.micro, options.model.block_size, training, decoding};
   engine.optimizer = options.optimizer;
   engine.zero = options.zero;
   if (decoding) engine.zero.stage = 0;  // one rank continues a text by itself
   engine.gradients.message_elements = static_cast<std::size_t>(options.comm.bucket_mb * 1e6 / sizeof(float));
   engine.gradients.overlap = options.comm.overlap;
+  engine.gradients.dtype = dtype_named(options.comm.reduce_dtype);
   // Without training nothing is summed over micro-batches: the ranks share the samples out as they like.
   engine.micro_batches = training ? options.batch.global / options.batch.micro : static_cast<std::size_t>(ranks);
   engine.grad_clip = options.train.grad_clip;
