@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/zero/gather_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "shoal/base/error.hpp"
+
+namespace shoal::zero {
+namespace {
+
+constexpr std::size_t mb = 1'000'000;
+
+/// A model of an embedding (0), three blocks and a head (4) that borrows the embedding; there and back.
+const Visits visits = {{0}, {1}, {2}, {3}, {4, 0}, {4}, {3}, {2}, {1}};
+const std::vector<std::string> names = {"embedding", "h.0", "h.1", "h.2", "head"};
+const std::vector<std::size_t> sizes = {4 * mb, mb, mb, mb, mb};
+
+ZeroOptions options(std::size_t prefetch, double max_live = 0, bool reshard = true) {
+  ZeroOptions result;
+  result.stage = 3;
+  result.prefetch_units = prefetch;
+  result.max_live_mb = max_live;
+  result.reshard_after_forward = reshard;
+  return result;
+}
+
+GatherPlan plan(const ZeroOptions& zero) { return plan_gathers(visits, sizes, names, zero); }
+
+/// "unit:start<first-last" of every residence.
+std::string shape(const GatherPlan& plan) {
+  std::string text;
+  for (const Residence& r : plan.residences) {
+    text += (text.empty() ? "" : " ") + std::to_string(r.unit) + ":" + std::to_string(r.start) + "<" +
+            std::to_string(r.first) + "-" + std::to_string(r.last);
+  }
+  return text;
+}
+
+TEST(GatherPlan, WithoutPrefetchAUnitIsGatheredAtItsVisit) {
+  EXPECT_EQ(shape(plan(options(0))), "0:0<0-0 1:1<1-1 2:2<2-2 3:3<3-3 4:4<4-5 0:4<4-4 3:6<6-6 2:7<7-7 1:8<8-8");
+}
+
+TEST(GatherPlan, PrefetchStartsTheNextUnitWhileOneRuns) {
+  // The last block stays from forward to backward: released after visit 3 it would be gathered again at visit 5.
+  EXPECT_EQ(shape(plan(options(1))), "0:0<0-0 1:0<1-1 2:1<2-2 3:2<3-3 4:3<4-5 0:4<4-4 3:4<6-6 2:6<7-7 1:7<8-8");
+  EXPECT_EQ(shape(plan(options(2))), "0:0<0-0 1:0<1-1 2:0<2-2 3:1<3-6 4:2<4-5 0:3<4-4 2:4<7-7 1:4<8-8");
+}
+
+TEST(GatherPlan, AUnitKeptAfterForwardIsGatheredOnce) {
+  EXPECT_EQ(shape(plan(options(0, 0, false))), "0:0<0-4 1:1<1-8 2:2<2-7 3:3<3-6 4:4<4-5");
+}
+
+TEST(GatherPlan, WholeUnitsAreNotGathered) {
+  EXPECT_EQ(shape(plan_gathers(visits, {0, mb, 0, mb, 0}, names, options(0))), "1:1<1-1 3:3<3-3 3:6<6-6 1:8<8-8");
+}
+
+TEST(GatherPlan, MemoryIsWhatIsLiveTogether) {
+  const GatherPlan alone = plan(options(0));
+  EXPECT_LT(alone.bytes, 5 * mb + 1024);  // the head and what it borrows
+  EXPECT_LT(plan(options(0, 0, false)).bytes, 8 * mb + 1024);
+  EXPECT_GE(plan(options(0, 0, false)).bytes, 8 * mb);
+}
+
+TEST(GatherPlan, NothingIsGatheredAheadBeyondTheLimit) {
+  for (const double limit : {5.0, 5.5, 6.0, 7.0}) {
+    const GatherPlan limited = plan(options(3, limit));
+    std::size_t most = 0;
+    for (std::size_t v = 0; v < visits.size(); ++v) {
+      std::size_t live = 0;
+      for (const Residence& r : limited.residences) {
+        if (r.start <= v && v <= r.last) live += sizes[static_cast<std::size_t>(r.unit)];
+      }
+      most = std::max(most, live);
+    }
+    EXPECT_LE(static_cast<double>(most), limit * 1e6) << limit;
+    EXPECT_GE(most, 5 * mb);
+  }
+}
+
+TEST(GatherPlan, ALimitBelowOneVisitIsRefusedByTheUnitsNames) {
+  try {
+    plan(options(0, 4.5));
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::bad_input);
+    const std::string message = error.what();
+    EXPECT_NE(message.find("zero.max_live_mb = 4.5"), std::string::npos) << message;
+    EXPECT_NE(message.find("head, embedding"), std::string::npos) << message;
+    EXPECT_NE(message.find("5 MB"), std::string::npos) << message;
+  }
+}
+
+}  // namespace
+}  // namespace shoal::zero

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whoever acquires a unit sees all of it, whatever the ranks keep.
+#include "shoal/zero/parameters.hpp"
+
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "support/mpi_main.hpp"
+
+namespace shoal::zero {
+namespace {
+
+const Visits there_and_back = {{0}, {1}, {2}, {3, 0}, {3}, {2}, {1}};
+const Visits there = {{0}, {1}, {2}, {3, 0}};
+
+std::vector<model::UnitLayout> units() {
+  std::vector<model::UnitLayout> result;
+  for (const std::size_t size : {5000UL, 1500UL, 256UL, 16UL}) {
+    result.emplace_back();
+    result.back().name = "unit" + std::to_string(result.size());
+    result.back().elements = size;
+  }
+  return result;
+}
+
+float value(std::size_t unit, std::size_t element, int version) {
+  return static_cast<float>(unit * 10000 + element % 4096) + 0.5F * static_cast<float>(version);
+}
+
+/// Everything that one rank has, on memory that only counts or is reserved.
+struct Rank {
+  std::vector<Holding> held;
+  States states;
+  Parameters parameters;
+  Rank(const GatherOptions& options, const Placement& place, Memory& memory)
+      : held(holdings(units(), options.zero, place)),
+        states(units(), held, DType::f32, {}, place, memory),
+        parameters(units(), held, states, there_and_back, there, place, options, memory) {}
+
+  void write_shards(int version) {
+    for (std::size_t u = 0; u < held.size(); ++u) {
+      const Span<float> master = states.master(static_cast<int>(u));
+      for (std::size_t i = 0; i < master.size(); ++i) master[i] = value(u, held[u].optimizer.begin + i, version);
+    }
+    parameters.publish();
+  }
+  void expect_whole(int unit, int version) {
+    const auto* const x = static_cast<const float*>(parameters.acquire(unit));
+    const auto u = static_cast<std::size_t>(unit);
+    for (std::size_t i = 0; i < held[u].elements; ++i) ASSERT_EQ(x[i], value(u, i, version)) << "unit " << u << " at " << i;
+  }
+  void run(Parameters::Pass pass, int version) {
+    parameters.begin(pass);
+    for (const auto& visit : pass == Parameters::Pass::training ? there_and_back : there) {
+      for (const int unit : visit) expect_whole(unit, version);
+      for (const int unit : visit) parameters.release(unit);
+    }
+  }
+};
+
+/// (stage, prefetched units, units below this stay whole, overlap)
+class ParametersTest : public testing::TestWithParam<std::tuple<int, std::size_t, std::size_t, bool>> {};
+
+TEST_P(ParametersTest, AreWholeWhileTheyAreAcquired) {
+  GatherOptions options;
+  std::tie(options.zero.stage, options.zero.prefetch_units, options.zero.persist_below, options.overlap) = GetParam();
+  options.message_elements = 2000;
+  comm::Communicator& group = test::world().all();
+  Memory counting;
+  const Rank planned(options, {group.rank(), group.size(), nullptr}, counting);
+  Memory memory(counting.taken());
+  Rank rank(options, {group.rank(), group.size(), &group}, memory);
+  EXPECT_EQ(memory.taken(), counting.taken());
+  for (int version = 1; version <= 3; ++version) {
+    rank.write_shards(version);
+    rank.run(Parameters::Pass::training, version);
+    rank.run(Parameters::Pass::evaluation, version);
+    rank.run(Parameters::Pass::training, version);
+  }
+  rank.parameters.settle();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ParametersTest,
+                         testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(0, 1, 3), testing::Values(0, 1000),
+                                          testing::Bool()));
+
+}  // namespace
+}  // namespace shoal::zero

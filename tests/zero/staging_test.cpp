@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/zero/staging.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace shoal::zero {
+namespace {
+
+/// An embedding and `blocks` blocks of 1024 elements each.
+std::vector<model::UnitLayout> units(std::size_t blocks, bool early) {
+  std::vector<model::UnitLayout> result(blocks + 1);
+  for (auto& unit : result) unit.elements = 1024;
+  result[0].early_gradient = early;
+  return result;
+}
+
+std::vector<int> backwards(std::size_t count) {
+  std::vector<int> order(count);
+  std::iota(order.rbegin(), order.rend(), 0);
+  return order;
+}
+
+struct Staged {
+  Memory counting, memory;
+  Staging staging;
+  Staged(const std::vector<model::UnitLayout>& units, const std::vector<Message>& messages, std::size_t in_flight)
+      : memory(count(units, messages, in_flight)), staging(units, backwards(units.size()), messages, in_flight, memory) {}
+  static Ledger count(const std::vector<model::UnitLayout>& units, const std::vector<Message>& messages,
+                      std::size_t in_flight) {
+    Memory counting;
+    const Staging staging(units, backwards(units.size()), messages, in_flight, counting);
+    return counting.taken();
+  }
+  std::size_t units_taken() const { return memory.taken()[Kind::buffers] / 4096; }
+};
+
+TEST(Staging, AUnitThatLeavesAtOnceNeedsOnePlace) {
+  EXPECT_EQ(Staged(units(8, false), {}, 1).units_taken(), 1U);
+  EXPECT_EQ(Staged(units(8, true), {}, 1).units_taken(), 2U);  // the early one is there all the time
+}
+
+TEST(Staging, APlaceIsFreeWhenItsMessagesAreComplete) {
+  const auto layouts = units(8, false);
+  const auto messages = cut_messages(layouts, backwards(9), 2, 1024);  // one per unit
+  const Staged staged(layouts, messages, 1);
+  EXPECT_EQ(staged.units_taken(), 2U);
+  // Unit 8 is first, message 0 its own. Unit 7 is written while message 0 is under way; unit 6 lies where unit 8 did.
+  EXPECT_EQ(staged.staging.messages_before(8), 0U);
+  EXPECT_EQ(staged.staging.messages_before(7), 0U);
+  EXPECT_EQ(staged.staging.messages_before(6), 1U);
+  EXPECT_EQ(staged.staging.of(6), staged.staging.of(8));
+  EXPECT_NE(staged.staging.of(7), staged.staging.of(8));
+  EXPECT_EQ(Staged(layouts, messages, 0).units_taken(), 1U);
+}
+
+TEST(Staging, UnitsThatShareAMessageWaitForIt) {
+  const auto layouts = units(8, false);
+  const auto messages = cut_messages(layouts, backwards(9), 2, 2048);  // two units in each
+  const Staged staged(layouts, messages, 0);
+  EXPECT_EQ(staged.units_taken(), 2U);
+  EXPECT_EQ(staged.staging.messages_before(7), 0U);
+  EXPECT_EQ(staged.staging.messages_before(6), 1U);
+}
+
+}  // namespace
+}  // namespace shoal::zero
