@@ -62,9 +62,9 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const Turns& t
   messages_ = cut_messages(units_, completion_order(units_.size()), placement_.ranks, options_.message_elements);
   std::size_t largest = 0;
   for (const Message& message : messages_) largest = std::max(largest, message.elements);
-  const std::size_t scratch = comm::tree_scratch_elements(placement_.ranks, largest);
+  const std::size_t scratch = comm::tree_scratch_bytes(placement_.ranks, largest * sizeof(float));
   for (std::size_t i = 0; i < std::min(in_flight, messages_.size()); ++i) {
-    scratch_.push_back(memory.take<float>(Kind::buffers, scratch, "messages"));
+    scratch_.push_back(memory.take<std::byte>(Kind::buffers, scratch, "messages"));
   }
 
   for (const auto& unit : units_) {
@@ -109,7 +109,8 @@ comm::Blocks Gradients::blocks(const Message& message) const {
       const auto u = static_cast<std::size_t>(part.unit);
       const Range range = block_of(part, units_[u].elements, d, placement_.ranks);
       if (!range.empty())
-        blocks[static_cast<std::size_t>(d)].push_back(buffer(0, part.unit).subspan(range.begin, range.size()));
+        blocks[static_cast<std::size_t>(d)].push_back(
+            comm::bytes_of(buffer(0, part.unit).subspan(range.begin, range.size())));
     }
   }
   return blocks;
@@ -127,8 +128,8 @@ void Gradients::start(std::size_t message) {
     reducing_.front().wait();
     reducing_.pop_front();
   }
-  reducing_.push_back(
-      comm::tree_reduce_scatter(*placement_.group, blocks(messages_[message]), scratch_[message % scratch_.size()]));
+  reducing_.push_back(comm::tree_reduce_scatter(*placement_.group, blocks(messages_[message]), DType::f32,
+                                                scratch_[message % scratch_.size()]));
 }
 
 void Gradients::finish_round() {

@@ -62,8 +62,8 @@ void States::initialize(std::uint64_t seed) {
                       shard_span(placement_.rank));
     if (placement_.ranks > 1) {
       comm::Blocks blocks;
-      for (int r = 0; r < placement_.ranks; ++r) blocks.push_back({shard_span(r)});
-      std::vector<float> scratch(comm::tree_scratch_elements(placement_.ranks, units_[u].elements));
+      for (int r = 0; r < placement_.ranks; ++r) blocks.push_back({comm::bytes_of(shard_span(r))});
+      std::vector<std::byte> scratch(comm::tree_scratch_bytes(placement_.ranks, units_[u].elements * sizeof(float)));
       comm::tree_all_gather(*placement_.group, blocks, scratch).wait();
     }
   }

@@ -76,7 +76,7 @@ class Gradients {
   std::vector<std::size_t> shard_offsets_;
 
   std::vector<Message> messages_;
-  std::vector<Span<float>> scratch_;  // one per message in flight
+  std::vector<Span<std::byte>> scratch_;  // one per message in flight
   std::size_t round_ = 0, turn_ = 0, started_ = 0;
   std::vector<bool> complete_;
   std::deque<comm::Request> reducing_;
