@@ -122,7 +122,7 @@ void convert(std::size_t n, const From* x, To* y) {
   if (static_cast<const void*>(x) != static_cast<void*>(y)) return part_from(0, n);
   // One tile, by one thread in ascending order; then as many elements again as are done, time after time: what these
   // overwrite has been read in the rounds before, so threads may share a round.
-  require(sizeof(To) < sizeof(From), "convert: to a larger type in place");
+  require(n == 0 || sizeof(To) < sizeof(From), "convert: to a larger type in place");
   for (std::size_t done = 0; done < n;) {
     const std::size_t round = std::min(n - done, std::max(done, tile_elements));
     part_from(done, round);

@@ -20,7 +20,7 @@ class TrafficOf : public testing::Test {
   static Blocks blocks_of(Span<float> data) {
     const std::size_t n = data.size() / ranks();
     Blocks blocks;
-    for (std::size_t b = 0; b < ranks(); ++b) blocks.push_back({data.subspan(b * n, n)});
+    for (std::size_t b = 0; b < ranks(); ++b) blocks.push_back({bytes_of(data.subspan(b * n, n))});
     return blocks;
   }
   static std::size_t ranks() { return static_cast<std::size_t>(test::world().size()); }
@@ -47,8 +47,8 @@ TEST_F(TrafficOf, LibraryCollectivesIsTheirLowerBound) {
 
 TEST_F(TrafficOf, TreesIsThatOfARing) {
   std::vector<float> data(1200 * ranks());
-  std::vector<float> scratch(tree_scratch_elements(test::world().size(), data.size()));
-  tree_reduce_scatter(test::world().all(), blocks_of(data), scratch).wait();
+  std::vector<std::byte> scratch(tree_scratch_bytes(test::world().size(), data.size() * sizeof(float)));
+  tree_reduce_scatter(test::world().all(), blocks_of(data), DType::f32, scratch).wait();
   tree_all_gather(test::world().all(), blocks_of(data), scratch).wait();
   const auto sent = traffic();
   if (ranks() == 1) {
@@ -66,8 +66,8 @@ TEST_F(TrafficOf, TreesIsDividedWithinAndBetweenNodes) {
   options.ranks_per_node = 2;
   test::world().make_groups(options);
   std::vector<float> data(4 * 100);
-  std::vector<float> scratch(tree_scratch_elements(4, data.size()));
-  tree_reduce_scatter(test::world().all(), blocks_of(data), scratch).wait();
+  std::vector<std::byte> scratch(tree_scratch_bytes(4, data.size() * sizeof(float)));
+  tree_reduce_scatter(test::world().all(), blocks_of(data), DType::f32, scratch).wait();
   // Two blocks go to the neighbour on the node first, then one to the other node.
   EXPECT_EQ(traffic().at("reduce_scatter").intra, 800U);
   EXPECT_EQ(traffic().at("reduce_scatter").inter, 400U);
@@ -93,8 +93,8 @@ TEST_F(TrafficOf, OperationsAndWaitsAreEvents) {
   trace::start(trace::Level::comm, 100);
   trace::set_step(7);
   std::vector<float> data(100'000 * ranks());
-  std::vector<float> scratch(tree_scratch_elements(test::world().size(), data.size()));
-  tree_reduce_scatter(test::world().all(), blocks_of(data), scratch).wait();
+  std::vector<std::byte> scratch(tree_scratch_bytes(test::world().size(), data.size() * sizeof(float)));
+  tree_reduce_scatter(test::world().all(), blocks_of(data), DType::f32, scratch).wait();
   test::world().node().barrier().wait();
   const std::vector<trace::Event> events = trace::drain();
   trace::stop();

@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
-#include <cstdint>
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -19,33 +18,35 @@ namespace {
 Communicator& group() { return test::world().all(); }
 std::size_t ranks() { return static_cast<std::size_t>(group().size()); }
 
-/// Numbers of all magnitudes, so that another order of summation gives other bits.
-std::vector<float> random_floats(std::size_t seed, std::size_t n) {
+/// Numbers of many magnitudes, so that another order of summation gives other bits.
+template <typename T>
+std::vector<T> random_numbers(std::size_t seed, std::size_t n) {
   std::mt19937 bits(static_cast<unsigned>(seed) + 1);
-  std::vector<float> values(n);
-  for (float& value : values) value = (static_cast<float>(bits()) / 2e9F - 1) * std::exp2(static_cast<float>(bits() % 24));
+  std::vector<T> values(n);
+  for (T& value : values) value = T((static_cast<float>(bits()) / 2e9F - 1) * std::exp2(static_cast<float>(bits() % 12)));
   return values;
 }
 
-/// The pairwise tree over a power of two of leaves, or what is there of it: low bits first.
-std::vector<float> serial_tree(std::vector<std::vector<float>> leaves) {
+/// The pairwise tree over a power of two of leaves, or what is there of it: low bits first, each sum rounded to T.
+template <typename T>
+std::vector<T> serial_tree(std::vector<std::vector<T>> leaves) {
   while (leaves.size() > 1) {
-    std::vector<std::vector<float>> sums;
+    std::vector<std::vector<T>> sums;
     for (std::size_t i = 0; i < leaves.size(); i += 2) {
       sums.push_back(leaves[i]);
       if (i + 1 == leaves.size()) continue;
-      for (std::size_t k = 0; k < sums.back().size(); ++k) sums.back()[k] += leaves[i + 1][k];
+      for (std::size_t k = 0; k < sums.back().size(); ++k) {
+        sums.back()[k] = T(static_cast<float>(sums.back()[k]) + static_cast<float>(leaves[i + 1][k]));
+      }
     }
     leaves = std::move(sums);
   }
   return leaves.front();
 }
 
-void expect_same_bits(Span<const float> got, Span<const float> expected, const char* what) {
+void expect_same_bits(Span<const std::byte> got, Span<const std::byte> expected, const char* what) {
   ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    ASSERT_EQ(std::bit_cast<std::uint32_t>(got[i]), std::bit_cast<std::uint32_t>(expected[i])) << what << ", element " << i;
-  }
+  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], expected[i]) << what << ", byte " << i;
 }
 
 /// How a buffer is divided: lengths of the spans of each rank's block, and gaps after them, which must stay as they are.
@@ -63,20 +64,22 @@ std::size_t elements_with_gaps(const Layout& layout) {
   return elements;
 }
 
-Blocks blocks_in(Span<float> buffer, const Layout& layout) {
+template <typename T>
+Blocks blocks_in(std::vector<T>& whole, const Layout& layout) {
   Blocks blocks;
+  Span<T> buffer(whole);
   for (const auto& lengths : layout.spans) {
     auto& block = blocks.emplace_back();
     for (const std::size_t length : lengths) {
-      block.push_back(buffer.first(length));
+      block.push_back(bytes_of(buffer.first(length)));
       buffer = buffer.subspan(length + layout.gap);
     }
   }
   return blocks;
 }
 
-std::vector<Layout> layouts() {
-  const std::size_t large = (std::size_t{1} << 18U) + 12'345;  // more than one message
+std::vector<Layout> layouts(std::size_t size_of_element) {
+  const std::size_t large = (std::size_t{1} << 20U) / size_of_element + 12'345;  // more than one message
   std::vector<Layout> all(6);
   all[0] = {"one span each", {}, 0};
   all[1] = {"several spans, gaps", {}, 3};
@@ -95,39 +98,47 @@ std::vector<Layout> layouts() {
   return all;
 }
 
+template <typename T>
 struct Fixture {
   explicit Fixture(const Layout& layout, std::size_t seed = 0)
-      : buffer(random_floats(seed + static_cast<std::size_t>(group().rank()), elements_with_gaps(layout))),
-        scratch(tree_scratch_elements(group().size(), buffer.size())) {
-    std::vector<std::vector<float>> leaves;
-    for (std::size_t r = 0; r < ranks(); ++r) leaves.push_back(random_floats(seed + r, buffer.size()));
+      : buffer(random_numbers<T>(seed + static_cast<std::size_t>(group().rank()), elements_with_gaps(layout))),
+        scratch(tree_scratch_bytes(group().size(), buffer.size() * sizeof(T))) {
+    std::vector<std::vector<T>> leaves;
+    for (std::size_t r = 0; r < ranks(); ++r) leaves.push_back(random_numbers<T>(seed + r, buffer.size()));
     sum = serial_tree(std::move(leaves));
   }
-  std::vector<float> buffer, scratch, sum;
+  std::vector<T> buffer;
+  std::vector<std::byte> scratch;
+  std::vector<T> sum;
 };
 
-TEST(TreeReduce, ReduceScatterIsTheSerialTree) {
-  for (const Layout& layout : layouts()) {
-    Fixture f(layout);
-    tree_reduce_scatter(group(), blocks_in(f.buffer, layout), f.scratch).wait();
+template <typename T>
+class TreeReduce : public testing::Test {};
+using SumTypes = testing::Types<float, bf16>;
+TYPED_TEST_SUITE(TreeReduce, SumTypes);
+
+TYPED_TEST(TreeReduce, ReduceScatterIsTheSerialTree) {
+  for (const Layout& layout : layouts(sizeof(TypeParam))) {
+    Fixture<TypeParam> f(layout);
+    tree_reduce_scatter(group(), blocks_in(f.buffer, layout), dtype_of<TypeParam>, f.scratch).wait();
     const auto own = static_cast<std::size_t>(group().rank());
     const Blocks got = blocks_in(f.buffer, layout), expected = blocks_in(f.sum, layout);
     for (std::size_t s = 0; s < got[own].size(); ++s) expect_same_bits(got[own][s], expected[own][s], layout.name);
   }
 }
 
-TEST(TreeReduce, WithTheAllGatherEveryRankHasTheSerialTree) {
-  for (const Layout& layout : layouts()) {
-    Fixture f(layout);
-    const std::vector<float> before = f.buffer;
-    tree_reduce_scatter(group(), blocks_in(f.buffer, layout), f.scratch).wait();
+TYPED_TEST(TreeReduce, WithTheAllGatherEveryRankHasTheSerialTree) {
+  for (const Layout& layout : layouts(sizeof(TypeParam))) {
+    Fixture<TypeParam> f(layout);
+    const std::vector<TypeParam> before = f.buffer;
+    tree_reduce_scatter(group(), blocks_in(f.buffer, layout), dtype_of<TypeParam>, f.scratch).wait();
     tree_all_gather(group(), blocks_in(f.buffer, layout), f.scratch).wait();
     const Blocks got = blocks_in(f.buffer, layout), expected = blocks_in(f.sum, layout);
     for (std::size_t b = 0; b < got.size(); ++b) {
       for (std::size_t s = 0; s < got[b].size(); ++s) {
         expect_same_bits(got[b][s], expected[b][s], layout.name);
         for (std::size_t i = 0; i < layout.gap; ++i) {  // what lies between the spans is nobody's
-          const float* end = got[b][s].data() + got[b][s].size() + i;
+          const auto* end = reinterpret_cast<const TypeParam*>(got[b][s].data() + got[b][s].size()) + i;
           EXPECT_EQ(*end, before[static_cast<std::size_t>(end - f.buffer.data())]) << layout.name;
         }
       }
@@ -136,43 +147,44 @@ TEST(TreeReduce, WithTheAllGatherEveryRankHasTheSerialTree) {
 }
 
 /// Rank 0's spans lie apart, the others' are neighbours: only rank 0 packs.
-TEST(TreeReduce, RanksMayKeepTheirSpansInDifferentPlaces) {
+TYPED_TEST(TreeReduce, RanksMayKeepTheirSpansInDifferentPlaces) {
   Layout layout{"apart on rank 0", std::vector<std::vector<std::size_t>>(ranks(), {700, 800, 900}), 0};
-  Fixture f(layout);
+  Fixture<TypeParam> f(layout);
   layout.gap = group().rank() == 0 ? 9 : 0;
-  std::vector<float> mine(elements_with_gaps(layout));
+  std::vector<TypeParam> mine(elements_with_gaps(layout));
   std::size_t at = 0;
   for (const auto& block : blocks_in(mine, layout)) {
-    for (const Span<float> span : block) {
-      std::memcpy(span.data(), f.buffer.data() + at, span.size_bytes());
+    for (const Span<std::byte> span : block) {
+      std::memcpy(span.data(), bytes_of(Span<TypeParam>(f.buffer)).data() + at, span.size());
       at += span.size();
     }
   }
-  tree_reduce_scatter(group(), blocks_in(mine, layout), f.scratch).wait();
+  tree_reduce_scatter(group(), blocks_in(mine, layout), dtype_of<TypeParam>, f.scratch).wait();
   tree_all_gather(group(), blocks_in(mine, layout), f.scratch).wait();
   at = 0;
   for (const auto& block : blocks_in(mine, layout)) {
-    for (const Span<float> span : block) {
-      expect_same_bits(span, Span<const float>(f.sum).subspan(at, span.size()), layout.name);
+    for (const Span<std::byte> span : block) {
+      expect_same_bits(span, bytes_of(Span<TypeParam>(f.sum)).subspan(at, span.size()), layout.name);
       at += span.size();
     }
   }
 }
 
-TEST(TreeReduce, SeveralInFlightDoNotMix) {
-  const Layout layout = layouts()[1];
-  std::vector<Fixture> fixtures;
+TYPED_TEST(TreeReduce, SeveralInFlightDoNotMix) {
+  const Layout layout = layouts(sizeof(TypeParam))[1];
+  std::vector<Fixture<TypeParam>> fixtures;
   for (std::size_t i = 0; i < 4; ++i) fixtures.emplace_back(layout, 100 * i);
   std::vector<Request> requests;
-  for (Fixture& f : fixtures) requests.push_back(tree_reduce_scatter(group(), blocks_in(f.buffer, layout), f.scratch));
+  for (Fixture<TypeParam>& f : fixtures)
+    requests.push_back(tree_reduce_scatter(group(), blocks_in(f.buffer, layout), dtype_of<TypeParam>, f.scratch));
   std::vector<double> other{1};
   group().all_reduce(Span<double>(other), Reduce::sum).wait();
   EXPECT_EQ(other[0], group().size());
   for (std::size_t i = requests.size(); i-- > 0;) requests[i].wait();
-  for (Fixture& f : fixtures)
+  for (Fixture<TypeParam>& f : fixtures)
     requests[&f - fixtures.data()] = tree_all_gather(group(), blocks_in(f.buffer, layout), f.scratch);
   for (Request& request : requests) request.wait();
-  for (Fixture& f : fixtures) {
+  for (Fixture<TypeParam>& f : fixtures) {
     const Blocks got = blocks_in(f.buffer, layout), expected = blocks_in(f.sum, layout);
     for (std::size_t b = 0; b < got.size(); ++b) {
       for (std::size_t s = 0; s < got[b].size(); ++s) expect_same_bits(got[b][s], expected[b][s], layout.name);
@@ -181,31 +193,39 @@ TEST(TreeReduce, SeveralInFlightDoNotMix) {
 }
 
 /// What makes the trajectory the same on 1, 2 and 4 ranks: M leaves, neighbours summed on their rank, then the ranks' tree.
-TEST(TreeReduce, LeavesDividedOverRanksGiveTheTreeOverAllLeaves) {
+TYPED_TEST(TreeReduce, LeavesDividedOverRanksGiveTheTreeOverAllLeaves) {
   constexpr std::size_t leaves = 16, n = 5000;
   if (leaves % ranks() != 0) return;  // the promise is for powers of two
   const std::size_t per_rank = leaves / ranks();
-  std::vector<std::vector<float>> all, mine;
+  std::vector<std::vector<TypeParam>> all, mine;
   for (std::size_t m = 0; m < leaves; ++m) {
-    all.push_back(random_floats(m, n));
+    all.push_back(random_numbers<TypeParam>(m, n));
     if (m / per_rank == static_cast<std::size_t>(group().rank())) mine.push_back(all.back());
   }
-  std::vector<float> buffer = serial_tree(mine);
+  std::vector<TypeParam> buffer = serial_tree(mine), expected = serial_tree(all);
   const Layout layout{"leaves", std::vector<std::vector<std::size_t>>(ranks(), {n / ranks()}), 0};
-  std::vector<float> scratch(tree_scratch_elements(group().size(), n));
-  tree_reduce_scatter(group(), blocks_in(buffer, layout), scratch).wait();
+  std::vector<std::byte> scratch(tree_scratch_bytes(group().size(), n * sizeof(TypeParam)));
+  tree_reduce_scatter(group(), blocks_in(buffer, layout), dtype_of<TypeParam>, scratch).wait();
   tree_all_gather(group(), blocks_in(buffer, layout), scratch).wait();
-  expect_same_bits(buffer, serial_tree(all), "leaves");
+  expect_same_bits(bytes_of(Span<TypeParam>(buffer)), bytes_of(Span<TypeParam>(expected)), "leaves");
 }
 
-TEST(TreeReduce, ScratchIsBoundedAndChecked) {
-  EXPECT_EQ(tree_scratch_elements(1, 1'000'000), 0U);
-  EXPECT_LE(tree_scratch_elements(8, 1'000'000'000) * sizeof(float), std::size_t{6} << 20U);
+TEST(TreeScratch, IsBoundedAndChecked) {
+  EXPECT_EQ(tree_scratch_bytes(1, 1'000'000), 0U);
+  EXPECT_LE(tree_scratch_bytes(8, 4'000'000'000), std::size_t{6} << 20U);
   if (ranks() == 1) return;
-  std::vector<float> buffer(100 * ranks()), scratch(10);
+  std::vector<float> buffer(100 * ranks());
+  std::vector<std::byte> scratch(10);
   const Layout layout{"small scratch", std::vector<std::vector<std::size_t>>(ranks(), {100}), 0};
-  EXPECT_THROW((void)tree_reduce_scatter(group(), blocks_in(buffer, layout), scratch), Error);
-  EXPECT_THROW((void)tree_reduce_scatter(group(), Blocks(ranks() + 1), scratch), Error);
+  EXPECT_THROW((void)tree_reduce_scatter(group(), blocks_in(buffer, layout), DType::f32, scratch), Error);
+  EXPECT_THROW((void)tree_reduce_scatter(group(), Blocks(ranks() + 1), DType::f32, scratch), Error);
+}
+
+TEST(TreeScratch, BrokenElementsAreRefused) {
+  std::vector<std::byte> buffer(6 * ranks()), scratch(tree_scratch_bytes(group().size(), buffer.size()));
+  const Layout layout{"a float and a half", std::vector<std::vector<std::size_t>>(ranks(), {6}), 0};
+  EXPECT_THROW((void)tree_reduce_scatter(group(), blocks_in(buffer, layout), DType::f32, scratch), Error);
+  EXPECT_NO_THROW(tree_all_gather(group(), blocks_in(buffer, layout), scratch).wait());
 }
 
 }  // namespace

@@ -195,7 +195,7 @@ TEST(Elementwise, FillAndCopyTouchWhatTheyAreGiven) {
 
 TEST(Elementwise, NothingToDo) {
   EXPECT_NO_THROW(gelu_forward<float>(0, nullptr, nullptr));
-  EXPECT_NO_THROW(add(0, nullptr, nullptr));
+  EXPECT_NO_THROW(add<float>(0, nullptr, nullptr));
   EXPECT_NO_THROW(copy_bytes(0, nullptr, nullptr));
 }
 
