@@ -83,11 +83,7 @@ void Parameters::begin(Pass pass) {
 }
 
 const void* Parameters::acquire(int unit) {
-  if (!gathers_) {
-    await_published(published_with_[static_cast<std::size_t>(unit)]);
-    return states_.parameters(unit).data();
-  }
-  if (held_++ == 0) enter_visit();
+  if (gathers_ && held_++ == 0) enter_visit();
   if (!holdings_[static_cast<std::size_t>(unit)].gathered) {
     await_published(published_with_[static_cast<std::size_t>(unit)]);
     return states_.parameters(unit).data();
