@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "shoal/comm/tree_reduce.hpp"
-#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/storage.hpp"
 #include "shoal/zero/partition.hpp"
 
 namespace shoal::zero {
@@ -77,7 +77,7 @@ void States::refresh() {
 void States::round_to_parameters(int unit, Range range) {
   if (dtype_ == DType::f32) return;
   const auto u = static_cast<std::size_t>(unit);
-  kernels::convert(range.size(), master_[u].data() + range.begin, parameters_[u].data() + range.begin);
+  kernels::narrow(dtype_, range.size(), master_[u].data() + range.begin, parameters_[u].data() + range.begin);
 }
 
 void States::step(int unit, Span<const float> gradient, const optim::Optimizer& optimizer,
@@ -88,7 +88,8 @@ void States::step(int unit, Span<const float> gradient, const optim::Optimizer& 
     optim::Slice slice;
     slice.gradient = gradient.subspan(r.begin, r.size());
     slice.master = master_[u].subspan(r.begin, r.size());
-    if (dtype_ != DType::f32) slice.parameters = parameters_[u].subspan(r.begin, r.size());
+    if (dtype_ != DType::f32) slice.parameters = comm::bytes_of(parameters_[u].subspan(r.begin, r.size()));
+    slice.dtype = dtype_;
     for (const auto& moment : moments_) slice.moments.push_back(moment[u].subspan(r.begin, r.size()));
     slice.decay = segment.decay;
     optimizer.step(slice, step);
