@@ -10,5 +10,6 @@ std::size_t attention_workspace_bytes(const AttentionShape& shape) {
 }
 template std::size_t attention_workspace_bytes<float>(const AttentionShape&);
 template std::size_t attention_workspace_bytes<bf16>(const AttentionShape&);
+template std::size_t attention_workspace_bytes<f16>(const AttentionShape&);
 
 }  // namespace shoal::kernels

@@ -54,7 +54,7 @@ void for_heads(const char* label, const AttentionShape& s, std::size_t products,
   const std::size_t per_thread = attention_workspace_bytes<T>(s) / static_cast<std::size_t>(threads());
   require(workspace.size() >= attention_workspace_bytes<T>(s), label, ": ", workspace.size(), " bytes of workspace; ",
           attention_workspace_bytes<T>(s), " are needed");
-  constexpr std::size_t flops_per_launch = dtype_of<T> == DType::f32 ? 1'500'000'000 : 2'500'000'000;
+  constexpr std::size_t flops_per_launch = dtype_of<T> == DType::bf16 ? 2'500'000'000 : 1'500'000'000;
   const std::size_t flops_per_head = products * s.T * s.T * (s.C / s.NH);
   const std::size_t heads = s.B * s.NH;
   const std::size_t step = static_cast<std::size_t>(threads()) *

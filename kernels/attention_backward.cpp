@@ -247,6 +247,7 @@ std::size_t backward_bytes(const AttentionShape& s) {
 }
 template std::size_t backward_bytes<float>(const AttentionShape&);
 template std::size_t backward_bytes<bf16>(const AttentionShape&);
+template std::size_t backward_bytes<f16>(const AttentionShape&);
 
 }  // namespace attention
 
@@ -261,5 +262,7 @@ template void attention_backward<float>(const AttentionShape&, const float*, con
                                         float*, const Dropout&, Span<std::byte>);
 template void attention_backward<bf16>(const AttentionShape&, const bf16*, const bf16*, const float*, const bf16*, bf16*,
                                        const Dropout&, Span<std::byte>);
+template void attention_backward<f16>(const AttentionShape&, const f16*, const f16*, const float*, const f16*, f16*,
+                                      const Dropout&, Span<std::byte>);
 
 }  // namespace shoal::kernels

@@ -48,5 +48,7 @@ template void attention_decode<float>(std::size_t, std::size_t, std::size_t, con
                                       std::size_t, float*);
 template void attention_decode<bf16>(std::size_t, std::size_t, std::size_t, const bf16*, const bf16*, const bf16*,
                                      std::size_t, bf16*);
+template void attention_decode<f16>(std::size_t, std::size_t, std::size_t, const f16*, const f16*, const f16*, std::size_t,
+                                    f16*);
 
 }  // namespace shoal::kernels

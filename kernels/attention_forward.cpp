@@ -174,6 +174,7 @@ std::size_t forward_bytes(const AttentionShape& s) {
 }
 template std::size_t forward_bytes<float>(const AttentionShape&);
 template std::size_t forward_bytes<bf16>(const AttentionShape&);
+template std::size_t forward_bytes<f16>(const AttentionShape&);
 
 }  // namespace attention
 
@@ -186,5 +187,6 @@ void attention_forward(const AttentionShape& shape, const T* qkv, T* out, float*
 }
 template void attention_forward<float>(const AttentionShape&, const float*, float*, float*, const Dropout&, Span<std::byte>);
 template void attention_forward<bf16>(const AttentionShape&, const bf16*, bf16*, float*, const Dropout&, Span<std::byte>);
+template void attention_forward<f16>(const AttentionShape&, const f16*, f16*, float*, const Dropout&, Span<std::byte>);
 
 }  // namespace shoal::kernels

@@ -75,5 +75,6 @@ void cross_entropy(std::size_t rows, std::size_t V, const float* logits, const s
 
 template void cross_entropy<float>(std::size_t, std::size_t, const float*, const std::int32_t*, float, float*, float*);
 template void cross_entropy<bf16>(std::size_t, std::size_t, const float*, const std::int32_t*, float, float*, bf16*);
+template void cross_entropy<f16>(std::size_t, std::size_t, const float*, const std::int32_t*, float, float*, f16*);
 
 }  // namespace shoal::kernels

@@ -53,9 +53,13 @@ template void embedding_forward<float>(std::size_t, std::size_t, std::size_t, co
                                        const float*, float*);
 template void embedding_forward<bf16>(std::size_t, std::size_t, std::size_t, const std::int32_t*, const bf16*, const bf16*,
                                       bf16*);
+template void embedding_forward<f16>(std::size_t, std::size_t, std::size_t, const std::int32_t*, const f16*, const f16*,
+                                     f16*);
 template void embedding_backward<float>(std::size_t, std::size_t, std::size_t, const std::int32_t*, const float*, float*,
                                         float*);
 template void embedding_backward<bf16>(std::size_t, std::size_t, std::size_t, const std::int32_t*, const bf16*, float*,
                                        float*);
+template void embedding_backward<f16>(std::size_t, std::size_t, std::size_t, const std::int32_t*, const f16*, float*,
+                                      float*);
 
 }  // namespace shoal::kernels

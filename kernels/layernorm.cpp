@@ -115,13 +115,19 @@ template void layernorm_forward<float>(std::size_t, std::size_t, float, const fl
                                        float*, float*);
 template void layernorm_forward<bf16>(std::size_t, std::size_t, float, const bf16*, const bf16*, const bf16*, bf16*, float*,
                                       float*);
+template void layernorm_forward<f16>(std::size_t, std::size_t, float, const f16*, const f16*, const f16*, f16*, float*,
+                                     float*);
 template void layernorm_recompute<float>(std::size_t, std::size_t, const float*, const float*, const float*, const float*,
                                          const float*, float*);
 template void layernorm_recompute<bf16>(std::size_t, std::size_t, const bf16*, const bf16*, const bf16*, const float*,
                                         const float*, bf16*);
+template void layernorm_recompute<f16>(std::size_t, std::size_t, const f16*, const f16*, const f16*, const float*,
+                                       const float*, f16*);
 template void layernorm_backward<float>(std::size_t, std::size_t, const float*, const float*, const float*, const float*,
                                         const float*, const float*, float*, float*, float*, Span<std::byte>);
 template void layernorm_backward<bf16>(std::size_t, std::size_t, const bf16*, const bf16*, const float*, const float*,
                                        const bf16*, const bf16*, bf16*, float*, float*, Span<std::byte>);
+template void layernorm_backward<f16>(std::size_t, std::size_t, const f16*, const f16*, const float*, const float*,
+                                      const f16*, const f16*, f16*, float*, float*, Span<std::byte>);
 
 }  // namespace shoal::kernels

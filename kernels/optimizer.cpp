@@ -15,8 +15,28 @@ using simd::for_vectors;
 using simd::load;
 using simd::store;
 
+namespace {
+
+/// master = rule(i, part) for the vector at element i, and its rounded copy where there is one.
+template <class Rule>
+void update(const char* label, std::size_t n, float* master, DType type, void* parameters, const Rule& rule) {
+  dispatch(type, [=]<typename T>(T) {
+    auto* const rounded = static_cast<T*>(parameters);
+    for_elements(label, n, [=](std::size_t begin, std::size_t count) {
+      for_vectors(count, [=](std::size_t offset, auto part) {
+        const std::size_t i = begin + offset;
+        const Floats p = rule(i, part);
+        store(master + i, p, part);
+        if (rounded != nullptr) store(rounded + i, p, part);
+      });
+    });
+  });
+}
+
+}  // namespace
+
 void adamw(std::size_t n, const AdamWStep& step, const float* gradient, float* master, float* first, float* second,
-           bf16* parameters) {
+           DType type, void* parameters) {
   // Differences from 1 are taken before rounding to float: 1 - 0.999F is wrong in the fifth digit.
   const auto gradient_scale = static_cast<float>(step.gradient_scale);
   const auto keep = static_cast<float>(1.0 - step.learning_rate * step.weight_decay);
@@ -27,38 +47,29 @@ void adamw(std::size_t n, const AdamWStep& step, const float* gradient, float* m
   const auto rate = static_cast<float>(-step.learning_rate / step.correction1);
   const auto root = static_cast<float>(1.0 / std::sqrt(step.correction2));
   const auto epsilon = static_cast<float>(step.epsilon);
-  for_elements("adamw", n, [=](std::size_t begin, std::size_t count) {
-    for_vectors(count, [=](std::size_t offset, auto part) {
-      const std::size_t i = begin + offset;
-      const Floats g = load(gradient + i, part) * gradient_scale;
-      const Floats m = fma(broadcast(beta1), load(first + i, part), g * gain1);
-      const Floats v = fma(broadcast(beta2), load(second + i, part), g * g * gain2);
-      const Floats direction = m / fma(simd::sqrt(v), broadcast(root), broadcast(epsilon));
-      const Floats p = fma(broadcast(rate), direction, load(master + i, part) * keep);
-      store(first + i, m, part);
-      store(second + i, v, part);
-      store(master + i, p, part);
-      if (parameters != nullptr) store(parameters + i, p, part);
-    });
+  update("adamw", n, master, type, parameters, [=](std::size_t i, auto part) {
+    const Floats g = load(gradient + i, part) * gradient_scale;
+    const Floats m = fma(broadcast(beta1), load(first + i, part), g * gain1);
+    const Floats v = fma(broadcast(beta2), load(second + i, part), g * g * gain2);
+    const Floats direction = m / fma(simd::sqrt(v), broadcast(root), broadcast(epsilon));
+    store(first + i, m, part);
+    store(second + i, v, part);
+    return fma(broadcast(rate), direction, load(master + i, part) * keep);
   });
 }
 
-void sgd(std::size_t n, const SgdStep& step, const float* gradient, float* master, float* buffer, bf16* parameters) {
-  for_elements("sgd", n, [=](std::size_t begin, std::size_t count) {
-    for_vectors(count, [=](std::size_t offset, auto part) {
-      const std::size_t i = begin + offset;
-      const Floats p = load(master + i, part);
-      const Floats g = fma(broadcast(step.weight_decay), p, load(gradient + i, part) * step.gradient_scale);
-      Floats direction = g;
-      if (buffer != nullptr) {
-        const Floats moment = step.first_step ? g : fma(broadcast(step.momentum), load(buffer + i, part), g);
-        store(buffer + i, moment, part);
-        direction = step.nesterov ? fma(broadcast(step.momentum), moment, g) : moment;
-      }
-      const Floats updated = fma(broadcast(-step.learning_rate), direction, p);
-      store(master + i, updated, part);
-      if (parameters != nullptr) store(parameters + i, updated, part);
-    });
+void sgd(std::size_t n, const SgdStep& step, const float* gradient, float* master, float* buffer, DType type,
+         void* parameters) {
+  update("sgd", n, master, type, parameters, [=](std::size_t i, auto part) {
+    const Floats p = load(master + i, part);
+    const Floats g = fma(broadcast(step.weight_decay), p, load(gradient + i, part) * step.gradient_scale);
+    Floats direction = g;
+    if (buffer != nullptr) {
+      const Floats moment = step.first_step ? g : fma(broadcast(step.momentum), load(buffer + i, part), g);
+      store(buffer + i, moment, part);
+      direction = step.nesterov ? fma(broadcast(step.momentum), moment, g) : moment;
+    }
+    return fma(broadcast(-step.learning_rate), direction, p);
   });
 }
 

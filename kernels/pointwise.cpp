@@ -167,18 +167,26 @@ void relu_backward(std::size_t n, const T* y, const T* dy, T* dx) {
 
 template void add<float>(std::size_t, const float*, float*);
 template void add<bf16>(std::size_t, const bf16*, bf16*);
+template void add<f16>(std::size_t, const f16*, f16*);
 template void convert<float, bf16>(std::size_t, const float*, bf16*);
+template void convert<float, f16>(std::size_t, const float*, f16*);
 template void convert<bf16, float>(std::size_t, const bf16*, float*);
+template void convert<f16, float>(std::size_t, const f16*, float*);
 template void gelu_forward<float>(std::size_t, const float*, float*);
 template void gelu_forward<bf16>(std::size_t, const bf16*, bf16*);
+template void gelu_forward<f16>(std::size_t, const f16*, f16*);
 template void gelu_backward<float>(std::size_t, std::size_t, const float*, const float*, float*, float*, float*,
                                    Span<std::byte>);
 template void gelu_backward<bf16>(std::size_t, std::size_t, const bf16*, const bf16*, bf16*, bf16*, float*, Span<std::byte>);
+template void gelu_backward<f16>(std::size_t, std::size_t, const f16*, const f16*, f16*, f16*, float*, Span<std::byte>);
 template void column_sum<float>(std::size_t, std::size_t, const float*, float*, Span<std::byte>);
 template void column_sum<bf16>(std::size_t, std::size_t, const bf16*, float*, Span<std::byte>);
+template void column_sum<f16>(std::size_t, std::size_t, const f16*, float*, Span<std::byte>);
 template void relu_forward<float>(std::size_t, float*);
 template void relu_forward<bf16>(std::size_t, bf16*);
+template void relu_forward<f16>(std::size_t, f16*);
 template void relu_backward<float>(std::size_t, const float*, const float*, float*);
 template void relu_backward<bf16>(std::size_t, const bf16*, const bf16*, bf16*);
+template void relu_backward<f16>(std::size_t, const f16*, const f16*, f16*);
 
 }  // namespace shoal::kernels

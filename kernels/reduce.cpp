@@ -57,5 +57,6 @@ double sum(std::size_t n, const float* x) {
 
 template void sum_of_squares_by_piece<float>(std::size_t, const float*, double*);
 template void sum_of_squares_by_piece<bf16>(std::size_t, const bf16*, double*);
+template void sum_of_squares_by_piece<f16>(std::size_t, const f16*, double*);
 
 }  // namespace shoal::kernels

@@ -4,16 +4,18 @@
 // fma() says so and nowhere else. So an element's bits do not depend on where in a buffer, or in a slice of it, it stands.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "shoal/base/types.hpp"
 
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(__F16C__)
 #include <immintrin.h>
 #endif
 #if defined(__GNUC__) && !defined(__clang__)
@@ -30,7 +32,7 @@ inline constexpr std::size_t width = 16;
 using Floats = float __attribute__((vector_size(64)));
 using Ints = std::int32_t __attribute__((vector_size(64)));  // also a mask: all bits of a lane, or none
 using Words = std::uint32_t __attribute__((vector_size(64)));
-using Halves = std::uint16_t __attribute__((vector_size(32)));  // sixteen bf16
+using Halves = std::uint16_t __attribute__((vector_size(32)));  // sixteen bf16 or f16
 using Doubles = double __attribute__((vector_size(64)));        // eight
 
 SHOAL_INLINE Floats broadcast(float value) { return value - Floats{}; }
@@ -73,27 +75,75 @@ SHOAL_INLINE Floats min(Floats a, Floats b) {
 
 // ---- memory ----------------------------------------------------------------------------------------------------------
 
-SHOAL_INLINE Floats widen(Halves bits) {
+/// Storage types of 16 bits.
+template <typename T>
+concept Half = std::is_same_v<T, bf16> || std::is_same_v<T, f16>;
+
+SHOAL_INLINE Words words_of(Halves bits) {
 #if defined(__AVX512F__)  // which GCC 12 does in two halves
-  const auto words = std::bit_cast<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, std::bit_cast<__m256i>(bits)));
+  return std::bit_cast<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, std::bit_cast<__m256i>(bits)));
 #else
-  const Words words = __builtin_convertvector(bits, Words);
+  return __builtin_convertvector(bits, Words);
 #endif
-  return std::bit_cast<Floats>(words << 16U);
 }
 
-/// To bf16 as bf16's own constructor rounds: to nearest, ties to even, NaN stays NaN.
-SHOAL_INLINE Halves narrow(Floats values) {
-#if defined(__AVX512BF16__) && defined(__AVX512DQ__)
-  // The instruction takes subnormal numbers for zero: where there are any, the long way.
-  if (__builtin_expect(_mm512_fpclass_ps_mask(values, 0x20) == 0, 1)) {
-    return std::bit_cast<Halves>(_mm512_cvtneps_pbh(values));
-  }
+/// f16's conversions by integer arithmetic, for processors without an instruction, as in base/types.hpp.
+SHOAL_INLINE Floats widen_f16_by_parts(Halves halves) {
+  const Words bits = words_of(halves), size = (bits & 0x7fffU) << 13U;
+  const Floats small = std::bit_cast<Floats>(size + 0x38800000U) - 0x1p-14F;
+  const Words quiet = size > 0x7c00U << 13U ? Words{} + 0x400000U : Words{};
+  Words wide = size < 0x400U << 13U ? std::bit_cast<Words>(small) : size + (112U << 23U);
+  wide = size >= 0x7c00U << 13U ? size | 0x7f800000U | quiet : wide;
+  return std::bit_cast<Floats>(((bits & 0x8000U) << 16U) | wide);
+}
+SHOAL_INLINE Halves narrow_f16_by_parts(Floats values) {
+  const auto bits = std::bit_cast<Words>(values);
+  const Words size = bits & 0x7fffffffU;
+  const Words small = std::bit_cast<Words>(std::bit_cast<Floats>(size) + 0.5F) - 0x3f000000U;
+  Words half = (size - (112U << 23U) + 0xfffU + (size >> 13U & 1U)) >> 13U;
+  half = size < 0x38800000U ? small : half;
+  half = size >= 0x47800000U ? Words{} + 0x7c00U : half;
+  half = size > 0x7f800000U ? 0x7e00U | (size >> 13U & 0x3ffU) : half;
+  return __builtin_convertvector(half | (bits >> 16U & 0x8000U), Halves);
+}
+
+template <Half T>
+SHOAL_INLINE Floats widen(Halves bits) {
+  if constexpr (std::is_same_v<T, bf16>) return std::bit_cast<Floats>(words_of(bits) << 16U);
+#if defined(__AVX512F__)
+  return std::bit_cast<Floats>(_mm512_maskz_cvtph_ps(0xffff, std::bit_cast<__m256i>(bits)));
+#elif defined(__F16C__)
+  const auto parts = std::bit_cast<std::array<__m128i, 2> >(bits);
+  return std::bit_cast<Floats>(std::array{_mm256_cvtph_ps(parts[0]), _mm256_cvtph_ps(parts[1])});
+#else
+  return widen_f16_by_parts(bits);
 #endif
-  const auto wide = std::bit_cast<Words>(values);
-  const Words rounded = (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U;
-  const Words quiet = (wide >> 16U) | 0x40U;
-  return __builtin_convertvector(values != values ? quiet : rounded, Halves);
+}
+
+/// As the type's own constructor rounds: to nearest, ties to even, NaN stays NaN.
+template <Half T>
+SHOAL_INLINE Halves narrow(Floats values) {
+  if constexpr (std::is_same_v<T, bf16>) {
+#if defined(__AVX512BF16__) && defined(__AVX512DQ__)
+    // The instruction takes subnormal numbers for zero: where there are any, the long way.
+    if (__builtin_expect(_mm512_fpclass_ps_mask(values, 0x20) == 0, 1)) {
+      return std::bit_cast<Halves>(_mm512_cvtneps_pbh(values));
+    }
+#endif
+    const auto wide = std::bit_cast<Words>(values);
+    const Words rounded = (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U;
+    const Words quiet = (wide >> 16U) | 0x40U;
+    return __builtin_convertvector(values != values ? quiet : rounded, Halves);
+  }
+#if defined(__AVX512F__)
+  return std::bit_cast<Halves>(_mm512_maskz_cvtps_ph(0xffff, values, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined(__F16C__)
+  const auto parts = std::bit_cast<std::array<__m256, 2> >(values);
+  return std::bit_cast<Halves>(std::array{_mm256_cvtps_ph(parts[0], _MM_FROUND_TO_NEAREST_INT),
+                                          _mm256_cvtps_ph(parts[1], _MM_FROUND_TO_NEAREST_INT)});
+#else
+  return narrow_f16_by_parts(values);
+#endif
 }
 
 SHOAL_INLINE Floats load(const float* from) {
@@ -101,14 +151,16 @@ SHOAL_INLINE Floats load(const float* from) {
   std::memcpy(&v, from, sizeof v);
   return v;
 }
-SHOAL_INLINE Floats load(const bf16* from) {
+template <Half T>
+SHOAL_INLINE Floats load(const T* from) {
   Halves v;
   std::memcpy(&v, from, sizeof v);
-  return widen(v);
+  return widen<T>(v);
 }
 SHOAL_INLINE void store(float* to, Floats v) { std::memcpy(to, &v, sizeof v); }
-SHOAL_INLINE void store(bf16* to, Floats v) {
-  const Halves bits = narrow(v);
+template <Half T>
+SHOAL_INLINE void store(T* to, Floats v) {
+  const Halves bits = narrow<T>(v);
   std::memcpy(static_cast<void*>(to), &bits, sizeof bits);
 }
 
@@ -122,10 +174,11 @@ SHOAL_INLINE Floats load(const float* from, std::size_t lanes) {
   return v;
 #endif
 }
-SHOAL_INLINE Floats load(const bf16* from, std::size_t lanes) {
+template <Half T>
+SHOAL_INLINE Floats load(const T* from, std::size_t lanes) {
   Halves v{};
-  std::memcpy(&v, from, lanes * sizeof(bf16));
-  return widen(v);
+  std::memcpy(&v, from, lanes * sizeof(T));
+  return widen<T>(v);
 }
 SHOAL_INLINE void store(float* to, Floats v, std::size_t lanes) {
 #if defined(__AVX512F__)
@@ -134,9 +187,10 @@ SHOAL_INLINE void store(float* to, Floats v, std::size_t lanes) {
   std::memcpy(to, &v, lanes * sizeof(float));
 #endif
 }
-SHOAL_INLINE void store(bf16* to, Floats v, std::size_t lanes) {
-  const Halves bits = narrow(v);
-  std::memcpy(static_cast<void*>(to), &bits, lanes * sizeof(bf16));
+template <Half T>
+SHOAL_INLINE void store(T* to, Floats v, std::size_t lanes) {
+  const Halves bits = narrow<T>(v);
+  std::memcpy(static_cast<void*>(to), &bits, lanes * sizeof(T));
 }
 
 /// Lanes 0 .. lanes-1.

@@ -164,6 +164,7 @@ std::size_t block_workspace_bytes(const BlockShape& s, bool training) {
   template std::size_t block_workspace_bytes<T>(const BlockShape&, bool);
 SHOAL_INSTANTIATE(float)
 SHOAL_INSTANTIATE(bf16)
+SHOAL_INSTANTIATE(f16)
 #undef SHOAL_INSTANTIATE
 
 }  // namespace shoal::model::gpt

@@ -322,5 +322,6 @@ void Gpt<T>::decode(std::int32_t token, Span<float> out) {
 
 template class Gpt<float>;
 template class Gpt<bf16>;
+template class Gpt<f16>;
 
 }  // namespace shoal::model

@@ -94,5 +94,6 @@ void Head<T>::logits(std::size_t rows, const T* hidden, const T* weight, float* 
 
 template class Head<float>;
 template class Head<bf16>;
+template class Head<f16>;
 
 }  // namespace shoal::model

@@ -241,5 +241,6 @@ void Mlp<T>::logits(const MicroBatch& batch, Span<float> out) {
 
 template class Mlp<float>;
 template class Mlp<bf16>;
+template class Mlp<f16>;
 
 }  // namespace shoal::model

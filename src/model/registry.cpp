@@ -20,8 +20,8 @@ using Made = std::unique_ptr<Model>;
 template <template <typename> class M>
 Made make_as(const ModelOptions& options, DType dtype, const Capacity& capacity, std::uint64_t seed, Memory& memory,
              Residency& residency) {
-  if (dtype == DType::bf16) return std::make_unique<M<bf16>>(options, capacity, seed, memory, residency);
-  return std::make_unique<M<float>>(options, capacity, seed, memory, residency);
+  return dispatch(dtype,
+                  [&]<typename T>(T) -> Made { return std::make_unique<M<T>>(options, capacity, seed, memory, residency); });
 }
 
 struct Entry {

@@ -27,7 +27,7 @@ void Sgd::step(const Slice& slice, const Step& step) const {
   rule.first_step = step.number == 1;
   rule.gradient_scale = step.gradient_scale;
   kernels::sgd(slice.master.size(), rule, slice.gradient.data(), slice.master.data(),
-               buffered ? slice.moments[0].data() : nullptr, rounded_copy(slice));
+               buffered ? slice.moments[0].data() : nullptr, slice.dtype, rounded_copy(slice));
 }
 
 }  // namespace shoal::optim

@@ -10,8 +10,8 @@ namespace shoal::optim {
 inline void check(const Slice& slice, std::size_t moments, const char* optimizer) {
   const std::size_t n = slice.master.size();
   require(slice.gradient.size() == n, optimizer, ": ", slice.gradient.size(), " gradients for ", n, " master parameters");
-  require(slice.parameters.empty() || slice.parameters.size() == n, optimizer, ": ", slice.parameters.size(),
-          " parameters for ", n, " master parameters");
+  require(slice.parameters.empty() || slice.parameters.size() == n * size_of(slice.dtype), optimizer, ": ",
+          slice.parameters.size(), " bytes of ", name_of(slice.dtype), " parameters for ", n, " master parameters");
   require(slice.moments.size() == moments, optimizer, ": ", slice.moments.size(), " moments, expected ", moments);
   for (const Span<float>& moment : slice.moments) {
     require(moment.size() == n, optimizer, ": a moment of ", moment.size(), " elements for ", n, " master parameters");
@@ -19,6 +19,6 @@ inline void check(const Slice& slice, std::size_t moments, const char* optimizer
 }
 
 /// Where the rounded copy goes; null where there is none.
-inline bf16* rounded_copy(const Slice& slice) { return slice.parameters.empty() ? nullptr : slice.parameters.data(); }
+inline void* rounded_copy(const Slice& slice) { return slice.parameters.empty() ? nullptr : slice.parameters.data(); }
 
 }  // namespace shoal::optim

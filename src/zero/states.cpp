@@ -102,7 +102,8 @@ void States::step(int unit, Range range, Span<const float> gradient, const optim
     optim::Slice slice;
     slice.gradient = gradient.subspan(r.begin - range.begin, r.size());
     slice.master = master_[u].subspan(r.begin - begin, r.size());
-    if (dtype_ != DType::f32) slice.parameters = {reinterpret_cast<bf16*>(parameter(unit, r.begin)), r.size()};
+    slice.dtype = dtype_;
+    if (dtype_ != DType::f32) slice.parameters = {parameter(unit, r.begin), r.size() * size_of(dtype_)};
     for (const auto& moment : moments_) slice.moments.push_back(moment[u].subspan(r.begin - begin, r.size()));
     slice.decay = segment.decay;
     optimizer.step(slice, step);

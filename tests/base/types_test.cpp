@@ -65,12 +65,89 @@ TEST(Bf16, NaNStaysNaN) {
   }
 }
 
+/// What IEEE 754 says the bits stand for.
+double value_of_half(std::uint32_t bits) {
+  const int exponent = static_cast<int>(bits >> 10U & 0x1fU), mantissa = static_cast<int>(bits & 0x3ffU);
+  const double size = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+  return (bits & 0x8000U) != 0 ? -size : size;
+}
+
+TEST(F16, EachValueIsWhatTheBitsSayAndComesBack) {
+  for (std::uint32_t bits = 0; bits <= 0xffffU; ++bits) {
+    f16 value;
+    value.bits = static_cast<std::uint16_t>(bits);
+    const auto wide = static_cast<float>(value);
+    const f16 again(wide);
+    if ((bits & 0x7fffU) > 0x7c00U) {
+      EXPECT_TRUE(std::isnan(wide));
+      EXPECT_EQ(again.bits, bits | 0x200U) << "a quiet NaN of the same sign and payload";
+    } else {
+      EXPECT_EQ(again.bits, bits);
+      if ((bits & 0x7fffU) == 0x7c00U) {
+        EXPECT_TRUE(std::isinf(wide));
+      } else {
+        EXPECT_EQ(static_cast<double>(wide), value_of_half(bits));
+      }
+      EXPECT_EQ(std::signbit(wide), bits >> 15U == 1);
+    }
+  }
+}
+
+// Between each value and the next one up in size: the middle, which is a float, and its neighbours. 65520 is the middle
+// between the largest value and what the next one would be: from there on infinity.
+TEST(F16, RoundsToTheNearestAndTiesToEven) {
+  for (std::uint32_t bits = 0; bits < 0x7c00U; ++bits) {
+    const std::uint32_t even = bits % 2 == 0 ? bits : bits + 1;
+    const auto low = static_cast<float>(value_of_half(bits));
+    const auto middle = static_cast<float>((value_of_half(bits) + value_of_half(bits + 1)) / 2);
+    const float above = std::nextafter(middle, 1e30F), below = std::nextafter(middle, -1.0F);
+    for (const std::uint32_t sign : {0U, 0x8000U}) {
+      const float factor = sign == 0 ? 1.0F : -1.0F;
+      ASSERT_EQ(f16(factor * std::nextafter(low, 1e30F)).bits, bits | sign);
+      ASSERT_EQ(f16(factor * below).bits, bits | sign);
+      ASSERT_EQ(f16(factor * middle).bits, even | sign);
+      ASSERT_EQ(f16(factor * above).bits, (bits + 1) | sign);
+    }
+  }
+}
+
+TEST(F16, KnownValues) {
+  EXPECT_EQ(f16(1.0F).bits, 0x3c00U);
+  EXPECT_EQ(f16(-2.0F).bits, 0xc000U);
+  EXPECT_EQ(f16(65504.0F).bits, 0x7bffU);
+  EXPECT_EQ(f16(65519.99F).bits, 0x7bffU);
+  EXPECT_EQ(f16(65520.0F).bits, 0x7c00U);
+  EXPECT_EQ(f16(std::numeric_limits<float>::max()).bits, 0x7c00U);
+  EXPECT_EQ(f16(-std::numeric_limits<float>::infinity()).bits, 0xfc00U);
+  EXPECT_EQ(f16(-0.0F).bits, 0x8000U);
+  EXPECT_EQ(f16(0x1p-24F).bits, 1U);
+  EXPECT_EQ(f16(0x1p-25F).bits, 0U);
+  EXPECT_EQ(f16(0x1.000002p-25F).bits, 1U);
+  EXPECT_EQ(f16(std::numeric_limits<float>::denorm_min()).bits, 0U);
+}
+
+TEST(F16, NaNStaysNaN) {
+  for (const std::uint32_t bits : {0x7f800001U, 0xff800001U, 0x7fffffffU, 0xffffffffU, 0x7fc00000U, 0x7f802000U}) {
+    const f16 value(float_of(bits));
+    EXPECT_TRUE(std::isnan(static_cast<float>(value))) << std::hex << bits;
+    EXPECT_EQ(value.bits >> 15U, bits >> 31U) << std::hex << bits;
+  }
+}
+
 TEST(DType, SizesAndNames) {
-  static_assert(dtype_of<float> == DType::f32 && dtype_of<bf16> == DType::bf16);
+  static_assert(dtype_of<float> == DType::f32 && dtype_of<bf16> == DType::bf16 && dtype_of<f16> == DType::f16);
   EXPECT_EQ(size_of(DType::f32), sizeof(float));
   EXPECT_EQ(size_of(DType::bf16), sizeof(bf16));
+  EXPECT_EQ(size_of(DType::f16), sizeof(f16));
   EXPECT_STREQ(name_of(DType::f32), "fp32");
   EXPECT_STREQ(name_of(DType::bf16), "bf16");
+  EXPECT_STREQ(name_of(DType::f16), "fp16");
+}
+
+TEST(DType, DispatchNamesTheType) {
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+    EXPECT_EQ(dispatch(type, []<typename T>(T) { return dtype_of<T>; }), type);
+  }
 }
 
 TEST(Range, Intersection) {

@@ -150,8 +150,10 @@ void adamw_update(benchmark::State& state, bool rounded) {
              second = arena.values(parameters);
   fill(parameters, 0.01F, second.data());  // squares are not negative
   const auto copy = arena.values<bf16>(rounded ? parameters : 0);
-  run(state, parameters * (rounded ? 30 : 28),
-      [&] { adamw(parameters, step, gradient.data(), master.data(), first.data(), second.data(), copy.data()); });
+  run(state, parameters * (rounded ? 30 : 28), [&] {
+    adamw(parameters, step, gradient.data(), master.data(), first.data(), second.data(), rounded ? DType::bf16 : DType::f32,
+          copy.data());
+  });
 }
 
 void gradient_norm(benchmark::State& state) {
@@ -197,6 +199,7 @@ int main(int argc, char** argv) {
   const Runtime runtime(1);
   register_type<float>();
   register_type<bf16>();
+  register_type<f16>();
   benchmark::RegisterBenchmark("fp32/adamw", adamw_update, false)->Unit(benchmark::kMicrosecond);
   benchmark::RegisterBenchmark("bf16/adamw", adamw_update, true)->Unit(benchmark::kMicrosecond);
   benchmark::RegisterBenchmark("sum_of_squares", gradient_norm)->Unit(benchmark::kMicrosecond);

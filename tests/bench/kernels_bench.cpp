@@ -118,6 +118,7 @@ int main(int argc, char** argv) {
   const Runtime runtime(1);
   register_all<float>();
   register_all<bf16>();
+  register_all<f16>();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

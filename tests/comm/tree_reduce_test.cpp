@@ -114,7 +114,7 @@ struct Fixture {
 
 template <typename T>
 class TreeReduce : public testing::Test {};
-using SumTypes = testing::Types<float, bf16>;
+using SumTypes = testing::Types<float, bf16, f16>;
 TYPED_TEST_SUITE(TreeReduce, SumTypes);
 
 TYPED_TEST(TreeReduce, ReduceScatterIsTheSerialTree) {

@@ -24,6 +24,13 @@ template <typename T>
 inline constexpr double roundoff = 0x1p-24;
 template <>
 inline constexpr double roundoff<bf16> = 0x1p-8;
+template <>
+inline constexpr double roundoff<f16> = 0x1p-11;
+/// And absolute, where numbers are subnormal.
+template <typename T>
+inline constexpr double subnormal_roundoff = 0.0;
+template <>
+inline constexpr double subnormal_roundoff<f16> = 0x1p-25;
 
 /// n numbers in (low, high], the same for the same stream.
 template <typename T = float>
@@ -51,7 +58,7 @@ template <typename T>
 void expect_near(const std::vector<T>& got, const std::vector<double>& want, double ulps, double magnitude) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
-    const double tolerance = roundoff<T> * std::abs(want[i]) + ulps * 0x1p-24 * magnitude;
+    const double tolerance = roundoff<T> * std::abs(want[i]) + subnormal_roundoff<T> + ulps * 0x1p-24 * magnitude;
     ASSERT_LE(std::abs(static_cast<double>(got[i]) - want[i]), tolerance) << "element " << i << " of " << got.size();
   }
 }
@@ -65,6 +72,6 @@ void expect_independent_of_threads(const std::function<std::vector<T>()>& comput
   EXPECT_TRUE(same_bits(one, two));
 }
 
-using StorageTypes = testing::Types<float, bf16>;
+using StorageTypes = testing::Types<float, bf16, f16>;
 
 }  // namespace shoal::kernels::test

@@ -68,7 +68,8 @@ struct Case {
   /// Each of k roundings in float is off by at most 2^-24 of the sum of magnitudes, either way, so that they add up as their
   /// root; then the result is rounded.
   double tolerance(double value, double magnitude) const {
-    return (std::sqrt(static_cast<double>(k)) + 2.0) * 0x1p-24 * magnitude + reference::rounding<R> * std::abs(value) * 1.01;
+    return (std::sqrt(static_cast<double>(k)) + 2.0) * 0x1p-24 * magnitude +
+           reference::rounding<R> * std::abs(value) * 1.01 + reference::subnormal_rounding<R>;
   }
 
   void check() {
@@ -93,7 +94,8 @@ constexpr std::array transposes = {Transpose::no, Transpose::yes};
 
 template <typename T>
 class Matmul : public testing::Test {};
-using AllTypes = testing::Types<Types<float, float>, Types<bf16, bf16>, Types<bf16, float>>;
+using AllTypes =
+    testing::Types<Types<float, float>, Types<bf16, bf16>, Types<bf16, float>, Types<f16, f16>, Types<f16, float>>;
 TYPED_TEST_SUITE(Matmul, AllTypes);
 
 TYPED_TEST(Matmul, IsTheDefinition) {
@@ -125,9 +127,11 @@ TYPED_TEST(Matmul, OfManyTilesIsTheDefinition) {
   for (const Transpose b : transposes) {
     Case<T, R> c(m, n, k, {.b = b}, true, 0);
     const ProductShape shape{m, n, k, Transpose::no, b, dtype_of<T>, dtype_of<R>};
-    ASSERT_GT(tiling_of(shape).down(shape), 1U);
-    if (dtype_of<T> == DType::bf16 || b == Transpose::no) {
-      ASSERT_GT(tiling_of(shape).across(shape), 1U);
+    if (dtype_of<T> != DType::f16) {  // which is cut into panels, of 64 rows and columns where k is so large
+      ASSERT_GT(tiling_of(shape).down(shape), 1U);
+      if (dtype_of<T> == DType::bf16 || b == Transpose::no) {
+        ASSERT_GT(tiling_of(shape).across(shape), 1U);
+      }
     }
     c.run();
     for (const std::size_t row : {std::size_t{0}, m / 2, m - 1}) {
@@ -193,6 +197,37 @@ TEST(MatmulErrors, RefusesAWorkspaceTooSmall) {
   ASSERT_GT((matmul_workspace_bytes<float, float>(512, 512, 512, {.a = Transpose::yes}, false)), 0U);
   c.workspace.clear();
   EXPECT_THROW(c.run(), Error);
+}
+
+// Whatever the matrices' size, panels of 8 MiB each for A with its results, and B, and what the library takes on top.
+TEST(MatmulF16, WorkspaceIsBounded) {
+  for (const Transpose a : transposes) {
+    for (const Transpose b : transposes) {
+      for (const std::size_t k : {64, 768, 3072, 16384}) {
+        EXPECT_LE((matmul_workspace_bytes<f16, f16>(8192, 50304, k, {a, b, false}, true)), std::size_t{20} << 20U) << k;
+        EXPECT_LE((matmul_workspace_bytes<f16, float>(8192, 50304, k, {a, b, true}, true)), std::size_t{20} << 20U) << k;
+      }
+    }
+  }
+}
+
+TEST(MatmulF16, IsTheProductOfTheWidenedMatricesRoundedOnce) {
+  Case<f16, f16> c(130, 200, 90, {}, true, 0);
+  Case<float, float> wide(130, 200, 90, {}, true, 0);
+  wide.a_data.assign(c.a_data.begin(), c.a_data.end());
+  wide.b_data.assign(c.b_data.begin(), c.b_data.end());
+  wide.bias.assign(c.bias.begin(), c.bias.end());
+  c.run();
+  wide.run();
+  for (std::size_t i = 0; i < c.c_data.size(); ++i) ASSERT_EQ(c.c_data[i].bits, f16(wide.c_data[i]).bits) << i;
+}
+
+TEST(MatmulF16, OverflowsToInfinity) {
+  Case<f16, f16> c(3, 4, 50, {}, false, 0);
+  for (f16& x : c.a_data) x = f16(200.0F);
+  for (f16& x : c.b_data) x = f16(200.0F);
+  c.run();
+  for (const f16 x : c.c_data) EXPECT_TRUE(std::isinf(static_cast<float>(x)));
 }
 
 TEST(MatmulTrace, RecordsTheProduct) {

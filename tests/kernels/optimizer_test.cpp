@@ -33,14 +33,15 @@ SgdStep sgd_step(bool nesterov, bool first) {
 void run_adamw(State& s, std::size_t begin, std::size_t end) {
   for (int t = 1; t <= steps; ++t) {
     const auto g = gradient(s.master.size(), t);
-    adamw(end - begin, adamw_step(t), &g[begin], &s.master[begin], &s.first[begin], &s.second[begin], &s.parameters[begin]);
+    adamw(end - begin, adamw_step(t), &g[begin], &s.master[begin], &s.first[begin], &s.second[begin], DType::bf16,
+          &s.parameters[begin]);
   }
 }
 void run_sgd(State& s, bool nesterov, bool buffered, std::size_t begin, std::size_t end) {
   for (int t = 1; t <= steps; ++t) {
     const auto g = gradient(s.master.size(), t);
     sgd(end - begin, sgd_step(nesterov, t == 1), &g[begin], &s.master[begin], buffered ? &s.first[begin] : nullptr,
-        &s.parameters[begin]);
+        DType::bf16, &s.parameters[begin]);
   }
 }
 
@@ -75,7 +76,7 @@ TEST(AdamW, FirstStepMovesByTheLearningRate) {
   State s(3);
   s.master = {0.0F, 0.0F, 0.0F};
   const std::vector<float> g = {3.0F, -1e-3F, 0.0F};
-  adamw(3, adamw_step(1), g.data(), s.master.data(), s.first.data(), s.second.data(), nullptr);
+  adamw(3, adamw_step(1), g.data(), s.master.data(), s.first.data(), s.second.data(), DType::f32, nullptr);
   EXPECT_NEAR(s.master[0], -lr, 1e-8);
   EXPECT_NEAR(s.master[1], lr, 1e-6);
   EXPECT_EQ(s.master[2], 0.0F);
@@ -113,6 +114,20 @@ TEST(Sgd, FirstStepTakesNothingFromTheBuffer) {
   for (const float p : s.master) EXPECT_TRUE(std::isfinite(p));
 }
 
+TEST(Optimizers, RoundToF16) {
+  const std::size_t n = 1000;
+  State s(n);
+  const auto g = gradient(n, 1);
+  std::vector<f16> rounded(n);
+  const auto expect_rounded = [&] {
+    for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(rounded[i].bits, f16(s.master[i]).bits);
+  };
+  adamw(n, adamw_step(1), g.data(), s.master.data(), s.first.data(), s.second.data(), DType::f16, rounded.data());
+  expect_rounded();
+  sgd(n, sgd_step(true, true), g.data(), s.master.data(), s.first.data(), DType::f16, rounded.data());
+  expect_rounded();
+}
+
 TEST(Optimizers, PartsAreTheWhole) {
   const std::size_t n = 1000;
   State adam_whole(n), sgd_whole(n);
@@ -135,8 +150,9 @@ TEST(Optimizers, WhatIsNotFiniteShows) {
   State adam(20), plain(20);
   std::vector<float> g(20, 1.0F);
   g[18] = std::nanf("");
-  adamw(20, adamw_step(1), g.data(), adam.master.data(), adam.first.data(), adam.second.data(), adam.parameters.data());
-  sgd(20, sgd_step(false, true), g.data(), plain.master.data(), nullptr, plain.parameters.data());
+  adamw(20, adamw_step(1), g.data(), adam.master.data(), adam.first.data(), adam.second.data(), DType::bf16,
+        adam.parameters.data());
+  sgd(20, sgd_step(false, true), g.data(), plain.master.data(), nullptr, DType::bf16, plain.parameters.data());
   for (std::size_t i = 0; i < 20; ++i) {
     EXPECT_EQ(std::isnan(adam.master[i]), i == 18);
     EXPECT_EQ(std::isnan(plain.master[i]), i == 18);

@@ -110,6 +110,39 @@ TEST(Simd, WidenIsExact) {
   }
 }
 
+// Each half; and floats near each middle between neighbours, from below the smallest to beyond the largest, and NaNs.
+TEST(Simd, WidensF16AsF16Does) {
+  for (std::uint32_t bits = 0; bits < 0x10000U; bits += width) {
+    std::array<f16, width> x{};
+    std::array<float, width> got{}, by_parts{};
+    Halves halves{};
+    for (std::uint32_t l = 0; l < width; ++l) halves[l] = x[l].bits = static_cast<std::uint16_t>(bits + l);
+    store(got.data(), load(x.data()));
+    store(by_parts.data(), widen_f16_by_parts(halves));
+    for (std::uint32_t l = 0; l < width; ++l) {
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(got[l]), std::bit_cast<std::uint32_t>(static_cast<float>(x[l]))) << bits + l;
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(by_parts[l]), std::bit_cast<std::uint32_t>(got[l])) << bits + l;
+    }
+  }
+}
+
+TEST(Simd, NarrowsToF16AsF16Does) {
+  for (std::uint32_t upper = 0; upper < 0x80000U; upper += width) {  // sign, exponent, 10 bits of mantissa
+    for (const std::uint32_t lower : {0U, 1U, 0xfffU, 0x1000U, 0x1001U, 0x1fffU}) {
+      std::array<float, width> x{};
+      std::array<f16, width> got{};
+      for (std::uint32_t l = 0; l < width; ++l) x[l] = float_of((upper + l) << 13U | lower);
+      const Floats values = load(x.data());
+      store(got.data(), values);
+      const Halves by_parts = narrow_f16_by_parts(values);
+      for (std::uint32_t l = 0; l < width; ++l) {
+        ASSERT_EQ(got[l].bits, f16(x[l]).bits) << std::hex << (upper + l) << " " << lower;
+        ASSERT_EQ(by_parts[l], got[l].bits) << std::hex << (upper + l) << " " << lower;
+      }
+    }
+  }
+}
+
 template <typename T>
 void check_partial() {
   for (std::size_t lanes = 1; lanes <= width; ++lanes) {
@@ -127,6 +160,7 @@ void check_partial() {
 }
 TEST(Simd, PartialVectorsOfFloats) { check_partial<float>(); }
 TEST(Simd, PartialVectorsOfBf16) { check_partial<bf16>(); }
+TEST(Simd, PartialVectorsOfF16) { check_partial<f16>(); }
 
 TEST(Simd, SumAddsHalvesOntoHalves) {
   std::array<float, width> x{};

@@ -49,7 +49,9 @@ class WholeResidency final : public Residency {
   /// The model's copy of the parameters, after masters were changed.
   void publish() {
     for (std::size_t u = 0; u < units_.size(); ++u) {
-      for (std::size_t i = 0; i < masters_[u].size(); ++i) rounded_[u][i] = bf16(masters_[u][i]);
+      for (std::size_t i = 0; i < masters_[u].size(); ++i) {
+        rounded_[u][i] = dtype_ == DType::f16 ? f16(masters_[u][i]).bits : bf16(masters_[u][i]).bits;
+      }
     }
   }
 
@@ -78,7 +80,7 @@ class WholeResidency final : public Residency {
   const void* acquire(int unit) override {
     const auto u = static_cast<std::size_t>(unit);
     ++held_[u];
-    return dtype_ == DType::bf16 ? static_cast<const void*>(rounded_[u].data()) : masters_[u].data();
+    return dtype_ == DType::f32 ? static_cast<const void*>(masters_[u].data()) : rounded_[u].data();
   }
   void release(int unit) override {
     require(held_[static_cast<std::size_t>(unit)]-- > 0, "unit ", unit, " is released more often than acquired");
@@ -105,7 +107,7 @@ class WholeResidency final : public Residency {
   std::vector<UnitLayout> units_;
   DType dtype_;
   std::vector<std::vector<float>> masters_, gradients_;
-  std::vector<std::vector<bf16>> rounded_;
+  std::vector<std::vector<std::uint16_t>> rounded_;  // bf16 or f16
   std::vector<int> held_, completed_;
   std::vector<bool> open_;
 };

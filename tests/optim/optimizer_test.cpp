@@ -7,12 +7,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "shoal/base/error.hpp"
 
 namespace {
 
-using shoal::bf16;
+using shoal::DType;
 using shoal::Span;
 using shoal::optim::Optimizer;
 using shoal::optim::OptimizerOptions;
@@ -26,7 +27,8 @@ constexpr std::size_t elements = 37;  // not a multiple of a vector
 struct Problem {
   std::vector<float> gradient = std::vector<float>(elements), master = gradient;
   std::vector<std::vector<float>> moments;
-  std::vector<bf16> parameters;
+  std::vector<std::byte> parameters;
+  DType dtype = DType::f32;
   bool decay = true;
   std::vector<double> exact;
   std::vector<std::vector<double>> exact_moments;
@@ -50,6 +52,7 @@ struct Problem {
     result.gradient = gradient;
     result.master = master;
     result.parameters = parameters;
+    result.dtype = dtype;
     for (auto& moment : moments) result.moments.emplace_back(moment);
     result.decay = decay;
     return result;
@@ -131,11 +134,21 @@ TEST(Optimizer, RoundsItsMastersToTheParameters) {
     OptimizerOptions options;
     options.kind = kind;
     const auto optimizer = shoal::optim::make(options);
-    Problem problem(*optimizer);
-    problem.parameters.resize(elements);
-    problem.set_gradient(1);
-    optimizer->step(problem.slice(), {1, 0.01, 0.9, 0.95, 1.0F});
-    for (std::size_t i = 0; i < elements; ++i) EXPECT_EQ(problem.parameters[i].bits, bf16(problem.master[i]).bits) << kind;
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      Problem problem(*optimizer);
+      problem.dtype = dtype;
+      problem.parameters.resize(elements * 2);
+      problem.set_gradient(1);
+      optimizer->step(problem.slice(), {1, 0.01, 0.9, 0.95, 1.0F});
+      for (std::size_t i = 0; i < elements; ++i) {
+        std::uint16_t bits = 0;
+        std::memcpy(&bits, &problem.parameters[2 * i], 2);
+        const float master = problem.master[i];
+        EXPECT_EQ(bits, dtype == DType::f16 ? shoal::f16(master).bits : shoal::bf16(master).bits) << kind;
+      }
+      problem.parameters.pop_back();
+      EXPECT_THROW(optimizer->step(problem.slice(), {1, 0.01, 0.9, 0.95, 1.0F}), shoal::Error);
+    }
   }
 }
 

@@ -19,7 +19,7 @@ template <typename T>
 using Span = std::span<T>;
 
 /// Storage types of parameters and activations.
-enum class DType : std::uint8_t { f32, bf16 };
+enum class DType : std::uint8_t { f32, bf16, f16 };
 
 /// The upper half of a float: 8 bits of exponent, 7 of mantissa. Converted by rounding to nearest even; NaN stays NaN.
 struct bf16 {
@@ -36,17 +36,54 @@ struct bf16 {
 };
 static_assert(sizeof(bf16) == 2);
 
+/// IEEE 754's half: 5 bits of exponent, 10 of mantissa. Converted by rounding to nearest even, as processors do: infinity
+/// from 65520 on, subnormal below 2^-14; NaN becomes a quiet NaN of the same sign and upper payload.
+struct f16 {
+  std::uint16_t bits = 0;
+
+  f16() = default;
+  SHOAL_FUNCTION explicit f16(float value) {
+    const auto wide = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t size = wide & 0x7fffffffU;
+    std::uint32_t half = 0;
+    if (size > 0x7f800000U) {
+      half = 0x7e00U | (size >> 13U & 0x3ffU);
+    } else if (size >= 0x47800000U) {  // 2^16
+      half = 0x7c00U;
+    } else if (size < 0x38800000U) {  // 2^-14. Beside 1/2 the last place is 2^-24, as that of a subnormal half
+      half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + 0.5F) - 0x3f000000U;
+    } else {  // the exponent's bias is 15, not 127; what carries over into the exponent is right, up to infinity
+      half = (size - (112U << 23U) + 0xfffU + (size >> 13U & 1U)) >> 13U;
+    }
+    bits = static_cast<std::uint16_t>(half | (wide >> 16U & 0x8000U));
+  }
+  SHOAL_FUNCTION operator float() const {
+    const std::uint32_t sign = (bits & 0x8000U) << 16U, size = (bits & 0x7fffU) << 13U;
+    std::uint32_t wide = size + (112U << 23U);
+    if (size >= 0x7c00U << 13U) {
+      wide = size | 0x7f800000U | (size > 0x7c00U << 13U ? 0x400000U : 0U);
+    } else if (size < 0x400U << 13U) {  // beside 2^-14
+      wide = std::bit_cast<std::uint32_t>(std::bit_cast<float>(size + 0x38800000U) - 0x1p-14F);
+    }
+    return std::bit_cast<float>(sign | wide);
+  }
+};
+static_assert(sizeof(f16) == 2);
+
 template <typename T>
 inline constexpr DType dtype_of = DType::f32;
 template <>
 inline constexpr DType dtype_of<bf16> = DType::bf16;
+template <>
+inline constexpr DType dtype_of<f16> = DType::f16;
 
 constexpr std::size_t size_of(DType type) { return type == DType::f32 ? 4 : 2; }
-constexpr const char* name_of(DType type) { return type == DType::f32 ? "fp32" : "bf16"; }
+constexpr const char* name_of(DType type) { return type == DType::f32 ? "fp32" : type == DType::bf16 ? "bf16" : "fp16"; }
 
 /// f(T{}) with the T that the type names.
 template <class F>
 decltype(auto) dispatch(DType type, F&& f) {
+  if (type == DType::f16) return f(f16{});
   return type == DType::bf16 ? f(bf16{}) : f(float{});
 }
 

@@ -22,7 +22,8 @@ enum class Transpose { no, yes };
 
 /// C = op(A) op(B), and then by choice + bias (one per column of C), + what C holds already.
 /// op(A) is [m, k], op(B) is [k, n], C is [m, n]; op transposes where asked. Products are summed in float.
-/// Instances <A and B, C>: <float, float>, <bf16, bf16>, <bf16, float>.
+/// Instances <A and B, C>: <float, float>, <bf16, bf16>, <bf16, float>, <f16, f16>, <f16, float>. fp16 is storage: it is
+/// widened, panel by panel, and multiplied as float.
 struct MatmulOptions {
   Transpose a = Transpose::no, b = Transpose::no;
   bool accumulate = false;  ///< add to what C holds
@@ -31,8 +32,8 @@ template <typename T, typename R>
 void matmul(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options = {},
             const T* bias = nullptr);
 
-/// Bytes of workspace that the library wants for such a product (0 for most). The largest one is planned for by the
-/// model and handed in by set_matmul_workspace() before the first product.
+/// Bytes of workspace that the library wants for such a product (0 for most), and fp16's panels. The largest one is planned
+/// for by the model and handed in by set_matmul_workspace() before the first product.
 template <typename T, typename R>
 std::size_t matmul_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, const MatmulOptions& options, bool bias);
 void set_matmul_workspace(Span<std::byte> workspace);

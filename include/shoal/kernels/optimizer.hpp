@@ -16,9 +16,9 @@ struct AdamWStep {
   double correction1, correction2;  ///< 1 - beta1^t, 1 - beta2^t
   double gradient_scale;            ///< clipping and loss scale in one factor
 };
-/// master, first, second are updated; parameters, where not null, receive the rounded masters.
+/// master, first, second are updated; parameters, where not null, receive the masters rounded to the type.
 void adamw(std::size_t n, const AdamWStep& step, const float* gradient, float* master, float* first, float* second,
-           bf16* parameters);
+           DType type, void* parameters);
 
 /// SGD as torch has it: g = gradient * gradient_scale + decay * p; buf = first_step ? g : momentum * buf + g;
 /// p -= lr * (nesterov ? g + momentum * buf : buf). Without momentum, buffer is null and buf = g.
@@ -27,6 +27,7 @@ struct SgdStep {
   bool nesterov, first_step;
   float gradient_scale;
 };
-void sgd(std::size_t n, const SgdStep& step, const float* gradient, float* master, float* buffer, bf16* parameters);
+void sgd(std::size_t n, const SgdStep& step, const float* gradient, float* master, float* buffer, DType type,
+         void* parameters);
 
 }  // namespace shoal::kernels

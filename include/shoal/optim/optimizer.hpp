@@ -24,8 +24,9 @@ struct OptimizerOptions {
 /// A contiguous piece of a unit whose tensors share one weight decay.
 struct Slice {
   Span<const float> gradient;
-  Span<float> master;                ///< fp32 parameters
-  Span<bf16> parameters;             ///< their rounded copy; empty where the model computes in fp32
+  Span<float> master;          ///< fp32 parameters
+  Span<std::byte> parameters;  ///< their copy rounded to dtype; empty where the model computes in fp32
+  DType dtype = DType::f32;
   std::vector<Span<float>> moments;  ///< moment_names().size() of them
   bool decay = true;
 };

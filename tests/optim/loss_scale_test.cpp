@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loss scale event by event, against DeepSpeed 0.19.8's DynamicLossScaler.
+#include "shoal/optim/loss_scale.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shoal/base/error.hpp"
+
+namespace {
+
+using shoal::Error;
+using shoal::optim::LossScaleOptions;
+using shoal::optim::LossScaler;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// What is to be seen after each event, as [value, how often].
+struct Expected {
+  std::vector<std::pair<double, std::size_t>> scales, hysteresis;
+  int raises_at = -1;  ///< the event at which it gives up
+};
+
+std::vector<double> unrolled(const std::vector<std::pair<double, std::size_t>>& runs) {
+  std::vector<double> values;
+  for (const auto& [value, count] : runs) values.insert(values.end(), count, value);
+  return values;
+}
+
+/// events: '.' finite, 'X' overflow. At every event the state goes through a restore, into a scaler that knows nothing.
+void walk(const LossScaleOptions& options, const std::string& events, const Expected& expected) {
+  const std::vector<double> scales = unrolled(expected.scales), hysteresis = unrolled(expected.hysteresis);
+  LossScaler scaler(options);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const auto step = static_cast<std::int64_t>(i);
+    if (step == expected.raises_at) {
+      EXPECT_THROW(scaler.update(events[i] == 'X', step), Error) << "event " << i;
+      return;
+    }
+    scaler.update(events[i] == 'X', step);
+    ASSERT_EQ(scaler.scale(), scales.at(i)) << "event " << i;
+    ASSERT_EQ(scaler.state().hysteresis_left, hysteresis.at(i)) << "event " << i;
+    LossScaler resumed(options);
+    resumed.restore(scaler.state());
+    ASSERT_EQ(resumed.state(), scaler.state());
+    scaler = std::move(resumed);
+  }
+  EXPECT_EQ(expected.raises_at, -1);
+}
+
+TEST(LossScaler, HalvesOnceTheHysteresisIsUsedUpAndGrowsByWindows) {
+  LossScaleOptions options;
+  options.window = 3;
+  const std::string events = "X.X....X.X........";
+  walk(options, events,
+       {{{65536, 2}, {32768, 4}, {65536, 3}, {32768, 4}, {65536, 3}, {131072, 2}}, {{1, 6}, {2, 1}, {1, 6}, {2, 5}}});
+  options.consecutive_hysteresis = true;
+  walk(options, events,
+       {{{65536, 6}, {131072, 7}, {262144, 3}, {524288, 2}},
+        {{1, 1}, {2, 1}, {1, 1}, {2, 4}, {1, 1}, {2, 1}, {1, 1}, {2, 8}}});
+}
+
+TEST(LossScaler, AnOverflowAtTheMinimumEndsTheRun) {
+  LossScaleOptions options;
+  options.initial_power = 2;
+  options.hysteresis = 1;
+  options.minimum = 1.5;
+  walk(options, "XXX", {{{2, 1}, {1.5, 1}}, {{1, 2}}, 2});
+  LossScaler scaler(options);
+  scaler.update(true, 15);
+  scaler.update(true, 16);
+  EXPECT_THAT([&] { scaler.update(true, 17); },
+              ThrowsMessage<Error>(HasSubstr("step 17: the gradients overflow at a loss scale of 1.5")));
+}
+
+TEST(LossScaler, AFixedScaleStays) {
+  LossScaleOptions options;
+  options.scale = 128;
+  LossScaler scaler(options);
+  for (int i = 0; i < 5000; ++i) scaler.update(i % 3 == 0, i);
+  EXPECT_EQ(scaler.scale(), 128);
+  scaler.restore({64, 7, 1});
+  EXPECT_EQ(scaler.scale(), 128);
+}
+
+TEST(LossScaler, RefusesWhatCannotBe) {
+  const auto expect_refused = [](void (*change)(LossScaleOptions&), const char* name) {
+    LossScaleOptions options;
+    change(options);
+    EXPECT_THAT([&] { LossScaler scaler(options); }, ThrowsMessage<Error>(HasSubstr(name)));
+  };
+  expect_refused([](LossScaleOptions& o) { o.scale = -1; }, "train.loss_scale = -1");
+  expect_refused([](LossScaleOptions& o) { o.window = 0; }, "train.loss_scale_window = 0");
+  expect_refused([](LossScaleOptions& o) { o.hysteresis = 0; }, "train.loss_scale_hysteresis = 0");
+  expect_refused([](LossScaleOptions& o) { o.minimum = 0; }, "train.loss_scale_minimum = 0");
+  LossScaler scaler({});
+  EXPECT_THROW(scaler.restore({}), Error);
+}
+
+TEST(LossScaler, IsDeepSpeedsEventByEvent) {
+  const char* const shared = std::getenv("SHOAL_SHARED");
+  const char* const source = std::getenv("SHOAL_SOURCE");
+  const std::filesystem::path root = shared != nullptr
+                                         ? std::filesystem::path(shared)
+                                         : std::filesystem::path(source != nullptr ? source : ".") / ".." / "shared";
+  const std::filesystem::path path = root / "oracles" / "loss-scaler" / "loss_scaler.json";
+  std::ifstream file(path);
+  if (!file) {
+    std::cout << "SKIPPED: " << path.string() << " is not there (SHOAL_SHARED names its folder)" << std::endl;
+    GTEST_SKIP();
+  }
+  const auto oracle = nlohmann::json::parse(file);
+  ASSERT_GT(oracle.at("cases").size(), 10U);
+  for (const auto& entry : oracle.at("cases")) {
+    const auto& config = entry.at("config");
+    SCOPED_TRACE(config.dump());
+    LossScaleOptions options;
+    options.initial_power = config.at("initial_scale_power");
+    options.window = config.at("loss_scale_window");
+    options.hysteresis = config.at("hysteresis");
+    options.consecutive_hysteresis = config.at("consecutive_hysteresis");
+    options.minimum = config.at("min_loss_scale");
+    Expected expected;
+    for (const auto& run : entry.at("scale_after_step_runs")) expected.scales.emplace_back(run[0], run[1]);
+    for (const auto& run : entry.at("hysteresis_after_step_runs")) expected.hysteresis.emplace_back(run[0], run[1]);
+    if (!entry.at("raises_at_step").is_null()) expected.raises_at = entry.at("raises_at_step");
+    walk(options, entry.at("events"), expected);
+  }
+}
+
+}  // namespace
