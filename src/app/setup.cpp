@@ -55,6 +55,7 @@ zero::EngineOptions engine_options(const config::Options& options, int ranks, Pu
   engine.model = options.model;
   engine.dtype = options.train.dtype == "bf16" ? DType::bf16 : DType::f32;
   engine.capacity = {decoding ? 1 : options.batch.micro, options.model.block_size, training, decoding};
+  engine.capacity.checkpoint_interval = options.activation.checkpoint_interval;
   engine.optimizer = options.optimizer;
   engine.gradients.message_elements = static_cast<std::size_t>(options.comm.bucket_mb * 1e6 / sizeof(float));
   engine.gradients.overlap = options.comm.overlap;

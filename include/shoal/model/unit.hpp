@@ -30,6 +30,9 @@ struct UnitLayout {
   std::string name;
   std::vector<Parameter> parameters;
   std::size_t elements = 0;  ///< of the flat buffer, gaps included: a multiple of tensor_border
+  /// The gradient is begun before its turn in backward: gradients of other units are completed between the first
+  /// Residency::gradient() and gradient_complete() of this one. So it needs room of its own for that long.
+  bool early_gradient = false;
 
   /// Appends a tensor; returns its index in parameters.
   std::size_t add(std::string name, std::vector<std::size_t> shape, float initial_std, float initial_constant = 0);
