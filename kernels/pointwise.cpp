@@ -101,7 +101,8 @@ void column_sum(std::size_t rows, std::size_t C, const T* x, float* sums, Span<s
 
 std::size_t column_sum_workspace_bytes(std::size_t rows, std::size_t C) { return row_groups(rows) * C * sizeof(float); }
 
-void add(std::size_t n, const float* from, float* into) {
+template <typename T>
+void add(std::size_t n, const T* from, T* into) {
   for_elements("add", n, [=](std::size_t begin, std::size_t count) {
     for_vectors(count, [from = from + begin, into = into + begin](std::size_t i, auto part) {
       store(into + i, load(into + i, part) + load(from + i, part), part);
@@ -109,17 +110,25 @@ void add(std::size_t n, const float* from, float* into) {
   });
 }
 
-namespace {
 template <typename From, typename To>
-void convert_elements(std::size_t n, const From* x, To* y) {
-  for_elements("convert", n, [=](std::size_t begin, std::size_t count) {
-    for_vectors(count, [=](std::size_t i, auto part) { store(y + begin + i, load(x + begin + i, part), part); });
-  });
+void convert(std::size_t n, const From* x, To* y) {
+  const auto part_from = [=](std::size_t first, std::size_t elements) {
+    for_elements("convert", elements, [=](std::size_t begin, std::size_t count) {
+      for_vectors(count, [x = x + first + begin, y = y + first + begin](std::size_t i, auto part) {
+        store(y + i, load(x + i, part), part);
+      });
+    });
+  };
+  if (static_cast<const void*>(x) != static_cast<void*>(y)) return part_from(0, n);
+  // One tile, by one thread in ascending order; then as many elements again as are done, time after time: what these
+  // overwrite has been read in the rounds before, so threads may share a round.
+  require(sizeof(To) < sizeof(From), "convert: to a larger type in place");
+  for (std::size_t done = 0; done < n;) {
+    const std::size_t round = std::min(n - done, std::max(done, tile_elements));
+    part_from(done, round);
+    done += round;
+  }
 }
-}  // namespace
-
-void convert(std::size_t n, const float* x, bf16* y) { convert_elements(n, x, y); }
-void convert(std::size_t n, const bf16* x, float* y) { convert_elements(n, x, y); }
 
 void fill(std::size_t n, float value, float* x) {
   for_elements("fill", n, [=](std::size_t begin, std::size_t count) { std::fill_n(x + begin, count, value); });
@@ -156,6 +165,10 @@ void relu_backward(std::size_t n, const T* y, const T* dy, T* dx) {
   });
 }
 
+template void add<float>(std::size_t, const float*, float*);
+template void add<bf16>(std::size_t, const bf16*, bf16*);
+template void convert<float, bf16>(std::size_t, const float*, bf16*);
+template void convert<bf16, float>(std::size_t, const bf16*, float*);
 template void gelu_forward<float>(std::size_t, const float*, float*);
 template void gelu_forward<bf16>(std::size_t, const bf16*, bf16*);
 template void gelu_backward<float>(std::size_t, std::size_t, const float*, const float*, float*, float*, float*,

@@ -17,8 +17,8 @@ using simd::load;
 namespace {
 
 /// Sum of term(x) in double over at most a few thousand elements: two vectors of eight lanes, then over the lanes.
-template <class Term>
-SHOAL_INLINE double sum_of(std::size_t n, const float* x, const Term& term) {
+template <typename T, class Term>
+SHOAL_INLINE double sum_of(std::size_t n, const T* x, const Term& term) {
   Doubles low{};
   Doubles high{};
   for_vectors(n, [&](std::size_t i, auto part) {
@@ -35,7 +35,8 @@ SHOAL_INLINE double sum_of(std::size_t n, const float* x, const Term& term) {
 
 }  // namespace
 
-void sum_of_squares_by_piece(std::size_t n, const float* x, double* sums) {
+template <typename T>
+void sum_of_squares_by_piece(std::size_t n, const T* x, double* sums) {
   for_elements("sum_of_squares", n, [=](std::size_t begin, std::size_t count) {
     static_assert(tile_elements % piece == 0);
     for (std::size_t i = begin; i < begin + count; i += piece) {
@@ -53,5 +54,8 @@ double sum(std::size_t n, const float* x) {
   for (const double partial : partials) total += partial;
   return total;
 }
+
+template void sum_of_squares_by_piece<float>(std::size_t, const float*, double*);
+template void sum_of_squares_by_piece<bf16>(std::size_t, const bf16*, double*);
 
 }  // namespace shoal::kernels

@@ -79,8 +79,8 @@ std::optional<fs::path> checkpoint_to_resume(comm::World& world, const config::O
 }
 
 std::int64_t resume(comm::World& world, const fs::path& file, const Setup& setup, zero::Engine& engine) {
-  const io::CheckpointState state = io::load_checkpoint(world, file, all_slices(engine, zero::States::Which::whole));
-  engine.states().refresh();
+  const io::CheckpointState state = io::load_checkpoint(world, file, all_slices(engine, zero::States::Which::kept));
+  engine.refresh();
   if (world.all().rank() == 0) {
     std::printf("# resumed from %s: %lld steps are done\n", file.c_str(), static_cast<long long>(state.step));
     for (const auto& [name, value] : shaping_options(setup.options)) {
@@ -95,8 +95,8 @@ std::int64_t resume(comm::World& world, const fs::path& file, const Setup& setup
 }
 
 void load_parameters(comm::World& world, const fs::path& file, zero::Engine& engine) {
-  io::load_checkpoint(world, file, engine.states().parameter_slices(zero::States::Which::whole));
-  engine.states().refresh();
+  io::load_checkpoint(world, file, engine.states().parameter_slices(zero::States::Which::kept));
+  engine.refresh();
 }
 
 }  // namespace shoal::app

@@ -57,6 +57,8 @@ zero::EngineOptions engine_options(const config::Options& options, int ranks, Pu
   engine.capacity = {decoding ? 1 : options.batch.micro, options.model.block_size, training, decoding};
   engine.capacity.checkpoint_interval = options.activation.checkpoint_interval;
   engine.optimizer = options.optimizer;
+  engine.zero = options.zero;
+  if (decoding) engine.zero.stage = 0;  // one rank continues a text by itself
   engine.gradients.message_elements = static_cast<std::size_t>(options.comm.bucket_mb * 1e6 / sizeof(float));
   engine.gradients.overlap = options.comm.overlap;
   // Without training nothing is summed over micro-batches: the ranks share the samples out as they like.

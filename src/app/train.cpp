@@ -220,7 +220,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
     first_step = resume(world, *file, setup, machine.engine);
   } else {
     if (o.model.init_from.empty()) {
-      machine.engine.states().initialize(o.train.seed);
+      machine.engine.initialize(o.train.seed);
     } else {
       import_weights(o.model, machine.engine);
     }

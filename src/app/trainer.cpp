@@ -93,9 +93,11 @@ double Trainer::share_losses(std::size_t predictions, bool& stop) {
 /// Names where a value that is not finite came from, as far as this can be told after the fact.
 std::string Trainer::broken(double loss, const zero::Norm& norm) {
   if (std::isfinite(loss) && std::isfinite(norm.value)) return {};
-  const int damaged = engine_.states().first_not_finite();
+  std::vector<std::int64_t> damaged = {engine_.states().first_not_finite()};  // each rank sees its own shards
+  world_.all().all_reduce(Span<std::int64_t>(damaged), comm::Reduce::min).wait();
+  const auto unit = static_cast<std::size_t>(damaged.front());
   const std::string where =
-      damaged >= 0 ? "parameters of unit " + engine_.units()[static_cast<std::size_t>(damaged)].name + " are not finite"
+      unit < engine_.units().size() ? "parameters of unit " + engine_.units()[unit].name + " are not finite"
       : norm.broken_unit >= 0
           ? "gradient of unit " + engine_.units()[static_cast<std::size_t>(norm.broken_unit)].name + " is not finite"
           : "all parameters and gradients are finite";
@@ -107,33 +109,36 @@ std::string Trainer::broken(double loss, const zero::Norm& norm) {
 double Trainer::evaluate() {
   const auto region = phase("evaluate");
   heartbeat::phase("evaluate");
-  return app::evaluate(world_.all(), engine_.model(), *validation_, options_.batch.micro, options_.model.block_size,
+  return app::evaluate(world_.all(), engine_, *validation_, options_.batch.micro, options_.model.block_size,
                        options_.train.eval_batches * options_.batch.global);
 }
 
-double evaluate(comm::Communicator& group, model::Model& model, const data::Samples& samples, std::size_t micro,
+double evaluate(comm::Communicator& group, zero::Engine& engine, const data::Samples& samples, std::size_t micro,
                 std::size_t block_size, std::size_t most) {
   const std::size_t count = most == 0 ? samples.count() : std::min(most, samples.count());
   const std::size_t batches = (count + micro - 1) / micro;
+  const auto size = static_cast<std::size_t>(group.size()), rank = static_cast<std::size_t>(group.rank());
   std::vector<double> losses(batches, 0.0);
   std::vector<std::int32_t> row(block_size + 1), inputs, targets;
   double predictions = 0;
-  for (std::size_t b = 0; b < batches; ++b) {
-    const std::size_t first = b * micro, last = std::min(count, first + micro);
-    model::MicroBatch batch{last - first, block_size, {}, {}, 0, static_cast<std::uint32_t>(first)};
-    predictions += static_cast<double>(model.predictions(batch));
-    if (static_cast<int>(b % static_cast<std::size_t>(group.size())) != group.rank()) continue;
+  for (std::size_t first_batch = 0; first_batch < batches; first_batch += size) {
+    // A rank that is left without a batch in the last turn computes the last one too: all ranks gather parameters together.
+    const std::size_t own = std::min(first_batch + rank, batches - 1);
     inputs.clear();
     targets.clear();
+    const std::size_t first = own * micro, last = std::min(count, first + micro);
     for (std::size_t s = first; s < last; ++s) {
       samples.read(s, row);
       inputs.insert(inputs.end(), row.begin(), row.end() - 1);
       targets.insert(targets.end(), row.begin() + 1, row.end());
     }
-    batch.inputs = inputs;
-    batch.targets = targets;
-    losses[b] = model.evaluate(batch);
+    const double loss = engine.evaluate({last - first, block_size, inputs, targets, 0, static_cast<std::uint32_t>(first)});
+    if (first_batch + rank < batches) losses[own] = loss;
     heartbeat::beat();
+  }
+  for (std::size_t b = 0; b < batches; ++b) {
+    const std::size_t sequences = std::min(count, (b + 1) * micro) - b * micro;
+    predictions += static_cast<double>(engine.model().predictions({sequences, block_size, {}, {}, 0, 0}));
   }
   group.all_reduce(Span<double>(losses), comm::Reduce::sum).wait();
   double sum = 0;

@@ -52,7 +52,7 @@ class Trainer {
 
 /// Mean loss over the first `most` samples (0: all), in batches of `micro`. Batches are dealt to the ranks in turn, and
 /// added in their own order.
-double evaluate(comm::Communicator& group, model::Model& model, const data::Samples& samples, std::size_t micro,
+double evaluate(comm::Communicator& group, zero::Engine& engine, const data::Samples& samples, std::size_t micro,
                 std::size_t block_size, std::size_t most);
 
 }  // namespace shoal::app

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <vector>
 
@@ -56,7 +57,7 @@ void import_weights(const model::ModelOptions& options, zero::Engine& engine) {
   const auto add = [&](const std::string& problem) {
     problems += (problems.empty() ? "" : "\n") + file.string() + ": " + problem;
   };
-  for (const NamedSlice& slice : engine.states().parameter_slices(zero::States::Which::whole)) {
+  for (const NamedSlice& slice : engine.states().parameter_slices(zero::States::Which::kept)) {
     const auto found = names.find(tensor_name(slice));
     if (found == names.end()) {
       add(tensor_name(slice) + " is not there");
@@ -72,19 +73,29 @@ void import_weights(const model::ModelOptions& options, zero::Engine& engine) {
   }
   for (const auto& [ours, theirs] : names) add(theirs + " has no place in the model");
   require_input(problems.empty(), problems);
-  engine.states().refresh();
+  engine.refresh();
 }
 
 void export_weights(comm::World& world, const model::ModelOptions& options, zero::Engine& engine,
                     const fs::path& directory) {
-  const std::vector<NamedSlice> slices = engine.states().parameter_slices(zero::States::Which::whole);
+  const auto& units = engine.units();
+  std::unique_ptr<io::SafetensorsWriter> writer;  // on rank 0
   on_rank_0(world.all(), [&] {
     fs::create_directories(directory);
     std::vector<io::SafetensorsWriter::Tensor> tensors;
-    for (const NamedSlice& slice : slices) tensors.push_back({tensor_name(slice), slice.shape});
-    io::SafetensorsWriter writer(directory / "model.safetensors", tensors);
-    for (const NamedSlice& slice : slices) writer.append(slice.values);
-    writer.finish();
+    for (const auto& unit : units) {
+      for (const auto& p : unit.parameters) tensors.push_back({p.name, p.shape});
+    }
+    writer = std::make_unique<io::SafetensorsWriter>(directory / "model.safetensors", tensors);
+  });
+  for (std::size_t u = 0; u < units.size(); ++u) {  // never more than one unit is whole
+    const std::vector<float> values = engine.states().whole_master(static_cast<int>(u));
+    on_rank_0(world.all(), [&] {
+      for (const auto& p : units[u].parameters) writer->append(Span<const float>(values).subspan(p.offset, p.elements()));
+    });
+  }
+  on_rank_0(world.all(), [&] {
+    writer->finish();
     const std::string config = model::config_json(options);
     if (config.empty()) return;  // a model that Hugging Face has no name for: weights alone
     std::ofstream file(directory / "config.json");

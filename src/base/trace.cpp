@@ -63,6 +63,7 @@ void set_step(std::int32_t step) { state().step = step; }
 void set_micro(std::int16_t micro) { state().micro = micro; }
 void set_unit(std::int16_t unit) { state().unit = unit; }
 std::int32_t step() { return state().step; }
+std::int16_t unit() { return state().unit; }
 
 void record(const Event& event) {
   State& s = state();

@@ -6,27 +6,28 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/storage.hpp"
 
 namespace shoal::comm {
 
 namespace {
 
-/// Pieces of fewer elements (64 KiB) are cheaper to copy than to send as a message each.
-constexpr std::size_t worth_a_message = std::size_t{1} << 14U;
+/// Pieces of fewer bytes are cheaper to copy than to send as a message each.
+constexpr std::size_t worth_a_message = std::size_t{1} << 16U;
 /// Messages on their way at a time that lie in no slot.
 constexpr std::size_t most_under_way = 16;
 
-void add_to(Span<const float> slot, const Message& message) {
-  for (const Span<float> piece : message.pieces) {
-    kernels::add(piece.size(), slot.data(), piece.data());
+void add_to(Span<const std::byte> slot, const Message& message, DType type) {
+  for (const Span<std::byte> piece : message.pieces) {
+    kernels::add(type, piece.size() / size_of(type), slot.data(), piece.data());
     slot = slot.subspan(piece.size());
   }
 }
 
-void append(Message& message, Span<float> piece) {
-  message.elements += piece.size();
+void append(Message& message, Span<std::byte> piece) {
+  message.bytes += piece.size();
   if (!message.pieces.empty()) {
-    Span<float>& last = message.pieces.back();
+    Span<std::byte>& last = message.pieces.back();
     if (last.data() + last.size() == piece.data()) {
       last = {last.data(), last.size() + piece.size()};
       return;
@@ -37,28 +38,28 @@ void append(Message& message, Span<float> piece) {
 
 }  // namespace
 
-void pack(const Message& message, Span<float> slot) {
-  for (const Span<float> piece : message.pieces) {
-    kernels::copy_bytes(piece.size_bytes(), piece.data(), slot.data());
+void pack(const Message& message, Span<std::byte> slot) {
+  for (const Span<std::byte> piece : message.pieces) {
+    kernels::copy_bytes(piece.size(), piece.data(), slot.data());
     slot = slot.subspan(piece.size());
   }
 }
 
-void unpack(Span<const float> slot, const Message& message) {
-  for (const Span<float> piece : message.pieces) {
-    kernels::copy_bytes(piece.size_bytes(), slot.data(), piece.data());
+void unpack(Span<const std::byte> slot, const Message& message) {
+  for (const Span<std::byte> piece : message.pieces) {
+    kernels::copy_bytes(piece.size(), slot.data(), piece.data());
     slot = slot.subspan(piece.size());
   }
 }
 
-std::vector<Message> cut_into_messages(const std::vector<Span<float>>& spans) {
+std::vector<Message> cut_into_messages(const std::vector<Span<std::byte>>& spans) {
   std::vector<Message> messages;
   bool joining = false;  // the last message takes further small pieces
-  for (const Span<float> span : spans) {
-    for (std::size_t begin = 0; begin < span.size(); begin += largest_message_elements) {
-      const Span<float> piece = span.subspan(begin, std::min(largest_message_elements, span.size() - begin));
+  for (const Span<std::byte> span : spans) {
+    for (std::size_t begin = 0; begin < span.size(); begin += largest_message_bytes) {
+      const Span<std::byte> piece = span.subspan(begin, std::min(largest_message_bytes, span.size() - begin));
       const bool small = piece.size() < worth_a_message;
-      if (!small || !joining || messages.back().elements + piece.size() > largest_message_elements) messages.emplace_back();
+      if (!small || !joining || messages.back().bytes + piece.size() > largest_message_bytes) messages.emplace_back();
       append(messages.back(), piece);
       joining = small;
     }
@@ -66,14 +67,13 @@ std::vector<Message> cut_into_messages(const std::vector<Span<float>>& spans) {
   return messages;
 }
 
-Slots::Slots(Span<float> scratch, std::size_t count) {
-  const std::size_t length = scratch.size() / count;
+Slots::Slots(Span<std::byte> scratch, std::size_t count, std::size_t length) {
   for (std::size_t i = 0; i < count; ++i) free_.push_back(scratch.subspan(i * length, length));
 }
 
-Span<float> Slots::take() {
+Span<std::byte> Slots::take() {
   require(!free_.empty(), "no slot is free for a message");
-  const Span<float> slot = free_.back();
+  const Span<std::byte> slot = free_.back();
   free_.pop_back();
   return slot;
 }
@@ -85,16 +85,16 @@ bool Sender::advance() {
   }
   while (!waiting_.empty() && sending_.size() < most_under_way) {
     Item& item = waiting_.front();
-    Span<const float> data;
+    Span<const std::byte> data;
     if (item.message.packed()) {
       if (slots_->free() == 0) break;
       item.slot = slots_->take();
       pack(item.message, item.slot);
-      data = item.slot.first(item.message.elements);
+      data = item.slot.first(item.message.bytes);
     } else {
       data = item.message.pieces.front();
     }
-    item.request = wire_->send(const_bytes_of(data), item.to, tag_);
+    item.request = wire_->send(data, item.to, tag_);
     sending_.push_back(std::move(item));
     waiting_.pop_front();
   }
@@ -106,21 +106,21 @@ bool Receiver::advance() {
     const Item item = std::move(receiving_.front());
     receiving_.pop_front();
     if (item.slot.empty()) continue;
-    const Span<const float> arrived = item.slot.first(item.message.elements);
-    then_ == Then::add ? add_to(arrived, item.message) : unpack(arrived, item.message);
+    const Span<const std::byte> arrived = item.slot.first(item.message.bytes);
+    add_as_ ? add_to(arrived, item.message, *add_as_) : unpack(arrived, item.message);
     slots_->give_back(item.slot);
   }
   while (!waiting_.empty() && receiving_.size() < most_under_way) {
     Item& item = waiting_.front();
-    Span<float> data;
-    if (then_ == Then::store && !item.message.packed()) {
+    Span<std::byte> data;
+    if (!add_as_ && !item.message.packed()) {
       data = item.message.pieces.front();
     } else {
       if (slots_->free() == 0) break;
       item.slot = slots_->take();
-      data = item.slot.first(item.message.elements);
+      data = item.slot.first(item.message.bytes);
     }
-    item.request = wire_->receive(bytes_of(data), item.from, tag_);
+    item.request = wire_->receive(data, item.from, tag_);
     receiving_.push_back(std::move(item));
     waiting_.pop_front();
   }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,33 +13,33 @@
 
 namespace shoal::comm {
 
-/// Elements of the largest message (1 MiB): small enough to be added while it is still in a cache, and for the next to be on
+/// The largest message (1 MiB): small enough to be added while it is still in a cache, and for the next to be on
 /// its way meanwhile; large enough for the network's full rate.
-inline constexpr std::size_t largest_message_elements = std::size_t{1} << 18U;
+inline constexpr std::size_t largest_message_bytes = std::size_t{1} << 20U;
 
 struct Message {
-  std::vector<Span<float>> pieces;  ///< neighbours in memory are one piece
-  std::size_t elements = 0;
+  std::vector<Span<std::byte>> pieces;  ///< neighbours in memory are one piece
+  std::size_t bytes = 0;
   bool packed() const { return pieces.size() > 1; }
 };
 
 /// The spans one after another: large ones cut, small ones joined.
-std::vector<Message> cut_into_messages(const std::vector<Span<float>>& spans);
+std::vector<Message> cut_into_messages(const std::vector<Span<std::byte>>& spans);
 
-/// A message's elements in one piece of memory, and back.
-void pack(const Message& message, Span<float> slot);
-void unpack(Span<const float> slot, const Message& message);
+/// A message in one piece of memory, and back.
+void pack(const Message& message, Span<std::byte> slot);
+void unpack(Span<const std::byte> slot, const Message& message);
 
-/// Pieces of equal length in the scratch memory of an operation.
+/// Pieces of equal length at the front of the scratch memory of an operation.
 class Slots {
  public:
-  Slots(Span<float> scratch, std::size_t count);
+  Slots(Span<std::byte> scratch, std::size_t count, std::size_t length);
   std::size_t free() const { return free_.size(); }
-  Span<float> take();
-  void give_back(Span<float> slot) { free_.push_back(slot); }
+  Span<std::byte> take();
+  void give_back(Span<std::byte> slot) { free_.push_back(slot); }
 
  private:
-  std::vector<Span<float>> free_;
+  std::vector<Span<std::byte>> free_;
 };
 
 /// Sends messages to one or several ranks, some at a time.
@@ -53,7 +54,7 @@ class Sender {
   struct Item {
     int to;
     Message message;
-    Span<float> slot;  // empty: sent from where it lies
+    Span<std::byte> slot;  // empty: sent from where it lies
     Request request;
   };
   Communicator* wire_;
@@ -62,11 +63,12 @@ class Sender {
   std::deque<Item> waiting_, sending_;
 };
 
-/// Receives messages from one or several ranks, some at a time, and adds them to what is there or stores them, in order.
+/// Receives messages from one or several ranks, some at a time, and adds them, as numbers of the type given, to what is
+/// there, or stores them, in order.
 class Receiver {
  public:
-  enum class Then { add, store };
-  Receiver(Communicator& wire, int tag, Slots& slots, Then then) : wire_(&wire), tag_(tag), slots_(&slots), then_(then) {}
+  Receiver(Communicator& wire, int tag, Slots& slots, std::optional<DType> add_as)
+      : wire_(&wire), tag_(tag), slots_(&slots), add_as_(add_as) {}
   void add(int from, Message message) { waiting_.push_back({from, std::move(message), {}, {}}); }
   /// Moves on without waiting; true when everything has arrived.
   bool advance();
@@ -75,13 +77,13 @@ class Receiver {
   struct Item {
     int from;
     Message message;
-    Span<float> slot;  // empty: received where it belongs
+    Span<std::byte> slot;  // empty: received where it belongs
     Request request;
   };
   Communicator* wire_;
   int tag_;
   Slots* slots_;
-  Then then_;
+  std::optional<DType> add_as_;
   std::deque<Item> waiting_, receiving_;
 };
 

@@ -6,6 +6,7 @@
 namespace shoal::config {
 
 using comm::CommOptions;
+using model::ActivationOptions;
 using zero::ZeroOptions;
 
 namespace {
@@ -15,17 +16,18 @@ constexpr const char* megabytes = "10^6 bytes";
 
 std::vector<Row> zero_rows() {
   using Count = std::uint64_t;
+  const UsedBy stage_3 = {"zero.stage", {"3"}};
   return {
-      {"zero.stage", in(&Options::zero, &ZeroOptions::stage), "", one_of({"0", "1", "2", "3"}).later({"1", "2", "3"}),
+      {"zero.stage", in(&Options::zero, &ZeroOptions::stage), "", one_of({"0", "1", "2", "3"}),
        "states sharded: 0 none, 1 +optimizer, 2 +gradients, 3 +parameters"},
-      later("zero.prefetch_units", Count{1}, "units", between(0, 65536),
-            "units gathered ahead of the one that runs (stage 3)"),
-      later("zero.max_live_mb", 0.0, megabytes, above(0).or_word("auto"),
-            "largest gathered parameters at any time (stage 3); auto: what prefetch_units takes"),
-      later("zero.persist_below", Count{0}, "elements", at_least(0),
-            "tensors smaller than this are kept whole on every rank (stage 3)"),
-      later("zero.reshard_after_forward", true, "", any(),
-            "release parameters after forward and gather them again for backward (stage 3)"),
+      {"zero.prefetch_units", in(&Options::zero, &ZeroOptions::prefetch_units), "units", between(0, 65536),
+       "units gathered ahead of the one that runs (stage 3)", stage_3},
+      {"zero.max_live_mb", in(&Options::zero, &ZeroOptions::max_live_mb), megabytes, above(0).or_word("auto"),
+       "largest gathered parameters at any time (stage 3); auto: what prefetch_units takes", stage_3},
+      {"zero.persist_below", in(&Options::zero, &ZeroOptions::persist_below), "elements", at_least(0),
+       "units smaller than this stay whole on every rank (stage 3)", stage_3},
+      {"zero.reshard_after_forward", in(&Options::zero, &ZeroOptions::reshard_after_forward), "", any(),
+       "release parameters after forward and gather them again for backward (stage 3)", stage_3},
       later("zero.hpz_size", "off", "ranks", one_of({"off", "node"}).or_count(),
             "ranks that share a second shard of the parameters (ZeRO++ hpZ); 1: every rank keeps all"),
       later("zero.qwz", false, "", any(), "gather parameters in 8 bits (ZeRO++ qwZ)"),
@@ -41,14 +43,13 @@ std::vector<Row> comm_rows() {
   return {
       {"comm.backend", in(&Options::comm, &CommOptions::backend), "", one_of({"mpi", "nccl"}).later({"nccl"}),
        "what carries messages among ranks"},
-      {"comm.collectives", in(&Options::comm, &CommOptions::collectives), "",
-       one_of({"reproducible", "native"}).later({"native"}),
+      {"comm.collectives", in(&Options::comm, &CommOptions::collectives), "", one_of({"reproducible", "native"}),
        "order of sums: the fixed tree, the same bits on any number of ranks; or as the backend's library likes"},
       {"comm.bucket_mb", in(&Options::comm, &CommOptions::bucket_mb), megabytes, above(0),
        "largest message; changes no bit of the result"},
       {"comm.overlap", in(&Options::comm, &CommOptions::overlap), "", any(), "reduce while backward goes on"},
-      later("comm.reduce_dtype", "fp32", "", one_of({"fp32", "bf16", "fp16"}),
-            "gradients are held, summed and sent in this precision"),
+      {"comm.reduce_dtype", in(&Options::comm, &CommOptions::reduce_dtype), "", one_of({"fp32", "bf16", "fp16"}),
+       "gradients are held, summed and sent in this precision"},
       {"comm.ranks_per_node", in(&Options::comm, &CommOptions::ranks_per_node), "ranks",
        between(1, most_ranks).or_word("auto"), "plays a cluster of such nodes; auto: as the machine is"},
       {"comm.wait", in(&Options::comm, &CommOptions::wait), "", one_of({"auto", "yield", "sleep"}),
@@ -75,8 +76,10 @@ std::vector<Row> sync_rows() {
 
 std::vector<Row> activation_rows() {
   return {
-      later("activation.checkpoint_interval", std::uint64_t{0}, "blocks", between(0, 65536),
-            "blocks between kept activations; the rest is computed again in backward; 0: keep all"),
+      {"activation.checkpoint_interval", in(&Options::activation, &ActivationOptions::checkpoint_interval), "blocks",
+       between(0, 65536).or_word("auto", -1),
+       "blocks between kept activations; the rest is computed again in backward; 0: keep all; auto: about the root of "
+       "model.n_layer"},
       later("activation.partition", false, "", any(), "share kept activations out among the ranks"),
       later("activation.offload", false, "", any(), "keep activations in host memory"),
   };
@@ -107,7 +110,8 @@ std::vector<Row> file_rows() {
       {"checkpoint.resume", in(&Options::checkpoint, &CheckpointOptions::resume), "",
        not_empty().as("none, latest, or the path of a checkpoint"),
        "state to go on from; latest: the newest that is whole, if there is any"},
-      later("checkpoint.async", false, "", any(), "write while the training goes on"),
+      {"checkpoint.async", in(&Options::checkpoint, &CheckpointOptions::async), "", any(),
+       "write from a copy while the training goes on"},
       {"checkpoint.io", in(&Options::checkpoint, &CheckpointOptions::io), "", one_of({"auto", "independent", "collective"}),
        "how ranks write; auto: independently where ranks outnumber cores"},
       {"trace.file", in(&Options::trace, &TraceOptions::file), "", any().as("a path"), "empty: trace.h5 in output.dir",

@@ -6,6 +6,7 @@ namespace shoal::config {
 
 using data::DataOptions;
 using model::ModelOptions;
+using optim::LossScaleOptions;
 using optim::OptimizerOptions;
 using optim::ScheduleOptions;
 
@@ -70,7 +71,7 @@ std::vector<Row> batch_and_train_rows() {
        "sequences per step over all ranks; auto: micro x ranks. The accumulation follows: global / (micro x ranks)"},
       {"train.steps", in(&Options::train, &TrainOptions::steps), "steps", between(1, most_steps),
        "updates to make, those before a resumption included"},
-      {"train.dtype", in(&Options::train, &TrainOptions::dtype), "", one_of({"fp32", "bf16", "fp16"}).later({"fp16"}),
+      {"train.dtype", in(&Options::train, &TrainOptions::dtype), "", one_of({"fp32", "bf16", "fp16"}),
        "parameters and activations; below fp32 the optimizer keeps fp32 master parameters"},
       {"train.seed", in(&Options::train, &TrainOptions::seed), "", any(),
        "of the initial parameters, the order of samples and dropout"},
@@ -88,6 +89,25 @@ std::vector<Row> batch_and_train_rows() {
        "what a loss or gradient that is not finite does: end the run, or leave out the update"},
       {"train.stop_after", in(&Options::train, &TrainOptions::stop_after), "seconds", at_least(0),
        "wall time after which a run writes a checkpoint and ends with exit code 75; 0: no limit"},
+  };
+}
+
+std::vector<Row> loss_scale_rows() {
+  const UsedBy fp16 = {"train.dtype", {"fp16"}}, dynamic = {"train.loss_scale", {"dynamic"}};
+  const auto scale = [](auto member) { return in(&Options::loss_scale, member); };
+  return {
+      {"train.loss_scale", scale(&LossScaleOptions::scale), "", above(0).or_word("dynamic"),
+       "what the loss is multiplied by so that fp16 gradients do not vanish; dynamic: as large as overflows allow", fp16},
+      {"train.loss_scale_power", scale(&LossScaleOptions::initial_power), "", between(0, 127),
+       "a dynamic scale starts at 2 to this power", dynamic},
+      {"train.loss_scale_window", scale(&LossScaleOptions::window), "steps", between(1, most_steps),
+       "steps without an overflow after which it doubles", dynamic},
+      {"train.loss_scale_hysteresis", scale(&LossScaleOptions::hysteresis), "overflows", between(1, most_steps),
+       "overflows that it takes to halve", dynamic},
+      {"train.loss_scale_consecutive_hysteresis", scale(&LossScaleOptions::consecutive_hysteresis), "", any(),
+       "every step without an overflow restores the hysteresis; false: only a step that doubles the scale", dynamic},
+      {"train.loss_scale_minimum", scale(&LossScaleOptions::minimum), "", above(0), "an overflow at this scale ends the run",
+       dynamic},
   };
 }
 
@@ -170,7 +190,7 @@ std::vector<Row> schedule_rows() {
 
 std::vector<Row> training_rows() {
   std::vector<Row> rows = model_rows();
-  for (const auto& more : {data_rows(), batch_and_train_rows(), optimizer_rows(), schedule_rows()}) {
+  for (const auto& more : {data_rows(), batch_and_train_rows(), loss_scale_rows(), optimizer_rows(), schedule_rows()}) {
     rows.insert(rows.end(), more.begin(), more.end());
   }
   return rows;

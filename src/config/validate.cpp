@@ -3,6 +3,7 @@
 #include "validate.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
@@ -52,18 +53,37 @@ std::vector<std::string> optimizer_problems(const optim::OptimizerOptions& o) {
   return {};
 }
 
+/// Why nothing uses the option: " has no effect with OPTION = VALUE; used by: ..."; empty if something does. What an option
+/// depends on may depend on another one in turn.
+std::string why_unused(const Row& row, const Options& options) {
+  if (row.used_by.option.empty()) return {};
+  const Row& decides = *find(row.used_by.option);
+  const std::string outer = why_unused(decides, options);
+  if (!outer.empty()) return outer;
+  const std::string chosen = value_text(decides, options);
+  const std::vector<std::string>& users = row.used_by.values;
+  if (std::find(users.begin(), users.end(), chosen) != users.end()) return {};
+  return text(" has no effect with ", decides.name, " = ", chosen, "; used by: ", joined(users));
+}
+
 /// Options that were set, but which the kind that was chosen does not use.
 std::vector<std::string> unused_options(const Options& options) {
   std::vector<std::string> problems;
   for (const Row& row : table()) {
-    if (row.used_by.option.empty() || value_text(row, options) == default_text(row)) continue;
-    const std::string chosen = value_text(*find(row.used_by.option), options);
-    const std::vector<std::string>& users = row.used_by.values;
-    if (std::find(users.begin(), users.end(), chosen) != users.end()) continue;
-    problems.push_back(text(row.name, " = ", shown(value_text(row, options)), " has no effect with ", row.used_by.option,
-                            " = ", chosen, "; used by: ", joined(users)));
+    if (value_text(row, options) == default_text(row)) continue;
+    const std::string why = why_unused(row, options);
+    if (!why.empty()) problems.push_back(text(row.name, " = ", shown(value_text(row, options)), why));
   }
   return problems;
+}
+
+/// A dynamic loss scale must not start below where it ends the run.
+std::vector<std::string> loss_scale_problems(const Options& options) {
+  const optim::LossScaleOptions& scale = options.loss_scale;
+  const double start = std::ldexp(1.0, static_cast<int>(scale.initial_power));
+  if (options.train.dtype != "fp16" || scale.scale != 0 || start >= scale.minimum) return {};
+  return {text("train.loss_scale_minimum = ", scale.minimum,
+               " is above the scale at the start, 2^train.loss_scale_power = ", start)};
 }
 
 std::vector<std::string> absent_features(const Invocation& invocation) {
@@ -92,6 +112,7 @@ void validate(Invocation& invocation, int ranks) {
   add(data_problems(o));
   add(batch_problems(o.batch, count));
   add(optimizer_problems(o.optimizer));
+  add(loss_scale_problems(o));
   add(schedule_problems(o, total_follows ? "train.steps" : "schedule.total_steps"));
   add(absent_features(invocation));
 

@@ -37,9 +37,9 @@ UnitLayout block_layout(const ModelOptions& o, std::size_t index) {
 std::vector<UnitLayout> layout(const ModelOptions& o) {
   std::vector<UnitLayout> units;
   UnitLayout embedding{"embedding", {}, 0};
+  embedding.early_gradient = o.tied;
   embedding.add("transformer.wte.weight", {o.vocab_size, o.n_embd}, weight_std);
   embedding.add("transformer.wpe.weight", {o.block_size, o.n_embd}, weight_std);
-  embedding.early_gradient = o.tied;  // the head's part of it is written in forward
   units.push_back(embedding);
   for (std::size_t i = 0; i < o.n_layer; ++i) units.push_back(block_layout(o, i));
   UnitLayout head{"head", {}, 0};

@@ -5,10 +5,13 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/kernels/storage.hpp"
 
 namespace shoal::zero {
 
 namespace {
+
+constexpr std::size_t widened_elements = std::size_t{1} << 16U;  // small enough to stay in a cache
 
 /// torch's clip_grad_norm_: the factor that brings the norm to the limit, with its guard against a norm of zero.
 float clip_factor(double norm, double limit) {
@@ -20,27 +23,56 @@ float clip_factor(double norm, double limit) {
 Engine::Engine(const EngineOptions& options, const Placement& placement, Memory& memory)
     : options_(options),
       units_(model::layout(options.model)),
-      turns_(options.micro_batches, placement.ranks),
+      turns_(options.micro_batches, placement.ranks,
+             placement.ranks > 1 && stages.at(static_cast<std::size_t>(options.zero.stage)).shards_gradients),
       optimizer_(optim::make(options.optimizer)),
-      states_(units_, options.dtype, options.capacity.training ? optimizer_->moment_names() : std::vector<std::string>{},
-              placement, memory) {
+      holdings_(holdings(units_, options.zero, placement)),
+      states_(units_, holdings_, options.dtype,
+              options.capacity.training ? optimizer_->moment_names() : std::vector<std::string>{}, placement, memory) {
+  model::Capacity evaluating = options_.capacity;
+  evaluating.training = false;
+  Visits training_visits;
   if (options_.capacity.training) {
-    gradients_ = std::make_unique<Gradients>(units_, turns_, placement, options_.gradients, memory);
+    training_visits = model::visits(options_.model, options_.capacity);
+    gradients_ = std::make_unique<Gradients>(units_, holdings_, turns_, placement, options_.gradients, memory);
+    if (options_.gradients.dtype != DType::f32) {
+      widened_ = memory.take<float>(Kind::buffers, widened_elements, "gradients in fp32");
+    }
   }
+  parameters_ = std::make_unique<Parameters>(
+      units_, holdings_, states_, training_visits, model::visits(options_.model, evaluating), placement,
+      GatherOptions{options_.zero, options_.gradients.message_elements, options_.gradients.overlap}, memory);
   model_ = model::make(options_.model, options_.dtype, options_.capacity, options_.seed, memory, *this);
+}
+
+void Engine::initialize(std::uint64_t seed) {
+  states_.initialize(seed);
+  refresh();
+}
+
+void Engine::refresh() {
+  states_.refresh();
+  parameters_->publish();
 }
 
 double Engine::micro_batch(std::size_t round, std::size_t turn, const model::MicroBatch& batch) {
   gradients_->begin_turn(round, turn);
+  parameters_->begin(Parameters::Pass::training);
   const auto predictions = static_cast<double>(options_.micro_batches * model_->predictions(batch));
   double loss = 0;
   {
     const trace::Region region(trace::Level::steps, trace::Kind::phase, "forward");
-    loss = model_->forward(batch, static_cast<float>(1.0 / predictions));
+    loss = model_->forward(batch, static_cast<float>(loss_scale_ / predictions));
   }
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "backward");
   model_->backward();
   return loss;
+}
+
+Norm Engine::norm() {
+  Norm norm = gradients_->norm();
+  norm.value /= loss_scale_;
+  return norm;
 }
 
 void Engine::update(const Norm& norm, const optim::Optimizer::Step& step) {
@@ -48,17 +80,39 @@ void Engine::update(const Norm& norm, const optim::Optimizer::Step& step) {
     const trace::Region region(trace::Level::steps, trace::Kind::phase, "publish");
     gradients_->gather();
   }
-  const trace::Region region(trace::Level::steps, trace::Kind::phase, "optimizer");
-  optim::Optimizer::Step clipped = step;
-  clipped.gradient_scale = clip_factor(norm.value, options_.grad_clip);
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    const int unit = static_cast<int>(u);
-    states_.step(unit, gradients_->reduced(unit), *optimizer_, clipped, options_.optimizer.decay_1d);
+  {
+    const trace::Region region(trace::Level::steps, trace::Kind::phase, "optimizer");
+    optim::Optimizer::Step clipped = step;
+    clipped.gradient_scale = clip_factor(norm.value, options_.grad_clip) / static_cast<float>(loss_scale_);
+    for (std::size_t u = 0; u < units_.size(); ++u) update_unit(static_cast<int>(u), clipped);
+  }
+  const trace::Region region(trace::Level::steps, trace::Kind::phase, "publish");
+  parameters_->publish();
+}
+
+void Engine::update_unit(int unit, const optim::Optimizer::Step& step) {
+  const Range own = states_.holding(unit).optimizer;
+  const DType kept = gradients_->dtype();
+  const bool decay_1d = options_.optimizer.decay_1d;
+  if (kept == DType::f32) {
+    const Span<const std::byte> bytes = gradients_->reduced(unit, own);
+    states_.step(unit, own, {reinterpret_cast<const float*>(bytes.data()), own.size()}, *optimizer_, step, decay_1d);
+    return;
+  }
+  for (std::size_t begin = own.begin; begin < own.end; begin += widened_.size()) {
+    const Range part = intersection(own, {begin, begin + widened_.size()});
+    kernels::widen(kept, part.size(), gradients_->reduced(unit, part).data(), widened_.data());
+    states_.step(unit, part, widened_.first(part.size()), *optimizer_, step, decay_1d);
   }
 }
 
-const void* Engine::acquire(int unit) { return states_.parameters(unit); }
-void Engine::release(int) {}
+double Engine::evaluate(const model::MicroBatch& batch) {
+  parameters_->begin(Parameters::Pass::evaluation);
+  return model_->evaluate(batch);
+}
+
+const void* Engine::acquire(int unit) { return parameters_->acquire(unit); }
+void Engine::release(int unit) { parameters_->release(unit); }
 float* Engine::gradient(int unit) { return gradients_->of(unit); }
 void Engine::gradient_complete(int unit) { gradients_->complete(unit); }
 

@@ -2,28 +2,16 @@
 #include "shoal/zero/gradients.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "shoal/base/error.hpp"
-#include "shoal/base/trace.hpp"
-#include "shoal/kernels/pointwise.hpp"
-#include "shoal/kernels/reduce.hpp"
-#include "shoal/zero/partition.hpp"
-#include "shoal/zero/tree_sum.hpp"
+#include "shoal/kernels/storage.hpp"
 
 namespace shoal::zero {
 
 namespace {
 
 constexpr std::size_t in_flight = 2;  // messages whose scratch memory is planned; the next one waits for the oldest
-
-Range shard_pieces(std::size_t elements, int rank, int ranks) {
-  const Range shard = shard_of(elements, rank, ranks);
-  return {shard.begin / piece, (shard.end + piece - 1) / piece};
-}
-
-std::size_t piece_count(std::size_t elements) { return (elements + piece - 1) / piece; }
 
 /// Backward completes the last unit first; the embedding, which a tied head writes to first, is the last.
 std::vector<int> completion_order(std::size_t units) {
@@ -32,176 +20,142 @@ std::vector<int> completion_order(std::size_t units) {
   return order;
 }
 
-/// Numbers that a rank contributes to the norm: its subtrees of every unit.
-std::size_t subtrees_of(const std::vector<model::UnitLayout>& units, int rank, int ranks) {
-  std::size_t count = 0;
-  for (const auto& unit : units) {
-    count += subtree_count(piece_count(unit.elements), shard_pieces(unit.elements, rank, ranks));
-  }
-  return count;
+/// Whether a gradient is kept other than it is computed.
+bool staged(const std::vector<Holding>& holdings, const Turns& turns, DType dtype) {
+  return !holdings.empty() && (turns.reduced_every_turn || dtype != DType::f32);
 }
 
 }  // namespace
 
-Gradients::Gradients(const std::vector<model::UnitLayout>& units, const Turns& turns, const Placement& placement,
-                     const GradientOptions& options, Memory& memory)
-    : units_(units), turns_(turns), placement_(placement), options_(options), complete_(units.size(), false) {
-  std::size_t elements = 0, shards = 0;
-  for (const auto& unit : units_) {
-    offsets_.push_back(elements);
-    shard_offsets_.push_back(shards);
-    elements += unit.elements;
-    shards += shard_of(unit.elements, placement_.rank, placement_.ranks).size();
+Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vector<Holding>& holdings, const Turns& turns,
+                     const Placement& placement, const GradientOptions& options, Memory& memory)
+    : units_(units),
+      holdings_(holdings),
+      turns_(turns),
+      placement_(placement),
+      options_(options),
+      gathers_(std::none_of(holdings.begin(), holdings.end(), [](const Holding& h) { return h.updated_in_part(); })),
+      messages_(cut_messages(units, completion_order(units.size()), placement.ranks, options.message_elements)),
+      sums_(holdings, turns, options.dtype, !staged(holdings, turns, options.dtype), memory),
+      norm_(holdings, placement, memory),
+      begun_(units.size(), false),
+      complete_(units.size(), false) {
+  if (staged(holdings_, turns_, options_.dtype)) {
+    const std::vector<Message> reduced_from_there = turns_.reduced_every_turn ? messages_ : std::vector<Message>{};
+    staging_ = Staging(units_, completion_order(units_.size()), reduced_from_there, options_.overlap ? 1 : 0, memory);
   }
-  stack_.push_back(memory.take<float>(Kind::gradients, elements, "gradients"));
-  for (std::size_t place = 1; place < turns_.stack(); ++place) {
-    stack_.push_back(memory.take<float>(Kind::buffers, elements, "partial sums of accumulation"));
-  }
-  if (turns_.rounds > 1) rounds_ = memory.take<float>(Kind::buffers, shards, "sum over rounds");
-
-  messages_ = cut_messages(units_, completion_order(units_.size()), placement_.ranks, options_.message_elements);
   std::size_t largest = 0;
   for (const Message& message : messages_) largest = std::max(largest, message.elements);
-  const std::size_t scratch = comm::tree_scratch_elements(placement_.ranks, largest);
+  const std::size_t scratch = comm::tree_scratch_bytes(placement_.ranks, largest * size_of(options_.dtype));
   for (std::size_t i = 0; i < std::min(in_flight, messages_.size()); ++i) {
-    scratch_.push_back(memory.take<float>(Kind::buffers, scratch, "messages"));
+    scratch_.push_back(memory.take<std::byte>(Kind::buffers, scratch, "messages"));
   }
-
-  for (const auto& unit : units_) {
-    const Range pieces = shard_pieces(unit.elements, placement_.rank, placement_.ranks);
-    piece_sums_.push_back(memory.take<double>(Kind::buffers, pieces.size(), "sums by piece"));
-  }
-  std::size_t most = 0;  // equal room for every rank, so that one all-gather serves
-  for (int r = 0; r < placement_.ranks; ++r) most = std::max(most, subtrees_of(units_, r, placement_.ranks));
-  subtrees_ = memory.take<double>(Kind::buffers, most, "sums by subtree");
-  all_subtrees_ = memory.take<double>(Kind::buffers, most * static_cast<std::size_t>(placement_.ranks), "sums by subtree");
-}
-
-Span<float> Gradients::buffer(std::size_t place, int unit) const {
-  const auto u = static_cast<std::size_t>(unit);
-  return stack_[place].subspan(offsets_[u], units_[u].elements);
 }
 
 void Gradients::begin_turn(std::size_t round, std::size_t turn) {
   round_ = round;
   turn_ = turn;
-  if (turn == 0) started_ = 0;
+  std::fill(begun_.begin(), begun_.end(), false);
   std::fill(complete_.begin(), complete_.end(), false);
 }
 
-float* Gradients::of(int unit) { return buffer(Turns::place(turn_), unit).data(); }
+float* Gradients::of(int unit) {
+  const auto u = static_cast<std::size_t>(unit);
+  if (!staging_.used()) return reinterpret_cast<float*>(sums_.top(unit, turn_));
+  if (!begun_[u]) {
+    // What an earlier turn left under way has had all of this turn's forward to arrive.
+    if (std::none_of(begun_.begin(), begun_.end(), [](bool begun) { return begun; })) finish_messages();
+    while (finished_ < staging_.messages_before(unit)) finish_oldest();
+    begun_[u] = true;
+  }
+  return reinterpret_cast<float*>(staging_.of(unit));
+}
 
 void Gradients::complete(int unit) {
   const auto u = static_cast<std::size_t>(unit);
   require(!complete_[u], "the gradient of unit ", units_[u].name, " was completed twice in one turn");
   complete_[u] = true;
-  std::size_t top = Turns::place(turn_);
-  for (std::size_t i = 0; i < turns_.merges(turn_); ++i, --top) {
-    kernels::add(units_[u].elements, buffer(top, unit).data(), buffer(top - 1, unit).data());
+  if (staging_.used()) {
+    kernels::narrow(options_.dtype, units_[u].elements, reinterpret_cast<float*>(staging_.of(unit)), staging_.of(unit));
+    if (!turns_.reduced_every_turn) sums_.add(unit, turn_, {0, units_[u].elements}, staging_.of(unit));
+  } else {
+    sums_.merge(unit, turn_);
   }
-  if (options_.overlap && turn_ + 1 == turns_.per_round) start_ready();
+  const bool reduces = turns_.reduced_every_turn || turn_ + 1 == turns_.per_round;
+  // Staged gradients make room for those of the next units: they are sent at once, with or without overlap.
+  if (reduces && (options_.overlap || turns_.reduced_every_turn)) start_ready();
+  if (!options_.overlap && turns_.reduced_every_turn) {
+    while (finished_ < started_) finish_oldest();
+  }
+}
+
+/// What a message takes: from the staged gradient of this turn, or from the sum of the round.
+Span<std::byte> Gradients::outgoing(int unit, Range range) const {
+  if (!turns_.reduced_every_turn) return sums_.sum(unit, range);
+  const std::size_t size = size_of(options_.dtype);
+  return {staging_.of(unit) + range.begin * size, range.size() * size};
 }
 
 comm::Blocks Gradients::blocks(const Message& message) const {
-  comm::Blocks blocks(static_cast<std::size_t>(placement_.ranks));
-  for (int d = 0; d < placement_.ranks; ++d) {
-    for (const Part& part : message.parts) {
-      const auto u = static_cast<std::size_t>(part.unit);
-      const Range range = block_of(part, units_[u].elements, d, placement_.ranks);
-      if (!range.empty())
-        blocks[static_cast<std::size_t>(d)].push_back(buffer(0, part.unit).subspan(range.begin, range.size()));
-    }
-  }
-  return blocks;
+  return message_blocks(message, holdings_, placement_.ranks, [&](int unit, Range range) { return outgoing(unit, range); });
 }
 
 /// Messages are started in one order on all ranks: that of messages_, each as soon as its last unit is complete.
 void Gradients::start_ready() {
-  while (started_ < messages_.size() && complete_[static_cast<std::size_t>(messages_[started_].last_unit)])
-    start(started_++);
+  while (started_ < messages_.size() && complete_[static_cast<std::size_t>(messages_[started_].last_unit)]) start_next();
 }
 
-void Gradients::start(std::size_t message) {
-  if (placement_.ranks == 1) return;
-  if (reducing_.size() == scratch_.size()) {
-    reducing_.front().wait();
-    reducing_.pop_front();
+void Gradients::start_next() {
+  if (started_ == 0) reduced_turn_ = turn_;
+  if (started_ - finished_ == scratch_.size()) finish_oldest();
+  const Span<std::byte> scratch = scratch_[started_ % scratch_.size()];
+  reducing_.push_back(placement_.ranks == 1 ? comm::Request()
+                                            : comm::tree_reduce_scatter(*placement_.group, blocks(messages_[started_]),
+                                                                        options_.dtype, scratch));
+  ++started_;
+}
+
+/// Where gradients are reduced every turn, what has arrived joins the partial sums of this rank's shards.
+void Gradients::finish_oldest() {
+  reducing_.front().wait();
+  reducing_.pop_front();
+  const Message& message = messages_[finished_++];
+  if (!turns_.reduced_every_turn) return;
+  for (const Part& part : message.parts) {
+    const Range range =
+        block_of(part, units_[static_cast<std::size_t>(part.unit)].elements, placement_.rank, placement_.ranks);
+    if (!range.empty()) sums_.add(part.unit, reduced_turn_, range, outgoing(part.unit, range).data());
   }
-  reducing_.push_back(
-      comm::tree_reduce_scatter(*placement_.group, blocks(messages_[message]), scratch_[message % scratch_.size()]));
+}
+
+void Gradients::finish_messages() {
+  while (finished_ < started_) finish_oldest();
+  started_ = finished_ = 0;
 }
 
 void Gradients::finish_round() {
   for (std::size_t u = 0; u < units_.size(); ++u) {
     require(complete_[u], "backward ended without the gradient of unit ", units_[u].name);
   }
-  while (started_ < messages_.size()) start(started_++);
-  for (; !reducing_.empty(); reducing_.pop_front()) reducing_.front().wait();
-  add_rounds();
-}
-
-/// Sums of rounds are added in order, each rank's on its own shards; the last one stays in the gradient's buffer.
-void Gradients::add_rounds() {
-  if (turns_.rounds == 1) return;
-  const bool last = round_ + 1 == turns_.rounds;
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    const Range shard = shard_of(units_[u].elements, placement_.rank, placement_.ranks);
-    const Span<float> current = buffer(0, static_cast<int>(u)).subspan(shard.begin, shard.size());
-    const Span<float> before = rounds_.subspan(shard_offsets_[u], shard.size());
-    if (last) {
-      kernels::add(shard.size(), before.data(), current.data());
-    } else if (round_ == 0) {
-      kernels::copy_bytes(shard.size() * sizeof(float), current.data(), before.data());
-    } else {
-      kernels::add(shard.size(), current.data(), before.data());
-    }
-  }
+  while (started_ < messages_.size()) start_next();
+  finish_messages();
+  for (std::size_t u = 0; u < units_.size(); ++u) sums_.finish_round(static_cast<int>(u), round_);
 }
 
 Norm Gradients::norm() {
   // The shards are final: what others need of them is on its way while their norm is computed.
-  if (placement_.ranks > 1) {
-    for (std::size_t i = 0; i < std::min(scratch_.size(), messages_.size()); ++i) {
+  if (gathers_ && placement_.ranks > 1) {
+    for (std::size_t i = 0; i < scratch_.size(); ++i) {
       gathering_.push_back(comm::tree_all_gather(*placement_.group, blocks(messages_[i]), scratch_[i]));
     }
   }
-  std::size_t at = 0;
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    const Range shard = shard_of(units_[u].elements, placement_.rank, placement_.ranks);
-    const Range pieces = shard_pieces(units_[u].elements, placement_.rank, placement_.ranks);
-    kernels::sum_of_squares_by_piece(shard.size(), buffer(0, static_cast<int>(u)).data() + shard.begin,
-                                     piece_sums_[u].data());
-    for (const double sum : subtree_sums(piece_count(units_[u].elements), pieces, piece_sums_[u])) subtrees_[at++] = sum;
-  }
-  if (placement_.ranks > 1) {
-    placement_.group->all_gather(comm::bytes_of(subtrees_), comm::bytes_of(all_subtrees_)).wait();
-  } else {
-    std::copy(subtrees_.begin(), subtrees_.end(), all_subtrees_.begin());
-  }
-
-  Norm norm;
-  double squares = 0;
-  std::vector<std::size_t> next(static_cast<std::size_t>(placement_.ranks), 0);
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    const std::size_t pieces = piece_count(units_[u].elements);
-    std::vector<Range> owners;
-    std::vector<Span<const double>> values;
-    for (std::size_t r = 0; r < next.size(); ++r) {
-      owners.push_back(shard_pieces(units_[u].elements, static_cast<int>(r), placement_.ranks));
-      const std::size_t count = subtree_count(pieces, owners[r]);
-      values.push_back(all_subtrees_.subspan(r * subtrees_.size() + next[r], count));
-      next[r] += count;
-    }
-    const double sum = join_subtrees(pieces, owners, values);
-    if (!std::isfinite(sum)) norm.broken_unit = static_cast<int>(u);
-    squares += sum;
-  }
-  norm.value = std::sqrt(squares);
-  return norm;
+  return norm_.of(options_.dtype, [&](int unit) -> Span<const std::byte> {
+    return sums_.sum(unit, holdings_[static_cast<std::size_t>(unit)].shard);
+  });
 }
 
 void Gradients::gather() {
-  if (placement_.ranks == 1) return;
+  if (gathering_.empty()) return;
   for (std::size_t i = 0; i < messages_.size(); ++i) {
     gathering_[i % scratch_.size()].wait();
     const std::size_t next = i + scratch_.size();
@@ -212,7 +166,5 @@ void Gradients::gather() {
   }
   gathering_.clear();
 }
-
-Span<const float> Gradients::reduced(int unit) const { return buffer(0, unit); }
 
 }  // namespace shoal::zero

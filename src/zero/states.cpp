@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "shoal/comm/tree_reduce.hpp"
-#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/storage.hpp"
 #include "shoal/zero/partition.hpp"
 
 namespace shoal::zero {
@@ -31,90 +31,110 @@ std::vector<Segment> segments(const model::UnitLayout& unit, bool decay_1d) {
   return result;
 }
 
+/// Every rank's shard of a flat buffer to all ranks. For buffers outside the steps: its scratch memory is not planned.
+void gather(const Placement& placement, Span<float> whole) {
+  comm::Blocks blocks;
+  for (int r = 0; r < placement.ranks; ++r) {
+    const Range shard = shard_of(whole.size(), r, placement.ranks);
+    blocks.push_back({comm::bytes_of(whole.subspan(shard.begin, shard.size()))});
+  }
+  std::vector<std::byte> scratch(comm::tree_scratch_bytes(placement.ranks, whole.size_bytes()));
+  comm::tree_all_gather(*placement.group, blocks, scratch).wait();
+}
+
 }  // namespace
 
-States::States(const std::vector<model::UnitLayout>& units, DType dtype, const std::vector<std::string>& moments,
-               const Placement& placement, Memory& memory)
-    : units_(units), dtype_(dtype), placement_(placement), moment_names_(moments), moments_(moments.size()) {
+States::States(const std::vector<model::UnitLayout>& units, const std::vector<Holding>& holdings, DType dtype,
+               const std::vector<std::string>& moments, const Placement& placement, Memory& memory)
+    : units_(units),
+      holdings_(holdings),
+      dtype_(dtype),
+      placement_(placement),
+      moment_names_(moments),
+      moments_(moments.size()) {
   const bool rounded = dtype != DType::f32;
-  for (const auto& unit : units_) {
-    if (rounded) parameters_.push_back(memory.take<bf16>(Kind::parameters, unit.elements, "parameters"));
-    master_.push_back(memory.take<float>(rounded ? Kind::master : Kind::parameters, unit.elements,
-                                         rounded ? "master parameters" : "parameters"));
-    for (auto& moment : moments_) moment.push_back(memory.take<float>(Kind::moments, unit.elements, "moments"));
+  for (const Holding& h : holdings_) {
+    const Span<std::byte> parameters =
+        memory.take<std::byte>(Kind::parameters, h.parameters.size() * size_of(dtype), "parameters");
+    parameters_.push_back(parameters);
+    if (rounded) {
+      master_.push_back(memory.take<float>(Kind::master, h.optimizer.size(), "master parameters"));
+    } else {
+      auto* const first = reinterpret_cast<float*>(parameters.data());
+      const std::size_t skipped = h.optimizer.begin - h.parameters.begin;
+      master_.emplace_back(first == nullptr ? nullptr : first + skipped, h.optimizer.size());
+    }
+    for (auto& moment : moments_) moment.push_back(memory.take<float>(Kind::moments, h.optimizer.size(), "moments"));
   }
 }
 
-const void* States::parameters(int unit) const {
-  const auto u = static_cast<std::size_t>(unit);
-  return dtype_ == DType::f32 ? static_cast<const void*>(master_[u].data()) : parameters_[u].data();
+/// Where an element of a unit's flat buffer lies in its parameters on this rank.
+std::byte* States::parameter(int unit, std::size_t element) const {
+  return parameters(unit).data() + (element - holding(unit).parameters.begin) * size_of(dtype_);
 }
-
-Span<float> States::master(int unit) const { return master_[static_cast<std::size_t>(unit)]; }
 
 void States::initialize(std::uint64_t seed) {
   for (std::size_t u = 0; u < units_.size(); ++u) {
-    const auto shard_span = [&](int rank) {
-      const Range shard = shard_of(units_[u].elements, rank, placement_.ranks);
-      return master_[u].subspan(shard.begin, shard.size());
-    };
-    model::initialize(units_[u], seed, shard_of(units_[u].elements, placement_.rank, placement_.ranks),
-                      shard_span(placement_.rank));
-    if (placement_.ranks > 1) {
-      comm::Blocks blocks;
-      for (int r = 0; r < placement_.ranks; ++r) blocks.push_back({shard_span(r)});
-      std::vector<float> scratch(comm::tree_scratch_elements(placement_.ranks, units_[u].elements));
-      comm::tree_all_gather(*placement_.group, blocks, scratch).wait();
-    }
+    const Holding& h = holdings_[u];
+    model::initialize(units_[u], seed, h.shard, master_[u].subspan(h.shard.begin - h.optimizer.begin, h.shard.size()));
+    if (!h.updated_in_part() && placement_.ranks > 1) gather(placement_, master_[u]);  // each rank draws its shard alone
   }
-  refresh();
 }
 
 void States::refresh() {
-  for (std::size_t u = 0; u < units_.size(); ++u) round_to_parameters(static_cast<int>(u), {0, units_[u].elements});
-}
-
-void States::round_to_parameters(int unit, Range range) {
   if (dtype_ == DType::f32) return;
-  const auto u = static_cast<std::size_t>(unit);
-  kernels::convert(range.size(), master_[u].data() + range.begin, parameters_[u].data() + range.begin);
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const Range kept = intersection(holdings_[u].parameters, holdings_[u].optimizer);
+    const int unit = static_cast<int>(u);
+    if (kept.empty()) continue;
+    kernels::narrow(dtype_, kept.size(), master_[u].data() + (kept.begin - holdings_[u].optimizer.begin),
+                    parameter(unit, kept.begin));
+  }
 }
 
-void States::step(int unit, Span<const float> gradient, const optim::Optimizer& optimizer,
+void States::step(int unit, Range range, Span<const float> gradient, const optim::Optimizer& optimizer,
                   const optim::Optimizer::Step& step, bool decay_1d) {
   const auto u = static_cast<std::size_t>(unit);
+  const std::size_t begin = holdings_[u].optimizer.begin;
   for (const Segment& segment : segments(units_[u], decay_1d)) {
-    const Range r = segment.range;
+    const Range r = intersection(segment.range, range);
+    if (r.empty()) continue;
     optim::Slice slice;
-    slice.gradient = gradient.subspan(r.begin, r.size());
-    slice.master = master_[u].subspan(r.begin, r.size());
-    if (dtype_ != DType::f32) slice.parameters = parameters_[u].subspan(r.begin, r.size());
-    for (const auto& moment : moments_) slice.moments.push_back(moment[u].subspan(r.begin, r.size()));
+    slice.gradient = gradient.subspan(r.begin - range.begin, r.size());
+    slice.master = master_[u].subspan(r.begin - begin, r.size());
+    if (dtype_ != DType::f32) slice.parameters = {reinterpret_cast<bf16*>(parameter(unit, r.begin)), r.size()};
+    for (const auto& moment : moments_) slice.moments.push_back(moment[u].subspan(r.begin - begin, r.size()));
     slice.decay = segment.decay;
     optimizer.step(slice, step);
   }
 }
 
 int States::first_not_finite() const {
-  for (std::size_t u = 0; u < master_.size(); ++u) {
-    const auto finite = [](float value) { return std::isfinite(value); };
-    if (!std::all_of(master_[u].begin(), master_[u].end(), finite)) return static_cast<int>(u);
-  }
-  return -1;
+  const auto finite = [](float value) { return std::isfinite(value); };
+  const auto broken = std::find_if(master_.begin(), master_.end(), [&](const Span<float>& master) {
+    return !std::all_of(master.begin(), master.end(), finite);
+  });
+  return static_cast<int>(broken - master_.begin());
+}
+
+std::vector<float> States::whole_master(int unit) const {
+  const Holding& h = holding(unit);
+  std::vector<float> whole(h.elements);
+  std::copy(master(unit).begin(), master(unit).end(), whole.begin() + static_cast<std::ptrdiff_t>(h.optimizer.begin));
+  if (h.updated_in_part()) gather(placement_, whole);
+  return whole;
 }
 
 std::vector<NamedSlice> States::slices(const std::string& prefix, const std::vector<Span<float>>& flat, Which which) const {
   std::vector<NamedSlice> result;
   for (std::size_t u = 0; u < units_.size(); ++u) {
-    const Range kept = which == Which::whole ? Range{0, units_[u].elements}
-                                             : shard_of(units_[u].elements, placement_.rank, placement_.ranks);
+    const Holding& h = holdings_[u];
+    const Range wanted = which == Which::kept ? h.optimizer : h.shard;
     for (const model::Parameter& p : units_[u].parameters) {
-      Range part = intersection(kept, p.range());
+      Range part = intersection(wanted, p.range());
+      const Span<float> values = part.empty() ? Span<float>() : flat[u].subspan(part.begin - h.optimizer.begin, part.size());
       if (part.empty()) part = {p.offset, p.offset};
-      result.push_back({prefix + p.name,
-                        p.shape,
-                        {part.begin - p.offset, part.end - p.offset},
-                        flat[u].subspan(part.begin, part.size())});
+      result.push_back({prefix + p.name, p.shape, {part.begin - p.offset, part.end - p.offset}, values});
     }
   }
   return result;

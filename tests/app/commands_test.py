@@ -36,9 +36,9 @@ class Commands(Program):
         self.assertIn("together", plan)
         self.assertFalse((self.dir / "dry").exists())
         self.refused("train", deck, "--dry-run", "--ranks", "3", contains=["batch.global"])
-        done = self.shoal("train", deck, "--dry-run", "--zero.stage=3")
+        done = self.shoal("train", deck, "--dry-run", "--zero.qwz=true")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("not built yet: zero.stage", done.stderr)
+        self.assertIn("not built yet: zero.qwz", done.stderr)
 
     def test_from_text_to_weights(self):
         text = self.dir / "text.txt"

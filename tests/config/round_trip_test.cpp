@@ -80,7 +80,7 @@ TEST(RoundTrip, TheDeckMarksWhatWasChanged) {
   const std::string deck = print(options);
   EXPECT_THAT(deck, testing::HasSubstr("\nlr           = 3e-4  # default 0.001\n"));
   EXPECT_THAT(deck, testing::HasSubstr("\nsource       = \"a # b\"  # default synthetic\n"));
-  EXPECT_THAT(deck, testing::HasSubstr("\nthreads      = auto\n"));
+  EXPECT_THAT(deck, testing::HasSubstr("\nvocab_size         = auto\n"));
   EXPECT_THAT(deck, testing::StartsWith("[model]\nkind               = gpt\n"));
   EXPECT_THAT(deck, testing::Not(testing::HasSubstr("[offload]"))) << "not built, and not set";
   EXPECT_EQ(list(options).size(), table().size());

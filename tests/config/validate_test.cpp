@@ -50,6 +50,13 @@ TEST(Validate, OptionsOfAnotherKindMayKeepTheirDefaults) {
   EXPECT_NO_THROW(validated("optimizer.kind = sgd\noptimizer.beta1 = 0.9\noptimizer.momentum = 0.5", 1));
 }
 
+TEST(Validate, AChainOfDependenciesMayBeKept) {
+  EXPECT_NO_THROW(validated("train.dtype = fp16\ntrain.loss_scale_window = 50", 1));
+  EXPECT_NO_THROW(validated("train.dtype = fp16\ntrain.loss_scale = 128", 1));
+  EXPECT_NO_THROW(validated("zero.stage = 3\nzero.persist_below = 1000", 1));
+  EXPECT_EQ(validated("activation.checkpoint_interval = auto", 1).activation.checkpoint_interval, -1);
+}
+
 TEST(Validate, TheVocabularyMayStillBeOpen) { EXPECT_EQ(validated("", 1).model.vocab_size, 0U); }
 
 TEST(Places, StandInFrontAndBehindValues) {

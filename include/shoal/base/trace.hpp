@@ -62,6 +62,7 @@ void set_step(std::int32_t step);
 void set_micro(std::int16_t micro);
 void set_unit(std::int16_t unit);
 std::int32_t step();
+std::int16_t unit();
 
 void record(const Event& event);
 void counter(std::string_view name, std::uint64_t value);

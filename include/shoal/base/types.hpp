@@ -44,6 +44,12 @@ inline constexpr DType dtype_of<bf16> = DType::bf16;
 constexpr std::size_t size_of(DType type) { return type == DType::f32 ? 4 : 2; }
 constexpr const char* name_of(DType type) { return type == DType::f32 ? "fp32" : "bf16"; }
 
+/// f(T{}) with the T that the type names.
+template <class F>
+decltype(auto) dispatch(DType type, F&& f) {
+  return type == DType::bf16 ? f(bf16{}) : f(float{});
+}
+
 /// Elements begin .. end-1.
 struct Range {
   std::size_t begin = 0, end = 0;

@@ -15,16 +15,18 @@
 
 namespace shoal::comm {
 
-/// blocks[b]: where this rank holds what belongs to rank b, as a list of spans (one per unit in the message). Spans of
-/// block b have the same sizes on all ranks; those of different blocks may differ (the last shards may be short or empty).
-using Blocks = std::vector<std::vector<Span<float>>>;
+/// blocks[b]: where this rank holds what belongs to rank b, as a list of spans of bytes (one per unit in the message).
+/// Spans of block b have the same sizes on all ranks; those of different blocks may differ (the last shards may be short or
+/// empty).
+using Blocks = std::vector<std::vector<Span<std::byte>>>;
 
-/// Afterwards blocks[rank] holds the sum over ranks; the other blocks hold partial sums of no further use. Sums are made by
-/// kernels::add, in float. scratch: tree_scratch_elements(group size, elements of all blocks together) floats, alive until
-/// complete; some MiB at most, since messages arrive in pieces.
-Request tree_reduce_scatter(Communicator& group, Blocks blocks, Span<float> scratch);
-/// Before: blocks[rank] is valid. Afterwards: all are, on all ranks.
-Request tree_all_gather(Communicator& group, Blocks blocks, Span<float> scratch);
-std::size_t tree_scratch_elements(int group_size, std::size_t elements);
+/// Afterwards blocks[rank] holds the sum over ranks; the other blocks hold partial sums of no further use. Spans are whole
+/// numbers of the type's elements; sums are made by kernels::add(type, ...), so every node of the tree is rounded to the
+/// type. scratch: tree_scratch_bytes(group size, bytes of all blocks together), alive until complete; some MiB at most,
+/// since messages arrive in pieces.
+Request tree_reduce_scatter(Communicator& group, Blocks blocks, DType type, Span<std::byte> scratch);
+/// Before: blocks[rank] is valid. Afterwards: all are, on all ranks. Any bytes.
+Request tree_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scratch);
+std::size_t tree_scratch_bytes(int group_size, std::size_t bytes);
 
 }  // namespace shoal::comm

@@ -23,11 +23,12 @@ template <typename T>
 void column_sum(std::size_t rows, std::size_t C, const T* x, float* sums, Span<std::byte> workspace);
 std::size_t column_sum_workspace_bytes(std::size_t rows, std::size_t C);
 
-/// into += from.
-void add(std::size_t n, const float* from, float* into);
-/// y = x elementwise in another type.
-void convert(std::size_t n, const float* x, bf16* y);
-void convert(std::size_t n, const bf16* x, float* y);
+/// into += from: in float, and rounded once.
+template <typename T>
+void add(std::size_t n, const T* from, T* into);
+/// y = x elementwise in another type. To a smaller one, y may begin where x does: it then overwrites x's front half.
+template <typename From, typename To>
+void convert(std::size_t n, const From* x, To* y);
 void fill(std::size_t n, float value, float* x);
 void copy_bytes(std::size_t bytes, const void* from, void* to);
 

@@ -13,7 +13,8 @@ inline constexpr std::size_t piece = 256;
 
 /// sums[i] = sum of squares of x[256 i ... 256 i + 255] in double (the last piece may be short). Inf and NaN show in the
 /// sum.
-void sum_of_squares_by_piece(std::size_t n, const float* x, double* sums);
+template <typename T>
+void sum_of_squares_by_piece(std::size_t n, const T* x, double* sums);
 
 /// Sum of n floats in double, in fixed groups.
 double sum(std::size_t n, const float* x);

@@ -30,8 +30,8 @@ struct UnitLayout {
   std::string name;
   std::vector<Parameter> parameters;
   std::size_t elements = 0;  ///< of the flat buffer, gaps included: a multiple of tensor_border
-  /// The gradient is begun before its turn in backward: gradients of other units are completed between the first
-  /// Residency::gradient() and gradient_complete() of this one. So it needs room of its own for that long.
+  /// Its gradient is begun before its turn in backward: another unit's gradient is completed between the first call of
+  /// Residency::gradient() and gradient_complete(). So with a tied embedding, whose gradient the head begins.
   bool early_gradient = false;
 
   /// Appends a tensor; returns its index in parameters.

@@ -10,6 +10,7 @@
 #include "shoal/model/model.hpp"
 #include "shoal/optim/optimizer.hpp"
 #include "shoal/zero/gradients.hpp"
+#include "shoal/zero/parameters.hpp"
 #include "shoal/zero/states.hpp"
 
 namespace shoal::zero {
@@ -19,6 +20,7 @@ struct EngineOptions {
   DType dtype = DType::f32;
   model::Capacity capacity;  ///< training = false: parameters and one forward pass only
   optim::OptimizerOptions optimizer;
+  ZeroOptions zero;
   GradientOptions gradients;
   std::size_t micro_batches = 1;  ///< of one step over all ranks
   double grad_clip = 1.0;         ///< 0: none
@@ -36,30 +38,46 @@ class Engine final : private model::Residency {
   const Turns& turns() const { return turns_; }
   const std::vector<Message>& messages() const { return gradients_->messages(); }
 
+  /// Random initial values; or, after the slices of states() were written to, everything that is derived from them.
+  /// Collective.
+  void initialize(std::uint64_t seed);
+  void refresh();
+
+  /// The loss, and so every gradient, is multiplied by this from now on; norms and updates are of what it was before.
+  void scale_losses(double factor) { loss_scale_ = factor; }
   /// Forward and backward of this rank's micro-batch of (round, turn); returns its summed loss. The step's gradient is that
   /// of the mean over all predictions of all micro-batches.
   double micro_batch(std::size_t round, std::size_t turn, const model::MicroBatch& batch);
   /// After the last turn of a round.
   void finish_round() { gradients_->finish_round(); }
   /// Collective, after the last round.
-  Norm norm() { return gradients_->norm(); }
-  /// Clips and updates every unit; a norm that is not finite must not come here (skip() then).
+  Norm norm();
+  /// Clips and updates what this rank keeps of every unit, and publishes it; a norm that is not finite must not come here
+  /// (skip() then).
   void update(const Norm& norm, const optim::Optimizer::Step& step);
   /// Leaves all states as they are.
   void skip() { gradients_->gather(); }
+
+  /// The batch's summed loss, without dropout. Collective where parameters are shared out: every rank calls it as often.
+  double evaluate(const model::MicroBatch& batch);
 
  private:
   const void* acquire(int unit) override;
   void release(int unit) override;
   float* gradient(int unit) override;
   void gradient_complete(int unit) override;
+  void update_unit(int unit, const optim::Optimizer::Step& step);
 
   EngineOptions options_;
   std::vector<model::UnitLayout> units_;
   Turns turns_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::vector<Holding> holdings_;
   States states_;
   std::unique_ptr<Gradients> gradients_;  // null where nothing is trained
+  std::unique_ptr<Parameters> parameters_;
+  Span<float> widened_;  // a part of a gradient that is kept in 16 bits
+  double loss_scale_ = 1;
   std::unique_ptr<model::Model> model_;
 };
 

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "shoal/base/types.hpp"
+#include "shoal/comm/tree_reduce.hpp"
 #include "shoal/model/unit.hpp"
+#include "shoal/zero/stages.hpp"
 
 namespace shoal::zero {
 
@@ -30,5 +32,18 @@ std::vector<Message> cut_messages(const std::vector<model::UnitLayout>& units, c
 
 /// The elements of a unit's flat buffer that `part` takes from rank d's shard.
 Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks);
+
+/// Where a message's blocks lie: span_of(unit, range) of each part, by rank.
+template <typename SpanOf>
+comm::Blocks message_blocks(const Message& message, const std::vector<Holding>& holdings, int ranks, const SpanOf& span_of) {
+  comm::Blocks blocks(static_cast<std::size_t>(ranks));
+  for (int d = 0; d < ranks; ++d) {
+    for (const Part& part : message.parts) {
+      const Range range = block_of(part, holdings[static_cast<std::size_t>(part.unit)].elements, d, ranks);
+      if (!range.empty()) blocks[static_cast<std::size_t>(d)].push_back(span_of(part.unit, range));
+    }
+  }
+  return blocks;
+}
 
 }  // namespace shoal::zero

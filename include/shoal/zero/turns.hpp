@@ -3,11 +3,13 @@
 //
 // [Note: one trajectory] A step has M = batch.global / batch.micro micro-batches, M = q 2^k with q odd: q rounds of 2^k. The
 // gradients of a round are summed in the binary tree over the micro-batch's index in the round, low bits first, whoever
-// computes them; the sums of the rounds are added in order. A power of two D of ranks that divides M divides 2^k: rank d
-// then takes the A = 2^k / D neighbours d A ... d A + A - 1 of each round, so that what it sums itself are the low bits, and
-// what is summed among ranks (comm/tree_reduce.hpp) the high ones. The sum is the same for every such D, bit by bit. Any
-// other D that divides M makes one round of it: rank d takes its M / D neighbours, a tree among themselves. That sum is
-// reproducible, but differs in rounding from that of other numbers of ranks.
+// computes them; the sums of the rounds are added in order. A power of two D of ranks that divides M divides 2^k; A = 2^k /
+// D turns are each rank's in a round. Where gradients are reduced once a round, rank d takes the neighbours d A ... d A + A
+// - 1, so that what it sums itself are the low bits of the index, and what is summed among ranks (comm/tree_reduce.hpp) the
+// high ones. Where they are reduced after every turn, turn a takes the neighbours a D ... a D + D - 1, rank d the d-th of
+// them: then the ranks are the low bits and a rank's own sums the high ones. The sum is the same for both and for every such
+// D, bit by bit. Any other D that divides M makes one round of it. That sum is reproducible, but differs in rounding from
+// that of other numbers of ranks, and of the two orders.
 #pragma once
 
 #include <bit>
@@ -19,10 +21,12 @@ struct Turns {
   std::size_t rounds = 1;
   std::size_t per_round = 1;  ///< micro-batches that one rank computes in a round: A
   int ranks = 1;
+  bool reduced_every_turn = false;
 
   Turns() = default;
   /// ranks must divide micro_batches.
-  constexpr Turns(std::size_t micro_batches, int group_size) : ranks(group_size) {
+  constexpr Turns(std::size_t micro_batches, int group_size, bool every_turn = false)
+      : ranks(group_size), reduced_every_turn(every_turn) {
     const auto size = static_cast<std::size_t>(group_size);
     if (std::has_single_bit(size)) {
       const std::size_t round = std::size_t{1} << static_cast<unsigned>(std::countr_zero(micro_batches));
@@ -37,7 +41,9 @@ struct Turns {
 
   /// The micro-batch's index in the step.
   constexpr std::size_t micro_batch(std::size_t round, std::size_t turn, int rank) const {
-    return (round * static_cast<std::size_t>(ranks) + static_cast<std::size_t>(rank)) * per_round + turn;
+    const auto size = static_cast<std::size_t>(ranks), own = static_cast<std::size_t>(rank);
+    if (reduced_every_turn) return (round * per_round + turn) * size + own;
+    return (round * size + own) * per_round + turn;
   }
 
   // A rank sums its turns with a stack of partial sums (a binary counter): before turn a the stack holds one sum per set bit
@@ -50,15 +56,20 @@ struct Turns {
   constexpr std::size_t merges(std::size_t turn) const {
     return turn + 1 == per_round ? place(turn) : static_cast<std::size_t>(std::countr_one(turn));
   }
-  /// The largest height: buffers that are needed, the gradient's own included.
-  constexpr std::size_t stack() const {
-    std::size_t most = 0;
-    for (std::size_t turn = 0; turn < per_round; ++turn) most = place(turn) + 1 > most ? place(turn) + 1 : most;
+  /// The largest height: buffers that are needed. in_place: a gradient is written to the top before it is merged; otherwise
+  /// it is added from elsewhere, and only one that is not merged at once takes a place.
+  constexpr std::size_t stack(bool in_place) const {
+    std::size_t most = 1;
+    for (std::size_t turn = 0; turn < per_round; ++turn) {
+      if ((in_place || merges(turn) == 0) && place(turn) + 1 > most) most = place(turn) + 1;
+    }
     return most;
   }
 };
 static_assert(Turns(12, 2).rounds == 3 && Turns(12, 2).per_round == 2 && Turns(12, 2).micro_batch(1, 0, 1) == 6);
-static_assert(Turns(8, 1).stack() == 4 && Turns(8, 1).merges(7) == 3 && Turns(8, 8).stack() == 1);
+static_assert(Turns(8, 1).stack(true) == 4 && Turns(8, 1).stack(false) == 3 && Turns(8, 1).merges(7) == 3 &&
+              Turns(8, 8).stack(true) == 1);
+static_assert(Turns(12, 2, true).micro_batch(1, 0, 1) == 5);
 static_assert(Turns(6, 3).rounds == 1 && Turns(6, 3).per_round == 2);
 
 }  // namespace shoal::zero

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The 2-norm over the gradients of all units, from every rank's shards: the same bits on any number of ranks
+// (zero/tree_sum.hpp).
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "shoal/base/memory.hpp"
+#include "shoal/zero/stages.hpp"
+
+namespace shoal::zero {
+
+/// `broken_unit`: the unit nearest to the head whose gradient is not finite (-1: none): backward met it first.
+struct Norm {
+  double value = 0;
+  int broken_unit = -1;
+};
+
+class GlobalNorm {
+ public:
+  GlobalNorm() = default;
+  GlobalNorm(const std::vector<Holding>& holdings, const Placement& placement, Memory& memory);
+
+  /// Collective. shard(unit): this rank's shard, in dtype.
+  Norm of(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard);
+
+ private:
+  std::vector<Holding> holdings_;
+  Placement placement_;
+  std::vector<Span<double>> piece_sums_;  // by unit, of this rank's shard
+  Span<double> subtrees_, all_subtrees_;  // of all units: this rank's, and every rank's
+};
+
+}  // namespace shoal::zero

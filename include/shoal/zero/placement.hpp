@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "shoal/comm/communicator.hpp"
+
+namespace shoal::zero {
+
+/// Which rank of how many this is, and how they communicate (null while only memory is counted).
+struct Placement {
+  int rank = 0, ranks = 1;
+  comm::Communicator* group = nullptr;
+};
+
+}  // namespace shoal::zero

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stages of ZeRO (Rajbhandari et al. 2020, section 5) as a table, and what they mean for a unit: which slice of its flat
+// buffer does this rank keep of each state? Nothing else in the program asks for the stage's number.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "shoal/model/unit.hpp"
+#include "shoal/zero/options.hpp"
+#include "shoal/zero/partition.hpp"
+#include "shoal/zero/placement.hpp"
+
+namespace shoal::zero {
+
+/// Which states are shared out among the ranks; the others are whole on every rank.
+struct Stage {
+  bool shards_optimizer;   ///< moments and master parameters: P_os
+  bool shards_gradients;   ///< reduced after every micro-batch, so that nobody keeps a whole gradient: P_os+g
+  bool shards_parameters;  ///< gathered unit by unit when they are needed: P_os+g+p
+};
+inline constexpr std::array<Stage, 4> stages = {{
+    {false, false, false},
+    {true, false, false},
+    {true, true, false},
+    {true, true, true},
+}};
+
+/// What this rank keeps of a unit's flat buffer between steps.
+struct Holding {
+  std::size_t elements = 0;  ///< of the flat buffer
+  Range shard;               ///< what this rank owns where a state is shared out
+  Range parameters, gradients, optimizer;
+  bool gathered = false;   ///< parameters are shared out and gathered for each use (the same on all ranks)
+  bool published = false;  ///< parameters are whole, but each rank updates its shard alone: gathered after each step
+  /// The same on all ranks, also where one rank's shard is the whole unit.
+  bool updated_in_part() const { return gathered || published; }
+};
+
+/// By unit. Units of fewer than options.persist_below elements keep their parameters whole in every stage.
+std::vector<Holding> holdings(const std::vector<model::UnitLayout>& units, const ZeroOptions& options,
+                              const Placement& placement);
+
+}  // namespace shoal::zero

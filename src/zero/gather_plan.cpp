@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/zero/gather_plan.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "shoal/base/error.hpp"
+#include "shoal/zero/lifetimes.hpp"
+
+namespace shoal::zero {
+
+namespace {
+
+/// Bytes of gathered parameters at every visit, under a limit.
+class Live {
+ public:
+  Live(std::size_t visits, double limit_mb)
+      : bytes_(visits, 0),
+        limit_(limit_mb == 0 ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(limit_mb * 1e6)) {}
+
+  /// Whether `bytes` more fit at all visits begin ... end - 1.
+  bool fits(std::size_t begin, std::size_t end, std::size_t bytes) const {
+    return std::all_of(at(begin), at(end), [&](std::size_t live) { return live + bytes <= limit_; });
+  }
+  void add(std::size_t begin, std::size_t end, std::size_t bytes) {
+    for (std::size_t v = begin; v < end; ++v) bytes_[v] += bytes;
+  }
+  /// The visit that holds most, where that is more than the limit.
+  const std::size_t* over() const {
+    const auto* const most = std::max_element(bytes_.data(), bytes_.data() + bytes_.size());
+    return bytes_.empty() || *most <= limit_ ? nullptr : most;
+  }
+  std::size_t visit(const std::size_t* most) const { return static_cast<std::size_t>(most - bytes_.data()); }
+
+ private:
+  std::vector<std::size_t>::const_iterator at(std::size_t v) const {
+    return bytes_.begin() + static_cast<std::ptrdiff_t>(v);
+  }
+
+  std::vector<std::size_t> bytes_;
+  std::size_t limit_;
+};
+
+/// What must be there: every use by itself; all uses of a unit at once where it is kept after forward.
+std::vector<Residence> uses(const Visits& visits, const std::vector<std::size_t>& bytes_of, bool keep) {
+  std::vector<Residence> result;
+  for (std::size_t v = 0; v < visits.size(); ++v) {
+    for (const int unit : visits[v]) {
+      if (bytes_of[static_cast<std::size_t>(unit)] == 0) continue;
+      const auto same = [&](const Residence& r) { return r.unit == unit; };
+      const auto before = std::find_if(result.rbegin(), result.rend(), same);
+      if (before != result.rend() && (keep || before->last + 1 >= v)) {
+        before->last = v;
+      } else {
+        result.push_back({unit, v, v, v});
+      }
+    }
+  }
+  return result;
+}
+
+/// Joins uses of a unit whose next gather would start as soon as it was released, where there is room between them.
+void join_near_uses(std::vector<Residence>& residences, const std::vector<std::size_t>& bytes_of, std::size_t prefetch,
+                    Live& live) {
+  for (std::size_t i = 0; i < residences.size(); ++i) {
+    const auto next = std::find_if(residences.begin() + static_cast<std::ptrdiff_t>(i) + 1, residences.end(),
+                                   [&](const Residence& r) { return r.unit == residences[i].unit; });
+    if (next == residences.end() || next->first > residences[i].last + 1 + prefetch) continue;
+    const std::size_t bytes = bytes_of[static_cast<std::size_t>(residences[i].unit)];
+    if (!live.fits(residences[i].last + 1, next->first, bytes)) continue;
+    live.add(residences[i].last + 1, next->first, bytes);
+    residences[i].last = next->last;
+    residences.erase(next);
+    --i;  // its next use may be near too
+  }
+}
+
+}  // namespace
+
+GatherPlan plan_gathers(const Visits& visits, const std::vector<std::size_t>& bytes_of,
+                        const std::vector<std::string>& names, const ZeroOptions& options) {
+  GatherPlan plan{visits, uses(visits, bytes_of, !options.reshard_after_forward), 0};
+  Live live(visits.size(), options.max_live_mb);
+  const auto bytes = [&](const Residence& r) { return bytes_of[static_cast<std::size_t>(r.unit)]; };
+  for (const Residence& r : plan.residences) live.add(r.first, r.last + 1, bytes(r));
+  if (const std::size_t* const most = live.over()) {
+    std::string together;
+    for (const Residence& r : plan.residences) {
+      if (r.first <= live.visit(most) && live.visit(most) <= r.last) {
+        together += (together.empty() ? "" : ", ") + names[static_cast<std::size_t>(r.unit)];
+      }
+    }
+    require_input(false, "zero.max_live_mb = ", options.max_live_mb, ": the units that are needed together (", together,
+                  ") take ", static_cast<double>(*most) / 1e6, " MB; allowed: at least that, or auto",
+                  options.reshard_after_forward ? "" : " (zero.reshard_after_forward = true needs less)");
+  }
+  join_near_uses(plan.residences, bytes_of, options.prefetch_units, live);
+
+  std::vector<Residence>& residences = plan.residences;
+  for (std::size_t k = 0; k < residences.size(); ++k) {
+    Residence& r = residences[k];
+    r.start = k < options.prefetch_units ? 0 : std::min(r.first, residences[k - options.prefetch_units].first);
+    if (k > 0) r.start = std::max(r.start, residences[k - 1].start);  // gathers start in one order
+    while (r.start < r.first && !live.fits(r.start, r.first, bytes(r))) ++r.start;
+    live.add(r.start, r.first, bytes(r));
+  }
+
+  std::vector<Lifetime> lifetimes;
+  lifetimes.reserve(residences.size());
+  for (const Residence& r : residences) lifetimes.push_back({bytes(r), r.start, r.last});
+  const Places places = place(lifetimes);
+  for (std::size_t k = 0; k < residences.size(); ++k) residences[k].offset = places.offsets[k];
+  plan.bytes = places.bytes;
+  return plan;
+}
+
+}  // namespace shoal::zero

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/zero/partial_sums.hpp"
+
+#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/storage.hpp"
+
+namespace shoal::zero {
+
+PartialSums::PartialSums(const std::vector<Holding>& holdings, const Turns& turns, DType dtype, bool in_place,
+                         Memory& memory)
+    : holdings_(holdings), turns_(turns), dtype_(dtype) {
+  std::size_t bytes = 0;
+  for (const Holding& h : holdings_) {
+    offsets_.push_back(bytes);
+    bytes += h.gradients.size() * size_of(dtype_);
+  }
+  stack_.push_back(memory.take<std::byte>(Kind::gradients, bytes, "gradients"));
+  for (std::size_t place = 1; place < turns_.stack(in_place); ++place) {
+    stack_.push_back(memory.take<std::byte>(Kind::buffers, bytes, "partial sums of accumulation"));
+  }
+  if (turns_.rounds == 1) return;
+  for (const Holding& h : holdings_) {
+    rounds_.push_back(memory.take<std::byte>(Kind::buffers, h.shard.size() * size_of(dtype_), "sum over rounds"));
+  }
+}
+
+std::byte* PartialSums::at(std::size_t place, int unit, std::size_t element) const {
+  const auto u = static_cast<std::size_t>(unit);
+  return stack_[place].data() + offsets_[u] + (element - holdings_[u].gradients.begin) * size_of(dtype_);
+}
+
+std::byte* PartialSums::top(int unit, std::size_t turn) const {
+  return at(Turns::place(turn), unit, holdings_[static_cast<std::size_t>(unit)].gradients.begin);
+}
+
+/// Adds the top to the place below, `count` times.
+void PartialSums::merge_from(std::size_t top, std::size_t count, int unit, Range range) {
+  for (; count > 0; --count, --top) {
+    kernels::add(dtype_, range.size(), at(top, unit, range.begin), at(top - 1, unit, range.begin));
+  }
+}
+
+void PartialSums::merge(int unit, std::size_t turn) {
+  merge_from(Turns::place(turn), turns_.merges(turn), unit, holdings_[static_cast<std::size_t>(unit)].gradients);
+}
+
+void PartialSums::add(int unit, std::size_t turn, Range range, const std::byte* gradient) {
+  const std::size_t place = Turns::place(turn), merges = turns_.merges(turn);
+  if (merges == 0) {
+    kernels::copy_bytes(range.size() * size_of(dtype_), gradient, at(place, unit, range.begin));
+  } else {
+    kernels::add(dtype_, range.size(), gradient, at(place - 1, unit, range.begin));
+    merge_from(place - 1, merges - 1, unit, range);
+  }
+}
+
+void PartialSums::finish_round(int unit, std::size_t round) {
+  if (turns_.rounds == 1) return;
+  const auto u = static_cast<std::size_t>(unit);
+  const Span<std::byte> current = sum(unit, holdings_[u].shard), before = rounds_[u];
+  const std::size_t elements = holdings_[u].shard.size();
+  if (round + 1 == turns_.rounds) {
+    kernels::add(dtype_, elements, before.data(), current.data());
+  } else if (round == 0) {
+    kernels::copy_bytes(current.size(), current.data(), before.data());
+  } else {
+    kernels::add(dtype_, elements, current.data(), before.data());
+  }
+}
+
+}  // namespace shoal::zero
