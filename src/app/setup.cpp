@@ -57,6 +57,7 @@ zero::EngineOptions engine_options(const config::Options& options, int ranks, Pu
   engine.model = options.model;
   engine.dtype = dtype_named(options.train.dtype);
   engine.capacity = {decoding ? 1 : options.batch.micro, options.model.block_size, training, decoding};
+  engine.capacity.checkpoint_interval = options.activation.checkpoint_interval;
   engine.optimizer = options.optimizer;
   engine.zero = options.zero;
   if (decoding) engine.zero.stage = 0;  // one rank continues a text by itself

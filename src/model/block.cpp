@@ -78,7 +78,7 @@ void attention_branch_backward(const BlockShape& s, const Weights<T>& w, const G
                                  g[block::ln_1_weight], g[block::ln_1_bias], scratch.workspace);
 }
 
-/// out = x_mid + MLP branch.
+/// out = x_mid + MLP branch; without out, what its backward needs.
 template <typename T>
 void mlp_forward(const BlockShape& s, const Weights<T>& w, const BlockActivations<T>& a, const BlockScratch<T>& scratch,
                  const kernels::Dropout& dropout, T* out) {
@@ -86,6 +86,7 @@ void mlp_forward(const BlockShape& s, const Weights<T>& w, const BlockActivation
   kernels::layernorm_forward(rows, s.C, s.epsilon, a.x_mid, w[block::ln_2_weight], w[block::ln_2_bias], scratch.h, a.mean_2,
                              a.rstd_2);
   linear("mlp", rows, s.C, s.inner, scratch.h, w[block::mlp_weight], w[block::mlp_bias], a.u);
+  if (out == nullptr) return;
   kernels::gelu_forward(rows * s.inner, a.u, scratch.wide_b);
   add_branch("mlp_out", s, s.inner, scratch.wide_b, w[block::mlp_out_weight], w[block::mlp_out_bias], a.x_mid, dropout,
              scratch.h, out);

@@ -51,7 +51,8 @@ struct BlockDropout {
   kernels::Dropout probabilities, attention_out, mlp_out;
 };
 
-/// out may be activations.x where nothing is kept.
+/// out may be activations.x where nothing is kept, or nullptr where only the activations are wanted: the last product is
+/// left out then.
 template <typename T>
 void block_forward(const BlockShape& shape, const Weights<T>& weights, const BlockActivations<T>& activations,
                    const BlockScratch<T>& scratch, const BlockDropout& dropout, T* out);

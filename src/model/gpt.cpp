@@ -3,9 +3,11 @@
 
 #include <algorithm>
 
+#include "gpt_activations.hpp"
 #include "gpt_layout.hpp"
 #include "products.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/trace.hpp"
 #include "shoal/kernels/embedding.hpp"
 #include "shoal/kernels/layernorm.hpp"
 #include "shoal/kernels/pointwise.hpp"
@@ -16,7 +18,6 @@ namespace shoal::model {
 namespace {
 
 constexpr int embedding_unit = 0;
-constexpr int first_block = 1;
 constexpr std::uint64_t dropout_stream = 0xC3A5C85C97CB3127U;  // apart from the streams of initial values and sampling
 
 // Places within a unit where elements are dropped (kernels/dropout.hpp: site = unit * 8 + place).
@@ -28,7 +29,8 @@ template <typename T>
 Gpt<T>::Gpt(const ModelOptions& options, const Capacity& capacity, std::uint64_t seed, Memory& memory, Residency& residency)
     : options_(options),
       capacity_(capacity),
-      decoding_(capacity.training || capacity.decoding),
+      segments_(gpt::segments(options, capacity)),
+      decoding_(capacity.decoding || (capacity.training && segments_.longest() == options.n_layer)),
       dropout_key_(seed ^ dropout_stream),
       residency_(residency),
       units_(gpt::layout(options)),
@@ -49,22 +51,7 @@ void Gpt<T>::take_activations(Memory& memory) {
   const auto statistics = [&](std::size_t elements, const char* label) {
     return memory.take<float>(Kind::activations, elements, label).data();
   };
-  blocks_.resize(options_.n_layer);
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    gpt::BlockActivations<T>& a = blocks_[i];
-    if (i > 0 && !capacity_.training) {
-      a = blocks_[0];
-      if (decoding_) a.qkv = take(rows * 3 * s.C, "keys and values");
-      continue;
-    }
-    a.x = take(rows * s.C, "residual stream");
-    a.x_mid = capacity_.training ? take(rows * s.C, "residual stream") : a.x;
-    a.qkv = take(rows * 3 * s.C, "keys and values");
-    a.attention = take(rows * s.C, "attention outputs");
-    a.u = take(rows * s.inner, "MLP pre-activations");
-    a.logsumexp = statistics(s.B * s.NH * s.T, "statistics");
-    for (float** kept : {&a.mean_1, &a.rstd_1, &a.mean_2, &a.rstd_2}) *kept = statistics(rows, "statistics");
-  }
+  blocks_ = gpt::take_blocks<T>(s, segments_, capacity_.training, decoding_, memory);
   final_ = capacity_.training ? take(rows * s.C, "residual stream") : blocks_[0].x;
   if (capacity_.training) {
     dx_ = take(rows * s.C, "gradient of the residual stream");
@@ -169,11 +156,11 @@ double Gpt<T>::forward(const MicroBatch& batch, float gradient_scale) {
   const kernels::Dropout at_start = dropout(batch, embedding_unit, embedded);
   if (at_start.active()) kernels::dropout_add<T>(at_start, s.B, s.T * s.C, x, nullptr, x);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const int unit = first_block + static_cast<int>(i);
+    const int unit = block_unit(i);
     const TracedUnit traced(unit);
-    const Weights<T> w(residency_, unit, units_[first_block + i]);
+    const Weights<T> w(residency_, unit, block_layout(i));
     T* const out = i + 1 < blocks_.size() ? blocks_[i + 1].x : final_;
-    gpt::block_forward(s, w, blocks_[i], scratch_, block_dropout(batch, unit), out);
+    gpt::block_forward(s, w, blocks_[i], scratch_, block_dropout(kept_, unit), out);
   }
   return losses(batch, final_, gradient_scale);
 }
@@ -215,15 +202,30 @@ void Gpt<T>::backward() {
                                    dx_, g[gpt::head::ln_f_weight], g[gpt::head::ln_f_bias], scratch_.workspace);
     residency_.gradient_complete(head_unit());
   }
-  for (std::size_t i = blocks_.size(); i-- > 0;) {
-    const int unit = first_block + static_cast<int>(i);
-    const TracedUnit traced(unit);
-    const Weights<T> w(residency_, unit, units_[first_block + i]);
-    const Gradient g(residency_, unit, units_[first_block + i]);
-    gpt::block_backward(s, w, g, blocks_[i], scratch_, block_dropout(kept_, unit), dx_);
-    residency_.gradient_complete(unit);
-  }
+  const auto again = [&](std::size_t i) {
+    const TracedUnit traced(block_unit(i));
+    const Weights<T> w(residency_, block_unit(i), block_layout(i));
+    recompute(s, w, i, blocks_[i + 1].x);
+  };
+  segments_.backward(again, [&](std::size_t i, bool first_again) { block_backward(s, i, first_again); });
   embedding_backward();
+}
+
+template <typename T>
+void Gpt<T>::recompute(const gpt::BlockShape& s, const Weights<T>& w, std::size_t i, T* out) {
+  const trace::Region region(trace::Level::steps, trace::Kind::phase, "recompute");
+  gpt::block_forward(s, w, blocks_[i], scratch_, block_dropout(kept_, block_unit(i)), out);
+}
+
+template <typename T>
+void Gpt<T>::block_backward(const gpt::BlockShape& s, std::size_t i, bool again) {
+  const int unit = block_unit(i);
+  const TracedUnit traced(unit);
+  const Weights<T> w(residency_, unit, block_layout(i));
+  if (again) recompute(s, w, i, nullptr);
+  const Gradient g(residency_, unit, block_layout(i));
+  gpt::block_backward(s, w, g, blocks_[i], scratch_, block_dropout(kept_, unit), dx_);
+  residency_.gradient_complete(unit);
 }
 
 template <typename T>
@@ -256,9 +258,9 @@ T* Gpt<T>::run_blocks(const MicroBatch& batch) {
   T* const x = blocks_[0].x;
   embed(s.B, s.T, batch.inputs.data(), 0, x);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const int unit = first_block + static_cast<int>(i);
+    const int unit = block_unit(i);
     const TracedUnit traced(unit);
-    const Weights<T> w(residency_, unit, units_[first_block + i]);
+    const Weights<T> w(residency_, unit, block_layout(i));
     gpt::block_forward(s, w, unkept(i), scratch_, {}, x);
   }
   return x;
@@ -311,9 +313,9 @@ void Gpt<T>::decode(std::int32_t token, Span<float> out) {
   T* const x = blocks_[0].x;
   embed(1, 1, &token, decoded_, x);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const int unit = first_block + static_cast<int>(i);
+    const int unit = block_unit(i);
     const TracedUnit traced(unit);
-    const Weights<T> w(residency_, unit, units_[first_block + i]);
+    const Weights<T> w(residency_, unit, block_layout(i));
     gpt::block_decode(s, w, unkept(i), scratch_, decoded_, x);
   }
   logits_of(1, x, s.C, out.data());

@@ -8,6 +8,7 @@
 #include "block.hpp"
 #include "head.hpp"
 #include "products.hpp"
+#include "segments.hpp"
 #include "shoal/model/model.hpp"
 
 namespace shoal::model {
@@ -49,12 +50,19 @@ class Gpt final : public Model, private Decoder {
   /// Logits of `rows` rows of x, which lie `stride` elements apart.
   void logits_of(std::size_t rows, const T* x, std::size_t stride, float* out);
   void embedding_backward();
+  /// Activations of block i of the kept batch, once more. out: as for block_forward.
+  void recompute(const gpt::BlockShape& shape, const Weights<T>& weights, std::size_t i, T* out);
+  /// The block's backward; where `again`, its activations are recomputed first.
+  void block_backward(const gpt::BlockShape& shape, std::size_t i, bool again);
 
+  int block_unit(std::size_t i) const { return 1 + static_cast<int>(i); }
   int head_unit() const { return static_cast<int>(units_.size()) - 1; }
+  const UnitLayout& block_layout(std::size_t i) const { return units_[1 + i]; }
   const UnitLayout& head_layout() const { return units_.back(); }
 
   ModelOptions options_;
   Capacity capacity_;
+  Segments segments_;
   bool decoding_;
   std::uint64_t dropout_key_;
   Residency& residency_;

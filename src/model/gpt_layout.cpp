@@ -50,16 +50,14 @@ std::vector<UnitLayout> layout(const ModelOptions& o) {
   return units;
 }
 
+Segments segments(const ModelOptions& o, const Capacity& capacity) {
+  // Elements of a row: x; and x_mid, qkv, the heads' outputs, u.
+  return {o.n_layer, capacity.training ? capacity.checkpoint_interval : 1, {o.n_embd, 5 * o.n_embd + o.inner()}};
+}
+
 std::vector<std::vector<int>> visits(const ModelOptions& o, const Capacity& capacity) {
   const int embedding = 0, head = static_cast<int>(o.n_layer) + 1;
-  std::vector<std::vector<int>> order = {{embedding}};
-  for (int unit = 1; unit < head; ++unit) order.push_back({unit});
-  order.push_back(o.tied ? std::vector{head, embedding} : std::vector{head});
-  if (capacity.training) {
-    order.push_back({head});
-    for (int unit = head - 1; unit > 0; --unit) order.push_back({unit});
-  }
-  return order;
+  return visits_of(segments(o, capacity), o.tied ? std::vector{head, embedding} : std::vector{head}, capacity.training);
 }
 
 std::vector<std::string> problems(const ModelOptions& o) {

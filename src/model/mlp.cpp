@@ -7,6 +7,7 @@
 
 #include "products.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/trace.hpp"
 #include "shoal/kernels/cross_entropy.hpp"
 #include "shoal/kernels/embedding.hpp"
 #include "shoal/kernels/pointwise.hpp"
@@ -47,14 +48,12 @@ std::vector<UnitLayout> layout(const ModelOptions& o) {
   return units;
 }
 
+Segments segments(const ModelOptions& o, const Capacity& capacity) {
+  return {o.n_layer, capacity.training ? capacity.checkpoint_interval : 0, {o.inner(), 0}};
+}
+
 std::vector<std::vector<int>> visits(const ModelOptions& o, const Capacity& capacity) {
-  const int head = static_cast<int>(o.n_layer) + 1;
-  std::vector<std::vector<int>> order;
-  for (int unit = 0; unit <= head; ++unit) order.push_back({unit});
-  if (capacity.training) {
-    for (int unit = head; unit > 0; --unit) order.push_back({unit});
-  }
-  return order;
+  return visits_of(segments(o, capacity), {static_cast<int>(o.n_layer) + 1}, capacity.training);
 }
 
 std::vector<std::string> problems(const ModelOptions& o) {
@@ -74,7 +73,11 @@ double flops_per_token(const ModelOptions& o) {
 
 template <typename T>
 Mlp<T>::Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t, Memory& memory, Residency& residency)
-    : options_(options), capacity_(capacity), residency_(residency), units_(mlp::layout(options)) {
+    : options_(options),
+      capacity_(capacity),
+      residency_(residency),
+      units_(mlp::layout(options)),
+      segments_(mlp::segments(options, capacity)) {
   require(capacity.length <= options.block_size, "a sequence of ", capacity.length,
           " for model.block_size = ", options.block_size);
   const std::size_t B = capacity.sequences, V = options.vocab_size;
@@ -83,7 +86,13 @@ Mlp<T>::Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t
     return memory.take<T>(Kind::activations, elements, label).data();
   };
   embedded_ = take(B * capacity.length * options.n_embd, "embeddings");
-  for (std::size_t i = 0; i < options.n_layer; ++i) hidden_.push_back(take(B * options.inner(), "hidden layers"));
+  // A layer's output is the next one's input: segments keep their last one and share the others.
+  std::vector<T*> shared(segments_.longest() - 1);
+  for (T*& output : shared) output = take(B * options.inner(), "hidden layers");
+  for (std::size_t i = 0; i < options.n_layer; ++i) {
+    const bool kept = segments_.is_last_of_segment(i);
+    hidden_.push_back(kept ? take(B * options.inner(), "hidden layers") : shared[i - segments_.first_of(i)]);
+  }
   logits_ = memory.take<float>(Kind::activations, B * V, "logits").data();
   losses_ = memory.take<float>(Kind::activations, B, "losses").data();
   targets_ = memory.take<std::int32_t>(Kind::activations, B, "tokens").data();
@@ -126,27 +135,27 @@ void Mlp<T>::check(const MicroBatch& batch) const {
 template <typename T>
 const T* Mlp<T>::run_hidden(const MicroBatch& batch) {
   check(batch);
-  const std::size_t E = options_.n_embd;
   {
     const TracedUnit traced(embedding_unit);
     const Weights<T> w(residency_, embedding_unit, units_[embedding_unit]);
-    kernels::embedding_forward<T>(batch.sequences, batch.length, E, batch.inputs.data(), w[weight], nullptr, embedded_);
+    kernels::embedding_forward<T>(batch.sequences, batch.length, options_.n_embd, batch.inputs.data(), w[weight], nullptr,
+                                  embedded_);
   }
-  const T* x = embedded_;
-  std::size_t inputs = batch.length * E;
-  std::size_t skipped = first_row(batch.length);
-  for (std::size_t i = 0; i < hidden_.size(); ++i) {
-    const int unit = first_hidden + static_cast<int>(i);
-    const TracedUnit traced(unit);
-    const Weights<T> w(residency_, unit, units_[first_hidden + i]);
-    linear("hidden", batch.sequences, inputs, options_.inner(), x, w[weight] + skipped * options_.inner(), w[bias],
-           hidden_[i]);
-    kernels::relu_forward(batch.sequences * options_.inner(), hidden_[i]);
-    x = hidden_[i];
-    inputs = options_.inner();
-    skipped = 0;
-  }
-  return x;
+  for (std::size_t i = 0; i < hidden_.size(); ++i) hidden_forward(batch, i);
+  return hidden_.back();
+}
+
+template <typename T>
+void Mlp<T>::hidden_forward(const MicroBatch& batch, std::size_t layer) {
+  const int unit = first_hidden + static_cast<int>(layer);
+  const std::size_t inner = options_.inner();
+  const T* const x = layer == 0 ? embedded_ : hidden_[layer - 1];
+  const std::size_t inputs = layer == 0 ? batch.length * options_.n_embd : inner;
+  const std::size_t skipped = layer == 0 ? first_row(batch.length) * inner : 0;
+  const TracedUnit traced(unit);
+  const Weights<T> w(residency_, unit, units_[first_hidden + layer]);
+  linear("hidden", batch.sequences, inputs, inner, x, w[weight] + skipped, w[bias], hidden_[layer]);
+  kernels::relu_forward(batch.sequences * inner, hidden_[layer]);
 }
 
 template <typename T>
@@ -214,7 +223,12 @@ template <typename T>
 void Mlp<T>::backward() {
   const LentWorkspace lent(product_workspace_.of(product_workspace_bytes(kept_.sequences, kept_.length)));
   head_backward(kept_.sequences, hidden_.back());
-  for (std::size_t layer = hidden_.size(); layer-- > 0;) hidden_backward(kept_.sequences, layer);
+  const auto again = [&](std::size_t layer) {
+    const trace::Region region(trace::Level::steps, trace::Kind::phase, "recompute");
+    hidden_forward(kept_, layer);
+  };
+  // The last layer of a segment has kept its output: it is never made again.
+  segments_.backward(again, [&](std::size_t layer, bool) { hidden_backward(kept_.sequences, layer); });
   const TracedUnit traced(embedding_unit);
   const Gradient g(residency_, embedding_unit, units_[embedding_unit]);
   kernels::fill(options_.vocab_size * options_.n_embd, 0.0F, g[weight]);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "products.hpp"
+#include "segments.hpp"
 #include "shoal/model/model.hpp"
 #include "views.hpp"
 
@@ -15,6 +16,7 @@ namespace shoal::model {
 
 namespace mlp {
 std::vector<UnitLayout> layout(const ModelOptions& options);
+Segments segments(const ModelOptions& options, const Capacity& capacity);
 std::vector<std::vector<int>> visits(const ModelOptions& options, const Capacity& capacity);
 std::vector<std::string> problems(const ModelOptions& options);
 double flops_per_token(const ModelOptions& options);
@@ -34,8 +36,9 @@ class Mlp final : public Model {
  private:
   void check(const MicroBatch& batch) const;
   std::size_t product_workspace_bytes(std::size_t sequences, std::size_t length) const;
-  /// The last hidden layer's output, with every layer's kept.
+  /// The last hidden layer's output.
   const T* run_hidden(const MicroBatch& batch);
+  void hidden_forward(const MicroBatch& batch, std::size_t layer);
   void collect_targets(const MicroBatch& batch);
   void output(std::size_t rows, const T* hidden, float* logits);
   /// Gradients of the head, dx_ that of its input; dlogits_ is made.
@@ -51,9 +54,10 @@ class Mlp final : public Model {
   Capacity capacity_;
   Residency& residency_;
   std::vector<UnitLayout> units_;
+  Segments segments_;
 
   T* embedded_ = nullptr;   // [sequences, length * n_embd]
-  std::vector<T*> hidden_;  // [sequences, n_inner], per layer
+  std::vector<T*> hidden_;  // [sequences, n_inner], per layer; shared among segments but for the last of each
   T* dx_ = nullptr;         // gradient of the layer at work's output
   T* next_dx_ = nullptr;    // and of its input
   float *logits_ = nullptr, *losses_ = nullptr;

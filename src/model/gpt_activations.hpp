@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The buffers that the blocks of a GPT write their activations to, and which of them the blocks share.
+#pragma once
+
+#include <vector>
+
+#include "block.hpp"
+#include "segments.hpp"
+#include "shoal/base/memory.hpp"
+
+namespace shoal::model::gpt {
+
+/// Where each block's activations are.
+/// For training: the blocks of the last segment have buffers of their own; those of earlier ones use the same, but for the
+/// segment's input. Otherwise `segments` are of one block, and inputs are shared too: every block works in place.
+/// decoding: each block keeps its keys and values.
+template <typename T>
+std::vector<BlockActivations<T>> take_blocks(const BlockShape& s, const Segments& segments, bool training, bool decoding,
+                                             Memory& memory) {
+  const std::size_t rows = s.rows();
+  const auto take = [&](std::size_t elements, const char* label) {
+    return memory.take<T>(Kind::activations, elements, label).data();
+  };
+  const auto statistics = [&](std::size_t elements) {
+    return memory.take<float>(Kind::activations, elements, "statistics").data();
+  };
+  std::vector<BlockActivations<T>> blocks(segments.layers());
+  const std::size_t last_segment = segments.last_segment();
+  for (std::size_t i = last_segment; i < blocks.size(); ++i) {
+    BlockActivations<T>& a = blocks[i];
+    a.x = take(rows * s.C, "residual stream");
+    a.x_mid = training ? take(rows * s.C, "residual stream") : a.x;
+    a.qkv = take(rows * 3 * s.C, "keys and values");
+    a.attention = take(rows * s.C, "attention outputs");
+    a.u = take(rows * s.inner, "MLP pre-activations");
+    a.logsumexp = statistics(s.B * s.NH * s.T);
+    for (float** kept : {&a.mean_1, &a.rstd_1, &a.mean_2, &a.rstd_2}) *kept = statistics(rows);
+  }
+  for (std::size_t i = 0; i < last_segment; ++i) {
+    const std::size_t first = segments.first_of(i);
+    blocks[i] = blocks[last_segment + i - first];
+    if (training && i == first) blocks[i].x = take(rows * s.C, "residual stream");
+    if (decoding) blocks[i].qkv = take(rows * 3 * s.C, "keys and values");
+  }
+  return blocks;
+}
+
+}  // namespace shoal::model::gpt

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "segments.hpp"
+
+#include <algorithm>
+
+#include "shoal/base/error.hpp"
+
+namespace shoal::model {
+
+namespace {
+
+/// The shortest of the intervals with the least memory: about the root of layers x input / (input + rest).
+std::size_t thriftiest(std::size_t layers, const Segments::Sizes& sizes) {
+  const auto memory = [&](std::size_t interval) {
+    const std::size_t segments = (layers + interval - 1) / interval;
+    return (segments + interval - 1) * sizes.input + interval * sizes.rest;
+  };
+  std::size_t best = 1;
+  for (std::size_t interval = 2; interval <= layers; ++interval) {
+    if (memory(interval) < memory(best)) best = interval;
+  }
+  return best;
+}
+
+std::size_t longest_segment(std::size_t layers, std::int64_t interval, const Segments::Sizes& sizes) {
+  require(layers > 0 && interval >= -1, "activations of every ", interval, "th of ", layers, " layers");
+  if (interval == -1) return thriftiest(layers, sizes);
+  return interval == 0 ? layers : std::min(layers, static_cast<std::size_t>(interval));
+}
+
+}  // namespace
+
+Segments::Segments(std::size_t layers, std::int64_t interval, const Sizes& sizes)
+    : layers_(layers), longest_(longest_segment(layers, interval, sizes)) {}
+
+std::size_t Segments::first_of(std::size_t layer) const {
+  const std::size_t to_the_end = ((layers_ - 1 - layer) / longest_ + 1) * longest_;
+  return layers_ - std::min(layers_, to_the_end);
+}
+
+std::vector<std::vector<int>> visits_of(const Segments& segments, const std::vector<int>& head, bool training) {
+  constexpr int embedding = 0, first_layer = 1;
+  const auto unit = [](std::size_t layer) { return first_layer + static_cast<int>(layer); };
+  std::vector<std::vector<int>> order = {{embedding}};
+  for (std::size_t layer = 0; layer < segments.layers(); ++layer) order.push_back({unit(layer)});
+  order.push_back(head);
+  if (training) {
+    order.push_back({unit(segments.layers())});
+    segments.backward([&](std::size_t layer) { order.push_back({unit(layer)}); },
+                      [&](std::size_t layer, bool) { order.push_back({unit(layer)}); });
+  }
+  return order;
+}
+
+}  // namespace shoal::model

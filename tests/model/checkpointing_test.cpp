@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activation checkpointing: the bits of a run that keeps everything, in the memory that the drawing in segments.hpp says.
+#include <bit>
+
+#include "harness.hpp"
+#include "model/segments.hpp"
+
+namespace shoal::model::test {
+namespace {
+
+const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
+
+ModelOptions with_layers(ModelOptions options, std::size_t layers) {
+  options.n_layer = layers;
+  return options;
+}
+
+std::vector<ModelOptions> models(std::size_t layers) {
+  ModelOptions dropout = with_layers(tiny_gpt(), layers), own = dropout;
+  dropout.dropout = 0.2;
+  own.tied = false;
+  return {with_layers(tiny_gpt(), layers), dropout, own, with_layers(tiny_mlp(), layers)};
+}
+
+/// Bits of the losses and of all gradients of three micro-batches, of which the second is smaller and an evaluation and
+/// logits come before the third.
+std::vector<std::uint32_t> bits(const ModelOptions& options, DType dtype, std::int64_t interval) {
+  Instance instance(options, {3, 7, true, false, interval}, dtype);
+  scramble(instance.residency);
+  std::vector<std::uint32_t> all;
+  const auto note = [&](double loss) {
+    const auto whole = std::bit_cast<std::uint64_t>(loss);
+    all.insert(all.end(), {static_cast<std::uint32_t>(whole), static_cast<std::uint32_t>(whole >> 32U)});
+    instance.residency.for_each([&](const Parameter&, Span<float>, Span<const float> gradient) {
+      for (const float g : gradient) all.push_back(std::bit_cast<std::uint32_t>(g));
+    });
+  };
+  RandomBatch data(3, 7, options.vocab_size), small(2, 5, options.vocab_size);
+  data.batch.step = 4;
+  data.batch.first_sample = 6;
+  note(instance.forward_backward(data.batch, 0.5F));
+  note(instance.forward_backward(small.batch));
+  std::vector<float> logits(3 * options.vocab_size);
+  instance.model->logits(data.batch, logits);
+  for (const float l : logits) all.push_back(std::bit_cast<std::uint32_t>(l));
+  note(instance.model->evaluate(data.batch));
+  data.batch.step = 5;
+  note(instance.forward_backward(data.batch));
+  EXPECT_EQ(instance.residency.outstanding(), 0);
+  EXPECT_EQ(instance.memory->taken(), instance.counting.taken());
+  return all;
+}
+
+TEST(Checkpointing, ChangesNoBit) {
+  for (const std::size_t layers : {1U, 2U, 5U, 6U}) {
+    for (const ModelOptions& options : models(layers)) {
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        const std::vector<std::uint32_t> expected = bits(options, dtype, 0);
+        for (const std::int64_t interval : {1, 2, 3, 4, 5, 6, 7, 100, -1}) {
+          EXPECT_TRUE(bits(options, dtype, interval) == expected)
+              << options.kind << ", " << layers << " layers, dropout " << options.dropout << ", interval " << interval;
+        }
+      }
+    }
+  }
+}
+
+std::size_t activations(const ModelOptions& options, DType dtype, std::int64_t interval) {
+  return Instance(options, {2, options.block_size, true, false, interval}, dtype).memory->taken()[Kind::activations];
+}
+
+/// Sizes that fill whole lines of 64 bytes, so that the formulas are exact.
+TEST(Checkpointing, OfAGptKeepsASegmentsInputAndOneSegment) {
+  ModelOptions options = with_layers(tiny_gpt(), 7);
+  options.n_head = 1;
+  options.n_embd = 32;
+  options.n_inner = 96;
+  options.block_size = 16;
+  const std::size_t rows = 2 * 16, C = options.n_embd;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const std::size_t element = dtype == DType::bf16 ? 2 : 4;
+    const std::size_t input = rows * C * element;
+    const std::size_t statistics = (4 * rows + rows * options.n_head) * sizeof(float);
+    const std::size_t block = rows * (6 * C + options.inner()) * element + statistics;  // x, x_mid, qkv, attention, u
+    const std::size_t all = activations(options, dtype, 0);
+    const auto saved = [&](std::size_t kept_blocks, std::size_t further_inputs) {
+      return (options.n_layer - kept_blocks) * block - further_inputs * input;
+    };
+    EXPECT_EQ(all - activations(options, dtype, 1), saved(1, 6));
+    EXPECT_EQ(all - activations(options, dtype, 2), saved(2, 3)) << "{0}, {1, 2}, {3, 4}, {5, 6}";
+    EXPECT_EQ(all - activations(options, dtype, 3), saved(3, 2)) << "{0}, {1, 2, 3}, {4, 5, 6}";
+    EXPECT_EQ(all - activations(options, dtype, 6), saved(6, 1)) << "{0}, {1, ..., 6}";
+    EXPECT_EQ(activations(options, dtype, 7), all);
+    EXPECT_EQ(activations(options, dtype, 8), all);
+  }
+}
+
+TEST(Checkpointing, OfAnMlpKeepsASegmentsOutputAndOneSegment) {
+  ModelOptions options = with_layers(tiny_mlp(), 7);
+  options.n_inner = 32;
+  const std::size_t output = 2 * options.n_inner * sizeof(float);
+  const auto outputs = [&](std::int64_t interval) { return activations(options, DType::f32, interval) / output; };
+  const std::size_t others = outputs(0) - 7;
+  EXPECT_EQ(outputs(1) - others, 7U) << "a layer's output is all that there is";
+  EXPECT_EQ(outputs(2) - others, 4U + 1);
+  EXPECT_EQ(outputs(3) - others, 3U + 2);
+  EXPECT_EQ(outputs(-1), outputs(2));
+}
+
+TEST(Checkpointing, AutoTakesTheLeastMemory) {
+  for (const std::size_t layers : {1U, 2U, 12U, 20U, 30U}) {
+    for (const ModelOptions& options : {with_layers(tiny_gpt(), layers), with_layers(tiny_mlp(), layers)}) {
+      const std::size_t chosen = activations(options, DType::f32, -1);
+      for (std::size_t interval = 1; interval <= layers; ++interval) {
+        EXPECT_LE(chosen, activations(options, DType::f32, static_cast<std::int64_t>(interval)))
+            << options.kind << ", " << layers << " layers, interval " << interval;
+      }
+    }
+  }
+}
+
+TEST(Checkpointing, LeavesADecoderOnlyWhereOneIsAskedFor) {
+  const ModelOptions options = with_layers(tiny_gpt(), 4);
+  EXPECT_NE(Instance(options, {1, 7, true, false, 0}).model->decoder(), nullptr);
+  EXPECT_EQ(Instance(options, {1, 7, true, false, 2}).model->decoder(), nullptr);
+  for (const bool training : {true, false}) {
+    Instance all(options, {1, 7, true, true, 0}), some(options, {1, 7, training, true, 2});
+    scramble(all.residency);
+    scramble(some.residency);
+    const RandomBatch data(1, 6, options.vocab_size);
+    std::vector<float> expected(options.vocab_size), decoded(options.vocab_size);
+    all.model->logits(data.batch, expected);
+    Decoder* const decoder = some.model->decoder();
+    ASSERT_NE(decoder, nullptr);
+    decoder->prefill(data.batch.inputs.first(3), decoded);
+    for (std::size_t position = 3; position < 6; ++position) decoder->decode(data.inputs[position], decoded);
+    for (std::size_t v = 0; v < expected.size(); ++v) EXPECT_NEAR(decoded[v], expected[v], 1e-4F) << "symbol " << v;
+  }
+}
+
+TEST(Segments, TheLastOneIsWhole) {
+  const Segments segments(8, 3, {1, 9});
+  EXPECT_EQ(segments.longest(), 3U);
+  EXPECT_EQ(segments.last_segment(), 5U);
+  const std::vector<std::size_t> first = {0, 0, 2, 2, 2, 5, 5, 5};
+  for (std::size_t layer = 0; layer < 8; ++layer) {
+    EXPECT_EQ(segments.first_of(layer), first[layer]) << "layer " << layer;
+    EXPECT_EQ(segments.is_last_of_segment(layer), layer == 1 || layer == 4 || layer == 7) << "layer " << layer;
+  }
+}
+
+TEST(Segments, AutoIsTheRootOfWhatIsKept) {
+  const auto chosen = [](std::size_t layers, const Segments::Sizes& sizes) { return Segments(layers, -1, sizes).longest(); };
+  EXPECT_EQ(chosen(100, {1, 0}), 10U) << "Chen et al.: the root of the number of layers";
+  for (const std::size_t layers : {1U, 12U, 21U}) EXPECT_EQ(chosen(layers, {1, 9}), 1U) << "a GPT of " << layers;
+  for (const std::size_t layers : {22U, 48U, 56U}) EXPECT_EQ(chosen(layers, {1, 9}), 2U) << "a GPT of " << layers;
+  EXPECT_EQ(chosen(96, {1, 9}), 3U);
+  EXPECT_THROW(Segments(4, -2, {1, 9}), Error);
+}
+
+}  // namespace
+}  // namespace shoal::model::test

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model asks of its Residency, and when: residency.hpp says what may be relied on.
+#include <algorithm>
+#include <array>
+
+#include "harness.hpp"
+
+namespace shoal::model::test {
+namespace {
+
+const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
+
+using Visits = std::vector<std::vector<int>>;
+
+/// Writes down what is asked of it.
+class Recording final : public Residency {
+ public:
+  explicit Recording(const ModelOptions& options)
+      : whole(layout(options), DType::f32, 1), early(whole.units().size()), asked(early.size()), begun_(early.size()) {}
+
+  const void* acquire(int unit) override {
+    if (held_++ == 0) visits.emplace_back();
+    std::vector<int>& visit = visits.back();
+    if (std::find(visit.begin(), visit.end(), unit) == visit.end()) visit.push_back(unit);
+    return whole.acquire(unit);
+  }
+  void release(int unit) override {
+    --held_;
+    whole.release(unit);
+  }
+  float* gradient(int unit) override {
+    const auto u = static_cast<std::size_t>(unit);
+    if (!begun_[u]) asked[u] = visits.size() - 1;
+    begun_[u] = true;
+    return whole.gradient(unit);
+  }
+  void gradient_complete(int unit) override {
+    whole.gradient_complete(unit);
+    begun_[static_cast<std::size_t>(unit)] = false;
+    for (std::size_t u = 0; u < begun_.size(); ++u) early[u] = early[u] || begun_[u];
+  }
+
+  WholeResidency whole;
+  Visits visits;                   ///< the units of each, in the order of their first acquisition
+  std::vector<bool> early;         ///< per unit: another one's gradient was completed while this one's was begun
+  std::vector<std::size_t> asked;  ///< per unit: the visit in which, or after which, its gradient was first asked for
+
+ private:
+  std::vector<bool> begun_;
+  int held_ = 0;
+};
+
+/// A model over a Recording, and what it did in one micro-batch.
+struct Recorded {
+  Recorded(const ModelOptions& options, const Capacity& capacity) : residency(options) {
+    Memory counting;
+    make(options, DType::f32, capacity, 1, counting, residency);
+    Memory memory(counting.taken());
+    const auto model = make(options, DType::f32, capacity, 1, memory, residency);
+    const RandomBatch data(capacity.sequences, capacity.length, options.vocab_size);
+    if (capacity.training) {
+      model->forward(data.batch, 1);
+      model->backward();
+    } else {
+      model->evaluate(data.batch);
+    }
+  }
+  Recording residency;
+};
+
+std::vector<ModelOptions> models() {
+  std::vector<ModelOptions> all;
+  for (const std::size_t layers : {1U, 2U, 3U, 5U, 6U}) {
+    ModelOptions tied = tiny_gpt(), own = tiny_gpt(), mlp = tiny_mlp();
+    tied.dropout = 0.1;
+    own.tied = false;
+    for (const ModelOptions& options : {tied, own, mlp}) {
+      all.push_back(options);
+      all.back().n_layer = layers;
+    }
+  }
+  return all;
+}
+
+constexpr std::array<std::int64_t, 7> intervals = {0, 1, 2, 3, 4, 9, -1};
+
+std::string name(const ModelOptions& options, std::int64_t interval) {
+  return text(options.kind, options.tied ? " tied" : "", ", ", options.n_layer, " layers, interval ", interval);
+}
+
+TEST(Visits, AreWhatTheModelAcquires) {
+  for (const ModelOptions& options : models()) {
+    for (const std::int64_t interval : intervals) {
+      for (const bool training : {true, false}) {
+        const Capacity capacity{2, 7, training, false, interval};
+        const Recorded run(options, capacity);
+        EXPECT_EQ(run.residency.visits, visits(options, capacity))
+            << name(options, interval) << (training ? "" : ", evaluate");
+        EXPECT_EQ(run.residency.whole.outstanding(), 0) << name(options, interval);
+      }
+    }
+  }
+}
+
+/// Written out: 5 blocks, 2 at a time, are the segments {1}, {2, 3}, {4, 5}; the last one is never computed again, and the
+/// last block of the others is computed again and gone back through in one visit.
+TEST(Visits, OfFiveBlocksTwoAtATime) {
+  ModelOptions options = tiny_gpt();
+  options.n_layer = 5;
+  EXPECT_EQ(visits(options, {1, 7, true, false, 2}),
+            (Visits{{0}, {1}, {2}, {3}, {4}, {5}, {6, 0}, {6}, {5}, {4}, {2}, {3}, {2}, {1}}));
+  EXPECT_EQ(visits(options, {1, 7, true, false, 0}), visits(options, {1, 7, true, false, 1}))
+      << "one block at a time is computed again in its visit of backward";
+  EXPECT_EQ(visits(options, {1, 7, false, false, 2}), (Visits{{0}, {1}, {2}, {3}, {4}, {5}, {6, 0}}));
+}
+
+TEST(Gradients, AreCompletedFromTheLastUnitToTheFirst) {
+  for (const ModelOptions& options : models()) {
+    std::vector<int> expected(options.n_layer + 2);
+    for (std::size_t u = 0; u < expected.size(); ++u) expected[u] = static_cast<int>(expected.size() - 1 - u);
+    for (const std::int64_t interval : intervals) {
+      EXPECT_EQ(Recorded(options, {2, 7, true, false, interval}).residency.whole.completed(), expected)
+          << name(options, interval);
+    }
+  }
+}
+
+/// Of the blocks; the embedding's, which has no visit in backward, after all visits.
+TEST(Gradients, AreBegunInTheirUnitsLastVisit) {
+  for (const ModelOptions& options : models()) {
+    for (const std::int64_t interval : intervals) {
+      const Recorded run(options, {2, 7, true, false, interval});
+      const Recording& seen = run.residency;
+      for (int unit = 1; unit <= static_cast<int>(options.n_layer); ++unit) {
+        const auto last = std::find(seen.visits.rbegin(), seen.visits.rend(), std::vector{unit});
+        EXPECT_EQ(seen.asked[static_cast<std::size_t>(unit)], static_cast<std::size_t>(seen.visits.rend() - last) - 1)
+            << name(options, interval) << ", unit " << unit;
+      }
+      if (!seen.early[0]) {
+        EXPECT_EQ(seen.asked[0], seen.visits.size() - 1) << name(options, interval);
+      }
+    }
+  }
+}
+
+TEST(Gradients, ThatAreEarlyAreMarkedInTheLayout) {
+  for (const ModelOptions& options : models()) {
+    for (const std::int64_t interval : intervals) {
+      const Recorded run(options, {2, 7, true, false, interval});
+      const Recording& seen = run.residency;
+      const std::vector<UnitLayout> units = layout(options);
+      for (std::size_t u = 0; u < units.size(); ++u) {
+        EXPECT_EQ(seen.early[u], units[u].early_gradient) << name(options, interval) << ", " << units[u].name;
+      }
+      EXPECT_EQ(units[0].early_gradient, options.kind == "gpt" && options.tied);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shoal::model::test
