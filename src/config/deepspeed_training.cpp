@@ -149,6 +149,14 @@ void translate_dynamic_scale(DeepSpeedFile& file, bool dynamic) {
   each("min_loss_scale", "train.loss_scale_minimum", 0.0);
 }
 
+/// DeepSpeed sums gradients in the precision of the parameters unless told otherwise; our default stays fp32.
+void note_reduction(DeepSpeedFile& file, const std::string& dtype) {
+  const bool said = file.has("communication_data_type") || file.has("data_types.grad_accum_dtype") ||
+                    !file.places().of("comm.reduce_dtype").empty();
+  if (said || dtype == "fp32") return;
+  file.note_of_file("communication_data_type is absent: comm.reduce_dtype = fp32, where DeepSpeed would take " + dtype);
+}
+
 }  // namespace
 
 void translate_batch(DeepSpeedFile& file) {
@@ -177,6 +185,7 @@ void translate_precision(DeepSpeedFile& file) {
     file.problem(dtype + ".enabled", "but train.dtype = ", dtype, " in ", file.places().of("train.dtype"));
   }
   const std::string dtype = std::get<std::string>(file.chosen("train.dtype"));
+  note_reduction(file, dtype);
   if (file.has("bf16.check_grad_overflow")) {
     const bool checks = file.value("bf16.check_grad_overflow", true);
     if (checks && dtype == "bf16") {

@@ -229,6 +229,9 @@ TEST_F(DeepSpeed, TheLogSaysWhatBecameOfTheRest) {
           "ds.json:3: zero_optimization.overlap_comm = \"auto\": the default",
           "ds.json:3: steps_per_print = null: as if it were absent", "ds.json:4: wandb: is not enabled"));
   EXPECT_THAT(noted.not_built, IsEmpty());
+  EXPECT_THAT(
+      run(R"({"train_batch_size": 8, "bf16": {"enabled": true}})").notes,
+      Contains("ds.json: communication_data_type is absent: comm.reduce_dtype = fp32, where DeepSpeed would take bf16"));
   EXPECT_EQ(run(R"({"train_batch_size": 8, "gradient_clipping": 0})").options.train.grad_clip, 0);
 }
 
