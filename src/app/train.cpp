@@ -193,6 +193,8 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   config::validate(invocation, ranks);
   if (world.all().rank() == 0) {
     for (const std::string& key : invocation.not_built) std::fprintf(stderr, "not built yet: %s\n", key.c_str());
+    std::FILE* const log = invocation.print_config ? stderr : stdout;  // a deck that is read back comes alone
+    for (const std::string& note : invocation.notes) std::fprintf(log, "# %s\n", note.c_str());
   }
   if (invocation.print_config) {
     if (world.all().rank() == 0) std::fputs(config::print(invocation.options).c_str(), stdout);

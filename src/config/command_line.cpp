@@ -27,6 +27,7 @@ Known known_options(const CommandSpec& command) {
   if (command.checks) known.insert({{"dry-run", true}, {"print-config", true}, {"ranks", false}});
   for (const CommandSpec::Own& own : command.own) known[own.name] = std::holds_alternative<bool>(own.value);
   if (command.options) {
+    known["deepspeed"] = false;
     for (const Row& row : table()) known[row.name] = std::holds_alternative<bool>(row.member.get(defaults));
   }
   return known;

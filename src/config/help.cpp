@@ -38,7 +38,7 @@ std::string usage(const CommandSpec& command) {
   std::string line = "usage: shoal " + command.name;
   for (const std::string& argument : command.arguments) line += " " + argument;
   if (!command.own.empty()) line += " [--name=value ...]";
-  if (command.options) line += " [--section.name=value ...]";
+  if (command.options) line += " [--deepspeed FILE] [--section.name=value ...]";
   return line + "\n" + command.summary + "\n";
 }
 
@@ -46,6 +46,14 @@ std::string checks() {
   return entry("dry-run", "check everything that can be checked without running") +
          entry("print-config", "print the resolved deck, which read back gives the same run") +
          entry("ranks", "check for N ranks [whole numbers of at least 1; default: as many as were started]");
+}
+
+std::string deepspeed() {
+  return entry("deepspeed",
+               "FILE: a DeepSpeed configuration (ds_config.json), translated to the options below: over the deck, under the "
+               "command line. Where deck and FILE give an option different values, that is an error. Sizes counted in "
+               "elements become bytes: comm.bucket_mb is 4 bytes an element of reduce_bucket_size. The log says what became "
+               "of the keys that are no option");
 }
 
 }  // namespace
@@ -73,6 +81,7 @@ std::string help(const CommandSpec& command) {
     page += entry(own.name, explain(own.help, own.unit, describe(own.allowed, own.value), print(own.value, own.allowed)));
   }
   if (command.checks) page += checks();
+  if (command.options) page += deepspeed();
   page += entry("help", "this page");
   if (!command.options) return page;
   page +=

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the command line to an Invocation: defaults < deck < command line.
+// From the command line to an Invocation: defaults < deck < DeepSpeed configuration < command line.
 #include <algorithm>
 #include <optional>
 
 #include "command_line.hpp"
+#include "deepspeed_apply.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/deck.hpp"
 #include "shoal/config/options.hpp"
@@ -76,6 +77,7 @@ void apply(const CommandSpec& command, const CommandLine::Given& given, Invocati
     if (const auto value = read_given(given, own.allowed, own.value, problems)) invocation.own_values[own.name] = *value;
     return;
   }
+  if (given.name == "deepspeed") return;  // read when all else is known
   const bool is_ranks = given.name == "ranks";
   constexpr double most_ranks = 1048576;
   const Value type = is_ranks ? Value(std::int64_t{0}) : Value(false);
@@ -99,13 +101,14 @@ Invocation parse(const CommandSpec& command, int argc, const char* const* argv) 
 
   std::vector<std::string> problems, on_the_line = line.problems;
   if (!line.unclear) place_arguments(command, line.positionals, invocation, on_the_line);
-  if (!invocation.deck.empty()) {
-    Deck deck = read_deck(invocation.deck);
-    invocation.options = std::move(deck.options);
-    invocation.places = std::move(deck.places);
-    problems = std::move(deck.problems);
-  }
+  const Deck deck = invocation.deck.empty() ? Deck() : read_deck(invocation.deck);
+  invocation.options = deck.options;
+  invocation.places = deck.places;
+  problems = deck.problems;
   for (const CommandLine::Given& given : line.options) apply(command, given, invocation, on_the_line);
+  for (const CommandLine::Given& given : line.options) {
+    if (given.name == "deepspeed") apply_deepspeed(given.value, deck, invocation, problems);
+  }
   problems.insert(problems.end(), on_the_line.begin(), on_the_line.end());
 
   std::string message;
@@ -115,6 +118,7 @@ Invocation parse(const CommandSpec& command, int argc, const char* const* argv) 
   for (const Row& row : table()) {
     if (!is_built(row, invocation.options)) invocation.not_built.push_back(row.name);
   }
+  for (const DeepSpeedAbsent& absent : invocation.deepspeed_absent) invocation.not_built.push_back(absent.key);
   return invocation;
 }
 

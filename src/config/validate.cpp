@@ -90,10 +90,12 @@ std::vector<std::string> absent_features(const Invocation& invocation) {
   std::vector<std::string> problems;
   if (invocation.dry_run || invocation.print_config) return problems;
   for (const std::string& name : invocation.not_built) {
-    const Row& row = *find(name);
-    problems.push_back(text(name, " = ", shown(value_text(row, invocation.options)), ": not built yet: ", name,
-                            "; the default ", default_text(row), " runs"));
+    const Row* const row = find(name);
+    if (row == nullptr) continue;  // a DeepSpeed key's, below
+    problems.push_back(text(name, " = ", shown(value_text(*row, invocation.options)), ": not built yet: ", name,
+                            "; the default ", default_text(*row), " runs"));
   }
+  for (const DeepSpeedAbsent& absent : invocation.deepspeed_absent) problems.push_back(absent.sentence);
   return problems;
 }
 
@@ -102,6 +104,7 @@ std::vector<std::string> absent_features(const Invocation& invocation) {
 void validate(Invocation& invocation, int ranks) {
   Options& o = invocation.options;
   const auto count = static_cast<std::size_t>(ranks);
+  const std::vector<std::string> batch_of_deepspeed = follow_deepspeed(invocation, ranks);
   if (o.batch.global == 0) o.batch.global = o.batch.micro * count;
   const bool total_follows = o.schedule.total_steps == 0;
   if (total_follows && decays(o.schedule)) o.schedule.total_steps = o.train.steps;
@@ -110,7 +113,7 @@ void validate(Invocation& invocation, int ranks) {
   const auto add = [&](const std::vector<std::string>& more) { problems.insert(problems.end(), more.begin(), more.end()); };
   add(model::problems(o.model));
   add(data_problems(o));
-  add(batch_problems(o.batch, count));
+  add(batch_of_deepspeed.empty() ? batch_problems(o.batch, count) : batch_of_deepspeed);
   add(optimizer_problems(o.optimizer));
   add(loss_scale_problems(o));
   add(schedule_problems(o, total_follows ? "train.steps" : "schedule.total_steps"));

@@ -12,6 +12,10 @@ namespace shoal::config {
 /// Whether the kind needs total_steps.
 bool decays(const optim::ScheduleOptions& schedule);
 
+/// Fills what a DeepSpeed configuration leaves to the ranks and the model: batch.micro, batch.global, zero.prefetch_units.
+/// Returns what contradicts.
+std::vector<std::string> follow_deepspeed(Invocation& invocation, int ranks);
+
 /// Contradictions within schedule and with train and optimizer; total_steps is set where the kind needs it;
 /// total_name: the option that it was taken from.
 std::vector<std::string> schedule_problems(const Options& options, const std::string& total_name);

@@ -32,6 +32,7 @@ std::string resolved(const Deck& deck, int ranks) {
 TEST(Inputs, AreAcceptedAndSurvivePrinting) {
   std::size_t decks = 0;
   for (const auto& entry : fs::directory_iterator(folder())) {
+    if (entry.path().extension() != ".cfg") continue;
     SCOPED_TRACE(entry.path());
     ++decks;
     for (const int ranks : {1, 2}) {
@@ -40,6 +41,22 @@ TEST(Inputs, AreAcceptedAndSurvivePrinting) {
     }
   }
   EXPECT_GE(decks, 7U);
+}
+
+TEST(Inputs, TheDeepSpeedConfigurationGoesWithTheSmallestDeck) {
+  const std::string deck = folder() / "tiny.cfg", json = folder() / "ds_config.json";
+  for (const int ranks : {1, 2, 4}) {
+    const std::vector<const char*> words = {deck.c_str(), "--deepspeed", json.c_str()};
+    Invocation run = parse({.name = "train", .summary = ""}, static_cast<int>(words.size()), words.data());
+    validate(run, ranks);
+    EXPECT_EQ(run.options.zero.stage, 2);
+    EXPECT_EQ(run.options.train.dtype, "bf16");
+    EXPECT_EQ(run.options.batch.global, 8U);
+    EXPECT_EQ(run.options.comm.bucket_mb, 20);
+    EXPECT_EQ(run.options.optimizer.lr, 3e-3);
+    EXPECT_TRUE(run.options.optimizer.decay_1d);
+    EXPECT_THAT(run.not_built, testing::IsEmpty());
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 //     # expect: a line of the message, word for word; as many as the message has
 //     # ranks: 3                     (default 1)
 //     # arguments: --train.steps=0   (default none)
+// A .json there is a DeepSpeed configuration, with such comments too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +54,7 @@ Refusal read_refusal(const std::string& deck) {
 std::vector<std::string> decks() {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder())) {
-    if (entry.path().extension() == ".cfg") names.push_back(entry.path().filename());
+    if (entry.path().extension() == ".cfg" || entry.path().extension() == ".json") names.push_back(entry.path().filename());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -66,6 +67,7 @@ TEST_P(Refusals, GiveTheirMessage) {
   ASSERT_FALSE(refusal.expected.empty()) << "no `# expect: ` line";
   fs::current_path(folder());  // so that the message names the deck by its name alone
   std::vector<const char*> arguments = {refusal.deck.c_str()};
+  if (refusal.deck.ends_with(".json")) arguments.insert(arguments.begin(), "--deepspeed");
   for (const std::string& argument : refusal.arguments) arguments.push_back(argument.c_str());
   try {
     Invocation invocation = parse({.name = "train", .summary = ""}, static_cast<int>(arguments.size()), arguments.data());
@@ -77,7 +79,11 @@ TEST_P(Refusals, GiveTheirMessage) {
   }
 }
 
-std::string name_of(const testing::TestParamInfo<std::string>& info) { return fs::path(info.param).stem(); }
+std::string name_of(const testing::TestParamInfo<std::string>& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
 INSTANTIATE_TEST_SUITE_P(Decks, Refusals, testing::ValuesIn(decks()), name_of);
 
 TEST(RefusalDecks, AreThere) { EXPECT_THAT(decks(), testing::SizeIs(testing::Ge(25))); }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,9 +100,22 @@ struct CommandSpec {
   /// What stands on the line besides options, in order: "FILE", "[DIR]" may be absent, "INPUT..." one or more (once at
   /// most). The one named DECK is read as the deck; the others come as Invocation::arguments.
   std::vector<std::string> arguments = {"[DECK]"};
-  bool options = true;  ///< takes --section.name=value
+  bool options = true;  ///< takes --section.name=value and --deepspeed FILE
   bool checks = true;   ///< takes --dry-run, --print-config and --ranks N
   std::vector<Own> own = {};
+};
+
+/// What a DeepSpeed configuration says that follows only when the ranks and the model are known: validate() does it.
+struct DeepSpeedRest {
+  std::size_t accumulation = 0;                  ///< micro-batches per rank and step; 0: not given
+  std::optional<std::size_t> prefetch_elements;  ///< parameters gathered ahead
+  std::string accumulation_place, prefetch_place;
+};
+
+/// A key of it that asks for a feature that is not there yet, and has no option.
+struct DeepSpeedAbsent {
+  std::string key;
+  std::string sentence;  ///< "FILE:LINE: KEY = VALUE: not built yet: KEY; ..."
 };
 
 /// What the command line asked for besides options.
@@ -113,6 +127,10 @@ struct Invocation {
   bool help = false, dry_run = false, print_config = false;
   int ranks = 0;                       ///< --ranks N: check for N ranks; 0: as started
   std::vector<std::string> not_built;  ///< keys that were set but whose feature is not there yet
+  std::vector<std::string> notes;      ///< for the log: what became of a DeepSpeed configuration's keys
+  bool deepspeed = false;              ///< a DeepSpeed configuration was given
+  DeepSpeedRest deepspeed_rest;
+  std::vector<DeepSpeedAbsent> deepspeed_absent;  ///< among not_built
   std::map<std::string, Value> own_values;
 
   /// The command's own option `name`; T is the alternative of its default.
@@ -122,7 +140,8 @@ struct Invocation {
   }
 };
 
-/// Parses what follows the command's name. Defaults < deck < command line. Everything that is wrong is found at once and
+/// Parses what follows the command's name. Defaults < deck < --deepspeed FILE < command line; a deck and a DeepSpeed
+/// configuration that give an option different values are an error. Everything that is wrong is found at once and
 /// thrown as one Error (bad_input) with a line each, the deck's in the order of its lines, then the command line's:
 /// "FILE:LINE: section.name = value: what is wrong; allowed: ...". With --help nothing else is looked at.
 Invocation parse(const CommandSpec& command, int argc, const char* const* argv);

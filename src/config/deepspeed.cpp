@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each key of the file against its row; what one key alone decides is translated here.
+#include "shoal/config/deepspeed.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "deepspeed_file.hpp"
+
+namespace shoal::config {
+
+namespace {
+
+using Kind = JsonEntry::Kind;
+using Role = DeepSpeedKey::Role;
+
+const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::null: return "null";
+    case Kind::flag: return "true or false";
+    case Kind::number: return "a number";
+    case Kind::text: return "text";
+    case Kind::array: return "a list";
+    case Kind::object: return "a block { }";
+  }
+  return "";
+}
+
+Kind kind_of(const DeepSpeedKey& key) {
+  if (key.role == Role::block) return Kind::object;
+  if (key.role == Role::list) return Kind::array;
+  if (std::holds_alternative<bool>(key.type)) return Kind::flag;
+  return std::holds_alternative<std::string>(key.type) ? Kind::text : Kind::number;
+}
+
+/// 4e5 and 16.0 are whole numbers in float notation.
+std::string plain_number(const std::string& written, const Value& type) {
+  constexpr double exact_up_to = 9007199254740992.0;  // 2^53
+  double number = 0;
+  const auto [end, status] = std::from_chars(written.data(), written.data() + written.size(), number);
+  const bool whole = status == std::errc() && std::abs(number) <= exact_up_to && number == std::floor(number);
+  if (std::holds_alternative<double>(type) || !whole) return written;
+  return print(Value(static_cast<std::int64_t>(number)), {});
+}
+
+std::string written(const JsonEntry& entry) {
+  switch (entry.kind) {
+    case Kind::text: return "\"" + shown(entry.value) + "\"";
+    case Kind::flag:
+    case Kind::number: return shown(entry.value);
+    case Kind::null: return "null";
+    default: return "";
+  }
+}
+
+bool is_within(const std::string& path, const std::string& block) {
+  return path.starts_with(block) && path.size() > block.size() && (path[block.size()] == '.' || path[block.size()] == '[');
+}
+
+}  // namespace
+
+DeepSpeedFile::DeepSpeedFile(const JsonText& json, const std::string& filename, const Options& others, const Places& places)
+    : filename_(filename), json_(json), others_(others), places_(places) {
+  for (const JsonEntry& entry : json.entries) take(entry);
+}
+
+void DeepSpeedFile::take(const JsonEntry& entry) {
+  if (!skipped_.empty() && is_within(entry.path, skipped_)) return;
+  given_[entry.path] = {Value(false), written(entry), entry.line};  // messages need its line
+  const DeepSpeedKey* const key = find_deepspeed(entry.path);
+  const auto refuse = [&](const auto&... parts) {
+    problem(entry.path, parts...);
+    skipped_ = entry.path;
+    given_.erase(entry.path);
+  };
+  if (key == nullptr) return refuse(unknown_deepspeed_key(entry.path));
+  if (key->role == Role::refused) return refuse("not known any more: ", key->text);
+  if (entry.kind == Kind::null) {
+    note(entry.path, "as if it were absent");
+    given_.erase(entry.path);
+    return;
+  }
+  if (key->role == Role::feature) return take_feature(entry, *key);
+  if (entry.kind == Kind::text && entry.value == "auto" && kind_of(*key) != Kind::object) {
+    if (!takes_auto(entry.path)) {
+      return refuse("a value that Hugging Face's Trainer fills in; there is no Trainer here: write the value");
+    }
+    note(entry.path, "the default");
+    given_.erase(entry.path);
+    return;
+  }
+  if (entry.kind != kind_of(*key)) return refuse(name_of(entry.kind), ", where ", name_of(kind_of(*key)), " belongs");
+  if (key->role != Role::block && key->role != Role::list) take_value(entry, *key);
+}
+
+void DeepSpeedFile::take_value(const JsonEntry& entry, const DeepSpeedKey& key) {
+  const std::string text = kind_of(key) == Kind::number ? plain_number(entry.value, key.type) : entry.value;
+  const Reading reading = read(text, key.allowed, key.type, key.path);
+  if (!reading.value) {
+    problem(entry.path, refusal("", "", reading.problem, key.allowed, key.type).substr(2));
+    given_.erase(entry.path);
+    return;
+  }
+  given_[entry.path].value = *reading.value;
+  switch (key.role) {
+    case Role::option: return set(key.text, *reading.value, entry.path);
+    case Role::irrelevant: return note(entry.path, "cannot matter here: ", key.text);
+    case Role::absent:
+      for (const std::string& harmless : key.harmless) {
+        if (harmless == print(*reading.value, {})) return;
+      }
+      return absent(entry.path, key.text);
+    default: return;  // of several keys together
+  }
+}
+
+void DeepSpeedFile::take_feature(const JsonEntry& entry, const DeepSpeedKey& key) {
+  skipped_ = entry.path;
+  if (entry.kind == Kind::flag && entry.value == "false") return;
+  bool off = false;
+  for (const JsonEntry& inner : json_.entries) {
+    off = off || (inner.path == entry.path + ".enabled" && inner.kind == Kind::flag && inner.value == "false");
+  }
+  if (off) return note(entry.path, "is not enabled");
+  absent(entry.path, key.text);
+}
+
+std::string DeepSpeedFile::shown_value(const std::string& path) const {
+  const auto found = given_.find(path);
+  return found == given_.end() ? std::string() : found->second.shown;
+}
+
+Value DeepSpeedFile::chosen(const std::string& option) const {
+  if (places_.of(option) != "command line") {
+    for (const DeepSpeedSetting& setting : settings_) {
+      if (setting.option == option && setting.said) return setting.value;
+    }
+  }
+  return find(option)->member.get(others_);
+}
+
+std::size_t DeepSpeedFile::line_of(const std::string& path) const {
+  const auto found = given_.find(path);
+  return found == given_.end() ? 0 : found->second.line;
+}
+
+std::string DeepSpeedFile::place(const std::string& path) const {
+  const std::size_t line = line_of(path);
+  return line == 0 ? filename_ : text(filename_, ":", line, " (", path, ")");
+}
+
+std::string DeepSpeedFile::said(const std::string& path) const {
+  const std::string value = shown_value(path);
+  return text(filename_, ":", line_of(path), ": ", path, value.empty() ? "" : " = ", value, ": ");
+}
+
+void DeepSpeedFile::add(const std::string& option, const Value& value, const std::string& path, bool said) {
+  const Row& row = *find(option);
+  const Reading reading = read(print(value, row.allowed), row.allowed, row.member.get(others_), option);
+  if (!reading.value) return problem(path, option, " = ", print(value, row.allowed), ": ", reading.problem);
+  settings_.push_back({option, *reading.value, said, place(path)});
+}
+
+void DeepSpeedFile::absent(const std::string& path, const std::string& instead) {
+  absent_.push_back({path, text(said(path), "not built yet: ", path, instead.empty() ? "" : "; ", instead)});
+}
+
+DeepSpeedTranslation DeepSpeedFile::translation() {
+  DeepSpeedTranslation result = {std::move(settings_), rest, std::move(absent_), json_.warnings, {}};
+  for (auto& [line, note] : notes_) result.notes.push_back(std::move(note));
+  for (auto& [line, problem] : problems_) result.problems.push_back(std::move(problem));
+  return result;
+}
+
+DeepSpeedTranslation translate_deepspeed(const JsonText& json, const std::string& filename, const Options& others,
+                                         const Places& places) {
+  if (!json.problems.empty()) return {{}, {}, {}, json.warnings, json.problems};
+  DeepSpeedFile file(json, filename, others, places);
+  if (file.has_problems()) return file.translation();  // what is missing now may have been refused
+  for (const auto part : {translate_batch, translate_precision, translate_zero, translate_offload, translate_activations,
+                          translate_optimizer, translate_scheduler}) {
+    part(file);
+  }
+  return file.translation();
+}
+
+}  // namespace shoal::config

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Precedence: defaults < deck < DeepSpeed's configuration < command line.
+#include "deepspeed_apply.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "shoal/base/error.hpp"
+#include "shoal/config/deepspeed.hpp"
+#include "shoal/config/table.hpp"
+
+namespace shoal::config {
+
+namespace {
+
+/// What the file said so far, to find two keys that contradict each other.
+using Said = std::map<std::string, const DeepSpeedSetting*>;
+
+std::string shown_value(const Row& row, const Value& value) { return shown(print(value, row.allowed)); }
+
+void apply(const DeepSpeedSetting& setting, const Deck& deck, Said& said, Invocation& invocation,
+           std::vector<std::string>& problems) {
+  const Row& row = *find(setting.option);
+  if (setting.said) {
+    const auto [first, fresh] = said.emplace(setting.option, &setting);
+    if (!fresh && first->second->value != setting.value) {
+      problems.push_back(text(setting.place, ": ", row.name, " = ", shown_value(row, setting.value), ", but ",
+                              first->second->place, " gives ", shown_value(row, first->second->value)));
+    }
+  }
+  const std::string in_deck = deck.places.of(row.name);
+  if (!in_deck.empty() && setting.value != row.member.get(deck.options)) {
+    if (!setting.said) return;
+    problems.push_back(text(in_deck, ": ", row.name, " = ", shown(value_text(row, deck.options)), ", but ", setting.place,
+                            " gives ", shown_value(row, setting.value), "; one of the two must go"));
+    return;
+  }
+  if (!invocation.places.of(row.name).empty()) return;  // the command line's, or the deck's, which is the same
+  row.member.set(invocation.options, setting.value);
+  invocation.places.set(row.name, setting.place);
+}
+
+}  // namespace
+
+void apply_deepspeed(const std::string& path, const Deck& deck, Invocation& invocation, std::vector<std::string>& problems) {
+  DeepSpeedTranslation file = translate_deepspeed(read_json(path), path, invocation.options, invocation.places);
+  problems.insert(problems.end(), file.problems.begin(), file.problems.end());
+  if (!file.problems.empty()) return;
+  Said said;
+  for (const bool is_said : {true, false}) {
+    for (const DeepSpeedSetting& setting : file.settings) {
+      if (setting.said == is_said) apply(setting, deck, said, invocation, problems);
+    }
+  }
+  invocation.deepspeed = true;
+  invocation.notes = std::move(file.notes);
+  invocation.deepspeed_rest = file.rest;
+  invocation.deepspeed_absent = std::move(file.absent);
+}
+
+}  // namespace shoal::config

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// The values of a DeepSpeed configuration that passed the checks of their rows, and what becomes of them.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "deepspeed_keys.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/config/deepspeed.hpp"
+#include "shoal/config/table.hpp"
+
+namespace shoal::config {
+
+class DeepSpeedFile {
+ public:
+  DeepSpeedFile(const JsonText& json, const std::string& filename, const Options& others, const Places& places);
+
+  bool has(const std::string& path) const { return given_.count(path) != 0; }
+  /// The value, or what is meant where it is absent.
+  template <typename T>
+  T value(const std::string& path, T otherwise) const {
+    const auto found = given_.find(path);
+    return found == given_.end() ? otherwise : std::get<T>(found->second.value);
+  }
+  /// As it is written in messages; empty where absent.
+  std::string shown_value(const std::string& path) const;
+
+  /// The option's value as the run will have it: from the command line, or else from this file, or else from the deck.
+  Value chosen(const std::string& option) const;
+  const Options& others() const { return others_; }
+  const Places& places() const { return places_; }
+
+  /// path: the key that says it, or that it follows from.
+  void set(const std::string& option, const Value& value, const std::string& path) { add(option, value, path, true); }
+  void imply(const std::string& option, const Value& value, const std::string& path) { add(option, value, path, false); }
+  template <typename... Parts>
+  void note(const std::string& path, const Parts&... parts) {
+    notes_.emplace(line_of(path), text(said(path), parts...));
+  }
+  template <typename... Parts>
+  void problem(const std::string& path, const Parts&... parts) {
+    problems_.emplace(line_of(path), text(said(path), parts...));
+  }
+  /// A problem or a note with the whole file: something is absent.
+  void lacks(const std::string& what) { problems_.emplace(0, filename_ + ": " + what); }
+  void note_of_file(const std::string& what) { notes_.emplace(0, filename_ + ": " + what); }
+  void absent(const std::string& path, const std::string& instead);
+  std::string place(const std::string& path) const;
+
+  bool has_problems() const { return !problems_.empty(); }
+  /// What became of the file. Empties this object.
+  DeepSpeedTranslation translation();
+
+  DeepSpeedRest rest;
+
+ private:
+  struct Given {
+    Value value;
+    std::string shown;
+    std::size_t line;
+  };
+
+  void take(const JsonEntry& entry);
+  void take_value(const JsonEntry& entry, const DeepSpeedKey& key);
+  void take_feature(const JsonEntry& entry, const DeepSpeedKey& key);
+  void add(const std::string& option, const Value& value, const std::string& path, bool said);
+  std::size_t line_of(const std::string& path) const;
+  /// "FILE:LINE: KEY = VALUE: ".
+  std::string said(const std::string& path) const;
+
+  std::string filename_;
+  const JsonText& json_;
+  const Options& others_;
+  const Places& places_;
+  std::map<std::string, Given> given_;
+  std::string skipped_;  ///< a path: what it holds is not read
+  std::vector<DeepSpeedSetting> settings_;
+  std::vector<DeepSpeedAbsent> absent_;
+  std::multimap<std::size_t, std::string> notes_, problems_;  ///< by line
+};
+
+// Keys that are translated together (deepspeed_blocks.cpp, deepspeed_training.cpp).
+void translate_batch(DeepSpeedFile& file);
+void translate_precision(DeepSpeedFile& file);
+void translate_zero(DeepSpeedFile& file);
+void translate_offload(DeepSpeedFile& file);
+void translate_activations(DeepSpeedFile& file);
+void translate_optimizer(DeepSpeedFile& file);
+void translate_scheduler(DeepSpeedFile& file);
+
+}  // namespace shoal::config

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every key of DeepSpeed 0.19 (deepspeed/runtime/config.py and the classes that it reads blocks with), a row each.
+#include "deepspeed_keys.hpp"
+
+#include "deepspeed_rows.hpp"
+
+namespace shoal::config {
+
+namespace {
+
+Keys top_keys() {
+  const char* const flat = "gradients are scaled before they are summed, whatever this says";
+  const Value& text = a_text;
+  return {
+      used("train_batch_size", a_count, between(1, most_samples)),
+      used("train_micro_batch_size_per_gpu", a_count, between(1, most_samples)),
+      used("gradient_accumulation_steps", a_count, between(1, most_samples)),
+      option("steps_per_print", "train.log_every"),
+      used("gradient_clipping", a_real, at_least(0)),
+      option("communication_data_type", "comm.reduce_dtype"),
+      option("dataloader_drop_last", "data.drop_last"),
+      block("data_types"),
+      option("data_types.grad_accum_dtype", "comm.reduce_dtype"),
+      absent("data_types.param_dtype", text, {}),
+      absent("data_types.buffer_dtype", text, {}),
+      irrelevant("prescale_gradients", a_flag, flat),
+      irrelevant("gradient_predivide_factor", a_real, flat, above(0)),
+      absent("gradient_allreduce_op", text, {"mean"}, "gradients are averaged", one_of({"mean", "sum"})),
+      absent("managed_gradient_accumulation", a_flag, {"true"}),
+      absent("sparse_gradients", a_flag, {"false"}),
+      absent("disable_allgather", a_flag, {"false"}),
+      absent("seq_parallel_communication_data_type", text, {"fp32"}),
+      absent("sequence_parallel_size", a_count, {"1"}),
+      absent("use_data_before_expert_parallelism", a_flag, {"false"}),
+      absent("graph_harvesting", a_flag, {"false"}),
+      irrelevant("zero_allow_untested_optimizer", a_flag, "every optimizer here is tested with every stage"),
+      irrelevant("zero_force_ds_cpu_optimizer", a_flag, "there is one implementation of each optimizer"),
+      irrelevant("wall_clock_breakdown", a_flag, "the trace has the time of every part of a step"),
+      irrelevant("memory_breakdown", a_flag, "the log and the trace have the memory by its kinds"),
+      irrelevant("dump_state", a_flag, "the log, the checkpoints and the trace hold all options"),
+      irrelevant("log_level", text, "the log has one level"),
+      block("comms_logger"),
+      irrelevant("comms_logger.enabled", a_flag, "the trace has every message, unless trace.level = off or steps"),
+      irrelevant("comms_logger.verbose", a_flag, "the trace has every message"),
+      irrelevant("comms_logger.prof_all", a_flag, "the trace has every message"),
+      irrelevant("comms_logger.debug", a_flag, "the trace has every message"),
+      list("comms_logger.prof_ops"),
+      irrelevant("comms_logger.prof_ops[]", text, "the trace has every message"),
+      block("csv_monitor"),
+      irrelevant("csv_monitor.enabled", a_flag,
+                 "metrics.jsonl in output.dir always has the loss and the rate of every step"),
+      irrelevant("csv_monitor.output_path", text, "metrics.jsonl is in output.dir"),
+      irrelevant("csv_monitor.job_name", text, "metrics.jsonl is in output.dir"),
+      feature("tensorboard", "metrics.jsonl in output.dir has the loss and the rate of every step"),
+      feature("wandb", "metrics.jsonl in output.dir has the loss and the rate of every step"),
+      feature("comet", "metrics.jsonl in output.dir has the loss and the rate of every step"),
+      block("checkpoint"),
+      irrelevant("checkpoint.tag_validation", text, "all ranks write one file"),
+      irrelevant("checkpoint.load_universal", a_flag, "every checkpoint can be read on any number of ranks"),
+      block("checkpoint.parallel_write"),
+      irrelevant("checkpoint.parallel_write.pipeline_stage", a_flag, "all ranks write one file"),
+      absent("checkpoint.use_node_local_storage", a_flag, {"false"}, "all ranks write one file, on a shared disk"),
+      feature("torch_autocast", "bf16 or fp16 make all parameters and activations smaller"),
+      feature("flops_profiler", "the log has the share of the peak that a step reaches"),
+      feature("activation_offload"),
+      feature("sparse_attention"),
+      feature("pipeline"),
+      feature("progressive_layer_drop"),
+      feature("eigenvalue"),
+      feature("curriculum_learning"),
+      feature("data_efficiency"),
+      feature("compression_training"),
+      feature("weight_quantization"),
+      feature("quantize_training"),
+      feature("autotuning"),
+      feature("elasticity"),
+      feature("nebula"),
+      feature("datastates_ckpt"),
+      feature("hybrid_engine"),
+      feature("compile"),
+      feature("timers"),
+      feature("tensor_parallel"),
+      feature("expert_parallel"),
+      refused("amp", "Apex has been removed from DeepSpeed; use fp16 or bf16"),
+      refused("bfloat16", "the old name of bf16"),
+  };
+}
+
+Keys precision_keys() {
+  return {
+      block("fp16"),
+      used("fp16.enabled", a_flag),
+      irrelevant("fp16.auto_cast", a_flag, "tokens are whole numbers, and need no cast"),
+      used("fp16.loss_scale", a_real, at_least(0)),
+      used("fp16.initial_scale_power", a_count, between(0, 127)),
+      used("fp16.loss_scale_window", a_count, between(1, most_steps)),
+      used("fp16.hysteresis", a_count, between(1, most_steps)),
+      used("fp16.consecutive_hysteresis", a_flag),
+      used("fp16.min_loss_scale", a_real, above(0)),
+      absent("fp16.fp16_master_weights_and_grads", a_flag, {"false"}, "master parameters are fp32"),
+      block("bf16"),
+      used("bf16.enabled", a_flag),
+      irrelevant("bf16.immediate_grad_update", a_flag, "gradients are used as soon as they are there"),
+      used("bf16.check_grad_overflow", a_flag),
+      absent("bf16.bf16_master_weights_and_grads", a_flag, {"false"}, "master parameters are fp32"),
+      absent("bf16.bf16_optimizer_states", a_flag, {"false"}, "moments are fp32"),
+  };
+}
+
+Keys optimizer_keys() {
+  const char* const one = "there is one implementation of each optimizer";
+  return {
+      block("optimizer"),
+      used("optimizer.type", a_text),
+      irrelevant("optimizer.legacy_fusion", a_flag, one),
+      block("optimizer.params"),
+      used("optimizer.params.lr", a_real, at_least(0)),
+      list("optimizer.params.betas"),
+      used("optimizer.params.betas[]", a_real, from_below(0, 1)),
+      used("optimizer.params.eps", a_real, above(0)),
+      used("optimizer.params.weight_decay", a_real, at_least(0)),
+      used("optimizer.params.momentum", a_real, from_below(0, 1)),
+      used("optimizer.params.nesterov", a_flag),
+      used("optimizer.params.adam_w_mode", a_flag),
+      used("optimizer.params.torch_adam", a_flag),
+      absent("optimizer.params.bias_correction", a_flag, {"true"}),
+      absent("optimizer.params.amsgrad", a_flag, {"false"}),
+      absent("optimizer.params.dampening", a_real, {"0"}),
+      absent("optimizer.params.maximize", a_flag, {"false"}),
+      irrelevant("optimizer.params.fused", a_flag, one),
+      irrelevant("optimizer.params.foreach", a_flag, one),
+      irrelevant("optimizer.params.capturable", a_flag, one),
+      irrelevant("optimizer.params.differentiable", a_flag, one),
+      irrelevant("optimizer.params.set_grad_none", a_flag, "gradients are written anew every step"),
+      absent("optimizer.params.fp32_optimizer_states", a_flag, {"true"}, "moments are fp32"),
+      refused("optimizer.params.max_grad_norm", "write gradient_clipping, as DeepSpeed asks too"),
+  };
+}
+
+Keys scheduler_keys() {
+  Keys keys = {
+      block("scheduler"),
+      used("scheduler.type", a_text),
+      block("scheduler.params"),
+      absent("scheduler.params.last_batch_iteration", a_whole, {"-1"}, "a resumed run goes on where its checkpoint is"),
+      used("scheduler.params.warmup_num_steps", a_count, between(1, most_steps)),
+      used("scheduler.params.total_num_steps", a_count, between(1, most_steps)),
+      used("scheduler.params.lr_range_test_min_lr", a_real, above(0)),
+      used("scheduler.params.lr_range_test_step_size", a_count, between(1, most_steps)),
+      used("scheduler.params.lr_range_test_step_rate", a_real, at_least(0)),
+      used("scheduler.params.lr_range_test_staircase", a_flag),
+  };
+  const std::vector<std::pair<const char*, const char*>> as_the_option = {{"warmup_min_lr", "schedule.min_lr"},
+                                                                          {"warmup_max_lr", "schedule.cycle_max_lr"},
+                                                                          {"warmup_type", "schedule.warmup_kind"},
+                                                                          {"warmup_min_ratio", "schedule.warmup_min_ratio"},
+                                                                          {"cos_min_ratio", "schedule.cos_min_ratio"}};
+  const auto as = [&](const std::string& name, const char* like) {
+    DeepSpeedKey key = option(("scheduler.params." + name).c_str(), like);
+    key.role = DeepSpeedKey::Role::used;
+    key.allowed.word.clear();  // "auto" is the word of decks
+    keys.push_back(key);
+  };
+  for (const auto& [name, like] : as_the_option) as(name, like);
+  for (const Row& row : table()) {
+    const UsedBy& by = row.used_by;
+    if (by.option == "schedule.kind" && by.values == std::vector<std::string>{"OneCycle"}) {
+      as(key_of(row.name), row.name.c_str());
+    }
+  }
+  return keys;
+}
+
+}  // namespace
+
+const std::vector<DeepSpeedKey>& deepspeed_keys() {
+  static const Keys all = [] {
+    Keys keys = top_keys();
+    for (const Keys& more : {precision_keys(), optimizer_keys(), scheduler_keys(), zero_keys(), offload_keys()}) {
+      keys.insert(keys.end(), more.begin(), more.end());
+    }
+    return keys;
+  }();
+  return all;
+}
+
+}  // namespace shoal::config

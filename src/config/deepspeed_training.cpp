@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// What changes the numbers of a training: batch, precision, optimizer, scheduler.
+#include <algorithm>
+
+#include "deepspeed_file.hpp"
+
+namespace shoal::config {
+
+namespace {
+
+using Count = std::uint64_t;
+
+std::string lower(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  return text;
+}
+
+/// What the file says, or else DeepSpeed's default.
+template <typename T>
+void set_or_imply(DeepSpeedFile& file, const std::string& option, const std::string& path, T deepspeeds,
+                  const std::string& block) {
+  if (file.has(path)) {
+    file.set(option, file.value(path, deepspeeds), path);
+  } else {
+    file.imply(option, deepspeeds, block);
+  }
+}
+
+/// Parameters that the kind does not have, as Python would refuse them.
+bool only_of(DeepSpeedFile& file, const std::string& block, const std::string& kind,
+             const std::vector<std::string>& of_other_kinds) {
+  bool good = true;
+  for (const std::string& name : of_other_kinds) {
+    if (!file.has(block + name)) continue;
+    file.problem(block + name, "is no parameter of ", kind);
+    good = false;
+  }
+  return good;
+}
+
+void translate_adam(DeepSpeedFile& file, const std::string& type) {
+  const std::string params = "optimizer.params.", block = "optimizer";
+  if (!only_of(file, params, type, {"momentum", "nesterov"})) return;
+  file.set("optimizer.kind", std::string("adamw"), "optimizer.type");
+  const bool decoupled = lower(type) == "adamw" || file.value(params + "adam_w_mode", true);
+  if (file.has(params + "adam_w_mode")) file.note(params + "adam_w_mode", decoupled ? "the decay is decoupled" : "no decay");
+  const double torchs_decay = file.value(params + "torch_adam", false) && decoupled ? 0.01 : 0.0;
+  if (file.has(params + "torch_adam")) file.note(params + "torch_adam", "counts for the default of weight_decay alone");
+  if (!decoupled && file.value(params + "weight_decay", 0.0) != 0) {
+    file.absent(params + "adam_w_mode", "the decay is decoupled, as with AdamW");
+  }
+  const bool first = file.has(params + "betas[0]"), second = file.has(params + "betas[1]");
+  if (file.has(params + "betas") && (!first || !second || file.has(params + "betas[2]"))) {
+    return file.problem(params + "betas", "two numbers belong here, [beta1, beta2]");
+  }
+  set_or_imply(file, "optimizer.beta1", params + "betas[0]", 0.9, block);
+  set_or_imply(file, "optimizer.beta2", params + "betas[1]", 0.999, block);
+  set_or_imply(file, "optimizer.epsilon", params + "eps", 1e-8, block);
+  set_or_imply(file, "optimizer.weight_decay", params + "weight_decay", torchs_decay, block);
+}
+
+void translate_sgd(DeepSpeedFile& file) {
+  const std::string params = "optimizer.params.", block = "optimizer";
+  if (!only_of(file, params, "SGD", {"betas", "eps", "adam_w_mode", "torch_adam"})) return;
+  file.set("optimizer.kind", std::string("sgd"), "optimizer.type");
+  set_or_imply(file, "optimizer.momentum", params + "momentum", 0.0, block);
+  set_or_imply(file, "optimizer.nesterov", params + "nesterov", false, block);
+  set_or_imply(file, "optimizer.weight_decay", params + "weight_decay", 0.0, block);
+}
+
+/// A parameter of schedulers: the option that it is, and the schedulers that have it.
+struct SchedulerParameter {
+  std::string name, option;
+  std::vector<std::string> kinds;
+};
+
+const std::vector<SchedulerParameter>& scheduler_parameters() {
+  static const std::vector<SchedulerParameter> all = [] {
+    const std::string constant = "WarmupLR", decay = "WarmupDecayLR", cosine = "WarmupCosineLR";
+    std::vector<SchedulerParameter> parameters = {
+        {"warmup_num_steps", "schedule.warmup_steps", {constant, decay, cosine}},
+        {"warmup_type", "schedule.warmup_kind", {constant, decay, cosine}},
+        {"warmup_min_lr", "schedule.min_lr", {constant, decay}},
+        {"warmup_max_lr", "schedule.warmup_max_lr", {constant, decay}},
+        {"total_num_steps", "schedule.total_steps", {decay, cosine}},
+        {"warmup_min_ratio", "schedule.warmup_min_ratio", {cosine}},
+        {"cos_min_ratio", "schedule.cos_min_ratio", {cosine}},
+    };
+    for (const Row& row : table()) {
+      const bool cycle = row.used_by.option == "schedule.kind" && row.used_by.values == std::vector<std::string>{"OneCycle"};
+      if (cycle) parameters.push_back({key_of(row.name), row.name, {"OneCycle"}});
+    }
+    return parameters;
+  }();
+  return all;
+}
+
+Value any_value(const DeepSpeedFile& file, const std::string& path, const Value& type) {
+  return std::visit([&](const auto& otherwise) -> Value { return file.value(path, otherwise); }, type);
+}
+
+std::vector<std::string> required_parameters(const std::string& kind) {
+  if (kind == "OneCycle") return {"cycle_min_lr", "cycle_max_lr"};
+  return kind == "WarmupLR" ? std::vector<std::string>{} : std::vector<std::string>{"total_num_steps"};
+}
+
+void translate_schedule(DeepSpeedFile& file, const std::string& kind) {
+  const std::string params = "scheduler.params.";
+  const auto has_kind = [&](const SchedulerParameter& each) {
+    return std::find(each.kinds.begin(), each.kinds.end(), kind) != each.kinds.end();
+  };
+  std::vector<std::string> foreign = {"lr_range_test_min_lr", "lr_range_test_step_size", "lr_range_test_step_rate",
+                                      "lr_range_test_staircase"};
+  for (const SchedulerParameter& each : scheduler_parameters()) {
+    if (!has_kind(each)) foreign.push_back(each.name);
+  }
+  if (!only_of(file, params, kind, foreign)) return;
+  for (const std::string& name : required_parameters(kind)) {
+    if (!file.has(params + name)) file.problem("scheduler.type", "needs the parameter ", name);
+  }
+  file.set("schedule.kind", kind, "scheduler.type");
+  for (const SchedulerParameter& each : scheduler_parameters()) {
+    if (!has_kind(each) || !file.has(params + each.name)) continue;
+    file.set(each.option, any_value(file, params + each.name, find_deepspeed(params + each.name)->type), params + each.name);
+  }
+  constexpr Count deepspeeds_warmup = 1000;
+  if (kind != "OneCycle" && !file.has(params + "warmup_num_steps")) {
+    file.imply("schedule.warmup_steps", deepspeeds_warmup, "scheduler.type");
+  }
+  const std::string stairs = params + "cycle_second_stair_count";
+  if (file.has(stairs) && file.value(stairs, Count{0}) == 0 &&
+      file.value(params + "cycle_first_stair_count", Count{0}) > 0) {
+    file.absent(stairs, "0 stairs: as many as in the rising part");
+  }
+}
+
+/// Keys of fp16 that a dynamic loss scale alone uses.
+void translate_dynamic_scale(DeepSpeedFile& file, bool dynamic) {
+  const auto each = [&](const char* key, const char* option, auto type) {
+    const std::string path = std::string("fp16.") + key;
+    if (!file.has(path)) return;
+    if (dynamic) return file.set(option, file.value(path, type), path);
+    file.note(path, "no effect: the loss scale is fixed");
+  };
+  each("initial_scale_power", "train.loss_scale_power", Count{0});
+  each("loss_scale_window", "train.loss_scale_window", Count{0});
+  each("hysteresis", "train.loss_scale_hysteresis", Count{0});
+  each("consecutive_hysteresis", "train.loss_scale_consecutive_hysteresis", false);
+  each("min_loss_scale", "train.loss_scale_minimum", 0.0);
+}
+
+/// DeepSpeed sums gradients in the precision of the parameters unless told otherwise; our default stays fp32.
+void note_reduction(DeepSpeedFile& file, const std::string& dtype) {
+  const bool said = file.has("communication_data_type") || file.has("data_types.grad_accum_dtype") ||
+                    !file.places().of("comm.reduce_dtype").empty();
+  if (said || dtype == "fp32") return;
+  file.note_of_file("communication_data_type is absent: comm.reduce_dtype = fp32, where DeepSpeed would take " + dtype);
+}
+
+}  // namespace
+
+void translate_batch(DeepSpeedFile& file) {
+  const std::string global = "train_batch_size", micro = "train_micro_batch_size_per_gpu",
+                    accumulation = "gradient_accumulation_steps";
+  if (!file.has(global) && !file.has(micro)) {
+    return file.lacks("neither " + global + " nor " + micro + " is given; one of the two must be");
+  }
+  if (file.has(global)) file.set("batch.global", file.value(global, Count{0}), global);
+  if (file.has(micro)) file.set("batch.micro", file.value(micro, Count{0}), micro);
+  if (file.has(accumulation)) {
+    file.rest.accumulation = file.value(accumulation, Count{0});
+    file.rest.accumulation_place = file.place(accumulation);
+  }
+}
+
+void translate_precision(DeepSpeedFile& file) {
+  const bool fp16 = file.value("fp16.enabled", false), bf16 = file.value("bf16.enabled", false);
+  if (fp16 && bf16) return file.problem("fp16.enabled", "and bf16.enabled too; one of the two must go");
+  if (fp16) file.set("train.dtype", std::string("fp16"), "fp16.enabled");
+  if (bf16) file.set("train.dtype", std::string("bf16"), "bf16.enabled");
+  const bool from_command_line = file.places().of("train.dtype") == "command line";
+  for (const std::string dtype : {"fp16", "bf16"}) {
+    const bool off = file.has(dtype + ".enabled") && !file.value(dtype + ".enabled", false);
+    if (!off || file.others().train.dtype != dtype || from_command_line) continue;
+    file.problem(dtype + ".enabled", "but train.dtype = ", dtype, " in ", file.places().of("train.dtype"));
+  }
+  const std::string dtype = std::get<std::string>(file.chosen("train.dtype"));
+  note_reduction(file, dtype);
+  if (file.has("bf16.check_grad_overflow")) {
+    const bool checks = file.value("bf16.check_grad_overflow", true);
+    if (checks && dtype == "bf16") {
+      file.set("train.on_nan", std::string("skip"), "bf16.check_grad_overflow");
+    } else {
+      file.note("bf16.check_grad_overflow", dtype == "bf16" ? "gradients are checked all the same; see train.on_nan"
+                                                            : "no effect: train.dtype = " + dtype);
+    }
+  }
+  if (dtype != "fp16") {
+    for (const char* const key : {"loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
+                                  "consecutive_hysteresis", "min_loss_scale"}) {
+      const std::string path = std::string("fp16.") + key;
+      if (file.has(path)) file.note(path, "no effect: train.dtype = ", dtype);
+    }
+    return;
+  }
+  if (file.has("fp16.loss_scale")) file.set("train.loss_scale", file.value("fp16.loss_scale", 0.0), "fp16.loss_scale");
+  translate_dynamic_scale(file, std::get<double>(file.chosen("train.loss_scale")) == 0);
+}
+
+void translate_optimizer(DeepSpeedFile& file) {
+  if (file.has("gradient_clipping")) {
+    file.set("train.grad_clip", file.value("gradient_clipping", 1.0), "gradient_clipping");
+  } else if (file.places().of("train.grad_clip").empty()) {
+    file.note_of_file(
+        "gradient_clipping is absent: train.grad_clip = 1, the default of DeepSpeed 0.19 (0 until 0.16: no "
+        "clipping)");
+  }
+  if (!file.has("optimizer")) return;
+  if (!file.has("optimizer.type")) return file.problem("optimizer", "no type; allowed: Adam, AdamW, SGD");
+  const auto type = file.value("optimizer.type", std::string());
+  const std::vector<std::string> elsewhere = {"Adagrad", "Lamb",    "OneBitAdam", "OneBitLamb", "ZeroOneAdam",
+                                              "MuAdam",  "MuAdamW", "MuSGD",      "Lion",       "Muon"};
+  const bool adam = lower(type) == "adam" || lower(type) == "adamw";
+  if (!adam && type != "SGD") {
+    for (const std::string& name : elsewhere) {
+      if (lower(name) == lower(type)) return file.absent("optimizer.type", "Adam, AdamW and SGD are there");
+    }
+    const std::string close = nearest(type, {"Adam", "AdamW", "SGD"});
+    return file.problem("optimizer.type", "no such optimizer", close.empty() ? ";" : "; did you mean " + close + "?",
+                        " allowed: Adam, AdamW, SGD");
+  }
+  if (adam) translate_adam(file, type);
+  if (!adam) translate_sgd(file);
+  constexpr double deepspeeds_rate = 0.001;
+  set_or_imply(file, "optimizer.lr", "optimizer.params.lr", deepspeeds_rate, "optimizer");
+  if (file.value("optimizer.params.weight_decay", 0.0) > 0) {
+    file.imply("optimizer.decay_1d", true, "optimizer.params.weight_decay");
+    file.note("optimizer.params.weight_decay",
+              "DeepSpeed decays all parameters, biases and norms too: optimizer.decay_1d = "
+              "true, unless a deck says otherwise");
+  }
+}
+
+void translate_scheduler(DeepSpeedFile& file) {
+  if (!file.has("scheduler")) return;
+  const std::vector<std::string> kinds = {"WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle"};
+  if (!file.has("scheduler.type")) return file.problem("scheduler", "no type; allowed: ", joined(kinds));
+  const auto type = file.value("scheduler.type", std::string());
+  if (type == "LRRangeTest") return file.absent("scheduler.type", "these are there: " + joined(kinds));
+  if (std::find(kinds.begin(), kinds.end(), type) != kinds.end()) return translate_schedule(file, type);
+  const std::string close = nearest(type, kinds);
+  file.problem("scheduler.type", "no such scheduler", close.empty() ? ";" : "; did you mean " + close + "?",
+               " allowed: ", joined(kinds));
+}
+
+}  // namespace shoal::config

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Configurations with what DeepSpeed 0.19.8 makes of them for 1, 2, 4 and 8 ranks: those of shared/oracles/ds-configs, and
+// a few in tests/config/deepspeed, with the same index, for where it is missing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "shoal/base/error.hpp"
+#include "shoal/config/options.hpp"
+#include "shoal/config/table.hpp"
+
+namespace shoal::config {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+fs::path source() {
+  const char* const folder = std::getenv("SHOAL_SOURCE");
+  return folder == nullptr ? fs::path(__FILE__).parent_path().parent_path().parent_path() : fs::path(folder);
+}
+
+fs::path oracle() {
+  const char* const shared = std::getenv("SHOAL_SHARED");
+  return (shared == nullptr ? source() / ".." / "shared" : fs::path(shared)) / "oracles" / "ds-configs";
+}
+
+Invocation run(const fs::path& file, int ranks) {
+  const std::string path = file;
+  const std::vector<const char*> words = {"--deepspeed", path.c_str(), "--dry-run"};
+  Invocation invocation = parse({.name = "train", .summary = ""}, static_cast<int>(words.size()), words.data());
+  validate(invocation, ranks);
+  return invocation;
+}
+
+void expect_optimizer(const Options& o, const Json& meaning) {
+  if (meaning["optimizer"].is_null()) return;
+  const Json params = meaning["optimizer_params"];
+  EXPECT_EQ(o.optimizer.kind, "adamw");
+  EXPECT_EQ(o.optimizer.lr, params.value("lr", 1e-3));
+  EXPECT_EQ(o.optimizer.epsilon, params.value("eps", 1e-8));
+  EXPECT_EQ(o.optimizer.weight_decay, params.value("weight_decay", 0.0));
+  const auto betas = params.value("betas", std::vector<double>{0.9, 0.999});
+  EXPECT_EQ(o.optimizer.beta1, betas[0]);
+  EXPECT_EQ(o.optimizer.beta2, betas[1]);
+}
+
+void expect_schedule(const Options& o, const Json& meaning) {
+  if (meaning["scheduler"].is_null()) {
+    EXPECT_EQ(o.schedule.kind, "constant");
+    return;
+  }
+  EXPECT_EQ(o.schedule.kind, meaning["scheduler"]);
+  const Json params = meaning["scheduler_params"];
+  EXPECT_EQ(o.schedule.warmup_steps, params.value("warmup_num_steps", 1000U));
+  EXPECT_EQ(o.schedule.min_lr, params.value("warmup_min_lr", 0.0));
+  EXPECT_EQ(o.schedule.warmup_max_lr, params.value("warmup_max_lr", -1.0));
+}
+
+void expect_meaning(const Options& o, const Json& meaning, const std::string& written) {
+  const auto text = [&](const char* option) { return value_text(*find(option), o); };
+  const auto device = [](const Json& value) { return value.is_null() ? "none" : value.get<std::string>(); };
+  EXPECT_EQ(o.zero.stage, meaning["stage"]);
+  EXPECT_EQ(text("offload.optimizer"), device(meaning["offload_optimizer"]));
+  EXPECT_EQ(text("offload.params"), device(meaning["offload_param"]));
+  EXPECT_EQ(text("zero.hpz_size"), meaning["hpz"] == 1 ? "off" : meaning["hpz"].dump());
+  EXPECT_EQ(text("zero.qwz"), meaning["quantized_weights"].dump());
+  EXPECT_EQ(text("zero.qgz"), meaning["quantized_gradients"].dump());
+  EXPECT_EQ(o.train.dtype, meaning["fp16"] == true ? "fp16" : meaning["bf16"] == true ? "bf16" : "fp32");
+  EXPECT_EQ(o.train.grad_clip, meaning["gradient_clipping"]);
+  EXPECT_EQ(o.loss_scale.scale, meaning["loss_scale"]);
+  EXPECT_EQ(o.loss_scale.initial_power, meaning["initial_scale_power"]);
+  EXPECT_EQ(o.loss_scale.window, meaning["loss_scale_window"]);
+  EXPECT_EQ(o.loss_scale.hysteresis, meaning["hysteresis"]);
+  EXPECT_EQ(o.loss_scale.consecutive_hysteresis, meaning["consecutive_hysteresis"]);
+  EXPECT_EQ(o.loss_scale.minimum, meaning["min_loss_scale"]);
+  if (!meaning["steps_per_print"].is_null()) {
+    EXPECT_EQ(o.train.log_every, meaning["steps_per_print"]);
+  }
+  // The defaults of sizes and of overlap change no number: ours hold where the file says none.
+  if (written.find("\"reduce_bucket_size\": 4") != std::string::npos) {
+    EXPECT_EQ(o.comm.bucket_mb, 4e-6 * meaning["reduce_bucket_size"].get<double>());
+  }
+  expect_optimizer(o, meaning);
+  expect_schedule(o, meaning);
+}
+
+void expect_batch(const Options& o, const Json& batch, int ranks) {
+  EXPECT_EQ(o.batch.global, batch[0]);
+  EXPECT_EQ(o.batch.micro, batch[1]);
+  EXPECT_EQ(o.batch.global / o.batch.micro / static_cast<std::size_t>(ranks), batch[2]);
+}
+
+/// What DeepSpeed ignores, and a careful reader of options cannot.
+bool refused_on_purpose(const std::string& file) { return file == "lenient/zeropp_keys_at_top.json"; }
+
+bool is_invalid(const Json& config, int ranks) {
+  if (config["kind"] != "invalid") return config["deepspeed"][std::to_string(ranks)].contains("rejects");
+  const Json worlds = config.value("invalid_for_worlds", Json());
+  return worlds.is_null() || std::find(worlds.begin(), worlds.end(), ranks) != worlds.end();
+}
+
+void expect_as_deepspeed(const fs::path& folder, const Json& config, int ranks) {
+  const std::string file = config["file"];
+  SCOPED_TRACE(file + " on " + std::to_string(ranks) + " ranks");
+  std::ifstream stream(folder / file);
+  const std::string written{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  try {
+    const Invocation invocation = run(folder / file, ranks);
+    EXPECT_FALSE(is_invalid(config, ranks) || refused_on_purpose(file)) << "accepted";
+    const Json deepspeed = config["deepspeed"][std::to_string(ranks)];
+    if (deepspeed.contains("batch")) expect_batch(invocation.options, deepspeed["batch"], ranks);
+    if (config.contains("meaning")) expect_meaning(invocation.options, config["meaning"], written);
+    if (config["kind"] == "lenient" && file != "lenient/float_batch.json") {
+      EXPECT_THAT(invocation.notes, testing::Not(testing::IsEmpty())) << "read over in silence";
+    }
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::bad_input);
+    EXPECT_THAT(error.what(), testing::HasSubstr(fs::path(file).filename()));
+    EXPECT_TRUE(is_invalid(config, ranks) || refused_on_purpose(file)) << error.what();
+  }
+}
+
+void walk(const fs::path& folder, std::size_t at_least) {
+  const Json index = Json::parse(std::ifstream(folder / "index.json"));
+  EXPECT_GE(index["configs"].size(), at_least);
+  for (const Json& config : index["configs"]) {
+    for (const int ranks : {1, 2, 4, 8}) expect_as_deepspeed(folder, config, ranks);
+  }
+}
+
+TEST(DeepSpeedOracle, AFewConfigurationsMeanWhatDeepSpeedMakesOfThem) { walk(source() / "tests/config/deepspeed", 5); }
+
+TEST(DeepSpeedOracle, AllConfigurationsMeanWhatDeepSpeedMakesOfThem) {
+  if (!fs::exists(oracle() / "index.json")) {
+    std::cout << "SKIPPED: " << oracle().string() << " is not there (SHOAL_SHARED names its folder)" << std::endl;
+    GTEST_SKIP();
+  }
+  walk(oracle(), 39);
+}
+
+}  // namespace
+}  // namespace shoal::config

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepSpeed configurations as options; what is refused stands in tests/refusals/ds_*.json.
+#include "shoal/config/deepspeed.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "shoal/base/error.hpp"
+#include "shoal/config/table.hpp"
+
+namespace shoal::config {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class DeepSpeed : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directories(folder_);
+    fs::current_path(folder_);  // so that messages name the files by their names alone
+  }
+  void TearDown() override {
+    fs::current_path("/");
+    fs::remove_all(folder_);
+  }
+
+  /// As on `ranks` ranks, features that are not built included.
+  static Invocation run(const std::string& json, int ranks = 1, const std::string& deck = "",
+                        std::vector<const char*> more = {}) {
+    std::ofstream("ds.json") << json;
+    std::ofstream("a.cfg") << deck;
+    std::vector<const char*> words = {"a.cfg", "--deepspeed", "ds.json", "--dry-run"};
+    words.insert(words.end(), more.begin(), more.end());
+    Invocation invocation = parse({.name = "train", .summary = ""}, static_cast<int>(words.size()), words.data());
+    validate(invocation, ranks);
+    return invocation;
+  }
+  static std::string refusal(const std::string& json, int ranks = 1, const std::string& deck = "",
+                             std::vector<const char*> more = {}) {
+    try {
+      run(json, ranks, deck, std::move(more));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Exit::bad_input);
+      return error.what();
+    }
+    return "accepted";
+  }
+  static std::string value(const Invocation& invocation, const char* option) {
+    return value_text(*find(option), invocation.options);
+  }
+
+ private:
+  fs::path folder_ = fs::temp_directory_path() / ("shoal-deepspeed-" + std::to_string(getpid()));
+};
+
+TEST_F(DeepSpeed, TwoBatchSizesGiveTheThird) {
+  const auto batch = [](const std::string& json, int ranks, const std::string& deck = "",
+                        std::vector<const char*> more = {}) {
+    const BatchOptions options = run(json, ranks, deck, std::move(more)).options.batch;
+    return std::pair(options.global, options.micro);
+  };
+  using Pair = std::pair<std::size_t, std::size_t>;
+  const std::string global = R"("train_batch_size": 64)", micro = R"("train_micro_batch_size_per_gpu": 4)",
+                    times = R"("gradient_accumulation_steps": 2)";
+  EXPECT_EQ(batch("{" + global + "}", 4), Pair(64, 16));
+  EXPECT_EQ(batch("{" + global + "," + times + "}", 4), Pair(64, 8));
+  EXPECT_EQ(batch("{" + global + "," + micro + "}", 4), Pair(64, 4));
+  EXPECT_EQ(batch("{" + micro + "}", 4), Pair(16, 4));
+  EXPECT_EQ(batch("{" + micro + "," + times + "}", 4), Pair(32, 4));
+  EXPECT_EQ(batch("{" + global + "," + micro + "," + times + "}", 8), Pair(64, 4));
+  // What the file leaves open the deck may say; what it says, the command line.
+  EXPECT_EQ(batch("{" + global + "}", 4, "batch.micro = 8"), Pair(64, 8));
+  EXPECT_EQ(batch("{" + micro + "}", 4, "batch.global = 48"), Pair(48, 4));
+  EXPECT_EQ(batch("{" + micro + "," + times + "}", 4, "", {"--batch.micro=1"}), Pair(8, 1));
+  EXPECT_EQ(batch("{" + global + "," + micro + "," + times + "}", 1, "", {"--batch.micro=1", "--batch.global=3"}),
+            Pair(3, 1));
+  EXPECT_EQ(refusal("{" + micro + "," + times + "}", 1, "batch.global = 9"),
+            "a.cfg:1: batch.global = 9 is not batch.micro (4) [ds.json:1 (train_micro_batch_size_per_gpu)] x "
+            "gradient_accumulation_steps (2) x ranks (1) = 8");
+}
+
+TEST_F(DeepSpeed, PrecedenceIsDefaultsDeckFileCommandLine) {
+  const std::string json = "{\"train_batch_size\": 8,\n\"zero_optimization\": {\n\"stage\": 2}}";
+  EXPECT_EQ(value(run(json), "zero.stage"), "2");
+  EXPECT_EQ(run(json).places.of("zero.stage"), "ds.json:3 (zero_optimization.stage)");
+  EXPECT_EQ(value(run(json, 1, "", {"--zero.stage=1"}), "zero.stage"), "1");
+  EXPECT_EQ(value(run(json, 1, "zero.stage = 2"), "zero.stage"), "2");
+  const std::string both =
+      "a.cfg:2: zero.stage = 3, but ds.json:3 (zero_optimization.stage) gives 2; one of the two must go";
+  EXPECT_EQ(refusal(json, 1, "\nzero.stage = 3"), both);
+  EXPECT_EQ(refusal(json, 1, "\nzero.stage = 3", {"--zero.stage=1"}), both) << "the command line hides no contradiction";
+  EXPECT_THAT(refusal(json, 1, "zero.stage = 0"), HasSubstr("zero.stage = 0, but ds.json:3")) << "a default that is said";
+}
+
+TEST_F(DeepSpeed, WhatItOnlyImpliesYieldsToTheDeck) {
+  const std::string json = R"({"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"weight_decay": 0.01}}})";
+  EXPECT_EQ(value(run(json), "optimizer.beta2"), "0.999");
+  EXPECT_EQ(value(run(json), "optimizer.decay_1d"), "true");
+  const Invocation other = run(json, 1, "optimizer.beta2 = 0.9\noptimizer.decay_1d = false\noptimizer.lr = 0.5");
+  EXPECT_EQ(value(other, "optimizer.beta2"), "0.9");
+  EXPECT_EQ(value(other, "optimizer.decay_1d"), "false");
+  EXPECT_EQ(value(other, "optimizer.lr"), "0.5");
+  EXPECT_THAT(refusal(json, 1, "optimizer.weight_decay = 0.1"),
+              HasSubstr("ds.json:1 (optimizer.params.weight_decay) gives"));
+}
+
+TEST_F(DeepSpeed, OptimizersHaveDeepSpeedsDefaults) {
+  const auto optimizer = [](const std::string& block) {
+    return run("{\"train_batch_size\": 8, \"optimizer\": " + block + "}").options.optimizer;
+  };
+  EXPECT_EQ(optimizer(R"({"type": "Adam"})").kind, "adamw") << "adam_w_mode is DeepSpeed's default";
+  EXPECT_EQ(optimizer(R"({"type": "Adam"})").weight_decay, 0);
+  EXPECT_EQ(optimizer(R"({"type": "AdamW", "params": {"torch_adam": true}})").weight_decay, 0.01);
+  EXPECT_EQ(optimizer(R"({"type": "AdamW", "params": {"betas": [0.8, 0.9], "eps": 1e-6}})").beta1, 0.8);
+  EXPECT_EQ(optimizer(R"({"type": "SGD", "params": {"lr": 0.5}})").momentum, 0);
+  EXPECT_EQ(optimizer(R"({"type": "SGD", "params": {"momentum": 0.5, "nesterov": true}})").nesterov, true);
+  const auto absent = [](const std::string& block) {
+    return run("{\"train_batch_size\": 8, \"optimizer\": " + block + "}").not_built;
+  };
+  EXPECT_THAT(absent(R"({"type": "Lion"})"), Contains("optimizer.type"));
+  EXPECT_THAT(absent(R"({"type": "Adam", "params": {"adam_w_mode": false}})"), IsEmpty());
+  EXPECT_THAT(absent(R"({"type": "Adam", "params": {"adam_w_mode": false, "weight_decay": 0.1}})"),
+              Contains("optimizer.params.adam_w_mode"));
+}
+
+TEST_F(DeepSpeed, SchedulersAreTheirNamesakes) {
+  const auto schedule = [](const std::string& block) {
+    return run("{\"train_batch_size\": 8, \"scheduler\": " + block + "}").options.schedule;
+  };
+  EXPECT_EQ(schedule(R"({"type": "WarmupLR"})").warmup_steps, 1000U);
+  const auto decay = schedule(R"({"type": "WarmupDecayLR", "params": {"total_num_steps": 90, "warmup_num_steps": 1e1,
+    "warmup_max_lr": 0.1, "warmup_min_lr": 0.01, "warmup_type": "linear", "last_batch_iteration": -1}})");
+  EXPECT_EQ(decay.total_steps, 90U);
+  EXPECT_EQ(decay.warmup_steps, 10U);
+  EXPECT_EQ(decay.warmup_max_lr, 0.1);
+  EXPECT_EQ(decay.min_lr, 0.01);
+  EXPECT_EQ(decay.warmup_kind, "linear");
+  const auto cycle = schedule(R"({"type": "OneCycle", "params": {"cycle_min_lr": 0.1, "cycle_max_lr": 0.2,
+    "cycle_first_step_size": 7, "cycle_second_stair_count": 2, "cycle_momentum": false}})");
+  EXPECT_EQ(cycle.kind, "OneCycle");
+  EXPECT_EQ(cycle.cycle_max_lr, 0.2);
+  EXPECT_EQ(cycle.cycle_first_step_size, 7U);
+  EXPECT_EQ(cycle.cycle_second_stair_count, 2U);
+  EXPECT_FALSE(cycle.cycle_momentum);
+}
+
+TEST_F(DeepSpeed, PrecisionAndLossScale) {
+  const Invocation dynamic = run(R"({"train_batch_size": 8, "fp16": {"enabled": true, "loss_scale": 0, "auto_cast": false,
+    "initial_scale_power": 8, "loss_scale_window": 50, "hysteresis": 3, "consecutive_hysteresis": true, "min_loss_scale": 2}})");
+  EXPECT_EQ(value(dynamic, "train.dtype"), "fp16");
+  EXPECT_EQ(value(dynamic, "train.loss_scale"), "dynamic");
+  EXPECT_EQ(dynamic.options.loss_scale.initial_power, 8U);
+  EXPECT_EQ(dynamic.options.loss_scale.window, 50U);
+  EXPECT_EQ(dynamic.options.loss_scale.hysteresis, 3U);
+  EXPECT_TRUE(dynamic.options.loss_scale.consecutive_hysteresis);
+  EXPECT_EQ(dynamic.options.loss_scale.minimum, 2);
+  const Invocation fixed = run(R"({"train_batch_size": 8, "fp16": {"enabled": true, "loss_scale": 128, "hysteresis": 3}})");
+  EXPECT_EQ(fixed.options.loss_scale.scale, 128);
+  EXPECT_THAT(fixed.notes, Contains("ds.json:1: fp16.hysteresis = 3: no effect: the loss scale is fixed"));
+  const std::string off = R"({"train_batch_size": 8, "fp16": {"enabled": false, "loss_scale": 128}})";
+  EXPECT_EQ(value(run(off), "train.dtype"), "fp32");
+  EXPECT_THAT(run(off).notes, Contains("ds.json:1: fp16.loss_scale = 128: no effect: train.dtype = fp32"));
+  EXPECT_EQ(refusal(off, 1, "train.dtype = fp16"), "ds.json:1: fp16.enabled = false: but train.dtype = fp16 in a.cfg:1");
+  EXPECT_EQ(value(run(off, 1, "", {"--train.dtype=fp16"}), "train.loss_scale"), "128");
+}
+
+TEST_F(DeepSpeed, SizesInElementsBecomeOurs) {
+  const Invocation run_3 = run(R"({"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3,
+    "reduce_bucket_size": 5e5, "allgather_bucket_size": 4e5, "stage3_max_live_parameters": 1e6,
+    "stage3_param_persistence_threshold": 100, "stage3_prefetch_bucket_size": 5e5}})");
+  EXPECT_EQ(value(run_3, "comm.bucket_mb"), "2");
+  EXPECT_EQ(value(run_3, "zero.max_live_mb"), "2") << "bf16: two bytes each";
+  EXPECT_EQ(value(run_3, "zero.persist_below"), "100");
+  EXPECT_EQ(value(run_3, "zero.prefetch_units"), "2") << "a block of width 128 has 198 272 parameters";
+  const Invocation run_2 = run(R"({"train_batch_size": 8, "zero_optimization": {"stage": 2, "allgather_bucket_size": 1e6,
+    "stage3_max_live_parameters": 1e6}})");
+  EXPECT_EQ(value(run_2, "comm.bucket_mb"), "4");
+  EXPECT_THAT(run_2.notes, Contains(HasSubstr("stage3_max_live_parameters = 1e6: no effect: zero.stage = 2")));
+}
+
+TEST_F(DeepSpeed, HpzOfOneIsOff) {
+  const auto hpz = [](const char* ranks) {
+    return run(std::string(R"({"train_batch_size": 8, "zero_optimization": {"stage": 3, "zero_hpz_partition_size": )") +
+               ranks + "}}");
+  };
+  EXPECT_EQ(value(hpz("1"), "zero.hpz_size"), "off");
+  EXPECT_EQ(value(hpz("4"), "zero.hpz_size"), "4");
+}
+
+TEST_F(DeepSpeed, OffloadAndKeptActivations) {
+  const Invocation nvme = run(R"({"train_batch_size": 8, "aio": {"block_size": 262144, "queue_depth": 32},
+    "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme", "nvme_path": "/nvme", "ratio": 0.5},
+    "offload_param": {"device": "cpu"}}, "activation_checkpointing": {"partition_activations": true, "number_checkpoints": 3}})",
+                              1, "model.n_layer = 8");
+  EXPECT_EQ(value(nvme, "offload.optimizer"), "nvme");
+  EXPECT_EQ(value(nvme, "offload.params"), "cpu");
+  EXPECT_EQ(value(nvme, "offload.optimizer_ratio"), "0.5");
+  EXPECT_EQ(value(nvme, "nvme.dir"), "/nvme");
+  EXPECT_EQ(value(nvme, "nvme.block_mb"), "0.262144");
+  EXPECT_EQ(value(nvme, "nvme.queue_depth"), "32");
+  EXPECT_EQ(value(nvme, "activation.partition"), "true");
+  EXPECT_EQ(value(nvme, "activation.checkpoint_interval"), "3");
+  EXPECT_THAT(nvme.not_built, testing::IsSupersetOf({"offload.optimizer", "nvme.dir", "activation.partition"}));
+  const Invocation none = run(R"({"train_batch_size": 8, "aio": {"queue_depth": 32}})");
+  EXPECT_THAT(none.not_built, IsEmpty());
+  EXPECT_THAT(none.notes, Contains("ds.json:1: aio.queue_depth = 32: no effect: nothing is offloaded to NVMe"));
+}
+
+TEST_F(DeepSpeed, TheLogSaysWhatBecameOfTheRest) {
+  const Invocation noted =
+      run("{\"train_batch_size\": 8, // all\n\"zero_optimization\": {\"contiguous_gradients\": true,\n"
+          "\"overlap_comm\": \"auto\"}, \"steps_per_print\": null,\n\"wandb\": {\"enabled\": false}}");
+  EXPECT_THAT(
+      noted.notes,
+      testing::ElementsAre(
+          "ds.json:1: a comment, which JSON does not have: read over",
+          "ds.json: gradient_clipping is absent: train.grad_clip = 1, the default of DeepSpeed 0.19 (0 until 0.16: no "
+          "clipping)",
+          "ds.json:2: zero_optimization.contiguous_gradients = true: cannot matter here: gradients always lie in one "
+          "flat buffer per unit",
+          "ds.json:3: zero_optimization.overlap_comm = \"auto\": the default",
+          "ds.json:3: steps_per_print = null: as if it were absent", "ds.json:4: wandb: is not enabled"));
+  EXPECT_THAT(noted.not_built, IsEmpty());
+  EXPECT_THAT(
+      run(R"({"train_batch_size": 8, "bf16": {"enabled": true}})").notes,
+      Contains("ds.json: communication_data_type is absent: comm.reduce_dtype = fp32, where DeepSpeed would take bf16"));
+  EXPECT_EQ(run(R"({"train_batch_size": 8, "gradient_clipping": 0})").options.train.grad_clip, 0);
+}
+
+TEST_F(DeepSpeed, WhatIsNotBuiltIsNamedByADryRun) {
+  const std::string json =
+      R"({"train_batch_size": 8, "sparse_gradients": true, "zero_optimization": {"zero_quantized_weights": true}})";
+  EXPECT_THAT(run(json).not_built, testing::UnorderedElementsAre("zero.qwz", "sparse_gradients"));
+}
+
+TEST_F(DeepSpeed, EveryCommandThatTakesOptionsTakesIt) {
+  std::ofstream("ds.json") << R"({"train_batch_size": 8, "steps_per_print": 3})";
+  const std::vector<const char*> words = {"--deepspeed=ds.json"};
+  EXPECT_EQ(parse({.name = "eval", .summary = "", .arguments = {}}, 1, words.data()).options.train.log_every, 3U);
+  const CommandSpec info = {.name = "info", .summary = "", .arguments = {}, .options = false};
+  EXPECT_THROW(parse(info, 1, words.data()), Error);
+  EXPECT_THAT(help({.name = "train", .summary = ""}), HasSubstr("--deepspeed "));
+  EXPECT_THAT(help(info), Not(HasSubstr("--deepspeed")));
+}
+
+}  // namespace
+}  // namespace shoal::config

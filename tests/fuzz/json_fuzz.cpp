@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes as a DeepSpeed configuration: no crash, every problem and note with its place, every value with its line, and
+// only values that the options allow.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "shoal/config/deepspeed.hpp"
+#include "shoal/config/table.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace shoal::config;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const JsonText json = parse_json_text(text, "fuzz.json");
+  const auto lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
+  for (const JsonEntry& entry : json.entries) {
+    if (entry.line < 1 || entry.line > lines || entry.path.empty()) std::abort();
+  }
+  const DeepSpeedTranslation file = translate_deepspeed(json, "fuzz.json", Options(), Places());
+  for (const auto* const sentences : {&file.problems, &file.notes}) {
+    for (const std::string& sentence : *sentences) {
+      if (!sentence.starts_with("fuzz.json:")) std::abort();
+    }
+  }
+  for (const DeepSpeedSetting& setting : file.settings) {
+    const Row* const row = find(setting.option);
+    if (row == nullptr || !read(print(setting.value, row->allowed), row->allowed, setting.value, row->name).value)
+      std::abort();
+    Options options;
+    row->member.set(options, setting.value);
+  }
+  return 0;
+}
