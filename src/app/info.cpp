@@ -30,6 +30,7 @@ void describe_checkpoint(const std::string& file, bool verify) {
                {"size", human_bytes(static_cast<double>(contents.file_bytes))},
                {"checksums", verify ? "read back, all agree" : "not read (--verify reads them)"}};
   for (const auto& [name, value] : contents.state.scalars) rows.emplace_back(name, value);
+  for (const auto& [name, value] : contents.state.numbers) rows.emplace_back(name, text(value));
   print_table("checkpoint " + file, rows);
   Rows datasets;
   for (const auto& dataset : contents.datasets) {

@@ -201,7 +201,8 @@ void print_verdict(comm::World& world, const Setup& setup, const Memory& memory,
   if (saves.last()) {
     rows.emplace_back("checkpoint",
                       text(saves.last()->string(), " complete (", human_bytes(static_cast<double>(saves.bytes())),
-                           " written in ", human_time(saves.seconds()), ")"));
+                           o.checkpoint.async ? " written in the background, training held up for " : " written in ",
+                           human_time(saves.seconds()), ")"));
   }
   const bool as_planned = setup.plan.bytes == memory.taken();
   rows.emplace_back("memory", text("planned ", human_bytes(static_cast<double>(setup.plan.bytes.total())), ", taken ",

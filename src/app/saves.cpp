@@ -43,55 +43,92 @@ std::vector<NamedSlice> all_slices(zero::Engine& engine, zero::States::Which whi
   return slices;
 }
 
-}  // namespace
+/// Adds the time until it goes to `seconds`.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() { seconds_ += static_cast<double>(trace::now_ns() - begin_) * 1e-9; }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
 
-Saves::Saves(comm::World& world, const Setup& setup, zero::Engine& engine)
-    : world_(world), setup_(setup), engine_(engine), directory_(checkpoint_directory(setup.options)) {}
+ private:
+  double& seconds_;
+  std::int64_t begin_ = trace::now_ns();
+};
 
-void Saves::save(std::int64_t step) {
-  heartbeat::phase("checkpoint");
-  const std::int64_t begin = trace::now_ns();
-  on_rank_0(world_.all(), [&] { fs::create_directories(directory_); });
-  const fs::path file = directory_ / io::checkpoint_name(step);
-  const io::CheckpointState state{step, config::print(setup_.options), shaping_options(setup_.options)};
-  {
-    trace::Region region(trace::Level::steps, trace::Kind::io, "checkpoint/write");
-    bytes_ += io::save_checkpoint(world_, file, state, all_slices(engine_, zero::States::Which::own),
-                                  io_mode(setup_.options.checkpoint.io));
-  }
-  last_ = file;
-  if (setup_.options.checkpoint.keep != 0) {
-    on_rank_0(world_.all(), [&] { io::prune_checkpoints(directory_, static_cast<int>(setup_.options.checkpoint.keep)); });
-  }
-  seconds_ += static_cast<double>(trace::now_ns() - begin) * 1e-9;
-}
-
-std::optional<fs::path> checkpoint_to_resume(comm::World& world, const config::Options& options) {
-  const std::string& asked = options.checkpoint.resume;
-  if (asked == "none") return std::nullopt;
-  if (asked != "latest") return fs::path(asked);
-  std::string newest;
-  on_rank_0(world.all(), [&] {
-    if (const auto found = io::newest_good_checkpoint(checkpoint_directory(options))) newest = found->string();
-  });
-  newest = broadcast_text(world.all(), newest, 0);
-  return newest.empty() ? std::nullopt : std::optional<fs::path>(newest);
-}
-
-std::int64_t resume(comm::World& world, const fs::path& file, const Setup& setup, zero::Engine& engine) {
-  const io::CheckpointState state = io::load_checkpoint(world, file, all_slices(engine, zero::States::Which::kept));
-  engine.refresh();
-  if (world.all().rank() == 0) {
-    std::printf("# resumed from %s: %lld steps are done\n", file.c_str(), static_cast<long long>(state.step));
-    for (const auto& [name, value] : shaping_options(setup.options)) {
-      const auto before = state.scalars.find(name);
-      if (before != state.scalars.end() && before->second != value) {
-        std::printf("# warning: %s is %s now and was %s when the checkpoint was written: the trajectory will differ\n",
-                    name.c_str(), value.c_str(), before->second.c_str());
-      }
+void warn_of_changes(const io::CheckpointState& state, const config::Options& options) {
+  for (const auto& [name, value] : shaping_options(options)) {
+    const auto before = state.scalars.find(name);
+    if (before != state.scalars.end() && before->second != value) {
+      std::printf("# warning: %s is %s now and was %s when the checkpoint was written: the trajectory will differ\n",
+                  name.c_str(), value.c_str(), before->second.c_str());
     }
   }
-  return state.step;
+}
+
+}  // namespace
+
+Span<float> take_checkpoint_copy(const config::Options& options, zero::Engine& engine, Memory& memory) {
+  if (!options.checkpoint.async) return {};
+  const std::size_t elements = io::BackgroundSave::copy_elements(all_slices(engine, zero::States::Which::own));
+  return memory.take<float>(Kind::buffers, elements, "checkpoint copy");
+}
+
+Saves::Saves(comm::World& world, const Setup& setup, Machine& machine)
+    : world_(world), setup_(setup), engine_(machine.engine), directory_(checkpoint_directory(setup.options)) {
+  const Span<float> copy = take_checkpoint_copy(setup.options, machine.engine, machine.memory);
+  if (setup.options.checkpoint.async) background_.emplace(world, copy);
+}
+
+void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers) {
+  heartbeat::phase("checkpoint");
+  const Stopwatch watch(seconds_);
+  on_rank_0(world_.all(), [&] { fs::create_directories(directory_); });
+  const fs::path file = directory_ / io::checkpoint_name(step);
+  const io::CheckpointState state{step, config::print(setup_.options), shaping_options(setup_.options), numbers};
+  const std::vector<NamedSlice> slices = all_slices(engine_, zero::States::Which::own);
+  const int keep = static_cast<int>(setup_.options.checkpoint.keep);
+  last_ = file;
+  if (background_) {
+    bytes_ += background_->start(file, state, slices, keep);
+    return;
+  }
+  {
+    const std::uint64_t own_bytes = io::BackgroundSave::copy_elements(slices) * sizeof(float);
+    const trace::Region region(trace::Level::steps, trace::Kind::io, "checkpoint/write", own_bytes);
+    bytes_ += io::save_checkpoint(world_, file, state, slices, io_mode(setup_.options.checkpoint.io));
+  }
+  if (keep != 0) on_rank_0(world_.all(), [&] { io::prune_checkpoints(directory_, keep); });
+}
+
+void Saves::advance() {
+  const Stopwatch watch(seconds_);
+  if (background_) background_->advance();
+}
+
+void Saves::finish() {
+  const Stopwatch watch(seconds_);
+  if (background_) background_->finish();
+}
+
+std::optional<io::CheckpointState> resume(comm::World& world, const Setup& setup, zero::Engine& engine) {
+  const std::string& asked = setup.options.checkpoint.resume;
+  if (asked == "none") return std::nullopt;
+  const std::vector<NamedSlice> slices = all_slices(engine, zero::States::Which::kept);
+  std::optional<io::LoadedCheckpoint> loaded;
+  if (asked == "latest") {
+    loaded = io::load_newest_checkpoint(world, checkpoint_directory(setup.options), slices);
+  } else {
+    loaded = io::LoadedCheckpoint{asked, io::load_checkpoint(world, asked, slices)};
+  }
+  if (!loaded) return std::nullopt;
+  engine.refresh();
+  if (world.all().rank() == 0) {
+    std::printf("# resumed from %s: %lld steps are done\n", loaded->file.c_str(),
+                static_cast<long long>(loaded->state.step));
+    warn_of_changes(loaded->state, setup.options);
+  }
+  return loaded->state;
 }
 
 void load_parameters(comm::World& world, const fs::path& file, zero::Engine& engine) {

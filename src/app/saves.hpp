@@ -4,41 +4,53 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "setup.hpp"
 #include "shoal/comm/world.hpp"
+#include "shoal/io/background_save.hpp"
+#include "shoal/io/checkpoint.hpp"
 
 namespace shoal::app {
 
+/// The memory that checkpoint.async copies this rank's states into; without it none.
+Span<float> take_checkpoint_copy(const config::Options& options, zero::Engine& engine, Memory& memory);
+
 class Saves {
  public:
-  Saves(comm::World& world, const Setup& setup, zero::Engine& engine);
-  /// Collective. Writes step_N.h5 and removes the oldest beyond checkpoint.keep.
-  void save(std::int64_t step);
+  /// Takes the memory of take_checkpoint_copy().
+  Saves(comm::World& world, const Setup& setup, Machine& machine);
 
-  const std::optional<std::filesystem::path>& last() const { return last_; }
-  double seconds() const { return seconds_; }     ///< of all saves together
-  std::uint64_t bytes() const { return bytes_; }  ///< of all saves together, all ranks
+  /// Collective. Writes step_N.h5 and removes the oldest beyond checkpoint.keep; with checkpoint.async returns when the
+  /// states have been copied, and may be changed. numbers: further state, by name, that resume() gives back.
+  void save(std::int64_t step, const std::map<std::string, double>& numbers = {});
+  /// Collective, at the border of every step: moves a save in the background on, without waiting for it. Its error comes out
+  /// here, or of save() or finish().
+  void advance();
+  /// Collective: until the save in the background is complete. To be called before a run ends, well or not.
+  void finish();
+
+  const std::optional<std::filesystem::path>& last() const { return last_; }  ///< complete after finish()
+  double seconds() const { return seconds_; }                                 ///< for which saves held the training up
+  std::uint64_t bytes() const { return bytes_; }                              ///< of all saves together, all ranks
 
  private:
   comm::World& world_;
   const Setup& setup_;
   zero::Engine& engine_;
   std::filesystem::path directory_;
+  std::optional<io::BackgroundSave> background_;
   std::optional<std::filesystem::path> last_;
   double seconds_ = 0;
   std::uint64_t bytes_ = 0;
 };
 
-/// The file that checkpoint.resume names: the newest good one of checkpoint.dir (latest; none if the directory has none), or
-/// the file itself. Collective.
-std::optional<std::filesystem::path> checkpoint_to_resume(comm::World& world, const config::Options& options);
-
-/// Loads parameters, moments and position; returns the number of steps done. Options that shape the trajectory and differ
-/// from the checkpoint's are named in the log. Collective.
-std::int64_t resume(comm::World& world, const std::filesystem::path& file, const Setup& setup, zero::Engine& engine);
+/// Loads parameters, moments and position from what checkpoint.resume names: the newest good file of checkpoint.dir
+/// (latest), or the file itself. Returns what else the checkpoint holds; nothing where there is nothing to resume. Options
+/// that shape the trajectory and differ from the checkpoint's are named in the log. Collective.
+std::optional<io::CheckpointState> resume(comm::World& world, const Setup& setup, zero::Engine& engine);
 
 /// Parameters alone, for evaluation, generation and export.
 void load_parameters(comm::World& world, const std::filesystem::path& file, zero::Engine& engine);

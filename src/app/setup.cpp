@@ -9,6 +9,7 @@
 #include <cstring>
 #include <vector>
 
+#include "saves.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 
@@ -82,7 +83,10 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   if (setup.options.model.vocab_size == 0) setup.options.model.vocab_size = setup.dataset.vocab_size;
   setup.threads = choose_threads(world, options.train.threads);
   setup.engine = engine_options(setup.options, ranks, purpose);
-  setup.plan = plan::memory(setup.engine, ranks == world.size() ? world.all().rank() : 0, ranks);
+  const auto besides = [&](zero::Engine& engine, Memory& memory) {
+    if (purpose == Purpose::train) take_checkpoint_copy(setup.options, engine, memory);
+  };
+  setup.plan = plan::memory(setup.engine, ranks == world.size() ? world.all().rank() : 0, ranks, besides);
   const int on_node = ranks == world.size() ? world.node().size() : 1;
   const std::string problem =
       plan::why_too_large(setup.plan, plan::available_bytes(options.memory_limit_gib, on_node), setup.engine);

@@ -72,7 +72,7 @@ class Run {
         machine_(machine),
         first_step_(first_step),
         trainer_(setup, world, machine.engine),
-        saves_(world, setup, machine.engine),
+        saves_(world, setup, machine),
         trace_(open_trace(world, setup, machine.engine, first_step)),
         metrics_(world, options_.output.dir, first_step),
         log_(setup, world, peak_gflops, first_step) {}
@@ -84,7 +84,7 @@ class Run {
  private:
   bool due(std::size_t every, std::int64_t step) const { return every != 0 && static_cast<std::size_t>(step) % every == 0; }
   bool wants_validation(std::int64_t step) const;
-  void check(const StepReport& report) const;
+  void check(const StepReport& report);
   void flush_trace(std::int64_t step);
   void add_traffic();
 
@@ -106,8 +106,9 @@ bool Run::wants_validation(std::int64_t step) const {
   return due(options_.train.eval_every, step) || static_cast<std::size_t>(step) == options_.train.steps;
 }
 
-void Run::check(const StepReport& report) const {
+void Run::check(const StepReport& report) {
   if (report.broken.empty() || options_.train.on_nan == "skip") return;
+  saves_.finish();  // what was good is kept
   throw Error(
       Exit::failed, Seen::everywhere,
       text("step ", report.step, ": ", report.broken, "; the run stops (train.on_nan = skip would leave such updates out)"));
@@ -150,6 +151,7 @@ Exit Run::steps() {
     log_.step(report);
     if (validation) log_.validation(report.step, *validation);
     flush_trace(report.step);
+    saves_.advance();
     const bool last = report.step == total || report.stop;
     if (due(options_.checkpoint.every, report.step) || (last && (options_.checkpoint.every != 0 || report.stop))) {
       const trace::Region region(trace::Level::steps, trace::Kind::phase, "checkpoint");
@@ -161,6 +163,7 @@ Exit Run::steps() {
 }
 
 void Run::close(Exit exit) {
+  saves_.finish();
   heartbeat::phase("exit");
   if (trace_ != nullptr) {
     trace_->flush();
@@ -218,8 +221,8 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   Machine machine(setup, world);
   heartbeat::phase("load");
   std::int64_t first_step = 0;
-  if (const auto file = checkpoint_to_resume(world, o)) {
-    first_step = resume(world, *file, setup, machine.engine);
+  if (const auto state = resume(world, setup, machine.engine)) {
+    first_step = state->step;
   } else {
     if (o.model.init_from.empty()) {
       machine.engine.initialize(o.train.seed);

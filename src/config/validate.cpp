@@ -46,6 +46,13 @@ std::vector<std::string> data_problems(const Options& o) {
   return problems;
 }
 
+std::vector<std::string> checkpoint_problems(const CheckpointOptions& o) {
+  if (!o.async || o.io != "collective") return {};
+  return {
+      "checkpoint.io = collective does not go with checkpoint.async = true: what is written while the training goes on is "
+      "written by each rank on its own; allowed: auto, independent"};
+}
+
 std::vector<std::string> optimizer_problems(const optim::OptimizerOptions& o) {
   if (o.kind == "sgd" && o.nesterov && o.momentum == 0) {
     return {"optimizer.nesterov = true needs a momentum, but optimizer.momentum = 0; allowed: above 0"};
@@ -113,6 +120,7 @@ void validate(Invocation& invocation, int ranks) {
   const auto add = [&](const std::vector<std::string>& more) { problems.insert(problems.end(), more.begin(), more.end()); };
   add(model::problems(o.model));
   add(data_problems(o));
+  add(checkpoint_problems(o.checkpoint));
   add(batch_of_deepspeed.empty() ? batch_problems(o.batch, count) : batch_of_deepspeed);
   add(optimizer_problems(o.optimizer));
   add(loss_scale_problems(o));

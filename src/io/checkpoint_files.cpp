@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <optional>
 
 #include "checkpoint_format.hpp"
 #include "shoal/base/error.hpp"
@@ -53,25 +54,6 @@ std::vector<fs::path> list_checkpoints(const fs::path& directory) {
   std::vector<fs::path> files;
   for (auto& [step, file] : found) files.push_back(std::move(file));
   return files;
-}
-
-std::optional<fs::path> newest_good_checkpoint(const fs::path& directory,
-                                               const std::function<void(const std::string&)>& warn) {
-  std::vector<fs::path> files = list_checkpoints(directory);
-  for (; !files.empty(); files.pop_back()) {
-    try {
-      verify_checkpoint(files.back());
-      return files.back();
-    } catch (const Error& error) {
-      const std::string message = text("warning: ", error.what(), "; trying the checkpoint before it");
-      if (warn) {
-        warn(message);
-      } else {
-        std::fprintf(stderr, "shoal: %s\n", message.c_str());
-      }
-    }
-  }
-  return std::nullopt;
 }
 
 void prune_checkpoints(const fs::path& directory, int keep) {

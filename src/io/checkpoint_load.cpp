@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +8,7 @@
 #include "checkpoint_format.hpp"
 #include "checkpoint_verify.hpp"
 #include "files.hpp"
+#include "hash.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/io/checkpoint.hpp"
 
@@ -15,33 +17,55 @@ namespace shoal::io {
 namespace fs = std::filesystem;
 namespace format = checkpoint_format;
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointState, step, deck, scalars)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointState, step, deck, scalars, numbers)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointDataset, name, shape, checksum, offset)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointContents, format_version, program, state, datasets, file_bytes)
 
 namespace {
 
-/// Rank 0 reads the metadata, the others hear of them: a thousand ranks do not open the file as HDF5.
-CheckpointContents describe_together(comm::Communicator& group, const fs::path& file) {
+/// Rank 0 finds out, the others hear of it: a thousand ranks do not ask the file system.
+template <typename Find>
+nlohmann::json from_rank_0(comm::Communicator& group, const Find& find) {
   std::vector<std::uint8_t> message;
-  together_by_0(group, [&] { message = nlohmann::json::to_cbor(nlohmann::json(describe_checkpoint(file))); });
+  together_by_0(group, [&] { message = nlohmann::json::to_cbor(nlohmann::json(find())); });
   std::uint64_t bytes = message.size();
   group.broadcast(comm::bytes_of(Span<std::uint64_t>(&bytes, 1)), 0).wait();
   message.resize(bytes);
   group.broadcast(comm::bytes_of(Span<std::uint8_t>(message)), 0).wait();
-  return nlohmann::json::from_cbor(message).get<CheckpointContents>();
+  return nlohmann::json::from_cbor(message);
 }
 
-using Index = std::map<std::string, std::size_t>;  // dataset's name, its place in the contents
+CheckpointContents describe_together(comm::Communicator& group, const fs::path& file) {
+  return from_rank_0(group, [&] { return describe_checkpoint(file); }).get<CheckpointContents>();
+}
+
+/// The names of the directory's checkpoints, oldest first.
+std::vector<std::string> list_together(comm::Communicator& group, const fs::path& directory) {
+  const auto list = [&] {
+    std::vector<std::string> names;
+    for (const fs::path& file : list_checkpoints(directory)) names.push_back(file.string());
+    return names;
+  };
+  return from_rank_0(group, list).get<std::vector<std::string>>();
+}
+
+/// A file's contents, with the places of its datasets by name.
+struct Described {
+  explicit Described(CheckpointContents what) : contents(std::move(what)) {
+    for (std::size_t i = 0; i < contents.datasets.size(); ++i) index[contents.datasets[i].name] = i;
+  }
+  CheckpointContents contents;
+  std::map<std::string, std::size_t> index;
+};
 
 /// Every slice has its dataset, of the same shape. Marks what was listed.
-void match(const fs::path& file, const CheckpointContents& contents, const Index& index,
-           const std::vector<TensorSlice>& slices, std::vector<std::uint64_t>& listed) {
+void match(const fs::path& file, const Described& described, const std::vector<TensorSlice>& slices,
+           std::vector<std::uint64_t>& listed) {
   for (const TensorSlice& slice : slices) {
-    const auto found = index.find(slice.dataset);
-    require_input(found != index.end(), file.string(), ": ", slice.dataset, ": expected with shape ",
+    const auto found = described.index.find(slice.dataset);
+    require_input(found != described.index.end(), file.string(), ": ", slice.dataset, ": expected with shape ",
                   format::print(slice.shape), ", not in the file: a checkpoint of another model or optimizer");
-    const CheckpointDataset& dataset = contents.datasets[found->second];
+    const CheckpointDataset& dataset = described.contents.datasets[found->second];
     require_input(dataset.shape == slice.shape, file.string(), ": ", slice.dataset, ": found shape ",
                   format::print(dataset.shape), ", expected ", format::print(slice.shape),
                   ": a checkpoint of another model");
@@ -63,34 +87,112 @@ void require_all_listed(const fs::path& file, const CheckpointContents& contents
   }
 }
 
+/// Collective: the file is one of this model.
+void match_together(comm::Communicator& group, const fs::path& file, const Described& described,
+                    const std::vector<TensorSlice>& slices) {
+  std::vector<std::uint64_t> listed(described.contents.datasets.size());
+  together(group, [&] { match(file, described, slices, listed); });
+  group.all_reduce(Span<std::uint64_t>(listed), comm::Reduce::max).wait();
+  require_all_listed(file, described.contents, listed);
+}
+
+/// What was seen of a dataset while it was read: the checksums of whole pieces added up, and how many they were.
+struct ReadBack {
+  std::uint64_t sum = 0, pieces = 0;
+};
+
+/// Reads a slice part by part, each hashed while it is in the cache.
+ReadBack read_slice(const File& file, const CheckpointDataset& dataset, const TensorSlice& slice) {
+  constexpr std::size_t part_elements = std::size_t{1} << 16U;
+  ReadBack seen;
+  for (std::size_t at = slice.range.begin; at < slice.range.end;) {
+    // Parts end on a piece, so that only the slice's own ends can cut one.
+    const Range part{at, std::min(slice.range.end, (at / part_elements + 1) * part_elements)};
+    const Span<float> values = slice.values.subspan(part.begin - slice.range.begin, part.size());
+    file.read(dataset.offset + part.begin * sizeof(float), std::as_writable_bytes(values));
+    const std::size_t first = (part.begin + checksum_piece - 1) / checksum_piece;
+    const std::size_t end = part.end == dataset.elements() ? part.end : part.end / checksum_piece * checksum_piece;
+    if (first * checksum_piece < end) {
+      seen.sum += sum_of_pieces(values.subspan(first * checksum_piece - part.begin, end - first * checksum_piece), first);
+      seen.pieces += (end + checksum_piece - 1) / checksum_piece - first;
+    }
+    at = part.end;
+  }
+  return seen;
+}
+
+/// Collective. Where the slices of all ranks are every piece of a dataset the same number of times (once: shards; as often
+/// as there are ranks: whole tensors) what was read has verified it. The datasets for which this cannot be told, among them
+/// those that are damaged, are read again by shares, and decide.
+void read_and_verify(comm::Communicator& group, const fs::path& path, const Described& described,
+                     const std::vector<TensorSlice>& slices) {
+  const std::vector<CheckpointDataset>& datasets = described.contents.datasets;
+  std::vector<std::uint64_t> seen(2 * datasets.size());  // sums, then numbers of pieces
+  together(group, [&] {
+    const File file(path, File::Mode::read);
+    for (const TensorSlice& slice : slices) {
+      const std::size_t place = described.index.at(slice.dataset);
+      const ReadBack now = read_slice(file, datasets[place], slice);
+      seen[place] += now.sum;
+      seen[datasets.size() + place] += now.pieces;
+    }
+  });
+  group.all_reduce(Span<std::uint64_t>(seen), comm::Reduce::sum).wait();
+
+  std::vector<CheckpointDataset> open;
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    const std::uint64_t pieces = datasets[i].pieces(), times = pieces == 0 ? 0 : seen[datasets.size() + i] / pieces;
+    const bool verified =
+        times > 0 && seen[datasets.size() + i] == times * pieces && seen[i] == times * datasets[i].checksum;
+    if (!verified) open.push_back(datasets[i]);
+  }
+  if (open.empty()) return;
+  std::vector<std::uint64_t> sums;
+  together(group, [&] {
+    sums =
+        checksums_of_share(path, open, static_cast<std::uint64_t>(group.rank()), static_cast<std::uint64_t>(group.size()));
+  });
+  group.all_reduce(Span<std::uint64_t>(sums), comm::Reduce::sum).wait();
+  compare_checksums(path, open, sums);
+}
+
+void say(const std::string& line) { std::fprintf(stderr, "shoal: %s\n", line.c_str()); }
+
 }  // namespace
 
 CheckpointState load_checkpoint(comm::World& world, const fs::path& path, const std::vector<TensorSlice>& tensors) {
   comm::Communicator& group = world.all();
-  const CheckpointContents contents = describe_together(group, path);
-  Index index;
-  for (std::size_t i = 0; i < contents.datasets.size(); ++i) index[contents.datasets[i].name] = i;
+  const Described described(describe_together(group, path));
+  match_together(group, path, described, tensors);
+  read_and_verify(group, path, described, tensors);
+  return described.contents.state;
+}
 
-  std::vector<std::uint64_t> listed(contents.datasets.size()), sums;
-  together(group, [&] { match(path, contents, index, tensors, listed); });
-  group.all_reduce(Span<std::uint64_t>(listed), comm::Reduce::max).wait();
-  require_all_listed(path, contents, listed);
-
-  together(group, [&] {
-    sums = checksums_of_share(path, contents.datasets, static_cast<std::uint64_t>(group.rank()),
-                              static_cast<std::uint64_t>(group.size()));
-  });
-  group.all_reduce(Span<std::uint64_t>(sums), comm::Reduce::sum).wait();
-  compare_checksums(path, contents.datasets, sums);
-
-  together(group, [&] {
-    const File file(path, File::Mode::read);
-    for (const TensorSlice& slice : tensors) {
-      const std::uint64_t begin = contents.datasets[index.at(slice.dataset)].offset;
-      file.read(begin + slice.range.begin * sizeof(float), std::as_writable_bytes(slice.values));
+std::optional<LoadedCheckpoint> load_newest_checkpoint(comm::World& world, const fs::path& directory,
+                                                       const std::vector<TensorSlice>& tensors,
+                                                       const std::function<void(const std::string&)>& warn) {
+  comm::Communicator& group = world.all();
+  std::vector<std::string> files = list_together(group, directory);
+  const auto whole = [&](const auto& act) {
+    try {
+      act();
+      return true;
+    } catch (const Error& error) {  // the same on all ranks
+      const std::string line = text("warning: ", error.what(), "; trying the checkpoint before it");
+      if (group.rank() == 0) warn ? warn(line) : say(line);
+      return false;
     }
-  });
-  return contents.state;
+  };
+  for (; !files.empty(); files.pop_back()) {
+    const fs::path file = files.back();
+    std::optional<Described> described;
+    if (!whole([&] { described.emplace(describe_together(group, file)); })) continue;
+    match_together(group, file, *described, tensors);  // another model is an error, whatever lies before it
+    if (whole([&] { read_and_verify(group, file, *described, tensors); })) {
+      return LoadedCheckpoint{file, described->contents.state};
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace shoal::io

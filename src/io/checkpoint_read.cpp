@@ -43,6 +43,7 @@ CheckpointDataset read_dataset(const hdf5::Handle& h5, const std::string& name, 
 }  // namespace
 
 std::size_t CheckpointDataset::elements() const { return format::elements(shape, name); }
+std::size_t CheckpointDataset::pieces() const { return (elements() + checksum_piece - 1) / checksum_piece; }
 
 CheckpointContents describe_checkpoint(const fs::path& file) {
   const std::vector<Extent> raw = check_seal(file);
@@ -58,6 +59,7 @@ CheckpointContents describe_checkpoint(const fs::path& file) {
     contents.state.step = hdf5::number_attribute(h5, "step");
     contents.state.deck = hdf5::read_text(h5, "deck");
     contents.state.scalars = hdf5::text_attributes(hdf5::open_group(h5, "scalars"));
+    if (hdf5::has_link(h5, "numbers")) contents.state.numbers = hdf5::real_attributes(hdf5::open_group(h5, "numbers"));
     for (const std::string& name : hdf5::dataset_names(h5)) {
       if (name != "/deck") contents.datasets.push_back(read_dataset(h5, name, raw));
     }
@@ -72,8 +74,7 @@ CheckpointState read_checkpoint_state(const fs::path& file) { return describe_ch
 std::vector<std::uint64_t> checksums_of_share(const fs::path& path, const std::vector<CheckpointDataset>& datasets,
                                               std::uint64_t share, std::uint64_t shares) {
   std::uint64_t pieces = 0, before = 0;
-  const auto pieces_of = [](const CheckpointDataset& d) { return (d.elements() + checksum_piece - 1) / checksum_piece; };
-  for (const CheckpointDataset& dataset : datasets) pieces += pieces_of(dataset);
+  for (const CheckpointDataset& dataset : datasets) pieces += dataset.pieces();
   const std::uint64_t per_share = (pieces + shares - 1) / shares;
   const Range mine{per_share * share, per_share * (share + 1)};  // of all pieces, numbered through
 
@@ -81,7 +82,7 @@ std::vector<std::uint64_t> checksums_of_share(const fs::path& path, const std::v
   std::vector<float> buffer(std::min<std::uint64_t>(read_elements, per_share * checksum_piece));
   std::vector<std::uint64_t> sums;
   for (const CheckpointDataset& dataset : datasets) {
-    const Range own = intersection(mine, {before, before + pieces_of(dataset)});
+    const Range own = intersection(mine, {before, before + dataset.pieces()});
     std::uint64_t sum = 0;
     std::size_t at = (own.begin - before) * checksum_piece;
     const std::size_t end = own.empty() ? at : std::min((own.end - before) * checksum_piece, dataset.elements());
@@ -92,7 +93,7 @@ std::vector<std::uint64_t> checksums_of_share(const fs::path& path, const std::v
       at += part.size();
     }
     sums.push_back(sum);
-    before += pieces_of(dataset);
+    before += dataset.pieces();
   }
   return sums;
 }

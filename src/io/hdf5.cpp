@@ -68,6 +68,16 @@ bool is_variable_text(const Handle& type) {
   return H5Tget_class(type.id()) == H5T_STRING && H5Tis_variable_str(type.id()) > 0;
 }
 
+std::vector<std::string> attribute_names(const Handle& at) {
+  std::vector<std::string> names;
+  const auto visit = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
+    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+    return 0;
+  };
+  checked(H5Aiterate2(at.id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &names), "list of attributes");
+  return names;
+}
+
 /// Takes over a string that the library allocated.
 std::string taken(char* buffer) {
   const std::string value = buffer == nullptr ? "" : buffer;
@@ -221,17 +231,29 @@ std::int64_t number_attribute(const Handle& at, const std::string& name) {
 }
 
 std::map<std::string, std::string> text_attributes(const Handle& at) {
-  std::vector<std::string> names;
-  const auto visit = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
-    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
-    return 0;
-  };
-  checked(H5Aiterate2(at.id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &names), "list of attributes");
   std::map<std::string, std::string> result;
-  for (const std::string& name : names) {
+  for (const std::string& name : attribute_names(at)) {
     const Handle attribute = open_attribute(at, name);
     const Handle type(H5Aget_type(attribute.id()), H5Tclose, "attribute " + name);
     if (is_variable_text(type)) result[name] = text_attribute(at, name);
+  }
+  return result;
+}
+
+void write_real_attribute(const Handle& at, const std::string& name, double value) {
+  const Handle space = scalar();
+  const Handle attribute(H5Acreate2(at.id(), name.c_str(), H5T_IEEE_F64LE, space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
+                         "attribute " + name);
+  checked(H5Awrite(attribute.id(), H5T_NATIVE_DOUBLE, &value), "attribute " + name);
+}
+
+std::map<std::string, double> real_attributes(const Handle& at) {
+  std::map<std::string, double> result;
+  for (const std::string& name : attribute_names(at)) {
+    const Handle attribute = open_attribute(at, name);
+    const Handle type(H5Aget_type(attribute.id()), H5Tclose, "attribute " + name);
+    if (H5Tget_class(type.id()) != H5T_FLOAT) continue;
+    checked(H5Aread(attribute.id(), H5T_NATIVE_DOUBLE, &result[name]), "attribute " + name);
   }
   return result;
 }

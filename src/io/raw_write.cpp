@@ -23,6 +23,9 @@ namespace {
 /// A collective write takes at most this much of each rank, in parts of at most a quarter: block lengths are int.
 constexpr std::size_t largest_round = std::size_t{1} << 30U;
 
+/// Written at a time; who is told to stop, stops after so much.
+constexpr std::size_t write_bytes = std::size_t{1} << 20U;
+
 /// The disk is told to begin whenever a rank has written so much.
 constexpr std::size_t writeback_bytes = std::size_t{16} << 20U;
 
@@ -146,12 +149,15 @@ void write_collectively(comm::World& world, const std::filesystem::path& path, c
   together(world.all(), [&] { file->finish(); });
 }
 
+}  // namespace
+
 /// Copying into the page cache and writing to the disk overlap.
-void write_independently(File& file, const std::vector<RawPart>& parts) {
+bool write_parts(File& file, const std::vector<RawPart>& parts, const std::atomic<bool>* stop) {
   std::size_t since = 0;
   for (RawPart part : parts) {
     while (!part.data.empty()) {
-      const std::size_t bytes = std::min(part.data.size(), writeback_bytes - since);
+      if (stop != nullptr && *stop) return false;
+      const std::size_t bytes = std::min(part.data.size(), write_bytes);
       file.write(part.offset, part.data.first(bytes));
       part = {part.offset + bytes, part.data.subspan(bytes)};
       since += bytes;
@@ -160,9 +166,8 @@ void write_independently(File& file, const std::vector<RawPart>& parts) {
       since = 0;
     }
   }
+  return true;
 }
-
-}  // namespace
 
 IoMode resolve(comm::World& world, const std::filesystem::path& file, IoMode mode) {
   if (mode != IoMode::automatic) return mode;
@@ -178,7 +183,7 @@ void write_raw(comm::World& world, const std::filesystem::path& path, std::vecto
   File file;
   together(world.all(), [&] {
     file = File(path, File::Mode::write);
-    write_independently(file, parts);
+    write_parts(file, parts);
   });
   // Only now: syncing while others still write would wait for their pages too, again and again.
   together(world.all(), [&] {

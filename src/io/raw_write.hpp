@@ -2,11 +2,13 @@
 // All ranks write their parts of one file, straight from their own memory.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <vector>
 
+#include "files.hpp"
 #include "shoal/base/types.hpp"
 #include "shoal/comm/world.hpp"
 #include "shoal/io/checkpoint.hpp"
@@ -17,6 +19,10 @@ struct RawPart {
   std::uint64_t offset = 0;  ///< in the file
   Span<const std::byte> data;
 };
+
+/// Not collective. Writes the parts, and lets the disk begin with them. Returns false when it was told to stop before all
+/// was written.
+bool write_parts(File& file, const std::vector<RawPart>& parts, const std::atomic<bool>* stop = nullptr);
 
 /// What `mode` means for this file on these ranks; the same on all of them. Collective.
 IoMode resolve(comm::World& world, const std::filesystem::path& file, IoMode mode);

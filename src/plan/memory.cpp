@@ -19,9 +19,10 @@ std::string gib(std::size_t bytes) {
 
 }  // namespace
 
-MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks) {
+MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks, const Further& further) {
   Memory counting;
-  const zero::Engine engine(options, {rank, ranks, nullptr}, counting);
+  zero::Engine engine(options, {rank, ranks, nullptr}, counting);
+  if (further) further(engine, counting);
   MemoryPlan plan{counting.taken(), {}};
   for (const Memory::Entry& entry : counting.entries()) {
     const auto same = [&](const Memory::Entry& e) { return e.kind == entry.kind && e.label == entry.label; };

@@ -16,21 +16,15 @@ class Resume(Program):
     def straight(self, deck, ranks=1):
         return self.train(deck, ranks=ranks, out="straight")
 
-    def kill_after(self, deck, out, step, ranks):
-        """Starts a run and kills every rank with -9 as soon as step_N.h5 is there."""
-        command = [
-            MPIEXEC,
-            "-n",
-            str(ranks),
-            BINARY,
-            "train",
-            str(deck),
-            f"--output.dir={out}",
-            "--checkpoint.every=20",
-        ]
-        run = subprocess.Popen(
+    def start(self, deck, out, *options, ranks):
+        command = [MPIEXEC, "-n", str(ranks), BINARY, "train", str(deck), f"--output.dir={out}", *options]
+        return subprocess.Popen(
             command, env=self.environment(ranks), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
+
+    def kill_after(self, deck, out, step, ranks):
+        """Starts a run and kills every rank with -9 as soon as step_N.h5 is there."""
+        run = self.start(deck, out, "--checkpoint.every=20", ranks=ranks)
         wanted = out / "checkpoints" / f"step_{step:08d}.h5"
         deadline = time.time() + 60
         while not wanted.exists() and time.time() < deadline and run.poll() is None:
@@ -52,6 +46,75 @@ class Resume(Program):
                 if words[0] == BINARY.encode() and f"--output.dir={out}".encode() in words:
                     found.append(int(process.name))
         return found
+
+    def kill_in_a_save(self, deck, out, *options, ranks):
+        """Starts a run and kills every rank with -9 while a checkpoint is being written, after the first that is
+        complete. Returns whether it was caught so: its temporary file has neither its name nor is gone."""
+        files = out / "checkpoints"
+        run = self.start(deck, out, "--checkpoint.every=2", *options, ranks=ranks)
+        deadline = time.time() + 60
+        while not list(files.glob("*.h5")) and time.time() < deadline and run.poll() is None:
+            time.sleep(0.005)
+        processes = self.ranks_of(out)
+        while not list(files.glob("*.partial")) and time.time() < deadline and run.poll() is None:
+            time.sleep(0.001)
+        for process in processes:
+            os.kill(process, signal.SIGKILL)
+        self.assertNotEqual(run.wait(timeout=60), 0)
+        return bool(list(files.glob("*.partial")))
+
+    def check_kill_in_a_save(self, name, *options):
+        deck = self.deck(
+            SMALL, model={"n_embd": 256, "n_head": 4}, train={"steps": 24, "eval_every": 0}, batch={"micro": 2}
+        )
+        straight = self.straight(deck, ranks=2)
+        for attempt in range(8):
+            out = self.dir / f"{name}-{attempt}"
+            if self.kill_in_a_save(deck, out, *options, ranks=2):
+                break
+        else:
+            self.fail("no run was caught while it wrote a checkpoint")
+        newest = max(int(p.stem.removeprefix("step_")) for p in (out / "checkpoints").glob("*.h5"))
+        self.assertLess(newest, 24)
+        again = self.train(deck, "--checkpoint.every=8", "--checkpoint.resume=latest", *options, ranks=2, out=out.name)
+        self.assertEqual(again["losses"], straight["losses"][newest:])
+        self.assertEqual(again["params_checksum"], straight["params_checksum"])
+        self.assertEqual(list((out / "checkpoints").glob("*.partial")), [], "what the killed run left")
+
+    def test_kill_9_in_the_middle_of_a_save(self):
+        self.check_kill_in_a_save("at-once")
+
+    def test_kill_9_in_the_middle_of_a_save_in_the_background(self):
+        self.check_kill_in_a_save("background", "--checkpoint.async=true")
+
+    def test_saved_in_the_background_is_saved_at_once(self):
+        deck = self.deck(SMALL, train={"steps": 9, "eval_every": 0}, model={"dropout": 0.1})
+        at_once = self.train(deck, "--checkpoint.every=4", "--checkpoint.keep=2", ranks=2, out="at-once")
+        background = self.train(
+            deck, "--checkpoint.every=4", "--checkpoint.keep=2", "--checkpoint.async=true", ranks=2, out="background"
+        )
+        self.assertEqual(trajectory(background), trajectory(at_once))
+        names = sorted(p.name for p in (self.dir / "background" / "checkpoints").glob("*"))
+        self.assertEqual(names, ["step_00000008.h5", "step_00000009.h5"])
+        for resumed, ranks in (("background", 1), ("at-once", 4)):
+            file = self.dir / resumed / "checkpoints" / "step_00000008.h5"
+            again = self.train(deck, f"--checkpoint.resume={file}", ranks=ranks, out=f"again-{resumed}")
+            self.assertEqual(again["params_checksum"], at_once["params_checksum"], resumed)
+        # The copy is planned, taken, and the shard of three fp32 states that this rank writes.
+        state = background["state_bytes"]
+        self.assertEqual(state["planned"], state["taken"])
+        kept = state["taken"]["parameters"] + state["taken"]["moments"]
+        copy = state["taken"]["buffers"] - at_once["state_bytes"]["taken"]["buffers"]
+        self.assertAlmostEqual(copy, kept / 2, delta=0.1 * kept)
+
+    def test_a_checkpoint_of_three_ranks_goes_on_with_two(self):
+        deck = self.deck(SMALL, train={"steps": 3}, batch={"global": 6})
+        for options in ((), ("--checkpoint.async=true",)):
+            out = f"three-{len(options)}"
+            three = self.train(deck, "--checkpoint.every=3", *options, ranks=3, out=out)
+            two = self.train(deck, "--checkpoint.resume=latest", ranks=2, out=out)
+            self.assertEqual(two["losses"], [])
+            self.assertEqual(two["params_checksum"], three["params_checksum"])
 
     def test_kill_9_and_resume(self):
         deck = self.deck(
@@ -98,10 +161,13 @@ class Resume(Program):
 
     def test_stop_after_ends_with_75_and_a_checkpoint(self):
         deck = self.deck(SMALL, train={"steps": 100000})
-        done = self.shoal("train", deck, f"--output.dir={self.dir / 'timed'}", "--train.stop_after=1", ranks=2)
-        self.assertEqual(done.returncode, 75, done.stderr)
-        steps = len(json.loads((self.dir / "timed" / "summary.json").read_text())["losses"])
-        self.assertTrue((self.dir / "timed" / "checkpoints" / f"step_{steps:08d}.h5").exists())
+        for background in ("false", "true"):
+            out = self.dir / f"timed-{background}"
+            options = ("--train.stop_after=1", f"--checkpoint.async={background}")
+            done = self.shoal("train", deck, f"--output.dir={out}", *options, ranks=2)
+            self.assertEqual(done.returncode, 75, done.stderr)
+            steps = len(json.loads((out / "summary.json").read_text())["losses"])
+            self.assertTrue((out / "checkpoints" / f"step_{steps:08d}.h5").exists())
 
 
 if __name__ == "__main__":

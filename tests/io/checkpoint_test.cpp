@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints on several ranks: what is written is what is read, however it was and is cut.
 #include "shoal/io/checkpoint.hpp"
+
+#include <limits>
+
 #include "io/scratch.hpp"
 #include "io/tensors.hpp"
 #include "src/io/hash.hpp"
@@ -13,7 +16,12 @@ namespace {
 using io::IoMode;
 using testing::HasSubstr;
 
-io::CheckpointState some_state() { return {20, "[train]\nsteps = 20\n", {{"train.seed", "7"}, {"empty", ""}}}; }
+io::CheckpointState some_state() {
+  return {20,
+          "[train]\nsteps = 20\n",
+          {{"train.seed", "7"}, {"empty", ""}},
+          {{"loss_scale", 65536}, {"tenth", 0.1}, {"large", 1e300}, {"infinite", std::numeric_limits<double>::infinity()}}};
+}
 
 /// Saved with the elements on the first `writers` ranks.
 std::uint64_t save(const std::filesystem::path& file, int writers, IoMode mode = IoMode::automatic) {
@@ -77,6 +85,7 @@ TEST_P(RoundTrip, AnyCutIsReadByAnyOther) {
       EXPECT_EQ(state.step, 20);
       EXPECT_EQ(state.deck, some_state().deck);
       EXPECT_EQ(state.scalars, some_state().scalars);
+      EXPECT_EQ(state.numbers, some_state().numbers);
       expect_values(target);
     }
   }

@@ -8,6 +8,7 @@
 #include "io/scratch.hpp"
 #include "io/tensors.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/io/background_save.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/safetensors.hpp"
 #include "shoal/io/trace_file.hpp"
@@ -67,6 +68,22 @@ TEST_F(FullDisk, ACheckpointThatDoesNotFitIsRefusedOnAllRanksAndTheLastOneSurviv
       Exit::failed);
   EXPECT_THAT(message,
               AllOf(HasSubstr(second.string()), HasSubstr("needs 2."), HasSubstr("MB, the disk has"), HasSubstr("free")));
+  EXPECT_EQ(io::list_checkpoints(scratch_.path()), std::vector{first});
+  EXPECT_FALSE(fs::exists(second.string() + ".partial"));
+  Tensors target = two_megabytes(false);
+  EXPECT_EQ(io::load_checkpoint(world(), first, target.slices).step, 1);
+}
+
+TEST_F(FullDisk, ACheckpointInTheBackgroundThatDoesNotFitIsRefusedBeforeTheTrainingGoesOn) {
+  const fs::path first = scratch_.path() / "step_00000001.h5", second = scratch_.path() / "step_00000002.h5";
+  const Tensors tensors = two_megabytes(true);
+  std::vector<float> copy(io::BackgroundSave::copy_elements(tensors.slices));
+  io::BackgroundSave save(world(), copy);
+  save.start(first, {1, "", {}}, tensors.slices, 1);
+  const std::string message = error_of([&] { save.start(second, {2, "", {}}, tensors.slices, 1); }, Exit::failed);
+  EXPECT_THAT(message,
+              AllOf(HasSubstr(second.string()), HasSubstr("needs 2."), HasSubstr("MB, the disk has"), HasSubstr("free")));
+  EXPECT_FALSE(save.under_way());
   EXPECT_EQ(io::list_checkpoints(scratch_.path()), std::vector{first});
   EXPECT_FALSE(fs::exists(second.string() + ".partial"));
   Tensors target = two_megabytes(false);

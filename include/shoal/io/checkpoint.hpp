@@ -5,6 +5,7 @@
 //   /            attributes: format_version (1), program ("shoal 0.1.0"), step
 //   /deck        string: the resolved deck
 //   /scalars     attributes, strings: further state
+//   /numbers     attributes, float64: further state that is a number (absent from files of older programs)
 //   /parameters/NAME, /moments/first/NAME, ...   float32, contiguous; attribute checksum (hexadecimal string)
 //
 // Rank 0 lays the file out, all ranks write their slices (io/hdf5.hpp, [Note: HDF5 by rank 0, raw data by all ranks]).
@@ -35,6 +36,7 @@ struct CheckpointState {
   std::int64_t step = 0;                       ///< optimizer steps done
   std::string deck;                            ///< the resolved deck, as --print-config prints it
   std::map<std::string, std::string> scalars;  ///< further state by name (data position, random seed, ...), exact text
+  std::map<std::string, double> numbers = {};  ///< further state by name (of the loss scale, ...), every bit kept
 };
 
 /// Sum modulo 2^64 of XXH3_64bits(piece, seed = the piece's index in the tensor) over pieces of 16 elements (the last may be
@@ -59,12 +61,24 @@ enum class IoMode { automatic, independent, collective };
 std::uint64_t save_checkpoint(comm::World& world, const std::filesystem::path& file, const CheckpointState& state,
                               const std::vector<TensorSlice>& tensors, IoMode mode);
 
-/// Collective. Reads the slices (any ranges), after the ranks have verified the seal and, each a share, all checksums.
-/// Errors are the same on all ranks and name file, dataset, found and expected. An error is also: a tensor that is listed
-/// but not in the file, or has another shape there; a tensor of the file that is not listed though others beside it are (of
-/// the same group: /parameters, /moments/first, ...).
+/// Collective. Reads the slices (any ranges) and verifies the seal and all checksums of the file; what the ranks read of it
+/// is verified while it is read. Besides the slices' own memory this takes a few megabytes. Errors are the same on all ranks
+/// and name file, dataset, found and expected; the slices then hold anything. An error is also: a tensor that is listed but
+/// not in the file, or has another shape there; a tensor of the file that is not listed though others beside it are (of the
+/// same group: /parameters, /moments/first, ...).
 CheckpointState load_checkpoint(comm::World& world, const std::filesystem::path& file,
                                 const std::vector<TensorSlice>& tensors);
+
+struct LoadedCheckpoint {
+  std::filesystem::path file;
+  CheckpointState state;
+};
+/// Collective. The same from the newest checkpoint of the directory that is whole (resume = latest); nothing when there is
+/// none. `warn` hears, on rank 0, why newer ones were passed over; by default a line on stderr each. One of another model is
+/// an error, not passed over.
+std::optional<LoadedCheckpoint> load_newest_checkpoint(comm::World& world, const std::filesystem::path& directory,
+                                                       const std::vector<TensorSlice>& tensors,
+                                                       const std::function<void(const std::string&)>& warn = {});
 
 /// What is in a checkpoint: its sealed metadata, read by one rank. Raw data are not looked at.
 struct CheckpointDataset {
@@ -73,6 +87,7 @@ struct CheckpointDataset {
   std::uint64_t checksum = 0;
   std::uint64_t offset = 0;  ///< of the raw data, bytes from the start of the file
   std::size_t elements() const;
+  std::size_t pieces() const;  ///< that its checksum is a sum over
 };
 struct CheckpointContents {
   std::int64_t format_version = 0;
@@ -89,10 +104,6 @@ CheckpointContents verify_checkpoint(const std::filesystem::path& file);
 /// step_00000020.h5; the complete ones of a directory, oldest first.
 std::string checkpoint_name(std::int64_t step);
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory);
-/// The newest one that verifies (resume = latest), read by one rank. `warn` hears why newer ones were passed over; by
-/// default a line on stderr each.
-std::optional<std::filesystem::path> newest_good_checkpoint(const std::filesystem::path& directory,
-                                                            const std::function<void(const std::string&)>& warn = {});
 /// Deletes all but the newest `keep` (at least 1), and temporary files that an earlier run left. Rank 0 only.
 void prune_checkpoints(const std::filesystem::path& directory, int keep);
 

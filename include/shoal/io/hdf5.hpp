@@ -71,10 +71,13 @@ std::vector<std::string> dataset_names(const Handle& group);
 
 void write_attribute(const Handle& at, const std::string& name, const std::string& value);
 void write_attribute(const Handle& at, const std::string& name, std::int64_t value);
+void write_real_attribute(const Handle& at, const std::string& name, double value);  ///< float64
 std::string text_attribute(const Handle& at, const std::string& name);
 std::int64_t number_attribute(const Handle& at, const std::string& name);
 /// All attributes that are strings.
 std::map<std::string, std::string> text_attributes(const Handle& at);
+/// All attributes that are floating-point numbers.
+std::map<std::string, double> real_attributes(const Handle& at);
 
 /// A scalar dataset with one string; a 1-D dataset of strings.
 void write_text(const Handle& at, const std::string& name, const std::string& value);

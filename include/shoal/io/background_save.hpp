@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// A checkpoint that is written from a copy while the training goes on.
+//
+//   start()    the ranks copy their slices, with their checksums; rank 0 reserves the space and lays the file out  (blocks)
+//   writing    each rank: its copy to the file, then fsync                                               (its own thread)
+//   finishing  rank 0: the final name, the directory synced, older checkpoints removed                   (its own thread)
+//
+// From one part to the next the ranks go together: at each step's border advance() looks at what they said at the border
+// before (an all-reduce of two numbers, under way during the step) and says anew how far this rank is. So all ranks decide
+// alike, at the same border, and none waits for a disk.
+//
+// [Note: A thread, not slices of work between kernels] A write returns when the disk lets it: once the system holds many
+// unwritten pages it stops the writer until some are on disk, and an fsync cannot be cut at all. Both would stop all ranks
+// of a step. A thread is stopped alone, and its low priority bounds what it takes from a rank that has but one core.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "shoal/io/checkpoint.hpp"
+
+namespace shoal::io {
+
+class BackgroundSave {
+ public:
+  /// Elements of memory that a copy of these slices takes.
+  static std::size_t copy_elements(const std::vector<TensorSlice>& tensors);
+
+  /// copy: as many elements, used by nobody else while a save is under way. `world` and it outlive this.
+  BackgroundSave(comm::World& world, Span<float> copy);
+  /// Not collective. A save under way is given up: what is written of it stays under its temporary name, until
+  /// prune_checkpoints() finds it.
+  ~BackgroundSave();
+  BackgroundSave(const BackgroundSave&) = delete;
+  BackgroundSave& operator=(const BackgroundSave&) = delete;
+
+  /// Collective; as save_checkpoint(), independently written, but returns when the copy is made and the file laid out: the
+  /// tensors may change. A save under way is finished first. Disk space is reserved before it returns, so that a full disk
+  /// is an error here. keep: so many checkpoints of the directory remain when it is complete; 0: all. Returns bytes that
+  /// will have been written by all ranks.
+  std::uint64_t start(const std::filesystem::path& file, const CheckpointState& state,
+                      const std::vector<TensorSlice>& tensors, int keep);
+
+  bool under_way() const;
+
+  /// Collective: called by all ranks at the same borders of steps; waits for nothing but the ranks' words of the border
+  /// before. A write that failed on any rank is an Error here, the same on all; nothing is left of the file, and earlier
+  /// ones are untouched.
+  void advance();
+
+  /// Collective. Returns when the save under way is complete; errors as advance().
+  void finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace shoal::io

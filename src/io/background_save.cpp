@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/io/background_save.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "agreement.hpp"
+#include "background.hpp"
+#include "checkpoint_layout.hpp"
+#include "files.hpp"
+#include "hash.hpp"
+#include "raw_write.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/base/trace.hpp"
+
+namespace shoal::io {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Copied and hashed in parts that stay in a core's cache between the two.
+constexpr std::size_t part_elements = std::size_t{1} << 12U;
+static_assert(part_elements % checksum_piece == 0);
+
+/// Copies and returns the checksum of what was copied.
+std::uint64_t copy_slice(const TensorSlice& slice, Span<float> to) {
+  std::uint64_t sum = 0;
+  for (std::size_t at = 0; at < to.size(); at += part_elements) {
+    const Span<float> part = to.subspan(at, std::min(part_elements, to.size() - at));
+    std::copy_n(slice.values.begin() + static_cast<std::ptrdiff_t>(at), part.size(), part.begin());
+    sum += sum_of_pieces(part, (slice.range.begin + at) / checksum_piece);
+  }
+  return sum;
+}
+
+std::uint64_t bytes_of_slices(const std::vector<TensorSlice>& tensors) {
+  return BackgroundSave::copy_elements(tensors) * sizeof(float);
+}
+
+}  // namespace
+
+struct BackgroundSave::State {
+  enum class Phase { idle, writing, finishing };
+
+  /// Its memory is touched now, so that the first save does not wait for the system's pages.
+  State(comm::World& on, Span<float> into) : world(on), copy(into) { std::fill(copy.begin(), copy.end(), 0.0F); }
+
+  void copy_tensors(std::vector<TensorSlice>& slices, std::vector<std::uint64_t>& sums) const;
+  void begin_writing(const fs::path& path, const std::vector<RawPart>& parts);
+  void begin_finishing();
+  void look();
+  void next_phase();
+  void ask();
+  void give_up();
+  void trace_job(std::string_view name, std::uint64_t bytes) const;
+
+  comm::World& world;
+  Span<float> copy;
+  Phase phase = Phase::idle;
+  fs::path file, temporary;
+  int keep = 0;
+  std::int32_t step = 0;  // whose states are saved
+  std::uint64_t own_bytes = 0, file_bytes = 0;
+  std::array<std::int64_t, 2> word{};  // does any rank still work? has any failed?
+  // In this order: the request ends before the word goes, the job before what it reads.
+  comm::Request answer;
+  Background job;
+};
+
+void BackgroundSave::State::copy_tensors(std::vector<TensorSlice>& slices, std::vector<std::uint64_t>& sums) const {
+  Span<float> rest = copy;
+  for (TensorSlice& slice : slices) {
+    require(slice.values.size() <= rest.size(), slice.dataset, ": the checkpoint's copy of ", copy.size(),
+            " elements has no room for it");
+    const Span<float> to = rest.first(slice.values.size());
+    rest = rest.subspan(to.size());
+    sums.push_back(copy_slice(slice, to));
+    slice.values = to;
+    heartbeat::beat();
+  }
+}
+
+void BackgroundSave::State::begin_writing(const fs::path& path, const std::vector<RawPart>& parts) {
+  phase = Phase::writing;
+  word = {1, 0};
+  job.start([path, parts](const std::atomic<bool>& stop) {
+    File out(path, File::Mode::write);
+    if (!write_parts(out, parts, &stop)) return;
+    out.sync();
+    out.close();
+  });
+}
+
+void BackgroundSave::State::begin_finishing() {
+  phase = Phase::finishing;
+  if (world.all().rank() != 0) return;
+  job.start([from = temporary, to = file, most = keep](const std::atomic<bool>&) {
+    publish(from, to);
+    if (most != 0) prune_checkpoints(to.parent_path(), most);
+  });
+}
+
+/// At a border: what the ranks said at the one before, and what follows.
+void BackgroundSave::State::look() {
+  answer.wait();
+  const auto [working, failed] = word;
+  if (failed != 0) return give_up();
+  if (working == 0) next_phase();
+  if (phase != Phase::idle) ask();
+}
+
+void BackgroundSave::State::next_phase() {
+  job.join();
+  if (phase == Phase::writing) {
+    trace_job("checkpoint/write", own_bytes);
+    begin_finishing();
+  } else {
+    if (world.all().rank() == 0) trace_job("checkpoint/finish", file_bytes);
+    phase = Phase::idle;
+  }
+}
+
+/// Below the decorators of the group: traffic and trace are about what steps send.
+void BackgroundSave::State::ask() {
+  const bool done = job.done();
+  word = {done ? 0 : 1, done && job.error() ? 1 : 0};
+  answer = world.all().wire().all_reduce(Span<std::int64_t>(word), comm::Reduce::max);
+}
+
+void BackgroundSave::State::give_up() {
+  job.end();
+  phase = Phase::idle;
+  or_remove(world.all(), temporary, [&] { agree(world.all(), job.error()); });
+}
+
+void BackgroundSave::State::trace_job(std::string_view name, std::uint64_t bytes) const {
+  if (!trace::on(trace::Level::steps)) return;
+  trace::Event event;
+  event.begin_ns = job.begin_ns();
+  event.duration_ns = job.end_ns() - job.begin_ns();
+  event.bytes = bytes;
+  event.name = trace::name_index(name);
+  event.step = step;
+  event.kind = static_cast<std::uint16_t>(trace::Kind::io);
+  trace::record(event);
+}
+
+std::size_t BackgroundSave::copy_elements(const std::vector<TensorSlice>& tensors) {
+  return std::transform_reduce(tensors.begin(), tensors.end(), std::size_t{0}, std::plus<>(),
+                               [](const TensorSlice& slice) { return slice.range.size(); });
+}
+
+BackgroundSave::BackgroundSave(comm::World& world, Span<float> copy) : state_(std::make_unique<State>(world, copy)) {}
+BackgroundSave::~BackgroundSave() = default;
+
+bool BackgroundSave::under_way() const { return state_->phase != State::Phase::idle; }
+
+std::uint64_t BackgroundSave::start(const fs::path& file, const CheckpointState& state,
+                                    const std::vector<TensorSlice>& tensors, int keep) {
+  finish();
+  State& s = *state_;
+  comm::Communicator& group = s.world.all();
+  s.file = file;
+  s.temporary = temporary_name(file);
+  s.keep = keep;
+  s.step = trace::step();
+  s.own_bytes = bytes_of_slices(tensors);
+
+  Catalogue content = catalogue(group, tensors);
+  std::vector<TensorSlice> copied = tensors;
+  std::vector<std::uint64_t> sums;
+  {
+    const trace::Region region(trace::Level::steps, trace::Kind::io, "checkpoint/copy", s.own_bytes);
+    together(group, [&] { s.copy_tensors(copied, sums); });
+  }
+  or_remove(group, s.temporary, [&] {
+    const trace::Region region(trace::Level::steps, trace::Kind::io, "checkpoint/layout");
+    s.file_bytes = lay_out(group, s.temporary, state, content, copied, sums);
+  });
+  s.begin_writing(s.temporary, raw_parts(content, copied));
+  return s.file_bytes;
+}
+
+void BackgroundSave::advance() {
+  if (under_way()) state_->look();
+}
+
+void BackgroundSave::finish() {
+  if (under_way()) heartbeat::phase("checkpoint");
+  while (under_way()) {
+    state_->job.join();  // the writer beats; so a disk that hangs is noticed
+    state_->look();
+  }
+}
+
+}  // namespace shoal::io
