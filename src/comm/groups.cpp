@@ -73,6 +73,8 @@ std::unique_ptr<Communicator> traced_group(const MPI_Comm& communicator, const c
 Groups::Groups(const CommOptions& options) {
   check_agreement(options);
   place(options);
+  check(MPI_Comm_dup(ordered, &inquiry), "MPI_Comm_dup");
+  check(MPI_Comm_set_errhandler(inquiry, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 
   const int rank = rank_in(ordered), size = size_of(ordered);
   const auto on_node = [&](int r) { return node_of_[static_cast<std::size_t>(r)]; };
@@ -99,6 +101,7 @@ Groups::~Groups() {
   all.reset();
   node.reset();
   leaders.reset();
+  if (inquiry != MPI_COMM_NULL) MPI_Comm_free(&inquiry);
   if (ordered != MPI_COMM_NULL) MPI_Comm_free(&ordered);
 }
 

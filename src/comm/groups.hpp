@@ -21,6 +21,7 @@ struct Groups {
   Groups& operator=(const Groups&) = delete;
 
   MPI_Comm ordered = MPI_COMM_NULL;  ///< the world's ranks, node by node
+  MPI_Comm inquiry = MPI_COMM_NULL;  ///< the same for questions between waiting ranks, which come at any time
   std::unique_ptr<Communicator> all, node, leaders;
   int nodes = 1;
   std::vector<std::string> hosts;

@@ -16,10 +16,10 @@ constexpr std::size_t most_named = 8;  // ranks in a message
 }
 
 Inquiry::Inquiry(const MPI_Comm& communicator, std::vector<std::string> hosts, double timeout_s, double interval_s)
-    : hosts_(std::move(hosts)), timeout_(timeout_s), answers_within_(3 * interval_s + std::min(1.0, timeout_s / 10)) {
-  // Left to MPI_Finalize: freeing it is collective, and a rank may leave by an error.
-  check(MPI_Comm_dup(communicator, &communicator_), "MPI_Comm_dup");
-  check(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    : communicator_(communicator),
+      hosts_(std::move(hosts)),
+      timeout_(timeout_s),
+      answers_within_(3 * interval_s + std::min(1.0, timeout_s / 10)) {
   check(MPI_Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
 }
 

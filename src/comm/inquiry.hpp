@@ -20,7 +20,8 @@ namespace shoal::comm {
 /// when the time for answers is over, the lowest rank that asked names those that said nothing and ends the run.
 class Inquiry {
  public:
-  /// hosts: by rank of the communicator. Collective. interval: seconds between calls of waiting().
+  /// communicator: used by nothing else, and outlives this. hosts: by its ranks. interval: seconds between calls of
+  /// waiting().
   Inquiry(const MPI_Comm& communicator, std::vector<std::string> hosts, double timeout_s, double interval_s);
   /// This rank has waited for the operation for so long.
   void waiting(const Operation& operation, double seconds);

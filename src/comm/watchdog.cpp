@@ -53,7 +53,7 @@ struct Watchdog::State {
         timeout(timeout_s),
         interval(std::min(1.0, timeout_s / 4)),
         hosts(world.hosts()),
-        inquiry(*static_cast<const MPI_Comm*>(world.mpi_communicator()), hosts, timeout, interval),
+        inquiry(*static_cast<const MPI_Comm*>(world.inquiry_communicator()), hosts, timeout, interval),
         processes(static_cast<std::size_t>(world.size())) {
     const ProcessId mine = this_process();
     world.all().all_gather(const_bytes_of(Span<const ProcessId>(&mine, 1)), bytes_of(Span<ProcessId>(processes))).wait();

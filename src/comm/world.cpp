@@ -140,6 +140,7 @@ Communicator& World::leaders() { return *state_->groups->leaders; }
 int World::nodes() const { return state_->groups->nodes; }
 const std::vector<std::string>& World::hosts() const { return state_->groups->hosts; }
 const void* World::mpi_communicator() const { return &state_->groups->ordered; }
+const void* World::inquiry_communicator() const { return &state_->groups->inquiry; }
 
 int World::agree(int exit_code) {
   const double bound_s = severity(exit_code) > 1 ? error_bound_s : 0;

@@ -82,7 +82,7 @@ struct Case {
         ASSERT_NEAR(static_cast<double>(c_data[i * (n + gap) + j]), value, tolerance(value, expected.magnitude[i * n + j]))
             << i << ", " << j;
       }
-      ASSERT_EQ(std::memcmp(&c_data[i * (n + gap) + n], &before[i * (n + gap) + n], gap * sizeof(R)), 0)
+      ASSERT_EQ(std::memcmp(c_data.data() + i * (n + gap) + n, before.data() + i * (n + gap) + n, gap * sizeof(R)), 0)
           << "beyond row " << i;
     }
   }
