@@ -5,11 +5,11 @@
 #include <cstdio>
 
 #include "commands.hpp"
+#include "evaluate.hpp"
 #include "from_checkpoint.hpp"
 #include "report.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/kernels/runtime.hpp"
-#include "trainer.hpp"
 
 namespace shoal::app {
 

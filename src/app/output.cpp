@@ -121,6 +121,8 @@ void Metrics::write(const StepReport& report, double tokens, std::optional<doubl
                {"lr", report.learning_rate}, {"step_s", report.seconds},    {"tokens_per_s", tokens / report.seconds}};
   if (validation) line["val_loss"] = number(*validation);
   if (!report.broken.empty()) line["skipped"] = report.broken;
+  if (report.loss_scale != 1) line["loss_scale"] = report.loss_scale;
+  if (report.overflow) line["skipped"] = "overflow";
   file_ << line.dump() << std::endl;  // flushed: scripts read it while the run goes on
   require(file_.good(), metrics_name, ": cannot be written (is the disk full?)");
 }

@@ -143,6 +143,8 @@ void StepLog::step(const StepReport& report) {
   since_line_ += report.seconds;
   ++steps_since_line_;
   if (!speaks_) return;
+  if (report.overflow)
+    note(text("step ", report.step, ": overflow at loss scale ", fixed(report.loss_scale, 0), "; update skipped"));
   if (!report.broken.empty()) note(text("step ", report.step, ": ", report.broken, "; update skipped"));
   const auto& train = setup_.options.train;
   const auto step = static_cast<std::size_t>(report.step);
@@ -198,6 +200,12 @@ void print_verdict(comm::World& world, const Setup& setup, const Memory& memory,
   const auto skipped = std::count_if(history.steps.begin(), history.steps.end(),
                                      [](const StepReport& report) { return !report.broken.empty(); });
   if (skipped > 0) rows.emplace_back("skipped", text(skipped, " updates that were not finite"));
+  const auto overflows =
+      std::count_if(history.steps.begin(), history.steps.end(), [](const StepReport& report) { return report.overflow; });
+  if (overflows > 0) {
+    rows.emplace_back("overflows", text(overflows, " updates left out; loss scale ",
+                                        fixed(history.steps.back().loss_scale, 0), " at step ", done));
+  }
   if (saves.last()) {
     rows.emplace_back("checkpoint",
                       text(saves.last()->string(), " complete (", human_bytes(static_cast<double>(saves.bytes())),

@@ -26,7 +26,9 @@ int openmp_limit() {
   return status == std::errc() && (*end == '\0' || *end == ',') ? limit : 0;
 }
 
-DType dtype_named(const std::string& name) { return name == "bf16" ? DType::bf16 : DType::f32; }
+DType dtype_named(const std::string& name) {
+  return name == "bf16" ? DType::bf16 : name == "fp16" ? DType::f16 : DType::f32;
+}
 
 }  // namespace
 

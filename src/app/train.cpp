@@ -28,6 +28,7 @@ namespace {
 constexpr std::size_t trace_events = 1U << 18U;  // 12 MiB: what is kept between two writes of the trace
 
 double measured_peak(const config::Options& options) {
+  // fp16 is storage here: its products are made in fp32.
   return options.train.dtype == "bf16" ? kernels::measured_peak_gflops<bf16>() : kernels::measured_peak_gflops<float>();
 }
 
@@ -65,17 +66,20 @@ void mark_memory(const Memory& memory) {
 /// The part of a run between its first and its last step.
 class Run {
  public:
-  Run(comm::World& world, const Setup& setup, Machine& machine, std::int64_t first_step, double peak_gflops)
+  /// `before`: where an earlier run ended.
+  Run(comm::World& world, const Setup& setup, Machine& machine, const io::CheckpointState& before, double peak_gflops)
       : world_(world),
         setup_(setup),
         options_(setup.options),
         machine_(machine),
-        first_step_(first_step),
+        first_step_(before.step),
         trainer_(setup, world, machine.engine),
         saves_(world, setup, machine),
-        trace_(open_trace(world, setup, machine.engine, first_step)),
-        metrics_(world, options_.output.dir, first_step),
-        log_(setup, world, peak_gflops, first_step) {}
+        trace_(open_trace(world, setup, machine.engine, before.step)),
+        metrics_(world, options_.output.dir, before.step),
+        log_(setup, world, peak_gflops, before.step) {
+    trainer_.restore(before.numbers);
+  }
 
   /// Returns why the run ended.
   Exit steps();
@@ -155,7 +159,7 @@ Exit Run::steps() {
     const bool last = report.step == total || report.stop;
     if (due(options_.checkpoint.every, report.step) || (last && (options_.checkpoint.every != 0 || report.stop))) {
       const trace::Region region(trace::Level::steps, trace::Kind::phase, "checkpoint");
-      saves_.save(report.step);
+      saves_.save(report.step, trainer_.numbers());
     }
     if (report.stop && report.step != total) return Exit::requeue;
   }
@@ -220,17 +224,15 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   if (world.all().rank() == 0) print_banner(setup, world, peak);
   Machine machine(setup, world);
   heartbeat::phase("load");
-  std::int64_t first_step = 0;
-  if (const auto state = resume(world, setup, machine.engine)) {
-    first_step = state->step;
-  } else {
+  const std::optional<io::CheckpointState> before = resume(world, setup, machine.engine);
+  if (!before) {
     if (o.model.init_from.empty()) {
       machine.engine.initialize(o.train.seed);
     } else {
       import_weights(o.model, machine.engine);
     }
   }
-  Run run(world, setup, machine, first_step, peak);
+  Run run(world, setup, machine, before.value_or(io::CheckpointState{}), peak);
   world.all().barrier().wait();
   trace::set_zero();
   const Exit exit = run.steps();

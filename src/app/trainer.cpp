@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "evaluate.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/trace.hpp"
 
@@ -25,7 +26,9 @@ Trainer::Trainer(const Setup& setup, comm::World& world, zero::Engine& engine)
              options_.train.seed),
       loader_(*setup.dataset.train, order_, options_.batch.micro, options_.model.block_size),
       validation_(setup.dataset.validation.get()),
-      losses_(setup.engine.micro_batches + 1) {}
+      losses_(setup.engine.micro_batches + 1) {
+  if (setup.engine.dtype == DType::f16) scaler_.emplace(options_.loss_scale);
+}
 
 StepReport Trainer::step(std::int64_t t, const std::function<bool()>& want_stop) {
   heartbeat::phase("step");
@@ -33,7 +36,9 @@ StepReport Trainer::step(std::int64_t t, const std::function<bool()>& want_stop)
   const trace::Region whole(trace::Level::steps, trace::Kind::step, "step");
   const std::int64_t begin = trace::now_ns();
   const zero::Turns& turns = engine_.turns();
-  const optim::Rates rates = optim::rates(options_.schedule, options_.optimizer, t);
+  const std::int64_t updates_before = t - skipped_;
+  const optim::Rates rates = optim::rates(options_.schedule, options_.optimizer, updates_before);
+  if (scaler_) engine_.scale_losses(scaler_->scale());
   std::size_t predictions = 0;
   std::fill(losses_.begin(), losses_.end(), 0.0);
 
@@ -61,11 +66,11 @@ StepReport Trainer::step(std::int64_t t, const std::function<bool()>& want_stop)
     norm = engine_.norm();
   }
   report.norm = norm.value;
-  report.broken = broken(report.loss, norm);
-  if (report.broken.empty()) {
-    engine_.update(norm, {t + 1, rates.learning_rate, rates.beta1, rates.beta2, 1.0F});
+  if (updates(report, norm)) {
+    engine_.update(norm, {updates_before + 1, rates.learning_rate, rates.beta1, rates.beta2, 1.0F});
   } else {
     engine_.skip();
+    ++skipped_;
   }
   report.seconds = seconds_since(begin);
   return report;
@@ -90,6 +95,39 @@ double Trainer::share_losses(std::size_t predictions, bool& stop) {
   return sum / static_cast<double>(predictions * (losses_.size() - 1));
 }
 
+/// Whether this step's gradients may become an update. The loss and the norm are the same on all ranks, and so is the
+/// answer.
+bool Trainer::updates(StepReport& report, const zero::Norm& norm) {
+  if (!scaler_) {
+    report.broken = broken(report.loss, norm);
+    return report.broken.empty();
+  }
+  report.loss_scale = scaler_->scale();
+  report.overflow = !std::isfinite(report.loss) || !std::isfinite(norm.value);
+  scaler_->update(report.overflow, report.step);
+  return !report.overflow;
+}
+
+std::map<std::string, double> Trainer::numbers() const {
+  std::map<std::string, double> numbers;
+  if (skipped_ > 0) numbers["skipped_updates"] = static_cast<double>(skipped_);
+  if (scaler_) {
+    const optim::LossScaler::State state = scaler_->state();
+    numbers["loss_scale/scale"] = state.scale;
+    numbers["loss_scale/steps_since_overflow"] = static_cast<double>(state.steps_since_overflow);
+    numbers["loss_scale/hysteresis_left"] = static_cast<double>(state.hysteresis_left);
+  }
+  return numbers;
+}
+
+void Trainer::restore(const std::map<std::string, double>& numbers) {
+  const auto number = [&](const char* name) { return numbers.contains(name) ? numbers.at(name) : 0.0; };
+  skipped_ = static_cast<std::int64_t>(number("skipped_updates"));
+  if (!scaler_ || !numbers.contains("loss_scale/scale")) return;  // a run that was not in fp16 starts with a new scale
+  scaler_->restore({number("loss_scale/scale"), static_cast<std::uint64_t>(number("loss_scale/steps_since_overflow")),
+                    static_cast<std::uint32_t>(number("loss_scale/hysteresis_left"))});
+}
+
 /// Names where a value that is not finite came from, as far as this can be told after the fact.
 std::string Trainer::broken(double loss, const zero::Norm& norm) {
   if (std::isfinite(loss) && std::isfinite(norm.value)) return {};
@@ -111,39 +149,6 @@ double Trainer::evaluate() {
   heartbeat::phase("evaluate");
   return app::evaluate(world_.all(), engine_, *validation_, options_.batch.micro, options_.model.block_size,
                        options_.train.eval_batches * options_.batch.global);
-}
-
-double evaluate(comm::Communicator& group, zero::Engine& engine, const data::Samples& samples, std::size_t micro,
-                std::size_t block_size, std::size_t most) {
-  const std::size_t count = most == 0 ? samples.count() : std::min(most, samples.count());
-  const std::size_t batches = (count + micro - 1) / micro;
-  const auto size = static_cast<std::size_t>(group.size()), rank = static_cast<std::size_t>(group.rank());
-  std::vector<double> losses(batches, 0.0);
-  std::vector<std::int32_t> row(block_size + 1), inputs, targets;
-  double predictions = 0;
-  for (std::size_t first_batch = 0; first_batch < batches; first_batch += size) {
-    // A rank that is left without a batch in the last turn computes the last one too: all ranks gather parameters together.
-    const std::size_t own = std::min(first_batch + rank, batches - 1);
-    inputs.clear();
-    targets.clear();
-    const std::size_t first = own * micro, last = std::min(count, first + micro);
-    for (std::size_t s = first; s < last; ++s) {
-      samples.read(s, row);
-      inputs.insert(inputs.end(), row.begin(), row.end() - 1);
-      targets.insert(targets.end(), row.begin() + 1, row.end());
-    }
-    const double loss = engine.evaluate({last - first, block_size, inputs, targets, 0, static_cast<std::uint32_t>(first)});
-    if (first_batch + rank < batches) losses[own] = loss;
-    heartbeat::beat();
-  }
-  for (std::size_t b = 0; b < batches; ++b) {
-    const std::size_t sequences = std::min(count, (b + 1) * micro) - b * micro;
-    predictions += static_cast<double>(engine.model().predictions({sequences, block_size, {}, {}, 0, 0}));
-  }
-  group.all_reduce(Span<double>(losses), comm::Reduce::sum).wait();
-  double sum = 0;
-  for (const double loss : losses) sum += loss;
-  return sum / predictions;
 }
 
 }  // namespace shoal::app

@@ -4,11 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "setup.hpp"
 #include "shoal/data/loader.hpp"
+#include "shoal/optim/loss_scale.hpp"
 #include "shoal/optim/schedule.hpp"
 
 namespace shoal::app {
@@ -20,8 +23,10 @@ struct StepReport {
   double norm = 0;        ///< of the gradient, before clipping
   double learning_rate = 0;
   double seconds = 0;
-  std::string broken;  ///< what was not finite, in words; empty: all was, and the update was made
-  bool stop = false;   ///< rank 0 wants the run to end after this step
+  double loss_scale = 1;  ///< fp16: what the loss was multiplied by
+  bool overflow = false;  ///< fp16: the gradients were too large at this scale, and the update was left out
+  std::string broken;     ///< what was not finite for another reason, in words; empty: nothing was
+  bool stop = false;      ///< rank 0 wants the run to end after this step
 };
 
 class Trainer {
@@ -34,12 +39,17 @@ class Trainer {
   /// Mean loss over the validation split (its first eval_batches global batches), the same on any number of ranks.
   double evaluate();
 
+  /// What the next step needs besides the tensors and its number: for checkpoints.
+  std::map<std::string, double> numbers() const;
+  void restore(const std::map<std::string, double>& numbers);
+
   std::size_t steps_per_epoch() const { return order_.steps_per_epoch(); }
 
  private:
   model::MicroBatch load(std::int64_t t, std::size_t m);
   double share_losses(std::size_t predictions, bool& stop);
   std::string broken(double loss, const zero::Norm& norm);
+  bool updates(StepReport& report, const zero::Norm& norm);
 
   const config::Options& options_;
   comm::World& world_;
@@ -47,12 +57,9 @@ class Trainer {
   data::SampleOrder order_;
   data::Loader loader_;
   const data::Samples* validation_;
-  std::vector<double> losses_;  // by micro-batch of the step; the last entry: does rank 0 want to stop?
+  std::optional<optim::LossScaler> scaler_;  // fp16
+  std::int64_t skipped_ = 0;                 // steps without an update: schedule and optimizer do not count them
+  std::vector<double> losses_;               // by micro-batch of the step; the last entry: does rank 0 want to stop?
 };
-
-/// Mean loss over the first `most` samples (0: all), in batches of `micro`. Batches are dealt to the ranks in turn, and
-/// added in their own order.
-double evaluate(comm::Communicator& group, zero::Engine& engine, const data::Samples& samples, std::size_t micro,
-                std::size_t block_size, std::size_t most);
 
 }  // namespace shoal::app

@@ -156,7 +156,7 @@ class TenSteps : public GptOracle, public ::testing::WithParamInterface<Variant>
         (p.is_vector() ? v.decay_vectors : v.decay_matrices) ? static_cast<float>(oracle_->number("weight_decay")) : 0;
     if (v.sgd) {
       const kernels::SgdStep rule{static_cast<float>(oracle_->number("sgd_lr")), 0.9F, 0, false, step == 0, clip};
-      kernels::sgd(values.size(), rule, gradient.data(), values.data(), first.data(), nullptr);
+      kernels::sgd(values.size(), rule, gradient.data(), values.data(), first.data(), DType::f32, nullptr);
       return;
     }
     const double beta1 = 0.9, beta2 = 0.999;
@@ -175,7 +175,7 @@ class TenSteps : public GptOracle, public ::testing::WithParamInterface<Variant>
       rule.gradient_scale = 1;
       rule.weight_decay = 0;
     }
-    kernels::adamw(values.size(), rule, used.data(), values.data(), first.data(), second.data(), nullptr);
+    kernels::adamw(values.size(), rule, used.data(), values.data(), first.data(), second.data(), DType::f32, nullptr);
   }
 
   struct Step {

@@ -9,9 +9,10 @@
 // before (an all-reduce of two numbers, under way during the step) and says anew how far this rank is. So all ranks decide
 // alike, at the same border, and none waits for a disk.
 //
-// [Note: A thread, not slices of work between kernels] A write returns when the disk lets it: once the system holds many
-// unwritten pages it stops the writer until some are on disk, and an fsync cannot be cut at all. Both would stop all ranks
-// of a step. A thread is stopped alone, and its low priority bounds what it takes from a rank that has but one core.
+// [Note: A thread, not slices of work between kernels] A write returns when the disk lets it, and an fsync cannot be cut at
+// all: 1 MiB to a local disk takes 0.2 ms mostly and 36 ms at times, the fsync 75 ms; a system that holds many unwritten
+// pages stops a writer for longer. All ranks of a step would wait for it. A thread is stopped alone, and its low priority
+// bounds what it takes from a rank that has but one core.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluate.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "shoal/base/heartbeat.hpp"
+
+namespace shoal::app {
+
+double evaluate(comm::Communicator& group, zero::Engine& engine, const data::Samples& samples, std::size_t micro,
+                std::size_t block_size, std::size_t most) {
+  const std::size_t count = most == 0 ? samples.count() : std::min(most, samples.count());
+  const std::size_t batches = (count + micro - 1) / micro;
+  const auto size = static_cast<std::size_t>(group.size()), rank = static_cast<std::size_t>(group.rank());
+  std::vector<double> losses(batches, 0.0);
+  std::vector<std::int32_t> row(block_size + 1), inputs, targets;
+  double predictions = 0;
+  for (std::size_t first_batch = 0; first_batch < batches; first_batch += size) {
+    // A rank that is left without a batch in the last turn computes the last one too: all ranks gather parameters together.
+    const std::size_t own = std::min(first_batch + rank, batches - 1);
+    inputs.clear();
+    targets.clear();
+    const std::size_t first = own * micro, last = std::min(count, first + micro);
+    for (std::size_t s = first; s < last; ++s) {
+      samples.read(s, row);
+      inputs.insert(inputs.end(), row.begin(), row.end() - 1);
+      targets.insert(targets.end(), row.begin() + 1, row.end());
+    }
+    const double loss = engine.evaluate({last - first, block_size, inputs, targets, 0, static_cast<std::uint32_t>(first)});
+    if (first_batch + rank < batches) losses[own] = loss;
+    heartbeat::beat();
+  }
+  for (std::size_t b = 0; b < batches; ++b) {
+    const std::size_t sequences = std::min(count, (b + 1) * micro) - b * micro;
+    predictions += static_cast<double>(engine.model().predictions({sequences, block_size, {}, {}, 0, 0}));
+  }
+  group.all_reduce(Span<double>(losses), comm::Reduce::sum).wait();
+  double sum = 0;
+  for (const double loss : losses) sum += loss;
+  return sum / predictions;
+}
+
+}  // namespace shoal::app

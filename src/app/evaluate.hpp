@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+#include "shoal/comm/communicator.hpp"
+#include "shoal/data/tokens.hpp"
+#include "shoal/zero/engine.hpp"
+
+namespace shoal::app {
+
+/// Mean loss over the first `most` samples (0: all), in batches of `micro`. Batches are dealt to the ranks in turn, and
+/// added in their own order.
+double evaluate(comm::Communicator& group, zero::Engine& engine, const data::Samples& samples, std::size_t micro,
+                std::size_t block_size, std::size_t most);
+
+}  // namespace shoal::app
