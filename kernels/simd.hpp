@@ -93,7 +93,7 @@ SHOAL_INLINE Halves narrow(Floats values) {
   const auto wide = std::bit_cast<Words>(values);
   const Words rounded = (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U;
   const Words quiet = (wide >> 16U) | 0x40U;
-  return __builtin_convertvector(values != values ? quiet : rounded, Halves);
+  return __builtin_convertvector(values != values ? quiet : rounded, Halves);  // NOLINT(misc-redundant-expression): NaN
 }
 
 SHOAL_INLINE Floats load(const float* from) {
