@@ -133,7 +133,7 @@ SHOAL_INLINE Halves narrow(Floats values) {
     const auto wide = std::bit_cast<Words>(values);
     const Words rounded = (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U;
     const Words quiet = (wide >> 16U) | 0x40U;
-    return __builtin_convertvector(values != values ? quiet : rounded, Halves);
+    return __builtin_convertvector(values != values ? quiet : rounded, Halves);  // NOLINT(misc-redundant-expression): NaN
   }
 #if defined(__AVX512F__)
   return std::bit_cast<Halves>(_mm512_maskz_cvtps_ph(0xffff, values, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
