@@ -83,11 +83,12 @@ class NativeReduceScatter final : public Native {
       : Native("reduce_scatter", group), own_(blocks[static_cast<std::size_t>(group.rank())]) {
     const std::vector<std::size_t> sizes = block_sizes(blocks);
     const std::size_t own = sizes[static_cast<std::size_t>(group.rank())];
+    const std::size_t total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
     const std::vector<Span<std::byte>> spans = joined(blocks);
     Span<std::byte> all = spans.empty() ? Span<std::byte>() : spans.front();
-    sum_ = scratch.first(own);
+    sum_ = scratch.subspan(total, own);
     if (spans.size() > 1) {  // the library wants one piece
-      all = scratch.subspan(own, std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}));
+      all = scratch.first(total);
       std::size_t at = 0;
       for (const auto& block : blocks) at += copy_out(block, all.data() + at);
     }

@@ -51,8 +51,7 @@ std::vector<UnitLayout> layout(const ModelOptions& o) {
 }
 
 Segments segments(const ModelOptions& o, const Capacity& capacity) {
-  // Elements of a row: x; and x_mid, qkv, the heads' outputs, u.
-  return {o.n_layer, capacity.training ? capacity.checkpoint_interval : 1, {o.n_embd, 5 * o.n_embd + o.inner()}};
+  return {o.n_layer, capacity.training ? capacity.checkpoint_interval : 1};
 }
 
 std::vector<std::vector<int>> visits(const ModelOptions& o, const Capacity& capacity) {

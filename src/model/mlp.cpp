@@ -49,7 +49,7 @@ std::vector<UnitLayout> layout(const ModelOptions& o) {
 }
 
 Segments segments(const ModelOptions& o, const Capacity& capacity) {
-  return {o.n_layer, capacity.training ? capacity.checkpoint_interval : 0, {o.inner(), 0}};
+  return {o.n_layer, capacity.training ? capacity.checkpoint_interval : 0};
 }
 
 std::vector<std::vector<int>> visits(const ModelOptions& o, const Capacity& capacity) {

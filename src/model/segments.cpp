@@ -2,6 +2,7 @@
 #include "segments.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "shoal/base/error.hpp"
 
@@ -9,29 +10,16 @@ namespace shoal::model {
 
 namespace {
 
-/// The shortest of the intervals with the least memory: about the root of layers x input / (input + rest).
-std::size_t thriftiest(std::size_t layers, const Segments::Sizes& sizes) {
-  const auto memory = [&](std::size_t interval) {
-    const std::size_t segments = (layers + interval - 1) / interval;
-    return (segments + interval - 1) * sizes.input + interval * sizes.rest;
-  };
-  std::size_t best = 1;
-  for (std::size_t interval = 2; interval <= layers; ++interval) {
-    if (memory(interval) < memory(best)) best = interval;
-  }
-  return best;
-}
-
-std::size_t longest_segment(std::size_t layers, std::int64_t interval, const Segments::Sizes& sizes) {
+std::size_t longest_segment(std::size_t layers, std::int64_t interval) {
   require(layers > 0 && interval >= -1, "activations of every ", interval, "th of ", layers, " layers");
-  if (interval == -1) return thriftiest(layers, sizes);
+  if (interval == -1) return static_cast<std::size_t>(std::lround(std::sqrt(layers)));
   return interval == 0 ? layers : std::min(layers, static_cast<std::size_t>(interval));
 }
 
 }  // namespace
 
-Segments::Segments(std::size_t layers, std::int64_t interval, const Sizes& sizes)
-    : layers_(layers), longest_(longest_segment(layers, interval, sizes)) {}
+Segments::Segments(std::size_t layers, std::int64_t interval)
+    : layers_(layers), longest_(longest_segment(layers, interval)) {}
 
 std::size_t Segments::first_of(std::size_t layer) const {
   const std::size_t to_the_end = ((layers_ - 1 - layer) / longest_ + 1) * longest_;

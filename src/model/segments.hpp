@@ -19,12 +19,8 @@ namespace shoal::model {
 
 class Segments {
  public:
-  /// What a layer's activations take, in any unit: the input, which a segment keeps, and all else, which segments share.
-  struct Sizes {
-    std::size_t input, rest;
-  };
   /// interval: as in ActivationOptions.
-  Segments(std::size_t layers, std::int64_t interval, const Sizes& sizes);
+  Segments(std::size_t layers, std::int64_t interval);
 
   std::size_t layers() const { return layers_; }
   /// The most layers of a segment: as many have activations at one time.

@@ -54,7 +54,7 @@ class Trajectory(Program):
             deck = self.deck(deep, batch={"micro": 1, "global": 4}, train={"steps": 3, "dtype": dtype})
             reference = self.train(deck, ranks=1)
             planned = [reference["state_bytes"]["planned"]["activations"]]
-            for interval, stage in (("4", 1), ("2", 3), ("1", 2), ("auto", 3)):
+            for interval, stage in (("4", 1), ("auto", 3), ("1", 2)):
                 run = self.train(deck, f"--activation.checkpoint_interval={interval}", f"--zero.stage={stage}", ranks=2)
                 self.assertEqual(trajectory(run), trajectory(reference), f"{dtype}, interval {interval}, stage {stage}")
                 self.assertEqual(run["state_bytes"]["taken"], run["state_bytes"]["planned"])
