@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures shoal on W1 (peers/README.md): time by part, scaling, trace, memory, start, checkpoints; each against its target.
+"""Measures shoal on W1 (peers/README.md): time by part, products, ranks, stages, trace, memory, start, checkpoints.
 
-usage: bench.py [--shoal build/shoal] [--only parts,scaling,...] [--rounds 3] [--steps 12] [--json FILE] [--strict]
+usage: bench.py [--shoal build/shoal] [--only parts,stages,...] [--rounds 3] [--steps 12] [--long] [--json FILE] [--strict]
 
-Every line ends in MET or MISSED where there is a target. Ratios to PyTorch are bench_peers.py's. About ten minutes.
+Every line has MET or MISSED where there is a target. What is compared is measured by turns in one run, and the ratio is the
+median over turns. Ratios to PyTorch and others are bench_peers.py's. About half an hour; with --long, which measures the
+stages and activation checkpointing on W2 too, about an hour.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import interpreter  # noqa: F401  it may start another Python
 
 # isort: split
 import measures
+from bench_session import Bench
 from launch import OtherLoad, RunFailed, Shoal
 from verdicts import print_lines
 from work import find_text
@@ -33,6 +36,7 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=3, help="turns of each comparison (3)")
     parser.add_argument("--steps", type=int, default=12, help="steps of a run (12)")
+    parser.add_argument("--long", action="store_true", help="stages and activations on W2 too")
     parser.add_argument("--scratch", type=Path, help="default: bench beside the program")
     parser.add_argument("--text", help="tinyshakespeare; default: where peers/README.md says")
     parser.add_argument("--json", type=Path, help="write the figures there too")
@@ -54,8 +58,8 @@ def main() -> None:
         print("# tinyshakespeare not found (--text, SHOAL_TEXT): random tokens of the same shape instead")
     lines = []
     try:
-        bench = measures.Bench(Shoal(arguments.shoal, arguments.mpiexec), scratch.resolve(), text,
-                               sorted(os.sched_getaffinity(0)), arguments.rounds, arguments.steps)  # fmt: skip
+        bench = Bench(Shoal(arguments.shoal, arguments.mpiexec), scratch.resolve(), text,
+                               sorted(os.sched_getaffinity(0)), arguments.rounds, arguments.steps, arguments.long)  # fmt: skip
         for name in arguments.only:
             load = OtherLoad()
             found = measures.MEASURES[name](bench)
