@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from launch import Result, Shoal
 from verdicts import Line
@@ -16,9 +15,9 @@ from verdicts import Line
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "bench" / "peers"), str(ROOT / "analysis")]
 import export_work
-from work import Work
+from work import WORKS, Work
 
-Measured = TypeVar("Measured")
+LEAST_STEPS = 6  # of a run, for quartiles without the first
 
 
 @dataclass
@@ -29,7 +28,7 @@ class Bench:
     cpus: Sequence[int]
     rounds: int
     steps: int
-    long: bool = False
+    small: bool = False  # W1 alone
     decks: dict[tuple[str, int], Path] = field(default_factory=dict)
 
     def deck(self, work: Work, ranks: int = 1) -> Path:
@@ -44,6 +43,9 @@ class Bench:
         if not any(option.startswith("--train.steps=") for option in options):
             options = (f"--train.steps={self.steps}", *options)
         return self.shoal.train(deck, self.scratch / "run", options, cpus=self.cpus[:ranks], ranks=ranks)
+
+    def works(self, *names: str) -> list[Work]:
+        return [WORKS[name] for name in names if name == "W1" or not self.small]
 
     def has_two_cores(self) -> bool:
         if len(self.cpus) >= 2:

@@ -15,7 +15,7 @@ from bench_session import Bench, ratio_line, settled
 import breakdown
 from launch import RunFailed, finish
 from measures_checkpoints import background, checkpoints
-from measures_memory import activations, memory
+from measures_memory import activations, memory, shards
 from measures_products import products
 from measures_ranks import order_of_sums, scaling, stages
 from shoal_trace import Trace
@@ -92,23 +92,19 @@ def first_line(out: Path) -> bool:
         return False
 
 
-def of_works(bench: Bench) -> list[Work]:
-    """W2's runs take minutes each: with --long only."""
-    return [WORKS["W1"], WORKS["W2"]] if bench.long else [WORKS["W1"]]
-
-
 MEASURES = {
     "parts": lambda bench: [line for dtype in DTYPES for line in parts(bench, WORKS["W1"], dtype)],
     "products": lambda bench: [line for dtype in DTYPES for line in products(bench, WORKS["W1"], dtype)],
     "scaling": lambda bench: scaling(bench, WORKS["W1"]),
     "stages": lambda bench: [
-        line for work in of_works(bench) for dtype in DTYPES for line in stages(bench, work, dtype)
+        line for work in bench.works("W1", "W2") for dtype in DTYPES for line in stages(bench, work, dtype)
     ],
     "sums": lambda bench: [line for stage in (0, 3) for line in order_of_sums(bench, WORKS["W1"], stage)],
     "trace": lambda bench: trace_overhead(bench, WORKS["W1"]),
     "memory": lambda bench: [line for dtype in DTYPES for line in memory(bench, WORKS["W1"], dtype)],
+    "shards": lambda bench: [line for work in bench.works("W1", "W2") for line in shards(bench, work)],
     "activations": lambda bench: [
-        line for work in of_works(bench) for stage in (0, 3) for line in activations(bench, work, stage)
+        line for work in bench.works("W1", "W2") for stage in (0, 3) for line in activations(bench, work, stage)
     ],
     "start": lambda bench: start_up(bench, WORKS["W1"]),
     "checkpoint": lambda bench: checkpoints(bench, WORKS["W1"]),

@@ -39,6 +39,14 @@ def environment_python(directory: Path, torch: str, more: bool) -> Path:
     return python
 
 
+def needs(python: Path, *modules: str) -> None:
+    """What no comparison can do without."""
+    if not os.access(python, os.X_OK):
+        raise RunFailed(f"{python}: no such program")
+    if missing := [module for module in modules if not importable(python, module)]:
+        raise RunFailed(f"{python} has no {', '.join(missing)}: nothing to compare with")
+
+
 def importable(python: Path, module: str) -> bool:
     probe = subprocess.run([python, "-c", f"import {module}"], env={**os.environ, "DS_ACCELERATOR": "cpu"},
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
@@ -51,7 +59,8 @@ def mkl_shim(directory: Path) -> Path:
     if not library.exists():
         source = b"int mkl_serv_intel_cpu_true(void) { return 1; }\n"
         compile_ = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
-        subprocess.run(compile_, input=source, check=True)
+        if subprocess.run(compile_, input=source).returncode != 0:
+            raise RunFailed(f"{library}: not compiled: torch would run at half its speed on AMD's processors")
     return library
 
 

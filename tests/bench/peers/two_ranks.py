@@ -15,6 +15,7 @@ from pathlib import Path
 from environment import importable, peer_environment
 from launch import RunFailed, Shoal, pinned
 from verdicts import Line
+from work import WORKS
 
 HERE = Path(__file__).resolve().parent
 RANKS = 2
@@ -90,7 +91,9 @@ class Field:
                    str(self.arguments.steps), "--warmup", str(self.arguments.warmup)]  # fmt: skip
         environment = peer_environment(self.python, self.shim)
         said = run_ranks(command, environment, self.cpus, self.directory / "logs" / peer, 900)
-        found = json.loads(next(line for line in reversed(said.splitlines()) if line.startswith("{")))
+        found = next((json.loads(line) for line in reversed(said.splitlines()) if line.startswith("{")), None)
+        if found is None:
+            raise RunFailed(f"{peer} printed no figures")
         return Run(found["tokens_per_s"], int(found["peak_rss_bytes"]), found["losses"])
 
     def run_stage(self, stage: int) -> Run:
@@ -98,9 +101,8 @@ class Field:
         program = Shoal(self.arguments.shoal, self.arguments.mpiexec)
         result = program.train(self.directory / "W1.cfg", self.directory / f"shoal-{stage}", options, cpus=self.cpus,
                                ranks=RANKS)  # fmt: skip
-        seconds = result.step_seconds[self.arguments.warmup :]
-        tokens = RANKS * result.summary["tokens_per_s"] * result.summary["step_s"]["median"] / RANKS
-        return Run(tokens / statistics.median(seconds), result.peak_rss_bytes,
+        seconds = statistics.median(result.step_seconds[self.arguments.warmup :])
+        return Run(RANKS * WORKS["W1"].tokens_per_step / seconds, result.peak_rss_bytes,
                    [loss for _, loss in result.summary["losses"]])  # fmt: skip
 
     def run(self) -> None:
