@@ -65,7 +65,7 @@ def measure(bench: Bench, names: list[str]) -> tuple[list[Line], list[str]]:
             print(f"# {name} FAILED: {error}", flush=True)
             failed.append(name)
             continue
-        print(f"# {name} (other jobs took {load.cores():.2f} cores meanwhile)")
+        print(f"# {name} ({load.describe()})")
         print_lines(found)
         lines += found
     return lines, failed

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+TOLERATED_LOAD = 0.1  # cores
+
 
 class RunFailed(Exception):
     """A program that was to be measured did not run, with the end of what it said."""
@@ -103,3 +105,8 @@ class OtherLoad:
     def cores(self) -> float:
         busy, own, wall = self.sample()
         return max(0.0, (busy - self.busy - (own - self.own)) / max(wall - self.wall, 1e-9))
+
+    def describe(self) -> str:
+        cores = self.cores()
+        warning = ": NOISY, its verdicts mean little" if cores > TOLERATED_LOAD else ""
+        return f"other jobs took {cores:.2f} cores meanwhile{warning}"

@@ -78,7 +78,7 @@ def one_rank(arguments: argparse.Namespace, python: Path, text: Path | None) -> 
             pair = Pair(arguments, python, mkl_shim(arguments.scratch), name, dtype)
             pair.run()
             found = pair.lines()
-            found[2].note += f"; other jobs took {load.cores():.2f} cores"
+            print(f"# {name} {dtype}, 1 rank ({load.describe()})")
             print_lines(found)
             lines += found
     return lines
@@ -97,7 +97,7 @@ def two_ranks(arguments: argparse.Namespace, python: Path, text: Path | None) ->
         load = OtherLoad()
         field = Field(arguments, python, mkl_shim(arguments.scratch), directory, dtype, cpus)
         field.run()
-        print(f"# W1 {dtype}, 2 ranks (other jobs took {load.cores():.2f} cores meanwhile)")
+        print(f"# W1 {dtype}, 2 ranks ({load.describe()})")
         found = field.lines()
         print_lines(found)
         lines += found
