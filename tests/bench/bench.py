@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures shoal on W1 (peers/README.md): time by part, scaling, trace, memory, start, checkpoints; each against its target.
+"""Measures shoal on W1 (peers/README.md): time by part, products, ranks, stages, trace, memory, start, checkpoints.
 
-usage: bench.py [--shoal build/shoal] [--only parts,scaling,...] [--rounds 3] [--steps 12] [--json FILE] [--strict]
+usage: bench.py [--shoal build/shoal] [--only parts,stages,...] [--rounds 3] [--steps 12] [--quick] [--json FILE] [--strict]
 
-Every line ends in MET or MISSED where there is a target. Ratios to PyTorch are bench_peers.py's. About ten minutes.
+Every line has MET or MISSED where there is a target. What is compared is measured by turns in one run, and the ratio is the
+median over turns. Ratios to PyTorch and others are bench_peers.py's. About an hour; --quick shows in minutes that everything
+runs. A measure that fails is named and the others go on; the exit status is 1 then.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ import interpreter  # noqa: F401  it may start another Python
 
 # isort: split
 import measures
+from bench_session import LEAST_STEPS, Bench
 from launch import OtherLoad, RunFailed, Shoal
-from verdicts import print_lines
+from verdicts import Line, conclude, print_lines
 from work import find_text
 
 
@@ -31,8 +34,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--only", metavar="NAMES", default=",".join(measures.MEASURES), help="of " + ", ".join(measures.MEASURES)
     )
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each comparison (3)")
-    parser.add_argument("--steps", type=int, default=12, help="steps of a run (12)")
+    parser.add_argument("--rounds", type=int, help="turns of each comparison (3)")
+    parser.add_argument("--steps", type=int, help="steps of a run (12)")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"one turn of {LEAST_STEPS} steps, W1 alone: no final figures"
+    )
     parser.add_argument("--scratch", type=Path, help="default: bench beside the program")
     parser.add_argument("--text", help="tinyshakespeare; default: where peers/README.md says")
     parser.add_argument("--json", type=Path, help="write the figures there too")
@@ -41,9 +47,28 @@ def parse() -> argparse.Namespace:
     arguments.only = arguments.only.split(",")
     if unknown := set(arguments.only) - set(measures.MEASURES):
         parser.error(f"--only {', '.join(sorted(unknown))}: allowed are {', '.join(measures.MEASURES)}")
-    if arguments.steps < 6:
-        parser.error(f"--steps {arguments.steps}: 6 at least, for quartiles without the first")
+    arguments.rounds = arguments.rounds or (1 if arguments.quick else 3)
+    arguments.steps = arguments.steps or (LEAST_STEPS if arguments.quick else 12)
+    if arguments.steps < LEAST_STEPS:
+        parser.error(f"--steps {arguments.steps}: {LEAST_STEPS} at least, for quartiles without the first")
     return arguments
+
+
+def measure(bench: Bench, names: list[str]) -> tuple[list[Line], list[str]]:
+    """What was found, and which measures failed."""
+    lines, failed = [], []
+    for name in names:
+        load = OtherLoad()
+        try:
+            found = measures.MEASURES[name](bench)
+        except RunFailed as error:
+            print(f"# {name} FAILED: {error}", flush=True)
+            failed.append(name)
+            continue
+        print(f"# {name} ({load.describe()})")
+        print_lines(found)
+        lines += found
+    return lines, failed
 
 
 def main() -> None:
@@ -52,27 +77,16 @@ def main() -> None:
     text = find_text(arguments.text)
     if text is None:
         print("# tinyshakespeare not found (--text, SHOAL_TEXT): random tokens of the same shape instead")
-    lines = []
     try:
-        bench = measures.Bench(Shoal(arguments.shoal, arguments.mpiexec), scratch.resolve(), text,
-                               sorted(os.sched_getaffinity(0)), arguments.rounds, arguments.steps)  # fmt: skip
-        for name in arguments.only:
-            load = OtherLoad()
-            found = measures.MEASURES[name](bench)
-            print(f"# {name} (other jobs took {load.cores():.2f} cores meanwhile)")
-            print_lines(found)
-            lines += found
+        shoal = Shoal(arguments.shoal, arguments.mpiexec)
     except RunFailed as error:
         sys.exit(f"bench.py: {error}")
+    cpus = sorted(os.sched_getaffinity(0))
+    bench = Bench(shoal, scratch.resolve(), text, cpus, arguments.rounds, arguments.steps, arguments.quick)
+    lines, failed = measure(bench, arguments.only)
     if arguments.json:
         arguments.json.write_text(json.dumps([line.as_json() for line in lines], indent=1) + "\n")
-    missed = [line.name for line in lines if line.met is False]
-    print(
-        f"# {sum(line.met is True for line in lines)} met, {len(missed)} missed"
-        + (": " if missed else "")
-        + ", ".join(missed)
-    )
-    sys.exit(1 if missed and arguments.strict else 0)
+    sys.exit(1 if (conclude(lines, failed) and arguments.strict) or failed else 0)
 
 
 if __name__ == "__main__":

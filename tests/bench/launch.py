@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+TOLERATED_LOAD = 0.1  # cores
+
 
 class RunFailed(Exception):
     """A program that was to be measured did not run, with the end of what it said."""
@@ -62,14 +64,17 @@ class Shoal:
             raise RunFailed(f"{program}: no such program (build it first, or name it with --shoal)")
 
     def start(self, deck: Path, out: Path, options: Sequence[str] = (), *, cpus: Sequence[int], ranks: int = 1):
-        """One core per rank; evaluation, trace and checkpoints are off unless the options ask for them."""
+        """One core per rank as far as they go; evaluation, trace and checkpoints are off unless the options ask for them."""
         shutil.rmtree(out, ignore_errors=True)
-        bind = ["-bind-to", "core"] if ranks > 1 else []
+        shared = ranks > len(cpus)
+        bind = ["-bind-to", "core"] if ranks > 1 and not shared else []
         command = [self.mpiexec, "-n", str(ranks), *bind, str(self.program), "train", str(deck), f"--output.dir={out}",
                    *options]  # fmt: skip
         if not any(option.startswith("--trace.level") for option in options):
             command.append("--trace.level=off")
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "SHOAL_PROGRESS": "plain"}
+        if shared:
+            environment["SHOAL_COMM_WAIT"] = "sleep"  # who spins keeps the others from the core
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
                                 preexec_fn=pinned(cpus))  # fmt: skip
 
@@ -100,3 +105,8 @@ class OtherLoad:
     def cores(self) -> float:
         busy, own, wall = self.sample()
         return max(0.0, (busy - self.busy - (own - self.own)) / max(wall - self.wall, 1e-9))
+
+    def describe(self) -> str:
+        cores = self.cores()
+        warning = ": NOISY, its verdicts mean little" if cores > TOLERATED_LOAD else ""
+        return f"other jobs took {cores:.2f} cores meanwhile{warning}"

@@ -4,57 +4,27 @@ state of the machine."""
 
 from __future__ import annotations
 
-import os
 import re
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from launch import RunFailed, Shoal, finish
-from verdicts import Line
+from bench_session import Bench, ratio_line, settled
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "bench" / "peers"), str(ROOT / "analysis")]
+# isort: split
 import breakdown
-import export_work
+from launch import RunFailed, finish
+from measures_checkpoints import background, checkpoints
+from measures_memory import activations, memory, shards
+from measures_products import products
+from measures_ranks import order_of_sums, scaling, stages
 from shoal_trace import Trace
+from verdicts import Line
 from work import WORKS, Work
 
 # Kernels that are matrix products: the layers of src/model/block.cpp and head.cpp by their labels (forward, _dx, _dw), attention.
 PRODUCTS = ("attention", "qkv", "mlp", "head")
-
-
-@dataclass
-class Bench:
-    shoal: Shoal
-    scratch: Path
-    text: Path | None
-    cpus: Sequence[int]
-    rounds: int
-    steps: int
-    decks: dict[tuple[str, int], Path] = field(default_factory=dict)
-
-    def deck(self, work: Work, ranks: int = 1) -> Path:
-        """The work as files, made on first use."""
-        key = (work.name, ranks)
-        if key not in self.decks:
-            directory = self.scratch / f"{work.name}-{ranks}"
-            self.decks[key] = export_work.export(work, directory, seed=1, steps=self.steps, ranks=ranks, text=self.text)
-        return self.decks[key]
-
-    def train(self, deck: Path, *options: str, ranks: int = 1):
-        if not any(option.startswith("--train.steps=") for option in options):
-            options = (f"--train.steps={self.steps}", *options)
-        return self.shoal.train(deck, self.scratch / "run", options, cpus=self.cpus[:ranks], ranks=ranks)
-
-
-def settled(result) -> float:
-    """Seconds of a step without the first: the lower quartile, which other jobs on the machine move least."""
-    return statistics.quantiles(result.step_seconds[1:], n=4)[0]
+DTYPES = ("fp32", "bf16")
 
 
 def parts(bench: Bench, work: Work, dtype: str) -> list[Line]:
@@ -81,35 +51,6 @@ def parts(bench: Bench, work: Work, dtype: str) -> list[Line]:
     return lines
 
 
-def scaling(bench: Bench, work: Work) -> list[Line]:
-    """Two ranks against two runs of one rank at the same time, a core each: what communication costs."""
-    if len(bench.cpus) < 2:
-        print("SKIPPED: two ranks need two cores")
-        return []
-    options = (f"--train.steps={bench.steps}",)
-    ratios = []
-    for turn in range(bench.rounds):
-
-        def together() -> float:
-            return bench.train(bench.deck(work, 2), ranks=2).tokens_per_s
-
-        def apart() -> float:
-            outs = [bench.scratch / f"alone{i}" for i in (0, 1)]
-            running = [
-                bench.shoal.start(bench.deck(work), out, options, cpus=[bench.cpus[i]]) for i, out in enumerate(outs)
-            ]
-            logs = [finish(process, "shoal train, one of two", 900) for process in running]
-            return sum(bench.shoal.result(out, log, 0).tokens_per_s for out, log in zip(outs, logs, strict=True))
-
-        if turn % 2 == 0:
-            two, alone = together(), apart()
-        else:
-            alone, two = apart(), together()
-        ratios.append(two / alone)
-    return [Line(f"{work.name} two ranks / two that do not communicate", statistics.median(ratios), "x", at_least=0.97,
-                 note=f"rounds {min(ratios):.3f} to {max(ratios):.3f}")]  # fmt: skip
-
-
 def trace_overhead(bench: Bench, work: Work) -> list[Line]:
     """Level comm and level kernels against off, by turns."""
     levels = ("off", "comm", "kernels")
@@ -120,18 +61,8 @@ def trace_overhead(bench: Bench, work: Work) -> list[Line]:
     lines = []
     for level, most in (("comm", 0.01), ("kernels", 0.03)):
         over = [traced / off - 1 for traced, off in zip(seconds[level], seconds["off"], strict=True)]
-        lines.append(Line(f"{work.name} trace.level={level} costs", statistics.median(over), "of step", at_most=most,
-                          note=f"rounds {min(over):+.3f} to {max(over):+.3f}"))  # fmt: skip
+        lines.append(ratio_line(f"{work.name} trace.level={level} costs", over, "of step", at_most=most))
     return lines
-
-
-def memory(bench: Bench, work: Work, dtype: str) -> list[Line]:
-    """Resident memory against what the states take: the program, its libraries and MPI may add 60 MB and a twentieth."""
-    result = bench.train(bench.deck(work), f"--train.dtype={dtype}")
-    states = sum(result.summary["state_bytes"]["planned"].values())
-    allowed = 1.05 * states + 60e6
-    return [Line(f"{work.name} {dtype} peak memory / (1.05 x states + 60 MB)", result.peak_rss_bytes / allowed, "x",
-                 at_most=1, note=f"{result.peak_rss_bytes / 1e6:.0f} MB, states {states / 1e6:.0f} MB")]  # fmt: skip
 
 
 def start_up(bench: Bench, work: Work) -> list[Line]:
@@ -161,48 +92,21 @@ def first_line(out: Path) -> bool:
         return False
 
 
-def checkpoints(bench: Bench, work: Work) -> list[Line]:
-    """How fast checkpoints are written, against dd with conv=fsync of as many bytes to the same directory."""
-    ranks = min(2, len(bench.cpus))
-    ratios, rates = [], []
-    for _ in range(bench.rounds):
-        steps = (
-            f"--train.steps={min(3, bench.steps)}",
-            "--checkpoint.every=1",
-            "--checkpoint.keep=1",
-            "--trace.level=steps",
-        )
-        result = bench.train(bench.deck(work, ranks), *steps, ranks=ranks)
-        trace = Trace.read(result.out)
-        phases = trace.of_kind("phase")
-        phases = phases[trace.names[phases["name"]] == "checkpoint"]
-        if not len(phases):
-            raise RunFailed("the trace has no checkpoint phases")
-        count = len(phases) // ranks
-        seconds = [phases["duration_ns"][phases["rank"] == rank].sum() / 1e9 / count for rank in range(ranks)]
-        size = max(path.stat().st_size for path in (result.out / "checkpoints").glob("step_*.h5"))
-        rates.append(size / max(seconds))
-        ratios.append(rates[-1] / disk_rate(bench.scratch / "dd", size))
-    return [Line(f"{work.name} checkpoint / dd conv=fsync", statistics.median(ratios), "x", at_least=0.7,
-                 note=f"{statistics.median(rates) / 1e6:.0f} MB/s on {ranks} rank(s)")]  # fmt: skip
-
-
-def disk_rate(path: Path, size: int) -> float:
-    rates = []
-    for _ in range(3):
-        begin = time.monotonic()
-        subprocess.run(["dd", "if=/dev/zero", f"of={path}", "bs=1M", f"count={-(-size // 2**20)}", "conv=fsync", "status=none"],
-                       check=True)  # fmt: skip
-        rates.append(size / (time.monotonic() - begin))
-        os.remove(path)
-    return statistics.median(rates)
-
-
 MEASURES = {
-    "parts": lambda bench: [line for dtype in ("fp32", "bf16") for line in parts(bench, WORKS["W1"], dtype)],
+    "parts": lambda bench: [line for dtype in DTYPES for line in parts(bench, WORKS["W1"], dtype)],
+    "products": lambda bench: [line for dtype in DTYPES for line in products(bench, WORKS["W1"], dtype)],
     "scaling": lambda bench: scaling(bench, WORKS["W1"]),
+    "stages": lambda bench: [
+        line for work in bench.works("W1", "W2") for dtype in DTYPES for line in stages(bench, work, dtype)
+    ],
+    "sums": lambda bench: [line for stage in (0, 3) for line in order_of_sums(bench, WORKS["W1"], stage)],
     "trace": lambda bench: trace_overhead(bench, WORKS["W1"]),
-    "memory": lambda bench: [line for dtype in ("fp32", "bf16") for line in memory(bench, WORKS["W1"], dtype)],
+    "memory": lambda bench: [line for dtype in DTYPES for line in memory(bench, WORKS["W1"], dtype)],
+    "shards": lambda bench: [line for work in bench.works("W1", "W2") for line in shards(bench, work)],
+    "activations": lambda bench: [
+        line for work in bench.works("W1", "W2") for stage in (0, 3) for line in activations(bench, work, stage)
+    ],
     "start": lambda bench: start_up(bench, WORKS["W1"]),
     "checkpoint": lambda bench: checkpoints(bench, WORKS["W1"]),
+    "background": lambda bench: background(bench, WORKS["W1"]),
 }

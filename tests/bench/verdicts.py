@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -51,3 +52,16 @@ def print_lines(lines: list[Line]) -> None:
         cells = [row[0].ljust(widths[0]), row[1].rjust(widths[1])]
         cells += [cell.ljust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
         print("  ".join(cells).rstrip(), flush=True)
+
+
+def conclude(lines: list[Line], failed: Sequence[str] = ()) -> bool:
+    """Prints how many targets were met, which were missed and what failed; whether any was missed."""
+    missed = [line.name for line in lines if line.met is False]
+    print(f"# {sum(line.met is True for line in lines)} met, {len(missed)} missed{listed(missed)}")
+    if failed:
+        print(f"# {len(failed)} failed{listed(failed)}")
+    return bool(missed)
+
+
+def listed(names: Sequence[str]) -> str:
+    return ": " + ", ".join(names) if names else ""

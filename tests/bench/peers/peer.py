@@ -108,6 +108,16 @@ def peak_rss_bytes() -> int:
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
 
 
+def forget_peak() -> None:
+    """So that the peak of building the model does not count: the peers' favour."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def read_samples(directory: Path) -> torch.Tensor:
+    with h5py.File(directory / "samples.h5") as file:
+        return torch.from_numpy(file["samples"][()].astype("int64"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path)
@@ -118,15 +128,14 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     work = WORKS[arguments.work]
-    with h5py.File(arguments.directory / "samples.h5") as file:
-        samples = torch.from_numpy(file["samples"][()].astype("int64"))
+    samples = read_samples(arguments.directory)
     model = GPT(work)
     model.load(arguments.directory / "init" / "model.safetensors")
     training = Training(model, arguments.dtype)
     seconds, losses = [], []
     for number in range(arguments.warmup + arguments.steps):
         if number == arguments.warmup:
-            Path("/proc/self/clear_refs").write_text("5")  # forget the peak of building the model: torch's favour
+            forget_peak()
         rows = samples[number * work.batch : (number + 1) * work.batch]
         inputs, targets = rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
         begin = time.perf_counter()
