@@ -117,7 +117,9 @@ class HuggingFace(Program):
         directory = self.sharded(tensors(self.source / "model.safetensors"))
         (directory / "model-00002-of-00003.safetensors").unlink()
         deck = self.start_from(directory)
-        self.refused("train", deck, f"--output.dir={self.dir / 'no'}", contains=["model-00002-of-00003", "no such file"])
+        self.refused(
+            "train", deck, f"--output.dir={self.dir / 'no'}", contains=["model-00002-of-00003", "no such file"]
+        )
 
     def test_a_tensor_under_two_names_is_refused(self):
         weights = tensors(self.source / "model.safetensors")
