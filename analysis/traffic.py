@@ -40,7 +40,8 @@ def within_steps(trace: Trace, *kinds: str) -> np.ndarray:
         before = all_steps[all_steps["begin_ns"] < bounds["begin_ns"][0]][-1:]
         begin = int(before["begin_ns"][0] + before["duration_ns"][0]) if len(before) else int(bounds["begin_ns"][0])
         end = int(bounds["begin_ns"][-1] + bounds["duration_ns"][-1])
-        settled = (events["begin_ns"] >= begin) & (events["begin_ns"] < end)
+        # Step 0 is the time before the first step, when the clock has not been set.
+        settled = (events["step"] > 0) & (events["begin_ns"] >= begin) & (events["begin_ns"] < end)
         published = (events["unit"] >= 0) & ~np.isin(events["unit"], gathered)
         found.append(events[settled & (published | begun_in(events, bounds)) & ~is_step])
     return np.concatenate(found)

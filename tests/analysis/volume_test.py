@@ -98,11 +98,18 @@ class Volumes(Program):
         )
         self.equal(reduced, N, 2)
         self.equal(gathered, N, 2)
-        evaluated = {"train.eval_every": 1, "train.eval_batches": 1, "checkpoint.every": 2}
+        evaluated = {"train.eval_every": 1, "checkpoint.every": 2}
         _, (reduced, gathered) = self.volumes(**evaluated, **{"zero.stage": 3, "zero.prefetch_units": 0})
         self.equal(gathered, 8 * N - 4 * HEAD, 4)
         _, (reduced, gathered) = self.volumes(**evaluated, **{"zero.stage": 2, "comm.bucket_mb": 0.02})
         self.equal(gathered, N, 4)
+        # What is published before the first step has a clock of its own, and may seem to lie anywhere.
+        trace = self.run_of(**{"zero.stage": 1}).trace
+        early = trace.events[(trace.events["step"] == 0) & (trace.events["unit"] >= 0)]
+        self.assertGreater(len(early), 0)
+        early["begin_ns"] = trace.of_kind("step", rank=0)["begin_ns"][1]
+        trace.events[(trace.events["step"] == 0) & (trace.events["unit"] >= 0)] = early
+        self.equal(volume.volumes(trace)[1], N, 4)
         _, (reduced,) = self.volumes(**{"comm.collectives": "native"})
         self.equal(reduced, 2 * N, 4)
 
