@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where time and bytes went, from a trace: what report.py draws and prints. Pure functions on numpy arrays."""
+"""Where time and memory went, from a trace: what report.py draws and prints. Pure functions on numpy arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import numpy as np
 from shoal_trace import Trace
 
 # The order of a step's parts in every figure and table.
-PARTS = ("data", "forward", "backward", "reduce", "losses", "clip", "optimizer", "publish", "wait", "rest")
+PARTS = (
+    "data", "forward", "recompute", "backward", "release", "reduce", "losses", "clip", "optimizer", "publish", "wait", "rest",
+)  # fmt: skip
 
 
 def exclusive_ns(events: np.ndarray) -> np.ndarray:
@@ -86,48 +88,6 @@ def phases_between_steps(trace: Trace) -> dict[str, tuple[int, float]]:
             found[name][rank] += event["duration_ns"] / 1e9
             counts[name] += rank == 0
     return {name: (counts[name], max(seconds)) for name, seconds in sorted(found.items())}
-
-
-@dataclass
-class Operation:
-    """One kind of collective on one group of ranks; means over ranks and settled steps."""
-
-    name: str
-    group: str
-    calls_per_step: float
-    bytes_per_step: float  # sent by one rank
-    seconds: float  # of one call, from its start to its last byte
-    exposed_per_step: float  # seconds a rank waited for it
-
-    @property
-    def bandwidth(self) -> float:
-        """Bytes per second that a rank sends while such an operation is open."""
-        busy = self.calls_per_step * self.seconds
-        return self.bytes_per_step / busy if busy > 0 else 0.0
-
-
-def operations(trace: Trace) -> list[Operation]:
-    steps = settled_steps(trace)
-    shares = max(len(steps), 1) * trace.world_size
-    calls = trace.of_kind("collective")
-    calls = calls[np.isin(calls["step"], steps)]
-    waits = trace.of_kind("wait")
-    waits = waits[np.isin(waits["step"], steps)]
-    found = []
-    for name, group in sorted(set(zip(calls["name"].tolist(), calls["group"].tolist(), strict=True))):
-        these = calls[(calls["name"] == name) & (calls["group"] == group)]
-        waited = waits[(waits["name"] == name) & (waits["group"] == group)]
-        found.append(
-            Operation(
-                name=trace.names[name],
-                group=trace.group_name(group),
-                calls_per_step=len(these) / shares,
-                bytes_per_step=float(these["bytes"].sum(dtype=np.float64)) / shares,
-                seconds=float(these["duration_ns"].mean()) / 1e9,
-                exposed_per_step=float(waited["duration_ns"].sum()) / 1e9 / shares,
-            )
-        )
-    return sorted(found, key=lambda operation: -operation.bytes_per_step)
 
 
 @dataclass

@@ -20,9 +20,11 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 PART_COLOURS = {
     "data": "#9db4c0",
     "forward": "#5b8fc7",
+    "recompute": "#a9c4e4",
     "backward": "#2b5c9e",
     "optimizer": "#3b9c83",
     "clip": "#8ccfb8",
+    "release": "#c9ccd1",
     "reduce": "#f2b138",
     "publish": "#f6d27a",
     "losses": "#e8884a",
@@ -170,29 +172,6 @@ def step_parts(trace: Trace):
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
-    return figure
-
-
-def communication(trace: Trace):
-    operations = breakdown.operations(trace)
-    if not operations:
-        raise Nothing(f"the trace has no communication (one rank, or trace.level = {trace.level}; it takes comm)")
-    labels = [f"{op.name}\n{op.group}" if op.group else op.name for op in operations]
-    rows = np.arange(len(operations))
-    figure, (left, right) = plt.subplots(1, 2, sharey=True, figsize=(8.4, 1.7 + 0.55 * len(operations)))
-    for axes, values, texts, title in (
-        (left, [op.bytes_per_step for op in operations], bytes_text, "Bytes sent per rank and step"),
-        (right, [op.bandwidth for op in operations], rate_text, "Bandwidth per rank while open"),
-    ):
-        axes.barh(rows, values, height=0.62, color=PART_COLOURS["reduce"])
-        for row, value in zip(rows, values, strict=True):
-            axes.annotate(texts(value), (value, row), (4, 0), textcoords="offset points", va="center", fontsize=9)
-        axes.set(title=title, xlim=(0, 1.3 * max(max(values), 1)), yticks=rows)
-        axes.tick_params(labelbottom=False, length=0)
-        axes.grid(visible=False)
-        axes.spines["bottom"].set_visible(False)
-    left.set_yticks(rows, labels)
-    left.invert_yaxis()
     return figure
 
 

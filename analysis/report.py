@@ -11,33 +11,19 @@ report.html, one self-contained page, to DIR (default: OUT_DIR/report). What the
 from __future__ import annotations
 
 import argparse
-import base64
 import html
-import io
 import statistics
-from collections.abc import Callable
 from pathlib import Path
 
 import breakdown
 import figures
+import figures_traffic
+import traffic
+import volume
 from figures import bytes_text, rate_text, seconds_text
+from page import Page, Row
 from shoal_run import Run
 from shoal_trace import BadInput, run_main
-
-STYLE = """
-body { font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; color: #222831; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.5rem; margin-bottom: .2rem } h2 { font-size: 1.1rem; margin: 2.2rem 0 .4rem }
-p.lead { color: #6b7280; margin-top: 0 } img { width: 100%; max-width: 58rem; display: block }
-table { border-collapse: collapse; font-size: .9rem; margin: .6rem 0 }
-th { text-align: left; color: #6b7280; font-weight: 500; border-bottom: 1px solid #b8bec7 }
-th, td { padding: .2rem 1.2rem .2rem 0 } td { border-bottom: 1px solid #e8ebef }
-td + td, th + th { text-align: right } table.facts td + td { text-align: left }
-.verdict { display: inline-block; padding: .1rem .6rem; border-radius: .3rem; background: #e3f3ee; color: #1f6f5b; font-weight: 600 }
-.verdict.bad { background: #fae5e8; color: #a32a3b } .absent { color: #6b7280; font-style: italic }
-details { margin-top: 2rem } summary { cursor: pointer; color: #6b7280 }
-"""
-
-Row = tuple[str, ...]
 
 
 def verdict(run: Run) -> tuple[bool, str]:
@@ -117,7 +103,44 @@ def operation_rows(run: Run) -> list[Row]:
     return [
         (op.name, op.group, f"{op.calls_per_step:.3g}", bytes_text(op.bytes_per_step), seconds_text(op.seconds),
          rate_text(op.bandwidth), seconds_text(op.exposed_per_step))
-        for op in breakdown.operations(run.trace)
+        for op in traffic.operations(run.trace)
+    ]  # fmt: skip
+
+
+def volume_rows(run: Run) -> list[Row]:
+    """Measured against theory; bytes in full, since they agree to the byte."""
+    rows = volume.volumes(run.trace)
+    table = [
+        (v.operation, v.state, v.formula, f"{float(v.measured):,.0f}", f"{float(v.theory):,.0f}", f"{float(v.held):,.0f}",
+         f"{float(v.again):,.0f}", f"{float(v.difference):+,.0f}", f"{float(v.least):,.0f} to {float(v.most):,.0f}")
+        for v in rows
+    ]  # fmt: skip
+    if len(rows) > 1:
+        columns = zip(*((v.measured, v.theory, v.held, v.again, v.difference) for v in rows), strict=True)
+        sums = [float(sum(column)) for column in columns]
+        table.append(("together", "", "", *(f"{s:,.0f}" for s in sums[:-1]), f"{sums[-1]:+,.0f}", ""))
+    return table
+
+
+def volume_note(run: Run) -> str:
+    work = volume.Work.of(run.trace)
+    if work is None:
+        return ""
+    return (
+        f"Stage {work.stage} on D = {work.ranks} ranks; N = {work.elements:,} parameters of {work.parameter_size} bytes, "
+        f"gradients of {work.gradient_size}; A = {work.turns} micro-batches on each rank in a step, in {work.rounds} "
+        "round(s). Bytes; theory: so many elements times (D - 1) / D; held: what units saved that stayed from forward to "
+        "backward; again: what units took that were gathered once more to compute activations again. Shards are whole "
+        "pieces of 256 elements, so ranks differ by these."
+    )
+
+
+def unit_rows(run: Run) -> list[Row]:
+    return [
+        (str(run.trace.units[op.unit]), op.name, f"{op.calls_per_step:.3g}", bytes_text(op.bytes_per_step),
+         seconds_text(op.open_per_step), *(("", "") if op.name == "release" else
+         (seconds_text(op.exposed_per_step), f"{100 * op.hidden:.0f} %")))
+        for op in traffic.unit_operations(run.trace)
     ]  # fmt: skip
 
 
@@ -127,58 +150,6 @@ def kernel_rows(run: Run) -> list[Row]:
          seconds_text(k.seconds_per_step / k.calls_per_step), rate_text(k.bandwidth) if k.bytes_per_call else "")
         for k in breakdown.kernels(run.trace)
     ]  # fmt: skip
-
-
-class Page:
-    """The report as it grows: PNGs in a directory, and the page that holds them all."""
-
-    def __init__(self, run: Run, directory: Path):
-        self.run, self.directory = run, directory
-        self.body: list[str] = []
-        self.absent: list[str] = []
-
-    def heading(self, title: str) -> None:
-        self.body.append(f"<h2>{html.escape(title)}</h2>")
-
-    def note_absent(self, what: str, why: str) -> None:
-        self.absent.append(f"{what}: {why}")
-        self.body.append(f'<p class="absent">{html.escape(why)}</p>')
-
-    def table(self, head: Row, rows: list[Row], style: str = "") -> None:
-        if not rows:
-            return
-        cells = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-        lines = ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
-        self.body.append(f'<table class="{style}"><tr>{cells}</tr>' + "\n".join(lines) + "</table>")
-
-    def figure(self, name: str, draw: Callable, source) -> bool:
-        """Draws from the source (the run or its trace); without it, or with nothing in it, says so."""
-        if source is None:
-            self.note_absent(name, "no trace (trace.h5 is missing; trace.level = off writes none)")
-            return False
-        try:
-            figure = draw(source)
-        except figures.Nothing as nothing:
-            self.note_absent(name, str(nothing))
-            return False
-        image = io.BytesIO()
-        figure.savefig(image, format="png")
-        figures.plt.close(figure)
-        (self.directory / f"{name}.png").write_bytes(image.getvalue())
-        encoded = base64.b64encode(image.getvalue()).decode()
-        self.body.append(f'<img alt="{html.escape(name)}" src="data:image/png;base64,{encoded}">')
-        return True
-
-    def write(self, title: str, lead: str) -> Path:
-        path = self.directory / "report.html"
-        page = (
-            f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-            f"<style>{STYLE}</style><body><h1>{html.escape(title)}</h1>{lead}"
-            + "\n".join(self.body)
-            + "</body></html>\n"
-        )
-        path.write_text(page, encoding="utf-8")
-        return path
 
 
 def build(run: Run, directory: Path) -> Page:
@@ -196,11 +167,19 @@ def build(run: Run, directory: Path) -> Page:
         page.table(("part", "mean", "fastest rank", "slowest rank", "share"), part_rows(run))
         page.table(("between steps", "times", "together"), between_rows(run))
     page.heading("Communication")
-    if page.figure("communication", figures.communication, run.trace):
+    if page.figure("communication", figures_traffic.communication, run.trace):
         page.table(
             ("operation", "group", "calls/step", "sent/step", "time of a call", "bandwidth", "waited for/step"),
             operation_rows(run),
         )
+        if rows := volume_rows(run):
+            page.text(volume_note(run))
+            page.table(
+                ("operation", "of", "elements", "sent/step", "theory", "held", "again", "difference", "by rank"), rows
+            )
+        if page.figure("units", figures_traffic.units, run.trace):
+            head = ("unit", "operation", "calls/step", "bytes/step", "open/step", "waited for/step", "overlapped")
+            page.table(head, unit_rows(run))
     page.heading("Memory")
     page.figure("memory", figures.memory, run.trace)
     page.table(("state of the largest rank", "planned", "taken"), state_rows(run))

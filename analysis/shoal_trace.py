@@ -50,6 +50,7 @@ class Trace:
     hosts: list[str]
     names: np.ndarray
     units: np.ndarray
+    unit_elements: np.ndarray  # parameters of each unit; empty where the trace does not tell
     groups: np.ndarray
     kinds: list[str]
     events: np.ndarray  # in order of rank, then begin_ns, then outermost first
@@ -124,6 +125,7 @@ def _read(path: Path, file: h5py.File) -> Trace:
         hosts=list(strings(machine, "hosts")) if machine is not None else [],
         names=names,
         units=strings(file, "units"),
+        unit_elements=file["unit_elements"][()].astype(np.int64) if "unit_elements" in file else np.array([], np.int64),
         groups=strings(file, "groups"),
         kinds=list(strings(file, "kinds")),
         events=events[np.lexsort((events["depth"], -events["duration_ns"], events["begin_ns"], events["rank"]))],

@@ -13,7 +13,6 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
-#include "threads.hpp"
 
 namespace shoal::kernels {
 

@@ -12,6 +12,7 @@
 #include "saves.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/kernels/runtime.hpp"
 
 namespace shoal::app {
 
@@ -86,6 +87,7 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   }
   if (setup.options.model.vocab_size == 0) setup.options.model.vocab_size = setup.dataset.vocab_size;
   setup.threads = choose_threads(world, options.train.threads);
+  kernels::set_threads(setup.threads);  // workspaces are planned for so many
   setup.engine = engine_options(setup.options, ranks, purpose);
   const auto besides = [&](zero::Engine& engine, Memory& memory) {
     if (purpose == Purpose::train) take_checkpoint_copy(setup.options, engine, memory);

@@ -49,7 +49,10 @@ std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup
   header.machine["device"] = kernels::device_name();
   header.machine["threads"] = std::to_string(setup.threads);
   for (const auto& [name, value] : library_versions()) header.machine[name] = value;
-  for (const auto& unit : engine.units()) header.units.push_back(unit.name);
+  for (const auto& unit : engine.units()) {
+    header.units.push_back(unit.name);
+    header.unit_elements.push_back(unit.elements);
+  }
   header.groups = {world.all().name(), world.node().name(), world.leaders().name()};
   const std::filesystem::path path = trace_path(o, first_step);
   if (o.output.overwrite || first_step > 0) {

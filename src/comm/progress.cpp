@@ -33,13 +33,15 @@ struct LongWaits {
   LongWait function;
 } long_waits;
 
-void record(trace::Kind kind, std::string_view name, std::int64_t begin_ns, std::int16_t group, std::uint64_t bytes) {
+void record(trace::Kind kind, std::string_view name, std::int64_t begin_ns, std::int16_t unit, std::int16_t group,
+            std::uint64_t bytes) {
   trace::Event event;
   event.begin_ns = begin_ns;
   event.duration_ns = trace::now_ns() - begin_ns;
   event.bytes = bytes;
   event.name = trace::name_index(name);
   event.step = trace::step();
+  event.unit = unit;
   event.kind = static_cast<std::uint16_t>(kind);
   event.group = group;
   event.depth = 1;  // never an outermost event: some phase waits, and collectives overlap with anything
@@ -102,7 +104,7 @@ bool Operation::step() {
     done_ = true;  // failed: the exception ends the run, nobody may advance it again on the way
     throw;
   }
-  if (done_ && traced_) record(trace::Kind::collective, name(), begin_ns_, group_, bytes_);
+  if (done_ && traced_) record(trace::Kind::collective, name(), begin_ns_, unit_, group_, bytes_);
   return done_;
 }
 
@@ -178,7 +180,7 @@ void Request::wait() {
       long_waits.function(*operation_, std::chrono::duration<double>(now - begin).count());
     }
     if (trace::on(trace::Level::comm)) {
-      record(trace::Kind::wait, operation_->name(), begin_ns, operation_->group_, 0);
+      record(trace::Kind::wait, operation_->name(), begin_ns, operation_->unit_, operation_->group_, 0);
     }
   }
   operation_.reset();
@@ -186,11 +188,12 @@ void Request::wait() {
 
 void Request::trace_as(std::string_view name, std::int64_t begin_ns, std::int16_t group, std::uint64_t bytes) {
   if (operation_ == nullptr) {
-    record(trace::Kind::collective, name, begin_ns, group, bytes);
+    record(trace::Kind::collective, name, begin_ns, trace::unit(), group, bytes);
     return;
   }
   operation_->traced_ = true;
   operation_->begin_ns_ = begin_ns;
+  operation_->unit_ = trace::unit();
   operation_->group_ = group;
   operation_->bytes_ = bytes;
 }

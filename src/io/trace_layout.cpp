@@ -76,6 +76,15 @@ Handle text_type() {
   return type;
 }
 
+void write_counts(const Handle& file, const char* name, const std::vector<std::uint64_t>& counts) {
+  const hsize_t size = counts.size();
+  const Handle space(H5Screate_simple(1, &size, nullptr), H5Sclose, name);
+  const Handle dataset(H5Dcreate2(file.id(), name, H5T_STD_U64LE, space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                       H5Dclose, name);
+  if (!counts.empty())
+    checked(H5Dwrite(dataset.id(), H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, counts.data()), name);
+}
+
 /// An extendable 1-D dataset. early: chunks have their place in the file as soon as the dataset has grown over them.
 Handle growing(const Handle& file, const char* name, const Handle& type, std::uint64_t chunk, bool early) {
   const hsize_t none = 0, unlimited = H5S_UNLIMITED, rows = chunk;
@@ -131,6 +140,7 @@ TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, 
   for (const auto& [name, value] : header.machine) hdf5::write_attribute(machine, name, value);
   hdf5::write_texts(machine, "hosts", world.hosts());
   hdf5::write_texts(file_, "units", header.units);
+  write_counts(file_, "unit_elements", header.unit_elements);
   hdf5::write_texts(file_, "groups", header.groups);
   hdf5::write_texts(file_, "kinds", {kind_names.begin(), kind_names.end()});
   names_ = growing(file_, "names", text_type(), 64, false);

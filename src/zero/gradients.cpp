@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "shoal/base/error.hpp"
+#include "shoal/base/trace.hpp"
 #include "shoal/kernels/storage.hpp"
 
 namespace shoal::zero {
@@ -109,6 +110,7 @@ void Gradients::start_next() {
   if (started_ == 0) reduced_turn_ = turn_;
   if (started_ - finished_ == scratch_.size()) finish_oldest();
   const Span<std::byte> scratch = scratch_[started_ % scratch_.size()];
+  const trace::OnBehalfOf completed(messages_[started_].last_unit);
   reducing_.push_back(reduce(messages_[started_], scratch));
   ++started_;
 }
@@ -155,7 +157,7 @@ Norm Gradients::norm() {
   // The shards are final: what others need of them is on its way while their norm is computed.
   if (gathers_ && placement_.ranks > 1 && !reduces_whole()) {
     for (std::size_t i = 0; i < scratch_.size(); ++i) {
-      gathering_.push_back(comm::all_gather(options_.collectives, *placement_.group, blocks(messages_[i]), scratch_[i]));
+      gathering_.push_back(start_gather(i));
     }
   }
   return norm_.of(options_.dtype, [&](int unit) -> Span<const std::byte> {
@@ -163,15 +165,18 @@ Norm Gradients::norm() {
   });
 }
 
+comm::Request Gradients::start_gather(std::size_t message) const {
+  const trace::OnBehalfOf completed(messages_[message].last_unit);
+  const Span<std::byte> scratch = scratch_[message % scratch_.size()];
+  return comm::all_gather(options_.collectives, *placement_.group, blocks(messages_[message]), scratch);
+}
+
 void Gradients::gather() {
   if (gathering_.empty()) return;
   for (std::size_t i = 0; i < messages_.size(); ++i) {
     gathering_[i % scratch_.size()].wait();
     const std::size_t next = i + scratch_.size();
-    if (next < messages_.size()) {
-      gathering_[i % scratch_.size()] =
-          comm::all_gather(options_.collectives, *placement_.group, blocks(messages_[next]), scratch_[i % scratch_.size()]);
-    }
+    if (next < messages_.size()) gathering_[i % scratch_.size()] = start_gather(next);
   }
   gathering_.clear();
 }

@@ -14,18 +14,6 @@ namespace {
 
 constexpr std::size_t in_flight = 2;  // messages whose scratch memory is planned; the next one waits for the oldest
 
-/// Whatever is started in this scope belongs to a unit other than the one that runs.
-class OnBehalfOf {
- public:
-  explicit OnBehalfOf(int unit) : before_(trace::unit()) { trace::set_unit(static_cast<std::int16_t>(unit)); }
-  ~OnBehalfOf() { trace::set_unit(before_); }
-  OnBehalfOf(const OnBehalfOf&) = delete;
-  OnBehalfOf& operator=(const OnBehalfOf&) = delete;
-
- private:
-  std::int16_t before_;
-};
-
 }  // namespace
 
 Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::vector<Holding>& holdings, States& states,
@@ -113,7 +101,7 @@ void Parameters::enter_visit() {
 void Parameters::leave_visit() {
   for (const Residence& r : pass_->plan.residences) {
     if (r.last != visit_) continue;
-    const OnBehalfOf unit(r.unit);
+    const trace::OnBehalfOf unit(r.unit);
     const trace::Region region(trace::Level::comm, trace::Kind::phase, "release", whole(r).size());
 #ifndef NDEBUG
     std::memset(whole(r).data(), 0xff, whole(r).size());  // NaN in every dtype
@@ -138,7 +126,7 @@ Span<std::byte> Parameters::whole(const Residence& r) const {
 void Parameters::start_gather(std::size_t residence) {
   const Residence& r = pass_->plan.residences[residence];
   const Holding& holding = holdings_[static_cast<std::size_t>(r.unit)];
-  const OnBehalfOf unit(r.unit);
+  const trace::OnBehalfOf unit(r.unit);
   if (gathering_.size() == scratch_.size()) {
     gathering_.front().request.wait();
     gathering_.pop_front();
@@ -175,6 +163,7 @@ void Parameters::publish() {
 }
 
 void Parameters::publish_next() {
+  const trace::OnBehalfOf first_used(messages_[publish_started_].parts.front().unit);
   const Span<std::byte> scratch = scratch_[publish_started_ % scratch_.size()];
   publishing_.push_back(comm::all_gather(collectives_, *placement_.group, blocks(messages_[publish_started_]), scratch));
   ++publish_started_;

@@ -17,6 +17,7 @@ import make_run
 ANALYSIS = Path(__file__).resolve().parents[2] / "analysis"
 sys.path.insert(0, str(ANALYSIS))
 import breakdown
+import traffic
 from shoal_run import Run
 from shoal_trace import BadInput, Trace
 
@@ -43,7 +44,10 @@ class Reading(Analysis):
         self.assertEqual((trace.world_size, trace.level, trace.complete, trace.dropped), (4, "kernels", True, 0))
         self.assertEqual(trace.hosts, ["node1", "node1", "node2", "node2"])
         self.assertEqual(len(trace.of_kind("step", rank=2)), 12)
-        self.assertEqual({trace.names[n] for n in trace.of_kind("phase")["name"]}, {*make_run.PHASES, "evaluate"})
+        self.assertEqual(
+            {trace.names[n] for n in trace.of_kind("phase")["name"]},
+            {*make_run.PHASES, "recompute", "release", "evaluate"},
+        )
 
     def test_events_are_in_order_of_rank_and_begin(self):
         events = Trace.read(self.run_dir).events
@@ -112,18 +116,32 @@ class Breakdown(Analysis):
         self.assertAlmostEqual(found["forward"][3], 9e-3 + 3 * 0.5e-3)
         self.assertAlmostEqual(found["wait"][0], make_run.WAIT_NS / 1e9)
         self.assertAlmostEqual(found["reduce"][0], 1.5e-3 - make_run.WAIT_NS / 1e9)  # without the wait inside it
+        within = make_run.RECOMPUTE_NS + make_run.RELEASE_NS
+        self.assertAlmostEqual(found["recompute"][2], make_run.RECOMPUTE_NS / 1e9)
+        self.assertAlmostEqual(found["backward"][2], 19e-3 - within / 1e9)
         self.assertAlmostEqual(found["rest"][1], make_run.GAP_NS / 1e9)
 
     def test_phases_between_steps_are_kept_apart(self):
         self.assertEqual(breakdown.phases_between_steps(Trace.read(self.run_dir)), {"evaluate": (2, 0.04)})
 
     def test_operations(self):
-        reduce, gather = breakdown.operations(Trace.read(self.run_dir))
+        reduce, gather = traffic.operations(Trace.read(self.run_dir))
         self.assertEqual((reduce.name, reduce.group, reduce.calls_per_step), ("reduce_scatter", "all", 3))
         self.assertEqual(reduce.bytes_per_step, 3 * make_run.BUCKET_BYTES)
         self.assertAlmostEqual(reduce.bandwidth, make_run.BUCKET_BYTES / 8e-3)
         self.assertAlmostEqual(reduce.exposed_per_step, make_run.WAIT_NS / 1e9)
         self.assertEqual((gather.name, gather.group, gather.exposed_per_step), ("all_gather", "node", 0))
+
+    def test_units(self):
+        trace = Trace.read(self.run_dir)
+        of_unit = {op.name: op for op in traffic.unit_operations(trace) if op.unit == 1}
+        self.assertEqual(set(of_unit), {"reduce_scatter", "release"})
+        reduce = of_unit["reduce_scatter"]
+        self.assertEqual((reduce.calls_per_step, reduce.bytes_per_step), (1, make_run.BUCKET_BYTES))
+        self.assertAlmostEqual(reduce.open_per_step, 8e-3)
+        self.assertAlmostEqual(reduce.exposed_per_step, make_run.WAIT_NS / 1e9)
+        self.assertAlmostEqual(reduce.hidden, 1 - make_run.WAIT_NS / 8e6)
+        self.assertEqual(of_unit["release"].bytes_per_step, make_run.BUCKET_BYTES)
 
     def test_kernels(self):
         trace = Trace.read(self.run_dir)
@@ -138,7 +156,7 @@ class Breakdown(Analysis):
 
 
 class Report(Analysis):
-    FIGURES = ("loss", "tokens_per_s", "step_times", "step_parts", "communication", "memory")
+    FIGURES = ("loss", "tokens_per_s", "step_times", "step_parts", "communication", "units", "memory")
 
     def test_whole_run(self):
         result = script("report.py", self.run_dir, "-o", self.directory / "whole-report")

@@ -33,6 +33,7 @@ PHASES = {"data": 300, "forward": 9000, "backward": 19000, "reduce": 1500, "loss
           "optimizer": 2500, "publish": 1100}  # fmt: skip
 WAIT_NS = 1_200_000  # within reduce, on every rank
 GAP_NS = 200_000
+RECOMPUTE_NS, RELEASE_NS = 3_000_000, 2_000  # within backward
 BUCKET_BYTES = 6_000_000
 
 
@@ -58,12 +59,15 @@ def record_step(ring: Recorder, level: str, step: int, begin: int) -> int:
     for name, microseconds in PHASES.items():
         duration = microseconds * 1000 + (500_000 * ring.rank if name == "forward" else 0)
         ring.add("phase", name, now, duration, step=step, micro=0 if name in ("forward", "backward") else -1, depth=1)
+        if name == "backward":
+            ring.add("phase", "recompute", now + 10_000_000, RECOMPUTE_NS, step=step, unit=1, micro=0, depth=2)
+            ring.add("phase", "release", now + 15_000_000, RELEASE_NS, step=step, unit=1, size=BUCKET_BYTES, depth=2)
         if level in ("comm", "kernels") and name == "backward":
             for bucket in range(3):  # they overlap: each is open for twice the distance between them
                 ring.add("collective", "reduce_scatter", now + (bucket + 1) * 4_000_000, 8_000_000, step=step,
                          size=BUCKET_BYTES, unit=3 - bucket, group=0, depth=2)  # fmt: skip
         if level in ("comm", "kernels") and name == "reduce":
-            ring.add("wait", "reduce_scatter", now + 100_000, WAIT_NS, step=step, group=0, depth=2)
+            ring.add("wait", "reduce_scatter", now + 100_000, WAIT_NS, step=step, unit=1, group=0, depth=2)
         if level in ("comm", "kernels") and name == "publish":
             ring.add("collective", "all_gather", now, 1_000_000, step=step, size=BUCKET_BYTES // 2, group=1, depth=2)
         if level == "kernels" and name in ("forward", "backward"):

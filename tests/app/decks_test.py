@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every deck in inputs/ runs for three steps."""
+"""Every deck in inputs/ runs for three steps; those of ZeRO's stages have the trajectory of the deck that they are based on."""
 
 import unittest
 
-from program import SOURCE, Program
+from program import SOURCE, Program, trajectory
 
 
 class Decks(Program):
@@ -12,6 +12,7 @@ class Decks(Program):
         text.write_text("To be, or not to be, that is the question:\n" * 2000)
         decks = sorted((SOURCE / "inputs").glob("*.cfg"))
         self.assertGreater(len(decks), 3)
+        trajectories = {}
         for deck in decks:
             with self.subTest(deck=deck.name):
                 more = [f"--data.source={text}", "--model.vocab_size=0"] if "data.source" in deck.read_text() else []
@@ -28,6 +29,9 @@ class Decks(Program):
                     out=deck.stem,
                 )
                 self.assertEqual(len(summary["losses"]), 3)
+                trajectories[deck.stem] = trajectory(summary)
+        for deck in ("zero1", "zero2", "zero3"):
+            self.assertEqual(trajectories[deck], trajectories["quickstart"], deck)
 
 
 if __name__ == "__main__":

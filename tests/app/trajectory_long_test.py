@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole matrix of the promise: number of micro-batches x ranks x dtype x optimizer x dropout."""
+"""The matrix of the promise at length: every three choices together, a sample of all rows, and more numbers of micro-batches."""
 
 import itertools
 import unittest
 
-from program import SMALL, Program, trajectory
+from matrix import Matrix, covering, sample
+from program import SMALL, trajectory
 
 
-class Matrix(Program):
+class Stages(Matrix):
+    def test_every_three_choices(self):
+        self.walk(covering(3))
+
+    def test_a_sample_of_all(self):
+        self.walk(sample(400))
+
+
+class Batches(Matrix):
     def test_every_combination(self):
         for total, dtype, optimizer, dropout in itertools.product(
             (6, 8, 12, 20, 24), ("fp32", "bf16"), ("adamw", "sgd"), (0, 0.1)
@@ -18,7 +27,7 @@ class Matrix(Program):
                     batch={"micro": 1, "global": total},
                     model={"dropout": dropout},
                     optimizer={"kind": optimizer, "lr": 0.01},
-                    train={"steps": 3, "dtype": dtype},
+                    train={"steps": 3, "dtype": dtype, "eval_batches": 1},
                 )
                 ranks = [n for n in (1, 2, 4, 8) if total % n == 0]
                 runs = [

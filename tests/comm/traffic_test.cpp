@@ -94,7 +94,15 @@ TEST_F(TrafficOf, OperationsAndWaitsAreEvents) {
   trace::set_step(7);
   std::vector<float> data(100'000 * ranks());
   std::vector<std::byte> scratch(tree_scratch_bytes(test::world().size(), data.size() * sizeof(float)));
-  tree_reduce_scatter(test::world().all(), blocks_of(data), DType::f32, scratch).wait();
+  {
+    Request reducing;
+    const trace::OnBehalfOf another_runs(5);
+    {
+      const trace::OnBehalfOf sums_are_of(4);
+      reducing = tree_reduce_scatter(test::world().all(), blocks_of(data), DType::f32, scratch);
+    }
+    reducing.wait();
+  }
   test::world().node().barrier().wait();
   const std::vector<trace::Event> events = trace::drain();
   trace::stop();
@@ -109,12 +117,15 @@ TEST_F(TrafficOf, OperationsAndWaitsAreEvents) {
       ++operations;
       EXPECT_EQ(event.bytes, 400'000 * (ranks() - 1));
       EXPECT_EQ(event.group, 0);
+      EXPECT_EQ(event.unit, 4) << "of the unit that it was started for";
     } else if (event.kind == static_cast<std::uint16_t>(trace::Kind::collective) && name == "barrier") {
       ++barriers;
       EXPECT_EQ(event.group, 1);
+      EXPECT_EQ(event.unit, -1);
     } else if (event.kind == static_cast<std::uint16_t>(trace::Kind::wait) && name == "reduce_scatter") {
       ++waits;
       EXPECT_EQ(event.group, 0);
+      EXPECT_EQ(event.unit, 4);
     }
   }
   EXPECT_EQ(operations, 1);

@@ -18,7 +18,14 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 io::TraceHeader some_header() {
-  return {"0.1.0", {{"zero.stage", "1"}, {"train.steps", "20"}}, {{"device", "a processor"}}, {"wte", "h.0"}, {"world"}};
+  io::TraceHeader header;
+  header.version = "0.1.0";
+  header.options = {{"zero.stage", "1"}, {"train.steps", "20"}};
+  header.machine = {{"device", "a processor"}};
+  header.units = {"wte", "h.0"};
+  header.groups = {"world"};
+  header.unit_elements = {4096, 5'000'000'000};
+  return header;
 }
 
 template <typename T>
@@ -140,6 +147,7 @@ TEST(TraceFile, DescribesTheRun) {
   EXPECT_EQ(io::hdf5::text_attributes(io::hdf5::open_group(h5, "options")), some_header().options);
   EXPECT_EQ(io::hdf5::read_texts(h5, "/machine/hosts"), world().hosts());
   EXPECT_EQ(io::hdf5::read_texts(h5, "/units"), some_header().units);
+  EXPECT_EQ(read_rows<std::uint64_t>(file, "unit_elements"), some_header().unit_elements);
 }
 
 TEST(TraceFile, ReplacesNothing) {

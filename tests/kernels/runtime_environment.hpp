@@ -6,7 +6,6 @@
 
 #include <optional>
 
-#include "kernels/threads.hpp"
 #include "shoal/kernels/runtime.hpp"
 
 namespace shoal::kernels {

@@ -33,7 +33,8 @@ struct Event {
   std::uint64_t bytes = 0;
   std::int32_t name = 0;   ///< index into names()
   std::int32_t step = 0;   ///< step being computed, from 1; 0 before the first
-  std::int16_t unit = -1;  ///< unit of the model, -1: none
+  std::int16_t unit = -1;  ///< unit of the model, -1: none; of a message for several: the one that it waited for,
+                           ///< or that waits for it
   std::uint16_t kind = 0;
   std::int16_t group = -1;  ///< communicator (index into group names), -1: none
   std::int16_t micro = -1;  ///< micro-batch of the step on this rank, -1: none
@@ -67,6 +68,19 @@ std::int16_t unit();
 
 void record(const Event& event);
 void counter(std::string_view name, std::uint64_t value);
+
+/// Later events belong to a unit, until the end of the scope: to one other than the unit that runs, where something is
+/// started or given up ahead of its use.
+class OnBehalfOf {
+ public:
+  explicit OnBehalfOf(int unit) : before_(trace::unit()) { set_unit(static_cast<std::int16_t>(unit)); }
+  ~OnBehalfOf() { set_unit(before_); }
+  OnBehalfOf(const OnBehalfOf&) = delete;
+  OnBehalfOf& operator=(const OnBehalfOf&) = delete;
+
+ private:
+  std::int16_t before_;
+};
 
 /// The events recorded since the last drain, oldest first; dropped() counts those lost since the start.
 std::vector<Event> drain();

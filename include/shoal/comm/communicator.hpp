@@ -36,7 +36,7 @@ class Operation {
 
   bool done_ = false;
   bool traced_ = false;
-  std::int16_t group_ = -1;
+  std::int16_t unit_ = -1, group_ = -1;
   std::uint64_t bytes_ = 0;
   std::int64_t begin_ns_ = 0;
 };
@@ -56,7 +56,8 @@ class [[nodiscard]] Request {
   void wait();
   bool complete() const { return operation_ == nullptr; }
   /// Makes an event of the operation, from begin_ns (trace::now_ns()) until it is complete: index of the group, bytes that
-  /// this rank sends. The handle of an operation that was complete at once knows its name no more, hence the name.
+  /// this rank sends, for the unit that trace::unit() names now. The handle of an operation that was complete at once knows
+  /// its name no more, hence the name.
   void trace_as(std::string_view name, std::int64_t begin_ns, std::int16_t group, std::uint64_t bytes);
 
  private:

@@ -6,6 +6,7 @@
 //   /machine     attributes: device, threads per rank, libraries; dataset hosts [world_size] (string)
 //   /names       string [n]: what Event.name refers to (one table for all ranks; ranks' own indices are translated)
 //   /units, /groups   string [n]: what Event.unit and Event.group refer to
+//   /unit_elements  uint64 [n]: parameters of each of /units
 //   /kinds       string [n]: what Event.kind refers to
 //   /events      compound [n], extendable: begin_ns, duration_ns, bytes, name, step, unit, kind, group, micro, depth, rank
 //   /flushes     compound [flushes x world_size]: flush, rank, first (row of /events), count, dropped (since the flush
@@ -30,6 +31,7 @@ struct TraceHeader {
   std::string version;
   std::map<std::string, std::string> options, machine;
   std::vector<std::string> units, groups;
+  std::vector<std::uint64_t> unit_elements;  ///< parameters of each unit
 };
 
 class TraceFile {

@@ -17,8 +17,10 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 };
 
-/// Threads that kernels use. No kernel's result depends on it.
+/// Threads that kernels use. No kernel's result depends on them, but the memory that is planned for does: they are set
+/// before.
 int threads();
+void set_threads(int threads);
 
 /// Cores this process may run on (its affinity mask).
 int available_cores();

@@ -59,6 +59,7 @@ class Gradients {
   bool reduces_whole() const;
   void start_ready();
   void start_next();
+  comm::Request start_gather(std::size_t message) const;
   void finish_oldest();
   void finish_messages();
 

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A report as it grows: one self-contained page of headings, tables and figures, and each figure as a file beside it."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import figures
+from shoal_run import Run
+
+STYLE = """
+body { font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; color: #222831; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.5rem; margin-bottom: .2rem } h2 { font-size: 1.1rem; margin: 2.2rem 0 .4rem }
+p.lead { color: #6b7280; margin-top: 0 } img { width: 100%; max-width: 58rem; display: block }
+table { border-collapse: collapse; font-size: .9rem; margin: .6rem 0 }
+th { text-align: left; color: #6b7280; font-weight: 500; border-bottom: 1px solid #b8bec7 }
+th, td { padding: .2rem 1.2rem .2rem 0 } td { border-bottom: 1px solid #e8ebef }
+td + td, th + th { text-align: right } table.facts td + td { text-align: left }
+.verdict { display: inline-block; padding: .1rem .6rem; border-radius: .3rem; background: #e3f3ee; color: #1f6f5b; font-weight: 600 }
+.verdict.bad { background: #fae5e8; color: #a32a3b } .absent { color: #6b7280; font-style: italic }
+details { margin-top: 2rem } summary { cursor: pointer; color: #6b7280 }
+"""
+
+Row = tuple[str, ...]
+
+
+class Page:
+    """The report as it grows: PNGs in a directory, and the page that holds them all."""
+
+    def __init__(self, run: Run, directory: Path):
+        self.run, self.directory = run, directory
+        self.body: list[str] = []
+        self.absent: list[str] = []
+
+    def heading(self, title: str) -> None:
+        self.body.append(f"<h2>{html.escape(title)}</h2>")
+
+    def note_absent(self, what: str, why: str) -> None:
+        self.absent.append(f"{what}: {why}")
+        self.body.append(f'<p class="absent">{html.escape(why)}</p>')
+
+    def text(self, sentence: str) -> None:
+        self.body.append(f"<p>{html.escape(sentence)}</p>")
+
+    def table(self, head: Row, rows: list[Row], style: str = "") -> None:
+        if not rows:
+            return
+        cells = "".join(f"<th>{html.escape(name)}</th>" for name in head)
+        lines = ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
+        self.body.append(f'<table class="{style}"><tr>{cells}</tr>' + "\n".join(lines) + "</table>")
+
+    def figure(self, name: str, draw: Callable, source) -> bool:
+        """Draws from the source (the run or its trace); without it, or with nothing in it, says so."""
+        if source is None:
+            self.note_absent(name, "no trace (trace.h5 is missing; trace.level = off writes none)")
+            return False
+        try:
+            figure = draw(source)
+        except figures.Nothing as nothing:
+            self.note_absent(name, str(nothing))
+            return False
+        image = io.BytesIO()
+        figure.savefig(image, format="png")
+        figures.plt.close(figure)
+        (self.directory / f"{name}.png").write_bytes(image.getvalue())
+        encoded = base64.b64encode(image.getvalue()).decode()
+        self.body.append(f'<img alt="{html.escape(name)}" src="data:image/png;base64,{encoded}">')
+        return True
+
+    def write(self, title: str, lead: str) -> Path:
+        path = self.directory / "report.html"
+        page = (
+            f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
+            f"<style>{STYLE}</style><body><h1>{html.escape(title)}</h1>{lead}"
+            + "\n".join(self.body)
+            + "</body></html>\n"
+        )
+        path.write_text(page, encoding="utf-8")
+        return path

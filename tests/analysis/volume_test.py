@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Real runs send what ZeRO's stages have to send, to the byte (Rajbhandari et al. 2020, section 7)."""
+
+import sys
+import unittest
+from fractions import Fraction
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS.parent / "analysis"), str(TESTS / "app")]
+import report
+import traffic
+import volume
+from program import SMALL, Program
+from shoal_run import Run
+
+V, T, C, LAYERS = 64, 32, 32, 2
+BLOCK, HEAD = 12 * C * C + 13 * C, 2 * C
+N = (V + T) * C + LAYERS * BLOCK + HEAD
+PIECE = 256  # elements that are not divided among ranks
+
+
+class Volumes(Program):
+    def run_of(self, ranks=2, micro_batches=8, **options):
+        options = {
+            "train.steps": 4,
+            "trace.level": "comm",
+            "trace.interval": 2,
+            "batch.global": micro_batches,
+        } | options
+        out = self.dir / f"out-{len(list(self.dir.glob('out-*')))}"
+        self.train(self.deck(SMALL), *(f"--{k}={v}" for k, v in options.items()), ranks=ranks, out=out.name)
+        return Run.read(out)
+
+    def volumes(self, **options):
+        trace = self.run_of(**options).trace
+        self.assertEqual((int(trace.unit_elements.sum()), trace.dropped), (N, 0))
+        return trace, volume.volumes(trace)
+
+    def equal(self, row, elements, size, ranks=2):
+        """Exactly, as the mean of the ranks; each of them to the padding of every transfer of every unit."""
+        expected = Fraction(elements * size * (ranks - 1), ranks)
+        self.assertEqual(row.measured, expected, row)
+        self.assertEqual((row.theory - row.held + row.again, row.difference), (expected, 0), row)
+        padding = Fraction(elements, N) * (LAYERS + 2) * PIECE * size * (ranks - 1)
+        self.assertLessEqual(max(row.most - row.measured, row.measured - row.least), padding, row)
+
+    def test_stages_0_and_1_send_twice_the_parameters(self):
+        for stage, state in ((0, "gradients"), (1, "parameters")):
+            for micro_batches, rounds in ((8, 1), (12, 3)):
+                with self.subTest(stage=stage, micro_batches=micro_batches):
+                    _, (reduced, gathered) = self.volumes(micro_batches=micro_batches, **{"zero.stage": stage})
+                    self.equal(reduced, rounds * N, 4)
+                    self.equal(gathered, N, 4)
+                    self.assertEqual((reduced.operation, gathered.operation, gathered.state),
+                                     ("reduce_scatter", "all_gather", state))  # fmt: skip
+
+    def test_stage_2_reduces_every_turn(self):
+        for ranks in (2, 4):
+            _, (reduced, gathered) = self.volumes(ranks=ranks, **{"zero.stage": 2})
+            self.equal(reduced, 8 // ranks * N, 4, ranks)
+            self.equal(gathered, N, 4, ranks)
+
+    def test_stage_3_gathers_for_forward_and_backward(self):
+        for ranks in (2, 4):
+            turns = 8 // ranks
+            trace, (reduced, gathered) = self.volumes(ranks=ranks, **{"zero.stage": 3, "zero.prefetch_units": 0})
+            self.equal(reduced, turns * N, 4, ranks)
+            self.equal(
+                gathered, 2 * turns * N - turns * HEAD, 4, ranks
+            )  # the head's backward follows its forward at once
+            self.assertLessEqual(reduced.measured + gathered.measured, reduced.theory * 3)
+            by_unit = {(op.unit, op.name): op for op in traffic.unit_operations(trace)}
+            for unit, elements in enumerate(trace.unit_elements.tolist()):
+                gather, release = by_unit[unit, "all_gather"], by_unit[unit, "release"]
+                self.assertEqual(gather.calls_per_step, turns * (1 if elements == HEAD else 2))
+                self.assertEqual(release.calls_per_step, gather.calls_per_step)
+                self.assertEqual(gather.bytes_per_step, gather.calls_per_step * elements * 4 * (ranks - 1) / ranks)
+                self.assertLessEqual(gather.exposed_per_step, gather.open_per_step)
+
+    def test_what_stays_is_gathered_less_and_what_is_computed_again_more(self):
+        stage_3 = {"zero.stage": 3, "zero.prefetch_units": 0}
+        _, (_, kept) = self.volumes(**stage_3, **{"zero.reshard_after_forward": "false"})
+        self.equal(kept, 4 * N, 4)
+        _, (reduced, whole, gathered) = self.volumes(**stage_3, **{"zero.persist_below": 4000})
+        self.equal(reduced, 4 * N, 4)
+        self.equal(whole, N - LAYERS * BLOCK, 4)
+        self.equal(gathered, 8 * LAYERS * BLOCK, 4)
+        computed_again = {"activation.checkpoint_interval": 2, "model.n_layer": 4}
+        _, again = volume.volumes(self.run_of(**stage_3, **computed_again).trace)
+        self.assertEqual(again.difference, 0)
+        self.assertGreater(again.again, 0)
+
+    def test_types_messages_and_what_lies_between_steps(self):
+        _, (reduced, gathered) = self.volumes(
+            **{"zero.stage": 1, "train.dtype": "bf16", "comm.reduce_dtype": "bf16", "comm.bucket_mb": 0.004}
+        )
+        self.equal(reduced, N, 2)
+        self.equal(gathered, N, 2)
+        evaluated = {"train.eval_every": 1, "checkpoint.every": 2}
+        _, (reduced, gathered) = self.volumes(**evaluated, **{"zero.stage": 3, "zero.prefetch_units": 0})
+        self.equal(gathered, 8 * N - 4 * HEAD, 4)
+        _, (reduced, gathered) = self.volumes(**evaluated, **{"zero.stage": 2, "comm.bucket_mb": 0.02})
+        self.equal(gathered, N, 4)
+        # What is published before the first step has a clock of its own, and may seem to lie anywhere.
+        trace = self.run_of(**{"zero.stage": 1}).trace
+        early = trace.events[(trace.events["step"] == 0) & (trace.events["unit"] >= 0)]
+        self.assertGreater(len(early), 0)
+        early["begin_ns"] = trace.of_kind("step", rank=0)["begin_ns"][1]
+        trace.events[(trace.events["step"] == 0) & (trace.events["unit"] >= 0)] = early
+        self.equal(volume.volumes(trace)[1], N, 4)
+        _, (reduced,) = self.volumes(**{"comm.collectives": "native"})
+        self.equal(reduced, 2 * N, 4)
+
+    def test_the_report_has_both_tables(self):
+        run = self.run_of(**{"zero.stage": 3, "activation.checkpoint_interval": 1})
+        page = report.build(run, self.dir)
+        self.assertEqual([absent for absent in page.absent if "kernels" not in absent], [])
+        self.assertTrue((self.dir / "units.png").exists())
+        body = "\n".join(page.body)
+        for expected in ("A = 4 micro-batches", "2 A N", "h.1</td><td>release", "recompute</td>", "<td>+0</td>"):
+            self.assertIn(expected, body)
+        self.assertEqual({row[0] for row in report.unit_rows(run)}, {"embedding", "h.0", "h.1", "head"})
+
+
+if __name__ == "__main__":
+    unittest.main()

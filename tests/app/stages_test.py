@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One trajectory, whatever stage of ZeRO, number of ranks or way of sending: every pair of choices meets in some run."""
+
+import unittest
+
+from matrix import Matrix, covering
+
+
+class Stages(Matrix):
+    def test_every_pair_of_choices(self):
+        self.walk(covering(2))
+
+
+if __name__ == "__main__":
+    unittest.main()
