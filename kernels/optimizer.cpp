@@ -17,7 +17,8 @@ using simd::store;
 
 namespace {
 
-/// master = rule(i, part) for the vector at element i, and its rounded copy where there is one.
+/// rule(i, part, p) updates p, the masters from element i on; their rounded copy follows where there is one. (A vector that
+/// is returned has an ABI of its own on processors with smaller registers.)
 template <class Rule>
 void update(const char* label, std::size_t n, float* master, DType type, void* parameters, const Rule& rule) {
   dispatch(type, [=]<typename T>(T) {
@@ -25,7 +26,8 @@ void update(const char* label, std::size_t n, float* master, DType type, void* p
     for_elements(label, n, [=](std::size_t begin, std::size_t count) {
       for_vectors(count, [=](std::size_t offset, auto part) {
         const std::size_t i = begin + offset;
-        const Floats p = rule(i, part);
+        Floats p = load(master + i, part);
+        rule(i, part, p);
         store(master + i, p, part);
         if (rounded != nullptr) store(rounded + i, p, part);
       });
@@ -47,21 +49,20 @@ void adamw(std::size_t n, const AdamWStep& step, const float* gradient, float* m
   const auto rate = static_cast<float>(-step.learning_rate / step.correction1);
   const auto root = static_cast<float>(1.0 / std::sqrt(step.correction2));
   const auto epsilon = static_cast<float>(step.epsilon);
-  update("adamw", n, master, type, parameters, [=](std::size_t i, auto part) {
+  update("adamw", n, master, type, parameters, [=](std::size_t i, auto part, Floats& p) {
     const Floats g = load(gradient + i, part) * gradient_scale;
     const Floats m = fma(broadcast(beta1), load(first + i, part), g * gain1);
     const Floats v = fma(broadcast(beta2), load(second + i, part), g * g * gain2);
     const Floats direction = m / fma(simd::sqrt(v), broadcast(root), broadcast(epsilon));
     store(first + i, m, part);
     store(second + i, v, part);
-    return fma(broadcast(rate), direction, load(master + i, part) * keep);
+    p = fma(broadcast(rate), direction, p * keep);
   });
 }
 
 void sgd(std::size_t n, const SgdStep& step, const float* gradient, float* master, float* buffer, DType type,
          void* parameters) {
-  update("sgd", n, master, type, parameters, [=](std::size_t i, auto part) {
-    const Floats p = load(master + i, part);
+  update("sgd", n, master, type, parameters, [=](std::size_t i, auto part, Floats& p) {
     const Floats g = fma(broadcast(step.weight_decay), p, load(gradient + i, part) * step.gradient_scale);
     Floats direction = g;
     if (buffer != nullptr) {
@@ -69,7 +70,7 @@ void sgd(std::size_t n, const SgdStep& step, const float* gradient, float* maste
       store(buffer + i, moment, part);
       direction = step.nesterov ? fma(broadcast(step.momentum), moment, g) : moment;
     }
-    return fma(broadcast(-step.learning_rate), direction, p);
+    p = fma(broadcast(-step.learning_rate), direction, p);
   });
 }
 

@@ -4,7 +4,6 @@
 // fma() says so and nowhere else. So an element's bits do not depend on where in a buffer, or in a slice of it, it stands.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -113,8 +112,12 @@ SHOAL_INLINE Floats widen(Halves bits) {
 #if defined(__AVX512F__)
   return std::bit_cast<Floats>(_mm512_maskz_cvtph_ps(0xffff, std::bit_cast<__m256i>(bits)));
 #elif defined(__F16C__)
-  const auto parts = std::bit_cast<std::array<__m128i, 2> >(bits);
-  return std::bit_cast<Floats>(std::array{_mm256_cvtph_ps(parts[0]), _mm256_cvtph_ps(parts[1])});
+  __m128i parts[2];
+  std::memcpy(parts, &bits, sizeof parts);
+  const __m256 wide[2] = {_mm256_cvtph_ps(parts[0]), _mm256_cvtph_ps(parts[1])};
+  Floats values;
+  std::memcpy(&values, wide, sizeof values);
+  return values;
 #else
   return widen_f16_by_parts(bits);
 #endif
@@ -133,14 +136,18 @@ SHOAL_INLINE Halves narrow(Floats values) {
     const auto wide = std::bit_cast<Words>(values);
     const Words rounded = (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U;
     const Words quiet = (wide >> 16U) | 0x40U;
-    return __builtin_convertvector(values != values ? quiet : rounded, Halves);
+    return __builtin_convertvector(values != values ? quiet : rounded, Halves);  // NOLINT(misc-redundant-expression): NaN
   }
 #if defined(__AVX512F__)
   return std::bit_cast<Halves>(_mm512_maskz_cvtps_ph(0xffff, values, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #elif defined(__F16C__)
-  const auto parts = std::bit_cast<std::array<__m256, 2> >(values);
-  return std::bit_cast<Halves>(std::array{_mm256_cvtps_ph(parts[0], _MM_FROUND_TO_NEAREST_INT),
-                                          _mm256_cvtps_ph(parts[1], _MM_FROUND_TO_NEAREST_INT)});
+  __m256 parts[2];
+  std::memcpy(parts, &values, sizeof parts);
+  const __m128i halves[2] = {_mm256_cvtps_ph(parts[0], _MM_FROUND_TO_NEAREST_INT),
+                             _mm256_cvtps_ph(parts[1], _MM_FROUND_TO_NEAREST_INT)};
+  Halves bits;
+  std::memcpy(&bits, halves, sizeof bits);
+  return bits;
 #else
   return narrow_f16_by_parts(values);
 #endif

@@ -5,6 +5,7 @@
 #include "collective.hpp"
 #include "commands.hpp"
 #include "report.hpp"
+#include "shoal/base/state.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/file_kind.hpp"
 #include "shoal/io/token_file.hpp"
@@ -15,12 +16,6 @@ namespace shoal::app {
 namespace {
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
-
-std::string joined(const std::vector<std::size_t>& shape) {
-  std::string result;
-  for (const std::size_t extent : shape) result += (result.empty() ? "" : " x ") + std::to_string(extent);
-  return result;
-}
 
 void describe_checkpoint(const std::string& file, bool verify) {
   const io::CheckpointContents contents = verify ? io::verify_checkpoint(file) : io::describe_checkpoint(file);
@@ -34,7 +29,7 @@ void describe_checkpoint(const std::string& file, bool verify) {
   print_table("checkpoint " + file, rows);
   Rows datasets;
   for (const auto& dataset : contents.datasets) {
-    datasets.emplace_back(dataset.name, text(joined(dataset.shape), "  checksum ", io::hexadecimal(dataset.checksum)));
+    datasets.emplace_back(dataset.name, text(shape_text(dataset.shape), "  checksum ", io::hexadecimal(dataset.checksum)));
   }
   print_table("datasets (float32)", datasets);
   std::printf("# deck\n%s", contents.state.deck.c_str());

@@ -67,6 +67,8 @@ zero::EngineOptions engine_options(const config::Options& options, int ranks, Pu
   if (decoding) engine.zero.stage = 0;  // one rank continues a text by itself
   engine.gradients.message_elements = static_cast<std::size_t>(options.comm.bucket_mb * 1e6 / sizeof(float));
   engine.gradients.overlap = options.comm.overlap;
+  engine.gradients.collectives =
+      options.comm.collectives == "native" ? comm::Collectives::native : comm::Collectives::reproducible;
   engine.gradients.dtype = dtype_named(options.comm.reduce_dtype);
   // Without training nothing is summed over micro-batches: the ranks share the samples out as they like.
   engine.micro_batches = training ? options.batch.global / options.batch.micro : static_cast<std::size_t>(ranks);

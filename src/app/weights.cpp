@@ -9,6 +9,7 @@
 
 #include "collective.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/state.hpp"
 #include "shoal/io/safetensors.hpp"
 #include "shoal/model/hugging_face.hpp"
 
@@ -21,12 +22,6 @@ namespace {
 constexpr const char* parameters_prefix = "/parameters/";
 
 std::string tensor_name(const NamedSlice& slice) { return slice.dataset.substr(std::string_view(parameters_prefix).size()); }
-
-std::string joined(const std::vector<std::size_t>& shape) {
-  std::ostringstream out;
-  for (std::size_t i = 0; i < shape.size(); ++i) out << (i == 0 ? "" : " x ") << shape[i];
-  return out.str();
-}
 
 void check_config(const fs::path& file, const model::ModelOptions& options) {
   std::ifstream in(file);
@@ -44,19 +39,20 @@ void check_config(const fs::path& file, const model::ModelOptions& options) {
 
 void import_weights(const model::ModelOptions& options, zero::Engine& engine) {
   const fs::path source = options.init_from;
-  const bool directory = fs::is_directory(source);
-  if (directory) check_config(source / "config.json", options);
-  const fs::path file = directory ? source / "model.safetensors" : source;
-  const io::Safetensors weights(file);
+  if (fs::is_directory(source)) check_config(source / "config.json", options);
+  const io::Safetensors weights(source);
 
-  std::map<std::string, std::string> names;  // ours, the file's
-  for (const auto& [name, entry] : weights.entries()) {
-    if (const auto ours = model::canonical_name(name)) names[*ours] = name;
-  }
   std::string problems;
   const auto add = [&](const std::string& problem) {
-    problems += (problems.empty() ? "" : "\n") + file.string() + ": " + problem;
+    problems += (problems.empty() ? "" : "\n") + source.string() + ": " + problem;
   };
+  std::map<std::string, std::string> names;  // ours, the file's
+  for (const auto& [name, entry] : weights.entries()) {
+    const auto ours = model::canonical_name(name);
+    if (!ours) continue;
+    const auto [other, fresh] = names.try_emplace(*ours, name);
+    if (!fresh) add(text(name, " and ", other->second, " are the same tensor"));
+  }
   for (const NamedSlice& slice : engine.states().parameter_slices(zero::States::Which::kept)) {
     const auto found = names.find(tensor_name(slice));
     if (found == names.end()) {
@@ -65,7 +61,7 @@ void import_weights(const model::ModelOptions& options, zero::Engine& engine) {
     }
     const auto& entry = weights.entries().at(found->second);
     if (entry.shape != slice.shape) {
-      add(text(tensor_name(slice), " has shape ", joined(entry.shape), ", the model needs ", joined(slice.shape)));
+      add(text(tensor_name(slice), " has shape ", shape_text(entry.shape), ", the model needs ", shape_text(slice.shape)));
     } else {
       weights.read(found->second, slice.range, slice.values);
     }

@@ -10,8 +10,9 @@
 
 namespace shoal::app {
 
-/// Fills the engine's parameters from model.init_from (a directory or a safetensors file). Names, shapes and, where there is
-/// a config.json, the model's sizes must agree with the options; every disagreement is named.
+/// Fills the engine's parameters from model.init_from: a directory with model.safetensors or with an index and its shards,
+/// or one safetensors file. Names, shapes and, where the directory has a config.json, the model's sizes must agree with the
+/// options; every disagreement is named.
 void import_weights(const model::ModelOptions& options, zero::Engine& engine);
 
 /// Writes directory/model.safetensors and config.json. Rank 0 writes; all ranks wait.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that the build, the tests and the report need and that are missing. Prints what it found.
-# usage: install_dependencies.sh [lint]      lint: also what `make lint` needs
+# usage: install_dependencies.sh [lint] [fuzz] [python]      also what the make targets of these names need
 set -euo pipefail
 
 packages=(
@@ -12,7 +12,14 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev          # tests, benchmarks
   python3 python3-h5py python3-numpy python3-matplotlib # analysis/
 )
-if [ "${1:-}" = lint ]; then packages+=(clang-format clang-tidy clang libclang-rt-14-dev shellcheck python3-venv); fi
+for group in "$@"; do
+  case $group in
+    lint) packages+=(clang-format clang-tidy shellcheck python3-venv) ;;
+    fuzz) packages+=(clang libclang-rt-dev llvm) ;;      # libFuzzer and the sanitizers; llvm names the lines where they stop
+    python) packages+=(python3-venv) ;;
+    *) echo "deps: no group '$group'; there are lint, fuzz, python" >&2; exit 2 ;;
+  esac
+done
 
 if ! command -v dpkg-query >/dev/null; then
   echo "deps: this is no Debian system; CMake will name what is missing, with the module or Spack spec that brings it"

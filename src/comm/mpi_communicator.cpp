@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "mpi_error.hpp"
@@ -39,6 +40,15 @@ class MpiOperation : public Operation {
   const std::string& group_;  // of the communicator, which outlives its operations
   std::size_t bytes_;
   std::vector<MPI_Request> requests_;
+};
+
+/// The library reads counts and displacements until the operation is complete.
+struct PartsOperation final : MpiOperation {
+  PartsOperation(const char* name, std::uint64_t number, const std::string& group, std::size_t bytes, std::vector<int> parts)
+      : MpiOperation(name, number, group, bytes), counts(std::move(parts)), displacements(counts.size(), 0) {
+    std::partial_sum(counts.begin(), counts.end() - 1, displacements.begin() + 1);
+  }
+  std::vector<int> counts, displacements;
 };
 
 template <typename T>
@@ -114,6 +124,23 @@ class MpiCommunicator : public Communicator {
     });
   }
 
+  Request all_gather_parts(Span<std::byte> all, const std::vector<std::size_t>& parts) override {
+    const auto operation = std::make_shared<PartsOperation>("all_gather", ++started_, name_, all.size(), counts(parts, 1));
+    check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data(), operation->counts.data(),
+                          operation->displacements.data(), MPI_BYTE, communicator_, &operation->next()),
+          "MPI_Iallgatherv");
+    return Request(operation);
+  }
+
+  Request reduce_scatter(Span<const std::byte> data, const std::vector<std::size_t>& parts, Span<std::byte> own) override {
+    const auto operation =
+        std::make_shared<PartsOperation>("reduce_scatter", ++started_, name_, data.size(), counts(parts, sizeof(float)));
+    check(MPI_Ireduce_scatter(data.data(), own.data(), operation->counts.data(), MPI_FLOAT, MPI_SUM, communicator_,
+                              &operation->next()),
+          "MPI_Ireduce_scatter");
+    return Request(operation);
+  }
+
   Request broadcast(Span<std::byte> data, int root) override {
     return cut("broadcast", data.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
       check(MPI_Ibcast(data.data() + begin, count, MPI_BYTE, root, communicator_, &request), "MPI_Ibcast");
@@ -139,6 +166,18 @@ class MpiCommunicator : public Communicator {
 
  private:
   void check_tag(int tag) const { require(tag >= 0 && tag < end_of_tags, "tag ", tag, " of ", name_); }
+
+  std::vector<int> counts(const std::vector<std::size_t>& parts, std::size_t element_bytes) const {
+    std::vector<int> result;
+    std::size_t bytes = 0;
+    for (const std::size_t part : parts) {
+      result.push_back(static_cast<int>(part / element_bytes));
+      bytes += part;
+    }
+    require(result.size() == static_cast<std::size_t>(size_) && bytes <= largest_message_, "parts of ", bytes,
+            " bytes together for the ", size_, " ranks of ", name_);
+    return result;
+  }
 
   /// One operation of as many messages as the data needs, at least one: post(first element, elements, request).
   template <typename Post>

@@ -67,6 +67,17 @@ Request Traced::all_gather(Span<const std::byte> shard, Span<std::byte> all) {
                  [&] { return group_->all_gather(shard, all); });
 }
 
+Request Traced::all_gather_parts(Span<std::byte> all, const std::vector<std::size_t>& parts) {
+  const std::uint64_t own = parts[static_cast<std::size_t>(rank())];
+  return counted("all_gather", divided(own * static_cast<std::uint64_t>(size() - 1)),
+                 [&] { return group_->all_gather_parts(all, parts); });
+}
+
+Request Traced::reduce_scatter(Span<const std::byte> data, const std::vector<std::size_t>& parts, Span<std::byte> own) {
+  return counted("reduce_scatter", divided(data.size() - own.size()),
+                 [&] { return group_->reduce_scatter(data, parts, own); });
+}
+
 Request Traced::broadcast(Span<std::byte> data, int root) {
   const std::uint64_t sent = rank() == root ? data.size() : 0;
   return counted("broadcast", divided(sent), [&] { return group_->broadcast(data, root); });

@@ -78,8 +78,8 @@ std::vector<Row> activation_rows() {
   return {
       {"activation.checkpoint_interval", in(&Options::activation, &ActivationOptions::checkpoint_interval), "blocks",
        between(0, 65536).or_word("auto", -1),
-       "blocks between kept activations; the rest is computed again in backward; 0: keep all; auto: about the root of "
-       "model.n_layer"},
+       "blocks between kept activations; the rest is computed again in backward; 0: keep all; auto: what "
+       "takes the least memory"},
       later("activation.partition", false, "", any(), "share kept activations out among the ranks"),
       later("activation.offload", false, "", any(), "keep activations in host memory"),
   };

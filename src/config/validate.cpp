@@ -53,6 +53,12 @@ std::vector<std::string> checkpoint_problems(const CheckpointOptions& o) {
       "written by each rank on its own; allowed: auto, independent"};
 }
 
+std::vector<std::string> comm_problems(const comm::CommOptions& o) {
+  if (o.collectives != "native" || o.reduce_dtype == "fp32") return {};
+  return {text("comm.reduce_dtype = ", o.reduce_dtype,
+               " does not go with comm.collectives = native: MPI's own sums know no 16-bit numbers; allowed: fp32")};
+}
+
 std::vector<std::string> optimizer_problems(const optim::OptimizerOptions& o) {
   if (o.kind == "sgd" && o.nesterov && o.momentum == 0) {
     return {"optimizer.nesterov = true needs a momentum, but optimizer.momentum = 0; allowed: above 0"};
@@ -121,6 +127,7 @@ void validate(Invocation& invocation, int ranks) {
   add(model::problems(o.model));
   add(data_problems(o));
   add(checkpoint_problems(o.checkpoint));
+  add(comm_problems(o.comm));
   add(batch_of_deepspeed.empty() ? batch_problems(o.batch, count) : batch_of_deepspeed);
   add(optimizer_problems(o.optimizer));
   add(loss_scale_problems(o));

@@ -24,7 +24,8 @@ Engine::Engine(const EngineOptions& options, const Placement& placement, Memory&
     : options_(options),
       units_(model::layout(options.model)),
       turns_(options.micro_batches, placement.ranks,
-             placement.ranks > 1 && stages.at(static_cast<std::size_t>(options.zero.stage)).shards_gradients),
+             placement.ranks > 1 && stages.at(static_cast<std::size_t>(options.zero.stage)).shards_gradients,
+             options.gradients.collectives == comm::Collectives::native),
       optimizer_(optim::make(options.optimizer)),
       holdings_(holdings(units_, options.zero, placement)),
       states_(units_, holdings_, options.dtype,
@@ -39,9 +40,11 @@ Engine::Engine(const EngineOptions& options, const Placement& placement, Memory&
       widened_ = memory.take<float>(Kind::buffers, widened_elements, "gradients in fp32");
     }
   }
-  parameters_ = std::make_unique<Parameters>(
-      units_, holdings_, states_, training_visits, model::visits(options_.model, evaluating), placement,
-      GatherOptions{options_.zero, options_.gradients.message_elements, options_.gradients.overlap}, memory);
+  parameters_ = std::make_unique<Parameters>(units_, holdings_, states_, training_visits,
+                                             model::visits(options_.model, evaluating), placement,
+                                             GatherOptions{options_.zero, options_.gradients.message_elements,
+                                                           options_.gradients.overlap, options_.gradients.collectives},
+                                             memory);
   model_ = model::make(options_.model, options_.dtype, options_.capacity, options_.seed, memory, *this);
 }
 

@@ -22,7 +22,7 @@ std::vector<int> completion_order(std::size_t units) {
 
 /// Whether a gradient is kept other than it is computed.
 bool staged(const std::vector<Holding>& holdings, const Turns& turns, DType dtype) {
-  return !holdings.empty() && (turns.reduced_every_turn || dtype != DType::f32);
+  return !holdings.empty() && (turns.reduced_every_turn || dtype != DType::f32 || (turns.sequential && turns.per_round > 1));
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
   }
   std::size_t largest = 0;
   for (const Message& message : messages_) largest = std::max(largest, message.elements);
-  const std::size_t scratch = comm::tree_scratch_bytes(placement_.ranks, largest * size_of(options_.dtype));
+  const std::size_t scratch = comm::scratch_bytes(options_.collectives, placement_.ranks, largest * size_of(options_.dtype));
   for (std::size_t i = 0; i < std::min(in_flight, messages_.size()); ++i) {
     scratch_.push_back(memory.take<std::byte>(Kind::buffers, scratch, "messages"));
   }
@@ -109,10 +109,19 @@ void Gradients::start_next() {
   if (started_ == 0) reduced_turn_ = turn_;
   if (started_ - finished_ == scratch_.size()) finish_oldest();
   const Span<std::byte> scratch = scratch_[started_ % scratch_.size()];
-  reducing_.push_back(placement_.ranks == 1 ? comm::Request()
-                                            : comm::tree_reduce_scatter(*placement_.group, blocks(messages_[started_]),
-                                                                        options_.dtype, scratch));
+  reducing_.push_back(reduce(messages_[started_], scratch));
   ++started_;
+}
+
+comm::Request Gradients::reduce(const Message& message, Span<std::byte> scratch) const {
+  if (placement_.ranks == 1) return {};
+  if (reduces_whole()) return comm::native_all_reduce(*placement_.group, blocks(message));
+  return comm::reduce_scatter(options_.collectives, *placement_.group, blocks(message), options_.dtype, scratch);
+}
+
+/// The library's all-reduce leaves the whole sum on every rank.
+bool Gradients::reduces_whole() const {
+  return gathers_ && options_.collectives == comm::Collectives::native && options_.dtype == DType::f32;
 }
 
 /// Where gradients are reduced every turn, what has arrived joins the partial sums of this rank's shards.
@@ -144,9 +153,9 @@ void Gradients::finish_round() {
 
 Norm Gradients::norm() {
   // The shards are final: what others need of them is on its way while their norm is computed.
-  if (gathers_ && placement_.ranks > 1) {
+  if (gathers_ && placement_.ranks > 1 && !reduces_whole()) {
     for (std::size_t i = 0; i < scratch_.size(); ++i) {
-      gathering_.push_back(comm::tree_all_gather(*placement_.group, blocks(messages_[i]), scratch_[i]));
+      gathering_.push_back(comm::all_gather(options_.collectives, *placement_.group, blocks(messages_[i]), scratch_[i]));
     }
   }
   return norm_.of(options_.dtype, [&](int unit) -> Span<const std::byte> {
@@ -161,7 +170,7 @@ void Gradients::gather() {
     const std::size_t next = i + scratch_.size();
     if (next < messages_.size()) {
       gathering_[i % scratch_.size()] =
-          comm::tree_all_gather(*placement_.group, blocks(messages_[next]), scratch_[i % scratch_.size()]);
+          comm::all_gather(options_.collectives, *placement_.group, blocks(messages_[next]), scratch_[i % scratch_.size()]);
     }
   }
   gathering_.clear();

@@ -6,7 +6,6 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
-#include "shoal/comm/tree_reduce.hpp"
 #include "shoal/kernels/pointwise.hpp"
 
 namespace shoal::zero {
@@ -32,7 +31,11 @@ class OnBehalfOf {
 Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::vector<Holding>& holdings, States& states,
                        const Visits& training, const Visits& evaluation, const Placement& placement,
                        const GatherOptions& options, Memory& memory)
-    : holdings_(holdings), states_(states), placement_(placement), overlap_(options.overlap) {
+    : holdings_(holdings),
+      states_(states),
+      placement_(placement),
+      overlap_(options.overlap),
+      collectives_(options.collectives) {
   gathers_ = std::any_of(holdings_.begin(), holdings_.end(), [](const Holding& h) { return h.gathered; });
   std::vector<std::string> names;
   std::vector<int> published;
@@ -57,7 +60,7 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
     if (h.gathered) largest = std::max(largest, h.elements);
   }
   if (largest == 0) return;
-  const std::size_t scratch = comm::tree_scratch_bytes(placement_.ranks, largest * size_of(states_.dtype()));
+  const std::size_t scratch = comm::scratch_bytes(collectives_, placement_.ranks, largest * size_of(states_.dtype()));
   for (std::size_t i = 0; i < in_flight; ++i) {
     scratch_.push_back(memory.take<std::byte>(Kind::buffers, scratch, "messages"));
   }
@@ -144,7 +147,7 @@ void Parameters::start_gather(std::size_t residence) {
   std::byte* const place = whole(r).data() + holding.shard.begin * size_of(states_.dtype());
   kernels::copy_bytes(own.size(), own.data(), place);
   const Span<std::byte> scratch = scratch_[gathers_started_++ % scratch_.size()];
-  gathering_.push_back({residence, comm::tree_all_gather(*placement_.group, blocks(r.unit, whole(r)), scratch)});
+  gathering_.push_back({residence, comm::all_gather(collectives_, *placement_.group, blocks(r.unit, whole(r)), scratch)});
 }
 
 comm::Blocks Parameters::blocks(int unit, Span<std::byte> whole) const {
@@ -173,7 +176,7 @@ void Parameters::publish() {
 
 void Parameters::publish_next() {
   const Span<std::byte> scratch = scratch_[publish_started_ % scratch_.size()];
-  publishing_.push_back(comm::tree_all_gather(*placement_.group, blocks(messages_[publish_started_]), scratch));
+  publishing_.push_back(comm::all_gather(collectives_, *placement_.group, blocks(messages_[publish_started_]), scratch));
   ++publish_started_;
 }
 

@@ -30,7 +30,7 @@ std::byte* PartialSums::at(std::size_t place, int unit, std::size_t element) con
 }
 
 std::byte* PartialSums::top(int unit, std::size_t turn) const {
-  return at(Turns::place(turn), unit, holdings_[static_cast<std::size_t>(unit)].gradients.begin);
+  return at(turns_.place(turn), unit, holdings_[static_cast<std::size_t>(unit)].gradients.begin);
 }
 
 /// Adds the top to the place below, `count` times.
@@ -41,11 +41,11 @@ void PartialSums::merge_from(std::size_t top, std::size_t count, int unit, Range
 }
 
 void PartialSums::merge(int unit, std::size_t turn) {
-  merge_from(Turns::place(turn), turns_.merges(turn), unit, holdings_[static_cast<std::size_t>(unit)].gradients);
+  merge_from(turns_.place(turn), turns_.merges(turn), unit, holdings_[static_cast<std::size_t>(unit)].gradients);
 }
 
 void PartialSums::add(int unit, std::size_t turn, Range range, const std::byte* gradient) {
-  const std::size_t place = Turns::place(turn), merges = turns_.merges(turn);
+  const std::size_t place = turns_.place(turn), merges = turns_.merges(turn);
   if (merges == 0) {
     kernels::copy_bytes(range.size() * size_of(dtype_), gradient, at(place, unit, range.begin));
   } else {

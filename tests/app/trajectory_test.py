@@ -48,6 +48,20 @@ class Trajectory(Program):
         ):
             self.assertEqual(trajectory(self.train(deck, option, ranks=2)), first, option)
 
+    def test_checkpointed_activations_change_nothing_but_their_memory(self):
+        deep = {**SMALL, "model": {**SMALL["model"], "n_layer": 5, "dropout": 0.1}}
+        for dtype in ("fp32", "bf16"):
+            deck = self.deck(deep, batch={"micro": 1, "global": 4}, train={"steps": 3, "dtype": dtype})
+            reference = self.train(deck, ranks=1)
+            planned = [reference["state_bytes"]["planned"]["activations"]]
+            for interval, stage in (("4", 1), ("2", 3), ("1", 2), ("auto", 3)):
+                run = self.train(deck, f"--activation.checkpoint_interval={interval}", f"--zero.stage={stage}", ranks=2)
+                self.assertEqual(trajectory(run), trajectory(reference), f"{dtype}, interval {interval}, stage {stage}")
+                self.assertEqual(run["state_bytes"]["taken"], run["state_bytes"]["planned"])
+                planned.append(run["state_bytes"]["planned"]["activations"])
+            self.assertEqual(planned, sorted(planned, reverse=True), "the shorter the interval, the less is kept")
+            self.assertLess(planned[-1], planned[0] / 2)
+
     def test_three_ranks_reproduce_run_to_run(self):
         deck = self.deck(SMALL, batch={"micro": 1, "global": 6}, train={"steps": 3})
         first = self.train(deck, ranks=3)

@@ -13,7 +13,7 @@ try:
     import h5py
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 except ImportError as missing:
-    print(f"SKIPPED: analysis/tokenize.py is not tested: {missing} (pip install tokenizers h5py)")
+    print(f"SKIPPED: analysis/tokenize.py is not tested: {missing} (make python)")
     sys.exit(0)
 
 SOURCE = Path(os.environ.get("SHOAL_SOURCE", Path(__file__).resolve().parents[2]))

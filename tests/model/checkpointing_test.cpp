@@ -54,7 +54,7 @@ std::vector<std::uint32_t> bits(const ModelOptions& options, DType dtype, std::i
 TEST(Checkpointing, ChangesNoBit) {
   for (const std::size_t layers : {1U, 2U, 5U, 6U}) {
     for (const ModelOptions& options : models(layers)) {
-      for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
         const std::vector<std::uint32_t> expected = bits(options, dtype, 0);
         for (const std::int64_t interval : {1, 2, 3, 4, 5, 6, 7, 100, -1}) {
           EXPECT_TRUE(bits(options, dtype, interval) == expected)

@@ -14,7 +14,7 @@ namespace {
 std::string rank_sum(const Turns& turns, std::size_t round, int rank) {
   std::vector<std::string> stack(turns.stack(true));
   for (std::size_t turn = 0; turn < turns.per_round; ++turn) {
-    std::size_t top = Turns::place(turn);
+    std::size_t top = turns.place(turn);
     stack.at(top) = std::to_string(turns.micro_batch(round, turn, rank));
     for (std::size_t i = 0; i < turns.merges(turn); ++i, --top) {
       stack.at(top - 1) = "(" + stack.at(top - 1) + "+" + stack.at(top) + ")";
@@ -47,7 +47,7 @@ std::string sum_of_turns(const Turns& turns, std::size_t round) {
     std::vector<std::string> leaves;
     for (int rank = 0; rank < turns.ranks; ++rank) leaves.push_back(std::to_string(turns.micro_batch(round, turn, rank)));
     const std::string reduced = tree(leaves);
-    std::size_t top = Turns::place(turn);
+    std::size_t top = turns.place(turn);
     if (turns.merges(turn) == 0) stack.at(top) = reduced;
     for (std::size_t i = 0; i < turns.merges(turn); ++i, --top) {
       stack.at(top - 1) = "(" + stack.at(top - 1) + "+" + (i == 0 ? reduced : stack.at(top)) + ")";
@@ -96,6 +96,14 @@ TEST(Turns, OtherNumbersOfRanksMakeOneRound) {
   EXPECT_EQ(turns.rounds, 1U);
   EXPECT_EQ(turns.per_round, 2U);
   EXPECT_EQ(rank_sum(Turns(15, 5), 0, 1), "((3+4)+5)");
+}
+
+TEST(Turns, InSequenceARankAddsItsTurnsOneAfterAnother) {
+  const Turns turns(12, 2, false, true);
+  EXPECT_EQ(turns.rounds, 1U);
+  EXPECT_EQ(rank_sum(turns, 0, 1), "(((((6+7)+8)+9)+10)+11)");
+  EXPECT_EQ(turns.stack(true), 2U);
+  EXPECT_EQ(turns.stack(false), 1U);
 }
 
 TEST(Turns, TheStackHoldsOneSumPerBit) {

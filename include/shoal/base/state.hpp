@@ -17,4 +17,7 @@ struct NamedSlice {
   Span<float> values;  ///< range.size() elements; read when saving, written when loading
 };
 
+/// "50257 x 768": a shape as messages and tables show it.
+std::string shape_text(const std::vector<std::size_t>& shape);
+
 }  // namespace shoal

@@ -17,7 +17,8 @@ enum class Level : std::uint8_t { off, steps, comm, kernels };
 /// What an event is about. The values are written to the file; add at the end only.
 enum class Kind : std::uint16_t {
   step,        ///< one optimizer step
-  phase,       ///< a part of a step: data, forward, backward, reduce, clip, optimizer, publish; checkpoint, evaluate
+  phase,       ///< a part of a step: data, forward, backward, reduce, clip, optimizer, publish; recompute in
+               ///< backward; checkpoint, evaluate
   collective,  ///< from the start of an operation until its last byte; bytes: sent by this rank
   wait,        ///< this rank waited for an operation: the exposed part of a collective
   kernel,      ///< one kernel; bytes: 0, or what it must move

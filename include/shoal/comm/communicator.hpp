@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "shoal/base/types.hpp"
 
@@ -96,6 +97,11 @@ class Communicator {
   /// all = the shards of ranks 0 .. size()-1, one after another; all.size() == shard.size() * size(). In place if shard
   /// already lies at its own position in all.
   virtual Request all_gather(Span<const std::byte> shard, Span<std::byte> all) = 0;
+  /// all = the parts of ranks 0 .. size()-1, of parts[r] bytes each, one after another; before, this rank's own is there.
+  virtual Request all_gather_parts(Span<std::byte> all, const std::vector<std::size_t>& parts) = 0;
+  /// own = the sum over ranks of this rank's part of data, which holds parts[r] bytes of floats for every rank r, one after
+  /// another. The MPI library's own order of summation.
+  virtual Request reduce_scatter(Span<const std::byte> data, const std::vector<std::size_t>& parts, Span<std::byte> own) = 0;
   virtual Request broadcast(Span<std::byte> data, int root) = 0;
   virtual Request barrier() = 0;
 

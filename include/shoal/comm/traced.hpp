@@ -25,6 +25,8 @@ class Traced : public Communicator {
   Request send(Span<const std::byte> data, int to, int tag) override;
   Request receive(Span<std::byte> data, int from, int tag) override;
   Request all_gather(Span<const std::byte> shard, Span<std::byte> all) override;
+  Request all_gather_parts(Span<std::byte> all, const std::vector<std::size_t>& parts) override;
+  Request reduce_scatter(Span<const std::byte> data, const std::vector<std::size_t>& parts, Span<std::byte> own) override;
   Request broadcast(Span<std::byte> data, int root) override;
   Request barrier() override;
   Request all_reduce(Span<float> data, Reduce how) override;

@@ -61,8 +61,8 @@ class World {
 
   /// For HDF5, which wants the MPI communicator itself: an MPI_Comm* behind a void*, of the ranks of all().
   const void* mpi_communicator() const;
-  /// The same for the watchdog, whose questions must not be mistaken for anything else. Freed with the world, where all ranks
-  /// meet: a watchdog may end by one rank's error alone.
+  /// The same for the watchdog, whose questions must not be mistaken for anything else. Freed with the world, where all
+  /// ranks meet: a watchdog may end by one rank's error alone.
   const void* inquiry_communicator() const;
 
  private:

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "shoal/base/memory.hpp"
-#include "shoal/comm/tree_reduce.hpp"
+#include "shoal/comm/collectives.hpp"
 #include "shoal/model/unit.hpp"
 #include "shoal/zero/messages.hpp"
 #include "shoal/zero/norm.hpp"
@@ -23,6 +23,7 @@ struct GradientOptions {
   std::size_t message_elements = 6'250'000;  ///< largest message
   bool overlap = true;                       ///< reduce while backward goes on; false: after it
   DType dtype = DType::f32;                  ///< in which gradients are held, summed and sent
+  comm::Collectives collectives = comm::Collectives::reproducible;
 };
 
 class Gradients {
@@ -54,6 +55,8 @@ class Gradients {
  private:
   comm::Blocks blocks(const Message& message) const;
   Span<std::byte> outgoing(int unit, Range range) const;
+  comm::Request reduce(const Message& message, Span<std::byte> scratch) const;
+  bool reduces_whole() const;
   void start_ready();
   void start_next();
   void finish_oldest();

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "shoal/base/memory.hpp"
-#include "shoal/comm/communicator.hpp"
+#include "shoal/comm/collectives.hpp"
 #include "shoal/zero/gather_plan.hpp"
 #include "shoal/zero/messages.hpp"
 #include "shoal/zero/stages.hpp"
@@ -21,6 +21,7 @@ struct GatherOptions {
   ZeroOptions zero;
   std::size_t message_elements = 6'250'000;  ///< largest message when parameters are published
   bool overlap = true;                       ///< false: nothing is gathered ahead of its use
+  comm::Collectives collectives = comm::Collectives::reproducible;
 };
 
 class Parameters {
@@ -69,6 +70,7 @@ class Parameters {
   States& states_;
   Placement placement_;
   bool overlap_, gathers_;
+  comm::Collectives collectives_;
 
   Schedule passes_[2];
   const Schedule* pass_ = nullptr;

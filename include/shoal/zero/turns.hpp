@@ -22,13 +22,14 @@ struct Turns {
   std::size_t per_round = 1;  ///< micro-batches that one rank computes in a round: A
   int ranks = 1;
   bool reduced_every_turn = false;
+  bool sequential = false;  ///< a rank adds its turns one after another: native collectives, which round as they like anyway
 
   Turns() = default;
   /// ranks must divide micro_batches.
-  constexpr Turns(std::size_t micro_batches, int group_size, bool every_turn = false)
-      : ranks(group_size), reduced_every_turn(every_turn) {
+  constexpr Turns(std::size_t micro_batches, int group_size, bool every_turn = false, bool in_sequence = false)
+      : ranks(group_size), reduced_every_turn(every_turn), sequential(in_sequence) {
     const auto size = static_cast<std::size_t>(group_size);
-    if (std::has_single_bit(size)) {
+    if (std::has_single_bit(size) && !sequential) {
       const std::size_t round = std::size_t{1} << static_cast<unsigned>(std::countr_zero(micro_batches));
       rounds = micro_batches / round;
       per_round = round / size;
@@ -51,10 +52,12 @@ struct Turns {
   // size.
 
   /// Height of the stack before turn a, and so the place of turn a's gradient.
-  static constexpr std::size_t place(std::size_t turn) { return static_cast<std::size_t>(std::popcount(turn)); }
+  constexpr std::size_t place(std::size_t turn) const {
+    return sequential ? std::size_t{turn > 0} : static_cast<std::size_t>(std::popcount(turn));
+  }
   /// How many times the top is added to the one below after turn a. The last turn leaves one sum.
   constexpr std::size_t merges(std::size_t turn) const {
-    return turn + 1 == per_round ? place(turn) : static_cast<std::size_t>(std::countr_one(turn));
+    return sequential || turn + 1 == per_round ? place(turn) : static_cast<std::size_t>(std::countr_one(turn));
   }
   /// The largest height: buffers that are needed. in_place: a gradient is written to the top before it is merged; otherwise
   /// it is added from elsewhere, and only one that is not merged at once takes a place.
