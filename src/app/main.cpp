@@ -58,7 +58,7 @@ Exit run(comm::World& world, int argc, char** argv) {
       return Exit::done;
     }
     if (!command.alone) world.check_launcher();
-    world.make_groups(invocation.options.comm);
+    world.make_groups(command.alone ? comm::CommOptions{} : invocation.options.comm);
     const comm::Watchdog watchdog(world, invocation.options.comm.timeout);
     const Exit exit = command.run(world, invocation);
     heartbeat::phase("exit");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // shoal plan: the memory of every ZeRO stage on any number of ranks, found on one process that trains nothing.
-#include <cstdio>
+#include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "collective.hpp"
 #include "commands.hpp"
 #include "plan_report.hpp"
-#include "report.hpp"
 #include "saves.hpp"
 #include "setup.hpp"
 #include "shoal/data/tokens.hpp"
@@ -23,29 +23,31 @@ namespace {
 
 constexpr std::int64_t automatic = -1;  // activation.checkpoint_interval = auto
 
-/// Checked for `ranks`. A batch.global that these ranks cannot share out gives way to one that they can; a note says so.
-config::Invocation resolved(const config::Invocation& asked, int ranks, std::vector<std::string>& notes) {
-  config::Invocation fits = asked;
+/// Checked for `ranks`. A batch.global that these ranks cannot share out gives way to batch.micro x ranks.
+struct Resolved {
+  config::Invocation run;
+  bool batch_gave_way = false;
+};
+
+Resolved resolved(const config::Invocation& asked, int ranks) {
+  Resolved result = {asked};
   try {
-    config::validate(fits, ranks);
-    return fits;
+    config::validate(result.run, ranks);
+    return result;
   } catch (const Error& error) {
     if (error.code() != Exit::bad_input || asked.options.batch.global == 0) throw;
   }
-  fits = asked;
-  config::BatchOptions& batch = fits.options.batch;
+  result = {asked, true};
+  config::BatchOptions& batch = result.run.options.batch;
   const bool micro_follows = asked.deepspeed && asked.places.of("batch.micro").empty();
   if (micro_follows) {  // of a DeepSpeed configuration with a global batch alone
     const std::size_t times = std::max<std::size_t>(asked.deepspeed_rest.accumulation, 1);
     batch.micro = std::max<std::size_t>(1, batch.global / times / static_cast<std::size_t>(ranks));
-    fits.places.set("batch.micro", asked.places.of("batch.global"));
+    result.run.places.set("batch.micro", asked.places.of("batch.global"));
   }
   batch.global = 0;
-  config::validate(fits, ranks);  // throws what else is wrong
-  notes.push_back(text(ranks, " ranks: batch.global = ", asked.options.batch.global,
-                       " cannot be shared out in equal micro-batches of ", batch.micro,
-                       "; planned with batch.global = ", batch.global));
-  return fits;
+  config::validate(result.run, ranks);  // throws what else is wrong
+  return result;
 }
 
 std::size_t parameter_count(model::ModelOptions model, std::size_t layers) {
@@ -121,14 +123,15 @@ PlanReport report_of(config::Invocation& invocation) {
   PlanReport report;
   config::Options& o = invocation.options;
   report.limit = limit_of(invocation);
-  const std::vector<int> counts = plan::rank_counts(invocation.own<std::string>("ranks"));
-  for (const int ranks : counts) {
-    config::Invocation run = resolved(invocation, ranks, report.notes);
+  std::string gave_way;
+  for (const int ranks : plan::rank_counts(invocation.own<std::string>("ranks"))) {
+    auto [run, batch_gave_way] = resolved(invocation, ranks);
+    if (batch_gave_way) gave_way += text(gave_way.empty() ? "" : ", ", ranks);
     if (o.model.vocab_size == 0) {  // as the data has it
       o.model.vocab_size = data::open(o.data, 0, o.model.block_size, o.train.seed).vocab_size;
     }
     run.options.model.vocab_size = o.model.vocab_size;
-    if (report.runs.empty()) report.notes.insert(report.notes.begin(), run.notes.begin(), run.notes.end());
+    if (report.runs.empty()) report.notes = run.notes;
     for (const std::int64_t interval : {std::int64_t{0}, with_checkpointing(o)}) {
       for (int stage = 0; stage < static_cast<int>(zero::stages.size()); ++stage) {
         report.runs.push_back(plan_run(run.options, ranks, stage, interval, report.limit));
@@ -136,6 +139,10 @@ PlanReport report_of(config::Invocation& invocation) {
     }
     const std::vector<DeepSpeedRow> rows = deepspeed_rows(run.options, ranks);
     report.deepspeed.insert(report.deepspeed.end(), rows.begin(), rows.end());
+  }
+  if (!gave_way.empty()) {
+    report.notes.push_back(text("batch.global = ", o.batch.global, " cannot be shared out in equal micro-batches among ",
+                                gave_way, " ranks: planned there with batch.global = batch.micro x ranks"));
   }
   report.deck = invocation.deck.empty() ? "default options" : invocation.deck;
   report.dtype = o.train.dtype;
@@ -148,10 +155,12 @@ PlanReport report_of(config::Invocation& invocation) {
 
 Exit plan_memory(comm::World& world, config::Invocation& invocation) {
   on_rank_0(world.all(), [&] {
+    const std::filesystem::path json = invocation.own<std::string>("json");
+    require_input(json.empty() || invocation.options.output.overwrite || !std::filesystem::is_regular_file(json), "--json ",
+                  json.string(), ": the file exists; another name, or --output.overwrite");
     const PlanReport report = report_of(invocation);
-    print_plan_report(report);
-    const auto& json = invocation.own<std::string>("json");
     if (!json.empty()) write_plan_json(report, json);
+    print_plan_report(report);
   });
   return Exit::done;
 }
@@ -165,11 +174,12 @@ Command plan_command() {
            .summary = "tell the memory of a rank for every ZeRO stage and number of ranks, without a run",
            .arguments = {"[DECK]"},
            .checks = false,
-           .own = {{"ranks", std::string("1,2,4,...,64"), "", not_empty().as("a list, dots double"),
-                    "numbers of ranks: 1,2,4,6 or 1,2,4,...,1024"},
-                   {"memory", std::string{}, "", any().as("a size with its unit, 24GiB or 80GB"),
-                    "per rank: tells the most layers that fit; empty: memory.limit, where it is set"},
-                   {"json", std::string{}, "", any().as("the path of a file to write"), "the same numbers in bytes"}}},
+           .own = {{"ranks", std::string("1,2,4,...,64"), "", not_empty().as("a list, in which dots double"),
+                    "numbers of ranks, as 1,2,6 or 1,2,4,...,1024"},
+                   {"memory", std::string{}, "", any().as("a size with its unit, as 24GiB or 80GB"),
+                    "what a rank may take: tells the most layers that fit; without it memory.limit, where that is set"},
+                   {"json", std::string{}, "", any().as("the path of a new file"),
+                    "writes the same in bytes, and DeepSpeed's estimates with offload"}}},
           plan_memory,
           true};
 }

@@ -24,8 +24,10 @@ std::string interval_text(std::int64_t interval) {
 }
 
 std::string count_text(std::size_t count) {
-  return count >= 1'000'000'000 ? fixed(static_cast<double>(count) * 1e-9, 2) + " G"
-                                : fixed(static_cast<double>(count) * 1e-6, count < 100'000'000 ? 1 : 0) + " M";
+  const auto value = static_cast<double>(count);
+  if (count >= 1'000'000'000) return fixed(value * 1e-9, 2) + " G";
+  if (count >= 1'000'000) return fixed(value * 1e-6, count < 100'000'000 ? 1 : 0) + " M";
+  return fixed(value * 1e-3, count < 100'000 ? 1 : 0) + " k";
 }
 
 std::string layers_text(const PlannedRun& run) {
@@ -38,13 +40,13 @@ std::string deepspeed_text(const PlanReport& report, const PlannedRun& run) {
   const auto found = std::find_if(report.deepspeed.begin(), report.deepspeed.end(), [&](const DeepSpeedRow& row) {
     return row.ranks == run.ranks && row.stage == run.stage && !row.how.offload_optimizer;
   });
-  return found == report.deepspeed.end() ? "" : plan::bytes_text(found->estimate.gpu_bytes);
+  return found == report.deepspeed.end() ? "-" : plan::bytes_text(found->estimate.gpu_bytes);
 }
 
 Cells head(const PlanReport& report) {
   Cells cells = {"ranks", "stage", "ckpt"};
   for (const Kind kind : kinds) cells.emplace_back(name_of(kind));
-  cells.insert(cells.end(), {"total", "states", "paper", "DeepSpeed"});
+  cells.insert(cells.end(), {"total", "states", "DeepSpeed"});
   if (report.limit) cells.push_back("layers that fit");
   return cells;
 }
@@ -56,7 +58,6 @@ Cells cells_of(const PlanReport& report, const PlannedRun& run) {
   for (const Kind kind : kinds) cells.push_back(bytes[kind] == 0 ? "-" : plan::bytes_text(bytes[kind]));
   cells.push_back(plan::bytes_text(bytes.total()));
   cells.push_back(plan::bytes_text(plan::model_state_bytes(bytes)));
-  cells.push_back(plan::bytes_text(run.paper.total()));
   cells.push_back(deepspeed_text(report, run));
   if (run.layers) cells.push_back(layers_text(run));
   return cells;
@@ -75,14 +76,14 @@ void print_legend(const PlanReport& report) {
   std::printf("# %s: %s parameters in %zu layers, %s, gradients in %s, %s\n", report.deck.c_str(),
               count_text(report.parameters).c_str(), report.n_layer, report.dtype.c_str(), report.reduce_dtype.c_str(),
               report.optimizer.c_str());
-  std::printf(
-      "# Bytes of rank 0, which keeps the most: what a run takes for itself, besides the program and its libraries (MPI,\n"
-      "# HDF5). *: the deck's own zero.stage. ckpt: activation.checkpoint_interval. states: parameters + master + gradients "
-      "+\n"
-      "# moments; paper: these by the formulas of Rajbhandari et al. 2020, which this adds padding to. DeepSpeed: its own\n"
-      "# estimate for mixed precision, stages 2 and 3, without offload.\n");
+  std::fputs(
+      "# Bytes of rank 0, which keeps the most: what a run takes for itself, besides the program and its libraries.\n"
+      "# *: the deck's own stage and activation.checkpoint_interval (ckpt).\n"
+      "# states: parameters + master + gradients + moments. DeepSpeed: its own estimate of these in mixed precision,\n"
+      "# made for stages 2 and 3, here without offload.\n",
+      stdout);
   if (report.limit) {
-    std::printf("# layers that fit: the most with which rank 0 takes no more than %s (and the model's parameters then)\n",
+    std::printf("# layers that fit: the most with which rank 0 takes no more than %s (parameters of that model)\n",
                 plan::bytes_text(*report.limit).c_str());
   }
   for (const std::string& note : report.notes) std::printf("# %s\n", note.c_str());

@@ -58,24 +58,26 @@ class Remedies {
     append(checkpointed(start_));
     append(stages);
     for (const Change& change : checkpointed(start_)) append(higher_stages(change));
-    append(more_ranks(start_));
-    append(more_ranks(thriftiest(start_)));
-    append(smaller_micro_batches(start_));
-    append(smaller_micro_batches(thriftiest(start_)));
-    for (const Change& change : smaller_micro_batches(thriftiest(start_))) append(more_ranks(change));
+    append(more_ranks({start_}));
+    append(more_ranks(thrifty(Others::join)));
+    append(smaller_micro_batches({start_}));
+    append(smaller_micro_batches(thrifty(Others::as_started)));
+    for (const Change& change : smaller_micro_batches(thrifty(Others::join))) append(more_ranks({change}));
     return all;
   }
 
  private:
+  enum class Others { as_started, join };  ///< whether a change to more ranks follows
+
   static const zero::Stage& stage(const Change& change) {
     return zero::stages.at(static_cast<std::size_t>(change.options.zero.stage));
   }
   static bool sends_more(const Change& change) { return stage(change).shards_gradients || stage(change).shards_parameters; }
 
   /// On one rank there is nobody to share with.
-  static std::vector<Change> higher_stages(const Change& from, bool others = false) {
+  static std::vector<Change> higher_stages(const Change& from, Others others = Others::as_started) {
     std::vector<Change> result;
-    if (from.ranks == 1 && !others) return result;
+    if (from.ranks == 1 && others == Others::as_started) return result;
     for (int s = from.options.zero.stage + 1; s < static_cast<int>(zero::stages.size()); ++s) {
       Change change = from;
       change.options.zero.stage = s;
@@ -91,35 +93,39 @@ class Remedies {
     return {change.add("activation.checkpoint_interval = auto")};
   }
 
-  /// Everything shared out and computed again.
-  static Change thriftiest(const Change& from) {
-    const std::vector<Change> again = checkpointed(from);
-    const Change change = again.empty() ? from : again.front();
-    const std::vector<Change> stages = higher_stages(change, true);
-    return stages.empty() ? change : stages.back();
+  /// Computed again, and in every stage from the start's own: the highest is not always the least, as it gathers.
+  std::vector<Change> thrifty(Others others) const {
+    const std::vector<Change> again = checkpointed(start_);
+    std::vector<Change> result = {again.empty() ? start_ : again.front()};
+    for (const Change& change : higher_stages(result.front(), others)) result.push_back(change);
+    return result;
   }
 
-  /// Of the same global batch: the ranks must divide its micro-batches.
-  static std::vector<Change> more_ranks(const Change& from) {
+  /// Of the same global batch: the ranks must divide its micro-batches. What a rank may take stays the same only where no
+  /// more of them share a node. All changes come from the same number of ranks.
+  static std::vector<Change> more_ranks(const std::vector<Change>& from) {
     std::vector<Change> result;
-    for (int ranks = 2 * from.ranks; from.options.micro_batches % static_cast<std::size_t>(ranks) == 0; ranks *= 2) {
-      Change change = from;
-      change.ranks = ranks;
-      result.push_back(change.add(text(ranks, " ranks")));
+    const std::size_t micro_batches = from.front().options.micro_batches;
+    for (int ranks = 2 * from.front().ranks; micro_batches % static_cast<std::size_t>(ranks) == 0; ranks *= 2) {
+      for (Change change : from) {
+        change.ranks = ranks;
+        result.push_back(change.add(text(ranks, " ranks, no more of them on a node")));
+      }
     }
     return result;
   }
 
-  /// Of the same global batch.
-  static std::vector<Change> smaller_micro_batches(const Change& from) {
+  /// Of the same global batch. All changes come from the same micro-batch.
+  static std::vector<Change> smaller_micro_batches(const std::vector<Change>& from) {
     std::vector<Change> result;
-    const std::size_t now = from.options.capacity.sequences;
+    const std::size_t now = from.front().options.capacity.sequences;
     for (std::size_t micro = now; --micro > 0;) {
       if (now % micro != 0) continue;
-      Change change = from;
-      change.options.capacity.sequences = micro;
-      change.options.micro_batches = from.options.micro_batches * (now / micro);
-      result.push_back(change.add(text("batch.micro = ", micro)));
+      for (Change change : from) {
+        change.options.capacity.sequences = micro;
+        change.options.micro_batches *= now / micro;
+        result.push_back(change.add(text("batch.micro = ", micro)));
+      }
     }
     return result;
   }
@@ -165,7 +171,8 @@ std::size_t deepest(const zero::EngineOptions& options, int ranks, std::size_t l
   struct Guess {
     std::size_t layers = 0, bytes = 0;
   };
-  Guess before, last{std::clamp<std::size_t>(options.model.n_layer, 1, most_layers), 0};
+  const std::size_t start = std::clamp<std::size_t>(options.model.n_layer, 2, most_layers);
+  Guess before, last{start / 2, 0};
   std::size_t fits = 0, too_many = most_layers + 1;
   for (int tries = 1;; ++tries) {
     zero::EngineOptions tried = options;
@@ -173,8 +180,8 @@ std::size_t deepest(const zero::EngineOptions& options, int ranks, std::size_t l
     last.bytes = needed(tried, ranks, further);
     (last.bytes <= limit ? fits : too_many) = last.layers;
     if (fits + 1 == too_many) return fits;
-    double next = std::floor(static_cast<double>(fits + too_many) / 2);
-    if (last.bytes != refused && before.bytes != refused && (tries < 6 || tries % 2 == 0)) {
+    double next = tries == 1 ? static_cast<double>(start) : std::floor(static_cast<double>(fits + too_many) / 2);
+    if (tries > 1 && last.bytes != refused && before.bytes != refused && (tries < 7 || tries % 2 == 0)) {
       const double slope = (static_cast<double>(last.bytes) - static_cast<double>(before.bytes)) /
                            (static_cast<double>(last.layers) - static_cast<double>(before.layers));
       const double room = static_cast<double>(limit) - static_cast<double>(last.bytes);
