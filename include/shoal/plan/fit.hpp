@@ -15,8 +15,8 @@ namespace shoal::plan {
 /// most, and so says the same on all ranks.
 std::string why_too_large(const zero::EngineOptions& options, int ranks, std::size_t limit, const Further& further = {});
 
-/// Where deepest() ends its search: ten times as deep as any GPT in use.
-inline constexpr std::size_t most_layers = 1024;
+/// Where deepest() ends its search: several times as deep as any GPT in use.
+inline constexpr std::size_t most_layers = 512;
 
 /// The most layers (model.n_layer, all else as in `options`) with which rank 0 of `ranks` takes no more than `limit` bytes;
 /// one more does not fit, or would be more than most_layers. 0: not even one.
