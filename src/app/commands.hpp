@@ -11,9 +11,13 @@ namespace shoal::app {
 struct Command {
   config::CommandSpec spec;
   Exit (*run)(comm::World& world, config::Invocation& invocation);
+  /// One process does all: it may be started without a launcher, also where a batch job has many tasks, and the options of
+  /// comm are not about its own ranks.
+  bool alone = false;
 };
 
 Command train_command();
+Command plan_command();
 Command eval_command();
 Command generate_command();
 Command tokenize_command();

@@ -17,8 +17,9 @@ namespace shoal::app {
 
 namespace {
 
-std::array<Command, 6> commands() {
-  return {train_command(), eval_command(), generate_command(), tokenize_command(), export_command(), info_command()};
+std::array<Command, 7> commands() {
+  return {train_command(),    plan_command(),   eval_command(), generate_command(),
+          tokenize_command(), export_command(), info_command()};
 }
 
 std::string usage() {
@@ -56,14 +57,14 @@ Exit run(comm::World& world, int argc, char** argv) {
       say(world, config::help(command.spec));
       return Exit::done;
     }
-    world.check_launcher();
-    world.make_groups(invocation.options.comm);
+    if (!command.alone) world.check_launcher();
+    world.make_groups(command.alone ? comm::CommOptions{} : invocation.options.comm);
     const comm::Watchdog watchdog(world, invocation.options.comm.timeout);
     const Exit exit = command.run(world, invocation);
     heartbeat::phase("exit");
     return exit;
   }
-  bad_input("no such command: ", first, "; allowed: train, eval, generate, tokenize, export, info (shoal --help)");
+  bad_input("no such command: ", first, "; allowed: train, plan, eval, generate, tokenize, export, info (shoal --help)");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/kernels/runtime.hpp"
+#include "shoal/plan/fit.hpp"
 
 namespace shoal::app {
 
@@ -95,7 +96,7 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   setup.plan = plan::memory(setup.engine, ranks == world.size() ? world.all().rank() : 0, ranks, besides);
   const int on_node = ranks == world.size() ? world.node().size() : 1;
   const std::string problem =
-      plan::why_too_large(setup.plan, plan::available_bytes(options.memory_limit_gib, on_node), setup.engine);
+      plan::why_too_large(setup.engine, ranks, plan::available_bytes(options.memory_limit_gib, on_node), besides);
   require_input(problem.empty(), problem);
   return setup;
 }

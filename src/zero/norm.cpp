@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "shoal/kernels/storage.hpp"
 #include "shoal/zero/tree_sum.hpp"
@@ -18,11 +19,20 @@ Range shard_pieces(std::size_t elements, int rank, int ranks) {
   return {piece_count(shard.begin), piece_count(shard.end)};
 }
 
-/// Numbers that a rank contributes: its subtrees of every unit.
-std::size_t subtrees_of(const std::vector<Holding>& holdings, int rank, int ranks) {
-  std::size_t count = 0;
-  for (const Holding& h : holdings) count += subtree_count(piece_count(h.elements), shard_pieces(h.elements, rank, ranks));
-  return count;
+/// The most numbers that a rank contributes: its subtrees of every unit.
+std::size_t most_subtrees(const std::vector<Holding>& holdings, int ranks) {
+  std::map<std::size_t, std::size_t>
+      units_by_size;  // most units are alike: a thousand blocks on as many ranks count at once
+  for (const Holding& h : holdings) ++units_by_size[h.elements];
+  std::size_t most = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::size_t count = 0;
+    for (const auto& [elements, units] : units_by_size) {
+      count += units * subtree_count(piece_count(elements), shard_pieces(elements, rank, ranks));
+    }
+    most = std::max(most, count);
+  }
+  return most;
 }
 
 }  // namespace
@@ -33,8 +43,7 @@ GlobalNorm::GlobalNorm(const std::vector<Holding>& holdings, const Placement& pl
     const Range pieces = shard_pieces(h.elements, placement_.rank, placement_.ranks);
     piece_sums_.push_back(memory.take<double>(Kind::buffers, pieces.size(), "sums by piece"));
   }
-  std::size_t most = 0;  // equal room for every rank, so that one all-gather serves
-  for (int r = 0; r < placement_.ranks; ++r) most = std::max(most, subtrees_of(holdings_, r, placement_.ranks));
+  const std::size_t most = most_subtrees(holdings_, placement_.ranks);  // equal room for all, so that one all-gather serves
   subtrees_ = memory.take<double>(Kind::buffers, most, "sums by subtree");
   all_subtrees_ = memory.take<double>(Kind::buffers, most * static_cast<std::size_t>(placement_.ranks), "sums by subtree");
 }

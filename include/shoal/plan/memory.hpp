@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "shoal/base/memory.hpp"
@@ -24,9 +23,5 @@ MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks, const
 
 /// Bytes that one rank may take: memory.limit where set, else what the node has, divided by the ranks on it.
 std::size_t available_bytes(double limit_gib, int ranks_on_node);
-
-/// A sentence that says why the plan does not fit into `limit` bytes, naming the largest parts and the cheapest way to make
-/// it fit; empty if it fits.
-std::string why_too_large(const MemoryPlan& plan, std::size_t limit, const zero::EngineOptions& options);
 
 }  // namespace shoal::plan

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// shoal plan: the memory of every ZeRO stage on any number of ranks, found on one process that trains nothing.
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "collective.hpp"
+#include "commands.hpp"
+#include "plan_report.hpp"
+#include "saves.hpp"
+#include "setup.hpp"
+#include "shoal/data/tokens.hpp"
+#include "shoal/plan/deepspeed_estimate.hpp"
+#include "shoal/plan/fit.hpp"
+#include "shoal/plan/memory.hpp"
+#include "shoal/plan/model_states.hpp"
+#include "shoal/plan/notation.hpp"
+#include "shoal/zero/stages.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+constexpr std::int64_t automatic = -1;  // activation.checkpoint_interval = auto
+
+/// Checked for `ranks`. A batch.global that these ranks cannot share out gives way to batch.micro x ranks.
+struct Resolved {
+  config::Invocation run;
+  bool batch_gave_way = false;
+};
+
+Resolved resolved(const config::Invocation& asked, int ranks) {
+  Resolved result = {asked};
+  try {
+    config::validate(result.run, ranks);
+    return result;
+  } catch (const Error& error) {
+    if (error.code() != Exit::bad_input || asked.options.batch.global == 0) throw;
+  }
+  result = {asked, true};
+  config::BatchOptions& batch = result.run.options.batch;
+  const bool micro_follows = asked.deepspeed && asked.places.of("batch.micro").empty();
+  if (micro_follows) {  // of a DeepSpeed configuration with a global batch alone
+    const std::size_t times = std::max<std::size_t>(asked.deepspeed_rest.accumulation, 1);
+    batch.micro = std::max<std::size_t>(1, batch.global / times / static_cast<std::size_t>(ranks));
+    result.run.places.set("batch.micro", asked.places.of("batch.global"));
+  }
+  batch.global = 0;
+  config::validate(result.run, ranks);  // throws what else is wrong
+  return result;
+}
+
+std::size_t parameter_count(model::ModelOptions model, std::size_t layers) {
+  model.n_layer = layers;
+  return plan::deepspeed_model(model::layout(model)).total_params;
+}
+
+/// With activation checkpointing: at the deck's interval, or the one that takes the least memory.
+std::int64_t with_checkpointing(const config::Options& options) {
+  const std::int64_t interval = options.activation.checkpoint_interval;
+  return interval == 0 ? automatic : interval;
+}
+
+PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::int64_t interval,
+                    const std::optional<std::size_t>& limit) {
+  PlannedRun run;
+  run.ranks = ranks;
+  run.micro = options.batch.micro;
+  run.global = options.batch.global;
+  run.stage = stage;
+  run.checkpoint_interval = interval;
+  run.asked = stage == options.zero.stage && interval == options.activation.checkpoint_interval;
+  zero::EngineOptions engine = engine_options(options, ranks, Purpose::train);
+  engine.zero.stage = stage;
+  engine.capacity.checkpoint_interval = interval;
+  const auto besides = [&](zero::Engine& built, Memory& memory) { take_checkpoint_copy(options, built, memory); };
+  try {
+    run.plan = plan::memory(engine, 0, ranks, besides);
+  } catch (const Error& error) {
+    if (error.code() != Exit::bad_input) throw;
+    run.refused = error.what();
+    return run;
+  }
+  run.paper = plan::model_states(parameter_count(options.model, options.model.n_layer), engine, ranks);
+  if (limit) {
+    run.layers = plan::deepest(engine, ranks, *limit, besides);
+    run.parameters_then = *run.layers == 0 ? 0 : parameter_count(options.model, *run.layers);
+  }
+  return run;
+}
+
+/// DeepSpeed's estimate for every way that it knows: whole nodes where comm.ranks_per_node says so, else one node.
+std::vector<DeepSpeedRow> deepspeed_rows(const config::Options& options, int ranks) {
+  const plan::DeepSpeedModel model = plan::deepspeed_model(model::layout(options.model));
+  const int on_node = options.comm.ranks_per_node;
+  plan::DeepSpeedCluster cluster;
+  cluster.gpus_per_node = on_node > 0 && ranks % on_node == 0 ? on_node : ranks;
+  cluster.nodes = ranks / cluster.gpus_per_node;
+  std::vector<DeepSpeedRow> rows;
+  for (const bool offload : {false, true}) {
+    rows.push_back({ranks, 2, cluster, {offload}, plan::deepspeed_zero2(model, cluster, offload)});
+  }
+  for (const bool offload : {false, true}) {
+    for (const bool params : {false, true}) {
+      if (params && !offload) continue;
+      for (const bool zero_init : {false, true}) {
+        const plan::DeepSpeedZero3 how = {offload, params, zero_init};
+        rows.push_back({ranks, 3, cluster, how, plan::deepspeed_zero3(model, cluster, how)});
+      }
+    }
+  }
+  return rows;
+}
+
+std::optional<std::size_t> limit_of(const config::Invocation& invocation) {
+  const auto& asked = invocation.own<std::string>("memory");
+  if (!asked.empty()) return plan::bytes(asked, "--memory");
+  const double limit = invocation.options.memory_limit_gib;
+  return limit > 0 ? std::optional(plan::available_bytes(limit, 1)) : std::nullopt;
+}
+
+PlanReport report_of(config::Invocation& invocation) {
+  PlanReport report;
+  config::Options& o = invocation.options;
+  report.limit = limit_of(invocation);
+  std::string gave_way;
+  for (const int ranks : plan::rank_counts(invocation.own<std::string>("ranks"))) {
+    auto [run, batch_gave_way] = resolved(invocation, ranks);
+    if (batch_gave_way) gave_way += text(gave_way.empty() ? "" : ", ", ranks);
+    if (o.model.vocab_size == 0) {  // as the data has it
+      o.model.vocab_size = data::open(o.data, 0, o.model.block_size, o.train.seed).vocab_size;
+    }
+    run.options.model.vocab_size = o.model.vocab_size;
+    if (report.runs.empty()) report.notes = run.notes;
+    for (const std::int64_t interval : {std::int64_t{0}, with_checkpointing(o)}) {
+      for (int stage = 0; stage < static_cast<int>(zero::stages.size()); ++stage) {
+        report.runs.push_back(plan_run(run.options, ranks, stage, interval, report.limit));
+      }
+    }
+    const std::vector<DeepSpeedRow> rows = deepspeed_rows(run.options, ranks);
+    report.deepspeed.insert(report.deepspeed.end(), rows.begin(), rows.end());
+  }
+  if (!gave_way.empty()) {
+    report.notes.push_back(text("batch.global = ", o.batch.global, " cannot be shared out in equal micro-batches among ",
+                                gave_way, " ranks: planned there with batch.global = batch.micro x ranks"));
+  }
+  report.deck = invocation.deck.empty() ? "default options" : invocation.deck;
+  report.dtype = o.train.dtype;
+  report.reduce_dtype = o.comm.reduce_dtype;
+  report.optimizer = o.optimizer.kind;
+  report.parameters = parameter_count(o.model, o.model.n_layer);
+  report.n_layer = o.model.n_layer;
+  return report;
+}
+
+Exit plan_memory(comm::World& world, config::Invocation& invocation) {
+  on_rank_0(world.all(), [&] {
+    const std::filesystem::path json = invocation.own<std::string>("json");
+    require_input(json.empty() || invocation.options.output.overwrite || !std::filesystem::is_regular_file(json), "--json ",
+                  json.string(), ": the file exists; another name, or --output.overwrite");
+    const PlanReport report = report_of(invocation);
+    if (!json.empty()) write_plan_json(report, json);
+    print_plan_report(report);
+  });
+  return Exit::done;
+}
+
+}  // namespace
+
+Command plan_command() {
+  using config::any;
+  using config::not_empty;
+  return {{.name = "plan",
+           .summary = "tell the memory of a rank for every ZeRO stage and number of ranks, without a run",
+           .arguments = {"[DECK]"},
+           .checks = false,
+           .own = {{"ranks", std::string("1,2,4,...,64"), "", not_empty().as("a list, in which dots double"),
+                    "numbers of ranks, as 1,2,6 or 1,2,4,...,1024"},
+                   {"memory", std::string{}, "", any().as("a size with its unit, as 24GiB or 80GB"),
+                    "what a rank may take: tells the most layers that fit; without it memory.limit, where that is set"},
+                   {"json", std::string{}, "", any().as("the path of a new file"),
+                    "writes the same in bytes, and DeepSpeed's estimates with offload"}}},
+          plan_memory,
+          true};
+}
+
+}  // namespace shoal::app

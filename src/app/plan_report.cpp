@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan_report.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "report.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/plan/fit.hpp"
+#include "shoal/plan/model_states.hpp"
+#include "shoal/plan/notation.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Cells = std::vector<std::string>;
+
+std::string interval_text(std::int64_t interval) {
+  return interval == 0 ? "off" : interval < 0 ? "auto" : std::to_string(interval);
+}
+
+std::string count_text(std::size_t count) {
+  const auto value = static_cast<double>(count);
+  if (count >= 1'000'000'000) return fixed(value * 1e-9, 2) + " G";
+  if (count >= 1'000'000) return fixed(value * 1e-6, count < 100'000'000 ? 1 : 0) + " M";
+  return fixed(value * 1e-3, count < 100'000 ? 1 : 0) + " k";
+}
+
+std::string layers_text(const PlannedRun& run) {
+  if (*run.layers == 0) return "none";
+  return text(*run.layers >= plan::most_layers ? ">= " : "", *run.layers, " (", count_text(run.parameters_then), ")");
+}
+
+/// DeepSpeed's figure for this run: without offload, as this program trains.
+std::string deepspeed_text(const PlanReport& report, const PlannedRun& run) {
+  const auto found = std::find_if(report.deepspeed.begin(), report.deepspeed.end(), [&](const DeepSpeedRow& row) {
+    return row.ranks == run.ranks && row.stage == run.stage && !row.how.offload_optimizer;
+  });
+  return found == report.deepspeed.end() ? "-" : plan::bytes_text(found->estimate.gpu_bytes);
+}
+
+Cells head(const PlanReport& report) {
+  Cells cells = {"ranks", "stage", "ckpt"};
+  for (const Kind kind : kinds) cells.emplace_back(name_of(kind));
+  cells.insert(cells.end(), {"total", "states", "DeepSpeed"});
+  if (report.limit) cells.push_back("layers that fit");
+  return cells;
+}
+
+Cells cells_of(const PlanReport& report, const PlannedRun& run) {
+  const Ledger& bytes = run.plan.bytes;
+  Cells cells = {std::to_string(run.ranks), std::to_string(run.stage) + (run.asked ? "*" : ""),
+                 interval_text(run.checkpoint_interval)};
+  for (const Kind kind : kinds) cells.push_back(bytes[kind] == 0 ? "-" : plan::bytes_text(bytes[kind]));
+  cells.push_back(plan::bytes_text(bytes.total()));
+  cells.push_back(plan::bytes_text(plan::model_state_bytes(bytes)));
+  cells.push_back(deepspeed_text(report, run));
+  if (run.layers) cells.push_back(layers_text(run));
+  return cells;
+}
+
+void print_cells(const Cells& cells, const std::vector<std::size_t>& widths, char first) {
+  std::string line(1, first);
+  for (std::size_t c = 0; c < cells.size(); ++c) {
+    line.append(widths[c] + (c == 0 ? 0 : 2) - cells[c].size(), ' ');
+    line += cells[c];
+  }
+  std::printf("%s\n", line.substr(0, line.find_last_not_of(' ') + 1).c_str());
+}
+
+void print_legend(const PlanReport& report) {
+  std::printf("# %s: %s parameters in %zu layers, %s, gradients in %s, %s\n", report.deck.c_str(),
+              count_text(report.parameters).c_str(), report.n_layer, report.dtype.c_str(), report.reduce_dtype.c_str(),
+              report.optimizer.c_str());
+  std::fputs(
+      "# Bytes of rank 0, which keeps the most: what a run takes for itself, besides the program and its libraries.\n"
+      "# *: the deck's own stage and activation.checkpoint_interval (ckpt).\n"
+      "# states: parameters + master + gradients + moments. DeepSpeed: its own estimate of these in mixed precision,\n"
+      "# made for stages 2 and 3, here without offload.\n",
+      stdout);
+  if (report.limit) {
+    std::printf("# layers that fit: the most with which rank 0 takes no more than %s (parameters of that model)\n",
+                plan::bytes_text(*report.limit).c_str());
+  }
+  for (const std::string& note : report.notes) std::printf("# %s\n", note.c_str());
+}
+
+Json bytes_by_kind(const Ledger& ledger) {
+  Json result = Json::object();
+  for (const Kind kind : kinds) result[name_of(kind)] = ledger[kind];
+  return result;
+}
+
+Json json_of(const PlannedRun& run) {
+  Json json = {{"ranks", run.ranks},
+               {"stage", run.stage},
+               {"checkpoint_interval", run.checkpoint_interval < 0 ? Json("auto") : Json(run.checkpoint_interval)},
+               {"asked", run.asked},
+               {"batch_micro", run.micro},
+               {"batch_global", run.global}};
+  if (!run.refused.empty()) {
+    json["refused"] = run.refused;
+    return json;
+  }
+  json["state_bytes"] = bytes_by_kind(run.plan.bytes);
+  json["total_bytes"] = run.plan.bytes.total();
+  json["model_state_bytes"] = plan::model_state_bytes(run.plan.bytes);
+  json["paper_bytes"] = run.paper.total();
+  Json parts = Json::array();
+  for (const auto& part : run.plan.parts) {
+    parts.push_back({{"kind", name_of(part.kind)}, {"label", part.label}, {"bytes", part.bytes}});
+  }
+  json["parts"] = parts;
+  if (run.layers) {
+    json["most_layers"] = *run.layers;
+    json["most_layers_is_search_limit"] = *run.layers >= plan::most_layers;
+    json["most_parameters"] = run.parameters_then;
+  }
+  return json;
+}
+
+Json json_of(const DeepSpeedRow& row) {
+  Json json = {{"ranks", row.ranks},
+               {"gpus_per_node", row.cluster.gpus_per_node},
+               {"nodes", row.cluster.nodes},
+               {"stage", row.stage},
+               {"offload_optimizer", row.how.offload_optimizer}};
+  if (row.stage == 3) {
+    json["offload_param"] = row.how.offload_param;
+    json["zero_init"] = row.how.zero_init;
+  }
+  json["gpu_bytes"] = row.estimate.gpu_bytes;
+  json["cpu_bytes"] = row.estimate.cpu_bytes;
+  return json;
+}
+
+}  // namespace
+
+void print_plan_report(const PlanReport& report) {
+  print_legend(report);
+  std::vector<Cells> lines = {head(report)};
+  for (const PlannedRun& run : report.runs) {
+    if (run.refused.empty()) lines.push_back(cells_of(report, run));
+  }
+  std::vector<std::size_t> widths(lines.front().size());
+  for (const Cells& line : lines) {
+    for (std::size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], line[c].size());
+  }
+  print_cells(lines.front(), widths, '#');
+  std::size_t line = 0;
+  for (std::size_t r = 0; r < report.runs.size(); ++r) {
+    const PlannedRun& run = report.runs[r];
+    if (r > 0 && run.ranks != report.runs[r - 1].ranks) std::printf("\n");
+    if (run.refused.empty()) {
+      print_cells(lines[++line], widths, ' ');
+    } else {
+      std::printf("# %d ranks, stage %d, ckpt %s: refused: %s\n", run.ranks, run.stage,
+                  interval_text(run.checkpoint_interval).c_str(), run.refused.c_str());
+    }
+  }
+}
+
+void write_plan_json(const PlanReport& report, const std::filesystem::path& file) {
+  Json json = {{"deck", report.deck},
+               {"rank", 0},
+               {"parameters", report.parameters},
+               {"n_layer", report.n_layer},
+               {"dtype", report.dtype},
+               {"reduce_dtype", report.reduce_dtype},
+               {"optimizer", report.optimizer},
+               {"memory_bytes", report.limit ? Json(*report.limit) : Json(nullptr)},
+               {"notes", report.notes}};
+  json["runs"] = Json::array();
+  for (const PlannedRun& run : report.runs) json["runs"].push_back(json_of(run));
+  json["deepspeed"] = Json::array();
+  for (const DeepSpeedRow& row : report.deepspeed) json["deepspeed"].push_back(json_of(row));
+  std::ofstream out(file);
+  out << json.dump(1) << '\n';
+  out.flush();
+  require_input(out.good(), "--json ", file.string(), ": cannot be written");
+}
+
+}  // namespace shoal::app

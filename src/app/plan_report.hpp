@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `shoal plan` found out, as a table and as JSON.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shoal/plan/deepspeed_estimate.hpp"
+#include "shoal/plan/memory.hpp"
+
+namespace shoal::app {
+
+/// One way to run the deck, and the bytes of rank 0.
+struct PlannedRun {
+  int ranks = 1;
+  std::size_t micro = 1, global = 1;  ///< sequences
+  int stage = 0;
+  std::int64_t checkpoint_interval = 0;  ///< as in model::ActivationOptions
+  bool asked = false;                    ///< stage and interval are the deck's own
+  std::string refused;                   ///< why such a run would not be started; then nothing below is set
+  plan::MemoryPlan plan;
+  Ledger paper;                       ///< model states by the paper's formula
+  std::optional<std::size_t> layers;  ///< the most that fit into PlanReport::limit
+  std::size_t parameters_then = 0;    ///< of the model with so many layers
+};
+
+/// DeepSpeed's estimate of one way to run with DeepSpeed.
+struct DeepSpeedRow {
+  int ranks, stage;
+  plan::DeepSpeedCluster cluster;
+  plan::DeepSpeedZero3 how;  ///< offload_param and zero_init: of stage 3
+  plan::DeepSpeedEstimate estimate;
+};
+
+struct PlanReport {
+  std::string deck, dtype, reduce_dtype, optimizer;
+  std::size_t parameters = 0, n_layer = 0;
+  std::optional<std::size_t> limit;  ///< bytes per rank
+  std::vector<PlannedRun> runs;      ///< by ranks, checkpointing, stage
+  std::vector<DeepSpeedRow> deepspeed;
+  std::vector<std::string> notes;
+};
+
+void print_plan_report(const PlanReport& report);
+void write_plan_json(const PlanReport& report, const std::filesystem::path& file);
+
+}  // namespace shoal::app

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/plan/fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+#include <vector>
+
+#include "shoal/base/error.hpp"
+#include "shoal/plan/notation.hpp"
+#include "shoal/zero/stages.hpp"
+
+namespace shoal::plan {
+
+namespace {
+
+constexpr std::int64_t automatic = -1;  // activation.checkpoint_interval = auto
+constexpr std::size_t refused = std::numeric_limits<std::size_t>::max();
+
+/// Bytes of rank 0; `refused` where such a run would not be started for another reason (zero.max_live_mb).
+std::size_t needed(const zero::EngineOptions& options, int ranks, const Further& further) {
+  try {
+    return memory(options, 0, ranks, further).bytes.total();
+  } catch (const Error& error) {
+    if (error.code() != Exit::bad_input) throw;
+    return refused;
+  }
+}
+
+/// The run with some options changed, and these in words.
+struct Change {
+  zero::EngineOptions options;
+  int ranks;
+  std::string words;
+
+  Change& add(const std::string& more) {
+    words += (words.empty() ? "" : ", ") + more;
+    return *this;
+  }
+};
+
+/// Ways to need less memory, the cheaper before the dearer: what sends as many bytes (stage 1), a third more arithmetic
+/// (checkpointing), what sends more (stages 2 and 3), both; then more machines; last a smaller micro-batch, which is slower
+/// and sums in another order. Each is a list, to be tried from its front.
+class Remedies {
+ public:
+  Remedies(const zero::EngineOptions& options, int ranks) : start_{options, ranks, {}} {}
+
+  std::vector<Change> in_order_of_cost() const {
+    std::vector<Change> all;
+    const auto append = [&](const std::vector<Change>& more) { all.insert(all.end(), more.begin(), more.end()); };
+    std::vector<Change> stages = higher_stages(start_);
+    if (!stages.empty() && !sends_more(stages.front())) {
+      all.push_back(stages.front());
+      stages.erase(stages.begin());
+    }
+    append(checkpointed(start_));
+    append(stages);
+    for (const Change& change : checkpointed(start_)) append(higher_stages(change));
+    append(more_ranks({start_}));
+    append(more_ranks(thrifty(Others::join)));
+    append(smaller_micro_batches({start_}));
+    append(smaller_micro_batches(thrifty(Others::as_started)));
+    for (const Change& change : smaller_micro_batches(thrifty(Others::join))) append(more_ranks({change}));
+    return all;
+  }
+
+ private:
+  enum class Others { as_started, join };  ///< whether a change to more ranks follows
+
+  static const zero::Stage& stage(const Change& change) {
+    return zero::stages.at(static_cast<std::size_t>(change.options.zero.stage));
+  }
+  static bool sends_more(const Change& change) { return stage(change).shards_gradients || stage(change).shards_parameters; }
+
+  /// On one rank there is nobody to share with.
+  static std::vector<Change> higher_stages(const Change& from, Others others = Others::as_started) {
+    std::vector<Change> result;
+    if (from.ranks == 1 && others == Others::as_started) return result;
+    for (int s = from.options.zero.stage + 1; s < static_cast<int>(zero::stages.size()); ++s) {
+      Change change = from;
+      change.options.zero.stage = s;
+      result.push_back(change.add(text("zero.stage = ", s)));
+    }
+    return result;
+  }
+
+  static std::vector<Change> checkpointed(const Change& from) {
+    if (from.options.capacity.checkpoint_interval == automatic) return {};
+    Change change = from;
+    change.options.capacity.checkpoint_interval = automatic;
+    return {change.add("activation.checkpoint_interval = auto")};
+  }
+
+  /// Computed again, and in every stage from the start's own: the highest is not always the least, as it gathers.
+  std::vector<Change> thrifty(Others others) const {
+    const std::vector<Change> again = checkpointed(start_);
+    std::vector<Change> result = {again.empty() ? start_ : again.front()};
+    for (const Change& change : higher_stages(result.front(), others)) result.push_back(change);
+    return result;
+  }
+
+  /// Of the same global batch: the ranks must divide its micro-batches. What a rank may take stays the same only where no
+  /// more of them share a node. All changes come from the same number of ranks.
+  static std::vector<Change> more_ranks(const std::vector<Change>& from) {
+    std::vector<Change> result;
+    const std::size_t micro_batches = from.front().options.micro_batches;
+    for (int ranks = 2 * from.front().ranks; micro_batches % static_cast<std::size_t>(ranks) == 0; ranks *= 2) {
+      for (Change change : from) {
+        change.ranks = ranks;
+        result.push_back(change.add(text(ranks, " ranks, no more of them on a node")));
+      }
+    }
+    return result;
+  }
+
+  /// Of the same global batch. All changes come from the same micro-batch.
+  static std::vector<Change> smaller_micro_batches(const std::vector<Change>& from) {
+    std::vector<Change> result;
+    const std::size_t now = from.front().options.capacity.sequences;
+    for (std::size_t micro = now; --micro > 0;) {
+      if (now % micro != 0) continue;
+      for (Change change : from) {
+        change.options.capacity.sequences = micro;
+        change.options.micro_batches *= now / micro;
+        result.push_back(change.add(text("batch.micro = ", micro)));
+      }
+    }
+    return result;
+  }
+
+  Change start_;
+};
+
+/// The first change that brings the run below the limit, with its bytes; or that none does.
+std::string cheapest_remedy(const zero::EngineOptions& options, int ranks, std::size_t limit, const Further& further) {
+  const std::string otherwise = "a smaller model, or fewer ranks per node";
+  if (!options.capacity.training) return otherwise;
+  std::size_t least = refused;
+  std::string least_words;
+  for (const Change& change : Remedies(options, ranks).in_order_of_cost()) {
+    const std::size_t bytes = needed(change.options, change.ranks, further);
+    if (bytes <= limit) return text(change.words, ": ", bytes_text(bytes));
+    if (bytes < least) {
+      least = bytes;
+      least_words = change.words;
+    }
+  }
+  return least == refused ? otherwise : text(otherwise, ": even ", least_words, " needs ", bytes_text(least));
+}
+
+}  // namespace
+
+std::string why_too_large(const zero::EngineOptions& options, int ranks, std::size_t limit, const Further& further) {
+  const MemoryPlan plan = memory(options, 0, ranks, further);
+  if (plan.bytes.total() <= limit) return {};
+  std::ostringstream out;
+  out << "the run needs " << bytes_text(plan.bytes.total()) << " per rank, and a rank may take " << bytes_text(limit)
+      << "; largest: ";
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.parts.size()); ++i) {
+    out << (i == 0 ? "" : ", ") << plan.parts[i].label << " " << bytes_text(plan.parts[i].bytes);
+  }
+  out << "; the cheapest way to make it fit: " << cheapest_remedy(options, ranks, limit, further);
+  return out.str();
+}
+
+// The bytes grow nearly in proportion to the layers: a few guesses along the line through the last two end beside the
+// border. Where they do not (automatic checkpointing), every other guess halves what is left.
+std::size_t deepest(const zero::EngineOptions& options, int ranks, std::size_t limit, const Further& further) {
+  struct Guess {
+    std::size_t layers = 0, bytes = 0;
+  };
+  const std::size_t start = std::clamp<std::size_t>(options.model.n_layer, 2, most_layers);
+  Guess before, last{start / 2, 0};
+  std::size_t fits = 0, too_many = most_layers + 1;
+  for (int tries = 1;; ++tries) {
+    zero::EngineOptions tried = options;
+    tried.model.n_layer = last.layers;
+    last.bytes = needed(tried, ranks, further);
+    (last.bytes <= limit ? fits : too_many) = last.layers;
+    if (fits + 1 == too_many) return fits;
+    double next = tries == 1 ? static_cast<double>(start) : std::floor(static_cast<double>(fits + too_many) / 2);
+    if (tries > 1 && last.bytes != refused && before.bytes != refused && (tries < 7 || tries % 2 == 0)) {
+      const double slope = (static_cast<double>(last.bytes) - static_cast<double>(before.bytes)) /
+                           (static_cast<double>(last.layers) - static_cast<double>(before.layers));
+      const double room = static_cast<double>(limit) - static_cast<double>(last.bytes);
+      if (slope > 0) next = std::floor(static_cast<double>(last.layers) + room / slope);
+    }
+    before = last;
+    last.layers =
+        static_cast<std::size_t>(std::clamp(next, static_cast<double>(fits + 1), static_cast<double>(too_many - 1)));
+  }
+}
+
+}  // namespace shoal::plan

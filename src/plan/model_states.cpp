@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/plan/model_states.hpp"
+
+#include "shoal/optim/optimizer.hpp"
+#include "shoal/zero/stages.hpp"
+
+namespace shoal::plan {
+
+Ledger model_states(std::size_t parameters, const zero::EngineOptions& options, int ranks) {
+  const zero::Stage& stage = zero::stages.at(static_cast<std::size_t>(options.zero.stage));
+  const auto share = [&](std::size_t bytes_each, bool shared) {
+    return parameters * bytes_each / (shared ? static_cast<std::size_t>(ranks) : 1);
+  };
+  const bool rounded = options.dtype != DType::f32;
+  const std::size_t moments = optim::make(options.optimizer)->moment_names().size();
+  Ledger ledger;
+  ledger[Kind::parameters] = share(size_of(options.dtype), stage.shards_parameters);
+  ledger[Kind::master] = rounded ? share(sizeof(float), stage.shards_optimizer) : 0;
+  ledger[Kind::gradients] = share(size_of(options.gradients.dtype), stage.shards_gradients);
+  ledger[Kind::moments] = share(sizeof(float) * moments, stage.shards_optimizer);
+  return ledger;
+}
+
+std::size_t model_state_bytes(const Ledger& ledger) {
+  return ledger.total() - ledger[Kind::activations] - ledger[Kind::buffers];
+}
+
+}  // namespace shoal::plan

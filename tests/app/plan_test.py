@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""shoal plan: its figures are those of runs, to the byte; its table can be read; bad input gets one line."""
+
+import json
+import re
+import resource
+import unittest
+
+from program import SMALL, Program
+
+KINDS = ("parameters", "master", "gradients", "moments", "activations", "buffers")
+BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+
+def bytes_of(words):
+    """'475 MiB', or '-' for none."""
+    if words == "-":
+        return 0
+    number, unit = words.split()
+    return float(number) * BYTES[unit]
+
+
+class Plan(Program):
+    def plan(self, *args, env=None):
+        """The table's text, and the same as JSON."""
+        file = self.dir / f"plan-{len(list(self.dir.glob('plan-*')))}.json"
+        done = self.shoal("plan", *args, "--json", file, env=env)
+        self.assertEqual(done.returncode, 0, f"{args}\n{done.stdout}\n{done.stderr}")
+        return done.stdout, json.loads(file.read_text())
+
+    @staticmethod
+    def only(plan, ranks, stage, checkpointing):
+        """The one row of it."""
+        rows = [
+            run
+            for run in plan["runs"]
+            if (run["ranks"], run["stage"]) == (ranks, stage) and (run["checkpoint_interval"] != 0) == checkpointing
+        ]
+        assert len(rows) == 1, rows
+        return rows[0]
+
+    def assert_a_run_takes_it(self, plan, deck, ranks, stage, *args, checkpointing=False):
+        summary = self.train(deck, f"--zero.stage={stage}", *args, ranks=ranks)
+        taken = summary["state_bytes"]
+        planned = self.only(plan, ranks, stage, checkpointing)["state_bytes"]
+        self.assertEqual(tuple(planned), KINDS)
+        self.assertEqual(planned, taken["planned"], f"stage {stage}, {ranks} ranks, {args}")
+        self.assertEqual(planned, taken["taken"], f"stage {stage}, {ranks} ranks, {args}")
+
+    def test_a_run_takes_what_was_planned(self):
+        deck = self.deck(SMALL, train={"steps": 1}, trace={"level": "off"})
+        _, plan = self.plan(deck, "--ranks", "1,2")
+        for ranks in (1, 2):
+            for stage in range(4):
+                self.assert_a_run_takes_it(plan, deck, ranks, stage)
+        for stage in (0, 3):
+            self.assert_a_run_takes_it(
+                plan, deck, 2, stage, "--activation.checkpoint_interval=auto", checkpointing=True
+            )
+
+    def test_a_run_in_16_bits_that_saves_in_the_background_takes_what_was_planned(self):
+        deck = self.deck(
+            SMALL,
+            model={"n_layer": 3, "n_embd": 48, "vocab_size": 0},
+            train={"steps": 2, "dtype": "bf16"},
+            comm={"reduce_dtype": "bf16", "bucket_mb": 0.01},
+            checkpoint={"every": 1, "async": "true"},
+            activation={"checkpoint_interval": 2},
+        )
+        _, plan = self.plan(deck, "--ranks", "2")
+        for stage in (1, 2):
+            self.assert_a_run_takes_it(plan, deck, 2, stage, checkpointing=True)
+        self.assertTrue(any(part["label"] == "checkpoint copy" for part in plan["runs"][0]["parts"]))
+
+    def test_the_table_says_the_same_in_columns(self):
+        deck = self.deck(SMALL, zero={"stage": 2})
+        said, plan = self.plan(deck, "--ranks", "1,2,4,...,1024", "--memory", "1GiB")
+        lines = said.splitlines()
+        head = next(line for line in lines if line.startswith("#ranks"))
+        rows = [line for line in lines if line and not line.startswith("#")]
+        self.assertEqual(len(rows), len(plan["runs"]))
+        self.assertEqual(len(rows), 11 * 2 * 4)
+        names = re.split(r"  +", head.lstrip("#"))
+        ends = [match.end() for match in re.finditer(r"\S+( \S+)*", head)]
+        for row, run in zip(rows, plan["runs"], strict=True):
+            self.assertEqual([m.end() for m in re.finditer(r"\S+( \S+)*", row)], ends, f"{head}\n{row}")
+            cells = dict(zip(names, re.split(r"  +", row.strip()), strict=True))
+            self.assertEqual(cells["ranks"], str(run["ranks"]))
+            self.assertEqual(cells["stage"], f"{run['stage']}*" if run["asked"] else str(run["stage"]))
+            for kind in KINDS:
+                self.assertAlmostEqual(
+                    bytes_of(cells[kind]), run["state_bytes"][kind], delta=run["state_bytes"][kind] / 150
+                )
+            self.assertAlmostEqual(bytes_of(cells["total"]), run["total_bytes"], delta=run["total_bytes"] / 150)
+            self.assertEqual(run["total_bytes"], sum(run["state_bytes"].values()))
+            self.assertIn(str(run["most_layers"]), cells["layers that fit"])
+        asked = [(run["stage"], run["checkpoint_interval"]) for run in plan["runs"] if run["asked"]]
+        self.assertEqual(asked, [(2, 0)] * 11)
+        self.assertIn("# batch.global = 8 cannot be shared out", said)
+        self.assertEqual(self.only(plan, 4, 0, False)["batch_global"], 8)
+        self.assertEqual(self.only(plan, 1024, 0, False)["batch_global"], 1024)
+        self.assertEqual(said.count("cannot be shared out"), 1)
+
+    def test_deepspeeds_estimate_stands_beside_it(self):
+        deck = self.deck(SMALL)
+        said, plan = self.plan(deck, "--ranks", "8", "--comm.ranks_per_node=4")
+        params = plan["parameters"]
+        rows = {(row["stage"], row["offload_optimizer"]): row for row in plan["deepspeed"] if row["stage"] == 2}
+        self.assertEqual(rows[2, False]["gpu_bytes"], 2 * params + 18 * params // 8)
+        self.assertEqual(rows[2, True]["gpu_bytes"], 2 * params)
+        self.assertEqual((rows[2, False]["gpus_per_node"], rows[2, False]["nodes"]), (4, 2))
+        self.assertEqual(len([row for row in plan["deepspeed"] if row["stage"] == 3]), 6)
+        shown = [line for line in said.splitlines() if re.match(r" +8 +2 ", line)]
+        self.assertEqual(len(shown), 2)
+        wanted = 2 * params + 18 * params // 8
+        for line in shown:
+            self.assertAlmostEqual(bytes_of(re.split(r"  +", line.strip())[-1]), wanted, delta=wanted / 150)
+
+    def test_a_run_of_the_largest_model_that_fits_starts_and_one_layer_more_does_not(self):
+        deck = self.deck(SMALL, train={"steps": 1}, trace={"level": "off"}, comm={"bucket_mb": 0.01})
+        limit = ("--memory.limit", "0.005")  # GiB
+        _, plan = self.plan(deck, "--ranks", "2", *limit)
+        self.assertEqual(plan["memory_bytes"], int(0.005 * (1 << 30)))
+        layers = self.only(plan, 2, 2, False)["most_layers"]
+        self.assertGreater(layers, 2)
+        self.train(deck, *limit, "--zero.stage=2", f"--model.n_layer={layers}", ranks=2)
+        self.refused(
+            "train",
+            deck,
+            *limit,
+            "--zero.stage=2",
+            f"--model.n_layer={layers + 1}",
+            ranks=2,
+            contains=[
+                "per rank, and a rank may take 5.12 MiB",
+                "the cheapest way to make it fit: activation.checkpoint_interval = auto: ",
+            ],
+        )
+
+    def test_it_is_quick(self):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.plan(self.deck(SMALL), "--ranks", "1,2,4,...,1024", "--memory", "24GiB")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        # Processor time: 1 s here, but a second thread on the core makes it up to two.
+        self.assertLess(after.ru_utime - before.ru_utime, 4)
+
+    def test_one_process_of_a_batch_job_may_ask(self):
+        self.plan(self.deck(SMALL), "--ranks", "2", "--comm.ranks_per_node=2", env={"SLURM_NTASKS": "64"})
+
+    def test_a_deepspeed_configuration(self):
+        config = self.dir / "ds.json"
+        config.write_text('{"train_batch_size": 8, "zero_optimization": {"stage": 1}, "bf16": {"enabled": true}}')
+        deck = self.deck({"model": SMALL["model"]})
+        said, plan = self.plan(deck, "--deepspeed", config, "--ranks", "2,4,16")
+        self.assertEqual({run["stage"] for run in plan["runs"] if run["asked"]}, {1})
+        self.assertEqual([self.only(plan, r, 0, False)["batch_micro"] for r in (2, 4, 16)], [4, 2, 1])
+        self.assertIn("16 ranks: planned there", said)
+
+    def test_bad_input(self):
+        deck = self.deck(SMALL)
+        old = self.dir / "old.json"
+        old.write_text("{}")
+        cases = [
+            (["--ranks", "0"], ["--ranks 0: ", "from 1 to", "1,2,4,...,1024"]),
+            (["--ranks", "2,x"], ["--ranks 2,x: ", "x is no number of ranks"]),
+            (["--ranks", "1,...,3"], ["--ranks 1,...,3: ", "does not lead to 3"]),
+            (["--memory", "24Gi?"], ["--memory 24Gi?: ", "24GiB"]),
+            (["--memory", "24"], ["--memory 24: ", "unit"]),
+            (["--rank", "3"], ["rank: unknown option", "did you mean --ranks?"]),
+            (["--zero.stag=2"], ["zero.stag: unknown option", "did you mean zero.stage?"]),
+            (["--model.n_head=3"], ["n_embd", "n_head"]),
+            (["--zero.qwz=true"], ["not built yet: zero.qwz"]),
+            (["--json", old], ["--json ", "old.json", "exists"]),
+            (["--json", self.dir / "nowhere" / "plan.json"], ["plan.json", "cannot be written"]),
+        ]
+        for arguments, contains in cases:
+            with self.subTest(arguments=arguments):
+                done = self.refused("plan", deck, *arguments, contains=contains)
+                self.assertEqual(done.stderr.count("shoal: "), 1, done.stderr)
+                self.assertEqual(done.stdout, "")
+        self.assertEqual(old.read_text(), "{}")
+        self.refused("plan", self.dir / "nowhere.cfg", contains=["nowhere.cfg"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/plan/fit.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "shoal/base/error.hpp"
+#include "shoal/plan/notation.hpp"
+
+namespace shoal::plan {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+zero::EngineOptions options() {
+  zero::EngineOptions o;
+  o.model = {.n_layer = 12, .n_head = 2, .n_embd = 64, .block_size = 64, .vocab_size = 64, .init_from = ""};
+  o.capacity = {.sequences = 4, .length = 64};
+  o.micro_batches = 4;
+  o.gradients.message_elements = 4096;
+  return o;
+}
+
+zero::EngineOptions with(int stage, std::int64_t checkpoint_interval, std::size_t micro = 4) {
+  zero::EngineOptions o = options();
+  o.zero.stage = stage;
+  o.capacity.checkpoint_interval = checkpoint_interval;
+  o.capacity.sequences = micro;
+  o.micro_batches = 4 * 4 / micro;
+  return o;
+}
+
+std::size_t needed(const zero::EngineOptions& o, int ranks) { return memory(o, 0, ranks).bytes.total(); }
+
+/// What the sentence advises, with the bytes.
+std::string advice(const std::string& sentence) {
+  const std::string mark = "the cheapest way to make it fit: ";
+  const auto at = sentence.find(mark);
+  return at == std::string::npos ? "" : sentence.substr(at + mark.size());
+}
+
+std::string advice_for(const zero::EngineOptions& wanted, int ranks, const std::string& words) {
+  return words + ": " + bytes_text(needed(wanted, ranks));
+}
+
+TEST(WhyTooLarge, IsEmptyWhereItFits) {
+  const std::size_t bytes = needed(options(), 2);
+  EXPECT_THAT(why_too_large(options(), 2, bytes), IsEmpty());
+  EXPECT_THAT(why_too_large(options(), 2, bytes - 1), Not(IsEmpty()));
+}
+
+TEST(WhyTooLarge, NamesTheLargestParts) {
+  const MemoryPlan plan = memory(options(), 0, 2);
+  const std::string sentence = why_too_large(options(), 2, 1000000);
+  EXPECT_THAT(sentence, HasSubstr("needs " + bytes_text(plan.bytes.total()) + " per rank, and a rank may take 977 KiB"));
+  EXPECT_THAT(sentence, HasSubstr("largest: " + plan.parts.front().label + " " + bytes_text(plan.parts.front().bytes)));
+}
+
+// Each limit is what one more change takes, or a byte less.
+TEST(WhyTooLarge, AdvisesTheCheapestChangeThatIsEnough) {
+  const auto sentence = [&](std::size_t limit) { return advice(why_too_large(options(), 2, limit)); };
+  const std::string again = "activation.checkpoint_interval = auto";
+  std::size_t limit = needed(with(1, 0), 2);
+  EXPECT_EQ(sentence(limit), advice_for(with(1, 0), 2, "zero.stage = 1"));
+  ASSERT_LT(needed(with(0, -1), 2), limit) << "or the limits below mean something else";
+  EXPECT_EQ(sentence(limit - 1), advice_for(with(0, -1), 2, again));
+  limit = needed(with(0, -1), 2);
+  EXPECT_EQ(sentence(limit - 1), advice_for(with(1, -1), 2, again + ", zero.stage = 1"));
+  limit = needed(with(2, -1), 2);
+  EXPECT_EQ(sentence(limit), advice_for(with(2, -1), 2, again + ", zero.stage = 2"));
+  EXPECT_EQ(sentence(limit - 1), advice_for(with(1, -1), 4, again + ", zero.stage = 1, 4 ranks, no more of them on a node"));
+}
+
+// Where activations are most of the bytes.
+TEST(WhyTooLarge, OnOneRankAdvisesNoSharing) {
+  zero::EngineOptions alone = options();
+  alone.model.n_layer = 2;
+  alone.model.n_embd = 32;
+  alone.capacity.sequences = 64;
+  alone.micro_batches = 1;  // no rank can join
+  zero::EngineOptions again = alone;
+  again.capacity.checkpoint_interval = -1;
+  EXPECT_EQ(advice(why_too_large(alone, 1, needed(again, 1))),
+            advice_for(again, 1, "activation.checkpoint_interval = auto"));
+  zero::EngineOptions smaller = again;
+  smaller.capacity.sequences = 16;
+  smaller.micro_batches = 4;
+  const std::string sentence = advice(why_too_large(again, 1, needed(smaller, 1)));
+  EXPECT_EQ(sentence, advice_for(smaller, 1, "batch.micro = 16"));
+}
+
+TEST(WhyTooLarge, SaysWhereNothingHelps) {
+  EXPECT_THAT(advice(why_too_large(options(), 2, 1000)), HasSubstr("a smaller model, or fewer ranks per node: even "));
+  zero::EngineOptions evaluating = options();
+  evaluating.capacity.training = false;
+  EXPECT_EQ(advice(why_too_large(evaluating, 2, 1000)), "a smaller model, or fewer ranks per node");
+}
+
+TEST(Deepest, IsTheBorder) {
+  for (const std::int64_t interval : {0, -1, 2}) {
+    for (int stage = 0; stage < 4; ++stage) {
+      for (const std::size_t layers : {1, 2, 5, 6, 7, 19, 60}) {
+        zero::EngineOptions o = with(stage, interval);
+        o.model.n_layer = layers;
+        const std::size_t limit = needed(o, 2);
+        o.model.n_layer = 6;  // where the search starts
+        const std::size_t found = deepest(o, 2, limit);
+        EXPECT_GE(found, layers) << "stage " << stage << ", interval " << interval;
+        o.model.n_layer = found;
+        EXPECT_LE(needed(o, 2), limit) << "stage " << stage << ", interval " << interval << ", " << layers;
+        o.model.n_layer = found + 1;
+        EXPECT_GT(needed(o, 2), limit) << "stage " << stage << ", interval " << interval << ", " << layers;
+      }
+    }
+  }
+}
+
+TEST(Deepest, HasBounds) {
+  EXPECT_EQ(deepest(options(), 2, 1000), 0U);
+  EXPECT_EQ(deepest(options(), 2, std::size_t{1} << 50U), most_layers);
+}
+
+}  // namespace
+}  // namespace shoal::plan

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The paper's formulas, and how far a planned run is from them.
+#include "shoal/plan/model_states.hpp"
+
+#include <gtest/gtest.h>
+
+#include "shoal/plan/memory.hpp"
+#include "shoal/zero/stages.hpp"
+
+namespace shoal::plan {
+namespace {
+
+zero::EngineOptions options(int stage, DType dtype, DType gradients) {
+  zero::EngineOptions o;
+  o.model = {.n_layer = 3, .n_head = 2, .n_embd = 64, .block_size = 32, .vocab_size = 100, .init_from = ""};
+  o.dtype = dtype;
+  o.gradients.dtype = gradients;
+  o.capacity = {.sequences = 1, .length = 32};
+  o.zero.stage = stage;
+  o.micro_batches = 16;
+  return o;
+}
+
+// Figure 1 of the paper: 7.5 billion parameters on 64 ranks take 120, 31.4, 16.6 and 1.9 GB, gradients being 16 bits.
+TEST(ModelStates, ArePaperFigureOne) {
+  const double wanted[] = {120, 31.4, 16.6, 1.9};
+  for (int stage = 0; stage < 4; ++stage) {
+    const Ledger ledger = model_states(7'500'000'000, options(stage, DType::bf16, DType::bf16), 64);
+    EXPECT_NEAR(static_cast<double>(ledger.total()) / 1e9, wanted[stage], 0.06) << "stage " << stage;
+    EXPECT_EQ(model_state_bytes(ledger), ledger.total());
+  }
+}
+
+TEST(ModelStates, InFp32HaveNoSecondParameters) {
+  const Ledger ledger = model_states(1000, options(1, DType::f32, DType::f32), 4);
+  EXPECT_EQ(ledger[Kind::parameters], 4000U);
+  EXPECT_EQ(ledger[Kind::master], 0U);
+  EXPECT_EQ(ledger[Kind::gradients], 4000U);
+  EXPECT_EQ(ledger[Kind::moments], 2000U);
+}
+
+// A shard is whole pieces, the last pieces of every unit may be short, and a buffer begins on a 64-byte border: a rank keeps
+// up to a piece (1 KiB of fp32) more of each state and unit than its share.
+TEST(ModelStates, OfAPlanAreTheFormulaAndPadding) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (int stage = 0; stage < 4; ++stage) {
+      for (const int ranks : {1, 2, 4, 16}) {
+        const zero::EngineOptions o = options(stage, dtype, DType::f32);
+        const auto units = model::layout(o.model);
+        std::size_t parameters = 0;
+        for (const auto& unit : units) parameters += unit.parameter_count();
+        const Ledger formula = model_states(parameters, o, ranks);
+        const Ledger planned = memory(o, 0, ranks).bytes;
+        for (const Kind kind : {Kind::parameters, Kind::master, Kind::gradients, Kind::moments}) {
+          const std::size_t padding = 2 * units.size() * (zero::piece * sizeof(float) + 64);  // 2: both moments
+          EXPECT_GE(planned[kind], formula[kind]) << name_of(kind) << ", stage " << stage << ", " << ranks << " ranks";
+          EXPECT_LE(planned[kind], formula[kind] + padding) << name_of(kind) << ", stage " << stage << ", " << ranks;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shoal::plan
