@@ -10,6 +10,7 @@
 #include "shoal/io/file_kind.hpp"
 #include "shoal/io/token_file.hpp"
 #include "shoal/io/trace_file.hpp"
+#include "shoal/plan/notation.hpp"
 
 namespace shoal::app {
 
@@ -22,7 +23,7 @@ void describe_checkpoint(const std::string& file, bool verify) {
   Rows rows = {{"step", std::to_string(contents.state.step)},
                {"written by", contents.program},
                {"format", std::to_string(contents.format_version)},
-               {"size", human_bytes(static_cast<double>(contents.file_bytes))},
+               {"size", plan::bytes_text(contents.file_bytes)},
                {"checksums", verify ? "read back, all agree" : "not read (--verify reads them)"}};
   for (const auto& [name, value] : contents.state.scalars) rows.emplace_back(name, value);
   for (const auto& [name, value] : contents.state.numbers) rows.emplace_back(name, text(value));
@@ -45,7 +46,7 @@ void describe_trace(const std::string& file) {
                {"level", contents.level},
                {"complete", contents.complete ? "yes" : "no: the run did not end well, or still goes on"},
                {"events", text(contents.events, " in ", contents.flushes, " writes, ", contents.dropped, " dropped")},
-               {"size", human_bytes(static_cast<double>(contents.file_bytes))}});
+               {"size", plan::bytes_text(contents.file_bytes)}});
 }
 
 void describe_tokens(const std::string& file) {

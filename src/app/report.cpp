@@ -11,6 +11,7 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/kernels/runtime.hpp"
+#include "shoal/plan/notation.hpp"
 #include "version.hpp"
 
 namespace shoal::app {
@@ -45,19 +46,25 @@ std::string grouped(std::size_t value) {
   return digits;
 }
 
+/// Kinds, and what the buffers are made of.
+std::vector<std::pair<std::string, std::string>> memory_rows(const plan::MemoryPlan& plan, const Ledger& taken) {
+  const auto both = [](std::size_t planned, std::size_t took) {
+    return print_to_string("%8s  %8s", plan::bytes_text(planned).c_str(), plan::bytes_text(took).c_str());
+  };
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const Kind kind : kinds) rows.emplace_back(name_of(kind), both(plan.bytes[kind], taken[kind]));
+  for (const Memory::Entry& part : plan.parts) {
+    if (part.kind == Kind::buffers && part.bytes > 0) {
+      rows.emplace_back("  " + part.label, print_to_string("%8s", plan::bytes_text(part.bytes).c_str()));
+    }
+  }
+  rows.emplace_back("together", both(plan.bytes.total(), taken.total()));
+  return rows;
+}
+
 }  // namespace
 
 std::string fixed(double value, int digits) { return print_to_string("%.*f", digits, value); }
-
-std::string human_bytes(double bytes) {
-  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < std::size(units)) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return print_to_string(unit == 0 ? "%.0f %s" : "%.2f %s", bytes, units[unit]);
-}
 
 std::string human_time(double seconds) {
   const auto whole = static_cast<long>(seconds + 0.5);
@@ -73,7 +80,7 @@ void print_table(const std::string& title, const std::vector<std::pair<std::stri
   for (const auto& [name, value] : rows) std::printf("#   %-*s  %s\n", static_cast<int>(width), name.c_str(), value.c_str());
 }
 
-void print_banner(const Setup& setup, comm::World& world, double peak_gflops) {
+void print_banner(const Setup& setup, comm::World& world, const Ledger& most_taken, double peak_gflops) {
   const config::Options& o = setup.options;
   std::string libraries;
   for (const auto& [name, version] : library_versions()) libraries += (libraries.empty() ? "" : ", ") + name + " " + version;
@@ -97,10 +104,7 @@ void print_banner(const Setup& setup, comm::World& world, double peak_gflops) {
   run.emplace_back("output", o.output.dir);
   print_table(text("shoal ", version()), run);
 
-  std::vector<std::pair<std::string, std::string>> memory;
-  for (const Kind kind : kinds) memory.emplace_back(name_of(kind), human_bytes(static_cast<double>(setup.plan.bytes[kind])));
-  memory.emplace_back("together", human_bytes(static_cast<double>(setup.plan.bytes.total())));
-  print_table("memory per rank, planned", memory);
+  print_table("memory per rank: planned, and taken by the rank that took most", memory_rows(setup.plan, most_taken));
 
   std::vector<std::pair<std::string, std::string>> changed;
   const auto defaults = config::list(config::Options{});
@@ -208,14 +212,14 @@ void print_verdict(comm::World& world, const Setup& setup, const Memory& memory,
   }
   if (saves.last()) {
     rows.emplace_back("checkpoint",
-                      text(saves.last()->string(), " complete (", human_bytes(static_cast<double>(saves.bytes())),
+                      text(saves.last()->string(), " complete (", plan::bytes_text(saves.bytes()),
                            o.checkpoint.async ? " written in the background, training held up for " : " written in ",
                            human_time(saves.seconds()), ")"));
   }
   const bool as_planned = setup.plan.bytes == memory.taken();
-  rows.emplace_back("memory", text("planned ", human_bytes(static_cast<double>(setup.plan.bytes.total())), ", taken ",
-                                   human_bytes(static_cast<double>(memory.taken().total())), ", largest resident set ",
-                                   human_bytes(static_cast<double>(peak_rss_bytes()))));
+  rows.emplace_back("memory", text("planned ", plan::bytes_text(setup.plan.bytes.total()), ", taken ",
+                                   plan::bytes_text(memory.taken().total()), ", largest resident set ",
+                                   plan::bytes_text(peak_rss_bytes())));
   rows.emplace_back("verdict", !as_planned             ? "MEMORY WAS NOT AS PLANNED"
                                : skipped > 0           ? "OK, BUT UPDATES WERE SKIPPED"
                                : exit == Exit::requeue ? "OK, TO BE RESUMED"

@@ -16,8 +16,6 @@
 
 namespace shoal::app {
 
-/// "1.34 GiB", "12.5 MiB".
-std::string human_bytes(double bytes);
 /// "1 h 02 min", "43 s".
 std::string human_time(double seconds);
 /// Fixed-point with this many digits after the point.
@@ -26,8 +24,8 @@ std::string fixed(double value, int digits);
 /// Lines "name   value", aligned, under a title.
 void print_table(const std::string& title, const std::vector<std::pair<std::string, std::string>>& rows);
 
-/// The head of the log. peak_gflops: measured, of one rank.
-void print_banner(const Setup& setup, comm::World& world, double peak_gflops);
+/// The head of the log. peak_gflops: measured, of one rank. most_taken: by kind, of the rank that took most.
+void print_banner(const Setup& setup, comm::World& world, const Ledger& most_taken, double peak_gflops);
 
 /// Step lines: one per log_every steps, and between them a line that is redrawn where standard output is a terminal (or
 /// SHOAL_PROGRESS=redraw says that what reads it is one; =plain says it is not).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // shoal train: set up, resume, step after step with evaluations and checkpoints between, and the closing summary.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "shoal/io/trace_file.hpp"
 #include "shoal/kernels/matmul.hpp"
 #include "shoal/kernels/runtime.hpp"
+#include "shoal/plan/notation.hpp"
 #include "trainer.hpp"
 #include "version.hpp"
 #include "weights.hpp"
@@ -186,14 +188,23 @@ void Run::close(Exit exit) {
   print_verdict(world_, setup_, machine_.memory, history_, saves_, exit);
 }
 
+Ledger of_the_rank_with_most(comm::World& world, const Ledger& taken) {
+  std::array<std::uint64_t, kinds.size()> bytes{};
+  for (const Kind kind : kinds) bytes[static_cast<std::size_t>(kind)] = taken[kind];
+  world.all().all_reduce(Span<std::uint64_t>(bytes), comm::Reduce::max).wait();
+  Ledger most;
+  for (const Kind kind : kinds) most[kind] = bytes[static_cast<std::size_t>(kind)];
+  return most;
+}
+
 /// --dry-run: what was checked, and what the run would take.
 void print_plan(comm::World& world, const Setup& setup) {
   if (world.all().rank() != 0) return;
   std::vector<std::pair<std::string, std::string>> rows;
   for (const auto& part : setup.plan.parts) {
-    rows.emplace_back(part.label, text(human_bytes(static_cast<double>(part.bytes)), " (", name_of(part.kind), ")"));
+    rows.emplace_back(part.label, text(plan::bytes_text(part.bytes), " (", name_of(part.kind), ")"));
   }
-  rows.emplace_back("together", human_bytes(static_cast<double>(setup.plan.bytes.total())));
+  rows.emplace_back("together", plan::bytes_text(setup.plan.bytes.total()));
   print_table(text("memory of a rank of ", setup.ranks), rows);
   std::printf("# dry run: the options, the data and the memory are in order; nothing was trained\n");
 }
@@ -220,12 +231,15 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   const config::Options& o = setup.options;
   const kernels::Runtime runtime(setup.threads);
   kernels::connect_trace();
+  world.all().barrier().wait();
+  trace::set_zero();  // on all ranks at one moment, before the first event
   trace::start(trace_level(o.trace.level), trace_events);
   open_output(world, o.output, o.checkpoint.resume != "none");
 
   const double peak = measured_peak(o);
-  if (world.all().rank() == 0) print_banner(setup, world, peak);
   Machine machine(setup, world);
+  const Ledger most_taken = of_the_rank_with_most(world, machine.memory.taken());
+  if (world.all().rank() == 0) print_banner(setup, world, most_taken, peak);
   heartbeat::phase("load");
   const std::optional<io::CheckpointState> before = resume(world, setup, machine.engine);
   if (!before) {
@@ -237,7 +251,6 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   }
   Run run(world, setup, machine, before.value_or(io::CheckpointState{}), peak);
   world.all().barrier().wait();
-  trace::set_zero();
   const Exit exit = run.steps();
   run.close(exit);
   return exit;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that the build, the tests and the report need and that are missing. Prints what it found.
-# usage: install_dependencies.sh [lint] [fuzz] [python]      also what the make targets of these names need
+# usage: install_dependencies.sh [lint] [fuzz] [python] [cluster]      also what the make targets of these names need
 set -euo pipefail
 
 packages=(
@@ -17,7 +17,8 @@ for group in "$@"; do
     lint) packages+=(clang-format clang-tidy shellcheck python3-venv) ;;
     fuzz) packages+=(clang libclang-rt-dev llvm) ;;      # libFuzzer and the sanitizers; llvm names the lines where they stop
     python) packages+=(python3-venv) ;;
-    *) echo "deps: no group '$group'; there are lint, fuzz, python" >&2; exit 2 ;;
+    cluster) packages+=(slurm-wlm munge iproute2 util-linux) ;; # virtual nodes and a batch system: tests/cluster
+    *) echo "deps: no group '$group'; there are lint, fuzz, python, cluster" >&2; exit 2 ;;
   esac
 done
 

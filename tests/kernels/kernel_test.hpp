@@ -50,7 +50,7 @@ std::vector<double> doubles(const std::vector<T>& values) {
 
 template <typename T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 /// |got - want| <= roundoff of the result's type + `ulps` roundings in float of something as large as `magnitude`.
