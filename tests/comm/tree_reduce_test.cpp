@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
-#include <random>
 #include <vector>
 
 #include "shoal/base/error.hpp"
@@ -21,9 +21,13 @@ std::size_t ranks() { return static_cast<std::size_t>(group().size()); }
 /// Numbers of many magnitudes, so that another order of summation gives other bits.
 template <typename T>
 std::vector<T> random_numbers(std::size_t seed, std::size_t n) {
-  std::mt19937 bits(static_cast<unsigned>(seed) + 1);
   std::vector<T> values(n);
-  for (T& value : values) value = T((static_cast<float>(bits()) / 2e9F - 1) * std::exp2(static_cast<float>(bits() % 12)));
+  std::uint64_t state = 0x9e3779b97f4a7c15U * (seed + 1);
+  for (T& value : values) {
+    state = state * 6364136223846793005U + 1442695040888963407U;  // Knuth's; the high bits are the random ones
+    const auto unit = static_cast<float>(static_cast<std::int32_t>(state >> 32U)) * 0x1p-31F;
+    value = T(unit * static_cast<float>(1U << (state >> 28U) % 12U));
+  }
   return values;
 }
 
@@ -46,7 +50,8 @@ std::vector<T> serial_tree(std::vector<std::vector<T>> leaves) {
 
 void expect_same_bits(Span<const std::byte> got, Span<const std::byte> expected, const char* what) {
   ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], expected[i]) << what << ", byte " << i;
+  const auto differing = std::mismatch(got.begin(), got.end(), expected.begin()).first;
+  ASSERT_EQ(differing, got.end()) << what << ", byte " << differing - got.begin();
 }
 
 /// How a buffer is divided: lengths of the spans of each rank's block, and gaps after them, which must stay as they are.
