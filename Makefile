@@ -43,7 +43,7 @@ test-long: all asan fuzz
 asan: deps
 	cmake --preset asan
 	cmake --build build-asan -j $(JOBS)
-	ctest --test-dir build-asan --output-on-failure -LE 'long|cluster|contract' -j $(JOBS)
+	ctest --test-dir build-asan --output-on-failure -LE 'long|cluster|contract' $(if $(ASAN_WITHOUT),-E '$(ASAN_WITHOUT)') -j $(JOBS)
 
 # Compiles and links the CUDA kernels; their test runs where there is a GPU.
 cuda: deps
