@@ -58,7 +58,8 @@ Exit run(comm::World& world, int argc, char** argv) {
       return Exit::done;
     }
     if (!command.alone) world.check_launcher();
-    world.make_groups(command.alone ? comm::CommOptions{} : invocation.options.comm);
+    const bool of_other_ranks = command.alone || (invocation.ranks > 0 && invocation.ranks != world.size());
+    world.make_groups(of_other_ranks ? comm::CommOptions{} : invocation.options.comm);
     const comm::Watchdog watchdog(world, invocation.options.comm.timeout);
     const Exit exit = command.run(world, invocation);
     heartbeat::phase("exit");

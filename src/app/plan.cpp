@@ -23,13 +23,16 @@ namespace {
 
 constexpr std::int64_t automatic = -1;  // activation.checkpoint_interval = auto
 
-/// Checked for `ranks`. A batch.global that these ranks cannot share out gives way to batch.micro x ranks.
+/// Checked for `ranks`. A batch.global that these ranks cannot share out gives way to batch.micro x ranks, and a
+/// comm.ranks_per_node that does not divide them to one node.
 struct Resolved {
   config::Invocation run;
   bool batch_gave_way = false;
 };
 
-Resolved resolved(const config::Invocation& asked, int ranks) {
+Resolved resolved(config::Invocation asked, int ranks) {
+  int& on_node = asked.options.comm.ranks_per_node;
+  if (on_node > 0 && ranks % on_node != 0) on_node = 0;
   Resolved result = {asked};
   try {
     config::validate(result.run, ranks);
@@ -94,7 +97,7 @@ std::vector<DeepSpeedRow> deepspeed_rows(const config::Options& options, int ran
   const plan::DeepSpeedModel model = plan::deepspeed_model(model::layout(options.model));
   const int on_node = options.comm.ranks_per_node;
   plan::DeepSpeedCluster cluster;
-  cluster.gpus_per_node = on_node > 0 && ranks % on_node == 0 ? on_node : ranks;
+  cluster.gpus_per_node = on_node > 0 ? on_node : ranks;
   cluster.nodes = ranks / cluster.gpus_per_node;
   std::vector<DeepSpeedRow> rows;
   for (const bool offload : {false, true}) {

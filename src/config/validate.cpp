@@ -53,10 +53,18 @@ std::vector<std::string> checkpoint_problems(const CheckpointOptions& o) {
       "written by each rank on its own; allowed: auto, independent"};
 }
 
-std::vector<std::string> comm_problems(const comm::CommOptions& o) {
-  if (o.collectives != "native" || o.reduce_dtype == "fp32") return {};
-  return {text("comm.reduce_dtype = ", o.reduce_dtype,
-               " does not go with comm.collectives = native: MPI's own sums know no 16-bit numbers; allowed: fp32")};
+std::vector<std::string> comm_problems(const comm::CommOptions& o, int ranks) {
+  std::vector<std::string> problems;
+  if (o.collectives == "native" && o.reduce_dtype != "fp32") {
+    problems.push_back(text("comm.reduce_dtype = ", o.reduce_dtype,
+                            " does not go with comm.collectives = native: MPI's own sums know no 16-bit numbers; "
+                            "allowed: fp32"));
+  }
+  if (o.ranks_per_node > 0 && ranks % o.ranks_per_node != 0) {
+    problems.push_back(text("comm.ranks_per_node = ", o.ranks_per_node, " does not divide the ", ranks,
+                            " ranks; allowed: a divisor, or 0 for what the machine says"));
+  }
+  return problems;
 }
 
 std::vector<std::string> optimizer_problems(const optim::OptimizerOptions& o) {
@@ -127,7 +135,7 @@ void validate(Invocation& invocation, int ranks) {
   add(model::problems(o.model));
   add(data_problems(o));
   add(checkpoint_problems(o.checkpoint));
-  add(comm_problems(o.comm));
+  add(comm_problems(o.comm, ranks));
   add(batch_of_deepspeed.empty() ? batch_problems(o.batch, count) : batch_of_deepspeed);
   add(optimizer_problems(o.optimizer));
   add(loss_scale_problems(o));

@@ -110,6 +110,8 @@ class Plan(Program):
         self.assertEqual(rows[2, True]["gpu_bytes"], 2 * params)
         self.assertEqual((rows[2, False]["gpus_per_node"], rows[2, False]["nodes"]), (4, 2))
         self.assertEqual(len([row for row in plan["deepspeed"] if row["stage"] == 3]), 6)
+        said, plan = self.plan(deck, "--ranks", "2,8", "--comm.ranks_per_node=4")
+        self.assertEqual({(row["gpus_per_node"], row["nodes"]) for row in plan["deepspeed"]}, {(2, 1), (4, 2)})
         shown = [line for line in said.splitlines() if re.match(r" +8 +2 ", line)]
         self.assertEqual(len(shown), 2)
         wanted = 2 * params + 18 * params // 8
