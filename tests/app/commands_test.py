@@ -37,7 +37,9 @@ class Commands(Program):
         self.assertFalse((self.dir / "dry").exists())
         self.refused("train", deck, "--dry-run", "--ranks", "3", contains=["batch.global"])
         self.ok("train", deck, "--dry-run", "--ranks", "4", "--comm.ranks_per_node=2")
-        self.refused("train", deck, "--dry-run", "--ranks", "4", "--comm.ranks_per_node=3", contains=["divide the 4 ranks"])
+        self.refused(
+            "train", deck, "--dry-run", "--ranks", "4", "--comm.ranks_per_node=3", contains=["divide the 4 ranks"]
+        )
         done = self.shoal("train", deck, "--dry-run", "--zero.qwz=true")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("not built yet: zero.qwz", done.stderr)
