@@ -3,7 +3,6 @@
 
 import json
 import re
-import resource
 import unittest
 
 from program import SMALL, Program
@@ -139,12 +138,14 @@ class Plan(Program):
             ],
         )
 
-    def test_it_is_quick(self):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self.plan(self.deck(SMALL), "--ranks", "1,2,4,...,1024", "--memory", "24GiB")
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        # Processor time: 1 s here, but a second thread on the core makes it up to two.
-        self.assertLess(after.ru_utime - before.ru_utime, 4)
+    def test_powers_of_two_up_to_a_thousand_ranks(self):
+        plan = self.plan(self.deck(SMALL), "--ranks", "1,2,4,...,1024", "--memory", "24GiB")[1]
+        ranks = [2**power for power in range(11)]
+        self.assertEqual(sorted({run["ranks"] for run in plan["runs"]}), ranks)
+        self.assertEqual(len(plan["runs"]), len(ranks) * 4 * 2)
+        for stage in (1, 2, 3):
+            states = [self.only(plan, n, stage, False)["model_state_bytes"] for n in ranks]
+            self.assertEqual(states, sorted(states, reverse=True), "the more ranks, the less each keeps")
 
     def test_one_process_of_a_batch_job_may_ask(self):
         self.plan(self.deck(SMALL), "--ranks", "2", "--comm.ranks_per_node=2", env={"SLURM_NTASKS": "64"})
