@@ -21,8 +21,6 @@ namespace shoal::app {
 
 namespace {
 
-constexpr std::int64_t automatic = -1;  // activation.checkpoint_interval = auto
-
 /// Checked for `ranks`. A batch.global that these ranks cannot share out gives way to batch.micro x ranks, and a
 /// comm.ranks_per_node that does not divide them to one node.
 struct Resolved {
@@ -58,10 +56,10 @@ std::size_t parameter_count(model::ModelOptions model, std::size_t layers) {
   return plan::deepspeed_model(model::layout(model)).total_params;
 }
 
-/// With activation checkpointing: at the deck's interval, or the one that takes the least memory.
+/// With activation checkpointing: at the deck's interval, or auto.
 std::int64_t with_checkpointing(const config::Options& options) {
   const std::int64_t interval = options.activation.checkpoint_interval;
-  return interval == 0 ? automatic : interval;
+  return interval == 0 ? model::ActivationOptions::automatic : interval;
 }
 
 PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::int64_t interval,

@@ -97,6 +97,13 @@ Groups::Groups(const CommOptions& options) {
   leaders = traced_group(of_leaders.get(), "leaders", std::move(only_me), 2);
 }
 
+std::string ranks_per_node_problem(const CommOptions& options, int ranks) {
+  const int per_node = options.ranks_per_node;
+  if (per_node == 0 || (per_node > 0 && ranks % per_node == 0)) return {};
+  return text("comm.ranks_per_node = ", per_node, " does not divide the ", ranks,
+              " ranks; allowed: a divisor, or 0 for what the machine says");
+}
+
 Groups::~Groups() {
   all.reset();
   node.reset();
@@ -124,8 +131,8 @@ void Groups::place(const CommOptions& options) {
   check(MPI_Comm_split(MPI_COMM_WORLD, 0, position, &ordered), "MPI_Comm_split");
 
   const int per_node = options.ranks_per_node;
-  require_input(per_node >= 0 && (per_node == 0 || size % per_node == 0), "comm.ranks_per_node = ", per_node,
-                " does not divide the ", size, " ranks; allowed: a divisor, or 0 for what the machine says");
+  const std::string problem = ranks_per_node_problem(options, size);
+  require_input(problem.empty(), problem);
   const std::vector<int> first_in_order = gather(ordered, first_on_node);
   for (int r = 0, index = -1; r < size; ++r) {
     const auto at = static_cast<std::size_t>(r);

@@ -77,7 +77,7 @@ std::vector<Row> sync_rows() {
 std::vector<Row> activation_rows() {
   return {
       {"activation.checkpoint_interval", in(&Options::activation, &ActivationOptions::checkpoint_interval), "blocks",
-       between(0, 65536).or_word("auto", -1),
+       between(0, 65536).or_word("auto", ActivationOptions::automatic),
        "blocks between kept activations; the rest is computed again in backward; 0: keep all; auto: the root "
        "of the number of blocks; 1 takes the least memory, unless a model is very deep"},
       later("activation.partition", false, "", any(), "share kept activations out among the ranks"),

@@ -60,10 +60,8 @@ std::vector<std::string> comm_problems(const comm::CommOptions& o, int ranks) {
                             " does not go with comm.collectives = native: MPI's own sums know no 16-bit numbers; "
                             "allowed: fp32"));
   }
-  if (o.ranks_per_node > 0 && ranks % o.ranks_per_node != 0) {
-    problems.push_back(text("comm.ranks_per_node = ", o.ranks_per_node, " does not divide the ", ranks,
-                            " ranks; allowed: a divisor, or 0 for what the machine says"));
-  }
+  const std::string per_node = comm::ranks_per_node_problem(o, ranks);
+  if (!per_node.empty()) problems.push_back(per_node);
   return problems;
 }
 

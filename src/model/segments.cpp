@@ -5,14 +5,16 @@
 #include <cmath>
 
 #include "shoal/base/error.hpp"
+#include "shoal/model/model.hpp"
 
 namespace shoal::model {
 
 namespace {
 
 std::size_t longest_segment(std::size_t layers, std::int64_t interval) {
-  require(layers > 0 && interval >= -1, "activations of every ", interval, "th of ", layers, " layers");
-  if (interval == -1) return static_cast<std::size_t>(std::lround(std::sqrt(layers)));
+  require(layers > 0 && interval >= ActivationOptions::automatic, "activations of every ", interval, "th of ", layers,
+          " layers");
+  if (interval == ActivationOptions::automatic) return static_cast<std::size_t>(std::lround(std::sqrt(layers)));
   return interval == 0 ? layers : std::min(layers, static_cast<std::size_t>(interval));
 }
 

@@ -15,7 +15,6 @@ namespace shoal::plan {
 
 namespace {
 
-constexpr std::int64_t automatic = -1;  // activation.checkpoint_interval = auto
 constexpr std::size_t refused = std::numeric_limits<std::size_t>::max();
 
 /// Bytes of rank 0; `refused` where such a run would not be started for another reason (zero.max_live_mb).
@@ -87,6 +86,7 @@ class Remedies {
   }
 
   static std::vector<Change> checkpointed(const Change& from) {
+    constexpr std::int64_t automatic = model::ActivationOptions::automatic;
     if (from.options.capacity.checkpoint_interval == automatic) return {};
     Change change = from;
     change.options.capacity.checkpoint_interval = automatic;

@@ -12,6 +12,17 @@ Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks)
   return intersection(shard, {shard.begin + part.sub.begin, shard.begin + part.sub.end});
 }
 
+comm::Blocks shard_blocks(Span<std::byte> whole, std::size_t element_bytes, int ranks) {
+  comm::Blocks blocks(static_cast<std::size_t>(ranks));
+  for (int d = 0; d < ranks; ++d) {
+    const Range shard = shard_of(whole.size() / element_bytes, d, ranks);
+    if (!shard.empty()) {
+      blocks[static_cast<std::size_t>(d)] = {whole.subspan(shard.begin * element_bytes, shard.size() * element_bytes)};
+    }
+  }
+  return blocks;
+}
+
 std::vector<Message> cut_messages(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, int ranks,
                                   std::size_t most) {
   const auto size = static_cast<std::size_t>(ranks);

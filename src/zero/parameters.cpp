@@ -135,17 +135,8 @@ void Parameters::start_gather(std::size_t residence) {
   std::byte* const place = whole(r).data() + holding.shard.begin * size_of(states_.dtype());
   kernels::copy_bytes(own.size(), own.data(), place);
   const Span<std::byte> scratch = scratch_[gathers_started_++ % scratch_.size()];
-  gathering_.push_back({residence, comm::all_gather(collectives_, *placement_.group, blocks(r.unit, whole(r)), scratch)});
-}
-
-comm::Blocks Parameters::blocks(int unit, Span<std::byte> whole) const {
-  const std::size_t elements = holdings_[static_cast<std::size_t>(unit)].elements, size = size_of(states_.dtype());
-  comm::Blocks blocks(static_cast<std::size_t>(placement_.ranks));
-  for (int d = 0; d < placement_.ranks; ++d) {
-    const Range shard = shard_of(elements, d, placement_.ranks);
-    if (!shard.empty()) blocks[static_cast<std::size_t>(d)] = {whole.subspan(shard.begin * size, shard.size() * size)};
-  }
-  return blocks;
+  const comm::Blocks shards = shard_blocks(whole(r), size_of(states_.dtype()), placement_.ranks);
+  gathering_.push_back({residence, comm::all_gather(collectives_, *placement_.group, shards, scratch)});
 }
 
 comm::Blocks Parameters::blocks(const Message& message) const {

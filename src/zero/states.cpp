@@ -6,6 +6,7 @@
 
 #include "shoal/comm/tree_reduce.hpp"
 #include "shoal/kernels/storage.hpp"
+#include "shoal/zero/messages.hpp"
 #include "shoal/zero/partition.hpp"
 
 namespace shoal::zero {
@@ -33,13 +34,9 @@ std::vector<Segment> segments(const model::UnitLayout& unit, bool decay_1d) {
 
 /// Every rank's shard of a flat buffer to all ranks. For buffers outside the steps: its scratch memory is not planned.
 void gather(const Placement& placement, Span<float> whole) {
-  comm::Blocks blocks;
-  for (int r = 0; r < placement.ranks; ++r) {
-    const Range shard = shard_of(whole.size(), r, placement.ranks);
-    blocks.push_back({comm::bytes_of(whole.subspan(shard.begin, shard.size()))});
-  }
   std::vector<std::byte> scratch(comm::tree_scratch_bytes(placement.ranks, whole.size_bytes()));
-  comm::tree_all_gather(*placement.group, blocks, scratch).wait();
+  comm::tree_all_gather(*placement.group, shard_blocks(comm::bytes_of(whole), sizeof(float), placement.ranks), scratch)
+      .wait();
 }
 
 }  // namespace

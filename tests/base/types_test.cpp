@@ -57,13 +57,17 @@ TEST(Bf16, KnownValues) {
 }
 
 // A payload in the lower half alone must not be cut off to infinity.
-TEST(Bf16, NaNStaysNaN) {
-  for (const std::uint32_t bits : {0x7f800001U, 0xff800001U, 0x7fffffffU, 0xffffffffU, 0x7fc00000U, 0x7f808000U}) {
-    const bf16 value(float_of(bits));
+template <typename T>
+void expect_nan_stays_nan() {
+  for (const std::uint32_t bits :
+       {0x7f800001U, 0xff800001U, 0x7fffffffU, 0xffffffffU, 0x7fc00000U, 0x7f808000U, 0x7f802000U}) {
+    const T value(float_of(bits));
     EXPECT_TRUE(std::isnan(static_cast<float>(value))) << std::hex << bits;
     EXPECT_EQ(value.bits >> 15U, bits >> 31U) << std::hex << bits;
   }
 }
+
+TEST(Bf16, NaNStaysNaN) { expect_nan_stays_nan<bf16>(); }
 
 /// What IEEE 754 says the bits stand for.
 double value_of_half(std::uint32_t bits) {
@@ -126,13 +130,7 @@ TEST(F16, KnownValues) {
   EXPECT_EQ(f16(std::numeric_limits<float>::denorm_min()).bits, 0U);
 }
 
-TEST(F16, NaNStaysNaN) {
-  for (const std::uint32_t bits : {0x7f800001U, 0xff800001U, 0x7fffffffU, 0xffffffffU, 0x7fc00000U, 0x7f802000U}) {
-    const f16 value(float_of(bits));
-    EXPECT_TRUE(std::isnan(static_cast<float>(value))) << std::hex << bits;
-    EXPECT_EQ(value.bits >> 15U, bits >> 31U) << std::hex << bits;
-  }
-}
+TEST(F16, NaNStaysNaN) { expect_nan_stays_nan<f16>(); }
 
 TEST(DType, SizesAndNames) {
   static_assert(dtype_of<float> == DType::f32 && dtype_of<bf16> == DType::bf16 && dtype_of<f16> == DType::f16);

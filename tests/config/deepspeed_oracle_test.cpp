@@ -4,31 +4,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "shoal/base/error.hpp"
 #include "shoal/config/options.hpp"
 #include "shoal/config/table.hpp"
+#include "support/shared_data.hpp"
 
 namespace shoal::config {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-fs::path source() {
-  const char* const folder = std::getenv("SHOAL_SOURCE");
-  return folder == nullptr ? fs::path(__FILE__).parent_path().parent_path().parent_path() : fs::path(folder);
-}
-
-fs::path oracle() {
-  const char* const shared = std::getenv("SHOAL_SHARED");
-  return (shared == nullptr ? source() / ".." / "shared" : fs::path(shared)) / "oracles" / "ds-configs";
-}
 
 Invocation run(const fs::path& file, int ranks) {
   const std::string path = file;
@@ -134,14 +123,14 @@ void walk(const fs::path& folder, std::size_t at_least) {
   }
 }
 
-TEST(DeepSpeedOracle, AFewConfigurationsMeanWhatDeepSpeedMakesOfThem) { walk(source() / "tests/config/deepspeed", 5); }
+TEST(DeepSpeedOracle, AFewConfigurationsMeanWhatDeepSpeedMakesOfThem) {
+  walk(test::source_tree() / "tests/config/deepspeed", 5);
+}
 
 TEST(DeepSpeedOracle, AllConfigurationsMeanWhatDeepSpeedMakesOfThem) {
-  if (!fs::exists(oracle() / "index.json")) {
-    std::cout << "SKIPPED: " << oracle().string() << " is not there (SHOAL_SHARED names its folder)" << std::endl;
-    GTEST_SKIP();
-  }
-  walk(oracle(), 39);
+  const fs::path oracle = test::shared_data("oracles/ds-configs");
+  if (!test::is_there(oracle / "index.json")) GTEST_SKIP();
+  walk(oracle, 39);
 }
 
 }  // namespace

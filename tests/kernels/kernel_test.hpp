@@ -10,6 +10,7 @@
 #include <functional>
 #include <vector>
 
+#include "kernels/roundoff.hpp"
 #include "kernels/runtime_environment.hpp"
 #include "shoal/base/philox.hpp"
 #include "shoal/base/types.hpp"
@@ -18,19 +19,6 @@ namespace shoal::kernels::test {
 
 /// Around the width of a vector, a piece and a group of rows, and some that are odd.
 inline constexpr std::array<std::size_t, 12> odd_sizes = {1, 15, 16, 17, 63, 64, 65, 129, 255, 256, 257, 1000};
-
-/// Rounding to nearest is off by at most this, relative.
-template <typename T>
-inline constexpr double roundoff = 0x1p-24;
-template <>
-inline constexpr double roundoff<bf16> = 0x1p-8;
-template <>
-inline constexpr double roundoff<f16> = 0x1p-11;
-/// And absolute, where numbers are subnormal.
-template <typename T>
-inline constexpr double subnormal_roundoff = 0.0;
-template <>
-inline constexpr double subnormal_roundoff<f16> = 0x1p-25;
 
 /// n numbers in (low, high], the same for the same stream.
 template <typename T = float>

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/reference.hpp"
+#include "kernels/roundoff.hpp"
 #include "kernels/runtime_environment.hpp"
 #include "kernels/tiling.hpp"
 #include "shoal/base/error.hpp"
@@ -68,8 +69,8 @@ struct Case {
   /// Each of k roundings in float is off by at most 2^-24 of the sum of magnitudes, either way, so that they add up as their
   /// root; then the result is rounded.
   double tolerance(double value, double magnitude) const {
-    return (std::sqrt(static_cast<double>(k)) + 2.0) * 0x1p-24 * magnitude +
-           reference::rounding<R> * std::abs(value) * 1.01 + reference::subnormal_rounding<R>;
+    return (std::sqrt(static_cast<double>(k)) + 2.0) * 0x1p-24 * magnitude + roundoff<R> * std::abs(value) * 1.01 +
+           subnormal_roundoff<R>;
   }
 
   void check() {

@@ -24,19 +24,6 @@ std::vector<T> numbers(std::size_t count, std::uint64_t key) {
   return values;
 }
 
-/// Half a unit in the last place, relative.
-template <typename T>
-inline constexpr double rounding = 0x1p-24;
-template <>
-inline constexpr double rounding<bf16> = 0x1p-8;
-template <>
-inline constexpr double rounding<f16> = 0x1p-11;
-/// And absolute, where numbers are subnormal.
-template <typename T>
-inline constexpr double subnormal_rounding = 0.0;
-template <>
-inline constexpr double subnormal_rounding<f16> = 0x1p-25;
-
 struct Product {
   std::vector<double> value;
   std::vector<double> magnitude;  ///< the same sums over absolute values: what bounds the error

@@ -9,13 +9,6 @@ namespace {
 
 const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
 
-std::vector<ModelOptions> all_models() {
-  ModelOptions untied = tiny_gpt(), dropped = tiny_gpt();
-  untied.tied = false;
-  dropped.dropout = 0.1;
-  return {tiny_gpt(), untied, dropped, tiny_mlp()};
-}
-
 bool all_finite(const WholeResidency& residency) {
   for (std::size_t u = 0; u < residency.units().size(); ++u) {
     for (const float g : residency.whole_gradient(u)) {
@@ -35,31 +28,6 @@ TEST(Fp16, MemoryIsTakenAsPlannedAndSufficesForSmallerBatches) {
   }
 }
 
-/// How far the gradients of a model in the type are from fp32's with the same parameters: for each tensor the norm of the
-/// difference as a part of the norm.
-std::vector<double> distances(const ModelOptions& options, DType dtype, const RandomBatch& data) {
-  constexpr float scale = 256;  // keeps gradients above 2^-14, below which fp16 has fewer bits
-  Instance narrow(options, {4, 7}, dtype), wide(options, {4, 7});
-  scramble(narrow.residency);
-  scramble(wide.residency);
-  for (std::size_t u = 0; u < wide.residency.units().size(); ++u) {
-    for (float& p : wide.residency.master(u)) p = dispatch(dtype, [&]<typename T>(T) { return static_cast<float>(T(p)); });
-  }
-  const double loss = wide.forward_backward(data.batch, scale), near = narrow.forward_backward(data.batch, scale);
-  std::vector<double> found = {std::abs(near - loss) / loss};
-  for (std::size_t u = 0; u < wide.residency.units().size(); ++u) {
-    for (const Parameter& p : wide.residency.units()[u].parameters) {
-      const Span<const float> exact = Span<const float>(wide.residency.whole_gradient(u)).subspan(p.offset, p.elements());
-      const Span<const float> rounded =
-          Span<const float>(narrow.residency.whole_gradient(u)).subspan(p.offset, p.elements());
-      std::vector<float> difference(exact.begin(), exact.end());
-      for (std::size_t i = 0; i < difference.size(); ++i) difference[i] -= rounded[i];
-      found.push_back(norm(difference) / norm(exact));
-    }
-  }
-  return found;
-}
-
 /// fp16 has 11 bits of mantissa: each rounding is off by 2^-12 / sqrt(3) in the root mean square. On its way to a gradient a
 /// value is rounded about 12 times per block and direction: for 2 blocks, there and back, 48 roundings add up to
 /// sqrt(48) 2^-12 / sqrt(3) = 0.1 %. These models' sharp attention enlarges some of them: ten times that is allowed. bf16
@@ -68,12 +36,13 @@ TEST(Fp16, AgreesWithFp32AndBetterThanBf16) {
   for (const ModelOptions& options : all_models()) {
     double of_fp16 = 0, of_bf16 = 0;
     for (const std::uint64_t seed : {7, 8, 9, 10}) {
+      constexpr float scale = 256;  // keeps gradients above 2^-14, below which fp16 has fewer bits
       const RandomBatch data(4, 7, options.vocab_size, seed);
-      for (const double distance : distances(options, DType::f16, data)) {
-        EXPECT_LT(distance, 0.01) << options.kind;
+      for (const auto& [what, distance] : distances(options, DType::f16, data, scale)) {
+        EXPECT_LT(distance, 0.01) << options.kind << ", " << what;
         of_fp16 += distance;
       }
-      for (const double distance : distances(options, DType::bf16, data)) of_bf16 += distance;
+      for (const auto& [what, distance] : distances(options, DType::bf16, data, scale)) of_bf16 += distance;
     }
     EXPECT_LT(of_fp16, of_bf16 / 4) << options.kind;
   }

@@ -27,7 +27,7 @@ GenerateOptions greedy(std::size_t tokens) {
 class HuggingFaceGpt : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto folder = shared_file("oracles/hf-gpt2/tiny");
+    const auto folder = shoal::test::shared_data("oracles/hf-gpt2/tiny");
     need(folder / "expected.h5");
     if (IsSkipped()) return;
     expected_ = std::make_unique<Hdf5>(folder / "expected.h5");

@@ -27,7 +27,7 @@ ModelOptions oracle_options() {
 class GptOracle : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto file = shared_file("oracles/gpt-step/gpt_step_a.h5");
+    const auto file = shoal::test::shared_data("oracles/gpt-step/gpt_step_a.h5");
     need(file);
     if (IsSkipped()) return;
     oracle_ = std::make_unique<Hdf5>(file);

@@ -177,6 +177,13 @@ inline ModelOptions tiny_mlp() {
   return o;
 }
 
+inline std::vector<ModelOptions> all_models() {
+  ModelOptions untied = tiny_gpt(), dropped = tiny_gpt();
+  untied.tied = false;
+  dropped.dropout = 0.1;
+  return {tiny_gpt(), untied, dropped, tiny_mlp()};
+}
+
 /// Parameters of a size that makes every tensor matter: GPT-2's initial ones leave attention almost flat. Hidden layers with
 /// ReLU get biases of 2 or -2, so that few inputs come near 0, where it has no slope.
 inline void scramble(WholeResidency& residency) {
@@ -198,6 +205,35 @@ inline double norm(Span<const float> x) {
   double sum = 0;
   for (const float v : x) sum += static_cast<double>(v) * static_cast<double>(v);
   return std::sqrt(sum);
+}
+
+struct Distance {
+  std::string what;
+  double relative;
+};
+
+/// How far a model in the type is from fp32 with the same parameters: its loss, and for each tensor's gradient the norm of
+/// the difference as a part of the norm.
+inline std::vector<Distance> distances(const ModelOptions& options, DType dtype, const RandomBatch& data, float scale = 1) {
+  Instance narrow(options, {4, 7}, dtype), wide(options, {4, 7});
+  scramble(narrow.residency);
+  scramble(wide.residency);
+  for (std::size_t u = 0; u < wide.residency.units().size(); ++u) {
+    for (float& p : wide.residency.master(u)) p = dispatch(dtype, [&]<typename T>(T) { return static_cast<float>(T(p)); });
+  }
+  const double loss = wide.forward_backward(data.batch, scale), near = narrow.forward_backward(data.batch, scale);
+  std::vector<Distance> found = {{"loss", std::abs(near - loss) / loss}};
+  for (std::size_t u = 0; u < wide.residency.units().size(); ++u) {
+    for (const Parameter& p : wide.residency.units()[u].parameters) {
+      const Span<const float> exact = Span<const float>(wide.residency.whole_gradient(u)).subspan(p.offset, p.elements());
+      const Span<const float> rounded =
+          Span<const float>(narrow.residency.whole_gradient(u)).subspan(p.offset, p.elements());
+      std::vector<float> difference(exact.begin(), exact.end());
+      for (std::size_t i = 0; i < difference.size(); ++i) difference[i] -= rounded[i];
+      found.push_back({p.name, norm(difference) / norm(exact)});
+    }
+  }
+  return found;
 }
 
 }  // namespace shoal::model::test

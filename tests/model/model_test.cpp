@@ -17,11 +17,6 @@ ModelOptions changed(ModelOptions options, const std::function<void(ModelOptions
   return options;
 }
 
-std::vector<ModelOptions> all_models() {
-  return {tiny_gpt(), changed(tiny_gpt(), [](ModelOptions& o) { o.tied = false; }),
-          changed(tiny_gpt(), [](ModelOptions& o) { o.dropout = 0.1; }), tiny_mlp()};
-}
-
 /// Instance itself constructs with exactly what a counting construction counted: too little would have failed.
 TEST(Memory, IsTakenAsPlannedToTheByte) {
   for (const ModelOptions& options : all_models()) {
@@ -118,26 +113,9 @@ TEST_F(Dropout, DoesNotDependOnHowTheBatchIsCut) {
 /// way to a gradient a value is rounded about 12 times per block and direction: for 2 blocks, there and back, 48 roundings
 /// add up to sqrt(48) 2^-9 / sqrt(3) = 0.8 %. Five times that is allowed.
 TEST(Bf16, AgreesWithFp32) {
-  constexpr double allowed = 0.04;
   for (const ModelOptions& options : all_models()) {
-    Instance narrow(options, {4, 7}, DType::bf16), wide(options, {4, 7});
-    scramble(narrow.residency);
-    scramble(wide.residency);
-    for (std::size_t u = 0; u < wide.residency.units().size(); ++u) {
-      for (float& p : wide.residency.master(u)) p = static_cast<float>(bf16(p));
-    }
-    const RandomBatch data(4, 7, options.vocab_size);
-    const double loss = wide.forward_backward(data.batch);
-    EXPECT_NEAR(narrow.forward_backward(data.batch), loss, allowed * loss);
-    for (std::size_t u = 0; u < wide.residency.units().size(); ++u) {
-      for (const Parameter& p : wide.residency.units()[u].parameters) {
-        const Span<const float> exact = Span<const float>(wide.residency.whole_gradient(u)).subspan(p.offset, p.elements());
-        const Span<const float> rounded =
-            Span<const float>(narrow.residency.whole_gradient(u)).subspan(p.offset, p.elements());
-        std::vector<float> difference(exact.begin(), exact.end());
-        for (std::size_t i = 0; i < difference.size(); ++i) difference[i] -= rounded[i];
-        EXPECT_LT(norm(difference), allowed * norm(exact)) << options.kind << ", " << p.name;
-      }
+    for (const auto& [what, distance] : distances(options, DType::bf16, RandomBatch(4, 7, options.vocab_size))) {
+      EXPECT_LT(distance, 0.04) << options.kind << ", " << what;
     }
   }
 }

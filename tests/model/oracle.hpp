@@ -1,35 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the reference data that stands beside the source tree: $SHOAL_SHARED, or ../shared.
+// Reads reference data (support/shared_data.hpp) that is in HDF5 files.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <iostream>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "shoal/base/error.hpp"
+#include "support/shared_data.hpp"
 
 namespace shoal::model::test {
 
-inline std::filesystem::path shared_file(const std::string& name) {
-  const char* const shared = std::getenv("SHOAL_SHARED");
-  const char* const source = std::getenv("SHOAL_SOURCE");
-  const std::filesystem::path root = shared != nullptr
-                                         ? std::filesystem::path(shared)
-                                         : std::filesystem::path(source != nullptr ? source : ".") / ".." / "shared";
-  return root / name;
-}
-
 /// For SetUp(): skips aloud where the data is missing.
 inline void need(const std::filesystem::path& file) {
-  if (std::filesystem::exists(file)) return;
-  std::cout << "SKIPPED: " << file.string() << " is not there (SHOAL_SHARED names its folder)" << std::endl;
-  GTEST_SKIP();
+  if (!shoal::test::is_there(file)) GTEST_SKIP();
 }
 
 class Hdf5 {

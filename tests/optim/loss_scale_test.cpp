@@ -5,16 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "shoal/base/error.hpp"
+#include "support/shared_data.hpp"
 
 namespace {
 
@@ -107,17 +106,9 @@ TEST(LossScaler, RefusesWhatCannotBe) {
 }
 
 TEST(LossScaler, IsDeepSpeedsEventByEvent) {
-  const char* const shared = std::getenv("SHOAL_SHARED");
-  const char* const source = std::getenv("SHOAL_SOURCE");
-  const std::filesystem::path root = shared != nullptr
-                                         ? std::filesystem::path(shared)
-                                         : std::filesystem::path(source != nullptr ? source : ".") / ".." / "shared";
-  const std::filesystem::path path = root / "oracles" / "loss-scaler" / "loss_scaler.json";
+  const std::filesystem::path path = shoal::test::shared_data("oracles/loss-scaler/loss_scaler.json");
+  if (!shoal::test::is_there(path)) GTEST_SKIP();
   std::ifstream file(path);
-  if (!file) {
-    std::cout << "SKIPPED: " << path.string() << " is not there (SHOAL_SHARED names its folder)" << std::endl;
-    GTEST_SKIP();
-  }
   const auto oracle = nlohmann::json::parse(file);
   ASSERT_GT(oracle.at("cases").size(), 10U);
   for (const auto& entry : oracle.at("cases")) {

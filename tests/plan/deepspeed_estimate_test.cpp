@@ -4,36 +4,24 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "shoal/model/model.hpp"
+#include "support/shared_data.hpp"
 
 namespace shoal::plan {
 namespace {
 
-namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-fs::path oracle() {
-  const char* const source = std::getenv("SHOAL_SOURCE");
-  const char* const shared = std::getenv("SHOAL_SHARED");
-  const fs::path tree = source == nullptr ? fs::path(__FILE__).parent_path().parent_path().parent_path() : fs::path(source);
-  return (shared == nullptr ? tree / ".." / "shared" : fs::path(shared)) / "oracles" / "memory-estimators" /
-         "memory_estimates.json";
-}
 
 class Oracle : public testing::Test {
  protected:
   void SetUp() override {
-    std::ifstream file(oracle());
-    if (!file) {
-      std::cout << "SKIPPED: " << oracle() << " (shared reference data) is not there\n";
-      GTEST_SKIP();
-    }
+    const std::filesystem::path oracle = test::shared_data("oracles/memory-estimators/memory_estimates.json");
+    if (!test::is_there(oracle)) GTEST_SKIP();
+    std::ifstream file(oracle);
     figures_ = Json::parse(file);
   }
   Json figures_;

@@ -24,6 +24,9 @@ struct CommOptions {
   double timeout = 300;                      ///< seconds without progress before a stalled rank is named and the run ends
 };
 
+/// Why comm.ranks_per_node does not suit so many ranks; empty if it does.
+std::string ranks_per_node_problem(const CommOptions& options, int ranks);
+
 /// Starts MPI (thread level: funneled); ended by the destructor. One per process.
 class World {
  public:

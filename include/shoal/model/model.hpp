@@ -28,9 +28,11 @@ struct ModelOptions {
 
 struct ActivationOptions {
   /// Blocks between kept activations; what lies between is computed again in backward (Chen et al. 2016). 0: all are kept;
-  /// more blocks than there are: the same. -1: the root of n_layer, rounded, which would take the least memory if a block
-  /// kept nothing but its input. The GPT's keep nine times as much: there 1 takes least up to 21 blocks, 2 up to about 60.
+  /// more blocks than there are: the same. automatic: the root of n_layer, rounded, which would take the least memory if a
+  /// block kept nothing but its input. The GPT's keep nine times as much: there 1 takes least up to 21 blocks, 2 up to
+  /// about 60.
   std::int64_t checkpoint_interval = 0;
+  static constexpr std::int64_t automatic = -1;
 };
 
 /// Sequences that go through the model together.

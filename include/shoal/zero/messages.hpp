@@ -33,6 +33,9 @@ std::vector<Message> cut_messages(const std::vector<model::UnitLayout>& units, c
 /// The elements of a unit's flat buffer that `part` takes from rank d's shard.
 Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks);
 
+/// A whole buffer as one message: every rank's shard of it is its block.
+comm::Blocks shard_blocks(Span<std::byte> whole, std::size_t element_bytes, int ranks);
+
 /// Where a message's blocks lie: span_of(unit, range) of each part, by rank.
 template <typename SpanOf>
 comm::Blocks message_blocks(const Message& message, const std::vector<Holding>& holdings, int ranks, const SpanOf& span_of) {

@@ -61,7 +61,6 @@ class Parameters {
   void start_gather(std::size_t residence);
   std::size_t residence_of(int unit) const;
   Span<std::byte> whole(const Residence& residence) const;
-  comm::Blocks blocks(int unit, Span<std::byte> whole) const;
   comm::Blocks blocks(const Message& message) const;
   void publish_next();
   void await_published(std::size_t messages);

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reference data of other programs, which need not be there: $SHOAL_SHARED, or ../shared beside the source tree.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+namespace shoal::test {
+
+inline std::filesystem::path source_tree() {
+  const char* const source = std::getenv("SHOAL_SOURCE");
+  return source != nullptr ? std::filesystem::path(source)
+                           : std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+}
+
+inline std::filesystem::path shared_data(const std::filesystem::path& name) {
+  const char* const shared = std::getenv("SHOAL_SHARED");
+  return (shared != nullptr ? std::filesystem::path(shared) : source_tree() / ".." / "shared") / name;
+}
+
+/// Says so where it is missing; the test skips then. CI looks for this line.
+inline bool is_there(const std::filesystem::path& file) {
+  if (std::filesystem::exists(file)) return true;
+  std::cout << "SKIPPED: " << file.string() << " is not there (SHOAL_SHARED names the shared folder)" << std::endl;
+  return false;
+}
+
+}  // namespace shoal::test
