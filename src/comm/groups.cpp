@@ -77,24 +77,23 @@ Groups::Groups(const CommOptions& options) {
   check(MPI_Comm_set_errhandler(inquiry, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 
   const int rank = rank_in(ordered), size = size_of(ordered);
-  const auto on_node = [&](int r) { return node_of_[static_cast<std::size_t>(r)]; };
-  const int mine = on_node(rank);
-  const bool leads = rank == 0 || on_node(rank - 1) != mine;
-  nodes = on_node(size - 1) + 1;
+  const int mine = node_of[static_cast<std::size_t>(rank)];
+  const auto first = std::find(node_of.begin(), node_of.end(), mine) - node_of.begin();
+  const int local = rank - static_cast<int>(first);
 
   std::vector<bool> mates;
-  for (const int other : node_of_) mates.push_back(other == mine);
+  for (const int other : node_of) mates.push_back(other == mine);
   const auto on_this_node = static_cast<std::size_t>(std::count(mates.begin(), mates.end(), true));
   all = traced_group(ordered, "all", std::move(mates), 0);
 
-  Scoped of_node, of_leaders;
+  Scoped of_node, of_column;
   check(MPI_Comm_split(ordered, mine, rank, of_node.address()), "MPI_Comm_split");
   node = traced_group(of_node.get(), "node", std::vector<bool>(on_this_node, true), 1);
 
-  check(MPI_Comm_split(ordered, leads ? 0 : nodes + rank, rank, of_leaders.address()), "MPI_Comm_split");
-  std::vector<bool> only_me(static_cast<std::size_t>(size_of(of_leaders.get())), false);
-  only_me[static_cast<std::size_t>(rank_in(of_leaders.get()))] = true;
-  leaders = traced_group(of_leaders.get(), "leaders", std::move(only_me), 2);
+  check(MPI_Comm_split(ordered, local, rank, of_column.address()), "MPI_Comm_split");
+  std::vector<bool> only_me(static_cast<std::size_t>(size_of(of_column.get())), false);
+  only_me[static_cast<std::size_t>(rank_in(of_column.get()))] = true;
+  across = traced_group(of_column.get(), "across", std::move(only_me), 2);
 }
 
 std::string ranks_per_node_problem(const CommOptions& options, int ranks) {
@@ -107,7 +106,7 @@ std::string ranks_per_node_problem(const CommOptions& options, int ranks) {
 Groups::~Groups() {
   all.reset();
   node.reset();
-  leaders.reset();
+  across.reset();
   if (inquiry != MPI_COMM_NULL) MPI_Comm_free(&inquiry);
   if (ordered != MPI_COMM_NULL) MPI_Comm_free(&ordered);
 }
@@ -137,7 +136,7 @@ void Groups::place(const CommOptions& options) {
   for (int r = 0, index = -1; r < size; ++r) {
     const auto at = static_cast<std::size_t>(r);
     if (r == 0 || first_in_order[at] != first_in_order[at - 1]) ++index;
-    node_of_.push_back(per_node > 0 ? r / per_node : index);
+    node_of.push_back(per_node > 0 ? r / per_node : index);
   }
   for (const Host& host : gather(ordered, host_name())) hosts.emplace_back(host.data());
 

@@ -22,15 +22,13 @@ struct Groups {
 
   MPI_Comm ordered = MPI_COMM_NULL;  ///< the world's ranks, node by node
   MPI_Comm inquiry = MPI_COMM_NULL;  ///< the same for questions between waiting ranks, which come at any time
-  std::unique_ptr<Communicator> all, node, leaders;
-  int nodes = 1;
+  std::unique_ptr<Communicator> all, node, across;
+  std::vector<int> node_of;  ///< by rank of all
   std::vector<std::string> hosts;
 
  private:
   void place(const CommOptions& options);
   void check_agreement(const CommOptions& options) const;
-
-  std::vector<int> node_of_;  // by rank
 };
 
 }  // namespace shoal::comm

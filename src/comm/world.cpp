@@ -136,8 +136,9 @@ void World::make_groups(const CommOptions& options) { state_->groups = std::make
 
 Communicator& World::all() { return *state_->groups->all; }
 Communicator& World::node() { return *state_->groups->node; }
-Communicator& World::leaders() { return *state_->groups->leaders; }
-int World::nodes() const { return state_->groups->nodes; }
+Communicator& World::across() { return *state_->groups->across; }
+int World::nodes() const { return state_->groups->node_of.back() + 1; }
+const std::vector<int>& World::node_of() const { return state_->groups->node_of; }
 const std::vector<std::string>& World::hosts() const { return state_->groups->hosts; }
 const void* World::mpi_communicator() const { return &state_->groups->ordered; }
 const void* World::inquiry_communicator() const { return &state_->groups->inquiry; }

@@ -37,7 +37,7 @@ TEST_F(GroupsOf, OneNode) {
   EXPECT_EQ(world.nodes(), 1);
   EXPECT_EQ(world.all().size(), world.size());
   EXPECT_EQ(world.node().size(), world.size());
-  EXPECT_EQ(world.leaders().size(), 1);
+  EXPECT_EQ(world.across().size(), 1);
   EXPECT_EQ(world.all().rank(), world.rank());
   EXPECT_EQ(world.hosts().size(), static_cast<std::size_t>(world.size()));
   EXPECT_EQ(sum_of_ranks(world, world.all()), world.size() * (world.size() - 1) / 2);
@@ -47,13 +47,13 @@ TEST_F(GroupsOf, NodesOfOneRank) {
   World& world = divided(1);
   EXPECT_EQ(world.nodes(), world.size());
   EXPECT_EQ(world.node().size(), 1);
-  EXPECT_EQ(world.leaders().size(), world.size());
+  EXPECT_EQ(world.across().size(), world.size());
   for (int r = 0; r < world.size(); ++r) {
     EXPECT_EQ(world.all().same_node(r), r == world.rank());
-    EXPECT_EQ(world.leaders().same_node(r), r == world.rank());
+    EXPECT_EQ(world.across().same_node(r), r == world.rank());
   }
   EXPECT_EQ(sum_of_ranks(world, world.node()), world.rank());
-  EXPECT_EQ(sum_of_ranks(world, world.leaders()), world.size() * (world.size() - 1) / 2);
+  EXPECT_EQ(sum_of_ranks(world, world.across()), world.size() * (world.size() - 1) / 2);
 }
 
 TEST_F(GroupsOf, NodesOfTwoRanks) {
@@ -65,12 +65,11 @@ TEST_F(GroupsOf, NodesOfTwoRanks) {
   EXPECT_EQ(world.node().rank(), world.rank() % 2);
   EXPECT_EQ(sum_of_ranks(world, world.node()), 2 * first + 1);
   for (int r = 0; r < world.size(); ++r) EXPECT_EQ(world.all().same_node(r), r / 2 == world.rank() / 2);
-  if (world.node().rank() == 0) {
-    EXPECT_EQ(world.leaders().size(), world.nodes());
-    EXPECT_EQ(world.leaders().rank(), world.rank() / 2);
-  } else {
-    EXPECT_EQ(world.leaders().size(), 1);
-  }
+  EXPECT_EQ(world.across().size(), world.nodes());
+  EXPECT_EQ(world.across().rank(), world.rank() / 2);
+  for (int r = 0; r < world.size(); ++r) EXPECT_EQ(world.node_of()[static_cast<std::size_t>(r)], r / 2);
+  const std::int64_t n = world.nodes();
+  EXPECT_EQ(sum_of_ranks(world, world.across()), n * (n - 1) + n * (world.rank() % 2));
 }
 
 TEST_F(GroupsOf, WhatDoesNotDivideIsRefused) {

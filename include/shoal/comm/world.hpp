@@ -46,10 +46,11 @@ class World {
   /// Makes the groups below, by all ranks when the options are known; called again, the earlier ones end. Each is traced
   /// (comm/traced.hpp); their indices there are 0, 1, 2 in this order.
   void make_groups(const CommOptions& options);
-  Communicator& all();      ///< data-parallel ranks, numbered node by node whatever the launcher's placement
-  Communicator& node();     ///< those of this node
-  Communicator& leaders();  ///< rank 0 of each node; on other ranks a group of one
+  Communicator& all();     ///< data-parallel ranks, numbered node by node whatever the launcher's placement
+  Communicator& node();    ///< those of this node
+  Communicator& across();  ///< those that have this rank's number on their node: for number 0, the nodes' leaders
   int nodes() const;
+  const std::vector<int>& node_of() const;        ///< the node of each rank of all(), ascending
   const std::vector<std::string>& hosts() const;  ///< host name of each rank of all()
 
   /// One exit code for all ranks: call at the end, with each rank's own. An error goes before requeue, requeue before done;
