@@ -29,9 +29,17 @@ struct Gate {
   Floats open;   ///< 1 / (1 + e^-2z)
 };
 
+/// To the accuracy that T's results have: bf16's roundoff is 2^-8.
+template <typename T>
 SHOAL_INLINE Gate gate(Floats u) {
-  const Floats decay = simd::exp(u * simd::fma(u * u, broadcast(-c2 * k), broadcast(-c2)));
-  return {decay, 1.0F / (1.0F + decay)};
+  if constexpr (std::is_same_v<T, bf16>) {
+    const Floats decay =
+        simd::rough_exp2(u * simd::fma(u * u, broadcast(-c2 * k * simd::log2e), broadcast(-c2 * simd::log2e)));
+    return {decay, simd::rough_reciprocal(1.0F + decay)};
+  } else {
+    const Floats decay = simd::exp(u * simd::fma(u * u, broadcast(-c2 * k), broadcast(-c2)));
+    return {decay, 1.0F / (1.0F + decay)};
+  }
 }
 
 /// gelu'(u) = s + u s (1 - s) 2z' with s = open; 1 - s = decay s.
@@ -54,7 +62,7 @@ void gelu_forward(std::size_t n, const T* u, T* g) {
   for_elements("gelu_forward", n, [=](std::size_t begin, std::size_t count) {
     for_vectors(count, [=](std::size_t i, auto part) {
       const Floats v = load(u + begin + i, part);
-      store(g + begin + i, v * gate(v).open, part);
+      store(g + begin + i, v * gate<T>(v).open, part);
     });
   });
 }
@@ -71,7 +79,7 @@ void gelu_backward(std::size_t rows, std::size_t C, const T* u, const T* dg, T* 
       for_vectors(C, [=](std::size_t i, auto part) {
         const std::size_t at = row * C + i;
         const Floats v = load(u + at, part);
-        const Gate open = gate(v);
+        const Gate open = gate<T>(v);
         const Floats value = v * open.open;
         const Floats gradient = load(dg + at, part) * slope(v, value, open);
         store(g + at, value, part);

@@ -297,6 +297,39 @@ SHOAL_INLINE Floats exp(Floats x) {
 #endif
 }
 
+/// 1 / x to 2^-14 relative for |x| from 2^-126 to 2^126: what 16-bit results need. 1 / inf = 0; NaN stays NaN.
+SHOAL_INLINE Floats rough_reciprocal(Floats x) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_rcp14_ps(0xffff, x);
+#else
+  return 1.0F / x;
+#endif
+}
+
+/// 2^x to 2^-18 relative: what 16-bit results need. 0 and inf beyond float's range;
+/// NaN stays NaN. 2^f for 0 <= f < 1 by a polynomial of degree 4, fitted for the least relative error (2^-18.5).
+SHOAL_INLINE Floats rough_exp2(Floats x) {
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+  const Floats f = _mm512_maskz_reduce_ps(0xffff, x, _MM_FROUND_TO_NEG_INF);
+#else
+  x = min(broadcast(129.0F), max(broadcast(-151.0F), x));
+  Floats n;
+  for (std::size_t l = 0; l < width; ++l) n[l] = std::floor(x[l]);
+  const Floats f = x - n;
+#endif
+  Floats p = fma(broadcast(0x1.bb7cd4p-7F), f, broadcast(0x1.aa13f2p-5F));
+  p = fma(p, f, broadcast(0x1.ee798ap-3F));
+  p = fma(p, f, broadcast(0x1.62d166p-1F));
+  p = fma(p, f, broadcast(0x1.00002cp+0F));
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+  return _mm512_maskz_scalef_ps(0xffff, p, x);  // 2^floor(x)
+#else
+  const Ints half = __builtin_convertvector(n, Ints) >> 1;
+  const Ints rest = __builtin_convertvector(n, Ints) - half;
+  return p * std::bit_cast<Floats>((half + 127) << 23) * std::bit_cast<Floats>((rest + 127) << 23);
+#endif
+}
+
 /// ln x to less than 2 ulp. log(0) = -inf, log(x < 0) = NaN, log(inf) = inf; NaN stays NaN.
 /// x = 2^e (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); ln(1 + f) = f - f^2 / 2 + f^3 p(f).
 SHOAL_INLINE Floats log(Floats x) {

@@ -41,12 +41,15 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-/// |got - want| <= roundoff of the result's type + `ulps` roundings in float of something as large as `magnitude`.
+/// |got - want| <= roundoff of the result's type + `ulps` roundings in float of something as large as `magnitude`, and
+/// `ulps_of_value` of the result itself.
 template <typename T>
-void expect_near(const std::vector<T>& got, const std::vector<double>& want, double ulps, double magnitude) {
+void expect_near(const std::vector<T>& got, const std::vector<double>& want, double ulps, double magnitude,
+                 double ulps_of_value = 0) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
-    const double tolerance = roundoff<T> * std::abs(want[i]) + subnormal_roundoff<T> + ulps * 0x1p-24 * magnitude;
+    const double tolerance = roundoff<T> * std::abs(want[i]) + subnormal_roundoff<T> +
+                             (ulps * magnitude + ulps_of_value * std::abs(want[i])) * 0x1p-24;
     ASSERT_LE(std::abs(static_cast<double>(got[i]) - want[i]), tolerance) << "element " << i << " of " << got.size();
   }
 }

@@ -23,6 +23,15 @@ struct Log {
   static double exact(double x) { return std::log(x); }
 };
 
+struct RoughExp2 {
+  static void apply(float* x) { store(x, rough_exp2(load(x))); }
+  static double exact(double x) { return std::exp2(x); }
+};
+struct RoughReciprocal {
+  static void apply(float* x) { store(x, rough_reciprocal(load(x))); }
+  static double exact(double x) { return 1 / x; }
+};
+
 float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
 template <class Function>
@@ -57,6 +66,24 @@ double worst_error(std::uint32_t from, std::uint32_t to, std::uint32_t stride) {
 TEST(Simd, ExpIsWithinOneUlp) {
   EXPECT_LT(worst_error<Exp>(0, std::bit_cast<std::uint32_t>(88.7228F), 611), 1.0);
   EXPECT_LT(worst_error<Exp>(0x80000000U, std::bit_cast<std::uint32_t>(-104.0F), 611), 1.0);
+}
+
+// A relative error is 2^23 to 2^24 times as many units of the last place.
+TEST(Simd, RoughFunctionsSufficeForHalves) {
+  const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
+  EXPECT_LT(worst_error<RoughExp2>(0, bits(127.99F), 611), 0x1p24 * 0x1p-18);
+  EXPECT_LT(worst_error<RoughExp2>(bits(-0.0F), bits(-126.0F), 611), 0x1p24 * 0x1p-18);
+  EXPECT_LT(worst_error<RoughReciprocal>(bits(0x1p-126F), bits(0x1p126F), 611), 0x1p24 * 0x1p-14);
+}
+
+TEST(Simd, RoughFunctionsAtTheEnds) {
+  EXPECT_EQ(value<RoughExp2>(-infinity), 0.0F);
+  EXPECT_EQ(value<RoughExp2>(-1e30F), 0.0F);
+  EXPECT_EQ(value<RoughExp2>(infinity), infinity);
+  EXPECT_EQ(value<RoughExp2>(128.1F), infinity);
+  EXPECT_TRUE(std::isnan(value<RoughExp2>(nan)));
+  EXPECT_EQ(value<RoughReciprocal>(infinity), 0.0F);
+  EXPECT_TRUE(std::isnan(value<RoughReciprocal>(nan)));
 }
 
 TEST(Simd, ExpAtTheEnds) {
