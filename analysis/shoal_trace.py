@@ -61,6 +61,10 @@ class Trace:
         return int(self.attributes["world_size"])
 
     @property
+    def nodes(self) -> int:
+        return int(self.attributes.get("nodes", 1))
+
+    @property
     def level(self) -> str:
         return self.attributes.get("level", "")
 

@@ -10,6 +10,8 @@ reduce-scatter and an all-gather of N elements each cost a rank (D - 1) / D N of
     stage 3    reduce-scatter of the gradients, A N; all-gather of the parameters for forward and backward, at most 2 A N:
                a unit that stays from one to the other is gathered once, one whose activations are computed again in
                between may be gathered once more
+    stage 3 with hpZ (Wang et al. 2023, "ZeRO++", section 3.2): of these gathers the first after an update goes over all
+               ranks, N; the others over the G neighbours that keep a second partition, (G - 1) / G of them
 
 Shards are whole pieces of 256 elements, so a rank may send a little more or less; the mean over the ranks is exact.
 """
@@ -43,6 +45,7 @@ class Work:
     elements: int  # N
     gathered: int  # of them, those of units that are gathered for each use
     kept: bool  # a unit stays from forward to backward
+    neighbours: int  # G of hpZ; 0: off
 
     @staticmethod
     def of(trace: Trace) -> Work | None:
@@ -69,11 +72,13 @@ class Work:
             elements=int(trace.unit_elements.sum()),
             gathered=int(trace.unit_elements[gathered_units(trace)].sum()),
             kept=options.get("zero.reshard_after_forward") == "false",
+            neighbours=neighbours(trace),
         )
 
-    def sent(self, elements: int) -> Fraction:
+    def sent(self, elements: int, ranks: int | None = None) -> Fraction:
         """Of a reduce-scatter or an all-gather of so many elements, by one rank."""
-        return Fraction(elements * (self.ranks - 1), self.ranks)
+        ranks = ranks or self.ranks
+        return Fraction(elements * (ranks - 1), ranks)
 
 
 @dataclass
@@ -106,10 +111,12 @@ def volumes(trace: Trace) -> list[Volume]:
     for_use = gathers & np.isin(events["unit"], gathered_units(trace))
     rows = []
 
-    def row(operation: str, state: str, formula: str, elements: int, size: int, chosen, held=NONE, again=NONE) -> None:
+    def row(
+        operation: str, state: str, formula: str, elements: int, size: int, chosen, held=NONE, again=NONE, ranks=None
+    ) -> None:
         of_ranks = [sent_per_step(trace, events[chosen & (events["rank"] == rank)]) for rank in range(work.ranks)]
         mean = sum(of_ranks, Fraction(0)) / work.ranks
-        theory = work.sent(elements) * size
+        theory = work.sent(elements, ranks) * size
         rows.append(Volume(operation, state, formula, mean, theory, held, again, min(of_ranks), max(of_ranks)))
 
     every_turn = work.stage >= 2
@@ -131,17 +138,37 @@ def volumes(trace: Trace) -> list[Volume]:
     if work.gathered:
         uses = work.turns * (1 if work.kept else 2)
         formula = ("A N" if work.kept else "2 A N") + (" of the others" if published else "")
-        held, again = departures(trace, work, events[for_use], uses)
-        row("all_gather", "parameters", formula, uses * work.gathered, work.parameter_size, for_use, held, again)
+        if not work.neighbours:
+            held, again = departures(trace, work, events[for_use], uses)
+            row("all_gather", "parameters", formula, uses * work.gathered, work.parameter_size, for_use, held, again)
+            return rows
+        near = for_use & (events["group"] == group_index(trace, "neighbours"))
+        far = for_use & ~near
+        held, again = departures(trace, work, events[far], 1)
+        row("all_gather", "parameters", "N after an update", work.gathered, work.parameter_size, far, held, again)
+        held, again = departures(trace, work, events[near], uses - 1, work.neighbours)
+        row("all_gather", "parameters", f"{formula} - N, among {work.neighbours}", (uses - 1) * work.gathered,
+            work.parameter_size, near, held, again, work.neighbours)  # fmt: skip
     return rows
 
 
-def departures(trace: Trace, work: Work, gathers: np.ndarray, uses: int) -> tuple[Fraction, Fraction]:
+def neighbours(trace: Trace) -> int:
+    """Ranks that share hpZ's second partition; 0 where there is none."""
+    size = trace.options.get("zero.hpz_size", "off")
+    if trace.options.get("zero.stage") != "3" or size == "off":
+        return 0
+    count = trace.world_size // trace.nodes if size == "node" else int(size)
+    return count if count < trace.world_size else 0
+
+
+def departures(
+    trace: Trace, work: Work, gathers: np.ndarray, uses: int, ranks: int | None = None
+) -> tuple[Fraction, Fraction]:
     """Bytes that one rank did not send in a step, and those it sent besides, by how often each unit was gathered."""
     held, again = NONE, NONE
     for unit in gathered_units(trace):
         times = Fraction(int((gathers["unit"] == unit).sum()), work.ranks * len(settled_steps(trace)))
-        once = work.sent(int(trace.unit_elements[unit])) * work.parameter_size
+        once = work.sent(int(trace.unit_elements[unit]), ranks) * work.parameter_size
         held += max(uses - times, NONE) * once
         again += max(times - uses, NONE) * once
     return held, again
@@ -149,6 +176,12 @@ def departures(trace: Trace, work: Work, gathers: np.ndarray, uses: int) -> tupl
 
 def sent_per_step(trace: Trace, events: np.ndarray) -> Fraction:
     return Fraction(int(events["bytes"].sum()), len(settled_steps(trace)))
+
+
+def group_index(trace: Trace, name: str) -> int:
+    """A group's place in the trace's table; -1, which no collective has, where there is none."""
+    found = np.flatnonzero(trace.groups == name)
+    return int(found[0]) if len(found) else -1
 
 
 def index_of(trace: Trace, name: str) -> int:

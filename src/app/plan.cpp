@@ -21,8 +21,8 @@ namespace shoal::app {
 
 namespace {
 
-/// Checked for `ranks`. A batch.global that these ranks cannot share out gives way to batch.micro x ranks, and a
-/// comm.ranks_per_node that does not divide them to one node.
+/// Checked for `ranks`. A batch.global that these ranks cannot share out gives way to batch.micro x ranks, a
+/// comm.ranks_per_node that does not divide them to one node, and such a zero.hpz_size to none.
 struct Resolved {
   config::Invocation run;
   bool batch_gave_way = false;
@@ -31,6 +31,8 @@ struct Resolved {
 Resolved resolved(config::Invocation asked, int ranks) {
   int& on_node = asked.options.comm.ranks_per_node;
   if (on_node > 0 && ranks % on_node != 0) on_node = 0;
+  std::size_t& neighbours = asked.options.zero.hpz_size;
+  if (!zero::hpz_divides(neighbours, ranks)) neighbours = 0;
   Resolved result = {asked};
   try {
     config::validate(result.run, ranks);
@@ -71,7 +73,8 @@ PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::i
   run.stage = stage;
   run.checkpoint_interval = interval;
   run.asked = stage == options.zero.stage && interval == options.activation.checkpoint_interval;
-  zero::EngineOptions engine = engine_options(options, ranks, Purpose::train);
+  zero::EngineOptions engine =
+      engine_options(options, ranks, options.comm.ranks_per_node > 0 ? options.comm.ranks_per_node : ranks, Purpose::train);
   engine.zero.stage = stage;
   engine.capacity.checkpoint_interval = interval;
   const auto besides = [&](zero::Engine& built, Memory& memory) { take_checkpoint_copy(options, built, memory); };

@@ -56,7 +56,18 @@ int choose_threads(comm::World& world, int asked) {
   return limit > 0 ? std::min(threads, limit) : threads;
 }
 
-zero::EngineOptions engine_options(const config::Options& options, int ranks, Purpose purpose) {
+namespace {
+
+/// Of a world like this one that has so many ranks: as this one's nodes are, or as comm.ranks_per_node plays them, or one
+/// node.
+int ranks_per_node(const comm::World& world, const config::Options& options, int ranks) {
+  if (ranks == world.size()) return world.ranks_per_node();
+  return options.comm.ranks_per_node > 0 ? options.comm.ranks_per_node : ranks;
+}
+
+}  // namespace
+
+zero::EngineOptions engine_options(const config::Options& options, int ranks, int ranks_per_node, Purpose purpose) {
   const bool training = purpose == Purpose::train, decoding = purpose == Purpose::generate;
   zero::EngineOptions engine;
   engine.model = options.model;
@@ -66,6 +77,11 @@ zero::EngineOptions engine_options(const config::Options& options, int ranks, Pu
   engine.optimizer = options.optimizer;
   engine.zero = options.zero;
   if (decoding) engine.zero.stage = 0;  // one rank continues a text by itself
+  if (engine.zero.hpz_size == zero::ZeroOptions::whole_node) {
+    require_input(ranks_per_node > 0,
+                  "zero.hpz_size = node, but nodes have different numbers of ranks; allowed: off, a number");
+    engine.zero.hpz_size = static_cast<std::size_t>(ranks_per_node);
+  }
   engine.gradients.message_elements = static_cast<std::size_t>(options.comm.bucket_mb * 1e6 / sizeof(float));
   engine.gradients.overlap = options.comm.overlap;
   engine.gradients.collectives =
@@ -89,7 +105,7 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   if (setup.options.model.vocab_size == 0) setup.options.model.vocab_size = setup.dataset.vocab_size;
   setup.threads = choose_threads(world, options.train.threads);
   kernels::set_threads(setup.threads);  // workspaces are planned for so many
-  setup.engine = engine_options(setup.options, ranks, purpose);
+  setup.engine = engine_options(setup.options, ranks, ranks_per_node(world, options, ranks), purpose);
   const auto besides = [&](zero::Engine& engine, Memory& memory) {
     if (purpose == Purpose::train) take_checkpoint_copy(setup.options, engine, memory);
   };
@@ -101,7 +117,18 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   return setup;
 }
 
+namespace {
+
+zero::Placement placement(const Setup& setup, comm::World& world) {
+  const std::size_t neighbours = setup.engine.zero.hpz_size;
+  const bool near = setup.engine.zero.stage == 3 && zero::has_secondary(neighbours, world.size());
+  return {world.all().rank(), world.all().size(), &world.all(),
+          near ? &world.neighbours(static_cast<int>(neighbours)) : nullptr};
+}
+
+}  // namespace
+
 Machine::Machine(const Setup& setup, comm::World& world)
-    : memory(setup.plan.bytes), engine(setup.engine, {world.all().rank(), world.all().size(), &world.all()}, memory) {}
+    : memory(setup.plan.bytes), engine(setup.engine, placement(setup, world), memory) {}
 
 }  // namespace shoal::app

@@ -34,8 +34,8 @@ enum class Purpose {
 /// others (--ranks N).
 Setup prepare(comm::World& world, const config::Options& options, int ranks, Purpose purpose);
 
-/// The engine options that follow from resolved options.
-zero::EngineOptions engine_options(const config::Options& options, int ranks, Purpose purpose);
+/// The engine options that follow from resolved options. ranks_per_node: 0 where nodes differ.
+zero::EngineOptions engine_options(const config::Options& options, int ranks, int ranks_per_node, Purpose purpose);
 
 /// Threads of this rank: train.threads, or (auto) the cores it may use divided by the ranks that share them; OMP_NUM_THREADS
 /// is the upper limit where it is set. Collective over the node.

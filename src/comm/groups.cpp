@@ -96,6 +96,20 @@ Groups::Groups(const CommOptions& options) {
   across = traced_group(of_column.get(), "across", std::move(only_me), 2);
 }
 
+Communicator& Groups::neighbours(int count) {
+  const int rank = rank_in(ordered), size = size_of(ordered);
+  require(count > 0 && size % count == 0, "groups of ", count, " among ", size, " ranks");
+  const auto found = std::find_if(made.begin(), made.end(), [&](const auto& group) { return group->size() == count; });
+  if (found != made.end()) return **found;
+  Scoped few;
+  check(MPI_Comm_split(ordered, rank / count, rank, few.address()), "MPI_Comm_split");
+  std::vector<bool> same_node;
+  for (int r = rank / count * count; r < (rank / count + 1) * count; ++r) same_node.push_back(all->same_node(r));
+  const auto index = static_cast<std::int16_t>(3 + made.size());
+  made.push_back(traced_group(few.get(), "neighbours", std::move(same_node), index));
+  return *made.back();
+}
+
 std::string ranks_per_node_problem(const CommOptions& options, int ranks) {
   const int per_node = options.ranks_per_node;
   if (per_node == 0 || (per_node > 0 && ranks % per_node == 0)) return {};
@@ -107,6 +121,7 @@ Groups::~Groups() {
   all.reset();
   node.reset();
   across.reset();
+  made.clear();
   if (inquiry != MPI_COMM_NULL) MPI_Comm_free(&inquiry);
   if (ordered != MPI_COMM_NULL) MPI_Comm_free(&ordered);
 }

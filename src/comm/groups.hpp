@@ -22,8 +22,12 @@ struct Groups {
 
   MPI_Comm ordered = MPI_COMM_NULL;  ///< the world's ranks, node by node
   MPI_Comm inquiry = MPI_COMM_NULL;  ///< the same for questions between waiting ranks, which come at any time
+  /// Collective: `count` neighbouring ranks, which divides all; made when first asked for.
+  Communicator& neighbours(int count);
+
   std::unique_ptr<Communicator> all, node, across;
-  std::vector<int> node_of;  ///< by rank of all
+  std::vector<std::unique_ptr<Communicator>> made;  ///< by neighbours(), in this order
+  std::vector<int> node_of;                         ///< by rank of all
   std::vector<std::string> hosts;
 
  private:

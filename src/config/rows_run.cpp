@@ -14,6 +14,19 @@ namespace {
 constexpr double most_ranks = 1048576, most_steps = 4294967295;
 constexpr const char* megabytes = "10^6 bytes";
 
+/// off, node, or a number.
+Binding hpz_size() {
+  constexpr std::size_t node = ZeroOptions::whole_node;
+  return {[](const Options& options) -> Value {
+            const std::size_t size = options.zero.hpz_size;
+            return size == 0 ? "off" : size == node ? "node" : std::to_string(size);
+          },
+          [](Options& options, const Value& value) {
+            const auto& word = std::get<std::string>(value);
+            options.zero.hpz_size = word == "off" ? 0 : word == "node" ? node : std::stoull(word);
+          }};
+}
+
 std::vector<Row> zero_rows() {
   using Count = std::uint64_t;
   const UsedBy stage_3 = {"zero.stage", {"3"}};
@@ -28,8 +41,10 @@ std::vector<Row> zero_rows() {
        "units smaller than this stay whole on every rank (stage 3)", stage_3},
       {"zero.reshard_after_forward", in(&Options::zero, &ZeroOptions::reshard_after_forward), "", any(),
        "release parameters after forward and gather them again for backward (stage 3)", stage_3},
-      later("zero.hpz_size", "off", "ranks", one_of({"off", "node"}).or_count(),
-            "ranks that share a second shard of the parameters (ZeRO++ hpZ); 1: every rank keeps all"),
+      {"zero.hpz_size", hpz_size(), "ranks", one_of({"off", "node"}).or_count(),
+       "neighbouring ranks that keep a second partition of the parameters, from which all gathers but the first after an "
+       "update are made (stage 3; ZeRO++ hpZ); 1: every rank keeps all; as many as there are ranks, or more: off",
+       stage_3},
       later("zero.qwz", false, "", any(), "gather parameters in 8 bits (ZeRO++ qwZ)"),
       later("zero.qgz", false, "", any(), "reduce gradients in 4 bits (ZeRO++ qgZ)"),
       later("zero.quant_block", Count{2048}, "elements", between(1, 1048576),

@@ -21,6 +21,7 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
                        const GatherOptions& options, Memory& memory)
     : holdings_(holdings),
       states_(states),
+      secondary_(holdings, states.dtype(), options.zero, placement, memory),
       placement_(placement),
       overlap_(options.overlap),
       collectives_(options.collectives) {
@@ -48,7 +49,9 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
     if (h.gathered) largest = std::max(largest, h.elements);
   }
   if (largest == 0) return;
-  const std::size_t scratch = comm::scratch_bytes(collectives_, placement_.ranks, largest * size_of(states_.dtype()));
+  const std::size_t message = largest * size_of(states_.dtype());
+  const std::size_t scratch = std::max(comm::scratch_bytes(collectives_, placement_.ranks, message),
+                                       comm::scratch_bytes(collectives_, secondary_.ranks(), message));
   for (std::size_t i = 0; i < in_flight; ++i) {
     scratch_.push_back(memory.take<std::byte>(Kind::buffers, scratch, "messages"));
   }
@@ -81,10 +84,7 @@ const void* Parameters::acquire(int unit) {
   }
   const std::size_t wanted = residence_of(unit);
   const auto awaited = [&](const Gather& g) { return g.residence == wanted; };
-  while (std::any_of(gathering_.begin(), gathering_.end(), awaited)) {
-    gathering_.front().request.wait();
-    gathering_.pop_front();
-  }
+  while (std::any_of(gathering_.begin(), gathering_.end(), awaited)) finish_gather();
   return whole(pass_->plan.residences[wanted]).data();
 }
 
@@ -127,16 +127,28 @@ void Parameters::start_gather(std::size_t residence) {
   const Residence& r = pass_->plan.residences[residence];
   const Holding& holding = holdings_[static_cast<std::size_t>(r.unit)];
   const trace::OnBehalfOf unit(r.unit);
-  if (gathering_.size() == scratch_.size()) {
-    gathering_.front().request.wait();
-    gathering_.pop_front();
-  }
-  const Span<std::byte> own = states_.parameters(r.unit);
-  std::byte* const place = whole(r).data() + holding.shard.begin * size_of(states_.dtype());
-  kernels::copy_bytes(own.size(), own.data(), place);
+  if (gathering_.size() == scratch_.size()) finish_gather();
+  const std::size_t size = size_of(states_.dtype());
   const Span<std::byte> scratch = scratch_[gathers_started_++ % scratch_.size()];
-  const comm::Blocks shards = shard_blocks(whole(r), size_of(states_.dtype()), placement_.ranks);
-  gathering_.push_back({residence, comm::all_gather(collectives_, *placement_.group, shards, scratch)});
+  const bool near = secondary_.fresh(r.unit);
+  if (near) {
+    secondary_.copy_shard(r.unit, whole(r));
+  } else {
+    const Span<std::byte> own = states_.parameters(r.unit);
+    kernels::copy_bytes(own.size(), own.data(), whole(r).data() + holding.shard.begin * size);
+  }
+  comm::Communicator& group = near ? *placement_.neighbours : *placement_.group;
+  const comm::Blocks shards = shard_blocks(whole(r), size, near ? secondary_.ranks() : placement_.ranks);
+  gathering_.push_back({residence, !near, comm::all_gather(collectives_, group, shards, scratch)});
+}
+
+/// The oldest.
+void Parameters::finish_gather() {
+  Gather& gather = gathering_.front();
+  gather.request.wait();
+  const Residence& r = pass_->plan.residences[gather.residence];
+  if (gather.over_all_ranks) secondary_.refresh(r.unit, whole(r));
+  gathering_.pop_front();
 }
 
 comm::Blocks Parameters::blocks(const Message& message) const {
@@ -148,6 +160,7 @@ comm::Blocks Parameters::blocks(const Message& message) const {
 
 void Parameters::publish() {
   settle();
+  secondary_.expire();
   published_ = publish_started_ = 0;
   while (publish_started_ < std::min(scratch_.size(), messages_.size())) publish_next();
   if (!overlap_ || gathers_) settle();  // gathers use the same scratch memory

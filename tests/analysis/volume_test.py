@@ -92,6 +92,18 @@ class Volumes(Program):
         self.assertEqual(again.difference, 0)
         self.assertGreater(again.again, 0)
 
+    def test_hpz_gathers_once_over_all_ranks(self):
+        for size in ("node", 1):
+            nodes = {"zero.stage": 3, "zero.prefetch_units": 0, "comm.ranks_per_node": 2, "zero.hpz_size": size}
+            trace, (reduced, far, near) = self.volumes(ranks=4, **nodes)
+            self.equal(reduced, 2 * N, 4, 4)
+            self.equal(far, N, 4, 4)
+            neighbours = 2 if size == "node" else 1
+            self.assertEqual(near.measured, Fraction((4 * N - 2 * HEAD - N) * 4 * (neighbours - 1), neighbours))
+            self.assertEqual(near.difference, 0)
+            groups = {op.group for op in traffic.operations(trace) if op.name == "all_gather"}
+            self.assertEqual(groups, {"all", "neighbours"} if neighbours > 1 else {"all"})
+
     def test_types_messages_and_what_lies_between_steps(self):
         _, (reduced, gathered) = self.volumes(
             **{"zero.stage": 1, "train.dtype": "bf16", "comm.reduce_dtype": "bf16", "comm.bucket_mb": 0.004}

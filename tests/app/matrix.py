@@ -38,10 +38,11 @@ CHANGES_NOTHING = {
     "activation.checkpoint_interval": (0, 1, 2, "auto"),
     "zero.prefetch_units": (0, 1, 2, 3),
     "zero.reshard_after_forward": ("true", "false"),
+    "zero.hpz_size": ("off", "node", 1, 2),  # on nodes of two ranks, where there are several
     "zero.persist_below": (0, 4000),  # elements: between the embedding's and a block's
 }
 FACTORS = {**DECIDES, **CHANGES_NOTHING}
-OF_STAGE_3 = ("zero.prefetch_units", "zero.reshard_after_forward", "zero.persist_below")
+OF_STAGE_3 = ("zero.prefetch_units", "zero.reshard_after_forward", "zero.persist_below", "zero.hpz_size")
 OF_MESSAGES = ("comm.overlap", "comm.bucket_mb", *OF_STAGE_3)
 
 
@@ -108,6 +109,8 @@ class Matrix(Program):
     def trajectory_of(self, row):
         options = [f"--{name}={row[name]}" for name in in_effect(row) if "." in name]
         options += [f"--batch.global={row['micro_batches'] * DECK['batch']['micro']}", "--output.overwrite"]
+        if row["ranks"] > 2:
+            options.append("--comm.ranks_per_node=2")
         if row["train.dtype"] == "fp16":
             options.append("--train.loss_scale_power=10")  # no step of three is lost to an overflow
         # More threads than cores: those that wait for others must not spin.

@@ -153,9 +153,9 @@ TEST(CommandLine, HelpLooksAtNothingElse) {
 
 TEST(CommandLine, NamesWhatIsNotBuilt) {
   const Invocation run =
-      parsed(train, {"--zero.hpz_size=node", "--zero.qwz", "--offload.params=none", "--comm.backend=nccl"});
-  EXPECT_THAT(run.not_built, ElementsAre("zero.hpz_size", "zero.qwz", "comm.backend"));
-  EXPECT_THAT(parsed(train, {"--zero.hpz_size=off", "--train.dtype=bf16"}).not_built, IsEmpty());
+      parsed(train, {"--zero.tile_linear=2", "--zero.qwz", "--offload.params=none", "--comm.backend=nccl"});
+  EXPECT_THAT(run.not_built, ElementsAre("zero.qwz", "zero.tile_linear", "comm.backend"));
+  EXPECT_THAT(parsed(train, {"--zero.tile_linear=1", "--train.dtype=bf16"}).not_built, IsEmpty());
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ TEST(Table, DefaultsAreAllowedAndBuilt) {
 }
 
 TEST(Table, EveryRowReachesItsOwnMember) {
-  const auto other = [](const Value& value) -> Value {
+  const auto other = [](const Value& value, const Allowed& allowed) -> Value {
+    if (allowed.count) return "2";
     if (const auto* const flag = std::get_if<bool>(&value)) return !*flag;
     if (const auto* const count = std::get_if<std::uint64_t>(&value)) return *count + 1;
     if (const auto* const number = std::get_if<std::int64_t>(&value)) return *number + 1;
@@ -46,7 +47,7 @@ TEST(Table, EveryRowReachesItsOwnMember) {
   };
   for (const Row& row : table()) {
     Options options;
-    row.member.set(options, other(row.member.get(options)));
+    row.member.set(options, other(row.member.get(options), row.allowed));
     const auto before = list(Options()), after = list(options);
     for (std::size_t i = 0; i < before.size(); ++i) {
       EXPECT_EQ(before[i].second != after[i].second, before[i].first == row.name)

@@ -81,6 +81,49 @@ TEST_P(ParametersTest, AreWholeWhileTheyAreAcquired) {
   rank.parameters.settle();
 }
 
+std::uint64_t sent_to_other_nodes() {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, sent] : comm::traffic()) bytes += sent.inter;
+  return bytes;
+}
+
+/// (neighbours, prefetched units, kept after forward)
+class SecondaryTest : public testing::TestWithParam<std::tuple<std::size_t, std::size_t, bool>> {
+ protected:
+  void TearDown() override { test::world().make_groups({}); }
+};
+
+TEST_P(SecondaryTest, OnlyTheFirstGatherAfterAnUpdateLeavesTheNode) {
+  GatherOptions options;
+  options.zero.stage = 3;
+  std::tie(options.zero.hpz_size, options.zero.prefetch_units, options.zero.reshard_after_forward) = GetParam();
+  if (test::world().size() % static_cast<int>(options.zero.hpz_size) != 0) GTEST_SKIP() << "not a divisor";
+  comm::CommOptions nodes;
+  nodes.ranks_per_node = static_cast<int>(options.zero.hpz_size);
+  test::world().make_groups(nodes);
+  comm::Communicator& group = test::world().all();
+  Memory counting;
+  const Rank planned(options, {group.rank(), group.size(), nullptr}, counting);
+  Memory memory(counting.taken());
+  Rank rank(options, {group.rank(), group.size(), &group, &test::world().node()}, memory);
+  EXPECT_EQ(memory.taken(), counting.taken());
+  const bool several_nodes = test::world().nodes() > 1;
+  for (int version = 1; version <= 3; ++version) {
+    rank.write_shards(version);
+    comm::reset_traffic();
+    rank.run(Parameters::Pass::training, version);
+    const std::uint64_t first = sent_to_other_nodes();
+    EXPECT_EQ(first > 0, several_nodes);
+    rank.run(Parameters::Pass::training, version);
+    rank.run(Parameters::Pass::evaluation, version);
+    EXPECT_EQ(sent_to_other_nodes(), first);
+  }
+  rank.parameters.settle();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SecondaryTest,
+                         testing::Combine(testing::Values(1, 2, 4), testing::Values(0, 2), testing::Bool()));
+
 INSTANTIATE_TEST_SUITE_P(All, ParametersTest,
                          testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(0, 1, 3), testing::Values(0, 1000),
                                           testing::Bool()));

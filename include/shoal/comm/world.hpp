@@ -49,7 +49,11 @@ class World {
   Communicator& all();     ///< data-parallel ranks, numbered node by node whatever the launcher's placement
   Communicator& node();    ///< those of this node
   Communicator& across();  ///< those that have this rank's number on their node: for number 0, the nodes' leaders
+  /// Collective: the `count` ranks of all() from the last multiple of it on; count divides all().
+  Communicator& neighbours(int count);
+  std::vector<std::string> group_names() const;  ///< of those made, by their index in the trace
   int nodes() const;
+  int ranks_per_node() const;                     ///< 0: nodes differ
   const std::vector<int>& node_of() const;        ///< the node of each rank of all(), ascending
   const std::vector<std::string>& hosts() const;  ///< host name of each rank of all()
 

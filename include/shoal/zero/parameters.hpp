@@ -12,6 +12,7 @@
 #include "shoal/comm/collectives.hpp"
 #include "shoal/zero/gather_plan.hpp"
 #include "shoal/zero/messages.hpp"
+#include "shoal/zero/secondary.hpp"
 #include "shoal/zero/stages.hpp"
 #include "shoal/zero/states.hpp"
 
@@ -52,6 +53,7 @@ class Parameters {
   };
   struct Gather {
     std::size_t residence;
+    bool over_all_ranks;  // or from the neighbours' second partition
     comm::Request request;
   };
 
@@ -59,6 +61,7 @@ class Parameters {
   void enter_visit();
   void leave_visit();
   void start_gather(std::size_t residence);
+  void finish_gather();
   std::size_t residence_of(int unit) const;
   Span<std::byte> whole(const Residence& residence) const;
   comm::Blocks blocks(const Message& message) const;
@@ -67,6 +70,7 @@ class Parameters {
 
   std::vector<Holding> holdings_;
   States& states_;
+  Secondary secondary_;
   Placement placement_;
   bool overlap_, gathers_;
   comm::Collectives collectives_;

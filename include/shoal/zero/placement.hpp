@@ -9,6 +9,7 @@ namespace shoal::zero {
 struct Placement {
   int rank = 0, ranks = 1;
   comm::Communicator* group = nullptr;
+  comm::Communicator* neighbours = nullptr;  ///< ZeroOptions::hpz_size ranks, this one among them; where that is not 0
 };
 
 }  // namespace shoal::zero

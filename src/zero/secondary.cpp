@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/zero/secondary.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "shoal/kernels/pointwise.hpp"
+
+namespace shoal::zero {
+
+Secondary::Secondary(const std::vector<Holding>& holdings, DType dtype, const ZeroOptions& options,
+                     const Placement& placement, Memory& memory)
+    : element_bytes_(size_of(dtype)),
+      kept_(holdings.size(), false),
+      fresh_(holdings.size(), false),
+      shards_(holdings.size()) {
+  if (!has_secondary(options.hpz_size, placement.ranks)) return;
+  ranks_ = static_cast<int>(options.hpz_size);
+  rank_ = placement.rank % ranks_;
+  for (std::size_t u = 0; u < holdings.size(); ++u) {
+    if (!holdings[u].gathered) continue;
+    kept_[u] = true;
+    const Range shard = shard_of(holdings[u].elements, rank_, ranks_);
+    shards_[u] = memory.take<std::byte>(Kind::parameters, shard.size() * element_bytes_, "second partition (hpZ)");
+  }
+}
+
+Range Secondary::bytes_of_shard(Span<const std::byte> whole) const {
+  const Range shard = shard_of(whole.size() / element_bytes_, rank_, ranks_);
+  return {shard.begin * element_bytes_, shard.end * element_bytes_};
+}
+
+void Secondary::refresh(int unit, Span<const std::byte> whole) {
+  const auto u = static_cast<std::size_t>(unit);
+  if (!kept_[u]) return;
+  kernels::copy_bytes(shards_[u].size(), whole.data() + bytes_of_shard(whole).begin, shards_[u].data());
+  fresh_[u] = true;
+}
+
+void Secondary::expire() {
+  std::fill(fresh_.begin(), fresh_.end(), false);
+#ifndef NDEBUG
+  for (const Span<std::byte> shard : shards_) {
+    if (!shard.empty()) std::memset(shard.data(), 0xff, shard.size());  // NaN in every dtype
+  }
+#endif
+}
+
+void Secondary::copy_shard(int unit, Span<std::byte> whole) const {
+  const Span<std::byte> shard = shards_[static_cast<std::size_t>(unit)];
+  kernels::copy_bytes(shard.size(), shard.data(), whole.data() + bytes_of_shard(whole).begin);
+}
+
+}  // namespace shoal::zero
