@@ -76,7 +76,7 @@ Groups::Groups(const CommOptions& options) {
   check(MPI_Comm_dup(ordered, &inquiry), "MPI_Comm_dup");
   check(MPI_Comm_set_errhandler(inquiry, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 
-  const int rank = rank_in(ordered), size = size_of(ordered);
+  const int rank = rank_in(ordered);
   const int mine = node_of[static_cast<std::size_t>(rank)];
   const auto first = std::find(node_of.begin(), node_of.end(), mine) - node_of.begin();
   const int local = rank - static_cast<int>(first);
