@@ -137,9 +137,8 @@ void World::make_groups(const CommOptions& options) { state_->groups = std::make
 Communicator& World::all() { return *state_->groups->all; }
 Communicator& World::node() { return *state_->groups->node; }
 Communicator& World::across() { return *state_->groups->across; }
-int World::nodes() const { return state_->groups->node_of.back() + 1; }
-const std::vector<int>& World::node_of() const { return state_->groups->node_of; }
-const std::vector<std::string>& World::hosts() const { return state_->groups->hosts; }
+const Topology& World::topology() const { return state_->groups->topology; }
+int World::nodes() const { return topology().nodes(); }
 const void* World::mpi_communicator() const { return &state_->groups->ordered; }
 const void* World::inquiry_communicator() const { return &state_->groups->inquiry; }
 
