@@ -179,4 +179,9 @@ std::size_t tree_scratch_bytes(int group_size, std::size_t bytes) {
   return slots_of_tree(group_size) * std::min(round_up(bytes, line), largest_message_bytes);
 }
 
+int tree_exchanges(int group_size) {
+  const Shape shape(0, group_size);
+  return shape.bits + (shape.among > 1 ? 1 : 0);
+}
+
 }  // namespace shoal::comm

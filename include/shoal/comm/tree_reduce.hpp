@@ -36,5 +36,7 @@ Request tree_reduce_scatter(Communicator& group, Blocks blocks, DType type, Span
 /// Before: blocks[rank] is valid. Afterwards: all are, on all ranks. Any bytes.
 Request tree_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scratch);
 std::size_t tree_scratch_bytes(int group_size, std::size_t bytes);
+/// Exchanges that follow each other: h, and one more where Q > 1.
+int tree_exchanges(int group_size);
 
 }  // namespace shoal::comm
