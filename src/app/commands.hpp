@@ -18,6 +18,7 @@ struct Command {
 
 Command train_command();
 Command plan_command();
+Command bench_command();
 Command eval_command();
 Command generate_command();
 Command tokenize_command();

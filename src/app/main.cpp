@@ -17,9 +17,9 @@ namespace shoal::app {
 
 namespace {
 
-std::array<Command, 7> commands() {
-  return {train_command(),    plan_command(),   eval_command(), generate_command(),
-          tokenize_command(), export_command(), info_command()};
+std::array<Command, 8> commands() {
+  return {train_command(),    plan_command(),     bench_command(),  eval_command(),
+          generate_command(), tokenize_command(), export_command(), info_command()};
 }
 
 std::string usage() {
@@ -65,7 +65,8 @@ Exit run(comm::World& world, int argc, char** argv) {
     heartbeat::phase("exit");
     return exit;
   }
-  bad_input("no such command: ", first, "; allowed: train, plan, eval, generate, tokenize, export, info (shoal --help)");
+  bad_input("no such command: ", first,
+            "; allowed: train, plan, bench, eval, generate, tokenize, export, info (shoal --help)");
 }
 
 }  // namespace

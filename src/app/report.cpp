@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <set>
 #include <string_view>
 
 #include "shoal/base/error.hpp"
@@ -84,11 +83,9 @@ void print_banner(const Setup& setup, comm::World& world, const Ledger& most_tak
   const config::Options& o = setup.options;
   std::string libraries;
   for (const auto& [name, version] : library_versions()) libraries += (libraries.empty() ? "" : ", ") + name + " " + version;
-  const std::set<std::string> hosts(world.hosts().begin(), world.hosts().end());
   std::vector<std::pair<std::string, std::string>> run = {
-      {"ranks",
-       text(world.size(), " on ", world.nodes(), world.nodes() == 1 ? " node" : " nodes", " (", *hosts.begin(),
-            hosts.size() > 1 ? ", ..." : "", "), ", setup.threads, setup.threads == 1 ? " thread" : " threads", " each")},
+      {"ranks", text(world.size(), " on ", comm::describe(world.topology()), ", ", setup.threads,
+                     setup.threads == 1 ? " thread" : " threads", " each")},
       {"device", text(kernels::device_name(), "; matrix products ", fixed(peak_gflops, 0), " GFLOP/s per rank (measured, ",
                       o.train.dtype, ")")},
       {"libraries", libraries},
@@ -98,6 +95,11 @@ void print_banner(const Setup& setup, comm::World& world, const Ledger& most_tak
        text(o.batch.global, " sequences of ", o.model.block_size, " tokens a step = micro ", o.batch.micro, " x ranks ",
             setup.ranks, " x accumulation ", setup.engine.micro_batches / static_cast<std::size_t>(setup.ranks))},
   };
+  if (world.size() > 1) {
+    const bool native = o.comm.collectives == "native";
+    run.emplace_back("collectives",
+                     native ? "the MPI library's" : "reproducible tree, " + comm::describe_tree(world.topology()));
+  }
   if (setup.dataset.entropy_rate) {
     run.emplace_back("floor", text("a loss of ", fixed(*setup.dataset.entropy_rate, 4), ": the entropy rate of the data"));
   }

@@ -61,7 +61,7 @@ namespace {
 /// Of a world like this one that has so many ranks: as this one's nodes are, or as comm.ranks_per_node plays them, or one
 /// node.
 int ranks_per_node(const comm::World& world, const config::Options& options, int ranks) {
-  if (ranks == world.size()) return world.ranks_per_node();
+  if (ranks == world.size()) return world.topology().ranks_per_node();
   return options.comm.ranks_per_node > 0 ? options.comm.ranks_per_node : ranks;
 }
 

@@ -55,7 +55,7 @@ std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup
     header.units.push_back(unit.name);
     header.unit_elements.push_back(unit.elements);
   }
-  header.groups = world.group_names();
+  header.groups = world.group_kinds();
   const std::filesystem::path path = trace_path(o, first_step);
   if (o.output.overwrite || first_step > 0) {
     on_rank_0(world.all(), [&] { std::filesystem::remove(path); });

@@ -63,11 +63,6 @@ Host host_name() {
   return name;
 }
 
-std::unique_ptr<Communicator> traced_group(const MPI_Comm& communicator, const char* name, std::vector<bool> same_node,
-                                           std::int16_t index) {
-  return std::make_unique<Traced>(make_mpi_communicator(&communicator, name, std::move(same_node)), index);
-}
-
 }  // namespace
 
 Groups::Groups(const CommOptions& options) {
@@ -76,38 +71,36 @@ Groups::Groups(const CommOptions& options) {
   check(MPI_Comm_dup(ordered, &inquiry), "MPI_Comm_dup");
   check(MPI_Comm_set_errhandler(inquiry, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 
-  const int rank = rank_in(ordered);
-  const int mine = node_of[static_cast<std::size_t>(rank)];
-  const auto first = std::find(node_of.begin(), node_of.end(), mine) - node_of.begin();
-  const int local = rank - static_cast<int>(first);
+  kinds = group_kinds(topology);
+  all = make(kinds[0], 0);
+  node = make(kinds[1], 1);
+  across = make(kinds[2], 2);
+}
 
-  std::vector<bool> mates;
-  for (const int other : node_of) mates.push_back(other == mine);
-  const auto on_this_node = static_cast<std::size_t>(std::count(mates.begin(), mates.end(), true));
-  all = traced_group(ordered, "all", std::move(mates), 0);
-
-  Scoped of_node, of_column;
-  check(MPI_Comm_split(ordered, mine, rank, of_node.address()), "MPI_Comm_split");
-  node = traced_group(of_node.get(), "node", std::vector<bool>(on_this_node, true), 1);
-
-  check(MPI_Comm_split(ordered, local, rank, of_column.address()), "MPI_Comm_split");
-  std::vector<bool> only_me(static_cast<std::size_t>(size_of(of_column.get())), false);
-  only_me[static_cast<std::size_t>(rank_in(of_column.get()))] = true;
-  across = traced_group(of_column.get(), "across", std::move(only_me), 2);
+/// The group of this kind that this rank is in; `index`: the kind's place in the trace's list. Collective over all ranks.
+std::unique_ptr<Communicator> Groups::make(const GroupKind& kind, std::int16_t index) const {
+  const int rank = rank_in(ordered), part = kind.part_of[static_cast<std::size_t>(rank)];
+  std::vector<bool> same_node;
+  for (int other = 0; other < topology.ranks(); ++other) {
+    const auto at = static_cast<std::size_t>(other);
+    if (kind.part_of[at] != part) continue;
+    same_node.push_back(topology.node_of[at] == topology.node_of[static_cast<std::size_t>(rank)]);
+  }
+  Scoped members;
+  check(MPI_Comm_split(ordered, part, rank, members.address()), "MPI_Comm_split");
+  return std::make_unique<Traced>(make_mpi_communicator(&members.get(), kind.name, std::move(same_node)), index);
 }
 
 Communicator& Groups::neighbours(int count) {
-  const int rank = rank_in(ordered), size = size_of(ordered);
-  require(count > 0 && size % count == 0, "groups of ", count, " among ", size, " ranks");
-  const auto found = std::find_if(made.begin(), made.end(), [&](const auto& group) { return group->size() == count; });
-  if (found != made.end()) return **found;
-  Scoped few;
-  check(MPI_Comm_split(ordered, rank / count, rank, few.address()), "MPI_Comm_split");
-  std::vector<bool> same_node;
-  for (int r = rank / count * count; r < (rank / count + 1) * count; ++r) same_node.push_back(all->same_node(r));
-  const auto index = static_cast<std::int16_t>(3 + made.size());
-  made.push_back(traced_group(few.get(), "neighbours", std::move(same_node), index));
-  return *made.back();
+  const int ranks = topology.ranks();
+  require(count > 0 && ranks % count == 0, "groups of ", count, " among ", ranks, " ranks");
+  const auto found = std::find_if(few.begin(), few.end(), [&](const auto& group) { return group->size() == count; });
+  if (found != few.end()) return **found;
+  GroupKind kind{"neighbours", {}};
+  for (int rank = 0; rank < ranks; ++rank) kind.part_of.push_back(rank / count);
+  kinds.push_back(kind);
+  few.push_back(make(kind, static_cast<std::int16_t>(kinds.size() - 1)));
+  return *few.back();
 }
 
 std::string ranks_per_node_problem(const CommOptions& options, int ranks) {
@@ -121,7 +114,7 @@ Groups::~Groups() {
   all.reset();
   node.reset();
   across.reset();
-  made.clear();
+  few.clear();
   if (inquiry != MPI_COMM_NULL) MPI_Comm_free(&inquiry);
   if (ordered != MPI_COMM_NULL) MPI_Comm_free(&ordered);
 }
@@ -151,9 +144,9 @@ void Groups::place(const CommOptions& options) {
   for (int r = 0, index = -1; r < size; ++r) {
     const auto at = static_cast<std::size_t>(r);
     if (r == 0 || first_in_order[at] != first_in_order[at - 1]) ++index;
-    node_of.push_back(per_node > 0 ? r / per_node : index);
+    topology.node_of.push_back(per_node > 0 ? r / per_node : index);
   }
-  for (const Host& host : gather(ordered, host_name())) hosts.emplace_back(host.data());
+  for (const Host& host : gather(ordered, host_name())) topology.hosts.emplace_back(host.data());
 
   const std::vector<CoreMask> masks = gather(machine.get(), usable_cores());
   set_wait(choose_wait(options.wait, core_share(masks, static_cast<std::size_t>(rank_in(machine.get())))));

@@ -4,11 +4,11 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "shoal/comm/communicator.hpp"
+#include "shoal/comm/topology.hpp"
 #include "shoal/comm/world.hpp"
 
 namespace shoal::comm {
@@ -20,18 +20,19 @@ struct Groups {
   Groups(const Groups&) = delete;
   Groups& operator=(const Groups&) = delete;
 
-  MPI_Comm ordered = MPI_COMM_NULL;  ///< the world's ranks, node by node
-  MPI_Comm inquiry = MPI_COMM_NULL;  ///< the same for questions between waiting ranks, which come at any time
   /// Collective: `count` neighbouring ranks, which divides all; made when first asked for.
   Communicator& neighbours(int count);
 
-  std::unique_ptr<Communicator> all, node, across;
-  std::vector<std::unique_ptr<Communicator>> made;  ///< by neighbours(), in this order
-  std::vector<int> node_of;                         ///< by rank of all
-  std::vector<std::string> hosts;
+  MPI_Comm ordered = MPI_COMM_NULL;                 ///< the world's ranks, node by node
+  MPI_Comm inquiry = MPI_COMM_NULL;                 ///< the same for questions between waiting ranks, which come at any time
+  std::unique_ptr<Communicator> all, node, across;  ///< comm/topology.hpp says what they are
+  std::vector<std::unique_ptr<Communicator>> few;   ///< by neighbours()
+  std::vector<GroupKind> kinds;                     ///< of all that were made, by their index in the trace
+  Topology topology;                                ///< of the ranks of all
 
  private:
   void place(const CommOptions& options);
+  std::unique_ptr<Communicator> make(const GroupKind& kind, std::int16_t index) const;
   void check_agreement(const CommOptions& options) const;
 };
 

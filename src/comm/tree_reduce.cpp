@@ -9,254 +9,141 @@
 
 #include "messages.hpp"
 #include "shoal/base/error.hpp"
-#include "shoal/kernels/storage.hpp"
+#include "tree_stages.hpp"
 
 namespace shoal::comm {
 
 namespace {
 
-constexpr std::size_t slots_to_send = 2;  // only what must be packed is sent from a slot
-constexpr std::size_t slots_to_receive = 4;
 constexpr std::size_t line = 64;
 
-/// Partial sums that a pairwise tree over so many ranks holds at a time, at most.
-std::size_t tree_height(int ranks) { return static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(ranks))); }
-bool power_of_two(int ranks) { return std::has_single_bit(static_cast<unsigned>(ranks)); }
+/// How a rank takes part in the tree.
+struct Shape {
+  Shape(int group_rank, int group_size)
+      : rank(group_rank), bits(std::countr_zero(static_cast<unsigned>(group_size))), among(group_size >> bits) {}
+  int stride() const { return 1 << bits; }
+  /// This rank's place among those that its number's high bits tell apart, and the rank at a place.
+  std::size_t own_place() const { return static_cast<std::size_t>(rank >> bits); }
+  int rank_at(int place) const { return rank % stride() + place * stride(); }
+
+  int rank;
+  int bits;   // the lowest ones of a rank's number, over which is halved
+  int among;  // odd: how many ranks agree in these bits and exchange directly
+};
 
 std::size_t slots_of_tree(int ranks) {
-  return slots_to_send + slots_to_receive + (power_of_two(ranks) ? 0 : tree_height(ranks));
+  return slots_to_send + slots_to_receive + slots_of_direct_reduce(Shape(0, ranks).among);
 }
 
 /// Bytes of each slot in scratch memory of this size: whole cache lines.
 std::size_t slot_bytes(int ranks, std::size_t scratch) { return scratch / slots_of_tree(ranks) / line * line; }
 
-std::size_t size_in_bytes(const std::vector<Span<std::byte>>& spans) {
+std::size_t size_in_bytes(const Spans& spans) {
   std::size_t bytes = 0;
   for (const Span<std::byte> span : spans) bytes += span.size();
   return bytes;
 }
 std::size_t size_in_bytes(const Blocks& blocks) {
   std::size_t bytes = 0;
-  for (const auto& block : blocks) bytes += size_in_bytes(block);
+  for (const Spans& block : blocks) bytes += size_in_bytes(block);
   return bytes;
 }
 
-void append(std::vector<Span<std::byte>>& spans, const std::vector<Span<std::byte>>& more) {
-  spans.insert(spans.end(), more.begin(), more.end());
+/// The blocks whose index agrees with `rank` in the lowest `bits`.
+Spans blocks_like(const Blocks& blocks, int rank, int bits) {
+  Spans spans;
+  const std::size_t stride = std::size_t{1} << static_cast<unsigned>(bits);
+  for (std::size_t b = static_cast<std::size_t>(rank) % stride; b < blocks.size(); b += stride) {
+    spans.insert(spans.end(), blocks[b].begin(), blocks[b].end());
+  }
+  return spans;
 }
 
-/// What all forms of the tree have in common. sum_as: the type of a reduce-scatter's numbers; none: an all-gather.
+/// sum_as: the type of a reduce-scatter's numbers; none: an all-gather, which makes the same way backwards.
 class TreeOperation : public Operation {
  public:
   TreeOperation(Communicator& group, std::optional<DType> sum_as, Blocks blocks, Span<std::byte> scratch)
-      : wire_(group.wire()),
-        sum_as_(sum_as),
+      : sum_as_(sum_as),
         blocks_(std::move(blocks)),
-        rank_(group.rank()),
-        size_(group.size()),
-        tag_(group.next_tag()),
-        to_send_(scratch, slots_to_send, slot_bytes(size_, scratch.size())),
-        to_receive_(scratch.subspan(slots_to_send * slot_bytes(size_, scratch.size())), slots_of_tree(size_) - slots_to_send,
-                    slot_bytes(size_, scratch.size())),
-        name_of_group_(group.name()) {}
+        shape_(group.rank(), group.size()),
+        tree_(tree_wire(group, scratch)),
+        name_of_group_(group.name()) {
+    for (int bit = 0; bit < shape_.bits; ++bit) halve(bit);
+    if (shape_.among > 1) sum_as_ ? reduce_directly() : gather_directly();
+    if (!sum_as_) std::reverse(stages_.begin(), stages_.end());
+  }
 
+  bool advance() override {
+    while (!stages_.empty() && stages_.front()->advance()) stages_.pop_front();
+    return stages_.empty();
+  }
   std::string_view name() const override { return sum_as_ ? "reduce_scatter" : "all_gather"; }
   std::string describe() const override {
-    return text("tree ", name(), " of ", name_of_group_, " (tag ", tag_, "), ", size_in_bytes(blocks_), " bytes");
+    return text("tree ", name(), " of ", name_of_group_, " (tag ", tree_.tag, "), ", size_in_bytes(blocks_), " bytes");
   }
 
- protected:
-  const std::vector<Span<std::byte>>& block(int rank) const { return blocks_[static_cast<std::size_t>(rank)]; }
+ private:
+  static TreeWire tree_wire(Communicator& group, Span<std::byte> scratch) {
+    const std::size_t length = slot_bytes(group.size(), scratch.size());
+    return {group.wire(), group.next_tag(), Slots(scratch, slots_to_send, length),
+            Slots(scratch.subspan(slots_to_send * length), slots_of_tree(group.size()) - slots_to_send, length)};
+  }
 
-  Communicator& wire_;
+  void halve(int bit) {
+    const int partner = shape_.rank ^ (1 << bit);
+    auto exchange = std::make_unique<Exchange>(tree_, sum_as_);
+    const Spans mine = blocks_like(blocks_, shape_.rank, bit + 1), theirs = blocks_like(blocks_, partner, bit + 1);
+    for (Message& message : cut_into_messages(sum_as_ ? theirs : mine)) exchange->send(partner, std::move(message));
+    for (Message& message : cut_into_messages(sum_as_ ? mine : theirs)) exchange->receive(partner, std::move(message));
+    stages_.push_back(std::move(exchange));
+  }
+
+  void reduce_directly() {
+    std::vector<int> peers;
+    std::vector<Spans> theirs;
+    for (int place = 0; place < shape_.among; ++place) {
+      peers.push_back(shape_.rank_at(place));
+      theirs.push_back(block(peers.back()));
+    }
+    stages_.push_back(std::make_unique<DirectReduce>(tree_, *sum_as_, peers, shape_.own_place(), theirs));
+  }
+
+  void gather_directly() {
+    auto exchange = std::make_unique<Exchange>(tree_, sum_as_);
+    const std::vector<std::vector<Message>> mine(static_cast<std::size_t>(shape_.among),
+                                                 cut_into_messages(block(shape_.rank)));
+    std::vector<std::vector<Message>> theirs;
+    for (int place = 0; place < shape_.among; ++place) theirs.push_back(cut_into_messages(block(shape_.rank_at(place))));
+    const auto rank_at = [&](std::size_t place) { return shape_.rank_at(static_cast<int>(place)); };
+    deal(shape_.own_place(), mine, [&](std::size_t to, const Message& m) { exchange->send(rank_at(to), m); });
+    deal(shape_.own_place(), theirs, [&](std::size_t from, const Message& m) { exchange->receive(rank_at(from), m); });
+    stages_.push_back(std::move(exchange));
+  }
+
+  const Spans& block(int rank) const { return blocks_[static_cast<std::size_t>(rank)]; }
+
   std::optional<DType> sum_as_;
   Blocks blocks_;
-  int rank_, size_, tag_;
-  Slots to_send_, to_receive_;
-
- private:
-  const std::string& name_of_group_;
-};
-
-/// Recursive halving, and backwards: a power of two of ranks.
-class HalvingTree : public TreeOperation {
- public:
-  using TreeOperation::TreeOperation;
-
-  /// The blocks whose index agrees with `rank` in the lowest `bits`.
-  static std::vector<Span<std::byte>> blocks_like(const Blocks& blocks, int rank, int bits) {
-    std::vector<Span<std::byte>> spans;
-    const std::size_t stride = std::size_t{1} << static_cast<unsigned>(bits);
-    for (std::size_t b = static_cast<std::size_t>(rank) % stride; b < blocks.size(); b += stride) append(spans, blocks[b]);
-    return spans;
-  }
-
-  bool advance() override {
-    const int steps = std::countr_zero(static_cast<unsigned>(size_));
-    for (; step_ < steps; ++step_) {
-      if (!sender_) begin(sum_as_ ? step_ : steps - 1 - step_);
-      const bool sent = sender_->advance();
-      if (!receiver_->advance() || !sent) return false;
-      sender_.reset();
-      receiver_.reset();
-    }
-    return true;
-  }
-
- private:
-  void begin(int bit) {
-    const int partner = rank_ ^ (1 << bit);
-    sender_.emplace(wire_, tag_, to_send_);
-    receiver_.emplace(wire_, tag_, to_receive_, sum_as_);
-    const auto mine = blocks_like(blocks_, rank_, bit + 1), theirs = blocks_like(blocks_, partner, bit + 1);
-    for (Message& message : cut_into_messages(sum_as_ ? theirs : mine)) sender_->add(partner, std::move(message));
-    for (Message& message : cut_into_messages(sum_as_ ? mine : theirs)) receiver_->add(partner, std::move(message));
-  }
-
-  int step_ = 0;
-  std::optional<Sender> sender_;
-  std::optional<Receiver> receiver_;
-};
-
-/// Every message for every other rank, messages first: so whoever waits for the first message of all ranks gets it, however
-/// few are under way at a time.
-template <typename Add>
-void deal(int rank, int size, const std::vector<std::vector<Message>>& by_rank, const Add& add) {
-  std::size_t most = 0;
-  for (const auto& messages : by_rank) most = std::max(most, messages.size());
-  for (std::size_t m = 0; m < most; ++m) {
-    for (int i = 1; i < size; ++i) {
-      const int other = (rank + i) % size;
-      const auto& messages = by_rank[static_cast<std::size_t>(other)];
-      if (m < messages.size()) add(other, messages[m]);
-    }
-  }
-}
-
-std::vector<std::vector<Message>> cut_blocks(const Blocks& blocks) {
-  std::vector<std::vector<Message>> messages;
-  messages.reserve(blocks.size());
-  for (const auto& block : blocks) messages.push_back(cut_into_messages(block));
-  return messages;
-}
-
-/// Any number of ranks: each sends its own block to all others.
-class DirectGather : public TreeOperation {
- public:
-  DirectGather(Communicator& group, Blocks blocks, Span<std::byte> scratch)
-      : TreeOperation(group, {}, std::move(blocks), scratch),
-        sender_(wire_, tag_, to_send_),
-        receiver_(wire_, tag_, to_receive_, {}) {
-    const std::vector<std::vector<Message>> own(blocks_.size(), cut_into_messages(block(rank_)));
-    deal(rank_, size_, own, [&](int other, const Message& message) { sender_.add(other, message); });
-    deal(rank_, size_, cut_blocks(blocks_), [&](int other, const Message& message) { receiver_.add(other, message); });
-  }
-
-  bool advance() override {
-    const bool sent = sender_.advance();
-    return receiver_.advance() && sent;
-  }
-
- private:
-  Sender sender_;
-  Receiver receiver_;
-};
-
-/// Any number of ranks: each receives its own block from all others, message by message, and adds the ranks' contributions
-/// in a pairwise tree, as a binary counter does: after rank r as many sums are merged as r ends with ones.
-class DirectReduce : public TreeOperation {
- public:
-  DirectReduce(Communicator& group, DType type, Blocks blocks, Span<std::byte> scratch)
-      : TreeOperation(group, type, std::move(blocks), scratch),
-        type_(type),
-        own_(cut_into_messages(block(rank_))),
-        sender_(wire_, tag_, to_send_) {
-    deal(rank_, size_, cut_blocks(blocks_), [&](int other, const Message& message) { sender_.add(other, message); });
-  }
-
-  bool advance() override {
-    const bool sent = sender_.advance();
-    do {
-      post();
-    } while (add_next());
-    return sent && adding_.message == own_.size();
-  }
-
- private:
-  /// A rank's contribution to a message of this rank's block.
-  struct Place {
-    std::size_t message = 0;
-    int rank = 0;
-    void advance(int size) {
-      if (++rank == size) *this = {message + 1, 0};
-    }
-  };
-  struct Arriving {
-    Span<std::byte> slot;
-    Request request;
-  };
-
-  void post() {
-    for (; posting_.message < own_.size() && arriving_.size() < slots_to_receive; posting_.advance(size_)) {
-      if (posting_.rank == rank_) continue;
-      const Span<std::byte> slot = to_receive_.take();
-      const Span<std::byte> data = slot.first(own_[posting_.message].bytes);
-      arriving_.push_back({slot, wire_.receive(data, posting_.rank, tag_)});
-    }
-  }
-
-  bool add_next() {
-    if (adding_.message == own_.size()) return false;
-    const Message& message = own_[adding_.message];
-    if (adding_.rank == rank_) {
-      sums_.push_back(to_receive_.take());
-      pack(message, sums_.back());
-    } else {
-      if (!arriving_.front().request.test()) return false;
-      sums_.push_back(arriving_.front().slot);
-      arriving_.pop_front();
-    }
-    const bool last = adding_.rank + 1 == size_;
-    const int merges = last ? static_cast<int>(sums_.size()) - 1 : std::countr_one(static_cast<unsigned>(adding_.rank));
-    for (int i = 0; i < merges; ++i) {
-      const Span<std::byte> top = sums_.back();
-      sums_.pop_back();
-      kernels::add(type_, message.bytes / size_of(type_), top.data(), sums_.back().data());
-      to_receive_.give_back(top);
-    }
-    if (last) {
-      unpack(sums_.back(), message);
-      to_receive_.give_back(sums_.back());
-      sums_.pop_back();
-    }
-    adding_.advance(size_);
-    return true;
-  }
-
-  DType type_;
-  std::vector<Message> own_;
-  Sender sender_;
-  Place posting_, adding_;
-  std::deque<Arriving> arriving_;
-  std::vector<Span<std::byte>> sums_;
+  Shape shape_;
+  TreeWire tree_;
+  std::deque<std::unique_ptr<TreeStage>> stages_;
+  const std::string& name_of_group_;  // of the communicator, which outlives its operations
 };
 
 /// What this rank sends.
 Traffic sent_by(Communicator& group, bool reducing, const Blocks& blocks) {
-  const int rank = group.rank(), size = group.size();
+  const Shape shape(group.rank(), group.size());
   Traffic sent;
-  const auto count = [&](int to, const std::vector<Span<std::byte>>& spans) {
+  const auto count = [&](int to, const Spans& spans) {
     (group.same_node(to) ? sent.intra : sent.inter) += size_in_bytes(spans);
   };
-  if (power_of_two(size)) {
-    for (int bit = 0; 1 << bit < size; ++bit) {
-      const int partner = rank ^ (1 << bit);
-      count(partner, HalvingTree::blocks_like(blocks, reducing ? partner : rank, bit + 1));
-    }
-  } else {
-    for (int other = 0; other < size; ++other) {
-      if (other != rank) count(other, blocks[static_cast<std::size_t>(reducing ? other : rank)]);
-    }
+  for (int bit = 0; bit < shape.bits; ++bit) {
+    const int partner = shape.rank ^ (1 << bit);
+    count(partner, blocks_like(blocks, reducing ? partner : shape.rank, bit + 1));
+  }
+  for (int place = 0; place < shape.among; ++place) {
+    const int other = shape.rank_at(place);
+    if (other != shape.rank) count(other, blocks[static_cast<std::size_t>(reducing ? other : shape.rank)]);
   }
   return sent;
 }
@@ -269,15 +156,7 @@ Request start_tree(Communicator& group, std::optional<DType> sum_as, Blocks bloc
   require(scratch.size() >= needed, "a tree over ", size, " ranks and ", bytes, " bytes needs scratch of ", needed,
           " bytes, got ", scratch.size());
   const Traffic sent = sent_by(group, sum_as.has_value(), blocks);
-  std::shared_ptr<Operation> operation;
-  if (power_of_two(size)) {
-    operation = std::make_shared<HalvingTree>(group, sum_as, std::move(blocks), scratch);
-  } else if (sum_as) {
-    operation = std::make_shared<DirectReduce>(group, *sum_as, std::move(blocks), scratch);
-  } else {
-    operation = std::make_shared<DirectGather>(group, std::move(blocks), scratch);
-  }
-  return group.start(std::move(operation), sent);
+  return group.start(std::make_shared<TreeOperation>(group, sum_as, std::move(blocks), scratch), sent);
 }
 
 }  // namespace
@@ -298,6 +177,11 @@ Request tree_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scra
 std::size_t tree_scratch_bytes(int group_size, std::size_t bytes) {
   if (group_size == 1) return 0;
   return slots_of_tree(group_size) * std::min(round_up(bytes, line), largest_message_bytes);
+}
+
+int tree_exchanges(int group_size) {
+  const Shape shape(0, group_size);
+  return shape.bits + (shape.among > 1 ? 1 : 0);
 }
 
 }  // namespace shoal::comm

@@ -52,7 +52,7 @@ struct Watchdog::State {
       : rank(world.all().rank()),
         timeout(timeout_s),
         interval(std::min(1.0, timeout_s / 4)),
-        hosts(world.hosts()),
+        hosts(world.topology().hosts),
         inquiry(*static_cast<const MPI_Comm*>(world.inquiry_communicator()), hosts, timeout, interval),
         processes(static_cast<std::size_t>(world.size())) {
     const ProcessId mine = this_process();

@@ -138,23 +138,9 @@ Communicator& World::all() { return *state_->groups->all; }
 Communicator& World::node() { return *state_->groups->node; }
 Communicator& World::across() { return *state_->groups->across; }
 Communicator& World::neighbours(int count) { return state_->groups->neighbours(count); }
-std::vector<std::string> World::group_names() const {
-  const Groups& groups = *state_->groups;
-  std::vector<std::string> names = {groups.all->name(), groups.node->name(), groups.across->name()};
-  for (const auto& group : groups.made) names.push_back(group->name());
-  return names;
-}
-int World::nodes() const { return state_->groups->node_of.back() + 1; }
-const std::vector<int>& World::node_of() const { return state_->groups->node_of; }
-int World::ranks_per_node() const {
-  const std::vector<int>& nodes = state_->groups->node_of;
-  const auto on_first = std::count(nodes.begin(), nodes.end(), 0);
-  for (int node = 1; node <= nodes.back(); ++node) {
-    if (std::count(nodes.begin(), nodes.end(), node) != on_first) return 0;
-  }
-  return static_cast<int>(on_first);
-}
-const std::vector<std::string>& World::hosts() const { return state_->groups->hosts; }
+const std::vector<GroupKind>& World::group_kinds() const { return state_->groups->kinds; }
+const Topology& World::topology() const { return state_->groups->topology; }
+int World::nodes() const { return topology().nodes(); }
 const void* World::mpi_communicator() const { return &state_->groups->ordered; }
 const void* World::inquiry_communicator() const { return &state_->groups->inquiry; }
 

@@ -76,13 +76,44 @@ Handle text_type() {
   return type;
 }
 
-void write_counts(const Handle& file, const char* name, const std::vector<std::uint64_t>& counts) {
-  const hsize_t size = counts.size();
-  const Handle space(H5Screate_simple(1, &size, nullptr), H5Sclose, name);
-  const Handle dataset(H5Dcreate2(file.id(), name, H5T_STD_U64LE, space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+struct NumberType {
+  hid_t stored, in_memory;
+};
+NumberType number_type(std::uint64_t /*example*/) { return {H5T_STD_U64LE, H5T_NATIVE_UINT64}; }
+NumberType number_type(int /*example*/) { return {H5T_STD_I32LE, H5T_NATIVE_INT}; }
+
+/// numbers: the rows of the last dimension one after another.
+template <typename T>
+void write_numbers(const Handle& place, const char* name, const std::vector<T>& numbers, const std::vector<hsize_t>& shape) {
+  const NumberType type = number_type(T());
+  const Handle space(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), H5Sclose, name);
+  const Handle dataset(H5Dcreate2(place.id(), name, type.stored, space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
                        H5Dclose, name);
-  if (!counts.empty())
-    checked(H5Dwrite(dataset.id(), H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, counts.data()), name);
+  if (!numbers.empty()) {
+    checked(H5Dwrite(dataset.id(), type.in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, numbers.data()), name);
+  }
+}
+
+void write_topology(const Handle& machine, const comm::Topology& topology) {
+  const hsize_t ranks = topology.hosts.size();
+  std::vector<int> local;
+  for (int rank = 0; rank < topology.ranks(); ++rank) local.push_back(topology.local_of(rank));
+  hdf5::write_texts(machine, "hosts", topology.hosts);
+  write_numbers(machine, "node", topology.node_of, {ranks});
+  write_numbers(machine, "local_rank", local, {ranks});
+}
+
+void write_groups(const Handle& file, const std::vector<comm::GroupKind>& groups, std::size_t ranks) {
+  std::vector<std::string> names;
+  std::vector<int> parts;
+  for (const comm::GroupKind& group : groups) {
+    require(group.part_of.size() == ranks, "group ", group.name, " of ", group.part_of.size(), " ranks in a trace of ",
+            ranks);
+    names.push_back(group.name);
+    parts.insert(parts.end(), group.part_of.begin(), group.part_of.end());
+  }
+  hdf5::write_texts(file, "groups", names);
+  write_numbers(file, "group_parts", parts, {groups.size(), ranks});
 }
 
 /// An extendable 1-D dataset. early: chunks have their place in the file as soon as the dataset has grown over them.
@@ -138,10 +169,10 @@ TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, 
   const Handle options = hdf5::create_group(file_, "options"), machine = hdf5::create_group(file_, "machine");
   for (const auto& [name, value] : header.options) hdf5::write_attribute(options, name, value);
   for (const auto& [name, value] : header.machine) hdf5::write_attribute(machine, name, value);
-  hdf5::write_texts(machine, "hosts", world.hosts());
+  write_topology(machine, world.topology());
   hdf5::write_texts(file_, "units", header.units);
-  write_counts(file_, "unit_elements", header.unit_elements);
-  hdf5::write_texts(file_, "groups", header.groups);
+  write_numbers(file_, "unit_elements", header.unit_elements, {header.unit_elements.size()});
+  write_groups(file_, header.groups, static_cast<std::size_t>(world.size()));
   hdf5::write_texts(file_, "kinds", {kind_names.begin(), kind_names.end()});
   names_ = growing(file_, "names", text_type(), 64, false);
   flushes_ = growing(file_, "flushes", flush_type(), 256, false);

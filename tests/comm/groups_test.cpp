@@ -39,7 +39,7 @@ TEST_F(GroupsOf, OneNode) {
   EXPECT_EQ(world.node().size(), world.size());
   EXPECT_EQ(world.across().size(), 1);
   EXPECT_EQ(world.all().rank(), world.rank());
-  EXPECT_EQ(world.hosts().size(), static_cast<std::size_t>(world.size()));
+  EXPECT_EQ(world.topology().hosts.size(), static_cast<std::size_t>(world.size()));
   EXPECT_EQ(sum_of_ranks(world, world.all()), world.size() * (world.size() - 1) / 2);
 }
 
@@ -67,7 +67,7 @@ TEST_F(GroupsOf, NodesOfTwoRanks) {
   for (int r = 0; r < world.size(); ++r) EXPECT_EQ(world.all().same_node(r), r / 2 == world.rank() / 2);
   EXPECT_EQ(world.across().size(), world.nodes());
   EXPECT_EQ(world.across().rank(), world.rank() / 2);
-  for (int r = 0; r < world.size(); ++r) EXPECT_EQ(world.node_of()[static_cast<std::size_t>(r)], r / 2);
+  for (int r = 0; r < world.size(); ++r) EXPECT_EQ(world.topology().node_of[static_cast<std::size_t>(r)], r / 2);
   const std::int64_t n = world.nodes();
   EXPECT_EQ(sum_of_ranks(world, world.across()), n * (n - 1) + n * (world.rank() % 2));
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "shoal/base/trace.hpp"
@@ -15,7 +16,15 @@ namespace {
 class TrafficOf : public testing::Test {
  protected:
   void SetUp() override { reset_traffic(); }
-  void TearDown() override { test::world().make_groups({}); }
+  void TearDown() override {
+    if (divided_) test::world().make_groups({});
+  }
+  void divide_in_nodes_of(int ranks) {
+    CommOptions options;
+    options.ranks_per_node = ranks;
+    test::world().make_groups(options);
+    divided_ = true;
+  }
 
   static Blocks blocks_of(Span<float> data) {
     const std::size_t n = data.size() / ranks();
@@ -24,6 +33,9 @@ class TrafficOf : public testing::Test {
     return blocks;
   }
   static std::size_t ranks() { return static_cast<std::size_t>(test::world().size()); }
+
+ private:
+  bool divided_ = false;
 };
 
 TEST_F(TrafficOf, LibraryCollectivesIsTheirLowerBound) {
@@ -60,17 +72,46 @@ TEST_F(TrafficOf, TreesIsThatOfARing) {
   EXPECT_EQ(sent.count("send") + sent.count("receive"), 0U) << "a tree's messages are not counted apart";
 }
 
-TEST_F(TrafficOf, TreesIsDividedWithinAndBetweenNodes) {
+/// The pairwise tree over so many numbers, low bits of the index first; what is not there counts as absent.
+float serial_tree(std::vector<float> leaves) {
+  while (leaves.size() > 1) {
+    std::vector<float> sums;
+    for (std::size_t i = 0; i < leaves.size(); i += 2) {
+      sums.push_back(i + 1 < leaves.size() ? leaves[i] + leaves[i + 1] : leaves[i]);
+    }
+    leaves = std::move(sums);
+  }
+  return leaves.front();
+}
+
+/// comm/tree_reduce.hpp, [Note: the tree on nodes]: 2 x 2, 3 x 2, 6 x 2, 3 x 4 ranks, and one rank a node.
+TEST_F(TrafficOf, TreesBetweenNodesIsTheLeastAndTheSumIsThatOfTheFlatTree) {
+  for (const std::size_t per_node : {1U, 2U, 4U}) {
+    if (ranks() == 1 || ranks() % per_node != 0) continue;
+    divide_in_nodes_of(static_cast<int>(per_node));
+    const std::size_t nodes = ranks() / per_node, bytes = 400 * ranks();
+    const auto leaf = [](std::size_t rank) { return 1.0F / static_cast<float>(7 * rank + 3); };
+    std::vector<float> data(100 * ranks(), leaf(static_cast<std::size_t>(test::world().rank()))), leaves;
+    for (std::size_t r = 0; r < ranks(); ++r) leaves.push_back(leaf(r));
+    std::vector<std::byte> scratch(tree_scratch_bytes(test::world().size(), bytes));
+
+    reset_traffic();
+    tree_reduce_scatter(test::world().all(), blocks_of(data), DType::f32, scratch).wait();
+    tree_all_gather(test::world().all(), blocks_of(data), scratch).wait();
+    for (const float sum : data) ASSERT_EQ(sum, serial_tree(leaves)) << "nodes of " << per_node;
+    const auto all = traffic();
+    for (const char* operation : {"reduce_scatter", "all_gather"}) {
+      const Traffic& sent = all.at(operation);
+      EXPECT_EQ(sent.intra, bytes - bytes / per_node) << operation << ", nodes of " << per_node;
+      EXPECT_EQ(sent.inter, bytes / per_node / nodes * (nodes - 1)) << operation << ", nodes of " << per_node;
+    }
+  }
+}
+
+TEST_F(TrafficOf, LibrarysIsDividedAsTheOtherRanksAre) {
   if (ranks() != 4) return;
-  CommOptions options;
-  options.ranks_per_node = 2;
-  test::world().make_groups(options);
+  divide_in_nodes_of(2);
   std::vector<float> data(4 * 100);
-  std::vector<std::byte> scratch(tree_scratch_bytes(4, data.size() * sizeof(float)));
-  tree_reduce_scatter(test::world().all(), blocks_of(data), DType::f32, scratch).wait();
-  // Two blocks go to the neighbour on the node first, then one to the other node.
-  EXPECT_EQ(traffic().at("reduce_scatter").intra, 800U);
-  EXPECT_EQ(traffic().at("reduce_scatter").inter, 400U);
   test::world().all().all_gather(bytes_of(Span<float>(data).first(100)), bytes_of(Span<float>(data))).wait();
   EXPECT_EQ(traffic().at("all_gather").intra, 400U);
   EXPECT_EQ(traffic().at("all_gather").inter, 800U);

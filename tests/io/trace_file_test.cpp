@@ -23,7 +23,7 @@ io::TraceHeader some_header() {
   header.options = {{"zero.stage", "1"}, {"train.steps", "20"}};
   header.machine = {{"device", "a processor"}};
   header.units = {"wte", "h.0"};
-  header.groups = {"world"};
+  header.groups = {{"world", std::vector<int>(static_cast<std::size_t>(world().size()), 0)}};
   header.unit_elements = {4096, 5'000'000'000};
   return header;
 }
@@ -33,7 +33,9 @@ std::vector<T> read_rows(const fs::path& file, const char* name) {
   const io::hdf5::Handle h5 = io::hdf5::open_file(file), dataset = io::hdf5::open_dataset(h5, name);
   const io::hdf5::Handle type(H5Dget_type(dataset.id()), H5Tclose, name);
   EXPECT_EQ(H5Tget_size(type.id()), sizeof(T));
-  std::vector<T> rows(io::hdf5::shape_of(dataset, name).at(0));
+  std::size_t count = 1;
+  for (const auto length : io::hdf5::shape_of(dataset, name)) count *= length;
+  std::vector<T> rows(count);
   EXPECT_GE(H5Dread(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.data()), 0);
   return rows;
 }
@@ -145,9 +147,16 @@ TEST(TraceFile, DescribesTheRun) {
   EXPECT_EQ(contents.dropped, 15U * static_cast<unsigned>(world().all().size()));
   const io::hdf5::Handle h5 = io::hdf5::open_file(file);
   EXPECT_EQ(io::hdf5::text_attributes(io::hdf5::open_group(h5, "options")), some_header().options);
-  EXPECT_EQ(io::hdf5::read_texts(h5, "/machine/hosts"), world().hosts());
+  EXPECT_EQ(io::hdf5::read_texts(h5, "/machine/hosts"), world().topology().hosts);
   EXPECT_EQ(io::hdf5::read_texts(h5, "/units"), some_header().units);
   EXPECT_EQ(read_rows<std::uint64_t>(file, "unit_elements"), some_header().unit_elements);
+  EXPECT_EQ(io::hdf5::read_texts(h5, "/groups"), std::vector<std::string>{"world"});
+  std::vector<std::int32_t> numbers;  // on one node: every rank's local rank is its number
+  for (int rank = 0; rank < world().size(); ++rank) numbers.push_back(rank);
+  const std::vector<std::int32_t> zeros(numbers.size(), 0);
+  EXPECT_EQ(read_rows<std::int32_t>(file, "machine/node"), zeros);
+  EXPECT_EQ(read_rows<std::int32_t>(file, "machine/local_rank"), numbers);
+  EXPECT_EQ(read_rows<std::int32_t>(file, "group_parts"), zeros);
 }
 
 TEST(TraceFile, ReplacesNothing) {

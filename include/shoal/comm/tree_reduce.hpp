@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reproducible reduce-scatter and its all-gather, over messages that take the same sub-range of every rank's shard.
 //
-// [Note: the summation tree among ranks] Recursive halving, partner d^1 first: at distance 2^j rank d exchanges with d^(2^j)
-// and keeps the blocks whose index agrees with its own in bit j, so that rank d ends with block d, and every block is the
-// sum of the binary tree over the ranks' numbers, low bits first. The all-gather runs backwards, farthest partner first.
-// Both move (D-1)/D of the data per rank, as a ring does, in log2 D steps. For a group size that is no power of two each
-// rank sends block b to rank b, which adds what it has in the same kind of tree over the ranks' numbers (a subtree that
-// is not there counts as absent): deterministic, but not the same sum as on another number of ranks.
+// [Note: the summation tree among ranks] Every block is the sum of the binary tree over the ranks' numbers, low bits first;
+// where their number D is no power of two, a subtree that is not there counts as absent. With D = 2^h Q, Q odd:
+// - Recursive halving over the h lowest bits, partner d^1 first: at distance 2^j rank d exchanges with d^(2^j) and keeps the
+//   blocks whose index agrees with its own in bit j.
+// - Then the Q ranks that agree in these bits exchange directly: each sends block b to rank b, which adds what it has in
+//   the same kind of tree over the remaining bits.
+// So rank d ends with block d. The all-gather runs backwards, farthest partner first. Both move (D-1)/D of the data per
+// rank, as a ring does, in h + 1 steps (h where Q = 1). The sum is the same on every power of two of ranks; on another
+// number it is deterministic, but another one.
+//
+// [Note: the tree on nodes] Ranks are numbered node by node. So where N nodes have 2^k ranks each, whatever N, the lowest
+// bits tell the ranks of a node apart: the tree goes within nodes first, and what crosses is sums over a node. For M bytes a
+// rank sends M (1 - 2^-k) within its node, and a node M (N-1)/N to others, the least that is possible. Where nodes have
+// another number of ranks, or different ones, it is the same tree with the same sums, but more of it crosses.
 #pragma once
 
 #include <vector>
@@ -28,5 +36,7 @@ Request tree_reduce_scatter(Communicator& group, Blocks blocks, DType type, Span
 /// Before: blocks[rank] is valid. Afterwards: all are, on all ranks. Any bytes.
 Request tree_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scratch);
 std::size_t tree_scratch_bytes(int group_size, std::size_t bytes);
+/// Exchanges that follow each other: h, and one more where Q > 1.
+int tree_exchanges(int group_size);
 
 }  // namespace shoal::comm

@@ -10,6 +10,7 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/comm/communicator.hpp"
+#include "shoal/comm/topology.hpp"
 
 namespace shoal::comm {
 
@@ -43,19 +44,17 @@ class World {
   /// each other and every task believes it is alone.
   void check_launcher() const;
 
-  /// Makes the groups below, by all ranks when the options are known; called again, the earlier ones end. Each is traced
-  /// (comm/traced.hpp); their indices there are 0, 1, 2 in this order.
+  /// Makes the groups below (comm/topology.hpp), by all ranks when the options are known; called again, the earlier ones
+  /// end. Each is traced (comm/traced.hpp); their indices there are 0, 1, 2 in this order.
   void make_groups(const CommOptions& options);
   Communicator& all();     ///< data-parallel ranks, numbered node by node whatever the launcher's placement
   Communicator& node();    ///< those of this node
   Communicator& across();  ///< those that have this rank's number on their node: for number 0, the nodes' leaders
-  /// Collective: the `count` ranks of all() from the last multiple of it on; count divides all().
+  /// Collective: the `count` ranks of all() from the last multiple of it on; count divides all(). Made when first asked for.
   Communicator& neighbours(int count);
-  std::vector<std::string> group_names() const;  ///< of those made, by their index in the trace
+  const std::vector<GroupKind>& group_kinds() const;  ///< those made so far, by their index in the trace
+  const Topology& topology() const;                   ///< of the ranks of all()
   int nodes() const;
-  int ranks_per_node() const;                     ///< 0: nodes differ
-  const std::vector<int>& node_of() const;        ///< the node of each rank of all(), ascending
-  const std::vector<std::string>& hosts() const;  ///< host name of each rank of all()
 
   /// One exit code for all ranks: call at the end, with each rank's own. An error goes before requeue, requeue before done;
   /// of two errors the larger code. A rank that ends with an error expects the others within 5 s, or ends them.

@@ -3,9 +3,11 @@
 //   /            attributes: format_version, program, version, started (ISO 8601, UTC), world_size, nodes, level
 //                (off | steps | comm | kernels), complete (1: closed at the end of the run, with all events; else 0)
 //   /options     attributes: one string per option
-//   /machine     attributes: device, threads per rank, libraries; dataset hosts [world_size] (string)
+//   /machine     attributes: device, threads per rank, libraries; datasets by rank, [world_size]: hosts (string), node and
+//                local_rank (the rank's number on its node)
 //   /names       string [n]: what Event.name refers to (one table for all ranks; ranks' own indices are translated)
-//   /units, /groups   string [n]: what Event.unit and Event.group refer to
+//   /units, /groups   string [n]: what Event.unit and Event.group refer to; of /groups there may be several of one name:
+//   /group_parts  int32 [groups x world_size]: which of them a rank is in (those of one number are one group)
 //   /unit_elements  uint64 [n]: parameters of each of /units
 //   /kinds       string [n]: what Event.kind refers to
 //   /events      compound [n], extendable: begin_ns, duration_ns, bytes, name, step, unit, kind, group, micro, depth, rank
@@ -30,7 +32,8 @@ namespace shoal::io {
 struct TraceHeader {
   std::string version;
   std::map<std::string, std::string> options, machine;
-  std::vector<std::string> units, groups;
+  std::vector<std::string> units;
+  std::vector<comm::GroupKind> groups;
   std::vector<std::uint64_t> unit_elements;  ///< parameters of each unit
 };
 

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// shoal bench comm: every collective by message size, the model that follows, and a file for `shoal plan`.
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "bench_comm.hpp"
+#include "bench_file.hpp"
+#include "collective.hpp"
+#include "commands.hpp"
+#include "report.hpp"
+#include "setup.hpp"
+#include "shoal/config/value.hpp"
+#include "shoal/kernels/runtime.hpp"
+#include "shoal/plan/notation.hpp"
+#include "version.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t comma = std::min(list.find(',', begin), list.size());
+    words.push_back(list.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return words;
+}
+
+CommBenchOptions bench_options(const config::Invocation& invocation) {
+  CommBenchOptions options;
+  options.min_bytes = plan::bytes(invocation.own<std::string>("min"), "--min");
+  options.max_bytes = plan::bytes(invocation.own<std::string>("max"), "--max");
+  require_input(options.min_bytes <= options.max_bytes, "--min ", invocation.own<std::string>("min"), " is above --max ",
+                invocation.own<std::string>("max"));
+  options.factor = invocation.own<std::uint64_t>("factor");
+  options.repetitions = invocation.own<std::uint64_t>("repetitions");
+  options.warm_up = invocation.own<std::uint64_t>("warm-up");
+  options.row_seconds = invocation.own<double>("row-seconds");
+  options.collectives = words_of(invocation.own<std::string>("only"));
+  options.groups = words_of(invocation.own<std::string>("groups"));
+  return options;
+}
+
+void print_head(const comm::World& world, int threads) {
+  print_table(text("shoal ", version(), ": bench comm"),
+              {{"ranks", text(world.size(), " on ", comm::describe(world.topology()))},
+               {"device", text(kernels::device_name(), ", ", threads, threads == 1 ? " thread" : " threads", " each")},
+               {"time", "of one operation on the slowest rank, over the repetitions; of one way of a ping-pong"},
+               {"algbw", "bytes of all ranks' blocks / median time; busbw: what a rank's link carries of it (nccl-tests)"}});
+  std::printf("#%-16s  %-6s  %-6s %6s %10s %7s %11s %11s %11s %11s %11s %6s\n", "collective", "how", "group", "ranks",
+              "bytes", "reps", "min us", "median us", "max us", "algbw MB/s", "busbw MB/s", "wrong");
+  std::fflush(stdout);
+}
+
+void print_row(const CommRow& row) {
+  const std::string reps = text(row.repetitions, "x", row.operations_each);
+  std::printf(" %-16s  %-6s  %-6s %6d %10zu %7s %11.1f %11.1f %11.1f %11.1f %11.1f %6llu\n", row.collective.c_str(),
+              row.how.c_str(), row.group.c_str(), row.ranks, row.bytes, reps.c_str(), row.min_s * 1e6, row.median_s * 1e6,
+              row.max_s * 1e6, row.algorithm_bandwidth * 1e-6, row.bus_bandwidth * 1e-6,
+              static_cast<unsigned long long>(row.wrong));
+  std::fflush(stdout);
+}
+
+std::string link_text(const std::optional<plan::Link>& link, double deviation) {
+  if (!link) return "not measured (needs all_gather:tree in at least two sizes)";
+  return text(fixed(link->latency_s * 1e6, 1), " us an exchange + ", fixed(link->s_per_byte * 1e9, 3),
+              " ns a byte that a rank sends (", fixed(1e-6 / link->s_per_byte, 0), " MB/s); the fit is off by up to ",
+              fixed(100 * deviation, 0), " %");
+}
+
+void print_model(const MachineModel& model, bool several_nodes) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  const auto& network = model.network;
+  if (network.ranks_per_node > 1) rows.emplace_back("within nodes", link_text(network.node, model.node_deviation));
+  if (several_nodes) rows.emplace_back("across nodes", link_text(network.across, model.across_deviation));
+  rows.emplace_back("sums", text(fixed(network.sum_s_per_byte * 1e9, 3), " ns a byte"));
+  for (const auto& [dtype, gflops] : model.gflops)
+    rows.emplace_back("products, " + dtype, fixed(gflops, 0) + " GFLOP/s a rank");
+  print_table("the model, with all ranks at work", rows);
+}
+
+Exit bench(comm::World& world, config::Invocation& invocation) {
+  const std::string& what = invocation.arguments.at(0);
+  require_input(what == "comm", "bench ", what, ": no such benchmark; allowed: comm");
+  require_input(world.size() > 1,
+                "bench comm measures between ranks, and there is one; start it as `mpiexec -n RANKS shoal ...`");
+  const CommBenchOptions options = bench_options(invocation);
+  const std::filesystem::path file = invocation.own<std::string>("output");
+  on_rank_0(world.all(), [&] {
+    require_input(file.empty() || invocation.options.output.overwrite || !std::filesystem::exists(file), "--output ",
+                  file.string(), ": the file exists; another name, or --output.overwrite");
+  });
+  const int threads = choose_threads(world, invocation.options.train.threads);
+  const kernels::Runtime runtime(threads);
+  const bool speaks = world.rank() == 0;
+  if (speaks) print_head(world, threads);
+  const std::vector<CommRow> rows = bench_comm(world, options, [&](const CommRow& row) {
+    if (speaks) print_row(row);
+  });
+  const MachineModel model = machine_model(world, rows);
+  if (speaks) print_model(model, world.nodes() > 1);
+
+  std::map<std::string, std::string> machine = {{"device", kernels::device_name()}, {"threads", std::to_string(threads)}};
+  for (const auto& [name, library] : library_versions()) machine[name] = library;
+  on_rank_0(world.all(), [&] {
+    if (!file.empty()) write_bench_file(file, world.topology(), machine, rows, model);
+  });
+  std::uint64_t wrong = 0;
+  for (const CommRow& row : rows) wrong += row.wrong;
+  if (wrong > 0)
+    throw Error(Exit::failed, Seen::everywhere, text(wrong, " elements are wrong: see the table's last column"));
+  return Exit::done;
+}
+
+}  // namespace
+
+Command bench_command() {
+  using config::any;
+  using config::at_least;
+  const auto size = config::not_empty().as("a size with its unit, as 256B or 16MiB");
+  return {{.name = "bench",
+           .summary = "measure this machine: `bench comm` the collectives, by message size",
+           .arguments = {"comm"},
+           .checks = false,
+           .own = {{"min", std::string("256B"), "", size, "the smallest message: all blocks together"},
+                   {"max", std::string("16MiB"), "", size, "the largest"},
+                   {"factor", std::uint64_t{4}, "", at_least(2), "from one size to the next"},
+                   {"repetitions", std::uint64_t{20}, "", at_least(1), "the most of a row"},
+                   {"row-seconds", 0.3, "s", config::above(0), "repetitions end after so long, from the third on"},
+                   {"warm-up", std::uint64_t{1}, "operations", at_least(1), "before the first repetition"},
+                   {"only", std::string{}, "", any().as("a list, as all_gather:tree,reduce_scatter"),
+                    "the collectives to measure; empty: all"},
+                   {"groups", std::string{}, "", any().as("a list of node, across, all"),
+                    "whose collectives; empty: node and across, and all where it is neither"},
+                   {"output", std::string{}, "", any().as("the path of a new file"),
+                    "writes rows, topology and model for `shoal plan --network FILE`"}}},
+          bench};
+}
+
+}  // namespace shoal::app

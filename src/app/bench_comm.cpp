@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench_comm.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+
+#include "output.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/comm/tree_reduce.hpp"
+#include "shoal/kernels/matmul.hpp"
+#include "shoal/kernels/storage.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Shorter operations are measured several at a time: ranks leave the barrier before them some microseconds apart.
+constexpr double shortest_s = 0.002;
+constexpr std::size_t fewest_repetitions = 3, most_operations_each = 500;
+
+double largest(comm::World& world, double mine) {
+  world.all().all_reduce(Span<double>(&mine, 1), comm::Reduce::max).wait();
+  return mine;
+}
+
+std::uint64_t sum(comm::World& world, std::uint64_t mine) {
+  world.all().all_reduce(Span<std::uint64_t>(&mine, 1), comm::Reduce::sum).wait();
+  return mine;
+}
+
+/// Seconds of one of so many operations, on the slowest rank.
+double time(comm::World& world, const Collective& collective, Work& work, std::size_t operations) {
+  world.all().barrier().wait();
+  const Clock::time_point begin = Clock::now();
+  for (std::size_t i = 0; i < operations; ++i) collective.run(work);
+  const double mine = std::chrono::duration<double>(Clock::now() - begin).count();
+  return largest(world, mine) / static_cast<double>(operations * static_cast<std::size_t>(collective.trips()));
+}
+
+comm::Traffic traffic_of_all(comm::World& world) {
+  comm::Traffic mine;
+  for (const auto& [operation, sent] : comm::traffic()) {
+    mine.intra += sent.intra;
+    mine.inter += sent.inter;
+  }
+  return {sum(world, mine.intra), sum(world, mine.inter)};
+}
+
+CommRow measure(comm::World& world, const Collective& collective, comm::Communicator& group, int ranks, std::size_t bytes,
+                const CommBenchOptions& options) {
+  heartbeat::phase("bench");
+  CommRow row;
+  row.collective = collective.name;
+  row.how = collective.how;
+  row.group = group.name();
+  row.ranks = ranks;
+  Work work(group, bytes);
+  const bool takes_part = group.size() > 1;
+  row.bytes = static_cast<std::size_t>(largest(world, takes_part ? static_cast<double>(work.bytes()) : 0));
+
+  Collective idle = collective;
+  idle.run = [](Work&) {};
+  const Collective& run = takes_part ? collective : idle;
+  work.fill(collective.effect);
+  comm::reset_traffic();
+  run.run(work);
+  row.sent = traffic_of_all(world);
+  row.wrong = sum(world, takes_part ? work.wrong(collective.effect, collective.tolerance) : 0);
+  row.operations = 1;
+
+  work.clear();
+  double once = time(world, run, work, 1);
+  for (std::size_t i = 1; i < options.warm_up; ++i) once = std::min(once, time(world, run, work, 1));
+  row.operations += std::max<std::size_t>(options.warm_up, 1);
+
+  const auto wanted = static_cast<std::size_t>(std::ceil(shortest_s / std::max(once, 1e-9)));
+  row.operations_each = std::clamp<std::size_t>(wanted, 1, most_operations_each);
+  std::vector<double> seconds;
+  double spent = 0;
+  while (seconds.size() < options.repetitions && (spent < options.row_seconds || seconds.size() < fewest_repetitions)) {
+    seconds.push_back(time(world, run, work, row.operations_each));
+    spent += seconds.back() * static_cast<double>(row.operations_each * static_cast<std::size_t>(collective.trips()));
+  }
+  row.repetitions = seconds.size();
+  row.operations += row.repetitions * row.operations_each;
+  const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
+  row.min_s = *least;
+  row.max_s = *most;
+  row.median_s = median(seconds);
+  row.algorithm_bandwidth = static_cast<double>(row.bytes) / row.median_s;
+  row.bus_bandwidth = row.algorithm_bandwidth * collective.bus_factor(ranks);
+  return row;
+}
+
+bool named(const std::vector<std::string>& list, const std::string& name) {
+  return std::find(list.begin(), list.end(), name) != list.end();
+}
+
+bool wanted(const Collective& collective, const std::vector<std::string>& list) {
+  const std::string name(collective.name);
+  return list.empty() || named(list, name) || named(list, name + ":" + std::string(collective.how));
+}
+
+void check_names(const CommBenchOptions& options) {
+  std::string known;
+  for (const Collective& c : bench_collectives()) known += text(known.empty() ? "" : ", ", c.name, ":", c.how);
+  for (const std::string& name : options.collectives) {
+    const auto& all = bench_collectives();
+    const bool found = std::any_of(all.begin(), all.end(), [&](const Collective& c) { return wanted(c, {name}); });
+    require_input(found, "--only ", name, ": no such collective; allowed: names with or without their algorithm, of ",
+                  known);
+  }
+  for (const std::string& name : options.groups) {
+    require_input(name == "node" || name == "across" || name == "all", "--groups ", name,
+                  ": no such group; allowed: node, across, all");
+  }
+}
+
+/// `all` only where it is neither of the others.
+std::vector<std::string> kinds_to_measure(const comm::Topology& topology, const std::vector<std::string>& asked) {
+  if (!asked.empty()) return asked;
+  if (topology.nodes() == 1) return {"node"};
+  if (topology.ranks_per_node() == 1) return {"across"};
+  return {"node", "across", "all"};
+}
+
+comm::Communicator& group_named(comm::World& world, const std::string& name) {
+  return name == "node" ? world.node() : name == "across" ? world.across() : world.all();
+}
+
+}  // namespace
+
+std::vector<CommRow> bench_comm(comm::World& world, const CommBenchOptions& options,
+                                const std::function<void(const CommRow&)>& done) {
+  check_names(options);
+  std::vector<CommRow> rows;
+  for (const std::string& kind : kinds_to_measure(world.topology(), options.groups)) {
+    comm::Communicator& group = group_named(world, kind);
+    const auto ranks = static_cast<int>(largest(world, group.size()));
+    if (ranks == 1) continue;
+    for (const Collective& collective : bench_collectives()) {
+      if (!wanted(collective, options.collectives)) continue;
+      const bool sized = collective.effect != Effect::nothing;
+      for (std::size_t bytes = sized ? options.min_bytes : 0; bytes <= options.max_bytes; bytes *= options.factor) {
+        rows.push_back(measure(world, collective, group, ranks, bytes, options));
+        done(rows.back());
+        if (!sized) break;
+      }
+    }
+  }
+  return rows;
+}
+
+namespace {
+
+/// The link that the tree's all-gathers of this kind of groups went over, and how far the fit is off.
+std::optional<plan::Link> link_of(const std::vector<CommRow>& rows, const std::string& group, double& deviation) {
+  std::vector<plan::Sample> samples;
+  int exchanges = 1;
+  for (const CommRow& row : rows) {
+    if (row.group != group || row.collective != "all_gather" || row.how != "tree") continue;
+    samples.push_back({static_cast<double>(row.bytes) * (row.ranks - 1) / row.ranks, row.median_s});
+    exchanges = comm::tree_exchanges(row.ranks);
+  }
+  const std::optional<plan::Line> line = plan::fit(samples);
+  if (!line) return std::nullopt;
+  deviation = plan::worst_deviation(*line, samples);
+  return plan::Link{line->latency_s / exchanges, line->s_per_byte};
+}
+
+/// Of fp32 sums, on the slowest rank while all make them.
+double sum_seconds_per_byte(comm::World& world) {
+  constexpr std::size_t bytes = std::size_t{1} << 20U, passes = 64;  // a message of the tree
+  const std::vector<float> from(bytes / sizeof(float));
+  std::vector<float> into(from.size());
+  world.all().barrier().wait();
+  const Clock::time_point begin = Clock::now();
+  for (std::size_t i = 0; i < passes; ++i) kernels::add(DType::f32, from.size(), from.data(), into.data());
+  const double mine = std::chrono::duration<double>(Clock::now() - begin).count();
+  return largest(world, mine) / static_cast<double>(passes * bytes);
+}
+
+}  // namespace
+
+MachineModel machine_model(comm::World& world, const std::vector<CommRow>& rows) {
+  MachineModel model;
+  model.network.ranks_per_node = static_cast<int>(largest(world, world.node().size()));
+  model.network.node = link_of(rows, "node", model.node_deviation);
+  model.network.across = link_of(rows, "across", model.across_deviation);
+  model.network.sum_s_per_byte = sum_seconds_per_byte(world);
+  world.all().barrier().wait();
+  model.gflops["fp32"] = -largest(world, -kernels::measured_peak_gflops<float>());
+  world.all().barrier().wait();
+  model.gflops["bf16"] = -largest(world, -kernels::measured_peak_gflops<bf16>());
+  return model;
+}
+
+}  // namespace shoal::app

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench_file.hpp"
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "shoal/base/error.hpp"
+#include "version.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* format = "shoal-bench-comm";
+constexpr int format_version = 1;
+
+Json json_of(const CommRow& row) {
+  return {{"collective", row.collective},
+          {"how", row.how},
+          {"group", row.group},
+          {"ranks", row.ranks},
+          {"bytes", row.bytes},
+          {"repetitions", row.repetitions},
+          {"operations_each", row.operations_each},
+          {"operations", row.operations},
+          {"min_s", row.min_s},
+          {"median_s", row.median_s},
+          {"max_s", row.max_s},
+          {"algorithm_bandwidth", row.algorithm_bandwidth},
+          {"bus_bandwidth", row.bus_bandwidth},
+          {"wrong", row.wrong},
+          {"sent", {{"intra", row.sent.intra}, {"inter", row.sent.inter}}}};
+}
+
+Json json_of(const std::optional<plan::Link>& link, double deviation) {
+  if (!link) return nullptr;
+  return {{"latency_s", link->latency_s}, {"s_per_byte", link->s_per_byte}, {"worst_deviation", deviation}};
+}
+
+Json json_of(const comm::Topology& topology) {
+  const int each = topology.ranks_per_node();
+  return {{"ranks", topology.ranks()},
+          {"nodes", topology.nodes()},
+          {"ranks_per_node", each > 0 ? Json(each) : Json(nullptr)},
+          {"hosts", topology.hosts},
+          {"node_of", topology.node_of}};
+}
+
+Json json_of(const MachineModel& model) {
+  return {{"ranks_per_node", model.network.ranks_per_node},
+          {"node", json_of(model.network.node, model.node_deviation)},
+          {"across", json_of(model.network.across, model.across_deviation)},
+          {"sum_s_per_byte", model.network.sum_s_per_byte},
+          {"gflops", model.gflops}};
+}
+
+double not_negative(const Json& json, const char* name) {
+  const double value = json.at(name).get<double>();
+  require_input(std::isfinite(value) && value >= 0, name, " = ", value, ": not a number of at least 0");
+  return value;
+}
+
+std::optional<plan::Link> link_of(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return plan::Link{not_negative(json, "latency_s"), not_negative(json, "s_per_byte")};
+}
+
+}  // namespace
+
+void write_bench_file(const std::filesystem::path& file, const comm::Topology& topology,
+                      const std::map<std::string, std::string>& machine, const std::vector<CommRow>& rows,
+                      const MachineModel& model) {
+  Json json = {{"program", "shoal"}, {"version", version()},         {"format", format}, {"format_version", format_version},
+               {"machine", machine}, {"topology", json_of(topology)}};
+  json["rows"] = Json::array();
+  for (const CommRow& row : rows) json["rows"].push_back(json_of(row));
+  json["model"] = json_of(model);
+  std::ofstream out(file);
+  out << json.dump(1) << '\n';
+  out.flush();
+  require_input(out.good(), "--output ", file.string(), ": cannot be written");
+}
+
+MachineModel read_bench_file(const std::filesystem::path& file, const std::string& option) {
+  std::ifstream in(file);
+  require_input(in.good(), option, " ", file.string(), ": cannot be read; `shoal bench comm --output FILE` makes one");
+  try {
+    const Json json = Json::parse(in);
+    require_input(json.value("format", "") == format, "not a result of `shoal bench comm`");
+    require_input(json.at("format_version") == format_version, "format_version ", json.at("format_version").dump(),
+                  "; this program reads ", format_version);
+    const Json& model = json.at("model");
+    MachineModel result;
+    result.network.ranks_per_node = model.at("ranks_per_node").get<int>();
+    require_input(result.network.ranks_per_node >= 1, "ranks_per_node = ", result.network.ranks_per_node);
+    result.network.node = link_of(model.at("node"));
+    result.network.across = link_of(model.at("across"));
+    result.network.sum_s_per_byte = not_negative(model, "sum_s_per_byte");
+    result.gflops = model.at("gflops").get<std::map<std::string, double>>();
+    return result;
+  } catch (const nlohmann::json::exception& error) {
+    bad_input(option, " ", file.string(), ": ", error.what());
+  } catch (const Error& error) {
+    bad_input(option, " ", file.string(), ": ", error.what());
+  }
+}
+
+}  // namespace shoal::app

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The result file of `shoal bench comm`: JSON, written by rank 0, read by `shoal plan`.
+//   program, version, format (shoal-bench-comm), format_version (1), machine {device, libraries, threads, wait}
+//   topology {ranks, nodes, ranks_per_node (null where nodes differ), hosts, node_of}   by rank
+//   rows [{collective, how, group, ranks, bytes, repetitions, operations_each, operations, min_s, median_s, max_s,
+//     algorithm_bandwidth, bus_bandwidth (bytes/s), wrong, sent {intra, inter}}]        as in bench_comm.hpp
+//   model {ranks_per_node, node, across {latency_s, s_per_byte, worst_deviation} or null, sum_s_per_byte, gflops {dtype: n}}
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench_comm.hpp"
+
+namespace shoal::app {
+
+void write_bench_file(const std::filesystem::path& file, const comm::Topology& topology,
+                      const std::map<std::string, std::string>& machine, const std::vector<CommRow>& rows,
+                      const MachineModel& model);
+
+/// Only the model. `option` names the file in messages (bad input).
+MachineModel read_bench_file(const std::filesystem::path& file, const std::string& option);
+
+}  // namespace shoal::app

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/comm/topology.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "shoal/base/error.hpp"
+
+namespace shoal::comm {
+
+namespace {
+
+std::string count_of(int count, const char* what) { return text(count, ' ', what, count == 1 ? "" : "s"); }
+
+/// "node1: 0-3"
+std::string node_text(const Topology& topology, int node) {
+  const auto [first, end] = topology.ranks_of(node);
+  const std::string ranks = end - first == 1 ? text(first) : text(first, '-', end - 1);
+  return text(topology.hosts[static_cast<std::size_t>(first)], ": ", ranks);
+}
+
+/// "3 nodes x 2 ranks", "3 nodes of 1 to 2 ranks".
+std::string sizes_text(const Topology& topology) {
+  const int nodes = topology.nodes();
+  if (const int each = topology.ranks_per_node(); each > 0) {
+    return count_of(nodes, "node") + " x " + count_of(each, "rank");
+  }
+  int least = topology.ranks(), most = 0;
+  for (int node = 0; node < nodes; ++node) {
+    const auto [first, end] = topology.ranks_of(node);
+    least = std::min(least, end - first);
+    most = std::max(most, end - first);
+  }
+  return text(count_of(nodes, "node"), " of ", least, " to ", count_of(most, "rank"));
+}
+
+}  // namespace
+
+std::pair<int, int> Topology::ranks_of(int node) const {
+  const auto [first, end] = std::equal_range(node_of.begin(), node_of.end(), node);
+  return {static_cast<int>(first - node_of.begin()), static_cast<int>(end - node_of.begin())};
+}
+
+int Topology::local_of(int rank) const { return rank - ranks_of(node_of[static_cast<std::size_t>(rank)]).first; }
+
+int Topology::ranks_per_node() const {
+  if (node_of.empty() || ranks() % nodes() != 0) return 0;
+  const int each = ranks() / nodes();
+  for (int rank = 0; rank < ranks(); ++rank) {
+    if (node_of[static_cast<std::size_t>(rank)] != rank / each) return 0;
+  }
+  return each;
+}
+
+std::vector<GroupKind> group_kinds(const Topology& topology) {
+  std::vector<int> local;
+  for (int rank = 0; rank < topology.ranks(); ++rank) local.push_back(topology.local_of(rank));
+  return {{"all", std::vector<int>(topology.node_of.size(), 0)}, {"node", topology.node_of}, {"across", local}};
+}
+
+std::string describe(const Topology& topology) {
+  constexpr int listed = 4;
+  const int nodes = topology.nodes();
+  if (nodes == 1) return text("1 node (", topology.hosts.front(), ")");
+  std::string list;
+  for (int node = 0; node < nodes; ++node) {
+    if (nodes > listed && node >= 2 && node < nodes - 1) {
+      if (node == 2) list += ", ...";
+      continue;
+    }
+    list += (node == 0 ? "" : ", ") + node_text(topology, node);
+  }
+  return text(sizes_text(topology), " (", list, ")");
+}
+
+std::string describe_tree(const Topology& topology) {
+  const int each = topology.ranks_per_node(), nodes = topology.nodes();
+  if (nodes == 1) return "within one node";
+  if (each == 1) return text("across ", nodes, " nodes");
+  if (each > 0 && std::has_single_bit(static_cast<unsigned>(each))) {
+    return text("within nodes of ", each, " ranks first, then across ", nodes, " nodes");
+  }
+  return text(
+      "over the ranks' numbers, whatever node they are on (it goes within nodes first where all have the same power ",
+      "of two of ranks)");
+}
+
+}  // namespace shoal::comm

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tree_stages.hpp"
+
+#include <bit>
+#include <utility>
+
+#include "shoal/kernels/storage.hpp"
+
+namespace shoal::comm {
+
+bool Exchange::advance() {
+  const bool sent = sender_.advance();
+  return receiver_.advance() && sent;
+}
+
+std::size_t slots_of_direct_reduce(int peers) {
+  return peers == 1 ? 0 : static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(peers)));
+}
+
+DirectReduce::DirectReduce(TreeWire& tree, DType type, const std::vector<int>& peers, std::size_t own,
+                           const std::vector<Spans>& blocks)
+    : tree_(tree),
+      type_(type),
+      peers_(peers),
+      own_(own),
+      messages_(cut_into_messages(blocks[own])),
+      sender_(tree.wire, tree.tag, tree.to_send) {
+  std::vector<std::vector<Message>> theirs;
+  for (const Spans& block : blocks) theirs.push_back(cut_into_messages(block));
+  deal(own_, theirs, [&](std::size_t other, const Message& message) { sender_.add(peers_[other], message); });
+}
+
+bool DirectReduce::advance() {
+  const bool sent = sender_.advance();
+  do {
+    post();
+  } while (add_next());
+  return sent && adding_.message == messages_.size();
+}
+
+void DirectReduce::post() {
+  for (; posting_.message < messages_.size() && arriving_.size() < slots_to_receive; posting_.advance(peers_.size())) {
+    if (posting_.peer == own_) continue;
+    const Span<std::byte> slot = tree_.to_receive.take();
+    const Span<std::byte> data = slot.first(messages_[posting_.message].bytes);
+    arriving_.push_back({slot, tree_.wire.receive(data, peers_[posting_.peer], tree_.tag)});
+  }
+}
+
+bool DirectReduce::add_next() {
+  if (adding_.message == messages_.size()) return false;
+  const Message& message = messages_[adding_.message];
+  if (adding_.peer == own_) {
+    sums_.push_back(tree_.to_receive.take());
+    pack(message, sums_.back());
+  } else {
+    if (!arriving_.front().request.test()) return false;
+    sums_.push_back(arriving_.front().slot);
+    arriving_.pop_front();
+  }
+  const bool last = adding_.peer + 1 == peers_.size();
+  const int merges = last ? static_cast<int>(sums_.size()) - 1 : std::countr_one(adding_.peer);
+  for (int i = 0; i < merges; ++i) {
+    const Span<std::byte> top = sums_.back();
+    sums_.pop_back();
+    kernels::add(type_, message.bytes / size_of(type_), top.data(), sums_.back().data());
+    tree_.to_receive.give_back(top);
+  }
+  if (last) {
+    unpack(sums_.back(), message);
+    tree_.to_receive.give_back(sums_.back());
+    sums_.pop_back();
+  }
+  adding_.advance(peers_.size());
+  return true;
+}
+
+}  // namespace shoal::comm

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the reproducible tree (comm/tree_reduce.hpp) is made of: stages that follow each other. All of them exchange messages
+// under one tag with slots of one scratch memory, and none waits.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "messages.hpp"
+#include "shoal/comm/tree_reduce.hpp"
+
+namespace shoal::comm {
+
+using Spans = std::vector<Span<std::byte>>;
+
+/// What every stage of one operation communicates with.
+struct TreeWire {
+  Communicator& wire;
+  int tag;
+  Slots to_send, to_receive;
+};
+
+class TreeStage {
+ public:
+  virtual ~TreeStage() = default;
+  /// Moves on without waiting; true when this rank's part is done.
+  virtual bool advance() = 0;
+};
+
+/// Sends spans to some ranks and receives others from them, which are added to what is there (as numbers of sum_as), or
+/// stored. Begins with the first advance().
+class Exchange : public TreeStage {
+ public:
+  Exchange(TreeWire& tree, std::optional<DType> sum_as)
+      : sender_(tree.wire, tree.tag, tree.to_send), receiver_(tree.wire, tree.tag, tree.to_receive, sum_as) {}
+  void send(int to, Message message) { sender_.add(to, std::move(message)); }
+  void receive(int from, Message message) { receiver_.add(from, std::move(message)); }
+  bool advance() override;
+
+ private:
+  Sender sender_;
+  Receiver receiver_;
+};
+
+/// Each of the ranks `peers` (ascending, this one among them) receives its own block from all others, message by message,
+/// and adds the contributions in a pairwise tree over the peers' places in the list, as a binary counter does: after place
+/// p as many sums are merged as p ends with ones. blocks: by place.
+class DirectReduce : public TreeStage {
+ public:
+  DirectReduce(TreeWire& tree, DType type, const std::vector<int>& peers, std::size_t own, const std::vector<Spans>& blocks);
+  bool advance() override;
+
+ private:
+  /// A peer's contribution to a message of this rank's block.
+  struct Place {
+    std::size_t message = 0, peer = 0;
+    void advance(std::size_t peers) {
+      if (++peer == peers) *this = {message + 1, 0};
+    }
+  };
+  struct Arriving {
+    Span<std::byte> slot;
+    Request request;
+  };
+
+  void post();
+  bool add_next();
+
+  TreeWire& tree_;
+  DType type_;
+  std::vector<int> peers_;
+  std::size_t own_;  // this rank's place
+  std::vector<Message> messages_;
+  Sender sender_;
+  Place posting_, adding_;
+  std::deque<Arriving> arriving_;
+  std::vector<Span<std::byte>> sums_;
+};
+
+inline constexpr std::size_t slots_to_send = 2;  // only what must be packed is sent from a slot
+inline constexpr std::size_t slots_to_receive = 4;
+
+/// Slots of TreeWire::to_receive besides slots_to_receive that a DirectReduce among so many needs: the partial sums that its
+/// tree holds at a time.
+std::size_t slots_of_direct_reduce(int peers);
+
+/// Every message for every other place, messages first, and each place begins with its neighbour: so whoever waits for the
+/// first message of all gets it, however few are under way at a time. add(place, message).
+template <typename Add>
+void deal(std::size_t own, const std::vector<std::vector<Message>>& by_place, const Add& add) {
+  std::size_t most = 0;
+  for (const auto& messages : by_place) most = std::max(most, messages.size());
+  for (std::size_t m = 0; m < most; ++m) {
+    for (std::size_t i = 1; i < by_place.size(); ++i) {
+      const std::size_t other = (own + i) % by_place.size();
+      if (m < by_place[other].size()) add(other, by_place[other][m]);
+    }
+  }
+}
+
+}  // namespace shoal::comm

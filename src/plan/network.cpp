@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/plan/network.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "shoal/comm/tree_reduce.hpp"
+
+namespace shoal::plan {
+
+std::optional<Line> fit(const std::vector<Sample>& samples) {
+  // Weights 1/t^2: sums of 1, x and their products over (1, x, t) / t.
+  double one = 0, x = 0, xx = 0, y = 0, xy = 0;
+  for (const auto& [bytes, seconds] : samples) {
+    const double w = 1 / (seconds * seconds);
+    one += w;
+    x += w * bytes;
+    xx += w * bytes * bytes;
+    y += w * seconds;
+    xy += w * bytes * seconds;
+  }
+  const double determinant = one * xx - x * x;
+  if (samples.size() < 2 || !(determinant > 0)) return std::nullopt;
+  const Line line{(y * xx - x * xy) / determinant, (one * xy - x * y) / determinant};
+  if (line.latency_s < 0) return Line{0, xy / xx};
+  if (line.s_per_byte < 0) return Line{y / one, 0};
+  return line;
+}
+
+double worst_deviation(const Line& line, const std::vector<Sample>& samples) {
+  double worst = 0;
+  for (const auto& [bytes, seconds] : samples) worst = std::max(worst, std::abs(line.at(bytes) / seconds - 1));
+  return worst;
+}
+
+NetworkModel with_link_rate(const NetworkModel& model, double bits_per_s) {
+  NetworkModel other = model;
+  const double latency = model.across ? model.across->latency_s : model.node ? model.node->latency_s : 0;
+  other.across = {latency, model.ranks_per_node * 8 / (bits_per_s * useful_share)};
+  return other;
+}
+
+const char* lacking(const NetworkModel& model, const Cluster& cluster) {
+  if (cluster.ranks_per_node > 1 && !model.node) return "it was measured with one rank on each node";
+  if (cluster.nodes > 1 && !model.across)
+    return "it was measured within one node; --link-rate gives the links between nodes";
+  return "";
+}
+
+namespace {
+
+/// A step within nodes and one across them: by the tree's own division of its bytes (comm/tree_reduce.hpp, [Note: the tree
+/// on nodes]). The links' measured costs are those of ranks_per_node ranks that share them.
+double tree_seconds(const NetworkModel& model, const Cluster& cluster, double bytes, double further_s_per_byte) {
+  const double local = cluster.ranks_per_node, nodes = cluster.nodes;
+  double seconds = 0;
+  if (cluster.ranks_per_node > 1) {
+    const double sent = bytes * (local - 1) / local;
+    seconds += comm::tree_exchanges(cluster.ranks_per_node) * model.node->latency_s +
+               sent * (model.node->s_per_byte + further_s_per_byte);
+  }
+  if (cluster.nodes > 1) {
+    const double sent = bytes / local * (nodes - 1) / nodes;
+    const double sharing = local / model.ranks_per_node;
+    seconds += comm::tree_exchanges(cluster.nodes) * model.across->latency_s +
+               sent * (model.across->s_per_byte * sharing + further_s_per_byte);
+  }
+  return seconds;
+}
+
+}  // namespace
+
+double tree_gather_seconds(const NetworkModel& model, const Cluster& cluster, double bytes) {
+  return tree_seconds(model, cluster, bytes, 0);
+}
+
+double tree_reduce_seconds(const NetworkModel& model, const Cluster& cluster, double bytes) {
+  return tree_seconds(model, cluster, bytes, model.sum_s_per_byte);
+}
+
+}  // namespace shoal::plan

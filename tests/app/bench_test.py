@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""shoal bench comm: right results, the bytes of theory, a model and a file; bad input gets one line."""
+
+import json
+import unittest
+
+from program import Program
+
+QUICK = ("--min", "4KiB", "--max", "64KiB", "--repetitions", "2")
+
+
+class Bench(Program):
+    def bench(self, *args, ranks):
+        """The table's text, and the same as JSON."""
+        file = self.dir / f"bench-{len(list(self.dir.glob('bench-*')))}.json"
+        done = self.shoal("bench", "comm", *args, "--output", file, ranks=ranks)
+        self.assertEqual(done.returncode, 0, f"{args}\n{done.stdout}\n{done.stderr}")
+        return done.stdout, json.loads(file.read_text())
+
+    def test_every_collective_of_every_group(self):
+        said, bench = self.bench(*QUICK, "--comm.ranks_per_node=2", ranks=4)
+        self.assertEqual(
+            (bench["topology"]["ranks"], bench["topology"]["nodes"], bench["topology"]["ranks_per_node"]), (4, 2, 2)
+        )
+        self.assertEqual(bench["topology"]["node_of"], [0, 0, 1, 1])
+        sized = {(row["collective"], row["how"]) for row in bench["rows"]} - {("barrier", "native")}
+        self.assertGreaterEqual(len(sized), 8)
+        for group, ranks in (("node", 2), ("across", 2), ("all", 4)):
+            for collective, how in sized:
+                rows = [
+                    row
+                    for row in bench["rows"]
+                    if (row["group"], row["collective"], row["how"]) == (group, collective, how)
+                ]
+                self.assertEqual([row["bytes"] for row in rows], [4096, 16384, 65536], f"{group} {collective} {how}")
+                self.assertEqual({row["ranks"] for row in rows}, {ranks})
+        shown = [line for line in said.splitlines() if line.startswith(" ")]
+        self.assertEqual(len(shown), len(bench["rows"]))
+        for row, line in zip(bench["rows"], shown, strict=True):
+            self.assertEqual(line.split()[:3], [row["collective"], row["how"], row["group"]])
+            self.assertEqual(row["wrong"], 0, line)
+            self.assertTrue(0 < row["min_s"] <= row["median_s"] <= row["max_s"], line)
+        model = bench["model"]
+        for level in ("node", "across"):
+            self.assertGreaterEqual(model[level]["latency_s"], 0)
+            self.assertGreater(model[level]["s_per_byte"], 0)
+        self.assertGreater(model["sum_s_per_byte"], 0)
+        self.assertGreater(min(model["gflops"].values()), 0)
+
+    def test_the_trees_bytes_are_those_of_theory(self):
+        for ranks, per_node in ((4, 2), (6, 2)):
+            only = ("--only", "reduce_scatter:tree,all_gather:tree", "--groups", "all", "--min", "48KiB", "--max", "48KiB")
+            _, bench = self.bench(*only, "--repetitions", "1", f"--comm.ranks_per_node={per_node}", ranks=ranks)
+            self.assertEqual(len(bench["rows"]), 2)
+            for row in bench["rows"]:
+                size, nodes = row["bytes"], ranks // per_node
+                self.assertEqual(row["sent"]["inter"], size * (nodes - 1), f"a node sends M (N-1)/N: {row}")
+                self.assertEqual(row["sent"]["intra"], ranks * size * (per_node - 1) // per_node, row)
+
+    def test_one_node_has_one_kind_of_groups(self):
+        _, bench = self.bench(*QUICK, "--only", "all_reduce,barrier", ranks=2)
+        self.assertEqual({row["group"] for row in bench["rows"]}, {"node"})
+        self.assertIsNone(bench["model"]["across"])
+
+    def test_bad_input(self):
+        self.refused("bench", "comm", contains=["there is one"])
+        self.refused("bench", "kernels", ranks=2, contains=["bench kernels", "allowed: comm"])
+        self.refused("bench", "comm", "--min", "1MiB", "--max", "1kB", ranks=2, contains=["--min 1MiB", "--max 1kB"])
+        self.refused("bench", "comm", "--max", "12", ranks=2, contains=["--max 12"])
+        self.refused("bench", "comm", "--only", "all_reduce,gossip", ranks=2, contains=["--only gossip", "all_gather:tree"])
+        self.refused("bench", "comm", "--groups", "rack", ranks=2, contains=["--groups rack", "allowed: node, across, all"])
+        self.refused("bench", "comm", "--output", "/dev", ranks=2, contains=["--output /dev", "exists"])
+
+
+if __name__ == "__main__":
+    unittest.main()
