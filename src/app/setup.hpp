@@ -34,6 +34,9 @@ enum class Purpose {
 /// others (--ranks N).
 Setup prepare(comm::World& world, const config::Options& options, int ranks, Purpose purpose);
 
+/// What AdaScale needs to be measured of gradients.
+zero::Squares measured_squares(const config::Options& options);
+
 /// The engine options that follow from resolved options.
 zero::EngineOptions engine_options(const config::Options& options, int ranks, Purpose purpose);
 

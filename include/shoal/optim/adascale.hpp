@@ -18,7 +18,7 @@ struct AdaScaleOptions {
   double scale = 0;       ///< large batch / small batch, at least 1; 0: the micro-batches of a step
   double smoothing = -1;  ///< weight that the averages keep from step to step, below 1; negative: max(0, 1 - M / 1000)
   bool debias = true;     ///< exponential averages without a bias to zero; false: a plain mean while that is the steadier
-  double power = 0;       ///< the rate grows by gain^power; 0: 1, or 1/2 where the optimizer divides by second moments
+  double power = -1;      ///< the rate grows by gain^power; negative: 1, or 1/2 where gradients are divided by their size
 };
 
 /// With S = scale, the variance of a small batch's gradient (its trace) and the squared norm of the true gradient give
