@@ -45,14 +45,6 @@ void sum_of_squares_by_piece(std::size_t n, const T* x, double* sums) {
   });
 }
 
-void sum_by_piece(std::size_t n, const float* x, double* sums) {
-  for_elements("sum_by_piece", n, [=](std::size_t begin, std::size_t count) {
-    for (std::size_t i = begin; i < begin + count; i += piece) {
-      sums[i / piece] = sum_of(std::min(piece, n - i), x + i, [](Doubles&) {});
-    }
-  });
-}
-
 double sum(std::size_t n, const float* x) {
   constexpr std::size_t group = 4096;
   std::vector<double> partials((n + group - 1) / group);

@@ -61,8 +61,9 @@ void Engine::refresh() {
 
 void Engine::weigh_squares(std::int64_t updates, double beta2) {
   const double correction = 1 - std::pow(beta2, static_cast<double>(updates));  // as Adam corrects its second moment
-  gradients_->weights().refresh([&](int unit) { return states_.second_moment_shard(unit); }, correction,
-                                options_.optimizer.epsilon);
+  gradients_->weights().refresh(
+      static_cast<std::uint64_t>(updates), [&](int unit) { return states_.second_moment_shard(unit); }, correction,
+      options_.optimizer.epsilon);
 }
 
 double Engine::micro_batch(std::size_t round, std::size_t turn, const model::MicroBatch& batch) {

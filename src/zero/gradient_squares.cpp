@@ -13,7 +13,7 @@ GradientSquares::GradientSquares(Squares squares, const std::vector<Holding>& ho
                                  Memory& memory)
     : holdings_(holdings) {
   if (squares == Squares::none) return;
-  if (squares == Squares::weighted) weights_ = PieceWeights(holdings, placement, memory);
+  if (squares == Squares::weighted) weights_ = SampledWeights(holdings, placement, memory);
   std::size_t largest = 0;
   for (const Holding& h : holdings) largest = std::max(largest, piece_count(h.elements));
   pieces_ = memory.take<double>(Kind::buffers, largest, "sums by piece");
@@ -25,8 +25,11 @@ void GradientSquares::measure(int unit, const float* gradient) {
   const auto u = static_cast<std::size_t>(unit);
   const std::size_t elements = holdings_[u].elements, pieces = piece_count(elements);
   const Span<double> sums = pieces_.first(pieces);
-  kernels::sum_of_squares_by_piece(elements, gradient, sums.data());
-  if (weights_.used()) weights_.apply(unit, 0, sums);
+  if (weights_.used()) {
+    weights_.square(unit, 0, DType::f32, gradient, sums);
+  } else {
+    kernels::sum_of_squares_by_piece(elements, gradient, sums.data());
+  }
   const std::vector<double> whole = subtree_sums(pieces, {0, pieces}, sums);  // one tree, or none of an empty unit
   unit_[u] = whole.empty() ? 0.0 : whole.front();
 }

@@ -47,7 +47,8 @@ GlobalNorm::GlobalNorm(const std::vector<Holding>& holdings, const Placement& pl
   all_subtrees_ = memory.take<double>(Kind::buffers, most * static_cast<std::size_t>(placement_.ranks), "sums by subtree");
 }
 
-Norm GlobalNorm::of(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard, const PieceWeights& weights) {
+Norm GlobalNorm::of(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard,
+                    const SampledWeights& weights) {
   for (std::size_t u = 0; u < holdings_.size(); ++u) {
     kernels::sum_of_squares_by_piece(dtype, holdings_[u].shard.size(), shard(static_cast<int>(u)).data(),
                                      piece_sums_[u].data());
@@ -62,7 +63,7 @@ Norm GlobalNorm::of(DType dtype, const std::function<Span<const std::byte>(int u
   if (weights.used()) {
     for (std::size_t u = 0; u < holdings_.size(); ++u) {
       const Range pieces = shard_pieces(holdings_[u].elements, placement_.rank, placement_.ranks);
-      weights.apply(static_cast<int>(u), pieces.begin, piece_sums_[u]);
+      weights.square(static_cast<int>(u), pieces.begin, dtype, shard(static_cast<int>(u)).data(), piece_sums_[u]);
     }
     const std::vector<double> weighted = sums_by_unit();
     norm.square = std::accumulate(weighted.begin(), weighted.end(), 0.0);

@@ -20,15 +20,13 @@ class AdaScale(Program):
     def test_one_trajectory_in_every_stage_and_on_any_number_of_ranks(self):
         others = (
             (1, ("--zero.stage=3",)),
-            (2, ("--zero.stage=1", "--comm.overlap=false")),
             (2, ("--zero.stage=2", "--comm.bucket_mb=0.004")),
-            (2, ("--zero.stage=3", "--comm.overlap=false")),
-            (4, ("--zero.stage=0",)),
+            (4, ("--zero.stage=1", "--comm.overlap=false")),
             (4, ("--zero.stage=3", "--comm.bucket_mb=0.004", "--train.threads=2")),
         )
         threads = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}
         for batch, dtypes in ((8, ()), (12, ("--train.dtype=bf16", "--comm.reduce_dtype=bf16"))):
-            deck = self.deck(ADASCALE, batch={"global": batch}, train={"steps": 12})
+            deck = self.deck(ADASCALE, batch={"global": batch}, train={"steps": 24})
             for optimizer in OPTIMIZERS:
                 reference = self.train(deck, *optimizer, *dtypes)
                 self.assertGreater(len(reference["losses"]), 2)

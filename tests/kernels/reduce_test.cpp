@@ -56,22 +56,6 @@ TEST(SumOfSquares, LargeFloatsDoNotOverflow) {
   EXPECT_NEAR(squares(x)[0] / (256 * 9e76), 1.0, 1e-6);
 }
 
-TEST(SumByPiece, IsTheReferenceAndThatOfParts) {
-  for (const std::size_t n : sizes) {
-    const auto x = numbers(n, 4);
-    std::vector<double> got((n + piece - 1) / piece);
-    sum_by_piece(n, x.data(), got.data());
-    for (std::size_t p = 0; p < got.size(); ++p) {
-      const std::size_t begin = p * piece, count = std::min(n - begin, piece);
-      const double want = std::accumulate(x.data() + begin, x.data() + begin + count, 0.0);
-      EXPECT_NEAR(got[p], want, 256 * 512 * 0x1p-53) << "piece " << p << " of " << n;
-      double alone = 0;
-      sum_by_piece(count, x.data() + begin, &alone);
-      EXPECT_EQ(alone, got[p]) << "piece " << p << " of " << n;
-    }
-  }
-}
-
 TEST(Sum, IsTheReference) {
   for (const std::size_t n : sizes) {
     const auto x = numbers(n, 4);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include "shoal/zero/gradients.hpp"
@@ -14,6 +15,7 @@ namespace shoal::zero {
 namespace {
 
 constexpr std::size_t micro_batches = 8;
+constexpr std::uint64_t updates = 7;
 constexpr double correction = 0.19, epsilon = 1e-3;
 
 std::vector<model::UnitLayout> units() {
@@ -34,23 +36,33 @@ std::vector<float> numbers(std::size_t unit, std::size_t elements, std::size_t s
   return values;
 }
 
-/// Second moments of very different size from piece to piece; the piece before the last is one that no gradient reached.
+/// Second moments of very different size from piece to piece; no gradient has reached the last but one, nor all of unit 1.
 std::vector<float> second_moments(std::size_t unit, std::size_t elements) {
   std::vector<float> values = numbers(unit, elements, 99);
   for (std::size_t i = 0; i < elements; ++i) {
     values[i] *= values[i] * std::exp(-static_cast<float>(i / piece));
-    if (i / piece + 2 == piece_count(elements)) values[i] = 0;
+    if (unit == 1 || i / piece + 2 == piece_count(elements)) values[i] = 0;
   }
   return values;
 }
 
-double weight(const std::vector<float>& second, std::size_t element) {
-  const std::size_t begin = element / piece * piece, end = std::min(second.size(), begin + piece);
-  double sum = 0;
-  for (std::size_t i = begin; i < end; ++i) sum += static_cast<double>(second[i]);
-  if (sum == 0) return 0;
-  const double divisor = std::sqrt(sum / static_cast<double>(end - begin) / correction) + epsilon;
-  return 1 / (divisor * divisor);
+/// By element; all but one of each piece count nothing, and the unit's mean is over those.
+std::vector<double> weights(std::size_t unit, std::size_t elements) {
+  const std::vector<float> second = second_moments(unit, elements);
+  std::vector<double> result(elements, 0.0);
+  std::vector<std::size_t> sample;
+  for (std::size_t i = 0; i < piece_count(elements); ++i) {
+    const std::size_t begin = i * piece, length = std::min(piece, elements - begin);
+    const auto draw = static_cast<std::uint32_t>(i * 2654435769U + updates * 2246822519U);
+    sample.push_back(begin + static_cast<std::size_t>(draw * 0x1p-32 * static_cast<double>(length)));
+  }
+  double mean = 0;
+  for (const std::size_t e : sample) mean += static_cast<double>(second[e]) / static_cast<double>(sample.size());
+  for (const std::size_t e : sample) {
+    const double divisor = std::sqrt(std::max(static_cast<double>(second[e]), mean / 1000) / correction) + epsilon;
+    if (mean > 0) result[e] = 1 / (divisor * divisor);
+  }
+  return result;
 }
 
 /// By micro-batch, and of their sum.
@@ -65,15 +77,15 @@ Measured by_plain_loops(Squares squares) {
   const auto layouts = units();
   for (std::size_t u = 0; u < layouts.size(); ++u) {
     const std::size_t elements = layouts[u].elements;
-    const std::vector<float> second = second_moments(u, elements);
+    const std::vector<double> counts =
+        squares == Squares::weighted ? weights(u, elements) : std::vector<double>(elements, 1.0);
     std::vector<float> sum(elements, 0.0F);
     for (std::size_t m = 0; m < micro_batches; ++m) {
       const std::vector<float> gradient = numbers(u, elements, m);
       for (std::size_t i = 0; i < elements; ++i) {
-        const double counts = squares == Squares::weighted ? weight(second, i) : 1.0;
-        result.micro[m] += counts * static_cast<double>(gradient[i]) * gradient[i];
+        result.micro[m] += counts[i] * static_cast<double>(gradient[i]) * gradient[i];
         sum[i] += gradient[i];
-        if (m + 1 == micro_batches) result.sum += counts * static_cast<double>(sum[i]) * sum[i];
+        if (m + 1 == micro_batches) result.sum += counts[i] * static_cast<double>(sum[i]) * sum[i];
       }
     }
   }
@@ -102,7 +114,7 @@ Measured measured(Squares squares, int stage, const Placement& place) {
   }
   if (squares == Squares::weighted) {
     const auto shard = [&](int unit) -> Span<const float> { return second[static_cast<std::size_t>(unit)]; };
-    gradients.weights().refresh(shard, correction, epsilon);
+    gradients.weights().refresh(updates, shard, correction, epsilon);
   }
   Measured result;
   for (std::size_t round = 0; round < turns.rounds; ++round) {
@@ -133,11 +145,39 @@ TEST(GradientSquares, AreTheSameBitsInEveryStageAndOnAnyNumberOfRanks) {
   for (const Squares squares : {Squares::plain, Squares::weighted}) {
     const Measured alone = measured(squares, 0, {0, 1, nullptr});
     const Measured exact = by_plain_loops(squares);
-    for (std::size_t m = 0; m < micro_batches; ++m) EXPECT_NEAR(alone.micro[m], exact.micro[m], 1e-12 * exact.micro[m]);
-    EXPECT_NEAR(alone.sum, exact.sum, 1e-6 * exact.sum);  // gradients are added in float
+    for (std::size_t m = 0; m < micro_batches; ++m) EXPECT_NEAR(alone.micro[m], exact.micro[m], 1e-6 * exact.micro[m]);
+    EXPECT_NEAR(alone.sum, exact.sum, 1e-6 * exact.sum);  // added in float
     for (int stage = 0; stage < 4; ++stage) {
       EXPECT_TRUE(measured(squares, stage, {group.rank(), group.size(), &group}) == alone) << "stage " << stage;
     }
+  }
+}
+
+/// 4096 squares of normal numbers have a mean within 5 / sqrt(4096 / 2) of 1, at any update.
+TEST(SampledWeights, SpeakForAllElements) {
+  constexpr std::size_t elements = 4096 * piece;
+  std::vector<float> second = numbers(0, elements, 1), gradient = numbers(0, elements, 2);
+  for (std::size_t i = 0; i < elements; ++i) {
+    second[i] = std::exp(second[i]);
+    gradient[i] *= std::sqrt(second[i]);
+  }
+  Holding whole;
+  whole.elements = elements;
+  whole.shard = {0, elements};
+  Memory counting;
+  const SampledWeights planned({whole}, {}, counting);
+  Memory memory(counting.taken());
+  SampledWeights weights({whole}, {}, memory);
+  std::vector<double> squares(4096);
+  double before = 0;
+  for (const std::uint64_t update : {1, 2, 1000}) {
+    weights.refresh(
+        update, [&](int) -> Span<const float> { return second; }, 1.0, 0.0);
+    weights.square(0, 0, DType::f32, gradient.data(), squares);
+    const double mean = std::accumulate(squares.begin(), squares.end(), 0.0) / 4096;
+    EXPECT_NEAR(mean, 1, 0.11) << update;
+    EXPECT_NE(mean, before) << "another sample";
+    before = mean;
   }
 }
 

@@ -16,9 +16,6 @@ inline constexpr std::size_t piece = 256;
 template <typename T>
 void sum_of_squares_by_piece(std::size_t n, const T* x, double* sums);
 
-/// The same of x itself.
-void sum_by_piece(std::size_t n, const float* x, double* sums);
-
 /// Sum of n floats in double, in fixed groups.
 double sum(std::size_t n, const float* x);
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shoal/base/memory.hpp"
-#include "shoal/zero/piece_weights.hpp"
+#include "shoal/zero/sampled_weights.hpp"
 #include "shoal/zero/stages.hpp"
 
 namespace shoal::zero {
@@ -16,7 +16,7 @@ namespace shoal::zero {
 enum class Squares : std::uint8_t {
   none,
   plain,     ///< sums of squares
-  weighted,  ///< sums of squares with [Note: weights by piece] in zero/piece_weights.hpp
+  weighted,  ///< of a sample, in the units of second moments: [Note: weights of a sample] in zero/sampled_weights.hpp
 };
 
 class GradientSquares {
@@ -24,7 +24,7 @@ class GradientSquares {
   GradientSquares() = default;  ///< none
   GradientSquares(Squares squares, const std::vector<Holding>& holdings, const Placement& placement, Memory& memory);
 
-  PieceWeights& weights() { return weights_; }
+  SampledWeights& weights() { return weights_; }
 
   /// The unit's gradient in this turn: its flat buffer. Does nothing where nothing is measured.
   void measure(int unit, const float* gradient);
@@ -33,7 +33,7 @@ class GradientSquares {
 
  private:
   std::vector<Holding> holdings_;
-  PieceWeights weights_;
+  SampledWeights weights_;
   Span<double> pieces_;       // of the largest unit
   std::vector<double> unit_;  // by unit; empty: none
 };

@@ -48,7 +48,7 @@ class Gradients {
   /// Of this turn's gradient, before it was added to any other; 0 with Squares::none. After the turn's backward.
   double square_of_turn() const { return squares_.of_turn(); }
   /// Used with Squares::weighted.
-  PieceWeights& weights() { return squares_.weights(); }
+  SampledWeights& weights() { return squares_.weights(); }
   /// Waits until this rank holds the reduced gradient of Holding::optimizer, all units. After norm().
   void gather();
 

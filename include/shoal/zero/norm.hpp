@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "shoal/base/memory.hpp"
-#include "shoal/zero/piece_weights.hpp"
+#include "shoal/zero/sampled_weights.hpp"
 #include "shoal/zero/stages.hpp"
 
 namespace shoal::zero {
 
 struct Norm {
   double value = 0;
-  double square = 0;     ///< value^2, or the sum of squares with weights by piece, where there are any
+  double square = 0;     ///< value^2; of a sample with weights, where they are given (zero/sampled_weights.hpp)
   int broken_unit = -1;  ///< the unit nearest to the head whose gradient is not finite (-1: none): backward met it first
 };
 
@@ -24,7 +24,7 @@ class GlobalNorm {
   GlobalNorm(const std::vector<Holding>& holdings, const Placement& placement, Memory& memory);
 
   /// Collective. shard(unit): this rank's shard, in dtype.
-  Norm of(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard, const PieceWeights& weights);
+  Norm of(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard, const SampledWeights& weights);
 
  private:
   std::vector<double> sums_by_unit();
