@@ -84,6 +84,15 @@ class AdaScale(Program):
         self.assertEqual([again["losses"], again["adascale"]], [[], None])
         self.assertEqual(again["params_checksum"], done["params_checksum"])
 
+    def test_other_commands_read_its_checkpoints(self):
+        deck = self.deck(ADASCALE, train={"steps": 10})
+        self.train(deck, "--checkpoint.every=100", out="all")
+        (file,) = (self.dir / "all" / "checkpoints").glob("*.h5")
+        for ranks in (1, 2):
+            done = self.shoal("eval", file, ranks=ranks)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("validation loss", done.stdout)
+
     def test_a_run_without_it_goes_on_with_it(self):
         deck = self.deck(ADASCALE, train={"steps": 20})
         self.train(deck, "--optimizer.adascale=false", "--train.steps=5", "--checkpoint.every=5", out="plain")
