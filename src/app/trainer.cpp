@@ -26,11 +26,9 @@ Trainer::Trainer(const Setup& setup, comm::World& world, zero::Engine& engine)
              options_.train.seed),
       loader_(*setup.dataset.train, order_, options_.batch.micro, options_.model.block_size),
       validation_(setup.dataset.validation.get()),
-      losses_(setup.engine.micro_batches) {
-  if (options_.adascale.on) {
-    adascale_.emplace(options_, losses_.size());
-    squares_.resize(losses_.size());
-  }
+      micro_batches_(setup.engine.micro_batches),
+      shares_((options_.adascale.on ? 2 : 1) * micro_batches_ + 1) {
+  if (options_.adascale.on) adascale_.emplace(options_, micro_batches_);
   if (setup.engine.dtype == DType::f16) scaler_.emplace(options_.loss_scale);
 }
 
@@ -46,8 +44,7 @@ StepReport Trainer::step(std::int64_t t, const std::function<bool()>& want_stop)
   if (adascale_ && adascale_->weighted() && updates_before > 0) engine_.weigh_squares(updates_before, rates.beta2);
   if (scaler_) engine_.scale_losses(scaler_->scale());
   std::size_t predictions = 0;
-  std::fill(losses_.begin(), losses_.end(), 0.0);
-  std::fill(squares_.begin(), squares_.end(), 0.0);
+  std::fill(shares_.begin(), shares_.end(), 0.0);
 
   for (std::size_t round = 0; round < turns.rounds; ++round) {
     for (std::size_t turn = 0; turn < turns.per_round; ++turn) {  // gradient accumulation
@@ -55,8 +52,8 @@ StepReport Trainer::step(std::int64_t t, const std::function<bool()>& want_stop)
       trace::set_micro(static_cast<std::int16_t>(m));
       const model::MicroBatch batch = load(t, m);
       predictions = engine_.model().predictions(batch);
-      losses_[m] = engine_.micro_batch(round, turn, batch);  // forward and backward; reduction starts on the way
-      if (adascale_) squares_[m] = engine_.square_of_turn();
+      shares_[m] = engine_.micro_batch(round, turn, batch);  // forward and backward; reduction starts on the way
+      if (adascale_) shares_[micro_batches_ + m] = engine_.square_of_turn();
     }
     const auto region = phase("reduce");
     engine_.finish_round();
@@ -94,27 +91,23 @@ model::MicroBatch Trainer::load(std::int64_t t, std::size_t m) {
           batch.targets,        static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(batch.first_sample)};
 }
 
-/// Each micro-batch's loss, and the square of its gradient, is known to one rank, zero elsewhere: so the library's sum is
+/// Each micro-batch's loss (and the square of its gradient) is known to one rank, zero elsewhere: so the library's sum is
 /// exact, whatever its order. Added in the order of the micro-batches.
 double Trainer::share_losses(std::size_t predictions, bool& stop) {
   const auto region = phase("losses");
-  std::vector<double> shared = losses_;
-  shared.insert(shared.end(), squares_.begin(), squares_.end());
-  shared.push_back(stop ? 1.0 : 0.0);
-  world_.all().all_reduce(Span<double>(shared), comm::Reduce::sum).wait();
-  stop = shared.back() != 0.0;
-  const auto squares = shared.begin() + static_cast<std::ptrdiff_t>(losses_.size());
-  std::copy(shared.begin(), squares, losses_.begin());
-  std::copy(squares, shared.end() - 1, squares_.begin());
+  shares_.back() = stop ? 1.0 : 0.0;
+  world_.all().all_reduce(Span<double>(shares_), comm::Reduce::sum).wait();
+  stop = shares_.back() != 0.0;
   double sum = 0;
-  for (const double loss : losses_) sum += loss;
-  return sum / static_cast<double>(predictions * losses_.size());
+  for (std::size_t m = 0; m < micro_batches_; ++m) sum += shares_[m];
+  return sum / static_cast<double>(predictions * micro_batches_);
 }
 
 /// What AdaScale multiplies the learning rate by.
 double Trainer::scale_rate(StepReport& report, std::int64_t updates_before, const zero::Norm& norm) {
   if (!adascale_) return 1;
-  const AdaScaling::Step step = adascale_->observe(updates_before, squares_, norm.square);
+  const Span<const double> squares = Span<const double>(shares_).subspan(micro_batches_, micro_batches_);
+  const AdaScaling::Step step = adascale_->observe(updates_before, squares, norm.square);
   report.gain = step.gain;
   report.effective_steps = adascale_->effective_steps();
   return step.rate_factor;

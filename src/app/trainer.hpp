@@ -69,9 +69,9 @@ class Trainer {
   const data::Samples* validation_;
   std::optional<optim::LossScaler> scaler_;  // fp16
   std::optional<AdaScaling> adascale_;
-  std::int64_t skipped_ = 0;     // steps without an update: schedule and optimizer do not count them
-  std::vector<double> losses_;   // by micro-batch of the step
-  std::vector<double> squares_;  // likewise, of the gradients; empty without AdaScale
+  std::int64_t skipped_ = 0;    // steps without an update: schedule and optimizer do not count them
+  std::size_t micro_batches_;   // of a step, over all ranks
+  std::vector<double> shares_;  // what one rank knows of each: losses, then AdaScale's squares; last: does rank 0 stop?
 };
 
 }  // namespace shoal::app
