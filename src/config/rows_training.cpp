@@ -139,7 +139,8 @@ std::vector<Row> optimizer_rows() {
        "batch.global / the batch that lr and train.steps are made for; auto: batch.global / batch.micro", adascale},
       {"optimizer.adascale_smoothing", in(&Options::adascale, &AdaScaleOptions::smoothing), "",
        from_below(0, 1).or_word("auto", -1),
-       "what averages of gradients' squares keep from step to step; auto: 1 - (batch.global / batch.micro) / 1000, or 0",
+       "what averages of gradients' squares keep from step to step, less for short runs; auto: 1 - M / 1000 or 0, "
+       "M = batch.global / batch.micro",
        adascale},
       {"optimizer.adascale_debias", in(&Options::adascale, &AdaScaleOptions::debias), "", any(),
        "exponential averages whose weights add up to 1; false: plain means of the first steps, as the paper has them",
