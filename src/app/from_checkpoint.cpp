@@ -37,6 +37,7 @@ LoadedModel::LoadedModel(comm::World& world, const config::Invocation& invocatio
   // Samples are dealt out as they come: the training run's accumulation need not fit these ranks.
   const std::size_t samples_per_step = resolved.options.batch.global;
   resolved.options.batch.global = 0;
+  resolved.options.adascale = {};  // nor is anything learned from it
   config::validate(resolved, world.size());
   resolved.options.batch.global = samples_per_step;
   setup_ = std::make_unique<Setup>(prepare(world, resolved.options, world.size(), purpose));

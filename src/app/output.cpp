@@ -66,6 +66,18 @@ Json step_seconds(const std::vector<double>& seconds) {
   return {{"median", median(seconds)}, {"mean", mean}, {"min", *least}, {"max", *most}};
 }
 
+/// Gains of the steps that were updates, and where they lead.
+Json adascale_summary(const History& history) {
+  Json gains = Json::array();
+  double effective_steps = 0;
+  for (const StepReport& report : history.steps) {
+    if (report.gain != 0) gains.push_back({report.step, report.gain});
+    effective_steps = report.effective_steps;
+  }
+  if (gains.empty()) return nullptr;
+  return {{"gains", gains}, {"effective_steps", effective_steps}};
+}
+
 /// Mean bytes per step and operation of the rank that sends most.
 Json traffic_per_step(comm::World& world, const History& history) {
   const std::size_t steps = history.steps.size();
@@ -120,6 +132,8 @@ void Metrics::write(const StepReport& report, double tokens, std::optional<doubl
   Json line = {{"step", report.step},        {"loss", number(report.loss)}, {"grad_norm", number(report.norm)},
                {"lr", report.learning_rate}, {"step_s", report.seconds},    {"tokens_per_s", tokens / report.seconds}};
   if (validation) line["val_loss"] = number(*validation);
+  if (report.gain != 0) line["gain"] = report.gain;
+  if (report.gain != 0) line["effective_steps"] = report.effective_steps;
   if (!report.broken.empty()) line["skipped"] = report.broken;
   if (report.loss_scale != 1) line["loss_scale"] = report.loss_scale;
   if (report.overflow) line["skipped"] = "overflow";
@@ -173,6 +187,7 @@ void write_summary(comm::World& world, const Setup& setup, const Memory& memory,
       {"losses", losses},
       {"grad_norms", norms},
       {"val_losses", validation},
+      {"adascale", adascale_summary(history)},
       {"final_loss", history.steps.empty() ? Json(nullptr) : number(history.steps.back().loss)},
       {"tokens_per_s", seconds.empty() ? 0.0 : tokens / median(seconds)},
       {"step_s", step_seconds(seconds)},

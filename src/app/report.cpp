@@ -128,7 +128,8 @@ StepLog::StepLog(const Setup& setup, comm::World& world, double peak_gflops, std
     std::printf("# MFU: %.4g FLOP per token (%s) against the measured %.0f GFLOP/s x %d ranks\n",
                 model::flops_per_token(setup.options.model), "6 x weights in matrix products + attention in full",
                 peak_gflops, ranks_);
-    std::printf("#   step      loss  grad norm        lr   tokens/s   MFU %%        ETA\n");
+    std::printf("#   step      loss  grad norm        lr   tokens/s   MFU %%        ETA%s\n",
+                setup.options.adascale.on ? "    gain   of steps" : "");
     std::fflush(stdout);
   }
 }
@@ -137,14 +138,22 @@ std::string StepLog::line(const StepReport& report, double seconds) const {
   const config::Options& o = setup_.options;
   const double rate = static_cast<double>(o.batch.global * o.model.block_size) / seconds;
   const double utilisation = rate * model::flops_per_token(o.model) / (peak_gflops_ * 1e9 * ranks_);
-  const auto done = static_cast<double>(report.step - first_step_);
-  const double left = static_cast<double>(o.train.steps) - static_cast<double>(report.step);
-  return print_to_string("%8lld %9.4f %10.4f %9.2e %10.0f %7.1f %10s", static_cast<long long>(report.step), report.loss,
-                         report.norm, report.learning_rate, rate, 100 * utilisation,
-                         human_time(seconds_ / done * left).c_str());
+  const double at = position(report), left = static_cast<double>(o.train.steps) - at;
+  const double pace = at > begin_ ? seconds_ / (at - begin_) : 0;  // nothing yet where the first updates were left out
+  const std::string eta = human_time(std::max(0.0, pace * left));
+  std::string line = print_to_string("%8lld %9.4f %10.4f %9.2e %10.0f %7.1f %10s", static_cast<long long>(report.step),
+                                     report.loss, report.norm, report.learning_rate, rate, 100 * utilisation, eta.c_str());
+  if (o.adascale.on) line += print_to_string(" %7.3f %10.1f", report.gain, report.effective_steps);
+  return line;
+}
+
+/// How many of train.steps are made.
+double StepLog::position(const StepReport& report) const {
+  return setup_.options.adascale.on ? report.effective_steps : static_cast<double>(report.step);
 }
 
 void StepLog::step(const StepReport& report) {
+  if (report.step == first_step_ + 1) begin_ = position(report) - (setup_.options.adascale.on ? report.gain : 1);
   seconds_ += report.seconds;
   since_line_ += report.seconds;
   ++steps_since_line_;
@@ -154,7 +163,7 @@ void StepLog::step(const StepReport& report) {
   if (!report.broken.empty()) note(text("step ", report.step, ": ", report.broken, "; update skipped"));
   const auto& train = setup_.options.train;
   const auto step = static_cast<std::size_t>(report.step);
-  const bool due = step % train.log_every == 0 || step == train.steps || report.step == first_step_ + 1;
+  const bool due = step % train.log_every == 0 || report.last || report.step == first_step_ + 1;
   if (due) {
     clear();
     std::printf("%s\n", line(report, since_line_ / static_cast<double>(steps_since_line_)).c_str());
@@ -178,7 +187,7 @@ void StepLog::note(const std::string& line) {
 
 /// Removes a redrawn line, so that a plain one may stand in its place.
 void StepLog::clear() {
-  if (drawn_) std::printf("\r%80s\r", "");
+  if (drawn_) std::printf("\r%100s\r", "");
   drawn_ = false;
 }
 
@@ -191,8 +200,11 @@ void print_verdict(comm::World& world, const Setup& setup, const Memory& memory,
   if (history.steps.empty()) {
     rows.emplace_back("ended", "nothing was left to do");
   } else {
-    rows.emplace_back("ended", text(exit == Exit::requeue ? "train.stop_after was reached at step " : "step ", done, " of ",
-                                    o.train.steps));
+    const StepReport& last = history.steps.back();
+    const std::string at = text(exit == Exit::requeue ? "train.stop_after was reached at step " : "step ", done);
+    rows.emplace_back("ended", o.adascale.on ? text(at, ", which made ", fixed(last.effective_steps, 1), " of ",
+                                                    o.train.steps, " steps of the small batch (AdaScale)")
+                                             : text(at, " of ", o.train.steps));
     std::vector<double> seconds;
     for (const StepReport& report : history.steps) seconds.push_back(report.seconds);
     const double tokens = static_cast<double>(o.batch.global * o.model.block_size);

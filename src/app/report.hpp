@@ -38,6 +38,7 @@ class StepLog {
 
  private:
   std::string line(const StepReport& report, double seconds) const;
+  double position(const StepReport& report) const;
   void clear();
 
   const Setup& setup_;
@@ -46,6 +47,7 @@ class StepLog {
   std::int64_t first_step_;
   bool speaks_, redraws_, drawn_ = false;
   double seconds_ = 0, since_line_ = 0;
+  double begin_ = 0;  // the position before the first step
   std::size_t steps_since_line_ = 0;
 };
 

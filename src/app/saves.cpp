@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Options that the rest of the trajectory depends on: kept as text beside the tensors.
-constexpr const char* shaping[] = {"train.seed",   "batch.global",   "batch.micro",   "data.source",
-                                   "data.shuffle", "optimizer.kind", "schedule.kind", "train.dtype"};
+constexpr const char* shaping[] = {"train.seed",     "batch.global",       "batch.micro",   "data.source", "data.shuffle",
+                                   "optimizer.kind", "optimizer.adascale", "schedule.kind", "train.dtype"};
 
 std::map<std::string, std::string> shaping_options(const config::Options& options) {
   std::map<std::string, std::string> result;

@@ -56,6 +56,11 @@ int choose_threads(comm::World& world, int asked) {
   return limit > 0 ? std::min(threads, limit) : threads;
 }
 
+zero::Squares measured_squares(const config::Options& options) {
+  if (!options.adascale.on) return zero::Squares::none;
+  return options.optimizer.kind == "adamw" ? zero::Squares::weighted : zero::Squares::plain;
+}
+
 namespace {
 
 /// Of a world like this one that has so many ranks: as this one's nodes are, or as comm.ranks_per_node plays them, or one
@@ -87,6 +92,7 @@ zero::EngineOptions engine_options(const config::Options& options, int ranks, in
   engine.gradients.collectives =
       options.comm.collectives == "native" ? comm::Collectives::native : comm::Collectives::reproducible;
   engine.gradients.dtype = dtype_named(options.comm.reduce_dtype);
+  engine.gradients.squares = measured_squares(options);
   // Without training nothing is summed over micro-batches: the ranks share the samples out as they like.
   engine.micro_batches = training ? options.batch.global / options.batch.micro : static_cast<std::size_t>(ranks);
   engine.grad_clip = options.train.grad_clip;

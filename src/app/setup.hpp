@@ -34,6 +34,9 @@ enum class Purpose {
 /// others (--ranks N).
 Setup prepare(comm::World& world, const config::Options& options, int ranks, Purpose purpose);
 
+/// What AdaScale needs to be measured of gradients.
+zero::Squares measured_squares(const config::Options& options);
+
 /// The engine options that follow from resolved options. ranks_per_node: 0 where nodes differ.
 zero::EngineOptions engine_options(const config::Options& options, int ranks, int ranks_per_node, Purpose purpose);
 

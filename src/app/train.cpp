@@ -83,7 +83,7 @@ class Run {
         trace_(open_trace(world, setup, machine.engine, before.step)),
         metrics_(world, options_.output.dir, before.step),
         log_(setup, world, peak_gflops, before.step) {
-    trainer_.restore(before.numbers);
+    trainer_.restore(before.step, before.numbers);
   }
 
   /// Returns why the run ended.
@@ -92,7 +92,7 @@ class Run {
 
  private:
   bool due(std::size_t every, std::int64_t step) const { return every != 0 && static_cast<std::size_t>(step) % every == 0; }
-  bool wants_validation(std::int64_t step) const;
+  bool wants_validation(const StepReport& report) const;
   void check(const StepReport& report);
   void flush_trace(std::int64_t step);
   void add_traffic();
@@ -110,9 +110,9 @@ class Run {
   History history_;
 };
 
-bool Run::wants_validation(std::int64_t step) const {
-  if (setup_.dataset.validation == nullptr) return false;
-  return due(options_.train.eval_every, step) || static_cast<std::size_t>(step) == options_.train.steps;
+bool Run::wants_validation(const StepReport& report) const {
+  if (setup_.dataset.validation == nullptr || !report.broken.empty()) return false;
+  return due(options_.train.eval_every, report.step) || report.last;
 }
 
 void Run::check(const StepReport& report) {
@@ -139,19 +139,18 @@ void Run::add_traffic() {
 }
 
 Exit Run::steps() {
-  const auto total = static_cast<std::int64_t>(options_.train.steps);
   const double tokens = static_cast<double>(options_.batch.global * options_.model.block_size);
   const std::int64_t begin = trace::now_ns();
   const auto out_of_time = [&] {
     return options_.train.stop_after > 0 && static_cast<double>(trace::now_ns() - begin) * 1e-9 > options_.train.stop_after;
   };
-  for (std::int64_t t = first_step_; t < total; ++t) {
+  for (std::int64_t t = first_step_; !trainer_.done(t); ++t) {
     comm::reset_traffic();
     const StepReport report = trainer_.step(t, out_of_time);
     history_.steps.push_back(report);
     add_traffic();
     std::optional<double> validation;
-    if (report.broken.empty() && wants_validation(report.step)) {
+    if (wants_validation(report)) {
       validation = trainer_.evaluate();
       history_.validation.emplace_back(report.step, *validation);
     }
@@ -161,12 +160,12 @@ Exit Run::steps() {
     if (validation) log_.validation(report.step, *validation);
     flush_trace(report.step);
     saves_.advance();
-    const bool last = report.step == total || report.stop;
+    const bool last = report.last || report.stop;
     if (due(options_.checkpoint.every, report.step) || (last && (options_.checkpoint.every != 0 || report.stop))) {
       const trace::Region region(trace::Level::steps, trace::Kind::phase, "checkpoint");
       saves_.save(report.step, trainer_.numbers());
     }
-    if (report.stop && report.step != total) return Exit::requeue;
+    if (report.stop && !report.last) return Exit::requeue;
   }
   return Exit::done;
 }

@@ -26,7 +26,9 @@ Trainer::Trainer(const Setup& setup, comm::World& world, zero::Engine& engine)
              options_.train.seed),
       loader_(*setup.dataset.train, order_, options_.batch.micro, options_.model.block_size),
       validation_(setup.dataset.validation.get()),
-      losses_(setup.engine.micro_batches + 1) {
+      micro_batches_(setup.engine.micro_batches),
+      shares_((options_.adascale.on ? 2 : 1) * micro_batches_ + 1) {
+  if (options_.adascale.on) adascale_.emplace(options_, micro_batches_);
   if (setup.engine.dtype == DType::f16) scaler_.emplace(options_.loss_scale);
 }
 
@@ -37,10 +39,12 @@ StepReport Trainer::step(std::int64_t t, const std::function<bool()>& want_stop)
   const std::int64_t begin = trace::now_ns();
   const zero::Turns& turns = engine_.turns();
   const std::int64_t updates_before = t - skipped_;
-  const optim::Rates rates = optim::rates(options_.schedule, options_.optimizer, updates_before);
+  const optim::Rates rates =
+      optim::rates(options_.schedule, options_.optimizer, adascale_ ? adascale_->schedule_step() : updates_before);
+  if (adascale_ && adascale_->weighted() && updates_before > 0) engine_.weigh_squares(updates_before, rates.beta2);
   if (scaler_) engine_.scale_losses(scaler_->scale());
   std::size_t predictions = 0;
-  std::fill(losses_.begin(), losses_.end(), 0.0);
+  std::fill(shares_.begin(), shares_.end(), 0.0);
 
   for (std::size_t round = 0; round < turns.rounds; ++round) {
     for (std::size_t turn = 0; turn < turns.per_round; ++turn) {  // gradient accumulation
@@ -48,7 +52,8 @@ StepReport Trainer::step(std::int64_t t, const std::function<bool()>& want_stop)
       trace::set_micro(static_cast<std::int16_t>(m));
       const model::MicroBatch batch = load(t, m);
       predictions = engine_.model().predictions(batch);
-      losses_[m] = engine_.micro_batch(round, turn, batch);  // forward and backward; reduction starts on the way
+      shares_[m] = engine_.micro_batch(round, turn, batch);  // forward and backward; reduction starts on the way
+      if (adascale_) shares_[micro_batches_ + m] = engine_.square_of_turn();
     }
     const auto region = phase("reduce");
     engine_.finish_round();
@@ -57,7 +62,6 @@ StepReport Trainer::step(std::int64_t t, const std::function<bool()>& want_stop)
 
   StepReport report;
   report.step = t + 1;
-  report.learning_rate = rates.learning_rate;
   report.stop = world_.all().rank() == 0 && want_stop();
   report.loss = share_losses(predictions, report.stop);
   zero::Norm norm;
@@ -66,12 +70,16 @@ StepReport Trainer::step(std::int64_t t, const std::function<bool()>& want_stop)
     norm = engine_.norm();
   }
   report.norm = norm.value;
+  report.learning_rate = rates.learning_rate;
   if (updates(report, norm)) {
-    engine_.update(norm, {updates_before + 1, rates.learning_rate, rates.beta1, rates.beta2, 1.0F});
+    report.learning_rate *= scale_rate(report, updates_before, norm);
+    engine_.update(norm, {updates_before + 1, report.learning_rate, rates.beta1, rates.beta2, 1.0F});
   } else {
     engine_.skip();
     ++skipped_;
+    if (adascale_) report.effective_steps = adascale_->effective_steps();
   }
+  report.last = done(report.step);
   report.seconds = seconds_since(begin);
   return report;
 }
@@ -83,16 +91,31 @@ model::MicroBatch Trainer::load(std::int64_t t, std::size_t m) {
           batch.targets,        static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(batch.first_sample)};
 }
 
-/// Each micro-batch's loss is known to one rank, zero elsewhere: so the library's sum is exact, whatever its order. Added in
-/// the order of the micro-batches.
+/// Each micro-batch's loss (and the square of its gradient) is known to one rank, zero elsewhere: so the library's sum is
+/// exact, whatever its order. Added in the order of the micro-batches.
 double Trainer::share_losses(std::size_t predictions, bool& stop) {
   const auto region = phase("losses");
-  losses_.back() = stop ? 1.0 : 0.0;
-  world_.all().all_reduce(Span<double>(losses_), comm::Reduce::sum).wait();
-  stop = losses_.back() != 0.0;
+  shares_.back() = stop ? 1.0 : 0.0;
+  world_.all().all_reduce(Span<double>(shares_), comm::Reduce::sum).wait();
+  stop = shares_.back() != 0.0;
   double sum = 0;
-  for (std::size_t m = 0; m + 1 < losses_.size(); ++m) sum += losses_[m];
-  return sum / static_cast<double>(predictions * (losses_.size() - 1));
+  for (std::size_t m = 0; m < micro_batches_; ++m) sum += shares_[m];
+  return sum / static_cast<double>(predictions * micro_batches_);
+}
+
+/// What AdaScale multiplies the learning rate by.
+double Trainer::scale_rate(StepReport& report, std::int64_t updates_before, const zero::Norm& norm) {
+  if (!adascale_) return 1;
+  const Span<const double> squares = Span<const double>(shares_).subspan(micro_batches_, micro_batches_);
+  const AdaScaling::Step step = adascale_->observe(updates_before, squares, norm.square);
+  report.gain = step.gain;
+  report.effective_steps = adascale_->effective_steps();
+  return step.rate_factor;
+}
+
+bool Trainer::done(std::int64_t steps) const {
+  const auto total = static_cast<std::int64_t>(options_.train.steps);
+  return steps >= total || (adascale_ && adascale_->schedule_step() >= total);
 }
 
 /// Whether this step's gradients may become an update. The loss and the norm are the same on all ranks, and so is the
@@ -111,6 +134,7 @@ bool Trainer::updates(StepReport& report, const zero::Norm& norm) {
 std::map<std::string, double> Trainer::numbers() const {
   std::map<std::string, double> numbers;
   if (skipped_ > 0) numbers["skipped_updates"] = static_cast<double>(skipped_);
+  if (adascale_) numbers.merge(adascale_->numbers());
   if (scaler_) {
     const optim::LossScaler::State state = scaler_->state();
     numbers["loss_scale/scale"] = state.scale;
@@ -120,7 +144,8 @@ std::map<std::string, double> Trainer::numbers() const {
   return numbers;
 }
 
-void Trainer::restore(const std::map<std::string, double>& numbers) {
+void Trainer::restore(std::int64_t steps, const std::map<std::string, double>& numbers) {
+  if (adascale_) adascale_->restore(steps, numbers);
   const auto number = [&](const char* name) { return numbers.contains(name) ? numbers.at(name) : 0.0; };
   skipped_ = static_cast<std::int64_t>(number("skipped_updates"));
   if (!scaler_ || !numbers.contains("loss_scale/scale")) return;  // a run that was not in fp16 starts with a new scale

@@ -6,6 +6,7 @@ namespace shoal::config {
 
 using data::DataOptions;
 using model::ModelOptions;
+using optim::AdaScaleOptions;
 using optim::LossScaleOptions;
 using optim::OptimizerOptions;
 using optim::ScheduleOptions;
@@ -113,6 +114,7 @@ std::vector<Row> loss_scale_rows() {
 
 std::vector<Row> optimizer_rows() {
   const UsedBy adamw = {"optimizer.kind", {"adamw"}}, sgd = {"optimizer.kind", {"sgd"}};
+  const UsedBy adascale = {"optimizer.adascale", {"true"}};
   return {
       {"optimizer.kind", in(&Options::optimizer, &OptimizerOptions::kind), "", one_of({"adamw", "sgd"}), "update rule"},
       {"optimizer.lr", in(&Options::optimizer, &OptimizerOptions::lr), "", at_least(0),
@@ -129,7 +131,22 @@ std::vector<Row> optimizer_rows() {
       {"optimizer.momentum", in(&Options::optimizer, &OptimizerOptions::momentum), "", from_below(0, 1),
        "decay of the momentum; 0: none", sgd},
       {"optimizer.nesterov", in(&Options::optimizer, &OptimizerOptions::nesterov), "", any(), "Nesterov's momentum", sgd},
-      later("optimizer.adascale", false, "", any(), "scale the rate by AdaScale's gain (Johnson et al. 2020)"),
+      {"optimizer.adascale", in(&Options::adascale, &AdaScaleOptions::on), "", any(),
+       "AdaScale (Johnson et al. 2020): a large batch takes longer steps where gradients are noisy, each of which counts as "
+       "several of train.steps and of the schedule"},
+      {"optimizer.adascale_scale", in(&Options::adascale, &AdaScaleOptions::scale), "small batches",
+       at_least(1).or_word("auto"),
+       "batch.global / the batch that lr and train.steps are made for; auto: batch.global / batch.micro", adascale},
+      {"optimizer.adascale_smoothing", in(&Options::adascale, &AdaScaleOptions::smoothing), "",
+       from_below(0, 1).or_word("auto", -1),
+       "what averages of gradients' squares keep from step to step, less for short runs; auto: 1 - M / 1000 or 0, "
+       "M = batch.global / batch.micro",
+       adascale},
+      {"optimizer.adascale_debias", in(&Options::adascale, &AdaScaleOptions::debias), "", any(),
+       "exponential averages whose weights add up to 1; false: plain means of the first steps, as the paper has them",
+       adascale},
+      {"optimizer.adascale_power", in(&Options::adascale, &AdaScaleOptions::power), "", between(0, 1).or_word("auto", -1),
+       "the rate is multiplied by gain to this power; auto: 1 with sgd, 0.5 with adamw", adascale},
   };
 }
 

@@ -78,6 +78,16 @@ std::vector<std::string> optimizer_problems(const optim::OptimizerOptions& o) {
   return {};
 }
 
+/// AdaScale learns from how the gradients of a step's micro-batches differ.
+std::vector<std::string> adascale_problems(const Options& o) {
+  if (!o.adascale.on || o.batch.global >= 2 * o.batch.micro) return {};
+  return {
+      text("optimizer.adascale = true needs 2 micro-batches a step or more, to see how their gradients differ, but "
+           "batch.global = ",
+           o.batch.global, " is one of batch.micro = ", o.batch.micro, "; allowed: batch.global of at least ",
+           2 * o.batch.micro, ", or a smaller batch.micro")};
+}
+
 /// Why nothing uses the option: " has no effect with OPTION = VALUE; used by: ..."; empty if something does. What an option
 /// depends on may depend on another one in turn.
 std::string why_unused(const Row& row, const Options& options) {
@@ -143,6 +153,7 @@ void validate(Invocation& invocation, int ranks) {
   add(comm_problems(o.comm, ranks));
   add(batch_of_deepspeed.empty() ? batch_problems(o.batch, count) : batch_of_deepspeed);
   add(optimizer_problems(o.optimizer));
+  add(adascale_problems(o));
   add(loss_scale_problems(o));
   add(schedule_problems(o, total_follows ? "train.steps" : "schedule.total_steps"));
   add(absent_features(invocation));

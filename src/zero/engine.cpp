@@ -2,6 +2,7 @@
 #include "shoal/zero/engine.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
@@ -58,6 +59,13 @@ void Engine::refresh() {
   parameters_->publish();
 }
 
+void Engine::weigh_squares(std::int64_t updates, double beta2) {
+  const double correction = 1 - std::pow(beta2, static_cast<double>(updates));  // as Adam corrects its second moment
+  gradients_->weights().refresh(
+      static_cast<std::uint64_t>(updates), [&](int unit) { return states_.second_moment_shard(unit); }, correction,
+      options_.optimizer.epsilon);
+}
+
 double Engine::micro_batch(std::size_t round, std::size_t turn, const model::MicroBatch& batch) {
   gradients_->begin_turn(round, turn);
   parameters_->begin(Parameters::Pass::training);
@@ -75,6 +83,7 @@ double Engine::micro_batch(std::size_t round, std::size_t turn, const model::Mic
 Norm Engine::norm() {
   Norm norm = gradients_->norm();
   norm.value /= loss_scale_;
+  norm.square /= loss_scale_ * loss_scale_;
   return norm;
 }
 

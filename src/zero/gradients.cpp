@@ -39,6 +39,7 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
       messages_(cut_messages(units, completion_order(units.size()), placement.ranks, options.message_elements)),
       sums_(holdings, turns, options.dtype, !staged(holdings, turns, options.dtype), memory),
       norm_(holdings, placement, memory),
+      squares_(options.squares, holdings, placement, memory),
       begun_(units.size(), false),
       complete_(units.size(), false) {
   if (staged(holdings_, turns_, options_.dtype)) {
@@ -76,6 +77,7 @@ void Gradients::complete(int unit) {
   const auto u = static_cast<std::size_t>(unit);
   require(!complete_[u], "the gradient of unit ", units_[u].name, " was completed twice in one turn");
   complete_[u] = true;
+  squares_.measure(unit, of(unit));
   if (staging_.used()) {
     kernels::narrow(options_.dtype, units_[u].elements, reinterpret_cast<float*>(staging_.of(unit)), staging_.of(unit));
     if (!turns_.reduced_every_turn) sums_.add(unit, turn_, {0, units_[u].elements}, staging_.of(unit));
@@ -160,9 +162,10 @@ Norm Gradients::norm() {
       gathering_.push_back(start_gather(i));
     }
   }
-  return norm_.of(options_.dtype, [&](int unit) -> Span<const std::byte> {
+  const auto shard = [&](int unit) -> Span<const std::byte> {
     return sums_.sum(unit, holdings_[static_cast<std::size_t>(unit)].shard);
-  });
+  };
+  return norm_.of(options_.dtype, shard, squares_.weights());
 }
 
 comm::Request Gradients::start_gather(std::size_t message) const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "shoal/kernels/storage.hpp"
 #include "shoal/zero/tree_sum.hpp"
@@ -11,8 +12,6 @@
 namespace shoal::zero {
 
 namespace {
-
-std::size_t piece_count(std::size_t elements) { return (elements + piece - 1) / piece; }
 
 Range shard_pieces(std::size_t elements, int rank, int ranks) {
   const Range shard = shard_of(elements, rank, ranks);
@@ -48,13 +47,37 @@ GlobalNorm::GlobalNorm(const std::vector<Holding>& holdings, const Placement& pl
   all_subtrees_ = memory.take<double>(Kind::buffers, most * static_cast<std::size_t>(placement_.ranks), "sums by subtree");
 }
 
-Norm GlobalNorm::of(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard) {
+Norm GlobalNorm::of(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard,
+                    const SampledWeights& weights) {
+  for (std::size_t u = 0; u < holdings_.size(); ++u) {
+    kernels::sum_of_squares_by_piece(dtype, holdings_[u].shard.size(), shard(static_cast<int>(u)).data(),
+                                     piece_sums_[u].data());
+  }
+  Norm norm;
+  const std::vector<double> squares = sums_by_unit();
+  for (std::size_t u = 0; u < squares.size(); ++u) {
+    if (!std::isfinite(squares[u])) norm.broken_unit = static_cast<int>(u);
+    norm.square += squares[u];
+  }
+  norm.value = std::sqrt(norm.square);
+  if (weights.used()) {
+    for (std::size_t u = 0; u < holdings_.size(); ++u) {
+      const Range pieces = shard_pieces(holdings_[u].elements, placement_.rank, placement_.ranks);
+      weights.square(static_cast<int>(u), pieces.begin, dtype, shard(static_cast<int>(u)).data(), piece_sums_[u]);
+    }
+    const std::vector<double> weighted = sums_by_unit();
+    norm.square = std::accumulate(weighted.begin(), weighted.end(), 0.0);
+  }
+  return norm;
+}
+
+/// What piece_sums_ of all ranks add up to. Collective.
+std::vector<double> GlobalNorm::sums_by_unit() {
   std::size_t at = 0;
   for (std::size_t u = 0; u < holdings_.size(); ++u) {
-    const Holding& h = holdings_[u];
-    const Range pieces = shard_pieces(h.elements, placement_.rank, placement_.ranks);
-    kernels::sum_of_squares_by_piece(dtype, h.shard.size(), shard(static_cast<int>(u)).data(), piece_sums_[u].data());
-    for (const double sum : subtree_sums(piece_count(h.elements), pieces, piece_sums_[u])) subtrees_[at++] = sum;
+    const std::size_t elements = holdings_[u].elements;
+    const Range pieces = shard_pieces(elements, placement_.rank, placement_.ranks);
+    for (const double sum : subtree_sums(piece_count(elements), pieces, piece_sums_[u])) subtrees_[at++] = sum;
   }
   if (placement_.ranks > 1) {
     placement_.group->all_gather(comm::bytes_of(subtrees_), comm::bytes_of(all_subtrees_)).wait();
@@ -62,25 +85,21 @@ Norm GlobalNorm::of(DType dtype, const std::function<Span<const std::byte>(int u
     std::copy(subtrees_.begin(), subtrees_.end(), all_subtrees_.begin());
   }
 
-  Norm norm;
-  double squares = 0;
+  std::vector<double> result;
   std::vector<std::size_t> next(static_cast<std::size_t>(placement_.ranks), 0);
-  for (std::size_t u = 0; u < holdings_.size(); ++u) {
-    const std::size_t pieces = piece_count(holdings_[u].elements);
+  for (const Holding& h : holdings_) {
+    const std::size_t pieces = piece_count(h.elements);
     std::vector<Range> owners;
     std::vector<Span<const double>> values;
     for (std::size_t r = 0; r < next.size(); ++r) {
-      owners.push_back(shard_pieces(holdings_[u].elements, static_cast<int>(r), placement_.ranks));
+      owners.push_back(shard_pieces(h.elements, static_cast<int>(r), placement_.ranks));
       const std::size_t count = subtree_count(pieces, owners[r]);
       values.push_back(all_subtrees_.subspan(r * subtrees_.size() + next[r], count));
       next[r] += count;
     }
-    const double sum = join_subtrees(pieces, owners, values);
-    if (!std::isfinite(sum)) norm.broken_unit = static_cast<int>(u);
-    squares += sum;
+    result.push_back(join_subtrees(pieces, owners, values));
   }
-  norm.value = std::sqrt(squares);
-  return norm;
+  return result;
 }
 
 }  // namespace shoal::zero

@@ -70,6 +70,11 @@ std::byte* States::parameter(int unit, std::size_t element) const {
   return parameters(unit).data() + (element - holding(unit).parameters.begin) * size_of(dtype_);
 }
 
+Span<const float> States::second_moment_shard(int unit) const {
+  const Holding& h = holding(unit);
+  return moments_.at(1)[static_cast<std::size_t>(unit)].subspan(h.shard.begin - h.optimizer.begin, h.shard.size());
+}
+
 void States::initialize(std::uint64_t seed) {
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const Holding& h = holdings_[u];

@@ -78,7 +78,7 @@ TEST(RoundTrip, TheDeckMarksWhatWasChanged) {
   options.optimizer.lr = 3e-4;
   options.data.source = "a # b";
   const std::string deck = print(options);
-  EXPECT_THAT(deck, testing::HasSubstr("\nlr           = 3e-4  # default 0.001\n"));
+  EXPECT_THAT(deck, testing::HasSubstr("\nlr                 = 3e-4  # default 0.001\n"));
   EXPECT_THAT(deck, testing::HasSubstr("\nsource       = \"a # b\"  # default synthetic\n"));
   EXPECT_THAT(deck, testing::HasSubstr("\nvocab_size         = auto\n"));
   EXPECT_THAT(deck, testing::StartsWith("[model]\nkind               = gpt\n"));

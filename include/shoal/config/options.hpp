@@ -16,6 +16,7 @@
 #include "shoal/config/value.hpp"
 #include "shoal/data/tokens.hpp"
 #include "shoal/model/model.hpp"
+#include "shoal/optim/adascale.hpp"
 #include "shoal/optim/loss_scale.hpp"
 #include "shoal/optim/optimizer.hpp"
 #include "shoal/optim/schedule.hpp"
@@ -68,6 +69,7 @@ struct Options {
   BatchOptions batch;
   TrainOptions train;
   optim::OptimizerOptions optimizer;
+  optim::AdaScaleOptions adascale;  ///< optimizer.adascale*
   optim::ScheduleOptions schedule;
   zero::ZeroOptions zero;
   comm::CommOptions comm;

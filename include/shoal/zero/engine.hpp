@@ -45,9 +45,14 @@ class Engine final : private model::Residency {
 
   /// The loss, and so every gradient, is multiplied by this from now on; norms and updates are of what it was before.
   void scale_losses(double factor) { loss_scale_ = factor; }
+  /// With Squares::weighted, before a step's first micro-batch, once `updates` > 0 were made: from now on square_of_turn()
+  /// and Norm::square are of a new sample, weighted by the second moments, which decay by beta2. Collective.
+  void weigh_squares(std::int64_t updates, double beta2);
   /// Forward and backward of this rank's micro-batch of (round, turn); returns its summed loss. The step's gradient is that
   /// of the mean over all predictions of all micro-batches.
   double micro_batch(std::size_t round, std::size_t turn, const model::MicroBatch& batch);
+  /// Of the gradient of the last micro_batch(), as it enters the step's gradient, which is a mean: of its M-th part.
+  double square_of_turn() const { return gradients_->square_of_turn() / (loss_scale_ * loss_scale_); }
   /// After the last turn of a round.
   void finish_round() { gradients_->finish_round(); }
   /// Collective, after the last round.

@@ -11,6 +11,7 @@
 #include "shoal/base/memory.hpp"
 #include "shoal/comm/collectives.hpp"
 #include "shoal/model/unit.hpp"
+#include "shoal/zero/gradient_squares.hpp"
 #include "shoal/zero/messages.hpp"
 #include "shoal/zero/norm.hpp"
 #include "shoal/zero/partial_sums.hpp"
@@ -24,6 +25,7 @@ struct GradientOptions {
   bool overlap = true;                       ///< reduce while backward goes on; false: after it
   DType dtype = DType::f32;                  ///< in which gradients are held, summed and sent
   comm::Collectives collectives = comm::Collectives::reproducible;
+  Squares squares = Squares::none;
 };
 
 class Gradients {
@@ -43,6 +45,10 @@ class Gradients {
   /// Of the reduced gradient. Collective, after the last round's finish_round(); what other ranks need whole is still on its
   /// way meanwhile.
   Norm norm();
+  /// Of this turn's gradient, before it was added to any other; 0 with Squares::none. After the turn's backward.
+  double square_of_turn() const { return squares_.of_turn(); }
+  /// Used with Squares::weighted.
+  SampledWeights& weights() { return squares_.weights(); }
   /// Waits until this rank holds the reduced gradient of Holding::optimizer, all units. After norm().
   void gather();
 
@@ -74,6 +80,7 @@ class Gradients {
   PartialSums sums_;
   Staging staging_;
   GlobalNorm norm_;
+  GradientSquares squares_;
   std::vector<Span<std::byte>> scratch_;  // one per message in flight
 
   std::size_t round_ = 0, turn_ = 0;

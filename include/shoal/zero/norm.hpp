@@ -7,14 +7,15 @@
 #include <vector>
 
 #include "shoal/base/memory.hpp"
+#include "shoal/zero/sampled_weights.hpp"
 #include "shoal/zero/stages.hpp"
 
 namespace shoal::zero {
 
-/// `broken_unit`: the unit nearest to the head whose gradient is not finite (-1: none): backward met it first.
 struct Norm {
   double value = 0;
-  int broken_unit = -1;
+  double square = 0;     ///< value^2; of a sample with weights, where they are given (zero/sampled_weights.hpp)
+  int broken_unit = -1;  ///< the unit nearest to the head whose gradient is not finite (-1: none): backward met it first
 };
 
 class GlobalNorm {
@@ -23,9 +24,11 @@ class GlobalNorm {
   GlobalNorm(const std::vector<Holding>& holdings, const Placement& placement, Memory& memory);
 
   /// Collective. shard(unit): this rank's shard, in dtype.
-  Norm of(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard);
+  Norm of(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard, const SampledWeights& weights);
 
  private:
+  std::vector<double> sums_by_unit();
+
   std::vector<Holding> holdings_;
   Placement placement_;
   std::vector<Span<double>> piece_sums_;  // by unit, of this rank's shard

@@ -13,11 +13,12 @@ namespace shoal::zero {
 /// Shards are whole pieces of this many elements, so that sums per piece do not depend on the number of ranks.
 inline constexpr std::size_t piece = 256;
 
+constexpr std::size_t piece_count(std::size_t elements) { return (elements + piece - 1) / piece; }
+
 /// Elements of every shard but the last ones, which may be short or empty.
 constexpr std::size_t shard_length(std::size_t elements, int ranks) {
-  const std::size_t pieces = (elements + piece - 1) / piece;
   const auto size = static_cast<std::size_t>(ranks);
-  return (pieces + size - 1) / size * piece;
+  return (piece_count(elements) + size - 1) / size * piece;
 }
 
 /// The elements of a flat buffer that rank d of D keeps.

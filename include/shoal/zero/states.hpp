@@ -28,6 +28,9 @@ class States {
   Span<float> master(int unit) const { return master_[static_cast<std::size_t>(unit)]; }
   const Holding& holding(int unit) const { return holdings_[static_cast<std::size_t>(unit)]; }
 
+  /// Adam's second moment on this rank's shard.
+  Span<const float> second_moment_shard(int unit) const;
+
   /// Random initial values. Moments are zero. Collective; refresh() is still to be called.
   void initialize(std::uint64_t seed);
   /// Rounds the masters to parameters, after they were written to.

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/zero/gradient_squares.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "shoal/kernels/reduce.hpp"
+#include "shoal/zero/tree_sum.hpp"
+
+namespace shoal::zero {
+
+GradientSquares::GradientSquares(Squares squares, const std::vector<Holding>& holdings, const Placement& placement,
+                                 Memory& memory)
+    : holdings_(holdings) {
+  if (squares == Squares::none) return;
+  if (squares == Squares::weighted) weights_ = SampledWeights(holdings, placement, memory);
+  std::size_t largest = 0;
+  for (const Holding& h : holdings) largest = std::max(largest, piece_count(h.elements));
+  pieces_ = memory.take<double>(Kind::buffers, largest, "sums by piece");
+  unit_.resize(holdings.size(), 0.0);
+}
+
+void GradientSquares::measure(int unit, const float* gradient) {
+  if (unit_.empty()) return;
+  const auto u = static_cast<std::size_t>(unit);
+  const std::size_t elements = holdings_[u].elements, pieces = piece_count(elements);
+  const Span<double> sums = pieces_.first(pieces);
+  if (weights_.used()) {
+    weights_.square(unit, 0, DType::f32, gradient, sums);
+  } else {
+    kernels::sum_of_squares_by_piece(elements, gradient, sums.data());
+  }
+  const std::vector<double> whole = subtree_sums(pieces, {0, pieces}, sums);  // one tree, or none of an empty unit
+  unit_[u] = whole.empty() ? 0.0 : whole.front();
+}
+
+double GradientSquares::of_turn() const { return std::accumulate(unit_.begin(), unit_.end(), 0.0); }
+
+}  // namespace shoal::zero

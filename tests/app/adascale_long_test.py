@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scale invariance: four times W1's batch comes to the same loss in as many steps of the small batch, which are far fewer of
+its own. Three seeds, AdamW and SGD."""
+
+import json
+import statistics
+import unittest
+
+import work
+from program import Program, shared
+
+STEPS, SEEDS = 300, (1, 2, 3)
+# Clipping holds up a small batch, whose norms are larger, more than a large one. A rate that ends at zero leaves none of the
+# noise that a small batch has more of. Averages as long as the default's would still be of the first steps.
+COMMON = (
+    "--train.dtype=bf16",
+    "--train.grad_clip=0",
+    "--schedule.kind=cosine",
+    f"--schedule.total_steps={STEPS}",
+    "--data.tokenizer=chars",
+    "--data.shuffle=true",
+    "--data.val_fraction=0.1",
+    "--trace.level=off",
+)
+LARGE = ("--batch.global=32", "--optimizer.adascale=true", "--optimizer.adascale_smoothing=0.9")
+SGD = ("--optimizer.kind=sgd", "--optimizer.lr=0.03", "--optimizer.weight_decay=0")
+
+
+class AdaScaleLong(Program):
+    def validation_loss(self, summary):
+        return summary["val_losses"][-1][1]
+
+    def check(self, name, *optimizer):
+        text = shared("data", "tinyshakespeare.txt")
+        small, large = [], []
+        for seed in SEEDS:
+            deck = work.export(self.dir / f"w1-{seed}", steps=1, seed=seed)
+            options = (*COMMON, *optimizer, f"--data.source={text}", f"--train.steps={STEPS}", f"--train.seed={seed}")
+            plain = self.train(deck, *options, "--train.eval_batches=32", timeout=3000)
+            scaled = self.train(deck, *options, *LARGE, "--train.eval_batches=8", timeout=3000)
+            small.append(self.validation_loss(plain))
+            large.append(self.validation_loss(scaled))
+            steps = len(scaled["losses"])
+            print(
+                json.dumps({"optimizer": name, "seed": seed, "1x": small[-1], "4x": large[-1], "steps of 4x": steps}),
+                flush=True,
+            )
+            self.assertGreaterEqual(scaled["adascale"]["effective_steps"], STEPS)
+            self.assertLess(steps, 0.8 * STEPS)
+        difference = statistics.mean(large) / statistics.mean(small) - 1
+        print(f"{name}: 4x against 1x {100 * difference:+.2f} %, by seed 1x {small}, 4x {large}", flush=True)
+        self.assertLess(abs(difference), 0.02)
+
+    def test_adamw(self):
+        self.check("adamw")
+
+    def test_sgd(self):
+        self.check("sgd", *SGD)
+
+
+if __name__ == "__main__":
+    unittest.main()

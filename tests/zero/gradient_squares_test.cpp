@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Squares of micro-batches' gradients and of their mean: plain loops' to rounding, and one rank's bit by bit.
+#include "shoal/zero/gradient_squares.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "shoal/zero/gradients.hpp"
+#include "support/mpi_main.hpp"
+
+namespace shoal::zero {
+namespace {
+
+constexpr std::size_t micro_batches = 8;
+constexpr std::uint64_t updates = 7;
+constexpr double correction = 0.19, epsilon = 1e-3;
+
+std::vector<model::UnitLayout> units() {
+  std::vector<model::UnitLayout> result;
+  for (const std::size_t size : {3000UL, 16UL, 1040UL}) {
+    result.emplace_back();
+    result.back().name = "unit" + std::to_string(result.size());
+    result.back().elements = size;
+  }
+  return result;
+}
+
+std::vector<float> numbers(std::size_t unit, std::size_t elements, std::size_t seed) {
+  std::mt19937 generator(static_cast<unsigned>(unit * 1000 + seed));
+  std::normal_distribution<float> normal;
+  std::vector<float> values(elements);
+  for (float& v : values) v = normal(generator);
+  return values;
+}
+
+/// Second moments of very different size from piece to piece; no gradient has reached the last but one, nor all of unit 1.
+std::vector<float> second_moments(std::size_t unit, std::size_t elements) {
+  std::vector<float> values = numbers(unit, elements, 99);
+  for (std::size_t i = 0; i < elements; ++i) {
+    values[i] *= values[i] * std::exp(-static_cast<float>(i / piece));
+    if (unit == 1 || i / piece + 2 == piece_count(elements)) values[i] = 0;
+  }
+  return values;
+}
+
+/// By element; all but one of each piece count nothing, and the unit's mean is over those.
+std::vector<double> weights(std::size_t unit, std::size_t elements) {
+  const std::vector<float> second = second_moments(unit, elements);
+  std::vector<double> result(elements, 0.0);
+  std::vector<std::size_t> sample;
+  for (std::size_t i = 0; i < piece_count(elements); ++i) {
+    const std::size_t begin = i * piece, length = std::min(piece, elements - begin);
+    const auto draw = static_cast<std::uint32_t>(i * 2654435769U + updates * 2246822519U);
+    sample.push_back(begin + static_cast<std::size_t>(draw * 0x1p-32 * static_cast<double>(length)));
+  }
+  double mean = 0;
+  for (const std::size_t e : sample) mean += static_cast<double>(second[e]) / static_cast<double>(sample.size());
+  for (const std::size_t e : sample) {
+    const double divisor = std::sqrt(std::max(static_cast<double>(second[e]), mean / 1000) / correction) + epsilon;
+    if (mean > 0) result[e] = 1 / (divisor * divisor);
+  }
+  return result;
+}
+
+/// By micro-batch, and of their sum.
+struct Measured {
+  std::vector<double> micro = std::vector<double>(micro_batches, 0.0);
+  double sum = 0;
+  bool operator==(const Measured&) const = default;
+};
+
+Measured by_plain_loops(Squares squares) {
+  Measured result;
+  const auto layouts = units();
+  for (std::size_t u = 0; u < layouts.size(); ++u) {
+    const std::size_t elements = layouts[u].elements;
+    const std::vector<double> counts =
+        squares == Squares::weighted ? weights(u, elements) : std::vector<double>(elements, 1.0);
+    std::vector<float> sum(elements, 0.0F);
+    for (std::size_t m = 0; m < micro_batches; ++m) {
+      const std::vector<float> gradient = numbers(u, elements, m);
+      for (std::size_t i = 0; i < elements; ++i) {
+        result.micro[m] += counts[i] * static_cast<double>(gradient[i]) * gradient[i];
+        sum[i] += gradient[i];
+        if (m + 1 == micro_batches) result.sum += counts[i] * static_cast<double>(sum[i]) * sum[i];
+      }
+    }
+  }
+  return result;
+}
+
+Measured measured(Squares squares, int stage, const Placement& place) {
+  const auto layouts = units();
+  const Turns turns(micro_batches, place.ranks, place.ranks > 1 && stages[static_cast<std::size_t>(stage)].shards_gradients);
+  ZeroOptions zero;
+  zero.stage = stage;
+  GradientOptions options;
+  options.message_elements = 2048;
+  options.squares = squares;
+  const auto held = holdings(layouts, zero, place);
+  Memory counting;
+  const Gradients planned(layouts, held, turns, {place.rank, place.ranks, nullptr}, options, counting);
+  Memory memory(counting.taken());
+  Gradients gradients(layouts, held, turns, place, options, memory);
+  EXPECT_EQ(memory.taken(), counting.taken());
+  std::vector<std::vector<float>> second;
+  for (std::size_t u = 0; u < layouts.size(); ++u) {
+    const std::vector<float> whole = second_moments(u, layouts[u].elements);
+    second.emplace_back(whole.begin() + static_cast<std::ptrdiff_t>(held[u].shard.begin),
+                        whole.begin() + static_cast<std::ptrdiff_t>(held[u].shard.end));
+  }
+  if (squares == Squares::weighted) {
+    const auto shard = [&](int unit) -> Span<const float> { return second[static_cast<std::size_t>(unit)]; };
+    gradients.weights().refresh(updates, shard, correction, epsilon);
+  }
+  Measured result;
+  for (std::size_t round = 0; round < turns.rounds; ++round) {
+    for (std::size_t turn = 0; turn < turns.per_round; ++turn) {
+      const std::size_t m = turns.micro_batch(round, turn, place.rank);
+      gradients.begin_turn(round, turn);
+      for (int u = static_cast<int>(layouts.size()) - 1; u >= 0; --u) {
+        const auto values = numbers(static_cast<std::size_t>(u), layouts[static_cast<std::size_t>(u)].elements, m);
+        std::copy(values.begin(), values.end(), gradients.of(u));
+        gradients.complete(u);
+      }
+      result.micro[m] = gradients.square_of_turn();
+    }
+    gradients.finish_round();
+  }
+  const Norm norm = gradients.norm();
+  gradients.gather();
+  if (squares != Squares::weighted) {
+    EXPECT_NEAR(norm.square, norm.value * norm.value, 1e-12 * norm.square);
+  }
+  result.sum = norm.square;
+  if (place.ranks > 1) place.group->all_reduce(Span<double>(result.micro), comm::Reduce::sum).wait();
+  return result;
+}
+
+TEST(GradientSquares, AreTheSameBitsInEveryStageAndOnAnyNumberOfRanks) {
+  comm::Communicator& group = test::world().all();
+  for (const Squares squares : {Squares::plain, Squares::weighted}) {
+    const Measured alone = measured(squares, 0, {0, 1, nullptr});
+    const Measured exact = by_plain_loops(squares);
+    for (std::size_t m = 0; m < micro_batches; ++m) EXPECT_NEAR(alone.micro[m], exact.micro[m], 1e-6 * exact.micro[m]);
+    EXPECT_NEAR(alone.sum, exact.sum, 1e-6 * exact.sum);  // added in float
+    for (int stage = 0; stage < 4; ++stage) {
+      EXPECT_TRUE(measured(squares, stage, {group.rank(), group.size(), &group}) == alone) << "stage " << stage;
+    }
+  }
+}
+
+/// 4096 squares of normal numbers have a mean within 5 / sqrt(4096 / 2) of 1, at any update.
+TEST(SampledWeights, SpeakForAllElements) {
+  constexpr std::size_t elements = 4096 * piece;
+  std::vector<float> second = numbers(0, elements, 1), gradient = numbers(0, elements, 2);
+  for (std::size_t i = 0; i < elements; ++i) {
+    second[i] = std::exp(second[i]);
+    gradient[i] *= std::sqrt(second[i]);
+  }
+  Holding whole;
+  whole.elements = elements;
+  whole.shard = {0, elements};
+  Memory counting;
+  const SampledWeights planned({whole}, {}, counting);
+  Memory memory(counting.taken());
+  SampledWeights weights({whole}, {}, memory);
+  std::vector<double> squares(4096);
+  double before = 0;
+  for (const std::uint64_t update : {1, 2, 1000}) {
+    weights.refresh(
+        update, [&](int) -> Span<const float> { return second; }, 1.0, 0.0);
+    weights.square(0, 0, DType::f32, gradient.data(), squares);
+    const double mean = std::accumulate(squares.begin(), squares.end(), 0.0) / 4096;
+    EXPECT_NEAR(mean, 1, 0.11) << update;
+    EXPECT_NE(mean, before) << "another sample";
+    before = mean;
+  }
+}
+
+TEST(GradientSquares, AreNothingWhereNothingIsMeasured) {
+  comm::Communicator& group = test::world().all();
+  const Measured none = measured(Squares::none, 1, {group.rank(), group.size(), &group});
+  EXPECT_EQ(none.micro, std::vector<double>(micro_batches, 0.0));
+}
+
+}  // namespace
+}  // namespace shoal::zero
