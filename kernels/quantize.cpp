@@ -19,9 +19,14 @@ using simd::store;
 
 namespace {
 
-void check(const QuantFormat& format) {
+void check(const QuantFormat& format, Span<const QuantTerm> terms) {
   const std::string problem = problem_of(format);
   require(problem.empty(), problem);
+  require(!terms.empty(), "a sum of no terms was to be quantized");
+  for (const QuantTerm& term : terms) {
+    const std::string other = term.values == nullptr ? problem_of({term.bits, format.block}) : "";
+    require(other.empty(), other);
+  }
 }
 
 std::size_t blocks_in(std::size_t n, std::size_t block) { return (n + block - 1) / block; }
@@ -40,7 +45,6 @@ Place<Byte> place_of(Byte* quantized, std::size_t n, std::size_t block, std::siz
 /// f(BlockCode) with the arithmetic of the format.
 template <class F>
 void with_code(const QuantFormat& format, const F& f) {
-  check(format);
   const std::size_t block = format.block;
   if (format.rounding == QuantRounding::deepspeed) {
     format.bits == 8 ? f(DeepSpeedCode<8>(block)) : f(DeepSpeedCode<4>(block));
@@ -59,6 +63,15 @@ void for_blocks(const char* label, std::size_t n, std::size_t block, const Body&
   });
 }
 
+/// sum = the codes' numbers, or sum += them, over one block.
+template <class Code>
+void add_codes(const Code& code, std::size_t n, const std::byte* quantized, std::size_t index, std::size_t count, bool first,
+               float* sum) {
+  const auto place = place_of<Code::bits>(quantized, n, code.block, index);
+  first ? code.template decode<false>(place.scale, place.codes, count, sum)
+        : code.template decode<true>(place.scale, place.codes, count, sum);
+}
+
 /// The terms' sum over one block: the first is stored, the others are added.
 template <class Code>
 void sum_block(const Code& code, std::size_t n, Span<const QuantTerm> terms, std::size_t index, std::size_t begin,
@@ -66,9 +79,8 @@ void sum_block(const Code& code, std::size_t n, Span<const QuantTerm> terms, std
   bool first = true;
   for (const QuantTerm& term : terms) {
     if (term.values == nullptr) {
-      const auto place = place_of<Code::bits>(term.quantized, n, code.block, index);
-      first ? code.template decode<false>(place.scale, place.codes, count, sum)
-            : code.template decode<true>(place.scale, place.codes, count, sum);
+      term.bits == 8 ? add_codes(code.template with<8>(), n, term.quantized, index, count, first, sum)
+                     : add_codes(code.template with<4>(), n, term.quantized, index, count, first, sum);
     } else {
       dispatch(term.type, [&]<typename T>(T) {
         const T* const values = static_cast<const T*>(term.values) + begin;
@@ -100,7 +112,7 @@ std::string problem_of(const QuantFormat& format) {
 }
 
 void quantize(const QuantFormat& format, std::size_t n, Span<const QuantTerm> terms, float* residual, std::byte* out) {
-  require(!terms.empty(), "a sum of no terms was to be quantized");
+  check(format, terms);
   with_code(format, [&]<class Code>(const Code& code) {
     for_blocks("quantize", n, format.block, [&](std::size_t index, std::size_t begin, std::size_t count) {
       alignas(64) BlockBuffer sum;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
@@ -120,7 +132,7 @@ void quantize(const QuantFormat& format, std::size_t n, Span<const QuantTerm> te
 }
 
 void dequantize(const QuantFormat& format, std::size_t n, Span<const QuantTerm> terms, DType type, void* y) {
-  require(!terms.empty(), "a sum of no terms was to be dequantized");
+  check(format, terms);
   with_code(format, [&]<class Code>(const Code& code) {
     for_blocks("dequantize", n, format.block, [&](std::size_t index, std::size_t begin, std::size_t count) {
       alignas(64) BlockBuffer sum;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
@@ -135,11 +147,12 @@ void dequantize(const QuantFormat& format, std::size_t n, Span<const QuantTerm> 
 
 QuantError quantization_error(const QuantFormat& format, DType type, std::size_t n, const void* x,
                               const std::byte* quantized) {
-  std::vector<QuantError> of_block(blocks_in(n, std::max<std::size_t>(1, format.block)));
+  const QuantTerm term = QuantTerm::of(type, x);
+  check(format, {&term, 1});
+  std::vector<QuantError> of_block(blocks_in(n, format.block));
   with_code(format, [&]<class Code>(const Code& code) {
     for_blocks("quantization_error", n, format.block, [&](std::size_t index, std::size_t begin, std::size_t count) {
       alignas(64) BlockBuffer error;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
-      const QuantTerm term{x, type};
       sum_block(code, n, {&term, 1}, index, begin, count, error.data());
       const auto squares = [&] {
         simd::Doubles sum{};
@@ -157,10 +170,7 @@ QuantError quantization_error(const QuantFormat& format, DType type, std::size_t
     });
   });
   QuantError sum;
-  for (const QuantError& e : of_block) {
-    sum.values += e.values;
-    sum.errors += e.errors;
-  }
+  for (const QuantError& error : of_block) sum += error;
   return sum;
 }
 

@@ -58,6 +58,10 @@ struct DeepSpeedCode {
   static constexpr int bits = bits_;
   std::size_t block;
   explicit DeepSpeedCode(std::size_t elements) : block(elements) {}
+  template <int other>
+  DeepSpeedCode<other> with() const {
+    return DeepSpeedCode<other>(block);
+  }
 
   void encode(const float* x, std::size_t n, std::byte* scale, std::byte* codes) const {
     constexpr float levels = 1U << bits;
@@ -139,6 +143,10 @@ struct AccurateCode {
   /// A quarter is an even number of elements, so that INT4's begin on whole bytes.
   explicit AccurateCode(std::size_t elements)
       : block(elements), quarter(round_up((elements + QuarterScales::quarters - 1) / QuarterScales::quarters, 2)) {}
+  template <int other>
+  AccurateCode<other> with() const {
+    return AccurateCode<other>(block);
+  }
 
   void encode(const float* x, std::size_t n, std::byte* scale, std::byte* codes) const {
     std::uint32_t extrema[QuarterScales::quarters] = {};

@@ -246,15 +246,17 @@ TEST(Quantize, SumsOfTermsAreTheSeparateStepsBitByBit) {
   for (const QuantFormat& format : formats()) {
     for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{300}, std::size_t{40'001}}) {
       SCOPED_TRACE(text(name_of(format), ", ", n));
-      const Bytes a = quantized(format, gradient_like(n, 1)), b = quantized(format, gradient_like(n, 2));
+      QuantFormat other = format;
+      if (format.block % 2 == 0) other.bits = 12 - format.bits;
+      const Bytes a = quantized(format, gradient_like(n, 1)), b = quantized(other, gradient_like(n, 2));
       const auto own = numbers<bf16>(n, 3);
       std::vector<float> wide(own.begin(), own.end()), sums(n);
       dequantize(format, DType::f32, n, a.data(), sums.data());
       for (std::size_t i = 0; i < n; ++i) sums[i] += wide[i];
-      dequantize_add(format, n, b.data(), sums.data());
+      dequantize_add(other, n, b.data(), sums.data());
 
-      const QuantTerm terms[] = {
-          {nullptr, DType::f32, a.data()}, {own.data(), DType::bf16}, {nullptr, DType::f32, b.data()}};
+      const QuantTerm terms[] = {QuantTerm::codes(format.bits, a.data()), QuantTerm::of(DType::bf16, own.data()),
+                                 QuantTerm::codes(other.bits, b.data())};
       std::vector<float> fused(n);
       dequantize(format, n, terms, DType::f32, fused.data());
       EXPECT_TRUE(same_bits(fused, sums));
@@ -279,7 +281,7 @@ TEST(Quantize, AResidualOutlivesOverflow) {
     x[10] = std::numeric_limits<float>::infinity();
     const std::vector<float> before = numbers(x.size(), 2);
     std::vector<float> residual = before;
-    const QuantTerm term{x.data()};
+    const QuantTerm term = QuantTerm::of(DType::f32, x.data());
     Bytes bytes(quantized_bytes(x.size(), format));
     quantize(format, x.size(), {&term, 1}, residual.data(), bytes.data());
     for (std::size_t i = 0; i < x.size(); ++i) {

@@ -57,7 +57,11 @@ constexpr std::size_t quantized_bytes(std::size_t n, const QuantFormat& format) 
 struct QuantTerm {
   const void* values = nullptr;
   DType type = DType::f32;               ///< of values
-  const std::byte* quantized = nullptr;  ///< in the format that the function is given, where values is null
+  const std::byte* quantized = nullptr;  ///< where values is null
+  int bits = 8;                          ///< of quantized; block and rounding are those that the function is given
+
+  static QuantTerm of(DType type, const void* values) { return {values, type}; }
+  static QuantTerm codes(int bits, const std::byte* quantized) { return {nullptr, DType::f32, quantized, bits}; }
 };
 
 /// out, of quantized_bytes(n), = the sum of the terms, made in fp32 in their order. residual, of n elements, where not null,
@@ -69,22 +73,27 @@ void dequantize(const QuantFormat& format, std::size_t n, Span<const QuantTerm> 
 
 /// Of one term.
 inline void quantize(const QuantFormat& format, DType type, std::size_t n, const void* x, std::byte* out) {
-  const QuantTerm term{x, type};
+  const QuantTerm term = QuantTerm::of(type, x);
   quantize(format, n, {&term, 1}, nullptr, out);
 }
 inline void dequantize(const QuantFormat& format, DType type, std::size_t n, const std::byte* in, void* y) {
-  const QuantTerm term{nullptr, DType::f32, in};
+  const QuantTerm term = QuantTerm::codes(format.bits, in);
   dequantize(format, n, {&term, 1}, type, y);
 }
 /// sums += what `in` stands for.
 inline void dequantize_add(const QuantFormat& format, std::size_t n, const std::byte* in, float* sums) {
-  const QuantTerm terms[] = {{sums}, {nullptr, DType::f32, in}};
+  const QuantTerm terms[] = {QuantTerm::of(DType::f32, sums), QuantTerm::codes(format.bits, in)};
   dequantize(format, n, terms, DType::f32, sums);
 }
 
 /// Sums of squares: of the elements, and of what quantization took away from them.
 struct QuantError {
   double values = 0.0, errors = 0.0;
+  QuantError& operator+=(const QuantError& more) {
+    values += more.values;
+    errors += more.errors;
+    return *this;
+  }
 };
 /// Of n elements x that became `quantized`. NaN where a block overflowed.
 QuantError quantization_error(const QuantFormat& format, DType type, std::size_t n, const void* x,
