@@ -100,37 +100,42 @@ class QuarterScales {
   /// Of the exponent: 2^-100. What is smaller than its 32nd part becomes zero.
   static constexpr std::uint32_t least = 27;
 
-  void store(std::byte* to) const { std::memcpy(to, &word_, sizeof word_); }
-  static QuarterScales load(const std::byte* from) {
-    QuarterScales scales;
-    std::memcpy(&scales.word_, from, sizeof scales.word_);
-    return scales;
+  /// largest: the block's largest magnitude, a float's bits.
+  explicit QuarterScales(std::uint32_t largest) : exponent_(std::clamp((largest + 0x7fffffU) >> 23U, least, overflow)) {}
+  explicit QuarterScales(const std::byte* from) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, from, sizeof word);
+    exponent_ = word >> 24U;
+    for (std::size_t q = 0; q < quarters; ++q) bits_[q] = word >> 6U * q & 63U;
   }
-
-  /// largest: of the block, a float's bits without the sign.
-  void set_exponent(std::uint32_t largest) { word_ = std::clamp((largest + 0x7fffffU) >> 23U, least, overflow) << 24U; }
-  bool overflowed() const { return word_ >> 24U == overflow; }
+  void store(std::byte* to) const {
+    std::uint32_t word = exponent_ << 24U;
+    for (std::size_t q = 0; q < quarters; ++q) word |= bits_[q] << 6U * q;
+    std::memcpy(to, &word, sizeof word);
+  }
+  bool overflowed() const { return exponent_ == overflow; }
 
   /// The quarter's extremum(); up: the scale is no less than its magnitude.
   void set(std::size_t quarter, std::uint32_t extremum, bool up) {
+    if (overflowed()) return;
     // 2^(5 - exponent): at most 2^105; the product is exact, or far below 1.
-    const float per_scale = std::bit_cast<float>((254U + 5U - (word_ >> 24U)) << 23U);
+    const float per_scale = std::bit_cast<float>((254U + 5U - exponent_) << 23U);
     const float n = std::bit_cast<float>(extremum >> 1U) * per_scale;
     const auto whole = static_cast<std::uint32_t>(std::max(1.0F, up ? std::ceil(n) : std::nearbyint(n)));
-    const std::uint32_t positive = ~extremum & 1U;
-    word_ |= ((whole - 1U) | positive << 5U) << 6U * quarter;
+    bits_[quarter] = (whole - 1U) | (~extremum & 1U) << 5U;
   }
   /// What turns the quarter's largest magnitude into about -1; NaN after overflow.
   float of(std::size_t quarter) const {
     if (overflowed()) return std::numeric_limits<float>::quiet_NaN();
-    const std::uint32_t bits = word_ >> 6U * quarter;
-    const auto n = static_cast<float>((bits & 31U) + 1U);
-    const float scale = n * 0x1p-5F * std::bit_cast<float>(word_ >> 24U << 23U);
-    return (bits & 32U) != 0 ? -scale : scale;
+    const auto n = static_cast<float>((bits_[quarter] & 31U) + 1U);
+    const float scale = n * 0x1p-5F * std::bit_cast<float>(exponent_ << 23U);
+    // Without a branch, which would be as hard to predict as the sign is.
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) | (bits_[quarter] & 32U) << 26U);
   }
 
  private:
-  std::uint32_t word_ = 0;
+  std::uint32_t exponent_;
+  std::uint32_t bits_[quarters] = {};
 };
 
 template <int bits_>
@@ -155,10 +160,9 @@ struct AccurateCode {
       extrema[q] = extremum(x + q * quarter, std::min(quarter, n - q * quarter));
       largest = std::max(largest, extrema[q]);
     }
-    QuarterScales scales;
-    scales.set_exponent(largest >> 1U);
+    QuarterScales scales(largest >> 1U);
     // To the nearest is better for INT4, whose steps are wider than a scale is wrong.
-    for (std::size_t q = 0; q * quarter < n && !scales.overflowed(); ++q) scales.set(q, extrema[q], bits == 8);
+    for (std::size_t q = 0; q < QuarterScales::quarters; ++q) scales.set(q, extrema[q], bits == 8);
     scales.store(scale);
     for (std::size_t q = 0; q * quarter < n; ++q) {
       const bool finite = !scales.overflowed();
@@ -170,7 +174,7 @@ struct AccurateCode {
 
   template <bool adding, int sign = 1>
   void decode(const std::byte* scale, const std::byte* codes, std::size_t n, float* y) const {
-    const QuarterScales scales = QuarterScales::load(scale);
+    const QuarterScales scales(scale);
     for (std::size_t q = 0; q * quarter < n; ++q) {
       const float unit = scales.of(q) / lowest;
       decode_all<bits, adding, sign>(Codes<bits>::at(codes, q * quarter), std::min(quarter, n - q * quarter),
@@ -178,7 +182,7 @@ struct AccurateCode {
     }
   }
 
-  static bool overflowed(const std::byte* scale) { return QuarterScales::load(scale).overflowed(); }
+  static bool overflowed(const std::byte* scale) { return QuarterScales(scale).overflowed(); }
 
  private:
   SHOAL_INLINE static simd::Floats magnitude(simd::Floats v) {
