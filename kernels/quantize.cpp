@@ -63,6 +63,9 @@ void for_blocks(const char* label, std::size_t n, std::size_t block, const Body&
   });
 }
 
+/// Elements that are fetched before their turn: a block is turned over in the cache meanwhile.
+constexpr std::size_t ahead = 1024;
+
 /// sum = the codes' numbers, or sum += them, over one block.
 template <class Code>
 void add_codes(const Code& code, std::size_t n, const std::byte* quantized, std::size_t index, std::size_t count, bool first,
@@ -85,6 +88,7 @@ void sum_block(const Code& code, std::size_t n, Span<const QuantTerm> terms, std
       dispatch(term.type, [&]<typename T>(T) {
         const T* const values = static_cast<const T*>(term.values) + begin;
         for_vectors(count, [=](std::size_t i, auto part) {
+          __builtin_prefetch(values + i + ahead);
           const Floats v = load(values + i, part);
           store(sum + i, first ? v : load(sum + i, part) + v, part);
         });
@@ -139,7 +143,10 @@ void dequantize(const QuantFormat& format, std::size_t n, Span<const QuantTerm> 
       sum_block(code, n, terms, index, begin, count, sum.data());
       dispatch(type, [&]<typename T>(T) {
         T* const to = static_cast<T*>(y) + begin;
-        for_vectors(count, [&](std::size_t i, auto part) { store(to + i, load(sum.data() + i, part), part); });
+        for_vectors(count, [&](std::size_t i, auto part) {
+          __builtin_prefetch(to + i + ahead, 1);
+          store(to + i, load(sum.data() + i, part), part);
+        });
       });
     });
   });

@@ -3,9 +3,10 @@
 // CPU time, on one thread, for the parameters of W1 (10.8 million).
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <string>
-#include <vector>
 
+#include "shoal/base/memory.hpp"
 #include "shoal/kernels/quantize.hpp"
 #include "shoal/kernels/runtime.hpp"
 
@@ -16,12 +17,30 @@ using namespace shoal::kernels;
 
 constexpr std::size_t n = 10'800'000;
 
-template <typename T>
-std::vector<T> some_values() {
-  std::vector<T> x(n);
-  for (std::size_t i = 0; i < n; ++i) x[i] = T(static_cast<float>(i * 7919 % 4001) / 1000.0F - 2.0F);
-  return x;
-}
+/// Memory as a run has it, in huge pages.
+class Arena {
+ public:
+  template <typename T>
+  Span<T> values() {
+    const Span<T> x = memory_.take<T>(Kind::buffers, n, "values");
+    for (std::size_t i = 0; i < n; ++i) x[i] = T(static_cast<float>(i * 7919 % 4001) / 1000.0F - 2.0F);
+    return x;
+  }
+  Span<std::byte> codes(const QuantFormat& format) {
+    const std::size_t bytes = quantized_bytes(n, format);
+    const Span<std::byte> codes = memory_.take<std::byte>(Kind::buffers, bytes, "codes");
+    std::fill(codes.begin(), codes.end(), std::byte{0});
+    return codes;
+  }
+
+ private:
+  static Ledger room() {
+    Ledger bytes;
+    bytes[Kind::buffers] = 4 * n * sizeof(float);
+    return bytes;
+  }
+  Memory memory_{room()};
+};
 
 void done(benchmark::State& state, std::size_t bytes) {
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(bytes));
@@ -29,16 +48,18 @@ void done(benchmark::State& state, std::size_t bytes) {
 
 template <typename T>
 void to_codes(benchmark::State& state, QuantFormat format) {
-  const std::vector<T> x = some_values<T>();
-  std::vector<std::byte> codes(quantized_bytes(n, format));
+  Arena arena;
+  const Span<T> x = arena.values<T>();
+  const Span<std::byte> codes = arena.codes(format);
   for ([[maybe_unused]] auto _ : state) quantize(format, dtype_of<T>, n, x.data(), codes.data());
   done(state, n * sizeof(T) + codes.size());
 }
 
 template <typename T>
 void to_numbers(benchmark::State& state, QuantFormat format) {
-  std::vector<T> x = some_values<T>();
-  std::vector<std::byte> codes(quantized_bytes(n, format));
+  Arena arena;
+  const Span<T> x = arena.values<T>();
+  const Span<std::byte> codes = arena.codes(format);
   quantize(format, dtype_of<T>, n, x.data(), codes.data());
   for ([[maybe_unused]] auto _ : state) dequantize(format, dtype_of<T>, n, codes.data(), x.data());
   done(state, n * sizeof(T) + codes.size());
@@ -46,8 +67,9 @@ void to_numbers(benchmark::State& state, QuantFormat format) {
 
 /// The sum of a rank's numbers and what came from another, quantized anew.
 void to_codes_of_sum(benchmark::State& state, QuantFormat format) {
-  const std::vector<float> x = some_values<float>();
-  std::vector<std::byte> arrived(quantized_bytes(n, format)), codes(arrived.size());
+  Arena arena;
+  const Span<float> x = arena.values<float>();
+  const Span<std::byte> arrived = arena.codes(format), codes = arena.codes(format);
   quantize(format, DType::f32, n, x.data(), arrived.data());
   const QuantTerm terms[] = {QuantTerm::of(DType::f32, x.data()), QuantTerm::codes(format.bits, arrived.data())};
   for ([[maybe_unused]] auto _ : state) quantize(format, n, terms, nullptr, codes.data());
