@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/kernels/quantize.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "quantize_block.hpp"
+#include "shoal/base/error.hpp"
+#include "tiles.hpp"
+
+namespace shoal::kernels {
+
+using simd::Floats;
+using simd::for_vectors;
+using simd::load;
+using simd::store;
+
+namespace {
+
+void check(const QuantFormat& format, Span<const QuantTerm> terms) {
+  const std::string problem = problem_of(format);
+  require(problem.empty(), problem);
+  require(!terms.empty(), "a sum of no terms was to be quantized");
+  for (const QuantTerm& term : terms) {
+    const std::string other = term.values == nullptr ? problem_of({term.bits, format.block}) : "";
+    require(other.empty(), other);
+  }
+}
+
+std::size_t blocks_in(std::size_t n, std::size_t block) { return (n + block - 1) / block; }
+
+/// Where the scales and the codes of a block are.
+template <class Byte>
+struct Place {
+  Byte *scale, *codes;
+};
+template <int bits, class Byte>
+Place<Byte> place_of(Byte* quantized, std::size_t n, std::size_t block, std::size_t index) {
+  Byte* const codes = quantized + blocks_in(n, block) * sizeof(float);
+  return {quantized + index * sizeof(float), Codes<bits>::at(codes, index * block)};
+}
+
+/// f(BlockCode) with the arithmetic of the format.
+template <class F>
+void with_code(const QuantFormat& format, const F& f) {
+  const std::size_t block = format.block;
+  if (format.rounding == QuantRounding::deepspeed) {
+    format.bits == 8 ? f(DeepSpeedCode<8>(block)) : f(DeepSpeedCode<4>(block));
+  } else {
+    format.bits == 8 ? f(AccurateCode<8>(block)) : f(AccurateCode<4>(block));
+  }
+}
+
+/// body(index, begin, count) for each block of n elements, some to a tile.
+template <class Body>
+void for_blocks(const char* label, std::size_t n, std::size_t block, const Body& body) {
+  const std::size_t blocks = blocks_in(n, block), per_tile = std::max<std::size_t>(1, tile_elements / block);
+  for_tiles(label, blocks_in(blocks, per_tile), [=, &body](std::size_t tile) {
+    const std::size_t end = std::min(blocks, (tile + 1) * per_tile);
+    for (std::size_t b = tile * per_tile; b < end; ++b) body(b, b * block, std::min(block, n - b * block));
+  });
+}
+
+/// Elements that are fetched before their turn: a block is turned over in the cache meanwhile.
+constexpr std::size_t ahead = 1024;
+
+/// sum = the codes' numbers, or sum += them, over one block.
+template <class Code>
+void add_codes(const Code& code, std::size_t n, const std::byte* quantized, std::size_t index, std::size_t count, bool first,
+               float* sum) {
+  const auto place = place_of<Code::bits>(quantized, n, code.block, index);
+  first ? code.template decode<false>(place.scale, place.codes, count, sum)
+        : code.template decode<true>(place.scale, place.codes, count, sum);
+}
+
+/// The terms' sum over one block: the first is stored, the others are added.
+template <class Code>
+void sum_block(const Code& code, std::size_t n, Span<const QuantTerm> terms, std::size_t index, std::size_t begin,
+               std::size_t count, float* sum) {
+  bool first = true;
+  for (const QuantTerm& term : terms) {
+    if (term.values == nullptr) {
+      term.bits == 8 ? add_codes(code.template with<8>(), n, term.quantized, index, count, first, sum)
+                     : add_codes(code.template with<4>(), n, term.quantized, index, count, first, sum);
+    } else {
+      dispatch(term.type, [&]<typename T>(T) {
+        const T* const values = static_cast<const T*>(term.values) + begin;
+        for_vectors(count, [=](std::size_t i, auto part) {
+          __builtin_prefetch(values + i + ahead);
+          const Floats v = load(values + i, part);
+          store(sum + i, first ? v : load(sum + i, part) + v, part);
+        });
+      });
+    }
+    first = false;
+  }
+}
+
+using BlockBuffer = std::array<float, longest_quant_block>;
+
+}  // namespace
+
+std::string problem_of(const QuantFormat& format) {
+  if (format.bits != 8 && format.bits != 4) return text("quantization to ", format.bits, " bits; allowed: 8, 4");
+  if (format.block == 0 || format.block > longest_quant_block) {
+    return text("a quantization block of ", format.block, " elements; allowed: 1 to ", longest_quant_block);
+  }
+  if (format.bits == 4 && format.block % 2 != 0) {
+    const std::string below = format.block > 1 ? text(format.block - 1, ", ") : "";
+    return text("INT4 packs two elements in a byte: a quantization block of ", format.block, " is odd; nearest: ", below,
+                format.block + 1);
+  }
+  return {};
+}
+
+void quantize(const QuantFormat& format, std::size_t n, Span<const QuantTerm> terms, float* residual, std::byte* out) {
+  check(format, terms);
+  with_code(format, [&]<class Code>(const Code& code) {
+    for_blocks("quantize", n, format.block, [&](std::size_t index, std::size_t begin, std::size_t count) {
+      alignas(64) BlockBuffer sum;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
+      sum_block(code, n, terms, index, begin, count, sum.data());
+      const auto place = place_of<Code::bits>(out, n, format.block, index);
+      if (residual == nullptr) return code.encode(sum.data(), count, place.scale, place.codes);
+      float* const kept = residual + begin;
+      for_vectors(count, [&](std::size_t i, auto part) {
+        store(sum.data() + i, load(sum.data() + i, part) + load(kept + i, part), part);
+      });
+      code.encode(sum.data(), count, place.scale, place.codes);
+      if (code.overflowed(place.scale)) return;
+      for_vectors(count, [&](std::size_t i, auto part) { store(kept + i, load(sum.data() + i, part), part); });
+      code.template decode<true, -1>(place.scale, place.codes, count, kept);
+    });
+  });
+}
+
+void dequantize(const QuantFormat& format, std::size_t n, Span<const QuantTerm> terms, DType type, void* y) {
+  check(format, terms);
+  with_code(format, [&]<class Code>(const Code& code) {
+    for_blocks("dequantize", n, format.block, [&](std::size_t index, std::size_t begin, std::size_t count) {
+      alignas(64) BlockBuffer sum;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
+      sum_block(code, n, terms, index, begin, count, sum.data());
+      dispatch(type, [&]<typename T>(T) {
+        T* const to = static_cast<T*>(y) + begin;
+        for_vectors(count, [&](std::size_t i, auto part) {
+          __builtin_prefetch(to + i + ahead, 1);
+          store(to + i, load(sum.data() + i, part), part);
+        });
+      });
+    });
+  });
+}
+
+QuantError quantization_error(const QuantFormat& format, DType type, std::size_t n, const void* x,
+                              const std::byte* quantized) {
+  const QuantTerm term = QuantTerm::of(type, x);
+  check(format, {&term, 1});
+  std::vector<QuantError> of_block(blocks_in(n, format.block));
+  with_code(format, [&]<class Code>(const Code& code) {
+    for_blocks("quantization_error", n, format.block, [&](std::size_t index, std::size_t begin, std::size_t count) {
+      alignas(64) BlockBuffer error;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
+      sum_block(code, n, {&term, 1}, index, begin, count, error.data());
+      const auto squares = [&] {
+        simd::Doubles sum{};
+        for_vectors(count, [&](std::size_t i, auto part) {
+          const Floats v = load(error.data() + i, part);
+          const simd::Doubles low = simd::lower(v), high = simd::upper(v);
+          sum += low * low + high * high;
+        });
+        return simd::sum(sum);
+      };
+      of_block[index].values = squares();
+      const auto place = place_of<Code::bits>(quantized, n, format.block, index);
+      code.template decode<true, -1>(place.scale, place.codes, count, error.data());
+      of_block[index].errors = squares();
+    });
+  });
+  QuantError sum;
+  for (const QuantError& error : of_block) sum += error;
+  return sum;
+}
+
+}  // namespace shoal::kernels

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
+#include "quantized_blocks.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/comm/quantized.hpp"
+
+namespace shoal::comm {
+
+using kernels::QuantError;
+using kernels::QuantFormat;
+
+namespace {
+
+/// The tree's all-gather of the blocks' codes, which is what is counted and traced, and then their numbers.
+class QuantizedGather final : public Operation {
+ public:
+  QuantizedGather(Communicator& group, Blocks blocks, DType type, const QuantFormat& format, Span<std::byte> scratch,
+                  QuantError* error)
+      : blocks_(std::move(blocks)), type_(type), format_(format), name_of_group_(group.name()) {
+    Carver memory(scratch);
+    Blocks wires;
+    for (const Block& block : blocks_) {
+      wires_.push_back(memory.take(wire_bytes(block, type_, format_)));
+      wires.push_back({wires_.back()});
+      bytes_ += wires_.back().size();
+    }
+    const auto own = static_cast<std::size_t>(group.rank());
+    quantize_sum(blocks_[own], type_, {BlockTerm::of(blocks_[own])}, format_, nullptr, wires_[own].data());
+    if (error != nullptr) *error += error_of(blocks_[own], type_, wires_[own].data(), format_);
+    gather_ = tree_all_gather(group, std::move(wires), memory.take(tree_scratch_bytes(group.size(), bytes_)));
+  }
+
+  std::string_view name() const override { return "all_gather"; }
+  std::string describe() const override {
+    return text("quantized all_gather of ", name_of_group_, ", ", bytes_, " bytes of codes");
+  }
+
+  /// A block a call is made numbers again, so that no call lasts long.
+  bool advance() override {
+    if (!gather_.test()) return false;
+    if (done_ < blocks_.size()) {
+      sum_to_block(blocks_[done_], type_, {BlockTerm::of_codes(format_.bits, wires_[done_].data())}, format_);
+      ++done_;
+    }
+    return done_ == blocks_.size();
+  }
+
+ private:
+  Blocks blocks_;
+  DType type_;
+  QuantFormat format_;
+  const std::string& name_of_group_;
+  std::vector<Span<std::byte>> wires_;
+  std::size_t bytes_ = 0, done_ = 0;
+  Request gather_;
+};
+
+}  // namespace
+
+Request quantized_all_gather(Communicator& group, Blocks blocks, DType type, const QuantFormat& format,
+                             Span<std::byte> scratch, QuantError* error) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  check_blocks(blocks, ranks, type);
+  if (ranks == 1) return {};
+  return Request(std::make_shared<QuantizedGather>(group, std::move(blocks), type, format, scratch, error));
+}
+
+std::size_t quantized_gather_scratch_bytes(int group_size, std::size_t elements, std::size_t spans,
+                                           const QuantFormat& format) {
+  if (group_size == 1) return 0;
+  const std::size_t codes = most_wire_bytes(elements, spans, format);
+  return codes + tree_scratch_bytes(group_size, codes);
+}
+
+}  // namespace shoal::comm

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "all_to_all.hpp"
+#include "quantized_blocks.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/comm/quantized.hpp"
+
+namespace shoal::comm {
+
+using kernels::QuantError;
+using kernels::QuantFormat;
+using kernels::QuantRounding;
+
+namespace {
+
+constexpr std::size_t line = 64;
+
+std::size_t count_of(const Communicator& group) { return static_cast<std::size_t>(group.size()); }
+std::size_t place_in(const Communicator& group) { return static_cast<std::size_t>(group.rank()); }
+
+bool quantizes_own(const QuantFormat& format) { return format.rounding == QuantRounding::deepspeed; }
+
+/// The codes that a rank sends to each rank of a group, and those that come from each.
+struct Regions {
+  std::vector<Span<std::byte>> out, in;
+
+  /// out_bytes(r): to rank r; in_bytes: from each.
+  template <class OutBytes>
+  Regions(const Communicator& group, const QuantFormat& format, Carver& memory, const OutBytes& out_bytes,
+          std::size_t in_bytes)
+      : out(count_of(group)), in(count_of(group)) {
+    if (count_of(group) == 1) return;
+    for (std::size_t r = 0; r < out.size(); ++r) {
+      const bool own = r == place_in(group);
+      if (!own || quantizes_own(format)) out[r] = memory.take(out_bytes(r));
+      if (!own) in[r] = memory.take(in_bytes);
+    }
+  }
+
+  void count(const Communicator& group, Traffic& sent) const {
+    for (std::size_t r = 0; r < out.size(); ++r) {
+      if (r != place_in(group)) (group.same_node(static_cast<int>(r)) ? sent.intra : sent.inter) += out[r].size();
+    }
+  }
+};
+
+class QuantizedReduce final : public Operation {
+ public:
+  QuantizedReduce(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats, Span<std::byte> scratch,
+                  const Residuals& residuals, QuantError* error)
+      : QuantizedReduce(ranks, std::move(blocks), type, formats, Carver(scratch), residuals, error) {}
+
+  std::string_view name() const override { return "reduce_scatter"; }
+  std::string describe() const override {
+    return text("quantized reduce_scatter of ", name_of_group_, ", ", sent_.total(), " bytes of codes");
+  }
+  const Traffic& sent() const { return sent_; }
+
+  bool advance() override {
+    if (!within_node_.advance()) return false;
+    if (summed_ < nodes_) {
+      // The sums over the node for one other node a call, so that none lasts long. Those that are ready are on their way.
+      sum_over_node((node_ + ++summed_) % nodes_);
+      across_nodes_.advance();
+      return false;
+    }
+    if (!across_nodes_.advance()) return false;
+    if (nodes_ > 1) sum_over_nodes();
+    return true;
+  }
+
+ private:
+  QuantizedReduce(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats, Carver memory,
+                  const Residuals& residuals, QuantError* error)
+      : blocks_(std::move(blocks)),
+        type_(type),
+        formats_(formats),
+        residuals_(residuals),
+        error_(error),
+        name_of_group_(ranks.all.name()),
+        locals_(count_of(ranks.node)),
+        nodes_(count_of(ranks.across)),
+        local_(place_in(ranks.node)),
+        node_(place_in(ranks.across)),
+        sums_(memory.take(sums_bytes())),
+        node_codes_(
+            ranks.node, formats.node, memory, [this](std::size_t d) { return column_bytes(d); }, column_bytes(local_)),
+        across_codes_(
+            ranks.across, formats.across, memory, [this](std::size_t s) { return own_bytes(s); }, own_bytes(node_)),
+        within_node_(ranks.node),
+        across_nodes_(ranks.across) {
+    node_codes_.count(ranks.node, sent_);
+    across_codes_.count(ranks.across, sent_);
+    for (std::size_t i = 1; i < locals_; ++i) {
+      const std::size_t from = within_node_.below(i);
+      within_node_.receive(from, node_codes_.in[from]);
+    }
+    for (std::size_t i = 1; i < nodes_; ++i) {
+      const std::size_t from = across_nodes_.below(i);
+      across_nodes_.receive(from, across_codes_.in[from]);
+    }
+    // This rank's own last: it goes nowhere.
+    for (std::size_t i = 1; i <= locals_; ++i) quantize_within_node(within_node_.above(i));
+  }
+
+  const Block& block(std::size_t node, std::size_t local) const { return blocks_[node * locals_ + local]; }
+  const Block& own_block(std::size_t node) const { return block(node, local_); }
+
+  std::size_t column_bytes(std::size_t local) const {
+    std::size_t bytes = 0;
+    for (std::size_t s = 0; s < nodes_; ++s) bytes += wire_bytes(block(s, local), type_, formats_.node);
+    return bytes;
+  }
+  std::size_t own_bytes(std::size_t node) const { return wire_bytes(own_block(node), type_, formats_.across); }
+
+  /// Sums over this node of what it keeps are not quantized, but held in float.
+  std::size_t sums_bytes() const {
+    if (locals_ == 1 || nodes_ == 1 || quantizes_own(formats_.across)) return 0;
+    return round_up(elements_of(own_block(node_), type_) * sizeof(float), line);
+  }
+
+  /// Elements in the blocks first, first + stride, ... before `last`.
+  std::size_t elements_before(std::size_t last, std::size_t first, std::size_t stride) const {
+    std::size_t elements = 0;
+    for (std::size_t b = first; b < last; b += stride) elements += elements_of(blocks_[b], type_);
+    return elements;
+  }
+
+  /// The first step: this rank's blocks of one rank of the node, on all nodes.
+  void quantize_within_node(std::size_t local) {
+    const Span<std::byte> region = node_codes_.out[local];
+    std::byte* codes = region.data();
+    for (std::size_t s = 0; s < nodes_ && codes != nullptr; ++s) {
+      const std::size_t b = s * locals_ + local;
+      float* const residual = residuals_.node.empty() ? nullptr : residuals_.node.data() + elements_before(b, 0, 1);
+      quantize_own(blocks_[b], formats_.node, residual, codes);
+      codes += wire_bytes(blocks_[b], type_, formats_.node);
+    }
+    if (local != local_) within_node_.send(local, region);
+    within_node_.advance();
+  }
+
+  void quantize_own(const Block& block, const QuantFormat& format, float* residual, std::byte* codes) {
+    quantize_sum(block, type_, {BlockTerm::of(block)}, format, residual, codes);
+    if (error_ != nullptr) *error_ += error_of(block, type_, codes, format);
+  }
+
+  /// What the ranks of this node hold of this rank's block on any node, in the order of the ranks.
+  std::vector<BlockTerm> held_on_node(std::size_t node) const {
+    std::size_t before = 0;
+    for (std::size_t s = 0; s < node; ++s) before += wire_bytes(own_block(s), type_, formats_.node);
+    std::vector<BlockTerm> terms;
+    for (std::size_t d = 0; d < locals_; ++d) {
+      const Span<std::byte> codes = d == local_ ? node_codes_.out[d] : node_codes_.in[d];
+      const bool quantized = d != local_ || quantizes_own_within();
+      terms.push_back(quantized ? BlockTerm::of_codes(formats_.node.bits, codes.data() + before)
+                                : BlockTerm::of(own_block(node)));
+    }
+    return terms;
+  }
+
+  /// The sum over this node of what belongs to a node, and, quantized, on its way there.
+  void sum_over_node(std::size_t node) {
+    const Block& block = own_block(node);
+    if (nodes_ == 1) return sum_to_block(block, type_, held_on_node(node), formats_.node);
+    if (node == node_ && !quantizes_own(formats_.across)) {
+      if (locals_ > 1) sum_to_floats(block, type_, held_on_node(node), formats_.node, floats());
+      return;
+    }
+    const std::size_t before = elements_before(node * locals_ + local_, local_, locals_);
+    float* const residual = residuals_.across.empty() ? nullptr : residuals_.across.data() + before;
+    std::byte* const codes = across_codes_.out[node].data();
+    if (locals_ == 1) {
+      quantize_own(block, formats_.across, residual, codes);
+    } else {
+      quantize_sum(block, type_, held_on_node(node), formats_.across, residual, codes);
+    }
+    if (node != node_) across_nodes_.send(node, across_codes_.out[node]);
+  }
+
+  /// The sum of the nodes' sums of this rank's block, in the order of the nodes.
+  void sum_over_nodes() {
+    const Block& block = own_block(node_);
+    std::vector<BlockTerm> terms;
+    for (std::size_t s = 0; s < nodes_; ++s) {
+      const Span<std::byte> codes = s == node_ ? across_codes_.out[s] : across_codes_.in[s];
+      if (s != node_ || quantizes_own(formats_.across)) {
+        terms.push_back(BlockTerm::of_codes(formats_.across.bits, codes.data()));
+      } else {
+        terms.push_back(locals_ > 1 ? BlockTerm::of_floats(floats()) : BlockTerm::of(block));
+      }
+    }
+    sum_to_block(block, type_, terms, formats_.across);
+  }
+
+  float* floats() const { return reinterpret_cast<float*>(sums_.data()); }
+  bool quantizes_own_within() const { return locals_ > 1 && quantizes_own(formats_.node); }
+
+  Blocks blocks_;
+  DType type_;
+  ReduceFormats formats_;
+  Residuals residuals_;
+  QuantError* error_;
+  const std::string& name_of_group_;
+  std::size_t locals_, nodes_;  // ranks of a node, nodes
+  std::size_t local_, node_;    // this rank's place on its node, and its node's
+  Span<std::byte> sums_;
+  Regions node_codes_, across_codes_;
+  AllToAll within_node_, across_nodes_;
+  Traffic sent_;
+  std::size_t summed_ = 0;
+};
+
+void check_residual(Span<const float> residual, std::size_t elements) {
+  require(residual.empty() || residual.size() == elements, "a residual of ", residual.size(), " elements for ", elements);
+}
+
+}  // namespace
+
+std::string unequal_nodes(const std::vector<int>& node_of) {
+  std::vector<std::size_t> ranks;
+  for (const int node : node_of) {
+    if (static_cast<std::size_t>(node) >= ranks.size()) ranks.resize(static_cast<std::size_t>(node) + 1);
+    ++ranks[static_cast<std::size_t>(node)];
+  }
+  for (std::size_t node = 1; node < ranks.size(); ++node) {
+    if (ranks[node] != ranks[0]) return text("node ", node, " has ", ranks[node], " ranks, node 0 has ", ranks[0]);
+  }
+  return {};
+}
+
+Request quantized_reduce_scatter(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats,
+                                 Span<std::byte> scratch, const Residuals& residuals, QuantError* error) {
+  const std::size_t locals = count_of(ranks.node), nodes = count_of(ranks.across), all = count_of(ranks.all);
+  require(locals * nodes == all && place_in(ranks.across) * locals + place_in(ranks.node) == place_in(ranks.all), "rank ",
+          ranks.all.rank(), " of ", all, " is rank ", ranks.node.rank(), " of ", locals, " on node ", ranks.across.rank(),
+          " of ", nodes, ": nodes must be equal for a quantized reduce_scatter");
+  require(formats.node.block == formats.across.block && formats.node.rounding == formats.across.rounding,
+          "the two steps of a quantized reduce_scatter differ in block or rounding");
+  check_blocks(blocks, all, type);
+  std::size_t elements = 0, column = 0;
+  for (std::size_t b = 0; b < all; ++b) {
+    const std::size_t count = elements_of(blocks[b], type);
+    elements += count;
+    if (b % locals == place_in(ranks.node)) column += count;
+  }
+  check_residual(residuals.node, elements);
+  check_residual(residuals.across, column);
+  if (all == 1) return {};
+  auto operation = std::make_shared<QuantizedReduce>(ranks, std::move(blocks), type, formats, scratch, residuals, error);
+  const Traffic sent = operation->sent();
+  return ranks.all.start(std::move(operation), sent);
+}
+
+std::size_t quantized_reduce_scratch_bytes(const Hierarchy& ranks, std::size_t block_elements, std::size_t block_spans,
+                                           const ReduceFormats& formats) {
+  const std::size_t locals = count_of(ranks.node), nodes = count_of(ranks.across);
+  // To and from each rank of the node, or each node, this one's included.
+  std::size_t bytes = 0;
+  if (locals > 1) bytes += 2 * locals * nodes * most_wire_bytes(block_elements, block_spans, formats.node);
+  if (nodes > 1) bytes += 2 * nodes * most_wire_bytes(block_elements, block_spans, formats.across);
+  if (locals > 1 && nodes > 1) bytes += round_up(block_elements * sizeof(float), line);
+  return bytes;
+}
+
+}  // namespace shoal::comm

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two-step reduce-scatter on 2 nodes of 2 ranks against DeepSpeed's arithmetic (oracles/quantization/qgz.h5), and our
+// own rounding against it. (The oracle's third case has one node, on which there is no second step here.)
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "model/oracle.hpp"
+#include "shoal/comm/quantized.hpp"
+#include "support/mpi_main.hpp"
+
+namespace shoal::comm {
+namespace {
+
+using kernels::QuantFormat;
+using kernels::QuantRounding;
+
+constexpr std::size_t locals = 2, nodes = 2, ranks = 4;
+
+struct Case {
+  std::string name;
+  std::size_t group;  ///< elements
+  /// What quantizing twice costs DeepSpeed's mean, relative rms (quantization.json).
+  double deepspeed_error;
+};
+const Case cases[] = {{"a", 32, 0.137}, {"b", 48, 0.216}};
+
+class QgzOracle : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto file = shoal::test::shared_data("oracles/quantization/qgz.h5");
+    if (!shoal::test::is_there(file)) GTEST_SKIP();
+    if (test::world().size() != static_cast<int>(ranks)) GTEST_SKIP() << "for 4 ranks";
+    oracle_ = std::make_unique<model::test::Hdf5>(file);
+    CommOptions options;
+    options.ranks_per_node = static_cast<int>(locals);
+    test::world().make_groups(options);
+    rank_ = static_cast<std::size_t>(test::world().all().rank());
+  }
+  void TearDown() override { test::world().make_groups({}); }
+
+  /// A row of a dataset with a row for each rank.
+  template <typename V>
+  std::vector<V> of_rank(const std::string& name, std::size_t rank) const {
+    const std::vector<V> all = oracle_->dataset<V>(name);
+    const std::size_t n = all.size() / ranks;
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(rank * n);
+    return {begin, begin + static_cast<std::ptrdiff_t>(n)};
+  }
+
+  /// This rank's share of the sum.
+  std::vector<float> reduced(const Case& c, QuantRounding rounding) const {
+    std::vector<float> gradient = of_rank<float>(c.name + "/gradients", rank_);
+    const std::size_t share = gradient.size() / ranks;
+    Blocks blocks;
+    for (std::size_t b = 0; b < ranks; ++b) blocks.push_back({bytes_of(Span<float>(gradient).subspan(b * share, share))});
+    const Hierarchy groups{test::world().all(), test::world().node(), test::world().across()};
+    const QuantFormat int4{4, c.group, rounding};
+    std::vector<std::byte> scratch(quantized_reduce_scratch_bytes(groups, share, 1, {int4, int4}));
+    quantized_reduce_scatter(groups, blocks, DType::f32, {int4, int4}, scratch).wait();
+    const auto begin = gradient.begin() + static_cast<std::ptrdiff_t>(rank_ * share);
+    return {begin, begin + static_cast<std::ptrdiff_t>(share)};
+  }
+
+  std::unique_ptr<model::test::Hdf5> oracle_;
+  std::size_t rank_ = 0;
+};
+
+int code_at(const std::byte* codes, std::size_t i) {
+  const auto both = static_cast<unsigned>(codes[i / 2]);
+  const int code = static_cast<int>(i % 2 == 0 ? both >> 4U : both & 15U);
+  return code < 8 ? code : code - 16;
+}
+
+TEST_F(QgzOracle, SumsWithDeepSpeedsRoundingAreTheOracles) {
+  for (const Case& c : cases) {
+    const std::vector<float> sum = reduced(c, QuantRounding::deepspeed);
+    const auto share = of_rank<float>(c.name + "/float_between_steps/share", rank_);
+    ASSERT_EQ(sum.size(), share.size());
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      ASSERT_EQ(sum[i] / static_cast<float>(nodes), share[i]) << c.name << ", " << i;  // which is divided by the nodes
+    }
+  }
+}
+
+/// Codes of both steps, in the order of sending: shares 0 and 2, for local rank 0, before 1 and 3.
+TEST_F(QgzOracle, CodesOfBothStepsAreTheOracles) {
+  for (const Case& c : cases) {
+    const QuantFormat int4{4, c.group, QuantRounding::deepspeed};
+    const std::size_t n = of_rank<float>(c.name + "/gradients", 0).size(), share = n / ranks;
+    const std::size_t bytes = kernels::quantized_bytes(share, int4), scales = share / c.group * sizeof(float);
+    const std::size_t local = rank_ % locals, first = rank_ - local;
+    const auto codes1 = of_rank<std::int32_t>(c.name + "/float_between_steps/codes_step1", rank_);
+    const auto codes2 = of_rank<std::int32_t>(c.name + "/float_between_steps/codes_step2", rank_);
+    std::vector<std::byte> sent(bytes), sums(bytes);
+    for (std::size_t d = 0; d < locals; ++d) {
+      for (std::size_t s = 0; s < nodes; ++s) {
+        const auto own = of_rank<float>(c.name + "/gradients", rank_);
+        kernels::quantize(int4, DType::f32, share, own.data() + (s * locals + d) * share, sent.data());
+        const std::size_t at = (d * nodes + s) * share;
+        for (std::size_t i = 0; i < share; ++i) ASSERT_EQ(code_at(sent.data() + scales, i), codes1[at + i]) << c.name;
+      }
+    }
+    for (std::size_t s = 0; s < nodes; ++s) {
+      std::vector<float> sum(share, 0.0F);
+      for (std::size_t r = first; r < first + locals; ++r) {
+        const auto gradient = of_rank<float>(c.name + "/gradients", r);
+        kernels::quantize(int4, DType::f32, share, gradient.data() + (s * locals + local) * share, sent.data());
+        kernels::dequantize_add(int4, share, sent.data(), sum.data());
+      }
+      kernels::quantize(int4, DType::f32, share, sum.data(), sums.data());
+      for (std::size_t i = 0; i < share; ++i) ASSERT_EQ(code_at(sums.data() + scales, i), codes2[s * share + i]) << c.name;
+    }
+  }
+}
+
+/// At the same bytes, and blocks as long.
+TEST_F(QgzOracle, OurOwnRoundingHalvesTheMeansError) {
+  for (const Case& c : cases) {
+    for (const QuantRounding rounding : {QuantRounding::deepspeed, QuantRounding::accurate}) {
+      const std::vector<float> sum = reduced(c, rounding);
+      const auto mean = of_rank<double>(c.name + "/exact_mean", rank_);
+      std::vector<double> squares{0.0, 0.0};
+      for (std::size_t i = 0; i < sum.size(); ++i) {
+        squares[0] += std::pow(double(sum[i]) / ranks - mean[i], 2.0);
+        squares[1] += mean[i] * mean[i];
+      }
+      test::world().all().all_reduce(Span<double>(squares), Reduce::sum).wait();
+      const double error = std::sqrt(squares[0] / squares[1]);
+      RecordProperty(c.name + (rounding == QuantRounding::accurate ? "_accurate" : "_deepspeed"), std::to_string(error));
+      if (rounding == QuantRounding::deepspeed) {
+        EXPECT_NEAR(error, c.deepspeed_error, 0.001);
+      } else {
+        EXPECT_LT(error, c.deepspeed_error / 2.0) << c.name;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace shoal::comm
