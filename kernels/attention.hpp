@@ -68,7 +68,7 @@ inline constexpr bool has_tiles = std::is_same_v<T, bf16>;
 template <typename T>
 inline constexpr bool has_tiles = false;
 #endif
-/// What this process uses.
+/// What this process uses. Tiles work from the first call on.
 template <typename T>
 Unit unit() {
   return has_tiles<T> && amx::available() ? Unit::tiles : Unit::vectors;
@@ -100,12 +100,12 @@ std::size_t forward_bytes(const AttentionShape& shape);
 template <typename T>
 std::size_t backward_bytes(const AttentionShape& shape);
 
-/// attention_forward() and attention_backward() by a unit that T has.
+/// attention_forward() and attention_backward() by the unit that is asked for, vectors or unit<T>().
 template <typename T>
-void forward_by(Unit unit, const AttentionShape& shape, const T* qkv, T* out, float* logsumexp, const Dropout& dropout,
+void forward_by(Unit by, const AttentionShape& shape, const T* qkv, T* out, float* logsumexp, const Dropout& dropout,
                 Span<std::byte> workspace);
 template <typename T>
-void backward_by(Unit unit, const AttentionShape& shape, const T* qkv, const T* out, const float* logsumexp, const T* dout,
+void backward_by(Unit by, const AttentionShape& shape, const T* qkv, const T* out, const float* logsumexp, const T* dout,
                  T* dqkv, const Dropout& dropout, Span<std::byte> workspace);
 
 }  // namespace shoal::kernels::attention

@@ -40,7 +40,7 @@ SHOAL_INLINE Words load_pairs(const Source& rows, std::size_t position, std::siz
   const auto load = [&](std::size_t at) {
     return at < rows.count && channel < rows.size ? Pair::load_halves(rows[at] + channel, rows.size - channel) : Halves{};
   };
-  return Pair::join(load(position), load(position + 1));
+  return simd::words_of(load(position)) | (simd::words_of(load(position + 1)) << 16U);
 }
 
 /// [positions, channels]: rows of a left factor, summed over channels.
@@ -125,9 +125,7 @@ SHOAL_INLINE Floats quick_exp2(Floats x) {
 }
 
 /// 32 neighbouring elements, rounded.
-SHOAL_INLINE Words rounded(Floats first, Floats second) {
-  return std::bit_cast<Words>(_mm512_cvtne2ps_pbh(second, first));
-}
+SHOAL_INLINE Words rounded(Floats first, Floats second) { return std::bit_cast<Words>(_mm512_cvtne2ps_pbh(second, first)); }
 
 #endif
 

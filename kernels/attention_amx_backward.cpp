@@ -10,18 +10,18 @@ namespace shoal::kernels::attention::tiled {
 
 namespace {
 
-constexpr std::size_t key_rows = 128;      // of a strip
+constexpr std::size_t key_rows = 128;       // of a strip
 constexpr std::size_t query_columns = 128;  // of a chunk
 static_assert(key_rows % block == 0 && query_columns % block == 0);
 
 struct Buffers {
   bf16 *k, *v, *q_columns, *dout_columns, *q_pairs, *dout_pairs, *k_transposed;
-  float *logsumexp, *dout_out;     // [positions], the former in exponents of 2
-  float* dq;                       // [positions / block, channels, block]
-  float *dk, *dv;                  // [key_rows, channels]
-  float *scores, *dp;              // one block's, [block, block]
-  bf16 *probabilities, *dscores;   // [key_rows, query_columns]
-  Word* dscores_by_key;            // [key_rows / 2, query_columns]: words of neighbouring keys
+  float *logsumexp, *dout_out;    // [positions], the former in exponents of 2
+  float* dq;                      // [positions / block, channels, block]
+  float *dk, *dv;                 // [key_rows, channels]
+  float *scores, *dp;             // one block's, [block, block]
+  bf16 *probabilities, *dscores;  // [key_rows, query_columns]
+  Word* dscores_by_key;           // [key_rows / 2, query_columns]: words of neighbouring keys
   std::size_t bytes;
 
   Buffers(const Packing& p, std::byte* workspace) {

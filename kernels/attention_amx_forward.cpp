@@ -46,11 +46,7 @@ struct Strip {
 class HeadForward {
  public:
   HeadForward(const Head& head, const Dropout& dropout, std::byte* workspace)
-      : head_(head),
-        dropout_(dropout),
-        packing_(head.shape),
-        buffers_(packing_, workspace),
-        scale_(head.scale() * log2e) {}
+      : head_(head), dropout_(dropout), packing_(head.shape), buffers_(packing_, workspace), scale_(head.scale() * log2e) {}
 
   void operator()(const bf16* qkv, bf16* out, float* logsumexp) {
     pack_rows(packing_, head_.of_qkv(qkv, 0), buffers_.q);

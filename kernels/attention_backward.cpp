@@ -246,13 +246,14 @@ template std::size_t backward_bytes<bf16>(const AttentionShape&);
 template std::size_t backward_bytes<f16>(const AttentionShape&);
 
 template <typename T>
-void backward_by(Unit unit, const AttentionShape& shape, const T* qkv, const T* out, const float* logsumexp, const T* dout,
+void backward_by(Unit by, const AttentionShape& shape, const T* qkv, const T* out, const float* logsumexp, const T* dout,
                  T* dqkv, const Dropout& dropout, Span<std::byte> workspace) {
+  require(by == Unit::vectors || by == unit<T>(), "attention_backward: no tiles for ", name_of(dtype_of<T>),
+          " on this machine");
   for_heads<T>("attention_backward", shape, 5, workspace, [&](const Head& head, std::byte* mine) {
     if constexpr (has_tiles<T>) {
-      if (unit == Unit::tiles) return tiled::backward(head, dropout, mine, qkv, out, logsumexp, dout, dqkv);
+      if (by == Unit::tiles) return tiled::backward(head, dropout, mine, qkv, out, logsumexp, dout, dqkv);
     }
-    require(unit == Unit::vectors, "attention_backward: tiles for a type that has none");
     HeadBackward<T>(head, dropout, mine)(qkv, out, logsumexp, dout, dqkv);
   });
 }

@@ -173,13 +173,13 @@ template std::size_t forward_bytes<bf16>(const AttentionShape&);
 template std::size_t forward_bytes<f16>(const AttentionShape&);
 
 template <typename T>
-void forward_by(Unit unit, const AttentionShape& shape, const T* qkv, T* out, float* logsumexp, const Dropout& dropout,
+void forward_by(Unit by, const AttentionShape& shape, const T* qkv, T* out, float* logsumexp, const Dropout& dropout,
                 Span<std::byte> workspace) {
+  require(by == Unit::vectors || by == unit<T>(), "attention: no tiles for ", name_of(dtype_of<T>), " on this machine");
   for_heads<T>("attention", shape, 2, workspace, [&](const Head& head, std::byte* mine) {
     if constexpr (has_tiles<T>) {
-      if (unit == Unit::tiles) return tiled::forward(head, dropout, mine, qkv, out, logsumexp);
+      if (by == Unit::tiles) return tiled::forward(head, dropout, mine, qkv, out, logsumexp);
     }
-    require(unit == Unit::vectors, "attention: tiles for a type that has none");
     HeadForward<T>(head, dropout, mine)(qkv, out, logsumexp);
   });
 }
