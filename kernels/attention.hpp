@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "amx.hpp"
 #include "attention_tiles.hpp"
 #include "for_each.hpp"
 #include "shoal/base/error.hpp"
@@ -44,7 +45,34 @@ struct Head {
     const std::uint64_t element = (static_cast<std::uint64_t>(head) * shape.T + row) * shape.T + column;
     return dropout_keep(d, d.first_sample + static_cast<std::uint32_t>(b), element) ? 1.0F / (1.0F - d.probability) : 0.0F;
   }
+  /// Of sixteen neighbouring columns, or rows.
+  SHOAL_INLINE Floats kept_in_row(const Dropout& d, std::size_t row, std::size_t column) const {
+    Floats factors{};
+    for (std::size_t l = 0; l < simd::width; ++l) factors[l] = kept(d, row, column + l);
+    return factors;
+  }
+  SHOAL_INLINE Floats kept_in_column(const Dropout& d, std::size_t row, std::size_t column) const {
+    Floats factors{};
+    for (std::size_t l = 0; l < simd::width; ++l) factors[l] = kept(d, row + l, column);
+    return factors;
+  }
 };
+
+/// What a head's products are computed by: vector instructions, or the processor's matrix unit.
+enum class Unit { vectors, tiles };
+/// The types for which this build has the latter.
+#if defined(SHOAL_AMX)
+template <typename T>
+inline constexpr bool has_tiles = std::is_same_v<T, bf16>;
+#else
+template <typename T>
+inline constexpr bool has_tiles = false;
+#endif
+/// What this process uses. Tiles work from the first call on.
+template <typename T>
+Unit unit() {
+  return has_tiles<T> && amx::available() ? Unit::tiles : Unit::vectors;
+}
 
 /// body(head, its thread's part of the workspace) for all heads of all sequences, so many at a time that one thread is
 /// busy for about 10 ms (`products`: products of size T x T/2 x HS a head), but at least one.
@@ -66,10 +94,18 @@ void for_heads(const char* label, const AttentionShape& s, std::size_t products,
   }
 }
 
-/// Bytes that one thread needs for one head.
+/// Bytes that one thread needs for one head, by either unit: what is planned does not depend on the processor.
 template <typename T>
 std::size_t forward_bytes(const AttentionShape& shape);
 template <typename T>
 std::size_t backward_bytes(const AttentionShape& shape);
+
+/// attention_forward() and attention_backward() by the unit that is asked for, vectors or unit<T>().
+template <typename T>
+void forward_by(Unit by, const AttentionShape& shape, const T* qkv, T* out, float* logsumexp, const Dropout& dropout,
+                Span<std::byte> workspace);
+template <typename T>
+void backward_by(Unit by, const AttentionShape& shape, const T* qkv, const T* out, const float* logsumexp, const T* dout,
+                 T* dqkv, const Dropout& dropout, Span<std::byte> workspace);
 
 }  // namespace shoal::kernels::attention

@@ -4,7 +4,7 @@
 // rows in memory.
 #include <type_traits>
 
-#include "attention.hpp"
+#include "attention_amx.hpp"
 
 namespace shoal::kernels {
 
@@ -166,7 +166,7 @@ class HeadBackward {
         const auto seen = seen_from(chunk.j0 + r + row, i);
         p = seen ? p : Floats{};
         if (dropout_.active()) {
-          const Floats factors = kept(i, chunk.j0 + r + row);
+          const Floats factors = head_.kept_in_column(dropout_, i, chunk.j0 + r + row);
           dp *= factors;
           dropped = p * factors;
         } else {
@@ -191,12 +191,6 @@ class HeadBackward {
     const std::size_t before = j > i ? std::min(j - i, simd::width) : 0;
     const std::size_t there = packing_.T > i ? std::min(packing_.T - i, simd::width) : 0;
     return simd::first(there) & ~simd::first(before);
-  }
-
-  SHOAL_INLINE Floats kept(std::size_t i, std::size_t column) const {
-    Floats factors{};
-    for (std::size_t l = 0; l < simd::width; ++l) factors[l] = head_.kept(dropout_, i + l, column);
-    return factors;
   }
 
   /// Rows of dv or dk += (probabilities or dscores) times the queries' (dout or q).
@@ -243,26 +237,33 @@ class HeadBackward {
 
 template <typename T>
 std::size_t backward_bytes(const AttentionShape& s) {
-  return Buffers<Operand<T>>({s.T, s.C / s.NH}, nullptr).bytes;
+  const std::size_t bytes = Buffers<Operand<T>>({s.T, s.C / s.NH}, nullptr).bytes;
+  if constexpr (has_tiles<T>) return std::max(bytes, tiled::backward_bytes(s));
+  return bytes;
 }
 template std::size_t backward_bytes<float>(const AttentionShape&);
 template std::size_t backward_bytes<bf16>(const AttentionShape&);
 template std::size_t backward_bytes<f16>(const AttentionShape&);
 
-}  // namespace attention
-
 template <typename T>
-void attention_backward(const AttentionShape& shape, const T* qkv, const T* out, const float* logsumexp, const T* dout,
-                        T* dqkv, const Dropout& dropout, Span<std::byte> workspace) {
-  attention::for_heads<T>("attention_backward", shape, 5, workspace, [&](const attention::Head& head, std::byte* mine) {
-    attention::HeadBackward<T>(head, dropout, mine)(qkv, out, logsumexp, dout, dqkv);
+void backward_by(Unit by, const AttentionShape& shape, const T* qkv, const T* out, const float* logsumexp, const T* dout,
+                 T* dqkv, const Dropout& dropout, Span<std::byte> workspace) {
+  require(by == Unit::vectors || by == unit<T>(), "attention_backward: no tiles for ", name_of(dtype_of<T>),
+          " on this machine");
+  for_heads<T>("attention_backward", shape, 5, workspace, [&](const Head& head, std::byte* mine) {
+    if constexpr (has_tiles<T>) {
+      if (by == Unit::tiles) return tiled::backward(head, dropout, mine, qkv, out, logsumexp, dout, dqkv);
+    }
+    HeadBackward<T>(head, dropout, mine)(qkv, out, logsumexp, dout, dqkv);
   });
 }
-template void attention_backward<float>(const AttentionShape&, const float*, const float*, const float*, const float*,
-                                        float*, const Dropout&, Span<std::byte>);
-template void attention_backward<bf16>(const AttentionShape&, const bf16*, const bf16*, const float*, const bf16*, bf16*,
-                                       const Dropout&, Span<std::byte>);
-template void attention_backward<f16>(const AttentionShape&, const f16*, const f16*, const float*, const f16*, f16*,
-                                      const Dropout&, Span<std::byte>);
+template void backward_by<float>(Unit, const AttentionShape&, const float*, const float*, const float*, const float*, float*,
+                                 const Dropout&, Span<std::byte>);
+template void backward_by<bf16>(Unit, const AttentionShape&, const bf16*, const bf16*, const float*, const bf16*, bf16*,
+                                const Dropout&, Span<std::byte>);
+template void backward_by<f16>(Unit, const AttentionShape&, const f16*, const f16*, const float*, const f16*, f16*,
+                               const Dropout&, Span<std::byte>);
+
+}  // namespace attention
 
 }  // namespace shoal::kernels

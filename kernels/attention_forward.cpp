@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "attention.hpp"
+#include "attention_amx.hpp"
 
 namespace shoal::kernels {
 
@@ -106,7 +106,7 @@ class HeadForward {
       Floats sum{};
       const auto put = [&](std::size_t c, Floats p) {
         sum += p;
-        if (dropout_.active()) p *= kept(s.q0 + r, s.k0 + c);
+        if (dropout_.active()) p *= head_.kept_in_row(dropout_, s.q0 + r, s.k0 + c);
         P::put(words, c, p);
       };
       const auto power = [&](std::size_t c) { return exp2_of_negative(simd::fma(simd::load(row + c), scale, -maximum)); };
@@ -124,12 +124,6 @@ class HeadForward {
       buffers_.maximum[r] = now;
     }
     for (std::size_t c = round_up(reach, simd::width); c < padded; c += simd::width) P::put(words, c, Floats{});
-  }
-
-  SHOAL_INLINE Floats kept(std::size_t row, std::size_t column) const {
-    Floats factors{};
-    for (std::size_t l = 0; l < simd::width; ++l) factors[l] = head_.kept(dropout_, row, column + l);
-    return factors;
   }
 
   /// out = or += probabilities v.
@@ -170,23 +164,29 @@ class HeadForward {
 
 template <typename T>
 std::size_t forward_bytes(const AttentionShape& s) {
-  return Buffers<Operand<T>>({s.T, s.C / s.NH}, nullptr).bytes;
+  const std::size_t bytes = Buffers<Operand<T>>({s.T, s.C / s.NH}, nullptr).bytes;
+  if constexpr (has_tiles<T>) return std::max(bytes, tiled::forward_bytes(s));
+  return bytes;
 }
 template std::size_t forward_bytes<float>(const AttentionShape&);
 template std::size_t forward_bytes<bf16>(const AttentionShape&);
 template std::size_t forward_bytes<f16>(const AttentionShape&);
 
-}  // namespace attention
-
 template <typename T>
-void attention_forward(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp, const Dropout& dropout,
-                       Span<std::byte> workspace) {
-  attention::for_heads<T>("attention", shape, 2, workspace, [&](const attention::Head& head, std::byte* mine) {
-    attention::HeadForward<T>(head, dropout, mine)(qkv, out, logsumexp);
+void forward_by(Unit by, const AttentionShape& shape, const T* qkv, T* out, float* logsumexp, const Dropout& dropout,
+                Span<std::byte> workspace) {
+  require(by == Unit::vectors || by == unit<T>(), "attention: no tiles for ", name_of(dtype_of<T>), " on this machine");
+  for_heads<T>("attention", shape, 2, workspace, [&](const Head& head, std::byte* mine) {
+    if constexpr (has_tiles<T>) {
+      if (by == Unit::tiles) return tiled::forward(head, dropout, mine, qkv, out, logsumexp);
+    }
+    HeadForward<T>(head, dropout, mine)(qkv, out, logsumexp);
   });
 }
-template void attention_forward<float>(const AttentionShape&, const float*, float*, float*, const Dropout&, Span<std::byte>);
-template void attention_forward<bf16>(const AttentionShape&, const bf16*, bf16*, float*, const Dropout&, Span<std::byte>);
-template void attention_forward<f16>(const AttentionShape&, const f16*, f16*, float*, const Dropout&, Span<std::byte>);
+template void forward_by<float>(Unit, const AttentionShape&, const float*, float*, float*, const Dropout&, Span<std::byte>);
+template void forward_by<bf16>(Unit, const AttentionShape&, const bf16*, bf16*, float*, const Dropout&, Span<std::byte>);
+template void forward_by<f16>(Unit, const AttentionShape&, const f16*, f16*, float*, const Dropout&, Span<std::byte>);
+
+}  // namespace attention
 
 }  // namespace shoal::kernels

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forward by tiles: 32 queries at a time against strips of keys.
+#include "attention_amx.hpp"
+
+#if defined(SHOAL_AMX)
+
+namespace shoal::kernels::attention::tiled {
+
+namespace {
+
+constexpr std::size_t key_columns = 256;                         // of a strip: its scores stay in L1
+constexpr std::size_t score_stride = key_columns + simd::width;  // not a power of two, so that rows do not share cache sets
+
+/// What a thread keeps while it works on a head.
+struct Buffers {
+  bf16 *q, *k, *v;
+  float* scores;         // [block, score_stride]; becomes the probabilities, in bf16
+  float* out;            // [block, channels]
+  float *maximum, *sum;  // [block] of the row's scores so far, in exponents of 2
+  std::size_t bytes;
+
+  Buffers(const Packing& p, std::byte* workspace) {
+    Dealer dealer(workspace);
+    q = dealer.take<bf16>(p.size());
+    k = dealer.take<bf16>(p.size());
+    v = dealer.take<bf16>(p.size());
+    scores = dealer.take<float>(block * score_stride);
+    out = dealer.take<float>(block * p.channels());
+    maximum = dealer.take<float>(block);
+    sum = dealer.take<float>(block);
+    bytes = dealer.used();
+  }
+};
+
+/// Queries q0 .. q0 + 31 against keys k0 .. k1 - 1, all of them multiples of 32. The last strip's last block is the one on
+/// the diagonal.
+struct Strip {
+  std::size_t q0, k0, k1;
+  bool first() const { return k0 == 0; }
+  std::size_t keys() const { return k1 - k0; }
+  /// Keys that all queries see.
+  std::size_t whole() const { return std::min(k1, q0) - k0; }
+  bool diagonal() const { return k1 > q0; }
+};
+
+class HeadForward {
+ public:
+  HeadForward(const Head& head, const Dropout& dropout, std::byte* workspace)
+      : head_(head), dropout_(dropout), packing_(head.shape), buffers_(packing_, workspace), scale_(head.scale() * log2e) {}
+
+  void operator()(const bf16* qkv, bf16* out, float* logsumexp) {
+    pack_rows(packing_, head_.of_qkv(qkv, 0), buffers_.q);
+    pack_columns(packing_, head_.of_qkv(qkv, 1), buffers_.k);
+    pack_pairs(packing_, head_.of_qkv(qkv, 2), buffers_.v);
+    for (std::size_t q0 = 0; q0 < packing_.T; q0 += block) {
+      const std::size_t rows = std::min(block, packing_.T - q0);
+      for (std::size_t k0 = 0; k0 < q0 + block; k0 += key_columns) {
+        const Strip strip{q0, k0, std::min(k0 + key_columns, q0 + block)};
+        score(strip);
+        for (std::size_t r = 0; r < rows; ++r) exponentiate(strip, r);
+        add_values(strip);
+      }
+      finish(q0, rows, out, logsumexp);
+    }
+  }
+
+ private:
+  /// scores = q k'.
+  void score(const Strip& s) {
+    const amx::Factor queries = rows_of(packing_, buffers_.q, s.q0);
+    for (std::size_t column = 0; column < s.keys(); column += block) {
+      amx::multiply<amx::Write::over>(queries, columns_of(packing_, buffers_.k, s.k0 + column), packing_.channel_steps(),
+                                      {buffers_.scores + column, score_stride});
+    }
+  }
+
+  /// Turns a row of scores into exponentials relative to the row's maximum so far, and corrects what came before for it.
+  void exponentiate(const Strip& s, std::size_t r) {
+    float* const row = buffers_.scores + r * score_stride;
+    auto* const words = reinterpret_cast<Word*>(row);
+    const std::size_t whole = s.whole();
+    const Floats none = simd::broadcast(-std::numeric_limits<float>::infinity());
+    const auto seen = [r](std::size_t half) {  // of the block on the diagonal
+      return simd::first(r + 1 > half ? std::min(r + 1 - half, simd::width) : 0);
+    };
+
+    Floats largest[2] = {none, none};
+    for (std::size_t c = 0; c < whole; c += block) {
+      largest[0] = simd::max(largest[0], simd::load(row + c));
+      largest[1] = simd::max(largest[1], simd::load(row + c + simd::width));
+    }
+    if (s.diagonal()) {
+      largest[0] = simd::max(largest[0], seen(0) ? simd::load(row + whole) : none);
+      largest[1] = simd::max(largest[1], seen(simd::width) ? simd::load(row + whole + simd::width) : none);
+    }
+    const float before = s.first() ? -INFINITY : buffers_.maximum[r];
+    const float now = std::max(simd::max(simd::max(largest[0], largest[1])) * scale_, before);
+
+    const Floats scale = simd::broadcast(scale_), minus_maximum = -simd::broadcast(now);
+    Floats sum[2] = {};
+    const auto power = [&](std::size_t c) { return quick_exp2(simd::fma(simd::load(row + c), scale, minus_maximum)); };
+    const auto put = [&](std::size_t c, Floats first, Floats second) {
+      sum[0] += first;
+      sum[1] += second;
+      if (dropout_.active()) {
+        first *= head_.kept_in_row(dropout_, s.q0 + r, s.k0 + c);
+        second *= head_.kept_in_row(dropout_, s.q0 + r, s.k0 + c + simd::width);
+      }
+      store_words(words + c / 2, rounded(first, second));
+    };
+    for (std::size_t c = 0; c < whole; c += block) put(c, power(c), power(c + simd::width));
+    if (s.diagonal()) {
+      put(whole, seen(0) ? power(whole) : Floats{}, seen(simd::width) ? power(whole + simd::width) : Floats{});
+    }
+    const float total = simd::sum(sum[0] + sum[1]);
+
+    if (s.first()) {
+      buffers_.sum[r] = total;
+    } else {
+      const float correction = quick_exp2(simd::broadcast(before - now))[0];
+      buffers_.sum[r] = buffers_.sum[r] * correction + total;
+      float* const out = buffers_.out + r * packing_.channels();
+      for (std::size_t c = 0; c < packing_.channels(); c += simd::width) {
+        simd::store(out + c, simd::load(out + c) * correction);
+      }
+    }
+    buffers_.maximum[r] = now;
+  }
+
+  /// out = or += probabilities v.
+  void add_values(const Strip& s) {
+    constexpr std::size_t row = score_stride * sizeof(float);
+    const amx::Factor probabilities{buffers_.scores, row, amx::rows * row, amx::row_bytes};
+    const std::size_t steps = s.keys() / amx::depth;
+    for (std::size_t channel = 0; channel < packing_.channels(); channel += block) {
+      const amx::Factor values = pairs_of(packing_, buffers_.v, s.k0, channel);
+      const amx::Result out{buffers_.out + channel, packing_.channels()};
+      if (s.first()) {
+        amx::multiply<amx::Write::over>(probabilities, values, steps, out);
+      } else {
+        amx::multiply<amx::Write::add>(probabilities, values, steps, out);
+      }
+    }
+  }
+
+  void finish(std::size_t q0, std::size_t rows, bf16* out, float* logsumexp) {
+    const Rows<bf16> to = head_.of_out(out);
+    for (std::size_t r = 0; r < rows; ++r) {
+      const float sum = buffers_.sum[r], factor = 1.0F / sum;
+      const float* const from = buffers_.out + r * packing_.channels();
+      to.expect_after<true>(q0 + r);
+      simd::for_vectors(packing_.HS,
+                        [&](std::size_t c, auto part) { simd::store(to[q0 + r] + c, simd::load(from + c) * factor, part); });
+      logsumexp[head_.index() * packing_.T + q0 + r] = buffers_.maximum[r] * ln2 + simd::log(simd::broadcast(sum))[0];
+    }
+  }
+
+  const Head& head_;
+  const Dropout& dropout_;
+  Packing packing_;
+  Buffers buffers_;
+  float scale_;
+};
+
+}  // namespace
+
+std::size_t forward_bytes(const AttentionShape& shape) { return Buffers(Packing(shape), nullptr).bytes; }
+
+void forward(const Head& head, const Dropout& dropout, std::byte* workspace, const bf16* qkv, bf16* out, float* logsumexp) {
+  const amx::Registers registers;
+  HeadForward(head, dropout, workspace)(qkv, out, logsumexp);
+}
+
+}  // namespace shoal::kernels::attention::tiled
+
+#endif
