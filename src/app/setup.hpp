@@ -3,12 +3,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "shoal/comm/world.hpp"
 #include "shoal/config/options.hpp"
 #include "shoal/data/tokens.hpp"
 #include "shoal/plan/memory.hpp"
+#include "shoal/sync/synchroniser.hpp"
 #include "shoal/zero/engine.hpp"
 
 namespace shoal::app {
@@ -18,6 +20,7 @@ struct Setup {
   data::Dataset dataset;
   zero::EngineOptions engine;
   int ranks = 1;          ///< data-parallel ranks that it is made for
+  int in_step = 1;        ///< of these, neighbours that share gradients at every step: all, or with sync.kind a node's
   int threads = 1;        ///< of this rank
   plan::MemoryPlan plan;  ///< of this rank
 };
@@ -34,8 +37,14 @@ enum class Purpose {
 /// others (--ranks N).
 Setup prepare(comm::World& world, const config::Options& options, int ranks, Purpose purpose);
 
-/// The engine options that follow from resolved options.
-zero::EngineOptions engine_options(const config::Options& options, int ranks, Purpose purpose);
+/// Ranks that are in step at every step, of `ranks`; on_node: as the machine has them on a node.
+int ranks_in_step(const config::Options& options, int ranks, int on_node);
+
+/// The engine options that follow from resolved options; its group is the ranks in step.
+zero::EngineOptions engine_options(const config::Options& options, int ranks, int in_step, Purpose purpose);
+
+/// What a training run takes besides its engine, of rank `rank`: for its plan.
+plan::Further besides_engine(const config::Options& options, int rank, int ranks, int in_step);
 
 /// Threads of this rank: train.threads, or (auto) the cores it may use divided by the ranks that share them; OMP_NUM_THREADS
 /// is the upper limit where it is set. Collective over the node.
@@ -44,8 +53,10 @@ int choose_threads(comm::World& world, int asked);
 /// Memory and an Engine in it, for the ranks that run.
 struct Machine {
   Machine(const Setup& setup, comm::World& world);
+  sync::Placement place;
   Memory memory;
   zero::Engine engine;
+  std::optional<sync::Synchroniser> synchroniser;  ///< where sync.kind is not every_step
 };
 
 }  // namespace shoal::app

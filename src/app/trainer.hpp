@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "nodes.hpp"
 #include "setup.hpp"
 #include "shoal/data/loader.hpp"
 #include "shoal/optim/loss_scale.hpp"
@@ -16,36 +17,30 @@
 
 namespace shoal::app {
 
-/// What one step was like; the same on all ranks but for the seconds.
-struct StepReport {
-  std::int64_t step = 0;  ///< from 1
-  double loss = 0;        ///< mean over the global batch, before the update
-  double norm = 0;        ///< of the gradient, before clipping
-  double learning_rate = 0;
-  double seconds = 0;
-  double loss_scale = 1;  ///< fp16: what the loss was multiplied by
-  bool overflow = false;  ///< fp16: the gradients were too large at this scale, and the update was left out
-  std::string broken;     ///< what was not finite for another reason, in words; empty: nothing was
-  bool stop = false;      ///< rank 0 wants the run to end after this step
-};
-
 class Trainer {
  public:
-  Trainer(const Setup& setup, comm::World& world, zero::Engine& engine);
+  Trainer(const Setup& setup, comm::World& world, Machine& machine);
 
-  /// Update number t, counted from 0. want_stop is asked on rank 0; all ranks hear its answer.
-  StepReport step(std::int64_t t, const std::function<bool()>& want_stop);
+  /// Update number t, counted from 0, and then whatever makes nodes agree. Returns the steps of which all ranks know by now:
+  /// this one; or, where nodes train apart, none until they meet, and then all since they met before. They meet as the
+  /// schedule has it (if it never does, every train.log_every steps), and where `border` says so. want_stop is asked on
+  /// rank 0 when they meet; all ranks hear its answer.
+  std::vector<StepReport> step(std::int64_t t, const std::function<bool()>& want_stop, bool border);
 
-  /// Mean loss over the validation split (its first eval_batches global batches), the same on any number of ranks.
-  double evaluate();
+  /// Mean loss over the validation split (its first eval_batches global batches) after so many steps, the same on any number
+  /// of ranks; of nodes that differ, with the mean of their parameters.
+  double evaluate(std::int64_t steps);
 
-  /// What the next step needs besides the tensors and its number: for checkpoints.
+  /// What the next step needs besides the tensors and its number: for checkpoints. Collective.
   std::map<std::string, double> numbers() const;
-  void restore(const std::map<std::string, double>& numbers);
+  void restore(const std::map<std::string, double>& all);
 
   std::size_t steps_per_epoch() const { return order_.steps_per_epoch(); }
 
  private:
+  StepReport update(std::int64_t t, const std::function<bool()>& want_stop);
+  void synchronise(std::int64_t t);
+  bool meets(std::int64_t step) const;
   model::MicroBatch load(std::int64_t t, std::size_t m);
   double share_losses(std::size_t predictions, bool& stop);
   std::string broken(double loss, const zero::Norm& norm);
@@ -53,13 +48,16 @@ class Trainer {
 
   const config::Options& options_;
   comm::World& world_;
+  const sync::Placement& place_;
   zero::Engine& engine_;
+  sync::Synchroniser* synchroniser_;  // null: nodes are always in step
   data::SampleOrder order_;
   data::Loader loader_;
   const data::Samples* validation_;
   std::optional<optim::LossScaler> scaler_;  // fp16
   std::int64_t skipped_ = 0;                 // steps without an update: schedule and optimizer do not count them
   std::vector<double> losses_;               // by micro-batch of the step; the last entry: does rank 0 want to stop?
+  std::vector<StepReport> unshared_;         // of this node, since the nodes met
 };
 
 }  // namespace shoal::app

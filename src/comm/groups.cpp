@@ -96,6 +96,24 @@ Groups::Groups(const CommOptions& options) {
   across = traced_group(of_column.get(), "across", std::move(only_me), 2);
 }
 
+void Groups::divide(int ranks_in_step) {
+  const int rank = all->rank();
+  const auto mates_of = [&](const auto& member) {
+    std::vector<bool> mates;
+    for (int r = 0; r < all->size(); ++r) {
+      if (member(r)) mates.push_back(all->same_node(r));
+    }
+    return mates;
+  };
+  Scoped neighbours, column;
+  check(MPI_Comm_split(ordered, rank / ranks_in_step, rank, neighbours.address()), "MPI_Comm_split");
+  in_step = traced_group(neighbours.get(), "in_step",
+                         mates_of([&](int r) { return r / ranks_in_step == rank / ranks_in_step; }), 3);
+  check(MPI_Comm_split(ordered, rank % ranks_in_step, rank, column.address()), "MPI_Comm_split");
+  between =
+      traced_group(column.get(), "between", mates_of([&](int r) { return r % ranks_in_step == rank % ranks_in_step; }), 4);
+}
+
 std::string ranks_per_node_problem(const CommOptions& options, int ranks) {
   const int per_node = options.ranks_per_node;
   if (per_node == 0 || (per_node > 0 && ranks % per_node == 0)) return {};
@@ -107,6 +125,8 @@ Groups::~Groups() {
   all.reset();
   node.reset();
   across.reset();
+  in_step.reset();
+  between.reset();
   if (inquiry != MPI_COMM_NULL) MPI_Comm_free(&inquiry);
   if (ordered != MPI_COMM_NULL) MPI_Comm_free(&ordered);
 }

@@ -19,10 +19,12 @@ struct Groups {
   ~Groups();
   Groups(const Groups&) = delete;
   Groups& operator=(const Groups&) = delete;
+  /// Makes in_step and between, of so many neighbouring ranks: a divisor of their number. Collective over all.
+  void divide(int ranks_in_step);
 
   MPI_Comm ordered = MPI_COMM_NULL;  ///< the world's ranks, node by node
   MPI_Comm inquiry = MPI_COMM_NULL;  ///< the same for questions between waiting ranks, which come at any time
-  std::unique_ptr<Communicator> all, node, across;
+  std::unique_ptr<Communicator> all, node, across, in_step, between;
   std::vector<int> node_of;  ///< by rank of all
   std::vector<std::string> hosts;
 

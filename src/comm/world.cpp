@@ -137,6 +137,9 @@ void World::make_groups(const CommOptions& options) { state_->groups = std::make
 Communicator& World::all() { return *state_->groups->all; }
 Communicator& World::node() { return *state_->groups->node; }
 Communicator& World::across() { return *state_->groups->across; }
+void World::divide(int ranks) { state_->groups->divide(ranks); }
+Communicator& World::in_step() { return *state_->groups->in_step; }
+Communicator& World::between() { return *state_->groups->between; }
 int World::nodes() const { return state_->groups->node_of.back() + 1; }
 const std::vector<int>& World::node_of() const { return state_->groups->node_of; }
 const std::vector<std::string>& World::hosts() const { return state_->groups->hosts; }

@@ -134,6 +134,7 @@ void validate(Invocation& invocation, int ranks) {
   add(data_problems(o));
   add(checkpoint_problems(o.checkpoint));
   add(comm_problems(o.comm, ranks));
+  add(sync_problems(o, ranks));
   add(batch_of_deepspeed.empty() ? batch_problems(o.batch, count) : batch_of_deepspeed);
   add(optimizer_problems(o.optimizer));
   add(loss_scale_problems(o));

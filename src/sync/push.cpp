@@ -32,8 +32,6 @@ Push::Push(const Shares& shares, const Placement& placement, bool overlap, Memor
   }
 }
 
-Push::~Push() = default;
-
 void Push::exchange(int hop) {
   const int nodes = placement_.across.ranks, node = placement_.across.rank;
   const int to = (node + hop) % nodes, from = (node - hop + nodes) % nodes;
@@ -86,8 +84,8 @@ void Push::start(int to, int from) {
   under_way_ = true;
 }
 
-bool Push::finish() {
-  if (!under_way_) return false;
+void Push::finish() {
+  if (!under_way_) return;
   for (comm::Request& request : requests_) request.wait();
   requests_.clear();
   for (std::size_t u = 0; u < shares_->units(); ++u) {
@@ -95,7 +93,6 @@ bool Push::finish() {
     kernels::meet_late(own.size(), received_[u].data(), sent_[u].data(), own.data());
   }
   under_way_ = false;
-  return true;
 }
 
 std::vector<NamedSlice> Push::slices(const std::vector<model::UnitLayout>& units) {

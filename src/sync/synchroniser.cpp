@@ -31,12 +31,16 @@ void Synchroniser::begin() {
   if (outer_) outer_->begin();
 }
 
-bool Synchroniser::after(std::size_t step, double learning_rate) {
+bool Synchroniser::acts(std::size_t step) const {
   const Actions actions = schedule_.after(step);
-  const bool waits = push_ != nullptr && push_->under_way();
-  if (!actions.average && !actions.push && !actions.outer && !waits) return false;
+  return actions.average || actions.push || actions.outer || exchange_under_way();
+}
+
+void Synchroniser::after(std::size_t step, double learning_rate) {
+  if (!acts(step)) return;
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "synchronise");
-  if (waits) push_->finish();
+  const Actions actions = schedule_.after(step);
+  if (push_ != nullptr) push_->finish();
   if (actions.average) average_.run();
   if (actions.push) push_->exchange(Schedule::hop(schedule_.pushes_before(step), placement_.across.ranks));
   if (actions.outer && schedule_.averages_outer()) {
@@ -48,7 +52,6 @@ bool Synchroniser::after(std::size_t step, double learning_rate) {
     }
   }
   average_.gather_in_node();
-  return true;
 }
 
 void Synchroniser::show_average() {
@@ -71,17 +74,22 @@ void Synchroniser::take_average() {
   average_.gather_in_node();
 }
 
+std::vector<NamedSlice> Synchroniser::outer_slices() const {
+  return outer_ ? outer_->slices(units_) : std::vector<NamedSlice>();
+}
+
+std::vector<NamedSlice> Synchroniser::exchange_slices() {
+  return overlaps() ? push_->slices(units_) : std::vector<NamedSlice>();
+}
+
 std::vector<NamedSlice> Synchroniser::common_slices() const {
-  if (!outer_ || !schedule_.averages_outer()) return {};
-  return outer_->slices(units_);
+  return schedule_.averages_outer() ? outer_slices() : std::vector<NamedSlice>();
 }
 
 std::vector<NamedSlice> Synchroniser::node_slices() {
-  std::vector<NamedSlice> result;
-  if (outer_ && !schedule_.averages_outer()) result = outer_->slices(units_);
-  if (push_ != nullptr && overlap_) {
-    for (NamedSlice& slice : push_->slices(units_)) result.push_back(std::move(slice));
-  }
+  std::vector<NamedSlice> result = schedule_.averages_outer() ? std::vector<NamedSlice>() : outer_slices();
+  if (!exchange_under_way()) return result;
+  for (NamedSlice& slice : exchange_slices()) result.push_back(std::move(slice));
   return result;
 }
 

@@ -36,7 +36,7 @@ std::size_t place(std::size_t element, std::size_t ranks) {
 }
 
 void expect_trajectory(const Case& c) {
-  const Nodes nodes(static_cast<int>(c.per_node));
+  divide_into_nodes(static_cast<int>(c.per_node));
   const auto rank = static_cast<std::size_t>(shoal::test::world().all().rank());
   const std::size_t node = rank / c.per_node;
   std::vector<std::size_t> element(c.ranks * zero::piece, parameters);  // by place

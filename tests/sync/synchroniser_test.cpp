@@ -152,14 +152,15 @@ std::vector<Strategy> strategies() {
   return result;
 }
 
-/// (strategy, ranks per node)
-class SynchroniserTest : public testing::TestWithParam<std::tuple<std::size_t, int>> {
+/// (ranks per node, strategy)
+class SynchroniserTest : public testing::TestWithParam<std::tuple<int, std::size_t>> {
  protected:
   void SetUp() override {
     if (shoal::test::world().size() % per_node() != 0) GTEST_SKIP();
+    divide_into_nodes(per_node());
   }
-  static int per_node() { return std::get<1>(GetParam()); }
-  static SyncOptions options() { return strategies()[std::get<0>(GetParam())].options; }
+  static int per_node() { return std::get<0>(GetParam()); }
+  static SyncOptions options() { return strategies()[std::get<1>(GetParam())].options; }
   static std::size_t node() { return static_cast<std::size_t>(shoal::test::world().across().rank()); }
   static std::size_t nodes() { return static_cast<std::size_t>(shoal::test::world().nodes()); }
 
@@ -174,7 +175,6 @@ class SynchroniserTest : public testing::TestWithParam<std::tuple<std::size_t, i
 };
 
 TEST_P(SynchroniserTest, FollowsTheSimulationInEveryStageWithTheSameBits) {
-  const Nodes groups(per_node());
   std::vector<std::vector<float>> of_stage_0;
   for (int stage = 0; stage < 4; ++stage) {
     SCOPED_TRACE(stage);
@@ -199,7 +199,6 @@ TEST_P(SynchroniserTest, FollowsTheSimulationInEveryStageWithTheSameBits) {
 }
 
 TEST_P(SynchroniserTest, NodesHaveTheSameBitsExactlyWhenTheScheduleSaysSo) {
-  const Nodes groups(per_node());
   Toy toy(options(), units(), 1, momentum);
   begin(toy);
   for (std::size_t t = 1; t <= steps; ++t) {
@@ -215,7 +214,6 @@ TEST_P(SynchroniserTest, NodesHaveTheSameBitsExactlyWhenTheScheduleSaysSo) {
 }
 
 TEST_P(SynchroniserTest, TheAverageIsShownAndTakenBack) {
-  const Nodes groups(per_node());
   for (const int stage : {0, 2}) {
     Toy toy(options(), units(), stage, momentum);
     Simulation simulation(options(), nodes());
@@ -236,7 +234,6 @@ TEST_P(SynchroniserTest, TheAverageIsShownAndTakenBack) {
 
 /// Every element of what all nodes share is on one rank, and so is every element of a node's own on one rank of it.
 TEST_P(SynchroniserTest, StatesAreHeldOnce) {
-  const Nodes groups(per_node());
   Toy toy(options(), units(), 0, momentum);
   begin(toy);
   step(toy, 1);
@@ -259,11 +256,11 @@ TEST_P(SynchroniserTest, StatesAreHeldOnce) {
             ((schedule.averages_outer() ? 0 : outer) + sent) * tensors);
 }
 
-std::string name_of(const testing::TestParamInfo<std::tuple<std::size_t, int>>& info) {
-  return strategies()[std::get<0>(info.param)].name + "_" + std::to_string(std::get<1>(info.param)) + "_per_node";
+std::string name_of(const testing::TestParamInfo<std::tuple<int, std::size_t>>& info) {
+  return strategies()[std::get<1>(info.param)].name + "_" + std::to_string(std::get<0>(info.param)) + "_per_node";
 }
 INSTANTIATE_TEST_SUITE_P(Strategies, SynchroniserTest,
-                         testing::Combine(testing::Range<std::size_t>(0, strategies().size()), testing::Values(1, 2)),
+                         testing::Combine(testing::Values(1, 2), testing::Range<std::size_t>(0, strategies().size())),
                          name_of);
 
 }  // namespace

@@ -87,17 +87,13 @@ class Toy {
   std::unique_ptr<Synchroniser> synchroniser_;
 };
 
-/// Nodes of so many ranks, until it goes.
-class Nodes {
- public:
-  explicit Nodes(int ranks_per_node) {
-    comm::CommOptions options;
-    options.ranks_per_node = ranks_per_node;
-    shoal::test::world().make_groups(options);
-  }
-  ~Nodes() { shoal::test::world().make_groups({}); }
-  Nodes(const Nodes&) = delete;
-  Nodes& operator=(const Nodes&) = delete;
-};
+/// From now on nodes have so many ranks. Making groups takes MPI a while, so tests of one size of nodes go together.
+inline void divide_into_nodes(int ranks_per_node) {
+  static int now = 0;
+  if (ranks_per_node == now) return;
+  comm::CommOptions options;
+  options.ranks_per_node = now = ranks_per_node;
+  shoal::test::world().make_groups(options);
+}
 
 }  // namespace shoal::sync::test

@@ -49,6 +49,11 @@ class World {
   Communicator& all();     ///< data-parallel ranks, numbered node by node whatever the launcher's placement
   Communicator& node();    ///< those of this node
   Communicator& across();  ///< those that have this rank's number on their node: for number 0, the nodes' leaders
+  /// Makes two groups more (traced with indices 3 and 4), by all ranks: `ranks` neighbouring ranks of all(), and those that
+  /// have this rank's number among theirs. ranks divides their number.
+  void divide(int ranks);
+  Communicator& in_step();  ///< after divide(): the neighbours
+  Communicator& between();  ///< after divide(): across them
   int nodes() const;
   const std::vector<int>& node_of() const;        ///< the node of each rank of all(), ascending
   const std::vector<std::string>& hosts() const;  ///< host name of each rank of all()

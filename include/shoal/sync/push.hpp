@@ -21,15 +21,14 @@ class Push {
  public:
   /// shares must outlive this.
   Push(const Shares& shares, const Placement& placement, bool overlap, Memory& memory);
-  ~Push();
   Push(const Push&) = delete;
   Push& operator=(const Push&) = delete;
 
   /// With the nodes `hop` places after and before, by all nodes. Not overlapped: this rank's shards are mixed when it
   /// returns.
   void exchange(int hop);
-  /// Overlapped: waits for the exchange under way and takes it in. Returns whether there was one.
-  bool finish();
+  /// Overlapped: waits for the exchange under way, if there is one, and takes it in.
+  void finish();
 
   /// Overlapped, for checkpoints: /push/sent/NAME and /push/received/NAME of an exchange under way, which has arrived when
   /// this returns; without one whatever is there.

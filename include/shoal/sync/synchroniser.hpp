@@ -22,15 +22,19 @@ class Synchroniser {
   /// states: of ZeRO's group, which is placement.node; they must outlive this. shows: show_average() will be called.
   Synchroniser(const SyncOptions& options, const std::vector<model::UnitLayout>& units, zero::States& states,
                const Placement& placement, bool shows, Memory& memory);
+  Synchroniser(const Synchroniser&) = delete;
+  Synchroniser& operator=(const Synchroniser&) = delete;
 
   const Schedule& schedule() const { return schedule_; }
   const Placement& placement() const { return placement_; }
 
   /// Before the first step, or after parameters were loaded without the outer update's state: that starts from them.
   void begin();
-  /// All ranks, after the local update of step `step` (from 1), at the learning rate that the schedule has for it. True when
-  /// parameters were written to: what is derived from the masters is then still to be refreshed.
-  bool after(std::size_t step, double learning_rate);
+  /// Whether after() will write to the masters.
+  bool acts(std::size_t step) const;
+  /// All ranks, after the local update of step `step` (from 1), at the learning rate that the schedule has for it. Nothing
+  /// may be published meanwhile, and what is derived from the masters is to be refreshed after it.
+  void after(std::size_t step, double learning_rate);
 
   /// The masters become their mean over the nodes, until hide_average() brings this node's own back. Collective; nothing may
   /// be published meanwhile, and what is derived from the masters is to be refreshed after both.
@@ -39,14 +43,18 @@ class Synchroniser {
   /// The same for good.
   void take_average();
 
-  /// The state besides parameters and moments: that of all nodes together, every element on one rank; and each node's own,
-  /// every element on one rank of the node.
+  /// The state besides parameters and moments, for checkpoints: that of all nodes together, every element on one rank; and
+  /// each node's own, every element on one rank of the node.
   std::vector<NamedSlice> common_slices() const;
   std::vector<NamedSlice> node_slices();
-  /// The masters, likewise, where all nodes have the same.
+  /// The masters, where all nodes have the same: every element on one rank.
   std::vector<NamedSlice> common_parameters() const { return states_->parameter_slices(shares_.shares()); }
+  /// What of the state is the outer update's, and what is an exchange's that is under way: for reading back.
+  std::vector<NamedSlice> outer_slices() const;
+  std::vector<NamedSlice> exchange_slices();
+  bool overlaps() const { return push_ != nullptr && overlap_; }
   bool exchange_under_way() const { return push_ != nullptr && push_->under_way(); }
-  /// The exchange that was under way is among node_slices(), and was read back.
+  /// exchange_slices() were read back.
   void restore_exchange() { push_->restore(); }
 
  private:
