@@ -55,14 +55,10 @@ std::optional<sync::Synchroniser> synchroniser(const config::Options& options, z
 /// The ranks of a node must be as many on every node where they are what stays in step.
 void check_nodes(const config::Options& options, comm::World& world, int in_step) {
   if (!sync::seldom(options.sync)) return;
-  std::vector<int> sizes(static_cast<std::size_t>(world.nodes()), 0);
-  for (const int node : world.node_of()) ++sizes[static_cast<std::size_t>(node)];
-  const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end());
-  require_input(options.sync.nprocs_per_node > 0 || *least == *most, "sync.kind = ", options.sync.kind,
-                " needs nodes of equal size, but they have from ", *least, " to ", *most,
-                " ranks; allowed: such nodes, or sync.nprocs_per_node = a divisor of the ", world.size(), " ranks");
+  const std::string unequal = sync::unequal_nodes(world.node_of());
+  require_input(options.sync.nprocs_per_node > 0 || unequal.empty(), "sync.kind = ", options.sync.kind, ": ", unequal);
   if (!sync::pushes(options.sync) || options.zero.stage != 3 || world.size() == 1) return;
-  const std::string problem = config::push_of_shared_parameters(in_step, *least);
+  const std::string problem = config::push_of_shared_parameters(in_step, world.node().size());
   require_input(problem.empty(), problem);
 }
 

@@ -42,7 +42,7 @@ trace::Level trace_level(const std::string& name) {
                            : trace::Level::off;
 }
 
-std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup, const zero::Engine& engine,
+std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup, const Machine& machine,
                                           std::int64_t first_step) {
   const config::Options& o = setup.options;
   if (o.trace.level == "off") return nullptr;
@@ -52,11 +52,15 @@ std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup
   header.machine["device"] = kernels::device_name();
   header.machine["threads"] = std::to_string(setup.threads);
   for (const auto& [name, value] : library_versions()) header.machine[name] = value;
-  for (const auto& unit : engine.units()) {
+  for (const auto& unit : machine.engine.units()) {
     header.units.push_back(unit.name);
     header.unit_elements.push_back(unit.elements);
   }
-  header.groups = {world.all().name(), world.node().name(), world.across().name(), "in_step", "between"};
+  header.groups = {world.all().name(), world.node().name(), world.across().name()};
+  if (machine.place.across.ranks > 1 && machine.place.across.group != &world.across()) {  // World::divide()
+    header.groups.push_back(machine.place.node.group->name());
+    header.groups.push_back(machine.place.across.group->name());
+  }
   const std::filesystem::path path = trace_path(o, first_step);
   if (o.output.overwrite || first_step > 0) {
     on_rank_0(world.all(), [&] { std::filesystem::remove(path); });
@@ -81,7 +85,7 @@ class Run {
         first_step_(before.step),
         trainer_(setup, world, machine),
         saves_(world, setup, machine),
-        trace_(open_trace(world, setup, machine.engine, before.step)),
+        trace_(open_trace(world, setup, machine, before.step)),
         metrics_(world, options_.output.dir, before.step),
         log_(setup, world, peak_gflops, before.step) {
     trainer_.restore(before.numbers);

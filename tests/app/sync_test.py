@@ -131,9 +131,8 @@ class Sync(Program):
         """With one rank per node a step without a meeting sends nothing, so bytes follow the number of meetings."""
         sent = {}
         for meetings in (1, 2, 4):
-            run = self.run_of(
-                "localsgd", f"--sync.localsgd_frequency={8 // meetings}", ranks=2, per_node=1, out=f"out-{meetings}"
-            )
+            options = ("--sync.kind=localsgd", f"--sync.localsgd_frequency={8 // meetings}", nodes_of(1))
+            run = self.train(self.deck(DECK), *options, ranks=2, out=f"out-{meetings}")
             sent[meetings] = {name: bytes["inter"] for name, bytes in run["comm_bytes_per_step"].items()}
             self.assertEqual([step for step, _ in run["losses"]], list(range(1, 9)))
             lines = (self.dir / f"out-{meetings}" / "metrics.jsonl").read_text().splitlines()

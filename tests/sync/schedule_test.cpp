@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "shoal/sync/placement.hpp"
+
 namespace shoal::sync {
 namespace {
 
@@ -112,6 +114,14 @@ TEST(Schedule, TheGraphMovesOnWithExchangesNotWithSteps) {
   EXPECT_EQ(slow.pushes_before(6), 5U);
   EXPECT_EQ(slow.pushes_before(7), 5U) << "the outer update took the place of step 6's";
   EXPECT_EQ(Schedule(options("sgp"), 4).pushes_before(7), 6U);
+}
+
+TEST(Placement, NodesOfUnequalSizeAreRefused) {
+  EXPECT_EQ(unequal_nodes({0, 0, 1, 1}), "");
+  EXPECT_EQ(unequal_nodes({0}), "");
+  EXPECT_EQ(
+      unequal_nodes({0, 0, 0, 1}),
+      "the nodes have from 1 to 3 ranks; allowed: as many on each, or sync.nprocs_per_node = a divisor of the 4 ranks");
 }
 
 }  // namespace

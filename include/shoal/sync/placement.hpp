@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "shoal/zero/placement.hpp"
 
 namespace shoal::sync {
@@ -10,5 +13,9 @@ namespace shoal::sync {
 struct Placement {
   zero::Placement node, across;
 };
+
+/// Why these nodes (of each rank, ascending) cannot train apart, each with the ranks of its number on the others: they have
+/// different numbers of ranks. Empty if they can.
+std::string unequal_nodes(const std::vector<int>& node_of);
 
 }  // namespace shoal::sync
