@@ -34,6 +34,9 @@ LoadedModel::LoadedModel(comm::World& world, const config::Invocation& invocatio
   config::Invocation resolved;
   resolved.options = overlaid(state, file_, invocation);
   resolved.places = invocation.places;
+  // How the training run's ranks stood to each other is nothing to these ranks, which share the work out as they like.
+  resolved.options.sync = {};
+  if (invocation.places.of("comm.ranks_per_node").empty()) resolved.options.comm.ranks_per_node = 0;
   // Samples are dealt out as they come: the training run's accumulation need not fit these ranks.
   const std::size_t samples_per_step = resolved.options.batch.global;
   resolved.options.batch.global = 0;

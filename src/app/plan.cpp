@@ -7,7 +7,6 @@
 #include "collective.hpp"
 #include "commands.hpp"
 #include "plan_report.hpp"
-#include "saves.hpp"
 #include "setup.hpp"
 #include "shoal/data/tokens.hpp"
 #include "shoal/plan/deepspeed_estimate.hpp"
@@ -22,15 +21,16 @@ namespace shoal::app {
 namespace {
 
 /// Checked for `ranks`. A batch.global that these ranks cannot share out gives way to batch.micro x ranks, a
-/// comm.ranks_per_node that does not divide them to one node, and such a zero.hpz_size to none.
+/// comm.ranks_per_node or sync.nprocs_per_node that does not divide them to one node, and such a zero.hpz_size to none.
 struct Resolved {
   config::Invocation run;
   bool batch_gave_way = false;
 };
 
 Resolved resolved(config::Invocation asked, int ranks) {
-  int& on_node = asked.options.comm.ranks_per_node;
-  if (on_node > 0 && ranks % on_node != 0) on_node = 0;
+  for (int* const on_node : {&asked.options.comm.ranks_per_node, &asked.options.sync.nprocs_per_node}) {
+    if (*on_node > 0 && ranks % *on_node != 0) *on_node = 0;
+  }
   std::size_t& neighbours = asked.options.zero.hpz_size;
   if (!zero::hpz_divides(neighbours, ranks)) neighbours = 0;
   Resolved result = {asked};
@@ -73,21 +73,22 @@ PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::i
   run.stage = stage;
   run.checkpoint_interval = interval;
   run.asked = stage == options.zero.stage && interval == options.activation.checkpoint_interval;
-  zero::EngineOptions engine =
-      engine_options(options, ranks, options.comm.ranks_per_node > 0 ? options.comm.ranks_per_node : ranks, Purpose::train);
+  const Division division = divide(options, ranks, options.comm.ranks_per_node > 0 ? options.comm.ranks_per_node : ranks);
+  const int in_step = division.in_step;
+  zero::EngineOptions engine = engine_options(options, division, Purpose::train);
   engine.zero.stage = stage;
   engine.capacity.checkpoint_interval = interval;
-  const auto besides = [&](zero::Engine& built, Memory& memory) { take_checkpoint_copy(options, built, memory); };
+  const plan::Further besides = besides_engine(options, 0, ranks, in_step);
   try {
-    run.plan = plan::memory(engine, 0, ranks, besides);
+    run.plan = plan::memory(engine, 0, in_step, besides);
   } catch (const Error& error) {
     if (error.code() != Exit::bad_input) throw;
     run.refused = error.what();
     return run;
   }
-  run.paper = plan::model_states(parameter_count(options.model, options.model.n_layer), engine, ranks);
+  run.paper = plan::model_states(parameter_count(options.model, options.model.n_layer), engine, in_step);
   if (limit) {
-    run.layers = plan::deepest(engine, ranks, *limit, besides);
+    run.layers = plan::deepest(engine, in_step, *limit, besides);
     run.parameters_then = *run.layers == 0 ? 0 : parameter_count(options.model, *run.layers);
   }
   return run;

@@ -91,9 +91,9 @@ void print_banner(const Setup& setup, comm::World& world, const Ledger& most_tak
       {"libraries", libraries},
       {"model", text(o.model.kind, ", ", grouped(parameter_count(model::layout(o.model))), " parameters, ", o.train.dtype)},
       {"data", setup.dataset.description},
-      {"batch",
-       text(o.batch.global, " sequences of ", o.model.block_size, " tokens a step = micro ", o.batch.micro, " x ranks ",
-            setup.ranks, " x accumulation ", setup.engine.micro_batches / static_cast<std::size_t>(setup.ranks))},
+      {"batch", text(o.batch.global, " sequences of ", o.model.block_size, " tokens a step = micro ", o.batch.micro,
+                     " x ranks ", setup.division.ranks, " x accumulation ",
+                     setup.engine.micro_batches / static_cast<std::size_t>(setup.division.ranks))},
   };
   if (world.size() > 1) {
     const bool native = o.comm.collectives == "native";

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "saves.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 
 #include "collective.hpp"
@@ -19,7 +21,7 @@ namespace {
 
 /// Options that the rest of the trajectory depends on: kept as text beside the tensors.
 constexpr const char* shaping[] = {"train.seed",     "batch.global",       "batch.micro",   "data.source", "data.shuffle",
-                                   "optimizer.kind", "optimizer.adascale", "schedule.kind", "train.dtype"};
+                                   "optimizer.kind", "optimizer.adascale", "schedule.kind", "train.dtype", "sync.kind"};
 
 std::map<std::string, std::string> shaping_options(const config::Options& options) {
   std::map<std::string, std::string> result;
@@ -40,6 +42,54 @@ io::IoMode io_mode(const std::string& name) {
 std::vector<NamedSlice> all_slices(zero::Engine& engine, zero::States::Which which) {
   std::vector<NamedSlice> slices = engine.states().parameter_slices(which);
   for (NamedSlice& slice : engine.states().moment_slices(which)) slices.push_back(std::move(slice));
+  return slices;
+}
+
+constexpr const char* nodes_number = "sync/nodes";  // that wrote the checkpoint, where they train apart
+constexpr const char* outer_number = "sync/outer";  // 1: it has the outer update's state
+constexpr const char* pushed_number = "sync/push";  // 1: it has an exchange under way
+
+void append(std::vector<NamedSlice>& slices, std::vector<NamedSlice> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(slices));
+}
+
+/// This node's tensors, and that every other node has its own: all ranks list the same.
+std::vector<NamedSlice> per_node(const std::vector<NamedSlice>& own, const sync::Placement& place) {
+  std::vector<NamedSlice> all;
+  for (int n = 0; n < place.across.ranks; ++n) {
+    for (NamedSlice slice : own) {
+      slice.dataset = io::node_dataset(n, slice.dataset);
+      if (n != place.across.rank) {
+        slice.range = {};
+        slice.values = {};
+      }
+      all.push_back(std::move(slice));
+    }
+  }
+  return all;
+}
+
+/// What a checkpoint after so many steps holds, every element listed by one rank.
+std::vector<NamedSlice> slices_to_write(Machine& machine, std::int64_t steps) {
+  constexpr auto own = zero::States::Which::own;
+  if (!machine.synchroniser) return all_slices(machine.engine, own);
+  sync::Synchroniser& synchroniser = *machine.synchroniser;
+  const sync::Placement& place = machine.place;
+  if (place.across.ranks == 1) {
+    std::vector<NamedSlice> slices = all_slices(machine.engine, own);
+    append(slices, synchroniser.common_slices());
+    append(slices, synchroniser.node_slices());
+    return slices;
+  }
+  std::vector<NamedSlice> apart = machine.engine.states().moment_slices(own), slices;
+  append(apart, synchroniser.node_slices());
+  if (synchroniser.schedule().differ(static_cast<std::size_t>(steps))) {
+    append(apart, machine.engine.states().parameter_slices(own));
+  } else {
+    slices = synchroniser.common_parameters();
+  }
+  append(slices, synchroniser.common_slices());
+  append(slices, per_node(apart, place));
   return slices;
 }
 
@@ -75,7 +125,7 @@ Span<float> take_checkpoint_copy(const config::Options& options, zero::Engine& e
 }
 
 Saves::Saves(comm::World& world, const Setup& setup, Machine& machine)
-    : world_(world), setup_(setup), engine_(machine.engine), directory_(checkpoint_directory(setup.options)) {
+    : world_(world), setup_(setup), machine_(machine), directory_(checkpoint_directory(setup.options)) {
   const Span<float> copy = take_checkpoint_copy(setup.options, machine.engine, machine.memory);
   if (setup.options.checkpoint.async) background_.emplace(world, copy);
 }
@@ -85,8 +135,13 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
   const Stopwatch watch(seconds_);
   on_rank_0(world_.all(), [&] { fs::create_directories(directory_); });
   const fs::path file = directory_ / io::checkpoint_name(step);
-  const io::CheckpointState state{step, config::print(setup_.options), shaping_options(setup_.options), numbers};
-  const std::vector<NamedSlice> slices = all_slices(engine_, zero::States::Which::own);
+  io::CheckpointState state{step, config::print(setup_.options), shaping_options(setup_.options), numbers};
+  if (machine_.synchroniser) {
+    state.numbers[nodes_number] = machine_.place.across.ranks;
+    state.numbers[outer_number] = machine_.synchroniser->schedule().has_outer() ? 1 : 0;
+    state.numbers[pushed_number] = machine_.synchroniser->exchange_under_way() ? 1 : 0;
+  }
+  const std::vector<NamedSlice> slices = slices_to_write(machine_, step);
   const int keep = static_cast<int>(setup_.options.checkpoint.keep);
   last_ = file;
   if (background_) {
@@ -111,24 +166,77 @@ void Saves::finish() {
   if (background_) background_->finish();
 }
 
-std::optional<io::CheckpointState> resume(comm::World& world, const Setup& setup, zero::Engine& engine) {
+namespace {
+
+/// What the file says of nodes that trained apart, where this run's do too: the rest of their state.
+void resume_synchroniser(comm::World& world, const Setup& setup, Machine& machine, const io::LoadedCheckpoint& loaded,
+                         const io::NodeView& view) {
+  if (!machine.synchroniser) return;
+  const auto has = [&](const char* name) {
+    const auto found = loaded.state.numbers.find(name);
+    return found != loaded.state.numbers.end() && found->second != 0;
+  };
+  sync::Synchroniser& synchroniser = *machine.synchroniser;
+  const auto kind = loaded.state.scalars.find("sync.kind");
+  const bool of_this_kind = kind != loaded.state.scalars.end() && kind->second == setup.options.sync.kind;
+  const bool exchange = of_this_kind && has(pushed_number) && synchroniser.overlaps();
+  const bool outer = of_this_kind && has(outer_number) && synchroniser.schedule().has_outer();
+  synchroniser.begin();
+  std::vector<NamedSlice> slices;
+  if (outer) append(slices, synchroniser.outer_slices());
+  if (exchange) append(slices, synchroniser.exchange_slices());
+  if (!slices.empty()) io::load_checkpoint(world, loaded.file, slices, view);
+  if (exchange) synchroniser.restore_exchange();
+  if (synchroniser.schedule().has_outer() && !outer && world.all().rank() == 0) {
+    std::printf("# the checkpoint has no outer update of this kind: it begins here, at rest\n");
+  }
+}
+
+void tell_of_nodes(const io::CheckpointState& state, int nodes) {
+  const auto found = state.numbers.find(nodes_number);
+  const int before = found == state.numbers.end() ? 1 : static_cast<int>(found->second);
+  if (before == nodes || before == 1) return;
+  std::printf(
+      "# the checkpoint is of %d nodes that trained apart, this run has %d: parameters and moments that differed are "
+      "their mean\n",
+      before, nodes);
+}
+
+}  // namespace
+
+std::optional<io::CheckpointState> resume(comm::World& world, const Setup& setup, Machine& machine) {
   const std::string& asked = setup.options.checkpoint.resume;
   if (asked == "none") return std::nullopt;
-  const std::vector<NamedSlice> slices = all_slices(engine, zero::States::Which::kept);
+  const std::vector<NamedSlice> slices = all_slices(machine.engine, zero::States::Which::kept);
+  const io::NodeView view = {machine.place.across.rank, machine.place.across.ranks};
   std::optional<io::LoadedCheckpoint> loaded;
   if (asked == "latest") {
-    loaded = io::load_newest_checkpoint(world, checkpoint_directory(setup.options), slices);
+    loaded = io::load_newest_checkpoint(world, checkpoint_directory(setup.options), slices, view);
   } else {
-    loaded = io::LoadedCheckpoint{asked, io::load_checkpoint(world, asked, slices)};
+    loaded = io::LoadedCheckpoint{asked, io::load_checkpoint(world, asked, slices, view)};
   }
   if (!loaded) return std::nullopt;
-  engine.refresh();
+  resume_synchroniser(world, setup, machine, *loaded, view);
+  machine.engine.refresh();
   if (world.all().rank() == 0) {
     std::printf("# resumed from %s: %lld steps are done\n", loaded->file.c_str(),
                 static_cast<long long>(loaded->state.step));
+    tell_of_nodes(loaded->state, machine.place.across.ranks);
     warn_of_changes(loaded->state, setup.options);
   }
   return loaded->state;
+}
+
+void take_average(Machine& machine, std::int64_t steps) {
+  if (!machine.synchroniser || !machine.synchroniser->schedule().differ(static_cast<std::size_t>(steps))) return;
+  machine.engine.settle();
+  machine.synchroniser->take_average();
+  machine.engine.refresh();
+}
+
+std::vector<NamedSlice> common_parameters(Machine& machine) {
+  if (machine.synchroniser) return machine.synchroniser->common_parameters();
+  return machine.engine.states().parameter_slices(zero::States::Which::own);
 }
 
 void load_parameters(comm::World& world, const fs::path& file, zero::Engine& engine) {

@@ -39,7 +39,7 @@ class Saves {
  private:
   comm::World& world_;
   const Setup& setup_;
-  zero::Engine& engine_;
+  Machine& machine_;
   std::filesystem::path directory_;
   std::optional<io::BackgroundSave> background_;
   std::optional<std::filesystem::path> last_;
@@ -50,7 +50,12 @@ class Saves {
 /// Loads parameters, moments and position from what checkpoint.resume names: the newest good file of checkpoint.dir
 /// (latest), or the file itself. Returns what else the checkpoint holds; nothing where there is nothing to resume. Options
 /// that shape the trajectory and differ from the checkpoint's are named in the log. Collective.
-std::optional<io::CheckpointState> resume(comm::World& world, const Setup& setup, zero::Engine& engine);
+std::optional<io::CheckpointState> resume(comm::World& world, const Setup& setup, Machine& machine);
+
+/// The run's parameters at its end, after so many steps: nodes that differ take their mean.
+void take_average(Machine& machine, std::int64_t steps);
+/// Parameters that all nodes have alike, every element on one rank.
+std::vector<NamedSlice> common_parameters(Machine& machine);
 
 /// Parameters alone, for evaluation, generation and export.
 void load_parameters(comm::World& world, const std::filesystem::path& file, zero::Engine& engine);

@@ -12,8 +12,10 @@
 #include "saves.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/comm/quantized.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/fit.hpp"
+#include "shoal/sync/schedule.hpp"
 
 namespace shoal::app {
 
@@ -26,6 +28,42 @@ int openmp_limit() {
   int limit = 0;
   const auto [end, status] = std::from_chars(value, value + std::strlen(value), limit);
   return status == std::errc() && (*end == '\0' || *end == ',') ? limit : 0;
+}
+
+sync::Placement placed(int rank, int ranks, int in_step) {
+  return {{rank % in_step, in_step, nullptr}, {rank / in_step, ranks / in_step, nullptr}};
+}
+
+/// Whether an evaluation meets nodes that differ, so that their mean has to be shown.
+bool evaluates_apart(const config::Options& options, int nodes) {
+  if (options.data.val_fraction == 0 && options.data.val_source.empty()) return false;
+  const sync::Schedule schedule(options.sync, nodes);
+  if (schedule.differ(options.train.steps)) return true;
+  const std::size_t every = options.train.eval_every;
+  for (std::size_t step = every; every > 0 && step <= options.train.steps; step += every) {
+    if (schedule.differ(step)) return true;
+  }
+  return false;
+}
+
+std::optional<sync::Synchroniser> synchroniser(const config::Options& options, zero::Engine& engine,
+                                               const sync::Placement& place, Memory& memory) {
+  if (!sync::seldom(options.sync)) return std::nullopt;
+  return std::optional<sync::Synchroniser>(std::in_place, options.sync, engine.units(), engine.states(), place,
+                                           evaluates_apart(options, place.across.ranks), memory);
+}
+
+/// The ranks of a node must be as many on every node where they are what stays in step, or what keeps a second partition.
+void check_nodes(const config::Options& options, comm::World& world, const Division& division) {
+  const std::string unequal = comm::unequal_nodes(world.topology().node_of);
+  require_input(options.zero.hpz_size != zero::ZeroOptions::whole_node || unequal.empty(), "zero.hpz_size = node: ", unequal,
+                "; allowed: off, a number");
+  if (!sync::seldom(options.sync)) return;
+  require_input(options.sync.nprocs_per_node > 0 || unequal.empty(), "sync.kind = ", options.sync.kind, ": ", unequal,
+                "; allowed: as many on each, or sync.nprocs_per_node = a divisor of the ", world.size(), " ranks");
+  if (!sync::pushes(options.sync) || options.zero.stage != 3 || world.size() == 1) return;
+  const std::string problem = config::push_of_shared_parameters(division.in_step, world.node().size());
+  require_input(problem.empty(), problem);
 }
 
 DType dtype_named(const std::string& name) {
@@ -61,18 +99,7 @@ zero::Squares measured_squares(const config::Options& options) {
   return options.optimizer.kind == "adamw" ? zero::Squares::weighted : zero::Squares::plain;
 }
 
-namespace {
-
-/// Of a world like this one that has so many ranks: as this one's nodes are, or as comm.ranks_per_node plays them, or one
-/// node.
-int ranks_per_node(const comm::World& world, const config::Options& options, int ranks) {
-  if (ranks == world.size()) return world.topology().ranks_per_node();
-  return options.comm.ranks_per_node > 0 ? options.comm.ranks_per_node : ranks;
-}
-
-}  // namespace
-
-zero::EngineOptions engine_options(const config::Options& options, int ranks, int ranks_per_node, Purpose purpose) {
+zero::EngineOptions engine_options(const config::Options& options, const Division& division, Purpose purpose) {
   const bool training = purpose == Purpose::train, decoding = purpose == Purpose::generate;
   zero::EngineOptions engine;
   engine.model = options.model;
@@ -82,11 +109,11 @@ zero::EngineOptions engine_options(const config::Options& options, int ranks, in
   engine.optimizer = options.optimizer;
   engine.zero = options.zero;
   if (decoding) engine.zero.stage = 0;  // one rank continues a text by itself
-  if (engine.zero.hpz_size == zero::ZeroOptions::whole_node) {
-    require_input(ranks_per_node > 0,
-                  "zero.hpz_size = node, but nodes have different numbers of ranks; allowed: off, a number");
-    engine.zero.hpz_size = static_cast<std::size_t>(ranks_per_node);
-  }
+  if (!training) engine.zero.hpz_size = 0;
+  if (engine.zero.hpz_size == zero::ZeroOptions::whole_node)
+    engine.zero.hpz_size = static_cast<std::size_t>(division.on_node);
+  require_input(zero::hpz_divides(engine.zero.hpz_size, division.in_step), "zero.hpz_size = ", engine.zero.hpz_size,
+                " does not divide the ", division.in_step, " ranks that are in step");
   engine.gradients.message_elements = static_cast<std::size_t>(options.comm.bucket_mb * 1e6 / sizeof(float));
   engine.gradients.overlap = options.comm.overlap;
   engine.gradients.collectives =
@@ -94,7 +121,8 @@ zero::EngineOptions engine_options(const config::Options& options, int ranks, in
   engine.gradients.dtype = dtype_named(options.comm.reduce_dtype);
   engine.gradients.squares = measured_squares(options);
   // Without training nothing is summed over micro-batches: the ranks share the samples out as they like.
-  engine.micro_batches = training ? options.batch.global / options.batch.micro : static_cast<std::size_t>(ranks);
+  const auto ranks = static_cast<std::size_t>(division.ranks), groups = ranks / static_cast<std::size_t>(division.in_step);
+  engine.micro_batches = training ? options.batch.global / options.batch.micro / groups : ranks;
   engine.grad_clip = options.train.grad_clip;
   engine.seed = options.train.seed;
   return engine;
@@ -111,30 +139,64 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   if (setup.options.model.vocab_size == 0) setup.options.model.vocab_size = setup.dataset.vocab_size;
   setup.threads = choose_threads(world, options.train.threads);
   kernels::set_threads(setup.threads);  // workspaces are planned for so many
-  setup.engine = engine_options(setup.options, ranks, ranks_per_node(world, options, ranks), purpose);
-  const auto besides = [&](zero::Engine& engine, Memory& memory) {
-    if (purpose == Purpose::train) take_checkpoint_copy(setup.options, engine, memory);
-  };
-  setup.plan = plan::memory(setup.engine, ranks == world.size() ? world.all().rank() : 0, ranks, besides);
-  const int on_node = ranks == world.size() ? world.node().size() : 1;
+  const bool as_started = ranks == world.size(), training = purpose == Purpose::train;
+  const int rank = as_started ? world.all().rank() : 0, on_node = as_started ? world.node().size() : 1;
+  setup.division = divide(options, ranks, as_started ? on_node : ranks);
+  if (!training) setup.division.in_step = ranks;
+  if (training && as_started) check_nodes(options, world, setup.division);
+  setup.engine = engine_options(setup.options, setup.division, purpose);
+  const int in_step = setup.division.in_step;
+  const plan::Further besides =
+      training ? besides_engine(setup.options, rank, ranks, in_step) : [](zero::Engine&, Memory&) {};
+  setup.plan = plan::memory(setup.engine, rank % in_step, in_step, besides);
   const std::string problem =
-      plan::why_too_large(setup.engine, ranks, plan::available_bytes(options.memory_limit_gib, on_node), besides);
+      plan::why_too_large(setup.engine, in_step, plan::available_bytes(options.memory_limit_gib, on_node),
+                          training ? besides_engine(setup.options, 0, ranks, in_step) : besides);
   require_input(problem.empty(), problem);
   return setup;
 }
 
+Division divide(const config::Options& options, int ranks, int on_node) {
+  Division division{ranks, ranks, options.comm.ranks_per_node > 0 ? options.comm.ranks_per_node : on_node};
+  if (!sync::seldom(options.sync)) return division;
+  division.in_step = options.sync.nprocs_per_node > 0 ? options.sync.nprocs_per_node : division.on_node;
+  return division;
+}
+
+plan::Further besides_engine(const config::Options& options, int rank, int ranks, int in_step) {
+  return [=](zero::Engine& engine, Memory& memory) {
+    synchroniser(options, engine, placed(rank, ranks, in_step), memory);
+    take_checkpoint_copy(options, engine, memory);
+  };
+}
+
 namespace {
 
-zero::Placement placement(const Setup& setup, comm::World& world) {
-  const std::size_t neighbours = setup.engine.zero.hpz_size;
-  const bool near = setup.engine.zero.stage == 3 && zero::has_secondary(neighbours, world.size());
-  return {world.all().rank(), world.all().size(), &world.all(),
-          near ? &world.neighbours(static_cast<int>(neighbours)) : nullptr};
+sync::Placement place_of(const Setup& setup, comm::World& world) {
+  const int in_step = setup.division.in_step;
+  sync::Placement place = placed(world.all().rank(), world.size(), in_step);
+  if (in_step == world.size()) {
+    place.node.group = &world.all();
+  } else if (in_step == world.topology().ranks_per_node()) {
+    place.node.group = &world.node();
+    place.across.group = &world.across();
+  } else {
+    place.node.group = &world.neighbours(in_step);
+    place.across.group = &world.alike(in_step);
+  }
+  const std::size_t second = setup.engine.zero.hpz_size;
+  if (setup.engine.zero.stage == 3 && zero::has_secondary(second, in_step)) {
+    place.node.neighbours = &world.neighbours(static_cast<int>(second));
+  }
+  return place;
 }
 
 }  // namespace
 
 Machine::Machine(const Setup& setup, comm::World& world)
-    : memory(setup.plan.bytes), engine(setup.engine, placement(setup, world), memory) {}
+    : place(place_of(setup, world)),
+      memory(setup.plan.bytes),
+      engine(setup.engine, place.node, memory),
+      synchroniser(app::synchroniser(setup.options, engine, place, memory)) {}
 
 }  // namespace shoal::app

@@ -3,21 +3,30 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "shoal/comm/world.hpp"
 #include "shoal/config/options.hpp"
 #include "shoal/data/tokens.hpp"
 #include "shoal/plan/memory.hpp"
+#include "shoal/sync/synchroniser.hpp"
 #include "shoal/zero/engine.hpp"
 
 namespace shoal::app {
+
+/// How many ranks there are, and which of them belong together.
+struct Division {
+  int ranks = 1;    ///< data-parallel ranks
+  int in_step = 1;  ///< of these, neighbours that share gradients at every step: all, or with sync.kind a node's
+  int on_node = 1;  ///< on a node
+};
 
 struct Setup {
   config::Options options;  ///< resolved: vocab_size, batch.global, schedule.total_steps are set
   data::Dataset dataset;
   zero::EngineOptions engine;
-  int ranks = 1;          ///< data-parallel ranks that it is made for
+  Division division;      ///< of the ranks that it is made for
   int threads = 1;        ///< of this rank
   plan::MemoryPlan plan;  ///< of this rank
 };
@@ -37,8 +46,14 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
 /// What AdaScale needs to be measured of gradients.
 zero::Squares measured_squares(const config::Options& options);
 
-/// The engine options that follow from resolved options. ranks_per_node: 0 where nodes differ.
-zero::EngineOptions engine_options(const config::Options& options, int ranks, int ranks_per_node, Purpose purpose);
+/// on_node: ranks of a node of the machine; comm.ranks_per_node goes before it.
+Division divide(const config::Options& options, int ranks, int on_node);
+
+/// The engine options that follow from resolved options; its group is the ranks in step.
+zero::EngineOptions engine_options(const config::Options& options, const Division& division, Purpose purpose);
+
+/// What a training run takes besides its engine, of rank `rank`: for its plan.
+plan::Further besides_engine(const config::Options& options, int rank, int ranks, int in_step);
 
 /// Threads of this rank: train.threads, or (auto) the cores it may use divided by the ranks that share them; OMP_NUM_THREADS
 /// is the upper limit where it is set. Collective over the node.
@@ -47,8 +62,10 @@ int choose_threads(comm::World& world, int asked);
 /// Memory and an Engine in it, for the ranks that run.
 struct Machine {
   Machine(const Setup& setup, comm::World& world);
+  sync::Placement place;
   Memory memory;
   zero::Engine engine;
+  std::optional<sync::Synchroniser> synchroniser;  ///< where sync.kind is not every_step
 };
 
 }  // namespace shoal::app

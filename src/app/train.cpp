@@ -9,6 +9,7 @@
 #include "collective.hpp"
 #include "commands.hpp"
 #include "output.hpp"
+#include "pays_off.hpp"
 #include "report.hpp"
 #include "saves.hpp"
 #include "setup.hpp"
@@ -41,7 +42,7 @@ trace::Level trace_level(const std::string& name) {
                            : trace::Level::off;
 }
 
-std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup, const zero::Engine& engine,
+std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup, const Machine& machine,
                                           std::int64_t first_step) {
   const config::Options& o = setup.options;
   if (o.trace.level == "off") return nullptr;
@@ -51,7 +52,7 @@ std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup
   header.machine["device"] = kernels::device_name();
   header.machine["threads"] = std::to_string(setup.threads);
   for (const auto& [name, value] : library_versions()) header.machine[name] = value;
-  for (const auto& unit : engine.units()) {
+  for (const auto& unit : machine.engine.units()) {
     header.units.push_back(unit.name);
     header.unit_elements.push_back(unit.elements);
   }
@@ -78,9 +79,9 @@ class Run {
         options_(setup.options),
         machine_(machine),
         first_step_(before.step),
-        trainer_(setup, world, machine.engine),
+        trainer_(setup, world, machine),
         saves_(world, setup, machine),
-        trace_(open_trace(world, setup, machine.engine, before.step)),
+        trace_(open_trace(world, setup, machine, before.step)),
         metrics_(world, options_.output.dir, before.step),
         log_(setup, world, peak_gflops, before.step) {
     trainer_.restore(before.step, before.numbers);
@@ -92,7 +93,9 @@ class Run {
 
  private:
   bool due(std::size_t every, std::int64_t step) const { return every != 0 && static_cast<std::size_t>(step) % every == 0; }
-  bool wants_validation(const StepReport& report) const;
+  bool wants_validation(std::int64_t step, bool last) const;
+  bool wants_checkpoint(std::int64_t step, bool last, bool stop) const;
+  void record(const StepReport& report, bool last_known);
   void check(const StepReport& report);
   void flush_trace(std::int64_t step);
   void add_traffic();
@@ -102,6 +105,7 @@ class Run {
   const config::Options& options_;
   Machine& machine_;
   std::int64_t first_step_;
+  std::int64_t flushed_ = 0;  // the step after which the trace was asked about last
   Trainer trainer_;
   Saves saves_;
   std::unique_ptr<io::TraceFile> trace_;
@@ -110,9 +114,26 @@ class Run {
   History history_;
 };
 
-bool Run::wants_validation(const StepReport& report) const {
-  if (setup_.dataset.validation == nullptr || !report.broken.empty()) return false;
-  return due(options_.train.eval_every, report.step) || report.last;
+bool Run::wants_validation(std::int64_t step, bool last) const {
+  return setup_.dataset.validation != nullptr && (last || due(options_.train.eval_every, step));
+}
+
+bool Run::wants_checkpoint(std::int64_t step, bool last, bool stop) const {
+  return stop || due(options_.checkpoint.every, step) || (last && options_.checkpoint.every != 0);
+}
+
+/// last_known: no later step is known yet, so the parameters are those after this one.
+void Run::record(const StepReport& report, bool last_known) {
+  history_.steps.push_back(report);
+  std::optional<double> validation;
+  if (last_known && report.broken.empty() && wants_validation(report.step, report.last)) {
+    validation = trainer_.evaluate(report.step);
+    history_.validation.emplace_back(report.step, *validation);
+  }
+  metrics_.write(report, static_cast<double>(options_.batch.global * options_.model.block_size), validation);
+  check(report);
+  log_.step(report);
+  if (validation) log_.validation(report.step, *validation);
 }
 
 void Run::check(const StepReport& report) {
@@ -123,10 +144,12 @@ void Run::check(const StepReport& report) {
       text("step ", report.step, ": ", report.broken, "; the run stops (train.on_nan = skip would leave such updates out)"));
 }
 
+/// When all ranks are here anyway.
 void Run::flush_trace(std::int64_t step) {
   if (trace_ == nullptr) return;
-  mark_memory(machine_.memory);
-  if (due(options_.trace.interval, step)) trace_->flush();
+  const auto interval = static_cast<std::int64_t>(options_.trace.interval);
+  if (step / interval > flushed_ / interval) trace_->flush();
+  flushed_ = step;
 }
 
 /// Evaluations and checkpoints are not counted: only what steps send.
@@ -139,33 +162,27 @@ void Run::add_traffic() {
 }
 
 Exit Run::steps() {
-  const double tokens = static_cast<double>(options_.batch.global * options_.model.block_size);
+  const auto most = static_cast<std::int64_t>(options_.train.steps);
   const std::int64_t begin = trace::now_ns();
   const auto out_of_time = [&] {
     return options_.train.stop_after > 0 && static_cast<double>(trace::now_ns() - begin) * 1e-9 > options_.train.stop_after;
   };
   for (std::int64_t t = first_step_; !trainer_.done(t); ++t) {
     comm::reset_traffic();
-    const StepReport report = trainer_.step(t, out_of_time);
-    history_.steps.push_back(report);
+    const bool border = t + 1 == most || wants_validation(t + 1, false) || wants_checkpoint(t + 1, false, false);
+    const std::vector<StepReport> known = trainer_.step(t, out_of_time, border);
     add_traffic();
-    std::optional<double> validation;
-    if (wants_validation(report)) {
-      validation = trainer_.evaluate();
-      history_.validation.emplace_back(report.step, *validation);
-    }
-    metrics_.write(report, tokens, validation);
-    check(report);
-    log_.step(report);
-    if (validation) log_.validation(report.step, *validation);
-    flush_trace(report.step);
+    if (trace_ != nullptr) mark_memory(machine_.memory);
+    if (known.empty()) continue;  // nodes that train apart: this step's report comes with a later one's
+    for (const StepReport& report : known) record(report, &report == &known.back());
+    flush_trace(t + 1);
     saves_.advance();
-    const bool last = report.last || report.stop;
-    if (due(options_.checkpoint.every, report.step) || (last && (options_.checkpoint.every != 0 || report.stop))) {
+    const bool last = known.back().last, stop = known.back().stop;
+    if (wants_checkpoint(t + 1, last, stop)) {
       const trace::Region region(trace::Level::steps, trace::Kind::phase, "checkpoint");
-      saves_.save(report.step, trainer_.numbers());
+      saves_.save(t + 1, trainer_.numbers());
     }
-    if (report.stop && !report.last) return Exit::requeue;
+    if (stop && !last) return Exit::requeue;
   }
   return Exit::done;
 }
@@ -177,12 +194,12 @@ void Run::close(Exit exit) {
     trace_->flush();
     trace_->close();
   }
+  take_average(machine_, history_.steps.empty() ? first_step_ : history_.steps.back().step);
   if (!options_.output.export_dir.empty() && exit == Exit::done) {
     export_weights(world_, options_.model, machine_.engine, options_.output.export_dir);
     log_.note("weights exported to " + options_.output.export_dir);
   }
-  const std::string checksum = io::hexadecimal(
-      io::params_checksum(world_.all(), machine_.engine.states().parameter_slices(zero::States::Which::own)));
+  const std::string checksum = io::hexadecimal(io::params_checksum(world_.all(), common_parameters(machine_)));
   write_summary(world_, setup_, machine_.memory, history_, checksum);
   print_verdict(world_, setup_, machine_.memory, history_, saves_, exit);
 }
@@ -204,7 +221,7 @@ void print_plan(comm::World& world, const Setup& setup) {
     rows.emplace_back(part.label, text(plan::bytes_text(part.bytes), " (", name_of(part.kind), ")"));
   }
   rows.emplace_back("together", plan::bytes_text(setup.plan.bytes.total()));
-  print_table(text("memory of a rank of ", setup.ranks), rows);
+  print_table(text("memory of a rank of ", setup.division.ranks), rows);
   std::printf("# dry run: the options, the data and the memory are in order; nothing was trained\n");
 }
 
@@ -239,14 +256,16 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   Machine machine(setup, world);
   const Ledger most_taken = of_the_rank_with_most(world, machine.memory.taken());
   if (world.all().rank() == 0) print_banner(setup, world, most_taken, peak);
+  print_pays_off(setup, world, machine, peak);
   heartbeat::phase("load");
-  const std::optional<io::CheckpointState> before = resume(world, setup, machine.engine);
+  const std::optional<io::CheckpointState> before = resume(world, setup, machine);
   if (!before) {
     if (o.model.init_from.empty()) {
       machine.engine.initialize(o.train.seed);
     } else {
       import_weights(o.model, machine.engine);
     }
+    if (machine.synchroniser) machine.synchroniser->begin();
   }
   Run run(world, setup, machine, before.value_or(io::CheckpointState{}), peak);
   world.all().barrier().wait();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "evaluate.hpp"
 #include "shoal/base/heartbeat.hpp"
@@ -18,10 +19,12 @@ double seconds_since(std::int64_t begin_ns) { return static_cast<double>(trace::
 
 }  // namespace
 
-Trainer::Trainer(const Setup& setup, comm::World& world, zero::Engine& engine)
+Trainer::Trainer(const Setup& setup, comm::World& world, Machine& machine)
     : options_(setup.options),
       world_(world),
-      engine_(engine),
+      place_(machine.place),
+      engine_(machine.engine),
+      synchroniser_(machine.synchroniser ? &*machine.synchroniser : nullptr),
       order_(setup.dataset.train->count(), options_.batch.global, options_.data.shuffle, options_.data.drop_last,
              options_.train.seed),
       loader_(*setup.dataset.train, order_, options_.batch.micro, options_.model.block_size),
@@ -32,11 +35,21 @@ Trainer::Trainer(const Setup& setup, comm::World& world, zero::Engine& engine)
   if (setup.engine.dtype == DType::f16) scaler_.emplace(options_.loss_scale);
 }
 
-StepReport Trainer::step(std::int64_t t, const std::function<bool()>& want_stop) {
+std::vector<StepReport> Trainer::step(std::int64_t t, const std::function<bool()>& want_stop, bool border) {
   heartbeat::phase("step");
   trace::set_step(static_cast<std::int32_t>(t + 1));
   const trace::Region whole(trace::Level::steps, trace::Kind::step, "step");
   const std::int64_t begin = trace::now_ns();
+  unshared_.push_back(update(t, want_stop));
+  if (synchroniser_ != nullptr) synchronise(t);
+  unshared_.back().seconds = seconds_since(begin);
+  if (!border && !meets(t + 1)) return {};
+  if (place_.across.ranks > 1) share_reports(world_, place_, unshared_, world_.all().rank() == 0 && want_stop());
+  return std::exchange(unshared_, {});
+}
+
+/// The whole step as this node has it.
+StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_stop) {
   const zero::Turns& turns = engine_.turns();
   const std::int64_t updates_before = t - skipped_;
   const optim::Rates rates =
@@ -48,9 +61,10 @@ StepReport Trainer::step(std::int64_t t, const std::function<bool()>& want_stop)
 
   for (std::size_t round = 0; round < turns.rounds; ++round) {
     for (std::size_t turn = 0; turn < turns.per_round; ++turn) {  // gradient accumulation
-      const std::size_t m = turns.micro_batch(round, turn, world_.all().rank());
-      trace::set_micro(static_cast<std::int16_t>(m));
-      const model::MicroBatch batch = load(t, m);
+      const std::size_t m = turns.micro_batch(round, turn, place_.node.rank);
+      const std::size_t of_step = static_cast<std::size_t>(place_.across.rank) * turns.micro_batches() + m;
+      trace::set_micro(static_cast<std::int16_t>(of_step));
+      const model::MicroBatch batch = load(t, of_step);
       predictions = engine_.model().predictions(batch);
       shares_[m] = engine_.micro_batch(round, turn, batch);  // forward and backward; reduction starts on the way
       if (adascale_) shares_[micro_batches_ + m] = engine_.square_of_turn();
@@ -62,7 +76,7 @@ StepReport Trainer::step(std::int64_t t, const std::function<bool()>& want_stop)
 
   StepReport report;
   report.step = t + 1;
-  report.stop = world_.all().rank() == 0 && want_stop();
+  report.stop = place_.across.ranks == 1 && place_.node.rank == 0 && want_stop();
   report.loss = share_losses(predictions, report.stop);
   zero::Norm norm;
   {
@@ -80,8 +94,24 @@ StepReport Trainer::step(std::int64_t t, const std::function<bool()>& want_stop)
     if (adascale_) report.effective_steps = adascale_->effective_steps();
   }
   report.last = done(report.step);
-  report.seconds = seconds_since(begin);
   return report;
+}
+
+/// Nodes come together at the rate of the schedule: an update that one of them left out is no delay for the others.
+void Trainer::synchronise(std::int64_t t) {
+  const auto step = static_cast<std::size_t>(t) + 1;
+  if (!synchroniser_->acts(step)) return;
+  engine_.settle();
+  synchroniser_->after(step, optim::rates(options_.schedule, options_.optimizer, t).learning_rate);
+  engine_.refresh();
+}
+
+/// Whether reports are shared after this step: whenever all nodes wait for each other anyway.
+bool Trainer::meets(std::int64_t step) const {
+  if (place_.across.ranks == 1) return true;
+  const auto steps = static_cast<std::size_t>(step);
+  const sync::Schedule& schedule = synchroniser_->schedule();
+  return schedule.period() == 0 ? steps % options_.train.log_every == 0 : schedule.meets(steps);
 }
 
 model::MicroBatch Trainer::load(std::int64_t t, std::size_t m) {
@@ -96,7 +126,7 @@ model::MicroBatch Trainer::load(std::int64_t t, std::size_t m) {
 double Trainer::share_losses(std::size_t predictions, bool& stop) {
   const auto region = phase("losses");
   shares_.back() = stop ? 1.0 : 0.0;
-  world_.all().all_reduce(Span<double>(shares_), comm::Reduce::sum).wait();
+  place_.node.group->all_reduce(Span<double>(shares_), comm::Reduce::sum).wait();
   stop = shares_.back() != 0.0;
   double sum = 0;
   for (std::size_t m = 0; m < micro_batches_; ++m) sum += shares_[m];
@@ -118,8 +148,8 @@ bool Trainer::done(std::int64_t steps) const {
   return steps >= total || (adascale_ && adascale_->schedule_step() >= total);
 }
 
-/// Whether this step's gradients may become an update. The loss and the norm are the same on all ranks, and so is the
-/// answer.
+/// Whether this step's gradients may become an update. The loss and the norm are the same on all ranks of a node, and so is
+/// the answer.
 bool Trainer::updates(StepReport& report, const zero::Norm& norm) {
   if (!scaler_) {
     report.broken = broken(report.loss, norm);
@@ -133,7 +163,7 @@ bool Trainer::updates(StepReport& report, const zero::Norm& norm) {
 
 std::map<std::string, double> Trainer::numbers() const {
   std::map<std::string, double> numbers;
-  if (skipped_ > 0) numbers["skipped_updates"] = static_cast<double>(skipped_);
+  if (skipped_ > 0 || place_.across.ranks > 1) numbers["skipped_updates"] = static_cast<double>(skipped_);
   if (adascale_) numbers.merge(adascale_->numbers());
   if (scaler_) {
     const optim::LossScaler::State state = scaler_->state();
@@ -141,10 +171,11 @@ std::map<std::string, double> Trainer::numbers() const {
     numbers["loss_scale/steps_since_overflow"] = static_cast<double>(state.steps_since_overflow);
     numbers["loss_scale/hysteresis_left"] = static_cast<double>(state.hysteresis_left);
   }
-  return numbers;
+  return place_.across.ranks > 1 ? share_numbers(world_, place_, numbers) : numbers;
 }
 
-void Trainer::restore(std::int64_t steps, const std::map<std::string, double>& numbers) {
+void Trainer::restore(std::int64_t steps, const std::map<std::string, double>& all) {
+  const std::map<std::string, double> numbers = numbers_of_node(all, place_);
   if (adascale_) adascale_->restore(steps, numbers);
   const auto number = [&](const char* name) { return numbers.contains(name) ? numbers.at(name) : 0.0; };
   skipped_ = static_cast<std::int64_t>(number("skipped_updates"));
@@ -157,7 +188,7 @@ void Trainer::restore(std::int64_t steps, const std::map<std::string, double>& n
 std::string Trainer::broken(double loss, const zero::Norm& norm) {
   if (std::isfinite(loss) && std::isfinite(norm.value)) return {};
   std::vector<std::int64_t> damaged = {engine_.states().first_not_finite()};  // each rank sees its own shards
-  world_.all().all_reduce(Span<std::int64_t>(damaged), comm::Reduce::min).wait();
+  place_.node.group->all_reduce(Span<std::int64_t>(damaged), comm::Reduce::min).wait();
   const auto unit = static_cast<std::size_t>(damaged.front());
   const std::string where =
       unit < engine_.units().size() ? "parameters of unit " + engine_.units()[unit].name + " are not finite"
@@ -169,11 +200,23 @@ std::string Trainer::broken(double loss, const zero::Norm& norm) {
          " (" + where + ")";
 }
 
-double Trainer::evaluate() {
+double Trainer::evaluate(std::int64_t steps) {
   const auto region = phase("evaluate");
   heartbeat::phase("evaluate");
-  return app::evaluate(world_.all(), engine_, *validation_, options_.batch.micro, options_.model.block_size,
-                       options_.train.eval_batches * options_.batch.global);
+  const bool apart = synchroniser_ != nullptr && synchroniser_->schedule().differ(static_cast<std::size_t>(steps));
+  if (apart) {
+    engine_.settle();
+    synchroniser_->show_average();
+    engine_.refresh();
+  }
+  const double loss = app::evaluate(world_.all(), engine_, *validation_, options_.batch.micro, options_.model.block_size,
+                                    options_.train.eval_batches * options_.batch.global);
+  if (apart) {
+    engine_.settle();
+    synchroniser_->hide_average();
+    engine_.refresh();
+  }
+  return loss;
 }
 
 }  // namespace shoal::app

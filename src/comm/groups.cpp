@@ -92,15 +92,26 @@ std::unique_ptr<Communicator> Groups::make(const GroupKind& kind, std::int16_t i
 }
 
 Communicator& Groups::neighbours(int count) {
+  return divided("neighbours", count, [=](int rank) { return rank / count; });
+}
+
+Communicator& Groups::alike(int count) {
+  return divided("alike", count, [=](int rank) { return rank % count; });
+}
+
+Communicator& Groups::divided(const char* name, int count, const std::function<int(int)>& part_of) {
   const int ranks = topology.ranks();
   require(count > 0 && ranks % count == 0, "groups of ", count, " among ", ranks, " ranks");
-  const auto found = std::find_if(few.begin(), few.end(), [&](const auto& group) { return group->size() == count; });
-  if (found != few.end()) return **found;
-  GroupKind kind{"neighbours", {}};
-  for (int rank = 0; rank < ranks; ++rank) kind.part_of.push_back(rank / count);
-  kinds.push_back(kind);
-  few.push_back(make(kind, static_cast<std::int16_t>(kinds.size() - 1)));
-  return *few.back();
+  GroupKind kind{name, {}};
+  for (int rank = 0; rank < ranks; ++rank) kind.part_of.push_back(part_of(rank));
+  const auto same = [&](const GroupKind& made) { return made.name == kind.name && made.part_of == kind.part_of; };
+  const auto found = std::find_if(kinds.begin(), kinds.end(), same);
+  const auto index = static_cast<std::size_t>(found - kinds.begin());
+  if (found == kinds.end()) {
+    kinds.push_back(kind);
+    few.push_back(make(kind, static_cast<std::int16_t>(index)));
+  }
+  return *few[index - (kinds.size() - few.size())];
 }
 
 std::string ranks_per_node_problem(const CommOptions& options, int ranks) {

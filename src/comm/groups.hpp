@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "shoal/comm/communicator.hpp"
@@ -19,19 +20,19 @@ struct Groups {
   ~Groups();
   Groups(const Groups&) = delete;
   Groups& operator=(const Groups&) = delete;
-
-  /// Collective: `count` neighbouring ranks, which divides all; made when first asked for.
   Communicator& neighbours(int count);
+  Communicator& alike(int count);
 
   MPI_Comm ordered = MPI_COMM_NULL;                 ///< the world's ranks, node by node
   MPI_Comm inquiry = MPI_COMM_NULL;                 ///< the same for questions between waiting ranks, which come at any time
   std::unique_ptr<Communicator> all, node, across;  ///< comm/topology.hpp says what they are
-  std::vector<std::unique_ptr<Communicator>> few;   ///< by neighbours()
+  std::vector<std::unique_ptr<Communicator>> few;   ///< of World::neighbours() and alike()
   std::vector<GroupKind> kinds;                     ///< of all that were made, by their index in the trace
   Topology topology;                                ///< of the ranks of all
 
  private:
   void place(const CommOptions& options);
+  Communicator& divided(const char* name, int count, const std::function<int(int)>& part_of);
   std::unique_ptr<Communicator> make(const GroupKind& kind, std::int16_t index) const;
   void check_agreement(const CommOptions& options) const;
 };

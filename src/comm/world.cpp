@@ -138,6 +138,7 @@ Communicator& World::all() { return *state_->groups->all; }
 Communicator& World::node() { return *state_->groups->node; }
 Communicator& World::across() { return *state_->groups->across; }
 Communicator& World::neighbours(int count) { return state_->groups->neighbours(count); }
+Communicator& World::alike(int count) { return state_->groups->alike(count); }
 const std::vector<GroupKind>& World::group_kinds() const { return state_->groups->kinds; }
 const Topology& World::topology() const { return state_->groups->topology; }
 int World::nodes() const { return topology().nodes(); }

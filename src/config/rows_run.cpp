@@ -7,6 +7,7 @@ namespace shoal::config {
 
 using comm::CommOptions;
 using model::ActivationOptions;
+using sync::SyncOptions;
 using zero::ZeroOptions;
 
 namespace {
@@ -75,17 +76,28 @@ std::vector<Row> comm_rows() {
 }
 
 std::vector<Row> sync_rows() {
-  using Count = std::uint64_t;
+  const UsedBy apart = {"sync.kind", {"localsgd", "slowmo", "sgp", "diloco"}};
+  const UsedBy averaging = {"sync.kind", {"localsgd", "slowmo"}}, pushing = {"sync.kind", {"sgp", "slowmo"}};
+  const UsedBy outer = {"sync.kind", {"slowmo", "diloco"}}, slowmo = {"sync.kind", {"slowmo"}};
   return {
-      later("sync.kind", "synchronous", "", one_of({"synchronous", "localsgd", "slowmo"}),
-            "when ranks agree: every step, or every few"),
-      later("sync.localsgd_frequency", Count{3}, "steps", between(1, most_steps),
-            "steps between averages of the parameters (localsgd)"),
-      later("sync.slowmo_frequency", Count{48}, "steps", between(1, most_steps), "steps between outer updates (slowmo)"),
-      later("sync.slowmo_momentum", 0.5, "", from_below(0, 1), "momentum of the outer update"),
-      later("sync.slowmo_lr", 1.0, "", above(0), "rate of the outer update"),
-      later("sync.slowmo_base", "localsgd", "", one_of({"localsgd", "sgp"}), "what the ranks do between outer updates"),
-      later("sync.nprocs_per_node", Count{1}, "ranks", between(1, most_ranks), "neighbouring ranks that stay synchronous"),
+      {"sync.kind", in(&Options::sync, &SyncOptions::kind), "",
+       one_of({"every_step", "localsgd", "slowmo", "sgp", "diloco"}),
+       "when nodes agree: every step, or every few (localsgd, slowmo, diloco), or by neighbours' push (sgp)"},
+      {"sync.localsgd_frequency", in(&Options::sync, &SyncOptions::localsgd_frequency), "steps", between(1, most_steps),
+       "steps between averages of the nodes' parameters (localsgd, and slowmo over it)", averaging},
+      {"sync.slowmo_frequency", in(&Options::sync, &SyncOptions::slowmo_frequency), "steps", between(1, most_steps),
+       "steps between outer updates (slowmo, diloco)", outer},
+      {"sync.slowmo_momentum", in(&Options::sync, &SyncOptions::slowmo_momentum), "", from_below(0, 1),
+       "momentum of the outer update: slow momentum, or Nesterov's (diloco)", outer},
+      {"sync.slowmo_lr", in(&Options::sync, &SyncOptions::slowmo_lr), "", above(0), "rate of the outer update", outer},
+      {"sync.slowmo_base", in(&Options::sync, &SyncOptions::slowmo_base), "", one_of({"localsgd", "sgp"}),
+       "what the nodes do between outer updates", slowmo},
+      {"sync.slowmo_memory_efficient", in(&Options::sync, &SyncOptions::slowmo_memory_efficient), "", any(),
+       "share the outer update's state out over all ranks", slowmo},
+      {"sync.sgp_overlap", in(&Options::sync, &SyncOptions::sgp_overlap), "", any(),
+       "exchange with neighbours during the next step: what they send arrives one step late", pushing},
+      {"sync.nprocs_per_node", in(&Options::sync, &SyncOptions::nprocs_per_node), "ranks",
+       between(1, most_ranks).or_word("auto"), "neighbouring ranks that stay in step; auto: those of a node", apart},
   };
 }
 

@@ -151,6 +151,7 @@ void validate(Invocation& invocation, int ranks) {
   add(checkpoint_problems(o.checkpoint));
   add(zero_problems(o.zero, ranks));
   add(comm_problems(o.comm, ranks));
+  add(sync_problems(o, ranks));
   add(batch_of_deepspeed.empty() ? batch_problems(o.batch, count) : batch_of_deepspeed);
   add(optimizer_problems(o.optimizer));
   add(adascale_problems(o));

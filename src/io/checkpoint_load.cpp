@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <bit>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -49,29 +51,52 @@ std::vector<std::string> list_together(comm::Communicator& group, const fs::path
   return from_rank_0(group, list).get<std::vector<std::string>>();
 }
 
-/// A file's contents, with the places of its datasets by name.
-struct Described {
-  explicit Described(CheckpointContents what) : contents(std::move(what)) {
-    for (std::size_t i = 0; i < contents.datasets.size(); ++i) index[contents.datasets[i].name] = i;
+/// A file's contents, with the places of its datasets by name, as one node of several sees them.
+class Described {
+ public:
+  Described(CheckpointContents what, const NodeView& view) : contents(std::move(what)), view_(view) {
+    for (std::size_t i = 0; i < contents.datasets.size(); ++i) index_[contents.datasets[i].name] = i;
   }
+
   CheckpointContents contents;
-  std::map<std::string, std::size_t> index;
+
+  /// Where a tensor is: in one dataset, or as the mean of several. Empty: nowhere.
+  std::vector<std::size_t> places(const std::string& dataset) const {
+    if (const auto found = index_.find(dataset); found != index_.end()) return {found->second};
+    std::vector<std::size_t> of_nodes;
+    for (auto found = of_node(0, dataset); found != index_.end(); found = of_node(of_nodes.size(), dataset)) {
+      of_nodes.push_back(found->second);
+    }
+    if (of_nodes.size() == static_cast<std::size_t>(view_.nodes)) return {of_nodes[static_cast<std::size_t>(view_.node)]};
+    return of_nodes;
+  }
+
+ private:
+  using Index = std::map<std::string, std::size_t>;
+  Index::const_iterator of_node(std::size_t node, const std::string& dataset) const {
+    return index_.find(node_dataset(static_cast<int>(node), dataset));
+  }
+
+  NodeView view_;
+  Index index_;
 };
 
 /// Every slice has its dataset, of the same shape. Marks what was listed.
 void match(const fs::path& file, const Described& described, const std::vector<TensorSlice>& slices,
            std::vector<std::uint64_t>& listed) {
   for (const TensorSlice& slice : slices) {
-    const auto found = described.index.find(slice.dataset);
-    require_input(found != described.index.end(), file.string(), ": ", slice.dataset, ": expected with shape ",
-                  format::print(slice.shape), ", not in the file: a checkpoint of another model or optimizer");
-    const CheckpointDataset& dataset = described.contents.datasets[found->second];
-    require_input(dataset.shape == slice.shape, file.string(), ": ", slice.dataset, ": found shape ",
-                  format::print(dataset.shape), ", expected ", format::print(slice.shape),
-                  ": a checkpoint of another model");
-    require(slice.range.end <= dataset.elements() && slice.values.size() == slice.range.size(), slice.dataset,
-            ": a slice that leaves the tensor");
-    listed[found->second] = 1;
+    const std::vector<std::size_t> places = described.places(slice.dataset);
+    require_input(!places.empty(), file.string(), ": ", slice.dataset, ": expected with shape ", format::print(slice.shape),
+                  ", not in the file: a checkpoint of another model or optimizer");
+    for (const std::size_t place : places) {
+      const CheckpointDataset& dataset = described.contents.datasets[place];
+      require_input(dataset.shape == slice.shape, file.string(), ": ", dataset.name, ": found shape ",
+                    format::print(dataset.shape), ", expected ", format::print(slice.shape),
+                    ": a checkpoint of another model");
+      require(slice.range.end <= dataset.elements() && slice.values.size() == slice.range.size(), slice.dataset,
+              ": a slice that leaves the tensor");
+      listed[place] = 1;
+    }
   }
 }
 
@@ -101,24 +126,54 @@ struct ReadBack {
   std::uint64_t sum = 0, pieces = 0;
 };
 
-/// Reads a slice part by part, each hashed while it is in the cache.
-ReadBack read_slice(const File& file, const CheckpointDataset& dataset, const TensorSlice& slice) {
-  constexpr std::size_t part_elements = std::size_t{1} << 16U;
-  ReadBack seen;
+constexpr std::size_t part_elements = std::size_t{1} << 16U;
+
+/// Reads a part of a dataset, and hashes it while it is in the cache.
+void read_part(const File& file, const CheckpointDataset& dataset, Range part, Span<float> values, ReadBack& seen) {
+  file.read(dataset.offset + part.begin * sizeof(float), std::as_writable_bytes(values));
+  const std::size_t first = (part.begin + checksum_piece - 1) / checksum_piece;
+  const std::size_t end = part.end == dataset.elements() ? part.end : part.end / checksum_piece * checksum_piece;
+  if (first * checksum_piece >= end) return;
+  seen.sum += sum_of_pieces(values.subspan(first * checksum_piece - part.begin, end - first * checksum_piece), first);
+  seen.pieces += (end + checksum_piece - 1) / checksum_piece - first;
+}
+
+/// The mean over several datasets of the same part: added in a pairwise tree over their numbers, as nodes are by
+/// comm/tree_reduce.hpp, and divided. read(i, values) reads the i-th.
+template <typename Read>
+void read_mean(std::size_t count, Span<float> values, const Read& read) {
+  std::vector<std::vector<float>> sums;  // a binary counter: after number i as many are merged as i ends with ones
+  for (std::size_t i = 0; i < count; ++i) {
+    sums.emplace_back(values.size());
+    read(i, Span<float>(sums.back()));
+    const bool last = i + 1 == count;
+    for (std::size_t merges = last ? sums.size() - 1 : static_cast<std::size_t>(std::countr_one(i)); merges > 0; --merges) {
+      const std::vector<float> top = std::move(sums.back());
+      sums.pop_back();
+      std::transform(top.begin(), top.end(), sums.back().begin(), sums.back().begin(), std::plus<>());
+    }
+  }
+  const auto divisor = static_cast<float>(count);
+  std::transform(sums.front().begin(), sums.front().end(), values.begin(), [=](float sum) { return sum / divisor; });
+}
+
+/// Reads a slice part by part from where it is. seen: by dataset.
+void read_slice(const File& file, const Described& described, const TensorSlice& slice, std::vector<ReadBack>& seen) {
+  const std::vector<std::size_t> places = described.places(slice.dataset);
   for (std::size_t at = slice.range.begin; at < slice.range.end;) {
     // Parts end on a piece, so that only the slice's own ends can cut one.
     const Range part{at, std::min(slice.range.end, (at / part_elements + 1) * part_elements)};
     const Span<float> values = slice.values.subspan(part.begin - slice.range.begin, part.size());
-    file.read(dataset.offset + part.begin * sizeof(float), std::as_writable_bytes(values));
-    const std::size_t first = (part.begin + checksum_piece - 1) / checksum_piece;
-    const std::size_t end = part.end == dataset.elements() ? part.end : part.end / checksum_piece * checksum_piece;
-    if (first * checksum_piece < end) {
-      seen.sum += sum_of_pieces(values.subspan(first * checksum_piece - part.begin, end - first * checksum_piece), first);
-      seen.pieces += (end + checksum_piece - 1) / checksum_piece - first;
+    const auto read = [&](std::size_t i, Span<float> into) {
+      read_part(file, described.contents.datasets[places[i]], part, into, seen[places[i]]);
+    };
+    if (places.size() == 1) {
+      read(0, values);
+    } else {
+      read_mean(places.size(), values, read);
     }
     at = part.end;
   }
-  return seen;
 }
 
 /// Collective. Where the slices of all ranks are every piece of a dataset the same number of times (once: shards; as often
@@ -130,11 +185,11 @@ void read_and_verify(comm::Communicator& group, const fs::path& path, const Desc
   std::vector<std::uint64_t> seen(2 * datasets.size());  // sums, then numbers of pieces
   together(group, [&] {
     const File file(path, File::Mode::read);
-    for (const TensorSlice& slice : slices) {
-      const std::size_t place = described.index.at(slice.dataset);
-      const ReadBack now = read_slice(file, datasets[place], slice);
-      seen[place] += now.sum;
-      seen[datasets.size() + place] += now.pieces;
+    std::vector<ReadBack> now(datasets.size());
+    for (const TensorSlice& slice : slices) read_slice(file, described, slice, now);
+    for (std::size_t i = 0; i < datasets.size(); ++i) {
+      seen[i] = now[i].sum;
+      seen[datasets.size() + i] = now[i].pieces;
     }
   });
   group.all_reduce(Span<std::uint64_t>(seen), comm::Reduce::sum).wait();
@@ -160,16 +215,19 @@ void say(const std::string& line) { std::fprintf(stderr, "shoal: %s\n", line.c_s
 
 }  // namespace
 
-CheckpointState load_checkpoint(comm::World& world, const fs::path& path, const std::vector<TensorSlice>& tensors) {
+std::string node_dataset(int node, const std::string& dataset) { return text("/nodes/", node, dataset); }
+
+CheckpointState load_checkpoint(comm::World& world, const fs::path& path, const std::vector<TensorSlice>& tensors,
+                                const NodeView& view) {
   comm::Communicator& group = world.all();
-  const Described described(describe_together(group, path));
+  const Described described(describe_together(group, path), view);
   match_together(group, path, described, tensors);
   read_and_verify(group, path, described, tensors);
   return described.contents.state;
 }
 
 std::optional<LoadedCheckpoint> load_newest_checkpoint(comm::World& world, const fs::path& directory,
-                                                       const std::vector<TensorSlice>& tensors,
+                                                       const std::vector<TensorSlice>& tensors, const NodeView& view,
                                                        const std::function<void(const std::string&)>& warn) {
   comm::Communicator& group = world.all();
   std::vector<std::string> files = list_together(group, directory);
@@ -186,7 +244,7 @@ std::optional<LoadedCheckpoint> load_newest_checkpoint(comm::World& world, const
   for (; !files.empty(); files.pop_back()) {
     const fs::path file = files.back();
     std::optional<Described> described;
-    if (!whole([&] { described.emplace(describe_together(group, file)); })) continue;
+    if (!whole([&] { described.emplace(describe_together(group, file), view); })) continue;
     match_together(group, file, *described, tensors);  // another model is an error, whatever lies before it
     if (whole([&] { read_and_verify(group, file, *described, tensors); })) {
       return LoadedCheckpoint{file, described->contents.state};

@@ -11,7 +11,8 @@ FileKind file_kind(const std::filesystem::path& file) {
   require_input(std::filesystem::exists(file), file.string(), ": no such file");
   require_input(is_hdf5(file), file.string(), ": no HDF5 file; allowed: a checkpoint, a trace, a tokens file");
   const hdf5::Handle opened = hdf5::open_file(file);
-  if (hdf5::has_link(opened, "parameters")) return FileKind::checkpoint;
+  // Nodes that differed when they were saved have their parameters below /nodes.
+  if (hdf5::has_link(opened, "parameters") || hdf5::has_link(opened, "nodes")) return FileKind::checkpoint;
   if (hdf5::has_link(opened, "events")) return FileKind::trace;
   if (hdf5::has_link(opened, "tokens") || hdf5::has_link(opened, "samples")) return FileKind::tokens;
   bad_input(file.string(),

@@ -128,14 +128,14 @@ std::vector<float> States::whole_master(int unit) const {
   return whole;
 }
 
-std::vector<NamedSlice> States::slices(const std::string& prefix, const std::vector<Span<float>>& flat, Which which) const {
+std::vector<NamedSlice> named_slices(const std::vector<model::UnitLayout>& units, const std::string& prefix,
+                                     const std::vector<Range>& held, const std::vector<Span<float>>& flat,
+                                     const std::vector<Range>& wanted) {
   std::vector<NamedSlice> result;
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    const Holding& h = holdings_[u];
-    const Range wanted = which == Which::kept ? h.optimizer : h.shard;
-    for (const model::Parameter& p : units_[u].parameters) {
-      Range part = intersection(wanted, p.range());
-      const Span<float> values = part.empty() ? Span<float>() : flat[u].subspan(part.begin - h.optimizer.begin, part.size());
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    for (const model::Parameter& p : units[u].parameters) {
+      Range part = intersection(wanted[u], p.range());
+      const Span<float> values = part.empty() ? Span<float>() : flat[u].subspan(part.begin - held[u].begin, part.size());
       if (part.empty()) part = {p.offset, p.offset};
       result.push_back({prefix + p.name, p.shape, {part.begin - p.offset, part.end - p.offset}, values});
     }
@@ -143,12 +143,21 @@ std::vector<NamedSlice> States::slices(const std::string& prefix, const std::vec
   return result;
 }
 
-std::vector<NamedSlice> States::parameter_slices(Which which) const { return slices("/parameters/", master_, which); }
+std::vector<Range> States::ranges(Which which) const {
+  std::vector<Range> result;
+  for (const Holding& h : holdings_) result.push_back(which == Which::kept ? h.optimizer : h.shard);
+  return result;
+}
+
+std::vector<NamedSlice> States::parameter_slices(const std::vector<Range>& wanted) const {
+  return named_slices(units_, "/parameters/", ranges(Which::kept), master_, wanted);
+}
 
 std::vector<NamedSlice> States::moment_slices(Which which) const {
   std::vector<NamedSlice> result;
   for (std::size_t i = 0; i < moments_.size(); ++i) {
-    for (NamedSlice& slice : slices("/moments/" + moment_names_[i] + "/", moments_[i], which)) {
+    const std::string prefix = "/moments/" + moment_names_[i] + "/";
+    for (NamedSlice& slice : named_slices(units_, prefix, ranges(Which::kept), moments_[i], ranges(which))) {
       result.push_back(std::move(slice));
     }
   }

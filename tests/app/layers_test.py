@@ -11,7 +11,7 @@ LAYERS = [
     {"kernels"},
     {"comm", "model", "optim"},
     {"io", "zero"},
-    {"data"},
+    {"data", "sync"},
     {"plan", "config"},
     {"app"},
 ]

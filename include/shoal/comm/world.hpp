@@ -50,9 +50,11 @@ class World {
   Communicator& all();     ///< data-parallel ranks, numbered node by node whatever the launcher's placement
   Communicator& node();    ///< those of this node
   Communicator& across();  ///< those that have this rank's number on their node: for number 0, the nodes' leaders
-  /// Collective: the `count` ranks of all() from the last multiple of it on; count divides all(). Made when first asked for.
+  /// The `count` ranks of all() from the last multiple of it on, and those that have this rank's number among their
+  /// neighbours. count divides all(). Collective, as they are made when first asked for.
   Communicator& neighbours(int count);
-  const std::vector<GroupKind>& group_kinds() const;  ///< those made so far, by their index in the trace
+  Communicator& alike(int count);
+  const std::vector<GroupKind>& group_kinds() const;  ///< of those made so far, by their index in the trace
   const Topology& topology() const;                   ///< of the ranks of all()
   int nodes() const;
 

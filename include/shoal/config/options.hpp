@@ -20,6 +20,7 @@
 #include "shoal/optim/loss_scale.hpp"
 #include "shoal/optim/optimizer.hpp"
 #include "shoal/optim/schedule.hpp"
+#include "shoal/sync/options.hpp"
 #include "shoal/zero/options.hpp"
 
 namespace shoal::config {
@@ -73,6 +74,7 @@ struct Options {
   optim::ScheduleOptions schedule;
   zero::ZeroOptions zero;
   comm::CommOptions comm;
+  sync::SyncOptions sync;
   CheckpointOptions checkpoint;
   TraceOptions trace;
   OutputOptions output;
@@ -153,6 +155,11 @@ Invocation parse(const CommandSpec& command, int argc, const char* const* argv);
 /// (the data brings it). Options whose feature is not there yet are refused here ("not built yet: KEY"), unless --dry-run or
 /// --print-config was given: then the caller names those of Invocation::not_built.
 void validate(Invocation& invocation, int ranks);
+
+/// Why zero.stage = 3 does not go with stochastic gradient push where `in_step` ranks share states out and a node has
+/// `on_node` ranks (0 where that is not known); empty if it does. Nodes push whole copies to each other: a node must have
+/// one, and it must be the node's alone.
+std::string push_of_shared_parameters(int in_step, int on_node);
 
 /// The resolved deck: every option that is built or was set, in the table's order, with the default where it is another one;
 /// parse() reads back the same options, which print the same text.

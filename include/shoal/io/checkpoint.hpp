@@ -7,6 +7,8 @@
 //   /scalars     attributes, strings: further state
 //   /numbers     attributes, float64: further state that is a number (absent from files of older programs)
 //   /parameters/NAME, /moments/first/NAME, ...   float32, contiguous; attribute checksum (hexadecimal string)
+//   /outer/parameters/NAME, /outer/momentum/NAME the same, of an outer update
+//   /nodes/K/...                                 instead of any of these where nodes differ: as node K has it, K = 0, 1, ...
 //
 // Rank 0 lays the file out, all ranks write their slices (io/hdf5.hpp, [Note: HDF5 by rank 0, raw data by all ranks]).
 // Behind HDF5's end stands a seal over all that is not raw data (src/io/seal.hpp); a file is refused unless the seal and
@@ -61,13 +63,19 @@ enum class IoMode { automatic, independent, collective };
 std::uint64_t save_checkpoint(comm::World& world, const std::filesystem::path& file, const CheckpointState& state,
                               const std::vector<TensorSlice>& tensors, IoMode mode);
 
+/// Which node of how many reads: of tensors that the file has per node it gets its own, where it was written by as many
+/// nodes, else the mean over them (in the order of comm/tree_reduce.hpp, divided by their number).
+struct NodeView {
+  int node = 0, nodes = 1;
+};
+
 /// Collective. Reads the slices (any ranges) and verifies the seal and all checksums of the file; what the ranks read of it
 /// is verified while it is read. Besides the slices' own memory this takes a few megabytes. Errors are the same on all ranks
 /// and name file, dataset, found and expected; the slices then hold anything. An error is also: a tensor that is listed but
 /// not in the file, or has another shape there; a tensor of the file that is not listed though others beside it are (of the
 /// same group: /parameters, /moments/first, ...).
 CheckpointState load_checkpoint(comm::World& world, const std::filesystem::path& file,
-                                const std::vector<TensorSlice>& tensors);
+                                const std::vector<TensorSlice>& tensors, const NodeView& view = {});
 
 struct LoadedCheckpoint {
   std::filesystem::path file;
@@ -77,8 +85,11 @@ struct LoadedCheckpoint {
 /// none. `warn` hears, on rank 0, why newer ones were passed over; by default a line on stderr each. One of another model is
 /// an error, not passed over.
 std::optional<LoadedCheckpoint> load_newest_checkpoint(comm::World& world, const std::filesystem::path& directory,
-                                                       const std::vector<TensorSlice>& tensors,
+                                                       const std::vector<TensorSlice>& tensors, const NodeView& view = {},
                                                        const std::function<void(const std::string&)>& warn = {});
+
+/// The name under which node `node` keeps a tensor of its own: "/nodes/3/parameters/wte.weight".
+std::string node_dataset(int node, const std::string& dataset);
 
 /// What is in a checkpoint: its sealed metadata, read by one rank. Raw data are not looked at.
 struct CheckpointDataset {

@@ -42,6 +42,8 @@ class Engine final : private model::Residency {
   /// Collective.
   void initialize(std::uint64_t seed);
   void refresh();
+  /// Waits until what an update() published has arrived: before the slices of states() are written to, or read and written.
+  void settle() { parameters_->settle(); }
 
   /// The loss, and so every gradient, is multiplied by this from now on; norms and updates are of what it was before.
   void scale_losses(double factor) { loss_scale_ = factor; }

@@ -15,6 +15,12 @@
 
 namespace shoal::zero {
 
+/// Slices of the tensors `prefix` + name, of what `wanted` has of each unit's flat buffer. flat[u] holds its elements
+/// held[u], and wanted[u] lies in there.
+std::vector<NamedSlice> named_slices(const std::vector<model::UnitLayout>& units, const std::string& prefix,
+                                     const std::vector<Range>& held, const std::vector<Span<float>>& flat,
+                                     const std::vector<Range>& wanted);
+
 class States {
  public:
   /// moments: names of the optimizer's states; none where nothing is trained.
@@ -51,11 +57,13 @@ class States {
   enum class Which { own, kept };
   /// What a checkpoint lists. own: this rank's shards, so that the ranks write every element once; kept: everything this
   /// rank keeps in fp32, for reading.
-  std::vector<NamedSlice> parameter_slices(Which which) const;
+  std::vector<NamedSlice> parameter_slices(Which which) const { return parameter_slices(ranges(which)); }
   std::vector<NamedSlice> moment_slices(Which which) const;
+  /// wanted: elements of each unit, out of Holding::optimizer.
+  std::vector<NamedSlice> parameter_slices(const std::vector<Range>& wanted) const;
 
  private:
-  std::vector<NamedSlice> slices(const std::string& prefix, const std::vector<Span<float>>& flat, Which which) const;
+  std::vector<Range> ranges(Which which) const;
   std::byte* parameter(int unit, std::size_t element) const;
 
   std::vector<model::UnitLayout> units_;

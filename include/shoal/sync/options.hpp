@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace shoal::sync {
+
+/// When nodes agree on parameters. The ranks of a node share gradients at every step, whatever the kind.
+struct SyncOptions {
+  std::string kind = "every_step";       ///< every_step, localsgd, slowmo, sgp, diloco
+  std::size_t localsgd_frequency = 3;    ///< steps between averages (localsgd; slowmo over it)
+  std::size_t slowmo_frequency = 48;     ///< steps between outer updates (slowmo, diloco)
+  double slowmo_momentum = 0.5;          ///< of the outer update
+  double slowmo_lr = 1.0;                ///< rate of the outer update
+  std::string slowmo_base = "localsgd";  ///< what the nodes do between outer updates: localsgd, sgp
+  bool slowmo_memory_efficient = true;   ///< the outer update's state is shared out over all ranks
+  bool sgp_overlap = false;              ///< an exchange goes on during the next step
+  int nprocs_per_node = 0;               ///< neighbouring ranks that make a node here; 0: those of the machine's node
+};
+
+/// Whether nodes ever differ.
+inline bool seldom(const SyncOptions& options) { return options.kind != "every_step"; }
+/// Whether neighbours in a graph exchange parameters at every step (stochastic gradient push).
+inline bool pushes(const SyncOptions& options) {
+  return options.kind == "sgp" || (options.kind == "slowmo" && options.slowmo_base == "sgp");
+}
+
+}  // namespace shoal::sync

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "shoal/zero/placement.hpp"
+
+namespace shoal::sync {
+
+/// Where a rank stands: in its node, whose ranks stay in step and share gradients and states out (ZeRO's group), and among
+/// the ranks of its number on all nodes. across.rank is the node's number, across.ranks the number of nodes.
+struct Placement {
+  zero::Placement node, across;
+};
+
+}  // namespace shoal::sync

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who does what when nodes meet. Every rank brings the shard of each unit that it owns in its node (zero/stages.hpp), and
+// meets those of its number on the other nodes, which own the same. Of that shard it sums one share, in whole pieces:
+//
+//   unit     |  shard of local rank 0  |  shard of local rank 1  |      (on every node alike)
+//            | node 0's  |  node 1's   | node 0's  |  node 1's   |
+//
+// So over all ranks every element is one rank's, once.
+#pragma once
+
+#include <vector>
+
+#include "shoal/comm/tree_reduce.hpp"
+#include "shoal/sync/placement.hpp"
+#include "shoal/zero/states.hpp"
+
+namespace shoal::sync {
+
+class Shares {
+ public:
+  /// states must outlive this; it has `units` units.
+  Shares(zero::States& states, std::size_t units, const Placement& placement);
+
+  std::size_t units() const { return shards_.size(); }
+  /// This rank's, by unit: elements of the unit's flat buffer.
+  const std::vector<Range>& shards() const { return shards_; }
+  const std::vector<Range>& shares() const { return shares_; }
+  /// Bytes of all shards.
+  std::size_t shard_bytes() const;
+
+  /// Master parameters of a range of this rank's shard.
+  Span<float> master(std::size_t unit, Range range) const;
+
+  /// This rank's shards as one message among its peers across nodes: block k is what node k's rank sums.
+  comm::Blocks blocks_across() const;
+  /// All shards of units that every rank updates whole (stage 0), as one message in the node. Empty blocks where there are
+  /// none.
+  comm::Blocks blocks_in_node() const;
+  std::size_t whole_bytes() const;  ///< of these units
+
+ private:
+  zero::States* states_;
+  Placement placement_;
+  std::vector<Range> shards_, shares_;
+};
+
+}  // namespace shoal::sync

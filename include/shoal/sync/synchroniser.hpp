@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// How nodes that train apart come together: what sync/schedule.hpp says for a step, done to the fp32 master parameters.
+// The optimizer's moments stay each node's own: they are neither averaged nor reset.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "shoal/base/memory.hpp"
+#include "shoal/base/state.hpp"
+#include "shoal/model/unit.hpp"
+#include "shoal/sync/average.hpp"
+#include "shoal/sync/outer.hpp"
+#include "shoal/sync/push.hpp"
+#include "shoal/sync/schedule.hpp"
+
+namespace shoal::sync {
+
+class Synchroniser {
+ public:
+  /// states: of ZeRO's group, which is placement.node; they must outlive this. shows: show_average() will be called.
+  Synchroniser(const SyncOptions& options, const std::vector<model::UnitLayout>& units, zero::States& states,
+               const Placement& placement, bool shows, Memory& memory);
+  Synchroniser(const Synchroniser&) = delete;
+  Synchroniser& operator=(const Synchroniser&) = delete;
+
+  const Schedule& schedule() const { return schedule_; }
+  const Placement& placement() const { return placement_; }
+
+  /// Before the first step, or after parameters were loaded without the outer update's state: that starts from them.
+  void begin();
+  /// Whether after() will write to the masters.
+  bool acts(std::size_t step) const;
+  /// All ranks, after the local update of step `step` (from 1), at the learning rate that the schedule has for it. Nothing
+  /// may be published meanwhile, and what is derived from the masters is to be refreshed after it.
+  void after(std::size_t step, double learning_rate);
+
+  /// The masters become their mean over the nodes, until hide_average() brings this node's own back. Collective; nothing may
+  /// be published meanwhile, and what is derived from the masters is to be refreshed after both.
+  void show_average();
+  void hide_average();
+  /// The same for good.
+  void take_average();
+
+  /// The state besides parameters and moments, for checkpoints: that of all nodes together, every element on one rank; and
+  /// each node's own, every element on one rank of the node.
+  std::vector<NamedSlice> common_slices() const;
+  std::vector<NamedSlice> node_slices();
+  /// The masters, where all nodes have the same: every element on one rank.
+  std::vector<NamedSlice> common_parameters() const { return states_->parameter_slices(shares_.shares()); }
+  /// What of the state is the outer update's, and what is an exchange's that is under way: for reading back.
+  std::vector<NamedSlice> outer_slices() const;
+  std::vector<NamedSlice> exchange_slices();
+  bool overlaps() const { return push_ != nullptr && overlap_; }
+  bool exchange_under_way() const { return push_ != nullptr && push_->under_way(); }
+  /// exchange_slices() were read back.
+  void restore_exchange() { push_->restore(); }
+
+ private:
+  std::vector<model::UnitLayout> units_;
+  zero::States* states_;
+  Placement placement_;
+  Schedule schedule_;
+  bool overlap_;
+  Shares shares_;
+  Average average_;
+  std::optional<Outer> outer_;
+  std::unique_ptr<Push> push_;
+  std::vector<Span<float>> own_;  // by unit: shards while the average is shown
+};
+
+}  // namespace shoal::sync

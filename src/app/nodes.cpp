@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nodes.hpp"
+
+#include "collective.hpp"
+#include "shoal/base/error.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+/// Values of all nodes, [node][value]: each is known to the ranks of one node and summed with zeros, which is exact.
+class Gathered {
+ public:
+  Gathered(comm::World& world, const sync::Placement& place, const std::vector<double>& own)
+      : count_(own.size()), all_(own.size() * static_cast<std::size_t>(place.across.ranks)) {
+    if (place.node.rank == 0) std::copy(own.begin(), own.end(), all_.begin() + at(place.across.rank, 0));
+    world.all().all_reduce(Span<double>(all_), comm::Reduce::sum).wait();
+  }
+  double operator()(int node, std::size_t value) const { return all_[static_cast<std::size_t>(at(node, value))]; }
+
+ private:
+  std::ptrdiff_t at(int node, std::size_t value) const {
+    return static_cast<std::ptrdiff_t>(static_cast<std::size_t>(node) * count_ + value);
+  }
+  std::size_t count_;
+  std::vector<double> all_;
+};
+
+enum Field : std::size_t { loss, norm, overflow, broken, scale, fields };
+
+}  // namespace
+
+void share_reports(comm::World& world, const sync::Placement& place, std::vector<StepReport>& reports, bool stop) {
+  std::vector<double> own;
+  for (const StepReport& r : reports) {
+    own.insert(own.end(), {r.loss, r.norm, r.overflow ? 1.0 : 0.0, r.broken.empty() ? 0.0 : 1.0, r.loss_scale});
+  }
+  own.push_back(world.all().rank() == 0 && stop ? 1.0 : 0.0);
+  const Gathered all(world, place, own);
+  const int nodes = place.across.ranks;
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    StepReport& report = reports[i];
+    report.loss = report.norm = 0;
+    report.overflow = false;
+    report.loss_scale = all(0, i * fields + scale);
+    int first_broken = -1;
+    for (int n = 0; n < nodes; ++n) {
+      report.loss += all(n, i * fields + loss) / nodes;
+      report.norm += all(n, i * fields + norm) / nodes;
+      report.overflow |= all(n, i * fields + overflow) != 0;
+      if (first_broken < 0 && all(n, i * fields + broken) != 0) first_broken = n;
+    }
+    if (first_broken < 0) continue;
+    const std::string words = text("node ", first_broken, ": ", report.broken);
+    report.broken = broadcast_text(world.all(), words, first_broken * place.node.ranks);
+  }
+  reports.back().stop = all(0, own.size() - 1) != 0;
+}
+
+std::map<std::string, double> share_numbers(comm::World& world, const sync::Placement& place,
+                                            const std::map<std::string, double>& own) {
+  std::vector<double> values;
+  for (const auto& [name, value] : own) values.push_back(value);
+  const Gathered all(world, place, values);
+  std::map<std::string, double> result;
+  for (int n = 0; n < place.across.ranks; ++n) {
+    std::size_t i = 0;
+    for (const auto& [name, value] : own) result[text("node/", n, "/", name)] = all(n, i++);
+  }
+  return result;
+}
+
+std::map<std::string, double> numbers_of_node(const std::map<std::string, double>& all, const sync::Placement& place) {
+  std::map<std::string, double> own;
+  for (const int node : {0, place.across.rank}) {
+    const std::string prefix = text("node/", node, "/");
+    for (const auto& [name, value] : all) {
+      if (name.starts_with(prefix)) own[name.substr(prefix.size())] = value;
+    }
+  }
+  for (const auto& [name, value] : all) own.try_emplace(name, value);
+  return own;
+}
+
+}  // namespace shoal::app

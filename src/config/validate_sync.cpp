@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What sync's options ask of each other, and what does not go with nodes that are seldom in step.
+#include "shoal/base/error.hpp"
+#include "validate.hpp"
+
+namespace shoal::config {
+
+namespace {
+
+/// Ranks of a node as far as the options say: sync.nprocs_per_node, else comm.ranks_per_node; 0: as the machine has them.
+int ranks_in_step(const Options& o) { return o.sync.nprocs_per_node > 0 ? o.sync.nprocs_per_node : o.comm.ranks_per_node; }
+
+/// Options of the base algorithm that was not chosen.
+void find_idle(const sync::SyncOptions& sync, std::vector<std::string>& problems) {
+  const sync::SyncOptions unset;
+  const bool pushing = sync::pushes(sync);
+  if (sync.kind == "slowmo" && pushing && sync.localsgd_frequency != unset.localsgd_frequency) {
+    problems.push_back(text("sync.localsgd_frequency = ", sync.localsgd_frequency,
+                            " has no effect with sync.slowmo_base = sgp; used by: localsgd"));
+  }
+  if (sync.kind == "slowmo" && !pushing && sync.sgp_overlap) {
+    problems.emplace_back("sync.sgp_overlap = true has no effect with sync.slowmo_base = localsgd; used by: sgp");
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> sync_problems(const Options& o, int ranks) {
+  const sync::SyncOptions& sync = o.sync;
+  std::vector<std::string> problems;
+  if (!sync::seldom(sync)) return problems;
+  find_idle(sync, problems);
+  if (sync.nprocs_per_node > 0 && ranks % sync.nprocs_per_node != 0) {
+    problems.push_back(text("sync.nprocs_per_node = ", sync.nprocs_per_node, " does not divide the ", ranks,
+                            " ranks; allowed: a divisor, or auto for those of a node"));
+  }
+  if (sync.kind == "slowmo" && !sync::pushes(sync) && sync.slowmo_frequency % sync.localsgd_frequency != 0) {
+    const std::size_t below = sync.slowmo_frequency / sync.localsgd_frequency * sync.localsgd_frequency;
+    problems.push_back(text("sync.slowmo_frequency = ", sync.slowmo_frequency,
+                            " is not a multiple of sync.localsgd_frequency (", sync.localsgd_frequency,
+                            "); nearest: ", below == 0 ? "" : text(below, ", "), below + sync.localsgd_frequency));
+  }
+  if (sync::pushes(sync) && o.zero.stage == 3 && ranks > 1) {
+    const std::string problem =
+        push_of_shared_parameters(ranks_in_step(o), o.comm.ranks_per_node > 0 ? o.comm.ranks_per_node : ranks_in_step(o));
+    if (!problem.empty()) problems.push_back(problem);
+  }
+  if (o.adascale.on) {
+    problems.push_back(text("optimizer.adascale = true does not go with sync.kind = ", sync.kind,
+                            ": a gain is of gradients that all ranks share; allowed: every_step"));
+  }
+  if (o.checkpoint.async) {
+    problems.push_back(text("checkpoint.async = true does not go with sync.kind = ", sync.kind,
+                            ": the ranks would have to agree at every step; allowed: false"));
+  }
+  return problems;
+}
+
+std::string push_of_shared_parameters(int in_step, int on_node) {
+  const std::string allowed = "; allowed: zero.stage = 0, 1, 2, or nodes of several ranks with sync.nprocs_per_node = auto";
+  const std::string refused = "zero.stage = 3 does not go with stochastic gradient push where ZeRO's group is ";
+  if (in_step == 1) return refused + "a single rank, which has nobody on its node to share parameters with" + allowed;
+  if (on_node > 0 && in_step > on_node) {
+    return text(refused, "spread over nodes: sync.nprocs_per_node = ", in_step, ", but a node has ", on_node, " ranks",
+                allowed);
+  }
+  return {};
+}
+
+}  // namespace shoal::config

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/sync/outer.hpp"
+
+#include <algorithm>
+
+#include "shoal/kernels/outer.hpp"
+
+namespace shoal::sync {
+
+Outer::Outer(const SyncOptions& options, const Shares& shares, const std::vector<Range>& ranges, Memory& memory)
+    : options_(options), shares_(&shares), ranges_(ranges) {
+  for (const Range range : ranges_) {
+    parameters_.push_back(memory.take<float>(Kind::master, range.size(), "outer parameters"));
+    momentum_.push_back(memory.take<float>(Kind::moments, range.size(), "outer momentum"));
+  }
+}
+
+void Outer::begin() {
+  for (std::size_t u = 0; u < ranges_.size(); ++u) {
+    const Span<float> now = shares_->master(u, ranges_[u]);
+    std::copy(now.begin(), now.end(), parameters_[u].begin());
+    std::fill(momentum_[u].begin(), momentum_[u].end(), 0.0F);
+  }
+}
+
+void Outer::update(std::size_t unit, Range range, Span<float> x, double inner_rate) {
+  const std::size_t first = range.begin - ranges_[unit].begin;
+  const Span<float> outer = parameters_[unit].subspan(first, range.size());
+  float* const u = momentum_[unit].subspan(first, range.size()).data();
+  const kernels::OuterStep step = {static_cast<float>(options_.slowmo_momentum), static_cast<float>(options_.slowmo_lr),
+                                   static_cast<float>(inner_rate)};
+  if (options_.kind == "diloco") {
+    kernels::outer_nesterov(x.size(), step, outer.data(), u, x.data());
+  } else if (step.inner_rate > 0) {
+    kernels::slow_momentum(x.size(), step, outer.data(), u, x.data());
+  } else {
+    std::copy(x.begin(), x.end(), outer.begin());
+  }
+}
+
+std::vector<NamedSlice> Outer::slices(const std::vector<model::UnitLayout>& units) const {
+  std::vector<NamedSlice> result = zero::named_slices(units, "/outer/parameters/", ranges_, parameters_, ranges_);
+  for (NamedSlice& slice : zero::named_slices(units, "/outer/momentum/", ranges_, momentum_, ranges_)) {
+    result.push_back(std::move(slice));
+  }
+  return result;
+}
+
+}  // namespace shoal::sync

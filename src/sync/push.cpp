@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/sync/push.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "shoal/base/trace.hpp"
+#include "shoal/kernels/outer.hpp"
+
+namespace shoal::sync {
+
+namespace {
+
+constexpr std::size_t piece_elements = std::size_t{1} << 20U;  // of a message: 4 MiB, for the network's full rate
+constexpr std::size_t in_flight = 2;
+constexpr int tag = 0;  // messages between two ranks arrive in the order in which they were sent
+
+}  // namespace
+
+Push::Push(const Shares& shares, const Placement& placement, bool overlap, Memory& memory)
+    : shares_(&shares), placement_(placement), overlap_(overlap) {
+  std::size_t largest = 0;
+  for (const Range shard : shares.shards()) {
+    largest = std::max(largest, shard.size());
+    if (!overlap_) continue;
+    sent_.push_back(memory.take<float>(Kind::buffers, shard.size(), "parameters that were sent"));
+    received_.push_back(memory.take<float>(Kind::buffers, shard.size(), "parameters of a neighbour"));
+  }
+  for (std::size_t i = 0; !overlap_ && i < in_flight; ++i) {
+    const std::size_t piece = std::min(largest, piece_elements);
+    received_.push_back(memory.take<float>(Kind::buffers, piece, "parameters of a neighbour"));
+  }
+}
+
+void Push::exchange(int hop) {
+  const int nodes = placement_.across.ranks, node = placement_.across.rank;
+  const int to = (node + hop) % nodes, from = (node - hop + nodes) % nodes;
+  if (overlap_) {
+    start(to, from);
+  } else {
+    exchange_piecewise(to, from);
+  }
+}
+
+/// A piece is mixed when it has been sent and its counterpart is here, while the next one is on its way.
+void Push::exchange_piecewise(int to, int from) {
+  struct Piece {
+    Span<float> own, other;
+    comm::Request sending, receiving;
+  };
+  std::array<Piece, in_flight> pieces;
+  std::size_t count = 0;
+  const auto finish_piece = [](Piece& piece) {
+    piece.sending.wait();
+    piece.receiving.wait();
+    kernels::meet(piece.own.size(), piece.other.data(), piece.own.data());
+    piece.own = {};
+  };
+  comm::Communicator& group = *placement_.across.group;
+  for (std::size_t u = 0; u < shares_->units(); ++u) {
+    const trace::OnBehalfOf unit(static_cast<int>(u));
+    const Range shard = shares_->shards()[u];
+    for (std::size_t begin = shard.begin; begin < shard.end; begin += piece_elements, ++count) {
+      const std::size_t slot = count % in_flight;
+      finish_piece(pieces[slot]);
+      const Span<float> own = shares_->master(u, intersection(shard, {begin, begin + piece_elements}));
+      const Span<float> other = received_[slot].first(own.size());
+      pieces[slot] = {own, other, group.send(comm::const_bytes_of(Span<const float>(own)), to, tag),
+                      group.receive(comm::bytes_of(other), from, tag)};
+    }
+  }
+  for (std::size_t i = 0; i < in_flight; ++i) finish_piece(pieces[(count + i) % in_flight]);
+}
+
+void Push::start(int to, int from) {
+  comm::Communicator& group = *placement_.across.group;
+  for (std::size_t u = 0; u < shares_->units(); ++u) {
+    const trace::OnBehalfOf unit(static_cast<int>(u));
+    const Span<float> own = shares_->master(u, shares_->shards()[u]);
+    std::copy(own.begin(), own.end(), sent_[u].begin());
+    requests_.push_back(group.receive(comm::bytes_of(received_[u]), from, tag));
+    requests_.push_back(group.send(comm::const_bytes_of(Span<const float>(sent_[u])), to, tag));
+  }
+  under_way_ = true;
+}
+
+void Push::finish() {
+  if (!under_way_) return;
+  for (comm::Request& request : requests_) request.wait();
+  requests_.clear();
+  for (std::size_t u = 0; u < shares_->units(); ++u) {
+    const Span<float> own = shares_->master(u, shares_->shards()[u]);
+    kernels::meet_late(own.size(), received_[u].data(), sent_[u].data(), own.data());
+  }
+  under_way_ = false;
+}
+
+std::vector<NamedSlice> Push::slices(const std::vector<model::UnitLayout>& units) {
+  for (comm::Request& request : requests_) request.wait();
+  requests_.clear();
+  const std::vector<Range>& shards = shares_->shards();
+  std::vector<NamedSlice> result = zero::named_slices(units, "/push/sent/", shards, sent_, shards);
+  for (NamedSlice& slice : zero::named_slices(units, "/push/received/", shards, received_, shards)) {
+    result.push_back(std::move(slice));
+  }
+  return result;
+}
+
+}  // namespace shoal::sync

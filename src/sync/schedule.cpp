@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/sync/schedule.hpp"
+
+namespace shoal::sync {
+
+bool Schedule::has_outer() const {
+  if (options_.kind == "diloco") return true;
+  return options_.kind == "slowmo" && (options_.slowmo_momentum != 0 || options_.slowmo_lr != 1);
+}
+
+bool Schedule::averages_outer() const { return options_.kind == "diloco" || options_.slowmo_memory_efficient; }
+
+Actions Schedule::after(std::size_t step) const {
+  Actions actions;
+  actions.outer = has_outer() && step % options_.slowmo_frequency == 0;
+  if (nodes_ == 1 || options_.kind == "diloco" || !seldom(options_)) return actions;
+  if (actions.outer && averages_outer()) return actions;
+  if (pushes(options_)) {
+    actions.push = true;
+  } else {
+    actions.average = step % options_.localsgd_frequency == 0;
+  }
+  return actions;
+}
+
+bool Schedule::meets(std::size_t step) const {
+  const Actions actions = after(step);
+  return nodes_ > 1 && (actions.average || (actions.outer && averages_outer()));
+}
+
+// Where the outer update's own state is not shared, it does not average: but localsgd's mean of the same step came before,
+// on the same state of all nodes.
+bool Schedule::differ(std::size_t steps) const { return nodes_ > 1 && seldom(options_) && steps > 0 && !meets(steps); }
+
+std::size_t Schedule::period() const {
+  if (nodes_ == 1 || !seldom(options_)) return 1;
+  if (options_.kind == "diloco") return options_.slowmo_frequency;
+  if (!pushes(options_)) return options_.localsgd_frequency;
+  return has_outer() && averages_outer() ? options_.slowmo_frequency : 0;
+}
+
+std::size_t Schedule::pushes_before(std::size_t step) const {
+  const std::size_t steps = step - 1;
+  return has_outer() && averages_outer() ? steps - steps / options_.slowmo_frequency : steps;
+}
+
+int Schedule::hop(std::size_t exchange, int nodes) {
+  int hops = 0;
+  while (1 << hops < nodes) ++hops;
+  return hops == 0 ? 0 : 1 << (exchange % static_cast<std::size_t>(hops));
+}
+
+}  // namespace shoal::sync

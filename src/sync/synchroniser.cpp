@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/sync/synchroniser.hpp"
+
+#include <algorithm>
+
+#include "shoal/base/trace.hpp"
+
+namespace shoal::sync {
+
+Synchroniser::Synchroniser(const SyncOptions& options, const std::vector<model::UnitLayout>& units, zero::States& states,
+                           const Placement& placement, bool shows, Memory& memory)
+    : units_(units),
+      states_(&states),
+      placement_(placement),
+      schedule_(options, placement.across.ranks),
+      overlap_(options.sgp_overlap),
+      shares_(states, units.size(), placement),
+      average_(shares_, placement, memory) {
+  if (schedule_.has_outer()) {
+    outer_.emplace(options, shares_, schedule_.averages_outer() ? shares_.shares() : shares_.shards(), memory);
+  }
+  if (pushes(options) && placement.across.ranks > 1) {
+    push_ = std::make_unique<Push>(shares_, placement, overlap_, memory);
+  }
+  for (std::size_t u = 0; shows && u < units.size(); ++u) {
+    own_.push_back(memory.take<float>(Kind::buffers, shares_.shards()[u].size(), "parameters while their mean is shown"));
+  }
+}
+
+void Synchroniser::begin() {
+  if (outer_) outer_->begin();
+}
+
+bool Synchroniser::acts(std::size_t step) const {
+  const Actions actions = schedule_.after(step);
+  return actions.average || actions.push || actions.outer || exchange_under_way();
+}
+
+void Synchroniser::after(std::size_t step, double learning_rate) {
+  if (!acts(step)) return;
+  const trace::Region region(trace::Level::steps, trace::Kind::phase, "synchronise");
+  const Actions actions = schedule_.after(step);
+  if (push_ != nullptr) push_->finish();
+  if (actions.average) average_.run();
+  if (actions.push) push_->exchange(Schedule::hop(schedule_.pushes_before(step), placement_.across.ranks));
+  if (actions.outer && schedule_.averages_outer()) {
+    average_.run([&](std::size_t u, Range share, Span<float> mean) { outer_->update(u, share, mean, learning_rate); });
+  } else if (actions.outer) {
+    for (std::size_t u = 0; u < shares_.units(); ++u) {
+      const Range shard = shares_.shards()[u];
+      outer_->update(u, shard, shares_.master(u, shard), learning_rate);
+    }
+  }
+  average_.gather_in_node();
+}
+
+void Synchroniser::show_average() {
+  for (std::size_t u = 0; u < shares_.units(); ++u) {
+    const Span<float> now = shares_.master(u, shares_.shards()[u]);
+    std::copy(now.begin(), now.end(), own_[u].begin());
+  }
+  take_average();
+}
+
+void Synchroniser::hide_average() {
+  for (std::size_t u = 0; u < shares_.units(); ++u) {
+    std::copy(own_[u].begin(), own_[u].end(), shares_.master(u, shares_.shards()[u]).begin());
+  }
+  average_.gather_in_node();
+}
+
+void Synchroniser::take_average() {
+  average_.run();
+  average_.gather_in_node();
+}
+
+std::vector<NamedSlice> Synchroniser::outer_slices() const {
+  return outer_ ? outer_->slices(units_) : std::vector<NamedSlice>();
+}
+
+std::vector<NamedSlice> Synchroniser::exchange_slices() {
+  return overlaps() ? push_->slices(units_) : std::vector<NamedSlice>();
+}
+
+std::vector<NamedSlice> Synchroniser::common_slices() const {
+  return schedule_.averages_outer() ? outer_slices() : std::vector<NamedSlice>();
+}
+
+std::vector<NamedSlice> Synchroniser::node_slices() {
+  std::vector<NamedSlice> result = schedule_.averages_outer() ? std::vector<NamedSlice>() : outer_slices();
+  if (!exchange_under_way()) return result;
+  for (NamedSlice& slice : exchange_slices()) result.push_back(std::move(slice));
+  return result;
+}
+
+}  // namespace shoal::sync

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that train apart: what each strategy promises, on four ranks as nodes of one and of two."""
+
+import json
+import unittest
+
+from program import SMALL, Program, trajectory
+
+DECK = {
+    **SMALL,
+    "model": {**SMALL["model"], "n_layer": 1, "n_embd": 16, "block_size": 16},
+    "train": {"steps": 8, "seed": 3},
+    "trace": {"level": "off"},
+}
+FEW = ("--sync.localsgd_frequency=3", "--sync.slowmo_frequency=6")
+KINDS = {
+    "localsgd": ("--sync.kind=localsgd", FEW[0]),
+    "slowmo": ("--sync.kind=slowmo", *FEW),
+    "slowmo held by every node": ("--sync.kind=slowmo", *FEW, "--sync.slowmo_memory_efficient=false"),
+    "slowmo over sgp": ("--sync.kind=slowmo", FEW[1], "--sync.slowmo_base=sgp"),
+    "sgp": ("--sync.kind=sgp",),
+    "sgp overlapped": ("--sync.kind=sgp", "--sync.sgp_overlap=true"),
+    "diloco": ("--sync.kind=diloco", FEW[1], "--sync.slowmo_lr=0.7", "--sync.slowmo_momentum=0.9"),
+}
+
+
+def nodes_of(ranks):
+    return f"--comm.ranks_per_node={ranks}"
+
+
+class Sync(Program):
+    def run_of(self, kind, *options, ranks=4, per_node=2, **more):
+        return self.train(self.deck(DECK), *KINDS[kind], nodes_of(per_node), *options, ranks=ranks, **more)
+
+    def test_averaging_after_every_step_of_plain_sgd_is_every_step(self):
+        """The mean of x - lr g_k over nodes is x - lr mean(g_k): what differs is a few roundings (2^-24 of parameters that
+        are below 1 in size, whose effect on the loss is their size times the gradient's) a step."""
+        plain = ("--optimizer.kind=sgd", "--optimizer.momentum=0", "--optimizer.lr=0.1", "--train.grad_clip=0")
+        deck = self.deck(DECK)
+        every_step = self.train(deck, *plain, ranks=4)
+        for per_node in (1, 2):
+            run = self.train(
+                deck, *plain, "--sync.kind=localsgd", "--sync.localsgd_frequency=1", nodes_of(per_node), ranks=4
+            )
+            for (step, a), (_, b) in zip(run["losses"], every_step["losses"]):
+                self.assertAlmostEqual(a, b, delta=1e-5, msg=f"step {step}, {per_node} ranks per node")
+            self.assertEqual(len(run["losses"]), 8)
+
+    def test_slow_momentum_of_nothing_is_localsgd(self):
+        localsgd = self.run_of("localsgd")
+        slowmo = self.run_of("slowmo", "--sync.slowmo_momentum=0")
+        self.assertEqual(trajectory(slowmo), trajectory(localsgd))
+        self.assertNotEqual(trajectory(self.run_of("slowmo")), trajectory(localsgd))
+
+    def test_run_to_run_and_nodes_by_either_option(self):
+        for kind in ("slowmo", "sgp overlapped"):
+            first = self.run_of(kind)
+            self.assertEqual(trajectory(self.run_of(kind)), trajectory(first), kind)
+            by_sync = self.train(self.deck(DECK), *KINDS[kind], "--sync.nprocs_per_node=2", ranks=4)
+            self.assertEqual(trajectory(by_sync), trajectory(first), kind)
+            self.assertEqual(first["state_bytes"]["planned"], first["state_bytes"]["taken"])
+
+    def test_stages_inside_a_node_change_nothing(self):
+        for kind, dtype in (("slowmo", "fp32"), ("slowmo held by every node", "bf16"), ("diloco", "bf16")):
+            runs = {
+                stage: self.run_of(kind, f"--zero.stage={stage}", f"--train.dtype={dtype}", "--model.dropout=0.1")
+                for stage in range(4)
+            }
+            for stage, run in runs.items():
+                self.assertEqual(trajectory(run), trajectory(runs[0]), f"{kind}, {dtype}, stage {stage}")
+                self.assertEqual(run["state_bytes"]["planned"], run["state_bytes"]["taken"])
+            self.assertLess(
+                runs[1]["state_bytes"]["taken"]["moments"], runs[0]["state_bytes"]["taken"]["moments"], "ZeRO's group"
+            )
+
+    def resumed(self, kind, at, *options, per_node=2):
+        out = f"{kind.replace(' ', '-')}-{at}-{per_node}"
+        self.run_of(kind, f"--train.steps={at}", f"--checkpoint.every={at}", *options, per_node=per_node, out=out)
+        return self.run_of(kind, "--checkpoint.resume=latest", *options, per_node=per_node, out=out)
+
+    def test_resume_between_synchronisations(self):
+        for kind in KINDS:
+            straight = self.run_of(kind)
+            for at in (5,) if kind != "slowmo" else (3, 5, 7):
+                again = self.resumed(kind, at)
+                self.assertEqual(again["losses"], straight["losses"][at:], f"{kind}, from step {at}")
+                self.assertEqual(again["params_checksum"], straight["params_checksum"], f"{kind}, from step {at}")
+
+    def test_fp16_with_an_overflow_on_the_way_resumes(self):
+        options = ("--train.dtype=fp16", "--train.loss_scale_power=24", "--train.loss_scale_window=2")
+        straight = self.run_of("localsgd", *options)
+        again = self.resumed("localsgd", 5, *options)
+        self.assertEqual(again["losses"], straight["losses"][5:])
+        self.assertEqual(again["params_checksum"], straight["params_checksum"])
+        self.assertEqual(len(straight["losses"]), 8)
+
+    def test_a_checkpoint_goes_on_with_other_nodes_and_is_evaluated_as_their_mean(self):
+        validates = ("--data.val_fraction=0.1", "--train.eval_batches=2")
+        out = self.dir / "apart"
+        run = self.run_of("localsgd", "--train.steps=5", "--checkpoint.every=5", *validates, out="apart")
+        file = out / "checkpoints" / "step_00000005.h5"
+        done = self.shoal("eval", file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"validation loss {run['val_losses'][-1][1]:.6f}", done.stdout)
+        self.assertEqual(self.shoal("export", file, self.dir / "weights").returncode, 0)
+        self.assertTrue((self.dir / "weights" / "model.safetensors").exists())
+        told = self.shoal("info", "--verify", file)
+        self.assertIn("/nodes/1/parameters/", told.stdout)
+        self.assertIn("/nodes/0/moments/first/", told.stdout)
+        for ranks, options in ((4, (*KINDS["localsgd"], nodes_of(1))), (2, ("--sync.kind=every_step",))):
+            other = self.shoal(
+                "train",
+                self.deck(DECK),
+                *options,
+                f"--checkpoint.resume={file}",
+                f"--output.dir={self.dir / f'other-{ranks}'}",
+                ranks=ranks,
+            )
+            self.assertEqual(other.returncode, 0, other.stderr)
+            self.assertIn("of 2 nodes that trained apart", other.stdout)
+            summary = json.loads((self.dir / f"other-{ranks}" / "summary.json").read_text())
+            self.assertEqual([step for step, _ in summary["losses"]], [6, 7, 8])
+        # A checkpoint of ranks that were always in step begins a run of nodes that are not.
+        together = self.train(self.deck(DECK), "--train.steps=3", "--checkpoint.every=3", ranks=2, out="together")
+        file = self.dir / "together" / "checkpoints" / "step_00000003.h5"
+        begun = self.run_of("slowmo", f"--checkpoint.resume={file}")
+        self.assertEqual([step for step, _ in begun["losses"]], [4, 5, 6, 7, 8])
+        self.assertEqual(together["losses"][-1][0], 3)
+
+    def test_nothing_is_said_between_synchronisations(self):
+        """With one rank per node a step without a meeting sends nothing, so bytes follow the number of meetings."""
+        sent = {}
+        for meetings in (1, 2, 4):
+            options = ("--sync.kind=localsgd", f"--sync.localsgd_frequency={8 // meetings}", nodes_of(1))
+            run = self.train(self.deck(DECK), *options, ranks=2, out=f"out-{meetings}")
+            sent[meetings] = {name: bytes["inter"] for name, bytes in run["comm_bytes_per_step"].items()}
+            self.assertEqual([step for step, _ in run["losses"]], list(range(1, 9)))
+            lines = (self.dir / f"out-{meetings}" / "metrics.jsonl").read_text().splitlines()
+            self.assertEqual([json.loads(line)["step"] for line in lines], list(range(1, 9)))
+        for name in ("reduce_scatter", "all_gather"):
+            self.assertEqual(sent[2][name], 2 * sent[1][name])
+            self.assertEqual(sent[4][name], 4 * sent[1][name])
+        self.assertLess(sent[1]["all_reduce"], 8 * 2 * (5 * 8 + 1))  # losses and norms, all at once
+
+    def test_a_node_that_is_broken_is_known_when_the_nodes_meet(self):
+        deck = self.deck(DECK, optimizer={"kind": "sgd", "lr": 1e30})
+        done = self.refused(
+            "train",
+            deck,
+            *KINDS["localsgd"],
+            nodes_of(2),
+            f"--output.dir={self.dir / 'broken'}",
+            ranks=4,
+            code=1,
+            contains=["step ", "node 0: the "],
+        )
+        self.assertNotIn("terminate", done.stderr)
+
+    def test_the_banner_says_whether_it_pays_off(self):
+        done = self.shoal("train", self.deck(DECK), *KINDS["slowmo"], nodes_of(2), ranks=4)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("2 nodes of 2 ranks", done.stdout)
+        self.assertRegex(done.stdout, r"pays off +(yes|no)[:,]")
+        done = self.shoal("train", self.deck(DECK), *KINDS["slowmo"], "--output.overwrite", ranks=2)
+        self.assertRegex(done.stdout, r"pays off +no: there is one node")
+
+    def test_bad_input(self):
+        deck = self.deck(DECK)
+        cases = [
+            (["--sync.kind=synchronous"], ["sync.kind", "every_step"]),
+            (["--sync.kind=slowmo", "--sync.slowmo_frequency=7"], ["sync.slowmo_frequency = 7", "multiple", "6, 9"]),
+            (["--sync.kind=sgp", "--zero.stage=3", nodes_of(1)], ["zero.stage = 3", "stochastic gradient push"]),
+            (
+                ["--sync.kind=slowmo", "--sync.slowmo_base=sgp", "--zero.stage=3", nodes_of(2)]
+                + ["--sync.nprocs_per_node=4"],
+                ["zero.stage = 3", "spread over nodes"],
+            ),
+            (["--sync.kind=localsgd", "--sync.nprocs_per_node=3"], ["sync.nprocs_per_node = 3", "4 ranks"]),
+            (["--sync.localsgd_frequency=2"], ["sync.localsgd_frequency = 2", "no effect", "sync.kind = every_step"]),
+            (["--sync.kind=sgp", "--sync.slowmo_momentum=0.4"], ["sync.slowmo_momentum", "no effect"]),
+            (["--sync.kind=slowmo", "--sync.sgp_overlap=true"], ["sync.sgp_overlap", "no effect"]),
+            (
+                ["--sync.kind=slowmo", "--sync.slowmo_base=sgp", "--sync.localsgd_frequency=2"],
+                ["sync.localsgd_frequency", "no effect"],
+            ),
+            (["--sync.kind=localsgd", "--checkpoint.async=true"], ["checkpoint.async", "sync.kind"]),
+        ]
+        for arguments, contains in cases:
+            with self.subTest(arguments=arguments):
+                self.refused("train", deck, f"--output.dir={self.dir / 'no'}", *arguments, ranks=4, contains=contains)
+                self.assertFalse((self.dir / "no").exists(), "nothing is written")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/kernels/outer.hpp"
+
+#include "kernel_test.hpp"
+
+namespace shoal::kernels::test {
+namespace {
+
+constexpr OuterStep step = {0.5F, 0.7F, 0.05F};
+
+/// Values of x, outer and u, in double.
+struct Rule {
+  double x, outer, u;
+};
+Rule slow(Rule v) {
+  const double u = step.momentum * v.u + (v.outer - v.x) / step.inner_rate;
+  const double outer = v.outer - step.rate * step.inner_rate * u;
+  return {outer, outer, u};
+}
+Rule nesterov(Rule v) {
+  const double d = v.outer - v.x, u = step.momentum * v.u + d;
+  const double outer = v.outer - step.rate * (d + step.momentum * u);
+  return {outer, outer, u};
+}
+
+template <typename Kernel>
+void expect_rule(const Kernel& kernel, Rule (*rule)(Rule), double largest) {
+  for (const std::size_t n : odd_sizes) {
+    std::vector<float> x = numbers(n, 1), outer = numbers(n, 2), u = numbers(n, 3);
+    std::vector<double> want_x(n), want_u(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      const Rule want = rule({x[i], outer[i], u[i]});
+      want_x[i] = want.x;
+      want_u[i] = want.u;
+    }
+    kernel(n, step, outer.data(), u.data(), x.data());
+    expect_near(u, want_u, 3, largest);  // a difference, a division, a product with a sum
+    expect_near(x, want_x, 4, 8);        // u times rates of 0.035 at most, whose own roundings are two more
+    EXPECT_TRUE(same_bits(x, outer));
+  }
+}
+
+TEST(Outer, SlowMomentumIsTheReference) { expect_rule(slow_momentum, slow, 81); }  // 0.5 x 2 + 4 / 0.05
+TEST(Outer, NesterovIsTheReference) { expect_rule(outer_nesterov, nesterov, 5); }  // 0.5 x 2 + 4
+
+TEST(Outer, AtRestNothingMoves) {
+  const std::vector<float> start = numbers(1000, 1);
+  for (const auto kernel : {slow_momentum, outer_nesterov}) {
+    std::vector<float> x = start, outer = start, u(1000);
+    kernel(x.size(), step, outer.data(), u.data(), x.data());
+    EXPECT_TRUE(same_bits(x, start));
+    EXPECT_TRUE(same_bits(u, std::vector<float>(1000)));
+  }
+}
+
+TEST(Outer, MeansAreTheReference) {
+  for (const std::size_t n : odd_sizes) {
+    const std::vector<float> start = numbers(n, 1), other = numbers(n, 2), before = numbers(n, 3);
+    std::vector<float> third = start, half = start, late = start;
+    divide(n, 3, third.data());
+    meet(n, other.data(), half.data());
+    meet_late(n, other.data(), before.data(), late.data());
+    for (std::size_t i = 0; i < n; ++i) {
+      EXPECT_EQ(third[i], start[i] / 3.0F);
+      EXPECT_EQ(half[i], (start[i] + other[i]) / 2.0F);
+      EXPECT_NEAR(late[i], start[i] + (static_cast<double>(other[i]) - before[i]) / 2, 3 * 0x1p-24 * 4);
+    }
+  }
+}
+
+TEST(Outer, DoesNotDependOnWhereASliceBegins) {
+  const std::vector<float> start = numbers(1000, 1), other = numbers(1000, 2), moment = numbers(1000, 3);
+  for (const auto kernel : {slow_momentum, outer_nesterov}) {
+    std::vector<float> x = start, outer = other, u = moment, y = start, again = other, v = moment;
+    kernel(1000, step, outer.data(), u.data(), x.data());
+    kernel(333, step, again.data(), v.data(), y.data());
+    kernel(667, step, &again[333], &v[333], &y[333]);
+    EXPECT_TRUE(same_bits(x, y));
+    EXPECT_TRUE(same_bits(u, v));
+  }
+}
+
+}  // namespace
+}  // namespace shoal::kernels::test

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/sync/schedule.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "shoal/sync/placement.hpp"
+
+namespace shoal::sync {
+namespace {
+
+/// One letter a step: a average, p push, o outer, m outer update of the mean; two letters: in this order; -: nothing.
+std::string actions(const SyncOptions& options, int nodes, std::size_t steps) {
+  const Schedule schedule(options, nodes);
+  std::string words;
+  for (std::size_t step = 1; step <= steps; ++step) {
+    const Actions actions = schedule.after(step);
+    if (step > 1) words += ' ';
+    if (actions.average) words += 'a';
+    if (actions.push) words += 'p';
+    if (actions.outer) words += schedule.averages_outer() ? 'm' : 'o';
+    if (words.empty() || words.back() == ' ') words += '-';
+  }
+  return words;
+}
+
+SyncOptions options(const std::string& kind, const std::string& base = "localsgd") {
+  SyncOptions o;
+  o.kind = kind;
+  o.slowmo_base = base;
+  o.slowmo_frequency = 6;
+  return o;
+}
+
+TEST(Schedule, WhatHappensAfterWhichStep) {
+  EXPECT_EQ(actions(options("every_step"), 4, 6), "- - - - - -");
+  EXPECT_EQ(actions(options("localsgd"), 4, 6), "- - a - - a");
+  EXPECT_EQ(actions(options("sgp"), 4, 6), "p p p p p p");
+  EXPECT_EQ(actions(options("slowmo"), 4, 6), "- - a - - m");
+  EXPECT_EQ(actions(options("slowmo", "sgp"), 4, 6), "p p p p p m");
+  EXPECT_EQ(actions(options("diloco"), 4, 6), "- - - - - m");
+  SyncOptions held = options("slowmo");
+  held.slowmo_memory_efficient = false;
+  EXPECT_EQ(actions(held, 4, 6), "- - a - - ao");
+  held.slowmo_base = "sgp";
+  EXPECT_EQ(actions(held, 4, 6), "p p p p p po");
+}
+
+TEST(Schedule, OneNodeMeetsNobodyButItsOwnPast) {
+  EXPECT_EQ(actions(options("localsgd"), 1, 6), "- - - - - -");
+  EXPECT_EQ(actions(options("sgp"), 1, 6), "- - - - - -");
+  EXPECT_EQ(actions(options("slowmo"), 1, 6), "- - - - - m");
+  EXPECT_EQ(actions(options("diloco"), 1, 6), "- - - - - m");
+  EXPECT_FALSE(Schedule(options("slowmo"), 1).differ(5));
+  EXPECT_FALSE(Schedule(options("slowmo"), 1).meets(6));
+}
+
+TEST(Schedule, SlowMomentumThatWouldChangeNothingIsOff) {
+  SyncOptions o = options("slowmo");
+  o.slowmo_momentum = 0;
+  EXPECT_EQ(actions(o, 4, 6), actions(options("localsgd"), 4, 6));
+  o.slowmo_lr = 0.5;
+  EXPECT_EQ(actions(o, 4, 6), "- - a - - m");
+}
+
+TEST(Schedule, NodesDifferBetweenMeetings) {
+  const Schedule localsgd(options("localsgd"), 2), diloco(options("diloco"), 2), sgp(options("sgp"), 2);
+  EXPECT_FALSE(localsgd.differ(0));
+  EXPECT_TRUE(localsgd.differ(1));
+  EXPECT_FALSE(localsgd.differ(3));
+  EXPECT_TRUE(diloco.differ(3));
+  EXPECT_FALSE(diloco.differ(6));
+  EXPECT_FALSE(sgp.differ(0));
+  EXPECT_TRUE(sgp.differ(6));
+  EXPECT_FALSE(Schedule(options("every_step"), 2).differ(1));
+  EXPECT_EQ(localsgd.period(), 3U);
+  EXPECT_EQ(diloco.period(), 6U);
+  EXPECT_EQ(sgp.period(), 0U);
+  EXPECT_EQ(Schedule(options("slowmo", "sgp"), 2).period(), 6U);
+  EXPECT_EQ(Schedule(options("every_step"), 2).period(), 1U);
+}
+
+/// The product of log2 N mixing matrices is the exact mean where N is a power of two: each node has something of all.
+TEST(Schedule, TheExponentialGraphReachesAllNodes) {
+  for (const int nodes : {2, 4, 8, 16}) {
+    std::vector<std::vector<double>> has(static_cast<std::size_t>(nodes),
+                                         std::vector<double>(static_cast<std::size_t>(nodes)));
+    for (std::size_t n = 0; n < has.size(); ++n) has[n][n] = 1;
+    std::size_t exchange = 0;
+    for (int reach = 1; reach < nodes; reach *= 2, ++exchange) {
+      const int hop = Schedule::hop(exchange, nodes);
+      EXPECT_EQ(hop, reach);
+      const auto before = has;
+      for (int n = 0; n < nodes; ++n) {
+        const auto from = static_cast<std::size_t>((n - hop + nodes) % nodes), at = static_cast<std::size_t>(n);
+        for (std::size_t k = 0; k < has.size(); ++k) has[at][k] = (before[at][k] + before[from][k]) / 2;
+      }
+    }
+    for (const auto& node : has) {
+      for (const double part : node) EXPECT_EQ(part, 1.0 / nodes);
+    }
+    EXPECT_EQ(Schedule::hop(exchange, nodes), 1) << "and begins again";
+  }
+  EXPECT_EQ(Schedule::hop(0, 1), 0);
+  EXPECT_EQ(Schedule::hop(1, 3), 2);
+  EXPECT_EQ(Schedule::hop(2, 5), 4);
+}
+
+TEST(Schedule, TheGraphMovesOnWithExchangesNotWithSteps) {
+  const Schedule slow(options("slowmo", "sgp"), 4);
+  EXPECT_EQ(slow.pushes_before(1), 0U);
+  EXPECT_EQ(slow.pushes_before(6), 5U);
+  EXPECT_EQ(slow.pushes_before(7), 5U) << "the outer update took the place of step 6's";
+  EXPECT_EQ(Schedule(options("sgp"), 4).pushes_before(7), 6U);
+}
+
+}  // namespace
+}  // namespace shoal::sync

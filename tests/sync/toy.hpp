@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that train a problem whose gradients are known, with the states of a real run and nodes of any size.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "shoal/optim/optimizer.hpp"
+#include "shoal/sync/synchroniser.hpp"
+#include "shoal/zero/stages.hpp"
+#include "support/mpi_main.hpp"
+
+namespace shoal::sync::test {
+
+/// The gradient that this rank's node has in element `element` of the unit, where the parameter is x.
+using Gradient = std::function<float(std::size_t unit, std::size_t element, float x)>;
+
+class Toy {
+ public:
+  Toy(const SyncOptions& options, const std::vector<model::UnitLayout>& units, int stage, double momentum)
+      : units_(units), optimizer_(optim::make({.kind = "sgd", .weight_decay = 0, .momentum = momentum})) {
+    Memory counting;
+    build(options, stage, true, counting);
+    planned_ = counting.taken();
+    memory_ = std::make_unique<Memory>(planned_);
+    build(options, stage, false, *memory_);
+  }
+
+  zero::States& states() { return *states_; }
+  Synchroniser& synchroniser() { return *synchroniser_; }
+  const Memory& memory() const { return *memory_; }
+  const Ledger& planned() const { return planned_; }
+
+  /// Each rank sets what it keeps.
+  void fill(const std::function<float(std::size_t unit, std::size_t element)>& value) {
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      const int unit = static_cast<int>(u);
+      const Range own = states_->holding(unit).optimizer;
+      for (std::size_t i = own.begin; i < own.end; ++i) states_->master(unit)[i - own.begin] = value(u, i);
+    }
+  }
+
+  /// The local update of step `step` (from 1).
+  void train(std::size_t step, double rate, const Gradient& gradient) {
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      const int unit = static_cast<int>(u);
+      const Range own = states_->holding(unit).optimizer;
+      std::vector<float> g(own.size());
+      for (std::size_t i = 0; i < g.size(); ++i) g[i] = gradient(u, own.begin + i, states_->master(unit)[i]);
+      states_->step(unit, own, g, *optimizer_, {static_cast<std::int64_t>(step), rate, 0, 0, 1.0F}, true);
+    }
+  }
+
+  /// Everything, on every rank of the node.
+  std::vector<float> whole() const {
+    std::vector<float> all;
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      const std::vector<float> unit = states_->whole_master(static_cast<int>(u));
+      all.insert(all.end(), unit.begin(), unit.end());
+    }
+    return all;
+  }
+
+ private:
+  static Placement placement(bool counting) {
+    const auto place = [&](comm::Communicator& group) {
+      return zero::Placement{group.rank(), group.size(), counting ? nullptr : &group};
+    };
+    return {place(shoal::test::world().node()), place(shoal::test::world().across())};
+  }
+
+  void build(const SyncOptions& options, int stage, bool counting, Memory& memory) {
+    zero::ZeroOptions zero;
+    zero.stage = stage;
+    const Placement place = placement(counting);
+    states_ = std::make_unique<zero::States>(units_, zero::holdings(units_, zero, place.node), DType::f32,
+                                             optimizer_->moment_names(), place.node, memory);
+    synchroniser_ = std::make_unique<Synchroniser>(options, units_, *states_, place, true, memory);
+  }
+
+  std::vector<model::UnitLayout> units_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  Ledger planned_;
+  std::unique_ptr<Memory> memory_;
+  std::unique_ptr<zero::States> states_;
+  std::unique_ptr<Synchroniser> synchroniser_;
+};
+
+/// From now on nodes have so many ranks. Making groups takes MPI a while, so tests of one size of nodes go together.
+inline void divide_into_nodes(int ranks_per_node) {
+  static int now = 0;
+  if (ranks_per_node == now) return;
+  comm::CommOptions options;
+  options.ranks_per_node = now = ranks_per_node;
+  shoal::test::world().make_groups(options);
+}
+
+}  // namespace shoal::sync::test
