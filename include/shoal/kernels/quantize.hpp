@@ -5,21 +5,22 @@
 // On the wire: the scales of all blocks, then the codes; of two INT4 codes in a byte the even-numbered element's is in bits
 // 4..7. Codes are two's complement.
 //
-// Rounding::deepspeed is the arithmetic of DeepSpeed's kernels (csrc/quantization, symmetric): the scale is the block's
+// QuantRounding::deepspeed is the arithmetic of DeepSpeed's kernels (csrc/quantization, symmetric): the scale is the block's
 // step, m / 2^(bits-1) with m the largest magnitude, and a code stands for code * step. +m, which has no code, loses up to a
 // whole step. (The library rounds to binary16 first; here an element is taken as it is, so codes are the library's for
 // elements that are binary16 numbers.)
 //
-// Rounding::accurate makes more of the same bytes:
+// QuantRounding::accurate makes more of the same bytes:
 // - The scale is of each quarter of a block: a power of two for the block (8 bits) times n/32, 1 <= n <= 32, and a sign
 //   (6 bits) for the quarter.
 // - The sign turns the quarter so that its largest magnitude is negative, where there is one code more (as llama.cpp's Q4_0
-//   does): all 2^bits codes are in use, and the largest value is not cut off.
+//   does): all 2^bits codes are in use, and the largest value is not cut off. One as large of the other sign still loses a
+//   step.
 // - INT4 codes are dense where values are: code k stands for k (16 + |k|) / 192 of the scale. That is close to what Lloyd
 //   (1982) and Max (1960) ask for, for normal numbers as for heavy-tailed ones; and zero stays zero.
 // Relative rms error of INT4, against DeepSpeed's in blocks as long (bytes as many): 0.065 : 0.094 of normal numbers in
 // blocks of 32, 0.088 : 0.113 in blocks of 256; 0.067 : 0.140 and 0.126 : 0.243 of Student's t with 3 degrees of freedom.
-// INT8 codes are evenly spaced.
+// INT8 codes are evenly spaced: 0.0061 : 0.0071 of normal numbers in blocks of 256, 0.0112 : 0.0174 of Student's.
 //
 // A block that holds NaN or infinity (accurate: or a magnitude above 2^127) is marked as overflow and dequantizes to NaN,
 // all of it. No result depends on the number of threads.
