@@ -58,6 +58,8 @@ void check_nodes(const config::Options& options, comm::World& world, const Divis
   const std::string unequal = comm::unequal_nodes(world.topology().node_of);
   require_input(options.zero.hpz_size != zero::ZeroOptions::whole_node || unequal.empty(), "zero.hpz_size = node: ", unequal,
                 "; allowed: off, a number");
+  require_input(options.zero.qgz == 0 || unequal.empty(), "zero.qgz = ", options.zero.qgz, ": ", unequal,
+                "; allowed: off, or as many ranks on each node");
   if (!sync::seldom(options.sync)) return;
   require_input(options.sync.nprocs_per_node > 0 || unequal.empty(), "sync.kind = ", options.sync.kind, ": ", unequal,
                 "; allowed: as many on each, or sync.nprocs_per_node = a divisor of the ", world.size(), " ranks");
@@ -120,6 +122,7 @@ zero::EngineOptions engine_options(const config::Options& options, const Divisio
       options.comm.collectives == "native" ? comm::Collectives::native : comm::Collectives::reproducible;
   engine.gradients.dtype = dtype_named(options.comm.reduce_dtype);
   engine.gradients.squares = measured_squares(options);
+  engine.gradients.quantized = zero::quantized_reduction(options.zero, division.on_node);
   // Without training nothing is summed over micro-batches: the ranks share the samples out as they like.
   const auto ranks = static_cast<std::size_t>(division.ranks), groups = ranks / static_cast<std::size_t>(division.in_step);
   engine.micro_batches = training ? options.batch.global / options.batch.micro / groups : ranks;
@@ -132,7 +135,6 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   heartbeat::phase("data");
   Setup setup;
   setup.options = options;
-  setup.ranks = ranks;
   if (purpose != Purpose::weights) {
     setup.dataset = data::open(options.data, options.model.vocab_size, options.model.block_size, options.train.seed);
   }
@@ -185,6 +187,8 @@ sync::Placement place_of(const Setup& setup, comm::World& world) {
     place.across.group = &world.alike(in_step);
   }
   const std::size_t second = setup.engine.zero.hpz_size;
+  place.node.node = &world.node();
+  place.node.across = &world.across();
   if (setup.engine.zero.stage == 3 && zero::has_secondary(second, in_step)) {
     place.node.neighbours = &world.neighbours(static_cast<int>(second));
   }

@@ -181,6 +181,7 @@ Exit Run::steps() {
     if (wants_checkpoint(t + 1, last, stop)) {
       const trace::Region region(trace::Level::steps, trace::Kind::phase, "checkpoint");
       saves_.save(t + 1, trainer_.numbers());
+      machine_.engine.forget_residuals();
     }
     if (stop && !last) return Exit::requeue;
   }

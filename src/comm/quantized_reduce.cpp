@@ -256,9 +256,9 @@ Request quantized_reduce_scatter(const Hierarchy& ranks, Blocks blocks, DType ty
   return ranks.all.start(std::move(operation), sent);
 }
 
-std::size_t quantized_reduce_scratch_bytes(const Hierarchy& ranks, std::size_t block_elements, std::size_t block_spans,
-                                           const ReduceFormats& formats) {
-  const std::size_t locals = count_of(ranks.node), nodes = count_of(ranks.across);
+std::size_t quantized_reduce_scratch_bytes(int ranks_per_node, int nodes_of_them, std::size_t block_elements,
+                                           std::size_t block_spans, const ReduceFormats& formats) {
+  const auto locals = static_cast<std::size_t>(ranks_per_node), nodes = static_cast<std::size_t>(nodes_of_them);
   // To and from each rank of the node, or each node, this one's included.
   std::size_t bytes = 0;
   if (locals > 1) bytes += 2 * locals * nodes * most_wire_bytes(block_elements, block_spans, formats.node);

@@ -53,6 +53,9 @@ void translate_zero(DeepSpeedFile& file) {
   const bool stage_3 = stage == 3;
   translate_buckets(file);
   translate_stage_3(file, stage_3, text(stage));
+  const std::string weights = zero_block + "zero_quantized_weights", gradients = zero_block + "zero_quantized_gradients";
+  if (file.has(weights)) file.set("zero.qwz", std::string(file.value(weights, false) ? "8" : "off"), weights);
+  if (file.has(gradients)) file.set("zero.qgz", std::string(file.value(gradients, false) ? "4" : "off"), gradients);
   const std::string hpz = zero_block + "zero_hpz_partition_size";
   if (!file.has(hpz)) return;
   const Count ranks = file.value(hpz, Count{1});

@@ -28,9 +28,21 @@ Binding hpz_size() {
           }};
 }
 
+/// off, or a number of bits.
+Binding bits(int ZeroOptions::*member) {
+  return {[=](const Options& options) -> Value {
+            const int count = options.zero.*member;
+            return count == 0 ? "off" : std::to_string(count);
+          },
+          [=](Options& options, const Value& value) {
+            const auto& word = std::get<std::string>(value);
+            options.zero.*member = word == "off" ? 0 : std::stoi(word);
+          }};
+}
+
 std::vector<Row> zero_rows() {
   using Count = std::uint64_t;
-  const UsedBy stage_3 = {"zero.stage", {"3"}};
+  const UsedBy stage_3 = {"zero.stage", {"3"}}, reduced = {"zero.qgz", {"8", "4"}};
   return {
       {"zero.stage", in(&Options::zero, &ZeroOptions::stage), "", one_of({"0", "1", "2", "3"}),
        "states sharded: 0 none, 1 +optimizer, 2 +gradients, 3 +parameters"},
@@ -46,10 +58,17 @@ std::vector<Row> zero_rows() {
        "neighbouring ranks that keep a second partition of the parameters, from which all gathers but the first after an "
        "update are made (stage 3; ZeRO++ hpZ); 1: every rank keeps all; as many as there are ranks, or more: off",
        stage_3},
-      later("zero.qwz", false, "", any(), "gather parameters in 8 bits (ZeRO++ qwZ)"),
-      later("zero.qgz", false, "", any(), "reduce gradients in 4 bits (ZeRO++ qgZ)"),
-      later("zero.quant_block", Count{2048}, "elements", between(1, 1048576),
-            "elements that share one scale when quantized"),
+      {"zero.qwz", bits(&ZeroOptions::qwz), "bits", one_of({"off", "8", "4"}),
+       "parameters are gathered in so many bits (stage 3; ZeRO++ qwZ)", stage_3},
+      {"zero.qgz", bits(&ZeroOptions::qgz), "bits", one_of({"off", "8", "4"}),
+       "gradients are reduced in so many bits across nodes (ZeRO++ qgZ)", {"zero.stage", {"2", "3"}}},
+      {"zero.qgz_node", bits(&ZeroOptions::qgz_node), "bits", one_of({"8", "4"}), "and in so many within nodes", reduced},
+      {"zero.quant_block", in(&Options::zero, &ZeroOptions::quant_block), "elements", between(1, 16384),
+       "elements that share one scale when quantized"},
+      {"zero.quant_rounding", in(&Options::zero, &ZeroOptions::quant_rounding), "", one_of({"accurate", "deepspeed"}),
+       "codes of half the error, or the codes that DeepSpeed has"},
+      {"zero.quant_feedback", in(&Options::zero, &ZeroOptions::quant_feedback), "", any(),
+       "what quantization took from a gradient across nodes is added to the next one", reduced},
       later("zero.tile_linear", Count{1}, "tiles", between(1, 65536),
             "tiles that large linear layers are gathered in, one after another"),
   };

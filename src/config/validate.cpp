@@ -65,12 +65,6 @@ std::vector<std::string> comm_problems(const comm::CommOptions& o, int ranks) {
   return problems;
 }
 
-std::vector<std::string> zero_problems(const zero::ZeroOptions& o, int ranks) {
-  if (zero::hpz_divides(o.hpz_size, ranks)) return {};
-  return {text("zero.hpz_size = ", o.hpz_size, " does not divide the ", ranks,
-               " ranks; allowed: off, node, a divisor, or all of them")};
-}
-
 std::vector<std::string> optimizer_problems(const optim::OptimizerOptions& o) {
   if (o.kind == "sgd" && o.nesterov && o.momentum == 0) {
     return {"optimizer.nesterov = true needs a momentum, but optimizer.momentum = 0; allowed: above 0"};
@@ -149,7 +143,7 @@ void validate(Invocation& invocation, int ranks) {
   add(model::problems(o.model));
   add(data_problems(o));
   add(checkpoint_problems(o.checkpoint));
-  add(zero_problems(o.zero, ranks));
+  add(zero_problems(o, ranks));
   add(comm_problems(o.comm, ranks));
   add(sync_problems(o, ranks));
   add(batch_of_deepspeed.empty() ? batch_problems(o.batch, count) : batch_of_deepspeed);

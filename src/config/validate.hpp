@@ -20,6 +20,9 @@ std::vector<std::string> follow_deepspeed(Invocation& invocation, int ranks);
 /// total_name: the option that it was taken from.
 std::vector<std::string> schedule_problems(const Options& options, const std::string& total_name);
 
+/// Contradictions within zero, and with what quantized messages do not go with.
+std::vector<std::string> zero_problems(const Options& options, int ranks);
+
 /// Contradictions within sync, and with what nodes that are seldom in step do not go with.
 std::vector<std::string> sync_problems(const Options& options, int ranks);
 

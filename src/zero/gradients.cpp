@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
@@ -48,7 +49,11 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
   }
   std::size_t largest = 0;
   for (const Message& message : messages_) largest = std::max(largest, message.elements);
-  const std::size_t scratch = comm::scratch_bytes(options_.collectives, placement_.ranks, largest * size_of(options_.dtype));
+  std::size_t scratch = comm::scratch_bytes(options_.collectives, placement_.ranks, largest * size_of(options_.dtype));
+  if (options_.quantized && placement_.ranks > 1) {
+    quantizer_.emplace(*options_.quantized, messages_, holdings_, placement_, memory);
+    scratch = std::max(scratch, quantizer_->scratch_bytes());
+  }
   for (std::size_t i = 0; i < std::min(in_flight, messages_.size()); ++i) {
     scratch_.push_back(memory.take<std::byte>(Kind::buffers, scratch, "messages"));
   }
@@ -113,14 +118,16 @@ void Gradients::start_next() {
   if (started_ - finished_ == scratch_.size()) finish_oldest();
   const Span<std::byte> scratch = scratch_[started_ % scratch_.size()];
   const trace::OnBehalfOf completed(messages_[started_].last_unit);
-  reducing_.push_back(reduce(messages_[started_], scratch));
+  reducing_.push_back(reduce(started_, scratch));
   ++started_;
 }
 
-comm::Request Gradients::reduce(const Message& message, Span<std::byte> scratch) const {
+comm::Request Gradients::reduce(std::size_t message, Span<std::byte> scratch) {
   if (placement_.ranks == 1) return {};
-  if (reduces_whole()) return comm::native_all_reduce(*placement_.group, blocks(message));
-  return comm::reduce_scatter(options_.collectives, *placement_.group, blocks(message), options_.dtype, scratch);
+  comm::Blocks outgoing = blocks(messages_[message]);
+  if (quantizer_) return quantizer_->reduce(message, std::move(outgoing), options_.dtype, scratch);
+  if (reduces_whole()) return comm::native_all_reduce(*placement_.group, outgoing);
+  return comm::reduce_scatter(options_.collectives, *placement_.group, std::move(outgoing), options_.dtype, scratch);
 }
 
 /// The library's all-reduce leaves the whole sum on every rank.
@@ -156,6 +163,7 @@ void Gradients::finish_round() {
 }
 
 Norm Gradients::norm() {
+  if (quantizer_) quantizer_->trace_errors(messages_);
   // The shards are final: what others need of them is on its way while their norm is computed.
   if (gathers_ && placement_.ranks > 1 && !reduces_whole()) {
     for (std::size_t i = 0; i < scratch_.size(); ++i) {
@@ -182,6 +190,10 @@ void Gradients::gather() {
     if (next < messages_.size()) gathering_[i % scratch_.size()] = start_gather(next);
   }
   gathering_.clear();
+}
+
+void Gradients::forget_residuals() {
+  if (quantizer_) quantizer_->forget_residuals();
 }
 
 }  // namespace shoal::zero

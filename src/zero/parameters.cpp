@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
@@ -24,7 +25,9 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
       secondary_(holdings, states.dtype(), options.zero, placement, memory),
       placement_(placement),
       overlap_(options.overlap),
-      collectives_(options.collectives) {
+      collectives_(options.collectives),
+      quantized_(gather_format(options.zero)),
+      errors_(units.size()) {
   gathers_ = std::any_of(holdings_.begin(), holdings_.end(), [](const Holding& h) { return h.gathered; });
   std::vector<std::string> names;
   std::vector<int> published;
@@ -50,8 +53,12 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
   }
   if (largest == 0) return;
   const std::size_t message = largest * size_of(states_.dtype());
-  const std::size_t scratch = std::max(comm::scratch_bytes(collectives_, placement_.ranks, message),
-                                       comm::scratch_bytes(collectives_, secondary_.ranks(), message));
+  std::size_t scratch = std::max(comm::scratch_bytes(collectives_, placement_.ranks, message),
+                                 comm::scratch_bytes(collectives_, secondary_.ranks(), message));
+  if (quantized_ && gathers_) {
+    const auto spans = static_cast<std::size_t>(placement_.ranks);
+    scratch = std::max(scratch, comm::quantized_gather_scratch_bytes(placement_.ranks, largest, spans, *quantized_));
+  }
   for (std::size_t i = 0; i < in_flight; ++i) {
     scratch_.push_back(memory.take<std::byte>(Kind::buffers, scratch, "messages"));
   }
@@ -139,7 +146,11 @@ void Parameters::start_gather(std::size_t residence) {
   }
   comm::Communicator& group = near ? *placement_.neighbours : *placement_.group;
   const comm::Blocks shards = shard_blocks(whole(r), size, near ? secondary_.ranks() : placement_.ranks);
-  gathering_.push_back({residence, !near, comm::all_gather(collectives_, group, shards, scratch)});
+  comm::Request request =
+      quantized_ && !near ? comm::quantized_all_gather(group, shards, states_.dtype(), *quantized_, scratch,
+                                                       &errors_[static_cast<std::size_t>(r.unit)])
+                          : comm::all_gather(collectives_, group, shards, scratch);
+  gathering_.push_back({residence, !near, std::move(request)});
 }
 
 /// The oldest.
@@ -161,6 +172,7 @@ comm::Blocks Parameters::blocks(const Message& message) const {
 void Parameters::publish() {
   settle();
   secondary_.expire();
+  for (std::size_t u = 0; u < errors_.size(); ++u) trace_error("parameters", static_cast<int>(u), errors_[u]);
   published_ = publish_started_ = 0;
   while (publish_started_ < std::min(scratch_.size(), messages_.size())) publish_next();
   if (!overlap_ || gathers_) settle();  // gathers use the same scratch memory

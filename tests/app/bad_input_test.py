@@ -26,7 +26,7 @@ class BadInput(Program):
             (["--train.dtype=fp8"], ["train.dtype", "fp32", "bf16"]),
             (["--model.n_head=3"], ["n_embd", "n_head"]),
             (["--batch.global=7"], ["batch.global", "7"]),
-            (["--zero.qwz=true"], ["not built yet: zero.qwz"]),
+            (["--zero.tile_linear=2"], ["not built yet: zero.tile_linear"]),
             (["--zero.stage=4"], ["zero.stage", "4"]),
         ]
         for arguments, contains in cases:

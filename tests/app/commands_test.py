@@ -40,9 +40,9 @@ class Commands(Program):
         self.refused(
             "train", deck, "--dry-run", "--ranks", "4", "--comm.ranks_per_node=3", contains=["divide the 4 ranks"]
         )
-        done = self.shoal("train", deck, "--dry-run", "--zero.qwz=true")
+        done = self.shoal("train", deck, "--dry-run", "--zero.tile_linear=2")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("not built yet: zero.qwz", done.stderr)
+        self.assertIn("not built yet: zero.tile_linear", done.stderr)
 
     def test_from_text_to_weights(self):
         text = self.dir / "text.txt"

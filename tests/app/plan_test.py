@@ -172,7 +172,7 @@ class Plan(Program):
             (["--rank", "3"], ["rank: unknown option", "did you mean --ranks?"]),
             (["--zero.stag=2"], ["zero.stag: unknown option", "did you mean zero.stage?"]),
             (["--model.n_head=3"], ["n_embd", "n_head"]),
-            (["--zero.qwz=true"], ["not built yet: zero.qwz"]),
+            (["--zero.tile_linear=2"], ["not built yet: zero.tile_linear"]),
             (["--json", old], ["--json ", "old.json", "exists"]),
             (["--json", self.dir / "nowhere" / "plan.json"], ["plan.json", "cannot be written"]),
         ]

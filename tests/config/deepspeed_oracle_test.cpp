@@ -58,8 +58,8 @@ void expect_meaning(const Options& o, const Json& meaning, const std::string& wr
   EXPECT_EQ(text("offload.optimizer"), device(meaning["offload_optimizer"]));
   EXPECT_EQ(text("offload.params"), device(meaning["offload_param"]));
   EXPECT_EQ(text("zero.hpz_size"), meaning["hpz"] == 1 ? "off" : meaning["hpz"].dump());
-  EXPECT_EQ(text("zero.qwz"), meaning["quantized_weights"].dump());
-  EXPECT_EQ(text("zero.qgz"), meaning["quantized_gradients"].dump());
+  EXPECT_EQ(text("zero.qwz"), meaning["quantized_weights"] == true ? "8" : "off");
+  EXPECT_EQ(text("zero.qgz"), meaning["quantized_gradients"] == true ? "4" : "off");
   EXPECT_EQ(o.train.dtype, meaning["fp16"] == true ? "fp16" : meaning["bf16"] == true ? "bf16" : "fp32");
   EXPECT_EQ(o.train.grad_clip, meaning["gradient_clipping"]);
   EXPECT_EQ(o.loss_scale.scale, meaning["loss_scale"]);

@@ -44,7 +44,7 @@ TEST(Help, TellsUnitRangeAndDefault) {
   EXPECT_THAT(page, HasSubstr("[threads per rank; auto, or whole numbers from 1 to 4096; default auto]"));
   EXPECT_THAT(page, HasSubstr("[mpi, nccl; default mpi] (not built yet: nccl)"));
   EXPECT_THAT(page,
-              HasSubstr("--zero.qwz gather parameters in 8 bits (ZeRO++ qwZ) [true, false; default false] (not built yet)"));
+              HasSubstr("--activation.partition share kept activations out among the ranks [true, false; default false] (not built yet)"));
 }
 
 TEST(Help, OfACommandTellsWhatItTakes) {

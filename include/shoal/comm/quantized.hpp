@@ -64,7 +64,7 @@ Request quantized_reduce_scatter(const Hierarchy& ranks, Blocks blocks, DType ty
                                  Span<std::byte> scratch, const Residuals& residuals = {},
                                  kernels::QuantError* error = nullptr);
 /// For blocks of at most so many elements, in at most so many spans, each.
-std::size_t quantized_reduce_scratch_bytes(const Hierarchy& ranks, std::size_t block_elements, std::size_t block_spans,
-                                           const ReduceFormats& formats);
+std::size_t quantized_reduce_scratch_bytes(int ranks_per_node, int nodes, std::size_t block_elements,
+                                           std::size_t block_spans, const ReduceFormats& formats);
 
 }  // namespace shoal::comm

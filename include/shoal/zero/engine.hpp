@@ -62,6 +62,8 @@ class Engine final : private model::Residency {
   /// Clips and updates what this rank keeps of every unit, and publishes it; a norm that is not finite must not come here
   /// (skip() then).
   void update(const Norm& norm, const optim::Optimizer::Step& step);
+  /// After a checkpoint was written: what it does not hold starts anew, as in a run that goes on from it.
+  void forget_residuals() { gradients_->forget_residuals(); }
   /// Leaves all states as they are.
   void skip() { gradients_->gather(); }
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "shoal/base/memory.hpp"
@@ -15,6 +16,7 @@
 #include "shoal/zero/messages.hpp"
 #include "shoal/zero/norm.hpp"
 #include "shoal/zero/partial_sums.hpp"
+#include "shoal/zero/quantization.hpp"
 #include "shoal/zero/staging.hpp"
 #include "shoal/zero/turns.hpp"
 
@@ -26,6 +28,7 @@ struct GradientOptions {
   DType dtype = DType::f32;                  ///< in which gradients are held, summed and sent
   comm::Collectives collectives = comm::Collectives::reproducible;
   Squares squares = Squares::none;
+  std::optional<QuantizedReduction> quantized;  ///< qgZ
 };
 
 class Gradients {
@@ -52,6 +55,9 @@ class Gradients {
   /// Waits until this rank holds the reduced gradient of Holding::optimizer, all units. After norm().
   void gather();
 
+  /// GradientQuantizer's.
+  void forget_residuals();
+
   DType dtype() const { return options_.dtype; }
   /// Elements `range` of the unit's reduced gradient; they lie in Holding::optimizer.
   Span<const std::byte> reduced(int unit, Range range) const { return sums_.sum(unit, range); }
@@ -61,7 +67,7 @@ class Gradients {
  private:
   comm::Blocks blocks(const Message& message) const;
   Span<std::byte> outgoing(int unit, Range range) const;
-  comm::Request reduce(const Message& message, Span<std::byte> scratch) const;
+  comm::Request reduce(std::size_t message, Span<std::byte> scratch);
   bool reduces_whole() const;
   void start_ready();
   void start_next();
@@ -79,6 +85,7 @@ class Gradients {
   std::vector<Message> messages_;
   PartialSums sums_;
   Staging staging_;
+  std::optional<GradientQuantizer> quantizer_;
   GlobalNorm norm_;
   GradientSquares squares_;
   std::vector<Span<std::byte>> scratch_;  // one per message in flight

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 namespace shoal::zero {
 
@@ -15,6 +16,14 @@ struct ZeroOptions {
   /// is all ranks or more; whole_node: those of a node, to be replaced by their number before anything is made.
   std::size_t hpz_size = 0;
   static constexpr std::size_t whole_node = static_cast<std::size_t>(-1);
+
+  // Quantized messages (zero/quantization.hpp).
+  int qwz = 0;                              ///< bits that parameters are gathered in: 8, 4; 0: as they are (stage 3)
+  int qgz = 0;                              ///< bits that gradients are reduced in across nodes: 8, 4; 0: as they are
+  int qgz_node = 8;                         ///< and within nodes
+  std::size_t quant_block = 256;            ///< elements that share a scale
+  std::string quant_rounding = "accurate";  ///< or deepspeed (kernels/quantize.hpp)
+  bool quant_feedback = false;              ///< what quantization took from a gradient is added to the next
 };
 
 /// Whether so many ranks have a second partition.

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "shoal/comm/collectives.hpp"
 #include "shoal/zero/gather_plan.hpp"
 #include "shoal/zero/messages.hpp"
+#include "shoal/zero/quantization.hpp"
 #include "shoal/zero/secondary.hpp"
 #include "shoal/zero/stages.hpp"
 #include "shoal/zero/states.hpp"
@@ -80,6 +82,8 @@ class Parameters {
   std::size_t visit_ = 0;  // of the pass: the next one, while nothing is held
   std::size_t held_ = 0;   // calls of acquire() without their release()
   Span<std::byte> gathered_;
+  std::optional<kernels::QuantFormat> quantized_;  // qwZ
+  std::vector<kernels::QuantError> errors_;        // by unit, since the last update
   std::deque<Gather> gathering_;
   std::size_t gathers_started_ = 0;
 

@@ -10,6 +10,8 @@ struct Placement {
   int rank = 0, ranks = 1;
   comm::Communicator* group = nullptr;
   comm::Communicator* neighbours = nullptr;  ///< ZeroOptions::hpz_size ranks, this one among them; where that is not 0
+  comm::Communicator* node = nullptr;        ///< with qgZ: the ranks of this node (nodes have as many),
+  comm::Communicator* across = nullptr;      ///< and those of this rank's number on all nodes
 };
 
 }  // namespace shoal::zero

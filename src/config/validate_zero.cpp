@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ZeRO++'s options ask of each other, and what does not go with them.
+#include "shoal/base/error.hpp"
+#include "shoal/zero/quantization.hpp"
+#include "validate.hpp"
+
+namespace shoal::config {
+
+namespace {
+
+/// "zero.qwz = 8".
+std::string asked(const zero::ZeroOptions& zero) {
+  return zero.qwz != 0 ? text("zero.qwz = ", zero.qwz) : text("zero.qgz = ", zero.qgz);
+}
+
+std::vector<std::string> format_problems(const zero::ZeroOptions& zero) {
+  std::vector<std::string> problems;
+  const auto check = [&](const kernels::QuantFormat& format) {
+    const std::string problem = kernels::problem_of(format);
+    const bool new_one = problems.empty();  // of several formats with one block
+    if (!problem.empty() && new_one) problems.push_back(text("zero.quant_block = ", zero.quant_block, ": ", problem));
+  };
+  if (const auto weights = zero::gather_format(zero)) check(*weights);
+  if (const auto gradients = zero::quantized_reduction(zero, 1)) {
+    check(gradients->formats.node);
+    check(gradients->formats.across);
+  }
+  return problems;
+}
+
+}  // namespace
+
+std::vector<std::string> zero_problems(const Options& o, int ranks) {
+  const zero::ZeroOptions& zero = o.zero;
+  std::vector<std::string> problems = format_problems(zero);
+  if (!zero::hpz_divides(zero.hpz_size, ranks)) {
+    problems.push_back(text("zero.hpz_size = ", zero.hpz_size, " does not divide the ", ranks,
+                            " ranks; allowed: off, node, a divisor, or all of them"));
+  }
+  if (zero.qwz == 0 && zero.qgz == 0) return problems;
+  if (o.comm.collectives == "native") {
+    problems.push_back(text(asked(zero), " does not go with comm.collectives = native: MPI's own collectives know no codes; "
+                                         "allowed: reproducible"));
+  }
+  if (sync::seldom(o.sync)) {
+    problems.push_back(text(asked(zero), " does not go with sync.kind = ", o.sync.kind,
+                            ": nodes that train apart send no gradients and gather nothing across; allowed: every_step"));
+  }
+  if (zero.qgz != 0 && o.adascale.on) {
+    problems.push_back(text("zero.qgz = ", zero.qgz,
+                            " does not go with optimizer.adascale = true: gains would count what quantization takes away as "
+                            "noise of the gradients; allowed: off"));
+  }
+  return problems;
+}
+
+}  // namespace shoal::config
