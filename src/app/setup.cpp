@@ -132,7 +132,6 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   heartbeat::phase("data");
   Setup setup;
   setup.options = options;
-  setup.ranks = ranks;
   if (purpose != Purpose::weights) {
     setup.dataset = data::open(options.data, options.model.vocab_size, options.model.block_size, options.train.seed);
   }
