@@ -49,7 +49,16 @@ class Bench(Program):
 
     def test_the_trees_bytes_are_those_of_theory(self):
         for ranks, per_node in ((4, 2), (6, 2)):
-            only = ("--only", "reduce_scatter:tree,all_gather:tree", "--groups", "all", "--min", "48KiB", "--max", "48KiB")
+            only = (
+                "--only",
+                "reduce_scatter:tree,all_gather:tree",
+                "--groups",
+                "all",
+                "--min",
+                "48KiB",
+                "--max",
+                "48KiB",
+            )
             _, bench = self.bench(*only, "--repetitions", "1", f"--comm.ranks_per_node={per_node}", ranks=ranks)
             self.assertEqual(len(bench["rows"]), 2)
             for row in bench["rows"]:
@@ -67,8 +76,12 @@ class Bench(Program):
         self.refused("bench", "kernels", ranks=2, contains=["bench kernels", "allowed: comm"])
         self.refused("bench", "comm", "--min", "1MiB", "--max", "1kB", ranks=2, contains=["--min 1MiB", "--max 1kB"])
         self.refused("bench", "comm", "--max", "12", ranks=2, contains=["--max 12"])
-        self.refused("bench", "comm", "--only", "all_reduce,gossip", ranks=2, contains=["--only gossip", "all_gather:tree"])
-        self.refused("bench", "comm", "--groups", "rack", ranks=2, contains=["--groups rack", "allowed: node, across, all"])
+        self.refused(
+            "bench", "comm", "--only", "all_reduce,gossip", ranks=2, contains=["--only gossip", "all_gather:tree"]
+        )
+        self.refused(
+            "bench", "comm", "--groups", "rack", ranks=2, contains=["--groups rack", "allowed: node, across, all"]
+        )
         self.refused("bench", "comm", "--output", "/dev", ranks=2, contains=["--output /dev", "exists"])
 
 
