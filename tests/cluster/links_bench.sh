@@ -25,7 +25,7 @@ measure() {
   sent "$nodes" >"$work/$name.before"
   "$cluster/vcluster" run -n $((nodes * each)) --nodes "$(seq -s, -f 'node%g' "$nodes")" --timeout 60 -- \
     nice -n "${NICE:-0}" "$SHOAL" bench comm --only "$collective:tree" --groups all --min 16MiB --max 16MiB \
-    --repetitions 5 --row-seconds 3 --output "$work/$name.json" >"$work/$name.log" 2>&1 || fail "$name did not run"
+    --repetitions 8 --row-seconds 6 --output "$work/$name.json" >"$work/$name.log" 2>&1 || fail "$name did not run"
   sent "$nodes" >"$work/$name.after"
 }
 
