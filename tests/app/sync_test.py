@@ -20,6 +20,7 @@ KINDS = {
     "slowmo over sgp": ("--sync.kind=slowmo", FEW[1], "--sync.slowmo_base=sgp"),
     "sgp": ("--sync.kind=sgp",),
     "sgp overlapped": ("--sync.kind=sgp", "--sync.sgp_overlap=true"),
+    "slowmo in 16 bits": ("--sync.kind=slowmo", *FEW, "--sync.average_dtype=bf16"),
     "diloco": ("--sync.kind=diloco", FEW[1], "--sync.slowmo_lr=0.7", "--sync.slowmo_momentum=0.9"),
 }
 
@@ -61,7 +62,7 @@ class Sync(Program):
             self.assertEqual(first["state_bytes"]["planned"], first["state_bytes"]["taken"])
 
     def test_stages_inside_a_node_change_nothing(self):
-        for kind, dtype in (("slowmo", "fp32"), ("slowmo held by every node", "bf16"), ("diloco", "bf16")):
+        for kind, dtype in (("slowmo in 16 bits", "fp32"), ("slowmo held by every node", "bf16"), ("diloco", "bf16")):
             runs = {
                 stage: self.run_of(kind, f"--zero.stage={stage}", f"--train.dtype={dtype}", "--model.dropout=0.1")
                 for stage in range(4)
@@ -141,6 +142,16 @@ class Sync(Program):
             self.assertEqual(sent[2][name], 2 * sent[1][name])
             self.assertEqual(sent[4][name], 4 * sent[1][name])
         self.assertLess(sent[1]["all_reduce"], 8 * 2 * (5 * 8 + 1))  # losses and norms, all at once
+        half = self.train(
+            self.deck(DECK),
+            "--sync.kind=localsgd",
+            "--sync.localsgd_frequency=4",
+            "--sync.average_dtype=bf16",
+            nodes_of(1),
+            ranks=2,
+        )
+        # Once more in fp32 at the start: what nodes have in common. That is not of a step.
+        self.assertEqual(half["comm_bytes_per_step"]["reduce_scatter"]["inter"], sent[2]["reduce_scatter"] / 2)
 
     def test_a_node_that_is_broken_is_known_when_the_nodes_meet(self):
         deck = self.deck(DECK, optimizer={"kind": "sgd", "lr": 1e30})
