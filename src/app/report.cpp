@@ -96,7 +96,7 @@ void print_banner(const Setup& setup, comm::World& world, const Ledger& most_tak
       {"data", setup.dataset.description},
       {"batch",
        text(o.batch.global, " sequences of ", o.model.block_size, " tokens a step = micro ", o.batch.micro, " x ranks ",
-            setup.ranks, " x accumulation ", setup.engine.micro_batches / static_cast<std::size_t>(setup.ranks))},
+            setup.ranks, " x accumulation ", setup.engine.micro_batches / static_cast<std::size_t>(setup.in_step))},
   };
   if (setup.dataset.entropy_rate) {
     run.emplace_back("floor", text("a loss of ", fixed(*setup.dataset.entropy_rate, 4), ": the entropy rate of the data"));
