@@ -16,7 +16,7 @@ CXX_FILES = $(shell git ls-files -co --exclude-standard '*.hpp' '*.cpp' '*.cu')
 PY_FILES = $(shell git ls-files -co --exclude-standard '*.py')
 SH_FILES = $(shell git ls-files -co --exclude-standard '*.sh') .ci/run
 
-.PHONY: all deps run test test-long bench bench-peers format lint tidy fuzz install clean asan cuda configure python
+.PHONY: all deps run test test-long bench bench-peers bench-cluster format lint tidy fuzz install clean asan cuda configure python
 
 all: configure
 	cmake --build $(BUILD) -j $(JOBS)
@@ -56,6 +56,10 @@ bench: all
 
 bench-peers: all
 	python3 tests/bench/peers/bench_peers.py --shoal $(SHOAL) $(BENCH_ARGS)
+
+# On virtual nodes with slow links: needs root and shared/cluster. RATE: of a link, Gbit/s.
+bench-cluster: all
+	SHOAL_BINARY=$(abspath $(SHOAL)) tests/cluster/links_bench.sh || [ $$? -eq 77 ]
 
 # ruff comes from PyPI, into an environment of its own.
 RUFF := build-lint/bin/ruff

@@ -39,6 +39,22 @@ void meet_late(std::size_t n, const float* other, const float* before, float* x)
   });
 }
 
+void subtract(DType type, std::size_t n, const float* x, const float* base, void* difference) {
+  dispatch(type, [=]<typename T>(T) {
+    auto* const to = static_cast<T*>(difference);
+    each("subtract", n, [=](std::size_t i, auto part) { store(to + i, load(x + i, part) - load(base + i, part), part); });
+  });
+}
+
+void add_to_base(DType type, std::size_t n, const float* base, const void* difference, float divisor, float* x) {
+  dispatch(type, [=]<typename T>(T) {
+    const auto* const from = static_cast<const T*>(difference);
+    each("add_to_base", n, [=](std::size_t i, auto part) {
+      store(x + i, load(base + i, part) + load(from + i, part) / broadcast(divisor), part);
+    });
+  });
+}
+
 void slow_momentum(std::size_t n, const OuterStep& step, float* outer, float* u, float* x) {
   each("slow_momentum", n, [=](std::size_t i, auto part) {
     const Floats was = load(outer + i, part);

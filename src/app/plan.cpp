@@ -65,7 +65,7 @@ std::int64_t with_checkpointing(const config::Options& options) {
 }
 
 PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::int64_t interval,
-                    const std::optional<std::size_t>& limit) {
+                    const std::optional<std::size_t>& limit, const std::optional<TimeModel>& times) {
   PlannedRun run;
   run.ranks = ranks;
   run.micro = options.batch.micro;
@@ -87,6 +87,11 @@ PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::i
     return run;
   }
   run.paper = plan::model_states(parameter_count(options.model, options.model.n_layer), engine, in_step);
+  if (times && in_step == ranks) {  // nodes that train apart have no prediction yet
+    const plan::Cluster cluster = times->cluster_of(ranks, options.comm.ranks_per_node);
+    const double compute_s = times->compute_seconds(engine, ranks, options.train.dtype);
+    run.time = PredictedTime{cluster, plan::step_time(engine, cluster, times->machine.network, compute_s)};
+  }
   if (limit) {
     run.layers = plan::deepest(engine, in_step, *limit, besides);
     run.parameters_then = *run.layers == 0 ? 0 : parameter_count(options.model, *run.layers);
@@ -128,6 +133,7 @@ PlanReport report_of(config::Invocation& invocation) {
   PlanReport report;
   config::Options& o = invocation.options;
   report.limit = limit_of(invocation);
+  const std::optional<TimeModel> times = time_model(invocation);
   std::string gave_way;
   for (const int ranks : plan::rank_counts(invocation.own<std::string>("ranks"))) {
     auto [run, batch_gave_way] = resolved(invocation, ranks);
@@ -139,7 +145,7 @@ PlanReport report_of(config::Invocation& invocation) {
     if (report.runs.empty()) report.notes = run.notes;
     for (const std::int64_t interval : {std::int64_t{0}, with_checkpointing(o)}) {
       for (int stage = 0; stage < static_cast<int>(zero::stages.size()); ++stage) {
-        report.runs.push_back(plan_run(run.options, ranks, stage, interval, report.limit));
+        report.runs.push_back(plan_run(run.options, ranks, stage, interval, report.limit, times));
       }
     }
     const std::vector<DeepSpeedRow> rows = deepspeed_rows(run.options, ranks);
@@ -155,6 +161,11 @@ PlanReport report_of(config::Invocation& invocation) {
   report.optimizer = o.optimizer.kind;
   report.parameters = parameter_count(o.model, o.model.n_layer);
   report.n_layer = o.model.n_layer;
+  report.block_size = o.model.block_size;
+  if (times) {
+    report.time_source = times->source;
+    report.arithmetic = times->step_seconds > 0 ? "as given" : "the model's matrix products at the rate measured there";
+  }
   return report;
 }
 
@@ -175,16 +186,20 @@ Exit plan_memory(comm::World& world, config::Invocation& invocation) {
 Command plan_command() {
   using config::any;
   using config::not_empty;
+  std::vector<config::CommandSpec::Own> own = {
+      {"ranks", std::string("1,2,4,...,64"), "", not_empty().as("a list, in which dots double"),
+       "numbers of ranks, as 1,2,6 or 1,2,4,...,1024"},
+      {"memory", std::string{}, "", any().as("a size with its unit, as 24GiB or 80GB"),
+       "what a rank may take: tells the most layers that fit; without it memory.limit, where that is set"},
+      {"json", std::string{}, "", any().as("the path of a new file"),
+       "writes the same in bytes, and DeepSpeed's estimates with offload"}};
+  const auto times = time_options();
+  own.insert(own.end(), times.begin(), times.end());
   return {{.name = "plan",
-           .summary = "tell the memory of a rank for every ZeRO stage and number of ranks, without a run",
+           .summary = "tell a rank's memory, and a step's time, for every ZeRO stage and number of ranks, without a run",
            .arguments = {"[DECK]"},
            .checks = false,
-           .own = {{"ranks", std::string("1,2,4,...,64"), "", not_empty().as("a list, in which dots double"),
-                    "numbers of ranks, as 1,2,6 or 1,2,4,...,1024"},
-                   {"memory", std::string{}, "", any().as("a size with its unit, as 24GiB or 80GB"),
-                    "what a rank may take: tells the most layers that fit; without it memory.limit, where that is set"},
-                   {"json", std::string{}, "", any().as("the path of a new file"),
-                    "writes the same in bytes, and DeepSpeed's estimates with offload"}}},
+           .own = own},
           plan_memory,
           true};
 }

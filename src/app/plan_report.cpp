@@ -19,10 +19,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Cells = std::vector<std::string>;
 
-std::string interval_text(std::int64_t interval) {
-  return interval == 0 ? "off" : interval < 0 ? "auto" : std::to_string(interval);
-}
-
 std::string count_text(std::size_t count) {
   const auto value = static_cast<double>(count);
   if (count >= 1'000'000'000) return fixed(value * 1e-9, 2) + " G";
@@ -115,6 +111,7 @@ Json json_of(const PlannedRun& run) {
     parts.push_back({{"kind", name_of(part.kind)}, {"label", part.label}, {"bytes", part.bytes}});
   }
   json["parts"] = parts;
+  if (run.time) json["step_time"] = json_of(*run.time);
   if (run.layers) {
     json["most_layers"] = *run.layers;
     json["most_layers_is_search_limit"] = *run.layers >= plan::most_layers;
@@ -140,6 +137,10 @@ Json json_of(const DeepSpeedRow& row) {
 
 }  // namespace
 
+std::string interval_text(std::int64_t interval) {
+  return interval == 0 ? "off" : interval < 0 ? "auto" : std::to_string(interval);
+}
+
 void print_plan_report(const PlanReport& report) {
   print_legend(report);
   std::vector<Cells> lines = {head(report)};
@@ -162,6 +163,7 @@ void print_plan_report(const PlanReport& report) {
                   interval_text(run.checkpoint_interval).c_str(), run.refused.c_str());
     }
   }
+  if (!report.time_source.empty()) print_times(report);
 }
 
 void write_plan_json(const PlanReport& report, const std::filesystem::path& file) {

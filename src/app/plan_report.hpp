@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "plan_time.hpp"
 #include "shoal/plan/deepspeed_estimate.hpp"
 #include "shoal/plan/memory.hpp"
 
@@ -26,6 +27,7 @@ struct PlannedRun {
   Ledger paper;                       ///< model states by the paper's formula
   std::optional<std::size_t> layers;  ///< the most that fit into PlanReport::limit
   std::size_t parameters_then = 0;    ///< of the model with so many layers
+  std::optional<PredictedTime> time;  ///< with --network
 };
 
 /// DeepSpeed's estimate of one way to run with DeepSpeed.
@@ -43,7 +45,12 @@ struct PlanReport {
   std::vector<PlannedRun> runs;      ///< by ranks, checkpointing, stage
   std::vector<DeepSpeedRow> deepspeed;
   std::vector<std::string> notes;
+  std::size_t block_size = 0;           ///< tokens of a sequence
+  std::string time_source, arithmetic;  ///< with --network: what the step times follow from
 };
+
+/// "off", "auto", "4".
+std::string interval_text(std::int64_t interval);
 
 void print_plan_report(const PlanReport& report);
 void write_plan_json(const PlanReport& report, const std::filesystem::path& file);

@@ -93,7 +93,7 @@ void print_banner(const Setup& setup, comm::World& world, const Ledger& most_tak
       {"data", setup.dataset.description},
       {"batch", text(o.batch.global, " sequences of ", o.model.block_size, " tokens a step = micro ", o.batch.micro,
                      " x ranks ", setup.division.ranks, " x accumulation ",
-                     setup.engine.micro_batches / static_cast<std::size_t>(setup.division.ranks))},
+                     setup.engine.micro_batches / static_cast<std::size_t>(setup.division.in_step))},
   };
   if (world.size() > 1) {
     const bool native = o.comm.collectives == "native";

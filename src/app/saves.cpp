@@ -45,9 +45,10 @@ std::vector<NamedSlice> all_slices(zero::Engine& engine, zero::States::Which whi
   return slices;
 }
 
-constexpr const char* nodes_number = "sync/nodes";  // that wrote the checkpoint, where they train apart
-constexpr const char* outer_number = "sync/outer";  // 1: it has the outer update's state
-constexpr const char* pushed_number = "sync/push";  // 1: it has an exchange under way
+constexpr const char* nodes_number = "sync/nodes";    // that wrote the checkpoint, where they train apart
+constexpr const char* outer_number = "sync/outer";    // 1: it has the outer update's state
+constexpr const char* common_number = "sync/common";  // 1: it has what nodes had in common when they met last
+constexpr const char* pushed_number = "sync/push";    // 1: it has an exchange under way
 
 void append(std::vector<NamedSlice>& slices, std::vector<NamedSlice> more) {
   std::move(more.begin(), more.end(), std::back_inserter(slices));
@@ -139,6 +140,7 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
   if (machine_.synchroniser) {
     state.numbers[nodes_number] = machine_.place.across.ranks;
     state.numbers[outer_number] = machine_.synchroniser->schedule().has_outer() ? 1 : 0;
+    state.numbers[common_number] = machine_.synchroniser->parameters_in_common().empty() ? 0 : 1;
     state.numbers[pushed_number] = machine_.synchroniser->exchange_under_way() ? 1 : 0;
   }
   const std::vector<NamedSlice> slices = slices_to_write(machine_, step);
@@ -185,6 +187,7 @@ void resume_synchroniser(comm::World& world, const Setup& setup, Machine& machin
   std::vector<NamedSlice> slices;
   if (outer) append(slices, synchroniser.outer_slices());
   if (exchange) append(slices, synchroniser.exchange_slices());
+  if (has(common_number)) append(slices, synchroniser.parameters_in_common());
   if (!slices.empty()) io::load_checkpoint(world, loaded.file, slices, view);
   if (exchange) synchroniser.restore_exchange();
   if (synchroniser.schedule().has_outer() && !outer && world.all().rank() == 0) {

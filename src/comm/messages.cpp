@@ -15,7 +15,7 @@ namespace {
 /// Pieces of fewer bytes are cheaper to copy than to send as a message each.
 constexpr std::size_t worth_a_message = std::size_t{1} << 16U;
 /// Messages on their way at a time that lie in no slot.
-constexpr std::size_t most_under_way = 16;
+constexpr std::size_t most_under_way = 64;
 
 void add_to(Span<const std::byte> slot, const Message& message, DType type) {
   for (const Span<std::byte> piece : message.pieces) {

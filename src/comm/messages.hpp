@@ -13,9 +13,9 @@
 
 namespace shoal::comm {
 
-/// The largest message (1 MiB): small enough to be added while it is still in a cache, and for the next to be on
+/// The largest message (512 KiB): small enough to be added while it is still in a cache, and for the next to be on
 /// its way meanwhile; large enough for the network's full rate.
-inline constexpr std::size_t largest_message_bytes = std::size_t{1} << 20U;
+inline constexpr std::size_t largest_message_bytes = std::size_t{1} << 19U;
 
 struct Message {
   std::vector<Span<std::byte>> pieces;  ///< neighbours in memory are one piece

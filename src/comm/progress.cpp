@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations under way on this rank. There is one list for all groups, since whoever waits for one should move all.
+// The operations under way on this rank. There is one list for all groups, since whoever waits for one should move all. An
+// operation that is started within another's step is a part of that one, which alone tests it: the library moves all its
+// messages whichever is asked for, and asking for each would cost a system call or more.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -56,18 +58,27 @@ class OpenOperations {
     open().push_back(operation);
     set_pump(progress);
   }
+  /// The first step of an operation; whether it is complete.
+  static bool begin(Operation& operation) {
+    const Pass pass;
+    return operation.step();
+  }
+  /// A step of an operation that another has started; what follows from its end is up to that one.
+  static void advance_part(Operation& part) {
+    if (part.step()) completed_ = true;
+  }
   static bool none() { return open().empty(); }
   static bool busy() { return advancing_; }
 
-  /// One step of each, also of those that are added meanwhile; whether any has completed.
+  /// One step of each, also of those that are added meanwhile; whether any, or a part of any, has completed.
   static bool advance_all() {
     const Pass pass;
-    bool completed = false;
+    completed_ = false;
     for (std::size_t i = 0; i < open().size(); ++i) {
       const std::shared_ptr<Operation> operation = open()[i];  // the list may grow and move
-      if (operation->step()) completed = true;
+      if (operation->step()) completed_ = true;
     }
-    return completed;
+    return completed_;
   }
   /// An operation that is given up: it stays alive, since MPI may still write to its members, but is advanced no more.
   static void abandon(const std::shared_ptr<Operation>& operation) {
@@ -93,7 +104,7 @@ class OpenOperations {
     static std::vector<std::shared_ptr<Operation>> operations;
     return operations;
   }
-  static inline bool advancing_ = false;
+  static inline bool advancing_ = false, completed_ = false;
 };
 
 bool Operation::step() {
@@ -116,9 +127,10 @@ void progress() {
 }
 
 Request::Request(std::shared_ptr<Operation> operation) : operation_(std::move(operation)) {
-  if (operation_->step()) {
+  operation_->part_ = OpenOperations::busy();
+  if (operation_->part_ ? operation_->step() : OpenOperations::begin(*operation_)) {
     operation_.reset();
-  } else {
+  } else if (!operation_->part_) {
     OpenOperations::add(operation_);
   }
 }
@@ -157,10 +169,18 @@ void Request::drop() noexcept {
 
 bool Request::test() {
   if (operation_ == nullptr) return true;
-  progress();
+  move_on();
   if (!operation_->done_) return false;
   operation_.reset();
   return true;
+}
+
+void Request::move_on() const {
+  if (operation_->part_) {
+    OpenOperations::advance_part(*operation_);
+  } else {
+    progress();
+  }
 }
 
 void Request::wait() {
@@ -170,7 +190,7 @@ void Request::wait() {
     const std::int64_t begin_ns = trace::now_ns();
     Clock::time_point begin{}, reported{};
     Backoff backoff;
-    for (progress(); !operation_->done_; progress()) {
+    for (move_on(); !operation_->done_; move_on()) {
       backoff.pause();
       if (long_waits.function == nullptr || !backoff.settled()) continue;
       const Clock::time_point now = Clock::now();

@@ -31,12 +31,14 @@ struct Shape {
   int among;  // odd: how many ranks agree in these bits and exchange directly
 };
 
-std::size_t slots_of_tree(int ranks) {
-  return slots_to_send + slots_to_receive + slots_of_direct_reduce(Shape(0, ranks).among);
+/// Of an operation on so many bytes, of which a rank receives half at a time.
+std::size_t slots_to_receive(int ranks, std::size_t bytes) {
+  const std::size_t half = bytes / 2 / largest_message_bytes + 1;
+  return std::clamp(half, fewest_slots_to_receive, most_slots_to_receive) + slots_of_direct_reduce(Shape(0, ranks).among);
 }
 
-/// Bytes of each slot in scratch memory of this size: whole cache lines.
-std::size_t slot_bytes(int ranks, std::size_t scratch) { return scratch / slots_of_tree(ranks) / line * line; }
+/// Of one slot.
+std::size_t slot_bytes(std::size_t bytes) { return std::min(round_up(bytes, line), largest_message_bytes); }
 
 std::size_t size_in_bytes(const Spans& spans) {
   std::size_t bytes = 0;
@@ -66,7 +68,7 @@ class TreeOperation : public Operation {
       : sum_as_(sum_as),
         blocks_(std::move(blocks)),
         shape_(group.rank(), group.size()),
-        tree_(tree_wire(group, scratch)),
+        tree_(tree_wire(group, size_in_bytes(blocks_), scratch)),
         name_of_group_(group.name()) {
     for (int bit = 0; bit < shape_.bits; ++bit) halve(bit);
     if (shape_.among > 1) sum_as_ ? reduce_directly() : gather_directly();
@@ -74,8 +76,12 @@ class TreeOperation : public Operation {
   }
 
   bool advance() override {
-    while (!stages_.empty() && stages_.front()->advance()) stages_.pop_front();
-    return stages_.empty();
+    std::erase_if(sending_, [](const auto& stage) { return stage->sent(); });
+    while (!stages_.empty() && stages_.front()->advance()) {
+      sending_.push_back(std::move(stages_.front()));
+      stages_.pop_front();
+    }
+    return stages_.empty() && std::all_of(sending_.begin(), sending_.end(), [](const auto& stage) { return stage->sent(); });
   }
   std::string_view name() const override { return sum_as_ ? "reduce_scatter" : "all_gather"; }
   std::string describe() const override {
@@ -83,10 +89,10 @@ class TreeOperation : public Operation {
   }
 
  private:
-  static TreeWire tree_wire(Communicator& group, Span<std::byte> scratch) {
-    const std::size_t length = slot_bytes(group.size(), scratch.size());
+  static TreeWire tree_wire(Communicator& group, std::size_t bytes, Span<std::byte> scratch) {
+    const std::size_t length = slot_bytes(bytes);
     return {group.wire(), group.next_tag(), Slots(scratch, slots_to_send, length),
-            Slots(scratch.subspan(slots_to_send * length), slots_of_tree(group.size()) - slots_to_send, length)};
+            Slots(scratch.subspan(slots_to_send * length), slots_to_receive(group.size(), bytes), length)};
   }
 
   void halve(int bit) {
@@ -126,27 +132,10 @@ class TreeOperation : public Operation {
   Blocks blocks_;
   Shape shape_;
   TreeWire tree_;
-  std::deque<std::unique_ptr<TreeStage>> stages_;
-  const std::string& name_of_group_;  // of the communicator, which outlives its operations
+  std::deque<std::unique_ptr<TreeStage>> stages_;    // the first one is under way
+  std::vector<std::unique_ptr<TreeStage>> sending_;  // earlier ones, where a partner is late
+  const std::string& name_of_group_;                 // of the communicator, which outlives its operations
 };
-
-/// What this rank sends.
-Traffic sent_by(Communicator& group, bool reducing, const Blocks& blocks) {
-  const Shape shape(group.rank(), group.size());
-  Traffic sent;
-  const auto count = [&](int to, const Spans& spans) {
-    (group.same_node(to) ? sent.intra : sent.inter) += size_in_bytes(spans);
-  };
-  for (int bit = 0; bit < shape.bits; ++bit) {
-    const int partner = shape.rank ^ (1 << bit);
-    count(partner, blocks_like(blocks, reducing ? partner : shape.rank, bit + 1));
-  }
-  for (int place = 0; place < shape.among; ++place) {
-    const int other = shape.rank_at(place);
-    if (other != shape.rank) count(other, blocks[static_cast<std::size_t>(reducing ? other : shape.rank)]);
-  }
-  return sent;
-}
 
 Request start_tree(Communicator& group, std::optional<DType> sum_as, Blocks blocks, Span<std::byte> scratch) {
   const int size = group.size();
@@ -155,7 +144,10 @@ Request start_tree(Communicator& group, std::optional<DType> sum_as, Blocks bloc
   const std::size_t bytes = size_in_bytes(blocks), needed = tree_scratch_bytes(size, bytes);
   require(scratch.size() >= needed, "a tree over ", size, " ranks and ", bytes, " bytes needs scratch of ", needed,
           " bytes, got ", scratch.size());
-  const Traffic sent = sent_by(group, sum_as.has_value(), blocks);
+  std::vector<std::size_t> block_bytes;
+  for (const Spans& block : blocks) block_bytes.push_back(size_in_bytes(block));
+  const Traffic sent =
+      tree_traffic(group.rank(), sum_as.has_value(), block_bytes, [&](int rank) { return group.same_node(rank); });
   return group.start(std::make_shared<TreeOperation>(group, sum_as, std::move(blocks), scratch), sent);
 }
 
@@ -176,7 +168,26 @@ Request tree_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scra
 
 std::size_t tree_scratch_bytes(int group_size, std::size_t bytes) {
   if (group_size == 1) return 0;
-  return slots_of_tree(group_size) * std::min(round_up(bytes, line), largest_message_bytes);
+  return (slots_to_send + slots_to_receive(group_size, bytes)) * slot_bytes(bytes);
+}
+
+Traffic tree_traffic(int rank, bool reducing, const std::vector<std::size_t>& block_bytes,
+                     const std::function<bool(int rank)>& same_node) {
+  const Shape shape(rank, static_cast<int>(block_bytes.size()));
+  Traffic sent;
+  const auto count = [&](int to, std::size_t bytes) { (same_node(to) ? sent.intra : sent.inter) += bytes; };
+  for (int bit = 0; bit < shape.bits; ++bit) {
+    const int partner = rank ^ (1 << bit);
+    const std::size_t stride = std::size_t{2} << static_cast<unsigned>(bit);
+    for (std::size_t b = static_cast<std::size_t>(reducing ? partner : rank) % stride; b < block_bytes.size(); b += stride) {
+      count(partner, block_bytes[b]);
+    }
+  }
+  for (int place = 0; place < shape.among; ++place) {
+    const int other = shape.rank_at(place);
+    if (other != rank) count(other, block_bytes[static_cast<std::size_t>(reducing ? other : rank)]);
+  }
+  return sent;
 }
 
 int tree_exchanges(int group_size) {

@@ -9,8 +9,8 @@
 namespace shoal::comm {
 
 bool Exchange::advance() {
-  const bool sent = sender_.advance();
-  return receiver_.advance() && sent;
+  sender_.advance();
+  return receiver_.advance();
 }
 
 std::size_t slots_of_direct_reduce(int peers) {
@@ -24,22 +24,23 @@ DirectReduce::DirectReduce(TreeWire& tree, DType type, const std::vector<int>& p
       peers_(peers),
       own_(own),
       messages_(cut_into_messages(blocks[own])),
-      sender_(tree.wire, tree.tag, tree.to_send) {
+      sender_(tree.wire, tree.tag, tree.to_send),
+      most_arriving_(tree.to_receive.free() - slots_of_direct_reduce(static_cast<int>(peers.size()))) {
   std::vector<std::vector<Message>> theirs;
   for (const Spans& block : blocks) theirs.push_back(cut_into_messages(block));
   deal(own_, theirs, [&](std::size_t other, const Message& message) { sender_.add(peers_[other], message); });
 }
 
 bool DirectReduce::advance() {
-  const bool sent = sender_.advance();
+  sender_.advance();
   do {
     post();
   } while (add_next());
-  return sent && adding_.message == messages_.size();
+  return adding_.message == messages_.size();
 }
 
 void DirectReduce::post() {
-  for (; posting_.message < messages_.size() && arriving_.size() < slots_to_receive; posting_.advance(peers_.size())) {
+  for (; posting_.message < messages_.size() && arriving_.size() < most_arriving_; posting_.advance(peers_.size())) {
     if (posting_.peer == own_) continue;
     const Span<std::byte> slot = tree_.to_receive.take();
     const Span<std::byte> data = slot.first(messages_[posting_.message].bytes);

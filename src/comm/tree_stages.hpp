@@ -25,8 +25,11 @@ struct TreeWire {
 class TreeStage {
  public:
   virtual ~TreeStage() = default;
-  /// Moves on without waiting; true when this rank's part is done.
+  /// Moves on without waiting; true when what this rank receives is there, so that the next stage may begin: it changes
+  /// nothing that this one still sends.
   virtual bool advance() = 0;
+  /// Goes on sending; true when everything is sent.
+  virtual bool sent() = 0;
 };
 
 /// Sends spans to some ranks and receives others from them, which are added to what is there (as numbers of sum_as), or
@@ -38,6 +41,7 @@ class Exchange : public TreeStage {
   void send(int to, Message message) { sender_.add(to, std::move(message)); }
   void receive(int from, Message message) { receiver_.add(from, std::move(message)); }
   bool advance() override;
+  bool sent() override { return sender_.advance(); }
 
  private:
   Sender sender_;
@@ -51,6 +55,7 @@ class DirectReduce : public TreeStage {
  public:
   DirectReduce(TreeWire& tree, DType type, const std::vector<int>& peers, std::size_t own, const std::vector<Spans>& blocks);
   bool advance() override;
+  bool sent() override { return sender_.advance(); }
 
  private:
   /// A peer's contribution to a message of this rank's block.
@@ -74,16 +79,20 @@ class DirectReduce : public TreeStage {
   std::size_t own_;  // this rank's place
   std::vector<Message> messages_;
   Sender sender_;
+  std::size_t most_arriving_;
   Place posting_, adding_;
   std::deque<Arriving> arriving_;
   std::vector<Span<std::byte>> sums_;
 };
 
-inline constexpr std::size_t slots_to_send = 2;  // only what must be packed is sent from a slot
-inline constexpr std::size_t slots_to_receive = 4;
+inline constexpr std::size_t slots_to_send = 4;  // only what must be packed is sent from a slot
+/// What is received before it is added. Over TCP the receiver's consent to a large message waits behind what the receiver
+/// itself sends to the same rank, some MiB in the sockets' buffers: with 4 MiB under way both directions of a link came to
+/// be used by turns, at two thirds of its rate; 8 MiB keep both busy.
+inline constexpr std::size_t fewest_slots_to_receive = 4, most_slots_to_receive = 16;
 
-/// Slots of TreeWire::to_receive besides slots_to_receive that a DirectReduce among so many needs: the partial sums that its
-/// tree holds at a time.
+/// Slots of TreeWire::to_receive besides those that messages arrive in, which a DirectReduce among so many needs: the
+/// partial sums that its tree holds at a time.
 std::size_t slots_of_direct_reduce(int peers);
 
 /// Every message for every other place, messages first, and each place begins with its neighbour: so whoever waits for the

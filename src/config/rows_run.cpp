@@ -97,6 +97,7 @@ std::vector<Row> comm_rows() {
 std::vector<Row> sync_rows() {
   const UsedBy apart = {"sync.kind", {"localsgd", "slowmo", "sgp", "diloco"}};
   const UsedBy averaging = {"sync.kind", {"localsgd", "slowmo"}}, pushing = {"sync.kind", {"sgp", "slowmo"}};
+  const UsedBy meeting = {"sync.kind", {"localsgd", "slowmo", "diloco"}};
   const UsedBy outer = {"sync.kind", {"slowmo", "diloco"}}, slowmo = {"sync.kind", {"slowmo"}};
   return {
       {"sync.kind", in(&Options::sync, &SyncOptions::kind), "",
@@ -113,6 +114,8 @@ std::vector<Row> sync_rows() {
        "what the nodes do between outer updates", slowmo},
       {"sync.slowmo_memory_efficient", in(&Options::sync, &SyncOptions::slowmo_memory_efficient), "", any(),
        "share the outer update's state out over all ranks", slowmo},
+      {"sync.average_dtype", in(&Options::sync, &SyncOptions::average_dtype), "", one_of({"fp32", "bf16"}),
+       "means are sent in it; bf16: differences from what nodes had in common when they met last", meeting},
       {"sync.sgp_overlap", in(&Options::sync, &SyncOptions::sgp_overlap), "", any(),
        "exchange with neighbours during the next step: what they send arrives one step late", pushing},
       {"sync.nprocs_per_node", in(&Options::sync, &SyncOptions::nprocs_per_node), "ranks",

@@ -21,6 +21,12 @@ void find_idle(const sync::SyncOptions& sync, std::vector<std::string>& problems
   if (sync.kind == "slowmo" && !pushing && sync.sgp_overlap) {
     problems.emplace_back("sync.sgp_overlap = true has no effect with sync.slowmo_base = localsgd; used by: sgp");
   }
+  if (sync.kind == "slowmo" && pushing && !sync.slowmo_memory_efficient && sync.average_dtype != unset.average_dtype) {
+    problems.push_back(
+        text("sync.average_dtype = ", sync.average_dtype,
+             " has no effect with sync.slowmo_base = sgp and sync.slowmo_memory_efficient = false, which never "
+             "take a mean over all nodes"));
+  }
 }
 
 }  // namespace

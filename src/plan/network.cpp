@@ -9,21 +9,22 @@
 namespace shoal::plan {
 
 std::optional<Line> fit(const std::vector<Sample>& samples) {
-  // Weights 1/t^2: sums of 1, x and their products over (1, x, t) / t.
-  double one = 0, x = 0, xx = 0, y = 0, xy = 0;
+  const auto n = static_cast<double>(samples.size());
+  double x = 0, xx = 0, y = 0, xy = 0;
   for (const auto& [bytes, seconds] : samples) {
-    const double w = 1 / (seconds * seconds);
-    one += w;
-    x += w * bytes;
-    xx += w * bytes * bytes;
-    y += w * seconds;
-    xy += w * bytes * seconds;
+    x += bytes;
+    xx += bytes * bytes;
+    y += seconds;
+    xy += bytes * seconds;
   }
-  const double determinant = one * xx - x * x;
+  const double determinant = n * xx - x * x;
   if (samples.size() < 2 || !(determinant > 0)) return std::nullopt;
-  const Line line{(y * xx - x * xy) / determinant, (one * xy - x * y) / determinant};
-  if (line.latency_s < 0) return Line{0, xy / xx};
-  if (line.s_per_byte < 0) return Line{y / one, 0};
+  Line line;
+  line.s_per_byte = std::max(0.0, (n * xy - x * y) / determinant);
+
+  const auto by_bytes = [](const Sample& one, const Sample& other) { return one.bytes < other.bytes; };
+  const Sample& smallest = *std::min_element(samples.begin(), samples.end(), by_bytes);
+  line.latency_s = std::max(0.0, smallest.seconds - line.s_per_byte * smallest.bytes);
   return line;
 }
 

@@ -5,15 +5,10 @@
 
 namespace shoal::sync {
 
-namespace {
-
-/// The part of a shard that node `node` of `nodes` sums.
-Range share_of(Range shard, int node, int nodes) {
+Range Shares::share_of(Range shard, int node, int nodes) {
   const Range part = zero::shard_of(shard.size(), node, nodes);
   return {shard.begin + part.begin, shard.begin + part.end};
 }
-
-}  // namespace
 
 Shares::Shares(zero::States& states, std::size_t units, const Placement& placement)
     : states_(&states), placement_(placement) {
@@ -23,27 +18,15 @@ Shares::Shares(zero::States& states, std::size_t units, const Placement& placeme
   }
 }
 
-std::size_t Shares::shard_bytes() const {
+std::size_t Shares::shard_elements() const {
   std::size_t elements = 0;
   for (const Range shard : shards_) elements += shard.size();
-  return elements * sizeof(float);
+  return elements;
 }
 
 Span<float> Shares::master(std::size_t unit, Range range) const {
   const int number = static_cast<int>(unit);
   return states_->master(number).subspan(range.begin - states_->holding(number).optimizer.begin, range.size());
-}
-
-comm::Blocks Shares::blocks_across() const {
-  const int nodes = placement_.across.ranks;
-  comm::Blocks blocks(static_cast<std::size_t>(nodes));
-  for (std::size_t u = 0; u < units(); ++u) {
-    for (int k = 0; k < nodes; ++k) {
-      const Range range = share_of(shards_[u], k, nodes);
-      if (!range.empty()) blocks[static_cast<std::size_t>(k)].push_back(comm::bytes_of(master(u, range)));
-    }
-  }
-  return blocks;
 }
 
 comm::Blocks Shares::blocks_in_node() const {

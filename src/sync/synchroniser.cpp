@@ -15,7 +15,7 @@ Synchroniser::Synchroniser(const SyncOptions& options, const std::vector<model::
       schedule_(options, placement.across.ranks),
       overlap_(options.sgp_overlap),
       shares_(states, units.size(), placement),
-      average_(shares_, placement, memory) {
+      average_(shares_, placement, options.average_dtype == "bf16" ? DType::bf16 : DType::f32, memory) {
   if (schedule_.has_outer()) {
     outer_.emplace(options, shares_, schedule_.averages_outer() ? shares_.shares() : shares_.shards(), memory);
   }
@@ -28,6 +28,7 @@ Synchroniser::Synchroniser(const SyncOptions& options, const std::vector<model::
 }
 
 void Synchroniser::begin() {
+  average_.begin();
   if (outer_) outer_->begin();
 }
 
@@ -70,7 +71,7 @@ void Synchroniser::hide_average() {
 }
 
 void Synchroniser::take_average() {
-  average_.run();
+  average_.run_exactly();
   average_.gather_in_node();
 }
 
@@ -83,7 +84,10 @@ std::vector<NamedSlice> Synchroniser::exchange_slices() {
 }
 
 std::vector<NamedSlice> Synchroniser::common_slices() const {
-  return schedule_.averages_outer() ? outer_slices() : std::vector<NamedSlice>();
+  std::vector<NamedSlice> result = average_.slices(units_, shares_.shares());
+  if (!schedule_.averages_outer()) return result;
+  for (NamedSlice& slice : outer_slices()) result.push_back(std::move(slice));
+  return result;
 }
 
 std::vector<NamedSlice> Synchroniser::node_slices() {

@@ -117,6 +117,37 @@ class Plan(Program):
         for line in shown:
             self.assertAlmostEqual(bytes_of(re.split(r"  +", line.strip())[-1]), wanted, delta=wanted / 150)
 
+    def test_step_times_by_a_measured_network(self):
+        network = self.dir / "network.json"
+        done = self.shoal(
+            "bench", "comm", "--comm.ranks_per_node=2", "--only", "all_gather:tree", "--groups", "node,across",
+            "--min", "4KiB", "--max", "1MiB", "--repetitions", "3", "--output", network, ranks=4,
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        deck = self.deck(SMALL, train={"steps": 1}, trace={"level": "off"})
+        at = ("--network", network, "--ranks", "4", "--step-seconds", "0.5")
+        said, plan = self.plan(deck, *at)
+        self.assertIn("# fastest on 4 ranks: stage ", said)
+        for stage in range(4):
+            summary = self.train(deck, f"--zero.stage={stage}", "--comm.ranks_per_node=2", ranks=4)
+            time = self.only(plan, 4, stage, False)["step_time"]
+            self.assertEqual(time["nodes"], 2)
+            self.assertEqual(time["compute_s"], 0.5)
+            sent, taken = time["sent"], summary["comm_bytes_per_step"]
+            self.assertEqual(sent["reduce_scatter"], taken["reduce_scatter"], f"stage {stage}")
+            for where in ("intra", "inter"):  # besides it the norm's sums by subtree are gathered
+                self.assertTrue(0 <= taken["all_gather"][where] - sent["all_gather"][where] < 4096, f"stage {stage}")
+        slow = self.plan(deck, *at, "--link-rate", "0.001")[1]
+        for stage in range(4):
+            time = self.only(slow, 4, stage, False)["step_time"]
+            across = sum(operation["inter"] for operation in time["sent"].values())
+            wire = 2 * across * 8 / 1e6 * 1514 / 1448  # two ranks share a node's link
+            self.assertGreater(time["communication_s"], 0.9 * wire)  # shards are not quite even
+            self.assertLess(time["communication_s"], 1.5 * wire)
+        self.refused("plan", deck, "--nodes", "2", contains=["--network FILE"])
+        self.refused("plan", deck, *at, "--nodes", "3", contains=["4 ranks", "3 nodes"])
+        self.refused("plan", deck, "--network", deck, contains=["--network", str(deck)])
+
     def test_a_run_of_the_largest_model_that_fits_starts_and_one_layer_more_does_not(self):
         deck = self.deck(SMALL, train={"steps": 1}, trace={"level": "off"}, comm={"bucket_mb": 0.01})
         limit = ("--memory.limit", "0.005")  # GiB

@@ -68,6 +68,24 @@ TEST(Outer, MeansAreTheReference) {
   }
 }
 
+TEST(Outer, DifferencesAreRoundedAndTakenBack) {
+  for (const std::size_t n : odd_sizes) {
+    const std::vector<float> x = numbers(n, 1), base = numbers(n, 2);
+    std::vector<bf16> difference(n);
+    std::vector<float> back(n), exact(n), exactly_back(n);
+    subtract(DType::bf16, n, x.data(), base.data(), difference.data());
+    add_to_base(DType::bf16, n, base.data(), difference.data(), 4, back.data());
+    subtract(DType::f32, n, x.data(), base.data(), exact.data());
+    add_to_base(DType::f32, n, base.data(), exact.data(), 1, exactly_back.data());
+    for (std::size_t i = 0; i < n; ++i) {
+      EXPECT_EQ(difference[i].bits, bf16(x[i] - base[i]).bits);
+      EXPECT_EQ(back[i], base[i] + static_cast<float>(difference[i]) / 4.0F);
+      EXPECT_EQ(exact[i], x[i] - base[i]);
+      EXPECT_NEAR(exactly_back[i], x[i], 2 * 0x1p-24 * 4);
+    }
+  }
+}
+
 TEST(Outer, DoesNotDependOnWhereASliceBegins) {
   const std::vector<float> start = numbers(1000, 1), other = numbers(1000, 2), moment = numbers(1000, 3);
   for (const auto kernel : {slow_momentum, outer_nesterov}) {

@@ -35,6 +35,7 @@ class Operation {
   bool step();
 
   bool done_ = false;
+  bool part_ = false;  // started by another operation
   bool traced_ = false;
   std::int16_t unit_ = -1, group_ = -1;
   std::uint64_t bytes_ = 0;
@@ -43,6 +44,7 @@ class Operation {
 
 /// Handle of an operation. Its buffers must stay alive and untouched until wait() has returned or test() said true.
 /// Dropping a handle of an unfinished operation waits for it; while an exception unwinds the stack, for a second at most.
+/// What an operation starts in its advance() is a part of it: it tests these requests there, and nobody else does.
 class [[nodiscard]] Request {
  public:
   Request() = default;  ///< complete
@@ -62,6 +64,7 @@ class [[nodiscard]] Request {
 
  private:
   void drop() noexcept;
+  void move_on() const;
 
   std::shared_ptr<Operation> operation_;
 };

@@ -17,6 +17,7 @@
 // another number of ranks, or different ones, it is the same tree with the same sums, but more of it crosses.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "shoal/comm/communicator.hpp"
@@ -30,13 +31,16 @@ using Blocks = std::vector<std::vector<Span<std::byte>>>;
 
 /// Afterwards blocks[rank] holds the sum over ranks; the other blocks hold partial sums of no further use. Spans are whole
 /// numbers of the type's elements; sums are made by kernels::add(type, ...), so every node of the tree is rounded to the
-/// type. scratch: tree_scratch_bytes(group size, bytes of all blocks together), alive until complete; some MiB at most,
-/// since messages arrive in pieces.
+/// type. scratch: tree_scratch_bytes(group size, bytes of all blocks together), alive until complete; some 10 MiB at
+/// most, since messages arrive in pieces.
 Request tree_reduce_scatter(Communicator& group, Blocks blocks, DType type, Span<std::byte> scratch);
 /// Before: blocks[rank] is valid. Afterwards: all are, on all ranks. Any bytes.
 Request tree_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scratch);
 std::size_t tree_scratch_bytes(int group_size, std::size_t bytes);
 /// Exchanges that follow each other: h, and one more where Q > 1.
 int tree_exchanges(int group_size);
+/// What a rank sends: blocks of so many bytes, one per rank of the group, of which same_node tells the rank's mates.
+Traffic tree_traffic(int rank, bool reducing, const std::vector<std::size_t>& block_bytes,
+                     const std::function<bool(int rank)>& same_node);
 
 }  // namespace shoal::comm

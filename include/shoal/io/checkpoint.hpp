@@ -8,6 +8,7 @@
 //   /numbers     attributes, float64: further state that is a number (absent from files of older programs)
 //   /parameters/NAME, /moments/first/NAME, ...   float32, contiguous; attribute checksum (hexadecimal string)
 //   /outer/parameters/NAME, /outer/momentum/NAME the same, of an outer update
+//   /common/NAME                                 the same, of what nodes had in common when they met last
 //   /nodes/K/...                                 instead of any of these where nodes differ: as node K has it, K = 0, 1, ...
 //
 // Rank 0 lays the file out, all ranks write their slices (io/hdf5.hpp, [Note: HDF5 by rank 0, raw data by all ranks]).

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "shoal/base/types.hpp"
+
 namespace shoal::kernels {
 
 /// x /= divisor: the last part of a mean.
@@ -13,6 +15,10 @@ void divide(std::size_t n, float divisor, float* x);
 void meet(std::size_t n, const float* other, float* x);
 /// x += (other - before) / 2: meet() of x as it was `before`, with what x has become since left on top.
 void meet_late(std::size_t n, const float* other, const float* before, float* x);
+
+/// difference = x - base, rounded to the type; and back: x = base + difference / divisor.
+void subtract(DType type, std::size_t n, const float* x, const float* base, void* difference);
+void add_to_base(DType type, std::size_t n, const float* base, const void* difference, float divisor, float* x);
 
 /// The outer update of parameters x that have moved away from `outer`; afterwards x = outer.
 struct OuterStep {

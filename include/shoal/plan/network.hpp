@@ -20,8 +20,9 @@ struct Line {
   double at(double bytes) const { return latency_s + s_per_byte * bytes; }
 };
 
-/// The line with the least sum of squares of relative deviations, so that small messages count as much as large ones;
-/// neither number is negative. Of fewer than two sizes: none.
+/// The slope by least squares of deviations in seconds, so by the large messages: what comes into a switch's or a shaper's
+/// buffer at once tells nothing of the link's rate, and makes the middle sizes too fast for any line. The latency is what
+/// the smallest message took besides. Neither is negative. Of fewer than two sizes: none.
 std::optional<Line> fit(const std::vector<Sample>& samples);
 /// The largest |line - measured| / measured.
 double worst_deviation(const Line& line, const std::vector<Sample>& samples);

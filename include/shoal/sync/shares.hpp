@@ -25,20 +25,35 @@ class Shares {
   /// This rank's, by unit: elements of the unit's flat buffer.
   const std::vector<Range>& shards() const { return shards_; }
   const std::vector<Range>& shares() const { return shares_; }
-  /// Bytes of all shards.
-  std::size_t shard_bytes() const;
+  /// Of all shards together.
+  std::size_t shard_elements() const;
 
   /// Master parameters of a range of this rank's shard.
   Span<float> master(std::size_t unit, Range range) const;
 
-  /// This rank's shards as one message among its peers across nodes: block k is what node k's rank sums.
-  comm::Blocks blocks_across() const;
+  /// This rank's shards as one message among its peers across nodes: block k is what node k's rank sums. span_of(unit,
+  /// range): where it lies.
+  template <typename SpanOf>
+  comm::Blocks blocks_across(const SpanOf& span_of) const {
+    const int nodes = placement_.across.ranks;
+    comm::Blocks blocks(static_cast<std::size_t>(nodes));
+    for (std::size_t u = 0; u < units(); ++u) {
+      for (int k = 0; k < nodes; ++k) {
+        const Range range = share_of(shards_[u], k, nodes);
+        if (!range.empty()) blocks[static_cast<std::size_t>(k)].push_back(span_of(u, range));
+      }
+    }
+    return blocks;
+  }
   /// All shards of units that every rank updates whole (stage 0), as one message in the node. Empty blocks where there are
   /// none.
   comm::Blocks blocks_in_node() const;
   std::size_t whole_bytes() const;  ///< of these units
 
  private:
+  /// The part of a shard that node `node` of `nodes` sums.
+  static Range share_of(Range shard, int node, int nodes);
+
   zero::States* states_;
   Placement placement_;
   std::vector<Range> shards_, shares_;

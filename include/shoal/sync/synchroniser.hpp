@@ -49,7 +49,9 @@ class Synchroniser {
   std::vector<NamedSlice> node_slices();
   /// The masters, where all nodes have the same: every element on one rank.
   std::vector<NamedSlice> common_parameters() const { return states_->parameter_slices(shares_.shares()); }
-  /// What of the state is the outer update's, and what is an exchange's that is under way: for reading back.
+  /// What of the state are parameters in common (sync/average.hpp; none where means are sent in fp32), what is the outer
+  /// update's, and what is an exchange's that is under way: for reading back.
+  std::vector<NamedSlice> parameters_in_common() const { return average_.slices(units_, shares_.shards()); }
   std::vector<NamedSlice> outer_slices() const;
   std::vector<NamedSlice> exchange_slices();
   bool overlaps() const { return push_ != nullptr && overlap_; }

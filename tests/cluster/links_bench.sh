@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What crosses the links of virtual nodes, by their own counters, against theory; and whether large collectives fill them.
+# 4 nodes x 1 rank, 2 nodes x 2 ranks and 3 nodes x 2 ranks. RATE: of a link, Gbit/s. NICE: of the ranks, where other work
+# shares the cores.
+# shellcheck source=common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+requires ip:iproute2 tc:iproute2 unshare:util-linux cc:gcc
+rate=${RATE:-0.1}
+export VCLUSTER_STATE=/run/shoal-links-$$ OMP_NUM_THREADS=1 # the nodes share this machine's cores
+work=$(mktemp -d)
+trap '"$cluster/vcluster" down; rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM
+"$cluster/vcluster" up 4 --gbit "$rate" >"$work/up.log" 2>&1 || fail "four virtual nodes did not come up"
+
+# sent NODES: bytes that each node has sent over its link, a line each.
+sent() {
+  local i
+  for i in $(seq "$1"); do "$cluster/vcluster" exec "node$i" cat /sys/class/net/eth0/statistics/tx_bytes; done
+}
+
+# measure NAME NODES RANKS_PER_NODE COLLECTIVE: one collective of 16 MiB over all ranks, and the counters around it.
+measure() {
+  local name=$1 nodes=$2 each=$3 collective=$4
+  sent "$nodes" >"$work/$name.before"
+  "$cluster/vcluster" run -n $((nodes * each)) --nodes "$(seq -s, -f 'node%g' "$nodes")" --timeout 60 -- \
+    nice -n "${NICE:-0}" "$SHOAL" bench comm --only "$collective:tree" --groups all --min 16MiB --max 16MiB \
+    --repetitions 8 --row-seconds 6 --output "$work/$name.json" >"$work/$name.log" 2>&1 || fail "$name did not run"
+  sent "$nodes" >"$work/$name.after"
+}
+
+for collective in reduce_scatter all_gather; do
+  measure "4x1 $collective" 4 1 $collective
+  measure "2x2 $collective" 2 2 $collective
+  measure "3x2 $collective" 3 2 $collective
+done
+"$python" -B "$source_root/tests/cluster/links.py" "$work" "$rate"
