@@ -61,7 +61,8 @@ with h5py.File("step_00000007.h5", "r") as f:
 TEST_F(H5py, ReadsATrace) {
   trace::start(trace::Level::steps, 100);
   {
-    io::TraceFile out(world(), scratch_.path() / "trace.h5", {"0.1.0", {{"zero.stage", "1"}}, {}, {"wte"}, {"world"}, {1}});
+    const comm::GroupKind all{"world", std::vector<int>(static_cast<std::size_t>(world().size()), 0)};
+    io::TraceFile out(world(), scratch_.path() / "trace.h5", {"0.1.0", {{"zero.stage", "1"}}, {}, {"wte"}, {all}, {1}});
     trace::counter("memory/resident", 42);
     out.close();
   }
