@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nodes.hpp"
 
+#include <algorithm>
+
 #include "collective.hpp"
 #include "shoal/base/error.hpp"
 
@@ -59,8 +61,8 @@ void share_reports(comm::World& world, const sync::Placement& place, std::vector
 
 std::map<std::string, double> share_numbers(comm::World& world, const sync::Placement& place,
                                             const std::map<std::string, double>& own) {
-  std::vector<double> values;
-  for (const auto& [name, value] : own) values.push_back(value);
+  std::vector<double> values(own.size());
+  std::transform(own.begin(), own.end(), values.begin(), [](const auto& entry) { return entry.second; });
   const Gathered all(world, place, values);
   std::map<std::string, double> result;
   for (int n = 0; n < place.across.ranks; ++n) {

@@ -15,8 +15,8 @@ namespace {
 constexpr std::size_t probe_bytes = std::size_t{1} << 20U;
 
 std::string strategy(const sync::SyncOptions& o) {
-  const std::string localsgd = text("the mean of parameters every ", o.localsgd_frequency, " steps");
-  const std::string push = text("half of a neighbour's parameters every step", o.sgp_overlap ? ", one step late" : "");
+  std::string localsgd = text("the mean of parameters every ", o.localsgd_frequency, " steps");
+  std::string push = text("half of a neighbour's parameters every step", o.sgp_overlap ? ", one step late" : "");
   const std::string outer = text("an outer update every ", o.slowmo_frequency, " steps (momentum ", o.slowmo_momentum,
                                  ", rate ", o.slowmo_lr, ")");
   if (o.kind == "localsgd") return localsgd;

@@ -92,7 +92,7 @@ int choose_threads(comm::World& world, int asked) {
                   " is its upper limit; allowed: auto, 1 ... ", limit);
     return asked;
   }
-  const int threads = std::max(1, cores / static_cast<int>(sharing));
+  const int threads = std::max(1, cores / std::max(1, static_cast<int>(sharing)));
   return limit > 0 ? std::min(threads, limit) : threads;
 }
 

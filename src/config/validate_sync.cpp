@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What sync's options ask of each other, and what does not go with nodes that are seldom in step.
 #include "shoal/base/error.hpp"
+#include "shoal/config/table.hpp"
 #include "validate.hpp"
 
 namespace shoal::config {
@@ -54,6 +55,11 @@ std::vector<std::string> sync_problems(const Options& o, int ranks) {
   if (o.adascale.on) {
     problems.push_back(text("optimizer.adascale = true does not go with sync.kind = ", sync.kind,
                             ": a gain is of gradients that all ranks share; allowed: every_step"));
+  }
+  if (o.zero.hpz_size != 0) {
+    problems.push_back(text("zero.hpz_size = ", value_text(*find("zero.hpz_size"), o),
+                            " does not go with sync.kind = ", sync.kind,
+                            ": states are shared out within nodes, and nothing is gathered across; allowed: off"));
   }
   if (o.checkpoint.async) {
     problems.push_back(text("checkpoint.async = true does not go with sync.kind = ", sync.kind,

@@ -42,8 +42,8 @@ class Bench(Program):
             self.assertTrue(0 < row["min_s"] <= row["median_s"] <= row["max_s"], line)
         model = bench["model"]
         for level in ("node", "across"):
-            self.assertGreaterEqual(model[level]["latency_s"], 0)
-            self.assertGreater(model[level]["s_per_byte"], 0)
+            for number in ("latency_s", "s_per_byte"):  # of messages so small, and in noise, either may vanish
+                self.assertGreaterEqual(model[level][number], 0)
         self.assertGreater(model["sum_s_per_byte"], 0)
         self.assertGreater(min(model["gflops"].values()), 0)
 

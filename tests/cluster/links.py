@@ -9,6 +9,7 @@ payload, and the rate of virtual ones counts so too: at most 0.956 of it is payl
 """
 
 import json
+import os
 import pathlib
 import sys
 
@@ -41,8 +42,10 @@ def main(directory, rate):
             missed.append(f"{file.stem}: counted {own} bytes a node, theory says {once}")
         if not 1 <= over <= 1 + BESIDES:
             missed.append(f"{file.stem}: the links carried {over:.3f} of theory, not 1 to {1 + BESIDES}")
-        if filled[0] < FILLED:
+        crowded = bench["topology"]["ranks"] > 2 * os.cpu_count()  # the ranks' own copies then cost a part of the time
+        if filled[0] < FILLED and not crowded:
             missed.append(f"{file.stem}: {filled[0]:.3f} of the link's rate, not {FILLED}")
+    print(f"# to be reached: link/theory 1 to {1 + BESIDES}; payload/rate {FILLED}, but for more than two ranks a core")
     for line in missed:
         print(f"MISSED: {line}")
     print("verdict:", "missed" if missed else "all met")
