@@ -49,8 +49,10 @@ class Work:
 
     @staticmethod
     def of(trace: Trace) -> Work | None:
-        """None where the trace does not tell: one without /unit_elements, or of one rank."""
+        """None where the trace does not tell: one without /unit_elements, or of one rank; and of quantized messages."""
         options = trace.options
+        if any(options.get(name, "off") != "off" for name in ("zero.qwz", "zero.qgz")):
+            return None
         try:
             micro_batches = int(options["batch.global"]) // int(options["batch.micro"])
             stage, native = int(options["zero.stage"]), options.get("comm.collectives") == "native"
