@@ -81,6 +81,7 @@ void counter(std::string_view name, std::uint64_t value) {
   event.bytes = value;
   event.name = name_index(name);
   event.step = state().step;
+  event.unit = unit();
   event.kind = static_cast<std::uint16_t>(Kind::counter);
   record(event);
 }

@@ -5,11 +5,13 @@ import sys
 import unittest
 from pathlib import Path
 
+import numpy as np
 from program import SMALL, Program, trajectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "analysis"))
 from breakdown import settled_steps
 from shoal_trace import Trace
+from traffic import within_steps
 
 RANKS, LOCAL, PIECE, BLOCK = 4, 2, 256, 256
 NODES = {"comm.ranks_per_node": LOCAL, "zero.stage": 3, "zero.prefetch_units": 0}
@@ -33,17 +35,13 @@ class ZeroPlusPlus(Program):
         options = [f"--{name}={value}" for name, value in options.items()]
         return self.train(deck, *options, *args, ranks=RANKS, out=out)
 
-    def sent(self, trace, operation):
-        """Bytes that all ranks together send in a step."""
-        name = list(trace.names).index(operation)
-        events = trace.of_kind("collective")
-        chosen = (events["name"] == name) & (events["unit"] >= 0) & self.in_steps(trace, events)
-        return int(events["bytes"][chosen].sum()) / len(settled_steps(trace))
-
     @staticmethod
-    def in_steps(trace, events):
-        steps = settled_steps(trace)
-        return (events["step"] >= steps[0]) & (events["step"] <= steps[-1])
+    def sent(trace, operation, *groups):
+        """Bytes that all ranks together send in a step."""
+        events = within_steps(trace, "collective")
+        chosen = (events["name"] == list(trace.names).index(operation)) & (events["unit"] >= 0)
+        chosen &= np.isin(events["group"], [list(trace.groups).index(group) for group in groups])
+        return int(events["bytes"][chosen].sum()) / len(settled_steps(trace))
 
     def test_what_is_sent_is_what_theory_says(self):
         run = self.run_with("--trace.level=comm", steps=4, **NODES, **ALL_THREE)
@@ -53,31 +51,26 @@ class ZeroPlusPlus(Program):
         of_weights, within, across = (sum(codes(n, bits) for n in pieces if n) for bits in (8, 8, 4))
         turns, nodes = 2, RANKS // LOCAL
         # Every gradient's shard goes to its column's rank within both nodes, and the nodes' sums of it cross once.
-        self.assertEqual(self.sent(trace, "reduce_scatter"), turns * (nodes * within + across))
-        # A gather over all ranks after each update: every shard's codes cross once, and reach the node's other rank. All other
-        # gathers are of the node's second partition, in bf16.
-        near = self.near_gathers(trace)
-        self.assertEqual(self.sent(trace, "all_gather"), (1 + nodes) * of_weights + near)
+        self.assertEqual(self.sent(trace, "reduce_scatter", "all"), turns * (nodes * within + across))
+        # One gather over all ranks after each update: every shard's codes cross once, and reach the node's other rank.
+        self.assertEqual(self.sent(trace, "all_gather", "all"), (1 + nodes) * of_weights)
+        self.assertGreater(self.sent(trace, "all_gather", "neighbours"), 0)
         of_half = 2 * int(trace.unit_elements.sum())
         crossing = of_weights + turns * across
         self.assertLess(crossing, 0.25 * (2 * turns + turns) * of_half, "a quarter of what stage 3 sends")
 
-    def near_gathers(self, trace):
-        group = list(trace.groups).index("neighbours")
-        events = trace.of_kind("collective")
-        chosen = (events["group"] == group) & self.in_steps(trace, events)
-        return int(events["bytes"][chosen].sum()) / len(settled_steps(trace))
-
     def test_it_trains_as_well_and_does_so_again(self):
         exact = self.run_with(out="exact", steps=20, **NODES)
-        for options in ({"zero.qwz": 8}, {"zero.qgz": 4}, ALL_THREE, {"zero.qgz": 4, "zero.quant_feedback": "true"},
-                        {"zero.qwz": 4, "zero.qgz": 8, "zero.qgz_node": 4, "zero.quant_rounding": "deepspeed"}):  # fmt: skip
+        coarse = {"zero.qwz": 4, "zero.qgz": 8, "zero.qgz_node": 4, "zero.quant_rounding": "deepspeed"}
+        for options, allowed in (({"zero.qwz": 8}, 0.005), ({"zero.qgz": 4}, 0.005), (ALL_THREE, 0.005),
+                                 ({"zero.qgz": 4, "zero.quant_feedback": "true"}, 0.005), (coarse, 0.02)):  # fmt: skip
             with self.subTest(**options):
-                run = self.run_with(out="first", steps=20, **NODES, **options)
+                options = {**NODES, **options, "output.overwrite": "true"}
+                run = self.run_with(out="first", steps=20, **options)
                 self.assertEqual(run["state_bytes"]["taken"], run["state_bytes"]["planned"])
-                self.assertEqual(trajectory(self.run_with(out="again", steps=20, **NODES, **options)), trajectory(run))
+                self.assertEqual(trajectory(self.run_with(out="again", steps=20, **options)), trajectory(run))
                 self.assertNotEqual(run["params_checksum"], exact["params_checksum"])
-                self.assertAlmostEqual(run["losses"][-1][1] / exact["losses"][-1][1], 1, delta=0.005)
+                self.assertAlmostEqual(run["losses"][-1][1] / exact["losses"][-1][1], 1, delta=allowed)
 
     def test_hpz_changes_nothing_of_quantized_runs_but_the_links(self):
         first = self.run_with(out="first", **NODES, **{"zero.qwz": 8})

@@ -67,6 +67,7 @@ std::int32_t step();
 std::int16_t unit();
 
 void record(const Event& event);
+/// Of the unit that unit() names, if any.
 void counter(std::string_view name, std::uint64_t value);
 
 /// Later events belong to a unit, until the end of the scope: to one other than the unit that runs, where something is

@@ -28,7 +28,7 @@ struct GradientOptions {
   DType dtype = DType::f32;                  ///< in which gradients are held, summed and sent
   comm::Collectives collectives = comm::Collectives::reproducible;
   Squares squares = Squares::none;
-  std::optional<QuantizedReduction> quantized;  ///< qgZ
+  std::optional<QuantizedReduction> quantized = std::nullopt;  ///< qgZ
 };
 
 class Gradients {
