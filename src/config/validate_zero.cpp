@@ -39,8 +39,9 @@ std::vector<std::string> zero_problems(const Options& o, int ranks) {
   }
   if (zero.qwz == 0 && zero.qgz == 0) return problems;
   if (o.comm.collectives == "native") {
-    problems.push_back(text(asked(zero), " does not go with comm.collectives = native: MPI's own collectives know no codes; "
-                                         "allowed: reproducible"));
+    problems.push_back(text(asked(zero),
+                            " does not go with comm.collectives = native: MPI's own collectives know no codes; "
+                            "allowed: reproducible"));
   }
   if (sync::seldom(o.sync)) {
     problems.push_back(text(asked(zero), " does not go with sync.kind = ", o.sync.kind,

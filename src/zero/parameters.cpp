@@ -146,10 +146,10 @@ void Parameters::start_gather(std::size_t residence) {
   }
   comm::Communicator& group = near ? *placement_.neighbours : *placement_.group;
   const comm::Blocks shards = shard_blocks(whole(r), size, near ? secondary_.ranks() : placement_.ranks);
-  comm::Request request =
-      quantized_ && !near ? comm::quantized_all_gather(group, shards, states_.dtype(), *quantized_, scratch,
-                                                       &errors_[static_cast<std::size_t>(r.unit)])
-                          : comm::all_gather(collectives_, group, shards, scratch);
+  comm::Request request = quantized_ && !near
+                              ? comm::quantized_all_gather(group, shards, states_.dtype(), *quantized_, scratch,
+                                                           &errors_[static_cast<std::size_t>(r.unit)])
+                              : comm::all_gather(collectives_, group, shards, scratch);
   gathering_.push_back({residence, !near, std::move(request)});
 }
 

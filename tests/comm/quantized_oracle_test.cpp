@@ -56,7 +56,8 @@ class QgzOracle : public testing::Test {
     for (std::size_t b = 0; b < ranks; ++b) blocks.push_back({bytes_of(Span<float>(gradient).subspan(b * share, share))});
     const Hierarchy groups{test::world().all(), test::world().node(), test::world().across()};
     const QuantFormat int4{4, c.group, rounding};
-    std::vector<std::byte> scratch(quantized_reduce_scratch_bytes(groups.node.size(), groups.across.size(), share, 1, {int4, int4}));
+    std::vector<std::byte> scratch(
+        quantized_reduce_scratch_bytes(groups.node.size(), groups.across.size(), share, 1, {int4, int4}));
     quantized_reduce_scatter(groups, blocks, DType::f32, {int4, int4}, scratch).wait();
     const auto begin = gradient.begin() + static_cast<std::ptrdiff_t>(rank_ * share);
     return {begin, begin + static_cast<std::ptrdiff_t>(share)};

@@ -18,7 +18,8 @@ TEST_F(Quantized, ErrorFeedbackLosesNothingInTheLongRun) {
     const Lengths lengths(world_size(), {500, 77});
     const ReduceFormats formats{int4, int4};
     std::vector<float> within(577 * world_size(), 0.0F), across(577 * nodes.nodes, 0.0F);
-    std::vector<std::byte> scratch(quantized_reduce_scratch_bytes(Nodes::groups().node.size(), Nodes::groups().across.size(), 577, 2, formats));
+    std::vector<std::byte> scratch(
+        quantized_reduce_scratch_bytes(Nodes::groups().node.size(), Nodes::groups().across.size(), 577, 2, formats));
     const Numbers exact = [&] {
       Numbers sum{std::vector<float>(500), std::vector<float>(77)};
       for (std::size_t r = 0; r < world_size(); ++r) {
@@ -83,7 +84,8 @@ TEST_F(Quantized, SeveralInFlightDoNotMix) {
     const auto rank = static_cast<std::size_t>(all.rank());
     const Lengths lengths(world_size(), {3000, 5});
     const ReduceFormats formats{int8, int4};
-    const std::size_t reduce = quantized_reduce_scratch_bytes(Nodes::groups().node.size(), Nodes::groups().across.size(), 3005, 2, formats);
+    const std::size_t reduce =
+        quantized_reduce_scratch_bytes(Nodes::groups().node.size(), Nodes::groups().across.size(), 3005, 2, formats);
     const std::size_t gather =
         quantized_gather_scratch_bytes(all.size(), 3005 * world_size(), 2 * world_size(), formats.node);
     std::vector<Buffer<float>> sums, wholes;

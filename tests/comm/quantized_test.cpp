@@ -32,7 +32,8 @@ TYPED_TEST(QuantizedOf, ReduceScatterIsTheTwoStepsOfOneRank) {
           most = std::max(most, sum_of(block));
           spans = std::max(spans, block.size());
         }
-        std::vector<std::byte> scratch(quantized_reduce_scratch_bytes(Nodes::groups().node.size(), Nodes::groups().across.size(), most, spans, formats));
+        std::vector<std::byte> scratch(quantized_reduce_scratch_bytes(Nodes::groups().node.size(),
+                                                                      Nodes::groups().across.size(), most, spans, formats));
         reset_traffic();
         quantized_reduce_scatter(Nodes::groups(), buffer.blocks, dtype_of<T>, formats, scratch).wait();
         if (world_size() > 1) {
@@ -105,8 +106,9 @@ TEST_F(Quantized, BytesBetweenNodesAreTheTheorys) {
   const Nodes nodes(2);
   const Lengths lengths(4, {1024});
   Buffer<bf16> parameters(lengths, 0), gradients(lengths, 0);
-  std::vector<std::byte> scratch(quantized_gather_scratch_bytes(4, 4096, 4, int8) +
-                                 quantized_reduce_scratch_bytes(Nodes::groups().node.size(), Nodes::groups().across.size(), 1024, 1, {int4, int4}));
+  std::vector<std::byte> scratch(
+      quantized_gather_scratch_bytes(4, 4096, 4, int8) +
+      quantized_reduce_scratch_bytes(Nodes::groups().node.size(), Nodes::groups().across.size(), 1024, 1, {int4, int4}));
   reset_traffic();
   quantized_all_gather(test::world().all(), parameters.blocks, DType::bf16, int8, scratch).wait();
   quantized_reduce_scatter(Nodes::groups(), gradients.blocks, DType::bf16, {int4, int4}, scratch).wait();

@@ -43,8 +43,10 @@ TEST(Help, TellsUnitRangeAndDefault) {
   EXPECT_THAT(page, HasSubstr("--model.n_layer depth [blocks; whole numbers from 1 to 65536; default 4]"));
   EXPECT_THAT(page, HasSubstr("[threads per rank; auto, or whole numbers from 1 to 4096; default auto]"));
   EXPECT_THAT(page, HasSubstr("[mpi, nccl; default mpi] (not built yet: nccl)"));
-  EXPECT_THAT(page,
-              HasSubstr("--activation.partition share kept activations out among the ranks [true, false; default false] (not built yet)"));
+  EXPECT_THAT(
+      page,
+      HasSubstr(
+          "--activation.partition share kept activations out among the ranks [true, false; default false] (not built yet)"));
 }
 
 TEST(Help, OfACommandTellsWhatItTakes) {

@@ -49,7 +49,7 @@ class GradientQuantizer {
   QuantizedReduction how_;
   Placement placement_;
   std::size_t scratch_bytes_ = 0;
-  std::vector<Span<float>> residuals_;         // by message; empty without feedback
+  std::vector<Span<float>> residuals_;       // by message; empty without feedback
   std::vector<kernels::QuantError> errors_;  // by message, of this step
 };
 
