@@ -5,11 +5,11 @@ import sys
 import unittest
 from pathlib import Path
 
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS.parent / "analysis"), str(TESTS / "app")]
 import numpy as np
-from program import SMALL, Program, trajectory
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "analysis"))
 from breakdown import settled_steps
+from program import SMALL, Program, trajectory
 from shoal_trace import Trace
 from traffic import within_steps
 
