@@ -20,7 +20,8 @@ ALL_THREE = {"zero.hpz_size": "node", "zero.qwz": 8, "zero.qgz": 4}
 
 def shards(elements):
     """Elements of each rank's shard: whole pieces."""
-    length = -(-(-(-elements // PIECE)) // RANKS) * PIECE
+    pieces = (elements + PIECE - 1) // PIECE
+    length = (pieces + RANKS - 1) // RANKS * PIECE
     return [min(max(elements - rank * length, 0), length) for rank in range(RANKS)]
 
 
