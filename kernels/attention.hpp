@@ -58,6 +58,26 @@ struct Head {
   }
 };
 
+/// For backward, of every query of `positions`: dout . out, which the softmax's derivative takes from all of its row (Dao et
+/// al., Algorithm 4, line 19), and the log-sum-exp in exponents of 2. Zero where there is no query.
+template <typename T>
+void prepare_rows(const Head& head, std::size_t positions, const T* out, const float* logsumexp, const T* dout,
+                  float* dout_out, float* exponents) {
+  const Rows<const T> o = head.of_out(out), d = head.of_out(dout);
+  for (std::size_t t = 0; t < positions; ++t) {
+    const bool exists = t < head.shape.T;
+    Floats sum{};
+    if (exists) {
+      o.expect_after(t);
+      simd::for_vectors(head.size(), [&](std::size_t c, auto part) {
+        sum = simd::fma(simd::load(o[t] + c, part), simd::load(d[t] + c, part), sum);
+      });
+    }
+    dout_out[t] = simd::sum(sum);
+    exponents[t] = exists ? logsumexp[head.index() * head.shape.T + t] * log2e : 0.0F;
+  }
+}
+
 /// What a head's products are computed by: vector instructions, or the processor's matrix unit.
 enum class Unit { vectors, tiles };
 /// The types for which this build has the latter.

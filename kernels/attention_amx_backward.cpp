@@ -58,7 +58,7 @@ class HeadBackward {
 
   void operator()(const bf16* qkv, const bf16* out, const float* logsumexp, const bf16* dout, bf16* dqkv) {
     pack(qkv, dout);
-    prepare_rows(out, logsumexp, dout);
+    prepare_rows(head_, packing_.positions(), out, logsumexp, dout, buffers_.dout_out, buffers_.logsumexp);
     const std::size_t end = packing_.positions();
     for (std::size_t j0 = 0; j0 < end; j0 += key_rows) {
       const std::size_t j1 = std::min(j0 + key_rows, end);
@@ -85,23 +85,6 @@ class HeadBackward {
     pack_pairs(packing_, q, buffers_.q_pairs);
     pack_pairs(packing_, d, buffers_.dout_pairs);
     pack_transposed(packing_, k, buffers_.k_transposed);
-  }
-
-  /// dout . out of each query: what the softmax's derivative takes from all of its row (Dao et al., Algorithm 4, line 19).
-  void prepare_rows(const bf16* out, const float* logsumexp, const bf16* dout) {
-    const Source o = head_.of_out(out), d = head_.of_out(dout);
-    for (std::size_t t = 0; t < packing_.positions(); ++t) {
-      const bool exists = t < packing_.T;
-      Floats sum{};
-      if (exists) {
-        o.expect_after(t);
-        simd::for_vectors(packing_.HS, [&](std::size_t c, auto part) {
-          sum = simd::fma(simd::load(o[t] + c, part), simd::load(d[t] + c, part), sum);
-        });
-      }
-      buffers_.dout_out[t] = simd::sum(sum);
-      buffers_.logsumexp[t] = exists ? logsumexp[head_.index() * packing_.T + t] * log2e : 0.0F;
-    }
   }
 
   /// probabilities = exp(q k' scale - logsumexp) and the scores' derivatives, block by block.

@@ -71,7 +71,7 @@ class HeadBackward {
 
   void operator()(const T* qkv, const T* out, const float* logsumexp, const T* dout, T* dqkv) {
     pack(qkv, dout);
-    prepare_rows(out, logsumexp, dout);
+    prepare_rows(head_, packing_.positions(), out, logsumexp, dout, buffers_.dout_out, buffers_.logsumexp);
     std::fill_n(buffers_.dq, packing_.positions() * packing_.columns(), 0.0F);
     for (std::size_t j0 = 0; j0 < packing_.T; j0 += key_rows) {
       const std::size_t rows = std::min(key_rows, packing_.T - j0);
@@ -100,23 +100,6 @@ class HeadBackward {
     pack_paired(packing_, q, buffers_.q_paired);
     pack_paired(packing_, d, buffers_.dout_paired);
     if (Buffers<P>::joined) pack_paired(packing_, k, buffers_.k_paired);
-  }
-
-  /// dout . out of each query: what the softmax's derivative takes from all of its row (Dao et al., Algorithm 4, line 19).
-  void prepare_rows(const T* out, const float* logsumexp, const T* dout) {
-    const Rows<const T> o = head_.of_out(out), d = head_.of_out(dout);
-    for (std::size_t t = 0; t < packing_.positions(); ++t) {
-      const bool exists = t < packing_.T;
-      Floats sum{};
-      if (exists) {
-        o.expect_after(t);
-        simd::for_vectors(packing_.HS, [&](std::size_t c, auto part) {
-          sum = simd::fma(simd::load(o[t] + c, part), simd::load(d[t] + c, part), sum);
-        });
-      }
-      buffers_.dout_out[t] = simd::sum(sum);
-      buffers_.logsumexp[t] = exists ? logsumexp[head_.index() * packing_.T + t] * log2e : 0.0F;
-    }
   }
 
   /// probabilities = exp(q k' scale - logsumexp) and the scores' derivatives, block by block.

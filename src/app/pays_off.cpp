@@ -7,6 +7,7 @@
 #include "report.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/comm/tree_reduce.hpp"
+#include "shoal/zero/messages.hpp"
 
 namespace shoal::app {
 
@@ -36,15 +37,7 @@ std::size_t gradient_bytes(const Setup& setup, const Machine& machine) {
 double all_reduce_seconds(const zero::Placement& across, std::size_t bytes) {
   std::vector<float> data(bytes / sizeof(float));
   std::vector<std::byte> scratch(comm::tree_scratch_bytes(across.ranks, bytes));
-  const comm::Blocks blocks = [&] {
-    comm::Blocks result(static_cast<std::size_t>(across.ranks));
-    for (int r = 0; r < across.ranks; ++r) {
-      const Range range = zero::shard_of(data.size(), r, across.ranks);
-      const Span<float> part = Span<float>(data).subspan(range.begin, range.size());
-      if (!part.empty()) result[static_cast<std::size_t>(r)].push_back(comm::bytes_of(part));
-    }
-    return result;
-  }();
+  const comm::Blocks blocks = zero::shard_blocks(comm::bytes_of(Span<float>(data)), sizeof(float), across.ranks);
   const std::int64_t begin = trace::now_ns();
   comm::tree_reduce_scatter(*across.group, blocks, DType::f32, scratch).wait();
   comm::tree_all_gather(*across.group, blocks, scratch).wait();

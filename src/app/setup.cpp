@@ -12,7 +12,6 @@
 #include "saves.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
-#include "shoal/comm/quantized.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/fit.hpp"
 #include "shoal/sync/schedule.hpp"

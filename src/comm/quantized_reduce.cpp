@@ -221,18 +221,6 @@ void check_residual(Span<const float> residual, std::size_t elements) {
 
 }  // namespace
 
-std::string unequal_nodes(const std::vector<int>& node_of) {
-  std::vector<std::size_t> ranks;
-  for (const int node : node_of) {
-    if (static_cast<std::size_t>(node) >= ranks.size()) ranks.resize(static_cast<std::size_t>(node) + 1);
-    ++ranks[static_cast<std::size_t>(node)];
-  }
-  for (std::size_t node = 1; node < ranks.size(); ++node) {
-    if (ranks[node] != ranks[0]) return text("node ", node, " has ", ranks[node], " ranks, node 0 has ", ranks[0]);
-  }
-  return {};
-}
-
 Request quantized_reduce_scatter(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats,
                                  Span<std::byte> scratch, const Residuals& residuals, QuantError* error) {
   const std::size_t locals = count_of(ranks.node), nodes = count_of(ranks.across), all = count_of(ranks.all);

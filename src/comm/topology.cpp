@@ -52,6 +52,16 @@ int Topology::ranks_per_node() const {
   return each;
 }
 
+std::string unequal_nodes(const std::vector<int>& node_of) {
+  const Topology topology{node_of, {}};
+  const int on_first = topology.ranks_of(0).second;
+  for (int node = 1; node < topology.nodes(); ++node) {
+    const auto [first, end] = topology.ranks_of(node);
+    if (end - first != on_first) return text("node ", node, " has ", end - first, " ranks, node 0 has ", on_first);
+  }
+  return {};
+}
+
 std::vector<GroupKind> group_kinds(const Topology& topology) {
   std::vector<int> local;
   for (int rank = 0; rank < topology.ranks(); ++rank) local.push_back(topology.local_of(rank));

@@ -19,6 +19,11 @@ Topology nodes_of(const std::vector<int>& ranks) {
   return topology;
 }
 
+TEST(TopologyOf, UnequalNodesAreNamed) {
+  EXPECT_EQ(unequal_nodes({0, 0, 1, 1}), "");
+  EXPECT_EQ(unequal_nodes({0, 0, 1, 1, 1}), "node 1 has 3 ranks, node 0 has 2");
+}
+
 TEST(TopologyOf, EqualNodes) {
   const Topology topology = nodes_of({2, 2, 2});
   EXPECT_EQ(topology.ranks(), 6);

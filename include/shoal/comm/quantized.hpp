@@ -33,8 +33,6 @@ struct Hierarchy {
   Communicator& node;
   Communicator& across;
 };
-/// Why ranks on these nodes (Topology::node_of) are no Hierarchy: "node 1 has 3 ranks, node 0 has 2"; empty if they are one.
-std::string unequal_nodes(const std::vector<int>& node_of);
 
 /// Formats of the two steps of quantized_reduce_scatter(): within nodes, and across. They may differ in their bits.
 struct ReduceFormats {

@@ -23,6 +23,9 @@ struct Topology {
   int ranks_per_node() const;
 };
 
+/// Why not all nodes have as many ranks: "node 1 has 3 ranks, node 0 has 2"; empty if they have. node_of: Topology's.
+std::string unequal_nodes(const std::vector<int>& node_of);
+
 /// Several disjoint groups of one name, of which each rank is in one.
 struct GroupKind {
   std::string name;
