@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from run_options import settled
 from shoal_trace import Trace
 
 # The order of a step's parts in every figure and table.
@@ -35,9 +36,8 @@ def exclusive_ns(events: np.ndarray) -> np.ndarray:
 
 
 def settled_steps(trace: Trace) -> np.ndarray:
-    """The steps that averages are taken over: all but the first, whose memory is touched for the first time."""
-    steps = np.unique(trace.of_kind("step")["step"])
-    return steps[1:] if len(steps) > 2 else steps
+    """The steps that averages are taken over."""
+    return settled(np.unique(trace.of_kind("step")["step"]), trace.options)
 
 
 def step_parts(trace: Trace) -> tuple[list[str], np.ndarray]:

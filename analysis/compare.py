@@ -17,16 +17,10 @@ from pathlib import Path
 import numpy as np
 
 import figures
+from run_options import differing_options
 from shoal_run import Run
 from shoal_trace import BadInput, run_main
-
-# Options that name the run rather than describe it.
-NAMING = ("output.", "checkpoint.dir", "checkpoint.resume", "trace.")
-
-
-def differing_options(runs: list[Run]) -> list[str]:
-    names = sorted({name for run in runs for name in run.options if not name.startswith(NAMING)})
-    return [name for name in names if len({run.options.get(name) for run in runs}) > 1]
+from table import aligned
 
 
 def agreement(first: Run, other: Run) -> str:
@@ -86,10 +80,8 @@ def main() -> None:
         raise BadInput("give two runs or more")
     runs = [Run.read(path) for path in arguments.runs]
     labels = labels_of(runs, [os.path.normpath(path) for path in arguments.runs])
-    rows = rows_of(runs, labels, differing_options(runs))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    rows = rows_of(runs, labels, differing_options([run.options for run in runs]))
+    print("\n".join(aligned(rows)))
     try:
         figures.comparison(runs, labels).savefig(arguments.output)
     except (OSError, ValueError) as error:  # ValueError: an ending that names no image format

@@ -115,10 +115,10 @@ def write_trace(path: Path, options: dict[str, str], level: str, steps: int) -> 
         )
 
 
-def make_run(directory: Path, level: str = "comm", steps: int = 12) -> Path:
+def make_run(directory: Path, level: str = "comm", steps: int = 12, options: dict[str, str] | None = None) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     options = {"model.n_layer": "2", "model.block_size": "64", "batch.micro": "4", "batch.global": "16",
-               "zero.stage": "1", "trace.level": level}  # fmt: skip
+               "zero.stage": "1", "trace.level": level, **(options or {})}  # fmt: skip
     losses = [[step, 2.1 + 2.0 * float(np.exp(-step / 6))] for step in range(1, steps + 1)]
     step_s = [0.034 + 0.0002 * (step % 3) for step in range(1, steps + 1)]
     val_losses = [[step, losses[step - 1][1] + 0.05] for step in range(5, steps + 1, 5)]

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each strategy cost: runs measured one by one, then gathered by strategy, nodes and link rate, over seeds.
+
+A step's time is the mean over settled steps (run_options.py), which holds what the meetings of nodes that train apart take: a
+median would not see them. It is rank 0's, as metrics.jsonl has it; over whole periods all ranks take the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+import breakdown
+from run_options import NAMING, Options, differing_options, name_of, period_of, settled
+from shoal_run import Run
+from shoal_trace import BadInput
+
+# Options that runs of one strategy may have different values of: they repeat it, or play the cell's nodes.
+REPEATING = (*NAMING, "train.seed", "comm.ranks_per_node", "comm.wait", "comm.timeout")
+LINK = re.compile(r"(?:^|[/_-])link_(\d+(?:\.\d+)?)(?=$|[/_-])")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a strategy ran on."""
+
+    nodes: int
+    ranks: int
+    link_gbit: float | None  # Gbit/s; None: not known
+
+    @property
+    def ranks_per_node(self) -> int | None:
+        return self.ranks // self.nodes if self.ranks % self.nodes == 0 else None
+
+    @property
+    def topology(self) -> str:
+        nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
+        each = self.ranks_per_node
+        if each is None:
+            return f"{self.ranks} ranks on {nodes}"
+        return f"{nodes} of {each} rank{'' if each == 1 else 's'}"
+
+    @property
+    def title(self) -> str:
+        return self.topology + (f", links of {self.link_gbit:g} Gbit/s" if self.link_gbit is not None else "")
+
+    @property
+    def order(self) -> tuple:
+        return -self.nodes, self.ranks, self.link_gbit is not None, self.link_gbit or 0.0
+
+
+@dataclass
+class Measured:
+    """One run."""
+
+    path: Path
+    cell: Cell
+    strategy: str
+    options: Options
+    seed: str
+    step_seconds: float
+    tokens_per_s: float
+    exposed_seconds: float | None  # that a rank waited for communication in a step
+    sent: tuple[float, float]  # bytes a step inside the node and between nodes, by the rank that sends most
+    losses: tuple[np.ndarray, np.ndarray]
+    val_losses: tuple[np.ndarray, np.ndarray]
+    seconds: np.ndarray  # of training until each of the losses' steps was over
+    whole_periods: bool  # whether step_seconds is a mean over whole periods
+
+    @property
+    def loss(self) -> float:
+        return float(self.losses[1][-1])
+
+    @property
+    def val_loss(self) -> float | None:
+        return float(self.val_losses[1][-1]) if len(self.val_losses[1]) else None
+
+
+def measure(path: str | Path, link_gbit: float | None) -> Measured:
+    """link_gbit: where the path does not tell it."""
+    run = Run.read(path)
+    for name in ("summary.json", "metrics.jsonl"):
+        if name in run.missing:
+            raise BadInput(f"{path}: no {name}: the run is still going, or did not end well")
+    steps, seconds = run.series("step_s")
+    tokens = run.tokens_per_step
+    if not len(steps) or not len(run.losses[0]) or tokens is None:
+        raise BadInput(f"{path}: no step of training in metrics.jsonl, or no options in summary.json")
+    options = run.options
+    cell = Cell(nodes_of(run), run.world_size, link_rate_of(path, link_gbit))
+    averaged = settled(steps, options)
+    step_seconds = float(seconds[np.isin(steps, averaged)].mean())
+    sent = run.summary.get("comm_bytes_per_step", {}).values()
+    return Measured(
+        path=run.path,
+        cell=cell,
+        strategy=name_of(options, cell.ranks_per_node),
+        options=options,
+        seed=options.get("train.seed", ""),
+        step_seconds=step_seconds,
+        tokens_per_s=tokens / step_seconds,
+        exposed_seconds=exposed_seconds(run),
+        sent=(sum(each["intra"] for each in sent), sum(each["inter"] for each in sent)),
+        losses=run.losses,
+        val_losses=run.val_losses,
+        seconds=np.interp(run.losses[0], steps, np.cumsum(seconds)),
+        whole_periods=len(averaged) % period_of(options) == 0,
+    )
+
+
+def exposed_seconds(run: Run) -> float | None:
+    """The mean over ranks; None where no trace of level comm tells it."""
+    if run.trace is None or run.trace.level not in ("comm", "kernels"):
+        return None
+    parts, seconds = breakdown.step_parts(run.trace)
+    return float(seconds[parts.index("wait")].mean()) if "wait" in parts else 0.0
+
+
+def nodes_of(run: Run) -> int:
+    if run.trace is not None:
+        return run.trace.nodes
+    each = run.options.get("comm.ranks_per_node", "auto")
+    return -(-run.world_size // int(each)) if each.isdigit() else 1
+
+
+def link_rate_of(path: str | Path, otherwise: float | None) -> float | None:
+    """Gbit/s, as the last link_RATE in the path says."""
+    told = LINK.findall(str(Path(path).absolute()))
+    return float(told[-1]) if told else otherwise
+
+
+def measure_all(paths: Iterable[str], link_gbit: float | None) -> list[Measured]:
+    """All runs, or all that is wrong with them."""
+    runs, problems = [], []
+    for path in paths:
+        try:
+            if any(run.path.samefile(path) for run in runs if Path(path).exists()):
+                raise BadInput(f"{path}: given twice")
+            runs.append(measure(path, link_gbit))
+        except BadInput as problem:
+            problems.append(str(problem))
+    if problems:
+        raise BadInput("\n".join(problems))
+    tell_apart(runs)
+    return runs
+
+
+def tell_apart(runs: list[Measured]) -> None:
+    """Where runs of one name have other options in the same cell, these options become a part of the name."""
+    for name in {run.strategy for run in runs}:
+        same = [run for run in runs if run.strategy == name]
+        telling: set[str] = set()
+        for cell in {run.cell for run in same}:
+            telling.update(differing_options([run.options for run in same if run.cell == cell], REPEATING))
+        if telling:
+            for run in same:
+                values = (f"{option}={run.options.get(option, 'unset')}" for option in sorted(telling))
+                run.strategy = f"{name} [{' '.join(values)}]"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Over the runs of a row."""
+
+    median: float
+    least: float
+    most: float
+
+    @staticmethod
+    def of(values: Iterable[float | None]) -> Spread | None:
+        """None where a run has no value."""
+        values = list(values)
+        if not values or any(value is None for value in values):
+            return None
+        return Spread(float(np.median(values)), float(np.min(values)), float(np.max(values)))
+
+
+@dataclass
+class Row:
+    """The runs of one strategy in one cell."""
+
+    strategy: str
+    cell: Cell
+    runs: list[Measured] = field(default_factory=list)
+    base: Row | None = None  # what it is compared with
+    predicted_seconds: float | None = None
+
+    def over_runs(self, value: Callable[[Measured], float | None]) -> Spread | None:
+        return Spread.of(value(run) for run in self.runs)
+
+    @property
+    def step_seconds(self) -> Spread:
+        return self.over_runs(lambda run: run.step_seconds)
+
+    @property
+    def ratio(self) -> Spread | None:
+        """Of tokens/s to the baseline's."""
+        return self._relative(lambda run: run.tokens_per_s)
+
+    @property
+    def loss_difference(self) -> Spread | None:
+        """From the baseline's, in parts of it: of the validation losses where both have them."""
+        validated = self.base is not None and all(run.val_loss is not None for run in self.runs + self.base.runs)
+        ratio = self._relative((lambda run: run.val_loss) if validated else (lambda run: run.loss))
+        return ratio and Spread(ratio.median - 1, ratio.least - 1, ratio.most - 1)
+
+    @property
+    def prediction_error(self) -> float | None:
+        """In parts of the measured time."""
+        return None if self.predicted_seconds is None else self.predicted_seconds / self.step_seconds.median - 1
+
+    def _relative(self, value: Callable[[Measured], float]) -> Spread | None:
+        """Each run over the baseline's of its seed; over all of the baseline's where none has it."""
+        if self.base is None:
+            return None
+
+        def compared(run: Measured) -> float:
+            partners = [other for other in self.base.runs if other.seed == run.seed] or self.base.runs
+            return value(run) / float(np.median([value(other) for other in partners]))
+
+        return self.over_runs(compared)
+
+
+def rows_of(runs: list[Measured], baseline: str) -> list[Row]:
+    """By cell, strategies in the order in which they were given first."""
+    rows: dict[tuple[str, Cell], Row] = {}
+    for run in runs:
+        rows.setdefault((run.strategy, run.cell), Row(run.strategy, run.cell)).runs.append(run)
+    for row in rows.values():
+        row.base = rows.get((baseline, row.cell))
+    order = strategies_of(rows.values())
+    return sorted(rows.values(), key=lambda row: (row.cell.order, order.index(row.strategy)))
+
+
+def strategies_of(rows: Iterable[Row]) -> list[str]:
+    return list(dict.fromkeys(row.strategy for row in rows))

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of strategies.py. A strategy has one colour and one marker everywhere, so that neither alone has to be told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+
+from costs import Cell, Row, strategies_of
+from figures import LINE_COLOURS, Nothing, plt, smoothed
+from predictions import Prediction
+
+MARKERS = "osD^vPX*<>h"
+FEWEST_TO_SMOOTH = 80  # losses
+MOST_LINEAR = 5  # times that one run may last longer than another on a linear axis
+PLAIN = FuncFormatter(lambda value, _: f"{value:g}")
+
+
+def styles(strategies: Iterable[str]) -> dict[str, dict]:
+    return {
+        strategy: {"color": LINE_COLOURS[i % len(LINE_COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+        for i, strategy in enumerate(strategies)
+    }
+
+
+def legend(panels: np.ndarray, lines: dict) -> None:
+    """Once for all panels, beside them."""
+    panels[0, -1].legend(lines.values(), lines.keys(), loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
+
+
+def loss_by_time(rows: list[Row]):
+    """A panel for each cell; over a row's runs the median, and a band from the least to the most."""
+    topologies = list(dict.fromkeys(row.cell.topology for row in rows))
+    links = sorted({row.cell.link_gbit for row in rows}, key=lambda link: (link is not None, link))
+    style = styles(strategies_of(rows))
+    figure, panels = plt.subplots(len(topologies), len(links), squeeze=False, sharey=True,
+                                  figsize=(3.4 + 4.4 * len(links), 0.8 + 3.2 * len(topologies)))  # fmt: skip
+    lines: dict = {}
+    far_apart = any(spread(row.cell, rows) > MOST_LINEAR for row in rows)
+    for axes in panels.flat:
+        axes.set_axis_off()
+    for row in rows:
+        axes = panels[topologies.index(row.cell.topology), links.index(row.cell.link_gbit)]
+        axes.set_axis_on()
+        scale = " (log scale)" if far_apart else ""
+        axes.set(title=row.cell.title, xlabel=f"s of training, without evaluations and checkpoints{scale}")
+        axes.tick_params(labelleft=True)
+        lines.setdefault(row.strategy, draw_losses(axes, row, style[row.strategy]))
+        if far_apart:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_formatter(PLAIN)
+    smooth = any(len(common_losses(row)[0]) >= FEWEST_TO_SMOOTH for row in rows)
+    for axes in panels[:, 0]:
+        axes.set_ylabel("loss, nats per token" + (" (running mean)" if smooth else ""))
+    legend(panels, lines)
+    return figure
+
+
+def spread(cell: Cell, rows: list[Row]) -> float:
+    """How many times longer than its shortest run a cell's longest took."""
+    durations = [run.seconds[-1] for row in rows if row.cell == cell for run in row.runs]
+    return max(durations) / min(durations)
+
+
+def common_losses(row: Row) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds until a step's end, the median; losses, [runs, steps]: over the steps that all runs have."""
+    steps = row.runs[0].losses[0]
+    for run in row.runs[1:]:
+        steps = np.intersect1d(steps, run.losses[0])
+    chosen = [np.isin(run.losses[0], steps) for run in row.runs]
+    seconds = np.array([run.seconds[these] for run, these in zip(row.runs, chosen, strict=True)])
+    losses = np.array([run.losses[1][these] for run, these in zip(row.runs, chosen, strict=True)])
+    if losses.shape[1] >= FEWEST_TO_SMOOTH:
+        losses = np.array([smoothed(loss) for loss in losses])
+    return np.median(seconds, axis=0), losses
+
+
+def draw_losses(axes, row: Row, style: dict):
+    seconds, losses = common_losses(row)
+    every = max(1, len(seconds) // 8)
+    (line,) = axes.plot(seconds, np.median(losses, axis=0), color=style["color"], marker=style["marker"], ms=4.5,
+                        markevery=(every - 1, every))  # fmt: skip
+    if len(row.runs) > 1:
+        axes.fill_between(seconds, losses.min(axis=0), losses.max(axis=0), color=style["color"], alpha=0.2, lw=0)
+    return line
+
+
+def step_time_by_rate(rows: list[Row], predictions: list[Prediction]):
+    """A panel for each topology. Measured: filled, with bars from the least to the most; predicted: hollow."""
+    strategies = strategies_of(rows)
+    style = styles(strategies)
+    rows = [row for row in rows if row.cell.link_gbit is not None]
+    measured = {(row.cell.nodes, row.cell.ranks_per_node): row.cell.topology for row in rows}
+    predictions = [p for p in predictions if p.strategy in strategies and p.topology in measured]
+    rates = sorted({row.cell.link_gbit for row in rows} | {p.link_gbit for p in predictions})
+    if len(rates) < 2:
+        known = "no link rate is known" if not rates else f"the one link rate is {rates[0]:g} Gbit/s"
+        raise Nothing(f"{known}: it takes two or more (a part link_RATE of the runs' paths tells it)")
+    topologies = list(measured)
+    figure, panels = plt.subplots(1, len(topologies), squeeze=False, sharey=True,
+                                  figsize=(3.4 + 4.4 * len(topologies), 4.4))  # fmt: skip
+    lines: dict = {}
+    for axes, topology in zip(panels.flat, topologies, strict=True):
+        for strategy in strategies:
+            of_strategy = [row for row in rows if row.strategy == strategy and topology_of(row) == topology]
+            if of_strategy:
+                lines.setdefault(strategy, draw_step_times(axes, of_strategy, style[strategy]))
+            points = [
+                (p.link_gbit, p.step_seconds) for p in predictions if (p.strategy, p.topology) == (strategy, topology)
+            ]
+            if points:
+                hollow = {**style[strategy], "mfc": "none", "mew": 1.5, "ms": 11, "ls": ""}
+                axes.plot(*zip(*sorted(points), strict=True), **hollow)
+        finish_rates(axes, measured[topology], rates)
+    panels[0, 0].set_ylabel("s per step (log scale)")
+    if predictions:
+        lines["hollow: predicted"] = panels[0, 0].plot([], [], color="#6b7280", marker="o", mfc="none", ms=9, ls="")[0]
+    legend(panels, lines)
+    return figure
+
+
+def topology_of(row: Row) -> tuple[int, int | None]:
+    return row.cell.nodes, row.cell.ranks_per_node
+
+
+def draw_step_times(axes, rows: list[Row], style: dict):
+    rows = sorted(rows, key=lambda row: row.cell.link_gbit)
+    spreads = [row.step_seconds for row in rows]
+    middle = np.array([spread.median for spread in spreads])
+    below, above = middle - [spread.least for spread in spreads], [spread.most for spread in spreads] - middle
+    return axes.errorbar([row.cell.link_gbit for row in rows], middle, yerr=[below, above], **style, ms=5.5,
+                         capsize=2.5, elinewidth=1)  # fmt: skip
+
+
+def finish_rates(axes, title: str, rates: list[float]) -> None:
+    """Both axes in logarithms; ticks at the rates themselves."""
+    axes.set(title=title, xlabel="link rate, Gbit/s (log scale)", xscale="log", yscale="log")
+    axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
+    axes.xaxis.set_minor_locator(NullLocator())
+    low, high = axes.get_ylim()
+    few = high < 10 * low  # then the ticks between powers of ten need numbers too
+    axes.yaxis.set_major_formatter(PLAIN)
+    axes.yaxis.set_minor_formatter(PLAIN if few else NullFormatter())
+    axes.tick_params(labelleft=True)

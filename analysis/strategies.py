@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What each strategy costs: step time, exposed communication, bytes, loss, by nodes and link rate, over seeds.
+
+usage: strategies.py RUN ... [-o DIR] [--baseline NAME] [--link-rate GBIT] [--predictions FILE]
+
+Each RUN is the output directory of a run that has ended. Its strategy, seed and nodes are read from its own options and
+trace; a part link_RATE of its path (out/link_0.1/seed_2, stage3_link_0.05) is the rate of the links in Gbit/s. Runs that
+differ in nothing but the seed are one row: the median, and from the least to the most.
+
+Prints a table for each number of nodes and link rate; writes strategies.json, loss_by_time and step_time_by_rate (PNG and
+SVG) to DIR.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from itertools import groupby
+from pathlib import Path
+
+import figures_strategies
+from costs import Row, Spread, measure_all, rows_of, strategies_of
+from figures import Nothing, bytes_text, plt
+from predictions import Prediction, compare_with, read_predictions
+from run_options import period_of
+from shoal_trace import BadInput, run_main
+from table import aligned
+
+DEFAULT_BASELINE = "stage 3"
+LEGEND = """\
+# s/step: mean over a run's steps but the first, meetings of nodes included. (least..most): over runs of other seeds.
+# exposed: communication that a rank waited for, mean over ranks. inside, between nodes: bytes that the rank that sends most
+# sends in a step. difference: of the validation loss, else of the last step's, from the baseline's of the same seed.
+"""
+
+
+def spread_text(spread: Spread | None, form: str, factor: float = 1) -> str:
+    """The median, and the range where there is one."""
+    if spread is None:
+        return "-"
+    middle, least, most = (format(factor * value, form) for value in (spread.median, spread.least, spread.most))
+    return middle if least == most else f"{middle} ({least}..{most})"
+
+
+def table_of(rows: list[Row], baseline: str | None, predicted: bool) -> list[str]:
+    """Of the rows of one cell."""
+    head = ["strategy", "runs", "s/step", "exposed s", "share", "inside/step", "between/step", "tokens/s"]
+    head += [f"x {baseline}"] if baseline else []
+    head += ["loss", "validation"] + (["difference %"] if baseline else [])
+    head += ["predicted s", "error %"] if predicted else []
+    lines = [head]
+    for row in rows:
+        exposed = row.over_runs(lambda run: run.exposed_seconds)
+        share = row.over_runs(
+            lambda run: None if run.exposed_seconds is None else run.exposed_seconds / run.step_seconds
+        )
+        inside, between = (row.over_runs(lambda run, i=i: run.sent[i]) for i in (0, 1))
+        line = [
+            row.strategy,
+            str(len(row.runs)),
+            spread_text(row.step_seconds, ".4g"),
+            "-" if exposed is None else f"{exposed.median:.3g}",
+            "-" if share is None else f"{100 * share.median:.0f} %",
+            bytes_text(inside.median),
+            bytes_text(between.median),
+            f"{row.over_runs(lambda run: run.tokens_per_s).median:,.0f}",
+        ]
+        line += [spread_text(row.ratio, ".3g")] if baseline else []
+        line += [spread_text(row.over_runs(lambda run: run.loss), ".4f")]
+        line += [spread_text(row.over_runs(lambda run: run.val_loss), ".4f")]
+        line += [spread_text(row.loss_difference, "+.2f", 100)] if baseline else []
+        if predicted:
+            seconds, error = row.predicted_seconds, row.prediction_error
+            line += ["-", "-"] if seconds is None else [f"{seconds:.4g}", f"{100 * error:+.1f}"]
+        lines.append(line)
+    return aligned(lines, numbers_from=1)
+
+
+def number(value: float | None) -> float | None:
+    """JSON has no NaN."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def json_of(row: Row) -> dict:
+    def spread(values: Spread | None, factor: float = 1) -> dict | None:
+        return values and {name: number(factor * getattr(values, field)) for name, field in
+                           (("median", "median"), ("min", "least"), ("max", "most"))}  # fmt: skip
+
+    error = row.prediction_error
+    return {
+        "strategy": row.strategy,
+        "nodes": row.cell.nodes,
+        "ranks_per_node": row.cell.ranks_per_node,
+        "ranks": row.cell.ranks,
+        "link_gbit": row.cell.link_gbit,
+        "runs": [str(run.path) for run in row.runs],
+        "seeds": [run.seed for run in row.runs],
+        "step_seconds": spread(row.step_seconds),
+        "exposed_seconds": spread(row.over_runs(lambda run: run.exposed_seconds)),
+        "tokens_per_s": spread(row.over_runs(lambda run: run.tokens_per_s)),
+        "ratio": spread(row.ratio),
+        "sent_bytes_per_step": {
+            name: row.over_runs(lambda run, i=i: run.sent[i]).median for i, name in enumerate(("intra", "inter"))
+        },
+        "loss": spread(row.over_runs(lambda run: run.loss)),
+        "val_loss": spread(row.over_runs(lambda run: run.val_loss)),
+        "loss_difference_percent": spread(row.loss_difference, 100),
+        "predicted_seconds": row.predicted_seconds,
+        "prediction_error_percent": None if error is None else 100 * error,
+    }
+
+
+def notes(rows: list[Row], unmatched: list[Prediction]) -> list[str]:
+    """What a reader of the table must know besides."""
+    found = []
+    for row in rows:
+        short = [run for run in row.runs if not run.whole_periods]
+        if short:
+            steps = period_of(short[0].options)
+            found.append(f"{row.strategy}, {row.cell.title}: fewer than {steps} + 1 steps, so its mean is not over whole "
+                         f"periods of {steps}: {short[0].path}")  # fmt: skip
+    if any(row.over_runs(lambda run: run.exposed_seconds) is None for row in rows):
+        found.append("exposed communication takes a trace of level comm")
+    return [*found, *(f"predicted, not measured: {prediction.title}" for prediction in unmatched)]
+
+
+def write(directory: Path, rows: list[Row], baseline: str | None, predictions: list[Prediction]) -> list[str]:
+    """Returns what was not drawn, and why."""
+    absent = []
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        content = {"baseline": baseline, "rows": [json_of(row) for row in rows]}
+        (directory / "strategies.json").write_text(json.dumps(content, indent=1) + "\n")
+        for name, draw in (("loss_by_time", lambda: figures_strategies.loss_by_time(rows)),
+                           ("step_time_by_rate", lambda: figures_strategies.step_time_by_rate(rows, predictions))):  # fmt: skip
+            files = [directory / f"{name}.{ending}" for ending in ("png", "svg")]
+            try:
+                figure = draw()
+            except Nothing as nothing:
+                absent.append(f"{name}: {nothing}")
+                for file in files:
+                    file.unlink(missing_ok=True)
+                continue
+            for file in files:
+                figure.savefig(file)
+            plt.close(figure)
+    except OSError as error:
+        raise BadInput(f"{directory}: cannot be written: {error.strerror}") from error
+    return absent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="output directories of runs")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", default=Path("strategies"))
+    parser.add_argument(
+        "--baseline", metavar="NAME", help=f"what others are compared with (default: {DEFAULT_BASELINE})"
+    )
+    parser.add_argument("--link-rate", type=float, metavar="GBIT", help="Gbit/s, of runs whose path has no link_RATE")
+    parser.add_argument("--predictions", type=Path, metavar="FILE", help="JSON of step times, as `shoal plan` has them")
+    arguments = parser.parse_args()
+    if arguments.link_rate is not None and not 0 < arguments.link_rate < math.inf:
+        raise BadInput(f"--link-rate {arguments.link_rate:g}: allowed: above 0")
+    predictions = read_predictions(arguments.predictions) if arguments.predictions else []
+    runs = measure_all(arguments.runs, arguments.link_rate)
+    rows = rows_of(runs, arguments.baseline or DEFAULT_BASELINE)
+    names = strategies_of(rows)
+    baseline = arguments.baseline or (DEFAULT_BASELINE if DEFAULT_BASELINE in names else None)
+    if baseline is not None and baseline not in names:
+        raise BadInput(f"--baseline {baseline}: no run has this strategy; there are: {', '.join(names)}")
+    unmatched = compare_with(predictions, rows)
+    absent = write(arguments.output, rows, baseline, predictions)
+    print(LEGEND)
+    for cell, of_cell in groupby(rows, key=lambda row: row.cell):
+        print(f"# {cell.title}")
+        print("\n".join(table_of(list(of_cell), baseline, bool(predictions))), end="\n\n")
+    for note in notes(rows, unmatched):
+        print(f"# {note}")
+    for why in absent:
+        print(f"not drawn: {why}")
+    print(arguments.output)
+
+
+if __name__ == "__main__":
+    run_main(main)
