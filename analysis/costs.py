@@ -92,8 +92,7 @@ def measure(path: str | Path, link_gbit: float | None) -> Measured:
         raise BadInput(f"{path}: no step of training in metrics.jsonl, or no options in summary.json")
     options = run.options
     cell = Cell(nodes_of(run), run.world_size, link_rate_of(path, link_gbit))
-    averaged = settled(steps, options)
-    step_seconds = float(seconds[np.isin(steps, averaged)].mean())
+    step_seconds = run.mean_step_seconds
     sent = run.summary.get("comm_bytes_per_step", {}).values()
     return Measured(
         path=run.path,
@@ -108,7 +107,7 @@ def measure(path: str | Path, link_gbit: float | None) -> Measured:
         losses=run.losses,
         val_losses=run.val_losses,
         seconds=np.interp(run.losses[0], steps, np.cumsum(seconds)),
-        whole_periods=len(averaged) % period_of(options) == 0,
+        whole_periods=len(settled(steps, options)) % period_of(options) == 0,
     )
 
 

@@ -22,6 +22,7 @@ import traffic
 import volume
 from figures import bytes_text, rate_text, seconds_text
 from page import Page, Row
+from run_options import period_of
 from shoal_run import Run
 from shoal_trace import BadInput, run_main
 
@@ -60,7 +61,8 @@ def facts(run: Run) -> list[Row]:
     if run.entropy_rate is not None:
         rows.append(("entropy of the data", f"{run.entropy_rate:.4f} nats per token: no loss goes below it"))
     if rate := figures.throughput(run):
-        rows.append(("tokens/s", f"{rate:,.0f} (median, all ranks together)"))
+        kind = "mean, meetings included" if period_of(run.options) > 1 else "median"
+        rows.append(("tokens/s", f"{rate:,.0f} ({kind}, all ranks together)"))
     _, seconds = run.step_seconds
     if len(seconds):
         rows.append(("step time", f"{seconds_text(statistics.median(seconds))} (median)"))

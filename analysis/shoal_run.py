@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from run_options import settled
 from shoal_trace import BadInput, Trace
 
 Series = tuple[np.ndarray, np.ndarray]  # steps, values
@@ -82,6 +83,12 @@ class Run:
             np.maximum.at(slowest, np.searchsorted(numbers, steps["step"]), steps["duration_ns"] / 1e9)
             return numbers, slowest
         return self.series("step_s")
+
+    @property
+    def mean_step_seconds(self) -> float | None:
+        """Over the settled steps, on rank 0: unlike a median it sees the meetings of nodes that train apart."""
+        steps, seconds = self.series("step_s")
+        return float(seconds[np.isin(steps, settled(steps, self.options))].mean()) if len(steps) else None
 
     @property
     def tokens_per_s(self) -> Series:

@@ -49,9 +49,11 @@ class Work:
 
     @staticmethod
     def of(trace: Trace) -> Work | None:
-        """None where the trace does not tell: one without /unit_elements, or of one rank; and of quantized messages."""
+        """None where the trace does not tell: one without /unit_elements, or of one rank. None of quantized messages, nor of
+        nodes that train apart."""
         options = trace.options
-        if any(options.get(name, "off") != "off" for name in ("zero.qwz", "zero.qgz")):
+        quantized = any(options.get(name, "off") != "off" for name in ("zero.qwz", "zero.qgz"))
+        if quantized or options.get("sync.kind", "every_step") != "every_step":
             return None
         try:
             micro_batches = int(options["batch.global"]) // int(options["batch.micro"])
