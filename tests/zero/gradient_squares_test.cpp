@@ -10,6 +10,7 @@
 
 #include "shoal/zero/gradients.hpp"
 #include "support/mpi_main.hpp"
+#include "support/units.hpp"
 
 namespace shoal::zero {
 namespace {
@@ -18,15 +19,7 @@ constexpr std::size_t micro_batches = 8;
 constexpr std::uint64_t updates = 7;
 constexpr double correction = 0.19, epsilon = 1e-3;
 
-std::vector<model::UnitLayout> units() {
-  std::vector<model::UnitLayout> result;
-  for (const std::size_t size : {3000UL, 16UL, 1040UL}) {
-    result.emplace_back();
-    result.back().name = "unit" + std::to_string(result.size());
-    result.back().elements = size;
-  }
-  return result;
-}
+std::vector<model::UnitLayout> units() { return test::units_of({3000, 16, 1040}); }
 
 std::vector<float> numbers(std::size_t unit, std::size_t elements, std::size_t seed) {
   std::mt19937 generator(static_cast<unsigned>(unit * 1000 + seed));

@@ -11,18 +11,14 @@
 #include "shoal/kernels/storage.hpp"
 #include "shoal/zero/stages.hpp"
 #include "support/mpi_main.hpp"
+#include "support/units.hpp"
 
 namespace shoal::zero {
 namespace {
 
 std::vector<model::UnitLayout> units() {
-  std::vector<model::UnitLayout> result;
-  for (const std::size_t size : {3000UL, 16UL, 1040UL}) {
-    result.emplace_back();
-    result.back().name = "unit" + std::to_string(result.size());
-    result.back().elements = size;
-    result.back().early_gradient = result.size() == 1;
-  }
+  std::vector<model::UnitLayout> result = test::units_of({3000, 16, 1040});
+  result.front().early_gradient = true;
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "support/mpi_main.hpp"
+#include "support/units.hpp"
 
 namespace shoal::zero {
 namespace {
@@ -14,15 +15,7 @@ namespace {
 const Visits there_and_back = {{0}, {1}, {2}, {3, 0}, {3}, {2}, {1}};
 const Visits there = {{0}, {1}, {2}, {3, 0}};
 
-std::vector<model::UnitLayout> units() {
-  std::vector<model::UnitLayout> result;
-  for (const std::size_t size : {5000UL, 1500UL, 256UL, 16UL}) {
-    result.emplace_back();
-    result.back().name = "unit" + std::to_string(result.size());
-    result.back().elements = size;
-  }
-  return result;
-}
+std::vector<model::UnitLayout> units() { return test::units_of({5000, 1500, 256, 16}); }
 
 float value(std::size_t unit, std::size_t element, int version) {
   return static_cast<float>(unit * 10000 + element % 4096) + 0.5F * static_cast<float>(version);

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Units of a model that never was, for tests of what is done with their flat buffers.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "shoal/model/unit.hpp"
+
+namespace shoal::test {
+
+/// unit1, unit2, ... of so many elements, without named tensors.
+inline std::vector<model::UnitLayout> units_of(std::initializer_list<std::size_t> sizes) {
+  std::vector<model::UnitLayout> units;
+  for (const std::size_t size : sizes) {
+    units.emplace_back();
+    units.back().name = "unit" + std::to_string(units.size());
+    units.back().elements = size;
+  }
+  return units;
+}
+
+}  // namespace shoal::test
