@@ -11,6 +11,7 @@
 #include <fstream>
 #include <optional>
 
+#include "amx.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 
@@ -97,7 +98,7 @@ int available_cores() {
 
 std::string device_name() {
   const std::string model = cpu_info("model name");
-  return (model.empty() ? std::string("unknown processor") : model) + ", " + instructions_built_for();
+  return text(model.empty() ? "unknown processor" : model, ", ", instructions_built_for(), amx::available() ? ", AMX" : "");
 }
 
 std::vector<std::pair<std::string, std::string>> library_versions() {

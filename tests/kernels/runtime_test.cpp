@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/amx.hpp"
 #include "kernels/for_each.hpp"
 #include "kernels/runtime_environment.hpp"
 #include "shoal/base/trace.hpp"
@@ -20,7 +21,7 @@ TEST(Runtime, SaysWhatItIsBuiltOn) {
     EXPECT_THAT(version, testing::ContainsRegex("[0-9]+[.][0-9]+")) << library;
   }
   EXPECT_EQ(names, (std::vector<std::string>{"Kokkos", "oneDNN", "compiler"}));
-  EXPECT_FALSE(device_name().empty());
+  EXPECT_EQ(device_name().find(", AMX") != std::string::npos, amx::available()) << device_name();
   EXPECT_GE(available_cores(), 1);
 }
 

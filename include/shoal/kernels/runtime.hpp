@@ -25,7 +25,7 @@ void set_threads(int threads);
 /// Cores this process may run on (its affinity mask).
 int available_cores();
 
-/// "AMD EPYC 9xxx, AVX-512, bf16" or the GPU's name.
+/// "AMD EPYC 9xxx, AVX-512, bf16" or the GPU's name. "AMX" follows where attention in bf16 takes its tiles.
 std::string device_name();
 
 /// (library, version) of what kernels are built on: Kokkos (with its backend), oneDNN, the compiler and its target.
