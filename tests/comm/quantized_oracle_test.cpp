@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "model/oracle.hpp"
 #include "shoal/comm/quantized.hpp"
 #include "support/mpi_main.hpp"
+#include "support/oracle.hpp"
 
 namespace shoal::comm {
 namespace {
@@ -31,7 +31,7 @@ class QgzOracle : public testing::Test {
     const auto file = shoal::test::shared_data("oracles/quantization/qgz.h5");
     if (!shoal::test::is_there(file)) GTEST_SKIP();
     if (test::world().size() != static_cast<int>(ranks)) GTEST_SKIP() << "for 4 ranks";
-    oracle_ = std::make_unique<model::test::Hdf5>(file);
+    oracle_ = std::make_unique<test::Hdf5>(file);
     CommOptions options;
     options.ranks_per_node = static_cast<int>(locals);
     test::world().make_groups(options);
@@ -63,7 +63,7 @@ class QgzOracle : public testing::Test {
     return {begin, begin + static_cast<std::ptrdiff_t>(share)};
   }
 
-  std::unique_ptr<model::test::Hdf5> oracle_;
+  std::unique_ptr<test::Hdf5> oracle_;
   std::size_t rank_ = 0;
 };
 

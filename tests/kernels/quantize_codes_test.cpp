@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Codes against a reference and DeepSpeed's, and how far off they are.
-#include "model/oracle.hpp"
 #include "quantize_cases.hpp"
 #include "quantize_reference.hpp"
+#include "support/oracle.hpp"
 
 namespace shoal::kernels::test {
 namespace {
@@ -68,7 +68,7 @@ TEST(QuantizeAsDeepSpeed, MeetsItsCodesAndSteps) {
 TEST(QuantizeAsDeepSpeed, MeetsTheOracleCodeByCode) {
   const auto file = shoal::test::shared_data("oracles/quantization/blockwise.h5");
   if (!shoal::test::is_there(file)) GTEST_SKIP();
-  const model::test::Hdf5 oracle(file);
+  const shoal::test::Hdf5 oracle(file);
   const std::vector<std::pair<std::string, std::size_t>> cases = {
       {"normal", 256},     {"heavy_tailed", 256}, {"small", 256},       {"zeros", 64},
       {"zero_group", 64},  {"denormal", 64},      {"tiniest", 64},      {"one_outlier", 128},

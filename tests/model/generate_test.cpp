@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 
 #include "harness.hpp"
-#include "oracle.hpp"
 #include "shoal/io/safetensors.hpp"
+#include "support/oracle.hpp"
 
 namespace shoal::model::test {
 namespace {
@@ -28,9 +28,9 @@ class HuggingFaceGpt : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto folder = shoal::test::shared_data("oracles/hf-gpt2/tiny");
-    need(folder / "expected.h5");
+    shoal::test::need(folder / "expected.h5");
     if (IsSkipped()) return;
-    expected_ = std::make_unique<Hdf5>(folder / "expected.h5");
+    expected_ = std::make_unique<shoal::test::Hdf5>(folder / "expected.h5");
     options_.n_layer = 3;
     options_.n_head = 4;
     options_.n_embd = 48;
@@ -45,7 +45,7 @@ class HuggingFaceGpt : public ::testing::Test {
 
   static constexpr std::size_t rows = 3, given = 8, whole = 28;
   ModelOptions options_;
-  std::unique_ptr<Hdf5> expected_;
+  std::unique_ptr<shoal::test::Hdf5> expected_;
   std::unique_ptr<Instance> instance_;
 };
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "harness.hpp"
-#include "oracle.hpp"
 #include "shoal/kernels/optimizer.hpp"
+#include "support/oracle.hpp"
 
 namespace shoal::model::test {
 namespace {
@@ -28,9 +28,9 @@ class GptOracle : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto file = shoal::test::shared_data("oracles/gpt-step/gpt_step_a.h5");
-    need(file);
+    shoal::test::need(file);
     if (IsSkipped()) return;
-    oracle_ = std::make_unique<Hdf5>(file);
+    oracle_ = std::make_unique<shoal::test::Hdf5>(file);
     inputs_ = oracle_->dataset<std::int32_t>("tokens/x");
     targets_ = oracle_->dataset<std::int32_t>("tokens/y");
   }
@@ -62,7 +62,7 @@ class GptOracle : public ::testing::Test {
   }
 
   ModelOptions options_ = oracle_options();
-  std::unique_ptr<Hdf5> oracle_;
+  std::unique_ptr<shoal::test::Hdf5> oracle_;
   std::vector<std::int32_t> inputs_, targets_;
 };
 

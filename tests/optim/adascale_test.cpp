@@ -13,10 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "model/oracle.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/optim/optimizer.hpp"
-#include "support/shared_data.hpp"
+#include "support/oracle.hpp"
 
 namespace {
 
@@ -162,7 +161,7 @@ TEST(AdaScale, IsFairScalesOverAFewSteps) {
 TEST(AdaScale, IsFairScalesInEveryCase) {
   const std::filesystem::path path = shoal::test::shared_data("oracles/adascale/adascale.h5");
   if (!shoal::test::is_there(path)) GTEST_SKIP();
-  const shoal::model::test::Hdf5 oracle(path);
+  const shoal::test::Hdf5 oracle(path);
   const json cases = parsed(shoal::test::shared_data("oracles/adascale/adascale.json")).at("cases");
   ASSERT_GT(cases.size(), 10U);
   for (const auto& [name, entry] : cases.items()) {

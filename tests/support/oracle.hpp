@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads reference data (support/shared_data.hpp) that is in HDF5 files.
+// Reads reference data (shared_data.hpp) that is in HDF5 files. Tests that include it link shoal_hdf5.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,11 +13,11 @@
 #include "shoal/base/error.hpp"
 #include "support/shared_data.hpp"
 
-namespace shoal::model::test {
+namespace shoal::test {
 
 /// For SetUp(): skips aloud where the data is missing.
 inline void need(const std::filesystem::path& file) {
-  if (!shoal::test::is_there(file)) GTEST_SKIP();
+  if (!is_there(file)) GTEST_SKIP();
 }
 
 class Hdf5 {
@@ -59,4 +59,4 @@ class Hdf5 {
   hid_t file_;
 };
 
-}  // namespace shoal::model::test
+}  // namespace shoal::test

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "model/oracle.hpp"
+#include "support/oracle.hpp"
 #include "sync/toy.hpp"
 
 namespace shoal::sync::test {
@@ -76,7 +76,7 @@ void expect_trajectory(const Case& c) {
   EXPECT_GT(largest, 0) << "nothing was compared";
 }
 
-Case from_file(const std::string& name, const nlohmann::json& config, const model::test::Hdf5& file) {
+Case from_file(const std::string& name, const nlohmann::json& config, const shoal::test::Hdf5& file) {
   Case c;
   const std::string base = config["base"];
   const bool slow = config["slowmo_momentum"] != 0.0 || config["slowmo_lr"] != 1.0;
@@ -114,7 +114,7 @@ TEST(SlowMoOracle, TrajectoriesOfTheLibrary) {
   if (!shoal::test::is_there(folder / "slowmo.h5")) GTEST_SKIP();
   nlohmann::json cases;
   std::ifstream(folder / "slowmo.json") >> cases;
-  const model::test::Hdf5 file(folder / "slowmo.h5");
+  const shoal::test::Hdf5 file(folder / "slowmo.h5");
   const int ranks = shoal::test::world().size();
   int seen = 0;
   for (const auto& [name, content] : cases["cases"].items()) {
