@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each strategy cost: runs measured one by one, then gathered by strategy, nodes and link rate, over seeds.
 
-A step's time is the mean over settled steps (run_options.py), which holds what the meetings of nodes that train apart take: a
-median would not see them. It is rank 0's, as metrics.jsonl has it; over whole periods all ranks take the same.
+A step's time is the mean over ranks and settled steps (run_options.py), which holds what the meetings of nodes that train
+apart take: a median would not see them.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from table import aligned
 
 DEFAULT_BASELINE = "stage 3"
 LEGEND = """\
-# s/step: mean over a run's steps but the first, meetings of nodes included. (least..most): over runs of other seeds.
+# s/step: mean over ranks and a run's steps but the first, meetings of nodes included. (least..most): over runs of other seeds.
 # exposed: communication that a rank waited for, mean over ranks. inside, between nodes: bytes that the rank that sends most
 # sends in a step. difference: of the validation loss, else of the last step's, from the baseline's of the same seed.
 """
