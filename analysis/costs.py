@@ -64,12 +64,17 @@ class Measured:
     seed: str
     step_seconds: float
     tokens_per_s: float
+    tokens: float  # that it had seen at the end
     exposed_seconds: float | None  # that a rank waited for communication in a step
     sent: tuple[float, float]  # bytes a step inside the node and between nodes, by the rank that sends most
     losses: tuple[np.ndarray, np.ndarray]
     val_losses: tuple[np.ndarray, np.ndarray]
     seconds: np.ndarray  # of training until each of the losses' steps was over
     whole_periods: bool  # whether step_seconds is a mean over whole periods
+
+    @property
+    def steps(self) -> int:
+        return int(self.losses[0][-1])
 
     @property
     def loss(self) -> float:
@@ -102,6 +107,7 @@ def measure(path: str | Path, link_gbit: float | None) -> Measured:
         seed=options.get("train.seed", ""),
         step_seconds=step_seconds,
         tokens_per_s=tokens / step_seconds,
+        tokens=tokens * float(run.losses[0][-1]),
         exposed_seconds=exposed_seconds(run),
         sent=(sum(each["intra"] for each in sent), sum(each["inter"] for each in sent)),
         losses=run.losses,
@@ -202,8 +208,10 @@ class Row:
 
     @property
     def loss_difference(self) -> Spread | None:
-        """From the baseline's, in parts of it: of the validation losses where both have them."""
-        validated = self.base is not None and all(run.val_loss is not None for run in self.runs + self.base.runs)
+        """From the baseline's after as many tokens, in parts of it: of the validation losses where both have them."""
+        if self.base is None or len({run.tokens for run in self.runs + self.base.runs}) > 1:
+            return None
+        validated = all(run.val_loss is not None for run in self.runs + self.base.runs)
         ratio = self._relative((lambda run: run.val_loss) if validated else (lambda run: run.loss))
         return ratio and Spread(ratio.median - 1, ratio.least - 1, ratio.most - 1)
 

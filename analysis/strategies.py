@@ -32,7 +32,8 @@ DEFAULT_BASELINE = "stage 3"
 LEGEND = """\
 # s/step: mean over ranks and a run's steps but the first, meetings of nodes included. (least..most): over runs of other seeds.
 # exposed: communication that a rank waited for, mean over ranks. inside, between nodes: bytes that the rank that sends most
-# sends in a step. difference: of the validation loss, else of the last step's, from the baseline's of the same seed.
+# sends in a step. difference: of the validation loss, else of the last step's, from the baseline's of the same seed, if it
+# has seen as many tokens.
 """
 
 
@@ -46,7 +47,7 @@ def spread_text(spread: Spread | None, form: str, factor: float = 1) -> str:
 
 def table_of(rows: list[Row], baseline: str | None, predicted: bool) -> list[str]:
     """Of the rows of one cell."""
-    head = ["strategy", "runs", "s/step", "exposed s", "share", "inside/step", "between/step", "tokens/s"]
+    head = ["strategy", "runs", "steps", "s/step", "exposed s", "share", "inside/step", "between/step", "tokens/s"]
     head += [f"x {baseline}"] if baseline else []
     head += ["loss", "validation"] + (["difference %"] if baseline else [])
     head += ["predicted s", "error %"] if predicted else []
@@ -60,6 +61,7 @@ def table_of(rows: list[Row], baseline: str | None, predicted: bool) -> list[str
         line = [
             row.strategy,
             str(len(row.runs)),
+            spread_text(row.over_runs(lambda run: run.steps), ".0f"),
             spread_text(row.step_seconds, ".4g"),
             "-" if exposed is None else f"{exposed.median:.3g}",
             "-" if share is None else f"{100 * share.median:.0f} %",
@@ -97,6 +99,7 @@ def json_of(row: Row) -> dict:
         "link_gbit": row.cell.link_gbit,
         "runs": [str(run.path) for run in row.runs],
         "seeds": [run.seed for run in row.runs],
+        "steps": [run.steps for run in row.runs],
         "step_seconds": spread(row.step_seconds),
         "exposed_seconds": spread(row.over_runs(lambda run: run.exposed_seconds)),
         "tokens_per_s": spread(row.over_runs(lambda run: run.tokens_per_s)),

@@ -119,6 +119,11 @@ class Aggregation(unittest.TestCase):
         self.assertTrue((self.directory / "out" / "loss_by_time.svg").exists())
         self.assertFalse((self.directory / "out" / "step_time_by_rate.png").exists())
 
+    def test_losses_are_compared_after_equal_tokens_alone(self):
+        runs = [self.run_of("short", [1.0] * 3), self.run_of("long", [1.0] * 5, zero__stage=1)]
+        row = self.result(*runs)[1]["stage 1", 2, None]
+        self.assertEqual((row["ratio"]["median"], row["loss_difference_percent"], row["steps"]), (1, None, [5]))
+
     def test_meetings_count_as_often_as_they_come(self):
         meets = self.run_of("meets", [0.5, *[0.1, 0.1, 0.4] * 2], sync__kind="localsgd", sync__localsgd_frequency=3)
         text, rows = self.result(meets)
