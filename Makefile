@@ -60,6 +60,8 @@ bench-peers: all
 # On virtual nodes with slow links: needs root and shared/cluster. RATE: of a link, Gbit/s.
 bench-cluster: all
 	SHOAL_BINARY=$(abspath $(SHOAL)) tests/cluster/links_bench.sh || [ $$? -eq 77 ]
+	SHOAL_BINARY=$(abspath $(SHOAL)) tests/cluster/strategies_bench.sh || [ $$? -eq 77 ]
+	SHOAL_BINARY=$(abspath $(SHOAL)) tests/cluster/losses_bench.py
 
 # ruff comes from PyPI, into an environment of its own.
 RUFF := build-lint/bin/ruff

@@ -22,9 +22,11 @@ class Line:
     @property
     def met(self) -> bool | None:
         """None where there is no target: the value is told for its own sake."""
-        if self.at_least is not None:
-            return self.value >= self.at_least
-        return None if self.at_most is None else self.value <= self.at_most
+        if self.at_least is None and self.at_most is None:
+            return None
+        return (self.at_least is None or self.value >= self.at_least) and (
+            self.at_most is None or self.value <= self.at_most
+        )
 
     @property
     def verdict(self) -> str:
@@ -32,9 +34,8 @@ class Line:
 
     @property
     def target(self) -> str:
-        if self.at_least is not None:
-            return f">= {self.at_least:g}"
-        return "" if self.at_most is None else f"<= {self.at_most:g}"
+        bounds = ((">=", self.at_least), ("<=", self.at_most))
+        return ", ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None)
 
     def cells(self) -> tuple[str, ...]:
         value = f"{self.value:,.0f}" if abs(self.value) >= 1000 else f"{self.value:.3g}"
