@@ -61,7 +61,7 @@ bench-peers: all
 bench-cluster: all
 	SHOAL_BINARY=$(abspath $(SHOAL)) tests/cluster/links_bench.sh || [ $$? -eq 77 ]
 	SHOAL_BINARY=$(abspath $(SHOAL)) tests/cluster/strategies_bench.sh || [ $$? -eq 77 ]
-	SHOAL_BINARY=$(abspath $(SHOAL)) tests/cluster/losses_bench.py
+	$(PYTHON) tests/cluster/losses_bench.py --shoal $(abspath $(SHOAL))
 
 # ruff comes from PyPI, into an environment of its own.
 RUFF := build-lint/bin/ruff
