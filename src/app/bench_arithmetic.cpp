@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "output.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/kernels/matmul.hpp"
 #include "shoal/kernels/quantize.hpp"
@@ -25,27 +26,29 @@ double largest(comm::World& world, double mine) {
   return mine;
 }
 
-/// Seconds of one of so many passes, which all ranks begin together, on the slowest.
+constexpr double segment_s = 0.1;    // of arithmetic without a break, as between two waits of a step
+constexpr std::size_t segments = 5;  // of which the median counts
+
+/// Seconds of one of so many passes, from when the first rank begins until the last one has ended: what ranks that share
+/// cores wait for each other at the end of a step's segment is in it.
 template <typename Pass>
-double seconds_of(comm::World& world, std::size_t passes, const Pass& pass) {
+double segment_seconds_of(comm::World& world, std::size_t passes, const Pass& pass) {
   world.all().barrier().wait();
   const Clock::time_point begin = Clock::now();
   for (std::size_t i = 0; i < passes; ++i) pass();
+  world.all().barrier().wait();
   const double mine = std::chrono::duration<double>(Clock::now() - begin).count();
   return largest(world, mine) / static_cast<double>(passes);
 }
 
-constexpr double segment_s = 0.05;   // of arithmetic without a break, as between two waits of a step
-constexpr std::size_t segments = 4;  // of which the fastest counts: what else the machine does is not the program's
-
 template <typename Pass>
-double fastest_seconds_of(comm::World& world, const Pass& pass) {
+double seconds_of(comm::World& world, const Pass& pass) {
   pass();  // pages and products are set up when they are first used
-  const double once = seconds_of(world, 1, pass);
-  const auto passes = static_cast<std::size_t>(std::clamp(segment_s / once, 1.0, 1000.0));
-  double fastest = once;
-  for (std::size_t i = 0; i < segments; ++i) fastest = std::min(fastest, seconds_of(world, passes, pass));
-  return fastest;
+  const double once = segment_seconds_of(world, 1, pass);
+  const auto passes = static_cast<std::size_t>(std::clamp(segment_s / once, 1.0, 100000.0));
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < segments; ++i) seconds.push_back(segment_seconds_of(world, passes, pass));
+  return median(seconds);
 }
 
 constexpr std::array<std::size_t, 4> widths = {64, 128, 256, 512};  // model.n_embd
@@ -100,8 +103,8 @@ plan::TrainingRates rates_of(comm::World& world, DType dtype) {
   for (const std::size_t width : widths) {
     heartbeat::phase("bench");
     Training training(training_of(width, dtype));
-    rates.gflops[width] = training.flops() / fastest_seconds_of(world, [&] { training.micro_batch(); }) * 1e-9;
-    rates.update_s = fastest_seconds_of(world, [&] { training.update(); }) / training.elements();
+    rates.gflops[width] = training.flops() / seconds_of(world, [&] { training.micro_batch(); }) * 1e-9;
+    if (width == widths.back()) rates.update_s = seconds_of(world, [&] { training.update(); }) / training.elements();
   }
   return rates;
 }
@@ -112,7 +115,7 @@ double sum_seconds_per_byte(comm::World& world) {
   constexpr std::size_t bytes = std::size_t{1} << 20U;  // more than a message of the tree
   const std::vector<float> from(bytes / sizeof(float));
   std::vector<float> into(from.size());
-  return fastest_seconds_of(world, [&] { kernels::add(DType::f32, from.size(), from.data(), into.data()); }) / bytes;
+  return seconds_of(world, [&] { kernels::add(DType::f32, from.size(), from.data(), into.data()); }) / bytes;
 }
 
 plan::Codec codec_seconds(comm::World& world, int bits) {
@@ -123,15 +126,14 @@ plan::Codec codec_seconds(comm::World& world, int bits) {
   std::vector<std::byte> codes(kernels::quantized_bytes(n, format));
   kernels::QuantError error;
   plan::Codec codec;
-  codec.quantize_s =
-      fastest_seconds_of(world,
-                         [&] {
-                           kernels::quantize(format, DType::bf16, n, values.data(), codes.data());
-                           error += kernels::quantization_error(format, DType::bf16, n, values.data(), codes.data());
-                         }) /
-      n;
+  codec.quantize_s = seconds_of(world,
+                                [&] {
+                                  kernels::quantize(format, DType::bf16, n, values.data(), codes.data());
+                                  error += kernels::quantization_error(format, DType::bf16, n, values.data(), codes.data());
+                                }) /
+                     n;
   codec.dequantize_s =
-      fastest_seconds_of(world, [&] { kernels::dequantize(format, DType::bf16, n, codes.data(), values.data()); }) / n;
+      seconds_of(world, [&] { kernels::dequantize(format, DType::bf16, n, codes.data(), values.data()); }) / n;
   return codec;
 }
 
