@@ -71,14 +71,29 @@ std::string link_text(const std::optional<plan::Link>& link, double deviation) {
               fixed(100 * deviation, 0), " %");
 }
 
+std::string codec_text(const plan::Codec& codec) {
+  return text(fixed(codec.quantize_s * 1e9, 2), " + ", fixed(codec.dequantize_s * 1e9, 2));
+}
+
+std::string training_text(const plan::TrainingRates& rates) {
+  std::string words;
+  for (const auto& [width, gflops] : rates.gflops) {
+    words += text(words.empty() ? "" : ", ", fixed(gflops, 1), " at n_embd ", width);
+  }
+  return text(words, " GFLOP/s a rank; updates ", fixed(rates.update_s * 1e9, 2), " ns an element");
+}
+
 void print_model(const MachineModel& model, bool several_nodes) {
   std::vector<std::pair<std::string, std::string>> rows;
   const auto& network = model.network;
   if (network.ranks_per_node > 1) rows.emplace_back("within nodes", link_text(network.node, model.node_deviation));
   if (several_nodes) rows.emplace_back("across nodes", link_text(network.across, model.across_deviation));
   rows.emplace_back("sums", text(fixed(network.sum_s_per_byte * 1e9, 3), " ns a byte"));
+  rows.emplace_back("quantization",
+                    text("and back, ns an element: INT8 ", codec_text(network.int8), ", INT4 ", codec_text(network.int4)));
   for (const auto& [dtype, gflops] : model.gflops)
     rows.emplace_back("products, " + dtype, fixed(gflops, 0) + " GFLOP/s a rank");
+  for (const auto& [dtype, rates] : model.training) rows.emplace_back("training, " + dtype, training_text(rates));
   print_table("the model, with all ranks at work", rows);
 }
 

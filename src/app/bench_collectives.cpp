@@ -40,10 +40,36 @@ void ping_pong(Work& work) {
   if (group.rank() == 1) group.send(work.data(), partner, 0).wait();
 }
 
-/// Whole numbers that differ between ranks and places, small enough to be summed exactly.
-float number(int rank, std::size_t place) {
-  return static_cast<float>((7 * place + 13 * static_cast<std::size_t>(rank)) % 97);
+kernels::QuantFormat format_of(int bits) { return {bits}; }
+
+template <int bits>
+void quantized_all_gather(Work& work) {
+  comm::quantized_all_gather(work.group(), work.blocks(), DType::f32, format_of(bits), work.scratch()).wait();
 }
+
+/// Within nodes in INT8, as zero.qgz_node has it.
+comm::ReduceFormats reduce_formats(int bits) { return {format_of(8), format_of(bits)}; }
+
+template <int bits>
+void quantized_reduce_scatter(Work& work) {
+  comm::quantized_reduce_scatter(work.groups(), work.blocks(), DType::f32, reduce_formats(bits), work.scratch()).wait();
+}
+
+/// Whole numbers that differ between ranks and places, small enough to be summed exactly.
+constexpr std::size_t largest_number = 96;
+float number(int rank, std::size_t place) {
+  return static_cast<float>((7 * place + 13 * static_cast<std::size_t>(rank)) % (largest_number + 1));
+}
+
+/// What quantization may take from one of them (kernels/quantize.hpp): a scale is above the largest of its quarter of a
+/// block by no more than 1/32 of a power of two, which is below twice the largest of the block; and no number is further
+/// from its code than codes are from each other at the far end, where one as large as the largest, but of the other sign,
+/// is: 1/128 of the scale in INT8, (8 x 24 - 7 x 23) / 192 of it in INT4.
+constexpr double lost(int bits) {
+  return static_cast<double>(largest_number) * (1 + 2.0 / 32) * (bits == 8 ? 1.0 / 128 : 31.0 / 192);
+}
+/// Of a term of a sum in two steps; what the second takes is in proportion to sums over a node, so to their terms.
+constexpr double lost_in_sums(int bits) { return lost(8) + lost(bits); }
 
 float sum_over(int ranks, std::size_t place) {
   float sum = 0;
@@ -62,6 +88,10 @@ const std::vector<Collective>& bench_collectives() {
       {"all_gather", "tree", Effect::gather, all_gather<Collectives::reproducible>},
       {"reduce_scatter", "native", Effect::reduce_scatter, reduce_scatter<Collectives::native>},
       {"reduce_scatter", "tree", Effect::reduce_scatter, reduce_scatter<Collectives::reproducible>},
+      {"all_gather", "int8", Effect::gather, quantized_all_gather<8>, lost(8)},
+      {"all_gather", "int4", Effect::gather, quantized_all_gather<4>, lost(4)},
+      {"reduce_scatter", "int8", Effect::reduce_scatter, quantized_reduce_scatter<8>, lost_in_sums(8), true},
+      {"reduce_scatter", "int4", Effect::reduce_scatter, quantized_reduce_scatter<4>, lost_in_sums(4), true},
       {"all_reduce", "native", Effect::all_reduce, native_all_reduce},
       {"all_reduce", "tree", Effect::all_reduce, tree_all_reduce},
   };
@@ -81,17 +111,24 @@ double Collective::bus_factor(int ranks) const {
   return 0;
 }
 
-Work::Work(comm::Communicator& group, std::size_t bytes) : group_(group) {
+Work::Work(const comm::Hierarchy& groups, std::size_t bytes) : groups_(groups) {
+  const comm::Communicator& group = groups_.all;
   const auto ranks = static_cast<std::size_t>(group.size());
   data_.resize((bytes + ranks * sizeof(float) - 1) / (ranks * sizeof(float)) * ranks);
   std::size_t scratch = 0;
   for (const Collectives how : {Collectives::reproducible, Collectives::native}) {
     scratch = std::max(scratch, comm::scratch_bytes(how, group.size(), this->bytes()));
   }
+  for (const int bits : {8, 4}) {
+    const comm::ReduceFormats formats = reduce_formats(bits);
+    scratch = std::max(scratch, comm::quantized_gather_scratch_bytes(group.size(), data_.size(), ranks, formats.across));
+    scratch = std::max(scratch, comm::quantized_reduce_scratch_bytes(groups_.node.size(), groups_.across.size(),
+                                                                     block_length(), 1, formats));
+  }
   scratch_.resize(scratch);
 }
 
-std::size_t Work::block_length() const { return data_.size() / static_cast<std::size_t>(group_.size()); }
+std::size_t Work::block_length() const { return data_.size() / static_cast<std::size_t>(groups_.all.size()); }
 
 comm::Blocks Work::blocks() {
   const std::size_t length = block_length();
@@ -105,7 +142,7 @@ comm::Blocks Work::blocks() {
 void Work::clear() { std::fill(data_.begin(), data_.end(), 0.0F); }
 
 void Work::fill(Effect effect) {
-  const int rank = group_.rank();
+  const int rank = groups_.all.rank();
   for (std::size_t i = 0; i < data_.size(); ++i) {
     const bool own = i / block_length() == static_cast<std::size_t>(rank);
     const bool given = effect == Effect::gather                                     ? own
@@ -115,16 +152,17 @@ void Work::fill(Effect effect) {
   }
 }
 
-std::uint64_t Work::wrong(Effect effect, double tolerance) const {
-  const int rank = group_.rank();
+std::uint64_t Work::wrong(const Collective& collective) const {
+  const Effect effect = collective.effect;
+  const int rank = groups_.all.rank(), ranks = groups_.all.size();
   if (effect == Effect::nothing || (effect == Effect::ping_pong && rank > 1)) return 0;
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < data_.size(); ++i) {
     const auto owner = static_cast<int>(i / block_length());
     if (effect == Effect::reduce_scatter && owner != rank) continue;
     const bool sums = effect == Effect::reduce_scatter || effect == Effect::all_reduce;
-    const float right = sums ? sum_over(group_.size(), i) : number(effect == Effect::gather ? owner : 0, i);
-    if (!(std::abs(data_[i] - right) <= tolerance * std::abs(right))) ++count;
+    const float right = sums ? sum_over(ranks, i) : number(effect == Effect::gather ? owner : 0, i);
+    if (!(std::abs(data_[i] - right) <= collective.error * (sums ? ranks : 1))) ++count;
   }
   return count;
 }

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shoal/comm/tree_reduce.hpp"
+#include "shoal/comm/quantized.hpp"
 
 namespace shoal::app {
 
@@ -21,13 +21,16 @@ enum class Effect {
   nothing,
 };
 
+struct Collective;
+
 /// The memory of one measurement, and what its data must be before and after.
 class Work {
  public:
-  /// Of at least this many bytes: whole blocks of fp32.
-  Work(comm::Communicator& group, std::size_t bytes);
+  /// Of at least this many bytes: whole blocks of fp32. groups.all is the group that is measured.
+  Work(const comm::Hierarchy& groups, std::size_t bytes);
 
-  comm::Communicator& group() { return group_; }
+  const comm::Hierarchy& groups() const { return groups_; }
+  comm::Communicator& group() { return groups_.all; }
   std::size_t bytes() const { return data_.size() * sizeof(float); }
   Span<std::byte> data() { return comm::bytes_of(Span<float>(data_)); }
   comm::Blocks blocks();
@@ -36,14 +39,14 @@ class Work {
 
   /// Known numbers where the collective begins with some, -1 elsewhere; how many are wrong after it.
   void fill(Effect effect);
-  std::uint64_t wrong(Effect effect, double tolerance) const;
+  std::uint64_t wrong(const Collective& collective) const;
   /// Zeros, which sums leave as they are.
   void clear();
 
  private:
   std::size_t block_length() const;
 
-  comm::Communicator& group_;
+  comm::Hierarchy groups_;
   std::vector<float> data_;
   std::vector<std::byte> scratch_;
 };
@@ -53,7 +56,8 @@ struct Collective {
   std::string_view how;  ///< the algorithm
   Effect effect;
   void (*run)(Work& work);  ///< one operation from start to end
-  double tolerance = 0;     ///< largest relative error of a right result; whole numbers below 2^24 are summed exactly
+  double error = 0;  ///< largest error of a right result for each term of it; whole numbers below 2^24 are summed exactly
+  bool equal_nodes = false;  ///< for nodes of as many ranks each
 
   /// Bus bandwidth is this many times bytes / time (nccl-tests, doc/PERFORMANCE.md): what a rank's link must carry whatever
   /// the algorithm, so that it can be compared with the link's rate.

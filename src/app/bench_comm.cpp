@@ -6,12 +6,11 @@
 #include <cmath>
 #include <optional>
 
+#include "bench_arithmetic.hpp"
 #include "output.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/comm/tree_reduce.hpp"
-#include "shoal/kernels/matmul.hpp"
-#include "shoal/kernels/storage.hpp"
 
 namespace shoal::app {
 
@@ -51,15 +50,16 @@ comm::Traffic traffic_of_all(comm::World& world) {
   return {sum(world, mine.intra), sum(world, mine.inter)};
 }
 
-CommRow measure(comm::World& world, const Collective& collective, comm::Communicator& group, int ranks, std::size_t bytes,
-                const CommBenchOptions& options) {
+CommRow measure(comm::World& world, const Collective& collective, const comm::Hierarchy& groups, int ranks,
+                std::size_t bytes, const CommBenchOptions& options) {
   heartbeat::phase("bench");
   CommRow row;
   row.collective = collective.name;
   row.how = collective.how;
+  const comm::Communicator& group = groups.all;
   row.group = group.name();
   row.ranks = ranks;
-  Work work(group, bytes);
+  Work work(groups, bytes);
   const bool takes_part = group.size() > 1;
   row.bytes = static_cast<std::size_t>(largest(world, takes_part ? static_cast<double>(work.bytes()) : 0));
 
@@ -70,7 +70,7 @@ CommRow measure(comm::World& world, const Collective& collective, comm::Communic
   comm::reset_traffic();
   run.run(work);
   row.sent = traffic_of_all(world);
-  row.wrong = sum(world, takes_part ? work.wrong(collective.effect, collective.tolerance) : 0);
+  row.wrong = sum(world, takes_part ? work.wrong(collective) : 0);
   row.operations = 1;
 
   work.clear();
@@ -129,8 +129,12 @@ std::vector<std::string> kinds_to_measure(const comm::Topology& topology, const 
   return {"node", "across", "all"};
 }
 
-comm::Communicator& group_named(comm::World& world, const std::string& name) {
-  return name == "node" ? world.node() : name == "across" ? world.across() : world.all();
+/// Of a kind of groups, the groups of its ranks on one node and of their like on others.
+comm::Hierarchy groups_named(comm::World& world, const std::string& name) {
+  comm::Communicator& alone = world.neighbours(1);
+  if (name == "node") return {world.node(), world.node(), alone};
+  if (name == "across") return {world.across(), alone, world.across()};
+  return {world.all(), world.node(), world.across()};
 }
 
 }  // namespace
@@ -140,14 +144,15 @@ std::vector<CommRow> bench_comm(comm::World& world, const CommBenchOptions& opti
   check_names(options);
   std::vector<CommRow> rows;
   for (const std::string& kind : kinds_to_measure(world.topology(), options.groups)) {
-    comm::Communicator& group = group_named(world, kind);
-    const auto ranks = static_cast<int>(largest(world, group.size()));
+    const comm::Hierarchy groups = groups_named(world, kind);
+    const auto ranks = static_cast<int>(largest(world, groups.all.size()));
     if (ranks == 1) continue;
     for (const Collective& collective : bench_collectives()) {
       if (!wanted(collective, options.collectives)) continue;
+      if (collective.equal_nodes && world.topology().ranks_per_node() == 0) continue;
       const bool sized = collective.effect != Effect::nothing;
       for (std::size_t bytes = sized ? options.min_bytes : 0; bytes <= options.max_bytes; bytes *= options.factor) {
-        rows.push_back(measure(world, collective, group, ranks, bytes, options));
+        rows.push_back(measure(world, collective, groups, ranks, bytes, options));
         done(rows.back());
         if (!sized) break;
       }
@@ -173,18 +178,6 @@ std::optional<plan::Link> link_of(const std::vector<CommRow>& rows, const std::s
   return plan::Link{line->latency_s / exchanges, line->s_per_byte};
 }
 
-/// Of fp32 sums, on the slowest rank while all make them.
-double sum_seconds_per_byte(comm::World& world) {
-  constexpr std::size_t bytes = std::size_t{1} << 20U, passes = 64;  // a message of the tree
-  const std::vector<float> from(bytes / sizeof(float));
-  std::vector<float> into(from.size());
-  world.all().barrier().wait();
-  const Clock::time_point begin = Clock::now();
-  for (std::size_t i = 0; i < passes; ++i) kernels::add(DType::f32, from.size(), from.data(), into.data());
-  const double mine = std::chrono::duration<double>(Clock::now() - begin).count();
-  return largest(world, mine) / static_cast<double>(passes * bytes);
-}
-
 }  // namespace
 
 MachineModel machine_model(comm::World& world, const std::vector<CommRow>& rows) {
@@ -193,10 +186,10 @@ MachineModel machine_model(comm::World& world, const std::vector<CommRow>& rows)
   model.network.node = link_of(rows, "node", model.node_deviation);
   model.network.across = link_of(rows, "across", model.across_deviation);
   model.network.sum_s_per_byte = sum_seconds_per_byte(world);
-  world.all().barrier().wait();
-  model.gflops["fp32"] = -largest(world, -kernels::measured_peak_gflops<float>());
-  world.all().barrier().wait();
-  model.gflops["bf16"] = -largest(world, -kernels::measured_peak_gflops<bf16>());
+  model.network.int8 = codec_seconds(world, 8);
+  model.network.int4 = codec_seconds(world, 4);
+  model.gflops = peak_gflops(world);
+  model.training = training_rates(world);
   return model;
 }
 

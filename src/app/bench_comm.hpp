@@ -11,7 +11,7 @@
 
 #include "bench_collectives.hpp"
 #include "shoal/comm/world.hpp"
-#include "shoal/plan/network.hpp"
+#include "shoal/plan/step_time.hpp"
 
 namespace shoal::app {
 
@@ -46,8 +46,9 @@ struct MachineModel {
   plan::NetworkModel network;
   double node_deviation = 0, across_deviation = 0;  ///< the worst of the fits
   std::map<std::string, double> gflops;             ///< matrix products by train.dtype, of the slowest rank while all work
+  std::map<std::string, plan::TrainingRates> training;  ///< by train.dtype
 };
-/// Links: of the tree's all-gathers. Measures sums and products on all ranks at once: collective.
+/// Links: of the tree's all-gathers. Measures arithmetic on all ranks at once: collective.
 MachineModel machine_model(comm::World& world, const std::vector<CommRow>& rows);
 
 }  // namespace shoal::app

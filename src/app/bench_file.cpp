@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* format = "shoal-bench-comm";
-constexpr int format_version = 1;
+constexpr int format_version = 2;
 
 Json json_of(const CommRow& row) {
   return {{"collective", row.collective},
@@ -49,12 +49,28 @@ Json json_of(const comm::Topology& topology) {
           {"node_of", topology.node_of}};
 }
 
+Json json_of(const plan::Codec& codec) { return {{"quantize_s", codec.quantize_s}, {"dequantize_s", codec.dequantize_s}}; }
+
+Json json_of(const plan::TrainingRates& rates) {
+  Json gflops = Json::array();
+  for (const auto& [width, rate] : rates.gflops) gflops.push_back({{"n_embd", width}, {"gflops", rate}});
+  return {{"by_width", gflops}, {"update_s", rates.update_s}};
+}
+
+Json json_of(const std::map<std::string, plan::TrainingRates>& training) {
+  Json json = Json::object();
+  for (const auto& [dtype, rates] : training) json[dtype] = json_of(rates);
+  return json;
+}
+
 Json json_of(const MachineModel& model) {
   return {{"ranks_per_node", model.network.ranks_per_node},
           {"node", json_of(model.network.node, model.node_deviation)},
           {"across", json_of(model.network.across, model.across_deviation)},
           {"sum_s_per_byte", model.network.sum_s_per_byte},
-          {"gflops", model.gflops}};
+          {"quantization", {{"int8", json_of(model.network.int8)}, {"int4", json_of(model.network.int4)}}},
+          {"gflops", model.gflops},
+          {"training", json_of(model.training)}};
 }
 
 double not_negative(const Json& json, const char* name) {
@@ -66,6 +82,18 @@ double not_negative(const Json& json, const char* name) {
 std::optional<plan::Link> link_of(const Json& json) {
   if (json.is_null()) return std::nullopt;
   return plan::Link{not_negative(json, "latency_s"), not_negative(json, "s_per_byte")};
+}
+
+plan::Codec codec_of(const Json& json) { return {not_negative(json, "quantize_s"), not_negative(json, "dequantize_s")}; }
+
+plan::TrainingRates rates_of(const Json& json) {
+  plan::TrainingRates rates;
+  for (const Json& row : json.at("by_width")) {
+    rates.gflops[row.at("n_embd").get<std::size_t>()] = not_negative(row, "gflops");
+  }
+  require_input(!rates.gflops.empty(), "by_width is empty");
+  rates.update_s = not_negative(json, "update_s");
+  return rates;
 }
 
 }  // namespace
@@ -99,6 +127,9 @@ MachineModel read_bench_file(const std::filesystem::path& file, const std::strin
     result.network.node = link_of(model.at("node"));
     result.network.across = link_of(model.at("across"));
     result.network.sum_s_per_byte = not_negative(model, "sum_s_per_byte");
+    result.network.int8 = codec_of(model.at("quantization").at("int8"));
+    result.network.int4 = codec_of(model.at("quantization").at("int4"));
+    for (const auto& [dtype, rates] : model.at("training").items()) result.training[dtype] = rates_of(rates);
     result.gflops = model.at("gflops").get<std::map<std::string, double>>();
     return result;
   } catch (const nlohmann::json::exception& error) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The result file of `shoal bench comm`: JSON, written by rank 0, read by `shoal plan`.
-//   program, version, format (shoal-bench-comm), format_version (1), machine {device, libraries, threads, wait}
+//   program, version, format (shoal-bench-comm), format_version (2), machine {device, libraries, threads, wait}
 //   topology {ranks, nodes, ranks_per_node (null where nodes differ), hosts, node_of}   by rank
 //   rows [{collective, how, group, ranks, bytes, repetitions, operations_each, operations, min_s, median_s, max_s,
 //     algorithm_bandwidth, bus_bandwidth (bytes/s), wrong, sent {intra, inter}}]        as in bench_comm.hpp
-//   model {ranks_per_node, node, across {latency_s, s_per_byte, worst_deviation} or null, sum_s_per_byte, gflops {dtype: n}}
+//   model {ranks_per_node, node, across {latency_s, s_per_byte, worst_deviation} or null, sum_s_per_byte,
+//     quantization {int8, int4: {quantize_s, dequantize_s}}                          s an element
+//     gflops {dtype: n}, training {dtype: {by_width [{n_embd, gflops}], update_s}}}   of a rank while all work
 #pragma once
 
 #include <filesystem>

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// shoal plan: the memory of every ZeRO stage on any number of ranks, found on one process that trains nothing.
+// shoal plan: the memory of every ZeRO stage on any number of ranks, and the time of a step, found on one process that
+// trains nothing.
 #include <algorithm>
 #include <filesystem>
 #include <optional>
 
 #include "collective.hpp"
 #include "commands.hpp"
+#include "plan_ranks.hpp"
 #include "plan_report.hpp"
 #include "setup.hpp"
 #include "shoal/data/tokens.hpp"
@@ -20,39 +22,6 @@ namespace shoal::app {
 
 namespace {
 
-/// Checked for `ranks`. A batch.global that these ranks cannot share out gives way to batch.micro x ranks, a
-/// comm.ranks_per_node or sync.nprocs_per_node that does not divide them to one node, and such a zero.hpz_size to none.
-struct Resolved {
-  config::Invocation run;
-  bool batch_gave_way = false;
-};
-
-Resolved resolved(config::Invocation asked, int ranks) {
-  for (int* const on_node : {&asked.options.comm.ranks_per_node, &asked.options.sync.nprocs_per_node}) {
-    if (*on_node > 0 && ranks % *on_node != 0) *on_node = 0;
-  }
-  std::size_t& neighbours = asked.options.zero.hpz_size;
-  if (!zero::hpz_divides(neighbours, ranks)) neighbours = 0;
-  Resolved result = {asked};
-  try {
-    config::validate(result.run, ranks);
-    return result;
-  } catch (const Error& error) {
-    if (error.code() != Exit::bad_input || asked.options.batch.global == 0) throw;
-  }
-  result = {asked, true};
-  config::BatchOptions& batch = result.run.options.batch;
-  const bool micro_follows = asked.deepspeed && asked.places.of("batch.micro").empty();
-  if (micro_follows) {  // of a DeepSpeed configuration with a global batch alone
-    const std::size_t times = std::max<std::size_t>(asked.deepspeed_rest.accumulation, 1);
-    batch.micro = std::max<std::size_t>(1, batch.global / times / static_cast<std::size_t>(ranks));
-    result.run.places.set("batch.micro", asked.places.of("batch.global"));
-  }
-  batch.global = 0;
-  config::validate(result.run, ranks);  // throws what else is wrong
-  return result;
-}
-
 std::size_t parameter_count(model::ModelOptions model, std::size_t layers) {
   model.n_layer = layers;
   return plan::deepspeed_model(model::layout(model)).total_params;
@@ -65,7 +34,7 @@ std::int64_t with_checkpointing(const config::Options& options) {
 }
 
 PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::int64_t interval,
-                    const std::optional<std::size_t>& limit, const std::optional<TimeModel>& times) {
+                    const std::optional<std::size_t>& limit) {
   PlannedRun run;
   run.ranks = ranks;
   run.micro = options.batch.micro;
@@ -87,11 +56,6 @@ PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::i
     return run;
   }
   run.paper = plan::model_states(parameter_count(options.model, options.model.n_layer), engine, in_step);
-  if (times && in_step == ranks) {  // nodes that train apart have no prediction yet
-    const plan::Cluster cluster = times->cluster_of(ranks, options.comm.ranks_per_node);
-    const double compute_s = times->compute_seconds(engine, ranks, options.train.dtype);
-    run.time = PredictedTime{cluster, plan::step_time(engine, cluster, times->machine.network, compute_s)};
-  }
   if (limit) {
     run.layers = plan::deepest(engine, in_step, *limit, besides);
     run.parameters_then = *run.layers == 0 ? 0 : parameter_count(options.model, *run.layers);
@@ -145,8 +109,12 @@ PlanReport report_of(config::Invocation& invocation) {
     if (report.runs.empty()) report.notes = run.notes;
     for (const std::int64_t interval : {std::int64_t{0}, with_checkpointing(o)}) {
       for (int stage = 0; stage < static_cast<int>(zero::stages.size()); ++stage) {
-        report.runs.push_back(plan_run(run.options, ranks, stage, interval, report.limit, times));
+        report.runs.push_back(plan_run(run.options, ranks, stage, interval, report.limit));
       }
+    }
+    if (times) {
+      const std::vector<PredictedRun> predicted = predict(invocation, ranks, *times);
+      report.predicted.insert(report.predicted.end(), predicted.begin(), predicted.end());
     }
     const std::vector<DeepSpeedRow> rows = deepspeed_rows(run.options, ranks);
     report.deepspeed.insert(report.deepspeed.end(), rows.begin(), rows.end());
@@ -164,7 +132,7 @@ PlanReport report_of(config::Invocation& invocation) {
   report.block_size = o.model.block_size;
   if (times) {
     report.time_source = times->source;
-    report.arithmetic = times->step_seconds > 0 ? "as given" : "the model's matrix products at the rate measured there";
+    report.arithmetic = times->step_seconds > 0 ? "as given" : "at the rate of training measured there";
   }
   return report;
 }
@@ -196,7 +164,7 @@ Command plan_command() {
   const auto times = time_options();
   own.insert(own.end(), times.begin(), times.end());
   return {{.name = "plan",
-           .summary = "tell a rank's memory, and a step's time, for every ZeRO stage and number of ranks, without a run",
+           .summary = "tell a rank's memory for every ZeRO stage, and a step's time for every strategy, without a run",
            .arguments = {"[DECK]"},
            .checks = false,
            .own = own},

@@ -111,7 +111,6 @@ Json json_of(const PlannedRun& run) {
     parts.push_back({{"kind", name_of(part.kind)}, {"label", part.label}, {"bytes", part.bytes}});
   }
   json["parts"] = parts;
-  if (run.time) json["step_time"] = json_of(*run.time);
   if (run.layers) {
     json["most_layers"] = *run.layers;
     json["most_layers_is_search_limit"] = *run.layers >= plan::most_layers;
@@ -178,6 +177,11 @@ void write_plan_json(const PlanReport& report, const std::filesystem::path& file
                {"notes", report.notes}};
   json["runs"] = Json::array();
   for (const PlannedRun& run : report.runs) json["runs"].push_back(json_of(run));
+  if (!report.time_source.empty()) {
+    json["strategies"] = Json::array();
+    for (const PredictedRun& run : report.predicted) json["strategies"].push_back(json_of(run));
+    json["fastest"] = fastest_json(report);
+  }
   json["deepspeed"] = Json::array();
   for (const DeepSpeedRow& row : report.deepspeed) json["deepspeed"].push_back(json_of(row));
   std::ofstream out(file);

@@ -27,7 +27,6 @@ struct PlannedRun {
   Ledger paper;                       ///< model states by the paper's formula
   std::optional<std::size_t> layers;  ///< the most that fit into PlanReport::limit
   std::size_t parameters_then = 0;    ///< of the model with so many layers
-  std::optional<PredictedTime> time;  ///< with --network
 };
 
 /// DeepSpeed's estimate of one way to run with DeepSpeed.
@@ -41,8 +40,9 @@ struct DeepSpeedRow {
 struct PlanReport {
   std::string deck, dtype, reduce_dtype, optimizer;
   std::size_t parameters = 0, n_layer = 0;
-  std::optional<std::size_t> limit;  ///< bytes per rank
-  std::vector<PlannedRun> runs;      ///< by ranks, checkpointing, stage
+  std::optional<std::size_t> limit;     ///< bytes per rank
+  std::vector<PlannedRun> runs;         ///< by ranks, checkpointing, stage
+  std::vector<PredictedRun> predicted;  ///< with --network: by ranks, strategy
   std::vector<DeepSpeedRow> deepspeed;
   std::vector<std::string> notes;
   std::size_t block_size = 0;           ///< tokens of a sequence

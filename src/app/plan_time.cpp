@@ -26,11 +26,11 @@ plan::Cluster TimeModel::cluster_of(int ranks, int ranks_per_node) const {
   return cluster;
 }
 
-double TimeModel::compute_seconds(const zero::EngineOptions& options, int ranks, const std::string& dtype) const {
-  if (step_seconds > 0) return step_seconds;
-  const auto found = machine.gflops.find(dtype == "bf16" ? "bf16" : "fp32");  // fp16 is storage: products in fp32
-  require_input(found != machine.gflops.end(), source, ": no matrix products in ", dtype, "; give --step-seconds");
-  return plan::compute_seconds(options, ranks, found->second);
+plan::Arithmetic TimeModel::arithmetic(const zero::EngineOptions& options, int in_step, const std::string& dtype) const {
+  if (step_seconds > 0) return {step_seconds, 0};
+  const auto found = machine.training.find(dtype == "bf16" ? "bf16" : "fp32");  // fp16 is storage: products in fp32
+  require_input(found != machine.training.end(), source, ": no training in ", dtype, "; give --step-seconds");
+  return plan::arithmetic(options, in_step, found->second);
 }
 
 std::vector<config::CommandSpec::Own> time_options() {
@@ -41,7 +41,7 @@ std::vector<config::CommandSpec::Own> time_options() {
           {"link-rate", 0.0, "Gbit/s", config::at_least(0),
            "with --network: of a node's link in each direction; 0: as measured"},
           {"step-seconds", 0.0, "s", config::at_least(0),
-           "with --network: of a step's arithmetic on a rank; 0: by the rate of matrix products in FILE"}};
+           "with --network: of a step's arithmetic on a rank; 0: by the rates of training in FILE"}};
 }
 
 std::optional<TimeModel> time_model(const config::Invocation& invocation) {
@@ -65,46 +65,106 @@ std::optional<TimeModel> time_model(const config::Invocation& invocation) {
   return model;
 }
 
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+bool fits(const PlanReport& report, const PredictedRun& run) {
+  return run.refused.empty() && (!report.limit || run.memory_bytes <= *report.limit);
+}
+
+/// Null where none fits.
+const PredictedRun* fastest(const PlanReport& report, int ranks, bool of_all_trajectories) {
+  const PredictedRun* best = nullptr;
+  for (const PredictedRun& run : report.predicted) {
+    if (run.ranks != ranks || !fits(report, run) || !(run.same_trajectory || of_all_trajectories)) continue;
+    if (best == nullptr || run.time.total_s() < best->time.total_s()) best = &run;
+  }
+  return best;
+}
+
+std::string bytes_text(double bytes) { return plan::bytes_text(static_cast<std::size_t>(bytes)); }
+
+void print_row(const PlanReport& report, const PredictedRun& run) {
+  const std::string name = run.strategy + (run.asked ? "*" : "") + (run.same_trajectory ? "" : "~");
+  if (!run.refused.empty()) {
+    std::printf("# %s: refused: %s\n", name.c_str(), run.refused.c_str());
+    return;
+  }
+  const plan::StepTime& time = run.time;
+  const plan::Bytes sent = time.sent.total();
+  std::printf("%6d  %5d  %-13s  %10s  %11s  %11s  %11s  %9.4f  %9.4f  %12.4f  %9.4f  %8.0f%s\n", run.ranks,
+              run.cluster.nodes, name.c_str(), plan::bytes_text(run.memory_bytes).c_str(), bytes_text(sent.intra).c_str(),
+              bytes_text(sent.inter).c_str(), bytes_text(time.across_per_node).c_str(), time.communication_s, time.exposed_s,
+              time.compute_s, time.total_s(), static_cast<double>(run.tokens) / time.total_s(),
+              fits(report, run) ? "" : "  does not fit");
+}
+
+void print_fastest(const PlanReport& report, int ranks) {
+  const PredictedRun* const any = fastest(report, ranks, true);
+  const PredictedRun* const exact = fastest(report, ranks, false);
+  if (any == nullptr) return;
+  std::printf("# fastest on %d ranks: %s%s\n", ranks, any->strategy.c_str(),
+              any->same_trajectory ? ""
+              : exact == nullptr   ? ", on a trajectory of its own"
+                                   : text(", on a trajectory of its own; with the exact one: ", exact->strategy, ", ",
+                                          fixed(exact->time.total_s() / any->time.total_s(), 2), " times as long")
+                                       .c_str());
+}
+
+}  // namespace
+
 void print_times(const PlanReport& report) {
   std::printf("\n# Seconds of a step, by %s; arithmetic: %s.\n", report.time_source.c_str(), report.arithmetic.c_str());
-  std::printf(
-      "# sent: a step, by the rank that sends most, within its node and across nodes. exposed: communication that "
-      "arithmetic cannot hide.\n");
-  std::printf(
-      "#ranks  nodes  stage  ckpt  sent within  sent across  communication s  exposed s  arithmetic s     step s  "
-      "tokens/s\n");
-  const PlannedRun* fastest = nullptr;
-  for (std::size_t r = 0; r < report.runs.size(); ++r) {
-    const PlannedRun& run = report.runs[r];
-    if (run.time) {
-      const auto& [cluster, time] = *run.time;
-      const std::string stage = std::to_string(run.stage) + (run.asked ? "*" : "");
-      std::printf("%7d  %5d  %5s  %4s  %11s  %11s  %15.4f  %9.4f  %12.4f  %9.4f  %8.0f\n", run.ranks, cluster.nodes,
-                  stage.c_str(), interval_text(run.checkpoint_interval).c_str(),
-                  plan::bytes_text(time.sent.total().intra).c_str(), plan::bytes_text(time.sent.total().inter).c_str(),
-                  time.communication_s, time.exposed_s, time.compute_s, time.total_s(),
-                  static_cast<double>(run.global * report.block_size) / time.total_s());
-      if (fastest == nullptr || time.total_s() < fastest->time->time.total_s()) fastest = &run;
-    }
-    const bool last = r + 1 == report.runs.size() || report.runs[r + 1].ranks != run.ranks;
-    if (last && fastest != nullptr) {
-      std::printf("# fastest on %d ranks: stage %d, ckpt %s\n", run.ranks, fastest->stage,
-                  interval_text(fastest->checkpoint_interval).c_str());
-      fastest = nullptr;
-    }
+  std::fputs(
+      "# Means over steps. sent: by the rank that sends most, within its node and across nodes; per node: by all ranks of "
+      "one,\n"
+      "# across. comm: all communication, and what quantization takes; exposed: what of it arithmetic does not hide.\n"
+      "# *: the deck's own. ~: not the trajectory of the others: messages lose digits, or nodes train apart for a while.\n"
+      "#ranks  nodes  strategy        memory/rank  sent within  sent across     per node     comm s  exposed s  arithmetic "
+      "s     "
+      "step s  tokens/s\n",
+      stdout);
+  for (std::size_t r = 0; r < report.predicted.size(); ++r) {
+    const int ranks = report.predicted[r].ranks;
+    print_row(report, report.predicted[r]);
+    if (r + 1 == report.predicted.size() || report.predicted[r + 1].ranks != ranks) print_fastest(report, ranks);
   }
 }
 
-nlohmann::ordered_json json_of(const PredictedTime& predicted) {
-  const auto& [cluster, time] = predicted;
-  return {{"nodes", cluster.nodes},
-          {"compute_s", time.compute_s},
-          {"communication_s", time.communication_s},
-          {"exposed_s", time.exposed_s},
-          {"step_s", time.total_s()},
-          {"sent",
-           {{"reduce_scatter", {{"intra", time.sent.reduced.intra}, {"inter", time.sent.reduced.inter}}},
-            {"all_gather", {{"intra", time.sent.gathered.intra}, {"inter", time.sent.gathered.inter}}}}}};
+Json json_of(const PredictedRun& run) {
+  Json json = {{"ranks", run.ranks}, {"nodes", run.cluster.nodes}, {"strategy", run.strategy},
+               {"asked", run.asked}, {"options", run.options},     {"same_trajectory", run.same_trajectory}};
+  if (!run.refused.empty()) {
+    json["refused"] = run.refused;
+    return json;
+  }
+  const auto bytes = [&](plan::Operation operation) {
+    const plan::Bytes& sent = run.time.sent[operation];
+    return Json{{"intra", sent.intra}, {"inter", sent.inter}};
+  };
+  json["memory_bytes"] = run.memory_bytes;
+  json["step_time"] = {{"compute_s", run.time.compute_s},
+                       {"communication_s", run.time.communication_s},
+                       {"exposed_s", run.time.exposed_s},
+                       {"step_s", run.time.total_s()},
+                       {"sent",
+                        {{"reduce_scatter", bytes(plan::Operation::reduce_scatter)},
+                         {"all_gather", bytes(plan::Operation::all_gather)},
+                         {"send", bytes(plan::Operation::send)}}},
+                       {"across_bytes_per_node", run.time.across_per_node}};
+  return json;
+}
+
+Json fastest_json(const PlanReport& report) {
+  Json json = Json::array();
+  for (std::size_t r = 0; r < report.predicted.size(); ++r) {
+    const int ranks = report.predicted[r].ranks;
+    if (r > 0 && report.predicted[r - 1].ranks == ranks) continue;
+    const PredictedRun* const best = fastest(report, ranks, true);
+    if (best != nullptr) json.push_back({{"ranks", ranks}, {"strategy", best->strategy}});
+  }
+  return json;
 }
 
 }  // namespace shoal::app

@@ -9,16 +9,12 @@
 
 namespace shoal::comm {
 
-/// Regions of memory that are sent and received as they lie; an empty one is no message.
-///
-/// [Note: no message waits for another] On all ranks the i-th region that is added to send goes to the i-th neighbour above,
-/// and the i-th to receive comes from the i-th below, i = 1, 2, ... So of the messages that have not arrived the first is
-/// the next one on both of its ranks, however few are under way at a time.
+/// Regions of memory that are sent and received as they lie; an empty one is no message. The i-th that is added to send goes
+/// to the i-th neighbour above, and the i-th to receive comes from the i-th below ([Note: no message waits for another]).
 class AllToAll {
  public:
   explicit AllToAll(Communicator& group)
-      : rank_(static_cast<std::size_t>(group.rank())),
-        size_(static_cast<std::size_t>(group.size())),
+      : circle_{static_cast<std::size_t>(group.rank()), static_cast<std::size_t>(group.size())},
         tag_(group.next_tag()),
         none_({}, 0, 0),
         sender_(group.wire(), tag_, none_),
@@ -26,8 +22,8 @@ class AllToAll {
   AllToAll(const AllToAll&) = delete;
   AllToAll& operator=(const AllToAll&) = delete;
 
-  std::size_t above(std::size_t i) const { return (rank_ + i) % size_; }
-  std::size_t below(std::size_t i) const { return (rank_ + size_ - i) % size_; }
+  std::size_t above(std::size_t i) const { return circle_.above(i); }
+  std::size_t below(std::size_t i) const { return circle_.below(i); }
 
   void send(std::size_t to, Span<std::byte> region) {
     for (Message& message : cut_into_messages({region})) sender_.add(static_cast<int>(to), std::move(message));
@@ -42,7 +38,7 @@ class AllToAll {
   }
 
  private:
-  std::size_t rank_, size_;
+  Circle circle_;
   int tag_;
   Slots none_;  // nothing is packed
   Sender sender_;

@@ -30,6 +30,17 @@ std::vector<Message> cut_into_messages(const std::vector<Span<std::byte>>& spans
 void pack(const Message& message, Span<std::byte> slot);
 void unpack(Span<const std::byte> slot, const Message& message);
 
+/// The order in which a rank turns to the others of a group, as its place in it has it.
+///
+/// [Note: no message waits for another] Where every rank sends to the i-th above and receives from the i-th below, i = 1, 2,
+/// ..., of the messages that have not arrived the first is the next one on both of its ranks: so none waits for another,
+/// however few are under way at a time.
+struct Circle {
+  std::size_t own, size;
+  std::size_t above(std::size_t i) const { return (own + i) % size; }
+  std::size_t below(std::size_t i) const { return (own + size - i) % size; }
+};
+
 /// Pieces of equal length at the front of the scratch memory of an operation.
 class Slots {
  public:

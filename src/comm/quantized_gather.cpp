@@ -67,6 +67,12 @@ Request quantized_all_gather(Communicator& group, Blocks blocks, DType type, con
   return Request(std::make_shared<QuantizedGather>(group, std::move(blocks), type, format, scratch, error));
 }
 
+std::size_t quantized_block_bytes(const std::vector<std::size_t>& spans, const QuantFormat& format) {
+  std::size_t bytes = 0;
+  for (const std::size_t elements : spans) bytes += kernels::quantized_bytes(elements, format);
+  return bytes;
+}
+
 std::size_t quantized_gather_scratch_bytes(int group_size, std::size_t elements, std::size_t spans,
                                            const QuantFormat& format) {
   if (group_size == 1) return 0;

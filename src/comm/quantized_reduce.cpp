@@ -40,12 +40,6 @@ struct Regions {
       if (!own) in[r] = memory.take(in_bytes);
     }
   }
-
-  void count(const Communicator& group, Traffic& sent) const {
-    for (std::size_t r = 0; r < out.size(); ++r) {
-      if (r != place_in(group)) (group.same_node(static_cast<int>(r)) ? sent.intra : sent.inter) += out[r].size();
-    }
-  }
 };
 
 class QuantizedReduce final : public Operation {
@@ -55,10 +49,7 @@ class QuantizedReduce final : public Operation {
       : QuantizedReduce(ranks, std::move(blocks), type, formats, Carver(scratch), residuals, error) {}
 
   std::string_view name() const override { return "reduce_scatter"; }
-  std::string describe() const override {
-    return text("quantized reduce_scatter of ", name_of_group_, ", ", sent_.total(), " bytes of codes");
-  }
-  const Traffic& sent() const { return sent_; }
+  std::string describe() const override { return text("quantized reduce_scatter of ", name_of_group_); }
 
   bool advance() override {
     if (!within_node_.advance()) return false;
@@ -93,8 +84,6 @@ class QuantizedReduce final : public Operation {
             ranks.across, formats.across, memory, [this](std::size_t s) { return own_bytes(s); }, own_bytes(node_)),
         within_node_(ranks.node),
         across_nodes_(ranks.across) {
-    node_codes_.count(ranks.node, sent_);
-    across_codes_.count(ranks.across, sent_);
     for (std::size_t i = 1; i < locals_; ++i) {
       const std::size_t from = within_node_.below(i);
       within_node_.receive(from, node_codes_.in[from]);
@@ -211,7 +200,6 @@ class QuantizedReduce final : public Operation {
   Span<std::byte> sums_;
   Regions node_codes_, across_codes_;
   AllToAll within_node_, across_nodes_;
-  Traffic sent_;
   std::size_t summed_ = 0;
 };
 
@@ -239,9 +227,28 @@ Request quantized_reduce_scatter(const Hierarchy& ranks, Blocks blocks, DType ty
   check_residual(residuals.node, elements);
   check_residual(residuals.across, column);
   if (all == 1) return {};
-  auto operation = std::make_shared<QuantizedReduce>(ranks, std::move(blocks), type, formats, scratch, residuals, error);
-  const Traffic sent = operation->sent();
-  return ranks.all.start(std::move(operation), sent);
+  std::vector<std::vector<std::size_t>> spans(all);
+  for (std::size_t b = 0; b < all; ++b) {
+    for (const Span<std::byte> span : blocks[b]) spans[b].push_back(span.size() / size_of(type));
+  }
+  const Traffic sent = quantized_reduce_traffic(ranks.all.rank(), ranks.node.size(), spans, formats);
+  return ranks.all.start(
+      std::make_shared<QuantizedReduce>(ranks, std::move(blocks), type, formats, scratch, residuals, error), sent);
+}
+
+Traffic quantized_reduce_traffic(int rank, int ranks_per_node, const std::vector<std::vector<std::size_t>>& block_spans,
+                                 const ReduceFormats& formats) {
+  const auto own = static_cast<std::size_t>(rank), locals = static_cast<std::size_t>(ranks_per_node);
+  const std::size_t local = own % locals, node = own / locals;
+  Traffic sent;
+  for (std::size_t b = 0; b < block_spans.size(); ++b) {
+    if (b % locals != local) {
+      sent.intra += quantized_block_bytes(block_spans[b], formats.node);
+    } else if (b / locals != node) {
+      sent.inter += quantized_block_bytes(block_spans[b], formats.across);
+    }
+  }
+  return sent;
 }
 
 std::size_t quantized_reduce_scratch_bytes(int ranks_per_node, int nodes_of_them, std::size_t block_elements,

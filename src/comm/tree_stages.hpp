@@ -51,6 +51,10 @@ class Exchange : public TreeStage {
 /// Each of the ranks `peers` (ascending, this one among them) receives its own block from all others, message by message,
 /// and adds the contributions in a pairwise tree over the peers' places in the list, as a binary counter does: after place
 /// p as many sums are merged as p ends with ones. blocks: by place.
+///
+/// It receives in the order of the sums, whatever the order of sending. No message waits for itself all the same: when
+/// all of place p's have arrived that come before its number m, and so have those of number m of the places before p,
+/// everybody's next one to receive is p's number m.
 class DirectReduce : public TreeStage {
  public:
   DirectReduce(TreeWire& tree, DType type, const std::vector<int>& peers, std::size_t own, const std::vector<Spans>& blocks);
@@ -95,15 +99,17 @@ inline constexpr std::size_t fewest_slots_to_receive = 4, most_slots_to_receive 
 /// partial sums that its tree holds at a time.
 std::size_t slots_of_direct_reduce(int peers);
 
-/// Every message for every other place, messages first, and each place begins with its neighbour: so whoever waits for the
-/// first message of all gets it, however few are under way at a time. add(place, message).
-template <typename Add>
-void deal(std::size_t own, const std::vector<std::vector<Message>>& by_place, const Add& add) {
+/// Every message of every other place, messages first: those to send with Circle::above, those to receive with
+/// Circle::below ([Note: no message waits for another]). add(place, message).
+template <typename Item, typename Add>
+void deal(std::size_t own, std::size_t (Circle::*neighbour)(std::size_t) const,
+          const std::vector<std::vector<Item>>& by_place, const Add& add) {
+  const Circle circle{own, by_place.size()};
   std::size_t most = 0;
   for (const auto& messages : by_place) most = std::max(most, messages.size());
   for (std::size_t m = 0; m < most; ++m) {
     for (std::size_t i = 1; i < by_place.size(); ++i) {
-      const std::size_t other = (own + i) % by_place.size();
+      const std::size_t other = (circle.*neighbour)(i);
       if (m < by_place[other].size()) add(other, by_place[other][m]);
     }
   }

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shoal/comm/tree_reduce.hpp"
-
 namespace shoal::plan {
 
 std::optional<Line> fit(const std::vector<Sample>& samples) {
@@ -46,37 +44,6 @@ const char* lacking(const NetworkModel& model, const Cluster& cluster) {
   if (cluster.nodes > 1 && !model.across)
     return "it was measured within one node; --link-rate gives the links between nodes";
   return "";
-}
-
-namespace {
-
-/// A step within nodes and one across them: by the tree's own division of its bytes (comm/tree_reduce.hpp, [Note: the tree
-/// on nodes]). The links' measured costs are those of ranks_per_node ranks that share them.
-double tree_seconds(const NetworkModel& model, const Cluster& cluster, double bytes, double further_s_per_byte) {
-  const double local = cluster.ranks_per_node, nodes = cluster.nodes;
-  double seconds = 0;
-  if (cluster.ranks_per_node > 1) {
-    const double sent = bytes * (local - 1) / local;
-    seconds += comm::tree_exchanges(cluster.ranks_per_node) * model.node->latency_s +
-               sent * (model.node->s_per_byte + further_s_per_byte);
-  }
-  if (cluster.nodes > 1) {
-    const double sent = bytes / local * (nodes - 1) / nodes;
-    const double sharing = local / model.ranks_per_node;
-    seconds += comm::tree_exchanges(cluster.nodes) * model.across->latency_s +
-               sent * (model.across->s_per_byte * sharing + further_s_per_byte);
-  }
-  return seconds;
-}
-
-}  // namespace
-
-double tree_gather_seconds(const NetworkModel& model, const Cluster& cluster, double bytes) {
-  return tree_seconds(model, cluster, bytes, 0);
-}
-
-double tree_reduce_seconds(const NetworkModel& model, const Cluster& cluster, double bytes) {
-  return tree_seconds(model, cluster, bytes, model.sum_s_per_byte);
 }
 
 }  // namespace shoal::plan

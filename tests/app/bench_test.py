@@ -24,7 +24,9 @@ class Bench(Program):
         )
         self.assertEqual(bench["topology"]["node_of"], [0, 0, 1, 1])
         sized = {(row["collective"], row["how"]) for row in bench["rows"]} - {("barrier", "native")}
-        self.assertGreaterEqual(len(sized), 8)
+        quantized = {(name, how) for name in ("all_gather", "reduce_scatter") for how in ("int8", "int4")}
+        self.assertLessEqual(quantized, sized)
+        self.assertGreaterEqual(len(sized), 12)
         for group, ranks in (("node", 2), ("across", 2), ("all", 4)):
             for collective, how in sized:
                 rows = [
@@ -46,6 +48,10 @@ class Bench(Program):
                 self.assertGreaterEqual(model[level][number], 0)
         self.assertGreater(model["sum_s_per_byte"], 0)
         self.assertGreater(min(model["gflops"].values()), 0)
+        self.assertGreater(min(seconds for codec in model["quantization"].values() for seconds in codec.values()), 0)
+        for rates in model["training"].values():
+            self.assertGreater(min(rate["gflops"] for rate in rates["by_width"]), 0)
+            self.assertGreater(rates["update_s"], 0)
 
     def test_the_trees_bytes_are_those_of_theory(self):
         for ranks, per_node in ((4, 2), (6, 2)):
@@ -65,6 +71,18 @@ class Bench(Program):
                 size, nodes = row["bytes"], ranks // per_node
                 self.assertEqual(row["sent"]["inter"], size * (nodes - 1), f"a node sends M (N-1)/N: {row}")
                 self.assertEqual(row["sent"]["intra"], ranks * size * (per_node - 1) // per_node, row)
+
+    def test_quantized_collectives_send_codes_and_scales(self):
+        only = ("--only", "all_gather:int8,all_gather:int4,reduce_scatter:int8,reduce_scatter:int4", "--groups", "all")
+        size, repeat = ("--min", "64KiB", "--max", "64KiB"), ("--repetitions", "1")
+        _, bench = self.bench(*only, *size, *repeat, "--comm.ranks_per_node=2", ranks=4)
+        elements = 16384
+        int8, int4 = elements + elements // 256 * 4, elements // 2 + elements // 256 * 4
+        sent = {(row["collective"], row["how"]): row["sent"] for row in bench["rows"]}
+        self.assertEqual(sent["all_gather", "int8"], {"intra": 2 * int8, "inter": int8})
+        self.assertEqual(sent["all_gather", "int4"], {"intra": 2 * int4, "inter": int4})
+        self.assertEqual(sent["reduce_scatter", "int8"], {"intra": 2 * int8, "inter": int8})
+        self.assertEqual(sent["reduce_scatter", "int4"], {"intra": 2 * int8, "inter": int4}, "INT8 within nodes")
 
     def test_one_node_has_one_kind_of_groups(self):
         _, bench = self.bench(*QUICK, "--only", "all_reduce,barrier", ranks=2)

@@ -117,33 +117,72 @@ class Plan(Program):
         for line in shown:
             self.assertAlmostEqual(bytes_of(re.split(r"  +", line.strip())[-1]), wanted, delta=wanted / 150)
 
-    def test_step_times_by_a_measured_network(self):
+    def bench_file(self):
         network = self.dir / "network.json"
         done = self.shoal(
             "bench", "comm", "--comm.ranks_per_node=2", "--only", "all_gather:tree", "--groups", "node,across",
             "--min", "4KiB", "--max", "1MiB", "--repetitions", "3", "--output", network, ranks=4,
         )  # fmt: skip
         self.assertEqual(done.returncode, 0, done.stderr)
-        deck = self.deck(SMALL, train={"steps": 1}, trace={"level": "off"})
-        at = ("--network", network, "--ranks", "4", "--step-seconds", "0.5")
+        return network
+
+    def test_step_times_and_bytes_of_every_strategy(self):
+        network = self.bench_file()
+        deck = self.deck(SMALL, train={"steps": 4, "dtype": "bf16"}, trace={"level": "off"},
+                         sync={"kind": "slowmo", "localsgd_frequency": 2, "slowmo_frequency": 4, "slowmo_base": "localsgd"})  # fmt: skip
+        at = ("--network", network, "--ranks", "4", "--nodes", "2", "--comm.ranks_per_node=2", "--step-seconds", "0.5")
         said, plan = self.plan(deck, *at)
-        self.assertIn("# fastest on 4 ranks: stage ", said)
-        for stage in range(4):
-            summary = self.train(deck, f"--zero.stage={stage}", "--comm.ranks_per_node=2", ranks=4)
-            time = self.only(plan, 4, stage, False)["step_time"]
-            self.assertEqual(time["nodes"], 2)
-            self.assertEqual(time["compute_s"], 0.5)
-            sent, taken = time["sent"], summary["comm_bytes_per_step"]
-            self.assertEqual(sent["reduce_scatter"], taken["reduce_scatter"], f"stage {stage}")
-            for where in ("intra", "inter"):  # besides it the norm's sums by subtree are gathered
-                self.assertTrue(0 <= taken["all_gather"][where] - sent["all_gather"][where] < 4096, f"stage {stage}")
-        slow = self.plan(deck, *at, "--link-rate", "0.001")[1]
-        for stage in range(4):
-            time = self.only(slow, 4, stage, False)["step_time"]
-            across = sum(operation["inter"] for operation in time["sent"].values())
-            wire = 2 * across * 8 / 1e6 * 1514 / 1448  # two ranks share a node's link
-            self.assertGreater(time["communication_s"], 0.9 * wire)  # shards are not quite even
-            self.assertLess(time["communication_s"], 1.5 * wire)
+        self.assertIn("# fastest on 4 ranks: ", said)
+        rows = {run["strategy"]: run for run in plan["strategies"]}
+        self.assertEqual([*rows], ["stage 0", "stage 1", "stage 2", "stage 3", "hpZ", "hpZ+qwZ", "hpZ+qwZ+qgZ",
+                                   "localsgd", "slowmo", "sgp", "diloco"])  # fmt: skip
+        self.assertEqual([name for name, run in rows.items() if run["asked"]], ["slowmo"])
+        exact = {"stage 0", "stage 1", "stage 2", "stage 3", "hpZ"}
+        self.assertEqual({name for name, run in rows.items() if run["same_trajectory"]}, exact)
+        for name, run in rows.items():
+            with self.subTest(strategy=name):
+                time = run["step_time"]
+                self.assertEqual((run["nodes"], time["compute_s"]), (2, 0.5))
+                self.assertAlmostEqual(time["step_s"], 0.5 + time["exposed_s"])
+                self.assert_a_run_sends(run)
+        best = min(rows.values(), key=lambda run: run["step_time"]["step_s"])
+        self.assertEqual(plan["fastest"], [{"ranks": 4, "strategy": best["strategy"]}])
+
+    def assert_a_run_sends(self, run):
+        """Means over the four steps of a period; besides it the norm's sums by subtree are gathered."""
+        options = dict(run["options"])
+        if options["sync.kind"] in ("localsgd", "slowmo"):
+            options["sync.localsgd_frequency"] = 2
+        if options["sync.kind"] in ("slowmo", "diloco"):
+            options["sync.slowmo_frequency"] = 4
+        deck = self.deck(SMALL, "run.cfg", train={"steps": 4, "dtype": "bf16"}, trace={"level": "off"})
+        given = (f"--{name}={value}" for name, value in options.items())
+        summary = self.train(deck, *given, "--comm.ranks_per_node=2", "--output.overwrite", ranks=4)
+        taken = summary["comm_bytes_per_step"]
+        self.assertEqual(run["memory_bytes"], sum(summary["state_bytes"]["planned"].values()))
+        nothing = {"intra": 0, "inter": 0}
+        for operation, sent in run["step_time"]["sent"].items():
+            for where in ("intra", "inter"):
+                besides = taken.get(operation, nothing)[where] - sent[where]
+                if operation == "all_gather":
+                    self.assertTrue(0 <= besides < 4096, f"{operation} {where}: {besides}")
+                else:
+                    self.assertEqual(besides, 0, f"{operation} {where}")
+
+    def test_step_times_follow_the_links_rate(self):
+        network = self.bench_file()
+        deck = self.deck(SMALL)
+        at = ("--network", network, "--ranks", "4")
+        slow = self.plan(deck, *at, "--link-rate", "0.001", "--memory", "1MiB")[1]
+        self.assertEqual(slow["fastest"], [], "nothing fits")
+        for run in slow["strategies"][:4]:
+            wire = run["step_time"]["across_bytes_per_node"] * 8 / 1e6 * 1514 / 1448
+            communication = run["step_time"]["communication_s"]
+            self.assertTrue(wire < communication < 1.2 * wire, f"{run['strategy']}: {communication} of {wire}")
+        one = self.plan(deck, *at, "--nodes", "1")[1]
+        self.assertEqual(len(one["strategies"]), 4, "one node: nothing crosses")
+        refused = self.plan(deck, *at, "--zero.stage=3", "--optimizer.adascale=true")[1]["strategies"]
+        self.assertIn("optimizer.adascale", next(run["refused"] for run in refused if run["strategy"] == "slowmo"))
         self.refused("plan", deck, "--nodes", "2", contains=["--network FILE"])
         self.refused("plan", deck, *at, "--nodes", "3", contains=["4 ranks", "3 nodes"])
         self.refused("plan", deck, "--network", deck, contains=["--network", str(deck)])

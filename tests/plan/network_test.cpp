@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The latency-bandwidth model: fits, what a tree costs by it, and the transfers of a step.
+// The latency-bandwidth model: fits, and what it lacks.
 #include "shoal/plan/network.hpp"
 
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include <algorithm>
 #include <string>
-
-#include "shoal/plan/step_time.hpp"
 
 namespace shoal::plan {
 namespace {
@@ -53,23 +51,6 @@ NetworkModel two_levels() {
   return model;
 }
 
-TEST(TreeSeconds, AreTheStepsWithinNodesAndAcrossThem) {
-  const double bytes = 12e6;
-  // 3 nodes x 2 ranks: half goes to the neighbour, then of the other half two thirds across, in one exchange with each.
-  EXPECT_NEAR(tree_gather_seconds(two_levels(), {3, 2}, bytes), 1e-6 + 6e6 * 1e-10 + 10e-6 + 4e6 * 1e-8, 1e-12);
-  EXPECT_NEAR(tree_reduce_seconds(two_levels(), {3, 2}, bytes) - tree_gather_seconds(two_levels(), {3, 2}, bytes),
-              10e6 * 2e-11, 1e-12);
-  // With one rank a node the link is one rank's alone.
-  EXPECT_NEAR(tree_gather_seconds(two_levels(), {4, 1}, bytes), 2 * 10e-6 + 9e6 * 0.5e-8, 1e-12);
-  EXPECT_EQ(tree_gather_seconds(two_levels(), {1, 1}, bytes), 0);
-}
-
-TEST(LinkRate, IsSharedByTheRanksOfANodeAndPaysForFrames) {
-  const NetworkModel model = with_link_rate(two_levels(), 1e9);
-  EXPECT_NEAR(tree_gather_seconds(model, {2, 2}, 8e6) - 1e-6 - 4e6 * 1e-10 - 10e-6, 2 * 2e6 * 8 / (1e9 * useful_share),
-              1e-9);
-}
-
 TEST(Lacking, NamesWhatWasNotMeasured) {
   NetworkModel model = two_levels();
   EXPECT_EQ(std::string(lacking(model, {4, 2})), "");
@@ -78,57 +59,6 @@ TEST(Lacking, NamesWhatWasNotMeasured) {
   EXPECT_EQ(std::string(lacking(model, {4, 1})), "");
   model.across.reset();
   EXPECT_NE(std::string(lacking(model, {4, 1})).find("--link-rate"), std::string::npos);
-}
-
-zero::EngineOptions some_options(int stage) {
-  zero::EngineOptions options;
-  options.model.n_layer = options.model.n_head = 2;
-  options.model.n_embd = 32;
-  options.model.block_size = 16;
-  options.model.vocab_size = 64;
-  options.capacity.sequences = 1;
-  options.capacity.length = 16;
-  options.zero.stage = stage;
-  options.micro_batches = 8;
-  options.gradients.message_elements = 10'000;
-  return options;
-}
-
-std::size_t bytes_of(const zero::EngineOptions& options, Transfer::Kind kind) {
-  std::size_t bytes = 0;
-  for (const Transfer& t : transfers(options, 4)) {
-    if (t.kind == kind) bytes += t.times * std::accumulate(t.blocks.begin(), t.blocks.end(), std::size_t{0});
-  }
-  return bytes;
-}
-
-/// ZeRO's volumes (Rajbhandari et al. 2020, section 7), with accumulation: 8 micro-batches on 4 ranks are 2 turns.
-TEST(Transfers, AreThoseOfTheStages) {
-  std::size_t parameters = 0;
-  for (const auto& unit : model::layout(some_options(0).model)) parameters += unit.elements;
-  const std::size_t bytes = parameters * sizeof(float);
-  for (const int stage : {0, 1, 2, 3}) {
-    EXPECT_EQ(bytes_of(some_options(stage), Transfer::Kind::reduce_scatter), stage < 2 ? bytes : 2 * bytes) << stage;
-    const std::size_t gathered = bytes_of(some_options(stage), Transfer::Kind::all_gather);
-    if (stage < 3) {
-      EXPECT_EQ(gathered, bytes) << stage;
-    } else {  // forward and backward of each turn; what backward needs first is still there
-      EXPECT_GT(gathered, 2 * bytes);
-      EXPECT_LE(gathered, 4 * bytes);
-    }
-  }
-  EXPECT_TRUE(transfers(some_options(3), 1).empty());
-}
-
-TEST(StepTimeOf, NothingHidesWithoutOverlap) {
-  zero::EngineOptions options = some_options(1);
-  options.gradients.overlap = false;
-  const StepTime all = step_time(options, {2, 2}, two_levels(), 1);
-  EXPECT_EQ(all.exposed_s, all.communication_s);
-  EXPECT_EQ(all.total_s(), 1 + all.communication_s);
-  options.gradients.overlap = true;
-  EXPECT_EQ(step_time(options, {2, 2}, two_levels(), 1).exposed_s, 0) << "a second of arithmetic hides it all";
-  EXPECT_EQ(step_time(options, {2, 2}, two_levels(), 0).exposed_s, all.communication_s) << "and none hides nothing";
 }
 
 }  // namespace

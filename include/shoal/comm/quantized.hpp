@@ -23,6 +23,8 @@ namespace shoal::comm {
 /// rank's own block is added to it before the call returns.
 Request quantized_all_gather(Communicator& group, Blocks blocks, DType type, const kernels::QuantFormat& format,
                              Span<std::byte> scratch, kernels::QuantError* error = nullptr);
+/// Bytes on the wire of a block: elements of each of its spans.
+std::size_t quantized_block_bytes(const std::vector<std::size_t>& spans, const kernels::QuantFormat& format);
 /// For blocks of so many elements in so many spans (those that are not empty), all blocks together.
 std::size_t quantized_gather_scratch_bytes(int group_size, std::size_t elements, std::size_t spans,
                                            const kernels::QuantFormat& format);
@@ -61,6 +63,9 @@ struct Residuals {
 Request quantized_reduce_scatter(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats,
                                  Span<std::byte> scratch, const Residuals& residuals = {},
                                  kernels::QuantError* error = nullptr);
+/// What a rank of all sends: block_spans[b] are the elements of block b's spans.
+Traffic quantized_reduce_traffic(int rank, int ranks_per_node, const std::vector<std::vector<std::size_t>>& block_spans,
+                                 const ReduceFormats& formats);
 /// For blocks of at most so many elements, in at most so many spans, each.
 std::size_t quantized_reduce_scratch_bytes(int ranks_per_node, int nodes, std::size_t block_elements,
                                            std::size_t block_spans, const ReduceFormats& formats);

@@ -33,10 +33,18 @@ struct Link {
   double s_per_byte = 0;  ///< that a rank sends
 };
 
+/// Of quantization (kernels/quantize.hpp), on a rank while all of them work: seconds an element.
+struct Codec {
+  double quantize_s = 0;  ///< with the measure of its error, as training has it
+  double dequantize_s = 0;
+};
+
 struct NetworkModel {
   int ranks_per_node = 1;            ///< that shared the link across while it was measured
   std::optional<Link> node, across;  ///< none: not measured
   double sum_s_per_byte = 0;         ///< of adding what was received to what is there, fp32
+  Codec int8, int4;
+  const Codec& codec(int bits) const { return bits == 8 ? int8 : int4; }
 };
 
 /// The model with a link of another rate between nodes, bit/s in each direction. Of such a link, `useful` of the bytes are
@@ -52,9 +60,5 @@ struct Cluster {
 
 /// Why the model cannot tell what that cluster's communication costs; empty if it can.
 const char* lacking(const NetworkModel& model, const Cluster& cluster);
-
-/// Seconds of the reproducible tree (comm/tree_reduce.hpp) over all ranks, of so many bytes together, as one operation.
-double tree_gather_seconds(const NetworkModel& model, const Cluster& cluster, double bytes);
-double tree_reduce_seconds(const NetworkModel& model, const Cluster& cluster, double bytes);
 
 }  // namespace shoal::plan

@@ -1,58 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a step takes: the collectives that ZeRO makes of the model on these ranks, by the network's model, and how much
-// of them can hide behind the arithmetic.
+// How long a step takes and what it sends, under any strategy: a rehearsal of the steps of a period.
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <string>
 #include <vector>
 
-#include "shoal/comm/communicator.hpp"
-#include "shoal/plan/network.hpp"
-#include "shoal/zero/engine.hpp"
+#include "shoal/plan/rehearsal.hpp"
+#include "shoal/sync/options.hpp"
 
 namespace shoal::plan {
 
-/// The same collective over all ranks, several times in a step.
-struct Transfer {
-  enum class Kind { reduce_scatter, all_gather };
-  /// What else a rank does meanwhile, if it may.
-  enum class Behind {
-    backward,     ///< of the last micro-batch of a round
-    micro_batch,  ///< forward and backward of any
-    forward,      ///< of the next step's first micro-batch
-    nothing
-  };
-  Kind kind;
-  Behind behind;
-  std::vector<std::size_t> blocks;  ///< bytes of each rank's
-  std::size_t times = 1;
-};
-
-/// All large collectives of one step. What is left out: the losses' and the norm's, some 8 bytes a micro-batch and a
+/// Means over the steps of a period. What is left out: the losses' and the norm's numbers, some 8 bytes a micro-batch and a
 /// subtree.
-std::vector<Transfer> transfers(const zero::EngineOptions& options, int ranks);
-
-/// Bytes that a rank sends in a step's transfers, by their kind.
-struct Sent {
-  comm::Traffic reduced, gathered;
-  comm::Traffic total() const { return {reduced.intra + gathered.intra, reduced.inter + gathered.inter}; }
-};
-
 struct StepTime {
   double compute_s = 0;        ///< as given
-  double communication_s = 0;  ///< of all transfers, one after another
+  double communication_s = 0;  ///< of all operations, one after another, and of what quantization takes
   double exposed_s = 0;        ///< what of it nothing hides
   Sent sent;                   ///< by the rank that sends most
+  double across_per_node = 0;  ///< bytes that a node sends to others: of the node that sends most
   double total_s() const { return compute_s + exposed_s; }
 };
 
-/// compute_s: of a step's arithmetic on one rank. Of a micro-batch's time a third is forward; where
-/// options.gradients.overlap is off nothing is hidden.
-StepTime step_time(const zero::EngineOptions& options, const Cluster& cluster, const NetworkModel& network,
-                   double compute_s);
+/// in_step: neighbouring ranks that share gradients at every step: all, or with sync.kind a node's (options are theirs).
+StepTime step_time(const zero::EngineOptions& options, const sync::SyncOptions& sync, int in_step, const Cluster& cluster,
+                   const NetworkModel& network, const Arithmetic& arithmetic);
 
-/// A step's arithmetic on one rank at this rate of matrix products, which are all of it here; with activation
-/// checkpointing forward counts twice.
-double compute_seconds(const zero::EngineOptions& options, int ranks, double gflops);
+/// What a rank reaches in training while all of them work: products are slower than their peak, and more of the time goes
+/// into what is none, the narrower a model is.
+struct TrainingRates {
+  std::map<std::size_t, double> gflops;  ///< by model.n_embd, counted as model::flops_per_token() does
+  double update_s = 0;                   ///< an element that a rank updates: norm, clipping, AdamW
+};
+
+/// Of a step on one rank; between widths by their logarithm, beyond them as at the nearest. With activation checkpointing
+/// forward counts twice.
+Arithmetic arithmetic(const zero::EngineOptions& options, int in_step, const TrainingRates& rates);
 
 }  // namespace shoal::plan

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rank's time while it computes and operations are under way. All ranks are taken to do the same at the same time. Within
+// nodes and across them operations follow each other in the order in which they come to use the links; so one message may
+// cross while the next one is still in the node.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "shoal/plan/collectives.hpp"
+
+namespace shoal::plan {
+
+enum class Operation { reduce_scatter, all_gather, send };
+inline constexpr std::size_t operations = 3;
+
+/// Bytes a step; means, where not every step sends the same.
+struct Bytes {
+  double intra = 0, inter = 0;
+  double total() const { return intra + inter; }
+};
+
+/// What a rank sends, by operation.
+struct Sent {
+  std::array<Bytes, operations> of{};
+  Bytes& operator[](Operation operation) { return of[static_cast<std::size_t>(operation)]; }
+  const Bytes& operator[](Operation operation) const { return of[static_cast<std::size_t>(operation)]; }
+  Bytes total() const;
+};
+
+class Timeline {
+ public:
+  explicit Timeline(int ranks) : sent_(static_cast<std::size_t>(ranks)) {}
+
+  struct Pending {
+    double arrives_s = 0, after_s = 0;
+  };
+  /// The cost's numbers count with this weight from now on, and so does the time that passes.
+  void count(double weight);
+  void work(double seconds) { now_s_ += seconds; }
+  Pending start(Operation operation, const Cost& cost);
+  void wait(const Pending& pending);
+  void run(Operation operation, const Cost& cost) { wait(start(operation, cost)); }
+
+  double elapsed_s() const { return elapsed_s_ + weight_ * (now_s_ - since_s_); }  ///< weighted
+  double communication_s() const { return communication_s_; }                      ///< of all operations, weighted
+  const std::vector<Sent>& sent() const { return sent_; }                          ///< by rank, weighted
+
+ private:
+  double use(double& link_free_s, double from_s, double seconds);
+
+  double now_s_ = 0, node_free_s_ = 0, across_free_s_ = 0;
+  double weight_ = 0, since_s_ = 0, elapsed_s_ = 0, communication_s_ = 0;
+  std::vector<Sent> sent_;
+};
+
+}  // namespace shoal::plan

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench_arithmetic.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <vector>
+
+#include "output.hpp"
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/kernels/matmul.hpp"
+#include "shoal/kernels/quantize.hpp"
+#include "shoal/kernels/storage.hpp"
+#include "shoal/plan/memory.hpp"
+#include "shoal/zero/engine.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double largest(comm::World& world, double mine) {
+  world.all().all_reduce(Span<double>(&mine, 1), comm::Reduce::max).wait();
+  return mine;
+}
+
+constexpr double segment_s = 0.1;    // of arithmetic without a break, as between two waits of a step
+constexpr std::size_t segments = 5;  // of which the median counts
+
+/// Seconds of one of so many passes, from when the first rank begins until the last one has ended: what ranks that share
+/// cores wait for each other at the end of a step's segment is in it.
+template <typename Pass>
+double segment_seconds_of(comm::World& world, std::size_t passes, const Pass& pass) {
+  world.all().barrier().wait();
+  const Clock::time_point begin = Clock::now();
+  for (std::size_t i = 0; i < passes; ++i) pass();
+  world.all().barrier().wait();
+  const double mine = std::chrono::duration<double>(Clock::now() - begin).count();
+  return largest(world, mine) / static_cast<double>(passes);
+}
+
+template <typename Pass>
+double seconds_of(comm::World& world, const Pass& pass) {
+  pass();  // pages and products are set up when they are first used
+  const double once = segment_seconds_of(world, 1, pass);
+  const auto passes = static_cast<std::size_t>(std::clamp(segment_s / once, 1.0, 100000.0));
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < segments; ++i) seconds.push_back(segment_seconds_of(world, passes, pass));
+  return median(seconds);
+}
+
+constexpr std::array<std::size_t, 4> widths = {64, 128, 256, 512};  // model.n_embd
+constexpr std::size_t length = 128, sequences = 4;                  // of a micro-batch
+
+zero::EngineOptions training_of(std::size_t width, DType dtype) {
+  zero::EngineOptions options;
+  options.model.n_layer = 2;
+  options.model.n_head = std::max<std::size_t>(2, width / 64);
+  options.model.n_embd = width;
+  options.model.block_size = length;
+  options.model.vocab_size = 256;
+  options.dtype = options.gradients.dtype = dtype;
+  options.capacity = {sequences, length};
+  return options;
+}
+
+/// Steps of one rank by itself, as it has them between communication.
+class Training {
+ public:
+  explicit Training(const zero::EngineOptions& options)
+      : options_(options),
+        memory_(plan::memory(options, 0, 1).bytes),
+        engine_(options, {}, memory_),
+        tokens_(sequences * length) {
+    for (std::size_t i = 0; i < tokens_.size(); ++i) tokens_[i] = static_cast<std::int32_t>(7 * i % 256);
+    engine_.initialize(1);
+  }
+
+  void micro_batch() {
+    engine_.micro_batch(0, 0, {sequences, length, tokens_, tokens_});
+    engine_.finish_round();
+  }
+  void update() { engine_.update(engine_.norm(), {1, 1e-4, 0.9, 0.95, 1.0F}); }
+
+  double flops() const { return static_cast<double>(tokens_.size()) * model::flops_per_token(options_.model); }
+  double elements() const {
+    double sum = 0;
+    for (const model::UnitLayout& unit : model::layout(options_.model)) sum += static_cast<double>(unit.elements);
+    return sum;
+  }
+
+ private:
+  zero::EngineOptions options_;
+  Memory memory_;
+  zero::Engine engine_;
+  std::vector<std::int32_t> tokens_;
+};
+
+plan::TrainingRates rates_of(comm::World& world, DType dtype) {
+  plan::TrainingRates rates;
+  for (const std::size_t width : widths) {
+    heartbeat::phase("bench");
+    Training training(training_of(width, dtype));
+    rates.gflops[width] = training.flops() / seconds_of(world, [&] { training.micro_batch(); }) * 1e-9;
+    if (width == widths.back()) rates.update_s = seconds_of(world, [&] { training.update(); }) / training.elements();
+  }
+  return rates;
+}
+
+}  // namespace
+
+double sum_seconds_per_byte(comm::World& world) {
+  constexpr std::size_t bytes = std::size_t{1} << 20U;  // more than a message of the tree
+  const std::vector<float> from(bytes / sizeof(float));
+  std::vector<float> into(from.size());
+  return seconds_of(world, [&] { kernels::add(DType::f32, from.size(), from.data(), into.data()); }) / bytes;
+}
+
+plan::Codec codec_seconds(comm::World& world, int bits) {
+  constexpr std::size_t n = std::size_t{1} << 18U;
+  const kernels::QuantFormat format{bits};
+  std::vector<bf16> values(n);
+  for (std::size_t i = 0; i < n; ++i) values[i] = bf16(static_cast<float>(i * 7919 % 4001) / 1000.0F - 2.0F);
+  std::vector<std::byte> codes(kernels::quantized_bytes(n, format));
+  kernels::QuantError error;
+  plan::Codec codec;
+  codec.quantize_s = seconds_of(world,
+                                [&] {
+                                  kernels::quantize(format, DType::bf16, n, values.data(), codes.data());
+                                  error += kernels::quantization_error(format, DType::bf16, n, values.data(), codes.data());
+                                }) /
+                     n;
+  codec.dequantize_s =
+      seconds_of(world, [&] { kernels::dequantize(format, DType::bf16, n, codes.data(), values.data()); }) / n;
+  return codec;
+}
+
+std::map<std::string, double> peak_gflops(comm::World& world) {
+  std::map<std::string, double> gflops;
+  world.all().barrier().wait();
+  gflops["fp32"] = -largest(world, -kernels::measured_peak_gflops<float>());
+  world.all().barrier().wait();
+  gflops["bf16"] = -largest(world, -kernels::measured_peak_gflops<bf16>());
+  return gflops;
+}
+
+std::map<std::string, plan::TrainingRates> training_rates(comm::World& world) {
+  return {{"fp32", rates_of(world, DType::f32)}, {"bf16", rates_of(world, DType::bf16)}};
+}
+
+}  // namespace shoal::app

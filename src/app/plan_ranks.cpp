@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan_ranks.hpp"
+
+#include <algorithm>
+
+#include "shoal/base/error.hpp"
+#include "shoal/zero/options.hpp"
+
+namespace shoal::app {
+
+Resolved resolved(config::Invocation asked, int ranks) {
+  for (int* const on_node : {&asked.options.comm.ranks_per_node, &asked.options.sync.nprocs_per_node}) {
+    if (*on_node > 0 && ranks % *on_node != 0) *on_node = 0;
+  }
+  std::size_t& neighbours = asked.options.zero.hpz_size;
+  if (!zero::hpz_divides(neighbours, ranks)) neighbours = 0;
+  Resolved result = {asked};
+  try {
+    config::validate(result.run, ranks);
+    return result;
+  } catch (const Error& error) {
+    if (error.code() != Exit::bad_input || asked.options.batch.global == 0) throw;
+  }
+  result = {asked, true};
+  config::BatchOptions& batch = result.run.options.batch;
+  const bool micro_follows = asked.deepspeed && asked.places.of("batch.micro").empty();
+  if (micro_follows) {  // of a DeepSpeed configuration with a global batch alone
+    const std::size_t times = std::max<std::size_t>(asked.deepspeed_rest.accumulation, 1);
+    batch.micro = std::max<std::size_t>(1, batch.global / times / static_cast<std::size_t>(ranks));
+    result.run.places.set("batch.micro", asked.places.of("batch.global"));
+  }
+  batch.global = 0;
+  config::validate(result.run, ranks);  // throws what else is wrong
+  return result;
+}
+
+}  // namespace shoal::app

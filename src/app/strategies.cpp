@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The strategies that `shoal plan` compares: each is a handful of options, with all else as the deck has it.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "plan_ranks.hpp"
+#include "plan_time.hpp"
+#include "setup.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/config/table.hpp"
+#include "shoal/plan/memory.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+using config::Options;
+
+constexpr std::array deciding = {"zero.stage", "zero.hpz_size", "zero.qwz", "zero.qgz", "sync.kind"};
+
+struct Strategy {
+  std::string name;
+  Options options;
+};
+
+bool used(const config::Row& row, const Options& options) {
+  if (row.used_by.option.empty()) return true;
+  const config::Row& decides = *config::find(row.used_by.option);
+  const auto& users = row.used_by.values;
+  return used(decides, options) &&
+         std::find(users.begin(), users.end(), config::value_text(decides, options)) != users.end();
+}
+
+/// What the deck sets for its own strategy means nothing to another one.
+void forget_unused(Options& options) {
+  const Options unset;
+  for (const config::Row& row : config::table()) {
+    if (!used(row, options)) row.member.set(options, row.member.get(unset));
+  }
+}
+
+Options with_zero(Options options, int stage, std::size_t hpz_size, int qwz, int qgz) {
+  options.zero.stage = stage;
+  options.zero.hpz_size = hpz_size;
+  options.zero.qwz = qwz;
+  options.zero.qgz = qgz;
+  options.sync.kind = "every_step";
+  return options;
+}
+
+Options with_sync(const Options& deck, const char* kind) {
+  Options options = with_zero(deck, deck.zero.stage, 0, 0, 0);
+  options.sync.kind = kind;
+  return options;
+}
+
+bool alike(const Options& one, const Options& other) {
+  return std::all_of(deciding.begin(), deciding.end(), [&](const char* name) {
+    return config::value_text(*config::find(name), one) == config::value_text(*config::find(name), other);
+  });
+}
+
+/// On a single node there is nothing that nodes could do less of.
+std::vector<Strategy> strategies(const Options& deck, int nodes) {
+  constexpr std::array stages = {"stage 0", "stage 1", "stage 2", "stage 3"};
+  std::vector<Strategy> all;
+  for (int stage = 0; stage < 4; ++stage) {
+    all.push_back({stages.at(static_cast<std::size_t>(stage)), with_zero(deck, stage, 0, 0, 0)});
+  }
+  if (nodes > 1) {
+    const std::size_t near = deck.zero.hpz_size != 0 ? deck.zero.hpz_size : zero::ZeroOptions::whole_node;
+    const int qwz = deck.zero.qwz != 0 ? deck.zero.qwz : 8, qgz = deck.zero.qgz != 0 ? deck.zero.qgz : 4;
+    all.push_back({"hpZ", with_zero(deck, 3, near, 0, 0)});
+    all.push_back({"hpZ+qwZ", with_zero(deck, 3, near, qwz, 0)});
+    all.push_back({"hpZ+qwZ+qgZ", with_zero(deck, 3, near, qwz, qgz)});
+    for (const char* kind : {"localsgd", "slowmo", "sgp", "diloco"}) all.push_back({kind, with_sync(deck, kind)});
+  }
+  if (std::none_of(all.begin(), all.end(), [&](const Strategy& s) { return alike(s.options, deck); })) {
+    all.push_back({"deck", deck});
+  }
+  return all;
+}
+
+void plan_one(PredictedRun& run, const config::Invocation& asked, const TimeModel& model) {
+  const Options options = resolved(asked, run.ranks).run.options;
+  const Division division = divide(options, run.ranks, run.cluster.ranks_per_node);
+  const zero::EngineOptions engine = engine_options(options, division, Purpose::train);
+  const int in_step = division.in_step;
+  run.tokens = options.batch.global * options.model.block_size;
+  run.memory_bytes = plan::memory(engine, 0, in_step, besides_engine(options, 0, run.ranks, in_step)).bytes.total();
+  run.time = plan::step_time(engine, options.sync, in_step, run.cluster, model.machine.network,
+                             model.arithmetic(engine, in_step, options.train.dtype));
+}
+
+}  // namespace
+
+std::vector<PredictedRun> predict(const config::Invocation& deck, int ranks, const TimeModel& model) {
+  const plan::Cluster cluster = model.cluster_of(ranks, deck.options.comm.ranks_per_node);
+  std::vector<PredictedRun> runs;
+  for (const Strategy& strategy : strategies(deck.options, cluster.nodes)) {
+    PredictedRun run;
+    run.ranks = ranks;
+    run.cluster = cluster;
+    run.strategy = strategy.name;
+    run.asked = alike(strategy.options, deck.options);
+    const Options& o = strategy.options;
+    run.same_trajectory = o.zero.qwz == 0 && o.zero.qgz == 0 && !sync::seldom(o.sync);
+    for (const char* name : deciding) run.options[name] = config::value_text(*config::find(name), o);
+    config::Invocation asked = deck;
+    asked.options = o;
+    asked.options.comm.ranks_per_node = cluster.ranks_per_node;
+    forget_unused(asked.options);
+    try {
+      plan_one(run, asked, model);
+    } catch (const Error& error) {
+      if (error.code() != Exit::bad_input) throw;
+      run.refused = error.what();
+    }
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+}  // namespace shoal::app

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/plan/collectives.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "shoal/comm/tree_reduce.hpp"
+
+namespace shoal::plan {
+
+namespace {
+
+std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+
+std::size_t elements_of(const std::vector<std::size_t>& spans) {
+  return std::accumulate(spans.begin(), spans.end(), std::size_t{0});
+}
+
+std::size_t elements_of(const BlockSpans& blocks) {
+  std::size_t elements = 0;
+  for (const auto& spans : blocks) elements += elements_of(spans);
+  return elements;
+}
+
+}  // namespace
+
+Grouping Grouping::neighbours(int ranks, int count) {
+  Grouping result;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank % count == 0) result.groups.emplace_back();
+    result.groups.back().push_back(rank);
+  }
+  return result;
+}
+
+Grouping Grouping::alike(int ranks, int count) {
+  Grouping result;
+  result.groups.resize(at(count));
+  for (int rank = 0; rank < ranks; ++rank) result.groups[at(rank % count)].push_back(rank);
+  return result;
+}
+
+Cost Collectives::reduce_scatter(const Grouping& grouping, const std::vector<std::vector<std::size_t>>& block_bytes) const {
+  return tree(grouping, true, block_bytes);
+}
+
+Cost Collectives::all_gather(const Grouping& grouping, const std::vector<std::vector<std::size_t>>& block_bytes) const {
+  return tree(grouping, false, block_bytes);
+}
+
+/// A step within nodes and one across them ([Note: the tree on nodes] in comm/tree_reduce.hpp); backwards to gather.
+Cost Collectives::tree(const Grouping& grouping, bool reducing,
+                       const std::vector<std::vector<std::size_t>>& block_bytes) const {
+  Cost cost;
+  cost.node_first = reducing;
+  cost.sent.resize(at(cluster_->ranks()));
+  std::uint64_t most = 0;
+  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+    const std::vector<int>& group = grouping.groups[g];
+    const auto& blocks = block_bytes[std::min(g, block_bytes.size() - 1)];
+    for (int i = 0; i < static_cast<int>(group.size()); ++i) {
+      comm::Traffic& sent = cost.sent[at(group[at(i)])];
+      sent = comm::tree_traffic(i, reducing, blocks,
+                                [&](int other) { return node_of(group[at(other)]) == node_of(group[at(i)]); });
+      most = std::max(most, sent.total());
+    }
+  }
+  add_exchanges(cost, grouping);
+  if (reducing) cost.after_s = static_cast<double>(most) * network_->sum_s_per_byte;
+  return cost;
+}
+
+Cost Collectives::quantized_all_gather(const Grouping& grouping, const BlockSpans& blocks,
+                                       const kernels::QuantFormat& format) const {
+  std::vector<std::size_t> bytes;
+  std::size_t largest = 0;
+  for (const auto& spans : blocks) {
+    bytes.push_back(comm::quantized_block_bytes(spans, format));
+    largest = std::max(largest, elements_of(spans));
+  }
+  Cost cost = all_gather(grouping, {bytes});
+  const Codec codec = network_->codec(format.bits);
+  cost.before_s = static_cast<double>(largest) * codec.quantize_s;
+  cost.after_s = static_cast<double>(elements_of(blocks)) * codec.dequantize_s;
+  return cost;
+}
+
+Cost Collectives::quantized_reduce_scatter(const Grouping& grouping, const BlockSpans& blocks, int ranks_per_node,
+                                           const comm::ReduceFormats& formats) const {
+  Cost cost;
+  cost.sent.resize(at(cluster_->ranks()));
+  for (const std::vector<int>& group : grouping.groups) {
+    for (int i = 0; i < static_cast<int>(group.size()); ++i) {
+      cost.sent[at(group[at(i)])] = comm::quantized_reduce_traffic(i, ranks_per_node, blocks, formats);
+    }
+  }
+  const int nodes = static_cast<int>(grouping.groups.front().size()) / ranks_per_node;
+  add_seconds(cost, ranks_per_node > 1 ? 1 : 0, nodes > 1 ? 1 : 0);
+  const auto locals = static_cast<double>(ranks_per_node);
+  const auto elements = static_cast<double>(elements_of(blocks)), column = elements / locals;
+  const Codec near = network_->codec(formats.node.bits), far = network_->codec(formats.across.bits);
+  if (ranks_per_node > 1) {
+    cost.before_s = (elements - column) * near.quantize_s;
+    cost.between_s = column * (locals - 1) * near.dequantize_s;
+  }
+  if (nodes > 1) {
+    cost.between_s += column * (nodes - 1) / nodes * far.quantize_s;
+    cost.after_s = column / nodes * (nodes - 1) * far.dequantize_s;
+  }
+  return cost;
+}
+
+Cost Collectives::shift(int distance, const std::vector<std::size_t>& bytes) const {
+  Cost cost;
+  cost.sent.resize(bytes.size());
+  bool within = false, across = false;
+  for (int rank = 0; rank < cluster_->ranks(); ++rank) {
+    const bool mates = node_of((rank + distance) % cluster_->ranks()) == node_of(rank);
+    (mates ? cost.sent[at(rank)].intra : cost.sent[at(rank)].inter) = bytes[at(rank)];
+    (mates ? within : across) = true;
+  }
+  add_seconds(cost, within ? 1 : 0, across ? 1 : 0);
+  return cost;
+}
+
+Cost Collectives::small(const Grouping& grouping) const {
+  Cost cost;
+  cost.sent.resize(at(cluster_->ranks()));
+  add_exchanges(cost, grouping);
+  return cost;
+}
+
+/// Of a tree: as many as its levels within a node and across nodes.
+void Collectives::add_exchanges(Cost& cost, const Grouping& grouping) const {
+  const std::vector<int>& group = grouping.groups.front();
+  const auto mates = static_cast<int>(
+      std::count_if(group.begin(), group.end(), [&](int rank) { return node_of(rank) == node_of(group.front()); }));
+  const int nodes = static_cast<int>(group.size()) / mates;
+  add_seconds(cost, mates > 1 ? comm::tree_exchanges(mates) : 0, nodes > 1 ? comm::tree_exchanges(nodes) : 0);
+}
+
+/// By what the rank sends that sends most in its node, and by what all ranks of a node send over its link.
+void Collectives::add_seconds(Cost& cost, int exchanges_in_node, int exchanges_across) const {
+  std::uint64_t by_rank = 0, by_node = 0, of_node = 0;
+  for (std::size_t rank = 0; rank < cost.sent.size(); ++rank) {
+    if (rank % at(cluster_->ranks_per_node) == 0) of_node = 0;
+    by_rank = std::max(by_rank, cost.sent[rank].intra);
+    by_node = std::max(by_node, of_node += cost.sent[rank].inter);
+  }
+  if (exchanges_in_node > 0) {
+    cost.node_s = exchanges_in_node * network_->node->latency_s + static_cast<double>(by_rank) * network_->node->s_per_byte;
+  }
+  if (exchanges_across > 0) {
+    cost.across_s = exchanges_across * network_->across->latency_s +
+                    static_cast<double>(by_node) * network_->across->s_per_byte / network_->ranks_per_node;
+  }
+}
+
+}  // namespace shoal::plan

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/plan/timeline.hpp"
+
+#include <algorithm>
+
+namespace shoal::plan {
+
+Bytes Sent::total() const {
+  Bytes sum;
+  for (const Bytes& bytes : of) {
+    sum.intra += bytes.intra;
+    sum.inter += bytes.inter;
+  }
+  return sum;
+}
+
+void Timeline::count(double weight) {
+  elapsed_s_ = elapsed_s();
+  since_s_ = now_s_;
+  weight_ = weight;
+}
+
+Timeline::Pending Timeline::start(Operation operation, const Cost& cost) {
+  communication_s_ += weight_ * cost.total_s();
+  for (std::size_t rank = 0; weight_ > 0 && rank < sent_.size(); ++rank) {
+    Bytes& bytes = sent_[rank][operation];
+    bytes.intra += weight_ * static_cast<double>(cost.sent[rank].intra);
+    bytes.inter += weight_ * static_cast<double>(cost.sent[rank].inter);
+  }
+  work(cost.before_s);
+  if (cost.node_first) {
+    const double in_node = use(node_free_s_, now_s_, cost.node_s) + cost.between_s;
+    return {use(across_free_s_, in_node, cost.across_s), cost.after_s};
+  }
+  const double crossed = use(across_free_s_, now_s_, cost.across_s) + cost.between_s;
+  return {use(node_free_s_, crossed, cost.node_s), cost.after_s};
+}
+
+void Timeline::wait(const Pending& pending) {
+  now_s_ = std::max(now_s_, pending.arrives_s);
+  work(pending.after_s);
+}
+
+double Timeline::use(double& link_free_s, double from_s, double seconds) {
+  if (seconds == 0) return from_s;
+  link_free_s = std::max(link_free_s, from_s) + seconds;
+  return link_free_s;
+}
+
+}  // namespace shoal::plan

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// [Note: no message waits for another] in src/comm/messages.hpp, for more ranks than a test can start: lists of messages as
+// `deal` makes them, of which each rank has only the first few under way.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "../../src/comm/tree_stages.hpp"
+
+namespace shoal::comm {
+namespace {
+
+struct Item {
+  std::size_t place, message;
+  bool operator==(const Item&) const = default;
+};
+using Lists = std::vector<std::deque<Item>>;  // by place: to whom or from whom, in order
+
+Lists lists_of(std::size_t places, std::size_t messages, std::size_t (Circle::*neighbour)(std::size_t) const) {
+  std::vector<std::size_t> numbers(messages);
+  for (std::size_t m = 0; m < messages; ++m) numbers[m] = m;
+  const std::vector<std::vector<std::size_t>> by_place(places, numbers);
+  Lists lists(places);
+  for (std::size_t own = 0; own < places; ++own) {
+    deal(own, neighbour, by_place, [&](std::size_t other, std::size_t m) { lists[own].push_back({other, m}); });
+  }
+  return lists;
+}
+
+/// Whether everything arrives where a message needs both of its ranks to have it among their first `window`.
+bool all_arrive(Lists sends, Lists receives, std::size_t window) {
+  const auto among_first = [&](std::deque<Item>& list, const Item& item) {
+    const auto end = list.begin() + static_cast<std::ptrdiff_t>(std::min(window, list.size()));
+    const auto found = std::find(list.begin(), end, item);
+    return found == end ? list.end() : found;
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t from = 0; from < sends.size(); ++from) {
+      for (std::size_t i = 0; i < std::min(window, sends[from].size()); ++i) {
+        const Item item = sends[from][i];
+        const auto place = among_first(receives[item.place], {from, item.message});
+        if (place == receives[item.place].end()) continue;
+        receives[item.place].erase(place);
+        sends[from].erase(sends[from].begin() + static_cast<std::ptrdiff_t>(i));
+        moved = true;
+        break;
+      }
+    }
+  }
+  return std::all_of(receives.begin(), receives.end(), [](const auto& list) { return list.empty(); });
+}
+
+TEST(Circle, SendsUpwardsWhatIsReceivedFromBelow) {
+  for (const std::size_t size : {2U, 3U, 35U}) {
+    for (std::size_t own = 0; own < size; ++own) {
+      for (std::size_t i = 1; i < size; ++i) {
+        const Circle other{Circle{own, size}.above(i), size};
+        EXPECT_EQ(other.below(i), own);
+      }
+    }
+  }
+}
+
+TEST(Deal, LeavesNoMessageWaitingForAnother) {
+  for (const std::size_t places : {3U, 5U, 35U, 67U}) {
+    for (const std::size_t window : {1U, 4U}) {
+      const Lists up = lists_of(places, 3, &Circle::above), down = lists_of(places, 3, &Circle::below);
+      EXPECT_TRUE(all_arrive(up, down, window)) << places << " ranks, " << window << " messages at a time";
+    }
+  }
+  const Lists up = lists_of(35, 3, &Circle::above);
+  EXPECT_FALSE(all_arrive(up, up, 4)) << "receiving in the order of sending would";
+}
+
+/// A DirectReduce receives in the order of its sums.
+TEST(Deal, DoesNotNeedTheOrderOfSendingWhereAllReceiveInOne) {
+  for (const std::size_t places : {3U, 35U, 67U}) {
+    Lists in_order(places);
+    for (std::size_t own = 0; own < places; ++own) {
+      for (std::size_t m = 0; m < 3; ++m) {
+        for (std::size_t p = 0; p < places; ++p) {
+          if (p != own) in_order[own].push_back({p, m});
+        }
+      }
+    }
+    EXPECT_TRUE(all_arrive(lists_of(places, 3, &Circle::above), in_order, 1)) << places;
+  }
+}
+
+}  // namespace
+}  // namespace shoal::comm

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one collective costs, worked out by hand.
+#include "shoal/plan/collectives.hpp"
+
+#include <gtest/gtest.h>
+
+#include "networks.hpp"
+
+namespace shoal::plan {
+namespace {
+
+using Bytes = std::vector<std::vector<std::size_t>>;
+
+Bytes even(int ranks, std::size_t bytes) {
+  return {std::vector<std::size_t>(static_cast<std::size_t>(ranks), bytes / static_cast<std::size_t>(ranks))};
+}
+
+TEST(Tree, GoesWithinNodesAndAcrossThem) {
+  const NetworkModel network = two_levels();
+  constexpr std::size_t bytes = 12'000'000;
+  // 3 nodes x 2 ranks: half goes to the neighbour, then of the other half two thirds across, in one exchange with each.
+  const Cluster six = {3, 2};
+  const Grouping all = Grouping::neighbours(6, 6);
+  const Cost gather = Collectives(network, six).all_gather(all, even(6, bytes));
+  EXPECT_NEAR(gather.node_s, 1e-6 + 6e6 * 1e-10, 1e-12);
+  EXPECT_NEAR(gather.across_s, 10e-6 + 4e6 * 1e-8, 1e-12);
+  EXPECT_FALSE(gather.node_first);
+  EXPECT_EQ(gather.sent[3].intra, bytes / 2);
+  EXPECT_EQ(gather.sent[3].inter, bytes / 3);
+  const Cost reduce = Collectives(network, six).reduce_scatter(all, even(6, bytes));
+  EXPECT_TRUE(reduce.node_first);
+  EXPECT_NEAR(reduce.total_s() - gather.total_s(), 10e6 * 2e-11, 1e-12);
+  // With one rank a node the link is one rank's alone.
+  const Cluster apart = {4, 1};
+  EXPECT_NEAR(Collectives(network, apart).all_gather(Grouping::neighbours(4, 4), even(4, bytes)).total_s(),
+              2 * 10e-6 + 9e6 * 0.5e-8, 1e-12);
+}
+
+TEST(Tree, OfNeighboursStaysInTheNodeAndOfTheirLikeDoesNot) {
+  const NetworkModel network = two_levels();
+  const Cluster four = {2, 2};
+  const Cost near = Collectives(network, four).all_gather(Grouping::neighbours(4, 2), even(2, 1000));
+  const Cost far = Collectives(network, four).all_gather(Grouping::alike(4, 2), even(2, 1000));
+  for (const std::size_t rank : {0U, 1U, 2U, 3U}) {
+    EXPECT_EQ(near.sent[rank].intra, 500U);
+    EXPECT_EQ(near.sent[rank].inter, 0U);
+    EXPECT_EQ(far.sent[rank].intra, 0U);
+    EXPECT_EQ(far.sent[rank].inter, 500U);
+  }
+  EXPECT_EQ(near.across_s, 0);
+  EXPECT_EQ(far.node_s, 0);
+  EXPECT_NEAR(far.across_s, 10e-6 + 500 * 1e-8, 1e-12);
+}
+
+TEST(LinkRate, IsSharedByTheRanksOfANodeAndPaysForFrames) {
+  const NetworkModel network = with_link_rate(two_levels(), 1e9);
+  const Cluster four = {2, 2};
+  const Cost gather = Collectives(network, four).all_gather(Grouping::neighbours(4, 4), even(4, 8'000'000));
+  EXPECT_NEAR(gather.across_s - 10e-6, 2 * 2e6 * 8 / (1e9 * useful_share), 1e-9);
+}
+
+/// 2 nodes x 2 ranks, blocks of 1000 elements: codes and four scales.
+TEST(Quantized, CollectivesSendCodesAndScalesAndTakeTime) {
+  const NetworkModel network = two_levels();
+  const Cluster four = {2, 2};
+  const Collectives collectives(network, four);
+  const Grouping all = Grouping::neighbours(4, 4);
+  const BlockSpans blocks(4, {1000});
+  constexpr std::size_t int8 = 1000 + 16, int4 = 500 + 16;
+  const Cost gather = collectives.quantized_all_gather(all, blocks, {8});
+  EXPECT_EQ(gather.sent[1].inter, int8);
+  EXPECT_EQ(gather.sent[1].intra, 2 * int8);
+  EXPECT_NEAR(gather.before_s, 1000 * 3e-9, 1e-15);
+  EXPECT_NEAR(gather.after_s, 4000 * 1e-9, 1e-15);
+
+  const Cost reduce = collectives.quantized_reduce_scatter(all, blocks, 2, {{8}, {4}});
+  EXPECT_EQ(reduce.sent[2].intra, 2 * int8) << "the neighbour's blocks of both nodes";
+  EXPECT_EQ(reduce.sent[2].inter, int4) << "the node's sum of the other node's";
+  EXPECT_NEAR(reduce.before_s, 2000 * 3e-9, 1e-15);
+  EXPECT_NEAR(reduce.between_s, 2000 * 1e-9 + 1000 * 5e-9, 1e-15);
+  EXPECT_NEAR(reduce.after_s, 1000 * 2e-9, 1e-15);
+  EXPECT_TRUE(reduce.node_first);
+}
+
+TEST(Shift, GoesToOneRankEach) {
+  const NetworkModel network = two_levels();
+  const Cluster four = {2, 2};
+  const std::vector<std::size_t> bytes = {10, 20, 30, 40};
+  const Cost across = Collectives(network, four).shift(2, bytes);
+  EXPECT_EQ(across.sent[1].inter, 20U);
+  EXPECT_NEAR(across.across_s, 10e-6 + 70 * 1e-8 / 2, 1e-15) << "two ranks send over a link";
+  EXPECT_EQ(across.node_s, 0);
+}
+
+}  // namespace
+}  // namespace shoal::plan

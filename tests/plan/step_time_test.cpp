@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps of every strategy: ZeRO's volumes (Rajbhandari et al. 2020, section 7; Wang et al. 2023, "ZeRO++"), and what hides
+// behind what.
+#include "shoal/plan/step_time.hpp"
+
+#include <gtest/gtest.h>
+
+#include "networks.hpp"
+
+namespace shoal::plan {
+namespace {
+
+constexpr Cluster two_by_two = {2, 2}, four_nodes = {4, 1};
+
+StepTime time_of(const zero::EngineOptions& options, const Cluster& cluster = two_by_two, double compute_s = 0) {
+  return step_time(options, {}, cluster.ranks(), cluster, two_levels(), {compute_s, 0});
+}
+
+double elements() {
+  double sum = 0;
+  for (const auto& unit : model::layout(some_options(0).model)) sum += static_cast<double>(unit.elements);
+  return sum;
+}
+
+/// With accumulation: 8 micro-batches on 4 ranks are 2 turns. A node of 2 sends half of what is reduced or gathered across.
+TEST(StepTimeOf, SendsWhatTheStagesSend) {
+  const double bytes = elements() * sizeof(float);
+  for (const int stage : {0, 1, 2, 3}) {
+    const StepTime time = step_time(some_options(stage), {}, 4, four_nodes, two_levels(), {});
+    const double once = 0.75 * bytes;  // on the mean; shards are whole pieces, and one rank sends a little more
+    const double reduced = time.sent[Operation::reduce_scatter].inter, gathered = time.sent[Operation::all_gather].inter;
+    EXPECT_NEAR(reduced, (stage < 2 ? 1 : 2) * once, 0.05 * once) << stage;
+    if (stage < 3) {
+      EXPECT_NEAR(gathered, once, 0.05 * once) << stage;
+    } else {  // forward and backward of each turn; what backward needs first is still there
+      EXPECT_GT(gathered, 2 * once);
+      EXPECT_LE(gathered, 4.1 * once);
+    }
+    EXPECT_EQ(time.sent.total().intra, 0);
+    EXPECT_EQ(time_of(some_options(stage), {1, 1}).sent.total().total(), 0);
+  }
+}
+
+TEST(StepTimeOf, WithASecondPartitionGathersAcrossOnce) {
+  zero::EngineOptions options = some_options(3);
+  const StepTime plain = time_of(options);
+  options.zero.hpz_size = 2;
+  const StepTime near = time_of(options);
+  const double bytes = elements() * sizeof(float);
+  EXPECT_NEAR(near.across_per_node, (2 + 1) * bytes / 2, 0.03 * bytes) << "two turns' gradients, and parameters once";
+  EXPECT_LT(near.across_per_node, plain.across_per_node);
+  options.zero.hpz_size = 1;  // every rank keeps all
+  EXPECT_LT(time_of(options).sent[Operation::all_gather].intra, near.sent[Operation::all_gather].intra);
+}
+
+TEST(StepTimeOf, InEightAndFourBitsSendsAQuarterAndAnEighth) {
+  zero::EngineOptions options = some_options(3);
+  options.zero.hpz_size = 2;
+  const StepTime exact = time_of(options);
+  options.zero.qwz = 8;
+  const StepTime weights = time_of(options);
+  options.zero.qgz = 4;
+  options.gradients.quantized = zero::quantized_reduction(options.zero, 2);
+  const StepTime both = time_of(options);
+  const double bytes = elements() * sizeof(float), of_8 = 0.25 * (1 + 4.0 / 256), of_4 = 0.125 * (1 + 8.0 / 256);
+  EXPECT_NEAR(exact.across_per_node, (2 + 1) * bytes / 2, 0.03 * bytes);
+  EXPECT_NEAR(weights.across_per_node, (2 + of_8) * bytes / 2, 0.03 * bytes);
+  EXPECT_NEAR(both.across_per_node, (2 * of_4 + of_8) * bytes / 2, 0.01 * bytes);
+  EXPECT_LT(both.total_s(), exact.total_s());
+}
+
+TEST(StepTimeOf, HidesNothingWithoutArithmeticAndAllButTheEndsWithMuch) {
+  for (const int stage : {0, 1, 2, 3}) {
+    zero::EngineOptions options = some_options(stage);
+    options.zero.prefetch_units = 2;
+    const StepTime none = time_of(options), much = time_of(options, two_by_two, 10);
+    EXPECT_GT(none.exposed_s, 0.5 * none.communication_s) << "but messages that follow each other share a node's two levels";
+    EXPECT_LE(none.exposed_s, none.communication_s * (1 + 1e-9));
+    EXPECT_LT(much.exposed_s, (stage == 0 ? 0.9 : 0.7) * none.exposed_s) << stage << ": sums are gathered before the update";
+    options.gradients.overlap = false;
+    const StepTime apart = time_of(options, two_by_two, 10);
+    EXPECT_GT(apart.exposed_s, much.exposed_s);
+    EXPECT_NEAR(apart.total_s(), 10 + apart.exposed_s, 1e-12);
+  }
+}
+
+/// One message of all units is complete when backward is over, and what is published arrives when forward begins.
+TEST(StepTimeOf, HidesNothingInASingleMessage) {
+  zero::EngineOptions options = some_options(1);
+  options.gradients.message_elements = 1'000'000;
+  const StepTime one = time_of(options, two_by_two, 10);
+  EXPECT_NEAR(one.exposed_s, one.communication_s, 1e-9);
+  options.gradients.message_elements = 40'000;
+  EXPECT_LT(time_of(options, two_by_two, 10).exposed_s, 0.7 * one.exposed_s);
+}
+
+TEST(Arithmetic, FollowsTheWidthAndTheShards) {
+  const TrainingRates rates = {{{32, 1.0}, {128, 3.0}}, 1e-9};
+  const zero::EngineOptions options = some_options(1);  // n_embd 64: half way
+  const Arithmetic four = arithmetic(options, 4, rates), two = arithmetic(options, 2, rates);
+  EXPECT_NEAR(four.micro_batches_s, 2 * 64 * model::flops_per_token(options.model) / 2e9, 1e-12);
+  EXPECT_NEAR(two.micro_batches_s, 2 * four.micro_batches_s, 1e-12);
+  EXPECT_NEAR(two.update_s, elements() / 2 * 1e-9, 0.02 * two.update_s);
+}
+
+}  // namespace
+}  // namespace shoal::plan
