@@ -20,9 +20,10 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Options that the rest of the trajectory depends on: kept as text beside the tensors.
-constexpr const char* shaping[] = {"train.seed",     "batch.global",       "batch.micro",   "data.source", "data.shuffle",
-                                   "optimizer.kind", "optimizer.adascale", "schedule.kind", "train.dtype", "sync.kind",
-                                   "sync.average_dtype", "sync.average_overlap", "sync.average_delay"};
+constexpr const char* shaping[] = {"train.seed",        "batch.global",   "batch.micro",        "data.source",
+                                   "data.shuffle",      "optimizer.kind", "optimizer.adascale", "schedule.kind",
+                                   "train.dtype",       "sync.kind",      "sync.average_dtype", "sync.average_overlap",
+                                   "sync.average_delay"};
 
 std::map<std::string, std::string> shaping_options(const config::Options& options) {
   std::map<std::string, std::string> result;
@@ -193,8 +194,8 @@ void resume_synchroniser(comm::World& world, const Setup& setup, Machine& machin
   const bool exchange = of_this_kind && has(pushed_number) && synchroniser.overlaps();
   const bool in_differences = !synchroniser.parameters_in_common().empty();
   // A mean of parameters themselves can not become one of differences, nor the other way round.
-  const bool mean = of_this_kind && has(mean_number) && synchroniser.schedule().overlaps() &&
-                    has(common_number) == in_differences;
+  const bool mean =
+      of_this_kind && has(mean_number) && synchroniser.schedule().overlaps() && has(common_number) == in_differences;
   const bool left_out = has(mean_number) && !mean;
   const bool outer = of_this_kind && has(outer_number) && synchroniser.schedule().has_outer() && !left_out;
   synchroniser.begin();

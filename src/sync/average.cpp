@@ -88,11 +88,11 @@ std::size_t Average::scratch_bytes() const {
                                comm::tree_scratch_bytes(placement_.node.ranks, shares_->whole_bytes()));
   for (std::size_t u = 0; sending_.quantized && u < shares_->units(); ++u) {
     const std::size_t elements = shares_->shards()[u].size();
-    bytes = std::max({bytes,
-                      comm::quantized_reduce_scratch_bytes(1, nodes, shares_->largest_share(u), 1,
-                                                           {*sending_.quantized, *sending_.quantized}),
-                      comm::quantized_gather_scratch_bytes(nodes, elements, static_cast<std::size_t>(nodes),
-                                                           *sending_.quantized)});
+    bytes = std::max(
+        {bytes,
+         comm::quantized_reduce_scratch_bytes(1, nodes, shares_->largest_share(u), 1,
+                                              {*sending_.quantized, *sending_.quantized}),
+         comm::quantized_gather_scratch_bytes(nodes, elements, static_cast<std::size_t>(nodes), *sending_.quantized)});
   }
   return bytes;
 }
@@ -192,9 +192,8 @@ void Average::run_exactly() {
   arrive();  // it uses the scratch memory
   comm::Communicator& group = *placement_.across.group;
   const auto blocks = [&] {
-    return shares_->blocks_across({0, shares_->units()}, [&](std::size_t u, Range range) {
-      return comm::bytes_of(shares_->master(u, range));
-    });
+    return shares_->blocks_across({0, shares_->units()},
+                                  [&](std::size_t u, Range range) { return comm::bytes_of(shares_->master(u, range)); });
   };
   comm::tree_reduce_scatter(group, blocks(), DType::f32, scratch_).wait();
   for (std::size_t u = 0; u < shares_->units(); ++u) {

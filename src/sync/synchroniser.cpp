@@ -24,9 +24,8 @@ void append(std::vector<NamedSlice>& slices, std::vector<NamedSlice> more) {
 
 }  // namespace
 
-Synchroniser::Synchroniser(const SyncOptions& options, std::size_t quant_block,
-                           const std::vector<model::UnitLayout>& units, zero::States& states, const Placement& placement,
-                           bool shows, Memory& memory)
+Synchroniser::Synchroniser(const SyncOptions& options, std::size_t quant_block, const std::vector<model::UnitLayout>& units,
+                           zero::States& states, const Placement& placement, bool shows, Memory& memory)
     : units_(units),
       states_(&states),
       placement_(placement),

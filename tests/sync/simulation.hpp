@@ -26,12 +26,19 @@ inline std::vector<model::UnitLayout> units() {
   return result;
 }
 
+/// Where a unit begins among all elements; of the number of units: how many these are.
 inline std::size_t first_of(std::size_t unit) {
-  std::size_t first = 0;
-  for (std::size_t u = 0; u < unit; ++u) first += units()[u].elements;
-  return first;
+  static const std::vector<std::size_t> first = [] {
+    std::vector<std::size_t> sums = {0};
+    for (const model::UnitLayout& layout : units()) sums.push_back(sums.back() + layout.elements);
+    return sums;
+  }();
+  return first[unit];
 }
-inline std::size_t elements() { return first_of(units().size()); }
+inline std::size_t elements() {
+  static const std::size_t count = first_of(units().size());
+  return count;
+}
 
 /// A number of about 1 from small integers: exact in float.
 inline float target(std::size_t node, std::size_t step, std::size_t element) {

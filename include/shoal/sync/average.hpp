@@ -3,20 +3,22 @@
 // by their number, an all-gather. Every node ends with the same bits.
 //
 // In 16 or 8 bits what is sent, and summed, are differences from what the nodes had in common when they met last: a half or
-// a quarter of the bytes, and an error in proportion to how far a parameter has moved since, not to its size. What nodes have
-// in common is the same on all of them bit by bit, and so is what they add to it. It takes the memory of another copy of this
-// rank's shards.
+// a quarter of the bytes, and an error in proportion to how far a parameter has moved since, not to its size. What nodes
+// have in common is the same on all of them bit by bit, and so is what they add to it. It takes the memory of another copy
+// of this rank's shards.
 //   bf16: summed in the tree in bf16; an error of 2^-9.
-//   int8: blocks with a scale each (comm/quantized.hpp), summed in fp32; an error of 0.6 % rms of normal differences. What it
-//         takes away is kept, of what a rank sends to each owner and of the mean that an owner sends to all, and added the next
-//         time (error feedback: Seide et al. 2014): after 32 means the sum of them is off by as much as after one, in
+//   int8: blocks with a scale each (comm/quantized.hpp), summed in fp32; an error of 0.6 % rms of normal differences. What
+//   it
+//         takes away is kept, of what a rank sends to each owner and of the mean that an owner sends to all, and added the
+//         next time (error feedback: Seide et al. 2014): after 32 means the sum of them is off by as much as after one, in
 //         bf16 by 5 to 9 times that of one, in int8 without feedback by 5 (tests/sync/means_test.cpp).
 //
 // Overlapped, a mean is on its way while the nodes train on, and is taken in some steps later: x = mean + (x - sent), x
-// having moved by local steps since it was sent (CoCoD-SGD: Shen et al. 2019, arXiv 1906.12043, algorithm 1). So no part of a
-// local step is lost, and taking a mean in does not move the mean over the nodes. Overlap Local-SGD (Wang et al. 2020, arXiv
-// 2002.09539) and Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512) hide the same exchange, but draw x a part of the
-// way to what arrives, at the cost of that part of the steps between. It takes another copy of the shards, and in fp32 two.
+// having moved by local steps since it was sent (CoCoD-SGD: Shen et al. 2019, arXiv 1906.12043, algorithm 1). So no part of
+// a local step is lost, and taking a mean in does not move the mean over the nodes. Overlap Local-SGD (Wang et al. 2020,
+// arXiv 2002.09539) and Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512) hide the same exchange, but draw x a part
+// of the way to what arrives, at the cost of that part of the steps between. It takes another copy of the shards, and in
+// fp32 two.
 #pragma once
 
 #include <functional>
@@ -52,8 +54,8 @@ class Average {
   /// What is done to the mean of each unit's share, on the one rank that has it, before the others get it. Called within
   /// communication's progress: it must not communicate.
   using Update = std::function<void(std::size_t unit, Range share, Span<float> mean)>;
-  /// Collective over all nodes: begins to take the mean of this rank's shards as they are now, updated. With overlap they may
-  /// change meanwhile; without it finish() follows at once.
+  /// Collective over all nodes: begins to take the mean of this rank's shards as they are now, updated. With overlap they
+  /// may change meanwhile; without it finish() follows at once.
   void start(Update update = {});
   /// Until the mean is here. The shards are as they were.
   void arrive();
@@ -69,8 +71,7 @@ class Average {
   bool in_differences() const { return !common_.empty(); }
   /// For checkpoints, out of this rank's shards; no mean is on its way meanwhile (arrive()). What nodes have in common,
   /// /common/NAME; none where means are sent in fp32.
-  std::vector<NamedSlice> common_slices(const std::vector<model::UnitLayout>& units,
-                                        const std::vector<Range>& wanted) const;
+  std::vector<NamedSlice> common_slices(const std::vector<model::UnitLayout>& units, const std::vector<Range>& wanted) const;
   /// This node's own: /average/lost/NAME, by quantization.
   std::vector<NamedSlice> lost_slices(const std::vector<model::UnitLayout>& units) const;
   /// Overlapped, of a mean that is under way: /average/sent/NAME, this node's own, and where nodes have nothing else in

@@ -19,8 +19,8 @@ namespace shoal::sync {
 
 class Synchroniser {
  public:
-  /// states: of ZeRO's group, which is placement.node; they must outlive this. quant_block: elements that share a scale where
-  /// means are sent in int8. shows: show_average() will be called.
+  /// states: of ZeRO's group, which is placement.node; they must outlive this. quant_block: elements that share a scale
+  /// where means are sent in int8. shows: show_average() will be called.
   Synchroniser(const SyncOptions& options, std::size_t quant_block, const std::vector<model::UnitLayout>& units,
                zero::States& states, const Placement& placement, bool shows, Memory& memory);
   Synchroniser(const Synchroniser&) = delete;
@@ -39,8 +39,8 @@ class Synchroniser {
   /// Until what is on its way between nodes is here; taken in it is when its step comes.
   void arrive() { average_.arrive(); }
 
-  /// The masters become their mean over the nodes, until hide_average() brings this node's own back; a mean that is under way
-  /// is no part of it. Collective; nothing may be published meanwhile, and what is derived from the masters is to be
+  /// The masters become their mean over the nodes, until hide_average() brings this node's own back; a mean that is under
+  /// way is no part of it. Collective; nothing may be published meanwhile, and what is derived from the masters is to be
   /// refreshed after both.
   void show_average();
   void hide_average();
@@ -53,8 +53,8 @@ class Synchroniser {
   std::vector<NamedSlice> node_slices();
   /// The masters, where all nodes have the same: every element on one rank.
   std::vector<NamedSlice> common_parameters() const { return states_->parameter_slices(shares_.shares()); }
-  /// What of the state are parameters in common (sync/average.hpp; none where means are sent in fp32), what quantization took
-  /// (none without), what is the outer update's, and what is an exchange's that is under way: for reading back.
+  /// What of the state are parameters in common (sync/average.hpp; none where means are sent in fp32), what quantization
+  /// took (none without), what is the outer update's, and what is an exchange's that is under way: for reading back.
   std::vector<NamedSlice> parameters_in_common() const { return average_.common_slices(units_, shares_.shards()); }
   std::vector<NamedSlice> lost_slices() const { return average_.lost_slices(units_); }
   std::vector<NamedSlice> outer_slices() const;
