@@ -39,6 +39,12 @@ void meet_late(std::size_t n, const float* other, const float* before, float* x)
   });
 }
 
+void carry_on(std::size_t n, const float* mean, const float* before, float* x) {
+  each("carry_on", n, [=](std::size_t i, auto part) {
+    store(x + i, load(mean + i, part) + (load(x + i, part) - load(before + i, part)), part);
+  });
+}
+
 void subtract(DType type, std::size_t n, const float* x, const float* base, void* difference) {
   dispatch(type, [=]<typename T>(T) {
     auto* const to = static_cast<T*>(difference);

@@ -16,10 +16,11 @@ namespace {
 constexpr std::size_t probe_bytes = std::size_t{1} << 20U;
 
 std::string strategy(const sync::SyncOptions& o) {
-  std::string localsgd = text("the mean of parameters every ", o.localsgd_frequency, " steps");
+  const std::string late = o.average_overlap ? text(", which arrives ", o.average_delay, " later") : "";
+  const std::string localsgd = text("the mean of parameters every ", o.localsgd_frequency, " steps", late);
   std::string push = text("half of a neighbour's parameters every step", o.sgp_overlap ? ", one step late" : "");
   const std::string outer = text("an outer update every ", o.slowmo_frequency, " steps (momentum ", o.slowmo_momentum,
-                                 ", rate ", o.slowmo_lr, ")");
+                                 ", rate ", o.slowmo_lr, ")", o.kind == "diloco" ? late : "");
   if (o.kind == "localsgd") return localsgd;
   if (o.kind == "sgp") return push;
   return o.kind == "diloco" ? outer : text(outer, ", between them ", sync::pushes(o) ? push : localsgd);

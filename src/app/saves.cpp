@@ -20,8 +20,10 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Options that the rest of the trajectory depends on: kept as text beside the tensors.
-constexpr const char* shaping[] = {"train.seed",     "batch.global",       "batch.micro",   "data.source", "data.shuffle",
-                                   "optimizer.kind", "optimizer.adascale", "schedule.kind", "train.dtype", "sync.kind"};
+constexpr const char* shaping[] = {"train.seed",        "batch.global",   "batch.micro",        "data.source",
+                                   "data.shuffle",      "optimizer.kind", "optimizer.adascale", "schedule.kind",
+                                   "train.dtype",       "sync.kind",      "sync.average_dtype", "sync.average_overlap",
+                                   "sync.average_delay"};
 
 std::map<std::string, std::string> shaping_options(const config::Options& options) {
   std::map<std::string, std::string> result;
@@ -49,6 +51,8 @@ constexpr const char* nodes_number = "sync/nodes";    // that wrote the checkpoi
 constexpr const char* outer_number = "sync/outer";    // 1: it has the outer update's state
 constexpr const char* common_number = "sync/common";  // 1: it has what nodes had in common when they met last
 constexpr const char* pushed_number = "sync/push";    // 1: it has an exchange under way
+constexpr const char* mean_number = "sync/mean";      // 1: it has a mean under way
+constexpr const char* lost_number = "sync/lost";      // 1: it has what quantization took from means
 
 void append(std::vector<NamedSlice>& slices, std::vector<NamedSlice> more) {
   std::move(more.begin(), more.end(), std::back_inserter(slices));
@@ -142,6 +146,8 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
     state.numbers[outer_number] = machine_.synchroniser->schedule().has_outer() ? 1 : 0;
     state.numbers[common_number] = machine_.synchroniser->parameters_in_common().empty() ? 0 : 1;
     state.numbers[pushed_number] = machine_.synchroniser->exchange_under_way() ? 1 : 0;
+    state.numbers[mean_number] = machine_.synchroniser->mean_under_way() ? 1 : 0;
+    state.numbers[lost_number] = machine_.synchroniser->lost_slices().empty() ? 0 : 1;
   }
   const std::vector<NamedSlice> slices = slices_to_write(machine_, step);
   const int keep = static_cast<int>(setup_.options.checkpoint.keep);
@@ -170,35 +176,48 @@ void Saves::finish() {
 
 namespace {
 
+double number_of(const io::CheckpointState& state, const char* name) {
+  const auto found = state.numbers.find(name);
+  return found == state.numbers.end() ? 0 : found->second;
+}
+
+int nodes_before(const io::CheckpointState& state) { return static_cast<int>(number_of(state, nodes_number)); }
+
 /// What the file says of nodes that trained apart, where this run's do too: the rest of their state.
 void resume_synchroniser(comm::World& world, const Setup& setup, Machine& machine, const io::LoadedCheckpoint& loaded,
                          const io::NodeView& view) {
   if (!machine.synchroniser) return;
-  const auto has = [&](const char* name) {
-    const auto found = loaded.state.numbers.find(name);
-    return found != loaded.state.numbers.end() && found->second != 0;
-  };
+  const auto has = [&](const char* name) { return number_of(loaded.state, name) != 0; };
   sync::Synchroniser& synchroniser = *machine.synchroniser;
   const auto kind = loaded.state.scalars.find("sync.kind");
   const bool of_this_kind = kind != loaded.state.scalars.end() && kind->second == setup.options.sync.kind;
   const bool exchange = of_this_kind && has(pushed_number) && synchroniser.overlaps();
-  const bool outer = of_this_kind && has(outer_number) && synchroniser.schedule().has_outer();
+  const bool in_differences = !synchroniser.parameters_in_common().empty();
+  // A mean of parameters themselves can not become one of differences, nor the other way round.
+  const bool mean =
+      of_this_kind && has(mean_number) && synchroniser.schedule().overlaps() && has(common_number) == in_differences;
+  const bool left_out = has(mean_number) && !mean;
+  const bool outer = of_this_kind && has(outer_number) && synchroniser.schedule().has_outer() && !left_out;
   synchroniser.begin();
   std::vector<NamedSlice> slices;
   if (outer) append(slices, synchroniser.outer_slices());
   if (exchange) append(slices, synchroniser.exchange_slices());
+  if (mean) append(slices, synchroniser.mean_slices());
   if (has(common_number)) append(slices, synchroniser.parameters_in_common());
+  if (has(lost_number) && nodes_before(loaded.state) == view.nodes) append(slices, synchroniser.lost_slices());
   if (!slices.empty()) io::load_checkpoint(world, loaded.file, slices, view);
   if (exchange) synchroniser.restore_exchange();
-  if (synchroniser.schedule().has_outer() && !outer && world.all().rank() == 0) {
-    std::printf("# the checkpoint has no outer update of this kind: it begins here, at rest\n");
+  if (mean) synchroniser.restore_mean();
+  if (world.all().rank() != 0) return;
+  if (left_out) std::printf("# a mean that was on its way between nodes when the checkpoint was written is left out\n");
+  if (synchroniser.schedule().has_outer() && !outer) {
+    std::printf("# the checkpoint has no outer update that this run could go on with: it begins here, at rest\n");
   }
 }
 
 void tell_of_nodes(const io::CheckpointState& state, int nodes) {
-  const auto found = state.numbers.find(nodes_number);
-  const int before = found == state.numbers.end() ? 1 : static_cast<int>(found->second);
-  if (before == nodes || before == 1) return;
+  const int before = nodes_before(state);
+  if (before == nodes || before <= 1) return;
   std::printf(
       "# the checkpoint is of %d nodes that trained apart, this run has %d: parameters and moments that differed are "
       "their mean\n",

@@ -48,8 +48,8 @@ bool evaluates_apart(const config::Options& options, int nodes) {
 std::optional<sync::Synchroniser> synchroniser(const config::Options& options, zero::Engine& engine,
                                                const sync::Placement& place, Memory& memory) {
   if (!sync::seldom(options.sync)) return std::nullopt;
-  return std::optional<sync::Synchroniser>(std::in_place, options.sync, engine.units(), engine.states(), place,
-                                           evaluates_apart(options, place.across.ranks), memory);
+  return std::optional<sync::Synchroniser>(std::in_place, options.sync, options.zero.quant_block, engine.units(),
+                                           engine.states(), place, evaluates_apart(options, place.across.ranks), memory);
 }
 
 /// The ranks of a node must be as many on every node where they are what stays in step, or what keeps a second partition.
@@ -184,6 +184,9 @@ sync::Placement place_of(const Setup& setup, comm::World& world) {
   } else {
     place.node.group = &world.neighbours(in_step);
     place.across.group = &world.alike(in_step);
+  }
+  if (setup.options.sync.average_dtype == "int8" && place.across.ranks > 1) {
+    place.self = in_step == 1 ? place.node.group : &world.neighbours(1);
   }
   const std::size_t second = setup.engine.zero.hpz_size;
   place.node.node = &world.node();

@@ -41,7 +41,10 @@ std::vector<StepReport> Trainer::step(std::int64_t t, const std::function<bool()
   const trace::Region whole(trace::Level::steps, trace::Kind::step, "step");
   const std::int64_t begin = trace::now_ns();
   unshared_.push_back(update(t, want_stop));
-  if (synchroniser_ != nullptr) synchronise(t);
+  if (synchroniser_ != nullptr) {
+    synchronise(t);
+    if (border) synchroniser_->arrive();  // what it sends is this step's, whatever comes between steps
+  }
   unshared_.back().seconds = seconds_since(begin);
   if (!border && !meets(t + 1)) return {};
   if (place_.across.ranks > 1) share_reports(world_, place_, unshared_, world_.all().rank() == 0 && want_stop());
@@ -100,10 +103,10 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
 /// Nodes come together at the rate of the schedule: an update that one of them left out is no delay for the others.
 void Trainer::synchronise(std::int64_t t) {
   const auto step = static_cast<std::size_t>(t) + 1;
-  if (!synchroniser_->acts(step)) return;
-  engine_.settle();
+  const bool acts = synchroniser_->acts(step);
+  if (acts) engine_.settle();
   synchroniser_->after(step, optim::rates(options_.schedule, options_.optimizer, t).learning_rate);
-  engine_.refresh();
+  if (acts) engine_.refresh();
 }
 
 /// Whether reports are shared after this step: whenever all nodes wait for each other anyway.

@@ -17,7 +17,7 @@ namespace {
 class QuantizedGather final : public Operation {
  public:
   QuantizedGather(Communicator& group, Blocks blocks, DType type, const QuantFormat& format, Span<std::byte> scratch,
-                  QuantError* error)
+                  QuantError* error, Span<float> residual)
       : blocks_(std::move(blocks)), type_(type), format_(format), name_of_group_(group.name()) {
     Carver memory(scratch);
     Blocks wires;
@@ -27,7 +27,10 @@ class QuantizedGather final : public Operation {
       bytes_ += wires_.back().size();
     }
     const auto own = static_cast<std::size_t>(group.rank());
-    quantize_sum(blocks_[own], type_, {BlockTerm::of(blocks_[own])}, format_, nullptr, wires_[own].data());
+    require(residual.empty() || residual.size() == elements_of(blocks_[own], type_), "a residual of ", residual.size(),
+            " elements for ", elements_of(blocks_[own], type_));
+    quantize_sum(blocks_[own], type_, {BlockTerm::of(blocks_[own])}, format_, residual.empty() ? nullptr : residual.data(),
+                 wires_[own].data());
     if (error != nullptr) *error += error_of(blocks_[own], type_, wires_[own].data(), format_);
     gather_ = tree_all_gather(group, std::move(wires), memory.take(tree_scratch_bytes(group.size(), bytes_)));
   }
@@ -60,11 +63,11 @@ class QuantizedGather final : public Operation {
 }  // namespace
 
 Request quantized_all_gather(Communicator& group, Blocks blocks, DType type, const QuantFormat& format,
-                             Span<std::byte> scratch, QuantError* error) {
+                             Span<std::byte> scratch, QuantError* error, Span<float> residual) {
   const auto ranks = static_cast<std::size_t>(group.size());
   check_blocks(blocks, ranks, type);
   if (ranks == 1) return {};
-  return Request(std::make_shared<QuantizedGather>(group, std::move(blocks), type, format, scratch, error));
+  return Request(std::make_shared<QuantizedGather>(group, std::move(blocks), type, format, scratch, error, residual));
 }
 
 std::size_t quantized_block_bytes(const std::vector<std::size_t>& spans, const QuantFormat& format) {

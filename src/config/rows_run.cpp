@@ -101,7 +101,7 @@ std::vector<Row> comm_rows() {
 std::vector<Row> sync_rows() {
   const UsedBy apart = {"sync.kind", {"localsgd", "slowmo", "sgp", "diloco"}};
   const UsedBy averaging = {"sync.kind", {"localsgd", "slowmo"}}, pushing = {"sync.kind", {"sgp", "slowmo"}};
-  const UsedBy meeting = {"sync.kind", {"localsgd", "slowmo", "diloco"}};
+  const UsedBy meeting = {"sync.kind", {"localsgd", "slowmo", "diloco"}}, late = {"sync.average_overlap", {"true"}};
   const UsedBy outer = {"sync.kind", {"slowmo", "diloco"}}, slowmo = {"sync.kind", {"slowmo"}};
   return {
       {"sync.kind", in(&Options::sync, &SyncOptions::kind), "",
@@ -118,8 +118,14 @@ std::vector<Row> sync_rows() {
        "what the nodes do between outer updates", slowmo},
       {"sync.slowmo_memory_efficient", in(&Options::sync, &SyncOptions::slowmo_memory_efficient), "", any(),
        "share the outer update's state out over all ranks", slowmo},
-      {"sync.average_dtype", in(&Options::sync, &SyncOptions::average_dtype), "", one_of({"fp32", "bf16"}),
-       "means are sent in it; bf16: differences from what nodes had in common when they met last", meeting},
+      {"sync.average_dtype", in(&Options::sync, &SyncOptions::average_dtype), "", one_of({"fp32", "bf16", "int8"}),
+       "means are sent in it; bf16, int8: differences from what nodes had in common when they met last; int8: a scale for "
+       "zero.quant_block of them, and what is lost is added the next time",
+       meeting},
+      {"sync.average_overlap", in(&Options::sync, &SyncOptions::average_overlap), "", any(),
+       "means are sent while the next steps run, and taken in with what these steps have done left on top", meeting},
+      {"sync.average_delay", in(&Options::sync, &SyncOptions::average_delay), "steps", between(1, most_steps),
+       "steps after which such a mean is taken in", late},
       {"sync.sgp_overlap", in(&Options::sync, &SyncOptions::sgp_overlap), "", any(),
        "exchange with neighbours during the next step: what they send arrives one step late", pushing},
       {"sync.nprocs_per_node", in(&Options::sync, &SyncOptions::nprocs_per_node), "ranks",

@@ -30,6 +30,29 @@ void find_idle(const sync::SyncOptions& sync, std::vector<std::string>& problems
   }
 }
 
+/// Means that are sent while the next steps run.
+void find_overlap_problems(const sync::SyncOptions& sync, std::vector<std::string>& problems) {
+  const std::string refused = "sync.average_overlap = true does not go with ";
+  if (sync::pushes(sync)) {
+    problems.push_back(refused +
+                       "sync.slowmo_base = sgp: neighbours would exchange parameters that a mean on its way is still of; "
+                       "allowed: localsgd, or sync.sgp_overlap");
+    return;
+  }
+  if (sync.kind == "slowmo" && !sync.slowmo_memory_efficient) {
+    problems.push_back(refused +
+                       "sync.slowmo_memory_efficient = false: the outer update is made on the way, by the one rank that "
+                       "has the mean; allowed: true");
+  }
+  const bool seldom = sync.kind == "diloco";
+  const std::size_t period = seldom ? sync.slowmo_frequency : sync.localsgd_frequency;
+  if (sync.average_delay > period) {
+    problems.push_back(text("sync.average_delay = ", sync.average_delay, " is longer than ",
+                            seldom ? "sync.slowmo_frequency (" : "sync.localsgd_frequency (", period,
+                            "): a mean is taken in before the next is sent; allowed: 1 to ", period));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> sync_problems(const Options& o, int ranks) {
@@ -37,6 +60,7 @@ std::vector<std::string> sync_problems(const Options& o, int ranks) {
   std::vector<std::string> problems;
   if (!sync::seldom(sync)) return problems;
   find_idle(sync, problems);
+  if (sync.average_overlap) find_overlap_problems(sync, problems);
   if (sync.nprocs_per_node > 0 && ranks % sync.nprocs_per_node != 0) {
     problems.push_back(text("sync.nprocs_per_node = ", sync.nprocs_per_node, " does not divide the ", ranks,
                             " ranks; allowed: a divisor, or auto for those of a node"));

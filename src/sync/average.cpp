@@ -2,21 +2,99 @@
 #include "shoal/sync/average.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
 
+#include "shoal/base/error.hpp"
+#include "shoal/comm/quantized.hpp"
 #include "shoal/kernels/outer.hpp"
 
 namespace shoal::sync {
 
-Average::Average(const Shares& shares, const Placement& placement, DType sent, Memory& memory)
-    : shares_(&shares), placement_(placement), sent_(sent) {
-  for (std::size_t u = 0; sent != DType::f32 && placement.across.ranks > 1 && u < shares.units(); ++u) {
-    const std::size_t elements = shares.shards()[u].size();
-    common_.push_back(memory.take<float>(Kind::master, elements, "parameters in common"));
-    differences_.push_back(memory.take<std::byte>(Kind::buffers, elements * size_of(sent), "differences of parameters"));
+/// A mean on its way. Quantized, it goes unit by unit, since codes take memory beside what they stand for; otherwise all at
+/// once.
+class Average::Exchange final : public comm::Operation {
+ public:
+  Exchange(Average& average, Update update) : average_(average), update_(std::move(update)) { part_ = part_from(0); }
+
+  std::string_view name() const override { return "average"; }
+  std::string describe() const override {
+    return text("the mean of the parameters over ", average_.placement_.across.ranks, " nodes, of which ", part_.begin,
+                " units of ", average_.shares_->units(), " are done");
   }
-  const std::size_t across = comm::tree_scratch_bytes(placement.across.ranks, shares.shard_elements() * sizeof(float));
-  const std::size_t in_node = comm::tree_scratch_bytes(placement.node.ranks, shares.whole_bytes());
-  scratch_ = memory.take<std::byte>(Kind::buffers, std::max(across, in_node), "messages between nodes");
+
+  /// A unit's mean a call, so that none lasts long.
+  bool advance() override {
+    if (!message_.test()) return false;
+    switch (next_) {
+      case Next::reduce:
+        if (part_.empty()) return true;
+        message_ = average_.reduce(part_);
+        unit_ = part_.begin;
+        next_ = Next::mean;
+        return false;
+      case Next::mean:
+        average_.make_mean(unit_, update_);
+        if (++unit_ == part_.end) next_ = Next::gather;
+        return false;
+      case Next::gather:
+        message_ = average_.gather(part_);
+        part_ = part_from(part_.end);
+        next_ = Next::reduce;
+        return false;
+    }
+    return false;
+  }
+
+ private:
+  enum class Next { reduce, mean, gather };
+
+  Range part_from(std::size_t unit) const {
+    const std::size_t units = average_.shares_->units();
+    return {unit, average_.sending_.quantized ? std::min(unit + 1, units) : units};
+  }
+
+  Average& average_;
+  Update update_;
+  Range part_;  // units
+  std::size_t unit_ = 0;
+  Next next_ = Next::reduce;
+  comm::Request message_;
+};
+
+Average::Average(const Shares& shares, const Placement& placement, const Sending& sending, Memory& memory)
+    : shares_(&shares), placement_(placement), sending_(sending) {
+  const bool differences = sending.type != DType::f32 || sending.quantized;
+  std::size_t largest_share = 0;
+  for (std::size_t u = 0; !alone() && u < shares.units(); ++u) {
+    const std::size_t elements = shares.shards()[u].size();
+    largest_share = std::max(largest_share, shares.shares()[u].size());
+    if (differences) common_.push_back(memory.take<float>(Kind::master, elements, "parameters in common"));
+    if (differences || sending.overlap) {
+      const std::size_t bytes = elements * size_of(sending.type);
+      message_.push_back(memory.take<std::byte>(Kind::buffers, bytes, "means of parameters"));
+    }
+    if (sending.overlap) sent_.push_back(memory.take<float>(Kind::buffers, elements, "parameters that were sent"));
+    if (sending.quantized) lost_.push_back(memory.take<float>(Kind::buffers, elements, "quantization residuals"));
+  }
+  if (sending.type != DType::f32) mean_ = memory.take<float>(Kind::buffers, largest_share, "mean of a unit");
+  scratch_ = memory.take<std::byte>(Kind::buffers, scratch_bytes(), "messages between nodes");
+}
+
+std::size_t Average::scratch_bytes() const {
+  const int nodes = placement_.across.ranks;
+  std::size_t bytes = std::max(comm::tree_scratch_bytes(nodes, shares_->shard_elements() * sizeof(float)),
+                               comm::tree_scratch_bytes(placement_.node.ranks, shares_->whole_bytes()));
+  for (std::size_t u = 0; sending_.quantized && u < shares_->units(); ++u) {
+    const std::size_t elements = shares_->shards()[u].size();
+    bytes = std::max(
+        {bytes,
+         comm::quantized_reduce_scratch_bytes(1, nodes, shares_->largest_share(u), 1,
+                                              {*sending_.quantized, *sending_.quantized}),
+         comm::quantized_gather_scratch_bytes(nodes, elements, static_cast<std::size_t>(nodes), *sending_.quantized)});
+  }
+  return bytes;
 }
 
 void Average::begin() {
@@ -31,56 +109,98 @@ void Average::begin() {
   }
 }
 
-void Average::run(const Update& update) {
-  if (in_differences()) {
-    run_in_differences(update);
-  } else {
-    run_exactly(update);
+void Average::start(Update update) {
+  if (alone()) {
+    for (std::size_t u = 0; update && u < shares_->units(); ++u) {
+      update(u, shares_->shares()[u], shares_->master(u, shares_->shares()[u]));
+    }
+    return;
   }
-}
-
-void Average::run_exactly(const Update& update) {
-  const int nodes = placement_.across.ranks;
-  const auto blocks = [&] {
-    return shares_->blocks_across([&](std::size_t u, Range range) { return comm::bytes_of(shares_->master(u, range)); });
-  };
-  if (nodes > 1) comm::tree_reduce_scatter(*placement_.across.group, blocks(), DType::f32, scratch_).wait();
-  for (std::size_t u = 0; u < shares_->units(); ++u) {
-    const Range share = shares_->shares()[u];
-    const Span<float> mean = shares_->master(u, share);
-    if (nodes > 1) kernels::divide(mean.size(), static_cast<float>(nodes), mean.data());
-    if (update) update(u, share, mean);
-  }
-  if (nodes > 1) comm::tree_all_gather(*placement_.across.group, blocks(), scratch_).wait();
-}
-
-void Average::run_in_differences(const Update& update) {
-  comm::Communicator& group = *placement_.across.group;
-  const auto blocks = [&] {
-    return shares_->blocks_across([&](std::size_t u, Range range) { return difference(u, range); });
-  };
-  const auto subtract = [&](std::size_t u, Range range) {
-    kernels::subtract(sent_, range.size(), shares_->master(u, range).data(), common(u, range), difference(u, range).data());
-  };
-  const auto add = [&](std::size_t u, Range range, int divisor) {
-    kernels::add_to_base(sent_, range.size(), common(u, range), difference(u, range).data(), static_cast<float>(divisor),
-                         shares_->master(u, range).data());
-  };
-  for (std::size_t u = 0; u < shares_->units(); ++u) subtract(u, shares_->shards()[u]);
-  comm::tree_reduce_scatter(group, blocks(), sent_, scratch_).wait();
-  for (std::size_t u = 0; u < shares_->units(); ++u) {
-    const Range share = shares_->shares()[u];
-    add(u, share, placement_.across.ranks);
-    if (update) update(u, share, shares_->master(u, share));
-    subtract(u, share);
-  }
-  comm::tree_all_gather(group, blocks(), scratch_).wait();
+  require(!under_way_, "a mean of parameters begins while another one is under way");
   for (std::size_t u = 0; u < shares_->units(); ++u) {
     const Range shard = shares_->shards()[u];
-    add(u, shard, 1);  // the owner too: it has the rounded difference, as all have
     const Span<float> now = shares_->master(u, shard);
-    std::copy(now.begin(), now.end(), common_[u].begin());
+    if (in_differences()) {
+      kernels::subtract(sending_.type, now.size(), now.data(), common_[u].data(), message_[u].data());
+    } else if (sending_.overlap) {
+      std::copy(now.begin(), now.end(), floats(u, shard).begin());
+    }
+    if (sending_.overlap) std::copy(now.begin(), now.end(), sent_[u].begin());
   }
+  under_way_ = true;
+  arrived_ = false;
+  request_ = comm::Request(std::make_shared<Exchange>(*this, std::move(update)));
+}
+
+comm::Request Average::reduce(Range units) {
+  comm::Communicator& group = *placement_.across.group;
+  if (!sending_.quantized) return comm::tree_reduce_scatter(group, messages(units), sending_.type, scratch_);
+  // For this collective every rank of the group is a node.
+  return comm::quantized_reduce_scatter({group, *placement_.self, group}, messages(units), sending_.type,
+                                        {*sending_.quantized, *sending_.quantized}, scratch_, {{}, lost_[units.begin]});
+}
+
+void Average::make_mean(std::size_t unit, const Update& update) {
+  const Range share = shares_->shares()[unit];
+  const auto nodes = static_cast<float>(placement_.across.ranks);
+  const Span<std::byte> sum = message(unit, share);
+  const Span<float> mean = sending_.type == DType::f32 ? floats(unit, share) : mean_.first(share.size());
+  if (in_differences()) {
+    kernels::add_to_base(sending_.type, share.size(), common(unit, share), sum.data(), nodes, mean.data());
+  } else {
+    kernels::divide(mean.size(), nodes, mean.data());
+  }
+  if (update) update(unit, share, mean);
+  if (in_differences()) kernels::subtract(sending_.type, mean.size(), mean.data(), common(unit, share), sum.data());
+}
+
+comm::Request Average::gather(Range units) {
+  comm::Communicator& group = *placement_.across.group;
+  if (!sending_.quantized) return comm::tree_all_gather(group, messages(units), scratch_);
+  const Range shard = shares_->shards()[units.begin], share = shares_->shares()[units.begin];
+  return comm::quantized_all_gather(group, messages(units), sending_.type, *sending_.quantized, scratch_, nullptr,
+                                    lost_[units.begin].subspan(share.begin - shard.begin, share.size()));
+}
+
+void Average::arrive() {
+  if (!under_way_ || arrived_) return;
+  request_.wait();
+  for (std::size_t u = 0; in_differences() && u < shares_->units(); ++u) {  // the owner too: it has what all have
+    kernels::add_to_base(sending_.type, common_[u].size(), common_[u].data(), message_[u].data(), 1, common_[u].data());
+  }
+  arrived_ = true;
+}
+
+void Average::finish() {
+  if (!under_way_) return;
+  arrive();
+  for (std::size_t u = 0; u < shares_->units(); ++u) {
+    const Range shard = shares_->shards()[u];
+    const Span<float> now = shares_->master(u, shard);
+    const Span<float> mean = in_differences() ? common_[u] : floats(u, shard);
+    if (sending_.overlap) {
+      kernels::carry_on(now.size(), mean.data(), sent_[u].data(), now.data());
+    } else if (in_differences()) {
+      std::copy(mean.begin(), mean.end(), now.begin());
+    }
+  }
+  under_way_ = false;
+}
+
+void Average::run_exactly() {
+  if (alone()) return;
+  arrive();  // it uses the scratch memory
+  comm::Communicator& group = *placement_.across.group;
+  const auto blocks = [&] {
+    return shares_->blocks_across({0, shares_->units()},
+                                  [&](std::size_t u, Range range) { return comm::bytes_of(shares_->master(u, range)); });
+  };
+  comm::tree_reduce_scatter(group, blocks(), DType::f32, scratch_).wait();
+  for (std::size_t u = 0; u < shares_->units(); ++u) {
+    const Span<float> mean = shares_->master(u, shares_->shares()[u]);
+    kernels::divide(mean.size(), static_cast<float>(placement_.across.ranks), mean.data());
+  }
+  comm::tree_all_gather(group, blocks(), scratch_).wait();
 }
 
 void Average::gather_in_node() {
@@ -88,15 +208,41 @@ void Average::gather_in_node() {
   comm::tree_all_gather(*placement_.node.group, shares_->blocks_in_node(), scratch_).wait();
 }
 
-std::vector<NamedSlice> Average::slices(const std::vector<model::UnitLayout>& units,
-                                        const std::vector<Range>& wanted) const {
+std::vector<NamedSlice> Average::common_slices(const std::vector<model::UnitLayout>& units,
+                                               const std::vector<Range>& wanted) const {
   if (!in_differences()) return {};
   return zero::named_slices(units, "/common/", shares_->shards(), common_, wanted);
 }
 
-Span<std::byte> Average::difference(std::size_t unit, Range range) const {
-  const std::size_t size = size_of(sent_);
-  return differences_[unit].subspan((range.begin - shares_->shards()[unit].begin) * size, range.size() * size);
+std::vector<NamedSlice> Average::lost_slices(const std::vector<model::UnitLayout>& units) const {
+  if (lost_.empty()) return {};
+  return zero::named_slices(units, "/average/lost/", shares_->shards(), lost_, shares_->shards());
+}
+
+std::vector<NamedSlice> Average::sent_slices(const std::vector<model::UnitLayout>& units) const {
+  return zero::named_slices(units, "/average/sent/", shares_->shards(), sent_, shares_->shards());
+}
+
+std::vector<NamedSlice> Average::mean_slices(const std::vector<model::UnitLayout>& units,
+                                             const std::vector<Range>& wanted) const {
+  if (in_differences()) return {};
+  std::vector<Span<float>> means;
+  for (std::size_t u = 0; u < shares_->units(); ++u) means.push_back(floats(u, shares_->shards()[u]));
+  return zero::named_slices(units, "/average/mean/", shares_->shards(), means, wanted);
+}
+
+comm::Blocks Average::messages(Range units) const {
+  return shares_->blocks_across(units, [&](std::size_t u, Range range) { return message(u, range); });
+}
+
+Span<std::byte> Average::message(std::size_t unit, Range range) const {
+  if (message_.empty()) return comm::bytes_of(shares_->master(unit, range));
+  const std::size_t size = size_of(sending_.type);
+  return message_[unit].subspan((range.begin - shares_->shards()[unit].begin) * size, range.size() * size);
+}
+
+Span<float> Average::floats(std::size_t unit, Range range) const {
+  return {reinterpret_cast<float*>(message(unit, range).data()), range.size()};
 }
 
 const float* Average::common(std::size_t unit, Range range) const {

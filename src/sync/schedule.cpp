@@ -23,14 +23,20 @@ Actions Schedule::after(std::size_t step) const {
   return actions;
 }
 
-bool Schedule::meets(std::size_t step) const {
+bool Schedule::averages(std::size_t step) const {
   const Actions actions = after(step);
   return nodes_ > 1 && (actions.average || (actions.outer && averages_outer()));
 }
 
+bool Schedule::arrives(std::size_t step) const {
+  return overlaps() && step > options_.average_delay && averages(step - options_.average_delay);
+}
+
 // Where the outer update's own state is not shared, it does not average: but localsgd's mean of the same step came before,
 // on the same state of all nodes.
-bool Schedule::differ(std::size_t steps) const { return nodes_ > 1 && seldom(options_) && steps > 0 && !meets(steps); }
+bool Schedule::differ(std::size_t steps) const {
+  return nodes_ > 1 && seldom(options_) && steps > 0 && (overlaps() || !meets(steps));
+}
 
 std::size_t Schedule::period() const {
   if (nodes_ == 1 || !seldom(options_)) return 1;

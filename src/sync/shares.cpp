@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/sync/shares.hpp"
 
+#include <algorithm>
+
 #include "shoal/zero/messages.hpp"
 
 namespace shoal::sync {
@@ -22,6 +24,14 @@ std::size_t Shares::shard_elements() const {
   std::size_t elements = 0;
   for (const Range shard : shards_) elements += shard.size();
   return elements;
+}
+
+std::size_t Shares::largest_share(std::size_t unit) const {
+  std::size_t largest = 0;
+  for (int k = 0; k < placement_.across.ranks; ++k) {
+    largest = std::max(largest, share_of(shards_[unit], k, placement_.across.ranks).size());
+  }
+  return largest;
 }
 
 Span<float> Shares::master(std::size_t unit, Range range) const {

@@ -2,20 +2,37 @@
 #include "shoal/sync/synchroniser.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "shoal/base/trace.hpp"
 
 namespace shoal::sync {
 
-Synchroniser::Synchroniser(const SyncOptions& options, const std::vector<model::UnitLayout>& units, zero::States& states,
-                           const Placement& placement, bool shows, Memory& memory)
+namespace {
+
+Sending sending(const SyncOptions& options, std::size_t quant_block) {
+  Sending result;
+  result.overlap = options.average_overlap;
+  if (options.average_dtype == "bf16") result.type = DType::bf16;
+  if (options.average_dtype == "int8") result.quantized = kernels::QuantFormat{8, quant_block};
+  return result;
+}
+
+void append(std::vector<NamedSlice>& slices, std::vector<NamedSlice> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(slices));
+}
+
+}  // namespace
+
+Synchroniser::Synchroniser(const SyncOptions& options, std::size_t quant_block, const std::vector<model::UnitLayout>& units,
+                           zero::States& states, const Placement& placement, bool shows, Memory& memory)
     : units_(units),
       states_(&states),
       placement_(placement),
       schedule_(options, placement.across.ranks),
       overlap_(options.sgp_overlap),
       shares_(states, units.size(), placement),
-      average_(shares_, placement, options.average_dtype == "bf16" ? DType::bf16 : DType::f32, memory) {
+      average_(shares_, placement, sending(options, quant_block), memory) {
   if (schedule_.has_outer()) {
     outer_.emplace(options, shares_, schedule_.averages_outer() ? shares_.shares() : shares_.shards(), memory);
   }
@@ -33,26 +50,54 @@ void Synchroniser::begin() {
 }
 
 bool Synchroniser::acts(std::size_t step) const {
+  // A checkpoint may come from a run with another rhythm: one mean is taken in before the next is sent, at the latest.
+  if (schedule_.overlaps()) return mean_under_way() && (schedule_.arrives(step) || schedule_.averages(step));
   const Actions actions = schedule_.after(step);
   return actions.average || actions.push || actions.outer || exchange_under_way();
 }
 
 void Synchroniser::after(std::size_t step, double learning_rate) {
-  if (!acts(step)) return;
+  const bool acts = this->acts(step), sends = schedule_.overlaps() && schedule_.averages(step);
+  if (!acts && !sends) return;
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "synchronise");
+  if (!schedule_.overlaps()) {
+    act(step, learning_rate);
+  } else if (acts) {
+    average_.finish();
+  }
+  if (acts) average_.gather_in_node();
+  if (sends) start(schedule_.after(step), learning_rate);
+}
+
+void Synchroniser::act(std::size_t step, double learning_rate) {
   const Actions actions = schedule_.after(step);
   if (push_ != nullptr) push_->finish();
-  if (actions.average) average_.run();
-  if (actions.push) push_->exchange(Schedule::hop(schedule_.pushes_before(step), placement_.across.ranks));
-  if (actions.outer && schedule_.averages_outer()) {
-    average_.run([&](std::size_t u, Range share, Span<float> mean) { outer_->update(u, share, mean, learning_rate); });
-  } else if (actions.outer) {
-    for (std::size_t u = 0; u < shares_.units(); ++u) {
-      const Range shard = shares_.shards()[u];
-      outer_->update(u, shard, shares_.master(u, shard), learning_rate);
-    }
+  if (actions.average) {
+    start({.average = true}, learning_rate);
+    average_.finish();
   }
-  average_.gather_in_node();
+  if (actions.push) push_->exchange(Schedule::hop(schedule_.pushes_before(step), placement_.across.ranks));
+  if (!actions.outer) return;
+  if (schedule_.averages_outer()) {
+    start(actions, learning_rate);
+    average_.finish();
+    return;
+  }
+  for (std::size_t u = 0; u < shares_.units(); ++u) {
+    const Range shard = shares_.shards()[u];
+    outer_->update(u, shard, shares_.master(u, shard), learning_rate);
+  }
+}
+
+/// A mean, with the outer update on the way where it is due.
+void Synchroniser::start(const Actions& actions, double learning_rate) {
+  Average::Update update;
+  if (actions.outer) {
+    update = [this, learning_rate](std::size_t u, Range share, Span<float> mean) {
+      outer_->update(u, share, mean, learning_rate);
+    };
+  }
+  average_.start(std::move(update));
 }
 
 void Synchroniser::show_average() {
@@ -83,17 +128,26 @@ std::vector<NamedSlice> Synchroniser::exchange_slices() {
   return overlaps() ? push_->slices(units_) : std::vector<NamedSlice>();
 }
 
-std::vector<NamedSlice> Synchroniser::common_slices() const {
-  std::vector<NamedSlice> result = average_.slices(units_, shares_.shares());
-  if (!schedule_.averages_outer()) return result;
-  for (NamedSlice& slice : outer_slices()) result.push_back(std::move(slice));
+std::vector<NamedSlice> Synchroniser::mean_slices() const {
+  std::vector<NamedSlice> result = average_.sent_slices(units_);
+  append(result, average_.mean_slices(units_, shares_.shards()));
+  return result;
+}
+
+std::vector<NamedSlice> Synchroniser::common_slices() {
+  arrive();
+  std::vector<NamedSlice> result = average_.common_slices(units_, shares_.shares());
+  if (schedule_.averages_outer()) append(result, outer_slices());
+  if (mean_under_way()) append(result, average_.mean_slices(units_, shares_.shares()));
   return result;
 }
 
 std::vector<NamedSlice> Synchroniser::node_slices() {
-  std::vector<NamedSlice> result = schedule_.averages_outer() ? std::vector<NamedSlice>() : outer_slices();
-  if (!exchange_under_way()) return result;
-  for (NamedSlice& slice : exchange_slices()) result.push_back(std::move(slice));
+  arrive();
+  std::vector<NamedSlice> result = lost_slices();
+  if (!schedule_.averages_outer()) append(result, outer_slices());
+  if (exchange_under_way()) append(result, exchange_slices());
+  if (mean_under_way()) append(result, average_.sent_slices(units_));
   return result;
 }
 

@@ -56,14 +56,16 @@ TEST(Outer, AtRestNothingMoves) {
 TEST(Outer, MeansAreTheReference) {
   for (const std::size_t n : odd_sizes) {
     const std::vector<float> start = numbers(n, 1), other = numbers(n, 2), before = numbers(n, 3);
-    std::vector<float> third = start, half = start, late = start;
+    std::vector<float> third = start, half = start, late = start, carried = start;
     divide(n, 3, third.data());
     meet(n, other.data(), half.data());
     meet_late(n, other.data(), before.data(), late.data());
+    carry_on(n, other.data(), before.data(), carried.data());
     for (std::size_t i = 0; i < n; ++i) {
       EXPECT_EQ(third[i], start[i] / 3.0F);
       EXPECT_EQ(half[i], (start[i] + other[i]) / 2.0F);
       EXPECT_NEAR(late[i], start[i] + (static_cast<double>(other[i]) - before[i]) / 2, 3 * 0x1p-24 * 4);
+      EXPECT_EQ(carried[i], other[i] + (start[i] - before[i]));
     }
   }
 }

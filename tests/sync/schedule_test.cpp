@@ -65,6 +65,24 @@ TEST(Schedule, SlowMomentumThatWouldChangeNothingIsOff) {
   EXPECT_EQ(actions(o, 4, 6), "- - a - - m");
 }
 
+TEST(Schedule, MeansThatArriveLater) {
+  SyncOptions o = options("slowmo");
+  o.average_overlap = true;
+  o.average_delay = 2;
+  const Schedule late(o, 2);
+  EXPECT_TRUE(late.averages(3));
+  EXPECT_FALSE(late.meets(3)) << "nodes go on";
+  EXPECT_TRUE(late.meets(5));
+  EXPECT_TRUE(late.arrives(8)) << "with the outer update of step 6";
+  EXPECT_FALSE(late.arrives(2));
+  EXPECT_TRUE(late.differ(5)) << "by the steps since";
+  EXPECT_FALSE(late.differ(0));
+  const Schedule alone(o, 1);
+  EXPECT_FALSE(alone.overlaps()) << "nobody to wait for";
+  EXPECT_FALSE(alone.arrives(5));
+  EXPECT_FALSE(alone.differ(5));
+}
+
 TEST(Schedule, NodesDifferBetweenMeetings) {
   const Schedule localsgd(options("localsgd"), 2), diloco(options("diloco"), 2), sgp(options("sgp"), 2);
   EXPECT_FALSE(localsgd.differ(0));

@@ -13,6 +13,8 @@
 
 namespace shoal::sync::test {
 
+inline constexpr std::size_t quant_block = 64;
+
 /// The gradient that this rank's node has in element `element` of the unit, where the parameter is x.
 using Gradient = std::function<float(std::size_t unit, std::size_t element, float x)>;
 
@@ -67,7 +69,7 @@ class Toy {
     const auto place = [&](comm::Communicator& group) {
       return zero::Placement{group.rank(), group.size(), counting ? nullptr : &group};
     };
-    return {place(shoal::test::world().node()), place(shoal::test::world().across())};
+    return {place(shoal::test::world().node()), place(shoal::test::world().across()), &shoal::test::world().neighbours(1)};
   }
 
   void build(const SyncOptions& options, int stage, bool counting, Memory& memory) {
@@ -76,7 +78,7 @@ class Toy {
     const Placement place = placement(counting);
     states_ = std::make_unique<zero::States>(units_, zero::holdings(units_, zero, place.node), DType::f32,
                                              optimizer_->moment_names(), place.node, memory);
-    synchroniser_ = std::make_unique<Synchroniser>(options, units_, *states_, place, true, memory);
+    synchroniser_ = std::make_unique<Synchroniser>(options, quant_block, units_, *states_, place, true, memory);
   }
 
   std::vector<model::UnitLayout> units_;

@@ -20,9 +20,11 @@ namespace shoal::comm {
 /// on the owner too, so that all ranks hold the same. A group of one keeps its numbers as they are. Codes are made once, by
 /// their owner, and forwarded unchanged as tree_all_gather() moves bytes: between nodes of 2^k ranks each block goes once.
 /// scratch: quantized_gather_scratch_bytes(), alive until complete. error, where not null: what quantization took from this
-/// rank's own block is added to it before the call returns.
+/// rank's own block is added to it before the call returns. residual, where not empty: an element for each of this rank's
+/// own block, added to it, and what quantization takes from the sum becomes the residual (error feedback); in what overflows
+/// it stays as it is.
 Request quantized_all_gather(Communicator& group, Blocks blocks, DType type, const kernels::QuantFormat& format,
-                             Span<std::byte> scratch, kernels::QuantError* error = nullptr);
+                             Span<std::byte> scratch, kernels::QuantError* error = nullptr, Span<float> residual = {});
 /// Bytes on the wire of a block: elements of each of its spans.
 std::size_t quantized_block_bytes(const std::vector<std::size_t>& spans, const kernels::QuantFormat& format);
 /// For blocks of so many elements in so many spans (those that are not empty), all blocks together.

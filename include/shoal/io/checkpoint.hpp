@@ -9,6 +9,8 @@
 //   /parameters/NAME, /moments/first/NAME, ...   float32, contiguous; attribute checksum (hexadecimal string)
 //   /outer/parameters/NAME, /outer/momentum/NAME the same, of an outer update
 //   /common/NAME                                 the same, of what nodes had in common when they met last
+//   /average/sent/NAME, /average/mean/NAME       the same, of a mean that is on its way between nodes
+//   /average/lost/NAME                           the same, of what quantization took from means
 //   /nodes/K/...                                 instead of any of these where nodes differ: as node K has it, K = 0, 1, ...
 //
 // Rank 0 lays the file out, all ranks write their slices (io/hdf5.hpp, [Note: HDF5 by rank 0, raw data by all ranks]).

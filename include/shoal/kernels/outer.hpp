@@ -15,8 +15,11 @@ void divide(std::size_t n, float divisor, float* x);
 void meet(std::size_t n, const float* other, float* x);
 /// x += (other - before) / 2: meet() of x as it was `before`, with what x has become since left on top.
 void meet_late(std::size_t n, const float* other, const float* before, float* x);
+/// x = mean + (x - before): a mean with x as it was `before`, with what x has become since left on top.
+void carry_on(std::size_t n, const float* mean, const float* before, float* x);
 
-/// difference = x - base, rounded to the type; and back: x = base + difference / divisor.
+/// difference = x - base, rounded to the type; and back: x = base + difference / divisor. x may be any of the others that is
+/// in fp32.
 void subtract(DType type, std::size_t n, const float* x, const float* base, void* difference);
 void add_to_base(DType type, std::size_t n, const float* base, const void* difference, float divisor, float* x);
 

@@ -14,10 +14,12 @@ struct SyncOptions {
   double slowmo_momentum = 0.5;          ///< of the outer update
   double slowmo_lr = 1.0;                ///< rate of the outer update
   std::string slowmo_base = "localsgd";  ///< what the nodes do between outer updates: localsgd, sgp
-  std::string average_dtype = "fp32";    ///< means are sent in it: fp32; bf16: differences from what nodes had in common
-  bool slowmo_memory_efficient = true;   ///< the outer update's state is shared out over all ranks
-  bool sgp_overlap = false;              ///< an exchange goes on during the next step
-  int nprocs_per_node = 0;               ///< neighbouring ranks that make a node here; 0: those of the machine's node
+  std::string average_dtype = "fp32";  ///< means are sent in it: fp32; bf16, int8: differences from what nodes had in common
+  bool average_overlap = false;        ///< a mean is sent during the next steps
+  std::size_t average_delay = 1;       ///< and arrives after so many of them
+  bool slowmo_memory_efficient = true;  ///< the outer update's state is shared out over all ranks
+  bool sgp_overlap = false;             ///< an exchange goes on during the next step
+  int nprocs_per_node = 0;              ///< neighbouring ranks that make a node here; 0: those of the machine's node
 };
 
 /// Whether nodes ever differ.

@@ -9,6 +9,7 @@ namespace shoal::sync {
 /// the ranks of its number on all nodes. across.rank is the node's number, across.ranks the number of nodes.
 struct Placement {
   zero::Placement node, across;
+  comm::Communicator* self = nullptr;  ///< this rank alone, where means are quantized
 };
 
 }  // namespace shoal::sync

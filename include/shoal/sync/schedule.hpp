@@ -6,6 +6,8 @@
 //              comes from the one `hop` before, hop = 1, 2, 4, ...: stochastic gradient push (Assran et al. 2019)
 //   slowmo     one of these two, and every slowmo_frequency steps an outer update with momentum (Wang et al. 2019)
 //   diloco     every slowmo_frequency steps an outer update of the mean, with Nesterov's momentum (Douillard et al. 2023)
+//
+// A mean may be sent while the next steps run, and be taken in after so many of them (sync/average.hpp).
 #pragma once
 
 #include <cstddef>
@@ -16,7 +18,7 @@ namespace shoal::sync {
 
 /// After one step, in this order.
 struct Actions {
-  bool average = false;  ///< mean over all nodes
+  bool average = false;  ///< mean over all nodes, begun where it is sent during the next steps
   bool push = false;     ///< exchange with two neighbours
   bool outer = false;    ///< outer update, of the mean over all nodes or of what each node has (averages_outer())
 };
@@ -34,8 +36,14 @@ class Schedule {
   /// slowmo where that state is shared out. There the base algorithm's exchange of the same step falls away.
   bool averages_outer() const;
 
+  /// Whether nodes send each other means while the next steps run; and whether they take in, after this step, one that
+  /// was begun sync.average_delay steps ago.
+  bool overlaps() const { return options_.average_overlap && nodes_ > 1; }
+  bool arrives(std::size_t step) const;
+  /// Whether a mean over the nodes is begun after this step, and, without overlap, finished.
+  bool averages(std::size_t step) const;
   /// Whether all nodes meet after this step, none going on before the others have come.
-  bool meets(std::size_t step) const;
+  bool meets(std::size_t step) const { return overlaps() ? arrives(step) : averages(step); }
   /// Whether nodes have different parameters after so many steps.
   bool differ(std::size_t steps) const;
   /// Steps between two meetings; 0: they never meet.

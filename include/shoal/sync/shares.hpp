@@ -27,17 +27,19 @@ class Shares {
   const std::vector<Range>& shares() const { return shares_; }
   /// Of all shards together.
   std::size_t shard_elements() const;
+  /// Of the shares that this rank's shard of the unit is made of.
+  std::size_t largest_share(std::size_t unit) const;
 
   /// Master parameters of a range of this rank's shard.
   Span<float> master(std::size_t unit, Range range) const;
 
-  /// This rank's shards as one message among its peers across nodes: block k is what node k's rank sums. span_of(unit,
-  /// range): where it lies.
+  /// This rank's shards of these units as one message among its peers across nodes: block k is what node k's rank sums.
+  /// span_of(unit, range): where it lies.
   template <typename SpanOf>
-  comm::Blocks blocks_across(const SpanOf& span_of) const {
+  comm::Blocks blocks_across(Range units, const SpanOf& span_of) const {
     const int nodes = placement_.across.ranks;
     comm::Blocks blocks(static_cast<std::size_t>(nodes));
-    for (std::size_t u = 0; u < units(); ++u) {
+    for (std::size_t u = units.begin; u < units.end; ++u) {
       for (int k = 0; k < nodes; ++k) {
         const Range range = share_of(shards_[u], k, nodes);
         if (!range.empty()) blocks[static_cast<std::size_t>(k)].push_back(span_of(u, range));

@@ -19,9 +19,10 @@ namespace shoal::sync {
 
 class Synchroniser {
  public:
-  /// states: of ZeRO's group, which is placement.node; they must outlive this. shows: show_average() will be called.
-  Synchroniser(const SyncOptions& options, const std::vector<model::UnitLayout>& units, zero::States& states,
-               const Placement& placement, bool shows, Memory& memory);
+  /// states: of ZeRO's group, which is placement.node; they must outlive this. quant_block: elements that share a scale
+  /// where means are sent in int8. shows: show_average() will be called.
+  Synchroniser(const SyncOptions& options, std::size_t quant_block, const std::vector<model::UnitLayout>& units,
+               zero::States& states, const Placement& placement, bool shows, Memory& memory);
   Synchroniser(const Synchroniser&) = delete;
   Synchroniser& operator=(const Synchroniser&) = delete;
 
@@ -30,44 +31,55 @@ class Synchroniser {
 
   /// Before the first step, or after parameters were loaded without the outer update's state: that starts from them.
   void begin();
-  /// Whether after() will write to the masters.
+  /// Whether after() will write to the masters. Then nothing may be published meanwhile, and what is derived from them is to
+  /// be refreshed after it.
   bool acts(std::size_t step) const;
-  /// All ranks, after the local update of step `step` (from 1), at the learning rate that the schedule has for it. Nothing
-  /// may be published meanwhile, and what is derived from the masters is to be refreshed after it.
+  /// All ranks, after the local update of every step `step` (from 1), at the learning rate that the schedule has for it.
   void after(std::size_t step, double learning_rate);
+  /// Until what is on its way between nodes is here; taken in it is when its step comes.
+  void arrive() { average_.arrive(); }
 
-  /// The masters become their mean over the nodes, until hide_average() brings this node's own back. Collective; nothing may
-  /// be published meanwhile, and what is derived from the masters is to be refreshed after both.
+  /// The masters become their mean over the nodes, until hide_average() brings this node's own back; a mean that is under
+  /// way is no part of it. Collective; nothing may be published meanwhile, and what is derived from the masters is to be
+  /// refreshed after both.
   void show_average();
   void hide_average();
   /// The same for good.
   void take_average();
 
   /// The state besides parameters and moments, for checkpoints: that of all nodes together, every element on one rank; and
-  /// each node's own, every element on one rank of the node.
-  std::vector<NamedSlice> common_slices() const;
+  /// each node's own, every element on one rank of the node. Nothing is on its way when they return.
+  std::vector<NamedSlice> common_slices();
   std::vector<NamedSlice> node_slices();
   /// The masters, where all nodes have the same: every element on one rank.
   std::vector<NamedSlice> common_parameters() const { return states_->parameter_slices(shares_.shares()); }
-  /// What of the state are parameters in common (sync/average.hpp; none where means are sent in fp32), what is the outer
-  /// update's, and what is an exchange's that is under way: for reading back.
-  std::vector<NamedSlice> parameters_in_common() const { return average_.slices(units_, shares_.shards()); }
+  /// What of the state are parameters in common (sync/average.hpp; none where means are sent in fp32), what quantization
+  /// took (none without), what is the outer update's, and what is an exchange's that is under way: for reading back.
+  std::vector<NamedSlice> parameters_in_common() const { return average_.common_slices(units_, shares_.shards()); }
+  std::vector<NamedSlice> lost_slices() const { return average_.lost_slices(units_); }
   std::vector<NamedSlice> outer_slices() const;
   std::vector<NamedSlice> exchange_slices();
   bool overlaps() const { return push_ != nullptr && overlap_; }
   bool exchange_under_way() const { return push_ != nullptr && push_->under_way(); }
   /// exchange_slices() were read back.
   void restore_exchange() { push_->restore(); }
+  /// The same of a mean that is under way.
+  std::vector<NamedSlice> mean_slices() const;
+  bool mean_under_way() const { return average_.under_way(); }
+  void restore_mean() { average_.restore(); }
 
  private:
+  void act(std::size_t step, double learning_rate);
+  void start(const Actions& actions, double learning_rate);
+
   std::vector<model::UnitLayout> units_;
   zero::States* states_;
   Placement placement_;
   Schedule schedule_;
   bool overlap_;
   Shares shares_;
-  Average average_;
   std::optional<Outer> outer_;
+  Average average_;  // ends before the outer update, which its exchange makes on the way
   std::unique_ptr<Push> push_;
   std::vector<Span<float>> own_;  // by unit: shards while the average is shown
 };
