@@ -151,6 +151,24 @@ class Sync(Program):
         self.assertEqual([step for step, _ in begun["losses"]], [4, 5, 6, 7, 8])
         self.assertEqual(together["losses"][-1][0], 3)
 
+    def test_a_mean_under_way_is_taken_in_by_other_nodes_and_left_out_by_one(self):
+        kind = "slowmo late in 8 bits"
+        self.run_of(kind, "--train.steps=7", "--checkpoint.every=7", out="late")
+        file = self.dir / "late" / "checkpoints" / "step_00000007.h5"
+        for ranks, per_node, left_out in ((4, 1, False), (2, 2, True)):
+            done = self.shoal(
+                "train",
+                self.deck(DECK),
+                *KINDS[kind],
+                nodes_of(per_node),
+                f"--checkpoint.resume={file}",
+                f"--output.dir={self.dir / f'nodes-{ranks}'}",
+                ranks=ranks,
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("# a mean that was on its way" in done.stdout, left_out, done.stdout)
+            self.assertEqual("outer update that this run could go on with" in done.stdout, left_out)
+
     def test_nothing_is_said_between_synchronisations(self):
         """With one rank per node a step without a meeting sends nothing, so bytes follow the number of meetings."""
         sent = {}
