@@ -17,6 +17,7 @@ constexpr DType master_type = DType::f32;
 DType type_of_means(const sync::SyncOptions& options) {
   const bool known = options.average_dtype == "fp32" || options.average_dtype == "bf16";
   require_input(known, "sync.average_dtype = ", options.average_dtype, ": no prediction of means that are sent so");
+  require_input(!options.average_overlap, "sync.average_overlap: no prediction of means that are sent during the next steps");
   return options.average_dtype == "bf16" ? DType::bf16 : DType::f32;
 }
 
@@ -37,11 +38,10 @@ std::vector<std::size_t> blocks_across(const zero::EngineOptions& engine, int lo
   zero::States states(units, zero::holdings(units, engine.zero, placement.node), engine.dtype, {}, placement.node, counting);
   const sync::Shares shares(states, units.size(), placement);
   std::vector<std::size_t> bytes;
-  for (const auto& block : shares.blocks_across([&](std::size_t, Range range) {
-         return Span<std::byte>(static_cast<std::byte*>(nullptr), range.size() * size_of(type));
-       })) {
-    bytes.push_back(bytes_of(block));
-  }
+  const auto span_of = [&](std::size_t, Range range) {
+    return Span<std::byte>(static_cast<std::byte*>(nullptr), range.size() * size_of(type));
+  };
+  for (const auto& block : shares.blocks_across({0, shares.units()}, span_of)) bytes.push_back(bytes_of(block));
   return bytes;
 }
 
