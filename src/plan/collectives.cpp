@@ -70,34 +70,42 @@ Cost Collectives::tree(const Grouping& grouping, bool reducing,
   return cost;
 }
 
-Cost Collectives::quantized_all_gather(const Grouping& grouping, const BlockSpans& blocks,
+Cost Collectives::quantized_all_gather(const Grouping& grouping, const std::vector<BlockSpans>& blocks,
                                        const kernels::QuantFormat& format) const {
-  std::vector<std::size_t> bytes;
-  std::size_t largest = 0;
-  for (const auto& spans : blocks) {
-    bytes.push_back(comm::quantized_block_bytes(spans, format));
-    largest = std::max(largest, elements_of(spans));
+  std::vector<std::vector<std::size_t>> bytes;
+  std::size_t largest_block = 0, largest = 0;
+  for (const BlockSpans& of_group : blocks) {
+    bytes.emplace_back();
+    for (const auto& spans : of_group) {
+      bytes.back().push_back(comm::quantized_block_bytes(spans, format));
+      largest_block = std::max(largest_block, elements_of(spans));
+    }
+    largest = std::max(largest, elements_of(of_group));
   }
-  Cost cost = all_gather(grouping, {bytes});
+  Cost cost = all_gather(grouping, bytes);
   const Codec codec = network_->codec(format.bits);
-  cost.before_s = static_cast<double>(largest) * codec.quantize_s;
-  cost.after_s = static_cast<double>(elements_of(blocks)) * codec.dequantize_s;
+  cost.before_s = static_cast<double>(largest_block) * codec.quantize_s;
+  cost.after_s = static_cast<double>(largest) * codec.dequantize_s;
   return cost;
 }
 
-Cost Collectives::quantized_reduce_scatter(const Grouping& grouping, const BlockSpans& blocks, int ranks_per_node,
-                                           const comm::ReduceFormats& formats) const {
+Cost Collectives::quantized_reduce_scatter(const Grouping& grouping, const std::vector<BlockSpans>& blocks,
+                                           int ranks_per_node, const comm::ReduceFormats& formats) const {
   Cost cost;
   cost.sent.resize(at(cluster_->ranks()));
-  for (const std::vector<int>& group : grouping.groups) {
+  std::size_t largest = 0;
+  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
+    const std::vector<int>& group = grouping.groups[g];
+    const BlockSpans& of_group = blocks[std::min(g, blocks.size() - 1)];
     for (int i = 0; i < static_cast<int>(group.size()); ++i) {
-      cost.sent[at(group[at(i)])] = comm::quantized_reduce_traffic(i, ranks_per_node, blocks, formats);
+      cost.sent[at(group[at(i)])] = comm::quantized_reduce_traffic(i, ranks_per_node, of_group, formats);
     }
+    largest = std::max(largest, elements_of(of_group));
   }
   const int nodes = static_cast<int>(grouping.groups.front().size()) / ranks_per_node;
   add_seconds(cost, ranks_per_node > 1 ? 1 : 0, nodes > 1 ? 1 : 0);
   const auto locals = static_cast<double>(ranks_per_node);
-  const auto elements = static_cast<double>(elements_of(blocks)), column = elements / locals;
+  const auto elements = static_cast<double>(largest), column = elements / locals;
   const Codec near = network_->codec(formats.node.bits), far = network_->codec(formats.across.bits);
   if (ranks_per_node > 1) {
     cost.before_s = (elements - column) * near.quantize_s;

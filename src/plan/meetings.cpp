@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "shoal/base/error.hpp"
 #include "shoal/optim/optimizer.hpp"
 #include "shoal/sync/shares.hpp"
 
@@ -12,23 +11,10 @@ namespace shoal::plan {
 
 namespace {
 
-constexpr DType master_type = DType::f32;
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-DType type_of_means(const sync::SyncOptions& options) {
-  const bool known = options.average_dtype == "fp32" || options.average_dtype == "bf16";
-  require_input(known, "sync.average_dtype = ", options.average_dtype, ": no prediction of means that are sent so");
-  require_input(!options.average_overlap, "sync.average_overlap: no prediction of means that are sent during the next steps");
-  return options.average_dtype == "bf16" ? DType::bf16 : DType::f32;
-}
-
-std::size_t bytes_of(const std::vector<Span<std::byte>>& block) {
-  std::size_t bytes = 0;
-  for (const Span<std::byte> span : block) bytes += span.size();
-  return bytes;
-}
-
-/// Bytes that each node sums of what rank `local` of a node keeps, in this type.
-std::vector<std::size_t> blocks_across(const zero::EngineOptions& engine, int local, int in_step, int nodes, DType type) {
+/// By unit, the elements that each node sums of what rank `local` of a node keeps.
+std::vector<BlockSpans> shares_across(const zero::EngineOptions& engine, int local, int in_step, int nodes) {
   Memory counting;
   sync::Placement placement;
   placement.node.rank = local;
@@ -37,11 +23,28 @@ std::vector<std::size_t> blocks_across(const zero::EngineOptions& engine, int lo
   const auto units = model::layout(engine.model);
   zero::States states(units, zero::holdings(units, engine.zero, placement.node), engine.dtype, {}, placement.node, counting);
   const sync::Shares shares(states, units.size(), placement);
-  std::vector<std::size_t> bytes;
-  const auto span_of = [&](std::size_t, Range range) {
-    return Span<std::byte>(static_cast<std::byte*>(nullptr), range.size() * size_of(type));
-  };
-  for (const auto& block : shares.blocks_across({0, shares.units()}, span_of)) bytes.push_back(bytes_of(block));
+  std::vector<BlockSpans> result;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    BlockSpans& blocks = result.emplace_back();
+    const auto counted = [](std::size_t, Range range) {  // nothing lies there: a byte stands for an element
+      return Span<std::byte>(static_cast<std::byte*>(nullptr), range.size());
+    };
+    for (const auto& block : shares.blocks_across({u, u + 1}, counted)) {
+      std::vector<std::size_t>& spans = blocks.emplace_back();
+      for (const Span<std::byte> span : block) spans.push_back(span.size());
+    }
+  }
+  return result;
+}
+
+/// Bytes of all units together, by node.
+std::vector<std::size_t> bytes_across(const std::vector<BlockSpans>& units, int nodes, DType type) {
+  std::vector<std::size_t> bytes(at(nodes), 0);
+  for (const BlockSpans& blocks : units) {
+    for (std::size_t k = 0; k < blocks.size(); ++k) {
+      bytes[k] += std::accumulate(blocks[k].begin(), blocks[k].end(), std::size_t{0}) * size_of(type);
+    }
+  }
   return bytes;
 }
 
@@ -51,7 +54,7 @@ Period period_of(const sync::SyncOptions& options, int nodes) {
   const sync::Schedule schedule(options, nodes);
   Period period;
   if (!sync::seldom(options)) {
-    period.occasions.push_back({{}, 0, 1});
+    period.occasions.push_back({{}, 0, 1, 1});
     return period;
   }
   const bool outer = schedule.has_outer();
@@ -62,18 +65,24 @@ Period period_of(const sync::SyncOptions& options, int nodes) {
     while (1 << distances < nodes) ++distances;
     period.steps *= distances;
   }
+  // Steps that hide a mean belong to the one before them; that which begins the next mean belongs to that.
+  const std::size_t between = schedule.overlaps() ? schedule.period() : 1;
+  const std::size_t hides = std::min(options.average_delay, between - 1);
   for (std::size_t step = 1; step <= period.steps; ++step) {
+    if (step % between != 0 && step % between <= hides) continue;
     const sync::Actions now = schedule.after(step);
+    const std::size_t lasts = schedule.averages(step) ? 1 + hides : 1;
     const int hop = now.push ? sync::Schedule::hop(schedule.pushes_before(step), nodes) : 0;
     const auto same = [&](const Occasion& other) {
       const sync::Actions& then = other.actions;
-      return then.average == now.average && then.push == now.push && then.outer == now.outer && other.hop == hop;
+      return then.average == now.average && then.push == now.push && then.outer == now.outer && other.hop == hop &&
+             other.steps == lasts;
     };
     const auto found = std::find_if(period.occasions.begin(), period.occasions.end(), same);
     if (found == period.occasions.end()) {
-      period.occasions.push_back({now, hop, 1});
+      period.occasions.push_back({now, hop, 1, lasts});
     } else {
-      ++found->steps;
+      ++found->times;
     }
   }
   return period;
@@ -82,41 +91,64 @@ Period period_of(const sync::SyncOptions& options, int nodes) {
 Meetings::Meetings(const sync::SyncOptions& options, const zero::EngineOptions& engine, int in_step, const Cluster& cluster,
                    const Collectives& collectives, Rehearsal& rehearsal, Timeline& timeline)
     : schedule_(options, cluster.ranks() / in_step),
-      overlaps_(options.sgp_overlap),
+      pushes_late_(options.sgp_overlap),
       in_step_(in_step),
+      ranks_(cluster.ranks()),
       collectives_(&collectives),
       rehearsal_(&rehearsal),
       time_(&timeline) {
-  const int ranks = cluster.ranks(), nodes = ranks / in_step;
   if (!sync::seldom(options)) return;
-  std::vector<std::vector<std::size_t>> blocks;
-  for (int local = 0; local < in_step; ++local) {
-    blocks.push_back(blocks_across(engine, local, in_step, nodes, type_of_means(options)));
+  prepare_means(options, engine, ranks_ / in_step);
+  reports_ = collectives.small(Grouping::neighbours(ranks_, ranks_));
+  gathers_in_node_ = in_step > 1 && !zero::stages.at(at(engine.zero.stage)).shards_optimizer;
+  if (gathers_in_node_) {
+    in_node_ = collectives.all_gather(Grouping::neighbours(ranks_, in_step),
+                                      {{shard_bytes_.begin(), shard_bytes_.begin() + in_step}});
   }
-  const Grouping across = Grouping::alike(ranks, in_step), node = Grouping::neighbours(ranks, in_step);
-  reduce_ = collectives.reduce_scatter(across, blocks);
-  gather_ = collectives.all_gather(across, blocks);
-  reports_ = collectives.small(Grouping::neighbours(ranks, ranks));
-  for (int rank = 0; rank < ranks; ++rank) {
-    const auto of_nodes = blocks_across(engine, rank % in_step, in_step, nodes, master_type);
+}
+
+/// As sync/average.hpp has them: quantized they go unit by unit.
+void Meetings::prepare_means(const sync::SyncOptions& options, const zero::EngineOptions& engine, int nodes) {
+  const Grouping across = Grouping::alike(ranks_, in_step_);
+  std::vector<std::vector<BlockSpans>> by_unit;  // [unit][group]
+  std::vector<std::vector<std::size_t>> bytes;
+  for (int local = 0; local < in_step_; ++local) {
+    const std::vector<BlockSpans> units = shares_across(engine, local, in_step_, nodes);
+    by_unit.resize(units.size());
+    for (std::size_t u = 0; u < units.size(); ++u) by_unit[u].push_back(units[u]);
+    bytes.push_back(bytes_across(units, nodes, options.average_dtype == "bf16" ? DType::bf16 : DType::f32));
+    const auto of_nodes = bytes_across(units, nodes, DType::f32);
     shard_bytes_.push_back(std::accumulate(of_nodes.begin(), of_nodes.end(), std::size_t{0}));
   }
-  gathers_in_node_ = in_step > 1 && !zero::stages.at(static_cast<std::size_t>(engine.zero.stage)).shards_optimizer;
-  if (gathers_in_node_) {
-    in_node_ = collectives.all_gather(node, {{shard_bytes_.begin(), shard_bytes_.begin() + in_step}});
+  for (int rank = in_step_; rank < ranks_; ++rank) shard_bytes_.push_back(shard_bytes_[at(rank % in_step_)]);
+  if (options.average_dtype != "int8") {
+    reduce_.push_back(collectives_->reduce_scatter(across, bytes));
+    gather_.push_back(collectives_->all_gather(across, bytes));
+    return;
   }
+  const kernels::QuantFormat format = {8, engine.zero.quant_block, kernels::QuantRounding::accurate};
+  for (const std::vector<BlockSpans>& blocks : by_unit) {
+    reduce_.push_back(collectives_->quantized_reduce_scatter(across, blocks, 1, {format, format}));
+    gather_.push_back(collectives_->quantized_all_gather(across, blocks, format));
+  }
+}
+
+void Meetings::run(const Occasion& occasion) {
+  rehearsal_->step();
+  after(occasion);
 }
 
 /// As Synchroniser::after() and its caller have it.
 void Meetings::after(const Occasion& occasion) {
   const sync::Actions& actions = occasion.actions;
   if (!actions.average && !actions.push && !actions.outer && !pushing_) return;
+  const bool averages = actions.outer && schedule_.averages_outer();
+  if (occasion.steps > 1) return take_in(occasion);
   rehearsal_->settle();
   if (pushing_) time_->wait(*pushing_);
   pushing_.reset();
   if (actions.average) average();
   if (actions.push) push(occasion.hop);
-  const bool averages = actions.outer && schedule_.averages_outer();
   if (averages) average();
   if (gathers_in_node_) time_->run(Operation::all_gather, in_node_);
   rehearsal_->publish();
@@ -124,13 +156,30 @@ void Meetings::after(const Occasion& occasion) {
 }
 
 void Meetings::average() {
-  time_->run(Operation::reduce_scatter, reduce_);
-  time_->run(Operation::all_gather, gather_);
+  for (std::size_t i = 0; i < reduce_.size(); ++i) {
+    time_->run(Operation::reduce_scatter, reduce_[i]);
+    time_->run(Operation::all_gather, gather_[i]);
+  }
+}
+
+/// A mean that is sent during the occasion's further steps.
+void Meetings::take_in(const Occasion& occasion) {
+  std::vector<Timeline::Pending> mean;
+  for (std::size_t i = 0; i < reduce_.size(); ++i) {
+    mean.push_back(time_->start(Operation::reduce_scatter, reduce_[i]));
+    mean.push_back(time_->start(Operation::all_gather, gather_[i]));
+  }
+  for (std::size_t step = 1; step < occasion.steps; ++step) rehearsal_->step();
+  rehearsal_->settle();
+  for (const Timeline::Pending& pending : mean) time_->wait(pending);
+  if (gathers_in_node_) time_->run(Operation::all_gather, in_node_);
+  rehearsal_->publish();
+  time_->run(Operation::all_gather, reports_);
 }
 
 void Meetings::push(int hop) {
   const Timeline::Pending pushing = time_->start(Operation::send, collectives_->shift(hop * in_step_, shard_bytes_));
-  if (overlaps_) {
+  if (pushes_late_) {
     pushing_ = pushing;
   } else {
     time_->wait(pushing);

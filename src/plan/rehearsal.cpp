@@ -154,7 +154,7 @@ Rehearsal::Costs Rehearsal::cost_of(bool reducing, const zero::Message& message,
   const auto& quantized = options_->gradients.quantized;
   if (!reducing || !quantized) return cost_of_tree(reducing, group_, bytes);
   return std::make_shared<const Cost>(
-      collectives_->quantized_reduce_scatter(group_, blocks, quantized->ranks_per_node, quantized->formats));
+      collectives_->quantized_reduce_scatter(group_, {blocks}, quantized->ranks_per_node, quantized->formats));
 }
 
 Rehearsal::Costs Rehearsal::gather_cost(std::size_t unit, int ranks, bool quantized) {
@@ -168,7 +168,7 @@ Rehearsal::Costs Rehearsal::gather_cost(std::size_t unit, int ranks, bool quanti
   const Grouping grouping = Grouping::neighbours(cluster_->ranks(), ranks);
   if (!quantized) return cost_of_tree(false, grouping, bytes);
   return std::make_shared<const Cost>(
-      collectives_->quantized_all_gather(grouping, blocks, zero::gather_format(options_->zero).value()));
+      collectives_->quantized_all_gather(grouping, {blocks}, zero::gather_format(options_->zero).value()));
 }
 
 /// Most units are alike: each cost is found once.

@@ -37,13 +37,9 @@ StepTime step_time(const zero::EngineOptions& options, const sync::SyncOptions& 
   const Period period = period_of(sync, cluster.ranks() / in_step);
   for (const Occasion& occasion : period.occasions) {
     timeline.count(0);
-    for (int i = 0; i < settling_steps; ++i) {
-      rehearsal.step();
-      meetings.after(occasion);
-    }
-    timeline.count(static_cast<double>(occasion.steps) / static_cast<double>(period.steps));
-    rehearsal.step();
-    meetings.after(occasion);
+    for (int i = 0; i < settling_steps; ++i) meetings.run(occasion);
+    timeline.count(static_cast<double>(occasion.times) / static_cast<double>(period.steps));
+    meetings.run(occasion);
   }
 
   StepTime time;

@@ -104,12 +104,12 @@ def predict(cluster: Cluster, arguments) -> Path:
         network = arguments.output / f"network_{grid}.json"
         network.unlink(missing_ok=True)
         cluster.links(arguments.rates[0])
-        cluster.shoal_on(
-            grid, "bench", "comm", "--groups", "node,across", "--repetitions", "5", "--output", str(network)
-        )
+        sizes = ("--max", "4MiB", "--factor", "16", "--repetitions", "3", "--row-seconds", "2")
+        cluster.shoal_on(grid, "bench", "comm", "--groups", "node,across", *sizes, "--output", str(network))
         for rate in arguments.rates:
             for name in arguments.strategies:
                 strategy, plan = STRATEGIES[name], arguments.output / "plan.json"
+                plan.unlink(missing_ok=True)
                 command = [cluster.shoal, "plan", str(DECK), *(f"--{k}={v}" for k, v in strategy.options.items())]
                 command += ["--network", str(network), "--ranks", str(nodes * each), "--nodes", str(nodes)]
                 subprocess.run(

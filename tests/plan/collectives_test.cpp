@@ -67,13 +67,13 @@ TEST(Quantized, CollectivesSendCodesAndScalesAndTakeTime) {
   const Grouping all = Grouping::neighbours(4, 4);
   const BlockSpans blocks(4, {1000});
   constexpr std::size_t int8 = 1000 + 16, int4 = 500 + 16;
-  const Cost gather = collectives.quantized_all_gather(all, blocks, {8});
+  const Cost gather = collectives.quantized_all_gather(all, {blocks}, {8});
   EXPECT_EQ(gather.sent[1].inter, int8);
   EXPECT_EQ(gather.sent[1].intra, 2 * int8);
   EXPECT_NEAR(gather.before_s, 1000 * 3e-9, 1e-15);
   EXPECT_NEAR(gather.after_s, 4000 * 1e-9, 1e-15);
 
-  const Cost reduce = collectives.quantized_reduce_scatter(all, blocks, 2, {{8}, {4}});
+  const Cost reduce = collectives.quantized_reduce_scatter(all, {blocks}, 2, {{8}, {4}});
   EXPECT_EQ(reduce.sent[2].intra, 2 * int8) << "the neighbour's blocks of both nodes";
   EXPECT_EQ(reduce.sent[2].inter, int4) << "the node's sum of the other node's";
   EXPECT_NEAR(reduce.before_s, 2000 * 3e-9, 1e-15);

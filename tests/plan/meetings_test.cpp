@@ -26,7 +26,7 @@ sync::SyncOptions sync_of(const char* kind) {
 std::size_t busy_steps(const Period& period) {
   std::size_t steps = 0;
   for (const Occasion& o : period.occasions) {
-    if (o.actions.average || o.actions.push || o.actions.outer) steps += o.steps;
+    if (o.actions.average || o.actions.push || o.actions.outer) steps += o.times;
   }
   return steps;
 }
@@ -36,8 +36,20 @@ TEST(PeriodOf, HoldsEveryStepOnce) {
     for (const int nodes : {1, 2, 5}) {
       const Period period = period_of(sync_of(kind), nodes);
       std::size_t steps = 0;
-      for (const Occasion& o : period.occasions) steps += o.steps;
+      for (const Occasion& o : period.occasions) steps += o.times * o.steps;
       EXPECT_EQ(steps, period.steps) << kind;
+    }
+  }
+  for (const std::size_t delay : {1U, 3U, 4U, 12U}) {
+    for (const char* kind : {"localsgd", "slowmo", "diloco"}) {
+      sync::SyncOptions late = sync_of(kind);
+      late.average_overlap = true;
+      late.average_delay = delay;
+      const Period period = period_of(late, 2);
+      std::size_t steps = 0;
+      for (const Occasion& o : period.occasions) steps += o.times * o.steps;
+      EXPECT_EQ(steps, period.steps) << kind << ", " << delay;
+      EXPECT_EQ(busy_steps(period), busy_steps(period_of(sync_of(kind), 2)));
     }
   }
   EXPECT_EQ(period_of(sync_of("localsgd"), 2).steps, 4U);
@@ -74,10 +86,26 @@ TEST(StepTimeApart, SendsMeansOverThePeriod) {
     EXPECT_NEAR(time_of(sync, stage, two_by_two).across_per_node, time.across_per_node / 2, 1) << stage;
     EXPECT_EQ(time_of(sync, stage, two_by_two).sent.total().intra, time.sent.total().intra);
   }
+  sync::SyncOptions coarse = sync_of("localsgd");
+  coarse.average_dtype = "int8";  // codes, and a scale for 256 of them
+  EXPECT_NEAR(time_of(coarse, 1, two_by_two).across_per_node, bytes / 4 / 4 * (1 + 4.0 / 256), 0.01 * bytes / 16);
   const StepTime alone = time_of(sync_of("localsgd"), 1, four_nodes);
   EXPECT_EQ(alone.sent.total().intra, 0);
   EXPECT_NEAR(alone.sent.total().inter, 2 * 0.75 * bytes / 4, 0.01 * bytes);
   EXPECT_NEAR(time_of(sync_of("diloco"), 1, four_nodes).total_s(), alone.total_s() / 3, 0.01 * alone.total_s());
+}
+
+TEST(StepTimeApart, HidesLateMeansBehindTheNextSteps) {
+  for (const char* type : {"fp32", "int8"}) {
+    sync::SyncOptions sync = sync_of("localsgd");
+    sync.average_dtype = type;
+    const StepTime at_once = time_of(sync, 1, four_nodes, 1);
+    sync.average_overlap = true;
+    sync.average_delay = 2;
+    const StepTime late = time_of(sync, 1, four_nodes, 1);
+    EXPECT_EQ(late.sent.total().inter, at_once.sent.total().inter) << type;
+    EXPECT_LT(late.exposed_s, at_once.exposed_s / 2) << type;
+  }
 }
 
 TEST(StepTimeApart, PushesEveryStepAndHidesItWhereOverlapped) {

@@ -43,9 +43,10 @@ class Collectives {
   /// block_bytes: by group, or one entry for all groups; bytes of each member's block.
   Cost reduce_scatter(const Grouping& grouping, const std::vector<std::vector<std::size_t>>& block_bytes) const;
   Cost all_gather(const Grouping& grouping, const std::vector<std::vector<std::size_t>>& block_bytes) const;
-  /// The same blocks in every group. Nodes of ranks_per_node neighbours.
-  Cost quantized_all_gather(const Grouping& grouping, const BlockSpans& blocks, const kernels::QuantFormat& format) const;
-  Cost quantized_reduce_scatter(const Grouping& grouping, const BlockSpans& blocks, int ranks_per_node,
+  /// blocks: by group, or one entry for all groups. Nodes of ranks_per_node neighbours in the group.
+  Cost quantized_all_gather(const Grouping& grouping, const std::vector<BlockSpans>& blocks,
+                            const kernels::QuantFormat& format) const;
+  Cost quantized_reduce_scatter(const Grouping& grouping, const std::vector<BlockSpans>& blocks, int ranks_per_node,
                                 const comm::ReduceFormats& formats) const;
   /// Rank r sends bytes[r] to rank (r + distance) modulo the ranks of the run, and receives as many.
   Cost shift(int distance, const std::vector<std::size_t>& bytes) const;
