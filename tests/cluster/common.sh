@@ -36,6 +36,13 @@ requires() {
   [[ ${#missing[@]} -eq 0 ]] || skip packages "needs packages: ${missing[*]}"
 }
 
+# fill_links NODES: TCP that fills shaped links. BBR, the kernel's choice on many machines, leaves them idle for a third of the
+# time where flows to several nodes take turns.
+fill_links() {
+  local i
+  for i in $(seq "$1"); do "$cluster/vcluster" exec "node$i" sysctl -q net.ipv4.tcp_congestion_control=reno; done
+}
+
 # up TOOL: two nodes with a state directory of this test's own, taken down however it ends.
 up() {
   export VCLUSTER_STATE=/run/shoal-test-$$

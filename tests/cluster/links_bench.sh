@@ -12,6 +12,7 @@ work=$(mktemp -d)
 trap '"$cluster/vcluster" down; rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
 "$cluster/vcluster" up 4 --gbit "$rate" >"$work/up.log" 2>&1 || fail "four virtual nodes did not come up"
+fill_links 4
 
 # sent NODES: bytes that each node has sent over its link, a line each.
 sent() {

@@ -10,4 +10,5 @@ log=$(mktemp)
 trap '"$cluster/vcluster" down; rm -f "$log"' EXIT
 trap 'exit 1' INT TERM
 "$cluster/vcluster" up 4 >"$log" 2>&1 || { cat "$log"; fail "four virtual nodes did not come up"; }
+fill_links 4
 "$python" -B "$source_root/tests/cluster/strategies_bench.py" "$@"
