@@ -129,7 +129,6 @@ PlanReport report_of(config::Invocation& invocation) {
   report.optimizer = o.optimizer.kind;
   report.parameters = parameter_count(o.model, o.model.n_layer);
   report.n_layer = o.model.n_layer;
-  report.block_size = o.model.block_size;
   if (times) {
     report.time_source = times->source;
     report.arithmetic = times->step_seconds > 0 ? "as given" : "at the rate of training measured there";

@@ -26,6 +26,10 @@ std::string count_text(std::size_t count) {
   return fixed(value * 1e-3, count < 100'000 ? 1 : 0) + " k";
 }
 
+std::string interval_text(std::int64_t interval) {
+  return interval == 0 ? "off" : interval < 0 ? "auto" : std::to_string(interval);
+}
+
 std::string layers_text(const PlannedRun& run) {
   if (*run.layers == 0) return "none";
   return text(*run.layers >= plan::most_layers ? ">= " : "", *run.layers, " (", count_text(run.parameters_then), ")");
@@ -135,10 +139,6 @@ Json json_of(const DeepSpeedRow& row) {
 }
 
 }  // namespace
-
-std::string interval_text(std::int64_t interval) {
-  return interval == 0 ? "off" : interval < 0 ? "auto" : std::to_string(interval);
-}
 
 void print_plan_report(const PlanReport& report) {
   print_legend(report);

@@ -45,12 +45,8 @@ struct PlanReport {
   std::vector<PredictedRun> predicted;  ///< with --network: by ranks, strategy
   std::vector<DeepSpeedRow> deepspeed;
   std::vector<std::string> notes;
-  std::size_t block_size = 0;           ///< tokens of a sequence
   std::string time_source, arithmetic;  ///< with --network: what the step times follow from
 };
-
-/// "off", "auto", "4".
-std::string interval_text(std::int64_t interval);
 
 void print_plan_report(const PlanReport& report);
 void write_plan_json(const PlanReport& report, const std::filesystem::path& file);

@@ -117,13 +117,12 @@ void print_fastest(const PlanReport& report, int ranks) {
 void print_times(const PlanReport& report) {
   std::printf("\n# Seconds of a step, by %s; arithmetic: %s.\n", report.time_source.c_str(), report.arithmetic.c_str());
   std::fputs(
-      "# Means over steps. sent: by the rank that sends most, within its node and across nodes; per node: by all ranks of "
-      "one,\n"
-      "# across. comm: all communication, and what quantization takes; exposed: what of it arithmetic does not hide.\n"
+      "# Means over steps. sent: by the rank that sends most, within its node and across nodes; per node: by all ranks\n"
+      "# of one, across. comm: all communication, and what quantization takes; exposed: what of it arithmetic does not "
+      "hide.\n"
       "# *: the deck's own. ~: not the trajectory of the others: messages lose digits, or nodes train apart for a while.\n"
-      "#ranks  nodes  strategy        memory/rank  sent within  sent across     per node     comm s  exposed s  arithmetic "
-      "s     "
-      "step s  tokens/s\n",
+      "#ranks  nodes  strategy        memory/rank  sent within  sent across     per node     comm s  "
+      "exposed s  arithmetic s     step s  tokens/s\n",
       stdout);
   for (std::size_t r = 0; r < report.predicted.size(); ++r) {
     const int ranks = report.predicted[r].ranks;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
 #include <map>
 
 #include "collective.hpp"
@@ -43,7 +42,7 @@ io::IoMode io_mode(const std::string& name) {
 
 std::vector<NamedSlice> all_slices(zero::Engine& engine, zero::States::Which which) {
   std::vector<NamedSlice> slices = engine.states().parameter_slices(which);
-  for (NamedSlice& slice : engine.states().moment_slices(which)) slices.push_back(std::move(slice));
+  append(slices, engine.states().moment_slices(which));
   return slices;
 }
 
@@ -53,10 +52,6 @@ constexpr const char* common_number = "sync/common";  // 1: it has what nodes ha
 constexpr const char* pushed_number = "sync/push";    // 1: it has an exchange under way
 constexpr const char* mean_number = "sync/mean";      // 1: it has a mean under way
 constexpr const char* lost_number = "sync/lost";      // 1: it has what quantization took from means
-
-void append(std::vector<NamedSlice>& slices, std::vector<NamedSlice> more) {
-  std::move(more.begin(), more.end(), std::back_inserter(slices));
-}
 
 /// This node's tensors, and that every other node has its own: all ranks list the same.
 std::vector<NamedSlice> per_node(const std::vector<NamedSlice>& own, const sync::Placement& place) {

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "shoal/optim/optimizer.hpp"
-#include "shoal/sync/shares.hpp"
+#include "shoal/sync/average.hpp"
 
 namespace shoal::plan {
 
@@ -110,23 +110,24 @@ Meetings::Meetings(const sync::SyncOptions& options, const zero::EngineOptions& 
 /// As sync/average.hpp has them: quantized they go unit by unit.
 void Meetings::prepare_means(const sync::SyncOptions& options, const zero::EngineOptions& engine, int nodes) {
   const Grouping across = Grouping::alike(ranks_, in_step_);
+  const sync::Sending sending = sync::sending_of(options, engine.zero.quant_block);
   std::vector<std::vector<BlockSpans>> by_unit;  // [unit][group]
   std::vector<std::vector<std::size_t>> bytes;
   for (int local = 0; local < in_step_; ++local) {
     const std::vector<BlockSpans> units = shares_across(engine, local, in_step_, nodes);
     by_unit.resize(units.size());
     for (std::size_t u = 0; u < units.size(); ++u) by_unit[u].push_back(units[u]);
-    bytes.push_back(bytes_across(units, nodes, options.average_dtype == "bf16" ? DType::bf16 : DType::f32));
+    bytes.push_back(bytes_across(units, nodes, sending.type));
     const auto of_nodes = bytes_across(units, nodes, DType::f32);
     shard_bytes_.push_back(std::accumulate(of_nodes.begin(), of_nodes.end(), std::size_t{0}));
   }
   for (int rank = in_step_; rank < ranks_; ++rank) shard_bytes_.push_back(shard_bytes_[at(rank % in_step_)]);
-  if (options.average_dtype != "int8") {
+  if (!sending.quantized) {
     reduce_.push_back(collectives_->reduce_scatter(across, bytes));
     gather_.push_back(collectives_->all_gather(across, bytes));
     return;
   }
-  const kernels::QuantFormat format = {8, engine.zero.quant_block, kernels::QuantRounding::accurate};
+  const kernels::QuantFormat& format = *sending.quantized;
   for (const std::vector<BlockSpans>& blocks : by_unit) {
     reduce_.push_back(collectives_->quantized_reduce_scatter(across, blocks, 1, {format, format}));
     gather_.push_back(collectives_->quantized_all_gather(across, blocks, format));

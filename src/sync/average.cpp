@@ -12,6 +12,14 @@
 
 namespace shoal::sync {
 
+Sending sending_of(const SyncOptions& options, std::size_t quant_block) {
+  Sending sending;
+  sending.overlap = options.average_overlap;
+  if (options.average_dtype == "bf16") sending.type = DType::bf16;
+  if (options.average_dtype == "int8") sending.quantized = kernels::QuantFormat{8, quant_block};
+  return sending;
+}
+
 /// A mean on its way. Quantized, it goes unit by unit, since codes take memory beside what they stand for; otherwise all at
 /// once.
 class Average::Exchange final : public comm::Operation {

@@ -40,9 +40,7 @@ void Outer::update(std::size_t unit, Range range, Span<float> x, double inner_ra
 
 std::vector<NamedSlice> Outer::slices(const std::vector<model::UnitLayout>& units) const {
   std::vector<NamedSlice> result = zero::named_slices(units, "/outer/parameters/", ranges_, parameters_, ranges_);
-  for (NamedSlice& slice : zero::named_slices(units, "/outer/momentum/", ranges_, momentum_, ranges_)) {
-    result.push_back(std::move(slice));
-  }
+  append(result, zero::named_slices(units, "/outer/momentum/", ranges_, momentum_, ranges_));
   return result;
 }
 

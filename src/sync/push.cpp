@@ -100,9 +100,7 @@ std::vector<NamedSlice> Push::slices(const std::vector<model::UnitLayout>& units
   requests_.clear();
   const std::vector<Range>& shards = shares_->shards();
   std::vector<NamedSlice> result = zero::named_slices(units, "/push/sent/", shards, sent_, shards);
-  for (NamedSlice& slice : zero::named_slices(units, "/push/received/", shards, received_, shards)) {
-    result.push_back(std::move(slice));
-  }
+  append(result, zero::named_slices(units, "/push/received/", shards, received_, shards));
   return result;
 }
 

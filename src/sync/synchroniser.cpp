@@ -2,27 +2,10 @@
 #include "shoal/sync/synchroniser.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 #include "shoal/base/trace.hpp"
 
 namespace shoal::sync {
-
-namespace {
-
-Sending sending(const SyncOptions& options, std::size_t quant_block) {
-  Sending result;
-  result.overlap = options.average_overlap;
-  if (options.average_dtype == "bf16") result.type = DType::bf16;
-  if (options.average_dtype == "int8") result.quantized = kernels::QuantFormat{8, quant_block};
-  return result;
-}
-
-void append(std::vector<NamedSlice>& slices, std::vector<NamedSlice> more) {
-  std::move(more.begin(), more.end(), std::back_inserter(slices));
-}
-
-}  // namespace
 
 Synchroniser::Synchroniser(const SyncOptions& options, std::size_t quant_block, const std::vector<model::UnitLayout>& units,
                            zero::States& states, const Placement& placement, bool shows, Memory& memory)
@@ -32,7 +15,7 @@ Synchroniser::Synchroniser(const SyncOptions& options, std::size_t quant_block, 
       schedule_(options, placement.across.ranks),
       overlap_(options.sgp_overlap),
       shares_(states, units.size(), placement),
-      average_(shares_, placement, sending(options, quant_block), memory) {
+      average_(shares_, placement, sending_of(options, quant_block), memory) {
   if (schedule_.has_outer()) {
     outer_.emplace(options, shares_, schedule_.averages_outer() ? shares_.shares() : shares_.shards(), memory);
   }

@@ -157,9 +157,7 @@ std::vector<NamedSlice> States::moment_slices(Which which) const {
   std::vector<NamedSlice> result;
   for (std::size_t i = 0; i < moments_.size(); ++i) {
     const std::string prefix = "/moments/" + moment_names_[i] + "/";
-    for (NamedSlice& slice : named_slices(units_, prefix, ranges(Which::kept), moments_[i], ranges(which))) {
-      result.push_back(std::move(slice));
-    }
+    append(result, named_slices(units_, prefix, ranges(Which::kept), moments_[i], ranges(which)));
   }
   return result;
 }

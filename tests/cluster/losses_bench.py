@@ -18,13 +18,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "bench")]
-from strategies_bench import ALL_THREE, PERIOD, STAGE_3
+from strategies_bench import ALL_THREE, PERIOD, SLOWMO, STAGE_3
 from verdicts import Line, conclude, print_lines
 
 RANKS = 4
 GRIDS = {"2x2": 2, "4x1": 1}  # ranks of a node
 LOCALSGD = {"sync.kind": "localsgd", "sync.localsgd_frequency": PERIOD}
-SLOWMO = {**LOCALSGD, "sync.kind": "slowmo", "sync.slowmo_frequency": PERIOD, "sync.slowmo_momentum": 0.2}
 STRATEGIES = {"zeropp": ALL_THREE, "localsgd": LOCALSGD, "slowmo": SLOWMO}
 
 

@@ -6,19 +6,12 @@
 #include <set>
 
 #include "shoal/zero/partition.hpp"
+#include "support/units.hpp"
 
 namespace shoal::zero {
 namespace {
 
-std::vector<model::UnitLayout> units_of(const std::vector<std::size_t>& sizes) {
-  std::vector<model::UnitLayout> units;
-  for (const std::size_t size : sizes) {
-    units.emplace_back();
-    units.back().name = "unit" + std::to_string(units.size());
-    units.back().elements = size;
-  }
-  return units;
-}
+using test::units_of;
 
 TEST(Messages, CoverEveryElementOnceAndKeepToTheirSize) {
   const auto units = units_of({10000, 48, 300, 70000, 16});

@@ -7,11 +7,10 @@
 // have in common is the same on all of them bit by bit, and so is what they add to it. It takes the memory of another copy
 // of this rank's shards.
 //   bf16: summed in the tree in bf16; an error of 2^-9.
-//   int8: blocks with a scale each (comm/quantized.hpp), summed in fp32; an error of 0.6 % rms of normal differences. What
-//   it
-//         takes away is kept, of what a rank sends to each owner and of the mean that an owner sends to all, and added the
-//         next time (error feedback: Seide et al. 2014): after 32 means the sum of them is off by as much as after one, in
-//         bf16 by 5 to 9 times that of one, in int8 without feedback by 5 (tests/sync/means_test.cpp).
+//   int8: blocks with a scale each (comm/quantized.hpp), summed in fp32; an error of 0.6 % rms of normal differences.
+//         What it takes away is kept, of what a rank sends to each owner and of the mean that an owner sends to all, and
+//         added the next time (error feedback: Seide et al. 2014): after 32 means the sum of them is off by as much as
+//         after one, in bf16 by 5 to 9 times that of one, in int8 without feedback by 5 (tests/sync/means_test.cpp).
 //
 // Overlapped, a mean is on its way while the nodes train on, and is taken in some steps later: x = mean + (x - sent), x
 // having moved by local steps since it was sent (CoCoD-SGD: Shen et al. 2019, arXiv 1906.12043, algorithm 1). So no part of
@@ -30,6 +29,7 @@
 #include "shoal/comm/communicator.hpp"
 #include "shoal/kernels/quantize.hpp"
 #include "shoal/model/unit.hpp"
+#include "shoal/sync/options.hpp"
 #include "shoal/sync/shares.hpp"
 
 namespace shoal::sync {
@@ -40,6 +40,8 @@ struct Sending {
   std::optional<kernels::QuantFormat> quantized;  ///< differences in this format; type is f32 then
   bool overlap = false;
 };
+/// quant_block: zero.quant_block.
+Sending sending_of(const SyncOptions& options, std::size_t quant_block);
 
 class Average {
  public:
