@@ -16,7 +16,7 @@ class AllToAll {
   explicit AllToAll(Communicator& group)
       : circle_{static_cast<std::size_t>(group.rank()), static_cast<std::size_t>(group.size())},
         tag_(group.next_tag()),
-        none_({}, 0, 0),
+        none_({}),
         sender_(group.wire(), tag_, none_),
         receiver_(group.wire(), tag_, none_, {}) {}
   AllToAll(const AllToAll&) = delete;
@@ -40,7 +40,7 @@ class AllToAll {
  private:
   Circle circle_;
   int tag_;
-  Slots none_;  // nothing is packed
+  Ring none_;  // nothing is packed
   Sender sender_;
   Receiver receiver_;
 };

@@ -67,32 +67,35 @@ std::vector<Message> cut_into_messages(const std::vector<Span<std::byte>>& spans
   return messages;
 }
 
-Slots::Slots(Span<std::byte> scratch, std::size_t count, std::size_t length) {
-  for (std::size_t i = 0; i < count; ++i) free_.push_back(scratch.subspan(i * length, length));
-}
-
-Span<std::byte> Slots::take() {
-  require(!free_.empty(), "no slot is free for a message");
-  const Span<std::byte> slot = free_.back();
-  free_.pop_back();
-  return slot;
+std::optional<Span<std::byte>> Ring::take(std::size_t bytes) {
+  const std::size_t length = round_up(bytes, line);
+  if (begins_.empty()) {
+    require(length <= memory_.size(), "a message of ", bytes, " bytes, but memory of ", memory_.size());
+    end_ = 0;
+  } else if (const std::size_t oldest = begins_.front(); end_ <= oldest) {  // it has gone round: free is what lies between
+    if (length > oldest - end_) return {};
+  } else if (length > memory_.size() - end_) {
+    if (length > oldest) return {};
+    end_ = 0;
+  }
+  begins_.push_back(end_);
+  end_ += length;
+  return memory_.subspan(begins_.back(), bytes);
 }
 
 bool Sender::advance() {
   while (!sending_.empty() && sending_.front().request.test()) {
-    if (sending_.front().message.packed()) slots_->give_back(sending_.front().slot);
+    if (sending_.front().message.packed()) ring_->give_back();
     sending_.pop_front();
   }
   while (!waiting_.empty() && sending_.size() < most_under_way) {
     Item& item = waiting_.front();
-    Span<const std::byte> data;
+    Span<const std::byte> data = item.message.pieces.front();
     if (item.message.packed()) {
-      if (slots_->free() == 0) break;
-      item.slot = slots_->take();
-      pack(item.message, item.slot);
-      data = item.slot.first(item.message.bytes);
-    } else {
-      data = item.message.pieces.front();
+      const auto packed = ring_->take(item.message.bytes);
+      if (!packed) break;
+      pack(item.message, *packed);
+      data = *packed;
     }
     item.request = wire_->send(data, item.to, tag_);
     sending_.push_back(std::move(item));
@@ -105,20 +108,17 @@ bool Receiver::advance() {
   while (!receiving_.empty() && receiving_.front().request.test()) {
     const Item item = std::move(receiving_.front());
     receiving_.pop_front();
-    if (item.slot.empty()) continue;
-    const Span<const std::byte> arrived = item.slot.first(item.message.bytes);
-    add_as_ ? add_to(arrived, item.message, *add_as_) : unpack(arrived, item.message);
-    slots_->give_back(item.slot);
+    if (item.aside.empty()) continue;
+    add_as_ ? add_to(item.aside, item.message, *add_as_) : unpack(item.aside, item.message);
+    ring_->give_back();
   }
   while (!waiting_.empty() && receiving_.size() < most_under_way) {
     Item& item = waiting_.front();
-    Span<std::byte> data;
-    if (!add_as_ && !item.message.packed()) {
-      data = item.message.pieces.front();
-    } else {
-      if (slots_->free() == 0) break;
-      item.slot = slots_->take();
-      data = item.slot.first(item.message.bytes);
+    Span<std::byte> data = item.message.pieces.front();
+    if (add_as_ || item.message.packed()) {
+      const auto aside = ring_->take(item.message.bytes);
+      if (!aside) break;
+      data = item.aside = *aside;
     }
     item.request = wire_->receive(data, item.from, tag_);
     receiving_.push_back(std::move(item));

@@ -16,6 +16,8 @@ namespace shoal::comm {
 /// The largest message (512 KiB): small enough to be added while it is still in a cache, and for the next to be on
 /// its way meanwhile; large enough for the network's full rate.
 inline constexpr std::size_t largest_message_bytes = std::size_t{1} << 19U;
+/// Of a cache: where messages that are put aside begin.
+inline constexpr std::size_t line = 64;
 
 struct Message {
   std::vector<Span<std::byte>> pieces;  ///< neighbours in memory are one piece
@@ -41,23 +43,26 @@ struct Circle {
   std::size_t below(std::size_t i) const { return (own + size - i) % size; }
 };
 
-/// Pieces of equal length at the front of the scratch memory of an operation.
-class Slots {
+/// Memory for messages, which comes back in the order in which it was taken.
+class Ring {
  public:
-  Slots(Span<std::byte> scratch, std::size_t count, std::size_t length);
-  std::size_t free() const { return free_.size(); }
-  Span<std::byte> take();
-  void give_back(Span<std::byte> slot) { free_.push_back(slot); }
+  explicit Ring(Span<std::byte> memory) : memory_(memory) {}
+  /// Memory in one piece; none: there is no room yet.
+  std::optional<Span<std::byte>> take(std::size_t bytes);
+  /// What was taken first of what is out.
+  void give_back() { begins_.pop_front(); }
 
  private:
-  std::vector<Span<std::byte>> free_;
+  Span<std::byte> memory_;
+  std::deque<std::size_t> begins_;  // of what is out
+  std::size_t end_ = 0;             // of what was taken last
 };
 
 /// Sends messages to one or several ranks, some at a time.
 class Sender {
  public:
-  Sender(Communicator& wire, int tag, Slots& slots) : wire_(&wire), tag_(tag), slots_(&slots) {}
-  void add(int to, Message message) { waiting_.push_back({to, std::move(message), {}, {}}); }
+  Sender(Communicator& wire, int tag, Ring& ring) : wire_(&wire), tag_(tag), ring_(&ring) {}
+  void add(int to, Message message) { waiting_.push_back({to, std::move(message), {}}); }
   /// Moves on without waiting; true when everything is sent.
   bool advance();
 
@@ -65,12 +70,11 @@ class Sender {
   struct Item {
     int to;
     Message message;
-    Span<std::byte> slot;  // empty: sent from where it lies
     Request request;
   };
   Communicator* wire_;
   int tag_;
-  Slots* slots_;
+  Ring* ring_;
   std::deque<Item> waiting_, sending_;
 };
 
@@ -78,8 +82,8 @@ class Sender {
 /// there, or stores them, in order.
 class Receiver {
  public:
-  Receiver(Communicator& wire, int tag, Slots& slots, std::optional<DType> add_as)
-      : wire_(&wire), tag_(tag), slots_(&slots), add_as_(add_as) {}
+  Receiver(Communicator& wire, int tag, Ring& ring, std::optional<DType> add_as)
+      : wire_(&wire), tag_(tag), ring_(&ring), add_as_(add_as) {}
   void add(int from, Message message) { waiting_.push_back({from, std::move(message), {}, {}}); }
   /// Moves on without waiting; true when everything has arrived.
   bool advance();
@@ -88,12 +92,12 @@ class Receiver {
   struct Item {
     int from;
     Message message;
-    Span<std::byte> slot;  // empty: received where it belongs
+    Span<std::byte> aside;  // where it arrives to be added or unpacked; empty: where it belongs
     Request request;
   };
   Communicator* wire_;
   int tag_;
-  Slots* slots_;
+  Ring* ring_;
   std::optional<DType> add_as_;
   std::deque<Item> waiting_, receiving_;
 };

@@ -17,8 +17,6 @@ using kernels::QuantRounding;
 
 namespace {
 
-constexpr std::size_t line = 64;
-
 std::size_t count_of(const Communicator& group) { return static_cast<std::size_t>(group.size()); }
 std::size_t place_in(const Communicator& group) { return static_cast<std::size_t>(group.rank()); }
 

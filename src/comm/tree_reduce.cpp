@@ -15,8 +15,6 @@ namespace shoal::comm {
 
 namespace {
 
-constexpr std::size_t line = 64;
-
 /// How a rank takes part in the tree.
 struct Shape {
   Shape(int group_rank, int group_size)
@@ -31,7 +29,7 @@ struct Shape {
   int among;  // odd: how many ranks agree in these bits and exchange directly
 };
 
-/// Of an operation on so many bytes, of which a rank receives half at a time.
+/// Of an operation on so many bytes, of which a rank receives half at a time, and makes sums of them if they come directly.
 std::size_t slots_to_receive(int ranks, std::size_t bytes) {
   const std::size_t half = bytes / 2 / largest_message_bytes + 1;
   return std::clamp(half, fewest_slots_to_receive, most_slots_to_receive) + slots_of_direct_reduce(Shape(0, ranks).among);
@@ -90,9 +88,10 @@ class TreeOperation : public Operation {
 
  private:
   static TreeWire tree_wire(Communicator& group, std::size_t bytes, Span<std::byte> scratch) {
-    const std::size_t length = slot_bytes(bytes);
-    return {group.wire(), group.next_tag(), Slots(scratch, slots_to_send, length),
-            Slots(scratch.subspan(slots_to_send * length), slots_to_receive(group.size(), bytes), length)};
+    const std::size_t length = slot_bytes(bytes), slots = slots_to_receive(group.size(), bytes);
+    const Span<std::byte> to_send = scratch.first(slots_to_send * length);
+    const Span<std::byte> to_receive = scratch.subspan(to_send.size(), slots * length);
+    return {group.wire(), group.next_tag(), Ring(to_send), Ring(to_receive), Slots(to_receive, slots, length)};
   }
 
   void halve(int bit) {

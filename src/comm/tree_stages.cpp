@@ -4,9 +4,21 @@
 #include <bit>
 #include <utility>
 
+#include "shoal/base/error.hpp"
 #include "shoal/kernels/storage.hpp"
 
 namespace shoal::comm {
+
+Slots::Slots(Span<std::byte> memory, std::size_t count, std::size_t length) {
+  for (std::size_t i = 0; i < count; ++i) free_.push_back(memory.subspan(i * length, length));
+}
+
+Span<std::byte> Slots::take() {
+  require(!free_.empty(), "no slot is free for a message");
+  const Span<std::byte> slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
 
 bool Exchange::advance() {
   sender_.advance();
@@ -25,7 +37,7 @@ DirectReduce::DirectReduce(TreeWire& tree, DType type, const std::vector<int>& p
       own_(own),
       messages_(cut_into_messages(blocks[own])),
       sender_(tree.wire, tree.tag, tree.to_send),
-      most_arriving_(tree.to_receive.free() - slots_of_direct_reduce(static_cast<int>(peers.size()))) {
+      most_arriving_(tree.to_receive_and_sum.free() - slots_of_direct_reduce(static_cast<int>(peers.size()))) {
   std::vector<std::vector<Message>> theirs;
   for (const Spans& block : blocks) theirs.push_back(cut_into_messages(block));
   deal(own_, &Circle::above, theirs,
@@ -43,7 +55,7 @@ bool DirectReduce::advance() {
 void DirectReduce::post() {
   for (; posting_.message < messages_.size() && arriving_.size() < most_arriving_; posting_.advance(peers_.size())) {
     if (posting_.peer == own_) continue;
-    const Span<std::byte> slot = tree_.to_receive.take();
+    const Span<std::byte> slot = tree_.to_receive_and_sum.take();
     const Span<std::byte> data = slot.first(messages_[posting_.message].bytes);
     arriving_.push_back({slot, tree_.wire.receive(data, peers_[posting_.peer], tree_.tag)});
   }
@@ -53,7 +65,7 @@ bool DirectReduce::add_next() {
   if (adding_.message == messages_.size()) return false;
   const Message& message = messages_[adding_.message];
   if (adding_.peer == own_) {
-    sums_.push_back(tree_.to_receive.take());
+    sums_.push_back(tree_.to_receive_and_sum.take());
     pack(message, sums_.back());
   } else {
     if (!arriving_.front().request.test()) return false;
@@ -66,11 +78,11 @@ bool DirectReduce::add_next() {
     const Span<std::byte> top = sums_.back();
     sums_.pop_back();
     kernels::add(type_, message.bytes / size_of(type_), top.data(), sums_.back().data());
-    tree_.to_receive.give_back(top);
+    tree_.to_receive_and_sum.give_back(top);
   }
   if (last) {
     unpack(sums_.back(), message);
-    tree_.to_receive.give_back(sums_.back());
+    tree_.to_receive_and_sum.give_back(sums_.back());
     sums_.pop_back();
   }
   adding_.advance(peers_.size());

@@ -15,11 +15,25 @@ namespace shoal::comm {
 
 using Spans = std::vector<Span<std::byte>>;
 
-/// What every stage of one operation communicates with.
+/// Pieces of memory of equal length.
+class Slots {
+ public:
+  Slots(Span<std::byte> memory, std::size_t count, std::size_t length);
+  std::size_t free() const { return free_.size(); }
+  Span<std::byte> take();
+  void give_back(Span<std::byte> slot) { free_.push_back(slot); }
+
+ private:
+  std::vector<Span<std::byte>> free_;
+};
+
+/// What every stage of one operation communicates with. What is received it puts aside in one memory, in the one form or the
+/// other: only the next stage puts something there again.
 struct TreeWire {
   Communicator& wire;
   int tag;
-  Slots to_send, to_receive;
+  Ring to_send, to_receive;
+  Slots to_receive_and_sum;
 };
 
 class TreeStage {
@@ -89,14 +103,15 @@ class DirectReduce : public TreeStage {
   std::vector<Span<std::byte>> sums_;
 };
 
-inline constexpr std::size_t slots_to_send = 4;  // only what must be packed is sent from a slot
+/// Memory of an operation, in largest messages. Only what must be packed is sent from there.
+inline constexpr std::size_t slots_to_send = 4;
 /// What is received before it is added. Over TCP the receiver's consent to a large message waits behind what the receiver
 /// itself sends to the same rank, some MiB in the sockets' buffers: with 4 MiB under way both directions of a link came to
 /// be used by turns, at two thirds of its rate; 8 MiB keep both busy.
 inline constexpr std::size_t fewest_slots_to_receive = 4, most_slots_to_receive = 16;
 
-/// Slots of TreeWire::to_receive besides those that messages arrive in, which a DirectReduce among so many needs: the
-/// partial sums that its tree holds at a time.
+/// Slots of TreeWire::to_receive_and_sum besides those that messages arrive in, which a DirectReduce among so many needs:
+/// the partial sums that its tree holds at a time.
 std::size_t slots_of_direct_reduce(int peers);
 
 /// Every message of every other place, messages first: those to send with Circle::above, those to receive with
