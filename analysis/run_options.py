@@ -44,7 +44,8 @@ def _apart(options: Options, kind: str) -> str:
     else:
         name = {"localsgd": f"LocalSGD/{averages}", "diloco": f"DiLoCo/{updates}", "sgp": push}.get(kind, kind)
     dtype = options.get("sync.average_dtype", "fp32")
-    return name if dtype == "fp32" else f"{name} {dtype}"
+    how = ([dtype] if dtype != "fp32" else []) + (["late"] if options.get("sync.average_overlap") == "true" else [])
+    return " ".join([name, *how])
 
 
 def period_of(options: Options) -> int:

@@ -41,6 +41,7 @@ class Names(unittest.TestCase):
             ({"sync.kind": "localsgd", "sync.localsgd_frequency": "3"}, "LocalSGD/3"),
             (SLOWMO, "SlowMo/6 over LocalSGD/3"),
             ({**SLOWMO, "sync.localsgd_frequency": "6", "sync.average_dtype": "bf16"}, "SlowMo/6 bf16"),
+            ({**SLOWMO, "sync.localsgd_frequency": "6", "sync.average_overlap": "true"}, "SlowMo/6 late"),
             ({**SLOWMO, "sync.slowmo_base": "sgp"}, "SlowMo/6 over SGP"),
             ({"sync.kind": "sgp"}, "SGP"),
             ({"sync.kind": "sgp", "sync.sgp_overlap": "true"}, "SGP overlapped"),

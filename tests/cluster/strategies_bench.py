@@ -29,6 +29,7 @@ STAGE_3 = {"zero.stage": 3}
 ALL_THREE = {**STAGE_3, "zero.hpz_size": "node", "zero.qwz": 8, "zero.qgz": 4}
 SLOWMO = {"sync.kind": "slowmo", "sync.localsgd_frequency": PERIOD, "sync.slowmo_frequency": PERIOD,
           "sync.slowmo_momentum": 0.2}  # fmt: skip
+LATE = {**SLOWMO, "sync.average_dtype": "int8", "sync.average_overlap": "true", "sync.average_delay": PERIOD // 2}
 
 
 @dataclass
@@ -37,6 +38,7 @@ class Strategy:
     options: dict
     steps: int  # the first is not counted, and where nodes meet seldom whole periods are
     least: float | None = None  # x the tokens/s of stage 3, where links are the bottleneck
+    waits: bool = False  # for its meetings and nothing else
 
 
 STRATEGIES = {
@@ -44,8 +46,13 @@ STRATEGIES = {
     "stage3": Strategy("stage 3", STAGE_3, 5),
     "hpz": Strategy("stage 3 hpZ", {**STAGE_3, "zero.hpz_size": "node"}, 6),
     "zeropp": Strategy("stage 3 hpZ qwZ8 qgZ4", ALL_THREE, 9, least=2.5),
-    "slowmo": Strategy("SlowMo/48", SLOWMO, PERIOD + 1, least=6),
-    "slowmo_bf16": Strategy("SlowMo/48 bf16", {**SLOWMO, "sync.average_dtype": "bf16"}, PERIOD + 1, least=6),
+    "sgp": Strategy("SGP", {"sync.kind": "sgp"}, 6),
+    "localsgd": Strategy("LocalSGD/3", {"sync.kind": "localsgd", "sync.localsgd_frequency": 3}, 7),
+    "slowmo": Strategy("SlowMo/48", SLOWMO, PERIOD + 1, least=6, waits=True),
+    "slowmo_bf16": Strategy(
+        "SlowMo/48 bf16", {**SLOWMO, "sync.average_dtype": "bf16"}, PERIOD + 1, least=6, waits=True
+    ),
+    "slowmo_late": Strategy("SlowMo/48 int8 late", LATE, 2 * PERIOD + 1, least=6),
 }
 APART = ({"sync.kind": "localsgd", "sync.localsgd_frequency": 10**6}, PERIOD + 1)  # never meet
 BOUND = 0.90  # the share of stage 3's step that is communication, where links are the bottleneck
@@ -168,7 +175,7 @@ def verdicts_of(arguments, grid: str, rate: float, rows: dict[str, dict]) -> lis
         lines.append(
             Line(f"{where}: {strategy.label}, predicted / measured", 1 + error / 100, at_least=0.85, at_most=1.15)
         )
-        if "sync.kind" in strategy.options:
+        if strategy.waits:
             of = [allowed(arguments, grid, rate, name, seed) for seed in seeds]
             lines.append(Line(f"{where}: {strategy.label} / what its meetings allow", statistics.median(of), "x tokens/s",
                               at_least=0.95, note=f"{len(seeds)} rounds, {min(of):.2f} to {max(of):.2f}"))  # fmt: skip
