@@ -69,23 +69,32 @@ std::vector<Message> cut_into_messages(const std::vector<Span<std::byte>>& spans
 
 std::optional<Span<std::byte>> Ring::take(std::size_t bytes) {
   const std::size_t length = round_up(bytes, line);
-  if (begins_.empty()) {
+  if (pieces_.empty()) {
     require(length <= memory_.size(), "a message of ", bytes, " bytes, but memory of ", memory_.size());
     end_ = 0;
-  } else if (const std::size_t oldest = begins_.front(); end_ <= oldest) {  // it has gone round: free is what lies between
+  } else if (const std::size_t oldest = pieces_.front().begin;
+             end_ <= oldest) {  // it has gone round: free is what lies between
     if (length > oldest - end_) return {};
   } else if (length > memory_.size() - end_) {
     if (length > oldest) return {};
     end_ = 0;
   }
-  begins_.push_back(end_);
+  pieces_.push_back({end_, true});
   end_ += length;
-  return memory_.subspan(begins_.back(), bytes);
+  return memory_.subspan(pieces_.back().begin, bytes);
+}
+
+void Ring::give_back(Span<std::byte> taken) {
+  const auto begin = static_cast<std::size_t>(taken.data() - memory_.data());
+  for (Piece& piece : pieces_) {
+    if (piece.begin == begin) piece.out = false;
+  }
+  while (!pieces_.empty() && !pieces_.front().out) pieces_.pop_front();
 }
 
 bool Sender::advance() {
   while (!sending_.empty() && sending_.front().request.test()) {
-    if (sending_.front().message.packed()) ring_->give_back();
+    if (!sending_.front().packed.empty()) ring_->give_back(sending_.front().packed);
     sending_.pop_front();
   }
   while (!waiting_.empty() && sending_.size() < most_under_way) {
@@ -95,7 +104,7 @@ bool Sender::advance() {
       const auto packed = ring_->take(item.message.bytes);
       if (!packed) break;
       pack(item.message, *packed);
-      data = *packed;
+      data = item.packed = *packed;
     }
     item.request = wire_->send(data, item.to, tag_);
     sending_.push_back(std::move(item));
@@ -110,7 +119,7 @@ bool Receiver::advance() {
     receiving_.pop_front();
     if (item.aside.empty()) continue;
     add_as_ ? add_to(item.aside, item.message, *add_as_) : unpack(item.aside, item.message);
-    ring_->give_back();
+    ring_->give_back(item.aside);
   }
   while (!waiting_.empty() && receiving_.size() < most_under_way) {
     Item& item = waiting_.front();

@@ -43,26 +43,30 @@ struct Circle {
   std::size_t below(std::size_t i) const { return (own + size - i) % size; }
 };
 
-/// Memory for messages, which comes back in the order in which it was taken.
+/// Memory for messages. They may come back in any order (stages of one operation share it, and one's last message may be
+/// sent after another's first), but room comes free in the order in which it was taken.
 class Ring {
  public:
   explicit Ring(Span<std::byte> memory) : memory_(memory) {}
   /// Memory in one piece; none: there is no room yet.
   std::optional<Span<std::byte>> take(std::size_t bytes);
-  /// What was taken first of what is out.
-  void give_back() { begins_.pop_front(); }
+  void give_back(Span<std::byte> taken);
 
  private:
+  struct Piece {
+    std::size_t begin;
+    bool out;
+  };
   Span<std::byte> memory_;
-  std::deque<std::size_t> begins_;  // of what is out
-  std::size_t end_ = 0;             // of what was taken last
+  std::deque<Piece> pieces_;  // the first one is out
+  std::size_t end_ = 0;       // of what was taken last
 };
 
 /// Sends messages to one or several ranks, some at a time.
 class Sender {
  public:
   Sender(Communicator& wire, int tag, Ring& ring) : wire_(&wire), tag_(tag), ring_(&ring) {}
-  void add(int to, Message message) { waiting_.push_back({to, std::move(message), {}}); }
+  void add(int to, Message message) { waiting_.push_back({to, std::move(message), {}, {}}); }
   /// Moves on without waiting; true when everything is sent.
   bool advance();
 
@@ -70,6 +74,7 @@ class Sender {
   struct Item {
     int to;
     Message message;
+    Span<std::byte> packed;  // empty: sent from where it lies
     Request request;
   };
   Communicator* wire_;
