@@ -38,7 +38,7 @@ class Strategy:
     options: dict
     steps: int  # the first is not counted, and where nodes meet seldom whole periods are
     least: float | None = None  # x the tokens/s of stage 3, where links are the bottleneck
-    waits: bool = False  # for its meetings and nothing else
+    waits: bool = False  # after every PERIOD steps, for a meeting; for nothing else
 
 
 STRATEGIES = {
