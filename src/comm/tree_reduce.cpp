@@ -91,7 +91,7 @@ class TreeOperation : public Operation {
     const std::size_t length = slot_bytes(bytes), slots = slots_to_receive(group.size(), bytes);
     const Span<std::byte> to_send = scratch.first(slots_to_send * length);
     const Span<std::byte> to_receive = scratch.subspan(to_send.size(), slots * length);
-    return {group.wire(), group.next_tag(), Ring(to_send), Ring(to_receive), Slots(to_receive, slots, length)};
+    return {group.wire(), group.next_tag(), to_send, to_receive};
   }
 
   void halve(int bit) {

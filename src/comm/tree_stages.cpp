@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tree_stages.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -9,16 +10,15 @@
 
 namespace shoal::comm {
 
-Slots::Slots(Span<std::byte> memory, std::size_t count, std::size_t length) {
-  for (std::size_t i = 0; i < count; ++i) free_.push_back(memory.subspan(i * length, length));
+namespace {
+
+std::size_t largest_of(const std::vector<Message>& messages) {
+  std::size_t bytes = 0;
+  for (const Message& message : messages) bytes = std::max(bytes, message.bytes);
+  return bytes;
 }
 
-Span<std::byte> Slots::take() {
-  require(!free_.empty(), "no slot is free for a message");
-  const Span<std::byte> slot = free_.back();
-  free_.pop_back();
-  return slot;
-}
+}  // namespace
 
 bool Exchange::advance() {
   sender_.advance();
@@ -29,6 +29,17 @@ std::size_t slots_of_direct_reduce(int peers) {
   return peers == 1 ? 0 : static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(peers)));
 }
 
+DirectReduce::Slots::Slots(Span<std::byte> memory, std::size_t length) {
+  for (; memory.size() >= length; memory = memory.subspan(length)) free_.push_back(memory.first(length));
+}
+
+Span<std::byte> DirectReduce::Slots::take() {
+  require(!free_.empty(), "no slot is free for a message");
+  const Span<std::byte> slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
 DirectReduce::DirectReduce(TreeWire& tree, DType type, const std::vector<int>& peers, std::size_t own,
                            const std::vector<Spans>& blocks)
     : tree_(tree),
@@ -37,7 +48,8 @@ DirectReduce::DirectReduce(TreeWire& tree, DType type, const std::vector<int>& p
       own_(own),
       messages_(cut_into_messages(blocks[own])),
       sender_(tree.wire, tree.tag, tree.to_send),
-      most_arriving_(tree.to_receive_and_sum.free() - slots_of_direct_reduce(static_cast<int>(peers.size()))) {
+      slots_(tree.memory_to_receive, round_up(std::max(largest_of(messages_), line), line)),
+      most_arriving_(slots_.free() - slots_of_direct_reduce(static_cast<int>(peers.size()))) {
   std::vector<std::vector<Message>> theirs;
   for (const Spans& block : blocks) theirs.push_back(cut_into_messages(block));
   deal(own_, &Circle::above, theirs,
@@ -55,7 +67,7 @@ bool DirectReduce::advance() {
 void DirectReduce::post() {
   for (; posting_.message < messages_.size() && arriving_.size() < most_arriving_; posting_.advance(peers_.size())) {
     if (posting_.peer == own_) continue;
-    const Span<std::byte> slot = tree_.to_receive_and_sum.take();
+    const Span<std::byte> slot = slots_.take();
     const Span<std::byte> data = slot.first(messages_[posting_.message].bytes);
     arriving_.push_back({slot, tree_.wire.receive(data, peers_[posting_.peer], tree_.tag)});
   }
@@ -65,7 +77,7 @@ bool DirectReduce::add_next() {
   if (adding_.message == messages_.size()) return false;
   const Message& message = messages_[adding_.message];
   if (adding_.peer == own_) {
-    sums_.push_back(tree_.to_receive_and_sum.take());
+    sums_.push_back(slots_.take());
     pack(message, sums_.back());
   } else {
     if (!arriving_.front().request.test()) return false;
@@ -78,11 +90,11 @@ bool DirectReduce::add_next() {
     const Span<std::byte> top = sums_.back();
     sums_.pop_back();
     kernels::add(type_, message.bytes / size_of(type_), top.data(), sums_.back().data());
-    tree_.to_receive_and_sum.give_back(top);
+    slots_.give_back(top);
   }
   if (last) {
     unpack(sums_.back(), message);
-    tree_.to_receive_and_sum.give_back(sums_.back());
+    slots_.give_back(sums_.back());
     sums_.pop_back();
   }
   adding_.advance(peers_.size());

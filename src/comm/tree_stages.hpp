@@ -15,25 +15,17 @@ namespace shoal::comm {
 
 using Spans = std::vector<Span<std::byte>>;
 
-/// Pieces of memory of equal length.
-class Slots {
- public:
-  Slots(Span<std::byte> memory, std::size_t count, std::size_t length);
-  std::size_t free() const { return free_.size(); }
-  Span<std::byte> take();
-  void give_back(Span<std::byte> slot) { free_.push_back(slot); }
-
- private:
-  std::vector<Span<std::byte>> free_;
-};
-
-/// What every stage of one operation communicates with. What is received it puts aside in one memory, in the one form or the
-/// other: only the next stage puts something there again.
+/// What every stage of one operation communicates with. Stages follow each other, so what one puts aside of what it
+/// receives may lie anywhere in the memory for it.
 struct TreeWire {
+  TreeWire(Communicator& communicator, int its_tag, Span<std::byte> sending, Span<std::byte> receiving)
+      : wire(communicator), tag(its_tag), to_send(sending), memory_to_receive(receiving), to_receive(receiving) {}
+
   Communicator& wire;
   int tag;
-  Ring to_send, to_receive;
-  Slots to_receive_and_sum;
+  Ring to_send;
+  Span<std::byte> memory_to_receive;  // DirectReduce divides it in its own way
+  Ring to_receive;
 };
 
 class TreeStage {
@@ -87,6 +79,17 @@ class DirectReduce : public TreeStage {
     Span<std::byte> slot;
     Request request;
   };
+  /// Pieces of memory of equal length: sums are kept for longer than what arrives after them.
+  class Slots {
+   public:
+    Slots(Span<std::byte> memory, std::size_t length);
+    std::size_t free() const { return free_.size(); }
+    Span<std::byte> take();
+    void give_back(Span<std::byte> slot) { free_.push_back(slot); }
+
+   private:
+    std::vector<Span<std::byte>> free_;
+  };
 
   void post();
   bool add_next();
@@ -97,6 +100,7 @@ class DirectReduce : public TreeStage {
   std::size_t own_;  // this rank's place
   std::vector<Message> messages_;
   Sender sender_;
+  Slots slots_;
   std::size_t most_arriving_;
   Place posting_, adding_;
   std::deque<Arriving> arriving_;
@@ -110,8 +114,8 @@ inline constexpr std::size_t slots_to_send = 4;
 /// be used by turns, at two thirds of its rate; 8 MiB keep both busy.
 inline constexpr std::size_t fewest_slots_to_receive = 4, most_slots_to_receive = 16;
 
-/// Slots of TreeWire::to_receive_and_sum besides those that messages arrive in, which a DirectReduce among so many needs:
-/// the partial sums that its tree holds at a time.
+/// Besides those that messages arrive in, a DirectReduce among so many needs slots for the partial sums that its tree holds
+/// at a time.
 std::size_t slots_of_direct_reduce(int peers);
 
 /// Every message of every other place, messages first: those to send with Circle::above, those to receive with

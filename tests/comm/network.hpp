@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that are all in this process, and messages between them that arrive when, and in what order, a test says.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "shoal/base/error.hpp"
+#include "shoal/comm/communicator.hpp"
+
+namespace shoal::comm {
+
+/// As MPI does, it pairs what is sent with what is received by ranks and tag, in the order of either side's calls; then
+/// messages arrive in any order. What is sent is read when it arrives.
+class Network {
+ public:
+  explicit Network(int ranks) : size_(ranks) {
+    for (int rank = 0; rank < ranks; ++rank) ranks_.push_back(std::make_unique<Rank>(*this, rank));
+  }
+  Communicator& rank(int r) { return *ranks_[static_cast<std::size_t>(r)]; }
+  int size() const { return size_; }
+
+  class Message;
+  using Pair = std::pair<std::shared_ptr<Message>, std::shared_ptr<Message>>;
+
+  /// One end of a message.
+  class Message final : public Operation {
+   public:
+    Message(bool sends, int from, int to, int tag, Span<std::byte> data)
+        : sends_(sends), from_(from), to_(to), tag_(tag), data_(data) {}
+    bool advance() override { return arrived_; }
+    std::string_view name() const override { return sends_ ? "send" : "receive"; }
+    std::string describe() const override { return text(name(), " from ", from_, " to ", to_); }
+    int from() const { return from_; }
+    int to() const { return to_; }
+
+   private:
+    friend class Network;
+    bool matches(const Message& other) const {
+      return sends_ != other.sends_ && from_ == other.from_ && to_ == other.to_ && tag_ == other.tag_;
+    }
+    bool sends_;
+    int from_, to_, tag_;
+    Span<std::byte> data_;
+    bool arrived_ = false;
+  };
+
+  /// Messages that are both sent and received: (send, receive).
+  const std::vector<Pair>& ready() const { return ready_; }
+  void deliver(std::size_t which) {
+    const auto [send, receive] = ready_[which];
+    ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(which));
+    require(send->data_.size() == receive->data_.size(), send->describe(), ": ", send->data_.size(), " bytes for ",
+            receive->data_.size());
+    std::copy(send->data_.begin(), send->data_.end(), receive->data_.begin());
+    send->arrived_ = receive->arrived_ = true;
+  }
+
+ private:
+  class Rank final : public Communicator {
+   public:
+    Rank(Network& network, int rank) : network_(network), rank_(rank) {}
+    int rank() const override { return rank_; }
+    int size() const override { return network_.size(); }
+    const std::string& name() const override { return name_; }
+    bool same_node(int /*r*/) const override { return true; }
+    Request send(Span<const std::byte> data, int to, int tag) override {
+      const Span<std::byte> read = {const_cast<std::byte*>(data.data()), data.size()};  // by deliver() alone
+      return network_.post(std::make_shared<Message>(true, rank_, to, tag, read));
+    }
+    Request receive(Span<std::byte> data, int from, int tag) override {
+      return network_.post(std::make_shared<Message>(false, from, rank_, tag, data));
+    }
+    int next_tag() override { return next_tag_++; }
+
+    Request all_gather(Span<const std::byte> /*shard*/, Span<std::byte> /*all*/) override { return no_collective(); }
+    Request all_gather_parts(Span<std::byte> /*all*/, const std::vector<std::size_t>& /*parts*/) override {
+      return no_collective();
+    }
+    Request reduce_scatter(Span<const std::byte> /*data*/, const std::vector<std::size_t>& /*parts*/,
+                           Span<std::byte> /*own*/) override {
+      return no_collective();
+    }
+    Request broadcast(Span<std::byte> /*data*/, int /*root*/) override { return no_collective(); }
+    Request barrier() override { return no_collective(); }
+    Request all_reduce(Span<float> /*data*/, Reduce /*how*/) override { return no_collective(); }
+    Request all_reduce(Span<double> /*data*/, Reduce /*how*/) override { return no_collective(); }
+    Request all_reduce(Span<std::int64_t> /*data*/, Reduce /*how*/) override { return no_collective(); }
+    Request all_reduce(Span<std::uint64_t> /*data*/, Reduce /*how*/) override { return no_collective(); }
+
+   private:
+    static Request no_collective() { fail("this network carries messages alone"); }
+
+    Network& network_;
+    int rank_;
+    std::string name_ = "a network";
+    int next_tag_ = 0;
+  };
+
+  Request post(const std::shared_ptr<Message>& message) {
+    const auto partner =
+        std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& earlier) { return earlier->matches(*message); });
+    if (partner == waiting_.end()) {
+      waiting_.push_back(message);
+    } else {
+      ready_.push_back(message->sends_ ? Pair{message, *partner} : Pair{*partner, message});
+      waiting_.erase(partner);
+    }
+    return Request(message);
+  }
+
+  int size_;
+  std::vector<std::unique_ptr<Communicator>> ranks_;
+  std::deque<std::shared_ptr<Message>> waiting_;  // for their other end
+  std::vector<Pair> ready_;
+};
+
+}  // namespace shoal::comm
