@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -28,6 +29,8 @@ struct Shape {
   int bits;   // the lowest ones of a rank's number, over which is halved
   int among;  // odd: how many ranks agree in these bits and exchange directly
 };
+
+constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
 /// Of an operation on so many bytes, of which a rank receives half at a time, and makes sums of them if they come directly.
 std::size_t slots_to_receive(int ranks, std::size_t bytes) {
@@ -59,6 +62,28 @@ Spans blocks_like(const Blocks& blocks, int rank, int bits) {
   return spans;
 }
 
+/// The messages of an exchange, as many at a time as find room.
+///
+/// [Note: both ways at once] The consents to a turn's messages leave together, before any data ([Note: consents before
+/// data]). If each left when a message had come and made room for another, it would wait behind the data that this rank
+/// sends meanwhile, its partner would have nothing to send but consents, which then went at once, and so on: the directions
+/// of a link came to be used by turns. So the next turn begins when nothing of the last one is under way, in either
+/// direction.
+std::vector<std::vector<Message>> in_turns(std::vector<Message> messages, std::size_t room) {
+  std::vector<std::vector<Message>> turns;
+  std::size_t left = 0;
+  for (Message& message : messages) {
+    const std::size_t length = round_up(message.bytes, line);
+    if (turns.empty() || length > left) {
+      turns.emplace_back();
+      left = room;
+    }
+    left -= length;
+    turns.back().push_back(std::move(message));
+  }
+  return turns;
+}
+
 /// sum_as: the type of a reduce-scatter's numbers; none: an all-gather, which makes the same way backwards.
 class TreeOperation : public Operation {
  public:
@@ -68,9 +93,13 @@ class TreeOperation : public Operation {
         shape_(group.rank(), group.size()),
         tree_(tree_wire(group, size_in_bytes(blocks_), scratch)),
         name_of_group_(group.name()) {
-    for (int bit = 0; bit < shape_.bits; ++bit) halve(bit);
-    if (shape_.among > 1) sum_as_ ? reduce_directly() : gather_directly();
-    if (!sum_as_) std::reverse(stages_.begin(), stages_.end());
+    if (sum_as_) {
+      for (int bit = 0; bit < shape_.bits; ++bit) halve(group, bit);
+      if (shape_.among > 1) reduce_directly();
+    } else {
+      if (shape_.among > 1) gather_directly();
+      for (int bit = shape_.bits; bit-- > 0;) halve(group, bit);
+    }
   }
 
   bool advance() override {
@@ -94,13 +123,21 @@ class TreeOperation : public Operation {
     return {group.wire(), group.next_tag(), to_send, to_receive};
   }
 
-  void halve(int bit) {
+  void halve(const Communicator& group, int bit) {
     const int partner = shape_.rank ^ (1 << bit);
-    auto exchange = std::make_unique<Exchange>(tree_, sum_as_);
     const Spans mine = blocks_like(blocks_, shape_.rank, bit + 1), theirs = blocks_like(blocks_, partner, bit + 1);
-    for (Message& message : cut_into_messages(sum_as_ ? theirs : mine)) exchange->send(partner, std::move(message));
-    for (Message& message : cut_into_messages(sum_as_ ? mine : theirs)) exchange->receive(partner, std::move(message));
-    stages_.push_back(std::move(exchange));
+    const std::size_t room = group.same_node(partner) ? no_limit : tree_.memory_to_receive.size();
+    auto sent = in_turns(cut_into_messages(sum_as_ ? theirs : mine), room);
+    auto received = in_turns(cut_into_messages(sum_as_ ? mine : theirs), room);
+    const std::size_t turns = std::max(sent.size(), received.size());
+    sent.resize(turns);
+    received.resize(turns);
+    for (std::size_t turn = 0; turn < turns; ++turn) {
+      auto exchange = std::make_unique<Exchange>(tree_, sum_as_, turn + 1 == turns);
+      for (Message& message : sent[turn]) exchange->send(partner, std::move(message));
+      for (Message& message : received[turn]) exchange->receive(partner, std::move(message));
+      stages_.push_back(std::move(exchange));
+    }
   }
 
   void reduce_directly() {
@@ -114,7 +151,7 @@ class TreeOperation : public Operation {
   }
 
   void gather_directly() {
-    auto exchange = std::make_unique<Exchange>(tree_, sum_as_);
+    auto exchange = std::make_unique<Exchange>(tree_, sum_as_, true);
     const std::vector<std::vector<Message>> mine(static_cast<std::size_t>(shape_.among),
                                                  cut_into_messages(block(shape_.rank)));
     std::vector<std::vector<Message>> theirs;

@@ -21,8 +21,8 @@ std::size_t largest_of(const std::vector<Message>& messages) {
 }  // namespace
 
 bool Exchange::advance() {
-  sender_.advance();
-  return receiver_.advance();
+  const bool sent = sender_.advance();
+  return receiver_.advance() && (sent || last_);
 }
 
 std::size_t slots_of_direct_reduce(int peers) {

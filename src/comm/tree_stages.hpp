@@ -39,11 +39,12 @@ class TreeStage {
 };
 
 /// Sends spans to some ranks and receives others from them, which are added to what is there (as numbers of sum_as), or
-/// stored. Begins with the first advance().
+/// stored. Begins with the first advance(). Unless it is the last with its partners, the next may begin only when this one
+/// has sent everything, too.
 class Exchange : public TreeStage {
  public:
-  Exchange(TreeWire& tree, std::optional<DType> sum_as)
-      : sender_(tree.wire, tree.tag, tree.to_send), receiver_(tree.wire, tree.tag, tree.to_receive, sum_as) {}
+  Exchange(TreeWire& tree, std::optional<DType> sum_as, bool last)
+      : sender_(tree.wire, tree.tag, tree.to_send), receiver_(tree.wire, tree.tag, tree.to_receive, sum_as), last_(last) {}
   void send(int to, Message message) { sender_.add(to, std::move(message)); }
   void receive(int from, Message message) { receiver_.add(from, std::move(message)); }
   bool advance() override;
@@ -52,6 +53,7 @@ class Exchange : public TreeStage {
  private:
   Sender sender_;
   Receiver receiver_;
+  bool last_;
 };
 
 /// Each of the ranks `peers` (ascending, this one among them) receives its own block from all others, message by message,
@@ -109,9 +111,8 @@ class DirectReduce : public TreeStage {
 
 /// Memory of an operation, in largest messages. Only what must be packed is sent from there.
 inline constexpr std::size_t slots_to_send = 4;
-/// What is received before it is added. Over TCP the receiver's consent to a large message waits behind what the receiver
-/// itself sends to the same rank, some MiB in the sockets' buffers: with 4 MiB under way both directions of a link came to
-/// be used by turns, at two thirds of its rate; 8 MiB keep both busy.
+/// What is received before it is added: a turn of an exchange between nodes ([Note: both ways at once] in tree_reduce.cpp).
+/// In 8 MiB the wait between turns is lost, and memory that grows with the units would be too much.
 inline constexpr std::size_t fewest_slots_to_receive = 4, most_slots_to_receive = 16;
 
 /// Besides those that messages arrive in, a DirectReduce among so many needs slots for the partial sums that its tree holds

@@ -20,19 +20,21 @@ sent() {
   for i in $(seq "$1"); do "$cluster/vcluster" exec "node$i" cat /sys/class/net/eth0/statistics/tx_bytes; done
 }
 
-# measure NAME NODES RANKS_PER_NODE COLLECTIVE: one collective of 16 MiB over all ranks, and the counters around it.
+# measure NODES RANKS_PER_NODE COLLECTIVE MIB: one collective of that size over all ranks, and the counters around it.
 measure() {
-  local name=$1 nodes=$2 each=$3 collective=$4
+  local nodes=$1 each=$2 collective=$3 size=$4MiB
+  local name="$1x$2 $3 $size"
   sent "$nodes" >"$work/$name.before"
   "$cluster/vcluster" run -n $((nodes * each)) --nodes "$(seq -s, -f 'node%g' "$nodes")" --timeout 60 -- \
-    nice -n "${NICE:-0}" "$SHOAL" bench comm --only "$collective:tree" --groups all --min 16MiB --max 16MiB \
+    nice -n "${NICE:-0}" "$SHOAL" bench comm --only "$collective:tree" --groups all --min "$size" --max "$size" \
     --repetitions 8 --row-seconds 6 --output "$work/$name.json" >"$work/$name.log" 2>&1 || fail "$name did not run"
   sent "$nodes" >"$work/$name.after"
 }
 
 for collective in reduce_scatter all_gather; do
-  measure "4x1 $collective" 4 1 $collective
-  measure "2x2 $collective" 2 2 $collective
-  measure "3x2 $collective" 3 2 $collective
+  measure 4 1 $collective 16
+  measure 4 1 $collective 64 # in several turns
+  measure 2 2 $collective 16
+  measure 3 2 $collective 16
 done
 "$python" -B "$source_root/tests/cluster/links.py" "$work" "$rate"
