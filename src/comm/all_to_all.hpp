@@ -9,12 +9,11 @@
 
 namespace shoal::comm {
 
-/// Regions of memory that are sent and received as they lie; an empty one is no message. The i-th that is added to send goes
-/// to the i-th neighbour above, and the i-th to receive comes from the i-th below ([Note: no message waits for another]).
+/// Regions of memory that are sent and received as they lie; an empty one is no message.
 class AllToAll {
  public:
   explicit AllToAll(Communicator& group)
-      : circle_{static_cast<std::size_t>(group.rank()), static_cast<std::size_t>(group.size())},
+      : partners_(partners_in_order(static_cast<std::size_t>(group.rank()), static_cast<std::size_t>(group.size()))),
         tag_(group.next_tag()),
         none_({}),
         sender_(group.wire(), tag_, none_),
@@ -22,14 +21,13 @@ class AllToAll {
   AllToAll(const AllToAll&) = delete;
   AllToAll& operator=(const AllToAll&) = delete;
 
-  std::size_t above(std::size_t i) const { return circle_.above(i); }
-  std::size_t below(std::size_t i) const { return circle_.below(i); }
+  const std::vector<std::size_t>& partners() const { return partners_; }
 
-  void send(std::size_t to, Span<std::byte> region) {
-    for (Message& message : cut_into_messages({region})) sender_.add(static_cast<int>(to), std::move(message));
-  }
-  void receive(std::size_t from, Span<std::byte> region) {
-    for (Message& message : cut_into_messages({region})) receiver_.add(static_cast<int>(from), std::move(message));
+  /// The next of partners(): what it gets must be there. Only then is there consent to what it sends, which would otherwise
+  /// be on its way before it can consent in turn ([Note: both ways at once] in tree_reduce.cpp).
+  void exchange(std::size_t with, Span<std::byte> out, Span<std::byte> in) {
+    for (Message& message : cut_into_messages({out})) sender_.add(static_cast<int>(with), std::move(message));
+    for (Message& message : cut_into_messages({in})) receiver_.add(static_cast<int>(with), std::move(message));
   }
   /// Moves on without waiting; true when all that was added has been sent and received.
   bool advance() {
@@ -38,7 +36,7 @@ class AllToAll {
   }
 
  private:
-  Circle circle_;
+  std::vector<std::size_t> partners_;
   int tag_;
   Ring none_;  // nothing is packed
   Sender sender_;

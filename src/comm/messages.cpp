@@ -2,6 +2,7 @@
 #include "messages.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "shoal/base/error.hpp"
@@ -37,6 +38,14 @@ void append(Message& message, Span<std::byte> piece) {
 }
 
 }  // namespace
+
+std::vector<std::size_t> partners_in_order(std::size_t own, std::size_t size) {
+  std::vector<std::size_t> partners;
+  for (std::size_t round = 1; round < std::bit_ceil(size); ++round) {
+    if (const std::size_t partner = own ^ round; partner < size) partners.push_back(partner);
+  }
+  return partners;
+}
 
 void pack(const Message& message, Span<std::byte> slot) {
   for (const Span<std::byte> piece : message.pieces) {

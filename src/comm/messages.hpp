@@ -32,16 +32,14 @@ std::vector<Message> cut_into_messages(const std::vector<Span<std::byte>>& spans
 void pack(const Message& message, Span<std::byte> slot);
 void unpack(Span<const std::byte> slot, const Message& message);
 
-/// The order in which a rank turns to the others of a group, as its place in it has it.
+/// The order in which a rank turns to the others of a group, by their places in it: in round i = 1, 2, ... those exchange
+/// whose places' bits differ as i has it. In some rounds a rank has no partner, where the group is no power of two.
 ///
-/// [Note: no message waits for another] Where every rank sends to the i-th above and receives from the i-th below, i = 1, 2,
-/// ..., of the messages that have not arrived the first is the next one on both of its ranks: so none waits for another,
-/// however few are under way at a time.
-struct Circle {
-  std::size_t own, size;
-  std::size_t above(std::size_t i) const { return (own + i) % size; }
-  std::size_t below(std::size_t i) const { return (own + size - i) % size; }
-};
+/// [Note: no message waits for another] Partners come in the same round to each other: of the messages that have not arrived
+/// the first is the next one on both of its ranks, so none waits for another, however few are under way at a time. And both
+/// consent to the other's before they send much ([Note: consents before data]); where one had sent first, the other's
+/// messages would wait until all of the first one's were there.
+std::vector<std::size_t> partners_in_order(std::size_t own, std::size_t size);
 
 /// Memory for messages. They may come back in any order (stages of one operation share it, and one's last message may be
 /// sent after another's first), but room comes free in the order in which it was taken.

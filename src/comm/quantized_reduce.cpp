@@ -53,7 +53,8 @@ class QuantizedReduce final : public Operation {
     if (!within_node_.advance()) return false;
     if (summed_ < nodes_) {
       // The sums over the node for one other node a call, so that none lasts long. Those that are ready are on their way.
-      sum_over_node((node_ + ++summed_) % nodes_);
+      sum_over_node(summed_ + 1 < nodes_ ? across_nodes_.partners()[summed_] : node_);
+      ++summed_;
       across_nodes_.advance();
       return false;
     }
@@ -82,16 +83,8 @@ class QuantizedReduce final : public Operation {
             ranks.across, formats.across, memory, [this](std::size_t s) { return own_bytes(s); }, own_bytes(node_)),
         within_node_(ranks.node),
         across_nodes_(ranks.across) {
-    for (std::size_t i = 1; i < locals_; ++i) {
-      const std::size_t from = within_node_.below(i);
-      within_node_.receive(from, node_codes_.in[from]);
-    }
-    for (std::size_t i = 1; i < nodes_; ++i) {
-      const std::size_t from = across_nodes_.below(i);
-      across_nodes_.receive(from, across_codes_.in[from]);
-    }
-    // This rank's own last: it goes nowhere.
-    for (std::size_t i = 1; i <= locals_; ++i) quantize_within_node(within_node_.above(i));
+    for (const std::size_t to : within_node_.partners()) quantize_within_node(to);
+    quantize_within_node(local_);  // goes nowhere
   }
 
   const Block& block(std::size_t node, std::size_t local) const { return blocks_[node * locals_ + local]; }
@@ -127,7 +120,7 @@ class QuantizedReduce final : public Operation {
       quantize_own(blocks_[b], formats_.node, residual, codes);
       codes += wire_bytes(blocks_[b], type_, formats_.node);
     }
-    if (local != local_) within_node_.send(local, region);
+    if (local != local_) within_node_.exchange(local, region, node_codes_.in[local]);
     within_node_.advance();
   }
 
@@ -166,7 +159,7 @@ class QuantizedReduce final : public Operation {
     } else {
       quantize_sum(block, type_, held_on_node(node), formats_.across, residual, codes);
     }
-    if (node != node_) across_nodes_.send(node, across_codes_.out[node]);
+    if (node != node_) across_nodes_.exchange(node, across_codes_.out[node], across_codes_.in[node]);
   }
 
   /// The sum of the nodes' sums of this rank's block, in the order of the nodes.

@@ -157,10 +157,8 @@ class TreeOperation : public Operation {
     std::vector<std::vector<Message>> theirs;
     for (int place = 0; place < shape_.among; ++place) theirs.push_back(cut_into_messages(block(shape_.rank_at(place))));
     const auto rank_at = [&](std::size_t place) { return shape_.rank_at(static_cast<int>(place)); };
-    deal(shape_.own_place(), &Circle::above, mine,
-         [&](std::size_t to, const Message& m) { exchange->send(rank_at(to), m); });
-    deal(shape_.own_place(), &Circle::below, theirs,
-         [&](std::size_t from, const Message& m) { exchange->receive(rank_at(from), m); });
+    deal(shape_.own_place(), mine, [&](std::size_t to, const Message& m) { exchange->send(rank_at(to), m); });
+    deal(shape_.own_place(), theirs, [&](std::size_t from, const Message& m) { exchange->receive(rank_at(from), m); });
     stages_.push_back(std::move(exchange));
   }
 

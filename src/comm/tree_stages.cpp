@@ -52,8 +52,7 @@ DirectReduce::DirectReduce(TreeWire& tree, DType type, const std::vector<int>& p
       most_arriving_(slots_.free() - slots_of_direct_reduce(static_cast<int>(peers.size()))) {
   std::vector<std::vector<Message>> theirs;
   for (const Spans& block : blocks) theirs.push_back(cut_into_messages(block));
-  deal(own_, &Circle::above, theirs,
-       [&](std::size_t other, const Message& message) { sender_.add(peers_[other], message); });
+  deal(own_, theirs, [&](std::size_t other, const Message& message) { sender_.add(peers_[other], message); });
 }
 
 bool DirectReduce::advance() {

@@ -119,17 +119,15 @@ inline constexpr std::size_t fewest_slots_to_receive = 4, most_slots_to_receive 
 /// at a time.
 std::size_t slots_of_direct_reduce(int peers);
 
-/// Every message of every other place, messages first: those to send with Circle::above, those to receive with
-/// Circle::below ([Note: no message waits for another]). add(place, message).
+/// Every message of every other place, messages first, in the order of partners ([Note: no message waits for another]).
+/// add(place, message).
 template <typename Item, typename Add>
-void deal(std::size_t own, std::size_t (Circle::*neighbour)(std::size_t) const,
-          const std::vector<std::vector<Item>>& by_place, const Add& add) {
-  const Circle circle{own, by_place.size()};
+void deal(std::size_t own, const std::vector<std::vector<Item>>& by_place, const Add& add) {
+  const std::vector<std::size_t> partners = partners_in_order(own, by_place.size());
   std::size_t most = 0;
   for (const auto& messages : by_place) most = std::max(most, messages.size());
   for (std::size_t m = 0; m < most; ++m) {
-    for (std::size_t i = 1; i < by_place.size(); ++i) {
-      const std::size_t other = (circle.*neighbour)(i);
+    for (const std::size_t other : partners) {
       if (m < by_place[other].size()) add(other, by_place[other][m]);
     }
   }

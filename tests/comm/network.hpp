@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,11 +21,10 @@ namespace shoal::comm {
 /// messages arrive in any order. What is sent is read when it arrives.
 class Network {
  public:
-  explicit Network(int ranks) : size_(ranks) {
-    for (int rank = 0; rank < ranks; ++rank) ranks_.push_back(std::make_unique<Rank>(*this, rank));
+  /// What one of the ranks of a group communicates with, at this place in it. No two ranks are on one node.
+  std::unique_ptr<Communicator> member(const std::vector<int>& group, int place) {
+    return std::make_unique<Member>(*this, group, place);
   }
-  Communicator& rank(int r) { return *ranks_[static_cast<std::size_t>(r)]; }
-  int size() const { return size_; }
 
   class Message;
   using Pair = std::pair<std::shared_ptr<Message>, std::shared_ptr<Message>>;
@@ -32,21 +32,23 @@ class Network {
   /// One end of a message.
   class Message final : public Operation {
    public:
-    Message(bool sends, int from, int to, int tag, Span<std::byte> data)
-        : sends_(sends), from_(from), to_(to), tag_(tag), data_(data) {}
+    Message(bool sends, std::vector<int> group, int from, int to, int tag, Span<std::byte> data)
+        : sends_(sends), group_(std::move(group)), from_(from), to_(to), tag_(tag), data_(data) {}
     bool advance() override { return arrived_; }
     std::string_view name() const override { return sends_ ? "send" : "receive"; }
-    std::string describe() const override { return text(name(), " from ", from_, " to ", to_); }
-    int from() const { return from_; }
-    int to() const { return to_; }
+    std::string describe() const override { return text(name(), " from ", from(), " to ", to()); }
+    int from() const { return group_[static_cast<std::size_t>(from_)]; }
+    int to() const { return group_[static_cast<std::size_t>(to_)]; }
 
    private:
     friend class Network;
     bool matches(const Message& other) const {
-      return sends_ != other.sends_ && from_ == other.from_ && to_ == other.to_ && tag_ == other.tag_;
+      return sends_ != other.sends_ && group_ == other.group_ && from_ == other.from_ && to_ == other.to_ &&
+             tag_ == other.tag_;
     }
     bool sends_;
-    int from_, to_, tag_;
+    std::vector<int> group_;
+    int from_, to_, tag_;  // places in it
     Span<std::byte> data_;
     bool arrived_ = false;
   };
@@ -63,19 +65,20 @@ class Network {
   }
 
  private:
-  class Rank final : public Communicator {
+  class Member final : public Communicator {
    public:
-    Rank(Network& network, int rank) : network_(network), rank_(rank) {}
-    int rank() const override { return rank_; }
-    int size() const override { return network_.size(); }
+    Member(Network& network, std::vector<int> group, int place)
+        : network_(network), group_(std::move(group)), place_(place) {}
+    int rank() const override { return place_; }
+    int size() const override { return static_cast<int>(group_.size()); }
     const std::string& name() const override { return name_; }
-    bool same_node(int r) const override { return r == rank_; }
+    bool same_node(int r) const override { return r == place_; }
     Request send(Span<const std::byte> data, int to, int tag) override {
       const Span<std::byte> read = {const_cast<std::byte*>(data.data()), data.size()};  // by deliver() alone
-      return network_.post(std::make_shared<Message>(true, rank_, to, tag, read));
+      return network_.post(std::make_shared<Message>(true, group_, place_, to, tag, read));
     }
     Request receive(Span<std::byte> data, int from, int tag) override {
-      return network_.post(std::make_shared<Message>(false, from, rank_, tag, data));
+      return network_.post(std::make_shared<Message>(false, group_, from, place_, tag, data));
     }
     int next_tag() override { return next_tag_++; }
 
@@ -98,7 +101,8 @@ class Network {
     static Request no_collective() { fail("this network carries messages alone"); }
 
     Network& network_;
-    int rank_;
+    std::vector<int> group_;
+    int place_;
     std::string name_ = "a network";
     int next_tag_ = 0;
   };
@@ -115,10 +119,43 @@ class Network {
     return Request(message);
   }
 
-  int size_;
-  std::vector<std::unique_ptr<Communicator>> ranks_;
   std::deque<std::shared_ptr<Message>> waiting_;  // for their other end
   std::vector<Pair> ready_;
+};
+
+/// Messages of so many ranks arrive in random order, but those from one rank to another only where nothing else is left to
+/// arrive.
+class Arrivals {
+ public:
+  Arrivals(Network& network, int ranks, std::mt19937& random)
+      : network_(network), random_(random), late_from_(below(ranks)), late_to_(below(ranks)) {}
+
+  void until_complete(std::vector<Request>& requests) {
+    const auto move_on = [&] {
+      bool complete = true;
+      for (Request& request : requests) complete = request.test() && complete;
+      return complete;
+    };
+    while (!move_on()) {
+      require(!network_.ready().empty(), "every rank waits, and no message is under way");
+      network_.deliver(next());
+    }
+  }
+
+ private:
+  int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+  std::size_t next() {
+    std::vector<std::size_t> in_time;
+    for (std::size_t i = 0; i < network_.ready().size(); ++i) {
+      const Network::Message& message = *network_.ready()[i].first;
+      if (message.from() != late_from_ || message.to() != late_to_) in_time.push_back(i);
+    }
+    return in_time.empty() ? random_() % network_.ready().size() : in_time[random_() % in_time.size()];
+  }
+
+  Network& network_;
+  std::mt19937& random_;
+  int late_from_, late_to_;
 };
 
 }  // namespace shoal::comm

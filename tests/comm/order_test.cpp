@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <vector>
 
 #include "../../src/comm/tree_stages.hpp"
 
@@ -17,13 +18,13 @@ struct Item {
 };
 using Lists = std::vector<std::deque<Item>>;  // by place: to whom or from whom, in order
 
-Lists lists_of(std::size_t places, std::size_t messages, std::size_t (Circle::*neighbour)(std::size_t) const) {
+Lists lists_of(std::size_t places, std::size_t messages) {
   std::vector<std::size_t> numbers(messages);
   for (std::size_t m = 0; m < messages; ++m) numbers[m] = m;
   const std::vector<std::vector<std::size_t>> by_place(places, numbers);
   Lists lists(places);
   for (std::size_t own = 0; own < places; ++own) {
-    deal(own, neighbour, by_place, [&](std::size_t other, std::size_t m) { lists[own].push_back({other, m}); });
+    deal(own, by_place, [&](std::size_t other, std::size_t m) { lists[own].push_back({other, m}); });
   }
   return lists;
 }
@@ -52,13 +53,15 @@ bool all_arrive(Lists sends, Lists receives, std::size_t window) {
   return std::all_of(receives.begin(), receives.end(), [](const auto& list) { return list.empty(); });
 }
 
-TEST(Circle, SendsUpwardsWhatIsReceivedFromBelow) {
-  for (const std::size_t size : {2U, 3U, 35U}) {
+TEST(Partners, AreEachOthersInOneRound) {
+  for (const std::size_t size : {1U, 2U, 3U, 8U, 35U}) {
     for (std::size_t own = 0; own < size; ++own) {
-      for (std::size_t i = 1; i < size; ++i) {
-        const Circle other{Circle{own, size}.above(i), size};
-        EXPECT_EQ(other.below(i), own);
-      }
+      std::vector<std::size_t> partners = partners_in_order(own, size);
+      for (std::size_t i = 1; i < partners.size(); ++i) EXPECT_LT(partners[i - 1] ^ own, partners[i] ^ own);
+      partners.push_back(own);
+      std::sort(partners.begin(), partners.end());
+      for (std::size_t other = 0; other < size; ++other) EXPECT_EQ(partners.at(other), other) << own << " of " << size;
+      EXPECT_EQ(partners.size(), size);
     }
   }
 }
@@ -66,12 +69,15 @@ TEST(Circle, SendsUpwardsWhatIsReceivedFromBelow) {
 TEST(Deal, LeavesNoMessageWaitingForAnother) {
   for (const std::size_t places : {3U, 5U, 35U, 67U}) {
     for (const std::size_t window : {1U, 4U}) {
-      const Lists up = lists_of(places, 3, &Circle::above), down = lists_of(places, 3, &Circle::below);
-      EXPECT_TRUE(all_arrive(up, down, window)) << places << " ranks, " << window << " messages at a time";
+      const Lists lists = lists_of(places, 3);
+      EXPECT_TRUE(all_arrive(lists, lists, window)) << places << " ranks, " << window << " messages at a time";
     }
   }
-  const Lists up = lists_of(35, 3, &Circle::above);
-  EXPECT_FALSE(all_arrive(up, up, 4)) << "receiving in the order of sending would";
+  Lists upwards(35);
+  for (std::size_t own = 0; own < upwards.size(); ++own) {
+    for (std::size_t i = 1; i < upwards.size(); ++i) upwards[own].push_back({(own + i) % upwards.size(), 0});
+  }
+  EXPECT_FALSE(all_arrive(upwards, upwards, 4)) << "round a circle in one direction they would";
 }
 
 /// A DirectReduce receives in the order of its sums.
@@ -85,7 +91,7 @@ TEST(Deal, DoesNotNeedTheOrderOfSendingWhereAllReceiveInOne) {
         }
       }
     }
-    EXPECT_TRUE(all_arrive(lists_of(places, 3, &Circle::above), in_order, 1)) << places;
+    EXPECT_TRUE(all_arrive(lists_of(places, 3), in_order, 1)) << places;
   }
 }
 

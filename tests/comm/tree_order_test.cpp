@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <ostream>
 #include <random>
@@ -45,40 +46,6 @@ struct Layout {
   std::size_t length_;
 };
 
-/// Messages arrive in random order, but those from one rank to another only where nothing else is left to arrive.
-class Arrivals {
- public:
-  Arrivals(Network& network, std::mt19937& random)
-      : network_(network), random_(random), late_from_(below(network.size())), late_to_(below(network.size())) {}
-
-  void until_complete(std::vector<Request>& requests) {
-    const auto move_on = [&] {
-      bool complete = true;
-      for (Request& request : requests) complete = request.test() && complete;
-      return complete;
-    };
-    while (!move_on()) {
-      require(!network_.ready().empty(), "every rank waits, and no message is under way");
-      network_.deliver(next());
-    }
-  }
-
- private:
-  int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
-  std::size_t next() {
-    std::vector<std::size_t> in_time;
-    for (std::size_t i = 0; i < network_.ready().size(); ++i) {
-      const Network::Message& message = *network_.ready()[i].first;
-      if (message.from() != late_from_ || message.to() != late_to_) in_time.push_back(i);
-    }
-    return in_time.empty() ? random_() % network_.ready().size() : in_time[random_() % in_time.size()];
-  }
-
-  Network& network_;
-  std::mt19937& random_;
-  int late_from_, late_to_;
-};
-
 struct Size {
   int ranks;
   std::size_t most_mib;  // of all blocks together
@@ -93,8 +60,12 @@ TEST_P(TreeOrder, ChangesNoBit) {
   const int ranks = GetParam().ranks;
   for (unsigned seed = 0; seed < 8; ++seed) {
     std::mt19937 random(seed);
-    Network network(ranks);
-    Arrivals arrivals(network, random);
+    Network network;
+    Arrivals arrivals(network, ranks, random);
+    std::vector<int> group(static_cast<std::size_t>(ranks));
+    std::iota(group.begin(), group.end(), 0);
+    std::vector<std::unique_ptr<Communicator>> members;
+    for (int r = 0; r < ranks; ++r) members.push_back(network.member(group, r));
     const std::size_t bytes = (std::size_t{1} << 20U) * (1 + random() % GetParam().most_mib);
     const std::size_t length = 5'000 + random() % 10'000;  // up to 60 KiB
     const Layout layout(ranks, bytes / sizeof(float) / length / static_cast<unsigned>(ranks), length);
@@ -110,7 +81,7 @@ TEST_P(TreeOrder, ChangesNoBit) {
       std::vector<Request> requests;
       for (int r = 0; r < ranks; ++r) {
         const auto i = static_cast<std::size_t>(r);
-        requests.push_back(start(network.rank(r), layout.blocks_in(buffers[i]), scratch[i]));
+        requests.push_back(start(*members[i], layout.blocks_in(buffers[i]), scratch[i]));
       }
       arrivals.until_complete(requests);
     };

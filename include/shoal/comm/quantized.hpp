@@ -3,9 +3,8 @@
 // arXiv 2306.10209, sections 3.1 and 3.3). What travels are codes and scales (kernels/quantize.hpp); every span of a block
 // is quantized by itself. Deterministic; the sums are not those of the reproducible tree.
 //
-// With QuantRounding::accurate nothing is quantized that does not travel: a rank's own share of a sum is added as it is.
-// (With
-// ::deepspeed it is quantized like all others, as the library does.)
+// With QuantRounding::accurate nothing is quantized that does not travel: a rank's own share of a sum is added as it is
+// (with ::deepspeed it is quantized like all others, as the library does).
 #pragma once
 
 #include <string>
