@@ -26,9 +26,6 @@ class Network {
     return std::make_unique<Member>(*this, group, place);
   }
 
-  class Message;
-  using Pair = std::pair<std::shared_ptr<Message>, std::shared_ptr<Message>>;
-
   /// One end of a message.
   class Message final : public Operation {
    public:
@@ -53,7 +50,10 @@ class Network {
     bool arrived_ = false;
   };
 
-  /// Messages that are both sent and received: (send, receive).
+  /// (send, receive)
+  using Pair = std::pair<std::shared_ptr<Message>, std::shared_ptr<Message>>;
+
+  /// Messages that are both sent and received.
   const std::vector<Pair>& ready() const { return ready_; }
   void deliver(std::size_t which) {
     const auto [send, receive] = ready_[which];
