@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t probe_bytes = std::size_t{1} << 20U;
 
-std::string strategy(const sync::SyncOptions& o) {
+std::string once_warm(const sync::SyncOptions& o) {
   const std::string late = o.average_overlap ? text(", which arrives ", o.average_delay, " later") : "";
   const std::string localsgd = text("the mean of parameters every ", o.localsgd_frequency, " steps", late);
   std::string push = text("half of a neighbour's parameters every step", o.sgp_overlap ? ", one step late" : "");
@@ -24,6 +24,11 @@ std::string strategy(const sync::SyncOptions& o) {
   if (o.kind == "localsgd") return localsgd;
   if (o.kind == "sgp") return push;
   return o.kind == "diloco" ? outer : text(outer, ", between them ", sync::pushes(o) ? push : localsgd);
+}
+
+std::string strategy(const sync::SyncOptions& o) {
+  if (o.warmup_steps == 0) return once_warm(o);
+  return text("gradients at every step, for ", o.warmup_steps, " steps; then ", once_warm(o));
 }
 
 /// Bytes of gradients that this rank would exchange with other nodes at every step.

@@ -69,12 +69,22 @@ std::vector<NamedSlice> per_node(const std::vector<NamedSlice>& own, const sync:
   return all;
 }
 
+/// Whether nodes warmed up until then: a checkpoint is that of ranks which are always in step.
+bool was_in_step(const sync::Synchroniser& synchroniser, std::int64_t steps) {
+  return synchroniser.schedule().warms_up(static_cast<std::size_t>(steps));
+}
+
 /// What a checkpoint after so many steps holds, every element listed by one rank.
 std::vector<NamedSlice> slices_to_write(Machine& machine, std::int64_t steps) {
   constexpr auto own = zero::States::Which::own;
   if (!machine.synchroniser) return all_slices(machine.engine, own);
   sync::Synchroniser& synchroniser = *machine.synchroniser;
   const sync::Placement& place = machine.place;
+  if (was_in_step(synchroniser, steps)) {
+    std::vector<NamedSlice> slices = synchroniser.common_parameters();
+    append(slices, synchroniser.common_moments());
+    return slices;
+  }
   if (place.across.ranks == 1) {
     std::vector<NamedSlice> slices = all_slices(machine.engine, own);
     append(slices, synchroniser.common_slices());
@@ -136,7 +146,7 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
   on_rank_0(world_.all(), [&] { fs::create_directories(directory_); });
   const fs::path file = directory_ / io::checkpoint_name(step);
   io::CheckpointState state{step, config::print(setup_.options), shaping_options(setup_.options), numbers};
-  if (machine_.synchroniser) {
+  if (machine_.synchroniser && !was_in_step(*machine_.synchroniser, step)) {
     state.numbers[nodes_number] = machine_.place.across.ranks;
     state.numbers[outer_number] = machine_.synchroniser->schedule().has_outer() ? 1 : 0;
     state.numbers[common_number] = machine_.synchroniser->parameters_in_common().empty() ? 0 : 1;
@@ -184,6 +194,10 @@ void resume_synchroniser(comm::World& world, const Setup& setup, Machine& machin
   if (!machine.synchroniser) return;
   const auto has = [&](const char* name) { return number_of(loaded.state, name) != 0; };
   sync::Synchroniser& synchroniser = *machine.synchroniser;
+  const std::int64_t steps = loaded.state.step;
+  require_input(nodes_before(loaded.state) <= 1 || !was_in_step(synchroniser, steps + 1),
+                "sync.warmup_steps = ", setup.options.sync.warmup_steps, ": the nodes that wrote ", loaded.file.string(),
+                " trained apart, and after ", steps, " steps they have no gradient in common; allowed: up to ", steps);
   const auto kind = loaded.state.scalars.find("sync.kind");
   const bool of_this_kind = kind != loaded.state.scalars.end() && kind->second == setup.options.sync.kind;
   const bool exchange = of_this_kind && has(pushed_number) && synchroniser.overlaps();
@@ -205,7 +219,7 @@ void resume_synchroniser(comm::World& world, const Setup& setup, Machine& machin
   if (mean) synchroniser.restore_mean();
   if (world.all().rank() != 0) return;
   if (left_out) std::printf("# a mean that was on its way between nodes when the checkpoint was written is left out\n");
-  if (synchroniser.schedule().has_outer() && !outer) {
+  if (synchroniser.schedule().has_outer() && !outer && !was_in_step(synchroniser, steps)) {
     std::printf("# the checkpoint has no outer update that this run could go on with: it begins here, at rest\n");
   }
 }

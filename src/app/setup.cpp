@@ -29,6 +29,10 @@ int openmp_limit() {
   return status == std::errc() && (*end == '\0' || *end == ',') ? limit : 0;
 }
 
+DType dtype_named(const std::string& name) {
+  return name == "bf16" ? DType::bf16 : name == "fp16" ? DType::f16 : DType::f32;
+}
+
 sync::Placement placed(int rank, int ranks, int in_step) {
   return {{rank % in_step, in_step, nullptr}, {rank / in_step, ranks / in_step, nullptr}};
 }
@@ -48,8 +52,9 @@ bool evaluates_apart(const config::Options& options, int nodes) {
 std::optional<sync::Synchroniser> synchroniser(const config::Options& options, zero::Engine& engine,
                                                const sync::Placement& place, Memory& memory) {
   if (!sync::seldom(options.sync)) return std::nullopt;
-  return std::optional<sync::Synchroniser>(std::in_place, options.sync, options.zero.quant_block, engine.units(),
-                                           engine.states(), place, evaluates_apart(options, place.across.ranks), memory);
+  const sync::Surroundings run = {dtype_named(options.comm.reduce_dtype), options.zero.quant_block,
+                                  evaluates_apart(options, place.across.ranks)};
+  return std::optional<sync::Synchroniser>(std::in_place, options.sync, run, engine.units(), engine.states(), place, memory);
 }
 
 /// The ranks of a node must be as many on every node where they are what stays in step, or what keeps a second partition.
@@ -65,10 +70,6 @@ void check_nodes(const config::Options& options, comm::World& world, const Divis
   if (!sync::pushes(options.sync) || options.zero.stage != 3 || world.size() == 1) return;
   const std::string problem = config::push_of_shared_parameters(division.in_step, world.node().size());
   require_input(problem.empty(), problem);
-}
-
-DType dtype_named(const std::string& name) {
-  return name == "bf16" ? DType::bf16 : name == "fp16" ? DType::f16 : DType::f32;
 }
 
 }  // namespace

@@ -29,8 +29,7 @@ Trainer::Trainer(const Setup& setup, comm::World& world, Machine& machine)
              options_.train.seed),
       loader_(*setup.dataset.train, order_, options_.batch.micro, options_.model.block_size),
       validation_(setup.dataset.validation.get()),
-      micro_batches_(setup.engine.micro_batches),
-      shares_((options_.adascale.on ? 2 : 1) * micro_batches_ + 1) {
+      micro_batches_(setup.engine.micro_batches) {
   if (options_.adascale.on) adascale_.emplace(options_, micro_batches_);
   if (setup.engine.dtype == DType::f16) scaler_.emplace(options_.loss_scale);
 }
@@ -51,16 +50,25 @@ std::vector<StepReport> Trainer::step(std::int64_t t, const std::function<bool()
   return std::exchange(unshared_, {});
 }
 
+/// The nodes that share this step's gradients; in everything that is counted over micro-batches they are one.
+int Trainer::nodes_in_step(std::int64_t t) const {
+  const bool warms_up = synchroniser_ != nullptr && synchroniser_->schedule().warms_up(static_cast<std::size_t>(t) + 1);
+  return warms_up ? place_.across.ranks : 1;
+}
+
 /// The whole step as this node has it.
 StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_stop) {
   const zero::Turns& turns = engine_.turns();
+  const int together = nodes_in_step(t);
+  engine_.share_gradients(static_cast<std::size_t>(together));
+  const std::size_t shared = micro_batches_ * static_cast<std::size_t>(together);
   const std::int64_t updates_before = t - skipped_;
   const optim::Rates rates =
       optim::rates(options_.schedule, options_.optimizer, adascale_ ? adascale_->schedule_step() : updates_before);
   if (adascale_ && adascale_->weighted() && updates_before > 0) engine_.weigh_squares(updates_before, rates.beta2);
   if (scaler_) engine_.scale_losses(scaler_->scale());
   std::size_t predictions = 0;
-  std::fill(shares_.begin(), shares_.end(), 0.0);
+  shares_.assign((adascale_ ? 2 : 1) * shared + 1, 0.0);
 
   for (std::size_t round = 0; round < turns.rounds; ++round) {
     for (std::size_t turn = 0; turn < turns.per_round; ++turn) {  // gradient accumulation
@@ -69,18 +77,24 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
       trace::set_micro(static_cast<std::int16_t>(of_step));
       const model::MicroBatch batch = load(t, of_step);
       predictions = engine_.model().predictions(batch);
-      shares_[m] = engine_.micro_batch(round, turn, batch);  // forward and backward; reduction starts on the way
-      if (adascale_) shares_[micro_batches_ + m] = engine_.square_of_turn();
+      const std::size_t of_shared = together > 1 ? of_step : m;
+      shares_[of_shared] = engine_.micro_batch(round, turn, batch);  // forward and backward; reduction starts on the way
+      if (adascale_) shares_[shared + of_shared] = engine_.square_of_turn();
     }
     const auto region = phase("reduce");
     engine_.finish_round();
   }
   trace::set_micro(-1);
+  if (together > 1) {
+    const auto region = phase("reduce");
+    synchroniser_->sum_gradients(
+        [&](std::size_t unit, Range range) { return engine_.gradient_shard(static_cast<int>(unit), range); });
+  }
 
   StepReport report;
   report.step = t + 1;
   report.stop = place_.across.ranks == 1 && place_.node.rank == 0 && want_stop();
-  report.loss = share_losses(predictions, report.stop);
+  report.loss = share_losses(together, predictions, report.stop);
   zero::Norm norm;
   {
     const auto region = phase("clip");
@@ -126,14 +140,16 @@ model::MicroBatch Trainer::load(std::int64_t t, std::size_t m) {
 
 /// Each micro-batch's loss (and the square of its gradient) is known to one rank, zero elsewhere: so the library's sum is
 /// exact, whatever its order. Added in the order of the micro-batches.
-double Trainer::share_losses(std::size_t predictions, bool& stop) {
+double Trainer::share_losses(int nodes, std::size_t predictions, bool& stop) {
   const auto region = phase("losses");
+  comm::Communicator& ranks = nodes > 1 ? world_.all() : *place_.node.group;
+  const std::size_t micro_batches = micro_batches_ * static_cast<std::size_t>(nodes);
   shares_.back() = stop ? 1.0 : 0.0;
-  place_.node.group->all_reduce(Span<double>(shares_), comm::Reduce::sum).wait();
+  ranks.all_reduce(Span<double>(shares_), comm::Reduce::sum).wait();
   stop = shares_.back() != 0.0;
   double sum = 0;
-  for (std::size_t m = 0; m < micro_batches_; ++m) sum += shares_[m];
-  return sum / static_cast<double>(predictions * micro_batches_);
+  for (std::size_t m = 0; m < micro_batches; ++m) sum += shares_[m];
+  return sum / static_cast<double>(predictions * micro_batches);
 }
 
 /// What AdaScale multiplies the learning rate by.

@@ -48,7 +48,8 @@ class Trainer {
   void synchronise(std::int64_t t);
   bool meets(std::int64_t step) const;
   model::MicroBatch load(std::int64_t t, std::size_t m);
-  double share_losses(std::size_t predictions, bool& stop);
+  int nodes_in_step(std::int64_t t) const;
+  double share_losses(int nodes, std::size_t predictions, bool& stop);
   std::string broken(double loss, const zero::Norm& norm);
   bool updates(StepReport& report, const zero::Norm& norm);
   double scale_rate(StepReport& report, std::int64_t updates_before, const zero::Norm& norm);
@@ -64,7 +65,7 @@ class Trainer {
   std::optional<optim::LossScaler> scaler_;  // fp16
   std::optional<AdaScaling> adascale_;
   std::int64_t skipped_ = 0;    // steps without an update: schedule and optimizer do not count them
-  std::size_t micro_batches_;   // of a step, over all ranks in step
+  std::size_t micro_batches_;   // of a step, over the ranks of a node
   std::vector<double> shares_;  // what one rank knows of each: losses, then AdaScale's squares; last: does rank 0 stop?
   std::vector<StepReport> unshared_;  // of this node, since the nodes met
 };

@@ -128,6 +128,8 @@ std::vector<Row> sync_rows() {
        "steps after which such a mean is taken in", late},
       {"sync.sgp_overlap", in(&Options::sync, &SyncOptions::sgp_overlap), "", any(),
        "exchange with neighbours during the next step: what they send arrives one step late", pushing},
+      {"sync.warmup_steps", in(&Options::sync, &SyncOptions::warmup_steps), "steps", between(0, most_steps),
+       "nodes share gradients, too, in the first so many steps; all else begins after them", apart},
       {"sync.nprocs_per_node", in(&Options::sync, &SyncOptions::nprocs_per_node), "ranks",
        between(1, most_ranks).or_word("auto"), "neighbouring ranks that stay in step; auto: those of a node", apart},
   };

@@ -50,7 +50,9 @@ std::vector<std::size_t> bytes_across(const std::vector<BlockSpans>& units, int 
 
 }  // namespace
 
-Period period_of(const sync::SyncOptions& options, int nodes) {
+Period period_of(const sync::SyncOptions& asked, int nodes) {
+  sync::SyncOptions options = asked;
+  options.warmup_steps = 0;
   const sync::Schedule schedule(options, nodes);
   Period period;
   if (!sync::seldom(options)) {

@@ -12,6 +12,8 @@ bool Schedule::averages_outer() const { return options_.kind == "diloco" || opti
 
 Actions Schedule::after(std::size_t step) const {
   Actions actions;
+  if (warms_up(step)) return actions;
+  step -= options_.warmup_steps;
   actions.outer = has_outer() && step % options_.slowmo_frequency == 0;
   if (nodes_ == 1 || options_.kind == "diloco" || !seldom(options_)) return actions;
   if (actions.outer && averages_outer()) return actions;
@@ -32,10 +34,15 @@ bool Schedule::arrives(std::size_t step) const {
   return overlaps() && step > options_.average_delay && averages(step - options_.average_delay);
 }
 
+bool Schedule::meets(std::size_t step) const {
+  if (warms_up(step)) return nodes_ > 1;
+  return overlaps() ? arrives(step) : averages(step);
+}
+
 // Where the outer update's own state is not shared, it does not average: but localsgd's mean of the same step came before,
 // on the same state of all nodes.
 bool Schedule::differ(std::size_t steps) const {
-  return nodes_ > 1 && seldom(options_) && steps > 0 && (overlaps() || !meets(steps));
+  return nodes_ > 1 && seldom(options_) && steps > options_.warmup_steps && (overlaps() || !meets(steps));
 }
 
 std::size_t Schedule::period() const {
@@ -46,7 +53,7 @@ std::size_t Schedule::period() const {
 }
 
 std::size_t Schedule::pushes_before(std::size_t step) const {
-  const std::size_t steps = step - 1;
+  const std::size_t steps = step - 1 - options_.warmup_steps;
   return has_outer() && averages_outer() ? steps - steps / options_.slowmo_frequency : steps;
 }
 

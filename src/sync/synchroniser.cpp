@@ -7,22 +7,25 @@
 
 namespace shoal::sync {
 
-Synchroniser::Synchroniser(const SyncOptions& options, std::size_t quant_block, const std::vector<model::UnitLayout>& units,
-                           zero::States& states, const Placement& placement, bool shows, Memory& memory)
+Synchroniser::Synchroniser(const SyncOptions& options, const Surroundings& run, const std::vector<model::UnitLayout>& units,
+                           zero::States& states, const Placement& placement, Memory& memory)
     : units_(units),
       states_(&states),
       placement_(placement),
       schedule_(options, placement.across.ranks),
       overlap_(options.sgp_overlap),
       shares_(states, units.size(), placement),
-      average_(shares_, placement, sending_of(options, quant_block), memory) {
+      average_(shares_, placement, sending_of(options, run.quant_block), memory) {
   if (schedule_.has_outer()) {
     outer_.emplace(options, shares_, schedule_.averages_outer() ? shares_.shares() : shares_.shards(), memory);
   }
   if (pushes(options) && placement.across.ranks > 1) {
     push_ = std::make_unique<Push>(shares_, placement, overlap_, memory);
   }
-  for (std::size_t u = 0; shows && u < units.size(); ++u) {
+  if (options.warmup_steps > 0 && placement.across.ranks > 1) {
+    gradients_.emplace(shares_, placement, run.gradients, memory);
+  }
+  for (std::size_t u = 0; run.shows && u < units.size(); ++u) {
     own_.push_back(memory.take<float>(Kind::buffers, shares_.shards()[u].size(), "parameters while their mean is shown"));
   }
 }
@@ -33,6 +36,7 @@ void Synchroniser::begin() {
 }
 
 bool Synchroniser::acts(std::size_t step) const {
+  if (schedule_.begins(step)) return true;
   // A checkpoint may come from a run with another rhythm: one mean is taken in before the next is sent, at the latest.
   if (schedule_.overlaps()) return mean_under_way() && (schedule_.arrives(step) || schedule_.averages(step));
   const Actions actions = schedule_.after(step);
@@ -43,6 +47,7 @@ void Synchroniser::after(std::size_t step, double learning_rate) {
   const bool acts = this->acts(step), sends = schedule_.overlaps() && schedule_.averages(step);
   if (!acts && !sends) return;
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "synchronise");
+  if (schedule_.begins(step)) return begin();
   if (!schedule_.overlaps()) {
     act(step, learning_rate);
   } else if (acts) {

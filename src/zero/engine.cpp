@@ -59,6 +59,11 @@ void Engine::refresh() {
   parameters_->publish();
 }
 
+void Engine::share_gradients(std::size_t groups) {
+  groups_ = groups;
+  gradients_->keep_in_shards(groups > 1);
+}
+
 void Engine::weigh_squares(std::int64_t updates, double beta2) {
   const double correction = 1 - std::pow(beta2, static_cast<double>(updates));  // as Adam corrects its second moment
   gradients_->weights().refresh(
@@ -69,7 +74,7 @@ void Engine::weigh_squares(std::int64_t updates, double beta2) {
 double Engine::micro_batch(std::size_t round, std::size_t turn, const model::MicroBatch& batch) {
   gradients_->begin_turn(round, turn);
   parameters_->begin(Parameters::Pass::training);
-  const auto predictions = static_cast<double>(options_.micro_batches * model_->predictions(batch));
+  const auto predictions = static_cast<double>(groups_ * options_.micro_batches * model_->predictions(batch));
   double loss = 0;
   {
     const trace::Region region(trace::Level::steps, trace::Kind::phase, "forward");

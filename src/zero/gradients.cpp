@@ -132,7 +132,7 @@ comm::Request Gradients::reduce(std::size_t message, Span<std::byte> scratch) {
 
 /// The library's all-reduce leaves the whole sum on every rank.
 bool Gradients::reduces_whole() const {
-  return gathers_ && options_.collectives == comm::Collectives::native && options_.dtype == DType::f32;
+  return gathers_ && !in_shards_ && options_.collectives == comm::Collectives::native && options_.dtype == DType::f32;
 }
 
 /// Where gradients are reduced every turn, what has arrived joins the partial sums of this rank's shards.

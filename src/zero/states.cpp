@@ -153,11 +153,11 @@ std::vector<NamedSlice> States::parameter_slices(const std::vector<Range>& wante
   return named_slices(units_, "/parameters/", ranges(Which::kept), master_, wanted);
 }
 
-std::vector<NamedSlice> States::moment_slices(Which which) const {
+std::vector<NamedSlice> States::moment_slices(const std::vector<Range>& wanted) const {
   std::vector<NamedSlice> result;
   for (std::size_t i = 0; i < moments_.size(); ++i) {
     const std::string prefix = "/moments/" + moment_names_[i] + "/";
-    append(result, named_slices(units_, prefix, ranges(Which::kept), moments_[i], ranges(which)));
+    append(result, named_slices(units_, prefix, ranges(Which::kept), moments_[i], wanted));
   }
   return result;
 }

@@ -97,6 +97,48 @@ class Sync(Program):
                 runs[1]["state_bytes"]["taken"]["moments"], runs[0]["state_bytes"]["taken"]["moments"], "ZeRO's group"
             )
 
+    def test_warming_up_is_every_step(self):
+        """Bit by bit, where nodes and micro-batches are powers of two."""
+        fp16 = ("--train.dtype=fp16", "--train.loss_scale_power=24", "--comm.reduce_dtype=fp16")
+        for kind, per_node, options in (
+            ("slowmo", 1, ("--zero.stage=3", "--train.dtype=bf16", "--comm.reduce_dtype=bf16")),
+            ("slowmo", 2, ("--zero.stage=0", "--model.dropout=0.1")),
+            ("sgp", 2, ("--zero.stage=2", "--train.dtype=bf16")),
+            ("slowmo late in 8 bits", 2, ("--zero.stage=3", "--batch.micro=2")),
+            ("diloco", 1, fp16),
+        ):
+            with self.subTest(kind=kind, per_node=per_node):
+                straight = self.train(self.deck(DECK), *options, "--train.steps=6", ranks=4)
+                warm = self.run_of(kind, *options, "--train.steps=6", "--sync.warmup_steps=6", per_node=per_node)
+                self.assertEqual(trajectory(warm), trajectory(straight))
+                self.assertEqual(warm["state_bytes"]["planned"], warm["state_bytes"]["taken"])
+        # The library's own sums round otherwise: a few times 2^-24 of gradients, norms and losses a step.
+        native = ("--comm.collectives=native", "--train.steps=6")
+        straight = self.train(self.deck(DECK), *native, ranks=4)
+        warm = self.run_of("localsgd", *native, "--sync.warmup_steps=6")
+        for (_, a), (_, b) in zip(warm["losses"], straight["losses"], strict=True):
+            self.assertAlmostEqual(a, b, delta=1e-4)
+
+    def test_what_follows_warming_up_is_a_run_that_begins_there(self):
+        self.train(self.deck(DECK), "--train.steps=4", "--checkpoint.every=4", ranks=4, out="together")
+        file = self.dir / "together" / "checkpoints" / "step_00000004.h5"
+        longer, warm = "--train.steps=10", "--sync.warmup_steps=4"
+        for kind in ("slowmo held by every node", "slowmo over sgp", "diloco late in 16 bits", "slowmo late in 8 bits"):
+            straight = self.run_of(kind, longer, warm)
+            begun = self.run_of(kind, longer, warm, f"--checkpoint.resume={file}")
+            self.assertEqual(begun["losses"], straight["losses"][4:], kind)
+            self.assertEqual(begun["params_checksum"], straight["params_checksum"], kind)
+        straight = self.run_of("slowmo late in 8 bits", warm)
+        for at in (3, 4, 7):
+            again = self.resumed("slowmo late in 8 bits", at, warm)
+            self.assertEqual(again["losses"], straight["losses"][at:], f"from step {at}")
+            self.assertEqual(again["params_checksum"], straight["params_checksum"], f"from step {at}")
+        apart = self.dir / "slowmo-late-in-8-bits-7-2" / "checkpoints" / "step_00000007.h5"
+        contains = ["sync.warmup_steps = 10", "trained apart", "allowed: up to 7"]
+        options = (*KINDS["slowmo"], nodes_of(2), longer, "--sync.warmup_steps=10", f"--checkpoint.resume={apart}")
+        no = f"--output.dir={self.dir / 'no'}"
+        self.refused("train", self.deck(DECK), *options, no, ranks=4, contains=contains)
+
     def resumed(self, kind, at, *options, per_node=2):
         out = f"{kind.replace(' ', '-')}-{at}-{per_node}"
         self.run_of(kind, f"--train.steps={at}", f"--checkpoint.every={at}", *options, per_node=per_node, out=out)
@@ -348,6 +390,7 @@ class Sync(Program):
                 ["zero.stage = 3", "spread over nodes"],
             ),
             (["--sync.kind=localsgd", "--sync.nprocs_per_node=3"], ["sync.nprocs_per_node = 3", "4 ranks"]),
+            (["--sync.warmup_steps=2"], ["sync.warmup_steps = 2", "no effect", "sync.kind = every_step"]),
             (["--sync.localsgd_frequency=2"], ["sync.localsgd_frequency = 2", "no effect", "sync.kind = every_step"]),
             (["--sync.kind=sgp", "--sync.slowmo_momentum=0.4"], ["sync.slowmo_momentum", "no effect"]),
             (["--sync.kind=slowmo", "--sync.sgp_overlap=true"], ["sync.sgp_overlap", "no effect"]),

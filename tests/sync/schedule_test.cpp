@@ -83,6 +83,31 @@ TEST(Schedule, MeansThatArriveLater) {
   EXPECT_FALSE(alone.differ(5));
 }
 
+TEST(Schedule, AllElseBeginsWhenNodesAreWarm) {
+  SyncOptions o = options("slowmo");
+  o.warmup_steps = 4;
+  EXPECT_EQ(actions(o, 4, 10), "- - - - - - a - - m");
+  const Schedule warm(o, 4);
+  EXPECT_TRUE(warm.warms_up(4));
+  EXPECT_FALSE(warm.warms_up(5));
+  EXPECT_TRUE(warm.meets(1)) << "gradients are shared";
+  EXPECT_FALSE(warm.meets(5));
+  EXPECT_TRUE(warm.meets(7));
+  EXPECT_FALSE(warm.differ(4));
+  EXPECT_TRUE(warm.differ(5));
+  EXPECT_FALSE(Schedule(o, 1).meets(1)) << "nobody to meet";
+  EXPECT_EQ(actions(o, 1, 10), "- - - - - - - - - m");
+  o.average_overlap = true;
+  const Schedule late(o, 4);
+  EXPECT_FALSE(late.differ(4));
+  EXPECT_TRUE(late.differ(7)) << "by the steps since";
+  EXPECT_TRUE(late.arrives(8));
+  EXPECT_EQ(Schedule(options("sgp"), 4).pushes_before(3), 2U);
+  o = options("sgp");
+  o.warmup_steps = 4;
+  EXPECT_EQ(Schedule(o, 4).pushes_before(7), 2U);
+}
+
 TEST(Schedule, NodesDifferBetweenMeetings) {
   const Schedule localsgd(options("localsgd"), 2), diloco(options("diloco"), 2), sgp(options("sgp"), 2);
   EXPECT_FALSE(localsgd.differ(0));

@@ -78,7 +78,8 @@ class Toy {
     const Placement place = placement(counting);
     states_ = std::make_unique<zero::States>(units_, zero::holdings(units_, zero, place.node), DType::f32,
                                              optimizer_->moment_names(), place.node, memory);
-    synchroniser_ = std::make_unique<Synchroniser>(options, quant_block, units_, *states_, place, true, memory);
+    synchroniser_ = std::make_unique<Synchroniser>(options, Surroundings{.quant_block = quant_block, .shows = true}, units_,
+                                                   *states_, place, memory);
   }
 
   std::vector<model::UnitLayout> units_;

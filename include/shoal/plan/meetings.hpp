@@ -25,6 +25,7 @@ struct Period {
   std::size_t steps = 1;
   std::vector<Occasion> occasions;  ///< steps without any action among them
 };
+/// Once nodes are warm (sync.warmup_steps).
 Period period_of(const sync::SyncOptions& options, int nodes);
 
 class Meetings {

@@ -19,7 +19,10 @@ struct SyncOptions {
   std::size_t average_delay = 1;       ///< and arrives after so many of them
   bool slowmo_memory_efficient = true;  ///< the outer update's state is shared out over all ranks
   bool sgp_overlap = false;             ///< an exchange goes on during the next step
-  int nprocs_per_node = 0;              ///< neighbouring ranks that make a node here; 0: those of the machine's node
+  /// In the first so many steps nodes share gradients, too; all else begins after them (post-local SGD: Lin et al. 2020,
+  /// arXiv 1808.07217).
+  std::size_t warmup_steps = 0;
+  int nprocs_per_node = 0;  ///< neighbouring ranks that make a node here; 0: those of the machine's node
 };
 
 /// Whether nodes ever differ.

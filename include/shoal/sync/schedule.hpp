@@ -8,6 +8,9 @@
 //   diloco     every slowmo_frequency steps an outer update of the mean, with Nesterov's momentum (Douillard et al. 2023)
 //
 // A mean may be sent while the next steps run, and be taken in after so many of them (sync/average.hpp).
+//
+// While nodes warm up (sync.warmup_steps) they share gradients at every step (sync/gradient_sum.hpp) and do none of this;
+// all of it counts the steps after that.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +31,10 @@ class Schedule {
   /// On one node nothing is averaged or pushed.
   Schedule(const SyncOptions& options, int nodes) : options_(options), nodes_(nodes) {}
 
+  /// Whether nodes still share gradients in this step, counted from 1, and whether that ends with it.
+  bool warms_up(std::size_t step) const { return step <= options_.warmup_steps; }
+  bool begins(std::size_t step) const { return step == options_.warmup_steps; }
+
   /// step: counted from 1.
   Actions after(std::size_t step) const;
   /// Whether there is an outer update at all: SlowMo's is off with momentum 0 and rate 1, where it would change nothing.
@@ -43,10 +50,10 @@ class Schedule {
   /// Whether a mean over the nodes is begun after this step, and, without overlap, finished.
   bool averages(std::size_t step) const;
   /// Whether all nodes meet after this step, none going on before the others have come.
-  bool meets(std::size_t step) const { return overlaps() ? arrives(step) : averages(step); }
+  bool meets(std::size_t step) const;
   /// Whether nodes have different parameters after so many steps.
   bool differ(std::size_t steps) const;
-  /// Steps between two meetings; 0: they never meet.
+  /// Steps between two meetings, once nodes are warm; 0: they never meet.
   std::size_t period() const;
 
   /// Exchanges with neighbours before this step, and the distance of the neighbours in exchange number `exchange`, from 0:

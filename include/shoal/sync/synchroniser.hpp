@@ -11,18 +11,25 @@
 #include "shoal/base/state.hpp"
 #include "shoal/model/unit.hpp"
 #include "shoal/sync/average.hpp"
+#include "shoal/sync/gradient_sum.hpp"
 #include "shoal/sync/outer.hpp"
 #include "shoal/sync/push.hpp"
 #include "shoal/sync/schedule.hpp"
 
 namespace shoal::sync {
 
+/// What is to be known of the run around it.
+struct Surroundings {
+  DType gradients = DType::f32;   ///< their type, where nodes warm up
+  std::size_t quant_block = 256;  ///< elements that share a scale where means are sent in int8
+  bool shows = false;             ///< show_average() will be called
+};
+
 class Synchroniser {
  public:
-  /// states: of ZeRO's group, which is placement.node; they must outlive this. quant_block: elements that share a scale
-  /// where means are sent in int8. shows: show_average() will be called.
-  Synchroniser(const SyncOptions& options, std::size_t quant_block, const std::vector<model::UnitLayout>& units,
-               zero::States& states, const Placement& placement, bool shows, Memory& memory);
+  /// states: of ZeRO's group, which is placement.node; they must outlive this.
+  Synchroniser(const SyncOptions& options, const Surroundings& run, const std::vector<model::UnitLayout>& units,
+               zero::States& states, const Placement& placement, Memory& memory);
   Synchroniser(const Synchroniser&) = delete;
   Synchroniser& operator=(const Synchroniser&) = delete;
 
@@ -31,6 +38,8 @@ class Synchroniser {
 
   /// Before the first step, or after parameters were loaded without the outer update's state: that starts from them.
   void begin();
+  /// While nodes warm up, in every step before its norm: this rank's shards of the gradient become the sum over all nodes.
+  void sum_gradients(const GradientSum::Gradient& gradient) { gradients_->run(gradient); }
   /// Whether after() will write to the masters. Then nothing may be published meanwhile, and what is derived from them is to
   /// be refreshed after it.
   bool acts(std::size_t step) const;
@@ -51,8 +60,9 @@ class Synchroniser {
   /// each node's own, every element on one rank of the node. Nothing is on its way when they return.
   std::vector<NamedSlice> common_slices();
   std::vector<NamedSlice> node_slices();
-  /// The masters, where all nodes have the same: every element on one rank.
+  /// The masters, where all nodes have the same, and the moments, where they have: every element on one rank.
   std::vector<NamedSlice> common_parameters() const { return states_->parameter_slices(shares_.shares()); }
+  std::vector<NamedSlice> common_moments() const { return states_->moment_slices(shares_.shares()); }
   /// What of the state are parameters in common (sync/average.hpp; none where means are sent in fp32), what quantization
   /// took (none without), what is the outer update's, and what is an exchange's that is under way: for reading back.
   std::vector<NamedSlice> parameters_in_common() const { return average_.common_slices(units_, shares_.shards()); }
@@ -81,6 +91,7 @@ class Synchroniser {
   std::optional<Outer> outer_;
   Average average_;  // ends before the outer update, which its exchange makes on the way
   std::unique_ptr<Push> push_;
+  std::optional<GradientSum> gradients_;
   std::vector<Span<float>> own_;  // by unit: shards while the average is shown
 };
 

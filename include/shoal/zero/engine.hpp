@@ -47,6 +47,9 @@ class Engine final : private model::Residency {
 
   /// The loss, and so every gradient, is multiplied by this from now on; norms and updates are of what it was before.
   void scale_losses(double factor) { loss_scale_ = factor; }
+  /// From now on a step's gradient is a part of the mean over so many groups of ranks like this one; before norm() somebody
+  /// adds up gradient_shard() of all of them. 1: it is this group's alone.
+  void share_gradients(std::size_t groups);
   /// With Squares::weighted, before a step's first micro-batch, once `updates` > 0 were made: from now on square_of_turn()
   /// and Norm::square are of a new sample, weighted by the second moments, which decay by beta2. Collective.
   void weigh_squares(std::int64_t updates, double beta2);
@@ -57,6 +60,8 @@ class Engine final : private model::Residency {
   double square_of_turn() const { return gradients_->square_of_turn() / (loss_scale_ * loss_scale_); }
   /// After the last turn of a round.
   void finish_round() { gradients_->finish_round(); }
+  /// Elements `range` of this rank's shard of the step's gradient, after the last round.
+  Span<std::byte> gradient_shard(int unit, Range range) { return gradients_->shard(unit, range); }
   /// Collective, after the last round.
   Norm norm();
   /// Clips and updates what this rank keeps of every unit, and publishes it; a norm that is not finite must not come here
@@ -87,6 +92,7 @@ class Engine final : private model::Residency {
   std::unique_ptr<Parameters> parameters_;
   Span<float> widened_;  // a part of a gradient that is kept in 16 bits
   double loss_scale_ = 1;
+  std::size_t groups_ = 1;
   std::unique_ptr<model::Model> model_;
 };
 

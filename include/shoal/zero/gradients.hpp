@@ -45,6 +45,11 @@ class Gradients {
   /// After the last turn of a round: all of the round's sum is on its owners. After the last round: the whole sum.
   void finish_round();
 
+  /// Whether sums are only on their owners' shards until norm(), whatever the collectives, since more is added there.
+  void keep_in_shards(bool keep) { in_shards_ = keep; }
+  /// Elements `range` of this rank's shard of the reduced gradient, between the last finish_round() and norm().
+  Span<std::byte> shard(int unit, Range range) { return sums_.sum(unit, range); }
+
   /// Of the reduced gradient. Collective, after the last round's finish_round(); what other ranks need whole is still on its
   /// way meanwhile.
   Norm norm();
@@ -81,6 +86,7 @@ class Gradients {
   Placement placement_;
   GradientOptions options_;
   bool gathers_;  // gradients are whole on every rank in the end
+  bool in_shards_ = false;
 
   std::vector<Message> messages_;
   PartialSums sums_;

@@ -58,9 +58,10 @@ class States {
   /// What a checkpoint lists. own: this rank's shards, so that the ranks write every element once; kept: everything this
   /// rank keeps in fp32, for reading.
   std::vector<NamedSlice> parameter_slices(Which which) const { return parameter_slices(ranges(which)); }
-  std::vector<NamedSlice> moment_slices(Which which) const;
+  std::vector<NamedSlice> moment_slices(Which which) const { return moment_slices(ranges(which)); }
   /// wanted: elements of each unit, out of Holding::optimizer.
   std::vector<NamedSlice> parameter_slices(const std::vector<Range>& wanted) const;
+  std::vector<NamedSlice> moment_slices(const std::vector<Range>& wanted) const;
 
  private:
   std::vector<Range> ranges(Which which) const;
