@@ -61,14 +61,14 @@ void unpack(Span<const std::byte> slot, const Message& message) {
   }
 }
 
-std::vector<Message> cut_into_messages(const std::vector<Span<std::byte>>& spans) {
+std::vector<Message> cut_into_messages(const std::vector<Span<std::byte>>& spans, std::size_t largest) {
   std::vector<Message> messages;
   bool joining = false;  // the last message takes further small pieces
   for (const Span<std::byte> span : spans) {
-    for (std::size_t begin = 0; begin < span.size(); begin += largest_message_bytes) {
-      const Span<std::byte> piece = span.subspan(begin, std::min(largest_message_bytes, span.size() - begin));
+    for (std::size_t begin = 0; begin < span.size(); begin += largest) {
+      const Span<std::byte> piece = span.subspan(begin, std::min(largest, span.size() - begin));
       const bool small = piece.size() < worth_a_message;
-      if (!small || !joining || messages.back().bytes + piece.size() > largest_message_bytes) messages.emplace_back();
+      if (!small || !joining || messages.back().bytes + piece.size() > largest) messages.emplace_back();
       append(messages.back(), piece);
       joining = small;
     }
@@ -95,9 +95,9 @@ std::optional<Span<std::byte>> Ring::take(std::size_t bytes) {
 
 void Ring::give_back(Span<std::byte> taken) {
   const auto begin = static_cast<std::size_t>(taken.data() - memory_.data());
-  for (Piece& piece : pieces_) {
-    if (piece.begin == begin) piece.out = false;
-  }
+  const auto piece = std::find_if(pieces_.begin(), pieces_.end(), [&](const Piece& p) { return p.begin == begin && p.out; });
+  require(piece != pieces_.end(), "memory for a message comes back that is not out");
+  piece->out = false;
   while (!pieces_.empty() && !pieces_.front().out) pieces_.pop_front();
 }
 

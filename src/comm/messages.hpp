@@ -26,7 +26,8 @@ struct Message {
 };
 
 /// The spans one after another: large ones cut, small ones joined.
-std::vector<Message> cut_into_messages(const std::vector<Span<std::byte>>& spans);
+std::vector<Message> cut_into_messages(const std::vector<Span<std::byte>>& spans,
+                                       std::size_t largest = largest_message_bytes);
 
 /// A message in one piece of memory, and back.
 void pack(const Message& message, Span<std::byte> slot);

@@ -32,14 +32,16 @@ struct Shape {
 
 constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
-/// Of an operation on so many bytes, of which a rank receives half at a time, and makes sums of them if they come directly.
-std::size_t slots_to_receive(int ranks, std::size_t bytes) {
-  const std::size_t half = bytes / 2 / largest_message_bytes + 1;
-  return std::clamp(half, fewest_slots_to_receive, most_slots_to_receive) + slots_of_direct_reduce(Shape(0, ranks).among);
-}
-
 /// Of one slot.
 std::size_t slot_bytes(std::size_t bytes) { return std::min(round_up(bytes, line), largest_message_bytes); }
+
+/// Of an operation on so many bytes, of which a rank receives half at a time; or, directly, something of each of its peers.
+std::size_t slots_to_receive(int ranks, std::size_t bytes) {
+  const std::size_t half = bytes / 2 / largest_message_bytes + 1;
+  const std::size_t a_line_of_each = static_cast<std::size_t>(Shape(0, ranks).among) * line;
+  return std::max(std::clamp(half, fewest_slots_to_receive, most_slots_to_receive),
+                  round_up(a_line_of_each, slot_bytes(bytes)) / slot_bytes(bytes));
+}
 
 std::size_t size_in_bytes(const Spans& spans) {
   std::size_t bytes = 0;
@@ -95,9 +97,9 @@ class TreeOperation : public Operation {
         name_of_group_(group.name()) {
     if (sum_as_) {
       for (int bit = 0; bit < shape_.bits; ++bit) halve(group, bit);
-      if (shape_.among > 1) reduce_directly();
+      if (shape_.among > 1) exchange_directly(group);
     } else {
-      if (shape_.among > 1) gather_directly();
+      if (shape_.among > 1) exchange_directly(group);
       for (int bit = shape_.bits; bit-- > 0;) halve(group, bit);
     }
   }
@@ -140,26 +142,50 @@ class TreeOperation : public Operation {
     }
   }
 
-  void reduce_directly() {
+  /// Among all that agree in the low bits; as many messages at a time as find room when each of them sends so many.
+  void exchange_directly(const Communicator& group) {
+    const auto places = static_cast<std::size_t>(shape_.among);
+    const std::size_t own = shape_.own_place(), of_each = tree_.memory_to_receive.size() / places / line * line;
+    const std::size_t largest = std::min(of_each, slot_bytes(size_in_bytes(blocks_)));
     std::vector<int> peers;
-    std::vector<Spans> theirs;
+    std::vector<std::vector<Message>> by_place;
+    std::size_t most = 0;
+    bool across = false;
     for (int place = 0; place < shape_.among; ++place) {
       peers.push_back(shape_.rank_at(place));
-      theirs.push_back(block(peers.back()));
+      by_place.push_back(cut_into_messages(block(peers.back()), largest));
+      most = std::max(most, by_place.back().size());
+      across |= !group.same_node(peers.back());
     }
-    stages_.push_back(std::make_unique<DirectReduce>(tree_, *sum_as_, peers, shape_.own_place(), theirs));
+    const std::size_t per_turn = sum_as_ || across ? of_each / largest : std::max(most, std::size_t{1});
+    for (std::size_t begin = 0; begin < most; begin += per_turn) {
+      std::vector<std::vector<Message>> now;
+      for (const auto& messages : by_place) {
+        const auto at = [&](std::size_t m) {
+          return messages.begin() + static_cast<std::ptrdiff_t>(std::min(m, messages.size()));
+        };
+        now.emplace_back(at(begin), at(begin + per_turn));
+      }
+      const bool last = begin + per_turn >= most;
+      stages_.push_back(sum_as_ ? reduce_directly(peers, own, now, last) : gather_directly(peers, own, now, last));
+    }
   }
 
-  void gather_directly() {
-    auto exchange = std::make_unique<Exchange>(tree_, sum_as_, true);
-    const std::vector<std::vector<Message>> mine(static_cast<std::size_t>(shape_.among),
-                                                 cut_into_messages(block(shape_.rank)));
-    std::vector<std::vector<Message>> theirs;
-    for (int place = 0; place < shape_.among; ++place) theirs.push_back(cut_into_messages(block(shape_.rank_at(place))));
-    const auto rank_at = [&](std::size_t place) { return shape_.rank_at(static_cast<int>(place)); };
-    deal(shape_.own_place(), mine, [&](std::size_t to, const Message& m) { exchange->send(rank_at(to), m); });
-    deal(shape_.own_place(), theirs, [&](std::size_t from, const Message& m) { exchange->receive(rank_at(from), m); });
-    stages_.push_back(std::move(exchange));
+  /// by_place: messages of the block of each place.
+  std::unique_ptr<TreeStage> reduce_directly(const std::vector<int>& peers, std::size_t own,
+                                             const std::vector<std::vector<Message>>& by_place, bool last) {
+    auto reduce = std::make_unique<DirectReduce>(tree_, *sum_as_, peers, own, by_place[own], last);
+    deal(own, by_place, [&](std::size_t to, const Message& m) { reduce->send(peers[to], m); });
+    return reduce;
+  }
+
+  std::unique_ptr<TreeStage> gather_directly(const std::vector<int>& peers, std::size_t own,
+                                             const std::vector<std::vector<Message>>& by_place, bool last) {
+    auto exchange = std::make_unique<Exchange>(tree_, sum_as_, last);
+    const std::vector<std::vector<Message>> mine(by_place.size(), by_place[own]);
+    deal(own, mine, [&](std::size_t to, const Message& m) { exchange->send(peers[to], m); });
+    deal(own, by_place, [&](std::size_t from, const Message& m) { exchange->receive(peers[from], m); });
+    return exchange;
   }
 
   const Spans& block(int rank) const { return blocks_[static_cast<std::size_t>(rank)]; }
@@ -176,8 +202,9 @@ class TreeOperation : public Operation {
 Request start_tree(Communicator& group, std::optional<DType> sum_as, Blocks blocks, Span<std::byte> scratch) {
   const int size = group.size();
   require(blocks.size() == static_cast<std::size_t>(size), "a tree over ", size, " ranks got ", blocks.size(), " blocks");
-  if (size == 1) return {};
-  const std::size_t bytes = size_in_bytes(blocks), needed = tree_scratch_bytes(size, bytes);
+  const std::size_t bytes = size_in_bytes(blocks);
+  if (size == 1 || bytes == 0) return {};
+  const std::size_t needed = tree_scratch_bytes(size, bytes);
   require(scratch.size() >= needed, "a tree over ", size, " ranks and ", bytes, " bytes needs scratch of ", needed,
           " bytes, got ", scratch.size());
   std::vector<std::size_t> block_bytes;
@@ -203,7 +230,7 @@ Request tree_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scra
 }
 
 std::size_t tree_scratch_bytes(int group_size, std::size_t bytes) {
-  if (group_size == 1) return 0;
+  if (group_size == 1 || bytes == 0) return 0;
   return (slots_to_send + slots_to_receive(group_size, bytes)) * slot_bytes(bytes);
 }
 

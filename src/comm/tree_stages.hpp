@@ -24,7 +24,7 @@ struct TreeWire {
   Communicator& wire;
   int tag;
   Ring to_send;
-  Span<std::byte> memory_to_receive;  // DirectReduce divides it in its own way
+  Span<std::byte> memory_to_receive;  // a DirectReduce divides it in its own way
   Ring to_receive;
 };
 
@@ -56,57 +56,34 @@ class Exchange : public TreeStage {
   bool last_;
 };
 
-/// Each of the ranks `peers` (ascending, this one among them) receives its own block from all others, message by message,
-/// and adds the contributions in a pairwise tree over the peers' places in the list, as a binary counter does: after place
-/// p as many sums are merged as p ends with ones. blocks: by place.
-///
-/// It receives in the order of the sums, whatever the order of sending. No message waits for itself all the same: when
-/// all of place p's have arrived that come before its number m, and so have those of number m of the places before p,
-/// everybody's next one to receive is p's number m.
+/// Each of the ranks `peers` (ascending, this one among them) sends some messages of its block to every other one, which
+/// adds what it gets in a pairwise tree over the peers' places in the list, as a binary counter does: after place p as many
+/// sums are merged as p ends with ones. There is room for all that arrives, so it may in any order. Begins, and is followed,
+/// as an Exchange.
 class DirectReduce : public TreeStage {
  public:
-  DirectReduce(TreeWire& tree, DType type, const std::vector<int>& peers, std::size_t own, const std::vector<Spans>& blocks);
+  /// own: this rank's place; messages: what it has of its own sums, where they will be.
+  DirectReduce(TreeWire& tree, DType type, std::vector<int> peers, std::size_t own, std::vector<Message> messages,
+               bool last);
+  void send(int to, Message message) { sender_.add(to, std::move(message)); }
   bool advance() override;
   bool sent() override { return sender_.advance(); }
 
  private:
-  /// A peer's contribution to a message of this rank's block.
-  struct Place {
-    std::size_t message = 0, peer = 0;
-    void advance(std::size_t peers) {
-      if (++peer == peers) *this = {message + 1, 0};
-    }
-  };
-  struct Arriving {
-    Span<std::byte> slot;
-    Request request;
-  };
-  /// Pieces of memory of equal length: sums are kept for longer than what arrives after them.
-  class Slots {
-   public:
-    Slots(Span<std::byte> memory, std::size_t length);
-    std::size_t free() const { return free_.size(); }
-    Span<std::byte> take();
-    void give_back(Span<std::byte> slot) { free_.push_back(slot); }
-
-   private:
-    std::vector<Span<std::byte>> free_;
-  };
-
+  Span<std::byte> slot(std::size_t message, std::size_t place) const;
   void post();
   bool add_next();
 
   TreeWire& tree_;
   DType type_;
   std::vector<int> peers_;
-  std::size_t own_;  // this rank's place
+  std::size_t own_;
   std::vector<Message> messages_;
+  bool last_;
   Sender sender_;
-  Slots slots_;
-  std::size_t most_arriving_;
-  Place posting_, adding_;
-  std::deque<Arriving> arriving_;
-  std::vector<Span<std::byte>> sums_;
+  std::vector<Request> arriving_;      // [message][place]; empty: nothing has begun
+  std::size_t added_ = 0;              // of these, in this order
+  std::vector<Span<std::byte>> sums_;  // of the message at which the adding is
 };
 
 /// Memory of an operation, in largest messages. Only what must be packed is sent from there.
@@ -114,10 +91,6 @@ inline constexpr std::size_t slots_to_send = 4;
 /// What is received before it is added: a turn of an exchange between nodes ([Note: both ways at once] in tree_reduce.cpp).
 /// In 8 MiB the wait between turns is lost, and memory that grows with the units would be too much.
 inline constexpr std::size_t fewest_slots_to_receive = 4, most_slots_to_receive = 16;
-
-/// Besides those that messages arrive in, a DirectReduce among so many needs slots for the partial sums that its tree holds
-/// at a time.
-std::size_t slots_of_direct_reduce(int peers);
 
 /// Every message of every other place, messages first, in the order of partners ([Note: no message waits for another]).
 /// add(place, message).

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What crosses the links of virtual nodes, by their own counters, against theory; and whether large collectives fill them.
-# 4 nodes x 1 rank, 2 nodes x 2 ranks and 3 nodes x 2 ranks. RATE: of a link, Gbit/s. NICE: of the ranks, where other work
+# 4 nodes x 1 rank, 2 x 2, 3 x 2 and 3 x 1. RATE: of a link, Gbit/s. NICE: of the ranks, where other work
 # shares the cores.
 # shellcheck source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -36,5 +36,6 @@ for collective in reduce_scatter all_gather; do
   measure 4 1 $collective 64 # in several turns
   measure 2 2 $collective 16
   measure 3 2 $collective 16
+  measure 3 1 $collective 48
 done
 "$python" -B "$source_root/tests/cluster/links.py" "$work" "$rate"

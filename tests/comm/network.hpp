@@ -21,7 +21,9 @@ namespace shoal::comm {
 /// messages arrive in any order. What is sent is read when it arrives.
 class Network {
  public:
-  /// What one of the ranks of a group communicates with, at this place in it. No two ranks are on one node.
+  explicit Network(int ranks_per_node = 1) : ranks_per_node_(ranks_per_node) {}
+
+  /// What one of the ranks of a group communicates with, at this place in it.
   std::unique_ptr<Communicator> member(const std::vector<int>& group, int place) {
     return std::make_unique<Member>(*this, group, place);
   }
@@ -72,7 +74,7 @@ class Network {
     int rank() const override { return place_; }
     int size() const override { return static_cast<int>(group_.size()); }
     const std::string& name() const override { return name_; }
-    bool same_node(int r) const override { return r == place_; }
+    bool same_node(int r) const override { return node_of(r) == node_of(place_); }
     Request send(Span<const std::byte> data, int to, int tag) override {
       const Span<std::byte> read = {const_cast<std::byte*>(data.data()), data.size()};  // by deliver() alone
       return network_.post(std::make_shared<Message>(true, group_, place_, to, tag, read));
@@ -98,6 +100,7 @@ class Network {
     Request all_reduce(Span<std::uint64_t> /*data*/, Reduce /*how*/) override { return no_collective(); }
 
    private:
+    int node_of(int place) const { return group_[static_cast<std::size_t>(place)] / network_.ranks_per_node_; }
     static Request no_collective() { fail("this network carries messages alone"); }
 
     Network& network_;
@@ -119,6 +122,7 @@ class Network {
     return Request(message);
   }
 
+  int ranks_per_node_;
   std::deque<std::shared_ptr<Message>> waiting_;  // for their other end
   std::vector<Pair> ready_;
 };

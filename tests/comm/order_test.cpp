@@ -80,20 +80,5 @@ TEST(Deal, LeavesNoMessageWaitingForAnother) {
   EXPECT_FALSE(all_arrive(upwards, upwards, 4)) << "round a circle in one direction they would";
 }
 
-/// A DirectReduce receives in the order of its sums.
-TEST(Deal, DoesNotNeedTheOrderOfSendingWhereAllReceiveInOne) {
-  for (const std::size_t places : {3U, 35U, 67U}) {
-    Lists in_order(places);
-    for (std::size_t own = 0; own < places; ++own) {
-      for (std::size_t m = 0; m < 3; ++m) {
-        for (std::size_t p = 0; p < places; ++p) {
-          if (p != own) in_order[own].push_back({p, m});
-        }
-      }
-    }
-    EXPECT_TRUE(all_arrive(lists_of(places, 3), in_order, 1)) << places;
-  }
-}
-
 }  // namespace
 }  // namespace shoal::comm

@@ -73,5 +73,15 @@ TEST(Ring, IsFullWhenAllOfItIsOut) {
   EXPECT_THROW(static_cast<void>(ring.take(4 * line + 1)), Error);
 }
 
+TEST(Ring, TakesBackWhatIsOutAlone) {
+  std::vector<std::byte> memory(4 * line);
+  Ring ring(memory);
+  const auto first = ring.take(line), second = ring.take(line);
+  ring.give_back(first.value());
+  EXPECT_THROW(ring.give_back(first.value()), Error) << "twice";
+  EXPECT_THROW(ring.give_back(second->subspan(1)), Error) << "never handed out";
+  ring.give_back(second.value());
+}
+
 }  // namespace
 }  // namespace shoal::comm
