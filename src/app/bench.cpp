@@ -9,10 +9,10 @@
 #include "collective.hpp"
 #include "commands.hpp"
 #include "report.hpp"
-#include "setup.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/notation.hpp"
+#include "threads.hpp"
 #include "version.hpp"
 
 namespace shoal::app {

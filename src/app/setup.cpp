@@ -1,40 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "setup.hpp"
 
-#include <sched.h>
-
-#include <algorithm>
-#include <charconv>
-#include <cstdlib>
-#include <cstring>
-#include <vector>
-
 #include "saves.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/fit.hpp"
 #include "shoal/sync/schedule.hpp"
+#include "threads.hpp"
 
 namespace shoal::app {
 
 namespace {
 
-/// OMP_NUM_THREADS, where it is set to a number ("4", or "4,2" for nested levels); 0 otherwise.
-int openmp_limit() {
-  const char* const value = std::getenv("OMP_NUM_THREADS");
-  if (value == nullptr) return 0;
-  int limit = 0;
-  const auto [end, status] = std::from_chars(value, value + std::strlen(value), limit);
-  return status == std::errc() && (*end == '\0' || *end == ',') ? limit : 0;
-}
-
 DType dtype_named(const std::string& name) {
   return name == "bf16" ? DType::bf16 : name == "fp16" ? DType::f16 : DType::f32;
-}
-
-sync::Placement placed(int rank, int ranks, int in_step) {
-  return {{rank % in_step, in_step, nullptr}, {rank / in_step, ranks / in_step, nullptr}};
 }
 
 /// Whether an evaluation meets nodes that differ, so that their mean has to be shown.
@@ -57,44 +37,7 @@ std::optional<sync::Synchroniser> synchroniser(const config::Options& options, z
   return std::optional<sync::Synchroniser>(std::in_place, options.sync, run, engine.units(), engine.states(), place, memory);
 }
 
-/// The ranks of a node must be as many on every node where they are what stays in step, or what keeps a second partition.
-void check_nodes(const config::Options& options, comm::World& world, const Division& division) {
-  const std::string unequal = comm::unequal_nodes(world.topology().node_of);
-  require_input(options.zero.hpz_size != zero::ZeroOptions::whole_node || unequal.empty(), "zero.hpz_size = node: ", unequal,
-                "; allowed: off, a number");
-  require_input(options.zero.qgz == 0 || unequal.empty(), "zero.qgz = ", options.zero.qgz, ": ", unequal,
-                "; allowed: off, or as many ranks on each node");
-  if (!sync::seldom(options.sync)) return;
-  require_input(options.sync.nprocs_per_node > 0 || unequal.empty(), "sync.kind = ", options.sync.kind, ": ", unequal,
-                "; allowed: as many on each, or sync.nprocs_per_node = a divisor of the ", world.size(), " ranks");
-  if (!sync::pushes(options.sync) || options.zero.stage != 3 || world.size() == 1) return;
-  const std::string problem = config::push_of_shared_parameters(division.in_step, world.node().size());
-  require_input(problem.empty(), problem);
-}
-
 }  // namespace
-
-int choose_threads(comm::World& world, int asked) {
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  require(sched_getaffinity(0, sizeof mine, &mine) == 0, "cannot ask for this process's cores: ", std::strerror(errno));
-  std::vector<cpu_set_t> all(static_cast<std::size_t>(world.node().size()));
-  world.node().all_gather(comm::bytes_of(Span<cpu_set_t>(&mine, 1)), comm::bytes_of(Span<cpu_set_t>(all))).wait();
-  const auto sharing = std::count_if(all.begin(), all.end(), [&](const cpu_set_t& other) {
-    cpu_set_t common;
-    CPU_AND(&common, &mine, &other);
-    return CPU_COUNT(&common) > 0;
-  });
-  const int cores = CPU_COUNT(&mine);
-  const int limit = openmp_limit();
-  if (asked > 0) {
-    require_input(limit == 0 || asked <= limit, "train.threads = ", asked, ", but OMP_NUM_THREADS = ", limit,
-                  " is its upper limit; allowed: auto, 1 ... ", limit);
-    return asked;
-  }
-  const int threads = std::max(1, cores / std::max(1, static_cast<int>(sharing)));
-  return limit > 0 ? std::min(threads, limit) : threads;
-}
 
 zero::Squares measured_squares(const config::Options& options) {
   if (!options.adascale.on) return zero::Squares::none;
@@ -158,13 +101,6 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   return setup;
 }
 
-Division divide(const config::Options& options, int ranks, int on_node) {
-  Division division{ranks, ranks, options.comm.ranks_per_node > 0 ? options.comm.ranks_per_node : on_node};
-  if (!sync::seldom(options.sync)) return division;
-  division.in_step = options.sync.nprocs_per_node > 0 ? options.sync.nprocs_per_node : division.on_node;
-  return division;
-}
-
 plan::Further besides_engine(const config::Options& options, int rank, int ranks, int in_step) {
   return [=](zero::Engine& engine, Memory& memory) {
     synchroniser(options, engine, placed(rank, ranks, in_step), memory);
@@ -172,36 +108,8 @@ plan::Further besides_engine(const config::Options& options, int rank, int ranks
   };
 }
 
-namespace {
-
-sync::Placement place_of(const Setup& setup, comm::World& world) {
-  const int in_step = setup.division.in_step;
-  sync::Placement place = placed(world.all().rank(), world.size(), in_step);
-  if (in_step == world.size()) {
-    place.node.group = &world.all();
-  } else if (in_step == world.topology().ranks_per_node()) {
-    place.node.group = &world.node();
-    place.across.group = &world.across();
-  } else {
-    place.node.group = &world.neighbours(in_step);
-    place.across.group = &world.alike(in_step);
-  }
-  if (setup.options.sync.average_dtype == "int8" && place.across.ranks > 1) {
-    place.self = in_step == 1 ? place.node.group : &world.neighbours(1);
-  }
-  const std::size_t second = setup.engine.zero.hpz_size;
-  place.node.node = &world.node();
-  place.node.across = &world.across();
-  if (setup.engine.zero.stage == 3 && zero::has_secondary(second, in_step)) {
-    place.node.neighbours = &world.neighbours(static_cast<int>(second));
-  }
-  return place;
-}
-
-}  // namespace
-
 Machine::Machine(const Setup& setup, comm::World& world)
-    : place(place_of(setup, world)),
+    : place(place_in(world, setup.division, setup.options, setup.engine.zero.hpz_size)),
       memory(setup.plan.bytes),
       engine(setup.engine, place.node, memory),
       synchroniser(app::synchroniser(setup.options, engine, place, memory)) {}

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "division.hpp"
 #include "shoal/comm/world.hpp"
 #include "shoal/config/options.hpp"
 #include "shoal/data/tokens.hpp"
@@ -14,13 +15,6 @@
 #include "shoal/zero/engine.hpp"
 
 namespace shoal::app {
-
-/// How many ranks there are, and which of them belong together.
-struct Division {
-  int ranks = 1;    ///< data-parallel ranks
-  int in_step = 1;  ///< of these, neighbours that share gradients at every step: all, or with sync.kind a node's
-  int on_node = 1;  ///< on a node
-};
 
 struct Setup {
   config::Options options;  ///< resolved: vocab_size, batch.global, schedule.total_steps are set
@@ -46,18 +40,11 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
 /// What AdaScale needs to be measured of gradients.
 zero::Squares measured_squares(const config::Options& options);
 
-/// on_node: ranks of a node of the machine; comm.ranks_per_node goes before it.
-Division divide(const config::Options& options, int ranks, int on_node);
-
 /// The engine options that follow from resolved options; its group is the ranks in step.
 zero::EngineOptions engine_options(const config::Options& options, const Division& division, Purpose purpose);
 
 /// What a training run takes besides its engine, of rank `rank`: for its plan.
 plan::Further besides_engine(const config::Options& options, int rank, int ranks, int in_step);
-
-/// Threads of this rank: train.threads, or (auto) the cores it may use divided by the ranks that share them; OMP_NUM_THREADS
-/// is the upper limit where it is set. Collective over the node.
-int choose_threads(comm::World& world, int asked);
 
 /// Memory and an Engine in it, for the ranks that run.
 struct Machine {

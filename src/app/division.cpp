@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "division.hpp"
+
+#include "shoal/base/error.hpp"
+#include "shoal/config/table.hpp"
+
+namespace shoal::app {
+
+Division divide(const config::Options& options, int ranks, int on_node) {
+  Division division{ranks, ranks, options.comm.ranks_per_node > 0 ? options.comm.ranks_per_node : on_node};
+  if (!sync::seldom(options.sync)) return division;
+  division.in_step = options.sync.nprocs_per_node > 0 ? options.sync.nprocs_per_node : division.on_node;
+  return division;
+}
+
+void check_nodes(const config::Options& options, comm::World& world, const Division& division) {
+  const std::string unequal = comm::unequal_nodes(world.topology().node_of);
+  require_input(options.zero.hpz_size != zero::ZeroOptions::whole_node || unequal.empty(), "zero.hpz_size = node: ", unequal,
+                "; allowed: off, a number");
+  require_input(options.zero.qgz == 0 || unequal.empty(), "zero.qgz = ", options.zero.qgz, ": ", unequal,
+                "; allowed: off, or as many ranks on each node");
+  if (!sync::seldom(options.sync)) return;
+  require_input(options.sync.nprocs_per_node > 0 || unequal.empty(), "sync.kind = ", options.sync.kind, ": ", unequal,
+                "; allowed: as many on each, or sync.nprocs_per_node = a divisor of the ", world.size(), " ranks");
+  if (!sync::pushes(options.sync) || options.zero.stage != 3 || world.size() == 1) return;
+  const std::string problem = config::push_of_shared_parameters(division.in_step, world.node().size());
+  require_input(problem.empty(), problem);
+}
+
+sync::Placement placed(int rank, int ranks, int in_step) {
+  return {{rank % in_step, in_step, nullptr}, {rank / in_step, ranks / in_step, nullptr}};
+}
+
+sync::Placement place_in(comm::World& world, const Division& division, const config::Options& options,
+                         std::size_t hpz_size) {
+  const int in_step = division.in_step;
+  sync::Placement place = placed(world.all().rank(), world.size(), in_step);
+  if (in_step == world.size()) {
+    place.node.group = &world.all();
+  } else if (in_step == world.topology().ranks_per_node()) {
+    place.node.group = &world.node();
+    place.across.group = &world.across();
+  } else {
+    place.node.group = &world.neighbours(in_step);
+    place.across.group = &world.alike(in_step);
+  }
+  if (options.sync.average_dtype == "int8" && place.across.ranks > 1) {
+    place.self = in_step == 1 ? place.node.group : &world.neighbours(1);
+  }
+  place.node.node = &world.node();
+  place.node.across = &world.across();
+  if (options.zero.stage == 3 && zero::has_secondary(hpz_size, in_step)) {
+    place.node.neighbours = &world.neighbours(static_cast<int>(hpz_size));
+  }
+  return place;
+}
+
+}  // namespace shoal::app

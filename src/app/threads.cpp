@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "threads.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "shoal/base/error.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+/// OMP_NUM_THREADS, where it is set to a number ("4", or "4,2" for nested levels); 0 otherwise.
+int openmp_limit() {
+  const char* const value = std::getenv("OMP_NUM_THREADS");
+  if (value == nullptr) return 0;
+  int limit = 0;
+  const auto [end, status] = std::from_chars(value, value + std::strlen(value), limit);
+  return status == std::errc() && (*end == '\0' || *end == ',') ? limit : 0;
+}
+
+}  // namespace
+
+int choose_threads(comm::World& world, int asked) {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  require(sched_getaffinity(0, sizeof mine, &mine) == 0, "cannot ask for this process's cores: ", std::strerror(errno));
+  std::vector<cpu_set_t> all(static_cast<std::size_t>(world.node().size()));
+  world.node().all_gather(comm::bytes_of(Span<cpu_set_t>(&mine, 1)), comm::bytes_of(Span<cpu_set_t>(all))).wait();
+  const auto sharing = std::count_if(all.begin(), all.end(), [&](const cpu_set_t& other) {
+    cpu_set_t common;
+    CPU_AND(&common, &mine, &other);
+    return CPU_COUNT(&common) > 0;
+  });
+  const int cores = CPU_COUNT(&mine);
+  const int limit = openmp_limit();
+  if (asked > 0) {
+    require_input(limit == 0 || asked <= limit, "train.threads = ", asked, ", but OMP_NUM_THREADS = ", limit,
+                  " is its upper limit; allowed: auto, 1 ... ", limit);
+    return asked;
+  }
+  const int threads = std::max(1, cores / std::max(1, static_cast<int>(sharing)));
+  return limit > 0 ? std::min(threads, limit) : threads;
+}
+
+}  // namespace shoal::app
