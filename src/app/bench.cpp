@@ -83,8 +83,10 @@ std::string training_text(const plan::TrainingRates& rates) {
   return text(words, " GFLOP/s a rank; updates ", fixed(rates.update_s * 1e9, 2), " ns an element");
 }
 
-void print_model(const MachineModel& model, bool several_nodes) {
+void print_model(const std::optional<MachineModel>& measured, bool several_nodes) {
   std::vector<std::pair<std::string, std::string>> rows;
+  if (!measured) return print_table("no model for `shoal plan`", {{"links", link_text({}, 0)}});
+  const MachineModel& model = *measured;
   const auto& network = model.network;
   if (network.ranks_per_node > 1) rows.emplace_back("within nodes", link_text(network.node, model.node_deviation));
   if (several_nodes) rows.emplace_back("across nodes", link_text(network.across, model.across_deviation));
@@ -115,7 +117,7 @@ Exit bench(comm::World& world, config::Invocation& invocation) {
   const std::vector<CommRow> rows = bench_comm(world, options, [&](const CommRow& row) {
     if (speaks) print_row(row);
   });
-  const MachineModel model = machine_model(world, rows);
+  const std::optional<MachineModel> model = machine_model(world, rows);
   if (speaks) print_model(model, world.nodes() > 1);
 
   std::map<std::string, std::string> machine = {{"device", kernels::device_name()}, {"threads", std::to_string(threads)}};

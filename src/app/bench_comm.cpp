@@ -180,11 +180,12 @@ std::optional<plan::Link> link_of(const std::vector<CommRow>& rows, const std::s
 
 }  // namespace
 
-MachineModel machine_model(comm::World& world, const std::vector<CommRow>& rows) {
+std::optional<MachineModel> machine_model(comm::World& world, const std::vector<CommRow>& rows) {
   MachineModel model;
   model.network.ranks_per_node = static_cast<int>(largest(world, world.node().size()));
   model.network.node = link_of(rows, "node", model.node_deviation);
   model.network.across = link_of(rows, "across", model.across_deviation);
+  if (!model.network.node && !model.network.across) return std::nullopt;
   model.network.sum_s_per_byte = sum_seconds_per_byte(world);
   model.network.int8 = codec_seconds(world, 8);
   model.network.int4 = codec_seconds(world, 4);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,7 @@ struct MachineModel {
   std::map<std::string, double> gflops;             ///< matrix products by train.dtype, of the slowest rank while all work
   std::map<std::string, plan::TrainingRates> training;  ///< by train.dtype
 };
-/// Links: of the tree's all-gathers. Measures arithmetic on all ranks at once: collective.
-MachineModel machine_model(comm::World& world, const std::vector<CommRow>& rows);
+/// Links: of the tree's all-gathers; without one there is no model. Measures arithmetic on all ranks at once: collective.
+std::optional<MachineModel> machine_model(comm::World& world, const std::vector<CommRow>& rows);
 
 }  // namespace shoal::app

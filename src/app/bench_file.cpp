@@ -100,12 +100,12 @@ plan::TrainingRates rates_of(const Json& json) {
 
 void write_bench_file(const std::filesystem::path& file, const comm::Topology& topology,
                       const std::map<std::string, std::string>& machine, const std::vector<CommRow>& rows,
-                      const MachineModel& model) {
+                      const std::optional<MachineModel>& model) {
   Json json = {{"program", "shoal"}, {"version", version()},         {"format", format}, {"format_version", format_version},
                {"machine", machine}, {"topology", json_of(topology)}};
   json["rows"] = Json::array();
   for (const CommRow& row : rows) json["rows"].push_back(json_of(row));
-  json["model"] = json_of(model);
+  json["model"] = model ? json_of(*model) : Json();
   std::ofstream out(file);
   out << json.dump(1) << '\n';
   out.flush();
@@ -121,6 +121,7 @@ MachineModel read_bench_file(const std::filesystem::path& file, const std::strin
     require_input(json.at("format_version") == format_version, "format_version ", json.at("format_version").dump(),
                   "; this program reads ", format_version);
     const Json& model = json.at("model");
+    require_input(!model.is_null(), "has no model: all_gather:tree was not measured, in at least two sizes");
     MachineModel result;
     result.network.ranks_per_node = model.at("ranks_per_node").get<int>();
     require_input(result.network.ranks_per_node >= 1, "ranks_per_node = ", result.network.ranks_per_node);

@@ -4,13 +4,15 @@
 //   topology {ranks, nodes, ranks_per_node (null where nodes differ), hosts, node_of}   by rank
 //   rows [{collective, how, group, ranks, bytes, repetitions, operations_each, operations, min_s, median_s, max_s,
 //     algorithm_bandwidth, bus_bandwidth (bytes/s), wrong, sent {intra, inter}}]        as in bench_comm.hpp
-//   model {ranks_per_node, node, across {latency_s, s_per_byte, worst_deviation} or null, sum_s_per_byte,
+//   model (null without a link)
+//     {ranks_per_node, node, across {latency_s, s_per_byte, worst_deviation} or null, sum_s_per_byte,
 //     quantization {int8, int4: {quantize_s, dequantize_s}}                          s an element
 //     gflops {dtype: n}, training {dtype: {by_width [{n_embd, gflops}], update_s}}}   of a rank while all work
 #pragma once
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +22,7 @@ namespace shoal::app {
 
 void write_bench_file(const std::filesystem::path& file, const comm::Topology& topology,
                       const std::map<std::string, std::string>& machine, const std::vector<CommRow>& rows,
-                      const MachineModel& model);
+                      const std::optional<MachineModel>& model);
 
 /// Only the model. `option` names the file in messages (bad input).
 MachineModel read_bench_file(const std::filesystem::path& file, const std::string& option);

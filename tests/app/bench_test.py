@@ -4,7 +4,7 @@
 import json
 import unittest
 
-from program import Program
+from program import SMALL, Program
 
 QUICK = ("--min", "4KiB", "--max", "64KiB", "--repetitions", "2")
 
@@ -85,9 +85,18 @@ class Bench(Program):
         self.assertEqual(sent["reduce_scatter", "int4"], {"intra": 2 * int8, "inter": int4}, "INT8 within nodes")
 
     def test_one_node_has_one_kind_of_groups(self):
-        _, bench = self.bench(*QUICK, "--only", "all_reduce,barrier", ranks=2)
+        _, bench = self.bench(*QUICK, "--only", "all_gather:tree,barrier", ranks=2)
         self.assertEqual({row["group"] for row in bench["rows"]}, {"node"})
         self.assertIsNone(bench["model"]["across"])
+
+    def test_without_a_link_there_is_no_model(self):
+        said, bench = self.bench(*QUICK, "--only", "all_reduce,barrier", ranks=2)
+        self.assertIsNone(bench["model"])
+        self.assertIn("no model for `shoal plan`", said)
+        (file,) = self.dir.glob("bench-*.json")
+        self.refused(
+            "plan", self.deck(SMALL), "--network", file, contains=[str(file), "has no model", "all_gather:tree"]
+        )
 
     def test_bad_input(self):
         self.refused("bench", "comm", contains=["there is one"])
