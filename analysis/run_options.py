@@ -45,7 +45,13 @@ def _apart(options: Options, kind: str) -> str:
         name = {"localsgd": f"LocalSGD/{averages}", "diloco": f"DiLoCo/{updates}", "sgp": push}.get(kind, kind)
     dtype = options.get("sync.average_dtype", "fp32")
     how = ([dtype] if dtype != "fp32" else []) + (["late"] if options.get("sync.average_overlap") == "true" else [])
-    return " ".join([name, *how])
+    warmed = [f"after {warmup_of(options)}"] if warmup_of(options) else []
+    return " ".join([name, *how, *warmed])
+
+
+def warmup_of(options: Options) -> int:
+    """The first so many steps are not those of nodes that train apart: they share gradients."""
+    return int(options.get("sync.warmup_steps", 0)) if options.get("sync.kind", "every_step") != "every_step" else 0
 
 
 def period_of(options: Options) -> int:
@@ -58,7 +64,10 @@ def period_of(options: Options) -> int:
 
 def settled(steps: np.ndarray, options: Options) -> np.ndarray:
     """Of a run's steps those that averages are taken over: all but the first, whose memory is touched for the first time,
-    and where nodes meet now and then the last of them in whole periods, if there is one."""
+    where nodes warm up those after that, and where they meet now and then the last of them in whole periods, if there is
+    one."""
+    apart = steps[steps > warmup_of(options)]
     rest = steps[1:] if len(steps) > 2 else steps
+    rest = apart if 0 < len(apart) < len(rest) else rest
     period = period_of(options)
     return rest[len(rest) % period :] if len(rest) >= period else rest

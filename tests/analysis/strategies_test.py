@@ -42,6 +42,7 @@ class Names(unittest.TestCase):
             (SLOWMO, "SlowMo/6 over LocalSGD/3"),
             ({**SLOWMO, "sync.localsgd_frequency": "6", "sync.average_dtype": "bf16"}, "SlowMo/6 bf16"),
             ({**SLOWMO, "sync.localsgd_frequency": "6", "sync.average_overlap": "true"}, "SlowMo/6 late"),
+            ({**SLOWMO, "sync.localsgd_frequency": "6", "sync.warmup_steps": "4"}, "SlowMo/6 after 4"),
             ({**SLOWMO, "sync.slowmo_base": "sgp"}, "SlowMo/6 over SGP"),
             ({"sync.kind": "sgp"}, "SGP"),
             ({"sync.kind": "sgp", "sync.sgp_overlap": "true"}, "SGP overlapped"),
@@ -52,8 +53,10 @@ class Names(unittest.TestCase):
 
     def test_means_are_over_whole_periods(self):
         self.assertEqual(period_of(SLOWMO), 6)
+        warm = {**SLOWMO, "sync.warmup_steps": "4"}
         for steps, options, expected in ((8, {}, range(2, 9)), (14, SLOWMO, range(3, 15)), (13, SLOWMO, range(2, 14)),
-                                         (6, SLOWMO, range(2, 7)), (2, {}, (1, 2))):  # fmt: skip
+                                         (6, SLOWMO, range(2, 7)), (2, {}, (1, 2)), (14, warm, range(9, 15)),
+                                         (4, warm, range(2, 5))):  # fmt: skip
             self.assertEqual(settled(np.arange(1, steps + 1), options).tolist(), list(expected))
 
     def test_link_rates_of_paths(self):

@@ -52,7 +52,8 @@ STRATEGIES = {
     "slowmo_bf16": Strategy(
         "SlowMo/48 bf16", {**SLOWMO, "sync.average_dtype": "bf16"}, PERIOD + 1, least=6, waits=True
     ),
-    "slowmo_late": Strategy("SlowMo/48 int8 late", LATE, 2 * PERIOD + 1, least=6),
+    # Half a period more, so that no mean is cut short by the run's end: what is on its way then is waited for.
+    "slowmo_late": Strategy("SlowMo/48 int8 late", LATE, 2 * PERIOD + PERIOD // 2 + 1, least=6),
 }
 APART = ({"sync.kind": "localsgd", "sync.localsgd_frequency": 10**6}, PERIOD + 1)  # never meet
 BOUND = 0.90  # the share of stage 3's step that is communication, where links are the bottleneck
