@@ -33,8 +33,8 @@ LEGEND = """\
 # s/step: mean over ranks and a run's steps but the first, and those of a warm-up ("after N"), meetings of nodes included.
 # (least..most): over runs of other seeds.
 # exposed: communication that a rank waited for, mean over ranks. inside, between nodes: bytes that the rank that sends most
-# sends in a step, a warm-up included. difference: of the validation loss, else of the last step's, from the baseline's of the same seed, if it
-# has seen as many tokens.
+# sends in a step, a warm-up included. difference: of the validation loss, else of the last step's, from the baseline's of the
+# same seed, if it has seen as many tokens.
 """
 
 
