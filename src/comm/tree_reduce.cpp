@@ -35,12 +35,12 @@ constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 /// Of one slot.
 std::size_t slot_bytes(std::size_t bytes) { return std::min(round_up(bytes, line), largest_message_bytes); }
 
-/// Of an operation on so many bytes, of which a rank receives half at a time; or, directly, something of each of its peers.
-std::size_t slots_to_receive(int ranks, std::size_t bytes) {
+/// For an operation on so many bytes, of which a rank receives half at a time; or, directly, a line of each of its peers at
+/// least. No less for more bytes, so that memory for the largest message serves every other.
+std::size_t bytes_to_receive(int ranks, std::size_t bytes) {
   const std::size_t half = bytes / 2 / largest_message_bytes + 1;
-  const std::size_t a_line_of_each = static_cast<std::size_t>(Shape(0, ranks).among) * line;
-  return std::max(std::clamp(half, fewest_slots_to_receive, most_slots_to_receive),
-                  round_up(a_line_of_each, slot_bytes(bytes)) / slot_bytes(bytes));
+  const std::size_t slots = std::clamp(half, fewest_slots_to_receive, most_slots_to_receive);
+  return std::max(slots * slot_bytes(bytes), static_cast<std::size_t>(Shape(0, ranks).among) * line);
 }
 
 std::size_t size_in_bytes(const Spans& spans) {
@@ -119,9 +119,8 @@ class TreeOperation : public Operation {
 
  private:
   static TreeWire tree_wire(Communicator& group, std::size_t bytes, Span<std::byte> scratch) {
-    const std::size_t length = slot_bytes(bytes), slots = slots_to_receive(group.size(), bytes);
-    const Span<std::byte> to_send = scratch.first(slots_to_send * length);
-    const Span<std::byte> to_receive = scratch.subspan(to_send.size(), slots * length);
+    const Span<std::byte> to_send = scratch.first(slots_to_send * slot_bytes(bytes));
+    const Span<std::byte> to_receive = scratch.subspan(to_send.size(), bytes_to_receive(group.size(), bytes));
     return {group.wire(), group.next_tag(), to_send, to_receive};
   }
 
@@ -231,7 +230,7 @@ Request tree_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scra
 
 std::size_t tree_scratch_bytes(int group_size, std::size_t bytes) {
   if (group_size == 1 || bytes == 0) return 0;
-  return (slots_to_send + slots_to_receive(group_size, bytes)) * slot_bytes(bytes);
+  return slots_to_send * slot_bytes(bytes) + bytes_to_receive(group_size, bytes);
 }
 
 Traffic tree_traffic(int rank, bool reducing, const std::vector<std::size_t>& block_bytes,

@@ -19,31 +19,19 @@ std::size_t largest_of(const std::vector<Message>& messages) {
 
 }  // namespace
 
-bool Exchange::advance() {
-  const bool sent = sender_.advance();
-  return receiver_.advance() && (sent || last_);
-}
-
 DirectReduce::DirectReduce(TreeWire& tree, DType type, std::vector<int> peers, std::size_t own,
                            std::vector<Message> messages, bool last)
-    : tree_(tree),
-      type_(type),
-      peers_(std::move(peers)),
-      own_(own),
-      messages_(std::move(messages)),
-      last_(last),
-      sender_(tree.wire, tree.tag, tree.to_send) {}
+    : TreeStage(tree, last), tree_(tree), type_(type), peers_(std::move(peers)), own_(own), messages_(std::move(messages)) {}
 
 Span<std::byte> DirectReduce::slot(std::size_t message, std::size_t place) const {
   const std::size_t length = round_up(largest_of(messages_), line);
   return tree_.memory_to_receive.subspan((message * peers_.size() + place) * length, messages_[message].bytes);
 }
 
-bool DirectReduce::advance() {
-  const bool sent = sender_.advance();
+bool DirectReduce::received() {
   if (arriving_.empty()) post();
   while (add_next()) continue;
-  return added_ == arriving_.size() && (sent || last_);
+  return added_ == arriving_.size();
 }
 
 void DirectReduce::post() {

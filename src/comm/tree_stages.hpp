@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "messages.hpp"
@@ -28,48 +28,57 @@ struct TreeWire {
   Ring to_receive;
 };
 
+/// Sends messages to some ranks, and receives others in a way of its own. Begins with the first advance(). Unless it is the
+/// last with its partners, the next may begin only when this one has sent everything, too.
 class TreeStage {
  public:
+  TreeStage(TreeWire& tree, bool last) : sender_(tree.wire, tree.tag, tree.to_send), last_(last) {}
   virtual ~TreeStage() = default;
+  TreeStage(const TreeStage&) = delete;
+  TreeStage& operator=(const TreeStage&) = delete;
+
+  void send(int to, Message message) { sender_.add(to, std::move(message)); }
   /// Moves on without waiting; true when what this rank receives is there, so that the next stage may begin: it changes
   /// nothing that this one still sends.
-  virtual bool advance() = 0;
+  bool advance() {
+    const bool all_sent = sent();
+    return received() && (all_sent || last_);
+  }
   /// Goes on sending; true when everything is sent.
-  virtual bool sent() = 0;
+  bool sent() { return sender_.advance(); }
+
+ private:
+  /// Goes on receiving; true when everything has arrived and is where it belongs.
+  virtual bool received() = 0;
+
+  Sender sender_;
+  bool last_;
 };
 
-/// Sends spans to some ranks and receives others from them, which are added to what is there (as numbers of sum_as), or
-/// stored. Begins with the first advance(). Unless it is the last with its partners, the next may begin only when this one
-/// has sent everything, too.
+/// What is received is added to what is there (as numbers of sum_as), or stored.
 class Exchange : public TreeStage {
  public:
   Exchange(TreeWire& tree, std::optional<DType> sum_as, bool last)
-      : sender_(tree.wire, tree.tag, tree.to_send), receiver_(tree.wire, tree.tag, tree.to_receive, sum_as), last_(last) {}
-  void send(int to, Message message) { sender_.add(to, std::move(message)); }
+      : TreeStage(tree, last), receiver_(tree.wire, tree.tag, tree.to_receive, sum_as) {}
   void receive(int from, Message message) { receiver_.add(from, std::move(message)); }
-  bool advance() override;
-  bool sent() override { return sender_.advance(); }
 
  private:
-  Sender sender_;
+  bool received() override { return receiver_.advance(); }
+
   Receiver receiver_;
-  bool last_;
 };
 
 /// Each of the ranks `peers` (ascending, this one among them) sends some messages of its block to every other one, which
 /// adds what it gets in a pairwise tree over the peers' places in the list, as a binary counter does: after place p as many
-/// sums are merged as p ends with ones. There is room for all that arrives, so it may in any order. Begins, and is followed,
-/// as an Exchange.
+/// sums are merged as p ends with ones. There is room for all that arrives, so it may in any order.
 class DirectReduce : public TreeStage {
  public:
   /// own: this rank's place; messages: what it has of its own sums, where they will be.
   DirectReduce(TreeWire& tree, DType type, std::vector<int> peers, std::size_t own, std::vector<Message> messages,
                bool last);
-  void send(int to, Message message) { sender_.add(to, std::move(message)); }
-  bool advance() override;
-  bool sent() override { return sender_.advance(); }
 
  private:
+  bool received() override;
   Span<std::byte> slot(std::size_t message, std::size_t place) const;
   void post();
   bool add_next();
@@ -79,8 +88,6 @@ class DirectReduce : public TreeStage {
   std::vector<int> peers_;
   std::size_t own_;
   std::vector<Message> messages_;
-  bool last_;
-  Sender sender_;
   std::vector<Request> arriving_;      // [message][place]; empty: nothing has begun
   std::size_t added_ = 0;              // of these, in this order
   std::vector<Span<std::byte>> sums_;  // of the message at which the adding is

@@ -104,6 +104,15 @@ TEST_P(TreeOrder, ChangesNoBit) {
   }
 }
 
+/// One memory serves messages of many sizes, planned for the largest.
+TEST(TreeScratch, IsNoLessForMoreBytes) {
+  for (const int ranks : {2, 3, 101, 404}) {
+    for (std::size_t bytes = 64; bytes < (std::size_t{1} << 16U); bytes += 64) {
+      EXPECT_LE(tree_scratch_bytes(ranks, bytes - 64), tree_scratch_bytes(ranks, bytes)) << ranks << " ranks, " << bytes;
+    }
+  }
+}
+
 // Of 16 MiB and more an exchange takes several turns, among an odd number of ranks of less; within a node what is packed
 // does not always find room at once. For something of each of 21 ranks there is room in smaller messages only.
 INSTANTIATE_TEST_SUITE_P(Ranks, TreeOrder,
