@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What crosses the links of virtual nodes, by their own counters, against theory; and whether large collectives fill them.
-# 4 nodes x 1 rank, 2 x 2, 3 x 2 and 3 x 1. RATE: of a link, Gbit/s. NICE: of the ranks, where other work
-# shares the cores.
+# 4 nodes x 1 rank, 2 x 2, 3 x 2 and 3 x 1. RATE: of a link, Gbit/s. NICE: of the ranks, where other work shares the cores.
 # shellcheck source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 requires ip:iproute2 tc:iproute2 unshare:util-linux cc:gcc
