@@ -87,21 +87,35 @@ struct Result {
 };
 enum class Write { over, add };
 
-/// The block c of 32 x 32 floats = or += a b, summed over `steps` of 32.
-template <Write write>
-SHOAL_INLINE void multiply(const Factor& a, const Factor& b, std::size_t steps, const Result& c) {
+// A block's sums are in tiles 0 to 3, by rows.
+SHOAL_INLINE void zero_block() {
+  zero<0>();
+  zero<1>();
+  zero<2>();
+  zero<3>();
+}
+SHOAL_INLINE void store_block(const Result& c) {
   const std::size_t row = c.row * sizeof(float);
   float* const below = c.data + rows * c.row;
+  store<0>(c.data, row);
+  store<1>(c.data + columns, row);
+  store<2>(below, row);
+  store<3>(below + columns, row);
+}
+
+/// The block c of 32 x 32 floats = or += a b, summed over `steps` of 32. between() is called once a step, for work that the
+/// processor can do beside the products.
+template <Write write, class Between>
+SHOAL_INLINE void multiply(const Factor& a, const Factor& b, std::size_t steps, const Result& c, const Between& between) {
   if constexpr (write == Write::add) {
+    const std::size_t row = c.row * sizeof(float);
+    float* const below = c.data + rows * c.row;
     load<0>(c.data, row);
     load<1>(c.data + columns, row);
     load<2>(below, row);
     load<3>(below + columns, row);
   } else {
-    zero<0>();
-    zero<1>();
-    zero<2>();
-    zero<3>();
+    zero_block();
   }
   const auto* left = static_cast<const std::byte*>(a.data);
   const auto* right = static_cast<const std::byte*>(b.data);
@@ -114,11 +128,13 @@ SHOAL_INLINE void multiply(const Factor& a, const Factor& b, std::size_t steps, 
     load<5>(left + a.tile, a.row);
     multiply_add<2, 5, 6>();
     multiply_add<3, 5, 7>();
+    between();
   }
-  store<0>(c.data, row);
-  store<1>(c.data + columns, row);
-  store<2>(below, row);
-  store<3>(below + columns, row);
+  store_block(c);
+}
+template <Write write>
+SHOAL_INLINE void multiply(const Factor& a, const Factor& b, std::size_t steps, const Result& c) {
+  multiply<write>(a, b, steps, c, [] {});
 }
 
 }  // namespace shoal::kernels::amx

@@ -40,7 +40,7 @@ SHOAL_INLINE Words load_pairs(const Source& rows, std::size_t position, std::siz
   const auto load = [&](std::size_t at) {
     return at < rows.count && channel < rows.size ? Pair::load_halves(rows[at] + channel, rows.size - channel) : Halves{};
   };
-  return simd::words_of(load(position)) | (simd::words_of(load(position + 1)) << 16U);
+  return Pair::join(load(position), load(position + 1));
 }
 
 /// [positions, channels]: rows of a left factor, summed over channels.

@@ -136,26 +136,6 @@ void pack_natural(const Packing<P>& p, Rows<const T> rows, Word* out) {
   }
 }
 
-/// Turns 16 x 16 words over, by exchanging halves, quarters, ...
-inline void turn_over(std::array<Words, 16>& m) {
-  const auto exchange = [&m]<std::size_t distance>() {
-    for (std::size_t i = 0; i < 16; ++i) {
-      if ((i & distance) != 0) continue;
-      const Words a = m[i], b = m[i + distance];
-      const auto upper = [](std::size_t lane) { return (lane & distance) != 0; };
-      [&]<std::size_t... l>(std::index_sequence<l...>) {
-        m[i] = __builtin_shufflevector(a, b, (upper(l) ? 16 + l - distance : l)...);
-        m[i + distance] = __builtin_shufflevector(a, b, (upper(l) ? 16 + l : l + distance)...);
-      }
-      (std::make_index_sequence<16>());
-    }
-  };
-  exchange.template operator()<8>();
-  exchange.template operator()<4>();
-  exchange.template operator()<2>();
-  exchange.template operator()<1>();
-}
-
 /// Tiles of 64 positions; in a tile, for each word of the sum over channels, the 64 positions' words.
 template <class P, typename T>
 void pack_transposed(const Packing<P>& p, Rows<const T> rows, Word* out) {

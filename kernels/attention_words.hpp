@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the products of attention are made of: 32-bit words that hold one float, or two neighbouring bf16 (the layout that
-// AVX512_BF16's dot product takes). A product of either kind is then the same loop over words.
+// What the products of attention are made of: words of one float or of two neighbouring bf16. A product of either kind is
+// then the same loop over words.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 
 #include "shoal/base/types.hpp"
 #include "simd.hpp"
+#include "words.hpp"
 
 #if defined(__FMA__)
 #include <immintrin.h>
@@ -16,13 +17,7 @@
 
 namespace shoal::kernels::attention {
 
-using simd::Floats, simd::Halves, simd::Words;
-using Word = std::uint32_t;
-
-SHOAL_INLINE Words load_words(const Word* from) {
-  return std::bit_cast<Words>(simd::load(reinterpret_cast<const float*>(from)));
-}
-SHOAL_INLINE void store_words(Word* to, Words w) { std::memcpy(to, &w, sizeof w); }
+using simd::Floats, simd::Halves;
 
 // What products are summed in: the processor's own registers, as compilers cut a larger vector into poor pieces.
 #if defined(__FMA__) && !defined(__AVX512F__)
@@ -59,14 +54,8 @@ struct Single {
 struct Pair {
   static constexpr std::size_t per_word = 2;
 
-  static SHOAL_INLINE Words load(const bf16* from, std::size_t valid) {
-    const auto lanes = valid >= 32 ? ~__mmask32{0} : (__mmask32{1} << valid) - 1U;
-    return std::bit_cast<Words>(_mm512_maskz_loadu_epi16(lanes, from));
-  }
-  static SHOAL_INLINE Halves load_halves(const bf16* from, std::size_t valid) {
-    const auto lanes = static_cast<__mmask16>(valid >= 16 ? 0xffffU : (1U << valid) - 1U);
-    return std::bit_cast<Halves>(_mm256_maskz_loadu_epi16(lanes, from));
-  }
+  static SHOAL_INLINE Words load(const bf16* from, std::size_t valid) { return load_pairs(from, valid); }
+  static SHOAL_INLINE Halves load_halves(const bf16* from, std::size_t valid) { return kernels::load_halves(from, valid); }
   static SHOAL_INLINE Register multiply_add(RegisterWords a, RegisterWords b, Register c) {
     return _mm512_dpbf16_ps(c, std::bit_cast<__m512bh>(a), std::bit_cast<__m512bh>(b));
   }
@@ -80,9 +69,7 @@ struct Pair {
                high = std::bit_cast<Halves>(_mm512_cvtneps_pbh(upper));
     return join(low, high);
   }
-  static SHOAL_INLINE Words join(Halves lower, Halves upper) {
-    return __builtin_convertvector(lower, Words) | (__builtin_convertvector(upper, Words) << 16U);
-  }
+  static SHOAL_INLINE Words join(Halves lower, Halves upper) { return kernels::join(lower, upper); }
 };
 template <typename T>
 using Operand = std::conditional_t<std::is_same_v<T, bf16>, Pair, Single<T>>;

@@ -21,7 +21,7 @@ Span<std::byte> workspace_given;
 
 template <typename T, typename R>
 void matmul(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options,
-            const T* bias) {
+            const T* bias, const R* added) {
   const bool a_turned = options.a == Transpose::yes, b_turned = options.b == Transpose::yes;
   const std::size_t k = a_turned ? a.rows : a.columns;
   require((a_turned ? a.columns : a.rows) == c.rows && (b_turned ? b.rows : b.columns) == c.columns &&
@@ -33,9 +33,9 @@ void matmul(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c
   const trace::Region region(trace::Level::kernels, trace::Kind::kernel, label,
                              (a.rows * a.columns + b.rows * b.columns) * sizeof(T) + c.rows * c.columns * sizeof(R));
   if constexpr (std::is_same_v<T, f16>) {
-    multiply_widened(label, a, b, c, options, bias, workspace_given);
+    multiply_widened(label, a, b, c, options, bias, added, workspace_given);
   } else {
-    multiply(label, a, b, c, options, bias, workspace_given);
+    multiply(label, a, b, c, options, bias, added, workspace_given);
   }
 }
 
@@ -77,8 +77,9 @@ double measured_peak_gflops(std::size_t size, double seconds) {
   return 2e-9 * n * n * n / best;
 }
 
-#define SHOAL_INSTANCE(T, R)                                                                                            \
-  template void matmul<T, R>(const char*, Matrix<const T>, Matrix<const T>, Matrix<R>, const MatmulOptions&, const T*); \
+#define SHOAL_INSTANCE(T, R)                                                                                           \
+  template void matmul<T, R>(const char*, Matrix<const T>, Matrix<const T>, Matrix<R>, const MatmulOptions&, const T*, \
+                             const R*);                                                                                \
   template std::size_t matmul_workspace_bytes<T, R>(std::size_t, std::size_t, std::size_t, const MatmulOptions&, bool);
 SHOAL_INSTANCE(float, float)
 SHOAL_INSTANCE(bf16, bf16)

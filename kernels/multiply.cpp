@@ -17,11 +17,12 @@ namespace {
 
 constexpr std::size_t cache_line = 64;
 
-/// A product cut into tiles, with the at most four library calls that they are: inner tiles, and those at the lower border,
+/// A product cut into tiles, with the at most four calls that they are: inner tiles, and those at the lower border,
 /// the right border and the corner.
 class TiledProduct {
  public:
-  TiledProduct(const ProductShape& shape, const ProductKey& whole) : shape_(shape), tiling_(tiling_of(shape)) {
+  TiledProduct(const ProductShape& shape, const ProductKey& whole)
+      : shape_(shape), tiling_(tiling_of(shape, static_cast<std::size_t>(threads()))) {
     for (const bool low : {false, true}) {
       for (const bool right : {false, true}) {
         ProductKey key = whole;
@@ -41,13 +42,14 @@ class TiledProduct {
 
   template <typename T, typename R>
   void compute(std::size_t tile, int thread, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const T* bias,
-               Span<std::byte> workspace) const {
+               const R* added, Span<std::byte> workspace) const {
     const std::size_t down = tile / tiling_.across(shape_), across = tile % tiling_.across(shape_);
     const std::size_t row = down * tiling_.rows, column = across * tiling_.columns;
     Product& call = *calls_[down + 1 == tiling_.down(shape_) ? 1 : 0][across + 1 == tiling_.across(shape_) ? 1 : 0];
     call({.a = a.data + (shape_.a == Transpose::yes ? row : row * a.stride),
           .b = b.data + (shape_.b == Transpose::yes ? column * b.stride : column),
           .bias = bias == nullptr ? nullptr : bias + column,
+          .added = added == nullptr ? nullptr : added + row * c.stride + column,
           .c = c.data + row * c.stride + column,
           .workspace = workspace.data() + static_cast<std::size_t>(thread) * workspace_per_thread_},
          thread);
@@ -65,27 +67,32 @@ TiledProduct tiled(std::size_t m, std::size_t n, std::size_t k, std::array<std::
                    const MatmulOptions& options, bool bias) {
   const ProductShape shape{m, n, k, options.a, options.b, dtype_of<T>, dtype_of<R>};
   return {shape,
-          {m, n, k, strides[0], strides[1], strides[2], options.a, options.b, dtype_of<T>, dtype_of<R>, options.accumulate,
-           bias}};
+          {is_blocked(shape), !bias && is_transposed(shape), m, n, k, strides[0], strides[1], strides[2], options.a,
+           options.b, dtype_of<T>, dtype_of<R>, options.accumulate, bias}};
 }
 
 }  // namespace
 
 template <typename T, typename R>
 void multiply(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options,
-              const T* bias, Span<std::byte> workspace) {
+              const T* bias, const R* added, Span<std::byte> workspace) {
   const std::size_t k = options.a == Transpose::yes ? a.rows : a.columns;
   const TiledProduct product = tiled<T, R>(c.rows, c.columns, k, {a.stride, b.stride, c.stride}, options, bias != nullptr);
   require_workspace(label, c.rows, c.columns, k, product.workspace_bytes(), workspace);
+  if (!options.accumulate) {
+    added = nullptr;
+  } else if (added == nullptr) {
+    added = c.data;
+  }
   const std::size_t tiles = product.tiles(), step = product.per_launch();
   for (std::size_t first = 0; first < tiles; first += step) {
     const std::size_t end = std::min(tiles, first + step);
     if (threads() == 1) {
-      for (std::size_t tile = first; tile < end; ++tile) product.compute(tile, 0, a, b, c, bias, workspace);
+      for (std::size_t tile = first; tile < end; ++tile) product.compute(tile, 0, a, b, c, bias, added, workspace);
     } else {
 #pragma omp parallel for schedule(static) num_threads(threads())
       for (std::size_t tile = first; tile < end; ++tile) {
-        product.compute(tile, omp_get_thread_num(), a, b, c, bias, workspace);
+        product.compute(tile, omp_get_thread_num(), a, b, c, bias, added, workspace);
       }
     }
     pump();
@@ -106,7 +113,7 @@ void require_workspace(const char* label, std::size_t m, std::size_t n, std::siz
 
 #define SHOAL_INSTANCE(T, R)                                                                                             \
   template void multiply<T, R>(const char*, Matrix<const T>, Matrix<const T>, Matrix<R>, const MatmulOptions&, const T*, \
-                               Span<std::byte>);                                                                         \
+                               const R*, Span<std::byte>);                                                               \
   template std::size_t multiply_workspace_bytes<T, R>(std::size_t, std::size_t, std::size_t, std::array<std::size_t, 3>, \
                                                       const MatmulOptions&, bool);
 SHOAL_INSTANCE(float, float)

@@ -13,7 +13,7 @@ namespace shoal::kernels {
 /// As matmul(), with a workspace of its own. Instances: <float, float>, <bf16, bf16>, <bf16, float>.
 template <typename T, typename R>
 void multiply(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options,
-              const T* bias, Span<std::byte> workspace);
+              const T* bias, const R* added, Span<std::byte> workspace);
 /// strides: of A, B and C as stored.
 template <typename T, typename R>
 std::size_t multiply_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, std::array<std::size_t, 3> strides,

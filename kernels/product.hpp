@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// One call of oneDNN: the product of one shape, prepared once and kept for the process' life. What it needs to be called by
-// several threads at a time (arguments, streams) exists once a thread.
+// One tile's matrix product: what computes it is prepared once a shape and kept for the process' life.
 #pragma once
 
 #include <cstddef>
-#include <dnnl.hpp>
-#include <unordered_map>
-#include <vector>
+#include <memory>
 
 #include "shoal/base/types.hpp"
 #include "shoal/kernels/matmul.hpp"
 
 namespace shoal::kernels {
 
-/// Everything that oneDNN generates code for. Strides count elements between rows as stored.
+/// Everything that may change how a product is computed. Strides count elements between rows as stored.
 struct ProductKey {
+  bool blocked;     ///< by this folder's own kernels (blocked_product.hpp) rather than the library
+  bool transposed;  ///< those compute C' instead, and turn it over: for A' B into floats without bias
   std::size_t m, n, k;
   std::size_t a_stride, b_stride, c_stride;
   Transpose a, b;
@@ -25,36 +24,31 @@ struct ProductKey {
 
 class Product {
  public:
-  explicit Product(const ProductKey& key);
+  Product() = default;
+  Product(const Product&) = delete;
+  Product& operator=(const Product&) = delete;
+  virtual ~Product() = default;
 
-  std::size_t workspace_bytes() const { return workspace_bytes_; }
+  virtual std::size_t workspace_bytes() const = 0;
 
   struct Operands {
     const void *a, *b, *bias;
+    const void* added;  ///< of C's stride; C itself, another matrix, or null where nothing is added
     void* c;
-    void* workspace;
+    void* workspace;  ///< aligned to a cache line
   };
   /// Computed by the calling thread alone, which is number `thread` of its team.
-  void operator()(const Operands& operands, int thread);
+  virtual void operator()(const Operands& operands, int thread) = 0;
 
   /// Makes room for the arguments of so many threads; before a team calls.
-  void prepare(int threads);
-
- private:
-  struct Call {
-    dnnl::stream stream;
-    dnnl::memory a, b, bias, c, workspace;
-    std::unordered_map<int, dnnl::memory> arguments;  // handles to those above
-  };
-
-  dnnl::matmul::primitive_desc description_;
-  dnnl::matmul primitive_;
-  std::size_t workspace_bytes_;
-  bool bias_;
-  std::vector<Call> calls_;
+  virtual void prepare(int threads) = 0;
 };
 
 /// Made on first use. Not for use inside a team.
 Product& product(const ProductKey& key);
+
+std::unique_ptr<Product> make_library_product(const ProductKey& key);
+std::unique_ptr<Product> make_blocked_fp32(const ProductKey& key);
+std::unique_ptr<Product> make_blocked_bf16(const ProductKey& key);
 
 }  // namespace shoal::kernels

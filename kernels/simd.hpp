@@ -171,6 +171,42 @@ SHOAL_INLINE void store(T* to, Floats v) {
   std::memcpy(static_cast<void*>(to), &bits, sizeof bits);
 }
 
+/// Stores of a whole cache line that go by the caches, to an aligned place; bf16 and f16 as store() rounds.
+/// wait_for_streams() before anybody else reads.
+SHOAL_INLINE void stream(float* to, Floats v) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(to, v);
+#else
+  store(to, v);
+#endif
+}
+template <Half T>
+SHOAL_INLINE void stream(T* to, Floats first, Floats second) {
+#if defined(__AVX512F__)
+  __m512i line;
+#if defined(__AVX512BF16__) && defined(__AVX512DQ__)
+  if constexpr (std::is_same_v<T, bf16>) {
+    if (__builtin_expect((_mm512_fpclass_ps_mask(first, 0x20) | _mm512_fpclass_ps_mask(second, 0x20)) == 0, 1)) {
+      line = std::bit_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first));
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to), line);
+      return;
+    }
+  }
+#endif
+  const Halves both[2] = {narrow<T>(first), narrow<T>(second)};
+  std::memcpy(&line, both, sizeof line);
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), line);
+#else
+  store(to, first);
+  store(to + width, second);
+#endif
+}
+SHOAL_INLINE void wait_for_streams() {
+#if defined(__AVX512F__)
+  _mm_sfence();
+#endif
+}
+
 /// The first `lanes` of 16; zero beyond.
 SHOAL_INLINE Floats load(const float* from, std::size_t lanes) {
 #if defined(__AVX512F__)

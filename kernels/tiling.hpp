@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a matrix product is cut into tiles of its result, by shape alone. Each tile is one call of the library on one thread.
+// How a matrix product is cut into tiles of its result. Each tile is one Product's call on one thread.
 #pragma once
 
 #include <algorithm>
@@ -29,6 +29,14 @@ struct Tiling {
   }
 };
 
-Tiling tiling_of(const ProductShape& shape);
+/// Whether this folder's own kernels compute such a product (blocked_product.hpp), or the library. By the shape of the whole
+/// product and the processor.
+bool is_blocked(const ProductShape& shape);
+/// Whether those compute C' = B' A instead of C = A' B. The left factor is turned over when it is packed, the right one
+/// not: so it had better be the smaller one.
+bool is_transposed(const ProductShape& shape);
+
+/// The library's bits depend on a tile's shape: there, tiles are the same for any number of threads.
+Tiling tiling_of(const ProductShape& shape, std::size_t threads);
 
 }  // namespace shoal::kernels

@@ -85,10 +85,11 @@ Matrix<T> cut(Matrix<T> x, Range range, bool by_stored_rows) {
 
 template <typename R>
 void multiply_widened(const char* label, Matrix<const f16> a, Matrix<const f16> b, Matrix<R> c, const MatmulOptions& options,
-                      const f16* bias, Span<std::byte> workspace) {
+                      const f16* bias, const R* added, Span<std::byte> workspace) {
   const std::size_t k = options.a == Transpose::yes ? a.rows : a.columns;
   const Panels<R> panels(c.rows, c.columns, k, options, bias != nullptr);
   require_workspace(label, c.rows, c.columns, k, panels.bytes(c.stride), workspace);
+  if (added == nullptr) added = c.data;
   const auto floats = [&](std::size_t offset) { return reinterpret_cast<float*>(workspace.data() + offset); };
   const auto widened = [&](Matrix<const f16> x, std::size_t offset) {
     const Matrix<float> wide(floats(offset), x.rows, x.columns);
@@ -99,22 +100,24 @@ void multiply_widened(const char* label, Matrix<const f16> a, Matrix<const f16> 
   for (std::size_t column = 0; column < c.columns; column += panels.columns()) {
     const Range columns{column, std::min(c.columns, column + panels.columns())};
     const Matrix<const float> right = widened(cut(b, columns, options.b == Transpose::yes), panels.b());
-    const float* const added = bias == nullptr ? nullptr : widened({bias + column, 1, columns.size()}, panels.bias()).data;
+    const float* const wide_bias =
+        bias == nullptr ? nullptr : widened({bias + column, 1, columns.size()}, panels.bias()).data;
     for (std::size_t row = 0; row < c.rows; row += panels.rows()) {
       const Range rows{row, std::min(c.rows, row + panels.rows())};
       const Matrix<const float> left = widened(cut(a, rows, options.a == Transpose::no), panels.a());
-      const Matrix<R> result(c.data + row * c.stride + column, rows.size(), columns.size(), c.stride);
-      const auto product = [&](Matrix<float> into) {
-        multiply<float, float>(label, left, right, into, options, added, workspace.subspan(panels.library()));
+      const std::size_t at = row * c.stride + column;
+      const Matrix<R> result(c.data + at, rows.size(), columns.size(), c.stride);
+      const auto product = [&](Matrix<float> into, const float* plus) {
+        multiply<float, float>(label, left, right, into, options, wide_bias, plus, workspace.subspan(panels.library()));
       };
       if constexpr (Panels<R>::rounded) {
         const Matrix<float> wide(floats(panels.c()), result.rows, result.columns);
         if (options.accumulate)
-          convert_rows("widen", Matrix<const R>(result.data, result.rows, result.columns, c.stride), wide);
-        product(wide);
+          convert_rows("widen", Matrix<const R>(added + at, result.rows, result.columns, c.stride), wide);
+        product(wide, nullptr);
         convert_rows("narrow", Matrix<const float>(wide.data, wide.rows, wide.columns), result);
       } else {
-        product(result);
+        product(result, added + at);
       }
     }
   }
@@ -128,7 +131,7 @@ std::size_t multiply_widened_workspace_bytes(std::size_t m, std::size_t n, std::
 
 #define SHOAL_INSTANCE(R)                                                                                               \
   template void multiply_widened<R>(const char*, Matrix<const f16>, Matrix<const f16>, Matrix<R>, const MatmulOptions&, \
-                                    const f16*, Span<std::byte>);                                                       \
+                                    const f16*, const R*, Span<std::byte>);                                             \
   template std::size_t multiply_widened_workspace_bytes<R>(std::size_t, std::size_t, std::size_t, std::size_t,          \
                                                            const MatmulOptions&, bool);
 SHOAL_INSTANCE(f16)

@@ -13,7 +13,7 @@ namespace shoal::kernels {
 /// As multiply(), of fp16 into f16 or float.
 template <typename R>
 void multiply_widened(const char* label, Matrix<const f16> a, Matrix<const f16> b, Matrix<R> c, const MatmulOptions& options,
-                      const f16* bias, Span<std::byte> workspace);
+                      const f16* bias, const R* added, Span<std::byte> workspace);
 /// c_stride: of C as stored.
 template <typename R>
 std::size_t multiply_widened_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, std::size_t c_stride,

@@ -12,8 +12,7 @@ namespace shoal::model::gpt {
 
 namespace {
 
-/// out = residual + drop(x W + bias), x [rows, in]. Without dropout the product is added where the residual was copied to;
-/// out may then be residual, which saves the copy. `projected` [rows, C] is used with dropout only.
+/// out = residual + drop(x W + bias), x [rows, in]; out may be residual. `projected` [rows, C] is used with dropout only.
 template <typename T>
 void add_branch(const char* label, const BlockShape& s, std::size_t in, const T* x, const T* weight, const T* bias,
                 const T* residual, const kernels::Dropout& dropout, T* projected, T* out) {
@@ -21,8 +20,7 @@ void add_branch(const char* label, const BlockShape& s, std::size_t in, const T*
     linear(label, s.rows(), in, s.C, x, weight, bias, projected);
     kernels::dropout_add(dropout, s.B, s.T * s.C, projected, residual, out);
   } else {
-    if (out != residual) kernels::copy_bytes(s.rows() * s.C * sizeof(T), residual, out);
-    linear(label, s.rows(), in, s.C, x, weight, bias, out, true);
+    linear(label, s.rows(), in, s.C, x, weight, bias, out, residual);
   }
 }
 

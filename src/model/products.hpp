@@ -16,13 +16,13 @@ kernels::Matrix<const T> view(const T* data, std::size_t rows, std::size_t colum
   return {data, rows, columns};
 }
 
-/// y (+)= x W + bias.
+/// y = x W + bias (+ added, of y's shape, which may be y).
 template <typename T>
 void linear(const char* label, std::size_t rows, std::size_t in, std::size_t out, const T* x, const T* weight, const T* bias,
-            T* y, bool accumulate = false) {
+            T* y, const T* added = nullptr) {
   kernels::MatmulOptions options;
-  options.accumulate = accumulate;
-  kernels::matmul(label, view(x, rows, in), view(weight, in, out), kernels::Matrix<T>(y, rows, out), options, bias);
+  options.accumulate = added != nullptr;
+  kernels::matmul(label, view(x, rows, in), view(weight, in, out), kernels::Matrix<T>(y, rows, out), options, bias, added);
 }
 
 /// dx = dy W'.

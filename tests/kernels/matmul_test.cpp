@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -27,6 +30,23 @@ struct Types {
   using Result = R;
 };
 
+/// Begins at a cache line, which our kernels ask for before they store whole lines.
+template <typename T>
+struct LineAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t line{64};
+  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), line)); }
+  void deallocate(T* at, std::size_t /*n*/) { ::operator delete(at, line); }
+  bool operator==(const LineAllocator&) const = default;
+};
+template <typename T>
+using Lines = std::vector<T, LineAllocator<T>>;
+
+template <typename T>
+Lines<T> in_lines(const std::vector<T>& v) {
+  return {v.begin(), v.end()};
+}
+
 /// A product with operands padded by `gap` elements between rows, and NaN in the gaps of C's surroundings left as they are.
 template <typename T, typename R>
 struct Case {
@@ -35,7 +55,7 @@ struct Case {
   bool with_bias;
   std::size_t gap;
   std::vector<T> a_data, b_data, bias;
-  std::vector<R> c_data;
+  Lines<R> c_data;
   std::vector<std::byte> workspace;
 
   Case(std::size_t rows, std::size_t columns, std::size_t inner, const MatmulOptions& o, bool with, std::size_t between)
@@ -48,7 +68,7 @@ struct Case {
         a_data(reference::numbers<T>((a_rows()) * (a_columns() + gap), 1)),
         b_data(reference::numbers<T>((b_rows()) * (b_columns() + gap), 2)),
         bias(reference::numbers<T>(n, 3)),
-        c_data(reference::numbers<R>(m * (n + gap), 4)),
+        c_data(in_lines(reference::numbers<R>(m * (n + gap), 4))),
         workspace(matmul_workspace_bytes<T, R>(m, n, k, options, with) + (1U << 20U)) {}  // gaps may cost the library a copy
 
   std::size_t a_rows() const { return options.a == Transpose::yes ? k : m; }
@@ -60,9 +80,9 @@ struct Case {
   Matrix<R> c() { return {c_data.data(), m, n, n + gap}; }
   const T* bias_or_none() const { return with_bias ? bias.data() : nullptr; }
 
-  void run() {
+  void run(const R* added = nullptr) {
     set_matmul_workspace(workspace);
-    matmul<T, R>("test", a(), b(), c(), options, bias_or_none());
+    matmul<T, R>("test", a(), b(), c(), options, bias_or_none(), added);
     set_matmul_workspace({});
   }
 
@@ -75,7 +95,7 @@ struct Case {
 
   void check() {
     const reference::Product expected = reference::matmul<T, R>(a(), b(), c(), options, bias_or_none());
-    const std::vector<R> before = c_data;
+    const Lines<R> before = c_data;
     run();
     for (std::size_t i = 0; i < m; ++i) {
       for (std::size_t j = 0; j < n; ++j) {
@@ -83,9 +103,37 @@ struct Case {
         ASSERT_NEAR(static_cast<double>(c_data[i * (n + gap) + j]), value, tolerance(value, expected.magnitude[i * n + j]))
             << i << ", " << j;
       }
-      ASSERT_EQ(std::memcmp(c_data.data() + i * (n + gap) + n, before.data() + i * (n + gap) + n, gap * sizeof(R)), 0)
-          << "beyond row " << i;
+      expect_untouched(before, i);
     }
+  }
+
+  /// Some rows of a large product.
+  void check_rows(const std::vector<std::size_t>& rows) {
+    const Lines<R> before = c_data;
+    run();
+    for (const std::size_t row : rows) {
+      if (row >= m) continue;
+      std::vector<T> left(k);
+      const Matrix<const T> whole = a();
+      for (std::size_t i = 0; i < k; ++i) {
+        left[i] = options.a == Transpose::yes ? whole.data[i * whole.stride + row] : whole.data[row * whole.stride + i];
+      }
+      std::vector<R> held(before.data() + row * (n + gap), before.data() + row * (n + gap) + n);
+      const reference::Product expected =
+          reference::matmul<T, R>(Matrix<const T>(left.data(), 1, k), b(), Matrix<R>(held.data(), 1, n),
+                                  {.b = options.b, .accumulate = options.accumulate}, bias_or_none());
+      for (std::size_t j = 0; j < n; ++j) {
+        ASSERT_NEAR(static_cast<double>(c_data[row * (n + gap) + j]), expected.value[j],
+                    tolerance(expected.value[j], expected.magnitude[j]))
+            << row << ", " << j;
+      }
+      expect_untouched(before, row);
+    }
+  }
+
+  void expect_untouched(const Lines<R>& before, std::size_t row) const {
+    const std::size_t end = row * (n + gap) + n;
+    ASSERT_EQ(std::memcmp(c_data.data() + end, before.data() + end, gap * sizeof(R)), 0) << "beyond row " << row;
   }
 };
 
@@ -120,29 +168,44 @@ TYPED_TEST(Matmul, IsTheDefinition) {
   }
 }
 
-// Large enough to be cut both ways, with borders of all four kinds. Three rows are compared.
+// Large enough to be cut both ways, with borders of all four kinds.
 TYPED_TEST(Matmul, OfManyTilesIsTheDefinition) {
   using T = typename TypeParam::Operand;
   using R = typename TypeParam::Result;
   const std::size_t m = 600, n = 700, k = 20000;
   for (const Transpose b : transposes) {
-    Case<T, R> c(m, n, k, {.b = b}, true, 0);
     const ProductShape shape{m, n, k, Transpose::no, b, dtype_of<T>, dtype_of<R>};
     if (dtype_of<T> != DType::f16) {  // which is cut into panels, of 64 rows and columns where k is so large
-      ASSERT_GT(tiling_of(shape).down(shape), 1U);
+      const Tiling tiling = tiling_of(shape, 1);
+      ASSERT_FALSE(is_blocked(shape));
+      ASSERT_GT(tiling.down(shape), 1U);
       if (dtype_of<T> == DType::bf16 || b == Transpose::no) {
-        ASSERT_GT(tiling_of(shape).across(shape), 1U);
+        ASSERT_GT(tiling.across(shape), 1U);
       }
     }
-    c.run();
-    for (const std::size_t row : {std::size_t{0}, m / 2, m - 1}) {
-      const Matrix<const T> left(c.a().data + row * c.a().stride, 1, k, c.a().stride);
-      std::vector<R> of_row(c.c().data + row * c.c().stride, c.c().data + row * c.c().stride + n);
-      const reference::Product expected =
-          reference::matmul<T, R>(left, c.b(), Matrix<R>(of_row.data(), 1, n), c.options, c.bias_or_none());
-      for (std::size_t j = 0; j < n; ++j) {
-        ASSERT_NEAR(static_cast<double>(of_row[j]), expected.value[j], c.tolerance(expected.value[j], expected.magnitude[j]))
-            << row << ", " << j;
+    Case<T, R>(m, n, k, {.b = b}, true, 0).check_rows({0, m / 2, m - 1});
+  }
+}
+
+// Our own kernels: several blocks of rows, A packed more than once, sums of one chunk and of several, borders within a
+// strip. The library is asked for the same.
+TYPED_TEST(Matmul, OfManyBlocksIsTheDefinition) {
+  using T = typename TypeParam::Operand;
+  using R = typename TypeParam::Result;
+  const std::array<std::array<std::size_t, 3>, 6> sizes = {
+      {{500, 2100, 1100}, {402, 97, 385}, {390, 130, 384}, {33, 49, 129}, {1000, 40, 3000}, {1001, 1400, 2000}}};
+  const ProductShape large{1001, 1400, 2000, Transpose::no, Transpose::no, dtype_of<T>, dtype_of<R>};
+  ASSERT_GT(tiling_of(large, 1).down(large) * tiling_of(large, 1).across(large), 1U);
+  for (const auto& [m, n, k] : sizes) {
+    for (const Transpose a : transposes) {
+      for (const Transpose b : transposes) {
+        for (const bool accumulate : {false, true}) {
+          SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k << (a == Transpose::yes ? " A'" : "")
+                                          << (b == Transpose::yes ? " B'" : "") << (accumulate ? " added" : ""));
+          // Whole lines of C, which our kernels store by themselves, and others.
+          Case<T, R>(m, n, k, {a, b, accumulate}, !accumulate, n % 2 == 0 ? 32 - n % 32 : 1)
+              .check_rows({0, m / 3, 383, m - 1});
+        }
       }
     }
   }
@@ -153,6 +216,27 @@ TYPED_TEST(Matmul, OfManyTilesWithATransposedIsTheDefinition) {
   for (const Transpose b : transposes) {
     Case<typename TypeParam::Operand, typename TypeParam::Result>(150, 40, 4000, {Transpose::yes, b, true}, false, 5)
         .check();
+  }
+}
+
+// As if C had held the other matrix: by our kernels in blocks and tiles, whole lines and parts of them, and by the library.
+TYPED_TEST(Matmul, AddsAnotherMatrix) {
+  using T = typename TypeParam::Operand;
+  using R = typename TypeParam::Result;
+  const std::array<std::array<std::size_t, 3>, 4> sizes = {{{3, 5, 7}, {70, 64, 40}, {420, 97, 500}, {97, 64, 300}}};
+  for (const auto& [m, n, k] : sizes) {
+    for (const Transpose a : transposes) {
+      for (const bool bias : {false, true}) {
+        SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k << (a == Transpose::yes ? " A'" : "")
+                                        << (bias ? " bias" : ""));
+        Case<T, R> into(m, n, k, {a, Transpose::no, true}, bias, 0), beside(m, n, k, {a, Transpose::no, true}, bias, 0);
+        const Lines<R> added = beside.c_data;
+        std::fill(beside.c_data.begin(), beside.c_data.end(), R(std::nanf("")));
+        into.run();
+        beside.run(added.data());
+        ASSERT_EQ(std::memcmp(into.c_data.data(), beside.c_data.data(), m * n * sizeof(R)), 0);
+      }
+    }
   }
 }
 
@@ -181,6 +265,55 @@ TYPED_TEST(Matmul, KeepsNaN) {
   EXPECT_FALSE(std::isnan(static_cast<float>(c.c_data[6 * 30 + 11])));
 }
 
+// Whoever computes it, and of whatever parts.
+TEST(MatmulF32, IsExactWhereFloatsAre) {
+  Case<float, float> c(70, 50, 300, {}, false, 0);
+  const auto whole = [](std::size_t i) { return static_cast<float>(static_cast<int>(i * 2654435761U % 4001U) - 2000); };
+  for (std::size_t i = 0; i < c.a_data.size(); ++i) c.a_data[i] = whole(i);  // 11 bits and a sign
+  for (std::size_t i = 0; i < c.b_data.size(); ++i) c.b_data[i] = static_cast<float>(static_cast<int>(i % 41) - 20);
+  c.run();
+  for (std::size_t i = 0; i < c.m; ++i) {
+    for (std::size_t j = 0; j < c.n; ++j) {
+      double sum = 0.0;  // below 300 * 2000 * 20 < 2^24
+      for (std::size_t l = 0; l < c.k; ++l) sum += double{c.a_data[i * c.k + l]} * double{c.b_data[l * c.n + j]};
+      ASSERT_EQ(double{c.c_data[i * c.n + j]}, sum) << i << ", " << j;
+    }
+  }
+}
+
+TEST(MatmulF32, IsAsExactAsMultiplyAdds) {
+  for (const std::size_t k : {64, 384, 3000}) {
+    Case<float, float> c(64, 48, k, {}, false, 0);
+    for (std::size_t i = 0; i < c.a_data.size(); ++i) c.a_data[i] = std::ldexp(c.a_data[i], static_cast<int>(i % 7) - 3);
+    c.run();
+    double ours = 0.0, theirs = 0.0;  // squares of errors
+    for (std::size_t i = 0; i < c.m; ++i) {
+      for (std::size_t j = 0; j < c.n; ++j) {
+        double sum = 0.0;
+        float chain = 0.0F;
+        for (std::size_t l = 0; l < k; ++l) {
+          const float x = c.a_data[i * k + l], y = c.b_data[l * c.n + j];
+          sum += double{x} * double{y};
+          chain = std::fma(x, y, chain);
+        }
+        ours += std::pow(double{c.c_data[i * c.n + j]} - sum, 2);
+        theirs += std::pow(double{chain} - sum, 2);
+      }
+    }
+    EXPECT_LE(std::sqrt(ours), 1.05 * std::sqrt(theirs)) << k;  // the library's chain is the same one, or shorter ones
+  }
+}
+
+TEST(MatmulF32, KeepsInfinityFromBeingFinite) {
+  Case<float, float> c(40, 30, 20, {}, false, 0);
+  c.a_data[7 * 20 + 3] = std::numeric_limits<float>::infinity();
+  c.run();
+  for (std::size_t j = 0; j < 30; ++j) {
+    EXPECT_FALSE(std::isfinite(c.c_data[7 * 30 + j]));
+    EXPECT_TRUE(std::isfinite(c.c_data[8 * 30 + j]));
+  }
+}
+
 TEST(MatmulErrors, NamesThePlaceAndTheShapes) {
   const std::vector<float> a(12), b(20);
   std::vector<float> c(16);
@@ -200,13 +333,13 @@ TEST(MatmulErrors, RefusesAWorkspaceTooSmall) {
   EXPECT_THROW(c.run(), Error);
 }
 
-// Whatever the matrices' size, panels of 8 MiB each for A with its results, and B, and what the library takes on top.
+// Whatever the matrices' size, panels of 8 MiB each for A with its results, and B, and what their product takes on top.
 TEST(MatmulF16, WorkspaceIsBounded) {
   for (const Transpose a : transposes) {
     for (const Transpose b : transposes) {
       for (const std::size_t k : {64, 768, 3072, 16384}) {
-        EXPECT_LE((matmul_workspace_bytes<f16, f16>(8192, 50304, k, {a, b, false}, true)), std::size_t{20} << 20U) << k;
-        EXPECT_LE((matmul_workspace_bytes<f16, float>(8192, 50304, k, {a, b, true}, true)), std::size_t{20} << 20U) << k;
+        EXPECT_LE((matmul_workspace_bytes<f16, f16>(8192, 50304, k, {a, b, false}, true)), std::size_t{28} << 20U) << k;
+        EXPECT_LE((matmul_workspace_bytes<f16, float>(8192, 50304, k, {a, b, true}, true)), std::size_t{28} << 20U) << k;
       }
     }
   }
@@ -254,7 +387,7 @@ TEST(Tiling, LetsCommunicationMoveAtLeastEvery20Milliseconds) {
           for (const Transpose a : transposes) {
             for (const Transpose b : transposes) {
               const ProductShape shape{m, n, k, a, b, type, DType::f32};
-              const Tiling tiling = tiling_of(shape);
+              const Tiling tiling = tiling_of(shape, 1);
               EXPECT_LE(2 * tiling.rows * tiling.columns * k * tiling.per_launch(shape, 1), limit)
                   << m << " x " << n << " x " << k;
               EXPECT_GE(tiling.rows * tiling.down(shape), m);

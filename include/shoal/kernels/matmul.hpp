@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, row-major: oneDNN on CPUs. Large products are cut by rows, by their shape alone, so that open
-// communication makes progress at least every 20 ms and the result does not depend on the number of threads.
+// Matrix products, row-major: oneDNN on CPUs, and our own kernels on those with AMX. Large products are cut, so that open
+// communication makes progress at least every 20 ms; the result does not depend on the number of threads.
 #pragma once
 
 #include <cstddef>
@@ -20,20 +20,22 @@ struct Matrix {
 
 enum class Transpose { no, yes };
 
-/// C = op(A) op(B), and then by choice + bias (one per column of C), + what C holds already.
+/// C = op(A) op(B), and then by choice + bias (one per column of C), + a matrix of C's shape and stride: `added`, or what C
+/// holds already where that is null.
 /// op(A) is [m, k], op(B) is [k, n], C is [m, n]; op transposes where asked. Products are summed in float.
 /// Instances <A and B, C>: <float, float>, <bf16, bf16>, <bf16, float>, <f16, f16>, <f16, float>. fp16 is storage: it is
-/// widened, panel by panel, and multiplied as float.
+/// widened, panel by panel, and multiplied as float. With AMX, products of floats are those of their bf16 parts, to the
+/// accuracy of multiply-adds in float (kernels/blocked_fp32.cpp).
 struct MatmulOptions {
   Transpose a = Transpose::no, b = Transpose::no;
-  bool accumulate = false;  ///< add to what C holds
+  bool accumulate = false;  ///< add that matrix
 };
 template <typename T, typename R>
 void matmul(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options = {},
-            const T* bias = nullptr);
+            const T* bias = nullptr, const R* added = nullptr);
 
-/// Bytes of workspace that the library wants for such a product (0 for most), and fp16's panels. The largest one is planned
-/// for by the model and handed in by set_matmul_workspace() before the first product.
+/// Bytes of workspace for such a product: packed operands, what the library wants, and fp16's panels. The largest one is
+/// planned for by the model and handed in by set_matmul_workspace() before the first product.
 template <typename T, typename R>
 std::size_t matmul_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, const MatmulOptions& options, bool bias);
 void set_matmul_workspace(Span<std::byte> workspace);

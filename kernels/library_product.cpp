@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// oneDNN's products. What one needs to be called by several threads at a time (arguments, streams) exists once a thread.
+#include <cstring>
+#include <dnnl.hpp>
+#include <unordered_map>
+#include <vector>
+
+#include "product.hpp"
+#include "shoal/base/error.hpp"
+
+namespace shoal::kernels {
+
+namespace {
+
+using dnnl::memory;
+
+const dnnl::engine& cpu() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+memory::data_type data_type(DType type) { return type == DType::f32 ? memory::data_type::f32 : memory::data_type::bf16; }
+
+/// rows x columns of what stands in memory with `stride` between rows, or between columns where it is transposed.
+memory::desc view(std::size_t rows, std::size_t columns, DType type, std::size_t stride, Transpose transpose) {
+  const auto dimension = [](std::size_t size) { return static_cast<memory::dim>(size); };
+  const memory::dims strides =
+      transpose == Transpose::yes ? memory::dims{1, dimension(stride)} : memory::dims{dimension(stride), 1};
+  return {{dimension(rows), dimension(columns)}, data_type(type), strides};
+}
+
+dnnl::matmul::primitive_desc describe(const ProductKey& key) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (key.accumulate) {
+    dnnl::post_ops add;
+    add.append_sum(1.0F);
+    attributes.set_post_ops(add);
+  }
+  const memory::desc a = view(key.m, key.k, key.type, key.a_stride, key.a);
+  const memory::desc b = view(key.k, key.n, key.type, key.b_stride, key.b);
+  const memory::desc c = view(key.m, key.n, key.result, key.c_stride, Transpose::no);
+  const memory::desc bias = view(1, key.n, key.type, key.n, Transpose::no);
+  try {
+    return {key.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attributes, cpu()};
+  } catch (const dnnl::error& error) {
+    fail("oneDNN has no product of ", name_of(key.type), " matrices into ", name_of(key.result), " for this processor (",
+         error.what(), "); bf16 needs AVX-512");
+  }
+}
+
+class LibraryProduct final : public Product {
+ public:
+  explicit LibraryProduct(const ProductKey& key)
+      : description_(describe(key)),
+        primitive_(description_),
+        workspace_bytes_(description_.scratchpad_desc().get_size()),
+        key_(key) {}
+
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+
+  void prepare(int threads) override {
+    while (calls_.size() < static_cast<std::size_t>(threads)) {
+      Call call{dnnl::stream(cpu()),
+                memory(description_.src_desc(), cpu(), nullptr),
+                memory(description_.weights_desc(), cpu(), nullptr),
+                memory(description_.bias_desc(), cpu(), nullptr),
+                memory(description_.dst_desc(), cpu(), nullptr),
+                memory(description_.scratchpad_desc(), cpu(), nullptr),
+                {}};
+      call.arguments = {
+          {DNNL_ARG_SRC, call.a}, {DNNL_ARG_WEIGHTS, call.b}, {DNNL_ARG_DST, call.c}, {DNNL_ARG_SCRATCHPAD, call.workspace}};
+      if (key_.bias) call.arguments.emplace(DNNL_ARG_BIAS, call.bias);
+      calls_.push_back(std::move(call));
+    }
+  }
+
+  void operator()(const Operands& operands, int thread) override {
+    // It adds to what C holds, and to nothing else.
+    if (operands.added != operands.c && operands.added != nullptr) {
+      const std::size_t element = size_of(key_.result), row = key_.c_stride * element;
+      for (std::size_t r = 0; r < key_.m; ++r) {
+        std::memcpy(static_cast<std::byte*>(operands.c) + r * row, static_cast<const std::byte*>(operands.added) + r * row,
+                    key_.n * element);
+      }
+    }
+    Call& call = calls_[static_cast<std::size_t>(thread)];
+    // The library reads A, B and bias only; its handles know no const.
+    call.a.set_data_handle(const_cast<void*>(operands.a));
+    call.b.set_data_handle(const_cast<void*>(operands.b));
+    call.bias.set_data_handle(const_cast<void*>(operands.bias));
+    call.c.set_data_handle(operands.c);
+    call.workspace.set_data_handle(operands.workspace);
+    primitive_.execute(call.stream, call.arguments);
+  }
+
+ private:
+  struct Call {
+    dnnl::stream stream;
+    memory a, b, bias, c, workspace;
+    std::unordered_map<int, memory> arguments;  // handles to those above
+  };
+
+  dnnl::matmul::primitive_desc description_;
+  dnnl::matmul primitive_;
+  std::size_t workspace_bytes_;
+  ProductKey key_;
+  std::vector<Call> calls_;
+};
+
+}  // namespace
+
+std::unique_ptr<Product> make_library_product(const ProductKey& key) { return std::make_unique<LibraryProduct>(key); }
+
+}  // namespace shoal::kernels

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// 32-bit words that hold one float, or two neighbouring bf16 (the layout that AVX512_BF16's dot product and AMX's take): how
+// operands of hand-written products are packed.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "shoal/base/types.hpp"
+#include "simd.hpp"
+
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#include <immintrin.h>
+#endif
+
+namespace shoal::kernels {
+
+using simd::Words;
+using Word = std::uint32_t;
+
+SHOAL_INLINE Words load_words(const Word* from) {
+  return std::bit_cast<Words>(simd::load(reinterpret_cast<const float*>(from)));
+}
+SHOAL_INLINE void store_words(Word* to, Words w) { std::memcpy(to, &w, sizeof w); }
+
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+/// Sixteen words of two elements from here on, where `valid` counts the elements that exist; the rest is zero.
+SHOAL_INLINE Words load_pairs(const bf16* from, std::size_t valid) {
+  const auto lanes = valid >= 32 ? ~__mmask32{0} : (__mmask32{1} << valid) - 1U;
+  return std::bit_cast<Words>(_mm512_maskz_loadu_epi16(lanes, from));
+}
+SHOAL_INLINE simd::Halves load_halves(const bf16* from, std::size_t valid) {
+  const auto lanes = static_cast<__mmask16>(valid >= 16 ? 0xffffU : (1U << valid) - 1U);
+  return std::bit_cast<simd::Halves>(_mm256_maskz_loadu_epi16(lanes, from));
+}
+#endif
+
+/// Words of pairs (lower[i], upper[i]).
+SHOAL_INLINE Words join(simd::Halves lower, simd::Halves upper) {
+  return simd::words_of(lower) | (simd::words_of(upper) << 16U);
+}
+
+/// Turns 16 x 16 words over, by exchanging halves, quarters, ...
+inline void turn_over(std::array<Words, 16>& m) {
+  const auto exchange = [&m]<std::size_t distance>() {
+    for (std::size_t i = 0; i < 16; ++i) {
+      if ((i & distance) != 0) continue;
+      const Words a = m[i], b = m[i + distance];
+      const auto upper = [](std::size_t lane) { return (lane & distance) != 0; };
+      [&]<std::size_t... l>(std::index_sequence<l...>) {
+        m[i] = __builtin_shufflevector(a, b, (upper(l) ? 16 + l - distance : l)...);
+        m[i + distance] = __builtin_shufflevector(a, b, (upper(l) ? 16 + l : l + distance)...);
+      }
+      (std::make_index_sequence<16>());
+    }
+  };
+  exchange.template operator()<8>();
+  exchange.template operator()<4>();
+  exchange.template operator()<2>();
+  exchange.template operator()<1>();
+}
+
+}  // namespace shoal::kernels
