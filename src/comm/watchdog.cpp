@@ -73,7 +73,8 @@ struct Watchdog::State {
     while (!stopped_within(std::chrono::duration<double>(interval))) {
       look_at_mates();
       const double silence = static_cast<double>(heartbeat::silence_ns()) * 1e-9;
-      if (silence > timeout) {
+      // Ranks that are stuck together, in a library's collective say, leave it to rank 0 to say so.
+      if (silence > timeout + (rank == 0 ? 0 : 2 * interval)) {
         end(text("shoal: ", name(rank), " has shown no sign of life for ", static_cast<std::int64_t>(silence),
                  " s, in phase ", heartbeat::current_phase(), " (comm.timeout = ", timeout, ")\n"));
       }

@@ -298,11 +298,12 @@ class Sync(Program):
             self.assertEqual(again["params_checksum"], straight["params_checksum"], kind)
 
     def without_rank_3(self, how, out):
-        """A run of two nodes that meet every third step, of which rank 3 gets this signal in between, some steps after a
-        checkpoint. Returns what was said, the exit code, and the seconds until all had ended."""
+        """A run of two nodes that meet every third step, of which rank 3 gets this signal in between, soon after a
+        checkpoint and long before the next one: the library writes that, and ranks that wait in it answer nobody.
+        Returns what was said, the exit code, and the seconds until all had ended."""
         # The launcher must not see the end of rank 3, or it kills the others: a shell stays in its place.
         stays = '"$0" "$@"; code=$?; test $code -lt 128 || sleep 60; exit $code'
-        arguments = ("--train.steps=1000000", "--checkpoint.every=5", "--comm.timeout=6", f"--output.dir={out}")
+        arguments = ("--train.steps=1000000", "--checkpoint.every=200", "--comm.timeout=8", f"--output.dir={out}")
         command = [MPIEXEC, "-n", "4", "sh", "-c", stays, BINARY, "train", str(self.deck(DECK)), *KINDS["slowmo"]]
         run = subprocess.Popen(
             [*command, nodes_of(2), *arguments],

@@ -50,7 +50,9 @@ Exit run(World& world, const std::string& how) {
   if (how == "seen_by_one") without_rank_1(world, [] { shoal::bad_input("only rank 1 thinks so"); });
   if (how == "killed") without_rank_1(world, [] { raise(SIGKILL); });
   if (how == "stopped") without_rank_1(world, [] { raise(SIGSTOP); });
-  if (how == "stalled") without_rank_1(world, [] { std::this_thread::sleep_for(std::chrono::seconds(100)); });
+  const auto stall = [] { std::this_thread::sleep_for(std::chrono::seconds(100)); };
+  if (how == "stalled") without_rank_1(world, stall);
+  if (how == "all_stalled") stall();
   if (how == "mixed_up") {
     without_rank_1(world, [&] {
       std::vector<std::byte> nothing(1);

@@ -122,6 +122,14 @@ TEST(Ending, AStalledRankNamesItselfAndItsPhase) {
   EXPECT_LT(ended.seconds, 20);
 }
 
+TEST(Ending, RanksThatStallTogetherSaySoOnce) {
+  const Ended ended = run("all_stalled", 3);
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.said, ContainsRegex("shoal: rank 0 \\(.*, process [0-9]+\\) has shown no sign of life for [0-9]+ s"));
+  EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
+  EXPECT_LT(ended.seconds, 20);
+}
+
 TEST(Ending, AStoppedRankIsNamedByThoseThatWait) {
   const Ended ended = run("stopped", 3);
   EXPECT_EQ(ended.code, 1) << ended.said;

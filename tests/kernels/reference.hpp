@@ -2,9 +2,11 @@
 // Matrix products and attention as their definitions say, in double precision, and numbers to try them with.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "shoal/base/philox.hpp"
@@ -14,12 +16,17 @@
 
 namespace shoal::kernels::reference {
 
-/// Uniform in -1 .. 1, the same for the same key; exactly what T holds.
+/// Uniform in -1 .. 1, the same for the same key; exactly what T holds. They repeat after a prime number of them, so that no
+/// two rows of a matrix are the same and large ones cost little.
 template <typename T>
 std::vector<T> numbers(std::size_t count, std::uint64_t key) {
+  constexpr std::size_t period = 65537;
   std::vector<T> values(count);
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < std::min(count, period); ++i) {
     values[i] = T(2.0F * uniform(philox(key, {static_cast<std::uint32_t>(i), 0, 0, 0})[0]) - 1.0F);
+  }
+  for (std::size_t i = period; i < count; i += period) {
+    std::copy_n(values.data(), std::min(period, count - i), values.data() + i);
   }
   return values;
 }
@@ -29,27 +36,33 @@ struct Product {
   std::vector<double> magnitude;  ///< the same sums over absolute values: what bounds the error
 };
 
+/// Element by element of B as it lies in memory, whose sums are the definition's in its order.
 template <typename T, typename R>
 Product matmul(Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options, const T* bias) {
-  const std::size_t k = options.a == Transpose::yes ? a.rows : a.columns;
-  Product product{std::vector<double>(c.rows * c.columns), std::vector<double>(c.rows * c.columns)};
-  for (std::size_t i = 0; i < c.rows; ++i) {
-    for (std::size_t j = 0; j < c.columns; ++j) {
-      double sum = bias != nullptr ? static_cast<double>(bias[j]) : 0.0, magnitude = std::abs(sum);
-      for (std::size_t l = 0; l < k; ++l) {
-        const double term =
-            static_cast<double>(options.a == Transpose::yes ? a.data[l * a.stride + i] : a.data[i * a.stride + l]) *
-            static_cast<double>(options.b == Transpose::yes ? b.data[j * b.stride + l] : b.data[l * b.stride + j]);
-        sum += term;
-        magnitude += std::abs(term);
-      }
-      if (options.accumulate) {
-        sum += static_cast<double>(c.data[i * c.stride + j]);
-        magnitude += std::abs(static_cast<double>(c.data[i * c.stride + j]));
-      }
-      product.value[i * c.columns + j] = sum;
-      product.magnitude[i * c.columns + j] = magnitude;
+  const std::size_t m = c.rows, n = c.columns, k = options.a == Transpose::yes ? a.rows : a.columns;
+  Product product{std::vector<double>(m * n), std::vector<double>(m * n)};
+  std::vector<double> row(k);
+  for (std::size_t i = 0; i < m; ++i) {
+    double* const sums = product.value.data() + i * n;
+    double* const magnitudes = product.magnitude.data() + i * n;
+    const auto add = [&](std::size_t j, double term) {
+      sums[j] += term;
+      magnitudes[j] += std::abs(term);
+    };
+    for (std::size_t l = 0; l < k; ++l) {
+      row[l] = static_cast<double>(options.a == Transpose::yes ? a.data[l * a.stride + i] : a.data[i * a.stride + l]);
     }
+    for (std::size_t j = 0; bias != nullptr && j < n; ++j) add(j, static_cast<double>(bias[j]));
+    if (options.b == Transpose::yes) {
+      for (std::size_t j = 0; j < n; ++j) {
+        for (std::size_t l = 0; l < k; ++l) add(j, row[l] * static_cast<double>(b.data[j * b.stride + l]));
+      }
+    } else {
+      for (std::size_t l = 0; l < k; ++l) {
+        for (std::size_t j = 0; j < n; ++j) add(j, row[l] * static_cast<double>(b.data[l * b.stride + j]));
+      }
+    }
+    for (std::size_t j = 0; options.accumulate && j < n; ++j) add(j, static_cast<double>(c.data[i * c.stride + j]));
   }
   return product;
 }
@@ -70,7 +83,7 @@ Attention attention(const AttentionShape& s, const T* qkv, const double* dout, c
       const auto at = [&](std::size_t t, std::size_t part) { return (b * s.T + t) * 3 * s.C + part * s.C + h * HS; };
       for (std::size_t t = 0; t < s.T; ++t) {
         std::vector<double> score(t + 1), keep(t + 1, 1.0);
-        double largest = -INFINITY, sum = 0.0;
+        double largest = -std::numeric_limits<double>::infinity(), sum = 0.0;
         for (std::size_t u = 0; u <= t; ++u) {
           for (std::size_t c = 0; c < HS; ++c)
             score[u] += static_cast<double>(qkv[at(t, 0) + c]) * static_cast<double>(qkv[at(u, 1) + c]);
