@@ -45,7 +45,7 @@ dnnl::matmul::primitive_desc describe(const ProductKey& key) {
     return {key.bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attributes, cpu()};
   } catch (const dnnl::error& error) {
     fail("oneDNN has no product of ", name_of(key.type), " matrices into ", name_of(key.result), " for this processor (",
-         error.what(), "); bf16 needs AVX-512");
+         error.what(), ")");
   }
 }
 
@@ -109,6 +109,14 @@ class LibraryProduct final : public Product {
 };
 
 }  // namespace
+
+bool library_multiplies_bf16() {
+  static const bool multiplies = [] {
+    const auto bf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);  // sets of bits, each a superset of older ones
+    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bf16) == bf16;
+  }();
+  return multiplies;
+}
 
 std::unique_ptr<Product> make_library_product(const ProductKey& key) { return std::make_unique<LibraryProduct>(key); }
 

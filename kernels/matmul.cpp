@@ -32,18 +32,20 @@ void matmul(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c
 
   const trace::Region region(trace::Level::kernels, trace::Kind::kernel, label,
                              (a.rows * a.columns + b.rows * b.columns) * sizeof(T) + c.rows * c.columns * sizeof(R));
-  if constexpr (std::is_same_v<T, f16>) {
-    multiply_widened(label, a, b, c, options, bias, added, workspace_given);
-  } else {
-    multiply(label, a, b, c, options, bias, added, workspace_given);
+  if constexpr (sizeof(T) == 2) {
+    if (is_widened(dtype_of<T>)) return multiply_widened(label, a, b, c, options, bias, added, workspace_given);
   }
+  if constexpr (!std::is_same_v<T, f16>) multiply(label, a, b, c, options, bias, added, workspace_given);
 }
 
 template <typename T, typename R>
 std::size_t matmul_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, const MatmulOptions& options, bool bias) {
   if (m == 0 || n == 0) return 0;
+  if constexpr (sizeof(T) == 2) {
+    if (is_widened(dtype_of<T>)) return multiply_widened_workspace_bytes<T, R>(m, n, k, n, options, bias);
+  }
   if constexpr (std::is_same_v<T, f16>) {
-    return multiply_widened_workspace_bytes<R>(m, n, k, n, options, bias);
+    return 0;  // never: it is always widened
   } else {
     const std::size_t a_stride = options.a == Transpose::yes ? m : k, b_stride = options.b == Transpose::yes ? k : n;
     return multiply_workspace_bytes<T, R>(m, n, k, {a_stride, b_stride, n}, options, bias);

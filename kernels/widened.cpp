@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "multiply.hpp"
+#include "product.hpp"
 #include "simd.hpp"
 #include "tiles.hpp"
 
@@ -83,15 +84,17 @@ Matrix<T> cut(Matrix<T> x, Range range, bool by_stored_rows) {
 
 }  // namespace
 
-template <typename R>
-void multiply_widened(const char* label, Matrix<const f16> a, Matrix<const f16> b, Matrix<R> c, const MatmulOptions& options,
-                      const f16* bias, const R* added, Span<std::byte> workspace) {
+bool is_widened(DType type) { return type == DType::f16 || (type == DType::bf16 && !library_multiplies_bf16()); }
+
+template <typename T, typename R>
+void multiply_widened(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options,
+                      const T* bias, const R* added, Span<std::byte> workspace) {
   const std::size_t k = options.a == Transpose::yes ? a.rows : a.columns;
   const Panels<R> panels(c.rows, c.columns, k, options, bias != nullptr);
   require_workspace(label, c.rows, c.columns, k, panels.bytes(c.stride), workspace);
   if (added == nullptr) added = c.data;
   const auto floats = [&](std::size_t offset) { return reinterpret_cast<float*>(workspace.data() + offset); };
-  const auto widened = [&](Matrix<const f16> x, std::size_t offset) {
+  const auto widened = [&](Matrix<const T> x, std::size_t offset) {
     const Matrix<float> wide(floats(offset), x.rows, x.columns);
     convert_rows("widen", x, wide);
     return Matrix<const float>(wide.data, wide.rows, wide.columns);
@@ -123,19 +126,21 @@ void multiply_widened(const char* label, Matrix<const f16> a, Matrix<const f16> 
   }
 }
 
-template <typename R>
+template <typename T, typename R>
 std::size_t multiply_widened_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, std::size_t c_stride,
                                              const MatmulOptions& options, bool bias) {
   return Panels<R>(m, n, k, options, bias).bytes(c_stride);
 }
 
-#define SHOAL_INSTANCE(R)                                                                                               \
-  template void multiply_widened<R>(const char*, Matrix<const f16>, Matrix<const f16>, Matrix<R>, const MatmulOptions&, \
-                                    const f16*, const R*, Span<std::byte>);                                             \
-  template std::size_t multiply_widened_workspace_bytes<R>(std::size_t, std::size_t, std::size_t, std::size_t,          \
-                                                           const MatmulOptions&, bool);
-SHOAL_INSTANCE(f16)
-SHOAL_INSTANCE(float)
+#define SHOAL_INSTANCE(T, R)                                                                                           \
+  template void multiply_widened<T, R>(const char*, Matrix<const T>, Matrix<const T>, Matrix<R>, const MatmulOptions&, \
+                                       const T*, const R*, Span<std::byte>);                                           \
+  template std::size_t multiply_widened_workspace_bytes<T, R>(std::size_t, std::size_t, std::size_t, std::size_t,      \
+                                                              const MatmulOptions&, bool);
+SHOAL_INSTANCE(f16, f16)
+SHOAL_INSTANCE(f16, float)
+SHOAL_INSTANCE(bf16, bf16)
+SHOAL_INSTANCE(bf16, float)
 #undef SHOAL_INSTANCE
 
 }  // namespace shoal::kernels

@@ -16,6 +16,7 @@
 #include "kernels/roundoff.hpp"
 #include "kernels/runtime_environment.hpp"
 #include "kernels/tiling.hpp"
+#include "kernels/widened.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/base/trace.hpp"
@@ -175,7 +176,7 @@ TYPED_TEST(Matmul, OfManyTilesIsTheDefinition) {
   const std::size_t m = 600, n = 700, k = 20000;
   for (const Transpose b : transposes) {
     const ProductShape shape{m, n, k, Transpose::no, b, dtype_of<T>, dtype_of<R>};
-    if (dtype_of<T> != DType::f16) {  // which is cut into panels, of 64 rows and columns where k is so large
+    if (!is_widened(dtype_of<T>)) {  // which are cut into panels, of 64 rows and columns where k is so large
       const Tiling tiling = tiling_of(shape, 1);
       ASSERT_FALSE(is_blocked(shape));
       ASSERT_GT(tiling.down(shape), 1U);
@@ -334,7 +335,7 @@ TEST(MatmulErrors, RefusesAWorkspaceTooSmall) {
   EXPECT_THROW(c.run(), Error);
 }
 
-// Whatever the matrices' size, panels of 8 MiB each for A with its results, and B, and what their product takes on top.
+// Whatever the matrices' size: panels of 8 MiB each for A with its results, and B, and what their product takes on top.
 TEST(MatmulF16, WorkspaceIsBounded) {
   for (const Transpose a : transposes) {
     for (const Transpose b : transposes) {
@@ -346,15 +347,21 @@ TEST(MatmulF16, WorkspaceIsBounded) {
   }
 }
 
-TEST(MatmulF16, IsTheProductOfTheWidenedMatricesRoundedOnce) {
-  Case<f16, f16> c(130, 200, 90, {}, true, 0);
+template <typename T>
+class Widened : public testing::Test {};
+using HalfTypes = testing::Types<bf16, f16>;
+TYPED_TEST_SUITE(Widened, HalfTypes);
+
+TYPED_TEST(Widened, IsTheProductOfTheWidenedMatricesRoundedOnce) {
+  if (!is_widened(dtype_of<TypeParam>)) GTEST_SKIP() << "this processor multiplies bf16; tried without, too";
+  Case<TypeParam, TypeParam> c(130, 200, 90, {}, true, 0);
   Case<float, float> wide(130, 200, 90, {}, true, 0);
   wide.a_data.assign(c.a_data.begin(), c.a_data.end());
   wide.b_data.assign(c.b_data.begin(), c.b_data.end());
   wide.bias.assign(c.bias.begin(), c.bias.end());
   c.run();
   wide.run();
-  for (std::size_t i = 0; i < c.c_data.size(); ++i) ASSERT_EQ(c.c_data[i].bits, f16(wide.c_data[i]).bits) << i;
+  for (std::size_t i = 0; i < c.c_data.size(); ++i) ASSERT_EQ(c.c_data[i].bits, TypeParam(wide.c_data[i]).bits) << i;
 }
 
 TEST(MatmulF16, OverflowsToInfinity) {

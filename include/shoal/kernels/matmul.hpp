@@ -23,9 +23,10 @@ enum class Transpose { no, yes };
 /// C = op(A) op(B), and then by choice + bias (one per column of C), + a matrix of C's shape and stride: `added`, or what C
 /// holds already where that is null.
 /// op(A) is [m, k], op(B) is [k, n], C is [m, n]; op transposes where asked. Products are summed in float.
-/// Instances <A and B, C>: <float, float>, <bf16, bf16>, <bf16, float>, <f16, f16>, <f16, float>. fp16 is storage: it is
-/// widened, panel by panel, and multiplied as float. With AMX, products of floats are those of their bf16 parts, to the
-/// accuracy of multiply-adds in float (kernels/blocked_fp32.cpp).
+/// Instances <A and B, C>: <float, float>, <bf16, bf16>, <bf16, float>, <f16, f16>, <f16, float>. fp16 is storage, and
+/// so is bf16 where a processor has no instructions for it: they are widened, panel by panel, and multiplied as float. With
+/// AMX, products of floats are those of their bf16 parts, to the accuracy of multiply-adds in float
+/// (kernels/blocked_fp32.cpp).
 struct MatmulOptions {
   Transpose a = Transpose::no, b = Transpose::no;
   bool accumulate = false;  ///< add that matrix
@@ -34,7 +35,7 @@ template <typename T, typename R>
 void matmul(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options = {},
             const T* bias = nullptr, const R* added = nullptr);
 
-/// Bytes of workspace for such a product: packed operands, what the library wants, and fp16's panels. The largest one is
+/// Bytes of workspace for such a product: packed operands, what the library wants, and widened panels. The largest one is
 /// planned for by the model and handed in by set_matmul_workspace() before the first product.
 template <typename T, typename R>
 std::size_t matmul_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, const MatmulOptions& options, bool bias);
