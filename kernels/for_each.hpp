@@ -31,7 +31,7 @@ void for_tiles(const char* label, std::size_t tiles, const Body& body) {
 #else
   constexpr bool kokkos_has_threads = false;
 #endif
-  if (kokkos_has_threads || threads() == 1) {
+  if (kokkos_has_threads || threads() == 1 || tiles == 1) {  // no team for what one thread does
     Kokkos::parallel_for(label, Policy(0, tiles), [&call](std::size_t tile) { call(tile); });
   } else {
     // A Kokkos with the Serial backend only (Debian's) launches one item, and the team is made inside it.

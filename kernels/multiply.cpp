@@ -87,7 +87,7 @@ void multiply(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R>
   const std::size_t tiles = product.tiles(), step = product.per_launch();
   for (std::size_t first = 0; first < tiles; first += step) {
     const std::size_t end = std::min(tiles, first + step);
-    if (threads() == 1) {
+    if (threads() == 1 || end - first == 1) {
       for (std::size_t tile = first; tile < end; ++tile) product.compute(tile, 0, a, b, c, bias, added, workspace);
     } else {
 #pragma omp parallel for schedule(static) num_threads(threads())

@@ -140,9 +140,9 @@ plan::Codec codec_seconds(comm::World& world, int bits) {
 std::map<std::string, double> peak_gflops(comm::World& world) {
   std::map<std::string, double> gflops;
   world.all().barrier().wait();
-  gflops["fp32"] = -largest(world, -kernels::measured_peak_gflops<float>());
+  gflops["fp32"] = -largest(world, -kernels::measured_peak_gflops<float>(2048, 0.1));
   world.all().barrier().wait();
-  gflops["bf16"] = -largest(world, -kernels::measured_peak_gflops<bf16>());
+  gflops["bf16"] = -largest(world, -kernels::measured_peak_gflops<bf16>(2048, 0.1));
   return gflops;
 }
 

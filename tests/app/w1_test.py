@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """W1 step for step: the first losses and norms are torch's."""
 
+import pathlib
 import unittest
 
 import work
@@ -15,9 +16,13 @@ class W1(Program):
             self.assertAlmostEqual(loss, wanted, delta=2e-4, msg=f"step {step}")
         for (step, norm), wanted in zip(summary["grad_norms"], work.NORMS):
             self.assertAlmostEqual(norm, wanted, delta=1e-3 * wanted, msg=f"step {step}")
+        # Step 7 follows a gradient of norm 35: there even fp16, whose roundings are an eighth of bf16's, is off by 0.005.
+        # torch's bf16 stays within 0.01, by the processor's own instructions; DeepSpeed's within 0.03.
+        own = "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
         bf16 = self.train(deck, "--train.dtype=bf16")
         for (step, loss), (_, exact) in zip(bf16["losses"], summary["losses"]):
-            self.assertAlmostEqual(loss, exact, delta=0.001 if step <= 6 else 0.01, msg=f"bf16, step {step}")
+            delta = 0.001 if step <= 6 else 0.01 if own else 0.03
+            self.assertAlmostEqual(loss, exact, delta=delta, msg=f"bf16, step {step}")
 
     def test_two_ranks(self):
         deck = work.export(self.dir / "w1", steps=8, ranks=2)
