@@ -15,6 +15,7 @@
 #include "block_finisher.hpp"
 #include "product.hpp"
 #include "shoal/base/types.hpp"
+#include "tiling.hpp"
 
 namespace shoal::kernels {
 
@@ -101,7 +102,6 @@ class BlockedProduct final : public Product {
   std::size_t right_size() const { return Kernel::columns * chunk_ * Kernel::parts; }
   static constexpr std::size_t block_size = Kernel::rows * Kernel::columns;
 
-  static std::size_t parts(std::size_t whole, std::size_t part) { return (whole + part - 1) / part; }
   static Range from(std::size_t begin, std::size_t size, std::size_t end) { return {begin, std::min(end, begin + size)}; }
   /// The size of equal pieces of at most `most`.
   static std::size_t piece(std::size_t whole, std::size_t most) { return parts(whole, parts(whole, most)); }

@@ -42,7 +42,7 @@ template <typename T, typename R>
 std::size_t matmul_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, const MatmulOptions& options, bool bias) {
   if (m == 0 || n == 0) return 0;
   if constexpr (sizeof(T) == 2) {
-    if (is_widened(dtype_of<T>)) return multiply_widened_workspace_bytes<T, R>(m, n, k, n, options, bias);
+    if (is_widened(dtype_of<T>)) return multiply_widened_workspace_bytes<R>(m, n, k, n, options, bias);
   }
   if constexpr (std::is_same_v<T, f16>) {
     return 0;  // never: it is always widened

@@ -7,8 +7,6 @@ namespace shoal::kernels {
 
 namespace {
 
-std::size_t parts(std::size_t whole, std::size_t part) { return (whole + part - 1) / part; }
-
 /// The size of equal pieces of about `wanted`, in whole multiples of `step` (registers and cache lines), at least `least`.
 std::size_t piece(std::size_t whole, std::size_t wanted, std::size_t step, std::size_t least) {
   const std::size_t pieces = parts(whole, std::max<std::size_t>(1, wanted));

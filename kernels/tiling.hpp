@@ -10,6 +10,9 @@
 
 namespace shoal::kernels {
 
+/// How many parts of this size cover the whole.
+constexpr std::size_t parts(std::size_t whole, std::size_t part) { return (whole + part - 1) / part; }
+
 struct ProductShape {
   std::size_t m, n, k;
   Transpose a, b;
@@ -21,8 +24,8 @@ struct Tiling {
   std::size_t rows, columns;   ///< of a tile; those at the lower and right border may be smaller
   std::size_t flops_per_call;  ///< what one thread computes in about 10 ms; a tile has up to half more
 
-  std::size_t down(const ProductShape& s) const { return (s.m + rows - 1) / rows; }
-  std::size_t across(const ProductShape& s) const { return (s.n + columns - 1) / columns; }
+  std::size_t down(const ProductShape& s) const { return parts(s.m, rows); }
+  std::size_t across(const ProductShape& s) const { return parts(s.n, columns); }
   /// Tiles of one launch, after which open communication makes progress.
   std::size_t per_launch(const ProductShape& s, std::size_t threads) const {
     return std::max<std::size_t>(1, threads * (flops_per_call / std::max<std::size_t>(1, 2 * rows * columns * s.k)));

@@ -126,7 +126,7 @@ void multiply_widened(const char* label, Matrix<const T> a, Matrix<const T> b, M
   }
 }
 
-template <typename T, typename R>
+template <typename R>
 std::size_t multiply_widened_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, std::size_t c_stride,
                                              const MatmulOptions& options, bool bias) {
   return Panels<R>(m, n, k, options, bias).bytes(c_stride);
@@ -134,13 +134,18 @@ std::size_t multiply_widened_workspace_bytes(std::size_t m, std::size_t n, std::
 
 #define SHOAL_INSTANCE(T, R)                                                                                           \
   template void multiply_widened<T, R>(const char*, Matrix<const T>, Matrix<const T>, Matrix<R>, const MatmulOptions&, \
-                                       const T*, const R*, Span<std::byte>);                                           \
-  template std::size_t multiply_widened_workspace_bytes<T, R>(std::size_t, std::size_t, std::size_t, std::size_t,      \
-                                                              const MatmulOptions&, bool);
+                                       const T*, const R*, Span<std::byte>);
 SHOAL_INSTANCE(f16, f16)
 SHOAL_INSTANCE(f16, float)
 SHOAL_INSTANCE(bf16, bf16)
 SHOAL_INSTANCE(bf16, float)
+#undef SHOAL_INSTANCE
+#define SHOAL_INSTANCE(R)                                                                                      \
+  template std::size_t multiply_widened_workspace_bytes<R>(std::size_t, std::size_t, std::size_t, std::size_t, \
+                                                           const MatmulOptions&, bool);
+SHOAL_INSTANCE(f16)
+SHOAL_INSTANCE(bf16)
+SHOAL_INSTANCE(float)
 #undef SHOAL_INSTANCE
 
 }  // namespace shoal::kernels

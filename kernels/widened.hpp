@@ -19,7 +19,7 @@ template <typename T, typename R>
 void multiply_widened(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options,
                       const T* bias, const R* added, Span<std::byte> workspace);
 /// c_stride: of C as stored.
-template <typename T, typename R>
+template <typename R>
 std::size_t multiply_widened_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, std::size_t c_stride,
                                              const MatmulOptions& options, bool bias);
 
