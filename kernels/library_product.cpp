@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // oneDNN's products. What one needs to be called by several threads at a time (arguments, streams) exists once a thread.
+#include <algorithm>
 #include <cstring>
 #include <dnnl.hpp>
 #include <unordered_map>
@@ -7,6 +8,7 @@
 
 #include "product.hpp"
 #include "shoal/base/error.hpp"
+#include "tiling.hpp"
 
 namespace shoal::kernels {
 
@@ -29,6 +31,20 @@ memory::desc view(std::size_t rows, std::size_t columns, DType type, std::size_t
   return {{dimension(rows), dimension(columns)}, data_type(type), strides};
 }
 
+bool copies_a(const ProductKey& key) {
+  return key.type == DType::f32 && key.a == Transpose::yes && !is_spread(key.m, key.a_stride);
+}
+
+/// The rows of A, which is transposed. Returns where they are.
+const void* copy_spread(const ProductKey& key, const void* from, void* to) {
+  const float* row = static_cast<const float*>(from);
+  float* into = static_cast<float*>(to);
+  for (std::size_t i = 0; i < key.k; ++i, row += key.a_stride, into += spread_stride(key.m)) {
+    std::copy_n(row, key.m, into);
+  }
+  return to;
+}
+
 dnnl::matmul::primitive_desc describe(const ProductKey& key) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -37,7 +53,7 @@ dnnl::matmul::primitive_desc describe(const ProductKey& key) {
     add.append_sum(1.0F);
     attributes.set_post_ops(add);
   }
-  const memory::desc a = view(key.m, key.k, key.type, key.a_stride, key.a);
+  const memory::desc a = view(key.m, key.k, key.type, copies_a(key) ? spread_stride(key.m) : key.a_stride, key.a);
   const memory::desc b = view(key.k, key.n, key.type, key.b_stride, key.b);
   const memory::desc c = view(key.m, key.n, key.result, key.c_stride, Transpose::no);
   const memory::desc bias = view(1, key.n, key.type, key.n, Transpose::no);
@@ -54,10 +70,11 @@ class LibraryProduct final : public Product {
   explicit LibraryProduct(const ProductKey& key)
       : description_(describe(key)),
         primitive_(description_),
-        workspace_bytes_(description_.scratchpad_desc().get_size()),
+        library_bytes_(round_up(description_.scratchpad_desc().get_size(), 64)),
+        copy_bytes_(copies_a(key) ? key.k * spread_stride(key.m) * sizeof(float) : 0),
         key_(key) {}
 
-  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  std::size_t workspace_bytes() const override { return library_bytes_ + copy_bytes_; }
 
   void prepare(int threads) override {
     while (calls_.size() < static_cast<std::size_t>(threads)) {
@@ -84,9 +101,12 @@ class LibraryProduct final : public Product {
                     key_.n * element);
       }
     }
+    const void* const a = copies_a(key_)
+                              ? copy_spread(key_, operands.a, static_cast<std::byte*>(operands.workspace) + library_bytes_)
+                              : operands.a;
     Call& call = calls_[static_cast<std::size_t>(thread)];
     // The library reads A, B and bias only; its handles know no const.
-    call.a.set_data_handle(const_cast<void*>(operands.a));
+    call.a.set_data_handle(const_cast<void*>(a));
     call.b.set_data_handle(const_cast<void*>(operands.b));
     call.bias.set_data_handle(const_cast<void*>(operands.bias));
     call.c.set_data_handle(operands.c);
@@ -103,7 +123,7 @@ class LibraryProduct final : public Product {
 
   dnnl::matmul::primitive_desc description_;
   dnnl::matmul primitive_;
-  std::size_t workspace_bytes_;
+  std::size_t library_bytes_, copy_bytes_;
   ProductKey key_;
   std::vector<Call> calls_;
 };

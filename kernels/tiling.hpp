@@ -13,6 +13,17 @@ namespace shoal::kernels {
 /// How many parts of this size cover the whole.
 constexpr std::size_t parts(std::size_t whole, std::size_t part) { return (whole + part - 1) / part; }
 
+/// The library reads A of a weight gradient (fp32, transposed) down its columns. Rows a multiple of a few KiB apart fall
+/// into few sets of the L1 cache, and it takes up to a quarter longer; rows without a gap it multiplies by another kernel
+/// that is slower, too. This stride, an odd number of cache lines with a gap, avoids both.
+constexpr std::size_t spread_stride(std::size_t columns) {
+  constexpr std::size_t line = 64 / sizeof(float);
+  return (parts(columns + 1, line) | 1U) * line;
+}
+constexpr bool is_spread(std::size_t columns, std::size_t stride) {
+  return stride > columns && stride == spread_stride(stride - 1);
+}
+
 struct ProductShape {
   std::size_t m, n, k;
   Transpose a, b;

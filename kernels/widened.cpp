@@ -8,6 +8,7 @@
 #include "product.hpp"
 #include "simd.hpp"
 #include "tiles.hpp"
+#include "tiling.hpp"
 
 namespace shoal::kernels {
 
@@ -42,10 +43,12 @@ class Panels {
 
   std::size_t rows() const { return rows_; }
   std::size_t columns() const { return columns_; }
+  /// Of the rows as stored of a panel with so many rows of op(A).
+  std::size_t a_stride(std::size_t rows) const { return options_.a == Transpose::yes ? spread_stride(rows) : k_; }
 
   /// Offsets in bytes.
   std::size_t a() const { return 0; }
-  std::size_t b() const { return a() + size(rows_ * k_); }
+  std::size_t b() const { return a() + size(options_.a == Transpose::yes ? k_ * a_stride(rows_) : rows_ * k_); }
   std::size_t c() const { return b() + size(k_ * columns_); }
   std::size_t bias() const { return c() + (rounded ? size(rows_ * columns_) : 0); }
   std::size_t library() const { return bias() + (bias_ ? size(columns_) : 0); }
@@ -54,11 +57,11 @@ class Panels {
     std::size_t most = 0;
     for (const std::size_t rows : {rows_, (m_ - 1) % rows_ + 1}) {
       for (const std::size_t columns : {columns_, (n_ - 1) % columns_ + 1}) {
-        most = std::max(most, multiply_workspace_bytes<float, float>(
-                                  rows, columns, k_,
-                                  {options_.a == Transpose::yes ? rows : k_, options_.b == Transpose::yes ? k_ : columns,
-                                   rounded ? columns : c_stride},
-                                  options_, bias_));
+        most =
+            std::max(most, multiply_workspace_bytes<float, float>(
+                               rows, columns, k_,
+                               {a_stride(rows), options_.b == Transpose::yes ? k_ : columns, rounded ? columns : c_stride},
+                               options_, bias_));
       }
     }
     return library() + most;
@@ -94,20 +97,22 @@ void multiply_widened(const char* label, Matrix<const T> a, Matrix<const T> b, M
   require_workspace(label, c.rows, c.columns, k, panels.bytes(c.stride), workspace);
   if (added == nullptr) added = c.data;
   const auto floats = [&](std::size_t offset) { return reinterpret_cast<float*>(workspace.data() + offset); };
-  const auto widened = [&](Matrix<const T> x, std::size_t offset) {
-    const Matrix<float> wide(floats(offset), x.rows, x.columns);
+  const auto widened = [&](Matrix<const T> x, std::size_t offset, std::size_t stride) {
+    const Matrix<float> wide(floats(offset), x.rows, x.columns, stride);
     convert_rows("widen", x, wide);
-    return Matrix<const float>(wide.data, wide.rows, wide.columns);
+    return Matrix<const float>(wide.data, wide.rows, wide.columns, stride);
   };
 
   for (std::size_t column = 0; column < c.columns; column += panels.columns()) {
     const Range columns{column, std::min(c.columns, column + panels.columns())};
-    const Matrix<const float> right = widened(cut(b, columns, options.b == Transpose::yes), panels.b());
+    const Matrix<const T> b_cut = cut(b, columns, options.b == Transpose::yes);
+    const Matrix<const float> right = widened(b_cut, panels.b(), b_cut.columns);
     const float* const wide_bias =
-        bias == nullptr ? nullptr : widened({bias + column, 1, columns.size()}, panels.bias()).data;
+        bias == nullptr ? nullptr : widened({bias + column, 1, columns.size()}, panels.bias(), columns.size()).data;
     for (std::size_t row = 0; row < c.rows; row += panels.rows()) {
       const Range rows{row, std::min(c.rows, row + panels.rows())};
-      const Matrix<const float> left = widened(cut(a, rows, options.a == Transpose::no), panels.a());
+      const Matrix<const float> left =
+          widened(cut(a, rows, options.a == Transpose::no), panels.a(), panels.a_stride(rows.size()));
       const std::size_t at = row * c.stride + column;
       const Matrix<R> result(c.data + at, rows.size(), columns.size(), c.stride);
       const auto product = [&](Matrix<float> into, const float* plus) {
