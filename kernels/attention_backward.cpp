@@ -67,7 +67,11 @@ class HeadBackward {
 
  public:
   HeadBackward(const Head& head, const Dropout& dropout, std::byte* workspace)
-      : head_(head), dropout_(dropout), packing_{head.shape.T, head.size()}, buffers_(packing_, workspace) {}
+      : head_(head),
+        dropout_(dropout),
+        packing_{head.shape.T, head.size()},
+        buffers_(packing_, workspace),
+        scale_(head.scale() * log2e) {}
 
   void operator()(const T* qkv, const T* out, const float* logsumexp, const T* dout, T* dqkv) {
     pack(qkv, dout);
@@ -137,14 +141,17 @@ class HeadBackward {
   /// A block's sixteen queries from i on. `careful`: some are not seen, not there, or dropped.
   template <bool careful>
   void differentiate_vectors(const Chunk& chunk, std::size_t r, std::size_t begin, std::size_t i) {
-    const Floats scale = simd::broadcast(head_.scale() * log2e);
+    const Floats scale = simd::broadcast(scale_);
     const Floats minus_logsumexp = -simd::load(buffers_.logsumexp + i), dout_out = simd::load(buffers_.dout_out + i);
     std::array<Floats, block_rows> ds;
     const std::size_t column = i - chunk.i0;
+    // Local, as what is stored through them could be the members, for all that the compiler knows.
+    const float *scores = buffers_.scores + i - begin, *dps = buffers_.dp + i - begin;
+    Word* probabilities = buffers_.probabilities + r * Buffers<P>::row_words;
+    Word* dscores = buffers_.dscores + r * Buffers<P>::row_words;
     for (std::size_t row = 0; row < block_rows; ++row) {
-      const std::size_t in_block = row * tile_columns + i - begin;
-      Floats p = exp2_of_negative(simd::fma(simd::load(buffers_.scores + in_block), scale, minus_logsumexp));
-      Floats dp = simd::load(buffers_.dp + in_block), dropped = p;
+      Floats p = exp2_of_negative(simd::fma(simd::load(scores), scale, minus_logsumexp));
+      Floats dp = simd::load(dps), dropped = p;
       if constexpr (careful) {
         const auto seen = seen_from(chunk.j0 + r + row, i);
         p = seen ? p : Floats{};
@@ -159,8 +166,10 @@ class HeadBackward {
       } else {
         ds[row] = p * (dp - dout_out);
       }
-      P::put(buffers_.probabilities + (r + row) * Buffers<P>::row_words, column, dropped);
-      P::put(buffers_.dscores + (r + row) * Buffers<P>::row_words, column, ds[row]);
+      P::put(probabilities, column, dropped);
+      P::put(dscores, column, ds[row]);
+      scores += tile_columns, dps += tile_columns;
+      probabilities += Buffers<P>::row_words, dscores += Buffers<P>::row_words;
     }
     if constexpr (Buffers<P>::joined) {
       for (std::size_t row = 0; row < block_rows; row += 2) {
@@ -214,6 +223,7 @@ class HeadBackward {
   const Dropout& dropout_;
   Packing<P> packing_;
   Buffers<P> buffers_;
+  float scale_;  // of scores, in exponents of 2
 };
 
 }  // namespace

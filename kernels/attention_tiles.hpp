@@ -37,8 +37,11 @@ struct Result {
 };
 enum class Write { over, add };
 
+/// By reference: structures on the stack are copied in wider pieces than they are written, and wait for the stores.
 template <class P, std::size_t registers, Write write>
-void multiply_block(Left a, Right b, std::size_t steps, Result c) {
+void multiply_block(const Left& left_side, const Right& right_side, std::size_t steps, const Result& c) {
+  Left a = left_side;
+  Right b = right_side;
   // Without the pragmas the compiler keeps the sums on the stack around the loop.
   Register sum[block_rows][registers];
 #pragma GCC unroll 6
@@ -74,7 +77,7 @@ void multiply_block(Left a, Right b, std::size_t steps, Result c) {
 
 /// C of block_rows rows and `columns` columns (a multiple of 16): = or += A B, summed over `steps` words.
 template <class P, Write write>
-void multiply(Left a, Right b, std::size_t steps, Result c, std::size_t columns) {
+SHOAL_INLINE void multiply(Left a, Right b, std::size_t steps, Result c, std::size_t columns) {
   constexpr std::size_t most = most_registers * register_width;
   for (; columns >= most; columns -= most, b.data += most, c.data += most) {
     multiply_block<P, most_registers, write>(a, b, steps, c);

@@ -10,6 +10,7 @@ function(shoal_test_program program source)
   add_executable(${program} ${source})
   target_link_libraries(${program} PRIVATE ${ARGN} shoal_settings GTest::gmock GTest::gtest)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
+  target_compile_options(${program} PRIVATE $<$<CONFIG:Release>:-O1>)  # in two thirds of -O3's time
 endfunction()
 
 # shoal_test(philox_test.cpp LINK shoal_base [LABELS long] [TIMEOUT 60]): a test of one process, without MPI.
