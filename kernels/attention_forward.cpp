@@ -104,9 +104,10 @@ class HeadForward {
       const float before = buffers_.maximum[r], now = std::max(simd::max(largest) * scale_, s.k0 == 0 ? -INFINITY : before);
       const Floats scale = simd::broadcast(scale_), maximum = simd::broadcast(now);
       Floats sum{};
-      const auto put = [&](std::size_t c, Floats p) {
+      const bool drops = dropout_.active();  // asked once: for all that the compiler knows, what is put changes it
+      const auto put = [&, drops](std::size_t c, Floats p) {
         sum += p;
-        if (dropout_.active()) p *= head_.kept_in_row(dropout_, s.q0 + r, s.k0 + c);
+        if (drops) p *= head_.kept_in_row(dropout_, s.q0 + r, s.k0 + c);
         P::put(words, c, p);
       };
       const auto power = [&](std::size_t c) { return exp2_of_negative(simd::fma(simd::load(row + c), scale, -maximum)); };
