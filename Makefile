@@ -93,7 +93,7 @@ lint: $(RUFF)
 
 # Slow: every source file through clang-tidy.
 tidy: configure lint
-	run-clang-tidy -quiet -p $(BUILD) -j $(JOBS) 'src/.*\.cpp'
+	run-clang-tidy -quiet -p $(BUILD) -j $(JOBS) '^$(CURDIR)/(src|kernels)/'
 
 # Coverage-guided, a minute each, on what reads decks and safetensors.
 fuzz:

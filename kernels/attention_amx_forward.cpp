@@ -93,7 +93,7 @@ class HeadForward {
       largest[0] = simd::max(largest[0], seen(0) ? simd::load(row + whole) : none);
       largest[1] = simd::max(largest[1], seen(simd::width) ? simd::load(row + whole + simd::width) : none);
     }
-    const float before = s.first() ? -INFINITY : buffers_.maximum[r];
+    const float before = s.first() ? -std::numeric_limits<float>::infinity() : buffers_.maximum[r];
     const float now = std::max(simd::max(simd::max(largest[0], largest[1])) * scale_, before);
 
     const Floats scale = simd::broadcast(scale_), minus_maximum = -simd::broadcast(now);

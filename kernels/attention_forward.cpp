@@ -101,7 +101,8 @@ class HeadForward {
       Floats largest = none;
       for (std::size_t c = 0; c < whole; c += simd::width) largest = simd::max(largest, simd::load(row + c));
       if (whole < reach) largest = simd::max(largest, last ? simd::load(row + whole) : none);
-      const float before = buffers_.maximum[r], now = std::max(simd::max(largest) * scale_, s.k0 == 0 ? -INFINITY : before);
+      const float before = buffers_.maximum[r],
+                  now = std::max(simd::max(largest) * scale_, s.k0 == 0 ? -std::numeric_limits<float>::infinity() : before);
       const Floats scale = simd::broadcast(scale_), maximum = simd::broadcast(now);
       Floats sum{};
       const bool drops = dropout_.active();  // asked once: for all that the compiler knows, what is put changes it
