@@ -31,8 +31,11 @@ memory::desc view(std::size_t rows, std::size_t columns, DType type, std::size_t
   return {{dimension(rows), dimension(columns)}, data_type(type), strides};
 }
 
+/// Where A is turned over (tiling.hpp says why), unless the sum is so long that each thread's copy takes more than 4 MiB.
 bool copies_a(const ProductKey& key) {
-  return key.type == DType::f32 && key.a == Transpose::yes && !is_spread(key.m, key.a_stride);
+  constexpr std::size_t most = std::size_t{1} << 20U;
+  return key.type == DType::f32 && key.a == Transpose::yes && !is_spread(key.m, key.a_stride) &&
+         key.k * spread_stride(key.m) <= most;
 }
 
 /// The rows of A, which is transposed. Returns where they are.
