@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // oneDNN's products. What one needs to be called by several threads at a time (arguments, streams) exists once a thread.
-#include <algorithm>
 #include <cstring>
 #include <dnnl.hpp>
 #include <unordered_map>
@@ -38,14 +37,12 @@ bool copies_a(const ProductKey& key) {
          key.k * spread_stride(key.m) <= most;
 }
 
-/// The rows of A, which is transposed. Returns where they are.
-const void* copy_spread(const ProductKey& key, const void* from, void* to) {
-  const float* row = static_cast<const float*>(from);
-  float* into = static_cast<float*>(to);
-  for (std::size_t i = 0; i < key.k; ++i, row += key.a_stride, into += spread_stride(key.m)) {
-    std::copy_n(row, key.m, into);
-  }
-  return to;
+/// Strides and widths in bytes.
+void copy_rows(std::size_t rows, std::size_t width, const void* from, std::size_t from_stride, void* to,
+               std::size_t to_stride) {
+  const auto* row = static_cast<const std::byte*>(from);
+  auto* into = static_cast<std::byte*>(to);
+  for (std::size_t r = 0; r < rows; ++r, row += from_stride, into += to_stride) std::memcpy(into, row, width);
 }
 
 dnnl::matmul::primitive_desc describe(const ProductKey& key) {
@@ -99,14 +96,15 @@ class LibraryProduct final : public Product {
     // It adds to what C holds, and to nothing else.
     if (operands.added != operands.c && operands.added != nullptr) {
       const std::size_t element = size_of(key_.result), row = key_.c_stride * element;
-      for (std::size_t r = 0; r < key_.m; ++r) {
-        std::memcpy(static_cast<std::byte*>(operands.c) + r * row, static_cast<const std::byte*>(operands.added) + r * row,
-                    key_.n * element);
-      }
+      copy_rows(key_.m, key_.n * element, operands.added, row, operands.c, row);
     }
-    const void* const a = copies_a(key_)
-                              ? copy_spread(key_, operands.a, static_cast<std::byte*>(operands.workspace) + library_bytes_)
-                              : operands.a;
+    const void* a = operands.a;
+    if (copy_bytes_ > 0) {
+      void* const copy = static_cast<std::byte*>(operands.workspace) + library_bytes_;
+      copy_rows(key_.k, key_.m * sizeof(float), a, key_.a_stride * sizeof(float), copy,
+                spread_stride(key_.m) * sizeof(float));
+      a = copy;
+    }
     Call& call = calls_[static_cast<std::size_t>(thread)];
     // The library reads A, B and bias only; its handles know no const.
     call.a.set_data_handle(const_cast<void*>(a));
