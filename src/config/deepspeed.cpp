@@ -28,7 +28,7 @@ const char* name_of(Kind kind) {
 }
 
 Kind kind_of(const DeepSpeedKey& key) {
-  if (key.role == Role::block) return Kind::object;
+  if (key.role == Role::block || key.role == Role::idle_block) return Kind::object;
   if (key.role == Role::list) return Kind::array;
   if (std::holds_alternative<bool>(key.type)) return Kind::flag;
   return std::holds_alternative<std::string>(key.type) ? Kind::text : Kind::number;
@@ -67,7 +67,11 @@ DeepSpeedFile::DeepSpeedFile(const JsonText& json, const std::string& filename, 
 
 void DeepSpeedFile::take(const JsonEntry& entry) {
   if (!skipped_.empty() && is_within(entry.path, skipped_)) return;
-  given_[entry.path] = {Value(false), written(entry), entry.line};  // messages need its line
+  take_today(entry, entry);
+}
+
+void DeepSpeedFile::take_today(const JsonEntry& entry, const JsonEntry& origin) {
+  given_[entry.path] = {Value(false), written(origin), origin.line, origin.path};  // messages need its line
   const DeepSpeedKey* const key = find_deepspeed(entry.path);
   const auto refuse = [&](const auto&... parts) {
     problem(entry.path, parts...);
@@ -90,8 +94,14 @@ void DeepSpeedFile::take(const JsonEntry& entry) {
     given_.erase(entry.path);
     return;
   }
+  if (take_old(entry)) return;
   if (entry.kind != kind_of(*key)) return refuse(name_of(entry.kind), ", where ", name_of(kind_of(*key)), " belongs");
-  if (key->role != Role::block && key->role != Role::list) take_value(entry, *key);
+  if (key->role == Role::idle_block) {
+    note(entry.path, "cannot matter here: ", key->text);
+    skipped_ = entry.path;
+  } else if (key->role != Role::block && key->role != Role::list) {
+    take_value(entry, *key);
+  }
 }
 
 void DeepSpeedFile::take_value(const JsonEntry& entry, const DeepSpeedKey& key) {
@@ -145,14 +155,19 @@ std::size_t DeepSpeedFile::line_of(const std::string& path) const {
   return found == given_.end() ? 0 : found->second.line;
 }
 
+std::string DeepSpeedFile::written_path(const std::string& path) const {
+  const auto found = given_.find(path);
+  return found == given_.end() ? path : found->second.path;
+}
+
 std::string DeepSpeedFile::place(const std::string& path) const {
   const std::size_t line = line_of(path);
-  return line == 0 ? filename_ : text(filename_, ":", line, " (", path, ")");
+  return line == 0 ? filename_ : text(filename_, ":", line, " (", written_path(path), ")");
 }
 
 std::string DeepSpeedFile::said(const std::string& path) const {
   const std::string value = shown_value(path);
-  return text(filename_, ":", line_of(path), ": ", path, value.empty() ? "" : " = ", value, ": ");
+  return text(filename_, ":", line_of(path), ": ", written_path(path), value.empty() ? "" : " = ", value, ": ");
 }
 
 void DeepSpeedFile::add(const std::string& option, const Value& value, const std::string& path, bool said) {

@@ -2,8 +2,11 @@
 // The values of a DeepSpeed configuration that passed the checks of their rows, and what becomes of them.
 #pragma once
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "deepspeed_keys.hpp"
 #include "shoal/base/error.hpp"
@@ -23,6 +26,8 @@ class DeepSpeedFile {
     const auto found = given_.find(path);
     return found == given_.end() ? otherwise : std::get<T>(found->second.value);
   }
+  /// Whether zero_optimization is true or false, as in DeepSpeed's first versions.
+  bool has_old_zero() const;
   /// As it is written in messages; empty where absent.
   std::string shown_value(const std::string& path) const;
 
@@ -59,13 +64,19 @@ class DeepSpeedFile {
     Value value;
     std::string shown;
     std::size_t line;
+    std::string path;  ///< as the file has it, which may be a deprecated form
   };
 
   void take(const JsonEntry& entry);
+  /// origin: the entry of the file that says it; another one where that is in a deprecated form.
+  void take_today(const JsonEntry& entry, const JsonEntry& origin);
+  /// Whether the entry is in a deprecated form; it is taken then.
+  bool take_old(const JsonEntry& entry);
   void take_value(const JsonEntry& entry, const DeepSpeedKey& key);
   void take_feature(const JsonEntry& entry, const DeepSpeedKey& key);
   void add(const std::string& option, const Value& value, const std::string& path, bool said);
   std::size_t line_of(const std::string& path) const;
+  std::string written_path(const std::string& path) const;
   /// "FILE:LINE: KEY = VALUE: ".
   std::string said(const std::string& path) const;
 

@@ -31,8 +31,8 @@ const DeepSpeedKey* find_deepspeed(std::string_view path) {
 }
 
 bool takes_auto(std::string_view path) {
-  constexpr std::array<std::string_view, 5> blocks = {"zero_optimization.", "fp16.", "bf16.", "comms_logger.",
-                                                      "csv_monitor."};
+  constexpr std::array<std::string_view, 6> blocks = {"zero_optimization.", "fp16.",         "bf16.",
+                                                      "bfloat16.",          "comms_logger.", "csv_monitor."};
   return std::any_of(blocks.begin(), blocks.end(), [&](std::string_view block) { return path.starts_with(block); });
 }
 

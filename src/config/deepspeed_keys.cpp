@@ -10,6 +10,8 @@ namespace {
 
 Keys top_keys() {
   const char* const flat = "gradients are scaled before they are summed, whatever this says";
+  const char* const metrics = "metrics.jsonl in output.dir has the loss and the rate of every step";
+  const char* const one_file = "all ranks write one file, in checkpoint.dir";
   const Value& text = a_text;
   return {
       used("train_batch_size", a_count, between(1, most_samples)),
@@ -19,6 +21,7 @@ Keys top_keys() {
       used("gradient_clipping", a_real, at_least(0)),
       option("communication_data_type", "comm.reduce_dtype"),
       option("dataloader_drop_last", "data.drop_last"),
+      used("allgather_size", a_count, elements),
       block("data_types"),
       option("data_types.grad_accum_dtype", "comm.reduce_dtype"),
       absent("data_types.param_dtype", text, {}),
@@ -27,18 +30,18 @@ Keys top_keys() {
       irrelevant("gradient_predivide_factor", a_real, flat, above(0)),
       absent("gradient_allreduce_op", text, {"mean"}, "gradients are averaged", one_of({"mean", "sum"})),
       absent("managed_gradient_accumulation", a_flag, {"true"}),
-      absent("sparse_gradients", a_flag, {"false"}),
       absent("disable_allgather", a_flag, {"false"}),
       absent("seq_parallel_communication_data_type", text, {"fp32"}),
       absent("sequence_parallel_size", a_count, {"1"}),
       absent("use_data_before_expert_parallelism", a_flag, {"false"}),
-      absent("graph_harvesting", a_flag, {"false"}),
       irrelevant("zero_allow_untested_optimizer", a_flag, "every optimizer here is tested with every stage"),
       irrelevant("zero_force_ds_cpu_optimizer", a_flag, "there is one implementation of each optimizer"),
       irrelevant("wall_clock_breakdown", a_flag, "the trace has the time of every part of a step"),
       irrelevant("memory_breakdown", a_flag, "the log and the trace have the memory by its kinds"),
       irrelevant("dump_state", a_flag, "the log, the checkpoints and the trace hold all options"),
       irrelevant("log_level", text, "the log has one level"),
+      irrelevant("disable_python_gc", a_flag, "there is no Python"),
+      irrelevant("vocabulary_size", a_count, "DeepSpeed reads it for a warning alone; model.vocab_size is the model's"),
       block("comms_logger"),
       irrelevant("comms_logger.enabled", a_flag, "the trace has every message, unless trace.level = off or steps"),
       irrelevant("comms_logger.verbose", a_flag, "the trace has every message"),
@@ -51,39 +54,52 @@ Keys top_keys() {
                  "metrics.jsonl in output.dir always has the loss and the rate of every step"),
       irrelevant("csv_monitor.output_path", text, "metrics.jsonl is in output.dir"),
       irrelevant("csv_monitor.job_name", text, "metrics.jsonl is in output.dir"),
-      feature("tensorboard", "metrics.jsonl in output.dir has the loss and the rate of every step"),
-      feature("wandb", "metrics.jsonl in output.dir has the loss and the rate of every step"),
-      feature("comet", "metrics.jsonl in output.dir has the loss and the rate of every step"),
+      idle_block("tensorboard", metrics),
+      idle_block("wandb", metrics),
+      idle_block("comet", metrics),
       block("checkpoint"),
-      irrelevant("checkpoint.tag_validation", text, "all ranks write one file"),
+      irrelevant("checkpoint.tag_validation", text, one_file),
       irrelevant("checkpoint.load_universal", a_flag, "every checkpoint can be read on any number of ranks"),
       block("checkpoint.parallel_write"),
-      irrelevant("checkpoint.parallel_write.pipeline_stage", a_flag, "all ranks write one file"),
-      absent("checkpoint.use_node_local_storage", a_flag, {"false"}, "all ranks write one file, on a shared disk"),
+      irrelevant("checkpoint.parallel_write.pipeline_stage", a_flag, one_file),
+      irrelevant("checkpoint.use_node_local_storage", a_flag, one_file),
+      irrelevant("checkpoint.checkpoint_serialization", a_flag, "checkpoints are HDF5"),
+      idle_block("checkpoint.writer", one_file),
       feature("torch_autocast", "bf16 or fp16 make all parameters and activations smaller"),
-      feature("flops_profiler", "the log has the share of the peak that a step reaches"),
+      idle_block("flops_profiler", "the log has the share of the peak that a step reaches"),
       feature("activation_offload"),
-      feature("sparse_attention"),
-      feature("pipeline"),
-      feature("progressive_layer_drop"),
-      feature("eigenvalue"),
-      feature("curriculum_learning"),
+      idle_block("pipeline", "DeepSpeed reads it for a PipelineModule alone"),
       feature("data_efficiency"),
-      feature("compression_training"),
       feature("weight_quantization"),
-      feature("quantize_training"),
       feature("autotuning"),
-      feature("elasticity"),
-      feature("nebula"),
       feature("datastates_ckpt"),
       feature("hybrid_engine"),
       feature("compile"),
-      feature("timers"),
+      idle_block("timers", "the trace has the time of every part of a step"),
       feature("tensor_parallel"),
       feature("expert_parallel"),
-      refused("amp", "Apex has been removed from DeepSpeed; use fp16 or bf16"),
-      refused("bfloat16", "the old name of bf16"),
   };
+}
+
+/// What DeepSpeed 0.19.8 refuses, because a run without it would differ from the one that was meant.
+Keys removed_keys() {
+  const char* const removed = "it has been removed from DeepSpeed";
+  Keys keys = {
+      refused("amp", "Apex has been removed from DeepSpeed; use fp16 or bf16"),
+      refused("elasticity",
+              "elastic training has been removed from DeepSpeed; give the batch sizes; a checkpoint can be resumed on any "
+              "number of ranks"),
+      refused("curriculum_learning", "the old form of data_efficiency.data_sampling.curriculum_learning"),
+      refused("sparse_gradients", "it has been removed from DeepSpeed; gradients of embeddings are dense"),
+      refused("zero_optimization.mics_shard_size",
+              "MiCS has been removed from DeepSpeed; zero_hpz_partition_size keeps parameters near"),
+      refused("zero_optimization.mics_hierarchical_params_gather", "MiCS has been removed from DeepSpeed"),
+  };
+  for (const char* const path : {"sparse_attention", "progressive_layer_drop", "eigenvalue", "compression_training",
+                                 "quantize_training", "nebula", "graph_harvesting", "zero_optimization.zeropp_loco_param"}) {
+    keys.push_back(refused(path, removed));
+  }
+  return keys;
 }
 
 Keys precision_keys() {
@@ -171,12 +187,29 @@ Keys scheduler_keys() {
   return keys;
 }
 
+/// Deprecated forms (deepspeed_old.cpp).
+Keys old_keys() {
+  Keys keys = {block("bfloat16")};
+  for (const char* const name :
+       {"cpu_offload", "cpu_offload_param", "cpu_offload_use_pin_memory", "stage3_gather_fp16_weights_on_model_save"}) {
+    keys.push_back(used((std::string("zero_optimization.") + name).c_str(), a_flag));
+  }
+  const std::string today = "bf16.";
+  for (DeepSpeedKey key : precision_keys()) {
+    if (!key.path.starts_with(today)) continue;
+    key.path = "bfloat16." + key.path.substr(today.size());
+    keys.push_back(key);
+  }
+  return keys;
+}
+
 }  // namespace
 
 const std::vector<DeepSpeedKey>& deepspeed_keys() {
   static const Keys all = [] {
     Keys keys = top_keys();
-    for (const Keys& more : {precision_keys(), optimizer_keys(), scheduler_keys(), zero_keys(), offload_keys()}) {
+    for (const Keys& more :
+         {removed_keys(), old_keys(), precision_keys(), optimizer_keys(), scheduler_keys(), zero_keys(), offload_keys()}) {
       keys.insert(keys.end(), more.begin(), more.end());
     }
     return keys;

@@ -17,6 +17,7 @@ struct DeepSpeedKey {
     option,      ///< an option by another name
     used,        ///< translated together with other keys (deepspeed_blocks.cpp)
     irrelevant,  ///< has no effect here, whatever its value
+    idle_block,  ///< an object that changes no training, whatever it holds, which is not read
     absent,      ///< asks for what is not built, unless it has one of `harmless`
     feature,     ///< a block that asks for what is not built, unless it has "enabled": false; what it holds is not read
     refused,     ///< DeepSpeed has it no more
@@ -25,7 +26,8 @@ struct DeepSpeedKey {
   Role role;
   Value type;  ///< of option, used, irrelevant and absent
   Allowed allowed;
-  std::string text;  ///< option: its name; irrelevant: why; absent, feature: what there is; refused: what to write
+  std::string
+      text;  ///< option: its name; irrelevant, idle_block: why; absent, feature: what there is; refused: what to write
   std::vector<std::string> harmless = {};
 };
 

@@ -28,6 +28,9 @@ inline DeepSpeedKey used(const char* path, const Value& type, const Allowed& all
 inline DeepSpeedKey irrelevant(const char* path, const Value& type, const char* why, const Allowed& allowed = any()) {
   return {path, DeepSpeedKey::Role::irrelevant, type, allowed, why};
 }
+inline DeepSpeedKey idle_block(const char* path, const char* why) {
+  return {path, DeepSpeedKey::Role::idle_block, {}, {}, why};
+}
 inline DeepSpeedKey feature(const char* path, const char* instead = "") {
   return {path, DeepSpeedKey::Role::feature, {}, {}, instead};
 }

@@ -12,7 +12,11 @@ const std::string zero_block = "zero_optimization.";
 
 /// Messages are counted in elements; gradients and master parameters have 4 bytes each.
 void translate_buckets(DeepSpeedFile& file) {
-  const std::string reduce = zero_block + "reduce_bucket_size", gather = zero_block + "allgather_bucket_size";
+  const std::string reduce = zero_block + "reduce_bucket_size", old_gather = "allgather_size";
+  const std::string gather = file.has_old_zero() ? old_gather : zero_block + "allgather_bucket_size";
+  if (!file.has_old_zero() && file.has(old_gather)) {
+    file.note(old_gather, "no effect: DeepSpeed reads it with \"zero_optimization\": true alone");
+  }
   const auto megabytes = [&](const std::string& path) { return 4e-6 * static_cast<double>(file.value(path, Count{0})); };
   const bool reduces = file.has(reduce);
   if (reduces) file.set("comm.bucket_mb", megabytes(reduce), reduce);
@@ -85,7 +89,11 @@ void translate_offload(DeepSpeedFile& file) {
   each(optimizer, "offload.optimizer");
   each(params, "offload.params");
   const std::string ratio = optimizer + "ratio";
-  if (file.has(ratio)) file.set("offload.optimizer_ratio", file.value(ratio, 1.0), ratio);
+  if (file.has(ratio) && std::get<std::string>(file.chosen("offload.optimizer")) == "none") {
+    file.note(ratio, "no effect: the device is none");
+  } else if (file.has(ratio)) {
+    file.set("offload.optimizer_ratio", file.value(ratio, 1.0), ratio);
+  }
   for (const std::string path : {"aio.block_size", "aio.queue_depth"}) {
     if (!file.has(path)) continue;
     if (!nvme) {

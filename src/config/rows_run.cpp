@@ -147,10 +147,16 @@ std::vector<Row> activation_rows() {
 }
 
 std::vector<Row> offload_rows() {
+  const auto used_by = [](Row row, const UsedBy& by) {
+    row.used_by = by;
+    return row;
+  };
   return {
       later("offload.optimizer", "none", "", one_of({"none", "cpu", "nvme"}), "where optimizer states live"),
-      later("offload.params", "none", "", one_of({"none", "cpu", "nvme"}), "where parameters live"),
-      later("offload.optimizer_ratio", 1.0, "", between(0, 1), "share of the optimizer states that is offloaded"),
+      used_by(later("offload.params", "none", "", one_of({"none", "cpu", "nvme"}), "where parameters live (stage 3)"),
+              {"zero.stage", {"3"}}),
+      used_by(later("offload.optimizer_ratio", 1.0, "", between(0, 1), "share of the optimizer states that is offloaded"),
+              {"offload.optimizer", {"cpu", "nvme"}}),
       later("nvme.dir", "", "", any().as("a directory on a local disk"), "where offloaded states are written"),
       later("nvme.block_mb", 1.0, megabytes, above(0), "size of one request"),
       later("nvme.queue_depth", std::uint64_t{8}, "requests", between(1, 4096), "requests in flight"),

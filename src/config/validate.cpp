@@ -53,6 +53,19 @@ std::vector<std::string> checkpoint_problems(const CheckpointOptions& o) {
       "written by each rank on its own; allowed: auto, independent"};
 }
 
+/// NVMe needs a directory; checked whether offload is built or not.
+std::vector<std::string> offload_problems(const Options& o) {
+  const auto word = [&](const char* name) { return value_text(*find(name), o); };
+  std::vector<std::string> problems;
+  if (!word("nvme.dir").empty()) return problems;
+  for (const char* const name : {"offload.optimizer", "offload.params"}) {
+    if (word(name) != "nvme") continue;
+    problems.push_back(text(name, " = nvme needs a directory on a local disk in nvme.dir (nvme_path in a DeepSpeed ",
+                            "configuration), but it is empty"));
+  }
+  return problems;
+}
+
 std::vector<std::string> comm_problems(const comm::CommOptions& o, int ranks) {
   std::vector<std::string> problems;
   if (o.collectives == "native" && o.reduce_dtype != "fp32") {
@@ -144,6 +157,7 @@ void validate(Invocation& invocation, int ranks) {
   add(data_problems(o));
   add(checkpoint_problems(o.checkpoint));
   add(zero_problems(o, ranks));
+  add(offload_problems(o));
   add(comm_problems(o.comm, ranks));
   add(sync_problems(o, ranks));
   add(batch_of_deepspeed.empty() ? batch_problems(o.batch, count) : batch_of_deepspeed);

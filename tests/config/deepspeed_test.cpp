@@ -217,7 +217,7 @@ TEST_F(DeepSpeed, OffloadAndKeptActivations) {
 TEST_F(DeepSpeed, TheLogSaysWhatBecameOfTheRest) {
   const Invocation noted =
       run("{\"train_batch_size\": 8, // all\n\"zero_optimization\": {\"contiguous_gradients\": true,\n"
-          "\"overlap_comm\": \"auto\"}, \"steps_per_print\": null,\n\"wandb\": {\"enabled\": false}}");
+          "\"overlap_comm\": \"auto\"}, \"steps_per_print\": null,\n\"compile\": {\"enabled\": false}}");
   EXPECT_THAT(
       noted.notes,
       testing::ElementsAre(
@@ -227,7 +227,7 @@ TEST_F(DeepSpeed, TheLogSaysWhatBecameOfTheRest) {
           "ds.json:2: zero_optimization.contiguous_gradients = true: cannot matter here: gradients always lie in one "
           "flat buffer per unit",
           "ds.json:3: zero_optimization.overlap_comm = \"auto\": the default",
-          "ds.json:3: steps_per_print = null: as if it were absent", "ds.json:4: wandb: is not enabled"));
+          "ds.json:3: steps_per_print = null: as if it were absent", "ds.json:4: compile: is not enabled"));
   EXPECT_THAT(noted.not_built, IsEmpty());
   EXPECT_THAT(
       run(R"({"train_batch_size": 8, "bf16": {"enabled": true}})").notes,
@@ -235,10 +235,69 @@ TEST_F(DeepSpeed, TheLogSaysWhatBecameOfTheRest) {
   EXPECT_EQ(run(R"({"train_batch_size": 8, "gradient_clipping": 0})").options.train.grad_clip, 0);
 }
 
+TEST_F(DeepSpeed, DeprecatedFormsAreTranslatedWithAWarning) {
+  const auto zero = [](const std::string& block, const std::string& more = "") {
+    return run("{\"train_batch_size\": 8,\n\"zero_optimization\": " + block + more + "}");
+  };
+  EXPECT_EQ(value(zero("true"), "zero.stage"), "1");
+  EXPECT_EQ(zero("true").places.of("zero.stage"), "ds.json:2 (zero_optimization)");
+  EXPECT_THAT(zero("true").notes, Contains("ds.json:2: zero_optimization = true: deprecated; read as \"zero_optimization\": "
+                                           "{\"stage\": 1}"));
+  EXPECT_EQ(value(zero("false"), "zero.stage"), "0");
+  EXPECT_EQ(value(zero("true", ", \"allgather_size\": 1000000"), "comm.bucket_mb"), "4");
+  EXPECT_THAT(
+      zero("{}", ", \"allgather_size\": 1000000").notes,
+      Contains("ds.json:2: allgather_size = 1000000: no effect: DeepSpeed reads it with \"zero_optimization\": true alone"));
+
+  const Invocation offloaded = zero(
+      "{\"stage\": 3,\n\"cpu_offload\": true, \"cpu_offload_param\": true,\n"
+      "\"cpu_offload_use_pin_memory\": true}");
+  EXPECT_EQ(value(offloaded, "offload.optimizer"), "cpu");
+  EXPECT_EQ(value(offloaded, "offload.params"), "cpu");
+  EXPECT_THAT(offloaded.notes, testing::IsSupersetOf({"ds.json:3: zero_optimization.cpu_offload = true: deprecated; read as "
+                                                      "\"offload_optimizer\": {\"device\": \"cpu\"}",
+                                                      "ds.json:3: zero_optimization.cpu_offload_param = true: deprecated; "
+                                                      "read as \"offload_param\": {\"device\": \"cpu\"}",
+                                                      "ds.json:4: zero_optimization.cpu_offload_use_pin_memory = true: "
+                                                      "deprecated; cannot matter here: host memory is pinned "
+                                                      "where a device needs it"}));
+  const Invocation off = zero("{\"cpu_offload\": false}");
+  EXPECT_EQ(value(off, "offload.optimizer"), "none");
+  EXPECT_THAT(off.notes, Contains("ds.json:2: zero_optimization.cpu_offload = false: deprecated; nothing is offloaded"));
+
+  const Invocation old_bf16 = run(R"({"train_batch_size": 8, "bfloat16": {"enabled": true, "check_grad_overflow": true}})");
+  EXPECT_EQ(value(old_bf16, "train.dtype"), "bf16");
+  EXPECT_EQ(value(old_bf16, "train.on_nan"), "skip");
+  EXPECT_EQ(old_bf16.places.of("train.dtype"), "ds.json:1 (bfloat16.enabled)") << "as it is written in the file";
+  EXPECT_THAT(old_bf16.notes, Contains("ds.json:1: bfloat16: deprecated; read as \"bf16\""));
+  EXPECT_THAT(zero("{\"stage3_gather_fp16_weights_on_model_save\": true}").notes,
+              Contains(HasSubstr("deprecated; read as \"stage3_gather_16bit_weights_on_model_save\"")));
+}
+
+TEST_F(DeepSpeed, WhatChangesNoTrainingStopsNoRun) {
+  const Invocation idle = run(
+      "{\"train_batch_size\": 8,\n\"flops_profiler\": {\"enabled\": true, \"profile_step\": 5},\n"
+      "\"pipeline\": {\"stages\": \"auto\"},\n\"checkpoint\": {\"use_node_local_storage\": true},\n"
+      "\"tensorboard\": {\"enabled\": true, \"output_path\": \"x\"}, \"timers\": {\"throughput\": {\"enabled\": true}}}");
+  EXPECT_THAT(idle.not_built, IsEmpty());
+  EXPECT_THAT(idle.deepspeed_absent, IsEmpty());
+  EXPECT_THAT(idle.notes,
+              testing::IsSupersetOf(
+                  {"ds.json:2: flops_profiler: cannot matter here: the log has the share of the peak that a step reaches",
+                   "ds.json:3: pipeline: cannot matter here: DeepSpeed reads it for a PipelineModule alone",
+                   "ds.json:4: checkpoint.use_node_local_storage = true: cannot matter here: all ranks write one file, in "
+                   "checkpoint.dir",
+                   "ds.json:5: tensorboard: cannot matter here: metrics.jsonl in output.dir has the loss and the rate of "
+                   "every step",
+                   "ds.json:5: timers: cannot matter here: the trace has the time of every part of a step"}));
+  EXPECT_EQ(refusal("{\"train_batch_size\": 8,\n\"flops_profiler\": 3}"),
+            "ds.json:2: flops_profiler = 3: a number, where a block { } belongs");
+}
+
 TEST_F(DeepSpeed, WhatIsNotBuiltIsNamedByADryRun) {
   const std::string json =
-      R"({"train_batch_size": 8, "sparse_gradients": true, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}})";
-  EXPECT_THAT(run(json).not_built, testing::UnorderedElementsAre("offload.params", "sparse_gradients"));
+      R"({"train_batch_size": 8, "sequence_parallel_size": 2, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}})";
+  EXPECT_THAT(run(json).not_built, testing::UnorderedElementsAre("offload.params", "sequence_parallel_size"));
 }
 
 TEST_F(DeepSpeed, EveryCommandThatTakesOptionsTakesIt) {

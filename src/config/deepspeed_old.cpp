@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deprecated forms that DeepSpeed 0.19 still takes: each becomes the entries that say the same today.
+#include "deepspeed_file.hpp"
+
+namespace shoal::config {
+
+namespace {
+
+using Kind = JsonEntry::Kind;
+
+const std::string zero = "zero_optimization", old_bf16 = "bfloat16";
+
+struct OldForm {
+  std::vector<JsonEntry> today;
+  std::string rival;  ///< the key that says the same today: both together are a contradiction
+  std::string note;   ///< empty: the note of the block around it is enough
+};
+
+/// {"device": "cpu"} in the block, or nothing.
+OldForm offload_form(const JsonEntry& entry, const std::string& name) {
+  const std::string block = zero + "." + name;
+  if (entry.value == "false") return {{}, block, "nothing is offloaded"};
+  return {{{block, Kind::object, "", entry.line}, {block + ".device", Kind::text, "cpu", entry.line}},
+          block,
+          "read as \"" + name + "\": {\"device\": \"cpu\"}"};
+}
+
+std::optional<OldForm> old_form(const JsonEntry& entry) {
+  const std::string gather = "stage3_gather_16bit_weights_on_model_save";
+  const bool flag = entry.kind == Kind::flag;
+  if (entry.path == zero && flag) {
+    const std::string stage = entry.value == "true" ? "1" : "0";
+    return {
+        {{{zero + ".stage", Kind::number, stage, entry.line}}, "", "read as \"" + zero + "\": {\"stage\": " + stage + "}"}};
+  }
+  if (entry.path == zero + ".cpu_offload" && flag) return offload_form(entry, "offload_optimizer");
+  if (entry.path == zero + ".cpu_offload_param" && flag) return offload_form(entry, "offload_param");
+  if (entry.path == zero + ".cpu_offload_use_pin_memory" && flag) {
+    return {{{}, "", "cannot matter here: host memory is pinned where a device needs it"}};
+  }
+  if (entry.path == zero + ".stage3_gather_fp16_weights_on_model_save" && flag) {
+    const std::string path = zero + "." + gather;
+    return {{{{path, entry.kind, entry.value, entry.line}}, path, "read as \"" + gather + "\""}};
+  }
+  if (entry.path == old_bf16 && entry.kind == Kind::object) {
+    return {{{{"bf16", entry.kind, "", entry.line}}, "bf16", "read as \"bf16\""}};
+  }
+  if (entry.path.starts_with(old_bf16 + ".")) {
+    return {{{{"bf16" + entry.path.substr(old_bf16.size()), entry.kind, entry.value, entry.line}}, "", ""}};
+  }
+  return {};
+}
+
+}  // namespace
+
+bool DeepSpeedFile::has_old_zero() const { return written_path(zero + ".stage") == zero; }
+
+bool DeepSpeedFile::take_old(const JsonEntry& entry) {
+  const std::optional<OldForm> old = old_form(entry);
+  if (!old) return false;
+  const auto is_rival = [&](const JsonEntry& other) { return other.path == old->rival && other.kind != Kind::null; };
+  if (std::any_of(json_.entries.begin(), json_.entries.end(), is_rival)) {
+    problem(entry.path, "and ", old->rival, " too; one of the two must go");
+    skipped_ = entry.path;
+    return true;
+  }
+  if (!old->note.empty()) note(entry.path, "deprecated; ", old->note);
+  given_.erase(entry.path);
+  for (const JsonEntry& today : old->today) take_today(today, entry);
+  return true;
+}
+
+}  // namespace shoal::config
