@@ -95,6 +95,7 @@ void print_banner(const Setup& setup, comm::World& world, const Ledger& most_tak
                      " x ranks ", setup.division.ranks, " x accumulation ",
                      setup.engine.micro_batches / static_cast<std::size_t>(setup.division.in_step))},
   };
+  run.emplace_back("schedule", optim::describe(o.schedule));
   if (world.size() > 1) {
     const bool native = o.comm.collectives == "native";
     run.emplace_back("collectives",

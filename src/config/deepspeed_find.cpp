@@ -21,6 +21,12 @@ std::string last_of(std::string_view path) { return std::string(path.substr(last
 
 }  // namespace
 
+bool is_of_one_cycle(const Row& row) {
+  const UsedBy& by = row.used_by;
+  return by.option == "schedule.cycle_momentum" ||
+         (by.option == "schedule.kind" && by.values == std::vector<std::string>{"OneCycle"});
+}
+
 const DeepSpeedKey* find_deepspeed(std::string_view path) {
   std::string row(path);
   const std::size_t bracket = row.find('[');

@@ -179,10 +179,7 @@ Keys scheduler_keys() {
   };
   for (const auto& [name, like] : as_the_option) as(name, like);
   for (const Row& row : table()) {
-    const UsedBy& by = row.used_by;
-    if (by.option == "schedule.kind" && by.values == std::vector<std::string>{"OneCycle"}) {
-      as(key_of(row.name), row.name.c_str());
-    }
+    if (is_of_one_cycle(row)) as(key_of(row.name), row.name.c_str());
   }
   return keys;
 }

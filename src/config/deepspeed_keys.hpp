@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "shoal/config/table.hpp"
 #include "shoal/config/value.hpp"
 
 namespace shoal::config {
@@ -31,6 +32,8 @@ struct DeepSpeedKey {
   std::vector<std::string> harmless = {};
 };
 
+/// Options that DeepSpeed's OneCycle alone has, by the same names.
+bool is_of_one_cycle(const Row& row);
 /// All that DeepSpeed 0.19 knows.
 const std::vector<DeepSpeedKey>& deepspeed_keys();
 /// nullptr if there is none. path: "optimizer.params.betas[1]" has the row "optimizer.params.betas[]".

@@ -87,8 +87,7 @@ const std::vector<SchedulerParameter>& scheduler_parameters() {
         {"cos_min_ratio", "schedule.cos_min_ratio", {cosine}},
     };
     for (const Row& row : table()) {
-      const bool cycle = row.used_by.option == "schedule.kind" && row.used_by.values == std::vector<std::string>{"OneCycle"};
-      if (cycle) parameters.push_back({key_of(row.name), row.name, {"OneCycle"}});
+      if (is_of_one_cycle(row)) parameters.push_back({key_of(row.name), row.name, {"OneCycle"}});
     }
     return parameters;
   }();
@@ -119,8 +118,13 @@ void translate_schedule(DeepSpeedFile& file, const std::string& kind) {
     if (!file.has(params + name)) file.problem("scheduler.type", "needs the parameter ", name);
   }
   file.set("schedule.kind", kind, "scheduler.type");
+  const bool momentum_off = !file.value(params + "cycle_momentum", true);
   for (const SchedulerParameter& each : scheduler_parameters()) {
     if (!has_kind(each) || !file.has(params + each.name)) continue;
+    if (momentum_off && find(each.option)->used_by.option == "schedule.cycle_momentum") {
+      file.note(params + each.name, "no effect: cycle_momentum = false");
+      continue;
+    }
     file.set(each.option, any_value(file, params + each.name, find_deepspeed(params + each.name)->type), params + each.name);
   }
   constexpr Count deepspeeds_warmup = 1000;

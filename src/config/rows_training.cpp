@@ -60,7 +60,8 @@ std::vector<Row> data_rows() {
       {"data.shuffle", in(&Options::data, &DataOptions::shuffle), "", any(),
        "a new order each epoch; false: the samples in their order"},
       {"data.drop_last", in(&Options::data, &DataOptions::drop_last), "", any(),
-       "drop the rest of an epoch that fills no global batch; false: fill it up from the epoch's start"},
+       "drop the rest of an epoch that fills no global batch; false: fill it up from the epoch's start, or go on across the "
+       "end where nothing is shuffled"},
   };
 }
 
@@ -157,11 +158,14 @@ std::vector<Row> schedule_rows() {
   const UsedBy decay = {"schedule.kind", {"cosine", "WarmupDecayLR", "WarmupCosineLR"}};
   const UsedBy top = {"schedule.kind", {"WarmupLR", "WarmupDecayLR"}};
   const UsedBy ratios = {"schedule.kind", {"WarmupCosineLR"}}, cycle = {"schedule.kind", {"OneCycle"}};
+  const UsedBy momentum = {"schedule.cycle_momentum", {"true"}};
   const auto schedule = [](auto member) { return in(&Options::schedule, member); };
   return {
       {"schedule.kind", schedule(&ScheduleOptions::kind), "",
        one_of({"constant", "linear", "cosine", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle"}),
-       "learning rate over the steps; those with capitals are DeepSpeed's"},
+       "learning rate over the steps; linear: linear warm-up, then constant; cosine: the same, then a cosine down to "
+       "min_lr; "
+       "those with capitals are DeepSpeed's"},
       {"schedule.warmup_steps", schedule(&ScheduleOptions::warmup_steps), "steps", between(0, most_steps),
        "steps until the full rate", warmup},
       {"schedule.warmup_kind", schedule(&ScheduleOptions::warmup_kind), "", one_of({"log", "linear"}),
@@ -195,11 +199,11 @@ std::vector<Row> schedule_rows() {
       {"schedule.cycle_momentum", schedule(&ScheduleOptions::cycle_momentum), "", any(),
        "beta1 runs against the rate, and beta2 becomes 0.99", cycle},
       {"schedule.cycle_min_mom", schedule(&ScheduleOptions::cycle_min_mom), "", from_below(0, 1),
-       "lowest beta1 of the cycle", cycle},
+       "lowest beta1 of the cycle", momentum},
       {"schedule.cycle_max_mom", schedule(&ScheduleOptions::cycle_max_mom), "", from_below(0, 1),
-       "highest beta1 of the cycle", cycle},
+       "highest beta1 of the cycle", momentum},
       {"schedule.decay_mom_rate", schedule(&ScheduleOptions::decay_mom_rate), "", at_least(0),
-       "growth of beta1 after the cycle", cycle},
+       "growth of beta1 after the cycle", momentum},
   };
 }
 

@@ -33,8 +33,12 @@ std::vector<std::string> data_problems(const Options& o) {
                             ", but there is nothing to validate on: data.val_fraction = 0 and "
                             "data.val_source is empty; set one of the two"));
   }
+  const data::DataOptions unset;
+  if (!o.data.val_source.empty() && o.data.val_fraction != unset.val_fraction && o.data.val_fraction > 0) {
+    problems.push_back(text("data.val_fraction = ", o.data.val_fraction, " has no effect with data.val_source = ",
+                            shown(o.data.val_source), ": all of data.source is trained on; allowed: 0"));
+  }
   if (o.data.source == "synthetic") {
-    const data::DataOptions unset;
     const auto unused = [&](const char* name, const std::string& value, const std::string& otherwise) {
       if (value != otherwise)
         problems.push_back(text(name, " = ", value, " has no effect with data.source = synthetic; allowed: a file"));
@@ -105,7 +109,8 @@ std::string why_unused(const Row& row, const Options& options) {
   const std::string chosen = value_text(decides, options);
   const std::vector<std::string>& users = row.used_by.values;
   if (std::find(users.begin(), users.end(), chosen) != users.end()) return {};
-  return text(" has no effect with ", decides.name, " = ", chosen, "; used by: ", joined(users));
+  const std::string hint = no_decay_hint(row.name, options.schedule);
+  return text(" has no effect with ", decides.name, " = ", chosen, hint.empty() ? "; used by: " + joined(users) : hint);
 }
 
 /// Options that were set, but which the kind that was chosen does not use.

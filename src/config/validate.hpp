@@ -12,6 +12,10 @@ namespace shoal::config {
 /// Whether the kind needs total_steps.
 bool decays(const optim::ScheduleOptions& schedule);
 
+/// What a sentence about an option that schedule.kind does not use adds for one who took linear for a decay; empty
+/// elsewhere.
+std::string no_decay_hint(const std::string& option, const optim::ScheduleOptions& schedule);
+
 /// Fills what a DeepSpeed configuration leaves to the ranks and the model: batch.micro, batch.global, zero.prefetch_units.
 /// Returns what contradicts.
 std::vector<std::string> follow_deepspeed(Invocation& invocation, int ranks);

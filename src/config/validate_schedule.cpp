@@ -25,6 +25,12 @@ bool decays(const optim::ScheduleOptions& schedule) {
   return schedule.kind == "cosine" || schedule.kind == "WarmupDecayLR" || schedule.kind == "WarmupCosineLR";
 }
 
+std::string no_decay_hint(const std::string& option, const optim::ScheduleOptions& schedule) {
+  const bool of_a_decay = option == "schedule.min_lr" || option == "schedule.total_steps";
+  if (schedule.kind != "linear" || !of_a_decay) return {};
+  return ": a linear warm-up, then constant; kinds that decay: cosine, WarmupDecayLR, WarmupCosineLR, OneCycle";
+}
+
 std::vector<std::string> schedule_problems(const Options& options, const std::string& total_name) {
   const optim::ScheduleOptions& s = options.schedule;
   if (s.kind == "OneCycle") return one_cycle_problems(s);

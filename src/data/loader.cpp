@@ -9,21 +9,21 @@
 namespace shoal::data {
 
 SampleOrder::SampleOrder(std::size_t samples, std::size_t global, bool shuffle, bool drop_last, std::uint64_t seed)
-    : samples_(samples), global_(global), shuffle_(shuffle), seed_(seed) {
+    : samples_(samples), global_(global), shuffle_(shuffle), drop_last_(drop_last), seed_(seed) {
   require(samples > 0 && global > 0, "order of ", samples, " samples in batches of ", global);
-  const bool drop = shuffle && drop_last;
-  require_input(!drop || samples >= global, "data.drop_last = true leaves nothing: the training split has ", samples,
+  require_input(!drop_last || samples >= global, "data.drop_last = true leaves nothing: the training split has ", samples,
                 " samples, batch.global is ", global);
-  steps_per_epoch_ = drop ? samples / global : (samples + global - 1) / global;
+  steps_per_epoch_ = drop_last ? samples / global : (samples + global - 1) / global;
 }
 
 std::size_t SampleOrder::steps_per_epoch() const { return steps_per_epoch_; }
 
 std::size_t SampleOrder::sample(std::uint64_t step, std::size_t position) const {
   require(position < global_, "position ", position, " in a global batch of ", global_);
-  if (!shuffle_) return (step * global_ + position) % samples_;
+  if (!shuffle_ && !drop_last_) return (step * global_ + position) % samples_;
   const std::uint64_t epoch = step / steps_per_epoch_;
   const std::size_t place = (step % steps_per_epoch_) * global_ + position;
+  if (!shuffle_) return place;
   return Permutation(samples_, seed_, epoch)(place % samples_);
 }
 

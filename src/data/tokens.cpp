@@ -96,7 +96,11 @@ Source open_source(const DataOptions& options, std::size_t vocab_size, std::uint
   require_input(is_text || options.vocabulary.empty(), "data.vocabulary is for text; data.source = ", options.source,
                 " has its own");
   if (drawn) return synthetic(vocab_size, seed);
-  return is_text ? from_text(files, make_tokenizer(options, files)) : from_token_files(files);
+  if (is_text) return from_text(files, make_tokenizer(options, files));
+  Source source = from_token_files(files);
+  const bool of_use = options.tokenizer == DataOptions().tokenizer || !options.val_source.empty();
+  if (!of_use) source.description += text(" (data.tokenizer = ", options.tokenizer, " is not used: it holds tokens)");
+  return source;
 }
 
 /// Validation text is read with the training text's vocabulary; tokens files must have the same.

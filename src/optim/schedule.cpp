@@ -156,6 +156,16 @@ Rates rates(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, 
   bad_input("schedule.kind = ", schedule.kind, ": no such schedule; allowed: ", allowed);
 }
 
+std::string describe(const ScheduleOptions& schedule) {
+  if (schedule.kind == "constant") return schedule.kind;
+  const std::string warmup = text("linear warm-up over ", schedule.warmup_steps, " steps, then ");
+  if (schedule.kind == "linear") return warmup + "constant";
+  if (schedule.kind == "cosine") {
+    return text(warmup, "a cosine down to ", schedule.min_lr, " at step ", schedule.total_steps);
+  }
+  return "DeepSpeed's " + schedule.kind;
+}
+
 std::vector<std::string> schedule_kinds() {
   std::vector<std::string> names;
   std::transform(entries.begin(), entries.end(), std::back_inserter(names), [](const Entry& entry) { return entry.kind; });

@@ -150,6 +150,10 @@ TEST_F(DeepSpeed, SchedulersAreTheirNamesakes) {
   EXPECT_EQ(cycle.cycle_first_step_size, 7U);
   EXPECT_EQ(cycle.cycle_second_stair_count, 2U);
   EXPECT_FALSE(cycle.cycle_momentum);
+  EXPECT_THAT(run("{\"train_batch_size\": 8, \"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0.1, "
+                  "\"cycle_max_lr\": 0.2, \"cycle_momentum\": false, \"cycle_max_mom\": 0.99}}}")
+                  .notes,
+              Contains(HasSubstr("cycle_max_mom = 0.99: no effect: cycle_momentum = false")));
 }
 
 TEST_F(DeepSpeed, PrecisionAndLossScale) {

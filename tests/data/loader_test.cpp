@@ -93,8 +93,10 @@ TEST(SampleOrder, PadsAndDropsAsDistributedSampler) {
           const std::size_t torchs = c["indices_by_rank"][i][t];
           const std::size_t ours = shuffled.sample(epoch * steps + t, i);
           EXPECT_EQ(ours, permutation(torchs)) << c << " epoch " << epoch << " step " << t << " position " << i;
-          if (epoch == 0) {
-            EXPECT_EQ(in_order.sample(t, i), torchs) << c << " step " << t << " position " << i;
+          if (drop_last || epoch == 0) {
+            EXPECT_EQ(in_order.sample(epoch * steps + t, i), torchs) << c << " epoch " << epoch << " step " << t;
+          } else {
+            EXPECT_EQ(in_order.sample(epoch * steps + t, i), ((epoch * steps + t) * global + i) % n) << c << " step " << t;
           }
           ++times[ours];
         }
@@ -106,10 +108,18 @@ TEST(SampleOrder, PadsAndDropsAsDistributedSampler) {
 }
 
 TEST(SampleOrder, InOrderGoesOnAcrossTheEnd) {
-  const SampleOrder order(10, 4, false, true, 1);
+  const SampleOrder order(10, 4, false, false, 1);
   EXPECT_EQ(order.sample(2, 1), 9U);
   EXPECT_EQ(order.sample(2, 2), 0U);
   EXPECT_EQ(order.sample(3, 0), 2U);
+}
+
+TEST(SampleOrder, InOrderWithoutTheTailStartsEachEpochAtTheFirstSample) {
+  const SampleOrder order(10, 4, false, true, 1);
+  EXPECT_EQ(order.steps_per_epoch(), 2U);
+  EXPECT_EQ(order.sample(1, 3), 7U);
+  EXPECT_EQ(order.sample(2, 0), 0U);
+  EXPECT_EQ(order.sample(3, 1), 5U);
 }
 
 TEST(SampleOrder, AnotherEpochHasAnotherOrder) {
@@ -125,9 +135,11 @@ TEST(SampleOrder, AnotherEpochHasAnotherOrder) {
 }
 
 TEST(SampleOrder, NothingLeftIsRefused) {
-  EXPECT_THAT(
-      [] { SampleOrder(3, 4, true, true, 1); },
-      testing::ThrowsMessage<shoal::Error>(testing::HasSubstr("the training split has 3 samples, batch.global is 4")));
+  for (const bool shuffle : {true, false}) {
+    EXPECT_THAT(
+        [&] { SampleOrder(3, 4, shuffle, true, 1); },
+        testing::ThrowsMessage<shoal::Error>(testing::HasSubstr("the training split has 3 samples, batch.global is 4")));
+  }
 }
 
 /// Sample s holds the tokens 100 s, 100 s + 1, ...

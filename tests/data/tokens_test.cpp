@@ -162,7 +162,9 @@ TEST_F(Sources, TokensFilesAreReadWhereTheyLie) {
   const Dataset one = open(a);
   EXPECT_EQ(one.vocab_size, 100U);
   EXPECT_TRUE(one.vocabulary.empty());
-  EXPECT_EQ(one.description, "a.h5: 10 tokens, 100 symbols");
+  EXPECT_EQ(one.description, "a.h5: 10 tokens, 100 symbols (data.tokenizer = chars is not used: it holds tokens)");
+  options_.tokenizer = "bytes";
+  EXPECT_EQ(open(a).description, "a.h5: 10 tokens, 100 symbols");
   const Dataset both = open(a + "," + b);
   ASSERT_EQ(both.train->count(), 4U);
   EXPECT_THAT(sample(*both.train, 2), ElementsAre(8, 9, 0, 1, 2));  // across the border

@@ -42,6 +42,20 @@ TEST(Schedule, LinearRisesToTheOptimizersRate) {
   EXPECT_EQ(rate(schedule, 4), 0.001);
 }
 
+TEST(Schedule, IsDescribedAsItIs) {
+  ScheduleOptions schedule;
+  EXPECT_EQ(describe(schedule), "constant");
+  schedule.warmup_steps = 10;
+  schedule.kind = "linear";
+  EXPECT_EQ(describe(schedule), "linear warm-up over 10 steps, then constant");
+  schedule.kind = "cosine";
+  schedule.total_steps = 90;
+  schedule.min_lr = 0.001;
+  EXPECT_EQ(describe(schedule), "linear warm-up over 10 steps, then a cosine down to 0.001 at step 90");
+  schedule.kind = "WarmupLR";
+  EXPECT_EQ(describe(schedule), "DeepSpeed's WarmupLR");
+}
+
 TEST(Schedule, CosineFallsToTheMinimumAtTheEnd) {
   ScheduleOptions schedule;
   schedule.kind = "cosine";

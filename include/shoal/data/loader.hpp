@@ -10,11 +10,12 @@
 
 namespace shoal::data {
 
-/// Position i of step t (i counts samples in the global batch). shuffle = false: sample (t * global + i) mod n, no epochs.
-/// shuffle = true: epochs of whole global batches as torch's DistributedSampler makes them with `global` in place of its
-/// world size: drop_last leaves out the tail, otherwise the epoch's list is continued from its beginning; each epoch's
-/// order is a permutation given by (seed, epoch), computed element by element (a Feistel network over the next power of
-/// four, walked until it falls below n: Black and Rogaway 2002), so nothing is stored.
+/// Position i of step t (i counts samples in the global batch). shuffle = false: sample (t * global + i) mod n, no epochs;
+/// with drop_last, epochs of floor(n / global) steps, each of which starts at sample 0 again. shuffle = true: epochs of
+/// whole global batches as torch's DistributedSampler makes them with `global` in place of its world size: drop_last leaves
+/// out the tail, otherwise the epoch's list is continued from its beginning; each epoch's order is a permutation given by
+/// (seed, epoch), computed element by element (a Feistel network over the next power of four, walked until it falls below n:
+/// Black and Rogaway 2002), so nothing is stored.
 class SampleOrder {
  public:
   SampleOrder(std::size_t samples, std::size_t global, bool shuffle, bool drop_last, std::uint64_t seed);
@@ -23,7 +24,7 @@ class SampleOrder {
 
  private:
   std::size_t samples_, global_;
-  bool shuffle_;
+  bool shuffle_, drop_last_;
   std::size_t steps_per_epoch_;
   std::uint64_t seed_;
 };

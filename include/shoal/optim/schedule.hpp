@@ -36,5 +36,7 @@ struct Rates {
 /// t: the update, counted from 0. total_steps must be set where the kind needs it.
 Rates rates(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, std::int64_t t);
 std::vector<std::string> schedule_kinds();
+/// In words, for the log: "linear warm-up over 10 steps, then constant".
+std::string describe(const ScheduleOptions& schedule);
 
 }  // namespace shoal::optim
