@@ -8,6 +8,7 @@
 #include "evaluate.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/comm/profiled_region.hpp"
 
 namespace shoal::app {
 
@@ -38,6 +39,7 @@ std::vector<StepReport> Trainer::step(std::int64_t t, const std::function<bool()
   heartbeat::phase("step");
   trace::set_step(static_cast<std::int32_t>(t + 1));
   const trace::Region whole(trace::Level::steps, trace::Kind::step, "step");
+  const comm::ProfiledRegion for_profilers("step");
   const std::int64_t begin = trace::now_ns();
   unshared_.push_back(update(t, want_stop));
   if (synchroniser_ != nullptr) {

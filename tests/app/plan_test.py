@@ -117,16 +117,7 @@ class Plan(Program):
         for line in shown:
             self.assertAlmostEqual(bytes_of(re.split(r"  +", line.strip())[-1]), wanted, delta=wanted / 150)
 
-    def bench_file(self):
-        network = self.dir / "network.json"
-        done = self.shoal(
-            "bench", "comm", "--comm.ranks_per_node=2", "--only", "all_gather:tree", "--groups", "node,across",
-            "--min", "4KiB", "--max", "1MiB", "--repetitions", "3", "--output", network, ranks=4,
-        )  # fmt: skip
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return network
-
-    def test_step_times_and_bytes_of_every_strategy(self):
+    def test_step_times_of_every_strategy(self):
         network = self.bench_file()
         deck = self.deck(SMALL, train={"steps": 4, "dtype": "bf16"}, trace={"level": "off"},
                          sync={"kind": "slowmo", "localsgd_frequency": 2, "slowmo_frequency": 4, "slowmo_base": "localsgd"})  # fmt: skip
@@ -144,30 +135,8 @@ class Plan(Program):
                 time = run["step_time"]
                 self.assertEqual((run["nodes"], time["compute_s"]), (2, 0.5))
                 self.assertAlmostEqual(time["step_s"], 0.5 + time["exposed_s"])
-                self.assert_a_run_sends(run)
         best = min(rows.values(), key=lambda run: run["step_time"]["step_s"])
         self.assertEqual(plan["fastest"], [{"ranks": 4, "strategy": best["strategy"]}])
-
-    def assert_a_run_sends(self, run):
-        """Means over the four steps of a period; besides it the norm's sums by subtree are gathered."""
-        options = dict(run["options"])
-        if options["sync.kind"] in ("localsgd", "slowmo"):
-            options["sync.localsgd_frequency"] = 2
-        if options["sync.kind"] in ("slowmo", "diloco"):
-            options["sync.slowmo_frequency"] = 4
-        deck = self.deck(SMALL, "run.cfg", train={"steps": 4, "dtype": "bf16"}, trace={"level": "off"})
-        given = (f"--{name}={value}" for name, value in options.items())
-        summary = self.train(deck, *given, "--comm.ranks_per_node=2", "--output.overwrite", ranks=4)
-        taken = summary["comm_bytes_per_step"]
-        self.assertEqual(run["memory_bytes"], sum(summary["state_bytes"]["planned"].values()))
-        nothing = {"intra": 0, "inter": 0}
-        for operation, sent in run["step_time"]["sent"].items():
-            for where in ("intra", "inter"):
-                besides = taken.get(operation, nothing)[where] - sent[where]
-                if operation == "all_gather":
-                    self.assertTrue(0 <= besides < 4096, f"{operation} {where}: {besides}")
-                else:
-                    self.assertEqual(besides, 0, f"{operation} {where}")
 
     def test_step_times_follow_the_links_rate(self):
         network = self.bench_file()

@@ -73,6 +73,16 @@ class Program(unittest.TestCase):
         self.assertEqual(done.returncode, 0, f"{args}\n{done.stdout}\n{done.stderr}")
         return json.loads((out / "summary.json").read_text())
 
+    def bench_file(self):
+        """The rates of four ranks as two nodes of this machine, for `shoal plan --network`."""
+        network = self.dir / "network.json"
+        done = self.shoal(
+            "bench", "comm", "--comm.ranks_per_node=2", "--only", "all_gather:tree", "--groups", "node,across",
+            "--min", "4KiB", "--max", "1MiB", "--repetitions", "3", "--output", network, ranks=4,
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return network
+
     def refused(self, *args, ranks=1, code=2, contains=(), timeout=60, env=None):
         """The program must end with this code and one line on stderr that has all of `contains`; returns it."""
         done = self.shoal(*args, ranks=ranks, timeout=timeout, env=env)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs say that they send, and what the plan says, is what they hand to MPI: counted by a library between the program
+and MPI (tests/support/mpi_counter.cpp), which knows none of the formulas."""
+
+import json
+import re
+import subprocess
+import unittest
+
+import mpi_count
+from program import BINARY, MPIEXEC, SMALL, Program
+
+STEPS = 4  # a period of the strategies below
+DECK = {
+    **SMALL,
+    "data": {"source": "synthetic", "val_fraction": 0},
+    "train": {"steps": STEPS, "dtype": "bf16", "seed": 3, "log_every": 10},
+    "trace": {"level": "off"},
+}
+SYNC = {"kind": "slowmo", "localsgd_frequency": 2, "slowmo_frequency": 4, "slowmo_base": "localsgd"}
+EXACT = ["stage 0", "stage 1", "stage 2", "stage 3", "hpZ"]
+STRATEGIES = [*EXACT, "hpZ+qwZ", "hpZ+qwZ+qgZ", "localsgd", "slowmo", "sgp", "diloco"]
+PLACES = ("intra", "inter")
+# What a rank hands to the library's collectives in a step of these runs: losses, sums for the norm, stop flags, reports.
+CONTROL_CALLS, CONTROL_BYTES = 4, 512
+# The other functions of MPI that the program may use: they only receive, or wait, or send what MPI itself needs for groups
+# and files.
+SENDS_NO_DATA = re.compile(
+    "MPI_(Abort|Comm_.*|Error_string|File_.*|Finalize|Get_.*|Improbe|Info_.*|Init_thread|Mrecv|Test|Testall|Type_.*)"
+)
+
+
+class Bytes(Program):
+    def counted_run(self, ranks, per_node, *options, **changes):
+        """The summary, and what each rank handed to MPI."""
+        self.runs = getattr(self, "runs", 0) + 1
+        out, counts = self.dir / f"run-{self.runs}", self.dir / f"counts-{self.runs}"
+        counts.mkdir()
+        command = [MPIEXEC, "-n", str(ranks), *mpi_count.counted(counts), BINARY, "train"]
+        command += [str(self.deck(DECK, "run.cfg", **changes)), f"--output.dir={out}", f"--comm.ranks_per_node={per_node}"]
+        done = subprocess.run(
+            [*command, *options], capture_output=True, text=True, timeout=120, env=self.environment(ranks)
+        )
+        self.assertEqual(done.returncode, 0, f"{options}\n{done.stdout}\n{done.stderr}")
+        return json.loads((out / "summary.json").read_text()), mpi_count.read(counts, ranks, per_node)
+
+    def most(self, sums):
+        """Of the rank that sends most, as summaries and plans have it."""
+        most = max(sums, key=lambda sent: sum(sent.values()))
+        return {place: most[place] / STEPS for place in PLACES}
+
+    def check_summary(self, summary, ranks):
+        said = {place: sum(sent[place] for sent in summary["comm_bytes_per_step"].values()) for place in PLACES}
+        parts = [(rank.messages_begun_in_steps(), rank.collectives_in_steps()) for rank in ranks]
+        found = self.most([{place: sum(part[place] for part in both) for place in PLACES} for both in parts])
+        self.assertEqual(said, found)
+        self.assertGreater(sum(found.values()), 0)
+
+    def check_control(self, ranks):
+        """Besides the strategy's own messages there is little."""
+        for rank in ranks:
+            for step in range(1, STEPS + 1):
+                control = [c for c in rank.collectives if c.region == step and len(c.ranks) > 1]
+                self.assertLessEqual(len(control), CONTROL_CALLS, control)
+                self.assertLessEqual(sum(c.bytes for c in control), CONTROL_BYTES, control)
+
+    def check_plan(self, planned, ranks):
+        """The plan has the strategy's messages alone."""
+        sent = planned["step_time"]["sent"].values()
+        said = {place: sum(operation[place] for operation in sent) for place in PLACES}
+        self.assertEqual(said, self.most([rank.messages_begun_in_steps() for rank in ranks]))
+
+    def plan(self, network, ranks, nodes):
+        file = self.dir / f"plan-{ranks}-{nodes}.json"
+        deck = self.deck(DECK, sync=SYNC)
+        at = ("--network", network, "--ranks", ranks, "--nodes", nodes, f"--comm.ranks_per_node={ranks // nodes}")
+        done = self.shoal("plan", deck, *at, "--json", file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {run["strategy"]: run for run in json.loads(file.read_text())["strategies"]}
+
+    def check_strategies(self, ranks, nodes, strategies, network):
+        plans = self.plan(network, ranks, nodes)
+        for name in strategies:
+            with self.subTest(strategy=name, ranks=ranks, nodes=nodes):
+                options = dict(plans[name]["options"])
+                if options["sync.kind"] in ("localsgd", "slowmo"):
+                    options["sync.localsgd_frequency"] = SYNC["localsgd_frequency"]
+                if options["sync.kind"] in ("slowmo", "diloco"):
+                    options["sync.slowmo_frequency"] = SYNC["slowmo_frequency"]
+                given = (f"--{option}={value}" for option, value in options.items())
+                summary, counts = self.counted_run(ranks, ranks // nodes, *given)
+                self.check_summary(summary, counts)
+                self.check_control(counts)
+                self.check_plan(plans[name], counts)
+                self.assertEqual(plans[name]["memory_bytes"], sum(summary["state_bytes"]["taken"].values()))
+
+
+class Strategies(Bytes):
+    def test_every_strategy_sends_what_the_summary_and_the_plan_say(self):
+        network = self.bench_file()
+        self.check_strategies(4, 2, STRATEGIES, network)
+        self.check_strategies(2, 1, EXACT[:4], network)
+        self.check_strategies(2, 2, ["hpZ+qwZ+qgZ", "localsgd", "slowmo", "sgp"], network)
+
+    def test_other_ways_of_sending(self):
+        """What the plan does not compare: many small messages, an odd number of nodes, coarser codes, means that arrive
+        later, the library's own collectives."""
+        late = ("--sync.average_overlap=true", "--sync.average_delay=1", "--sync.average_dtype=int8")
+        for ranks, per_node, *options in (
+            (4, 2, "--zero.stage=2", "--comm.bucket_mb=0.003", "--comm.overlap=false"),
+            (3, 1, "--zero.stage=3", "--batch.global=12", "--zero.persist_below=4000"),
+            (4, 2, "--zero.stage=3", "--zero.qwz=4", "--zero.qgz=8", "--zero.qgz_node=4"),
+            (4, 2, "--sync.kind=localsgd", "--sync.localsgd_frequency=2", *late),
+            (4, 2, "--sync.kind=sgp", "--sync.sgp_overlap=true"),
+            (4, 2, "--zero.stage=1", "--comm.collectives=native"),
+        ):
+            with self.subTest(options=options):
+                self.check_summary(*self.counted_run(ranks, per_node, *options))
+
+
+class Silence(Bytes):
+    def test_nodes_say_nothing_between_synchronizations(self):
+        """No message and no collective between ranks of different nodes: neither in these steps nor after them."""
+        every_two = ("--sync.localsgd_frequency=2",)
+        for per_node, *options in (
+            (1, "--sync.kind=localsgd", *every_two),
+            (2, "--sync.kind=slowmo", *every_two, "--sync.slowmo_frequency=4"),
+            (1, "--sync.kind=diloco", "--sync.slowmo_frequency=4"),
+        ):
+            with self.subTest(options=options):
+                _, counts = self.counted_run(2 * per_node, per_node, *options)
+                meet = {4} if "--sync.kind=diloco" in options else {2, 4}
+                for rank in counts:
+                    regions = {region for region in rank.across_nodes() if region not in (0, -STEPS)}
+                    self.assertEqual(regions, meet, "0: before the first step; -s: after step s")
+
+    def test_every_function_that_sends_is_counted(self):
+        """A new call of MPI in the program must be added to the counter, or to those that send no data."""
+        symbols = subprocess.run(
+            ["nm", "-D", "--undefined-only", BINARY], capture_output=True, text=True, check=True
+        ).stdout
+        used = set(re.findall(r"\bU (P?MPI_\w+)", symbols))
+        symbols = subprocess.run(["nm", "-D", mpi_count.COUNTER], capture_output=True, text=True, check=True).stdout
+        known = set(re.findall(r"\bT (MPI_\w+)", symbols))
+        self.assertIn("MPI_Isend", used)
+        self.assertEqual([name for name in sorted(used - known) if not SENDS_NO_DATA.fullmatch(name)], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
