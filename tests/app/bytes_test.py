@@ -37,7 +37,11 @@ class Bytes(Program):
         out, counts = self.dir / f"run-{self.runs}", self.dir / f"counts-{self.runs}"
         counts.mkdir()
         command = [MPIEXEC, "-n", str(ranks), *mpi_count.counted(counts), BINARY, "train"]
-        command += [str(self.deck(DECK, "run.cfg", **changes)), f"--output.dir={out}", f"--comm.ranks_per_node={per_node}"]
+        command += [
+            str(self.deck(DECK, "run.cfg", **changes)),
+            f"--output.dir={out}",
+            f"--comm.ranks_per_node={per_node}",
+        ]
         done = subprocess.run(
             [*command, *options], capture_output=True, text=True, timeout=120, env=self.environment(ranks)
         )

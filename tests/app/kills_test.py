@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs are killed with -9 at moments that are drawn, and resumed, and killed again, until one is left alone: it ends with the
+bits of the run that nobody disturbed. SHOAL_KILLS: how many kills (20); SHOAL_SEED: for the draws of an earlier run, which
+prints its seed."""
+
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+import unittest
+
+from program import BINARY, MPIEXEC, SMALL, Program
+
+KILLS = int(os.environ.get("SHOAL_KILLS", "20"))
+SEED = int(os.environ.get("SHOAL_SEED", random.SystemRandom().randrange(2**32)))
+RANKS = 2
+DECK = {
+    **SMALL,
+    "model": {**SMALL["model"], "n_layer": 1, "dropout": 0.1},
+    "data": {"source": "synthetic", "val_fraction": 0},
+    "train": {"steps": 60, "seed": 3},
+    "checkpoint": {"every": 3, "keep": 2},
+    "trace": {"level": "steps", "interval": 7},
+}
+SAVES = {"at once": "--checkpoint.async=false", "in the background": "--checkpoint.async=true"}
+KILLED_AGAIN = 0.6  # the chance of a resumed run
+ALL_GONE_S = 30  # after the death of one rank the launcher ends the others
+# Each rank tells its process's number before it becomes the program.
+TELLS_ITS_NUMBER = 'echo $$ >>"$0"; exec "$@"'
+
+
+class Launched:
+    """A run whose ranks' processes are known."""
+
+    def __init__(self, out, command, environment):
+        self.out = out
+        self.told, self.log = (out.with_suffix(f".{time.monotonic_ns()}.{kind}") for kind in ("ranks", "log"))
+        words = [MPIEXEC, "-n", str(RANKS), "sh", "-c", TELLS_ITS_NUMBER, self.told, *command, f"--output.dir={out}"]
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(list(map(str, words)), env=environment, stdout=log, stderr=log)
+
+    def numbers(self):
+        return list(map(int, self.told.read_text().split())) if self.told.exists() else []
+
+    def await_ranks(self):
+        while len(self.numbers()) < RANKS and self.process.poll() is None:
+            time.sleep(0.001)
+
+    def alive(self):
+        """The ranks that are still there: a number may belong to another process by now."""
+        found = []
+        for number in self.numbers():
+            try:
+                words = pathlib.Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if f"--output.dir={self.out}".encode() in words:
+                found.append(number)
+        return found
+
+
+class Kills(Program):
+    def launch(self, out, *options):
+        return Launched(out, [BINARY, "train", self.dir / "deck.cfg", *options], self.environment(RANKS))
+
+    def kill(self, run, delay, one):
+        """Kills a rank (one: the share of the ranks before it) or all of them. Returns whether any was there still."""
+        time.sleep(delay)
+        run.await_ranks()
+        ranks = run.alive()
+        hit = False
+        for rank in ranks if one is None else ranks[int(one * len(ranks)) :][:1]:
+            try:
+                os.kill(rank, signal.SIGKILL)
+                hit = True
+            except ProcessLookupError:  # it has just ended by itself
+                pass
+        code = run.process.wait(timeout=ALL_GONE_S)
+        bound = time.monotonic() + ALL_GONE_S
+        while run.alive() and time.monotonic() < bound:
+            time.sleep(0.01)
+        self.assertEqual(run.alive(), [], "ranks that outlive the others")
+        if not hit:
+            self.assertEqual(code, 0, run.log.read_text())
+        return hit
+
+    def complete(self, out):
+        """The steps of the checkpoints that are there."""
+        return sorted(int(file.stem.removeprefix("step_")) for file in (out / "checkpoints").glob("step_*.h5"))
+
+    def goes_on(self, out):
+        """A run that was killed before its first checkpoint was complete begins anew."""
+        return "--checkpoint.resume=latest" if self.complete(out) else "--output.overwrite"
+
+    def trial(self, draw, name, straight, seconds):
+        """Kills one run until it is left alone. Returns how often."""
+        saves = draw.choice(list(SAVES))
+        out = self.dir / name
+        run, kills, log = self.launch(out, SAVES[saves]), 0, []
+        while True:
+            delay, one = draw.uniform(0, seconds[saves]), draw.choice((None, draw.random()))
+            log.append(f"{'all ranks' if one is None else 'a rank'} after {delay:.3f} s")
+            hit = self.kill(run, delay, one)
+            kills += 1
+            if not hit or draw.random() > KILLED_AGAIN:
+                break
+            run = self.launch(out, SAVES[saves], self.goes_on(out))
+        with self.subTest(saves=saves, kills=log):
+            newest = max(self.complete(out), default=0)
+            again = self.train(self.dir / "deck.cfg", SAVES[saves], self.goes_on(out), ranks=RANKS, out=name)
+            self.assertEqual(again["losses"], straight["losses"][newest:])
+            self.assertEqual(again["params_checksum"], straight["params_checksum"])
+            self.assertEqual([path.name for path in out.rglob("*.partial")], [], "temporary files at the end")
+        return kills
+
+    def test_whoever_is_killed_goes_on_as_if_nothing_had_been(self):
+        print(f"SHOAL_SEED={SEED}", flush=True)
+        draw = random.Random(SEED)
+        deck = self.deck(DECK)
+        seconds = {}
+        for saves, option in SAVES.items():
+            begin = time.monotonic()
+            straight = self.train(deck, option, ranks=RANKS)
+            seconds[saves] = time.monotonic() - begin
+        kills = trials = 0
+        while kills < KILLS:
+            trials += 1
+            kills += self.trial(draw, f"trial-{trials}", straight, seconds)
+
+
+if __name__ == "__main__":
+    unittest.main()
