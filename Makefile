@@ -16,7 +16,7 @@ CXX_FILES = $(shell git ls-files -co --exclude-standard '*.hpp' '*.cpp' '*.cu')
 PY_FILES = $(shell git ls-files -co --exclude-standard '*.py')
 SH_FILES = $(shell git ls-files -co --exclude-standard '*.sh') .ci/run
 
-.PHONY: all deps run test test-long bench bench-peers bench-cluster format lint tidy fuzz install clean asan cuda configure python
+.PHONY: all deps run test test-isa test-long bench bench-peers bench-cluster format lint tidy fuzz install clean asan cuda configure python
 
 all: configure
 	cmake --build $(BUILD) -j $(JOBS)
@@ -36,6 +36,10 @@ run: configure
 test: all
 	ctest --test-dir $(BUILD) --output-on-failure -LE long -j $(JOBS)
 
+# Kernels, models and whole runs as on processors with fewer instructions, and in builds for them.
+test-isa: all
+	tests/support/test_isa.sh $(BUILD) $(JOBS)
+
 # Sanitizers over all tests, the full matrix, the long training run.
 test-long: all asan fuzz
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
@@ -43,7 +47,7 @@ test-long: all asan fuzz
 asan: deps
 	cmake --preset asan
 	cmake --build build-asan -j $(JOBS)
-	ctest --test-dir build-asan --output-on-failure -LE 'long|cluster|contract' $(if $(ASAN_WITHOUT),-E '$(ASAN_WITHOUT)') -j $(JOBS)
+	ctest --test-dir build-asan --output-on-failure -LE 'long|cluster|contract' -E '@AVX512$(if $(ASAN_WITHOUT),|$(ASAN_WITHOUT))' -j $(JOBS)
 
 # Compiles and links the CUDA kernels; their test runs where there is a GPU.
 cuda: deps
@@ -106,4 +110,4 @@ install: all
 	cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
 
 clean:
-	rm -rf $(BUILD) build-asan build-cuda build-fuzz build-lint build-python
+	rm -rf $(BUILD) build-isa-* build-asan build-cuda build-fuzz build-lint build-python

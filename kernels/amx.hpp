@@ -10,7 +10,8 @@
 
 namespace shoal::kernels::amx {
 
-/// Whether this build has tiles and the system lets this process use them. Asked once, so a run has one answer.
+/// Whether this build has tiles, this process may use them (instructions.hpp), and the system lets it. Asked once, so that a
+/// run has one answer.
 bool available();
 
 }  // namespace shoal::kernels::amx

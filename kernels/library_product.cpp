@@ -131,14 +131,6 @@ class LibraryProduct final : public Product {
 
 }  // namespace
 
-bool library_multiplies_bf16() {
-  static const bool multiplies = [] {
-    const auto bf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);  // sets of bits, each a superset of older ones
-    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bf16) == bf16;
-  }();
-  return multiplies;
-}
-
 std::unique_ptr<Product> make_library_product(const ProductKey& key) { return std::make_unique<LibraryProduct>(key); }
 
 }  // namespace shoal::kernels

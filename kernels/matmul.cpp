@@ -39,16 +39,19 @@ void matmul(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c
 }
 
 template <typename T, typename R>
-std::size_t matmul_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, const MatmulOptions& options, bool bias) {
+std::size_t matmul_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, const MatmulOptions& options, bool bias,
+                                   const MatmulStrides& strides) {
   if (m == 0 || n == 0) return 0;
+  const std::size_t a = strides.a != 0 ? strides.a : options.a == Transpose::yes ? m : k;
+  const std::size_t b = strides.b != 0 ? strides.b : options.b == Transpose::yes ? k : n;
+  const std::size_t c = strides.c != 0 ? strides.c : n;
   if constexpr (sizeof(T) == 2) {
-    if (is_widened(dtype_of<T>)) return multiply_widened_workspace_bytes<R>(m, n, k, n, options, bias);
+    if (is_widened(dtype_of<T>)) return multiply_widened_workspace_bytes<R>(m, n, k, c, options, bias);
   }
   if constexpr (std::is_same_v<T, f16>) {
     return 0;  // never: it is always widened
   } else {
-    const std::size_t a_stride = options.a == Transpose::yes ? m : k, b_stride = options.b == Transpose::yes ? k : n;
-    return multiply_workspace_bytes<T, R>(m, n, k, {a_stride, b_stride, n}, options, bias);
+    return multiply_workspace_bytes<T, R>(m, n, k, {a, b, c}, options, bias);
   }
 }
 
@@ -82,7 +85,8 @@ double measured_peak_gflops(std::size_t size, double seconds) {
 #define SHOAL_INSTANCE(T, R)                                                                                           \
   template void matmul<T, R>(const char*, Matrix<const T>, Matrix<const T>, Matrix<R>, const MatmulOptions&, const T*, \
                              const R*);                                                                                \
-  template std::size_t matmul_workspace_bytes<T, R>(std::size_t, std::size_t, std::size_t, const MatmulOptions&, bool);
+  template std::size_t matmul_workspace_bytes<T, R>(std::size_t, std::size_t, std::size_t, const MatmulOptions&, bool, \
+                                                    const MatmulStrides&);
 SHOAL_INSTANCE(float, float)
 SHOAL_INSTANCE(bf16, bf16)
 SHOAL_INSTANCE(bf16, float)

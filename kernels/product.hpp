@@ -48,8 +48,6 @@ class Product {
 Product& product(const ProductKey& key);
 
 std::unique_ptr<Product> make_library_product(const ProductKey& key);
-/// With the processor's own instructions; without them it is many times slower than float, or refuses.
-bool library_multiplies_bf16();
 std::unique_ptr<Product> make_blocked_fp32(const ProductKey& key);
 std::unique_ptr<Product> make_blocked_bf16(const ProductKey& key);
 

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "amx.hpp"
+#include "instructions.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 
@@ -106,7 +107,7 @@ std::vector<std::pair<std::string, std::string>> library_versions() {
   return {
     {"Kokkos", text(KOKKOS_VERSION / 10000, '.', KOKKOS_VERSION / 100 % 100, '.', KOKKOS_VERSION % 100, " (",
                     Kokkos::DefaultHostExecutionSpace::name(), ")")},
-        {"oneDNN", text(onednn.major, '.', onednn.minor, '.', onednn.patch)},
+        {"oneDNN", text(onednn.major, '.', onednn.minor, '.', onednn.patch, " (", instructions_used(), ")")},
 #if defined(__clang__)
         {"compiler", text("clang ", __clang_version__, ", ", instructions_built_for())},
 #else

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "instructions.hpp"
 #include "multiply.hpp"
-#include "product.hpp"
 #include "simd.hpp"
 #include "tiles.hpp"
 #include "tiling.hpp"
@@ -87,7 +87,10 @@ Matrix<T> cut(Matrix<T> x, Range range, bool by_stored_rows) {
 
 }  // namespace
 
-bool is_widened(DType type) { return type == DType::f16 || (type == DType::bf16 && !library_multiplies_bf16()); }
+bool is_widened(DType type) {
+  // Without the processor's own instructions the library takes many times as long as for floats, or refuses.
+  return type == DType::f16 || (type == DType::bf16 && !may_use(Instructions::bf16));
+}
 
 template <typename T, typename R>
 void multiply_widened(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options,

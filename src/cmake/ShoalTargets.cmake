@@ -5,9 +5,15 @@ function(shoal_library folder)
   target_link_libraries(shoal_${folder} PUBLIC shoal_settings ${LIB_LINK} PRIVATE ${LIB_PRIVATE_LINK})
 endfunction()
 
-# The program FOLDER_NAME; tests see tests/ and the private headers of src/ and kernels/.
+# The program FOLDER_NAME, and the target FOLDER_tests of all of them; tests see tests/ and the private headers of src/ and
+# kernels/.
 function(shoal_test_program program source)
   add_executable(${program} ${source})
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  if(NOT TARGET ${folder}_tests)
+    add_custom_target(${folder}_tests)
+  endif()
+  add_dependencies(${folder}_tests ${program})
   target_link_libraries(${program} PRIVATE ${ARGN} shoal_settings GTest::gmock GTest::gtest)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
   target_compile_options(${program} PRIVATE $<$<CONFIG:Release>:-O1>)  # in two thirds of -O3's time

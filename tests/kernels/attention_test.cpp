@@ -234,7 +234,7 @@ TEST(AttentionDerivative, IsWhatFiniteDifferencesSay) {
 #if defined(SHOAL_AMX)
 class AttentionByTiles : public testing::Test {
   void SetUp() override {
-    if (attention::unit<bf16>() != Unit::tiles) GTEST_SKIP() << "the system grants no tile registers";
+    if (attention::unit<bf16>() != Unit::tiles) GTEST_SKIP() << "this process has no tile registers";
   }
 };
 

@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "kernels/amx.hpp"
 #include "kernels/for_each.hpp"
+#include "kernels/instructions.hpp"
 #include "kernels/runtime_environment.hpp"
 #include "shoal/base/trace.hpp"
 
@@ -23,6 +25,20 @@ TEST(Runtime, SaysWhatItIsBuiltOn) {
   EXPECT_EQ(names, (std::vector<std::string>{"Kokkos", "oneDNN", "compiler"}));
   EXPECT_EQ(device_name().find(", AMX") != std::string::npos, amx::available()) << device_name();
   EXPECT_GE(available_cores(), 1);
+}
+
+// The library's and our own: a run that is limited to AVX-512 computes as a processor without AMX.
+TEST(Runtime, HeedsTheLimitOfInstructions) {
+  const char* const limit = std::getenv("ONEDNN_MAX_CPU_ISA");
+  const std::string used = instructions_used();
+  if (limit != nullptr) {
+    EXPECT_EQ(used, limit);
+  }
+  EXPECT_EQ(may_use(Instructions::tiles), used == "AVX512_CORE_AMX");
+  EXPECT_EQ(may_use(Instructions::bf16), used == "AVX512_CORE_AMX" || used == "AVX512_CORE_BF16");
+  if (!may_use(Instructions::tiles)) {
+    EXPECT_FALSE(amx::available());
+  }
 }
 
 TEST(ForTiles, VisitsEachTileOnce) {

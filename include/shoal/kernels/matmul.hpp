@@ -35,10 +35,17 @@ template <typename T, typename R>
 void matmul(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options = {},
             const T* bias = nullptr, const R* added = nullptr);
 
-/// Bytes of workspace for such a product: packed operands, what the library wants, and widened panels. The largest one is
+/// Elements from the begin of one row to that of the next, of A, B and C as stored; 0: rows follow one another without a
+/// gap.
+struct MatmulStrides {
+  std::size_t a = 0, b = 0, c = 0;
+};
+/// Bytes of workspace for such a product: packed operands, what the library wants, and widened panels. The library copies
+/// some operands because of their strides, so that a product may want more with gaps than without. The largest workspace is
 /// planned for by the model and handed in by set_matmul_workspace() before the first product.
 template <typename T, typename R>
-std::size_t matmul_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, const MatmulOptions& options, bool bias);
+std::size_t matmul_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, const MatmulOptions& options, bool bias,
+                                   const MatmulStrides& strides = {});
 void set_matmul_workspace(Span<std::byte> workspace);
 
 /// GFLOP/s of a square product of this size on one rank with its threads: the measured peak that utilisation refers to.

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# limited.sh LIMIT COMMAND...: runs a test as on a processor that has no more instructions than ONEDNN_MAX_CPU_ISA=LIMIT; skips
+# where this one has fewer, as the test runs without a limit anyway.
+set -euo pipefail
+# shellcheck source=limits.sh
+. "$(dirname "$0")/limits.sh"
+limit=$1
+shift
+if why=$(lacks "$limit"); then
+  echo "SKIPPED: $why"
+  exit 77
+fi
+ONEDNN_MAX_CPU_ISA=$limit exec "$@"
