@@ -43,13 +43,14 @@ void share_reports(comm::World& world, const sync::Placement& place, std::vector
   for (std::size_t i = 0; i < reports.size(); ++i) {
     StepReport& report = reports[i];
     report.loss = report.norm = 0;
-    report.overflow = false;
+    report.overflow = report.updated = false;
     report.loss_scale = all(0, i * fields + scale);
     int first_broken = -1;
     for (int n = 0; n < nodes; ++n) {
       report.loss += all(n, i * fields + loss) / nodes;
       report.norm += all(n, i * fields + norm) / nodes;
       report.overflow |= all(n, i * fields + overflow) != 0;
+      report.updated |= all(n, i * fields + overflow) == 0 && all(n, i * fields + broken) == 0;
       if (first_broken < 0 && all(n, i * fields + broken) != 0) first_broken = n;
     }
     if (first_broken < 0) continue;

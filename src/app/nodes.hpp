@@ -22,6 +22,7 @@ struct StepReport {
   double seconds = 0;
   double loss_scale = 1;  ///< fp16: what the loss was multiplied by (on the first node)
   bool overflow = false;  ///< fp16: the gradients were too large at this scale, and the update was left out (by any node)
+  bool updated = true;    ///< whether an update was made of it (by any node)
   std::string broken;     ///< what was not finite for another reason, in words; empty: nothing was
   bool stop = false;      ///< rank 0 wants the run to end after this step
   bool last = false;      ///< all steps are made

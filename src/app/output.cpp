@@ -13,6 +13,7 @@
 #include "collective.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/io/checkpoint.hpp"
+#include "verdict.hpp"
 
 namespace shoal::app {
 
@@ -76,6 +77,15 @@ Json adascale_summary(const History& history) {
   }
   if (gains.empty()) return nullptr;
   return {{"gains", gains}, {"effective_steps", effective_steps}};
+}
+
+Json verdict_summary(const Verdict& verdict) {
+  return {{"ended", verdict.stopped_early ? "stopped early" : "done"},
+          {"exit_code", static_cast<int>(verdict.exit)},
+          {"steps_made", verdict.steps_made},
+          {"updates_skipped", verdict.updates_skipped},
+          {"ok", verdict.ok},
+          {"text", verdict.text}};
 }
 
 /// Mean bytes per step and operation of the rank that sends most.
@@ -161,7 +171,7 @@ std::uint64_t peak_rss_bytes() {
 }
 
 void write_summary(comm::World& world, const Setup& setup, const Memory& memory, const History& history,
-                   const std::string& params_checksum) {
+                   const Verdict& verdict, const std::string& params_checksum) {
   const config::Options& o = setup.options;
   std::vector<double> seconds;
   Json losses = Json::array(), norms = Json::array(), validation = Json::array();
@@ -184,6 +194,7 @@ void write_summary(comm::World& world, const Setup& setup, const Memory& memory,
   for (const auto& [name, value] : config::list(o)) options[name] = value;
   const double tokens = static_cast<double>(o.batch.global * o.model.block_size);
   Json summary = {
+      {"verdict", verdict_summary(verdict)},
       {"losses", losses},
       {"grad_norms", norms},
       {"val_losses", validation},

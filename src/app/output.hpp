@@ -43,9 +43,11 @@ struct History {
   std::map<std::string, comm::Traffic> traffic;  ///< this rank's, of the steps alone
 };
 
+struct Verdict;  // verdict.hpp
+
 /// Collective: gathers what every rank knows (memory, traffic); rank 0 writes the file complete-or-absent.
 void write_summary(comm::World& world, const Setup& setup, const Memory& memory, const History& history,
-                   const std::string& params_checksum);
+                   const Verdict& verdict, const std::string& params_checksum);
 
 /// Largest resident set of this process so far, and the present one, bytes.
 std::uint64_t peak_rss_bytes();

@@ -193,7 +193,7 @@ void StepLog::clear() {
 }
 
 void print_verdict(comm::World& world, const Setup& setup, const Memory& memory, const History& history, const Saves& saves,
-                   Exit exit) {
+                   const Verdict& verdict) {
   if (world.all().rank() != 0) return;
   const config::Options& o = setup.options;
   const auto done = history.steps.empty() ? static_cast<std::int64_t>(0) : history.steps.back().step;
@@ -201,11 +201,8 @@ void print_verdict(comm::World& world, const Setup& setup, const Memory& memory,
   if (history.steps.empty()) {
     rows.emplace_back("ended", "nothing was left to do");
   } else {
-    const StepReport& last = history.steps.back();
-    const std::string at = text(exit == Exit::requeue ? "train.stop_after was reached at step " : "step ", done);
-    rows.emplace_back("ended", o.adascale.on ? text(at, ", which made ", fixed(last.effective_steps, 1), " of ",
-                                                    o.train.steps, " steps of the small batch (AdaScale)")
-                                             : text(at, " of ", o.train.steps));
+    rows.emplace_back("ended",
+                      (verdict.stopped_early ? "train.stop_after was reached at " : "") + position_text(o, history));
     std::vector<double> seconds;
     for (const StepReport& report : history.steps) seconds.push_back(report.seconds);
     const double tokens = static_cast<double>(o.batch.global * o.model.block_size);
@@ -231,14 +228,10 @@ void print_verdict(comm::World& world, const Setup& setup, const Memory& memory,
                            o.checkpoint.async ? " written in the background, training held up for " : " written in ",
                            human_time(saves.seconds()), ")"));
   }
-  const bool as_planned = setup.plan.bytes == memory.taken();
   rows.emplace_back("memory", text("planned ", plan::bytes_text(setup.plan.bytes.total()), ", taken ",
                                    plan::bytes_text(memory.taken().total()), ", largest resident set ",
                                    plan::bytes_text(peak_rss_bytes())));
-  rows.emplace_back("verdict", !as_planned             ? "MEMORY WAS NOT AS PLANNED"
-                               : skipped > 0           ? "OK, BUT UPDATES WERE SKIPPED"
-                               : exit == Exit::requeue ? "OK, TO BE RESUMED"
-                                                       : "OK");
+  rows.emplace_back("verdict", verdict.text);
   print_table("end", rows);
   std::fflush(stdout);
 }

@@ -13,6 +13,7 @@
 #include "setup.hpp"
 #include "shoal/base/error.hpp"
 #include "trainer.hpp"
+#include "verdict.hpp"
 
 namespace shoal::app {
 
@@ -53,6 +54,6 @@ class StepLog {
 
 /// Why the run ended, what it reached, and whether it took what was planned.
 void print_verdict(comm::World& world, const Setup& setup, const Memory& memory, const History& history, const Saves& saves,
-                   Exit exit);
+                   const Verdict& verdict);
 
 }  // namespace shoal::app

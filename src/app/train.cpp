@@ -21,6 +21,7 @@
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/notation.hpp"
 #include "trainer.hpp"
+#include "verdict.hpp"
 #include "version.hpp"
 #include "weights.hpp"
 
@@ -89,7 +90,8 @@ class Run {
 
   /// Returns why the run ended.
   Exit steps();
-  void close(Exit exit);
+  /// Returns what the program returns.
+  Exit close(Exit exit);
 
  private:
   bool due(std::size_t every, std::int64_t step) const { return every != 0 && static_cast<std::size_t>(step) % every == 0; }
@@ -188,7 +190,7 @@ Exit Run::steps() {
   return Exit::done;
 }
 
-void Run::close(Exit exit) {
+Exit Run::close(Exit exit) {
   saves_.finish();
   heartbeat::phase("exit");
   if (trace_ != nullptr) {
@@ -201,8 +203,10 @@ void Run::close(Exit exit) {
     log_.note("weights exported to " + options_.output.export_dir);
   }
   const std::string checksum = io::hexadecimal(io::params_checksum(world_.all(), common_parameters(machine_)));
-  write_summary(world_, setup_, machine_.memory, history_, checksum);
-  print_verdict(world_, setup_, machine_.memory, history_, saves_, exit);
+  const Verdict verdict = judge(setup_, machine_.memory, history_, exit);
+  write_summary(world_, setup_, machine_.memory, history_, verdict, checksum);
+  print_verdict(world_, setup_, machine_.memory, history_, saves_, verdict);
+  return verdict.exit;
 }
 
 Ledger of_the_rank_with_most(comm::World& world, const Ledger& taken) {
@@ -270,9 +274,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   }
   Run run(world, setup, machine, before.value_or(io::CheckpointState{}), peak);
   world.all().barrier().wait();
-  const Exit exit = run.steps();
-  run.close(exit);
-  return exit;
+  return run.close(run.steps());
 }
 
 }  // namespace

@@ -110,6 +110,7 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
   } else {
     engine_.skip();
     ++skipped_;
+    report.updated = false;
     if (adascale_) report.effective_steps = adascale_->effective_steps();
   }
   report.last = done(report.step);

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad input: one clear line that names what, where and what is allowed, a non-zero exit on every rank, nothing written over."""
 
+import json
 import os
 import pathlib
+import re
 import subprocess
 import time
 import unittest
@@ -131,6 +133,20 @@ class BadInput(Program):
         summary = self.train(deck, "--train.on_nan=skip", ranks=2, out="skip")
         self.assertEqual(len(summary["losses"]), 5)
         self.assertIn(None, [loss for _, loss in summary["losses"]])
+        skipped = [line for line in (self.dir / "skip" / "metrics.jsonl").read_text().splitlines() if "skipped" in line]
+        self.assertTrue(0 < len(skipped) < 5)
+        said = f"OK, {len(skipped)} of 5 updates skipped (not finite)"
+        self.assertEqual(summary["verdict"], {"ended": "done", "exit_code": 0, "steps_made": 5,
+                                              "updates_skipped": len(skipped), "ok": True, "text": said})  # fmt: skip
+
+    def test_a_run_without_an_update_is_no_success(self):
+        deck = self.deck(SMALL, train={"steps": 3, "dtype": "fp16", "loss_scale_power": 100})
+        done = self.shoal("train", deck, f"--output.dir={self.dir / 'none'}", ranks=2)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        said = "NO UPDATE: all 3 updates were skipped (loss scale overflow)"
+        self.assertRegex(done.stdout, rf"# +verdict +{re.escape(said)}\n")
+        verdict = json.loads((self.dir / "none" / "summary.json").read_text())["verdict"]
+        self.assertEqual((verdict["ok"], verdict["exit_code"], verdict["text"]), (False, 1, said))
 
     @unittest.skipUnless(os.geteuid() == 0, "a small file system needs root to mount")
     def test_a_full_disk(self):

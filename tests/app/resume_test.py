@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -166,7 +167,12 @@ class Resume(Program):
             options = ("--train.stop_after=1", f"--checkpoint.async={background}")
             done = self.shoal("train", deck, f"--output.dir={out}", *options, ranks=2)
             self.assertEqual(done.returncode, 75, done.stderr)
-            steps = len(json.loads((out / "summary.json").read_text())["losses"])
+            summary = json.loads((out / "summary.json").read_text())
+            steps = len(summary["losses"])
+            said = f"STOPPED EARLY at step {steps} of 100000 (requeue)"
+            self.assertEqual(summary["verdict"], {"ended": "stopped early", "exit_code": 75, "steps_made": steps,
+                                                  "updates_skipped": 0, "ok": False, "text": said})  # fmt: skip
+            self.assertRegex(done.stdout, rf"# +verdict +{re.escape(said)}\n")
             self.assertTrue((out / "checkpoints" / f"step_{steps:08d}.h5").exists())
 
 

@@ -36,6 +36,7 @@ KINDS = {
 }
 # After which step these have something on its way between nodes.
 UNDER_WAY = {"localsgd late": 5, "slowmo late in 8 bits": 7, "diloco late in 16 bits": 6}
+MAYBE_NO_UPDATE = (0, 1)  # of a few steps in which all nodes may have left out every update, as the processor has it
 
 
 def nodes_of(ranks):
@@ -139,10 +140,10 @@ class Sync(Program):
         no = f"--output.dir={self.dir / 'no'}"
         self.refused("train", self.deck(DECK), *options, no, ranks=4, contains=contains)
 
-    def resumed(self, kind, at, *options, per_node=2):
+    def resumed(self, kind, at, *options, per_node=2, **more):
         out = f"{kind.replace(' ', '-')}-{at}-{per_node}"
-        self.run_of(kind, f"--train.steps={at}", f"--checkpoint.every={at}", *options, per_node=per_node, out=out)
-        return self.run_of(kind, "--checkpoint.resume=latest", *options, per_node=per_node, out=out)
+        self.run_of(kind, f"--train.steps={at}", f"--checkpoint.every={at}", *options, per_node=per_node, out=out, **more)
+        return self.run_of(kind, "--checkpoint.resume=latest", *options, per_node=per_node, out=out, **more)
 
     def test_resume_between_synchronisations(self):
         for kind in KINDS:
@@ -153,7 +154,7 @@ class Sync(Program):
                 self.assertEqual(again["params_checksum"], straight["params_checksum"], f"{kind}, from step {at}")
 
     def test_fp16_with_an_overflow_on_the_way_resumes(self):
-        options = ("--train.dtype=fp16", "--train.loss_scale_power=24", "--train.loss_scale_window=2")
+        options = ("--train.dtype=fp16", "--train.loss_scale_power=22", "--train.loss_scale_window=2")
         straight = self.run_of("localsgd", *options)
         again = self.resumed("localsgd", 5, *options)
         self.assertEqual(again["losses"], straight["losses"][5:])
@@ -276,7 +277,7 @@ class Sync(Program):
                 "--train.on_nan=skip",
             )
             out = f"rate-{rate}"
-            self.run_of("localsgd", *options, "--checkpoint.every=8", out=out)
+            self.run_of("localsgd", *options, "--checkpoint.every=8", out=out, codes=MAYBE_NO_UPDATE)
             told = self.shoal("info", self.dir / out / "checkpoints" / "step_00000008.h5").stdout
             skipped = [int(count) for count in re.findall(r"node/\d/skipped_updates +(\d+)", told)]
             self.assertEqual(len(skipped), 2, told)
@@ -293,7 +294,7 @@ class Sync(Program):
             self.assertIn(None, [norm for _, norm in straight["grad_norms"]], f"{kind}: the mean over nodes says so")
             sharded = self.run_of(kind, *options, "--zero.stage=2")
             self.assertEqual(trajectory(sharded), trajectory(straight), kind)
-            again = self.resumed(kind, 5, *options)
+            again = self.resumed(kind, 5, *options, codes=MAYBE_NO_UPDATE)
             self.assertEqual(again["losses"], straight["losses"][5:], kind)
             self.assertEqual(again["params_checksum"], straight["params_checksum"], kind)
 
