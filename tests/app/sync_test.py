@@ -100,7 +100,7 @@ class Sync(Program):
 
     def test_warming_up_is_every_step(self):
         """Bit by bit, where nodes and micro-batches are powers of two."""
-        fp16 = ("--train.dtype=fp16", "--train.loss_scale_power=24", "--comm.reduce_dtype=fp16")
+        fp16 = ("--train.dtype=fp16", "--train.loss_scale_power=21", "--comm.reduce_dtype=fp16")
         for kind, per_node, options in (
             ("slowmo", 1, ("--zero.stage=3", "--train.dtype=bf16", "--comm.reduce_dtype=bf16")),
             ("slowmo", 2, ("--zero.stage=0", "--model.dropout=0.1")),
