@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "process.hpp"
+#include "shoal/comm/process.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>

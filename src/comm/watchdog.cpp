@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "inquiry.hpp"
-#include "process.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/comm/process.hpp"
 #include "shoal/comm/wait.hpp"
 #include "shoal/comm/world.hpp"
 

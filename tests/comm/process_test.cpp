@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "../../src/comm/process.hpp"
+#include "shoal/comm/process.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/io/directory_lock.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "lock_file.hpp"
+#include "shoal/base/error.hpp"
+
+namespace shoal::io {
+
+namespace fs = std::filesystem;
+
+const char* const lock_name = "shoal.lock";
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int beats_to_wait = 3;  // a holder that lives has touched its lock within so many
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+std::int64_t touched_ns(const struct stat& status) {
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+/// A file that was not there before; -1, with errno, where it was, or cannot be made.
+int make_new(const fs::path& file) {
+  return ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+}
+
+bool write_synced(int descriptor, const std::string& content) {
+  return ::write(descriptor, content.data(), content.size()) == static_cast<ssize_t>(content.size()) &&
+         ::fsync(descriptor) == 0;
+}
+
+}  // namespace
+
+struct DirectoryLock::State {
+  fs::path directory, file;
+  std::string what;
+  LockHolder mine;
+  std::function<void(const std::string&)> note;
+
+  int descriptor = -1;  // of the lock while it is held
+  // Another's lock that is watched, since when, and as it was touched then.
+  std::string watched;
+  Clock::time_point watched_since;
+  std::int64_t watched_touch = 0;
+  bool said_that_it_waits = false;
+
+  std::thread thread;  // touches the lock
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool stop = false;
+  std::string lost;
+
+  bool make();
+  bool look(const FoundLock& found);
+  bool inherit(const FoundLock& found);
+  bool replace(int heir, const fs::path& marker, const std::string& token);
+  void hold(int held);
+  void beat();
+  std::string look_for_loss() const;
+  std::string name_of_other() const;
+  double age_s(std::int64_t touched) const;
+  [[noreturn]] void refuse(const FoundLock& found) const;
+  [[noreturn]] void cannot(const std::string& act) const { bad_input(what, ": ", act, ": ", std::strerror(errno)); }
+};
+
+void DirectoryLock::State::refuse(const FoundLock& found) const {
+  bad_input(what, ": in use by another run: ", name_of(found), " (", file.string(), ")");
+}
+
+/// Takes the lock where there is none.
+bool DirectoryLock::State::make() {
+  const int made = make_new(file);
+  if (made < 0 && errno == EEXIST) return false;
+  if (made < 0) cannot("not writable");
+  if (!write_synced(made, lock_text(mine))) {
+    const int error = errno;
+    ::unlink(file.c_str());
+    ::close(made);
+    errno = error;
+    cannot("cannot be written");
+  }
+  hold(made);
+  return true;
+}
+
+/// What another's lock tells now.
+bool DirectoryLock::State::look(const FoundLock& found) {
+  const LockHolder& holder = found.holder;
+  if (found.readable && holder.process.visible_from(mine.process)) {
+    if (comm::is_running(holder.process)) refuse(found);
+    return inherit(found);
+  }
+  if (watched != holder.token) {
+    watched = holder.token;
+    watched_since = Clock::now();
+    watched_touch = found.touched_ns;
+    return false;
+  }
+  if (watched_touch != found.touched_ns) refuse(found);
+  if (seconds_since(watched_since) < beats_to_wait * (holder.beat > 0 ? holder.beat : mine.beat)) return false;
+  const double timeout = holder.timeout > 0 ? holder.timeout : mine.timeout;
+  const double age = age_s(found.touched_ns);
+  if (age > timeout) return inherit(found);
+  if (!std::exchange(said_that_it_waits, true)) {
+    note(text(what, ": locked by another run (", name_of(found), ") that has shown no sign of life for ",
+              static_cast<std::int64_t>(std::max(age, 0.0)), " s: waits until it is ", timeout, " s (its comm.timeout)"));
+  }
+  return false;
+}
+
+/// How long ago that was by the clock of the file system, which need not be this machine's.
+double DirectoryLock::State::age_s(std::int64_t touched) const {
+  const fs::path probe = file.string() + ".clock." + mine.token;
+  const int made = make_new(probe);
+  if (made < 0) cannot("not writable");
+  struct stat status {};
+  const bool known = ::fstat(made, &status) == 0;
+  const int error = errno;
+  ::close(made);
+  ::unlink(probe.c_str());
+  errno = error;
+  if (!known) cannot("the time cannot be asked for");
+  return static_cast<double>(touched_ns(status) - touched) * 1e-9;
+}
+
+/// [Note: One heir] False where another is faster.
+bool DirectoryLock::State::inherit(const FoundLock& found) {
+  const std::string markers = file.string() + "." + found.holder.token + ".";
+  int number = 1, heir = -1;
+  while ((heir = make_new(markers + std::to_string(number))) < 0) {
+    if (errno != EEXIST) cannot("not writable");
+    struct stat status {};
+    if (::lstat((markers + std::to_string(number)).c_str(), &status) != 0) return false;
+    if (age_s(touched_ns(status)) <= mine.timeout) return false;
+    ++number;
+  }
+  if (!replace(heir, markers + std::to_string(number), found.holder.token)) return false;
+  while (--number > 0) ::unlink((markers + std::to_string(number)).c_str());
+  note(text(what, ": the lock of a run that has ended without a word (", name_of(found), ") is taken over"));
+  return true;
+}
+
+/// Gives the marker, once it is written, the lock's name: there is no moment without a lock.
+bool DirectoryLock::State::replace(int heir, const fs::path& marker, const std::string& token) {
+  const auto held_by = [&](const std::string& one) {
+    const std::optional<FoundLock> now = find_lock(file);
+    return now && now->holder.token == one;
+  };
+  // A marker can be made again after its first maker has become the holder: the token tells.
+  const bool first = held_by(token), written = first && write_synced(heir, lock_text(mine));
+  const int error = errno;
+  if (written) std::rename(marker.c_str(), file.c_str());
+  if (written && held_by(mine.token)) {
+    hold(heir);
+    return true;
+  }
+  ::unlink(marker.c_str());
+  ::close(heir);
+  errno = error;
+  if (first && !written) cannot("cannot be written");
+  return false;
+}
+
+void DirectoryLock::State::hold(int held) {
+  descriptor = held;
+  thread = std::thread([this] { beat(); });
+}
+
+/// The thread. A touch that the disk does not take is not the end: the lock is lost when another has it.
+void DirectoryLock::State::beat() {
+  std::unique_lock lock(mutex);
+  while (!wake.wait_for(lock, std::chrono::duration<double>(mine.beat), [this] { return stop; }) && lost.empty()) {
+    lock.unlock();
+    ::futimens(descriptor, nullptr);
+    const std::string reason = look_for_loss();
+    lock.lock();
+    if (lost.empty()) lost = reason;
+  }
+}
+
+std::string DirectoryLock::State::name_of_other() const {
+  try {
+    const std::optional<FoundLock> other = find_lock(file);
+    return other ? name_of(*other) : "which has ended";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::string DirectoryLock::State::look_for_loss() const {
+  struct stat here {
+  }, held{};
+  if (::fstat(descriptor, &held) != 0 && errno != ESTALE) return "";  // a disk that does not answer takes nothing away
+  if (::lstat(file.c_str(), &here) == 0) {
+    if (here.st_ino == held.st_ino && here.st_dev == held.st_dev) return "";
+    return text(what, ": was taken over by another run (", name_of_other(), ")");
+  }
+  if (errno != ENOENT && errno != ENOTDIR && errno != ESTALE) return "";
+  std::error_code ignored;
+  return fs::is_directory(directory, ignored)
+             ? text(what, ": the lock, ", file.string(), ", was removed while this run held it")
+             : text(what, ": was removed while this run wrote to it");
+}
+
+DirectoryLock::DirectoryLock(const fs::path& directory, const std::string& what, double timeout_s,
+                             const std::function<void(const std::string&)>& note)
+    : state_(std::make_unique<State>()) {
+  state_->directory = directory;
+  state_->file = directory / lock_name;
+  state_->what = what;
+  state_->mine = holder_of_this_process(timeout_s);
+  state_->note = note;
+}
+
+DirectoryLock::~DirectoryLock() {
+  State& s = *state_;
+  if (s.descriptor < 0) return;
+  {
+    const std::lock_guard guard(s.mutex);
+    s.stop = true;
+  }
+  s.wake.notify_all();
+  s.thread.join();
+  if (s.look_for_loss().empty()) ::unlink(s.file.c_str());
+  ::close(s.descriptor);
+}
+
+bool DirectoryLock::try_take() {
+  if (state_->descriptor >= 0 || state_->make()) return true;
+  const std::optional<FoundLock> found = find_lock(state_->file);
+  return found ? state_->look(*found) : state_->make();
+}
+
+double DirectoryLock::poll_s() const { return std::min(0.5, state_->mine.timeout / 16); }
+
+std::string DirectoryLock::why_lost(bool now) {
+  State& s = *state_;
+  if (s.descriptor < 0) return "";
+  {
+    const std::lock_guard guard(s.mutex);
+    if (!s.lost.empty() || !now) return s.lost;
+  }
+  const std::string reason = s.look_for_loss();
+  const std::lock_guard guard(s.mutex);
+  if (s.lost.empty()) s.lost = reason;
+  return s.lost;
+}
+
+}  // namespace shoal::io
