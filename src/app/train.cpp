@@ -230,6 +230,13 @@ void print_plan(comm::World& world, const Setup& setup) {
   std::printf("# dry run: the options, the data and the memory are in order; nothing was trained\n");
 }
 
+/// Whether model.init_from is read, unless checkpoint.resume = latest finds a checkpoint.
+bool starts_from_weights(const config::Options& o) {
+  if (o.model.init_from.empty()) return false;
+  if (o.checkpoint.resume == "latest") return io::list_checkpoints(checkpoint_directory(o)).empty();
+  return o.checkpoint.resume == "none";
+}
+
 Exit train(comm::World& world, config::Invocation& invocation) {
   const int ranks = invocation.ranks > 0 ? invocation.ranks : world.size();
   config::validate(invocation, ranks);
@@ -243,6 +250,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
     return Exit::done;
   }
   const Setup setup = prepare(world, invocation.options, ranks, Purpose::train);
+  if (starts_from_weights(setup.options)) check_weights(setup.options.model);
   if (invocation.dry_run) {
     print_plan(world, setup);
     return Exit::done;

@@ -23,9 +23,13 @@ constexpr const char* parameters_prefix = "/parameters/";
 
 std::string tensor_name(const NamedSlice& slice) { return slice.dataset.substr(std::string_view(parameters_prefix).size()); }
 
-void check_config(const fs::path& file, const model::ModelOptions& options) {
+/// model.init_from, whose config.json, if it has one, describes the model.
+fs::path checked_source(const model::ModelOptions& options) {
+  const fs::path source = options.init_from;
+  if (!fs::is_directory(source)) return source;
+  const fs::path file = source / "config.json";
   std::ifstream in(file);
-  if (!in) return;  // weights alone: names and shapes are checked all the same
+  if (!in) return source;  // weights alone: names and shapes are checked all the same
   std::ostringstream content;
   content << in.rdbuf();
   std::string problems;
@@ -33,42 +37,64 @@ void check_config(const fs::path& file, const model::ModelOptions& options) {
     problems += (problems.empty() ? "" : "\n") + file.string() + ": " + problem;
   }
   require_input(problems.empty(), problems);
+  return source;
 }
 
-}  // namespace
+std::string shape_problem(const std::string& name, const std::vector<std::size_t>& theirs,
+                          const std::vector<std::size_t>& ours) {
+  if (theirs == ours) return {};
+  return text(name, " has shape ", shape_text(theirs), ", the model needs ", shape_text(ours));
+}
 
-void import_weights(const model::ModelOptions& options, zero::Engine& engine) {
-  const fs::path source = options.init_from;
-  if (fs::is_directory(source)) check_config(source / "config.json", options);
-  const io::Safetensors weights(source);
-
+/// The file's name of every tensor of the model, by ours, from headers alone; all that disagrees is named in one error.
+std::map<std::string, std::string> matching_names(const model::ModelOptions& options, const io::Safetensors& weights) {
   std::string problems;
   const auto add = [&](const std::string& problem) {
-    problems += (problems.empty() ? "" : "\n") + source.string() + ": " + problem;
+    if (!problem.empty()) problems += (problems.empty() ? "" : "\n") + options.init_from + ": " + problem;
   };
-  std::map<std::string, std::string> names;  // ours, the file's
+  std::map<std::string, std::string> names;
   for (const auto& [name, entry] : weights.entries()) {
     const auto ours = model::canonical_name(name);
     if (!ours) continue;
     const auto [other, fresh] = names.try_emplace(*ours, name);
     if (!fresh) add(text(name, " and ", other->second, " are the same tensor"));
   }
-  for (const NamedSlice& slice : engine.states().parameter_slices(zero::States::Which::kept)) {
-    const auto found = names.find(tensor_name(slice));
-    if (found == names.end()) {
-      add(tensor_name(slice) + " is not there");
-      continue;
+  std::map<std::string, std::string> without_place = names;
+  for (const model::UnitLayout& unit : model::layout(options)) {
+    for (const auto& parameter : unit.parameters) {
+      const auto found = names.find(parameter.name);
+      if (found == names.end()) {
+        add(parameter.name + " is not there");
+        continue;
+      }
+      const io::SafetensorsEntry& entry = weights.entries().at(found->second);
+      add(shape_problem(parameter.name, entry.shape, parameter.shape));
+      add(io::dtype_problem(found->second, entry));
+      without_place.erase(parameter.name);
     }
-    const auto& entry = weights.entries().at(found->second);
-    if (entry.shape != slice.shape) {
-      add(text(tensor_name(slice), " has shape ", shape_text(entry.shape), ", the model needs ", shape_text(slice.shape)));
-    } else {
-      weights.read(found->second, slice.range, slice.values);
-    }
-    names.erase(found);
   }
-  for (const auto& [ours, theirs] : names) add(theirs + " has no place in the model");
+  for (const auto& [ours, theirs] : without_place) add(theirs + " has no place in the model");
   require_input(problems.empty(), problems);
+  return names;
+}
+
+/// Opened and checked: headers and config.json, no tensor.
+struct Weights {
+  explicit Weights(const model::ModelOptions& options)
+      : file(checked_source(options)), names(matching_names(options, file)) {}
+  io::Safetensors file;
+  std::map<std::string, std::string> names;
+};
+
+}  // namespace
+
+void check_weights(const model::ModelOptions& options) { Weights{options}; }
+
+void import_weights(const model::ModelOptions& options, zero::Engine& engine) {
+  const Weights weights(options);
+  for (const NamedSlice& slice : engine.states().parameter_slices(zero::States::Which::kept)) {
+    weights.file.read(weights.names.at(tensor_name(slice)), slice.range, slice.values);
+  }
   engine.refresh();
 }
 

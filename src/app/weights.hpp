@@ -10,6 +10,9 @@
 
 namespace shoal::app {
 
+/// Whether model.init_from fits the model, as import_weights() finds it, without reading a tensor: an error if not.
+void check_weights(const model::ModelOptions& options);
+
 /// Fills the engine's parameters from model.init_from: a directory with model.safetensors or with an index and its shards,
 /// or one safetensors file. Names, shapes and, where the directory has a config.json, the model's sizes must agree with the
 /// options; every disagreement is named.

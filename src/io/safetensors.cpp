@@ -104,6 +104,11 @@ void Safetensors::read_index(const fs::path& path) {
   }
 }
 
+std::string dtype_problem(const std::string& name, const SafetensorsEntry& entry) {
+  if (entry.dtype == "F32" || entry.dtype == "BF16" || entry.dtype == "F16") return {};
+  return text(name, ": dtype ", entry.dtype, "; weights are read from F32, BF16 and F16");
+}
+
 void Safetensors::read(const std::string& name, Range range, Span<float> values) const {
   const auto found = entries_.find(name);
   require_input(found != entries_.end(), source_.string(), ": no tensor ", name);
@@ -111,6 +116,8 @@ void Safetensors::read(const std::string& name, Range range, Span<float> values)
   require(range.end <= entry.elements() && values.size() == range.size(), name, ": elements ", range.begin, " .. ",
           range.end, " of ", entry.elements(), " into ", values.size());
   const Shard& shard = shards_[shard_of_.at(name)];
+  const std::string problem = dtype_problem(name, entry);
+  require_input(problem.empty(), shard.file.string(), ": ", problem);
   const File file(shard.file, File::Mode::read);
   const std::uint64_t begin = shard.data_begin + entry.begin;
   if (entry.dtype == "F32") {
@@ -118,10 +125,8 @@ void Safetensors::read(const std::string& name, Range range, Span<float> values)
   } else if (entry.dtype == "BF16") {
     const auto widen = [](std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U); };
     read_converted(file, begin + range.begin * 2, values, widen);
-  } else if (entry.dtype == "F16") {
-    read_converted(file, begin + range.begin * 2, values, from_half);
   } else {
-    bad_input(shard.file.string(), ": ", name, ": dtype ", entry.dtype, "; weights are read from F32, BF16 and F16");
+    read_converted(file, begin + range.begin * 2, values, from_half);
   }
 }
 

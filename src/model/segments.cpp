@@ -6,22 +6,19 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/model/model.hpp"
+#include "shoal/model/segment_length.hpp"
 
 namespace shoal::model {
 
-namespace {
-
-std::size_t longest_segment(std::size_t layers, std::int64_t interval) {
+std::size_t segment_length(std::size_t layers, std::int64_t interval) {
   require(layers > 0 && interval >= ActivationOptions::automatic, "activations of every ", interval, "th of ", layers,
           " layers");
   if (interval == ActivationOptions::automatic) return static_cast<std::size_t>(std::lround(std::sqrt(layers)));
   return interval == 0 ? layers : std::min(layers, static_cast<std::size_t>(interval));
 }
 
-}  // namespace
-
 Segments::Segments(std::size_t layers, std::int64_t interval)
-    : layers_(layers), longest_(longest_segment(layers, interval)) {}
+    : layers_(layers), longest_(segment_length(layers, interval)) {}
 
 std::size_t Segments::first_of(std::size_t layer) const {
   const std::size_t to_the_end = ((layers_ - 1 - layer) / longest_ + 1) * longest_;

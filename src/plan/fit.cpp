@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shoal/base/error.hpp"
+#include "shoal/model/segment_length.hpp"
 #include "shoal/plan/notation.hpp"
 #include "shoal/zero/stages.hpp"
 
@@ -40,8 +41,9 @@ struct Change {
 };
 
 /// Ways to need less memory, the cheaper before the dearer: what sends as many bytes (stage 1), a third more arithmetic
-/// (checkpointing), what sends more (stages 2 and 3), both; then more machines; last a smaller micro-batch, which is slower
-/// and sums in another order. Each is a list, to be tried from its front.
+/// (checkpointing, at most; long segments compute less again than short ones), what sends more (stages 2 and 3), both; then
+/// more machines; last a smaller micro-batch, which is slower and sums in another order. Each is a list, to be tried from
+/// its front.
 class Remedies {
  public:
   Remedies(const zero::EngineOptions& options, int ranks) : start_{options, ranks, {}} {}
@@ -56,7 +58,7 @@ class Remedies {
     }
     append(checkpointed(start_));
     append(stages);
-    for (const Change& change : checkpointed(start_)) append(higher_stages(change));
+    for (const Change& stage : higher_stages(start_)) append(checkpointed(stage));
     append(more_ranks({start_}));
     append(more_ranks(thrifty(Others::join)));
     append(smaller_micro_batches({start_}));
@@ -85,19 +87,52 @@ class Remedies {
     return result;
   }
 
-  static std::vector<Change> checkpointed(const Change& from) {
+  /// Other intervals than the one of `from`, the longest first, which compute the least again: divisors of the depth, each
+  /// at most half as long as the one before it, and auto.
+  static std::vector<std::int64_t> intervals(const Change& from) {
     constexpr std::int64_t automatic = model::ActivationOptions::automatic;
-    if (from.options.capacity.checkpoint_interval == automatic) return {};
-    Change change = from;
-    change.options.capacity.checkpoint_interval = automatic;
-    return {change.add("activation.checkpoint_interval = auto")};
+    const std::size_t layers = from.options.model.n_layer;
+    const auto length = [&](std::int64_t interval) { return model::segment_length(layers, interval); };
+    std::vector<std::int64_t> all = {automatic};
+    for (std::size_t next = layers / 2; next > 0; next /= 2) {
+      while (layers % next != 0) --next;
+      if (next != length(automatic)) all.push_back(static_cast<std::int64_t>(next));
+    }
+    std::sort(all.begin(), all.end(), [&](std::int64_t a, std::int64_t b) { return length(a) > length(b); });
+    const std::size_t now = length(from.options.capacity.checkpoint_interval);
+    all.erase(std::remove_if(all.begin(), all.end(), [&](std::int64_t interval) { return length(interval) == now; }),
+              all.end());
+    return all;
   }
 
-  /// Computed again, and in every stage from the start's own: the highest is not always the least, as it gathers.
+  static std::vector<Change> checkpointed(const Change& from) {
+    std::vector<Change> result;
+    for (const std::int64_t interval : intervals(from)) {
+      Change change = from;
+      change.options.capacity.checkpoint_interval = interval;
+      const bool automatic = interval == model::ActivationOptions::automatic;
+      result.push_back(
+          change.add("activation.checkpoint_interval = " + (automatic ? std::string("auto") : std::to_string(interval))));
+    }
+    return result;
+  }
+
+  /// With the interval that takes the least memory, every block's input being kept, and with the one for very deep models;
+  /// in every stage from the start's own: the highest is not always the least, as it gathers.
   std::vector<Change> thrifty(Others others) const {
-    const std::vector<Change> again = checkpointed(start_);
-    std::vector<Change> result = {again.empty() ? start_ : again.front()};
-    for (const Change& change : higher_stages(result.front(), others)) result.push_back(change);
+    std::vector<Change> result;
+    std::vector<Change> stages = higher_stages(start_, others);
+    stages.insert(stages.begin(), start_);
+    for (const Change& stage : stages) {
+      bool any = false;
+      for (const Change& change : checkpointed(stage)) {
+        const std::int64_t interval = change.options.capacity.checkpoint_interval;
+        if (interval != 1 && interval != model::ActivationOptions::automatic) continue;
+        result.push_back(change);
+        any = true;
+      }
+      if (!any) result.push_back(stage);
+    }
     return result;
   }
 

@@ -128,7 +128,7 @@ class HuggingFace(Program):
         directory = self.sharded(weights | {"wte.weight": weights[embedding]})
         deck = self.start_from(directory)
         said = ["wte.weight and transformer.wte.weight are the same tensor"]
-        self.refused("train", deck, f"--output.dir={self.dir / 'no'}", contains=said)
+        self.refused("train", deck, "--dry-run", contains=said)
 
     def test_a_shape_that_disagrees_is_named(self):
         weights = tensors(self.source / "model.safetensors")
@@ -137,11 +137,26 @@ class HuggingFace(Program):
         directory = self.sharded(weights | {name: ([shape[0] - 1], data[:-FLOAT_BYTES])})
         deck = self.start_from(directory)
         said = [f"{name} has shape {shape[0] - 1}, the model needs {shape[0]}"]
-        self.refused("train", deck, f"--output.dir={self.dir / 'no'}", contains=said)
+        self.refused("train", deck, "--dry-run", ranks=2, contains=said)
 
     def test_a_config_that_disagrees_is_named(self):
         deck = self.start_from(self.source, n_layer=self.config["n_layer"] + 1)
-        self.refused("train", deck, f"--output.dir={self.dir / 'no'}", contains=["config.json", "n_layer"])
+        self.refused("train", deck, "--dry-run", contains=["config.json", "n_layer"])
+        fits = self.shoal("train", self.start_from(self.source), "--dry-run")
+        self.assertEqual(fits.returncode, 0, fits.stderr)
+
+    def test_tensors_that_are_not_there_or_too_many_or_no_floats_are_named_by_a_dry_run(self):
+        weights = tensors(self.source / "model.safetensors")
+        name = "transformer.ln_f.bias"
+        weights["transformer.ln_f.bias_of_another"] = weights.pop(name)
+        odd = self.dir / "odd.safetensors"
+        write(odd, weights)
+        content = odd.read_bytes()
+        scale = content.index(b"transformer.ln_f.weight")
+        odd.write_bytes(content[:scale] + content[scale:].replace(b'"F32"', b'"I32"', 1))
+        done = self.refused("train", self.start_from(odd), "--dry-run", contains=[f"{name} is not there"])
+        self.assertIn("transformer.ln_f.bias_of_another has no place in the model", done.stderr)
+        self.assertIn("transformer.ln_f.weight: dtype I32; weights are read from F32, BF16 and F16", done.stderr)
 
 
 if __name__ == "__main__":

@@ -173,7 +173,7 @@ class Plan(Program):
             ranks=2,
             contains=[
                 "per rank, and a rank may take 5.12 MiB",
-                "the cheapest way to make it fit: activation.checkpoint_interval = auto: ",
+                "the cheapest way to make it fit: activation.checkpoint_interval = ",
             ],
         )
 

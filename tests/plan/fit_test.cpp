@@ -61,16 +61,44 @@ TEST(WhyTooLarge, NamesTheLargestParts) {
 // Each limit is what one more change takes, or a byte less.
 TEST(WhyTooLarge, AdvisesTheCheapestChangeThatIsEnough) {
   const auto sentence = [&](std::size_t limit) { return advice(why_too_large(options(), 2, limit)); };
-  const std::string again = "activation.checkpoint_interval = auto";
+  const std::string again = "activation.checkpoint_interval = ";
   std::size_t limit = needed(with(1, 0), 2);
   EXPECT_EQ(sentence(limit), advice_for(with(1, 0), 2, "zero.stage = 1"));
-  ASSERT_LT(needed(with(0, -1), 2), limit) << "or the limits below mean something else";
-  EXPECT_EQ(sentence(limit - 1), advice_for(with(0, -1), 2, again));
+  ASSERT_LT(needed(with(0, 6), 2), limit) << "or the limits below mean something else";
+  EXPECT_EQ(sentence(limit - 1), advice_for(with(0, 6), 2, again + "6")) << "half of the blocks are computed again";
+  limit = needed(with(0, 6), 2);
+  EXPECT_EQ(sentence(limit - 1), advice_for(with(0, -1), 2, again + "auto"));
   limit = needed(with(0, -1), 2);
-  EXPECT_EQ(sentence(limit - 1), advice_for(with(1, -1), 2, again + ", zero.stage = 1"));
-  limit = needed(with(2, -1), 2);
-  EXPECT_EQ(sentence(limit), advice_for(with(2, -1), 2, again + ", zero.stage = 2"));
-  EXPECT_EQ(sentence(limit - 1), advice_for(with(1, -1), 4, again + ", zero.stage = 1, 4 ranks, no more of them on a node"));
+  ASSERT_LT(needed(with(0, 1), 2), limit) << "of 12 blocks every one's input is less than segments of three blocks";
+  EXPECT_EQ(sentence(limit - 1), advice_for(with(0, 1), 2, again + "1"));
+  limit = needed(with(0, 1), 2);
+  EXPECT_EQ(sentence(limit - 1), advice_for(with(1, -1), 2, "zero.stage = 1, " + again + "auto"));
+  limit = needed(with(2, 1), 2);
+  EXPECT_EQ(sentence(limit), advice_for(with(2, 1), 2, "zero.stage = 2, " + again + "1"));
+  EXPECT_EQ(sentence(limit - 1),
+            advice_for(with(1, 1), 4, "zero.stage = 1, " + again + "1, 4 ranks, no more of them on a node"));
+}
+
+TEST(WhyTooLarge, AdvisesAnotherIntervalThanTheOneThatIsNotEnough) {
+  const zero::EngineOptions automatic = with(0, -1);
+  EXPECT_EQ(advice(why_too_large(automatic, 1, needed(with(0, 1), 1))),
+            advice_for(with(0, 1), 1, "activation.checkpoint_interval = 1"));
+}
+
+/// The sizes of inputs/gpt2_124m.cfg on one rank, with a limit that every block's input alone meets.
+TEST(WhyTooLarge, FindsWhatTakesLeastForGpt2) {
+  zero::EngineOptions gpt2;
+  gpt2.model = {.n_layer = 12, .n_head = 12, .n_embd = 768, .block_size = 1024, .vocab_size = 50257, .init_from = ""};
+  gpt2.capacity = {.sequences = 4, .length = 1024};
+  gpt2.micro_batches = 1;
+  zero::EngineOptions least = gpt2, automatic = gpt2;
+  least.capacity.checkpoint_interval = 1;
+  automatic.capacity.checkpoint_interval = -1;
+  const std::size_t limit = needed(least, 1);
+  ASSERT_LT(limit, needed(automatic, 1));
+  EXPECT_EQ(advice(why_too_large(gpt2, 1, limit)), advice_for(least, 1, "activation.checkpoint_interval = 1"));
+  EXPECT_THAT(advice(why_too_large(gpt2, 1, limit / 16)),
+              HasSubstr("even zero.stage = 3, activation.checkpoint_interval = 1, batch.micro = 1, 4 ranks"));
 }
 
 // Where activations are most of the bytes.
@@ -82,8 +110,8 @@ TEST(WhyTooLarge, OnOneRankAdvisesNoSharing) {
   alone.micro_batches = 1;  // no rank can join
   zero::EngineOptions again = alone;
   again.capacity.checkpoint_interval = -1;
-  EXPECT_EQ(advice(why_too_large(alone, 1, needed(again, 1))),
-            advice_for(again, 1, "activation.checkpoint_interval = auto"));
+  EXPECT_EQ(advice(why_too_large(alone, 1, needed(again, 1))), advice_for(again, 1, "activation.checkpoint_interval = auto"))
+      << "of 2 blocks one: the same as 1";
   zero::EngineOptions smaller = again;
   smaller.capacity.sequences = 16;
   smaller.micro_batches = 4;

@@ -24,6 +24,9 @@ struct SafetensorsEntry {
   std::size_t elements() const;
 };
 
+/// Why the tensor cannot be read as float; empty if it can.
+std::string dtype_problem(const std::string& name, const SafetensorsEntry& entry);
+
 /// The tensors of one file, of a Hugging Face directory (model.safetensors, or model.safetensors.index.json and the shards
 /// that it names), or of an index file and its shards. Headers are checked: sizes agree with shapes and dtypes, ranges
 /// neither overlap nor leave the file, every byte belongs to a tensor.
