@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory that the kernel sees a rank take is what was planned, and what the program takes without a model: for every
+stage, on one, two and four ranks, in both precisions; and it falls with the ranks as the states do."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+from dataclasses import dataclass
+
+from program import BINARY, MPIEXEC, SMALL, Program, skip
+
+MB = 10**6
+STAGES, RANKS, DTYPES = range(4), (1, 2, 4), ("fp32", "bf16")
+# 29 million parameters in few wide layers, and little to compute: 500 MB of states on one rank.
+LARGE = {
+    "model": {"kind": "gpt", "n_layer": 3, "n_head": 7, "n_embd": 896, "block_size": 16, "vocab_size": 64},
+    "data": {"source": "synthetic", "val_fraction": 0},
+    "batch": {"micro": 1, "global": 4},
+    "train": {"steps": 1},
+    "trace": {"level": "off"},
+}
+TINY = {**LARGE, "model": {**SMALL["model"], "n_layer": 1, "block_size": 16}}
+# Of what is planned, and besides it. Less is taken where a short run leaves parts of its arenas untouched: room for the
+# largest message, workspaces. More would be memory that nobody planned.
+SHARE, LESS, MORE = 0.05, 60 * MB, 20 * MB
+STATES = ("parameters", "master", "gradients", "moments")
+
+
+@dataclass
+class Taken:
+    planned: int  # bytes of the rank that takes most
+    states: int  # of it: what a rank keeps between steps
+    peaks: list  # by rank: the largest resident set, by the kernel
+
+
+class Memory(Program):
+    def measured(self, sections, ranks, *options):
+        deck, out = self.deck(sections), self.dir / "out"
+        peaks = self.dir / "peaks"
+        peaks.mkdir(exist_ok=True)
+        command = [MPIEXEC, "-n", str(ranks), sys.executable, "-B", str(pathlib.Path(__file__).with_name("peak.py"))]
+        command += [str(peaks), BINARY, "train", str(deck), f"--output.dir={out}", "--output.overwrite", *options]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=self.environment(ranks))
+        self.assertEqual(done.returncode, 0, f"{options}\n{done.stdout}\n{done.stderr}")
+        summary = json.loads((out / "summary.json").read_text())
+        planned = summary["state_bytes"]["planned"]
+        self.assertEqual(summary["state_bytes"]["taken"], planned)
+        found = []
+        for file in peaks.iterdir():
+            found.append(int(file.read_text()))
+            file.unlink()
+        self.assertEqual(len(found), ranks)
+        # The program's own figure is the kernel's, but for its last moments.
+        for said, seen in zip(sorted(summary["peak_rss_bytes"]), sorted(found), strict=True):
+            self.assertTrue(0 <= seen - said < 5 * MB, f"{said} said, {seen} seen")
+        return Taken(sum(planned.values()), sum(planned[kind] for kind in STATES), found)
+
+    def besides(self, ranks, dtype):
+        """What the program, its libraries and MPI's shared memory take without a model to speak of."""
+        tiny = self.measured(TINY, ranks, f"--train.dtype={dtype}")
+        return max(tiny.peaks) - tiny.planned
+
+    def check(self, taken, besides):
+        for peak in taken.peaks:
+            over = peak - besides - taken.planned
+            allowed = SHARE * taken.planned
+            self.assertGreaterEqual(over, -allowed - LESS, f"{taken}, besides {besides}")
+            self.assertLessEqual(over, allowed + MORE, f"{taken}, besides {besides}")
+
+    def check_fall(self, one, many, ranks):
+        """Stage 3 divides all states; what is gathered and computed on does not fall."""
+        self.assertAlmostEqual(many.states * ranks / one.states, 1, delta=0.01)
+        fall, planned = one.peaks[0] - max(many.peaks), one.planned - many.planned
+        self.assertAlmostEqual(fall, planned, delta=SHARE * one.planned + LESS)
+        self.assertGreater(fall, 0.4 * one.states)
+
+    def test_ranks_take_what_was_planned(self):
+        if b"__asan_init" in pathlib.Path(BINARY).read_bytes():
+            skip("AddressSanitizer's own memory is many times the program's")
+        print("# dtype  ranks  stage  planned MB  states MB  besides MB  resident MB of each rank")
+        for dtype in DTYPES:
+            taken = {}
+            for ranks in RANKS:
+                besides = self.besides(ranks, dtype)
+                for stage in STAGES:
+                    with self.subTest(dtype=dtype, ranks=ranks, stage=stage):
+                        run = self.measured(LARGE, ranks, f"--train.dtype={dtype}", f"--zero.stage={stage}")
+                        taken[ranks, stage] = run
+                        sizes = (run.planned, run.states, besides, *run.peaks)
+                        print(dtype, ranks, stage, *(f"{size / MB:.0f}" for size in sizes))
+                        self.check(run, besides)
+            for ranks in RANKS[1:]:
+                with self.subTest(dtype=dtype, ranks=ranks):
+                    self.check_fall(taken[1, 3], taken[ranks, 3], ranks)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""peak.py DIRECTORY COMMAND...: runs a command, and writes the largest resident set that the kernel saw of it, in bytes, to
+a new file of the directory. Ends as the command does."""
+
+import os
+import sys
+import tempfile
+
+directory, *command = sys.argv[1:]
+child = os.fork()
+if child == 0:
+    os.execvp(command[0], command)
+_, status, usage = os.wait4(child, 0)
+with tempfile.NamedTemporaryFile("w", dir=directory, suffix=".peak", delete=False) as file:
+    file.write(str(usage.ru_maxrss * 1024))
+sys.exit(os.waitstatus_to_exitcode(status) & 0xFF)
