@@ -6,6 +6,10 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+from needed import packages
+
+packages("numpy", "h5py")
+
 import numpy as np
 
 from run_options import settled
@@ -13,7 +17,8 @@ from shoal_trace import Trace
 
 # The order of a step's parts in every figure and table.
 PARTS = (
-    "data", "forward", "recompute", "backward", "release", "reduce", "losses", "clip", "optimizer", "publish", "wait", "rest",
+    "data", "forward", "recompute", "backward", "release", "reduce", "losses", "clip", "optimizer", "publish", "synchronise", "wait",
+    "rest",
 )  # fmt: skip
 
 
@@ -92,7 +97,7 @@ def phases_between_steps(trace: Trace) -> dict[str, tuple[int, float]]:
 
 @dataclass
 class Kernel:
-    """One kernel; means over ranks and settled steps."""
+    """One kernel; means over ranks and settled steps. A kernel that runs within another counts for itself alone."""
 
     name: str
     calls_per_step: float
@@ -105,28 +110,48 @@ class Kernel:
         return self.bytes_per_call * self.calls_per_step / self.seconds_per_step if self.seconds_per_step > 0 else 0.0
 
 
-def kernels(trace: Trace) -> list[Kernel]:
-    """Kernels by the time they take; empty unless the trace's level is `kernels`."""
+@dataclass
+class KernelTimes:
+    """The whole of a mean step: kernels, waits for communication outside them, and what is neither; seconds."""
+
+    kernels: list[Kernel]  # by the time they take; empty unless the trace's level is `kernels`
+    waited: float
+    other: float
+    step: float
+
+
+def kernel_times(trace: Trace) -> KernelTimes:
+    """Of the settled steps alone: kernels of evaluations between them are left out."""
     steps = settled_steps(trace)
     shares = max(len(steps), 1) * trace.world_size
-    events = trace.of_kind("kernel")
-    events = events[np.isin(events["step"], steps)]
-    whole = trace.of_kind("step")
-    step_seconds = whole["duration_ns"][np.isin(whole["step"], steps)].sum() / 1e9 / shares
-    found = []
-    for name in np.unique(events["name"]):
-        these = events[events["name"] == name]
-        seconds = these["duration_ns"].sum() / 1e9 / shares
-        found.append(
+    step_kind, wait_kind = trace.kinds.index("step"), trace.kinds.index("wait")
+    found, own = [trace.events[:0]], [np.zeros(0)]
+    for rank in range(trace.world_size):
+        events = trace.of_kind("step", "wait", "kernel", rank=rank)
+        events = events[np.isin(events["step"], steps) & inside_steps(events, step_kind)]
+        found.append(events)
+        own.append(exclusive_ns(events) / 1e9 / shares)
+    events, seconds = np.concatenate(found), np.concatenate(own)
+    whole = float(events["duration_ns"][events["kind"] == step_kind].sum()) / 1e9 / shares
+    is_kernel = ~np.isin(events["kind"], (step_kind, wait_kind))
+    kernels = []
+    for name in np.unique(events["name"][is_kernel]):
+        chosen = is_kernel & (events["name"] == name)
+        kernels.append(
             Kernel(
                 name=trace.names[name],
-                calls_per_step=len(these) / shares,
-                seconds_per_step=seconds,
-                share=seconds / step_seconds if step_seconds > 0 else 0.0,
-                bytes_per_call=float(these["bytes"].mean()),
+                calls_per_step=int(chosen.sum()) / shares,
+                seconds_per_step=float(seconds[chosen].sum()),
+                share=float(seconds[chosen].sum()) / whole if whole > 0 else 0.0,
+                bytes_per_call=float(events["bytes"][chosen].mean()),
             )
         )
-    return sorted(found, key=lambda kernel: -kernel.seconds_per_step)
+    return KernelTimes(
+        kernels=sorted(kernels, key=lambda kernel: -kernel.seconds_per_step),
+        waited=float(seconds[events["kind"] == wait_kind].sum()),
+        other=float(seconds[events["kind"] == step_kind].sum()),
+        step=whole,
+    )
 
 
 def memory(trace: Trace) -> dict[str, dict[int, tuple[np.ndarray, np.ndarray]]]:

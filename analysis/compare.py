@@ -5,7 +5,9 @@
 usage: compare.py RUN RUN ... [-o FILE.png]
 
 Each RUN is an output directory (or a trace file). Losses are compared bit for bit with the first run's: strategies that only
-move data must agree exactly, so "the first difference" is told by step. Prints a table; draws FILE (default: compare.png).
+move data must agree exactly, so "the first difference" is told by step. Rates of all runs are one measure: the tokens of a
+step over the mean time of its settled steps. Prints a table; draws FILE (default: compare.png), where lines that lie on each
+other are dashed, and the legend says so.
 """
 
 from __future__ import annotations
@@ -14,13 +16,23 @@ import argparse
 import os
 from pathlib import Path
 
+from needed import packages
+
+packages("h5py", "numpy", "matplotlib")
+
 import numpy as np
 
 import figures
 from run_options import differing_options
+from run_parts import title
 from shoal_run import Run
 from shoal_trace import BadInput, run_main
+from styles import bytes_text
 from table import aligned
+
+NOTE = """\
+# tokens/s: the tokens of a step over the mean time of the settled steps: all but the first (of each part, if the run was
+# resumed), meetings of nodes that train apart included. relative: to the first run. sent/step: by the rank that sends most."""
 
 
 def agreement(first: Run, other: Run) -> str:
@@ -49,11 +61,11 @@ def number(value, form: str) -> str:
 def rows_of(runs: list[Run], labels: list[str], options: list[str]) -> list[list[str]]:
     head = ["run", "ranks", "steps", "loss", "val loss", "tokens/s", "relative", "peak RSS", "sent/step", "losses"]
     rows = [[*head, *options]]
-    base = figures.throughput(runs[0])
+    base = runs[0].throughput
     for run, label in zip(runs, labels, strict=True):
         steps, losses = run.losses
         _, val_losses = run.val_losses
-        rate = figures.throughput(run)
+        rate = run.throughput
         rss, sent = run.summary.get("peak_rss_bytes"), run.summary.get("comm_bytes_per_step")
         rows.append([
             label,
@@ -63,8 +75,8 @@ def rows_of(runs: list[Run], labels: list[str], options: list[str]) -> list[list
             number(val_losses[-1] if len(val_losses) else None, ".4f"),
             number(rate or None, ",.0f"),
             number(rate / base if rate and base else None, ".3f"),
-            figures.bytes_text(max(rss)) if rss else "-",
-            figures.bytes_text(sum(v["intra"] + v["inter"] for v in sent.values())) if sent is not None else "-",
+            bytes_text(max(rss)) if rss else "-",
+            bytes_text(sum(v["intra"] + v["inter"] for v in sent.values())) if sent is not None else "-",
             "" if run is runs[0] else agreement(runs[0], run),
             *[run.options.get(name, "-") for name in options],
         ])  # fmt: skip
@@ -82,6 +94,11 @@ def main() -> None:
     labels = labels_of(runs, [os.path.normpath(path) for path in arguments.runs])
     rows = rows_of(runs, labels, differing_options([run.options for run in runs]))
     print("\n".join(aligned(rows)))
+    print(NOTE)
+    for run, label in zip(runs, labels, strict=True):
+        if run.moved:
+            parts = ", then ".join(map(title, run.parts))
+            print(f"# {label} was resumed on other ranks: {parts}; its tokens/s are those of the last part.")
     try:
         figures.comparison(runs, labels).savefig(arguments.output)
     except (OSError, ValueError) as error:  # ValueError: an ending that names no image format

@@ -12,10 +12,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from needed import packages
+
+packages("numpy", "h5py")
+
 import numpy as np
 
 import breakdown
-from run_options import NAMING, Options, differing_options, name_of, period_of, settled
+from run_options import NAMING, Options, differing_options, name_of, period_of
+from run_parts import title
 from shoal_run import Run
 from shoal_trace import BadInput
 
@@ -91,6 +96,8 @@ def measure(path: str | Path, link_gbit: float | None) -> Measured:
     for name in ("summary.json", "metrics.jsonl"):
         if name in run.missing:
             raise BadInput(f"{path}: no {name}: the run is still going, or did not end well")
+    if run.moved:
+        raise BadInput(f"{path}: resumed on other ranks ({', then '.join(map(title, run.parts))}): no one cost to tell")
     steps, seconds = run.series("step_s")
     tokens = run.tokens_per_step
     if not len(steps) or not len(run.losses[0]) or tokens is None:
@@ -113,16 +120,20 @@ def measure(path: str | Path, link_gbit: float | None) -> Measured:
         losses=run.losses,
         val_losses=run.val_losses,
         seconds=np.interp(run.losses[0], steps, np.cumsum(seconds)),
-        whole_periods=len(settled(steps, options)) % period_of(options) == 0,
+        whole_periods=len(run.settled_steps) % period_of(options) == 0,
     )
 
 
 def exposed_seconds(run: Run) -> float | None:
     """The mean over ranks; None where no trace of level comm tells it."""
-    if run.trace is None or run.trace.level not in ("comm", "kernels"):
+    if not run.parts or any(part.level not in ("comm", "kernels") for part in run.parts):
         return None
-    parts, seconds = breakdown.step_parts(run.trace)
-    return float(seconds[parts.index("wait")].mean()) if "wait" in parts else 0.0
+    waited, counts = [], []
+    for trace in run.parts:
+        parts, seconds = breakdown.step_parts(trace)
+        waited.append(float(seconds[parts.index("wait")].mean()) if "wait" in parts else 0.0)
+        counts.append(len(breakdown.settled_steps(trace)))
+    return float(np.average(waited, weights=counts)) if sum(counts) else None
 
 
 def nodes_of(run: Run) -> int:

@@ -5,29 +5,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from needed import packages
+
+packages("matplotlib", "numpy", "h5py")
+
 import numpy as np
-from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+from matplotlib.ticker import NullFormatter, NullLocator
 
 from costs import Cell, Row, strategies_of
-from figures import LINE_COLOURS, Nothing, plt, smoothed
+from curves import smoothed, window
+from figures import Nothing
 from predictions import Prediction
+from styles import MARKERS, PLAIN, line_colours, plain, plt
 
-MARKERS = "osD^vPX*<>h"
-FEWEST_TO_SMOOTH = 80  # losses
 MOST_LINEAR = 5  # times that one run may last longer than another on a linear axis
-PLAIN = FuncFormatter(lambda value, _: f"{value:g}")
 
 
 def styles(strategies: Iterable[str]) -> dict[str, dict]:
+    strategies = list(strategies)
     return {
-        strategy: {"color": LINE_COLOURS[i % len(LINE_COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
-        for i, strategy in enumerate(strategies)
+        strategy: {"color": colour, "marker": MARKERS[i % len(MARKERS)]}
+        for i, (strategy, colour) in enumerate(zip(strategies, line_colours(len(strategies)), strict=True))
     }
 
 
-def legend(panels: np.ndarray, lines: dict) -> None:
+def legend(panels: np.ndarray, lines: dict, title: str) -> None:
     """Once for all panels, beside them."""
-    panels[0, -1].legend(lines.values(), lines.keys(), loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
+    panels[0, -1].legend(lines.values(), lines.keys(), loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9, title=title,
+                         title_fontsize=9, alignment="left")  # fmt: skip
+
+
+def seeds_text(rows: list[Row], mark: str) -> str:
+    """What stands for several runs, where there are any."""
+    counts = sorted({len(row.runs) for row in rows})
+    if counts[-1] == 1:
+        return "one run each"
+    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"{runs} seeds: median,\n{mark} from least to most"
 
 
 def loss_by_time(rows: list[Row]):
@@ -38,6 +52,7 @@ def loss_by_time(rows: list[Row]):
     figure, panels = plt.subplots(len(topologies), len(links), squeeze=False, sharey=True,
                                   figsize=(3.4 + 4.4 * len(links), 0.8 + 3.2 * len(topologies)))  # fmt: skip
     lines: dict = {}
+    over = window([len(common_steps(row)) for row in rows])
     far_apart = any(spread(row.cell, rows) > MOST_LINEAR for row in rows)
     for axes in panels.flat:
         axes.set_axis_off()
@@ -47,14 +62,15 @@ def loss_by_time(rows: list[Row]):
         scale = " (log scale)" if far_apart else ""
         axes.set(title=row.cell.title, xlabel=f"s of training, without evaluations and checkpoints{scale}")
         axes.tick_params(labelleft=True)
-        lines.setdefault(row.strategy, draw_losses(axes, row, style[row.strategy]))
+        lines.setdefault(
+            row.strategy, draw_losses(axes, row, style[row.strategy], list(style).index(row.strategy), over)
+        )
         if far_apart:
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter(PLAIN)
-    smooth = any(len(common_losses(row)[0]) >= FEWEST_TO_SMOOTH for row in rows)
     for axes in panels[:, 0]:
-        axes.set_ylabel("loss, nats per token" + (" (running mean)" if smooth else ""))
-    legend(panels, lines)
+        axes.set_ylabel("training loss, nats per token" + (f" (running mean of {over} steps)" if over > 1 else ""))
+    legend(panels, lines, seeds_text(rows, "band"))
     return figure
 
 
@@ -64,24 +80,28 @@ def spread(cell: Cell, rows: list[Row]) -> float:
     return max(durations) / min(durations)
 
 
-def common_losses(row: Row) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds until a step's end, the median; losses, [runs, steps]: over the steps that all runs have."""
+def common_steps(row: Row) -> np.ndarray:
     steps = row.runs[0].losses[0]
     for run in row.runs[1:]:
         steps = np.intersect1d(steps, run.losses[0])
+    return steps
+
+
+def common_losses(row: Row, over: int) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds until a step's end, the median; losses, [runs, steps]: over the steps that all runs have."""
+    steps = common_steps(row)
     chosen = [np.isin(run.losses[0], steps) for run in row.runs]
     seconds = np.array([run.seconds[these] for run, these in zip(row.runs, chosen, strict=True)])
-    losses = np.array([run.losses[1][these] for run, these in zip(row.runs, chosen, strict=True)])
-    if losses.shape[1] >= FEWEST_TO_SMOOTH:
-        losses = np.array([smoothed(loss) for loss in losses])
+    losses = np.array([smoothed(run.losses[1][these], over) for run, these in zip(row.runs, chosen, strict=True)])
     return np.median(seconds, axis=0), losses
 
 
-def draw_losses(axes, row: Row, style: dict):
-    seconds, losses = common_losses(row)
+def draw_losses(axes, row: Row, style: dict, number: int, over: int):
+    """Marks of the strategies are at different steps, so that of two on one line both are seen."""
+    seconds, losses = common_losses(row, over)
     every = max(1, len(seconds) // 8)
     (line,) = axes.plot(seconds, np.median(losses, axis=0), color=style["color"], marker=style["marker"], ms=4.5,
-                        markevery=(every - 1, every))  # fmt: skip
+                        markevery=((every - 1 + number * max(1, every // 4)) % every, every))  # fmt: skip
     if len(row.runs) > 1:
         axes.fill_between(seconds, losses.min(axis=0), losses.max(axis=0), color=style["color"], alpha=0.2, lw=0)
     return line
@@ -114,10 +134,10 @@ def step_time_by_rate(rows: list[Row], predictions: list[Prediction]):
                 hollow = {**style[strategy], "mfc": "none", "mew": 1.5, "ms": 11, "ls": ""}
                 axes.plot(*zip(*sorted(points), strict=True), **hollow)
         finish_rates(axes, measured[topology], rates)
-    panels[0, 0].set_ylabel("s per step (log scale)")
+    panels[0, 0].set_ylabel("s per step, mean of settled steps (log scale)")
     if predictions:
         lines["hollow: predicted"] = panels[0, 0].plot([], [], color="#6b7280", marker="o", mfc="none", ms=9, ls="")[0]
-    legend(panels, lines)
+    legend(panels, lines, seeds_text(rows, "bar"))
     return figure
 
 
@@ -137,7 +157,7 @@ def draw_step_times(axes, rows: list[Row], style: dict):
 def finish_rates(axes, title: str, rates: list[float]) -> None:
     """Both axes in logarithms; ticks at the rates themselves."""
     axes.set(title=title, xlabel="link rate, Gbit/s (log scale)", xscale="log", yscale="log")
-    axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
+    axes.set_xticks(rates, [plain(rate) for rate in rates])
     axes.xaxis.set_minor_locator(NullLocator())
     low, high = axes.get_ylim()
     few = high < 10 * low  # then the ticks between powers of ten need numbers too

@@ -3,17 +3,24 @@
 
 from __future__ import annotations
 
+from needed import packages
+
+packages("matplotlib", "numpy", "h5py")
+
 import numpy as np
 
 import traffic
-from figures import PART_COLOURS, Nothing, bytes_text, plt, rate_text, time_unit
+from breakdown import settled_steps
+from figures import Nothing
+from run_parts import span
 from shoal_trace import Trace
+from styles import OTHER_COLOURS, PART_COLOURS, bytes_text, line_colours, plt, rate_text, time_unit
 
 MOST_UNITS = 64  # that a figure shows: the table has them all
 
 
 def communication(trace: Trace):
-    operations = traffic.operations(trace)
+    operations = [op for op in traffic.operations(trace) if op.calls_per_step]
     if not operations:
         raise Nothing(f"the trace has no communication (one rank, or trace.level = {trace.level}; it takes comm)")
     labels = [f"{op.name}\n{op.group}" if op.group else op.name for op in operations]
@@ -30,6 +37,7 @@ def communication(trace: Trace):
         axes.tick_params(labelbottom=False, length=0)
         axes.grid(visible=False)
         axes.spines["bottom"].set_visible(False)
+    figure.suptitle(f"mean of steps {span(settled_steps(trace))}", x=0.01, ha="left", fontsize=9)
     left.set_yticks(rows, labels)
     left.invert_yaxis()
     return figure
@@ -43,9 +51,8 @@ def units(trace: Trace):
     shown = sorted({op.unit for op in rows})[:MOST_UNITS]
     rows = [op for op in rows if op.unit in shown]
     operations = sorted({op.name for op in rows})
-    colours = dict(
-        zip(operations, (PART_COLOURS["publish"], PART_COLOURS["reduce"], PART_COLOURS["losses"]), strict=False)
-    )
+    known = (PART_COLOURS["publish"], PART_COLOURS["reduce"], PART_COLOURS["losses"], *OTHER_COLOURS)
+    colours = dict(zip(operations, (*known, *line_colours(len(operations))), strict=False))
     factor, unit = time_unit(max(op.open_per_step for op in rows))
     height = 0.8 / len(operations)
     figure, axes = plt.subplots(figsize=(8.4, 1.6 + (0.16 + 0.2 * len(operations)) * len(shown)))
@@ -61,7 +68,8 @@ def units(trace: Trace):
         axes.barh(0, 0, color=colours[name], label=f"{name}, overlapped")
     axes.barh(0, 0, color=PART_COLOURS["wait"], label="waited for")
     first = f", the first {MOST_UNITS}" if len({op.unit for op in traffic.unit_operations(trace)}) > MOST_UNITS else ""
-    axes.set(title=f"Communication by unit{first}", xlabel=f"{unit} open per step (mean); bytes sent by a rank",
+    axes.set(title=f"Communication by unit{first}, mean of steps {span(settled_steps(trace))}",
+             xlabel=f"{unit} open per step; bytes sent by a rank",
              ylim=(len(shown) - 0.4, -0.6), xlim=(0, 1.12 * max(op.open_per_step for op in rows) * factor))  # fmt: skip
     axes.set_yticks(range(len(shown)), [str(trace.units[u]) for u in shown])
     axes.grid(axis="y", visible=False)

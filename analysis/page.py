@@ -9,8 +9,13 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
+from needed import packages
+
+packages("matplotlib", "numpy", "h5py")
+
 import figures
 from shoal_run import Run
+from styles import plt
 
 STYLE = """
 body { font: 15px/1.5 system-ui, "DejaVu Sans", sans-serif; color: #222831; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }
@@ -21,7 +26,7 @@ th { text-align: left; color: #6b7280; font-weight: 500; border-bottom: 1px soli
 th, td { padding: .2rem 1.2rem .2rem 0 } td { border-bottom: 1px solid #e8ebef }
 td + td, th + th { text-align: right } table.facts td + td { text-align: left }
 .verdict { display: inline-block; padding: .1rem .6rem; border-radius: .3rem; background: #e3f3ee; color: #1f6f5b; font-weight: 600 }
-.verdict.bad { background: #fae5e8; color: #a32a3b } .absent { color: #6b7280; font-style: italic }
+.verdict.bad { background: #fae5e8; color: #a32a3b } .verdict.unknown { background: #e8ebef; color: #4b5563 } .absent { color: #6b7280; font-style: italic }
 details { margin-top: 2rem } summary { cursor: pointer; color: #6b7280 }
 """
 
@@ -65,7 +70,7 @@ class Page:
             return False
         image = io.BytesIO()
         figure.savefig(image, format="png")
-        figures.plt.close(figure)
+        plt.close(figure)
         (self.directory / f"{name}.png").write_bytes(image.getvalue())
         encoded = base64.b64encode(image.getvalue()).decode()
         self.body.append(f'<img alt="{html.escape(name)}" src="data:image/png;base64,{encoded}">')

@@ -16,6 +16,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from needed import packages
+
+packages("numpy", "h5py")
+
 import numpy as np
 
 from shoal_trace import BadInput, Trace, run_main

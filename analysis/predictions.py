@@ -7,6 +7,10 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from needed import packages
+
+packages("numpy", "h5py")
+
 from costs import Row
 from shoal_run import read_json
 from shoal_trace import BadInput

@@ -4,154 +4,102 @@
 
 usage: report.py OUT_DIR [-o DIR]
 
-OUT_DIR is a run's output.dir (summary.json, metrics.jsonl, trace.h5) or a trace file alone. Writes one PNG per figure and
-report.html, one self-contained page, to DIR (default: OUT_DIR/report). What the run did not record is named, not drawn.
+OUT_DIR is a run's output.dir (summary.json, metrics.jsonl, traces) or a trace file alone. Writes one PNG per figure and
+report.html, one self-contained page, to DIR (default: OUT_DIR/report). Of a run that was resumed, losses and rates are those of
+all parts, and what a trace tells is drawn for each part. What the run did not record is named, not drawn.
 """
 
 from __future__ import annotations
 
 import argparse
 import html
-import statistics
 from pathlib import Path
 
-import breakdown
+from needed import packages
+
+packages("h5py", "numpy", "matplotlib")
+
+
 import figures
 import figures_traffic
-import traffic
-import volume
-from figures import bytes_text, rate_text, seconds_text
+import report_tables as tables
 from page import Page, Row
-from run_options import period_of
+from run_parts import shape, span, title
 from shoal_run import Run
-from shoal_trace import BadInput, run_main
+from shoal_trace import BadInput, Trace, run_main
+from styles import bytes_text, seconds_text
+
+OLDER = "unknown (written by an older program)"
 
 
-def verdict(run: Run) -> tuple[bool, str]:
-    """(whether all is well, in words): from the summary, which only a run that ended writes."""
-    if "verdict" in run.summary:
-        text = str(run.summary["verdict"])
-        return not text.upper().startswith(("FAIL", "INVALID")), text
-    if run.trace is not None and not run.trace.complete:
-        return False, "the trace is not complete: the run is still going, or did not end well"
+def verdict(run: Run) -> tuple[str, str]:
+    """(well, bad or unknown; in words): what the program itself said at its end."""
     if not run.summary:
-        return False, "no summary.json: the run is still going, or did not end well"
-    return True, "ended well"
+        if run.newest is not None and run.newest.complete:
+            return "bad", "no summary.json: the run did not end well"
+        return "bad", "no summary.json: the run is still going, or did not end well"
+    last = max((int(step) for step, _ in run.summary.get("losses", [])), default=None)
+    made = max([int(steps[-1]) for steps in (run.series("step_s")[0], run.step_seconds[0]) if len(steps)], default=0)
+    if last is not None and last < made:
+        return (
+            "bad",
+            f"resumed after step {last}, to where summary.json is, and still going or not ended well at step {made}",
+        )
+    said = run.summary.get("verdict")
+    if not isinstance(said, dict) or "text" not in said:
+        return "unknown", OLDER
+    return "well" if said.get("ok") is True else "bad", str(said["text"])
 
 
 def facts(run: Run) -> list[Row]:
     """What one wants to know first."""
     rows = []
     trace, summary = run.trace, run.summary
-    nodes = trace.attributes.get("nodes") if trace else None
-    if run.world_size:
-        rows.append(("ranks", f"{run.world_size}" + (f" on {nodes} node(s)" if nodes else "")))
+    if len(run.parts) > 1:
+        rows.append(("ranks", "; ".join(f"steps {span(part.steps)}: {shape(part)}" for part in run.parts)))
+    elif trace:
+        rows.append(("ranks", shape(trace)))
+    elif run.world_size:
+        rows.append(("ranks", f"{run.world_size}"))
     if trace:
         rows.append(("program", f"{trace.attributes.get('program', 'shoal')} {trace.attributes.get('version', '')}"))
-        rows.append(("started", trace.attributes.get("started", "")))
-        rows.append(("trace", f"{trace.path.name}, level {trace.level}"))
+        rows.append(("started", run.parts[0].attributes.get("started", "")))
+        rows += [("trace", f"{title(part)}, level {part.level}") for part in run.parts]
         rows += [(key, value) for key, value in trace.machine.items()]
     steps, losses = run.losses
     if len(steps):
-        rows.append(("steps", f"{steps[0]} to {steps[-1]}"))
+        rows.append(("steps", span(steps)))
         rows.append(("training loss", f"{losses[0]:.4f} at first, {losses[-1]:.4f} at last"))
     val_steps, val_losses = run.val_losses
     if len(val_steps):
         rows.append(("validation loss", f"{val_losses[-1]:.4f} at step {val_steps[-1]}"))
     if run.entropy_rate is not None:
         rows.append(("entropy of the data", f"{run.entropy_rate:.4f} nats per token: no loss goes below it"))
-    if rate := figures.throughput(run):
-        kind = "mean, meetings included" if period_of(run.options) > 1 else "median"
-        rows.append(("tokens/s", f"{rate:,.0f} ({kind}, all ranks together)"))
-    _, seconds = run.step_seconds
-    if len(seconds):
-        rows.append(("step time", f"{seconds_text(statistics.median(seconds))} (median)"))
+    settled = settled_text(run)
+    for part, rate in run.rates_of_parts:
+        of = f"steps {span(part)}" if len(run.rates_of_parts) > 1 else settled
+        rows.append(("tokens/s", f"{rate:,.0f} (of all ranks together, mean of {of})"))
+    if mean := run.mean_step_seconds:
+        rows.append(("step time", f"{seconds_text(mean)} (mean over ranks and {settled})"))
     if summary.get("peak_rss_bytes"):
-        rows.append(("peak memory of a rank", f"{bytes_text(max(summary['peak_rss_bytes']))} (resident)"))
+        last = " in the last part" if len(run.parts) > 1 else ""
+        rows.append(("peak memory of a rank", f"{bytes_text(max(summary['peak_rss_bytes']))} (resident{last})"))
     if summary.get("params_checksum"):
         rows.append(("checksum of the parameters", summary["params_checksum"]))
-    if trace and trace.dropped:
-        rows.append(("events lost", f"{trace.dropped}: times below are too small (lower trace.interval)"))
+    for part in run.parts:
+        if part.dropped:
+            rows.append(
+                ("events lost", f"{part.dropped} of {part.path.name}: its times are too small (lower trace.interval)")
+            )
+        if not part.complete:
+            rows.append(("trace not complete", f"{part.path.name}: its last events may be missing"))
     return [row for row in rows if row[1]]
 
 
-def state_rows(run: Run) -> list[Row]:
-    states = run.summary.get("state_bytes", {})
-    planned, taken = states.get("planned", {}), states.get("taken", {})
-    kinds = [kind for kind in planned if planned[kind] or taken.get(kind)]
-    rows = [(kind, bytes_text(planned[kind]), bytes_text(taken.get(kind, 0))) for kind in kinds]
-    if rows:
-        rows.append(("together", bytes_text(sum(planned.values())), bytes_text(sum(taken.values()))))
-    return rows
-
-
-def part_rows(run: Run) -> list[Row]:
-    parts, seconds = breakdown.step_parts(run.trace)
-    whole = seconds.sum(axis=0).mean()
-    rows = [
-        ("exposed communication" if part == "wait" else part, seconds_text(row.mean()), seconds_text(row.min()),
-         seconds_text(row.max()), f"{100 * row.mean() / whole:.1f} %")
-        for part, row in zip(parts, seconds, strict=True)
-    ]  # fmt: skip
-    return [*rows, ("step", seconds_text(whole), "", "", "")]
-
-
-def between_rows(run: Run) -> list[Row]:
-    phases = breakdown.phases_between_steps(run.trace)
-    return [(name, str(count), seconds_text(seconds)) for name, (count, seconds) in phases.items()]
-
-
-def operation_rows(run: Run) -> list[Row]:
-    return [
-        (op.name, op.group, f"{op.calls_per_step:.3g}", bytes_text(op.bytes_per_step), seconds_text(op.seconds),
-         rate_text(op.bandwidth), seconds_text(op.exposed_per_step))
-        for op in traffic.operations(run.trace)
-    ]  # fmt: skip
-
-
-def volume_rows(run: Run) -> list[Row]:
-    """Measured against theory; bytes in full, since they agree to the byte."""
-    rows = volume.volumes(run.trace)
-    table = [
-        (v.operation, v.state, v.formula, f"{float(v.measured):,.0f}", f"{float(v.theory):,.0f}", f"{float(v.held):,.0f}",
-         f"{float(v.again):,.0f}", f"{float(v.difference):+,.0f}", f"{float(v.least):,.0f} to {float(v.most):,.0f}")
-        for v in rows
-    ]  # fmt: skip
-    if len(rows) > 1:
-        columns = zip(*((v.measured, v.theory, v.held, v.again, v.difference) for v in rows), strict=True)
-        sums = [float(sum(column)) for column in columns]
-        table.append(("together", "", "", *(f"{s:,.0f}" for s in sums[:-1]), f"{sums[-1]:+,.0f}", ""))
-    return table
-
-
-def volume_note(run: Run) -> str:
-    work = volume.Work.of(run.trace)
-    if work is None:
-        return ""
-    return (
-        f"Stage {work.stage} on D = {work.ranks} ranks; N = {work.elements:,} parameters of {work.parameter_size} bytes, "
-        f"gradients of {work.gradient_size}; A = {work.turns} micro-batches on each rank in a step, in {work.rounds} "
-        "round(s). Bytes; theory: so many elements times (D - 1) / D; held: what units saved that stayed from forward to "
-        "backward; again: what units took that were gathered once more to compute activations again. Shards are whole "
-        "pieces of 256 elements, so ranks differ by these."
-    )
-
-
-def unit_rows(run: Run) -> list[Row]:
-    return [
-        (str(run.trace.units[op.unit]), op.name, f"{op.calls_per_step:.3g}", bytes_text(op.bytes_per_step),
-         seconds_text(op.open_per_step), *(("", "") if op.name == "release" else
-         (seconds_text(op.exposed_per_step), f"{100 * op.hidden:.0f} %")))
-        for op in traffic.unit_operations(run.trace)
-    ]  # fmt: skip
-
-
-def kernel_rows(run: Run) -> list[Row]:
-    return [
-        (k.name, f"{k.calls_per_step:.3g}", seconds_text(k.seconds_per_step), f"{100 * k.share:.1f} %",
-         seconds_text(k.seconds_per_step / k.calls_per_step), rate_text(k.bandwidth) if k.bytes_per_call else "")
-        for k in breakdown.kernels(run.trace)
-    ]  # fmt: skip
+def settled_text(run: Run) -> str:
+    """Which steps means are over."""
+    steps = run.settled_steps
+    return f"steps {span(steps)}" if len(run.starts) < 2 else f"steps {span(steps)} without the first of each part"
 
 
 def build(run: Run, directory: Path) -> Page:
@@ -159,41 +107,57 @@ def build(run: Run, directory: Path) -> Page:
     page.table(("", ""), facts(run), "facts")
     if run.missing:
         page.note_absent("files", "not there: " + ", ".join(run.missing))
+    for note in run.notes:
+        page.note_absent("traces", note)
     page.heading("Learning")
     page.figure("loss", figures.loss, run)
     page.heading("Speed")
     page.figure("tokens_per_s", figures.tokens_per_s, run)
     page.figure("step_times", figures.step_times, run)
-    page.heading("Time")
-    if page.figure("step_parts", figures.step_parts, run.trace):
-        page.table(("part", "mean", "fastest rank", "slowest rank", "share"), part_rows(run))
-        page.table(("between steps", "times", "together"), between_rows(run))
-    page.heading("Communication")
-    if page.figure("communication", figures_traffic.communication, run.trace):
-        page.table(
-            ("operation", "group", "calls/step", "sent/step", "time of a call", "bandwidth", "waited for/step"),
-            operation_rows(run),
-        )
-        if rows := volume_rows(run):
-            page.text(volume_note(run))
-            page.table(
-                ("operation", "of", "elements", "sent/step", "theory", "held", "again", "difference", "by rank"), rows
-            )
-        if page.figure("units", figures_traffic.units, run.trace):
-            head = ("unit", "operation", "calls/step", "bytes/step", "open/step", "waited for/step", "overlapped")
-            page.table(head, unit_rows(run))
-    page.heading("Memory")
-    page.figure("memory", figures.memory, run.trace)
-    page.table(("state of the largest rank", "planned", "taken"), state_rows(run))
-    page.heading("Kernels")
-    if run.trace is not None and (rows := kernel_rows(run)):
-        page.table(("kernel", "calls/step", "time/step", "share of step", "a call", "bandwidth"), rows)
-    else:
-        page.note_absent("kernels", "no kernel events (trace.level = kernels records them)")
-    page.body.append("<details><summary>All options</summary>")
+    if len(run.parts) > 1:
+        head = ("part", "steps", "ran on", "ZeRO stage", "started (UTC)", "tokens/s")
+        page.table(head, tables.resumed_rows(run))
+    for number, trace in enumerate(run.parts or [None]):
+        add_part(page, trace, "" if number == 0 else f"_from_{trace.steps[0] - 1}", len(run.parts) > 1)
+    page.heading("Memory by kind" + (f", of steps {span(run.parts[-1].steps)}" if len(run.parts) > 1 else ""))
+    page.table(("state of the largest rank", "planned", "taken"), tables.state_rows(run))
+    page.body.append(
+        "<details><summary>All options" + (" of the last part" if len(run.parts) > 1 else "") + "</summary>"
+    )
     page.table(("option", "value"), sorted(run.options.items()), "facts")
     page.body.append("</details>")
     return page
+
+
+def add_part(page: Page, trace: Trace | None, suffix: str, of_several: bool) -> None:
+    """What one trace tells; figures are named with the suffix."""
+    where = f": {title(trace)}" if of_several else ""
+    page.heading(f"Time{where}")
+    if page.figure(f"step_parts{suffix}", figures.step_parts, trace):
+        page.table(("part", "mean", "least of a rank", "most of a rank", "share"), tables.part_rows(trace))
+        page.table(("between steps", "times", "together, slowest rank"), tables.between_rows(trace))
+    page.heading(f"Communication{where}")
+    if page.figure(f"communication{suffix}", figures_traffic.communication, trace):
+        page.table(
+            ("operation", "group", "calls/step", "sent/step", "time of a call", "bandwidth", "waited for/step"),
+            tables.operation_rows(trace),
+        )
+        if rows := tables.volume_rows(trace):
+            page.text(tables.volume_note(trace))
+            page.table(
+                ("operation", "of", "elements", "sent/step", "theory", "held", "again", "difference", "by rank"), rows
+            )
+        if page.figure(f"units{suffix}", figures_traffic.units, trace):
+            head = ("unit", "operation", "calls/step", "bytes/step", "open/step", "waited for/step", "overlapped")
+            page.table(head, tables.unit_rows(trace))
+    page.heading(f"Memory{where}")
+    page.figure(f"memory{suffix}", figures.memory, trace)
+    page.heading(f"Kernels{where}")
+    if trace is not None and (rows := tables.kernel_rows(trace)):
+        page.text(tables.kernel_note(trace))
+        page.table(("kernel", "calls/step", "time/step", "share of step", "a call", "bandwidth"), rows)
+    else:
+        page.note_absent(f"kernels{suffix}", "no kernel events (trace.level = kernels records them)")
 
 
 def main() -> None:
@@ -206,8 +170,8 @@ def main() -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         page = build(run, directory)
-        well, words = verdict(run)
-        lead = f'<p class="lead"><span class="verdict{"" if well else " bad"}">{html.escape(words)}</span></p>'
+        how, words = verdict(run)
+        lead = f'<p class="lead"><span class="verdict {how}">{html.escape(words)}</span></p>'
         path = page.write(f"shoal: {run.name}", lead)
     except OSError as error:
         raise BadInput(f"{directory}: cannot be written: {error.strerror}") from error

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from needed import packages
+
+packages("numpy", "h5py")
+
 import numpy as np
 
 Options = dict[str, str]

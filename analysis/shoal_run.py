@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one run left in its output directory: summary.json, metrics.jsonl and the trace, each of which may be absent.
+"""What one run left in its output directory: summary.json, metrics.jsonl and traces, each of which may be absent.
 
-A run that is still going has no summary.json; one with trace.level = off has no trace. What is absent is listed in
-Run.missing, and what can be had from another source is.
+A run that is still going has no summary.json; one with trace.level = off has no trace; one that was resumed has a trace for
+each part, and a summary.json of the last. What is absent is listed in Run.missing, and what can be had from another source is.
+
+Every rate that these scripts show is one measure: the tokens of a step over the mean time of the settled steps
+(run_options.py), meetings of nodes included. (tokens_per_s in summary.json is another: of the median step.)
 """
 
 from __future__ import annotations
@@ -11,9 +14,13 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from needed import packages
+
+packages("numpy", "h5py")
+
 import numpy as np
 
-from run_options import settled
+from run_parts import in_order, read_parts, settled_of
 from shoal_trace import BadInput, Trace
 
 Series = tuple[np.ndarray, np.ndarray]  # steps, values
@@ -24,12 +31,19 @@ class Run:
     path: Path
     summary: dict = field(default_factory=dict)
     metrics: list[dict] = field(default_factory=list)
-    trace: Trace | None = None
+    parts: list[Trace] = field(default_factory=list)  # in the order of their steps
+    newest: Trace | None = None  # the trace that was begun last
     missing: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # traces that are not among the parts, and why
 
     @property
     def name(self) -> str:
         return self.path.resolve().name
+
+    @property
+    def trace(self) -> Trace | None:
+        """Of the last part, or of the only one."""
+        return self.parts[-1] if self.parts else None
 
     @property
     def options(self) -> dict[str, str]:
@@ -44,7 +58,7 @@ class Run:
 
     def series(self, name: str) -> Series:
         """A column of metrics.jsonl over the steps that have it."""
-        rows = [(row["step"], row[name]) for row in self.metrics if row.get(name) is not None]
+        rows = [(row["step"], row[name]) for row in self.metrics if name in row]
         return pairs(rows)
 
     @property
@@ -75,24 +89,60 @@ class Run:
         return batch * length if batch > 0 else None
 
     @property
+    def starts(self) -> list[int]:
+        """The first step of every part, as far as it is known."""
+        starts = {int(part.steps[0]) for part in self.parts if len(part.steps)}
+        return sorted(starts | {int(step) for step, _ in self.summary.get("losses", [])[:1]})
+
+    @property
     def step_seconds(self) -> Series:
-        """How long each step took: on the slowest rank by the trace, else as the metrics have it."""
-        if self.trace is not None and len(steps := self.trace.of_kind("step")):
-            numbers = np.unique(steps["step"])
-            slowest = np.zeros(len(numbers))
-            np.maximum.at(slowest, np.searchsorted(numbers, steps["step"]), steps["duration_ns"] / 1e9)
-            return numbers, slowest
-        return self.series("step_s")
+        """How long each step took: on the slowest rank by the traces, where they have all, else as the metrics have it."""
+        by_metrics = self.series("step_s")
+        found = [slowest_of(part) for part in self.parts]
+        steps, seconds = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else by_metrics
+        return (steps, seconds) if len(steps) >= len(by_metrics[0]) else by_metrics
+
+    @property
+    def settled_steps(self) -> np.ndarray:
+        """The steps that means are taken over."""
+        return settled_of(self.step_seconds[0], self.starts, self.options)
 
     @property
     def mean_step_seconds(self) -> float | None:
-        """Over the settled steps: unlike a median it sees the meetings of nodes that train apart. By the trace the mean over
-        ranks, which leave a meeting one after another; where it does not have all steps, rank 0's by the metrics."""
-        if self.trace is not None and not self.trace.dropped and len(events := self.trace.of_kind("step")):
-            chosen = np.isin(events["step"], settled(np.unique(events["step"]), self.options))
-            return float(events["duration_ns"][chosen].mean()) / 1e9
+        """Over the settled steps: unlike a median it sees the meetings of nodes that train apart. By the traces the mean over
+        ranks, which leave a meeting one after another; where they do not have all steps, rank 0's by the metrics."""
+        return self._mean_seconds(self.settled_steps)
+
+    def _mean_seconds(self, chosen: np.ndarray) -> float | None:
+        means = [seconds[np.isin(steps, chosen)] for steps, seconds in map(mean_of, self.parts)]
+        if sum(map(len, means)) == len(chosen) > 0 and not any(part.dropped for part in self.parts):
+            return float(np.concatenate(means).mean())
         steps, seconds = self.series("step_s")
-        return float(seconds[np.isin(steps, settled(steps, self.options))].mean()) if len(steps) else None
+        seconds = seconds[np.isin(steps, chosen)]
+        return float(seconds.mean()) if len(seconds) else None
+
+    @property
+    def moved(self) -> bool:
+        """Whether it was resumed on other ranks or nodes."""
+        return len({(part.world_size, part.nodes) for part in self.parts}) > 1
+
+    @property
+    def throughput(self) -> float | None:
+        """Tokens/s of all ranks together: the one measure. Of a run that was resumed on other ranks, the last part's."""
+        if self.moved and self.rates_of_parts:
+            return self.rates_of_parts[-1][1]
+        seconds, tokens = self.mean_step_seconds, self.tokens_per_step
+        return tokens / seconds if tokens and seconds else None
+
+    @property
+    def rates_of_parts(self) -> list[tuple[np.ndarray, float]]:
+        """The settled steps of every part, and the tokens/s of it in the same measure."""
+        found = []
+        for steps in np.split(self.settled_steps, np.searchsorted(self.settled_steps, self.starts)):
+            seconds = self._mean_seconds(steps)
+            if len(steps) and seconds and self.tokens_per_step:
+                found.append((steps, self.tokens_per_step / seconds))
+        return found
 
     @property
     def tokens_per_s(self) -> Series:
@@ -107,7 +157,8 @@ class Run:
         """Reads a run's directory, or a trace file alone."""
         path = Path(path)
         if path.is_file():
-            return Run(path=path.parent, trace=Trace.read(path), missing=["summary.json", "metrics.jsonl"])
+            alone = in_order([Trace.read(path)])
+            return Run(path.parent, parts=alone.traces, newest=alone.newest, missing=["summary.json", "metrics.jsonl"])
         if not path.is_dir():
             raise BadInput(f"{path}: no such directory")
         run = Run(path=path)
@@ -119,19 +170,32 @@ class Run:
             run.metrics = read_lines(path / "metrics.jsonl")
         else:
             run.missing.append("metrics.jsonl")
-        if trace := newest_trace(path, run.options.get("trace.file", "")):
-            run.trace = Trace.read(trace)
-        else:
+        options = run.options
+        parts = read_parts(path, options.get("trace.file", ""), options.get("output.dir", ""))
+        run.parts, run.newest, run.notes = parts.traces, parts.newest, parts.notes
+        if not run.parts:
             run.missing.append("trace.h5")
         if len(run.missing) == 3:
-            raise BadInput(f"{path}: holds no run: neither summary.json nor metrics.jsonl nor trace.h5")
+            raise BadInput(
+                "; ".join(run.notes) or f"{path}: holds no run: neither summary.json nor metrics.jsonl nor trace.h5"
+            )
         return run
 
 
-def newest_trace(directory: Path, named: str) -> Path | None:
-    """The file that trace.file names, else the directory's: of a resumed run, the part that was written last."""
-    found = [Path(named)] if named else [*directory.glob("trace.h5"), *directory.glob("trace_from_*.h5")]
-    return max((path for path in found if path.is_file()), key=lambda path: path.stat().st_mtime, default=None)
+def slowest_of(trace: Trace) -> Series:
+    """Seconds of each step on the rank that took longest."""
+    events = trace.of_kind("step")
+    numbers = np.unique(events["step"])
+    slowest = np.zeros(len(numbers))
+    np.maximum.at(slowest, np.searchsorted(numbers, events["step"]), events["duration_ns"] / 1e9)
+    return numbers, slowest
+
+
+def mean_of(trace: Trace) -> Series:
+    """Seconds of each step, the mean over ranks."""
+    events = trace.of_kind("step")
+    numbers, places, counts = np.unique(events["step"], return_inverse=True, return_counts=True)
+    return numbers, np.bincount(places, weights=events["duration_ns"] / 1e9, minlength=len(numbers)) / counts
 
 
 def pairs(rows) -> Series:
@@ -161,7 +225,7 @@ def read_lines(path: Path) -> list[dict]:
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line)
-            if "step" not in row:
+            if not isinstance(row, dict) or not isinstance(row.get("step"), int):
                 raise ValueError("no step")
         except (ValueError, TypeError) as error:
             if number == len(lines):

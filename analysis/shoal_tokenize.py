@@ -15,6 +15,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from needed import packages
+
+packages("h5py", "numpy", "tokenizers")
+
 import h5py
 import numpy as np
 from tokenizers import Tokenizer

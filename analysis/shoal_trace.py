@@ -11,15 +11,21 @@ Times are nanoseconds since the barrier at the start of the run, the same zero o
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from needed import packages
+
+packages("h5py", "numpy")
 
 import h5py
 import numpy as np
 
 FORMAT_VERSION = 1
+MOST_RANKS = 1 << 20  # of a trace that is believed
 EVENT_FIELDS = ("rank", "begin_ns", "duration_ns", "bytes", "name", "step", "unit", "kind", "group", "micro", "depth")
 
 
@@ -72,6 +78,15 @@ class Trace:
     def complete(self) -> bool:
         return self.attributes.get("complete") == "1"
 
+    @property
+    def steps(self) -> np.ndarray:
+        """The numbers of the steps that it has, in order."""
+        return np.unique(self.of_kind("step")["step"])
+
+    def before(self, step: int) -> Trace:
+        """The trace without this step and all after it."""
+        return replace(self, events=self.events[self.events["step"] < step])
+
     def of_kind(self, *kinds: str, rank: int | None = None) -> np.ndarray:
         """The events of these kinds, of one rank or of all."""
         wanted = [self.kinds.index(kind) for kind in kinds if kind in self.kinds]
@@ -85,19 +100,38 @@ class Trace:
 
     @staticmethod
     def read(path: str | Path) -> Trace:
-        """Reads a trace file, or trace.h5 of a run's directory."""
+        """Reads a trace file, or the one trace of a run's directory."""
         path = Path(path)
         if path.is_dir():
-            path = path / "trace.h5"
+            path = _only_trace(path)
         if not path.is_file():
             raise BadInput(f"{path}: no such trace")
-        if not h5py.is_hdf5(path):
-            raise BadInput(f"{path}: not an HDF5 file")
+        if path.stat().st_size == 0:
+            raise BadInput(f"{path}: empty")
         try:
+            if not h5py.is_hdf5(path):
+                raise BadInput(f"{path}: not an HDF5 file")
             with h5py.File(path, "r") as file:
                 return _read(path, file)
-        except OSError as error:
-            raise BadInput(f"{path}: cannot be read: {error}") from error
+        except DAMAGE as error:
+            raise BadInput(f"{path}: cannot be read: {one_line(error)}") from error
+
+
+# What h5py and numpy raise over a file that is not what it says.
+DAMAGE = (OSError, LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, MemoryError)
+
+
+def one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _only_trace(directory: Path) -> Path:
+    """A run that was resumed has several, of which the caller must name one."""
+    found = sorted(directory.glob("trace*.h5"))
+    if len(found) > 1:
+        raise BadInput(f"{directory}: the run was resumed and has {len(found)} traces; name one of "
+                       f"{', '.join(path.name for path in found)}")  # fmt: skip
+    return found[0] if found else directory / "trace.h5"
 
 
 def _read(path: Path, file: h5py.File) -> Trace:
@@ -108,13 +142,15 @@ def _read(path: Path, file: h5py.File) -> Trace:
         raise BadInput(f"{path}: {found}; these scripts read version {FORMAT_VERSION}")
     if "events" not in file or "world_size" not in top:
         raise BadInput(f"{path}: no /events or no world_size: not a trace")
+    world_size = int(top["world_size"])
     events = file["events"][()]
     absent = [field for field in EVENT_FIELDS if field not in (events.dtype.names or ())]
     if absent:
         raise BadInput(f"{path}: /events lacks {', '.join(absent)}")
-    names = strings(file, "names")
-    if len(events) and not 0 <= events["name"].min() <= events["name"].max() < len(names):
-        raise BadInput(f"{path}: /events refers to names beyond the {len(names)} of /names")
+    names, kinds = strings(file, "names"), list(strings(file, "kinds"))
+    _check(path, events, {"name": len(names), "kind": len(kinds), "rank": world_size})
+    if int(top.get("nodes", 1)) < 1 or world_size > MOST_RANKS:
+        raise BadInput(f"{path}: nodes = {top.get('nodes')}, world_size = {world_size}: not a trace")
     machine = file["machine"] if "machine" in file else None
     flushes = file["flushes"][()] if "flushes" in file else None
     # Every flush repeats how many events its rank has dropped since the start, so the largest counts.
@@ -131,18 +167,39 @@ def _read(path: Path, file: h5py.File) -> Trace:
         units=strings(file, "units"),
         unit_elements=file["unit_elements"][()].astype(np.int64) if "unit_elements" in file else np.array([], np.int64),
         groups=strings(file, "groups"),
-        kinds=list(strings(file, "kinds")),
+        kinds=kinds,
         events=events[np.lexsort((events["depth"], -events["duration_ns"], events["begin_ns"], events["rank"]))],
         dropped=dropped,
     )
 
 
+def _check(path: Path, events: np.ndarray, lengths: dict[str, int]) -> None:
+    """Whatever indexes a table lies in it, and no time runs backwards."""
+    if events.ndim != 1:
+        raise BadInput(f"{path}: /events has {events.ndim} dimensions: not a trace")
+    if not len(events):
+        return
+    for field, length in lengths.items():
+        least, most = int(events[field].min()), int(events[field].max())
+        if least < 0 or most >= length:
+            wrong = least if least < 0 else most
+            raise BadInput(f"{path}: /events refers to {field}s beyond the {length} that there are: {wrong}")
+    if int(events["duration_ns"].min()) < 0:
+        raise BadInput(f"{path}: /events has a duration below 0")
+
+
 def run_main(main: Callable[[], None]) -> None:
-    """Runs a script's main(); bad input becomes one line on stderr and exit status 2."""
+    """Runs a script's main(); bad input becomes one line on stderr and exit status 2. `python3 -X dev` shows where an error
+    that nobody thought of came from."""
     try:
         main()
-    except BadInput as error:
-        print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
-        sys.exit(2)
     except BrokenPipeError:  # `report.py ... | head`
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (BadInput, *DAMAGE) as error:
+        if sys.flags.dev_mode:
+            raise
+        told = str(error) if isinstance(error, BadInput) else f"{type(error).__name__}: {one_line(error)}"
+        print(f"{Path(sys.argv[0]).name}: {told}", file=sys.stderr)
+        sys.exit(2)

@@ -20,29 +20,37 @@ import math
 from itertools import groupby
 from pathlib import Path
 
+from needed import packages
+
+packages("h5py", "numpy", "matplotlib")
+
 import figures_strategies
 from costs import Row, Spread, measure_all, rows_of, strategies_of
-from figures import Nothing, bytes_text, plt
+from figures import Nothing
 from predictions import Prediction, compare_with, read_predictions
 from run_options import period_of
 from shoal_trace import BadInput, run_main
+from styles import bytes_text, plain, plt
 from table import aligned
 
 DEFAULT_BASELINE = "stage 3"
 LEGEND = """\
-# s/step: mean over ranks and a run's steps but the first, and those of a warm-up ("after N"), meetings of nodes included.
-# (least..most): over runs of other seeds.
+# s/step: mean over ranks and a run's steps but the first (of each part, if it was resumed), and those of a warm-up ("after N"),
+# meetings of nodes included; tokens/s are the tokens of a step over it. Of several seeds the median, and (least..most) of them.
 # exposed: communication that a rank waited for, mean over ranks. inside, between nodes: bytes that the rank that sends most
 # sends in a step, a warm-up included. difference: of the validation loss, else of the last step's, from the baseline's of the
 # same seed, if it has seen as many tokens.
 """
 
 
-def spread_text(spread: Spread | None, form: str, factor: float = 1) -> str:
-    """The median, and the range where there is one."""
+def spread_text(spread: Spread | None, form: str = "", factor: float = 1) -> str:
+    """The median, and the range where there is one; without a form with four figures."""
     if spread is None:
         return "-"
-    middle, least, most = (format(factor * value, form) for value in (spread.median, spread.least, spread.most))
+    middle, least, most = (
+        format(factor * value, form) if form else plain(value, 4)
+        for value in (spread.median, spread.least, spread.most)
+    )
     return middle if least == most else f"{middle} ({least}..{most})"
 
 
@@ -63,20 +71,20 @@ def table_of(rows: list[Row], baseline: str | None, predicted: bool) -> list[str
             row.strategy,
             str(len(row.runs)),
             spread_text(row.over_runs(lambda run: run.steps), ".0f"),
-            spread_text(row.step_seconds, ".4g"),
-            "-" if exposed is None else f"{exposed.median:.3g}",
-            "-" if share is None else f"{100 * share.median:.0f} %",
+            spread_text(row.step_seconds),
+            spread_text(exposed),
+            "-" if share is None else spread_text(share, ".0f", 100) + " %",
             bytes_text(inside.median),
             bytes_text(between.median),
-            f"{row.over_runs(lambda run: run.tokens_per_s).median:,.0f}",
+            spread_text(row.over_runs(lambda run: run.tokens_per_s), ",.0f"),
         ]
-        line += [spread_text(row.ratio, ".3g")] if baseline else []
+        line += [spread_text(row.ratio, ".3f")] if baseline else []
         line += [spread_text(row.over_runs(lambda run: run.loss), ".4f")]
         line += [spread_text(row.over_runs(lambda run: run.val_loss), ".4f")]
         line += [spread_text(row.loss_difference, "+.2f", 100)] if baseline else []
         if predicted:
             seconds, error = row.predicted_seconds, row.prediction_error
-            line += ["-", "-"] if seconds is None else [f"{seconds:.4g}", f"{100 * error:+.1f}"]
+            line += ["-", "-"] if seconds is None else [plain(seconds, 4), f"{100 * error:+.1f}"]
         lines.append(line)
     return aligned(lines, numbers_from=1)
 

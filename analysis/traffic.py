@@ -6,6 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from needed import packages
+
+packages("numpy", "h5py")
+
 import numpy as np
 
 from breakdown import settled_steps
@@ -54,6 +58,52 @@ def begun_in(events: np.ndarray, steps: np.ndarray) -> np.ndarray:
     return (before >= 0) & (events["begin_ns"] < ends[np.maximum(before, 0)])
 
 
+def attributed_waits(trace: Trace) -> np.ndarray:
+    """The waits within the settled steps, each with the name, group and unit of the operation that it was for.
+
+    A wait for an operation that is made of others (the mean of the parameters over nodes, or a gather of codes) bears that
+    one's name: its time goes to the parts that were open meanwhile, one after another, and what is left, where it computed
+    between its messages, stays its own.
+    """
+    waits = within_steps(trace, "wait")
+    calls = trace.of_kind("collective")
+    known = keys_of(calls)
+    composed = np.array(
+        [pair not in known for pair in zip(waits["name"].tolist(), waits["group"].tolist(), strict=True)], bool
+    )
+    pieces = [waits[~composed]]
+    for rank in np.unique(waits["rank"][composed]):
+        of_rank = calls[calls["rank"] == rank]
+        pieces += [shared_out(wait, of_rank) for wait in waits[composed & (waits["rank"] == rank)]]
+    return np.concatenate(pieces)
+
+
+def shared_out(wait: np.void, calls: np.ndarray) -> np.ndarray:
+    """A wait cut into pieces by the operations of its rank that were open meanwhile, first those that were begun first: of
+    its own name, or if there are none those that are of no unit, and so of all the parameters."""
+    begin, end = int(wait["begin_ns"]), int(wait["begin_ns"]) + int(wait["duration_ns"])
+    calls = calls[(calls["begin_ns"] < end) & (calls["begin_ns"] + calls["duration_ns"] > begin)]
+    own = calls[calls["name"] == wait["name"]]
+    pieces = []
+    left = int(wait["duration_ns"])
+    for call in own if len(own) else calls[calls["unit"] < 0]:
+        until = min(int(call["begin_ns"]) + int(call["duration_ns"]), end)
+        duration = until - max(begin, int(call["begin_ns"]))
+        if duration <= 0:
+            continue
+        piece = wait.copy()
+        for field in ("name", "group", "unit"):
+            piece[field] = call[field]
+        piece["begin_ns"], piece["duration_ns"] = max(begin, int(call["begin_ns"])), duration
+        pieces.append(piece)
+        begin, left = until, left - duration
+    if left > 0:
+        rest = wait.copy()
+        rest["duration_ns"] = left
+        pieces.append(rest)
+    return np.array(pieces, dtype=calls.dtype)
+
+
 def shares(trace: Trace) -> int:
     """Steps times ranks: what sums are divided by for the mean of a rank and step."""
     return max(len(settled_steps(trace)), 1) * trace.world_size
@@ -65,7 +115,7 @@ class Operation:
 
     name: str
     group: str
-    calls_per_step: float
+    calls_per_step: float  # 0: what an operation made of others did between their messages
     bytes_per_step: float  # sent by one rank
     seconds: float  # of one call, from its start to its last byte
     exposed_per_step: float  # seconds a rank waited for it
@@ -78,9 +128,10 @@ class Operation:
 
 
 def operations(trace: Trace) -> list[Operation]:
-    calls, waits = within_steps(trace, "collective"), within_steps(trace, "wait")
+    """By the bytes that they send. What a rank waited for them adds up to all that it waited in a step."""
+    calls, waits = within_steps(trace, "collective"), attributed_waits(trace)
     found = []
-    for name, group in sorted(set(zip(calls["name"].tolist(), calls["group"].tolist(), strict=True))):
+    for name, group in sorted(keys_of(calls) | keys_of(waits)):
         these = calls[(calls["name"] == name) & (calls["group"] == group)]
         waited = waits[(waits["name"] == name) & (waits["group"] == group)]
         found.append(
@@ -89,11 +140,15 @@ def operations(trace: Trace) -> list[Operation]:
                 group=trace.group_name(group),
                 calls_per_step=len(these) / shares(trace),
                 bytes_per_step=float(these["bytes"].sum(dtype=np.float64)) / shares(trace),
-                seconds=float(these["duration_ns"].mean()) / 1e9,
+                seconds=float(these["duration_ns"].mean()) / 1e9 if len(these) else 0.0,
                 exposed_per_step=float(waited["duration_ns"].sum()) / 1e9 / shares(trace),
             )
         )
     return sorted(found, key=lambda operation: -operation.bytes_per_step)
+
+
+def keys_of(events: np.ndarray) -> set[tuple[int, int]]:
+    return set(zip(events["name"].tolist(), events["group"].tolist(), strict=True))
 
 
 @dataclass
@@ -119,7 +174,7 @@ def unit_operations(trace: Trace) -> list[UnitOperation]:
 
 
 def _unit_operations(trace: Trace) -> Iterator[UnitOperation]:
-    events, waits = within_steps(trace, "collective", "phase"), within_steps(trace, "wait")
+    events, waits = within_steps(trace, "collective", "phase"), attributed_waits(trace)
     released = np.flatnonzero(trace.names == "release")
     events = events[(events["kind"] == trace.kinds.index("collective")) | np.isin(events["name"], released)]
     for unit in range(len(trace.units)):

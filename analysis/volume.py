@@ -21,6 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from needed import packages
+
+packages("numpy", "h5py")
+
 import numpy as np
 
 from breakdown import settled_steps

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The traces of one run: it writes one each time that it is started, so a resumed run has several.
+
+A trace tells by itself which steps it has and when it was begun. A part that was resumed from step 20 makes step 21 and the
+following ones again, if the part before it had made them already: then those of the later part count.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from run_options import settled
+from shoal_trace import BadInput, Trace
+
+PART = r"(?:_from_\d+)?(?:_\d+)?"  # what a name has more where the run was resumed
+
+
+@dataclass
+class Parts:
+    traces: list[Trace] = field(default_factory=list)  # with steps, in their order
+    newest: Trace | None = None  # that was begun last, with or without steps
+    notes: list[str] = field(default_factory=list)  # what is not among them, and why
+
+
+def read_parts(directory: Path, named: str, output_dir: str) -> Parts:
+    """Of the directory's traces, or those that trace.file names, of the run whose output.dir is output_dir."""
+    notes, found = [], []
+    for path in candidates(directory, named):
+        try:
+            trace = Trace.read(path)
+        except BadInput as problem:
+            notes.append(str(problem))
+            continue
+        if not named or trace.options.get("output.dir", output_dir) == output_dir:
+            found.append(trace)
+    parts = in_order(found)
+    parts.notes = notes + parts.notes
+    return parts
+
+
+def candidates(directory: Path, named: str) -> list[Path]:
+    if not named:
+        return sorted(directory.glob("trace*.h5"))
+    path = Path(named)
+    pattern = re.compile(re.escape(path.stem) + PART + re.escape(path.suffix))
+    return sorted(other for other in path.parent.glob("*") if other.is_file() and pattern.fullmatch(other.name))
+
+
+def in_order(traces: list[Trace]) -> Parts:
+    """By the time at which they were begun; of each the steps that no later one made again."""
+    begun = sorted(traces, key=_begun)
+    parts = Parts(newest=begun[-1] if begun else None)
+    border = None
+    for trace in reversed(begun):
+        steps = trace.steps
+        kept = trace if border is None else trace.before(border)
+        if len(kept.steps):
+            parts.traces.insert(0, kept)
+            border = int(kept.steps[0])
+        elif len(steps):
+            parts.notes.append(f"{trace.path.name}: its steps {span(steps)} were made again by a later part")
+        elif len(begun) > 1:
+            parts.notes.append(f"{trace.path.name}: no steps in it")
+    if not parts.traces and parts.newest is not None:
+        parts.traces = [parts.newest]
+        parts.notes = []
+    return parts
+
+
+def _begun(trace: Trace) -> tuple:
+    first = int(trace.steps[0]) if len(trace.steps) else 0
+    return trace.attributes.get("started", ""), first, len(trace.path.name), trace.path.name
+
+
+def settled_of(steps: np.ndarray, starts: list[int], options: dict[str, str]) -> np.ndarray:
+    """The settled steps of a run whose parts begin with these: those of each part, but for parts that have too few."""
+    pieces = [piece for piece in np.split(steps, np.searchsorted(steps, sorted(starts))) if len(piece)]
+    pieces = [piece for piece in pieces if len(piece) > 2] or pieces
+    return np.concatenate([settled(piece, options) for piece in pieces]) if pieces else steps
+
+
+def span(steps: np.ndarray) -> str:
+    """ "3", "3 to 40"."""
+    if not len(steps):
+        return "none"
+    return f"{steps[0]}" if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
+
+
+def shape(trace: Trace) -> str:
+    """What a part ran on."""
+    ranks = f"{trace.world_size} rank{'' if trace.world_size == 1 else 's'}"
+    return ranks + (f" on {trace.nodes} nodes" if trace.nodes > 1 else "")
+
+
+def title(trace: Trace) -> str:
+    return f"steps {span(trace.steps)} ({trace.path.name}, {shape(trace)})"

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How figures look: colours, dashes, numbers on axes. Cool colours compute, warm ones communicate; a part of a step has one
+colour everywhere, and no two lines of a figure share one."""
+
+from __future__ import annotations
+
+import colorsys
+
+from needed import packages
+
+packages("matplotlib", "numpy", "h5py")
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+PART_COLOURS = {
+    "data": "#9db4c0",
+    "forward": "#5b8fc7",
+    "recompute": "#a9c4e4",
+    "backward": "#2b5c9e",
+    "optimizer": "#3b9c83",
+    "clip": "#8ccfb8",
+    "release": "#c9ccd1",
+    "reduce": "#f2b138",
+    "publish": "#f6d27a",
+    "losses": "#e8884a",
+    "synchronise": "#a97155",
+    "wait": "#d1495b",
+    "rest": "#dcdfe4",
+}
+OTHER_COLOURS = ("#8e6bb0", "#b59ccd", "#5f8a3c", "#c9a58f")
+LINE_COLOURS = (
+    "#2b5c9e", "#e0803a", "#3b9c83", "#d1495b", "#8e6bb0", "#8a5a3c", "#5cb3e6", "#e3a6c4", "#7a9a01", "#6b7280", "#c7a008",
+    "#12324f",
+)  # fmt: skip
+MARKERS = "osD^vPX*<>hp"
+INK, FAINT = "#222831", "#6b7280"
+DASH = 5.0  # points, of lines that lie on each other
+
+plt.rcParams.update(
+    {
+        "figure.figsize": (8.4, 3.8),
+        "figure.dpi": 110,
+        "savefig.dpi": 160,
+        "figure.constrained_layout.use": True,
+        "font.size": 10,
+        "font.family": "DejaVu Sans",
+        "axes.titlesize": 11.5,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.titlepad": 10,
+        "axes.labelcolor": FAINT,
+        "axes.edgecolor": "#b8bec7",
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "axes.formatter.limits": (-6, 12),
+        "axes.formatter.useoffset": False,
+        "grid.color": "#e8ebef",
+        "text.color": INK,
+        "xtick.color": FAINT,
+        "ytick.color": FAINT,
+        "legend.frameon": False,
+        "lines.linewidth": 1.8,
+    }
+)
+
+
+def line_colours(count: int) -> list[str]:
+    """So many colours, no two alike."""
+    more = count - len(LINE_COLOURS)
+    hues = (colorsys.hls_to_rgb((0.07 + i / more) % 1, (0.32, 0.55, 0.72)[i % 3], 0.62) for i in range(max(more, 0)))
+    return [*LINE_COLOURS, *map(matplotlib.colors.to_hex, hues)][:count]
+
+
+def dashes(place: int, count: int):
+    """The line style of one of `count` lines on the same points: the first is drawn through, and the others lie on it with
+    gaps through which each of the rest is seen."""
+    return "-" if place == 0 else ((place - 1) * DASH, (DASH, (count - 1) * DASH))
+
+
+def plain(value: float, figures: int = 3) -> str:
+    """A number with at least so many significant figures, never with an exponent."""
+    if not np.isfinite(value):
+        return str(value)
+    digits = figures - 1 - int(np.floor(np.log10(abs(value)))) if value else 0
+    return np.format_float_positional(round(float(value), max(digits, 0)), trim="-")
+
+
+PLAIN = FuncFormatter(lambda value, _: np.format_float_positional(float(f"{value:.6g}"), trim="-"))
+
+
+def scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
+    """A value in the largest unit that leaves it at least 1, with three figures."""
+    factor, unit = next((each for each in units if abs(value) >= each[0]), units[-1])
+    return f"{plain(value / factor)} {unit}"
+
+
+def bytes_text(value: float) -> str:
+    return scaled(value, ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B")))
+
+
+def rate_text(value: float) -> str:
+    return scaled(value, ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1, "B/s")))
+
+
+def seconds_text(value: float) -> str:
+    return scaled(value, ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")))
+
+
+def time_unit(largest: float) -> tuple[float, str]:
+    return (1.0, "s") if largest >= 2 else (1e3, "ms") if largest >= 2e-3 else (1e6, "µs")
+
+
+def whole_numbers(axis) -> None:
+    axis.set_major_locator(MaxNLocator(integer=True))
