@@ -11,6 +11,10 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from needed import packages
+
+packages("numpy", "h5py")
+
 import numpy as np
 
 from run_options import settled

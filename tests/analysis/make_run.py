@@ -33,6 +33,7 @@ PHASES = {"data": 300, "forward": 9000, "backward": 19000, "reduce": 1500, "loss
           "optimizer": 2500, "publish": 1100}  # fmt: skip
 WAIT_NS = 1_200_000  # within reduce, on every rank
 GAP_NS = 200_000
+EVALUATION_NS = 60_000_000  # after every fifth step: much of it in one kernel
 RECOMPUTE_NS, RELEASE_NS = 3_000_000, 2_000  # within backward
 BUCKET_BYTES = 6_000_000
 
@@ -82,25 +83,30 @@ def record_step(ring: Recorder, level: str, step: int, begin: int) -> int:
     return end
 
 
-def record_rank(rank: int, level: str, steps: int, names: list[str]) -> list[tuple]:
+def record_rank(rank: int, level: str, first: int, steps: int, names: list[str]) -> list[tuple]:
     ring = Recorder(rank, names)
     now = 1_000_000
-    for step in range(1, steps + 1):
+    for step in range(first, steps + 1):
         now = record_step(ring, level, step, now) + 50_000
         if step % 5 == 0:
-            ring.add("phase", "evaluate", now, 20_000_000, step=step)
-            now += 20_000_000
+            ring.add("phase", "evaluate", now, EVALUATION_NS, step=step)
+            if level == "kernels":
+                ring.add("kernel", "matmul", now + 1_000_000, EVALUATION_NS - 2_000_000, step=step, depth=1)
+            now += EVALUATION_NS
     ring.add("io", "checkpoint", now, 30_000_000, step=steps, size=9_000_000)
     return ring.rows
 
 
-def write_trace(path: Path, options: dict[str, str], level: str, steps: int) -> None:
+def write_trace(
+    path: Path, options: dict[str, str], level: str, steps: int, first: int = 1, hour: int = 3, nodes: int = 2
+) -> None:
+    """Of a part of a run: from its first step on, begun at that hour."""
     names: list[str] = []
-    ranks = [record_rank(rank, level, steps, names) for rank in range(RANKS)]
+    ranks = [record_rank(rank, level, first, steps, names) for rank in range(RANKS)]
     text = h5py.string_dtype()
     with h5py.File(path, "w") as file:
-        file.attrs.update(format_version=1, program="shoal", version="0.1.0", started="2026-01-02T03:04:05Z",
-                          world_size=RANKS, nodes=2, level=level, complete=1)  # fmt: skip
+        file.attrs.update(format_version=1, program="shoal", version="0.1.0", started=f"2026-01-02T{hour:02d}:04:05Z",
+                          world_size=RANKS, nodes=nodes, level=level, complete=1)  # fmt: skip
         file.create_group("options").attrs.update(options)
         machine = file.create_group("machine")
         machine.attrs.update({"device": "CPU", "threads per rank": "1"})
@@ -128,8 +134,9 @@ def make_run(directory: Path, level: str = "comm", steps: int = 12, options: dic
                                    "tokens_per_s": 1024 / seconds}) + "\n")  # fmt: skip
     kinds = ("parameters", "master", "gradients", "moments", "activations", "buffers")
     states = {kind: (i + 1) << 22 for i, kind in enumerate(kinds)}
+    verdict = {"ended": "done", "exit_code": 0, "steps_made": steps, "updates_skipped": 0, "ok": True, "text": "OK"}
     summary = {
-        "losses": losses, "grad_norms": [[step, 1.0] for step, _ in losses], "val_losses": val_losses,
+        "verdict": verdict, "losses": losses, "grad_norms": [[step, 1.0] for step, _ in losses], "val_losses": val_losses,
         "final_loss": losses[-1][1], "entropy_rate": 2.0, "tokens_per_s": 1024 / float(np.median(step_s)),
         "step_s": {"median": float(np.median(step_s)), "mean": float(np.mean(step_s)), "min": min(step_s), "max": max(step_s)},
         "peak_rss_bytes": [(200 + rank) << 20 for rank in range(RANKS)],

@@ -4,7 +4,6 @@
 
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -14,8 +13,8 @@ import make_run
 import numpy as np
 
 TESTS = Path(__file__).resolve().parents[1]
-ANALYSIS = TESTS.parent / "analysis"
-sys.path[:0] = [str(ANALYSIS), str(TESTS / "app")]
+sys.path.insert(0, str(TESTS / "app"))
+from scripts import script  # isort: skip
 from costs import link_rate_of
 from program import SMALL, Program
 from run_options import name_of, period_of, settled
@@ -26,8 +25,7 @@ SLOWMO = {"sync.kind": "slowmo", "sync.localsgd_frequency": "3", "sync.slowmo_fr
 
 
 def strategies(*arguments):
-    command = [sys.executable, "-W", "error::RuntimeWarning", str(ANALYSIS / "strategies.py"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return script("strategies.py", *arguments)
 
 
 class Names(unittest.TestCase):

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the scripts in analysis/ as their users do, but in this process: a program start costs more than what it does."""
+
+import contextlib
+import importlib
+import io
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from unittest import mock
+
+ANALYSIS = Path(__file__).resolve().parents[2] / "analysis"
+sys.path.insert(0, str(ANALYSIS))
+
+
+def script(name, *arguments):
+    """What the program would have ended with and said."""
+    module = importlib.import_module(name.removesuffix(".py"))
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    command = [str(ANALYSIS / name), *map(str, arguments)]
+    with warnings.catch_warnings(), mock.patch("sys.argv", command), contextlib.redirect_stdout(out):
+        warnings.simplefilter("error", RuntimeWarning)
+        with contextlib.redirect_stderr(err):
+            try:
+                module.run_main(module.main)
+            except SystemExit as end:
+                code = end.code
+    return subprocess.CompletedProcess(command, code or 0, out.getvalue(), err.getvalue())
