@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "shoal/base/absence.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/kernels/runtime.hpp"
 
@@ -31,15 +32,18 @@ void for_tiles(const char* label, std::size_t tiles, const Body& body) {
 #else
   constexpr bool kokkos_has_threads = false;
 #endif
-  if (kokkos_has_threads || threads() == 1 || tiles == 1) {  // no team for what one thread does
-    Kokkos::parallel_for(label, Policy(0, tiles), [&call](std::size_t tile) { call(tile); });
-  } else {
-    // A Kokkos with the Serial backend only (Debian's) launches one item, and the team is made inside it.
-    const int team = threads();
-    Kokkos::parallel_for(label, Policy(0, 1), [&call, tiles, team](std::size_t) {
+  {
+    const Absence absence;
+    if (kokkos_has_threads || threads() == 1 || tiles == 1) {  // no team for what one thread does
+      Kokkos::parallel_for(label, Policy(0, tiles), [&call](std::size_t tile) { call(tile); });
+    } else {
+      // A Kokkos with the Serial backend only (Debian's) launches one item, and the team is made inside it.
+      const int team = threads();
+      Kokkos::parallel_for(label, Policy(0, 1), [&call, tiles, team](std::size_t) {
 #pragma omp parallel for schedule(static) num_threads(team)
-      for (std::size_t tile = 0; tile < tiles; ++tile) call(tile);
-    });
+        for (std::size_t tile = 0; tile < tiles; ++tile) call(tile);
+      });
+    }
   }
   pump();
 }

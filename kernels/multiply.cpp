@@ -4,8 +4,10 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "product.hpp"
+#include "shoal/base/absence.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/kernels/runtime.hpp"
@@ -87,6 +89,7 @@ void multiply(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R>
   const std::size_t tiles = product.tiles(), step = product.per_launch();
   for (std::size_t first = 0; first < tiles; first += step) {
     const std::size_t end = std::min(tiles, first + step);
+    std::optional<Absence> absence(std::in_place);
     if (threads() == 1 || end - first == 1) {
       for (std::size_t tile = first; tile < end; ++tile) product.compute(tile, 0, a, b, c, bias, added, workspace);
     } else {
@@ -95,6 +98,7 @@ void multiply(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R>
         product.compute(tile, omp_get_thread_num(), a, b, c, bias, added, workspace);
       }
     }
+    absence.reset();
     pump();
   }
 }

@@ -56,6 +56,19 @@ std::vector<T> gather(MPI_Comm communicator, const T& mine) {
 
 using Host = std::array<char, MPI_MAX_PROCESSOR_NAME>;
 
+/// Takes what nobody received: some transports print a warning about each such message. Errors do not matter any more.
+void empty(MPI_Comm communicator) {
+  int there = 0;
+  MPI_Message message = MPI_MESSAGE_NULL;
+  MPI_Status status;
+  while (MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, communicator, &there, &message, &status) == MPI_SUCCESS && there != 0) {
+    int bytes = 0;
+    MPI_Get_count(&status, MPI_BYTE, &bytes);
+    std::vector<std::byte> ignored(static_cast<std::size_t>(bytes));
+    MPI_Mrecv(ignored.data(), bytes, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+  }
+}
+
 Host host_name() {
   Host name{};
   int length = 0;
@@ -126,7 +139,10 @@ Groups::~Groups() {
   node.reset();
   across.reset();
   few.clear();
-  if (inquiry != MPI_COMM_NULL) MPI_Comm_free(&inquiry);
+  if (inquiry != MPI_COMM_NULL) {
+    empty(inquiry);  // the last answers, to ranks that wait no more
+    MPI_Comm_free(&inquiry);
+  }
   if (ordered != MPI_COMM_NULL) MPI_Comm_free(&ordered);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 #include "mpi_error.hpp"
@@ -12,39 +13,54 @@
 namespace shoal::comm {
 
 namespace {
+
 constexpr std::size_t most_named = 8;  // ranks in a message
+
+double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
 }
 
+}  // namespace
+
+/// grace: for the way of an answer, and for a stuck rank to name itself (comm/watchdog.cpp) before others name it.
 Inquiry::Inquiry(const MPI_Comm& communicator, std::vector<std::string> hosts, double timeout_s, double interval_s)
     : communicator_(communicator),
       hosts_(std::move(hosts)),
       timeout_(timeout_s),
-      answers_within_(3 * interval_s + std::min(1.0, timeout_s / 10)) {
+      period_(std::max(interval_s, timeout_s / 8)),
+      grace_(3 * interval_s + std::min(1.0, timeout_s / 10)) {
   check(MPI_Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
 }
 
 void Inquiry::waiting(const Operation& operation, double seconds) {
-  listen(operation, seconds);
-  if (seconds < timeout_) {  // another wait than the one in which it asked
-    asking_ = left_to_another_ = false;
+  Word mine;
+  mine.waited = seconds;
+  operation.describe().copy(mine.what.data(), mine.what.size() - 1);
+  listen(mine);
+  if (seconds < timeout_ / 2) {  // another wait than the one in which it asked
+    asking_ = false;
+    heard_.clear();
     return;
   }
-  if (left_to_another_) return;
-  if (!asking_) {
+  const Clock::time_point now = Clock::now();
+  if (!asking_ || seconds_between(asked_at_, now) >= period_) {
     asking_ = true;
-    asked_at_ = seconds;
-    answers_.clear();
-    ++number_;
+    asked_at_ = now;
     for (int r = 0; r < static_cast<int>(hosts_.size()); ++r) {
-      if (r != rank_) say(r, Kind::question, number_, operation, seconds);
+      if (r != rank_) send(r, mine, Kind::question);
     }
-  } else if (seconds - asked_at_ > answers_within_) {
-    report(operation, seconds);
   }
+  judge(operation, seconds, now);
 }
 
-/// Takes all words that have come.
-void Inquiry::listen(const Operation& operation, double seconds) {
+void Inquiry::at_work(const char* phase) {
+  Word mine;
+  std::string_view(phase).copy(mine.what.data(), mine.what.size() - 1);
+  listen(mine);
+}
+
+/// Takes all words that have come, and answers questions.
+void Inquiry::listen(const Word& answer) {
   while (!sent_.empty()) {
     int complete = 0;
     check(MPI_Test(&sent_.front().request, &complete, MPI_STATUS_IGNORE), "MPI_Test");
@@ -57,44 +73,57 @@ void Inquiry::listen(const Operation& operation, double seconds) {
     MPI_Status status;
     check(MPI_Improbe(MPI_ANY_SOURCE, 0, communicator_, &there, &message, &status), "MPI_Improbe");
     if (there == 0) return;
-    Word word;
-    check(MPI_Mrecv(&word, sizeof word, MPI_BYTE, &message, MPI_STATUS_IGNORE), "MPI_Mrecv");
+    Heard heard;
+    check(MPI_Mrecv(&heard.word, sizeof heard.word, MPI_BYTE, &message, MPI_STATUS_IGNORE), "MPI_Mrecv");
+    heard.at = Clock::now();
     const int from = status.MPI_SOURCE;
-    if (word.kind == Kind::question) {
-      say(from, Kind::answer, word.number, operation, seconds);
-      if (from < rank_) left_to_another_ = true;
-    } else if (asking_ && word.number == number_) {
-      answers_[from] = word;
-    }
+    heard_[from] = heard;
+    if (heard.word.kind == Kind::answer) continue;
+    send(from, answer, Kind::answer);
+    if (from < rank_) lower_asked_at_ = heard.at;
   }
 }
 
-void Inquiry::say(int to, Kind kind, std::int32_t number, const Operation& operation, double seconds) {
+void Inquiry::send(int to, Word word, Kind kind) {
+  word.kind = kind;
   Sent& sent = sent_.emplace_back();  // a deque: it stays where it is until it is sent
-  sent.word.kind = kind;
-  sent.word.number = number;
-  sent.word.seconds = seconds;
-  operation.describe().copy(sent.word.operation.data(), sent.word.operation.size() - 1);
+  sent.word = word;
   check(MPI_Isend(&sent.word, sizeof sent.word, MPI_BYTE, to, 0, communicator_, &sent.request), "MPI_Isend");
 }
 
-void Inquiry::report(const Operation& operation, double seconds) const {
-  std::string silent, others;
-  std::size_t silent_ranks = 0, named = 0;
+/// Silence is counted from a rank's last word, or from the begin of this wait. While a lower rank asks too, it is left the
+/// time to speak first. All wait too long only if each has waited for the timeout when it was heard last.
+void Inquiry::judge(const Operation& operation, double seconds, Clock::time_point now) const {
+  const bool lower_asks =
+      lower_asked_at_ != Clock::time_point{} && seconds_between(lower_asked_at_, now) < 2 * period_ + grace_;
+  const double allowed = timeout_ + grace_ + (lower_asks ? grace_ : 0);
+  if (seconds <= allowed) return;
+  std::vector<int> silent;
+  bool all_wait = true;
   for (int r = 0; r < static_cast<int>(hosts_.size()); ++r) {
     if (r == rank_) continue;
-    const auto answer = answers_.find(r);
-    if (answer == answers_.end()) {
-      if (++silent_ranks <= most_named) {
-        silent += text(silent_ranks > 1 ? ", rank " : "rank ", r, " (", hosts_[static_cast<std::size_t>(r)], ")");
-      }
-    } else if (++named <= most_named) {
-      others += text("; rank ", r, " waits for ", answer->second.operation.data());
+    const auto heard = heard_.find(r);
+    if (heard == heard_.end() || seconds_between(heard->second.at, now) > allowed) {
+      silent.push_back(r);
+    } else if (heard->second.word.waited < timeout_) {
+      all_wait = false;
     }
   }
-  if (silent_ranks > most_named) silent += text(" and ", silent_ranks - most_named, " more");
-  const std::string fault =
-      silent_ranks > 0 ? "no sign of life from " + silent : "all other ranks wait too: no two for the same";
+  if (all_wait || !silent.empty()) report(operation, seconds, silent);
+}
+
+void Inquiry::report(const Operation& operation, double seconds, const std::vector<int>& silent) const {
+  std::string fault = silent.empty() ? "all other ranks wait too: no two for the same" : "no sign of life from ";
+  for (std::size_t i = 0; i < std::min(silent.size(), most_named); ++i) {
+    fault += text(i > 0 ? ", rank " : "rank ", silent[i], " (", hosts_[static_cast<std::size_t>(silent[i])], ")");
+  }
+  if (silent.size() > most_named) fault += text(" and ", silent.size() - most_named, " more");
+  std::string others;
+  std::size_t named = 0;
+  for (const auto& [r, heard] : heard_) {
+    if (std::find(silent.begin(), silent.end(), r) != silent.end() || ++named > most_named) continue;
+    others += text("; rank ", r, heard.word.waited > 0 ? " waits for " : " is at work, in phase ", heard.word.what.data());
+  }
   std::fputs(text("shoal: rank ", rank_, " has waited ", static_cast<std::int64_t>(seconds), " s for ", operation.describe(),
                   ": ", fault, others, "\n")
                  .c_str(),

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that wait for too long ask each other who waits as well. Who does not answer is computing, stuck or gone, and the
-// others wait for it.
+// Ranks that wait for long ask all others whether they are alive. Whoever waits, or computes, answers; who says nothing for
+// comm.timeout seconds is stuck or gone.
+//
+//   rank 0   waits ...... asks   asks   asks ...       (from half the timeout on, some times per timeout)
+//   rank 1   computes ....... "at work"   "at work"    goes on, however long it computes
+//   rank 2   stopped                                   named by rank 0 when it has been silent for the timeout
 #pragma once
 
 #include <mpi.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -16,44 +21,49 @@
 
 namespace shoal::comm {
 
-/// Every waiting rank calls waiting() now and then, and so answers questions. After `timeout` seconds of waiting it asks;
-/// when the time for answers is over, the lowest rank that asked names those that said nothing and ends the run.
+/// One of this rank's threads at a time calls it: the main thread, or the watchdog's in its place (base/absence.hpp).
 class Inquiry {
  public:
   /// communicator: used by nothing else, and outlives this. hosts: by its ranks. interval: seconds between calls of
-  /// waiting().
+  /// waiting() and of at_work().
   Inquiry(const MPI_Comm& communicator, std::vector<std::string> hosts, double timeout_s, double interval_s);
-  /// This rank has waited for the operation for so long.
+  /// This rank has waited for the operation for so long. Answers questions, and asks. Names the ranks that have been silent
+  /// for the timeout, or says that all ranks have waited that long, and ends the run: the lowest rank that finds it does.
   void waiting(const Operation& operation, double seconds);
+  /// This rank does not wait: answers questions.
+  void at_work(const char* phase);
 
  private:
+  using Clock = std::chrono::steady_clock;
   enum class Kind : std::int32_t { question, answer };
-  /// One message: plain data, the same on all ranks.
+  /// One message: plain data, the same on all ranks. A question says how its sender is, too.
   struct Word {
     Kind kind = Kind::question;
-    std::int32_t number = 0;            // of the question, by who asked it
-    double seconds = 0;                 // that the sender has waited
-    std::array<char, 112> operation{};  // that it waits for
+    double waited = 0;             // seconds that the sender has waited; 0: it is at work
+    std::array<char, 112> what{};  // that it waits for, or its phase
   };
   struct Sent {
     Word word;
     MPI_Request request = MPI_REQUEST_NULL;
   };
+  struct Heard {
+    Word word;
+    Clock::time_point at;
+  };
 
-  void listen(const Operation& operation, double seconds);
-  void say(int to, Kind kind, std::int32_t number, const Operation& operation, double seconds);
-  [[noreturn]] void report(const Operation& operation, double seconds) const;
+  void listen(const Word& answer);
+  void send(int to, Word word, Kind kind);
+  void judge(const Operation& operation, double seconds, Clock::time_point now) const;
+  [[noreturn]] void report(const Operation& operation, double seconds, const std::vector<int>& silent) const;
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
   std::vector<std::string> hosts_;
-  double timeout_, answers_within_;
+  double timeout_, period_, grace_;
   int rank_ = 0;
   std::deque<Sent> sent_;
-  bool asking_ = false;
-  bool left_to_another_ = false;  // a lower rank asks
-  std::int32_t number_ = 0;
-  double asked_at_ = 0;  // seconds of this wait
-  std::map<int, Word> answers_;
+  bool asking_ = false;  // in this wait
+  Clock::time_point asked_at_, lower_asked_at_;
+  std::map<int, Heard> heard_;  // the last word of each rank, in this wait
 };
 
 }  // namespace shoal::comm

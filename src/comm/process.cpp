@@ -4,6 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <optional>
@@ -16,10 +19,12 @@ namespace {
 
 struct Status {
   char state = 'X';
+  std::int64_t parent = 0;
   std::uint64_t started = 0;
 };
 
-/// From /proc/PID/stat: "PID (name) state ...", where the name may hold anything and the start time is field 22.
+/// From /proc/PID/stat: "PID (name) state ...", where the name may hold anything; the parent is field 4, the start
+/// time field 22.
 std::optional<Status> status_of(std::int64_t number) {
   std::ifstream file("/proc/" + std::to_string(number) + "/stat");
   std::string line;
@@ -28,14 +33,45 @@ std::optional<Status> status_of(std::int64_t number) {
   if (name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(line.substr(name_end + 1));
   Status status;
-  fields >> status.state;
+  fields >> status.state >> status.parent;
   std::string skipped;
-  for (int field = 4; field < 22; ++field) fields >> skipped;
+  for (int field = 5; field < 22; ++field) fields >> skipped;
   fields >> status.started;
   return fields ? std::optional(status) : std::nullopt;
 }
 
+/// One of these is in the environment of whatever a launcher starts: MPICH's and Intel's hydra and Slurm's pmi2, PMIx,
+/// Open MPI, HPE's PALS, Flux, Slurm.
+constexpr std::array launcher_variables = {"PMI_RANK",    "PMIX_RANK",      "OMPI_COMM_WORLD_RANK",
+                                           "PALS_RANKID", "FLUX_TASK_RANK", "SLURM_PROCID"};
+
+/// Whether the process was started with the variable in its environment; one whose environment may not be read belongs to
+/// somebody else, and is no shell between the launcher and this process.
+bool started_with(std::int64_t number, const std::string& variable) {
+  std::ifstream file("/proc/" + std::to_string(number) + "/environ");
+  for (std::string entry; std::getline(file, entry, '\0');) {
+    if (entry.starts_with(variable + "=")) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::optional<ProcessId> launcher() {
+  const auto* const variable = std::find_if(launcher_variables.begin(), launcher_variables.end(),
+                                            [](const char* name) { return std::getenv(name) != nullptr; });
+  if (variable == launcher_variables.end()) return std::nullopt;
+  ProcessId process = this_process();
+  do {
+    const auto status = status_of(process.number);
+    if (!status) return std::nullopt;
+    process.number = status->parent;
+  } while (started_with(process.number, *variable));
+  const auto status = status_of(process.number);
+  if (process.number <= 1 || !status) return std::nullopt;
+  process.started = status->started;
+  return process;
+}
 
 ProcessId this_process() {
   ProcessId process;

@@ -3,9 +3,11 @@
 // operation that is started within another's step is a part of that one, which alone tests it: the library moves all its
 // messages whichever is asked for, and asking for each would cost a system call or more.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -35,6 +37,23 @@ struct LongWaits {
   LongWait function;
 } long_waits;
 
+struct Listener {
+  std::function<void()> function;
+  std::atomic<bool> called = false;
+} listener;
+
+void listen_if_called() {
+  if (listener.called.load(std::memory_order_relaxed) && listener.called.exchange(false) && listener.function != nullptr) {
+    listener.function();
+  }
+}
+
+/// What a rank does for others between its kernels.
+void move_at_pump() {
+  listen_if_called();
+  progress();
+}
+
 void record(trace::Kind kind, std::string_view name, std::int64_t begin_ns, std::int16_t unit, std::int16_t group,
             std::uint64_t bytes) {
   trace::Event event;
@@ -56,7 +75,7 @@ class OpenOperations {
  public:
   static void add(const std::shared_ptr<Operation>& operation) {
     open().push_back(operation);
-    set_pump(progress);
+    set_pump(move_at_pump);
   }
   /// The first step of an operation; whether it is complete.
   static bool begin(Operation& operation) {
@@ -94,7 +113,7 @@ class OpenOperations {
     ~Pass() {
       advancing_ = false;
       std::erase_if(open(), [](const auto& operation) { return operation->done_; });
-      if (open().empty()) set_pump(nullptr);
+      if (open().empty() && listener.function == nullptr) set_pump(nullptr);
     }
     Pass(const Pass&) = delete;
     Pass& operator=(const Pass&) = delete;
@@ -187,6 +206,7 @@ void Request::wait() {
   if (operation_ == nullptr) return;
   if (!operation_->done_) {
     require(!OpenOperations::busy(), "an operation waits for another: ", operation_->describe());
+    listen_if_called();
     const std::int64_t begin_ns = trace::now_ns();
     Clock::time_point begin{}, reported{};
     Backoff backoff;
@@ -219,6 +239,17 @@ void Request::trace_as(std::string_view name, std::int64_t begin_ns, std::int16_
 }
 
 void set_long_wait(double interval, LongWait function) { long_waits = {interval, std::move(function)}; }
+
+void set_listener(std::function<void()> function) {
+  listener.function = std::move(function);
+  if (listener.function != nullptr || !OpenOperations::none()) {
+    set_pump(move_at_pump);
+  } else {
+    set_pump(nullptr);
+  }
+}
+
+void call_listener() { listener.called.store(true, std::memory_order_relaxed); }
 
 Request Communicator::start(std::shared_ptr<Operation> operation, const Traffic& /*sent*/) {
   return Request(std::move(operation));

@@ -9,13 +9,16 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "inquiry.hpp"
+#include "shoal/base/absence.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/comm/process.hpp"
@@ -32,7 +35,12 @@ constexpr std::chrono::seconds courtesy(3);
 /// A launcher that sees a rank fail may end without passing on what it has not read yet.
 constexpr useconds_t launcher_reads_us = 200'000;
 
+/// The share of a processor's time that a rank which computes gets at the least, however many share the processor.
+constexpr double least_share = 0.01;
+
+/// Standard error may be a pipe to a launcher that has died.
 [[noreturn]] void end(const std::string& line) {
+  std::signal(SIGPIPE, SIG_IGN);
   dprintf(STDERR_FILENO, "%s", line.c_str());  // not through stdio: the main thread may hold its lock
   usleep(launcher_reads_us);
   _exit(static_cast<int>(Exit::failed));
@@ -44,6 +52,15 @@ void hold_up_abort(int) {
   usleep(3'000'000);
   std::signal(SIGABRT, SIG_DFL);  // nobody died: abort() goes on when this returns
 }
+
+double seconds_of(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// Processor time of this process without the calling thread's.
+double processor_seconds() { return seconds_of(CLOCK_PROCESS_CPUTIME_ID) - seconds_of(CLOCK_THREAD_CPUTIME_ID); }
 
 }  // namespace
 
@@ -71,7 +88,10 @@ struct Watchdog::State {
   void watch() {
     heartbeat::beat();  // what was before is not watched
     while (!stopped_within(std::chrono::duration<double>(interval))) {
+      look_at_launcher();
       look_at_mates();
+      look_at_kernel();
+      answer();
       const double silence = static_cast<double>(heartbeat::silence_ns()) * 1e-9;
       // Ranks that are stuck together, in a library's collective say, leave it to rank 0 to say so.
       if (silence > timeout + (rank == 0 ? 0 : 2 * interval)) {
@@ -79,6 +99,28 @@ struct Watchdog::State {
                  " s, in phase ", heartbeat::current_phase(), " (comm.timeout = ", timeout, ")\n"));
       }
     }
+  }
+
+  /// A launcher that was killed can end nobody any more.
+  void look_at_launcher() const {
+    if (!started_by || is_running(*started_by)) return;
+    end(text("shoal: ", name(rank), ": the launcher's process ", started_by->number,
+             " has ended without ending its ranks; this rank ends too\n"));
+  }
+
+  /// A kernel, or a loop that declared itself absent, is alive as long as it takes processor time. Elsewhere processor time
+  /// says nothing: a library that waits for a message spins.
+  void look_at_kernel() {
+    const double wall = seconds_of(CLOCK_MONOTONIC), used = processor_seconds();
+    const bool computes = main_thread_absent() && used - processor_used > least_share * (wall - looked_at);
+    looked_at = wall;
+    processor_used = used;
+    if (computes) heartbeat::beat();
+  }
+
+  /// Ranks that wait for this one ask whether it lives. Where the main thread may be in MPI, it answers itself.
+  void answer() {
+    if (!stand_in([this] { inquiry.at_work(heartbeat::current_phase()); })) call_listener();
   }
 
   template <typename Duration>
@@ -114,6 +156,8 @@ struct Watchdog::State {
   Inquiry inquiry;
   std::vector<ProcessId> processes;  // by rank
   std::vector<int> mates;            // whose processes can be seen from here
+  std::optional<ProcessId> started_by = launcher();
+  double looked_at = 0, processor_used = 0;  // by look_at_kernel(), seconds
   std::mutex mutex;
   std::condition_variable wake;
   bool stop = false;
@@ -123,11 +167,15 @@ struct Watchdog::State {
 Watchdog::Watchdog(World& world, double timeout_s) : state_(std::make_unique<State>(world, timeout_s)) {
   set_long_wait(state_->interval,
                 [this](const Operation& operation, double seconds) { state_->inquiry.waiting(operation, seconds); });
+  set_listener([this] { state_->inquiry.at_work(heartbeat::current_phase()); });
+  begin_absences();
   std::signal(SIGABRT, hold_up_abort);
   state_->thread = std::thread([this] { state_->watch(); });
 }
 
 Watchdog::~Watchdog() {
+  end_absences();
+  set_listener(nullptr);
   set_long_wait(0, nullptr);
   std::signal(SIGABRT, SIG_DFL);
   {

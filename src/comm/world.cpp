@@ -92,10 +92,10 @@ World::World(int& argc, char**& argv) : state_(std::make_unique<State>()) {
   struct sigaction usr1 {};
   require(sigaction(SIGUSR1, nullptr, &usr1) == 0, "sigaction: ", std::strerror(errno));
   int provided = MPI_THREAD_SINGLE;
-  check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  check(MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
   ignore_news_of_dead_ranks(usr1);
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  require(provided >= MPI_THREAD_FUNNELED, "this MPI library cannot be used from a program with threads");
+  require(provided >= MPI_THREAD_SERIALIZED, "this MPI library cannot be used by several threads in turn");
   check(MPI_Comm_rank(MPI_COMM_WORLD, &state_->launcher_rank), "MPI_Comm_rank");
   check(MPI_Comm_size(MPI_COMM_WORLD, &state_->size), "MPI_Comm_size");
   check(MPI_Comm_dup(MPI_COMM_WORLD, &state_->meeting), "MPI_Comm_dup");

@@ -11,8 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "shoal/base/absence.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/base/pump.hpp"
 #include "shoal/comm/watchdog.hpp"
 #include "shoal/comm/world.hpp"
 
@@ -24,6 +26,40 @@ using shoal::comm::World;
 void sum(World& world) {
   std::vector<double> one{1};
   world.all().all_reduce(shoal::Span<double>(one), shoal::comm::Reduce::sum).wait();
+}
+
+/// The launcher's proxy is killed, so that it can end nobody.
+void orphans(World& world) {
+  dprintf(STDOUT_FILENO, "rank %d\n", getpid());
+  sum(world);
+  if (world.rank() == 0) {
+    sleep(1);  // until the launcher has passed on what was said
+    kill(getppid(), SIGKILL);
+  }
+  for (int i = 0; i < 1000; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    shoal::heartbeat::beat();
+  }
+}
+
+constexpr double timeout_s = 3, short_timeout_s = 1;
+
+void spin(double seconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - begin < std::chrono::duration<double>(seconds)) {
+  }
+}
+
+/// Ten times the timeout: first a single kernel, then many.
+void compute() {
+  {
+    const shoal::Absence absence;
+    spin(5 * short_timeout_s);
+  }
+  for (int i = 0; i < 100; ++i) {
+    spin(0.05 * short_timeout_s);
+    shoal::pump();
+  }
 }
 
 /// The others wait for rank 1, which does `act` first.
@@ -38,7 +74,7 @@ void without_rank_1(World& world, const Act& act) {
 Exit run(World& world, const std::string& how) {
   world.check_launcher();
   shoal::comm::CommOptions options;
-  options.timeout = 3;
+  options.timeout = how == "computes" ? short_timeout_s : timeout_s;
   world.make_groups(options);
   const shoal::comm::Watchdog watchdog(world, options.timeout);
   if (how == "done") return Exit::done;
@@ -53,6 +89,15 @@ Exit run(World& world, const std::string& how) {
   const auto stall = [] { std::this_thread::sleep_for(std::chrono::seconds(100)); };
   if (how == "stalled") without_rank_1(world, stall);
   if (how == "all_stalled") stall();
+  if (how == "computes") without_rank_1(world, compute);
+  if (how == "stuck_kernel") {
+    without_rank_1(world, [&] {
+      const shoal::Absence absence;
+      stall();
+    });
+  }
+  if (how == "spins") without_rank_1(world, [] { spin(100); });
+  if (how == "orphans") orphans(world);
   if (how == "mixed_up") {
     without_rank_1(world, [&] {
       std::vector<std::byte> nothing(1);

@@ -4,12 +4,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace {
 
@@ -114,12 +122,53 @@ TEST(Ending, AKilledRankIsNamedByTheOthers) {
   EXPECT_LT(ended.seconds, 20);
 }
 
+/// mpiexec ends at once; the ranks' standard error goes to a file, since the pipe ends with the proxy.
+TEST(Ending, RanksEndWithTheirLauncher) {
+  const auto words = std::filesystem::temp_directory_path() / ("ending-test-" + std::to_string(getpid()));
+  const Ended ended = launch("sh -c 'exec " ENDING_PROGRAM " orphans 2>> " + words.string() + "'", 2);
+  EXPECT_NE(ended.code, 0);
+  std::istringstream said(ended.said);
+  std::vector<int> ranks;
+  for (std::string word; said >> word;) {
+    int number = 0;
+    if (word == "rank" && said >> number) ranks.push_back(number);
+  }
+  EXPECT_EQ(ranks.size(), 2U) << ended.said;
+  for (const int rank : ranks) {
+    int tests = 0;
+    while (kill(rank, 0) == 0 && ++tests < 60) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_NE(kill(rank, 0), 0) << "process " << rank << " still runs, twice the timeout later";
+  }
+  std::ifstream file(words);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  EXPECT_THAT(text, ContainsRegex("shoal: rank [01] \\(.*\\): the launcher's process [0-9]+ has ended"));
+  std::filesystem::remove(words);
+}
+
 TEST(Ending, AStalledRankNamesItselfAndItsPhase) {
   const Ended ended = run("stalled", 2);
   EXPECT_NE(ended.code, 0);
   EXPECT_THAT(ended.said,
               ContainsRegex("shoal: rank 1 \\(.*, process [0-9]+\\) has shown no sign of life for [0-9]+ s, in phase step"));
   EXPECT_LT(ended.seconds, 20);
+}
+
+TEST(Ending, WhoComputesForTenTimesTheTimeoutIsAlive) {
+  const Ended ended = run("computes", 3);
+  EXPECT_EQ(ended.code, 0) << ended.said;
+  EXPECT_EQ(ended.said, "");
+  EXPECT_GT(ended.seconds, 10);
+}
+
+/// In a kernel, but asleep; at work, but neither in a kernel nor between two: as in a library that waits for ever.
+TEST(Ending, WhoDoesNotComputeIsNot) {
+  for (const char* how : {"stuck_kernel", "spins"}) {
+    const Ended ended = run(how, 2);
+    EXPECT_NE(ended.code, 0);
+    EXPECT_THAT(ended.said, ContainsRegex("shoal: rank 1 \\(.*, process [0-9]+\\) has shown no sign of life for [0-9]+ s"));
+    EXPECT_EQ(count(ended.said, "shoal:"), 1U) << how << ": " << ended.said;
+    EXPECT_LT(ended.seconds, 20);
+  }
 }
 
 TEST(Ending, RanksThatStallTogetherSaySoOnce) {

@@ -5,6 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <utility>
+
 namespace shoal::comm {
 namespace {
 
@@ -48,6 +54,48 @@ TEST(Process, OneThatHasEndedDoesNotRunEvenWhileNobodyHasTakenItsStatus) {
   EXPECT_FALSE(is_running(id));
   waitpid(child, nullptr, 0);
   EXPECT_FALSE(is_running(id));
+}
+
+/// Run by the tests below in a process of its own.
+TEST(ProcessChild, DISABLED_PrintsItsLauncher) {
+  const auto found = launcher();
+  std::printf("launcher %lld\n", found ? static_cast<long long>(found->number) : 0LL);
+}
+
+/// A shell (its number comes first) runs `command`, where CHILD stands for the test above.
+std::pair<long long, long long> shell_and_launcher(std::string command) {
+  const std::string child = std::filesystem::read_symlink("/proc/self/exe").string() +
+                            " --gtest_also_run_disabled_tests --gtest_filter=ProcessChild.* | grep ^launcher";
+  command.replace(command.find("CHILD"), 5, child);
+  FILE* const pipe = popen(("echo $$; " + command + "; true").c_str(), "r");
+  std::pair<long long, long long> numbers{-1, -1};
+  if (pipe == nullptr || std::fscanf(pipe, "%lld launcher %lld", &numbers.first, &numbers.second) != 2) numbers = {-1, -1};
+  if (pipe != nullptr) pclose(pipe);
+  return numbers;
+}
+
+class Launched : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name :
+         {"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PALS_RANKID", "FLUX_TASK_RANK", "SLURM_PROCID"}) {
+      unsetenv(name);
+    }
+  }
+};
+
+TEST_F(Launched, TheLauncherIsFoundAboveShells) {
+  for (const char* command : {"PMI_RANK=0 sh -c 'CHILD; true'", "PMIX_RANK=1 sh -c 'sh -c \"CHILD; true\"; true'"}) {
+    const auto [shell, found] = shell_and_launcher(command);
+    EXPECT_GT(shell, 1);
+    EXPECT_EQ(found, shell) << command;
+  }
+}
+
+TEST_F(Launched, WhoIsStartedByHandHasNone) {
+  const auto [shell, found] = shell_and_launcher("sh -c 'CHILD; true'");
+  EXPECT_GT(shell, 1);
+  EXPECT_EQ(found, 0);
 }
 
 }  // namespace

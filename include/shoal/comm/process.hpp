@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace shoal::comm {
 
@@ -22,5 +23,10 @@ struct ProcessId {
 ProcessId this_process();
 /// False when it has ended, also if nobody has asked for its exit status yet. It must be visible from this process.
 bool is_running(const ProcessId& process);
+
+/// The process of the launcher (mpiexec's proxy on this node, say) that started this one, directly or through shells: the
+/// nearest ancestor that did not get the launcher's variable (PMI_RANK, ...) into its own environment. Empty where no
+/// launcher started this process, or its process cannot be seen from here (a container may hide it).
+std::optional<ProcessId> launcher();
 
 }  // namespace shoal::comm

@@ -46,4 +46,9 @@ class Backoff {
 using LongWait = std::function<void(const Operation& operation, double seconds)>;
 void set_long_wait(double interval, LongWait function);
 
+/// For ranks that compute: after call_listener(), which any thread may call, the main thread calls the function once, at its
+/// next pump() or as it begins to wait. nullptr: none.
+void set_listener(std::function<void()> function);
+void call_listener();
+
 }  // namespace shoal::comm

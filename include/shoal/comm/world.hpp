@@ -28,7 +28,7 @@ struct CommOptions {
 /// Why comm.ranks_per_node does not suit so many ranks; empty if it does.
 std::string ranks_per_node_problem(const CommOptions& options, int ranks);
 
-/// Starts MPI (thread level: funneled); ended by the destructor. One per process.
+/// Starts MPI (thread level: serialized, see base/absence.hpp); ended by the destructor. One per process.
 class World {
  public:
   World(int& argc, char**& argv);
