@@ -97,7 +97,7 @@ void make_file(const fs::path& file, const CheckpointState& state, std::vector<C
     hdf5::write_attribute(made, "checksum", hexadecimal(dataset.checksum));
     dataset.offset = hdf5::raw_offset(made, dataset.name);
   }
-  h5.close(file.string() + ": cannot be written");
+  hdf5::close_file(h5, file.string() + ": cannot be written");
 }
 
 /// Rank 0's part before raw data are written. Returns the file's final size.

@@ -27,6 +27,16 @@ constexpr std::size_t largest_call = std::size_t{64} << 20U;
   fail(path.string(), ": ", what, ": ", std::strerror(errno));
 }
 
+int flags_of(File::Mode mode) {
+  switch (mode) {
+    case File::Mode::read: return O_RDONLY;
+    case File::Mode::write: return O_RDWR;
+    case File::Mode::create: return O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW;
+    case File::Mode::create_new: return O_RDWR | O_CREAT | O_EXCL;
+  }
+  return O_RDONLY;
+}
+
 std::string megabytes(double bytes) {
   char buffer[32];
   std::snprintf(buffer, sizeof buffer, bytes < 1e7 ? "%.1f MB" : "%.0f MB", bytes * 1e-6);
@@ -36,9 +46,10 @@ std::string megabytes(double bytes) {
 }  // namespace
 
 File::File(const std::filesystem::path& path, Mode mode) : path_(path) {
-  const int flags = mode == Mode::read ? O_RDONLY : mode == Mode::write ? O_RDWR : O_RDWR | O_CREAT | O_TRUNC;
-  descriptor_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail_with_errno(path, mode == Mode::create ? "cannot be created" : "cannot be opened");
+  const bool creates = mode == Mode::create || mode == Mode::create_new;
+  descriptor_ = ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0666);
+  if (descriptor_ < 0 && creates && errno == ELOOP) fail(path.string(), ": cannot be created: it is a symbolic link");
+  if (descriptor_ < 0) fail_with_errno(path, creates ? "cannot be created" : "cannot be opened");
 }
 
 File::~File() {
@@ -58,6 +69,12 @@ std::uint64_t File::size() const {
   if (::fstat(descriptor_, &status) != 0) fail_with_errno(path_, "no size");
   require(S_ISREG(status.st_mode), path_.string(), ": not a regular file");
   return static_cast<std::uint64_t>(status.st_size);
+}
+
+FileId File::id() const {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) fail_with_errno(path_, "no number");
+  return {status.st_dev, status.st_ino};
 }
 
 void File::read(std::uint64_t offset, Span<std::byte> data) const {

@@ -7,14 +7,19 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "shoal/base/types.hpp"
 
 namespace shoal::io {
 
+/// Tells files apart, whatever their names: device, then number on it.
+using FileId = std::pair<std::uint64_t, std::uint64_t>;
+
 class File {
  public:
-  enum class Mode { read, write, create };  ///< create: an existing file is emptied
+  /// create: an existing file is emptied; create_new: it is an error. Neither follows a symbolic link.
+  enum class Mode { read, write, create, create_new };
   File() = default;
   File(const std::filesystem::path& path, Mode mode);
   ~File();
@@ -24,6 +29,7 @@ class File {
   const std::filesystem::path& path() const { return path_; }
   bool is_open() const { return descriptor_ >= 0; }
   std::uint64_t size() const;
+  FileId id() const;
   /// All of `data`, or an error: a file that ends before is one.
   void read(std::uint64_t offset, Span<std::byte> data) const;
   void write(std::uint64_t offset, Span<const std::byte> data);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "hdf5_driver.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::io {
@@ -47,10 +48,7 @@ Handle access_properties() {
   checked(H5Pset_meta_block_size(access.id(), 1U << 16U), "HDF5: metadata block size");
   checked(H5Pset_alignment(access.id(), 1U << 16U, 4096), "HDF5: alignment");
   checked(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "HDF5: close degree");
-#if H5_VERSION_GE(1, 10, 7)
-  // flock() fails on many parallel file systems, and would keep readers out while a trace grows.
-  checked(H5Pset_file_locking(access.id(), false, true), "HDF5: file locking");
-#endif
+  use_driver(access);
   return access;
 }
 
@@ -126,13 +124,27 @@ template Id checked<Id>(Id, const std::string&);
 
 Handle create_file(const std::filesystem::path& file, bool exclusive) {
   const Handle access = access_properties();
-  return {H5Fcreate(file.c_str(), exclusive ? H5F_ACC_EXCL : H5F_ACC_TRUNC, H5P_DEFAULT, access.id()), H5Fclose,
-          file.string() + ": cannot be created"};
+  const Id id = H5Fcreate(file.c_str(), exclusive ? H5F_ACC_EXCL : H5F_ACC_TRUNC, H5P_DEFAULT, access.id());
+  if (id < 0 && open_failure()) throw *open_failure();
+  return {id, H5Fclose, file.string() + ": cannot be created"};
 }
 
 Handle open_file(const std::filesystem::path& file) {
   const Handle access = access_properties();
-  return {H5Fopen(file.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose, file.string() + ": cannot be opened as HDF5"};
+  const Id id = H5Fopen(file.c_str(), H5F_ACC_RDONLY, access.id());
+  if (id < 0 && open_failure()) throw *open_failure();
+  return {id, H5Fclose, file.string() + ": cannot be opened as HDF5"};
+}
+
+void flush(const Handle& file, const std::string& what) {
+  checked(H5Fflush(file.id(), H5F_SCOPE_LOCAL), what);
+  if (const auto failure = write_failure(file); *failure) throw Error(**failure);
+}
+
+void close_file(Handle& file, const std::string& what) {
+  const auto failure = write_failure(file);
+  file.close(what);
+  if (*failure) throw Error(**failure);
 }
 
 Handle create_group(const Handle& at, const std::string& name) {

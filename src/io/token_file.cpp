@@ -188,7 +188,7 @@ TokenFileWriter::TokenFileWriter(const std::filesystem::path& file, std::size_t 
   hdf5::write_attribute(handle, "vocab_size", static_cast<std::int64_t>(vocab_size));
   if (!vocabulary.empty()) write_vocabulary(handle, vocabulary);
   position_ = create_tokens(handle, tokens, fits_uint16(vocab_size));
-  handle.close(temporary_.path.string());
+  hdf5::close_file(handle, temporary_.path.string());
   raw_ = std::make_unique<File>(temporary_.path, File::Mode::write);
   raw_->reserve(position_, position_ + bytes);
 }

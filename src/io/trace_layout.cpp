@@ -198,7 +198,7 @@ std::vector<std::uint64_t> TraceLayout::extend(std::uint64_t before, std::uint64
     require(place != HADDR_UNDEF, "/events: the chunk of row ", row, " has no place in the file");
     places.push_back(place);
   }
-  checked(H5Fflush(file_.id(), H5F_SCOPE_LOCAL), "trace: cannot be written");
+  hdf5::flush(file_, "trace: cannot be written");
   return places;
 }
 
@@ -207,12 +207,13 @@ void TraceLayout::append(const std::vector<std::string>& new_names, const std::v
   for (const std::string& name : new_names) texts.push_back(name.c_str());
   append_rows(names_, text_type(), texts.data(), texts.size(), "/names");
   append_rows(flushes_, flush_type(), rows.data(), rows.size(), "/flushes");
-  checked(H5Fflush(file_.id(), H5F_SCOPE_LOCAL), "trace: cannot be written");
+  hdf5::flush(file_, "trace: cannot be written");
 }
 
 void TraceLayout::close(bool complete) {
   if (complete) hdf5::write_attribute(file_, "complete", 1);
-  for (Handle* handle : {&events_, &names_, &flushes_, &file_}) handle->close("trace: cannot be closed");
+  for (Handle* handle : {&events_, &names_, &flushes_}) handle->close("trace: cannot be closed");
+  hdf5::close_file(file_, "trace: cannot be closed");
   space_.truncate(space_.size());
   space_.close();
 }

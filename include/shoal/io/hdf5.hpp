@@ -36,7 +36,7 @@ class Handle {
   ~Handle();
   Id id() const { return id_; }
   explicit operator bool() const { return id_ >= 0; }
-  /// For files that were written: closing can fail, and the destructor could not say so.
+  /// Closing can fail, and the destructor could not say so. Files that were written: close_file().
   void close(const std::string& what);
 
  private:
@@ -53,6 +53,9 @@ T checked(T result, const std::string& what);
 /// A new file, in a format that HDF5 1.8 and later read; an existing one is emptied (or, if exclusive, is an error).
 Handle create_file(const std::filesystem::path& file, bool exclusive);
 Handle open_file(const std::filesystem::path& file);
+/// Hands everything to the system. What could not be written until then is an Error, here and by close_file() only.
+void flush(const Handle& file, const std::string& what);
+void close_file(Handle& file, const std::string& what);
 Handle create_group(const Handle& at, const std::string& name);
 Handle open_group(const Handle& at, const std::string& name);
 Handle open_dataset(const Handle& at, const std::string& name);

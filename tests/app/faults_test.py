@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""System calls on files that fail, one by one: the run ends with one line and a code, or goes on and says what it left out.
+
+Which calls a run makes is recorded first (tests/support/failing_calls.cpp); then one of them is made to fail. `make test`
+draws a few, and prints the seed; SHOAL_FAULTS=300 tries so many, SHOAL_FAULTS_SEED=n repeats a draw.
+"""
+
+import collections
+import errno
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import time
+import unittest
+
+from program import BINARY, SOURCE, Program
+
+LIBRARY = os.environ.get("SHOAL_FAILING_CALLS", str(SOURCE / "build/tests/support/libshoal_failing_calls.so"))
+CASES = int(os.environ.get("SHOAL_FAULTS", "12"))
+BOUND = 60  # seconds for a run that takes one: comm.timeout and a machine that is busy
+
+DECK = {
+    "model": {"kind": "gpt", "n_layer": 2, "n_head": 2, "n_embd": 32, "block_size": 16, "vocab_size": 64},
+    "data": {"source": "synthetic"},
+    "batch": {"micro": 1, "global": 4},
+    "train": {"steps": 4, "seed": 3},
+    "comm": {"timeout": 15},
+}
+ERRORS = {
+    "open": (errno.EACCES, errno.ENOSPC, errno.EMFILE, errno.EIO),
+    "opendir": (errno.EACCES, errno.EMFILE, errno.EIO),
+    "mkdir": (errno.EACCES, errno.ENOSPC),
+    "rename": (errno.EACCES, errno.ENOSPC, errno.EIO),
+    "write": (errno.ENOSPC, errno.EDQUOT, errno.EIO),
+    "fallocate": (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EOPNOTSUPP),
+    "ftruncate": (errno.ENOSPC, errno.EIO),
+}
+OTHERWISE = (errno.EIO,)
+
+Call = collections.namedtuple("Call", "scenario rank call at path")
+
+
+class Faults(Program):
+    SCENARIOS = ("train", "async", "collective", "resume", "export", "tokenize")
+
+    def setUp(self):
+        super().setUp()
+        self.file = self.deck(DECK)
+        self.text = self.dir / "text.txt"
+        self.text.write_text("a line of text that is read by the program\n" * 50)
+        self.base = self.dir / "base"
+        self.straight = self.dir / "straight"
+        for out, more in ((self.straight, []), (self.base, ["--train.steps=2"])):
+            self.train(self.file, "--checkpoint.every=2", f"--output.export={out / 'export'}", *more, ranks=2, out=out)
+        self.wanted = json.loads((self.straight / "summary.json").read_text())
+
+    def command(self, scenario, out):
+        trained = ["train", self.file, f"--output.dir={out}", "--checkpoint.every=2", "--trace.interval=1",
+                   f"--output.export={out / 'export'}"]  # fmt: skip
+        return {
+            "train": trained,
+            "async": [*trained, "--checkpoint.async=true"],
+            "collective": [*trained, "--checkpoint.io=collective"],
+            "resume": [*trained, "--checkpoint.resume=latest"],
+            "export": ["export", out / "checkpoints/step_00000002.h5", out / "weights"],
+            "tokenize": ["tokenize", self.text, out / "tokens.h5"],
+        }[scenario]
+
+    def start(self, scenario, out, **failure):
+        """The scenario in a directory of its own, with a failing call; returns how it ended."""
+        shutil.rmtree(out, ignore_errors=True)
+        if scenario in ("resume", "export"):
+            shutil.copytree(self.base, out)
+            shutil.rmtree(out / "export")
+        elif scenario == "tokenize":
+            out.mkdir()
+        given = {"LD_PRELOAD": LIBRARY, "SHOAL_FAIL_BELOW": out, "ASAN_OPTIONS": "verify_asan_link_order=0"}
+        given |= {f"SHOAL_FAIL_{name.upper()}": value for name, value in failure.items()}
+        set_by = [word for name, value in given.items() for word in ("-genv", name, str(value))]
+        ranks = 1 if scenario in ("export", "tokenize") else 2
+        return self.shoal(*self.command(scenario, out), ranks=ranks, mpiexec=set_by, timeout=BOUND)
+
+    def record(self, scenario):
+        """The calls that the scenario makes, those of each rank in their order."""
+        log = self.dir / f"calls of {scenario}"
+        done = self.start(scenario, self.dir / "recorded", log=log)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        calls, seen = [], collections.Counter()
+        for line in log.read_text().splitlines():
+            rank, call, path = line.split(" ", 2)
+            seen[rank, call] += 1
+            calls.append(Call(scenario, int(rank), call, seen[rank, call], path))
+        return calls
+
+    def draw(self, choose, recorded):
+        """A call: of a kind of call on a kind of file, all as likely; the write of a summary as well as those of a trace."""
+        scenario = choose.choice(self.SCENARIOS)
+        if scenario not in recorded:
+            recorded[scenario] = self.record(scenario)
+        kinds = collections.defaultdict(list)
+        for call in recorded[scenario]:
+            kinds[call.rank, call.call, pathlib.Path(call.path).name].append(call)
+        return choose.choice(kinds[choose.choice(sorted(kinds))])
+
+    def test_every_failing_call_is_survived(self):
+        if not pathlib.Path(LIBRARY).exists():
+            self.fail(f"{LIBRARY} is not built")
+        seed = int(os.environ.get("SHOAL_FAULTS_SEED", time.time_ns() % 1_000_000))
+        print(f"faults: SHOAL_FAULTS_SEED={seed}")
+        choose, recorded = random.Random(seed), {}
+        for number in range(CASES):
+            call = self.draw(choose, recorded)
+            error = choose.choice(ERRORS.get(call.call, OTHERWISE))
+            lasts = choose.randrange(2)
+            with self.subTest(number=number, call=call, error=errno.errorcode[error], lasts=lasts):
+                self.check(call, error, lasts)
+
+    def check(self, call, error, lasts):
+        out, log = self.dir / "recorded", self.dir / "log"
+        log.unlink(missing_ok=True)
+        done = self.start(
+            call.scenario, out, call=call.call, rank=call.rank, at=call.at, errno=error, lasts=lasts, log=log
+        )
+        said = f"\n{done.stdout}\n{done.stderr}"
+        self.assertIn(done.returncode, (0, 1, 2), f"a code of the program's own{said}")
+        for word in ("SIGNAL", "terminate", "Sanitizer", "Fatal error", "Assertion"):
+            self.assertNotIn(word, done.stderr, said)
+        self.assertEqual(self.processes_in(out), [], "all ranks have ended")
+        lines = [line for line in done.stderr.splitlines() if line.startswith("shoal: ")]
+        # A trace that cannot be written is left out, aloud; so is a damaged checkpoint when there is one before it.
+        errors = [line for line in lines if not line.startswith(("shoal: trace: ", "shoal: warning: "))]
+        if done.returncode != 0:
+            self.assertEqual(len(errors), 1, f"one line says why{said}")
+            name = pathlib.Path(call.path).name.removesuffix(".partial")
+            self.assertTrue(name in errors[0] or os.strerror(error) in errors[0], said)
+        else:
+            self.assertEqual(errors, [], said)
+            self.assert_complete(call.scenario, out, lines)
+        self.assert_valid_checkpoints(call.scenario, out)
+
+    def assert_complete(self, scenario, out, lines):
+        """What a run that ended with 0 must have left."""
+        if scenario == "tokenize":
+            self.assertEqual(self.info("--verify", out / "tokens.h5").returncode, 0)
+            return
+        weights = out / ("weights" if scenario == "export" else "export") / "model.safetensors"
+        reference = self.base if scenario == "export" else self.straight
+        self.assertEqual(weights.read_bytes(), (reference / "export/model.safetensors").read_bytes())
+        if scenario == "export":
+            return
+        summary = json.loads((out / "summary.json").read_text())
+        self.assertEqual(summary["params_checksum"], self.wanted["params_checksum"])
+        steps = [json.loads(line)["step"] for line in (out / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(steps, [1, 2, 3, 4])
+        self.assertEqual(
+            sorted(path.name for path in (out / "checkpoints").iterdir()), ["step_00000002.h5", "step_00000004.h5"]
+        )
+        if not any(line.startswith("shoal: trace: ") for line in lines):
+            traces = [self.info(path).stdout for path in out.glob("trace*.h5")]
+            self.assertTrue(any(re.search("complete +yes", trace) for trace in traces), traces)
+
+    def assert_valid_checkpoints(self, scenario, out):
+        """What has a final name is whole; what was there before is as it was."""
+        for path in (out / "checkpoints").glob("*.h5") if (out / "checkpoints").exists() else ():
+            found = self.info("--verify", path)
+            self.assertEqual(found.returncode, 0, f"{path}: {found.stderr}")
+        if scenario in ("resume", "export"):
+            name = "checkpoints/step_00000002.h5"
+            self.assertEqual((out / name).read_bytes(), (self.base / name).read_bytes(), "an earlier checkpoint")
+        tokens = out / "tokens.h5"
+        if tokens.exists():
+            self.assertEqual(self.info("--verify", tokens).returncode, 0)
+
+    def info(self, *args):
+        return subprocess.run(
+            [BINARY, "info", *map(str, args)], capture_output=True, text=True, timeout=60, env=self.environment(1)
+        )
+
+    def processes_in(self, out):
+        """Command lines of processes of this run that are still there, after a moment to end in."""
+        deadline = time.time() + 5
+        while True:
+            found = []
+            for process in pathlib.Path("/proc").iterdir():
+                if process.name.isdigit():
+                    try:
+                        words = (process / "cmdline").read_bytes().split(b"\0")
+                    except OSError:
+                        continue
+                    if words[0] == BINARY.encode() and any(str(out).encode() in word for word in words):
+                        found.append(int(process.name))
+            if not found or time.time() > deadline:
+                return found
+            time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    unittest.main()

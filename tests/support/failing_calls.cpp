@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// A library for LD_PRELOAD that makes a system call on files fail: what a disk that is full or broken does to a program. It
+// is told by the environment:
+//   SHOAL_FAIL_BELOW   a directory: only calls on paths below it (or on descriptors of such) count
+//   SHOAL_FAIL_RANK    the rank (PMI_RANK) that meets the failure; without PMI_RANK a process is rank 0
+//   SHOAL_FAIL_CALL    open | read | write | fsync | rename | ftruncate | fallocate | opendir | close | mkdir
+//                      (opendir: also open with O_DIRECTORY, as std::filesystem lists directories)
+//   SHOAL_FAIL_AT      the k-th of these calls fails, k = 1, 2, ...
+//   SHOAL_FAIL_LASTS   1: so do all later ones
+//   SHOAL_FAIL_ERRNO   the number that errno gets
+//   SHOAL_FAIL_LOG     a file: who meets the failure adds a line (rank, call, path); without SHOAL_FAIL_CALL every call does
+// Calls inside the C library, fwrite's say, do not pass through here; those of fopen do, as open.
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+/// The next library's function of this name.
+template <typename Function>
+Function* real(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+struct Plan {
+  const char* below = std::getenv("SHOAL_FAIL_BELOW");
+  const char* call = std::getenv("SHOAL_FAIL_CALL");
+  const char* log = std::getenv("SHOAL_FAIL_LOG");
+  long at = number("SHOAL_FAIL_AT", 1);
+  int error = static_cast<int>(number("SHOAL_FAIL_ERRNO", EIO));
+  long rank = number("PMI_RANK", 0);
+  bool lasts = number("SHOAL_FAIL_LASTS", 0) != 0;
+  bool mine = rank == number("SHOAL_FAIL_RANK", 0);
+  std::atomic<long> seen{0};
+
+  static long number(const char* name, long otherwise) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? otherwise : std::atol(text);
+  }
+};
+
+Plan& plan() {
+  static Plan the_plan;
+  return the_plan;
+}
+
+void note(const char* call, const char* path) {
+  if (plan().log == nullptr) return;
+  char line[4200];
+  const int length = std::snprintf(line, sizeof line, "%ld %s %s\n", plan().rank, call, path);
+  const int file = real<int(const char*, int, ...)>("open")(plan().log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0) return;
+  static_cast<void>(real<ssize_t(int, const void*, size_t)>("write")(file, line, static_cast<size_t>(length)));
+  real<int(int)>("close")(file);
+}
+
+/// Whether this call is to fail; errno is set then.
+bool fails(const char* call, const char* path) {
+  Plan& p = plan();
+  if (p.below == nullptr || path == nullptr || std::strncmp(path, p.below, std::strlen(p.below)) != 0) return false;
+  if (p.call == nullptr) note(call, path);
+  if (p.call == nullptr || !p.mine || std::strcmp(call, p.call) != 0) return false;
+  const long k = ++p.seen;
+  if (k < p.at || (k > p.at && !p.lasts)) return false;
+  note(call, path);
+  errno = p.error;
+  return true;
+}
+
+bool fails(const char* call, int descriptor) {
+  if (plan().below == nullptr) return false;
+  const int before = errno;
+  char link[32], path[4096];
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+  const ssize_t length = readlink(link, path, sizeof path - 1);
+  errno = before;
+  if (length < 0) return false;
+  path[length] = '\0';
+  return fails(call, path);
+}
+
+mode_t mode_of(int flags, va_list arguments) {
+  return (flags & (O_CREAT | O_TMPFILE)) != 0 ? static_cast<mode_t>(va_arg(arguments, int)) : 0;
+}
+
+}  // namespace
+
+#define SHOAL_WITH_MODE(result)                  \
+  va_list arguments;                             \
+  va_start(arguments, flags);                    \
+  const mode_t mode = mode_of(flags, arguments); \
+  va_end(arguments);                             \
+  return fails((flags & O_DIRECTORY) != 0 ? "opendir" : "open", path) ? -1 : (result)
+
+extern "C" {
+
+int open(const char* path, int flags, ...) { SHOAL_WITH_MODE(real<int(const char*, int, ...)>("open")(path, flags, mode)); }
+int open64(const char* path, int flags, ...) {
+  SHOAL_WITH_MODE(real<int(const char*, int, ...)>("open64")(path, flags, mode));
+}
+int openat(int at, const char* path, int flags, ...) {
+  SHOAL_WITH_MODE(real<int(int, const char*, int, ...)>("openat")(at, path, flags, mode));
+}
+int openat64(int at, const char* path, int flags, ...) {
+  SHOAL_WITH_MODE(real<int(int, const char*, int, ...)>("openat64")(at, path, flags, mode));
+}
+FILE* fopen(const char* path, const char* mode) {
+  return fails("open", path) ? nullptr : real<FILE*(const char*, const char*)>("fopen")(path, mode);
+}
+FILE* fopen64(const char* path, const char* mode) {
+  return fails("open", path) ? nullptr : real<FILE*(const char*, const char*)>("fopen64")(path, mode);
+}
+int close(int file) {
+  // As Linux does it: the descriptor is gone all the same.
+  const bool failing = fails("close", file);
+  const int error = errno, status = real<int(int)>("close")(file);
+  if (!failing) return status;
+  errno = error;
+  return -1;
+}
+ssize_t read(int file, void* data, size_t bytes) {
+  return fails("read", file) ? -1 : real<ssize_t(int, void*, size_t)>("read")(file, data, bytes);
+}
+ssize_t pread(int file, void* data, size_t bytes, off_t at) {
+  return fails("read", file) ? -1 : real<ssize_t(int, void*, size_t, off_t)>("pread")(file, data, bytes, at);
+}
+ssize_t pread64(int file, void* data, size_t bytes, off64_t at) {
+  return fails("read", file) ? -1 : real<ssize_t(int, void*, size_t, off64_t)>("pread64")(file, data, bytes, at);
+}
+ssize_t write(int file, const void* data, size_t bytes) {
+  return fails("write", file) ? -1 : real<ssize_t(int, const void*, size_t)>("write")(file, data, bytes);
+}
+ssize_t writev(int file, const iovec* parts, int count) {
+  return fails("write", file) ? -1 : real<ssize_t(int, const iovec*, int)>("writev")(file, parts, count);
+}
+ssize_t pwrite(int file, const void* data, size_t bytes, off_t at) {
+  return fails("write", file) ? -1 : real<ssize_t(int, const void*, size_t, off_t)>("pwrite")(file, data, bytes, at);
+}
+ssize_t pwrite64(int file, const void* data, size_t bytes, off64_t at) {
+  return fails("write", file) ? -1 : real<ssize_t(int, const void*, size_t, off64_t)>("pwrite64")(file, data, bytes, at);
+}
+int fsync(int file) { return fails("fsync", file) ? -1 : real<int(int)>("fsync")(file); }
+int fdatasync(int file) { return fails("fsync", file) ? -1 : real<int(int)>("fdatasync")(file); }
+int ftruncate(int file, off_t size) {
+  return fails("ftruncate", file) ? -1 : real<int(int, off_t)>("ftruncate")(file, size);
+}
+int ftruncate64(int file, off64_t size) {
+  return fails("ftruncate", file) ? -1 : real<int(int, off64_t)>("ftruncate64")(file, size);
+}
+int fallocate(int file, int mode, off_t at, off_t bytes) {
+  return fails("fallocate", file) ? -1 : real<int(int, int, off_t, off_t)>("fallocate")(file, mode, at, bytes);
+}
+int fallocate64(int file, int mode, off64_t at, off64_t bytes) {
+  return fails("fallocate", file) ? -1 : real<int(int, int, off64_t, off64_t)>("fallocate64")(file, mode, at, bytes);
+}
+int rename(const char* from, const char* to) {
+  return fails("rename", to) ? -1 : real<int(const char*, const char*)>("rename")(from, to);
+}
+int mkdir(const char* path, mode_t mode) {
+  return fails("mkdir", path) ? -1 : real<int(const char*, mode_t)>("mkdir")(path, mode);
+}
+DIR* opendir(const char* path) { return fails("opendir", path) ? nullptr : real<DIR*(const char*)>("opendir")(path); }
+
+}  // extern "C"
