@@ -18,13 +18,18 @@ namespace {
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
+std::string checksums_text(bool has, bool verify) {
+  if (!has) return "none in the file";
+  return verify ? "read back, all agree" : "not read (--verify reads them)";
+}
+
 void describe_checkpoint(const std::string& file, bool verify) {
   const io::CheckpointContents contents = verify ? io::verify_checkpoint(file) : io::describe_checkpoint(file);
   Rows rows = {{"step", std::to_string(contents.state.step)},
                {"written by", contents.program},
                {"format", std::to_string(contents.format_version)},
                {"size", plan::bytes_text(contents.file_bytes)},
-               {"checksums", verify ? "read back, all agree" : "not read (--verify reads them)"}};
+               {"checksums", checksums_text(true, verify)}};
   for (const auto& [name, value] : contents.state.scalars) rows.emplace_back(name, value);
   for (const auto& [name, value] : contents.state.numbers) rows.emplace_back(name, text(value));
   print_table("checkpoint " + file, rows);
@@ -36,8 +41,8 @@ void describe_checkpoint(const std::string& file, bool verify) {
   std::printf("# deck\n%s", contents.state.deck.c_str());
 }
 
-void describe_trace(const std::string& file) {
-  const io::TraceContents contents = io::describe_trace(file);
+void describe_trace(const std::string& file, bool verify) {
+  const io::TraceContents contents = io::describe_trace(file, verify);
   print_table("trace " + file,
               {{"started", contents.started},
                {"written by", contents.version},
@@ -46,17 +51,20 @@ void describe_trace(const std::string& file) {
                {"level", contents.level},
                {"complete", contents.complete ? "yes" : "no: the run did not end well, or still goes on"},
                {"events", text(contents.events, " in ", contents.flushes, " writes, ", contents.dropped, " dropped")},
-               {"size", plan::bytes_text(contents.file_bytes)}});
+               {"size", plan::bytes_text(contents.file_bytes)},
+               {"checksums", checksums_text(contents.sealed, verify)}});
 }
 
-void describe_tokens(const std::string& file) {
+void describe_tokens(const std::string& file, bool verify) {
   const io::TokenFile tokens(file);
+  const bool has_checksum = verify && tokens.verify();
   print_table("tokens file " + file,
               {{tokens.row_length() == 0 ? "tokens" : "samples",
                 tokens.row_length() == 0 ? std::to_string(tokens.size())
                                          : text(tokens.size(), " of ", tokens.row_length(), " tokens")},
                {"vocab_size", std::to_string(tokens.vocab_size())},
-               {"vocabulary", tokens.vocabulary().empty() ? "not included" : "included"}});
+               {"vocabulary", tokens.vocabulary().empty() ? "not included" : "included"},
+               {"checksums", checksums_text(!verify || has_checksum, verify)}});
 }
 
 Exit info(comm::World& world, config::Invocation& invocation) {
@@ -65,8 +73,8 @@ Exit info(comm::World& world, config::Invocation& invocation) {
   on_rank_0(world.all(), [&] {
     switch (io::file_kind(file)) {
       case io::FileKind::checkpoint: return describe_checkpoint(file, verify);
-      case io::FileKind::trace: return describe_trace(file);
-      case io::FileKind::tokens: return describe_tokens(file);
+      case io::FileKind::trace: return describe_trace(file, verify);
+      case io::FileKind::tokens: return describe_tokens(file, verify);
     }
   });
   return Exit::done;
@@ -80,7 +88,7 @@ Command info_command() {
            .arguments = {"FILE"},
            .options = false,
            .checks = false,
-           .own = {{"verify", false, "", config::any(), "read a checkpoint's data back and compare all checksums"}}},
+           .own = {{"verify", false, "", config::any(), "read the data back and compare all checksums"}}},
           info};
 }
 

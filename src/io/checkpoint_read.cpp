@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is in a checkpoint, and whether it is what was written: on one rank.
 #include <algorithm>
-#include <cstdlib>
 
 #include "checkpoint_format.hpp"
 #include "checkpoint_verify.hpp"
@@ -21,12 +20,6 @@ namespace {
 
 /// Read in parts of this many elements; whole pieces.
 constexpr std::size_t read_elements = std::size_t{1} << 20U;
-
-std::uint64_t parse_hexadecimal(const std::string& value, const std::string& dataset) {
-  const bool valid = value.size() == 16 && value.find_first_not_of("0123456789abcdef") == std::string::npos;
-  require_input(valid, dataset, ": checksum '", value, "' is no hexadecimal number of 16 digits");
-  return std::strtoull(value.c_str(), nullptr, 16);
-}
 
 CheckpointDataset read_dataset(const hdf5::Handle& h5, const std::string& name, const std::vector<Extent>& raw) {
   const hdf5::Handle dataset = hdf5::open_dataset(h5, name);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checksums that do not depend on how tensors are cut over ranks.
 #include <algorithm>
-#include <cstdio>
 
 #include "hash.hpp"
 #include "shoal/base/error.hpp"
@@ -22,12 +21,6 @@ std::uint64_t combine(const std::map<std::string, std::uint64_t>& checksums) {
     sum += xxh3(std::as_bytes(Span<const std::uint64_t>(&value, 1)), xxh3(std::as_bytes(Span<const char>(name))));
   }
   return sum;
-}
-
-std::string hexadecimal(std::uint64_t checksum) {
-  char buffer[17];
-  std::snprintf(buffer, sizeof buffer, "%016llx", static_cast<unsigned long long>(checksum));
-  return buffer;
 }
 
 std::uint64_t params_checksum(comm::Communicator& group, const std::vector<TensorSlice>& parameters) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/io/file_kind.hpp"
 
+#include "seal.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/io/hdf5.hpp"
 #include "shoal/io/token_file.hpp"
@@ -10,6 +11,7 @@ namespace shoal::io {
 FileKind file_kind(const std::filesystem::path& file) {
   require_input(std::filesystem::exists(file), file.string(), ": no such file");
   require_input(is_hdf5(file), file.string(), ": no HDF5 file; allowed: a checkpoint, a trace, a tokens file");
+  find_seal(file);  // before HDF5 sees it
   const hdf5::Handle opened = hdf5::open_file(file);
   // Nodes that differed when they were saved have their parameters below /nodes.
   if (hdf5::has_link(opened, "parameters") || hdf5::has_link(opened, "nodes")) return FileKind::checkpoint;

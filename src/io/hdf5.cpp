@@ -27,18 +27,11 @@ static_assert(std::is_same_v<hid_t, Id> && std::is_same_v<herr_t, int>);
 
 namespace {
 
+/// As many as a checkpoint of thousands of nodes that train apart has.
+constexpr std::size_t most_datasets = std::size_t{1} << 22U;
+
 /// Errors are thrown, not printed.
 void silence() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
-
-Handle scalar() { return {H5Screate(H5S_SCALAR), H5Sclose, "HDF5: scalar space"}; }
-
-/// Strings of any length, UTF-8: what h5py reads as str.
-Handle text_type() {
-  Handle type(H5Tcopy(H5T_C_S1), H5Tclose, "HDF5: string type");
-  checked(H5Tset_size(type.id(), H5T_VARIABLE), "HDF5: string type");
-  checked(H5Tset_cset(type.id(), H5T_CSET_UTF8), "HDF5: string type");
-  return type;
-}
 
 Handle access_properties() {
   silence();
@@ -56,31 +49,6 @@ Handle intermediate_groups() {
   Handle links(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "HDF5: link properties");
   checked(H5Pset_create_intermediate_group(links.id(), 1), "HDF5: link properties");
   return links;
-}
-
-Handle open_attribute(const Handle& at, const std::string& name) {
-  return {H5Aopen(at.id(), name.c_str(), H5P_DEFAULT), H5Aclose, "attribute " + name};
-}
-
-bool is_variable_text(const Handle& type) {
-  return H5Tget_class(type.id()) == H5T_STRING && H5Tis_variable_str(type.id()) > 0;
-}
-
-std::vector<std::string> attribute_names(const Handle& at) {
-  std::vector<std::string> names;
-  const auto visit = [](hid_t, const char* name, const H5A_info_t*, void* data) -> herr_t {
-    static_cast<std::vector<std::string>*>(data)->emplace_back(name);
-    return 0;
-  };
-  checked(H5Aiterate2(at.id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &names), "list of attributes");
-  return names;
-}
-
-/// Takes over a string that the library allocated.
-std::string taken(char* buffer) {
-  const std::string value = buffer == nullptr ? "" : buffer;
-  H5free_memory(buffer);
-  return value;
 }
 
 }  // namespace
@@ -129,12 +97,19 @@ Handle create_file(const std::filesystem::path& file, bool exclusive) {
   return {id, H5Fclose, file.string() + ": cannot be created"};
 }
 
-Handle open_file(const std::filesystem::path& file) {
+namespace {
+
+Handle open_as(const std::filesystem::path& file, unsigned flags) {
   const Handle access = access_properties();
-  const Id id = H5Fopen(file.c_str(), H5F_ACC_RDONLY, access.id());
+  const Id id = H5Fopen(file.c_str(), flags, access.id());
   if (id < 0 && open_failure()) throw *open_failure();
   return {id, H5Fclose, file.string() + ": cannot be opened as HDF5"};
 }
+
+}  // namespace
+
+Handle open_file(const std::filesystem::path& file) { return open_as(file, H5F_ACC_RDONLY); }
+Handle edit_file(const std::filesystem::path& file) { return open_as(file, H5F_ACC_RDWR); }
 
 void flush(const Handle& file, const std::string& what) {
   checked(H5Fflush(file.id(), H5F_SCOPE_LOCAL), what);
@@ -165,7 +140,7 @@ bool has_link(const Handle& at, const std::string& name) { return H5Lexists(at.i
 Handle create_floats(const Handle& file, const std::string& name, const std::vector<std::size_t>& shape) {
   const std::vector<hsize_t> extent(shape.begin(), shape.end());
   const Handle space =
-      shape.empty() ? scalar()
+      shape.empty() ? Handle(H5Screate(H5S_SCALAR), H5Sclose, name)
                     : Handle(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), H5Sclose, name);
   const Handle create(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, name);
   checked(H5Pset_layout(create.id(), H5D_CONTIGUOUS), name);
@@ -200,111 +175,14 @@ bool holds_floats(const Handle& dataset) {
 std::vector<std::string> dataset_names(const Handle& group) {
   std::vector<std::string> names;
   const auto visit = [](hid_t, const char* name, const H5O_info_t* info, void* data) -> herr_t {
-    if (info->type == H5O_TYPE_DATASET) static_cast<std::vector<std::string>*>(data)->push_back(std::string("/") + name);
-    return 0;
+    auto& found = *static_cast<std::vector<std::string>*>(data);
+    if (info->type == H5O_TYPE_DATASET) found.push_back(std::string("/") + name);
+    return found.size() > most_datasets ? 1 : 0;
   };
   checked(H5Ovisit2(group.id(), H5_INDEX_NAME, H5_ITER_INC, visit, &names, H5O_INFO_BASIC), "list of datasets");
+  require_input(names.size() <= most_datasets, "more than ", most_datasets, " datasets");
   std::sort(names.begin(), names.end());
   return names;
-}
-
-void write_attribute(const Handle& at, const std::string& name, const std::string& value) {
-  const Handle type = text_type(), space = scalar();
-  const Handle attribute(H5Acreate2(at.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
-                         "attribute " + name);
-  const char* data = value.c_str();
-  checked(H5Awrite(attribute.id(), type.id(), &data), "attribute " + name);
-}
-
-void write_attribute(const Handle& at, const std::string& name, std::int64_t value) {
-  const Handle space = scalar();
-  if (has_attribute(at, name)) {
-    checked(H5Awrite(open_attribute(at, name).id(), H5T_NATIVE_INT64, &value), "attribute " + name);
-    return;
-  }
-  const Handle attribute(H5Acreate2(at.id(), name.c_str(), H5T_STD_I64LE, space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
-                         "attribute " + name);
-  checked(H5Awrite(attribute.id(), H5T_NATIVE_INT64, &value), "attribute " + name);
-}
-
-std::string text_attribute(const Handle& at, const std::string& name) {
-  const Handle attribute = open_attribute(at, name);
-  const Handle type(H5Aget_type(attribute.id()), H5Tclose, "attribute " + name);
-  require(is_variable_text(type), "attribute ", name, ": not a string");
-  char* buffer = nullptr;
-  checked(H5Aread(attribute.id(), type.id(), &buffer), "attribute " + name);
-  return taken(buffer);
-}
-
-std::int64_t number_attribute(const Handle& at, const std::string& name) {
-  std::int64_t value = 0;
-  checked(H5Aread(open_attribute(at, name).id(), H5T_NATIVE_INT64, &value), "attribute " + name);
-  return value;
-}
-
-std::map<std::string, std::string> text_attributes(const Handle& at) {
-  std::map<std::string, std::string> result;
-  for (const std::string& name : attribute_names(at)) {
-    const Handle attribute = open_attribute(at, name);
-    const Handle type(H5Aget_type(attribute.id()), H5Tclose, "attribute " + name);
-    if (is_variable_text(type)) result[name] = text_attribute(at, name);
-  }
-  return result;
-}
-
-void write_real_attribute(const Handle& at, const std::string& name, double value) {
-  const Handle space = scalar();
-  const Handle attribute(H5Acreate2(at.id(), name.c_str(), H5T_IEEE_F64LE, space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
-                         "attribute " + name);
-  checked(H5Awrite(attribute.id(), H5T_NATIVE_DOUBLE, &value), "attribute " + name);
-}
-
-std::map<std::string, double> real_attributes(const Handle& at) {
-  std::map<std::string, double> result;
-  for (const std::string& name : attribute_names(at)) {
-    const Handle attribute = open_attribute(at, name);
-    const Handle type(H5Aget_type(attribute.id()), H5Tclose, "attribute " + name);
-    if (H5Tget_class(type.id()) != H5T_FLOAT) continue;
-    checked(H5Aread(attribute.id(), H5T_NATIVE_DOUBLE, &result[name]), "attribute " + name);
-  }
-  return result;
-}
-
-void write_text(const Handle& at, const std::string& name, const std::string& value) {
-  const Handle type = text_type(), space = scalar();
-  const Handle dataset(H5Dcreate2(at.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-                       H5Dclose, name);
-  const char* data = value.c_str();
-  checked(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, &data), name);
-}
-
-std::string read_text(const Handle& at, const std::string& name) {
-  const Handle dataset = open_dataset(at, name), type = text_type();
-  require(shape_of(dataset, name).empty(), name, ": not a single string");
-  char* buffer = nullptr;
-  checked(H5Dread(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, &buffer), name);
-  return taken(buffer);
-}
-
-void write_texts(const Handle& at, const std::string& name, const std::vector<std::string>& values) {
-  const hsize_t size = values.size();
-  const Handle type = text_type(), space(H5Screate_simple(1, &size, nullptr), H5Sclose, name);
-  const Handle dataset(H5Dcreate2(at.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-                       H5Dclose, name);
-  std::vector<const char*> data;
-  for (const std::string& value : values) data.push_back(value.c_str());
-  if (!data.empty()) checked(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, data.data()), name);
-}
-
-std::vector<std::string> read_texts(const Handle& at, const std::string& name) {
-  const Handle dataset = open_dataset(at, name), type = text_type();
-  const std::vector<std::size_t> shape = shape_of(dataset, name);
-  require(shape.size() == 1, name, ": not a list of strings");
-  std::vector<char*> data(shape[0]);
-  if (!data.empty()) checked(H5Dread(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, data.data()), name);
-  std::vector<std::string> values;
-  for (char* buffer : data) values.push_back(taken(buffer));
-  return values;
 }
 
 }  // namespace hdf5

@@ -167,16 +167,20 @@ hid_t registered() {
   return id;
 }
 
+const OpenFile& opened(const Handle& file) {
+  void* found = nullptr;
+  checked(H5Fget_vfd_handle(file.id(), H5P_DEFAULT, &found), "HDF5: driver of a file");
+  return *static_cast<const OpenFile*>(found);
+}
+
 }  // namespace
 
 void use_driver(const Handle& access) { checked(H5Pset_driver(access.id(), registered(), nullptr), "HDF5: driver"); }
 
 std::optional<Error> open_failure() { return last_open(); }
 
-std::shared_ptr<const std::optional<Error>> write_failure(const Handle& file) {
-  void* found = nullptr;
-  checked(H5Fget_vfd_handle(file.id(), H5P_DEFAULT, &found), "HDF5: driver of a file");
-  return static_cast<const OpenFile*>(found)->failure;
-}
+const File& driver_file(const Handle& file) { return opened(file).file; }
+
+std::shared_ptr<const std::optional<Error>> write_failure(const Handle& file) { return opened(file).failure; }
 
 }  // namespace shoal::io::hdf5

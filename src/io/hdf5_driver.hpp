@@ -14,6 +14,10 @@
 #include "shoal/base/error.hpp"
 #include "shoal/io/hdf5.hpp"
 
+namespace shoal::io {
+class File;
+}
+
 namespace shoal::io::hdf5 {
 
 /// Sets the driver in file access properties.
@@ -21,6 +25,9 @@ void use_driver(const Handle& access);
 
 /// Why the last file could not be opened; nothing where the driver did open it, and the library refused what is in it.
 std::optional<Error> open_failure();
+
+/// The file under a file handle, open as long as that.
+const File& driver_file(const Handle& file);
 
 /// What keeps the content of an open file from being in it; also after it was closed.
 std::shared_ptr<const std::optional<Error>> write_failure(const Handle& file);

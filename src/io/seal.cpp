@@ -44,8 +44,8 @@ std::uint64_t hash_metadata(const File& file, std::uint64_t end, Span<const Exte
     }
   };
   for (const Extent& extent : raw) {
-    require(extent.offset >= at && extent.offset <= end && extent.bytes <= end - extent.offset, file.path().string(),
-            ": raw data at ", extent.offset, " overlap or leave the file");
+    require_input(extent.offset >= at && extent.offset <= end && extent.bytes <= end - extent.offset, file.path().string(),
+                  ": raw data at ", extent.offset, " overlap or leave the file");
     hash_until(extent.offset);
     at = extent.offset + extent.bytes;
   }
@@ -68,21 +68,17 @@ std::uint64_t seal(const std::filesystem::path& path, std::vector<Extent> raw) {
   return end + footer.table_bytes + sizeof(Footer);
 }
 
-std::vector<Extent> check_seal(const std::filesystem::path& path) {
+std::optional<std::vector<Extent>> find_seal(const std::filesystem::path& path) {
   const std::string name = path.string();
-  require_input(std::filesystem::exists(path), name, ": no such checkpoint");
   const File file(path, File::Mode::read);
   const std::uint64_t size = file.size();
-  std::array<unsigned char, 8> signature{};
-  if (size >= signature.size()) file.read(0, std::as_writable_bytes(Span<unsigned char>(signature)));
-  require_input(signature == hdf5_signature, name, ": not a checkpoint: HDF5's signature is missing at its begin");
   Footer footer;
-  if (size >= sizeof(Footer)) file.read(size - sizeof(Footer), std::as_writable_bytes(Span<Footer>(&footer, 1)));
+  if (size < sizeof(Footer)) return std::nullopt;
+  file.read(size - sizeof(Footer), std::as_writable_bytes(Span<Footer>(&footer, 1)));
   if (footer.magic != magic) {
     const bool newer = std::memcmp(footer.magic.data(), magic.data(), magic_without_version) == 0;
     require_input(!newer, name, ": sealed in another format than 1, the only one that this program reads");
-    bad_input(name, ": the seal at its end (byte ", size,
-              ") is missing: the file is cut off, was altered, or is no checkpoint");
+    return std::nullopt;
   }
   const bool fits = footer.table_bytes % sizeof(Extent) == 0 && footer.table_bytes <= size - sizeof(Footer);
   std::vector<Extent> raw(fits ? footer.table_bytes / sizeof(Extent) : 0);
@@ -93,6 +89,23 @@ std::vector<Extent> check_seal(const std::filesystem::path& path) {
   require_input(found == footer.metadata_hash, name, ": metadata of the file (groups, attributes): checksum ", std::hex,
                 found, ", expected ", footer.metadata_hash, "; the file is damaged");
   return raw;
+}
+
+std::vector<Extent> check_seal(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  require_input(std::filesystem::exists(path), name, ": no such checkpoint");
+  const std::uint64_t size = [&] {
+    const File file(path, File::Mode::read);
+    std::array<unsigned char, 8> signature{};
+    const std::uint64_t bytes = file.size();
+    if (bytes >= signature.size()) file.read(0, std::as_writable_bytes(Span<unsigned char>(signature)));
+    require_input(signature == hdf5_signature, name, ": not a checkpoint: HDF5's signature is missing at its begin");
+    return bytes;
+  }();
+  std::optional<std::vector<Extent>> raw = find_seal(path);
+  require_input(raw.has_value(), name, ": the seal at its end (byte ", size,
+                ") is missing: the file is cut off, was altered, or is no checkpoint");
+  return std::move(*raw);
 }
 
 }  // namespace shoal::io

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seal of a checkpoint: a hash of every byte that is not raw data of a tensor (those bear checksums of their own),
-// checked before HDF5 sees the file. HDF5 1.10 can crash on damaged metadata; with the seal it is given none.
+// The seal of a checkpoint, a trace or a tokens file: a hash of every byte that is not raw data of a tensor, of events or of
+// tokens (those bear checksums of their own), checked before HDF5 sees the file. HDF5 1.10 can crash on damaged metadata;
+// with the seal it is given none.
 //
 //   | HDF5 file: metadata and raw data | table: (offset, bytes) of each raw extent | footer: 40 bytes |
 //
@@ -10,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 namespace shoal::io {
@@ -22,6 +24,10 @@ struct Extent {
 /// Appends the seal to a closed HDF5 file. Empty extents may be listed; the others must not overlap. The raw data need not
 /// have been written yet. Returns the size of the file with its seal.
 std::uint64_t seal(const std::filesystem::path& file, std::vector<Extent> raw);
+
+/// What check_seal() does, for files that may be without a seal: those of other programs, of runs that were killed, and
+/// those that h5py has changed, which cuts the seal off. Nothing for them.
+std::optional<std::vector<Extent>> find_seal(const std::filesystem::path& file);
 
 /// bad_input() unless the file is whole and its metadata are as they were sealed. Returns the raw extents, by offset.
 std::vector<Extent> check_seal(const std::filesystem::path& file);

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <unordered_map>
+#include <utility>
 
 #include "agreement.hpp"
 #include "files.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 #include "trace_layout.hpp"
+#include "trace_types.hpp"
 
 namespace shoal::io {
 
@@ -31,6 +33,7 @@ struct TraceFile::State {
   std::int32_t flushes = 0;
   std::uint64_t total = 0;                                // rows of /events
   std::uint64_t dropped = 0;                              // of this rank, until the last flush
+  std::uint64_t checksum = 0;                             // of the rows that this rank wrote
   std::vector<std::string> new_names;                     // known to all, not yet in the file
   std::unordered_map<std::string, std::int32_t> numbers;  // of all names, the same on all ranks
   std::vector<std::int32_t> translation;                  // this rank's index of a name, its number in the file
@@ -44,7 +47,7 @@ struct TraceFile::State {
 };
 
 TraceFile::TraceFile(comm::World& world, const std::filesystem::path& file, const TraceHeader& header)
-    : state_(new State{world.all(), file, nullptr, {}, true, false, 0, 0, 0, {}, {}, {}}) {
+    : state_(new State{world.all(), file, nullptr, {}, true, false, 0, 0, 0, 0, {}, {}, {}}) {
   State& s = *state_;
   together_by_0(s.group, [&] {
     require_input(!std::filesystem::exists(file), file.string(), ": exists; a trace replaces nothing");
@@ -56,9 +59,9 @@ TraceFile::TraceFile(comm::World& world, const std::filesystem::path& file, cons
 TraceFile::~TraceFile() {
   if (state_->closed || state_->layout == nullptr) return;
   try {
-    state_->layout->close(false);
+    state_->layout->abandon();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "shoal: %s\n", error.what());
+    std::fprintf(stderr, "shoal: trace: %s\n", error.what());
   }
 }
 
@@ -81,15 +84,15 @@ void TraceFile::close() {
   s.closed = true;
   try {
     together(s.group, [&] { s.rows.close(); });
-    together_by_0(s.group, [&] { s.layout->close(s.writing); });
+    s.group.all_reduce(Span<std::uint64_t>(&s.checksum, 1), comm::Reduce::sum).wait();
+    together_by_0(s.group, [&] { s.writing ? s.layout->close(s.checksum) : s.layout->abandon(); });
   } catch (const Error& error) {  // what a full disk does to a trace is no reason to fail the run
     s.stop(error.what());
   }
 }
 
 void TraceFile::State::stop(const std::string& reason) {
-  writing = false;
-  if (group.rank() != 0) return;
+  if (!std::exchange(writing, false) || group.rank() != 0) return;
   std::fprintf(stderr, "shoal: trace: %s; no more events are written after flush %d, the run goes on\n", reason.c_str(),
                flushes);
 }
@@ -167,35 +170,10 @@ void TraceFile::State::write_rows(const std::vector<trace::Event>& events, std::
     const std::uint64_t row = first + done, in_chunk = row % trace_chunk_rows;
     const std::size_t count = std::min<std::uint64_t>(events.size() - done, trace_chunk_rows - in_chunk);
     const std::uint64_t place = chunks.at(row / trace_chunk_rows - first_chunk) + in_chunk * sizeof(trace::Event);
-    rows.write(place, std::as_bytes(Span<const trace::Event>(events).subspan(done, count)));
+    const auto part = Span<const trace::Event>(events).subspan(done, count);
+    rows.write(place, std::as_bytes(part));
+    checksum += sum_of_rows(part, row);
     done += count;
-  }
-}
-
-TraceContents describe_trace(const std::filesystem::path& file) {
-  require_input(std::filesystem::exists(file), file.string(), ": no such trace");
-  try {
-    const hdf5::Handle h5 = hdf5::open_file(file);
-    require_input(hdf5::has_link(h5, "events") && hdf5::has_link(h5, "flushes"), "no trace: /events or /flushes is missing");
-    TraceContents contents;
-    contents.format_version = hdf5::number_attribute(h5, "format_version");
-    require_input(contents.format_version == 1, "format_version ", contents.format_version, "; this program reads 1");
-    contents.world_size = hdf5::number_attribute(h5, "world_size");
-    contents.nodes = hdf5::number_attribute(h5, "nodes");
-    contents.version = hdf5::text_attribute(h5, "version");
-    contents.started = hdf5::text_attribute(h5, "started");
-    contents.level = hdf5::text_attribute(h5, "level");
-    contents.complete = hdf5::number_attribute(h5, "complete") != 0;
-    contents.names = hdf5::read_texts(h5, "names");
-    for (const FlushRow& row : read_flushes(h5)) {
-      contents.events += row.count;
-      contents.dropped += row.dropped;
-      contents.flushes = static_cast<std::uint64_t>(row.flush) + 1;
-    }
-    contents.file_bytes = std::filesystem::file_size(file);
-    return contents;
-  } catch (const Error& error) {
-    bad_input(file.string(), ": ", error.what());
   }
 }
 

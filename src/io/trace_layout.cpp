@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <ctime>
 
+#include "hash.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::io {
@@ -31,42 +31,6 @@ std::string now() {
   char buffer[32];
   std::strftime(buffer, sizeof buffer, "%Y-%m-%dT%H:%M:%SZ", &utc);
   return buffer;
-}
-
-struct Member {
-  const char* name;
-  std::size_t offset;
-  hid_t type;
-};
-
-Handle compound(std::size_t bytes, const std::vector<Member>& members) {
-  Handle type(H5Tcreate(H5T_COMPOUND, bytes), H5Tclose, "trace: record type");
-  for (const Member& m : members) checked(H5Tinsert(type.id(), m.name, m.offset, m.type), "trace: record type");
-  return type;
-}
-
-/// trace::Event as it stands in memory, little-endian; its last, reserved word holds the rank.
-Handle event_type() {
-  using trace::Event;
-  return compound(sizeof(Event), {{"begin_ns", offsetof(Event, begin_ns), H5T_STD_I64LE},
-                                  {"duration_ns", offsetof(Event, duration_ns), H5T_STD_I64LE},
-                                  {"bytes", offsetof(Event, bytes), H5T_STD_U64LE},
-                                  {"name", offsetof(Event, name), H5T_STD_I32LE},
-                                  {"step", offsetof(Event, step), H5T_STD_I32LE},
-                                  {"unit", offsetof(Event, unit), H5T_STD_I16LE},
-                                  {"kind", offsetof(Event, kind), H5T_STD_U16LE},
-                                  {"group", offsetof(Event, group), H5T_STD_I16LE},
-                                  {"micro", offsetof(Event, micro), H5T_STD_I16LE},
-                                  {"depth", offsetof(Event, depth), H5T_STD_I32LE},
-                                  {"rank", offsetof(Event, reserved), H5T_STD_I32LE}});
-}
-
-Handle flush_type() {
-  return compound(sizeof(FlushRow), {{"flush", offsetof(FlushRow, flush), H5T_STD_I32LE},
-                                     {"rank", offsetof(FlushRow, rank), H5T_STD_I32LE},
-                                     {"first", offsetof(FlushRow, first), H5T_STD_U64LE},
-                                     {"count", offsetof(FlushRow, count), H5T_STD_U64LE},
-                                     {"dropped", offsetof(FlushRow, dropped), H5T_STD_U64LE}});
 }
 
 Handle text_type() {
@@ -141,13 +105,6 @@ void append_rows(const Handle& dataset, const Handle& type, const void* data, hs
 
 }  // namespace
 
-std::vector<FlushRow> read_flushes(const Handle& file) {
-  const Handle dataset = hdf5::open_dataset(file, "flushes"), type = flush_type();
-  std::vector<FlushRow> rows(hdf5::shape_of(dataset, "/flushes").at(0));
-  if (!rows.empty()) checked(H5Dread(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.data()), "/flushes");
-  return rows;
-}
-
 TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, const TraceHeader& header) {
   file_ = hdf5::create_file(path, true);
   try {
@@ -174,9 +131,11 @@ TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, 
   write_numbers(file_, "unit_elements", header.unit_elements, {header.unit_elements.size()});
   write_groups(file_, header.groups, static_cast<std::size_t>(world.size()));
   hdf5::write_texts(file_, "kinds", {kind_names.begin(), kind_names.end()});
+  hdf5::write_attribute(file_, "sealed", 0);
   names_ = growing(file_, "names", text_type(), 64, false);
   flushes_ = growing(file_, "flushes", flush_type(), 256, false);
   events_ = growing(file_, "events", event_type(), trace_chunk_rows, true);
+  hdf5::write_fixed_attribute(events_, "checksum", hexadecimal(0));
   append({}, {});
 }
 
@@ -197,6 +156,7 @@ std::vector<std::uint64_t> TraceLayout::extend(std::uint64_t before, std::uint64
     checked(H5Dget_chunk_info_by_coord(events_.id(), &row, &filters, &place, &bytes), "/events");
     require(place != HADDR_UNDEF, "/events: the chunk of row ", row, " has no place in the file");
     places.push_back(place);
+    if (chunks_.empty() || chunks_.back().offset != place) chunks_.push_back({place, bytes});
   }
   hdf5::flush(file_, "trace: cannot be written");
   return places;
@@ -210,12 +170,20 @@ void TraceLayout::append(const std::vector<std::string>& new_names, const std::v
   hdf5::flush(file_, "trace: cannot be written");
 }
 
-void TraceLayout::close(bool complete) {
-  if (complete) hdf5::write_attribute(file_, "complete", 1);
+void TraceLayout::abandon() {
   for (Handle* handle : {&events_, &names_, &flushes_}) handle->close("trace: cannot be closed");
   hdf5::close_file(file_, "trace: cannot be closed");
   space_.truncate(space_.size());
   space_.close();
+}
+
+void TraceLayout::close(std::uint64_t checksum) {
+  hdf5::write_fixed_attribute(events_, "checksum", hexadecimal(checksum));
+  hdf5::write_attribute(file_, "sealed", 1);
+  hdf5::write_attribute(file_, "complete", 1);
+  const std::filesystem::path path = space_.path();
+  abandon();
+  seal(path, chunks_);
 }
 
 }  // namespace shoal::io

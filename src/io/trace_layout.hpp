@@ -9,22 +9,13 @@
 #include <vector>
 
 #include "files.hpp"
+#include "seal.hpp"
 #include "shoal/comm/world.hpp"
 #include "shoal/io/hdf5.hpp"
 #include "shoal/io/trace_file.hpp"
+#include "trace_types.hpp"
 
 namespace shoal::io {
-
-/// Rows of /events are allocated in chunks: 4096 rows of 48 bytes, 192 KiB.
-inline constexpr std::uint64_t trace_chunk_rows = 4096;
-
-/// One row of /flushes.
-struct FlushRow {
-  std::int32_t flush = 0, rank = 0;
-  std::uint64_t first = 0, count = 0, dropped = 0;
-};
-
-std::vector<FlushRow> read_flushes(const hdf5::Handle& file);
 
 class TraceLayout {
  public:
@@ -33,11 +24,15 @@ class TraceLayout {
   std::vector<std::uint64_t> extend(std::uint64_t before, std::uint64_t rows);
   /// Adds to /names and /flushes and hands everything to the system, so that readers find it after a kill.
   void append(const std::vector<std::string>& new_names, const std::vector<FlushRow>& rows);
-  void close(bool complete);
+  /// Marks the file complete and seals it; checksum: of /events.
+  void close(std::uint64_t checksum);
+  /// Closes it as it is.
+  void abandon();
 
  private:
   File space_;  // the same file, to reserve space with
   hdf5::Handle file_, events_, names_, flushes_;
+  std::vector<Extent> chunks_;  // of /events
 };
 
 }  // namespace shoal::io

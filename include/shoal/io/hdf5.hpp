@@ -53,6 +53,7 @@ T checked(T result, const std::string& what);
 /// A new file, in a format that HDF5 1.8 and later read; an existing one is emptied (or, if exclusive, is an error).
 Handle create_file(const std::filesystem::path& file, bool exclusive);
 Handle open_file(const std::filesystem::path& file);
+Handle edit_file(const std::filesystem::path& file);  ///< to write in
 /// Hands everything to the system. What could not be written until then is an Error, here and by close_file() only.
 void flush(const Handle& file, const std::string& what);
 void close_file(Handle& file, const std::string& what);
@@ -75,6 +76,12 @@ std::vector<std::string> dataset_names(const Handle& group);
 void write_attribute(const Handle& at, const std::string& name, const std::string& value);
 void write_attribute(const Handle& at, const std::string& name, std::int64_t value);
 void write_real_attribute(const Handle& at, const std::string& name, double value);  ///< float64
+/// Text that may be written again later, when no longer one comes.
+void write_fixed_attribute(const Handle& at, const std::string& name, const std::string& value);
+
+// What is read may come from anywhere: what is not as it is asked for (class, number of elements, place in the file) is
+// bad_input() that names the attribute or dataset, before anything of it is read. Strings may be of fixed or variable
+// length.
 std::string text_attribute(const Handle& at, const std::string& name);
 std::int64_t number_attribute(const Handle& at, const std::string& name);
 /// All attributes that are strings.
@@ -87,6 +94,8 @@ void write_text(const Handle& at, const std::string& name, const std::string& va
 std::string read_text(const Handle& at, const std::string& name);
 void write_texts(const Handle& at, const std::string& name, const std::vector<std::string>& values);
 std::vector<std::string> read_texts(const Handle& at, const std::string& name);
+/// A 1-D dataset of bytes of variable length (of strings too): zeros are bytes as others are.
+std::vector<std::string> read_byte_strings(const Handle& at, const std::string& name);
 
 }  // namespace hdf5
 }  // namespace shoal::io

@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tokens in HDF5: /tokens [n] (one running text) or /samples [n, T + 1] (one sample a row) of uint16 or uint32, the
-// attribute vocab_size of the file, and, where known, /vocabulary [vocab_size]: the bytes of each token (variable length,
-// uint8).
+// attribute vocab_size of the file, and, where known, the bytes of each token, in one of two forms:
+//   /vocabulary_bytes    uint8: those of all tokens, one after another
+//   /vocabulary_offsets  uint64 [tokens + 1]: where each begins, and where the last ends
+// or, as older and other programs write it, /vocabulary [tokens]: bytes of variable length (vlen of uint8, or strings).
+//
+// Each of these datasets may bear an attribute checksum (hexadecimal string): the sum modulo 2^64 of XXH3_64bits(piece, seed
+// = the piece's index) over pieces of 64 bytes, the last one filled up with zeros. Those of the vocabulary are compared
+// whenever the file is opened, that of the tokens, which would have all of them read, by verify(). What this program writes
+// also ends with a seal (src/io/seal.hpp) over all that is not tokens; where there is one it is checked before HDF5 sees the
+// file.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +25,7 @@
 namespace shoal::io {
 
 class File;
+class PieceSum;
 
 /// Whether the file begins with HDF5's signature. False for what is not a file.
 bool is_hdf5(const std::filesystem::path& file);
@@ -23,6 +33,8 @@ bool is_hdf5(const std::filesystem::path& file);
 /// Reads where it is asked to, never the whole file. Every rank opens it on its own.
 class TokenFile {
  public:
+  static constexpr std::size_t largest_vocabulary = std::numeric_limits<std::int32_t>::max();
+
   /// What does not keep to the layout above is an Error (bad_input) that names the file and the dataset.
   explicit TokenFile(const std::filesystem::path& file);
 
@@ -35,8 +47,13 @@ class TokenFile {
   /// (bad_input) that names its place.
   void read(std::size_t first, Span<std::int32_t> tokens) const;
 
+  /// Reads all tokens and compares their checksum: bad_input() when they are not what was written, false when the file has
+  /// none.
+  bool verify() const;
+
  private:
   void read_layout();
+  void read_part(std::size_t first, std::size_t count, std::uint32_t* ids) const;
 
   std::filesystem::path path_;
   hdf5::Handle file_, dataset_;
@@ -65,8 +82,12 @@ class TokenFileWriter {
 
   std::filesystem::path path_;
   Temporary temporary_;
+  template <typename T>
+  void write_as(Span<const std::int32_t> tokens);
+
   std::unique_ptr<File> raw_;
-  std::uint64_t position_ = 0;  ///< in bytes, of the next token
+  std::unique_ptr<PieceSum> sum_;  ///< of the tokens
+  std::uint64_t position_ = 0;     ///< in bytes, of the next token
   std::size_t expected_, written_ = 0, vocab_size_;
 };
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The trace: one HDF5 file per run, written by all ranks at once. Schema (format_version 1):
 //   /            attributes: format_version, program, version, started (ISO 8601, UTC), world_size, nodes, level
-//                (off | steps | comm | kernels), complete (1: closed at the end of the run, with all events; else 0)
+//                (off | steps | comm | kernels), complete (1: closed at the end of the run, with all events; else 0), sealed
+//                (1: behind HDF5's end stands a seal over all that is not rows of /events, src/io/seal.hpp; from complete
+//                on)
 //   /options     attributes: one string per option
 //   /machine     attributes: device, threads per rank, libraries; datasets by rank, [world_size]: hosts (string), node and
 //                local_rank (the rank's number on its node)
@@ -10,7 +12,9 @@
 //   /group_parts  int32 [groups x world_size]: which of them a rank is in (those of one number are one group)
 //   /unit_elements  uint64 [n]: parameters of each of /units
 //   /kinds       string [n]: what Event.kind refers to
-//   /events      compound [n], extendable: begin_ns, duration_ns, bytes, name, step, unit, kind, group, micro, depth, rank
+//   /events      compound [n], extendable: begin_ns, duration_ns, bytes, name, step, unit, kind, group, micro, depth, rank;
+//                attribute checksum (hexadecimal string; absent from files of older programs): when complete, the sum modulo
+//                2^64 of XXH3_64bits(row, seed = the row's index)
 //   /flushes     compound [flushes x world_size]: flush, rank, first (row of /events), count, dropped (since the flush
 //   before)
 // begin_ns counts from a barrier at the start of the run; ranks' clocks are aligned there. Rows of /events that no row of
@@ -61,7 +65,10 @@ struct TraceContents {
   bool complete = false;
   std::uint64_t events = 0, flushes = 0, dropped = 0, file_bytes = 0;
   std::vector<std::string> names;
+  bool sealed = false;  ///< nothing but rows of /events can have changed since it was closed
 };
-TraceContents describe_trace(const std::filesystem::path& file);
+/// bad_input() for what is no trace, or is damaged. verify: the rows of a sealed trace are read back too, and one that has
+/// lost its seal is refused.
+TraceContents describe_trace(const std::filesystem::path& file, bool verify = false);
 
 }  // namespace shoal::io
