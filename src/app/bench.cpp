@@ -8,6 +8,7 @@
 #include "bench_file.hpp"
 #include "collective.hpp"
 #include "commands.hpp"
+#include "own_results.hpp"
 #include "report.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/kernels/runtime.hpp"
@@ -106,10 +107,7 @@ Exit bench(comm::World& world, config::Invocation& invocation) {
                 "bench comm measures between ranks, and there is one; start it as `mpiexec -n RANKS shoal ...`");
   const CommBenchOptions options = bench_options(invocation);
   const std::filesystem::path file = invocation.own<std::string>("output");
-  on_rank_0(world.all(), [&] {
-    require_input(file.empty() || invocation.options.output.overwrite || !std::filesystem::exists(file), "--output ",
-                  file.string(), ": the file exists; another name, or --output.overwrite");
-  });
+  on_rank_0(world.all(), [&] { require_result("--output ", file, own_bench(), invocation.options.output.overwrite); });
   const int threads = choose_threads(world, invocation.options.train.threads);
   const kernels::Runtime runtime(threads);
   const bool speaks = world.rank() == 0;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shoal/base/error.hpp"
+#include "shoal/io/text_file.hpp"
 #include "version.hpp"
 
 namespace shoal::app {
@@ -106,10 +107,7 @@ void write_bench_file(const std::filesystem::path& file, const comm::Topology& t
   json["rows"] = Json::array();
   for (const CommRow& row : rows) json["rows"].push_back(json_of(row));
   json["model"] = model ? json_of(*model) : Json();
-  std::ofstream out(file);
-  out << json.dump(1) << '\n';
-  out.flush();
-  require_input(out.good(), "--output ", file.string(), ": cannot be written");
+  io::write_text_file(file, json.dump(1) + "\n");
 }
 
 MachineModel read_bench_file(const std::filesystem::path& file, const std::string& option) {

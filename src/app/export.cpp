@@ -2,8 +2,10 @@
 // shoal export: a checkpoint's weights in Hugging Face's form.
 #include <cstdio>
 
+#include "collective.hpp"
 #include "commands.hpp"
 #include "from_checkpoint.hpp"
+#include "shoal/io/target.hpp"
 #include "weights.hpp"
 
 namespace shoal::app {
@@ -11,8 +13,13 @@ namespace shoal::app {
 namespace {
 
 Exit export_checkpoint(comm::World& world, config::Invocation& invocation) {
-  const LoadedModel loaded(world, invocation, Purpose::weights);
   const std::string& directory = invocation.arguments.at(1);
+  on_rank_0(world.all(), [&] {
+    require_export("", directory, invocation.options.output.overwrite);
+    const std::string problem = io::why_not_writable(directory);
+    require_input(problem.empty(), directory, ": cannot be written to: ", problem);
+  });
+  const LoadedModel loaded(world, invocation, Purpose::weights);
   export_weights(world, loaded.setup().options.model, loaded.engine(), directory);
   if (world.all().rank() == 0) {
     std::printf("%s: the weights of step %lld are in %s\n", loaded.file().c_str(), static_cast<long long>(loaded.step()),
@@ -24,11 +31,12 @@ Exit export_checkpoint(comm::World& world, config::Invocation& invocation) {
 }  // namespace
 
 Command export_command() {
-  return {{.name = "export",
-           .summary = "write a checkpoint's weights as Hugging Face safetensors",
-           .arguments = {"CHECKPOINT", "DIR"},
-           .checks = false},
-          export_checkpoint};
+  return {
+      {.name = "export",
+       .summary = "write a checkpoint's weights as Hugging Face safetensors; over an earlier export with --output.overwrite",
+       .arguments = {"CHECKPOINT", "DIR"},
+       .checks = false},
+      export_checkpoint};
 }
 
 }  // namespace shoal::app

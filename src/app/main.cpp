@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI, the command line, the command; the only catch; the exit code that all ranks share.
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -75,6 +76,7 @@ Exit run(comm::World& world, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using shoal::Exit;
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond its limit is an error of the write, as on a full disk
   shoal::comm::World world(argc, argv);
   try {
     return world.agree(static_cast<int>(shoal::app::run(world, argc, argv)));

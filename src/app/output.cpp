@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -22,33 +23,13 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr const char* metrics_name = "metrics.jsonl";
-constexpr const char* summary_name = "summary.json";
-
-/// What a run leaves behind: by these names a used directory is known.
-std::vector<fs::path> left_by_a_run(const fs::path& directory) {
-  std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    const std::string name = entry.path().filename();
-    if (name == metrics_name || name == summary_name || name == "checkpoints" ||
-        (name.starts_with("trace") && name.ends_with(".h5"))) {
-      found.push_back(entry.path());
-    }
-  }
-  return found;
-}
-
-void make_or_check(const config::OutputOptions& output, bool resuming) {
-  const fs::path directory = output.dir;
-  std::error_code error;
-  fs::create_directories(directory, error);
-  require_input(!error && fs::is_directory(directory), "output.dir = ", output.dir, ": cannot be made: ", error.message());
-  require_input(access(directory.c_str(), W_OK | X_OK) == 0, "output.dir = ", output.dir, ": not writable");
-  const std::vector<fs::path> found = left_by_a_run(directory);
-  if (found.empty() || resuming) return;
-  require_input(output.overwrite, "output.dir = ", output.dir, " holds another run (", found.front().filename().string(),
-                "); allowed: another directory, checkpoint.resume, or --output.overwrite");
-  for (const fs::path& path : found) fs::remove_all(path);
+/// A line of metrics.jsonl that an earlier run wrote. One without an end, the last, is what a killed run left of it.
+std::optional<std::int64_t> step_of_line(const std::string& line, bool ended, const std::string& place) {
+  const Json parsed = Json::parse(line, nullptr, false);
+  if (parsed.is_discarded() && !ended) return std::nullopt;
+  const bool good = parsed.is_object() && parsed.contains("step") && parsed.at("step").is_number_integer();
+  require_input(good, place, ": no line of a run's record (a JSON object with a whole number \"step\")");
+  return parsed.at("step").get<std::int64_t>();
 }
 
 /// JSON has no NaN.
@@ -107,34 +88,42 @@ Json traffic_per_step(comm::World& world, const History& history) {
 
 }  // namespace
 
-void open_output(comm::World& world, const config::OutputOptions& output, bool resuming) {
-  on_rank_0(world.all(), [&] { make_or_check(output, resuming); });
-}
-
 fs::path checkpoint_directory(const config::Options& options) {
   return options.checkpoint.dir.empty() ? fs::path(options.output.dir) / "checkpoints" : fs::path(options.checkpoint.dir);
 }
 
-fs::path trace_path(const config::Options& options, std::int64_t first_step) {
-  if (!options.trace.file.empty()) return options.trace.file;
-  const std::string name = first_step == 0 ? "trace.h5" : text("trace_from_", first_step, ".h5");
-  return fs::path(options.output.dir) / name;
+fs::path trace_path(const config::Options& options) {
+  return options.trace.file.empty() ? fs::path(options.output.dir) / trace_name : fs::path(options.trace.file);
+}
+
+fs::path next_trace_part(const config::Options& options, std::int64_t first_step) {
+  const fs::path whole = trace_path(options);
+  const auto taken = [](const fs::path& path) { return fs::exists(fs::symlink_status(path)); };
+  if (first_step == 0 && !taken(whole)) return whole;
+  const std::string stem = text((whole.parent_path() / whole.stem()).string(), "_from_", first_step);
+  fs::path part = stem + whole.extension().string();
+  for (int number = 2; taken(part); ++number) part = text(stem, "_", number, whole.extension().string());
+  return part;
+}
+
+std::vector<std::string> lines_until(const fs::path& metrics, std::int64_t last_step) {
+  std::vector<std::string> kept;
+  std::ifstream in(metrics);
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    const auto step = step_of_line(line, !in.eof(), text(metrics.string(), ":", number));
+    if (step && *step <= last_step) kept.push_back(line);
+  }
+  return kept;
 }
 
 Metrics::Metrics(comm::World& world, const fs::path& directory, std::int64_t first_step) {
-  if (world.all().rank() != 0) return;
   const fs::path path = directory / metrics_name;
-  std::vector<std::string> kept;
-  if (std::ifstream before(path); before) {
-    for (std::string line; std::getline(before, line);) {
-      const Json parsed = Json::parse(line, nullptr, false);  // a line that a killed run left unfinished is no line
-      if (!parsed.is_discarded() && parsed.value("step", std::int64_t{0}) <= first_step) kept.push_back(line);
-    }
-  }
-  file_.open(path, std::ios::trunc);
-  for (const std::string& line : kept) file_ << line << '\n';
-  file_.flush();
-  require(file_.good(), path.string(), ": cannot be written");
+  on_rank_0(world.all(), [&] { file_ = io::LineFile(path, lines_until(path, first_step)); });
+}
+
+void Metrics::require_there() const {
+  if (file_.is_open()) file_.require_there();
 }
 
 void Metrics::write(const StepReport& report, double tokens, std::optional<double> validation) {
@@ -147,8 +136,7 @@ void Metrics::write(const StepReport& report, double tokens, std::optional<doubl
   if (!report.broken.empty()) line["skipped"] = report.broken;
   if (report.loss_scale != 1) line["loss_scale"] = report.loss_scale;
   if (report.overflow) line["skipped"] = "overflow";
-  file_ << line.dump() << std::endl;  // flushed: scripts read it while the run goes on
-  require(file_.good(), metrics_name, ": cannot be written (is the disk full?)");
+  file_.append(line.dump());
 }
 
 double median(std::vector<double> values) {
@@ -210,17 +198,7 @@ void write_summary(comm::World& world, const Setup& setup, const Memory& memory,
       {"entropy_rate", setup.dataset.entropy_rate ? Json(*setup.dataset.entropy_rate) : Json(nullptr)},
       {"options", options},
   };
-  on_rank_0(world.all(), [&] {
-    const fs::path path = fs::path(o.output.dir) / summary_name;
-    const fs::path temporary = path.string() + ".partial";
-    {
-      std::ofstream file(temporary);
-      file << summary.dump(1) << '\n';
-      file.flush();
-      require(file.good(), path.string(), ": cannot be written (is the disk full?)");
-    }
-    fs::rename(temporary, path);
-  });
+  on_rank_0(world.all(), [&] { io::write_text_file(fs::path(o.output.dir) / summary_name, summary.dump(1) + "\n"); });
 }
 
 }  // namespace shoal::app

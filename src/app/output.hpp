@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The output directory and what scripts read in it: metrics.jsonl while the run goes on, summary.json at its end.
+// What scripts read in the output directory: metrics.jsonl while the run goes on, summary.json at its end.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,17 +12,26 @@
 
 #include "setup.hpp"
 #include "shoal/comm/communicator.hpp"
+#include "shoal/io/text_file.hpp"
 #include "trainer.hpp"
 
 namespace shoal::app {
 
-/// output.dir, made by rank 0 where it is absent. It is refused if it holds another run, unless that is resumed or may be
-/// overwritten (then its files are removed). Collective: all ranks get the same error.
-void open_output(comm::World& world, const config::OutputOptions& output, bool resuming);
+/// What stands in output.dir.
+inline constexpr const char* metrics_name = "metrics.jsonl";
+inline constexpr const char* summary_name = "summary.json";
+inline constexpr const char* trace_name = "trace.h5";
 
-/// Paths that follow from the options.
+/// Paths that follow from the options. trace_path: that of a run from its first step on.
 std::filesystem::path checkpoint_directory(const config::Options& options);
-std::filesystem::path trace_path(const config::Options& options, std::int64_t first_step);
+std::filesystem::path trace_path(const config::Options& options);
+/// Of a run that goes on after so many steps: a name that is not taken, trace_from_20.h5, trace_from_20_2.h5, ...: earlier
+/// parts stay. From step 0 on the whole run's name, where that is free.
+std::filesystem::path next_trace_part(const config::Options& options, std::int64_t first_step);
+
+/// The lines of metrics.jsonl up to a step. bad_input() names the first that is none (FILE:LINE); an unfinished last line is
+/// left out.
+std::vector<std::string> lines_until(const std::filesystem::path& metrics, std::int64_t last_step);
 
 /// A line a step, written by rank 0 as soon as the step is done.
 class Metrics {
@@ -31,9 +39,11 @@ class Metrics {
   /// Steps after first_step that an earlier run wrote are removed: this run does them again.
   Metrics(comm::World& world, const std::filesystem::path& directory, std::int64_t first_step);
   void write(const StepReport& report, double tokens, std::optional<double> validation);
+  /// fail() where metrics.jsonl is no longer the file that is written: somebody removed it.
+  void require_there() const;
 
  private:
-  std::ofstream file_;
+  io::LineFile file_;  // on rank 0
 };
 
 /// What summary.json is made of.

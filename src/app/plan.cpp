@@ -7,6 +7,7 @@
 
 #include "collective.hpp"
 #include "commands.hpp"
+#include "own_results.hpp"
 #include "plan_ranks.hpp"
 #include "plan_report.hpp"
 #include "setup.hpp"
@@ -139,8 +140,7 @@ PlanReport report_of(config::Invocation& invocation) {
 Exit plan_memory(comm::World& world, config::Invocation& invocation) {
   on_rank_0(world.all(), [&] {
     const std::filesystem::path json = invocation.own<std::string>("json");
-    require_input(json.empty() || invocation.options.output.overwrite || !std::filesystem::is_regular_file(json), "--json ",
-                  json.string(), ": the file exists; another name, or --output.overwrite");
+    require_result("--json ", json, own_plan(), invocation.options.output.overwrite);
     const PlanReport report = report_of(invocation);
     if (!json.empty()) write_plan_json(report, json);
     print_plan_report(report);

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "report.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/io/text_file.hpp"
 #include "shoal/plan/fit.hpp"
 #include "shoal/plan/model_states.hpp"
 #include "shoal/plan/notation.hpp"
@@ -184,10 +184,7 @@ void write_plan_json(const PlanReport& report, const std::filesystem::path& file
   }
   json["deepspeed"] = Json::array();
   for (const DeepSpeedRow& row : report.deepspeed) json["deepspeed"].push_back(json_of(row));
-  std::ofstream out(file);
-  out << json.dump(1) << '\n';
-  out.flush();
-  require_input(out.good(), "--json ", file.string(), ": cannot be written");
+  io::write_text_file(file, json.dump(1) + "\n");
 }
 
 }  // namespace shoal::app

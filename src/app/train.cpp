@@ -11,11 +11,13 @@
 #include "output.hpp"
 #include "pays_off.hpp"
 #include "report.hpp"
+#include "run_files.hpp"
 #include "saves.hpp"
 #include "setup.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/io/checkpoint.hpp"
+#include "shoal/io/target.hpp"
 #include "shoal/io/trace_file.hpp"
 #include "shoal/kernels/matmul.hpp"
 #include "shoal/kernels/runtime.hpp"
@@ -43,6 +45,17 @@ trace::Level trace_level(const std::string& name) {
                            : trace::Level::off;
 }
 
+/// Where nothing is in the way any more.
+std::filesystem::path free_trace_path(comm::World& world, const config::Options& o, std::int64_t first_step) {
+  std::string path;
+  on_rank_0(world.all(), [&] {
+    const bool resumes = o.checkpoint.resume != "none";
+    path = resumes ? next_trace_part(o, first_step) : trace_path(o);
+    if (!resumes) io::clear_target("trace.file = ", path, io::own_kind(io::FileKind::trace), o.output.overwrite);
+  });
+  return broadcast_text(world.all(), path, 0);
+}
+
 std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup, const Machine& machine,
                                           std::int64_t first_step) {
   const config::Options& o = setup.options;
@@ -58,11 +71,7 @@ std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup
     header.unit_elements.push_back(unit.elements);
   }
   header.groups = world.group_kinds();
-  const std::filesystem::path path = trace_path(o, first_step);
-  if (o.output.overwrite || first_step > 0) {
-    on_rank_0(world.all(), [&] { std::filesystem::remove(path); });
-  }
-  return std::make_unique<io::TraceFile>(world, path, header);
+  return std::make_unique<io::TraceFile>(world, free_trace_path(world, o, first_step), header);
 }
 
 void mark_memory(const Memory& memory) {
@@ -74,9 +83,11 @@ void mark_memory(const Memory& memory) {
 class Run {
  public:
   /// `before`: where an earlier run ended.
-  Run(comm::World& world, const Setup& setup, Machine& machine, const io::CheckpointState& before, double peak_gflops)
+  Run(comm::World& world, const Setup& setup, RunFiles& files, Machine& machine, const io::CheckpointState& before,
+      double peak_gflops)
       : world_(world),
         setup_(setup),
+        files_(files),
         options_(setup.options),
         machine_(machine),
         first_step_(before.step),
@@ -100,10 +111,12 @@ class Run {
   void record(const StepReport& report, bool last_known);
   void check(const StepReport& report);
   void flush_trace(std::int64_t step);
+  void check_files();
   void add_traffic();
 
   comm::World& world_;
   const Setup& setup_;
+  RunFiles& files_;
   const config::Options& options_;
   Machine& machine_;
   std::int64_t first_step_;
@@ -154,6 +167,12 @@ void Run::flush_trace(std::int64_t step) {
   flushed_ = step;
 }
 
+/// Whether the directories are still this run's, and what it wrote is in them. Collective.
+void Run::check_files() {
+  files_.check();
+  on_rank_0(world_.all(), [&] { metrics_.require_there(); });
+}
+
 /// Evaluations and checkpoints are not counted: only what steps send.
 void Run::add_traffic() {
   for (const auto& [operation, sent] : comm::traffic()) {
@@ -167,6 +186,7 @@ Exit Run::steps() {
   const auto most = static_cast<std::int64_t>(options_.train.steps);
   const std::int64_t begin = trace::now_ns();
   const auto out_of_time = [&] {
+    if (files_.lost()) return true;  // check_files() says why
     return options_.train.stop_after > 0 && static_cast<double>(trace::now_ns() - begin) * 1e-9 > options_.train.stop_after;
   };
   for (std::int64_t t = first_step_; !trainer_.done(t); ++t) {
@@ -182,6 +202,8 @@ Exit Run::steps() {
     const bool last = known.back().last, stop = known.back().stop;
     if (wants_checkpoint(t + 1, last, stop)) {
       const trace::Region region(trace::Level::steps, trace::Kind::phase, "checkpoint");
+      check_files();
+      files_.enter_checkpoints();
       saves_.save(t + 1, trainer_.numbers());
       machine_.engine.forget_residuals();
     }
@@ -192,6 +214,7 @@ Exit Run::steps() {
 
 Exit Run::close(Exit exit) {
   saves_.finish();
+  check_files();
   heartbeat::phase("exit");
   if (trace_ != nullptr) {
     trace_->flush();
@@ -252,18 +275,19 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   const Setup setup = prepare(world, invocation.options, ranks, Purpose::train);
   if (starts_from_weights(setup.options)) check_weights(setup.options.model);
   if (invocation.dry_run) {
+    on_rank_0(world.all(), [&] { require_writable(setup.options); });
     print_plan(world, setup);
     return Exit::done;
   }
   require_input(ranks == world.size(), "--ranks ", ranks, " checks a deck for other ranks than the ", world.size(),
                 " that were started: it goes with --dry-run or --print-config");
   const config::Options& o = setup.options;
+  RunFiles files(world, o);
   const kernels::Runtime runtime(setup.threads);
   kernels::connect_trace();
   world.all().barrier().wait();
   trace::set_zero();  // on all ranks at one moment, before the first event
   trace::start(trace_level(o.trace.level), trace_events);
-  open_output(world, o.output, o.checkpoint.resume != "none");
 
   const double peak = measured_peak(o);
   Machine machine(setup, world);
@@ -280,7 +304,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
     }
     if (machine.synchroniser) machine.synchroniser->begin();
   }
-  Run run(world, setup, machine, before.value_or(io::CheckpointState{}), peak);
+  Run run(world, setup, files, machine, before.value_or(io::CheckpointState{}), peak);
   world.all().barrier().wait();
   return run.close(run.steps());
 }

@@ -11,6 +11,8 @@
 #include "shoal/base/error.hpp"
 #include "shoal/base/state.hpp"
 #include "shoal/io/safetensors.hpp"
+#include "shoal/io/target.hpp"
+#include "shoal/io/text_file.hpp"
 #include "shoal/model/hugging_face.hpp"
 
 namespace shoal::app {
@@ -20,6 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* parameters_prefix = "/parameters/";
+constexpr const char *weights_name = "model.safetensors", *config_name = "config.json";
 
 std::string tensor_name(const NamedSlice& slice) { return slice.dataset.substr(std::string_view(parameters_prefix).size()); }
 
@@ -27,7 +30,7 @@ std::string tensor_name(const NamedSlice& slice) { return slice.dataset.substr(s
 fs::path checked_source(const model::ModelOptions& options) {
   const fs::path source = options.init_from;
   if (!fs::is_directory(source)) return source;
-  const fs::path file = source / "config.json";
+  const fs::path file = source / config_name;
   std::ifstream in(file);
   if (!in) return source;  // weights alone: names and shapes are checked all the same
   std::ostringstream content;
@@ -98,6 +101,15 @@ void import_weights(const model::ModelOptions& options, zero::Engine& engine) {
   engine.refresh();
 }
 
+void require_export(const std::string& option, const fs::path& directory, bool overwrite) {
+  const fs::path weights = directory / weights_name;
+  // Nothing in a configuration says who wrote it: it belongs to the weights beside it.
+  const io::OwnKind config = {"configuration of weights that this program wrote",
+                              [&](const fs::path&) { return io::is_own(weights, io::own_weights()); }};
+  io::require_target(option, weights, io::own_weights(), overwrite);
+  io::require_target(option, directory / config_name, config, overwrite);
+}
+
 void export_weights(comm::World& world, const model::ModelOptions& options, zero::Engine& engine,
                     const fs::path& directory) {
   const auto& units = engine.units();
@@ -108,7 +120,7 @@ void export_weights(comm::World& world, const model::ModelOptions& options, zero
     for (const auto& unit : units) {
       for (const auto& p : unit.parameters) tensors.push_back({p.name, p.shape});
     }
-    writer = std::make_unique<io::SafetensorsWriter>(directory / "model.safetensors", tensors);
+    writer = std::make_unique<io::SafetensorsWriter>(directory / weights_name, tensors);
   });
   for (std::size_t u = 0; u < units.size(); ++u) {  // never more than one unit is whole
     const std::vector<float> values = engine.states().whole_master(static_cast<int>(u));
@@ -120,10 +132,7 @@ void export_weights(comm::World& world, const model::ModelOptions& options, zero
     writer->finish();
     const std::string config = model::config_json(options);
     if (config.empty()) return;  // a model that Hugging Face has no name for: weights alone
-    std::ofstream file(directory / "config.json");
-    file << config << '\n';
-    file.flush();
-    require(file.good(), (directory / "config.json").string(), ": cannot be written");
+    io::write_text_file(directory / config_name, config + "\n");
   });
 }
 

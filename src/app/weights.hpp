@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "shoal/comm/world.hpp"
 #include "shoal/model/model.hpp"
@@ -18,7 +19,11 @@ void check_weights(const model::ModelOptions& options);
 /// options; every disagreement is named.
 void import_weights(const model::ModelOptions& options, zero::Engine& engine);
 
-/// Writes directory/model.safetensors and config.json. Rank 0 writes; all ranks wait.
+/// Rank 0: bad_input() unless model.safetensors and config.json may be written into this directory: they are not there, or,
+/// where `overwrite`, are of an earlier export. option leads the message.
+void require_export(const std::string& option, const std::filesystem::path& directory, bool overwrite);
+
+/// Writes directory/model.safetensors and config.json, over what is there. Rank 0 writes; all ranks wait.
 void export_weights(comm::World& world, const model::ModelOptions& options, zero::Engine& engine,
                     const std::filesystem::path& directory);
 

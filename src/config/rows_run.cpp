@@ -181,8 +181,8 @@ std::vector<Row> file_rows() {
        "write from a copy while the training goes on"},
       {"checkpoint.io", in(&Options::checkpoint, &CheckpointOptions::io), "", one_of({"auto", "independent", "collective"}),
        "how ranks write; auto: independently where ranks outnumber cores"},
-      {"trace.file", in(&Options::trace, &TraceOptions::file), "", any().as("a path"), "empty: trace.h5 in output.dir",
-       traced},
+      {"trace.file", in(&Options::trace, &TraceOptions::file), "", any().as("a path"),
+       "empty: trace.h5 in output.dir; a run that is resumed after step N adds _from_N to the name", traced},
       {"trace.level", in(&Options::trace, &TraceOptions::level), "", one_of({"off", "steps", "comm", "kernels"}),
        "what is recorded, each level with those before it"},
       {"trace.interval", in(&Options::trace, &TraceOptions::interval), "steps", between(1, most_steps),
@@ -190,9 +190,11 @@ std::vector<Row> file_rows() {
       {"output.dir", in(&Options::output, &OutputOptions::dir), "", not_empty().as("a directory"),
        "where everything is written; made if absent"},
       {"output.export", in(&Options::output, &OutputOptions::export_dir), "", any().as("a directory"),
-       "Hugging Face's weights after the last step; empty: none"},
+       "Hugging Face's weights after the last step; empty: none; an earlier export is replaced by a run that is resumed"},
       {"output.overwrite", in(&Options::output, &OutputOptions::overwrite), "", any(),
-       "replace the run that output.dir holds"},
+       "replace what this program wrote: the run that output.dir holds, trace.file, output.export, a command's result; "
+       "never "
+       "another file"},
   };
 }
 

@@ -2,6 +2,7 @@
 #include "shoal/data/tokenize.hpp"
 
 #include "shoal/base/error.hpp"
+#include "shoal/io/target.hpp"
 #include "shoal/io/token_file.hpp"
 #include "source_files.hpp"
 #include "text_tokenizer.hpp"
@@ -18,8 +19,8 @@ Vocabulary read_vocabulary(const std::filesystem::path& tokens_file) {
 }
 
 TokenizeCounts tokenize(const std::string& inputs, const std::string& tokenizer, const std::string& vocabulary,
-                        const std::filesystem::path& output) {
-  require_input(!std::filesystem::exists(output), output.string(), ": exists already; nothing is written over");
+                        const std::filesystem::path& output, bool overwrite) {
+  io::require_target("", output, io::own_kind(io::FileKind::tokens), overwrite);
   const std::filesystem::path directory = output.has_parent_path() ? output.parent_path() : ".";
   require_input(std::filesystem::is_directory(directory), directory.string(), ": no such directory");
   const std::vector<std::filesystem::path> files = find_files("input", inputs);

@@ -56,14 +56,22 @@ std::vector<fs::path> list_checkpoints(const fs::path& directory) {
   return files;
 }
 
+std::vector<fs::path> list_unfinished_checkpoints(const fs::path& directory) {
+  std::vector<fs::path> files;
+  std::error_code absent;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, absent)) {
+    const fs::file_status status = entry.symlink_status();
+    const bool file = fs::is_regular_file(status) || fs::is_symlink(status);
+    if (file && is_temporary(entry.path().filename().string())) files.push_back(entry.path());
+  }
+  return files;
+}
+
 void prune_checkpoints(const fs::path& directory, int keep) {
   require(keep >= 1, "prune_checkpoints: ", keep, " to keep");
   std::vector<fs::path> doomed = list_checkpoints(directory);
   doomed.resize(doomed.size() - std::min(doomed.size(), static_cast<std::size_t>(keep)));
-  std::error_code absent;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, absent)) {
-    if (is_temporary(entry.path().filename().string())) doomed.push_back(entry.path());
-  }
+  for (const fs::path& file : list_unfinished_checkpoints(directory)) doomed.push_back(file);
   for (const fs::path& file : doomed) {
     std::error_code error;
     fs::remove(file, error);

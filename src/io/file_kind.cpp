@@ -15,10 +15,10 @@ FileKind file_kind(const std::filesystem::path& file) {
   const hdf5::Handle opened = hdf5::open_file(file);
   // Nodes that differed when they were saved have their parameters below /nodes.
   if (hdf5::has_link(opened, "parameters") || hdf5::has_link(opened, "nodes")) return FileKind::checkpoint;
-  if (hdf5::has_link(opened, "events")) return FileKind::trace;
+  if (hdf5::has_link(opened, "events") && hdf5::has_link(opened, "flushes")) return FileKind::trace;
   if (hdf5::has_link(opened, "tokens") || hdf5::has_link(opened, "samples")) return FileKind::tokens;
   bad_input(file.string(),
-            ": neither a checkpoint (/parameters) nor a trace (/events) nor a tokens file (/tokens, /samples)");
+            ": neither a checkpoint (/parameters) nor a trace (/events, /flushes) nor a tokens file (/tokens, /samples)");
 }
 
 }  // namespace shoal::io

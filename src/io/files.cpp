@@ -2,6 +2,7 @@
 #include "files.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -31,8 +32,8 @@ int flags_of(File::Mode mode) {
   switch (mode) {
     case File::Mode::read: return O_RDONLY;
     case File::Mode::write: return O_RDWR;
-    case File::Mode::create: return O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW;
-    case File::Mode::create_new: return O_RDWR | O_CREAT | O_EXCL;
+    case File::Mode::create:
+    case File::Mode::create_new: return O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
   }
   return O_RDONLY;
 }
@@ -43,12 +44,21 @@ std::string megabytes(double bytes) {
   return buffer;
 }
 
+/// The system holds a file against its limit only when its size changes, which a reservation does not.
+void check_size_limit(const std::filesystem::path& path, std::uint64_t bytes) {
+  struct rlimit most {};
+  if (::getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur == RLIM_INFINITY || most.rlim_cur >= bytes) return;
+  throw Error(Exit::failed, Seen::everywhere,
+              text(path.string(), ": File too large: needs ", megabytes(static_cast<double>(bytes)),
+                   ", a file may have (ulimit -f) ", megabytes(static_cast<double>(most.rlim_cur))));
+}
+
 }  // namespace
 
 File::File(const std::filesystem::path& path, Mode mode) : path_(path) {
+  if (mode == Mode::create) remove_leftover(path);
   const bool creates = mode == Mode::create || mode == Mode::create_new;
   descriptor_ = ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0666);
-  if (descriptor_ < 0 && creates && errno == ELOOP) fail(path.string(), ": cannot be created: it is a symbolic link");
   if (descriptor_ < 0) fail_with_errno(path, creates ? "cannot be created" : "cannot be opened");
 }
 
@@ -62,6 +72,14 @@ File& File::operator=(File&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(descriptor_, other.descriptor_);
   return *this;
+}
+
+void File::require_there() const {
+  struct stat named {
+  }, held{};
+  const bool there = ::lstat(path_.c_str(), &named) == 0 && ::fstat(descriptor_, &held) == 0 &&
+                     named.st_ino == held.st_ino && named.st_dev == held.st_dev;
+  require(there, path_.string(), ": was removed or replaced while it was written");
 }
 
 std::uint64_t File::size() const {
@@ -118,6 +136,7 @@ void File::close() {
 }
 
 void File::reserve(std::uint64_t begin, std::uint64_t end) {
+  check_size_limit(path_, end);
   int status = -1;
   do {
     status = ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin), static_cast<off_t>(end - begin));
@@ -133,6 +152,13 @@ void File::reserve(std::uint64_t begin, std::uint64_t end) {
   throw Error(Exit::failed, Seen::everywhere,
               text(path_.string(), ": needs ", megabytes(static_cast<double>(end - begin)), ", the disk has ",
                    megabytes(static_cast<double>(free)), " free", *limit == 0 ? "" : " (", limit, *limit == 0 ? "" : ")"));
+}
+
+void remove_leftover(const std::filesystem::path& temporary) {
+  struct stat status {};
+  if (::lstat(temporary.c_str(), &status) != 0) return;  // nothing there, or nothing to be seen: creating it tells
+  require(S_ISREG(status.st_mode) || S_ISLNK(status.st_mode), temporary.string(), ": in the way, and no file");
+  if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) fail_with_errno(temporary, "cannot be removed");
 }
 
 void publish(const std::filesystem::path& temporary, const std::filesystem::path& file) {

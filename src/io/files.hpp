@@ -18,7 +18,8 @@ using FileId = std::pair<std::uint64_t, std::uint64_t>;
 
 class File {
  public:
-  /// create: an existing file is emptied; create_new: it is an error. Neither follows a symbolic link.
+  /// create: a new file. What a killed run left under the name goes, and so does a link: only files that this opened are
+  /// written to. For temporary names. create_new: the same, but whatever stands under the name is an error.
   enum class Mode { read, write, create, create_new };
   File() = default;
   File(const std::filesystem::path& path, Mode mode);
@@ -27,6 +28,10 @@ class File {
   File& operator=(File&& other) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
+  /// From now on messages name it so: it was given this name.
+  void renamed(const std::filesystem::path& path) { path_ = path; }
+  /// fail() unless it still stands under its name.
+  void require_there() const;
   bool is_open() const { return descriptor_ >= 0; }
   std::uint64_t size() const;
   FileId id() const;
@@ -47,6 +52,9 @@ class File {
   std::filesystem::path path_;
   int descriptor_ = -1;
 };
+
+/// Removes what a killed run left under a temporary name: a file, or a link, never what it leads to. Nothing else.
+void remove_leftover(const std::filesystem::path& temporary);
 
 /// Gives the synced file `temporary` its final name, for good: the directory is synced too.
 void publish(const std::filesystem::path& temporary, const std::filesystem::path& file);

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint64_t largest_header = 100'000'000;  // as Hugging Face's own reader has it
 constexpr std::size_t elements_at_once = std::size_t{1} << 18U;
+constexpr const char* metadata_key = "__metadata__";
 
 /// IEEE half precision: 5 bits of exponent, 10 of mantissa.
 float from_half(std::uint16_t bits) {
@@ -130,10 +131,21 @@ void Safetensors::read(const std::string& name, Range range, Span<float> values)
   }
 }
 
+bool is_our_safetensors(const fs::path& path) {
+  const nlohmann::ordered_json ours = {{metadata_key, {{"format", "pt"}, {"program", "shoal"}}}};
+  std::string expected = ours.dump();
+  expected.pop_back();  // tensors follow
+  const File file(path, File::Mode::read);
+  std::string begin(expected.size(), '\0');
+  if (file.size() < sizeof(std::uint64_t) + begin.size()) return false;
+  file.read(sizeof(std::uint64_t), std::as_writable_bytes(Span<char>(begin)));
+  return begin == expected;
+}
+
 SafetensorsWriter::SafetensorsWriter(const fs::path& file, const std::vector<Tensor>& tensors)
     : file_(file), temporary_(file.string() + ".partial") {
   nlohmann::ordered_json header;
-  header["__metadata__"] = {{"format", "pt"}};  // without it transformers refuses the file
+  header[metadata_key] = {{"format", "pt"}, {"program", "shoal"}};  // without the format transformers refuses the file
   for (const Tensor& tensor : tensors) {
     const std::uint64_t begin = expected_;
     std::uint64_t bytes = sizeof(float);

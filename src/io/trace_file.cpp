@@ -50,8 +50,18 @@ TraceFile::TraceFile(comm::World& world, const std::filesystem::path& file, cons
     : state_(new State{world.all(), file, nullptr, {}, true, false, 0, 0, 0, 0, {}, {}, {}}) {
   State& s = *state_;
   together_by_0(s.group, [&] {
-    require_input(!std::filesystem::exists(file), file.string(), ": exists; a trace replaces nothing");
-    s.layout = std::make_unique<TraceLayout>(file, world, header);
+    require_input(!std::filesystem::exists(std::filesystem::symlink_status(file)), file.string(),
+                  ": exists; a trace replaces nothing");
+    const std::filesystem::path temporary = file.string() + ".partial";
+    remove_leftover(temporary);
+    try {
+      s.layout = std::make_unique<TraceLayout>(temporary, world, header);
+      s.layout->publish_as(file);  // whoever finds it under its name can read it
+    } catch (const Error&) {
+      std::error_code ignored;
+      std::filesystem::remove(temporary, ignored);
+      throw;
+    }
   });
   together(s.group, [&] { s.rows = File(file, File::Mode::write); });
 }

@@ -107,14 +107,8 @@ void append_rows(const Handle& dataset, const Handle& type, const void* data, hs
 
 TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, const TraceHeader& header) {
   file_ = hdf5::create_file(path, true);
-  try {
-    space_ = File(path, File::Mode::write);
-    space_.reserve(0, head_bytes);
-  } catch (const Error&) {
-    std::error_code ignored;
-    std::filesystem::remove(path, ignored);
-    throw;
-  }
+  space_ = File(path, File::Mode::write);
+  space_.reserve(0, head_bytes);
   hdf5::write_attribute(file_, "format_version", 1);
   hdf5::write_attribute(file_, "program", std::string("shoal"));
   hdf5::write_attribute(file_, "version", header.version);
@@ -160,6 +154,11 @@ std::vector<std::uint64_t> TraceLayout::extend(std::uint64_t before, std::uint64
   }
   hdf5::flush(file_, "trace: cannot be written");
   return places;
+}
+
+void TraceLayout::publish_as(const std::filesystem::path& file) {
+  publish(space_.path(), file);
+  space_.renamed(file);
 }
 
 void TraceLayout::append(const std::vector<std::string>& new_names, const std::vector<FlushRow>& rows) {

@@ -118,6 +118,8 @@ CheckpointContents verify_checkpoint(const std::filesystem::path& file);
 /// step_00000020.h5; the complete ones of a directory, oldest first.
 std::string checkpoint_name(std::int64_t step);
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory);
+/// Temporary files of checkpoints that a run left when it was killed.
+std::vector<std::filesystem::path> list_unfinished_checkpoints(const std::filesystem::path& directory);
 /// Deletes all but the newest `keep` (at least 1), and temporary files that an earlier run left. Rank 0 only.
 void prune_checkpoints(const std::filesystem::path& directory, int keep);
 

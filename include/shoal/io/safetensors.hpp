@@ -55,6 +55,9 @@ class Safetensors {
 std::map<std::string, SafetensorsEntry> parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
                                                                  const std::string& where);
 
+/// Whether SafetensorsWriter wrote this file: its header says so.
+bool is_our_safetensors(const std::filesystem::path& file);
+
 /// Writes float tensors one after another without holding them together: names and shapes first, then append() per tensor
 /// in that order (in any number of parts). finish() syncs and gives the file its name.
 class SafetensorsWriter {

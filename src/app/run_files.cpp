@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run_files.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "collective.hpp"
+#include "output.hpp"
+#include "own_results.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/io/checkpoint.hpp"
+#include "shoal/io/target.hpp"
+#include "weights.hpp"
+
+namespace shoal::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool resumes(const config::Options& options) { return options.checkpoint.resume != "none"; }
+
+/// Whether a run is known to read or write checkpoint.dir.
+bool uses_checkpoints(const config::Options& options) {
+  return options.checkpoint.every != 0 || options.train.stop_after > 0 || options.checkpoint.resume == "latest";
+}
+
+fs::path directory_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : "."; }
+
+bool is_trace_name(const std::string& name) {
+  return name == trace_name || (name.starts_with("trace_from_") && name.ends_with(".h5"));
+}
+
+/// What an earlier run wrote into output.dir, by its names.
+struct Left {
+  std::vector<std::pair<fs::path, io::OwnKind>> files;
+  std::vector<fs::path> unfinished;  // under temporary names
+};
+
+Left left_in(const fs::path& directory) {
+  Left left;
+  std::error_code absent;
+  for (const auto& entry : fs::directory_iterator(directory, absent)) {
+    const std::string name = entry.path().filename();
+    if (name == metrics_name) left.files.emplace_back(entry.path(), own_metrics());
+    if (name == summary_name) left.files.emplace_back(entry.path(), own_summary());
+    if (is_trace_name(name)) left.files.emplace_back(entry.path(), io::own_kind(io::FileKind::trace));
+  }
+  const fs::path checkpoints = directory / "checkpoints";
+  for (const fs::path& file : io::list_checkpoints(checkpoints)) {
+    left.files.emplace_back(file, io::own_kind(io::FileKind::checkpoint));
+  }
+  left.unfinished = io::list_unfinished_checkpoints(checkpoints);
+  return left;
+}
+
+/// All are looked at before the first is removed.
+void remove_left(const Left& left) {
+  for (const auto& [file, kind] : left.files) {
+    if (!io::is_torn(file)) io::require_target("", file, kind, true);
+  }
+  std::vector<fs::path> doomed = left.unfinished;
+  for (const auto& [file, kind] : left.files) doomed.push_back(file);
+  for (const fs::path& file : doomed) {
+    std::error_code error;
+    fs::remove(file, error);
+    require_input(!error, file.string(), ": cannot be removed: ", error.message());
+  }
+}
+
+void make_room(const config::Options& options) {
+  const Left left = left_in(options.output.dir);
+  if (resumes(options)) {
+    io::require_target("", fs::path(options.output.dir) / summary_name, own_summary(), true);
+    lines_until(fs::path(options.output.dir) / metrics_name, std::numeric_limits<std::int64_t>::max());
+    return;
+  }
+  if (left.files.empty() && left.unfinished.empty()) return;
+  const fs::path& first = left.files.empty() ? left.unfinished.front() : left.files.front().first;
+  require_input(options.output.overwrite, "output.dir = ", options.output.dir, " holds another run (",
+                fs::relative(first, options.output.dir).string(),
+                "); allowed: another directory, checkpoint.resume, or --output.overwrite");
+  remove_left(left);
+}
+
+void check_other_targets(const config::Options& options) {
+  if (options.trace.level != "off" && !options.trace.file.empty()) {
+    const fs::path file = trace_path(options);
+    io::make_writable("trace.file = " + options.trace.file, directory_of(file));
+    if (!resumes(options)) {
+      io::require_target("trace.file = ", file, io::own_kind(io::FileKind::trace), options.output.overwrite);
+    }
+  }
+  if (!options.output.export_dir.empty()) {
+    const std::string option = "output.export = ";
+    io::make_writable(option + options.output.export_dir, options.output.export_dir);
+    require_export(option, options.output.export_dir, options.output.overwrite || resumes(options));
+  }
+}
+
+}  // namespace
+
+void require_writable(const config::Options& options) {
+  const auto check = [](const std::string& option, const fs::path& directory) {
+    const std::string problem = io::why_not_writable(directory);
+    require_input(problem.empty(), option, ": cannot be written to: ", problem);
+  };
+  check("output.dir = " + options.output.dir, options.output.dir);
+  if (!options.checkpoint.dir.empty()) check("checkpoint.dir = " + options.checkpoint.dir, options.checkpoint.dir);
+  if (!options.trace.file.empty()) check("trace.file = " + options.trace.file, directory_of(trace_path(options)));
+  if (!options.output.export_dir.empty()) check("output.export = " + options.output.export_dir, options.output.export_dir);
+}
+
+RunFiles::RunFiles(comm::World& world, const config::Options& options) : world_(world), options_(options) {
+  take(output_, "output.dir = " + options.output.dir, options.output.dir);
+  if (uses_checkpoints(options)) enter_checkpoints();
+  on_rank_0(world.all(), [&] {
+    make_room(options);
+    check_other_targets(options);
+  });
+}
+
+void RunFiles::enter_checkpoints() {
+  const fs::path directory = checkpoint_directory(options_);
+  if (!in_checkpoints_) take(checkpoints_, "checkpoint.dir = " + directory.string(), directory);
+  in_checkpoints_ = true;
+}
+
+/// Rank 0 looks for a moment at a time: so that no rank waits for another longer than that.
+void RunFiles::take(std::unique_ptr<io::DirectoryLock>& lock, const std::string& option, const fs::path& directory) {
+  const auto note = [](const std::string& line) { std::printf("# %s\n", line.c_str()), std::fflush(stdout); };
+  std::uint64_t held = 0;
+  on_rank_0(world_.all(), [&] {
+    io::make_writable(option, directory);
+    std::error_code error;
+    const bool same = output_ != nullptr && fs::equivalent(directory, options_.output.dir, error);
+    held = same ? 1 : 0;
+    if (!same) lock = std::make_unique<io::DirectoryLock>(directory, option, options_.comm.timeout, note);
+  });
+  while (true) {
+    on_rank_0(world_.all(), [&] {
+      if (held == 0 && !lock->try_take()) {
+        std::this_thread::sleep_for(std::chrono::duration<double>(lock->poll_s()));
+      } else {
+        held = 1;
+      }
+    });
+    world_.all().broadcast(comm::bytes_of(Span<std::uint64_t>(&held, 1)), 0).wait();
+    heartbeat::beat();
+    if (held != 0) return;
+  }
+}
+
+bool RunFiles::lost() const {
+  return (output_ && !output_->why_lost().empty()) || (checkpoints_ && !checkpoints_->why_lost().empty());
+}
+
+void RunFiles::check() {
+  on_rank_0(world_.all(), [&] {
+    for (const auto& lock : {output_.get(), checkpoints_.get()}) {
+      if (lock == nullptr) continue;
+      const std::string reason = lock->why_lost(true);
+      require(reason.empty(), reason);
+    }
+  });
+}
+
+}  // namespace shoal::app

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/io/text_file.hpp"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <fstream>
+
+#include "files.hpp"
+#include "shoal/base/error.hpp"
+
+namespace shoal::io {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+Span<const std::byte> bytes(const std::string& content) { return std::as_bytes(Span<const char>(content)); }
+
+fs::path temporary_of(const fs::path& file) { return file.string() + ".partial"; }
+
+/// Writes it all under the temporary name; an error takes that with it.
+File written(const fs::path& file, const std::string& content) {
+  File temporary(temporary_of(file), File::Mode::create);
+  try {
+    temporary.write(0, bytes(content));
+    temporary.sync();
+    publish(temporary_of(file), file);
+  } catch (const Error&) {
+    std::error_code ignored;
+    fs::remove(temporary_of(file), ignored);
+    throw;
+  }
+  temporary.renamed(file);
+  return temporary;
+}
+
+}  // namespace
+
+bool is_stream(const fs::path& file) {
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  const std::string name = file.string();
+  return fs::is_character_file(status) || fs::is_fifo(status) || fs::is_socket(status) || name.starts_with("/dev/fd/") ||
+         name == "/dev/stdout" || name == "/dev/stderr";
+}
+
+void write_text_file(const fs::path& file, const std::string& content) {
+  if (!is_stream(file)) {
+    written(file, content).close();
+    return;
+  }
+  std::ofstream out(file);
+  out << content;
+  out.flush();
+  require(out.good(), file.string(), ": cannot be written");
+}
+
+struct LineFile::State {
+  File file;
+  std::uint64_t size = 0;
+};
+
+LineFile::LineFile() = default;
+LineFile::~LineFile() = default;
+LineFile::LineFile(LineFile&&) noexcept = default;
+LineFile& LineFile::operator=(LineFile&&) noexcept = default;
+
+LineFile::LineFile(const fs::path& file, const std::vector<std::string>& lines) : state_(std::make_unique<State>()) {
+  std::string content;
+  for (const std::string& line : lines) content += line + "\n";
+  state_->file = written(file, content);
+  state_->size = content.size();
+}
+
+bool LineFile::is_open() const { return state_ != nullptr; }
+
+void LineFile::append(const std::string& line) {
+  const std::string content = line + "\n";
+  state_->file.write(state_->size, bytes(content));
+  state_->size += content.size();
+}
+
+void LineFile::require_there() const { state_->file.require_there(); }
+
+}  // namespace shoal::io

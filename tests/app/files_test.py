@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that a run finds, shares and loses: nothing of others is written over, one run at a time is in a directory, and what
+cannot be written is said before anything is computed."""
+
+import json
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from program import BINARY, MPIEXEC, SMALL, Program
+
+TINY = {**SMALL, "model": {**SMALL["model"], "n_layer": 1, "n_embd": 16}, "train": {**SMALL["train"], "steps": 4}}
+
+
+class Files(Program):
+    def one_line(self, *args, ranks=1, code=2, contains=()):
+        done = self.refused(*args, ranks=ranks, code=code, contains=contains)
+        self.assertEqual(done.stderr.count("shoal: "), 1, done.stderr)
+        return done
+
+    def test_a_trace_is_never_lost(self):
+        deck, out = self.deck(TINY, trace={"file": "study.h5"}), self.dir / "out"
+        self.train(deck, "--checkpoint.every=2", out="out")
+        first = (self.dir / "study.h5").read_bytes()
+        middle = f"--checkpoint.resume={out}/checkpoints/step_00000002.h5"
+        for _ in range(2):
+            self.train(deck, middle, out="out")
+        self.assertEqual(
+            sorted(path.name for path in self.dir.glob("study*")),
+            ["study.h5", "study_from_2.h5", "study_from_2_2.h5"],
+        )
+        self.assertEqual((self.dir / "study.h5").read_bytes(), first)
+        self.train(self.deck(TINY, name="unnamed.cfg"), middle, out="out")
+        self.assertTrue((out / "trace_from_2.h5").exists())
+
+        thesis, checkpoint = self.dir / "thesis.txt", out / "checkpoints" / "step_00000004.h5"
+        thesis.write_text("years of work")
+        shutil.copyfile(checkpoint, self.dir / "mine.h5")
+        (self.dir / "link.h5").symlink_to(self.dir / "study.h5")
+        for name in ("thesis.txt", "mine.h5", "link.h5"):
+            before = (self.dir / name).read_bytes()
+            self.one_line(
+                "train", deck, "--output.overwrite", f"--trace.file={name}", ranks=2, contains=[name, "is no trace"]
+            )
+            self.assertEqual((self.dir / name).read_bytes(), before)
+        self.one_line("train", deck, "--output.dir=new", contains=["study.h5: exists", "--output.overwrite"])
+        self.train(deck, "--output.overwrite", out="out")
+        self.assertNotEqual((self.dir / "study.h5").read_bytes(), first)
+        self.assertFalse(checkpoint.exists(), "the run that was replaced")
+
+    def test_overwrite_leaves_what_no_run_wrote(self):
+        out, deck = self.dir / "out", self.deck(TINY)
+        self.train(deck, "--checkpoint.every=4", out="out")
+        kept = {"traceability.h5": "x", "notes.txt": "x", "checkpoints/best.h5": "x"}
+        for name, content in kept.items():
+            (out / name).write_text(content)
+        target = self.dir / "target"
+        target.write_text("not to be written through")
+        for name in ("summary.json.partial", "metrics.jsonl.partial", "trace.h5.partial"):
+            (out / name).symlink_to(target)
+        (out / "checkpoints" / "step_00000004.h5.partial").symlink_to(target)
+        self.train(deck, "--checkpoint.every=4", "--output.overwrite", out="out")
+        self.assertEqual({name: (out / name).read_text() for name in kept}, kept)
+        self.assertEqual(target.read_text(), "not to be written through")
+        self.assertEqual(list(out.rglob("*.partial")), [])
+        self.assertFalse((out / "shoal.lock").exists())
+
+        (out / "summary.json").write_text('{"of": "another program"}')
+        self.one_line("train", deck, f"--output.dir={out}", "--output.overwrite", contains=["summary.json", "is no"])
+        self.assertEqual((out / "summary.json").read_text(), '{"of": "another program"}')
+
+    def start(self, *args):
+        command = [MPIEXEC, "-n", "1", BINARY, "train", *map(str, args)]
+        run = subprocess.Popen(
+            command, env=self.environment(1), cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.addCleanup(run.stdout.close)
+        self.addCleanup(run.stderr.close)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.terminate)
+        return run
+
+    def wait_for(self, what, run):
+        deadline = time.time() + 60
+        while not what():
+            self.assertIsNone(run.poll())
+            self.assertLess(time.time(), deadline)
+            time.sleep(0.02)
+
+    @staticmethod
+    def holder(lock):
+        try:
+            words = dict(line.split(" ", 1) for line in lock.read_text().splitlines())
+        except OSError:
+            return 0
+        return int(words.get("process", 0))
+
+    def test_one_run_in_a_directory(self):
+        deck, out, saves = self.deck(TINY, train={"steps": 100000000}), self.dir / "out", self.dir / "saves"
+        options = ["--output.dir=out", "--checkpoint.dir=saves", "--checkpoint.every=500", "--checkpoint.keep=2"]
+        run = self.start(deck, *options)
+        self.wait_for(lambda: list(saves.glob("step_*.h5")), run)
+        process = self.holder(out / "shoal.lock")
+        self.assertEqual(self.holder(saves / "shoal.lock"), process)
+        busy = ["in use by another run", f"process {process}, since 20"]
+        others = [
+            (["--output.dir=out", "--output.overwrite"], ["output.dir = out"]),
+            (["--output.dir=out", "--checkpoint.resume=latest"], ["output.dir = out"]),
+            (
+                ["--output.dir=other", "--checkpoint.dir=saves", "--checkpoint.resume=latest"],
+                ["checkpoint.dir = saves"],
+            ),
+        ]
+        for arguments, contains in others:
+            self.one_line("train", deck, *arguments, ranks=2, contains=[*contains, *busy])
+        self.assertTrue((out / "metrics.jsonl").read_text(), "what the run writes is still there")
+
+        os.kill(process, signal.SIGKILL)
+        run.wait(timeout=60)
+        done = self.shoal("train", deck, *options, "--train.steps=4", "--output.overwrite", ranks=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"process {process}", done.stdout)
+        self.assertIn("is taken over", done.stdout)
+        self.assertFalse((out / "shoal.lock").exists() or (saves / "shoal.lock").exists(), "released at the end")
+
+    def test_a_directory_that_goes_ends_the_run(self):
+        deck = self.deck(TINY, train={"steps": 100000000}, comm={"timeout": 4})
+        run = self.start(deck, "--output.dir=gone")
+        self.wait_for(lambda: (self.dir / "gone" / "metrics.jsonl").exists(), run)
+        shutil.rmtree(self.dir / "gone")
+        said, errors = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 1, said + errors)
+        self.assertIn("output.dir = gone: was removed while this run wrote to it", errors)
+        self.assertFalse((self.dir / "gone").exists())
+
+    def test_records_that_go_are_an_error_at_the_end(self):
+        run = self.start(self.deck(TINY, train={"steps": 100000000, "stop_after": 4}), "--output.dir=out")
+        self.wait_for(lambda: (self.dir / "out" / "metrics.jsonl").exists(), run)
+        (self.dir / "out" / "metrics.jsonl").unlink()
+        said, errors = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 1, said + errors)
+        self.assertIn("metrics.jsonl: was removed", errors)
+
+    def test_what_cannot_be_written_is_found_at_the_start(self):
+        (self.dir / "file").write_text("")
+        deck = self.deck(TINY, model={"init_from": "not/there"})  # what is said before that was found before the model
+        places = ("--output.export=file/weights", "--checkpoint.dir=file/saves", "--trace.file=file/trace.h5")
+        for place in places:
+            for more in (["--checkpoint.every=1"], ["--checkpoint.every=1", "--dry-run"]):
+                self.one_line(
+                    "train", deck, "--output.dir=out", place, *more, contains=[place[2:].replace("=", " = "), "file"]
+                )
+        self.assertFalse((self.dir / "out" / "metrics.jsonl").exists())
+        self.shoal("train", deck, "--output.dir=tried", "--checkpoint.dir=tried/c", "--dry-run")
+        self.assertFalse((self.dir / "tried").exists(), "a dry run makes nothing")
+
+    def test_a_limit_on_file_sizes_is_an_error(self):
+        deck = self.deck(TINY, model={"n_embd": 256})  # a checkpoint of 9 MB; MPI itself wants files of 4 MB
+        command = [MPIEXEC, "-n", "2", BINARY, "train", deck, "--output.dir=out", "--checkpoint.every=2"]
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=self.environment(2),
+            cwd=self.dir,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (6000000, 6000000)),
+        )
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("File too large", done.stderr)
+
+    def test_a_damaged_record_is_named(self):
+        deck, out = self.deck(TINY), self.dir / "out"
+        self.train(deck, "--checkpoint.every=2", out="out")
+        record = out / "metrics.jsonl"
+        good = record.read_text().splitlines()
+        again = ["train", deck, f"--output.dir={out}", f"--checkpoint.resume={out}/checkpoints/step_00000002.h5"]
+        for bad in ("[1, 2]", "7", '{"step": "two"}', "{"):
+            record.write_text("\n".join([good[0], bad, *good[2:]]) + "\n")
+            self.one_line(*again, contains=["metrics.jsonl:2: "])
+        record.write_text("\n".join(good) + '\n{"step": 5, "lo')  # what a killed run leaves
+        done = self.shoal(*again)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([json.loads(line)["step"] for line in record.read_text().splitlines()], [1, 2, 3, 4])
+
+    def test_results_are_replaced_where_it_is_said(self):
+        deck = self.deck(TINY, checkpoint={"every": 4})
+        self.train(deck, "--output.export=weights", out="out")
+        checkpoint = self.dir / "out" / "checkpoints" / "step_00000004.h5"
+        weights, config = self.dir / "weights" / "model.safetensors", self.dir / "weights" / "config.json"
+        exported = weights.read_bytes()
+        self.one_line("export", checkpoint, "weights", contains=["weights/model.safetensors: exists"])
+        self.one_line("train", deck, "--output.dir=b", "--output.export=weights", contains=["output.export", "exists"])
+        weights.unlink()
+        self.one_line("export", checkpoint, "weights", "--output.overwrite", contains=["config.json", "is no"])
+        config.unlink()
+        for more in ([], ["--output.overwrite"]):
+            done = self.shoal("export", checkpoint, "weights", *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(weights.read_bytes(), exported)
+        weights.write_bytes(b"somebody's weights")
+        self.one_line("export", checkpoint, "weights", "--output.overwrite", contains=["model.safetensors", "is no"])
+        self.assertEqual(weights.read_bytes(), b"somebody's weights")
+
+        (self.dir / "text.txt").write_text("to be or not to be")
+        tokens = ["tokenize", "text.txt", "tokens.h5"]
+        self.assertEqual(self.shoal(*tokens).returncode, 0)
+        self.one_line(*tokens, contains=["tokens.h5: exists", "--output.overwrite"])
+        self.assertEqual(self.shoal(*tokens, "--output.overwrite").returncode, 0)
+        self.one_line(
+            "tokenize", "text.txt", "deck.cfg", "--output.overwrite", contains=["deck.cfg", "is no tokens file"]
+        )
+        self.assertIn("[model]", pathlib.Path(deck).read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()
