@@ -33,7 +33,7 @@ PHASES = {"data": 300, "forward": 9000, "backward": 19000, "reduce": 1500, "loss
           "optimizer": 2500, "publish": 1100}  # fmt: skip
 WAIT_NS = 1_200_000  # within reduce, on every rank
 GAP_NS = 200_000
-EVALUATION_NS = 60_000_000  # after every fifth step: much of it in one kernel
+EVALUATION_NS = 300_000_000  # after every fifth step: much of it in one kernel
 RECOMPUTE_NS, RELEASE_NS = 3_000_000, 2_000  # within backward
 BUCKET_BYTES = 6_000_000
 

@@ -15,9 +15,12 @@ import numpy as np
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS / "app"))
 from scripts import script  # isort: skip
+from breakdown import step_parts
 from costs import link_rate_of
 from program import SMALL, Program
 from run_options import name_of, period_of, settled
+from shoal_run import Run
+from traffic import operations
 
 TOKENS = 1024  # of a step of make_run
 PICTURES = tuple(f"{name}.{ending}" for name in ("loss_by_time", "step_time_by_rate") for ending in ("png", "svg"))
@@ -222,6 +225,13 @@ class Real(Program):
             self.assertGreater(row["exposed_seconds"]["min"], 0)
         self.assertEqual(exact["ratio"], {"median": 1, "min": 1, "max": 1})
         self.assertLess(apart["sent_bytes_per_step"]["inter"], exact["sent_bytes_per_step"]["inter"])
+        trace = Run.read(paths[2]).trace
+        parts, seconds = step_parts(trace)
+        waited = {(op.name, op.group): op.exposed_per_step for op in operations(trace)}
+        self.assertGreater(
+            waited["reduce_scatter", "across"], 0, "the mean over nodes is waited for message by message"
+        )
+        self.assertAlmostEqual(sum(waited.values()), seconds[parts.index("wait")].mean(), places=9)
         lasts = [json.loads((path / "summary.json").read_text())["final_loss"] for path in paths[2:]]
         self.assertEqual((apart["loss"]["min"], apart["loss"]["max"]), (min(lasts), max(lasts)))
 
