@@ -10,6 +10,7 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS.parent / "analysis"), str(TESTS / "app")]
 import report
+import report_tables
 import traffic
 import volume
 from program import SMALL, Program
@@ -133,7 +134,7 @@ class Volumes(Program):
         body = "\n".join(page.body)
         for expected in ("A = 4 micro-batches", "2 A N", "h.1</td><td>release", "recompute</td>", "<td>+0</td>"):
             self.assertIn(expected, body)
-        self.assertEqual({row[0] for row in report.unit_rows(run)}, {"embedding", "h.0", "h.1", "head"})
+        self.assertEqual({row[0] for row in report_tables.unit_rows(run.trace)}, {"embedding", "h.0", "h.1", "head"})
 
 
 if __name__ == "__main__":
