@@ -147,12 +147,14 @@ def _read(path: Path, file: h5py.File) -> Trace:
     absent = [field for field in EVENT_FIELDS if field not in (events.dtype.names or ())]
     if absent:
         raise BadInput(f"{path}: /events lacks {', '.join(absent)}")
+    machine = file["machine"] if "machine" in file else None
+    flushes = file["flushes"][()] if "flushes" in file else None
+    if flushes is not None:
+        events = events[_written(flushes, len(events))]
     names, kinds = strings(file, "names"), list(strings(file, "kinds"))
     _check(path, events, {"name": len(names), "kind": len(kinds), "rank": world_size})
     if int(top.get("nodes", 1)) < 1 or world_size > MOST_RANKS:
         raise BadInput(f"{path}: nodes = {top.get('nodes')}, world_size = {world_size}: not a trace")
-    machine = file["machine"] if "machine" in file else None
-    flushes = file["flushes"][()] if "flushes" in file else None
     # Every flush repeats how many events its rank has dropped since the start, so the largest counts.
     dropped = 0
     if flushes is not None and len(flushes):
@@ -171,6 +173,14 @@ def _read(path: Path, file: h5py.File) -> Trace:
         events=events[np.lexsort((events["depth"], -events["duration_ns"], events["begin_ns"], events["rank"]))],
         dropped=dropped,
     )
+
+
+def _written(flushes: np.ndarray, rows: int) -> np.ndarray:
+    """Which rows of /events were written: a run that was killed may have made room for more."""
+    written = np.zeros(rows, dtype=bool)
+    for first, count in zip(flushes["first"].tolist(), flushes["count"].tolist(), strict=True):
+        written[first : first + count] = True
+    return written
 
 
 def _check(path: Path, events: np.ndarray, lengths: dict[str, int]) -> None:

@@ -25,6 +25,13 @@ from shoal_run import Run
 from shoal_trace import BadInput, Trace
 
 
+def add_flush(file, first, count):
+    flushes = file["flushes"][()]
+    more = np.array([(1, 0, first, count, 0)], dtype=flushes.dtype)
+    del file["flushes"]
+    file["flushes"] = np.concatenate([flushes, more])
+
+
 class Analysis(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -60,6 +67,12 @@ class Reading(Analysis):
             file["flushes"][...] = rows
         self.assertEqual(Trace.read(copy).dropped, 7)
         self.assertIn("events lost", script("report.py", copy).stdout)
+
+    def test_rows_that_no_flush_covers_are_no_events(self):
+        copy = self.copy("killed")
+        with h5py.File(copy / "trace.h5", "r+") as file:
+            file["events"].resize(len(file["events"]) + 50, axis=0)  # room that was made and not filled
+        self.assertEqual(Trace.read(copy).events.tolist(), Trace.read(self.run_dir).events.tolist())
 
     def test_another_format_version_is_refused(self):
         copy = self.copy("version")
@@ -155,6 +168,7 @@ class Breakdown(Analysis):
             rows["name"][waits], rows["group"][waits], rows["unit"][waits] = len(names), -1, -1
             file["events"].resize(len(rows) + len(parts), axis=0)
             file["events"][...] = np.concatenate([rows, parts])
+            add_flush(file, len(rows), len(parts))
         trace = Trace.read(copy)
         found = {(op.name, op.group): op for op in traffic.operations(trace)}
         self.assertAlmostEqual(found["reduce_scatter", "node"].exposed_per_step, 0.4e-3)
