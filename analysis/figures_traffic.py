@@ -69,7 +69,7 @@ def units(trace: Trace):
     axes.barh(0, 0, color=PART_COLOURS["wait"], label="waited for")
     first = f", the first {MOST_UNITS}" if len({op.unit for op in traffic.unit_operations(trace)}) > MOST_UNITS else ""
     axes.set(title=f"Communication by unit{first}, mean of steps {span(settled_steps(trace))}",
-             xlabel=f"{unit} open per step; bytes sent by a rank",
+             xlabel=f"{unit} open per step; bytes sent by a rank. A message of several units stands with one of them",
              ylim=(len(shown) - 0.4, -0.6), xlim=(0, 1.12 * max(op.open_per_step for op in rows) * factor))  # fmt: skip
     axes.set_yticks(range(len(shown)), [str(trace.units[u]) for u in shown])
     axes.grid(axis="y", visible=False)

@@ -155,7 +155,7 @@ def add_part(page: Page, trace: Trace | None, suffix: str, of_several: bool) -> 
     page.heading(f"Kernels{where}")
     if trace is not None and (rows := tables.kernel_rows(trace)):
         page.text(tables.kernel_note(trace))
-        page.table(("kernel", "calls/step", "time/step", "share of step", "a call", "bandwidth"), rows)
+        page.table(("kernel", "calls/step", "time/step", "share of step", "a call", "must move, a second"), rows)
     else:
         page.note_absent(f"kernels{suffix}", "no kernel events (trace.level = kernels records them)")
 

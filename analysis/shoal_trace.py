@@ -60,7 +60,7 @@ class Trace:
     groups: np.ndarray
     kinds: list[str]
     events: np.ndarray  # in order of rank, then begin_ns, then outermost first
-    dropped: int  # events that did not fit into the ranks' memory between two flushes
+    dropped: int  # events, of all ranks, that did not fit into memory between two flushes
 
     @property
     def world_size(self) -> int:
@@ -155,10 +155,8 @@ def _read(path: Path, file: h5py.File) -> Trace:
     _check(path, events, {"name": len(names), "kind": len(kinds), "rank": world_size})
     if int(top.get("nodes", 1)) < 1 or world_size > MOST_RANKS:
         raise BadInput(f"{path}: nodes = {top.get('nodes')}, world_size = {world_size}: not a trace")
-    # Every flush repeats how many events its rank has dropped since the start, so the largest counts.
-    dropped = 0
-    if flushes is not None and len(flushes):
-        dropped = sum(int(flushes["dropped"][flushes["rank"] == rank].max()) for rank in np.unique(flushes["rank"]))
+    # Every flush tells how many events its rank has dropped since the one before.
+    dropped = int(flushes["dropped"].sum()) if flushes is not None else 0
     return Trace(
         path=path,
         attributes=top,

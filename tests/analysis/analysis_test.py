@@ -25,9 +25,9 @@ from shoal_run import Run
 from shoal_trace import BadInput, Trace
 
 
-def add_flush(file, first, count):
+def add_flush(file, first, count, dropped=0):
     flushes = file["flushes"][()]
-    more = np.array([(1, 0, first, count, 0)], dtype=flushes.dtype)
+    more = np.array([(1, 0, first, count, dropped)], dtype=flushes.dtype)
     del file["flushes"]
     file["flushes"] = np.concatenate([flushes, more])
 
@@ -59,13 +59,15 @@ class Reading(Analysis):
         keys = list(zip(events["rank"], events["begin_ns"], -events["duration_ns"], strict=True))
         self.assertEqual(keys, sorted(keys))
 
-    def test_dropped_events_are_the_last_count_of_each_rank(self):
+    def test_dropped_events_of_all_flushes_are_counted(self):
         copy = self.copy("dropped")
         with h5py.File(copy / "trace.h5", "r+") as file:
             rows = file["flushes"][()]
             rows["dropped"] = [0, 3, 0, 4]
             file["flushes"][...] = rows
-        self.assertEqual(Trace.read(copy).dropped, 7)
+            add_flush(file, len(file["events"]), 0, 5)  # of rank 0, which has dropped none before
+            add_flush(file, len(file["events"]), 0, 2)
+        self.assertEqual(Trace.read(copy).dropped, 14)
         self.assertIn("events lost", script("report.py", copy).stdout)
 
     def test_rows_that_no_flush_covers_are_no_events(self):
