@@ -160,7 +160,7 @@ class Run:
             alone = in_order([Trace.read(path)])
             return Run(path.parent, parts=alone.traces, newest=alone.newest, missing=["summary.json", "metrics.jsonl"])
         if not path.is_dir():
-            raise BadInput(f"{path}: no such directory")
+            raise BadInput(f"{path}: no such directory or trace")
         run = Run(path=path)
         if (path / "summary.json").is_file():
             run.summary = read_json(path / "summary.json")
