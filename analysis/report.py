@@ -56,11 +56,11 @@ def facts(run: Run) -> list[Row]:
     rows = []
     trace, summary = run.trace, run.summary
     if len(run.parts) > 1:
-        rows.append(("ranks", "; ".join(f"steps {span(part.steps)}: {shape(part)}" for part in run.parts)))
+        rows.append(("ran on", "; ".join(f"steps {span(part.steps)}: {shape(part)}" for part in run.parts)))
     elif trace:
-        rows.append(("ranks", shape(trace)))
+        rows.append(("ran on", shape(trace)))
     elif run.world_size:
-        rows.append(("ranks", f"{run.world_size}"))
+        rows.append(("ran on", f"{run.world_size} ranks"))
     if trace:
         rows.append(("program", f"{trace.attributes.get('program', 'shoal')} {trace.attributes.get('version', '')}"))
         rows.append(("started", run.parts[0].attributes.get("started", "")))
