@@ -14,9 +14,9 @@ PROGRESS := $(shell if [ -t 1 ]; then echo redraw; else echo plain; fi)
 PYTHON = $(shell for p in python3 /usr/bin/python3; do $$p -c 'import h5py, numpy, matplotlib' 2>/dev/null && echo $$p && break; done || true)
 CXX_FILES = $(shell git ls-files -co --exclude-standard '*.hpp' '*.cpp' '*.cu')
 PY_FILES = $(shell git ls-files -co --exclude-standard '*.py')
-SH_FILES = $(shell git ls-files -co --exclude-standard '*.sh') .ci/run
+SH_FILES = $(shell git ls-files -co --exclude-standard '*.sh') .ci/run .ci/nightly
 
-.PHONY: all deps run test test-isa test-long bench bench-peers bench-cluster format lint tidy fuzz install clean asan cuda configure python
+.PHONY: all deps run test test-isa test-long nightly bench bench-peers bench-cluster format lint tidy fuzz install clean asan cuda configure python
 
 all: configure
 	cmake --build $(BUILD) -j $(JOBS)
@@ -43,6 +43,10 @@ test-isa: all
 # Sanitizers over all tests, the full matrix, the long training run.
 test-long: all asan fuzz
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+
+# Hours: clang-tidy, every test with the long ones, sanitizers over all tests, a minute of every fuzzer.
+nightly:
+	.ci/nightly
 
 asan: deps
 	cmake --preset asan

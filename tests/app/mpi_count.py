@@ -12,11 +12,11 @@ COUNTER = os.environ.get(
 )
 
 
-def counted(directory):
-    """The words before a program's name that make its ranks write their counts there."""
+def counted(directory, *besides):
+    """The words before a program's name that make its ranks write their counts there. besides: what else is preloaded."""
     # Under AddressSanitizer its library is no longer the first one that is loaded, which is no fault here.
     sanitizer = f"ASAN_OPTIONS={os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0"
-    preload = ":".join(filter(None, [os.environ.get("LD_PRELOAD"), COUNTER]))
+    preload = ":".join(map(str, [COUNTER, *besides]))
     return ["env", sanitizer, f"LD_PRELOAD={preload}", f"SHOAL_MPI_COUNT={directory}"]
 
 
