@@ -26,7 +26,9 @@ CONTROL_CALLS, CONTROL_BYTES = 4, 512
 # The other functions of MPI that the program may use: they only receive, or wait, or send what MPI itself needs for groups
 # and files.
 SENDS_NO_DATA = re.compile(
-    "MPI_(Abort|Comm_.*|Error_string|File_.*|Finalize|Get_.*|Improbe|Info_.*|Init_thread|Mrecv|Test|Testall|Type_.*)"
+    "MPI_(Abort|Cancel|Comm_.*|Error_.*|File_.*|Finalize|Get_.*|Group_.*|I?m?probe|Info_.*|Init_thread|I?m?recv|Mrecv"
+    "|Request_.*|Test.*|Type_.*|Wait.*)",
+    re.IGNORECASE,
 )
 
 
@@ -67,6 +69,9 @@ class Bytes(Program):
                 control = [c for c in rank.collectives if c.region == step and len(c.ranks) > 1]
                 self.assertLessEqual(len(control), CONTROL_CALLS, control)
                 self.assertLessEqual(sum(c.bytes for c in control), CONTROL_BYTES, control)
+            between = range(-STEPS + 1, 0)
+            self.assertEqual([m for m in rank.messages if m.region in between and m.begun <= 0], [])
+            self.assertEqual([c for c in rank.collectives if c.region in between and len(c.ranks) > 1], [])
 
     def check_plan(self, planned, ranks):
         """The plan has the strategy's messages alone."""
