@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// An engine over all ranks of the test, and what its states hold.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "kernels/runtime_environment.hpp"
+#include "shoal/zero/engine.hpp"
+#include "support/mpi_main.hpp"
+
+namespace shoal::zero::test {
+
+class EngineOfAll {
+ public:
+  explicit EngineOfAll(const EngineOptions& options)
+      : memory_(counted(options)), engine_(options, placement(&world()), memory_) {}
+
+  Engine& operator*() { return engine_; }
+  Engine* operator->() { return &engine_; }
+
+  /// Every byte that this rank keeps between steps: parameters, master parameters, moments.
+  std::vector<std::byte> states() {
+    engine_.settle();
+    std::vector<std::byte> all;
+    const auto add = [&](Span<const std::byte> bytes) { all.insert(all.end(), bytes.begin(), bytes.end()); };
+    const States& states = engine_.states();
+    for (std::size_t u = 0; u < engine_.units().size(); ++u) add(states.parameters(static_cast<int>(u)));
+    for (const auto& slices : {states.parameter_slices(States::Which::kept), states.moment_slices(States::Which::kept)}) {
+      for (const NamedSlice& slice : slices)
+        add(std::as_bytes(std::span<const float>(slice.values.data(), slice.values.size())));
+    }
+    return all;
+  }
+
+  static comm::Communicator& world() { return shoal::test::world().all(); }
+
+ private:
+  static Placement placement(comm::Communicator* group) { return {world().rank(), world().size(), group}; }
+  static Ledger counted(const EngineOptions& options) {
+    Memory counting;
+    const Engine engine(options, placement(nullptr), counting);
+    return counting.taken();
+  }
+
+  Memory memory_;
+  Engine engine_;
+};
+
+/// The largest and the smallest of the ranks' numbers: equal where all have the same.
+inline std::pair<double, double> extremes(double mine) {
+  std::vector<double> numbers = {mine, -mine};
+  EngineOfAll::world().all_reduce(Span<double>(numbers), comm::Reduce::max).wait();
+  return {numbers[0], -numbers[1]};
+}
+
+}  // namespace shoal::zero::test
