@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fp16: a step that overflows leaves no trace but in the loss scale, and a run resumed across overflows, in another stage on
+other ranks, has the bits of the uninterrupted one."""
+
+import json
+import unittest
+
+from program import SMALL, Program, trajectory
+
+STEPS = 14
+# Too high at the start, and grown again soon: overflows in the first steps and, with moments there already, later ones.
+SCALE = {"dtype": "fp16", "steps": STEPS, "loss_scale_power": 24, "loss_scale_hysteresis": 1, "loss_scale_window": 2}
+
+
+class Fp16(Program):
+    def states(self, step):
+        """Checksums of all parameters and moments after the step, as `info` has them."""
+        done = self.shoal("info", self.dir / "straight" / "checkpoints" / f"step_{step:08d}.h5")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        words = [line.split() for line in done.stdout.splitlines()]
+        tensors = {row[1]: row[-1] for row in words if len(row) > 2 and row[-2] == "checksum"}
+        self.assertTrue(any(name.startswith("/moments/second/") for name in tensors))
+        return tensors
+
+    def scales(self, out):
+        """The loss scale of every step."""
+        lines = [json.loads(line) for line in (self.dir / out / "metrics.jsonl").read_text().splitlines()]
+        return [(line["step"], line["loss_scale"]) for line in lines]
+
+    def test_overflows_leave_no_trace_and_runs_resume_across_them(self):
+        deck = self.deck(SMALL, train=SCALE, checkpoint={"every": 1, "keep": 0}, trace={"level": "off"})
+        straight = self.train(deck, out="straight")
+        overflows = [step for step, norm in straight["grad_norms"] if norm is None]
+        self.assertEqual(overflows[0], 1)
+        later = [step for step in overflows if step - 1 not in overflows and 2 < step < STEPS]
+        self.assertTrue(later, f"no overflow after an update: {overflows}")
+        overflow = later[0]
+
+        earlier, before, after = (self.states(step) for step in (overflow - 2, overflow - 1, overflow))
+        self.assertEqual(after, before, "parameters or moments have changed")
+        self.assertNotEqual(earlier, before, "checksums that never change show nothing")
+        scales = self.scales("straight")
+        self.assertEqual(dict(scales)[overflow + 1], dict(scales)[overflow] / 2)
+
+        for start, stage, ranks in ((1, 3, 2), (overflow - 1, 2, 4), (overflow, 1, 2)):
+            out = f"resumed-{start}"
+            resumed = self.train(
+                deck,
+                f"--checkpoint.resume={self.dir / 'straight' / 'checkpoints' / f'step_{start:08d}.h5'}",
+                f"--zero.stage={stage}",
+                "--checkpoint.every=0",
+                ranks=ranks,
+                out=out,
+            )
+            losses, norms, checksum = trajectory(resumed)
+            self.assertEqual(losses, straight["losses"][start:], f"from step {start}")
+            self.assertEqual(norms, straight["grad_norms"][start:], f"from step {start}")
+            self.assertEqual(checksum, straight["params_checksum"], f"from step {start}")
+            self.assertEqual(self.scales(out), scales[start:], f"from step {start}")
+
+
+if __name__ == "__main__":
+    unittest.main()
