@@ -42,7 +42,7 @@ class Fp16(Program):
         scales = self.scales("straight")
         self.assertEqual(dict(scales)[overflow + 1], dict(scales)[overflow] / 2)
 
-        for start, stage, ranks in ((1, 3, 2), (overflow - 1, 2, 4), (overflow, 1, 2)):
+        for start, stage, ranks in ((1, 3, 2), (overflow - 2, 2, 4), (overflow, 1, 2)):
             out = f"resumed-{start}"
             resumed = self.train(
                 deck,
