@@ -12,18 +12,6 @@ namespace {
 
 const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
 
-constexpr std::size_t batch_size = 8;
-
-ModelOptions oracle_options() {
-  ModelOptions o;
-  o.n_layer = 2;
-  o.n_head = 2;
-  o.n_embd = 32;
-  o.block_size = 16;
-  o.vocab_size = 65;
-  return o;
-}
-
 class GptOracle : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -31,12 +19,19 @@ class GptOracle : public ::testing::Test {
     shoal::test::need(file);
     if (IsSkipped()) return;
     oracle_ = std::make_unique<shoal::test::Hdf5>(file);
+    const auto size = [&](const char* attribute) { return static_cast<std::size_t>(oracle_->number(attribute)); };
+    options_.n_layer = size("n_layer");
+    options_.n_head = size("n_head");
+    options_.n_embd = size("n_embd");
+    options_.block_size = size("block");
+    options_.vocab_size = size("vocab");
+    batch_size_ = size("batch");
     inputs_ = oracle_->dataset<std::int32_t>("tokens/x");
     targets_ = oracle_->dataset<std::int32_t>("tokens/y");
   }
 
   std::unique_ptr<Instance> instance(bool training = true) {
-    auto made = std::make_unique<Instance>(options_, Capacity{batch_size, options_.block_size, training});
+    auto made = std::make_unique<Instance>(options_, Capacity{batch_size_, options_.block_size, training});
     made->residency.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
       const std::vector<float> initial = oracle_->dataset<float>("init/" + p.name);
       ASSERT_EQ(initial.size(), values.size()) << p.name;
@@ -46,8 +41,8 @@ class GptOracle : public ::testing::Test {
   }
 
   MicroBatch batch(std::size_t step) const {
-    const std::size_t rows = batch_size * options_.block_size;
-    return {batch_size,
+    const std::size_t rows = batch_size_ * options_.block_size;
+    return {batch_size_,
             options_.block_size,
             Span<const std::int32_t>(inputs_).subspan(step * rows, rows),
             Span<const std::int32_t>(targets_).subspan(step * rows, rows),
@@ -61,7 +56,8 @@ class GptOracle : public ::testing::Test {
     return p.name.ends_with("attn.c_attn.bias") && i >= options_.n_embd && i < 2 * options_.n_embd;
   }
 
-  ModelOptions options_ = oracle_options();
+  ModelOptions options_;
+  std::size_t batch_size_ = 0;
   std::unique_ptr<shoal::test::Hdf5> oracle_;
   std::vector<std::int32_t> inputs_, targets_;
 };
@@ -72,13 +68,13 @@ TEST_F(GptOracle, LogitsOfEveryPosition) {
   const std::size_t V = options_.vocab_size, T = options_.block_size;
   for (std::size_t length = 1; length <= T; ++length) {
     std::vector<std::int32_t> starts;
-    for (std::size_t b = 0; b < batch_size; ++b) {
+    for (std::size_t b = 0; b < batch_size_; ++b) {
       starts.insert(starts.end(), inputs_.begin() + static_cast<std::ptrdiff_t>(b * T),
                     inputs_.begin() + static_cast<std::ptrdiff_t>(b * T + length));
     }
-    std::vector<float> logits(batch_size * V);
-    model->model->logits({batch_size, length, starts, {}, 0, 0}, logits);
-    for (std::size_t b = 0; b < batch_size; ++b) {
+    std::vector<float> logits(batch_size_ * V);
+    model->model->logits({batch_size_, length, starts, {}, 0, 0}, logits);
+    for (std::size_t b = 0; b < batch_size_; ++b) {
       for (std::size_t v = 0; v < V; ++v) {
         ASSERT_NEAR(logits[b * V + v], expected[(b * T + length - 1) * V + v], 1e-5)
             << "sequence " << b << ", position " << length - 1 << ", symbol " << v;
@@ -89,7 +85,7 @@ TEST_F(GptOracle, LogitsOfEveryPosition) {
 
 TEST_F(GptOracle, LossAndEveryGradient) {
   const auto model = instance();
-  const double rows = static_cast<double>(batch_size * options_.block_size);
+  const double rows = static_cast<double>(batch_size_ * options_.block_size);
   const double loss = oracle_->dataset<double>("first/f64/loss")[0];
   EXPECT_NEAR(model->model->evaluate(batch(0)) / rows, loss, 5e-6);
   EXPECT_NEAR(model->forward_backward(batch(0), static_cast<float>(1 / rows)) / rows, loss, 5e-6);
@@ -109,9 +105,9 @@ TEST_F(GptOracle, LossAndEveryGradient) {
 /// Micro-batches of any size sum up to the whole.
 TEST_F(GptOracle, GradientsOfMicroBatchesAddUp) {
   const auto model = instance();
-  const std::size_t rows = batch_size * options_.block_size;
+  const std::size_t rows = batch_size_ * options_.block_size;
   std::vector<std::vector<double>> sums;
-  for (std::size_t first = 0; first < batch_size; first += 2) {
+  for (std::size_t first = 0; first < batch_size_; first += 2) {
     MicroBatch cut = batch(0);
     cut.sequences = 2;
     cut.inputs = cut.inputs.subspan(first * cut.length, 2 * cut.length);
@@ -182,7 +178,7 @@ class TenSteps : public GptOracle, public ::testing::WithParamInterface<Variant>
     double loss, norm;
   };
   Step take_step(Instance& model, std::size_t step) {
-    const double rows = static_cast<double>(batch_size * options_.block_size);
+    const double rows = static_cast<double>(batch_size_ * options_.block_size);
     const double loss = model.forward_backward(batch(step), static_cast<float>(1 / rows)) / rows;
     double square = 0;
     model.residency.for_each([&](const Parameter&, Span<float>, Span<const float> g) { square += norm(g) * norm(g); });
@@ -198,6 +194,19 @@ class TenSteps : public GptOracle, public ::testing::WithParamInterface<Variant>
       for (std::size_t i = 0; i < values.size(); ++i) {
         if (!GetParam().sgd && is_key_bias(p, i)) continue;
         ASSERT_NEAR(values[i], expected[i], limit) << dataset << ", " << p.name << ", element " << i;
+      }
+    });
+  }
+
+  void expect_moments(Instance& model, const std::string& moment,
+                      const std::map<std::string, std::vector<float>>& moments) const {
+    model.residency.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
+      const auto expected = oracle_->dataset<double>("train/" + GetParam().name + "/f64/" + moment + p.name);
+      double largest = 0;
+      for (const double e : expected) largest = std::max(largest, std::abs(e));
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        // Ten gradients, each within 1e-5 of its largest and along paths that part by 1e-5; squares double it.
+        ASSERT_NEAR(moments.at(p.name)[i], expected[i], 1e-4 * largest + 1e-8) << moment << p.name << ", element " << i;
       }
     });
   }
@@ -223,17 +232,9 @@ TEST_P(TenSteps, LossesNormsAndParameters) {
 TEST_P(TenSteps, Moments) {
   const auto model = instance();
   for (std::size_t step = 0; step < 10; ++step) take_step(*model, step);
-  const std::string moment = GetParam().sgd ? "momentum_buffer/" : "exp_avg_sq/";
-  model->residency.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
-    const auto expected = oracle_->dataset<double>("train/" + GetParam().name + "/f64/" + moment + p.name);
-    const std::vector<float>& ours = GetParam().sgd ? first_moments_[p.name] : second_moments_[p.name];
-    double largest = 0;
-    for (const double e : expected) largest = std::max(largest, std::abs(e));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      // Ten gradients, each within 1e-5 of its largest and along paths that part by 1e-5; squares double it.
-      ASSERT_NEAR(ours[i], expected[i], 1e-4 * largest) << p.name << ", element " << i;
-    }
-  });
+  if (!GetParam().sgd) expect_moments(*model, "exp_avg/", first_moments_);
+  expect_moments(*model, GetParam().sgd ? "momentum_buffer/" : "exp_avg_sq/",
+                 GetParam().sgd ? first_moments_ : second_moments_);
 }
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, TenSteps,

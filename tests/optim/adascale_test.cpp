@@ -37,7 +37,7 @@ struct Case {
   std::size_t micro_batches = 0, groups = 0;
   double lr = 0, momentum = 0;
   std::vector<float> gradients;  // [step, micro-batch, element]
-  std::vector<double> gain, group_gain, square, variance, effective_steps, params;
+  std::vector<double> gain, group_gain, group_lr, square, variance, effective_steps, params;
 
   void configure(const json& config) {
     micro_batches = config.at("ranks").get<std::size_t>() * config.at("accum").get<std::size_t>();
@@ -107,6 +107,7 @@ void walk(const Case& expected) {
       near(adascale.gain(g), expected.group_gain.at(t * groups + g), "a group's gain");
       near(adascale.state().square[g], expected.square.at(t * groups + g), "the squared norm of the gradient");
       near(adascale.state().variance[g], expected.variance.at(t * groups + g), "variance");
+      if (!expected.group_lr.empty()) near(expected.lr * adascale.gain(g), expected.group_lr.at(t * groups + g), "its rate");
       shoal::optim::Slice slice;
       slice.gradient = Span<const float>(mean).subspan(ranges[g].begin, ranges[g].size());
       slice.master = Span<float>(params).subspan(ranges[g].begin, ranges[g].size());
@@ -172,6 +173,7 @@ TEST(AdaScale, IsFairScalesInEveryCase) {
     expected.gradients = oracle.dataset<float>(name + "/gradients");
     expected.gain = numbers("gain");
     expected.group_gain = numbers("group_gain");
+    expected.group_lr = numbers("group_lr");
     expected.square = numbers("grad_sqr_avg");
     expected.variance = numbers("grad_var_avg");
     expected.effective_steps = numbers("effective_steps");

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads reference data (shared_data.hpp) that is in HDF5 files. Tests that include it link shoal_hdf5.
+// Reads reference data (shared_data.hpp) that is in HDF5 and JSON files. Tests that include it link shoal_hdf5 and
+// nlohmann_json::nlohmann_json.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -19,6 +22,8 @@ namespace shoal::test {
 inline void need(const std::filesystem::path& file) {
   if (!is_there(file)) GTEST_SKIP();
 }
+
+inline nlohmann::json read_json(const std::filesystem::path& file) { return nlohmann::json::parse(std::ifstream(file)); }
 
 class Hdf5 {
  public:
@@ -40,9 +45,10 @@ class Hdf5 {
     H5Dclose(set);
     return values;
   }
-  double number(const std::string& attribute) const {
-    const hid_t at = H5Aopen(file_, attribute.c_str(), H5P_DEFAULT);
-    require(at >= 0, attribute, ": no such attribute");
+  /// An attribute of the file, or of a group in it.
+  double number(const std::string& attribute, const std::string& group = "/") const {
+    const hid_t at = H5Aopen_by_name(file_, group.c_str(), attribute.c_str(), H5P_DEFAULT, H5P_DEFAULT);
+    require(at >= 0, group, ": no attribute ", attribute);
     double value = 0;
     require(H5Aread(at, H5T_NATIVE_DOUBLE, &value) >= 0, attribute, ": cannot be read");
     H5Aclose(at);
