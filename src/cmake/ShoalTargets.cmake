@@ -24,7 +24,7 @@ function(shoal_test source)
   cmake_parse_arguments(T "" "TIMEOUT" "LINK;LABELS" ${ARGN})
   get_filename_component(name ${source} NAME_WE)
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
-  shoal_test_program(${folder}_${name} ${source} ${T_LINK} GTest::gtest_main)
+  shoal_test_program(${folder}_${name} ${source} ${T_LINK} shoal_test_main)
   shoal_test_properties(${folder}/${name} COMMAND ${folder}_${name} TIMEOUT ${T_TIMEOUT} LABELS ${folder} ${T_LABELS})
 endfunction()
 

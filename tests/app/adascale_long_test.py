@@ -4,10 +4,9 @@ its own. Three seeds, AdamW and SGD."""
 
 import json
 import statistics
-import unittest
 
 import work
-from program import Program, shared
+from program import Program, main, shared
 
 SEEDS = (1, 2, 3)
 # Clipping holds up a small batch, whose norms are larger, more than a large one. A rate that ends at zero leaves none of the
@@ -67,4 +66,4 @@ class AdaScaleLong(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

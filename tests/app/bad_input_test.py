@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from program import SMALL, Program
+from program import SMALL, Program, skip
 
 
 class BadInput(Program):
@@ -148,8 +148,8 @@ class BadInput(Program):
         verdict = json.loads((self.dir / "none" / "summary.json").read_text())["verdict"]
         self.assertEqual((verdict["ok"], verdict["exit_code"], verdict["text"]), (False, 1, said))
 
-    @unittest.skipUnless(os.geteuid() == 0, "a small file system needs root to mount")
     def test_a_full_disk(self):
+        self.needs_root()
         disk = self.dir / "disk"
         disk.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2500k", "tmpfs", disk], check=True)
@@ -170,8 +170,12 @@ class BadInput(Program):
         self.assertIn("step_00000004.h5", done.stderr)
         self.assertEqual(self.shoal("info", disk / left[0], "--verify").returncode, 0)
 
-    @unittest.skipUnless(os.geteuid() == 0, "a small file system needs root to mount")
+    def needs_root(self):
+        if os.geteuid() != 0:
+            skip("a small file system needs root to mount")
+
     def test_a_full_disk_ends_the_trace_not_the_run(self):
+        self.needs_root()
         disk = self.dir / "disk"
         disk.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1400k", "tmpfs", disk], check=True)

@@ -4,9 +4,8 @@ logits."""
 
 import json
 import struct
-import unittest
 
-from program import Program, shared, skip
+from program import Program, main, shared, skip
 
 FLOAT_BYTES = 4
 
@@ -160,4 +159,4 @@ class HuggingFace(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

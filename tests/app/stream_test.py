@@ -3,9 +3,8 @@
 file, the samples in their order (oracles/stream)."""
 
 import json
-import unittest
 
-from program import Program, shared
+from program import Program, main, shared
 
 LOSS_LIMIT, NORM_LIMIT = 5e-6, 1e-5  # as its makers suggest: absolute, and relative
 
@@ -38,4 +37,4 @@ class Stream(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A longer run of W1 falls into the band that torch's runs (three seeds, widened by half their spread) lie in."""
 
-import unittest
-
 import work
-from program import Program, shared
+from program import Program, main, shared
 
 
 class W1Long(Program):
@@ -40,4 +38,4 @@ class W1Long(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -30,7 +30,7 @@ class QgzOracle : public testing::Test {
  protected:
   void SetUp() override {
     const auto file = shoal::test::shared_data("oracles/quantization/qgz.h5");
-    if (!shoal::test::is_there(file)) GTEST_SKIP();
+    SHOAL_NEED(file);
     if (test::world().size() != static_cast<int>(ranks)) GTEST_SKIP() << "for 4 ranks";
     oracle_ = std::make_unique<test::Hdf5>(file);
     find_cases();

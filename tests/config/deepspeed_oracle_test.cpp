@@ -129,7 +129,7 @@ TEST(DeepSpeedOracle, AFewConfigurationsMeanWhatDeepSpeedMakesOfThem) {
 
 TEST(DeepSpeedOracle, AllConfigurationsMeanWhatDeepSpeedMakesOfThem) {
   const fs::path oracle = test::shared_data("oracles/ds-configs");
-  if (!test::is_there(oracle / "index.json")) GTEST_SKIP();
+  SHOAL_NEED(oracle / "index.json");
   walk(oracle, 39);
 }
 

@@ -14,7 +14,7 @@ try:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 except ImportError as missing:
     print(f"SKIPPED: analysis/tokenize.py is not tested: {missing} (make python)")
-    sys.exit(0)
+    sys.exit(77)  # as CTest knows tests that were left out
 
 SOURCE = Path(os.environ.get("SHOAL_SOURCE", Path(__file__).resolve().parents[2]))
 LINES = ["The quick brown fox", "", "  jumps over  ", "the lazy dög € \U0001f600", "\tthe end", "fox fox fox"]

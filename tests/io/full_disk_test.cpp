@@ -34,9 +34,7 @@ class FullDisk : public testing::Test {
   }
   void SetUp() override {
     if (mounted_) return;
-    if (scratch_.owner())
-      std::printf("SKIPPED: a small tmpfs cannot be mounted here; what a full disk does is not tested\n");
-    GTEST_SKIP();
+    GTEST_SKIP() << "a small tmpfs cannot be mounted here; what a full disk does is not tested";
   }
 
   /// Fills the disk but for `left` bytes.

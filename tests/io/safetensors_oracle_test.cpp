@@ -12,7 +12,7 @@ namespace {
 
 TEST(SafetensorsOracle, AModelOfTransformersIsRead) {
   const std::filesystem::path oracle = shared_data("oracles/hf-gpt2/tiny");
-  if (!is_there(oracle)) GTEST_SKIP();
+  SHOAL_NEED(oracle);
   const io::Safetensors file(oracle);
   bool embedding = false;
   for (const auto& [name, entry] : file.entries()) {

@@ -69,7 +69,7 @@ TEST(QuantizeAsDeepSpeed, MeetsItsCodesAndSteps) {
 
 TEST(QuantizeAsDeepSpeed, MeetsTheOracleCodeByCode) {
   const auto file = shoal::test::shared_data("oracles/quantization/blockwise.h5");
-  if (!shoal::test::is_there(file)) GTEST_SKIP();
+  SHOAL_NEED(file);
   const shoal::test::Hdf5 oracle(file);
   const auto index = shoal::test::read_json(shoal::test::shared_data("oracles/quantization/quantization.json"));
   std::set<std::string> cases;  // of "normal/int8_symmetric", with those of qgz.h5 beside them

@@ -28,8 +28,7 @@ class HuggingFaceGpt : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto folder = shoal::test::shared_data("oracles/hf-gpt2/tiny");
-    shoal::test::need(folder / "expected.h5");
-    if (IsSkipped()) return;
+    SHOAL_NEED(folder / "expected.h5");
     expected_ = std::make_unique<shoal::test::Hdf5>(folder / "expected.h5");
     const auto config = shoal::test::read_json(folder / "config.json");
     options_.n_layer = config.at("n_layer");

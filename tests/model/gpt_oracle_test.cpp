@@ -16,8 +16,7 @@ class GptOracle : public ::testing::Test {
  protected:
   void SetUp() override {
     const auto file = shoal::test::shared_data("oracles/gpt-step/gpt_step_a.h5");
-    shoal::test::need(file);
-    if (IsSkipped()) return;
+    SHOAL_NEED(file);
     oracle_ = std::make_unique<shoal::test::Hdf5>(file);
     const auto size = [&](const char* attribute) { return static_cast<std::size_t>(oracle_->number(attribute)); };
     options_.n_layer = size("n_layer");

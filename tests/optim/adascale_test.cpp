@@ -161,7 +161,7 @@ TEST(AdaScale, IsFairScalesOverAFewSteps) {
 
 TEST(AdaScale, IsFairScalesInEveryCase) {
   const std::filesystem::path path = shoal::test::shared_data("oracles/adascale/adascale.h5");
-  if (!shoal::test::is_there(path)) GTEST_SKIP();
+  SHOAL_NEED(path);
   const shoal::test::Hdf5 oracle(path);
   const json cases = parsed(shoal::test::shared_data("oracles/adascale/adascale.json")).at("cases");
   ASSERT_GT(cases.size(), 10U);

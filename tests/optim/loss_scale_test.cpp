@@ -107,7 +107,7 @@ TEST(LossScaler, RefusesWhatCannotBe) {
 
 TEST(LossScaler, IsDeepSpeedsEventByEvent) {
   const std::filesystem::path path = shoal::test::shared_data("oracles/loss-scaler/loss_scaler.json");
-  if (!shoal::test::is_there(path)) GTEST_SKIP();
+  SHOAL_NEED(path);
   std::ifstream file(path);
   const auto oracle = nlohmann::json::parse(file);
   ASSERT_GT(oracle.at("cases").size(), 10U);

@@ -20,7 +20,7 @@ class Oracle : public testing::Test {
  protected:
   void SetUp() override {
     const std::filesystem::path oracle = test::shared_data("oracles/memory-estimators/memory_estimates.json");
-    if (!test::is_there(oracle)) GTEST_SKIP();
+    SHOAL_NEED(oracle);
     std::ifstream file(oracle);
     figures_ = Json::parse(file);
   }

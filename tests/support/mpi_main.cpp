@@ -14,6 +14,7 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/kernels/runtime.hpp"
+#include "support/skips.hpp"
 
 namespace shoal::test {
 
@@ -70,6 +71,7 @@ int run_all() {
   }
   std::signal(SIGALRM, end_hanging_test);
   listeners.Append(new Bound);
+  listeners.Append(new TellsSkips);
   return RUN_ALL_TESTS();
 }
 
@@ -86,7 +88,8 @@ int main(int argc, char** argv) {
     testing::InitGoogleTest(&argc, argv);
     world.make_groups({});
     const shoal::kernels::Runtime runtime(1);
-    return world.agree(shoal::test::run_all());
+    const int result = world.agree(shoal::test::run_all());
+    return shoal::test::exit_code(result);
   } catch (const std::exception& error) {
     return world.end_with_error(shoal::Exit::failed, shoal::Seen::here, error.what());
   }

@@ -18,11 +18,6 @@
 
 namespace shoal::test {
 
-/// For SetUp(): skips aloud where the data is missing.
-inline void need(const std::filesystem::path& file) {
-  if (!is_there(file)) GTEST_SKIP();
-}
-
 inline nlohmann::json read_json(const std::filesystem::path& file) { return nlohmann::json::parse(std::ifstream(file)); }
 
 class Hdf5 {

@@ -2,9 +2,10 @@
 // Reference data of other programs, which need not be there: $SHOAL_SHARED, or ../shared beside the source tree.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <filesystem>
-#include <iostream>
 
 namespace shoal::test {
 
@@ -19,11 +20,9 @@ inline std::filesystem::path shared_data(const std::filesystem::path& name) {
   return (shared != nullptr ? std::filesystem::path(shared) : source_tree() / ".." / "shared") / name;
 }
 
-/// Says so where it is missing; the test skips then. CI looks for this line.
-inline bool is_there(const std::filesystem::path& file) {
-  if (std::filesystem::exists(file)) return true;
-  std::cout << "SKIPPED: " << file.string() << " is not there (SHOAL_SHARED names the shared folder)" << std::endl;
-  return false;
-}
-
 }  // namespace shoal::test
+
+/// Leaves the test out, or all tests of a fixture whose SetUp() says it, where the file is missing.
+#define SHOAL_NEED(file)              \
+  if (!std::filesystem::exists(file)) \
+  GTEST_SKIP() << std::filesystem::path(file).string() << " is not there (SHOAL_SHARED names the shared folder)"

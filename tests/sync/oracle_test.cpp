@@ -111,7 +111,7 @@ Case from_file(const std::string& name, const nlohmann::json& config, const shoa
 
 TEST(SlowMoOracle, TrajectoriesOfTheLibrary) {
   const std::filesystem::path folder = shoal::test::shared_data("oracles/slowmo");
-  if (!shoal::test::is_there(folder / "slowmo.h5")) GTEST_SKIP();
+  SHOAL_NEED(folder / "slowmo.h5");
   nlohmann::json cases;
   std::ifstream(folder / "slowmo.json") >> cases;
   const shoal::test::Hdf5 file(folder / "slowmo.h5");
@@ -132,7 +132,7 @@ TEST(SlowMoOracle, TrajectoriesOfTheLibrary) {
 /// x_new = W x for the exchanges of the directed exponential graph, and the products of W over the exchanges.
 TEST(SlowMoOracle, MixingMatrices) {
   const std::filesystem::path file = shoal::test::shared_data("oracles/slowmo/slowmo.h5");
-  if (!shoal::test::is_there(file)) GTEST_SKIP();
+  SHOAL_NEED(file);
   const int nodes = shoal::test::world().size();
   const auto n = static_cast<std::size_t>(nodes);
   const shoal::test::Hdf5 oracle(file);

@@ -57,7 +57,7 @@ std::vector<Strategy> strategies() {
 class SynchroniserTest : public testing::TestWithParam<std::size_t> {
  protected:
   void SetUp() override {
-    if (shoal::test::world().size() % per_node() != 0) GTEST_SKIP();
+    if (shoal::test::world().size() % per_node() != 0) GTEST_SKIP() << "ranks that such nodes do not divide";
     divide_into_nodes(per_node());
   }
   static int per_node() { return GetParam() < strategies().size() / 2 ? 1 : 2; }

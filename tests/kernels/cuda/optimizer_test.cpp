@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <iostream>
 #include <vector>
 
 #include "kernels/runtime_environment.hpp"
@@ -37,10 +36,7 @@ class OnDevice {
 };
 
 TEST(CudaAdamW, IsTheHostsUpdate) {
-  if (cuda::device_count() == 0) {
-    std::cout << "SKIPPED: no GPU here; the CUDA kernels were compiled and linked only\n";
-    GTEST_SKIP();
-  }
+  if (cuda::device_count() == 0) GTEST_SKIP() << "no GPU here; the CUDA kernels were compiled and linked only";
   constexpr std::size_t n = 1000;
   std::vector<float> gradient(n), master(n), first(n, 0.0F), second(n, 0.0F);
   for (std::size_t i = 0; i < n; ++i) {
