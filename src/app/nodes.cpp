@@ -37,7 +37,7 @@ void share_reports(comm::World& world, const sync::Placement& place, std::vector
   for (const StepReport& r : reports) {
     own.insert(own.end(), {r.loss, r.norm, r.overflow ? 1.0 : 0.0, r.broken.empty() ? 0.0 : 1.0, r.loss_scale});
   }
-  own.push_back(world.all().rank() == 0 && stop ? 1.0 : 0.0);
+  own.push_back(stop ? 1.0 : 0.0);
   const Gathered all(world, place, own);
   const int nodes = place.across.ranks;
   for (std::size_t i = 0; i < reports.size(); ++i) {
@@ -57,7 +57,7 @@ void share_reports(comm::World& world, const sync::Placement& place, std::vector
     const std::string words = text("node ", first_broken, ": ", report.broken);
     report.broken = broadcast_text(world.all(), words, first_broken * place.node.ranks);
   }
-  reports.back().stop = all(0, own.size() - 1) != 0;
+  for (int n = 0; n < nodes; ++n) reports.back().stop |= all(n, own.size() - 1) != 0;
 }
 
 std::map<std::string, double> share_numbers(comm::World& world, const sync::Placement& place,

@@ -24,11 +24,12 @@ struct StepReport {
   bool overflow = false;  ///< fp16: the gradients were too large at this scale, and the update was left out (by any node)
   bool updated = true;    ///< whether an update was made of it (by any node)
   std::string broken;     ///< what was not finite for another reason, in words; empty: nothing was
-  bool stop = false;      ///< rank 0 wants the run to end after this step
+  bool stop = false;      ///< a rank wants the run to end after this step
   bool last = false;      ///< all steps are made
 };
 
-/// Collective over all ranks: what the nodes know of these steps becomes what all know. stop: of rank 0, for the last one.
+/// Collective over all ranks: what the nodes know of these steps becomes what all know. stop: whether this
+/// node wants the run to end, for the last one.
 void share_reports(comm::World& world, const sync::Placement& place, std::vector<StepReport>& reports, bool stop);
 
 /// Numbers that each node has its own of, all together: "node/K/NAME". Collective; all ranks list the same names.

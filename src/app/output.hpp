@@ -51,6 +51,7 @@ struct History {
   std::vector<StepReport> steps;
   std::vector<std::pair<std::int64_t, double>> validation;
   std::map<std::string, comm::Traffic> traffic;  ///< this rank's, of the steps alone
+  std::string stopped_by;                        ///< what stopped the run before its last step; empty: nothing
 };
 
 struct Verdict;  // verdict.hpp

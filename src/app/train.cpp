@@ -8,6 +8,7 @@
 
 #include "collective.hpp"
 #include "commands.hpp"
+#include "interrupt.hpp"
 #include "output.hpp"
 #include "pays_off.hpp"
 #include "report.hpp"
@@ -72,6 +73,13 @@ std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup
   }
   header.groups = world.group_kinds();
   return std::make_unique<io::TraceFile>(world, free_trace_path(world, o, first_step), header);
+}
+
+/// Collective, since a signal may have reached any rank.
+std::string why_stopped(comm::Communicator& ranks) {
+  std::int64_t signal = Interrupts::first();
+  ranks.all_reduce(Span<std::int64_t>(&signal, 1), comm::Reduce::max).wait();
+  return signal == 0 ? "train.stop_after" : signal_name(static_cast<int>(signal));
 }
 
 void mark_memory(const Memory& memory) {
@@ -185,14 +193,16 @@ void Run::add_traffic() {
 Exit Run::steps() {
   const auto most = static_cast<std::int64_t>(options_.train.steps);
   const std::int64_t begin = trace::now_ns();
-  const auto out_of_time = [&] {
+  const auto want_stop = [&] {
     if (files_.lost()) return true;  // check_files() says why
-    return options_.train.stop_after > 0 && static_cast<double>(trace::now_ns() - begin) * 1e-9 > options_.train.stop_after;
+    if (Interrupts::first() != 0) return true;
+    return world_.all().rank() == 0 && options_.train.stop_after > 0 &&  // rank 0's clock alone counts
+           static_cast<double>(trace::now_ns() - begin) * 1e-9 > options_.train.stop_after;
   };
   for (std::int64_t t = first_step_; !trainer_.done(t); ++t) {
     comm::reset_traffic();
     const bool border = t + 1 == most || wants_validation(t + 1, false) || wants_checkpoint(t + 1, false, false);
-    const std::vector<StepReport> known = trainer_.step(t, out_of_time, border);
+    const std::vector<StepReport> known = trainer_.step(t, want_stop, border);
     add_traffic();
     if (trace_ != nullptr) mark_memory(machine_.memory);
     if (known.empty()) continue;  // nodes that train apart: this step's report comes with a later one's
@@ -207,7 +217,10 @@ Exit Run::steps() {
       saves_.save(t + 1, trainer_.numbers());
       machine_.engine.forget_residuals();
     }
-    if (stop && !last) return Exit::requeue;
+    if (stop && !last) {
+      history_.stopped_by = why_stopped(world_.all());
+      return Exit::requeue;
+    }
   }
   return Exit::done;
 }
@@ -215,6 +228,10 @@ Exit Run::steps() {
 Exit Run::close(Exit exit) {
   saves_.finish();
   check_files();
+  if (exit == Exit::requeue) {
+    log_.note(text("stopped by ", history_.stopped_by, " after step ", history_.steps.back().step, ": checkpoint ",
+                   saves_.last()->string(), " complete; resume with --checkpoint.resume=latest"));
+  }
   heartbeat::phase("exit");
   if (trace_ != nullptr) {
     trace_->flush();
@@ -283,6 +300,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
                 " that were started: it goes with --dry-run or --print-config");
   const config::Options& o = setup.options;
   RunFiles files(world, o);
+  const Interrupts interrupts;  // until the first step is made they wait for its end
   const kernels::Runtime runtime(setup.threads);
   kernels::connect_trace();
   world.all().barrier().wait();

@@ -48,7 +48,7 @@ std::vector<StepReport> Trainer::step(std::int64_t t, const std::function<bool()
   }
   unshared_.back().seconds = seconds_since(begin);
   if (!border && !meets(t + 1)) return {};
-  if (place_.across.ranks > 1) share_reports(world_, place_, unshared_, world_.all().rank() == 0 && want_stop());
+  if (place_.across.ranks > 1) share_reports(world_, place_, unshared_, node_wants_stop_);
   return std::exchange(unshared_, {});
 }
 
@@ -95,8 +95,9 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
 
   StepReport report;
   report.step = t + 1;
-  report.stop = place_.across.ranks == 1 && place_.node.rank == 0 && want_stop();
-  report.loss = share_losses(together, predictions, report.stop);
+  node_wants_stop_ = node_wants_stop_ || want_stop();
+  report.loss = share_losses(together, predictions, node_wants_stop_);
+  report.stop = place_.across.ranks == 1 && node_wants_stop_;
   zero::Norm norm;
   {
     const auto region = phase("clip");

@@ -24,8 +24,8 @@ class Trainer {
 
   /// Update number t, counted from 0, and then whatever makes nodes agree. Returns the steps of which all ranks know by now:
   /// this one; or, where nodes train apart, none until they meet, and then all since they met before. They meet as the
-  /// schedule has it (if it never does, every train.log_every steps), and where `border` says so. want_stop is asked on
-  /// rank 0 when they meet; all ranks hear its answer.
+  /// schedule has it (if it never does, every train.log_every steps), and where `border` says so. want_stop is
+  /// asked on every rank in every step; when they meet, all ranks hear whether any rank wants to stop.
   std::vector<StepReport> step(std::int64_t t, const std::function<bool()>& want_stop, bool border);
 
   /// Mean loss over the validation split (its first eval_batches global batches) after so many steps, the same on any number
@@ -66,7 +66,8 @@ class Trainer {
   std::optional<AdaScaling> adascale_;
   std::int64_t skipped_ = 0;    // steps without an update: schedule and optimizer do not count them
   std::size_t micro_batches_;   // of a step, over the ranks of a node
-  std::vector<double> shares_;  // what one rank knows of each: losses, then AdaScale's squares; last: does rank 0 stop?
+  std::vector<double> shares_;  // what one rank knows of each: losses, then AdaScale's squares; last: does it want to stop?
+  bool node_wants_stop_ = false;      // any of its ranks, as of the last step
   std::vector<StepReport> unshared_;  // of this node, since the nodes met
 };
 

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SIGINT, SIGTERM and SIGUSR1: the step is finished, a checkpoint written, exit code 75; a second signal ends at once."""
+
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from program import BINARY, MPIEXEC, SMALL, Program
+
+TINY = {
+    **SMALL,
+    "model": {**SMALL["model"], "n_layer": 1, "n_embd": 16, "block_size": 16},
+    "train": {"steps": 1000000, "seed": 3, "eval_every": 0},
+}
+LONG_STEPS = ("--batch.global=65536", "--batch.micro=8")  # of some seconds
+STOPPED = r"# stopped by (\S+) after step (\d+): checkpoint (\S+) complete; resume with --checkpoint.resume=latest"
+
+
+class Run:
+    """A run under mpiexec, and its ranks' processes."""
+
+    def __init__(self, test, *options, ranks=2, mpiexec=()):
+        self.test, self.ranks = test, ranks
+        self.out = test.dir / f"run-{len(list(test.dir.glob('run-*')))}"
+        self.out.mkdir()
+        command = [MPIEXEC, *mpiexec, "-n", str(ranks), BINARY, "train", str(test.deck(TINY)), *options]
+        self.launcher = subprocess.Popen(
+            [*command, f"--output.dir={self.out}"],
+            env=test.environment(ranks),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # as a shell gives each job a process group
+        )
+        test.addCleanup(self.end)
+
+    def end(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.launcher.pid, signal.SIGKILL)
+        for process in self.processes().values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+    def processes(self):
+        """The process of each rank."""
+        found = {}
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (process / "cmdline").read_bytes().split(b"\0")
+                rank = re.search(rb"\0PMI_RANK=(\d+)\0", (process / "environ").read_bytes())
+                if rank and words[0] == BINARY.encode() and f"--output.dir={self.out}".encode() in words:
+                    found[int(rank.group(1))] = int(process.name)
+        return found
+
+    def wait_for(self, what):
+        deadline = time.monotonic() + 60
+        while not what():
+            self.test.assertIsNone(self.launcher.poll(), "the run has ended")
+            self.test.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        return self
+
+    def in_step(self, step):
+        """Waits until this step has begun, or until the one before is written down."""
+        metrics = self.out / "metrics.jsonl"
+        return self.wait_for(lambda: metrics.exists() and metrics.read_text().count("\n") >= step - 1)
+
+    def send(self, how, ranks=None):
+        for rank, process in self.processes().items():
+            if ranks is None or rank in ranks:
+                os.kill(process, how)
+        return self
+
+    def ended(self):
+        """(exit code, standard output, standard error)."""
+        said, errors = self.launcher.communicate(timeout=60)
+        return self.launcher.returncode, said, errors
+
+    def stopped(self, how):
+        """The run must end as one that was stopped by this signal; returns after which step."""
+        code, said, errors = self.ended()
+        self.test.assertEqual(code, 75, said + errors)
+        (line,) = re.findall(STOPPED, said)
+        self.test.assertEqual(line[0], how.name)
+        self.test.assertTrue((self.test.dir / line[2]).is_file(), line[2])
+        self.test.assertIn(f"stopped by {how.name} at step {line[1]} of 1000000", said)
+        return int(line[1])
+
+
+class Signals(Program):
+    def straight(self, steps, *options, ranks=2):
+        return self.train(self.deck(TINY), *options, f"--train.steps={steps}", ranks=ranks)
+
+    def check_resumed(self, run, step, *options, ranks=2):
+        """What goes on from the checkpoint of a run that was stopped after this step has the bits of one that was not."""
+        steps = step + 2
+        again = self.train(
+            self.deck(TINY),
+            *options,
+            "--checkpoint.resume=latest",
+            f"--train.steps={steps}",
+            ranks=ranks,
+            out=run.out.name,
+        )
+        straight = self.straight(steps, *options, ranks=ranks)
+        self.assertEqual(again["losses"], straight["losses"][step:])
+        self.assertEqual(again["params_checksum"], straight["params_checksum"])
+
+    def test_each_signal_to_one_rank_and_to_all(self):
+        for how, one in ((signal.SIGINT, 1), (signal.SIGTERM, 0), (signal.SIGUSR1, 1)):
+            for ranks in ({one}, None):
+                with self.subTest(how=how.name, ranks=ranks):
+                    run = Run(self).in_step(2).send(how, ranks)
+                    step = run.stopped(how)
+        self.check_resumed(run, step)
+
+    def test_ctrl_c_and_signals_to_the_launcher(self):
+        """A terminal sends Ctrl-C to the launcher and its proxies, which hand it on; a batch system signals the launcher."""
+        run = Run(self, "--checkpoint.async=true").in_step(2)
+        os.killpg(run.launcher.pid, signal.SIGINT)
+        run.stopped(signal.SIGINT)
+        self.assertIn("events", self.shoal("info", run.out / "trace.h5").stdout)
+        run = Run(self).in_step(2)
+        run.launcher.send_signal(signal.SIGTERM)
+        run.stopped(signal.SIGTERM)
+
+    def test_a_second_signal_ends_at_once(self):
+        """Long before the end of the step, and the first had only been kept."""
+        run = Run(self, *LONG_STEPS)
+        run.wait_for(lambda: (run.out / "metrics.jsonl").exists()).send(signal.SIGTERM)
+        time.sleep(0.5)
+        self.assertIsNone(run.launcher.poll(), "a first signal ends nothing")
+        begin = time.monotonic()
+        run.send(signal.SIGUSR1, {1})
+        code, said, errors = run.ended()
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertNotIn(code, (0, 75), said + errors)
+        self.assertIn("shoal: a second signal: this rank ends at once", errors)
+        self.assertEqual(list(run.out.glob("checkpoints/*")), [])
+
+    def test_in_the_last_step_nothing_is_left_to_stop(self):
+        run = Run(self, *LONG_STEPS, "--train.steps=1")
+        run.wait_for(lambda: (run.out / "metrics.jsonl").exists()).send(signal.SIGTERM)
+        code, said, errors = run.ended()
+        self.assertEqual(code, 0, said + errors)
+        self.assertNotIn("stopped by", said)
+
+    def test_nodes_that_train_locally_stop_where_they_synchronize(self):
+        options = ("--sync.kind=localsgd", "--sync.localsgd_frequency=3", "--comm.ranks_per_node=2")
+        run = Run(self, *options, ranks=4).in_step(4).send(signal.SIGUSR1, {3})
+        step = run.stopped(signal.SIGUSR1)
+        self.assertEqual(step % 3, 0)
+        self.check_resumed(run, step, *options, ranks=4)
+
+    def test_the_launchers_news_of_a_dead_rank_is_no_reason_to_requeue(self):
+        """mpiexec -disable-auto-cleanup tells the others of it by SIGUSR1."""
+        run = Run(self, "--comm.timeout=8", mpiexec=("-disable-auto-cleanup",)).in_step(2).send(signal.SIGKILL, {1})
+        code, said, errors = run.ended()
+        self.assertNotIn(code, (0, 75), said + errors)
+        self.assertNotIn("stopped by", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
