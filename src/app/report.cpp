@@ -201,8 +201,8 @@ void print_verdict(comm::World& world, const Setup& setup, const Memory& memory,
   if (history.steps.empty()) {
     rows.emplace_back("ended", "nothing was left to do");
   } else {
-    rows.emplace_back("ended",
-                      (verdict.stopped_early ? "stopped by " + history.stopped_by + " at " : "") + position_text(o, history));
+    rows.emplace_back(
+        "ended", (verdict.stopped_early ? "stopped by " + history.stopped_by + " at " : "") + position_text(o, history));
     std::vector<double> seconds;
     for (const StepReport& report : history.steps) seconds.push_back(report.seconds);
     const double tokens = static_cast<double>(o.batch.global * o.model.block_size);
