@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files from anywhere: whatever an attribute or dataset is, whichever byte of a file is another, one line says so, and
+// nothing is read that is not there.
+#include <hdf5.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+
+#include "io/scratch.hpp"
+#include "shoal/base/trace.hpp"
+#include "shoal/io/file_kind.hpp"
+#include "shoal/io/token_file.hpp"
+#include "shoal/io/trace_file.hpp"
+#include "src/io/global_heap.hpp"
+#include "support/mpi_main.hpp"
+
+namespace shoal::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+constexpr char marker[] = "a marker";  // as the bytes of an event
+
+/// A file with some bits of one byte turned over, as long as it lives. In place: rewriting a file waits for the disk.
+class Flipped {
+ public:
+  Flipped(const fs::path& file, std::uint64_t at, char bits) : file_(file), at_(at), bits_(bits) { flip(); }
+  ~Flipped() { flip(); }
+  Flipped(const Flipped&) = delete;
+  Flipped& operator=(const Flipped&) = delete;
+
+ private:
+  void flip() const {
+    std::fstream file(file_, std::ios::in | std::ios::out | std::ios::binary);
+    const auto place = static_cast<std::streamoff>(at_);
+    const int byte = file.seekg(place).get();
+    file.seekp(place).put(static_cast<char>(byte ^ bits_));
+  }
+
+  fs::path file_;
+  std::uint64_t at_;
+  char bits_;
+};
+
+class Untrusted : public testing::Test {
+ protected:
+  /// A trace that ended well.
+  fs::path make_trace() const {
+    const fs::path file = scratch_.path() / "trace.h5";
+    trace::start(trace::Level::steps, 1000);
+    io::TraceHeader header;
+    header.version = "0.1.0";
+    header.options = {{"train.steps", "20"}};
+    io::TraceFile out(world(), file, header);
+    for (int i = 0; i < 50; ++i) {
+      trace::Event event;
+      std::memcpy(&event.bytes, marker, sizeof event.bytes);
+      event.name = trace::name_index(text("kernel ", i % 5));
+      trace::record(event);
+    }
+    out.close();
+    trace::stop();
+    return file;
+  }
+
+  /// Tokens of 40 symbols with a vocabulary as older programs wrote it; returns where its references begin.
+  std::uint64_t make_old_tokens(const fs::path& file, bool strings) const {
+    const hid_t h5 = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const std::int64_t symbols = 40;
+    put_attribute(h5, "vocab_size", H5T_NATIVE_INT64, 1, &symbols);
+    const std::vector<std::uint16_t> tokens(100, 7);
+    H5Dclose(make_dataset(h5, "tokens", H5T_NATIVE_UINT16, {100}, tokens.data()));
+    std::vector<std::string> texts;
+    std::vector<hvl_t> values;
+    std::vector<const char*> pointers;
+    for (int i = 0; i < symbols; ++i) texts.push_back(text("token ", i));
+    for (std::string& value : texts) {
+      values.push_back({value.size(), value.data()});
+      pointers.push_back(value.c_str());
+    }
+    const hid_t type = strings ? H5Tcopy(H5T_C_S1) : H5Tvlen_create(H5T_NATIVE_UINT8);
+    if (strings) H5Tset_size(type, H5T_VARIABLE);
+    const void* const data = strings ? static_cast<const void*>(pointers.data()) : values.data();
+    const hid_t dataset = make_dataset(h5, "vocabulary", type, {40}, data);
+    const std::uint64_t place = H5Dget_offset(dataset);
+    H5Dclose(dataset);
+    H5Tclose(type);
+    H5Fclose(h5);
+    return place;
+  }
+
+  static hid_t make_dataset(hid_t file, const char* name, hid_t type, const std::vector<hsize_t>& shape, const void* data) {
+    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+    const hid_t dataset = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    if (data != nullptr) H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
+    H5Sclose(space);
+    return dataset;
+  }
+
+  static void put_attribute(hid_t at, const char* name, hid_t type, hsize_t count, const void* data) {
+    if (H5Aexists(at, name) > 0) H5Adelete(at, name);
+    const hid_t space = H5Screate_simple(1, &count, nullptr);
+    const hid_t attribute = H5Acreate2(at, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    H5Awrite(attribute, type, data);
+    H5Aclose(attribute);
+    H5Sclose(space);
+  }
+
+  std::string describe(const fs::path& file, bool verify = false) const {
+    return error_of([&] { io::describe_trace(file, verify); });
+  }
+  std::string open_tokens(const fs::path& file) const {
+    return error_of([&] {
+      const io::TokenFile tokens(file);
+      tokens.verify();
+    });
+  }
+
+  Scratch scratch_{&world().all()};
+};
+
+TEST_F(Untrusted, AttributesOfAnotherClassOrNumber) {
+  const fs::path file = make_trace();
+  const std::string good = read_all(file);
+  const std::vector<std::int64_t> numbers(5000, 1);
+  const std::vector<double> reals(5000, 1);
+  for (const char* const name : {"format_version", "world_size", "nodes", "complete", "version", "started", "level"}) {
+    for (const bool many : {true, false}) {
+      write_all(file, good);
+      const hid_t h5 = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+      put_attribute(h5, name, many ? H5T_NATIVE_INT64 : H5T_NATIVE_DOUBLE, many ? 5000 : 1, numbers.data());
+      H5Fclose(h5);
+      EXPECT_THAT(describe(file), AllOf(HasSubstr(file.string()), HasSubstr(text("attribute ", name, ": not"))));
+    }
+  }
+  write_all(file, good);
+  const hid_t h5 = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const hid_t type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, 5);
+  put_attribute(h5, "level", type, 1, "steps");  // of fixed length, without a zero at its end: as good as any
+  H5Tclose(type);
+  H5Fclose(h5);
+  EXPECT_EQ(describe(file), "");
+  EXPECT_EQ(io::describe_trace(file).level, "steps");
+  EXPECT_THAT(describe(file, true), HasSubstr("the seal at its end is missing"));
+}
+
+TEST_F(Untrusted, RecordsAndListsThatClaimMoreThanThereIs) {
+  const fs::path file = make_trace();
+  const std::string good = read_all(file);
+  for (const char* const name : {"names", "flushes"}) {
+    write_all(file, good);
+    const hid_t h5 = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    const hid_t dataset = H5Dopen2(h5, name, H5P_DEFAULT);
+    const hsize_t rows = hsize_t{1} << 28U;
+    ASSERT_GE(H5Dset_extent(dataset, &rows), 0);
+    H5Dclose(dataset);
+    H5Fclose(h5);
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_THAT(describe(file), AllOf(HasSubstr(name), HasSubstr("268435456")));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  }
+  write_all(file, good);
+  const hid_t h5 = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Ldelete(h5, "flushes", H5P_DEFAULT);
+  const std::vector<double> reals(5);
+  H5Dclose(make_dataset(h5, "flushes", H5T_NATIVE_DOUBLE, {5}, reals.data()));
+  H5Fclose(h5);
+  EXPECT_THAT(describe(file), HasSubstr("/flushes: its records are not those of a trace"));
+}
+
+TEST_F(Untrusted, AnyBitOfASealedTraceThatFlipsIsFound) {
+  const fs::path file = make_trace();
+  const std::string good = read_all(file);
+  ASSERT_EQ(describe(file, true), "");
+  std::uint64_t unnoticed = 0;
+  for (std::size_t at = 0; at < good.size(); at += at < 400 || at + 400 > good.size() ? 1 : 211) {
+    const Flipped flipped(file, at, static_cast<char>(1 << at % 8));
+    if (describe(file, true).empty()) ++unnoticed;
+  }
+  // The rows of a chunk that were not written are nobody's.
+  EXPECT_LE(unnoticed, 4096 * sizeof(trace::Event) / 211 + 1);
+  std::string damaged = good;
+  const std::size_t row = good.find(marker);
+  ASSERT_NE(row, std::string::npos);
+  damaged[row] = 'X';
+  write_all(file, damaged);
+  EXPECT_EQ(describe(file), "");
+  EXPECT_THAT(describe(file, true), AllOf(HasSubstr("/events: checksum"), HasSubstr("damaged")));
+}
+
+TEST_F(Untrusted, OldVocabulariesAreReadAsTheyAre) {
+  for (const bool strings : {false, true}) {
+    const fs::path file = scratch_.path() / "old.h5";
+    make_old_tokens(file, strings);
+    const io::TokenFile tokens(file);
+    ASSERT_EQ(tokens.vocabulary().size(), 40U);
+    EXPECT_EQ(tokens.vocabulary()[39], "token 39");
+    EXPECT_FALSE(tokens.verify());
+  }
+}
+
+TEST_F(Untrusted, DamagedReferencesAndHeaps) {
+  const fs::path file = scratch_.path() / "old.h5";
+  for (const bool strings : {false, true}) {
+    const std::uint64_t references = make_old_tokens(file, strings);
+    const std::string good = read_all(file);
+    const std::size_t heap = good.find("GCOL");
+    ASSERT_NE(heap, std::string::npos);
+    for (const std::uint64_t begin : {references, std::uint64_t{heap}}) {
+      for (std::uint64_t at = begin; at < begin + 640; ++at) {
+        const Flipped flipped(file, at, std::array{'\x01', '\x80', '\xFF'}[at % 3]);
+        const std::string message = open_tokens(file);  // some other text of the file may come out; a crash must not
+        ASSERT_TRUE(message.empty() || message.starts_with(file.string() + ": /vocabulary")) << at << ": " << message;
+      }
+    }
+    std::string all_the_same = good;  // every token is one object
+    for (int i = 1; i < 40; ++i)
+      std::memcpy(&all_the_same[references + 16 * static_cast<unsigned>(i)], &good[references], 16);
+    write_all(file, all_the_same);
+    EXPECT_EQ(open_tokens(file), "");
+  }
+}
+
+/// A heap in memory: objects of these lengths, numbered from 1.
+std::string heap_of(const std::vector<std::uint64_t>& lengths) {
+  std::string content("GCOL\1\0\0\0", 8);
+  std::string objects;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    std::string head(16, '\0');
+    head[0] = static_cast<char>(i + 1);
+    std::memcpy(&head[8], &lengths[i], 8);
+    objects += head + std::string((lengths[i] + 7) / 8 * 8, 'x');
+  }
+  const std::uint64_t bytes = 16 + objects.size();
+  content.append(reinterpret_cast<const char*>(&bytes), 8);
+  return content + objects;
+}
+
+TEST(Heap, GivesNoMoreThanTheFileHolds) {
+  const std::string content = heap_of({5, 0, 100});
+  const auto read = [&](std::uint64_t at, Span<std::byte> to) {
+    ASSERT_LE(at + to.size(), content.size());
+    std::memcpy(to.data(), content.data() + at, to.size());
+  };
+  io::GlobalHeap heap(content.size(), read);
+  EXPECT_EQ(heap.value({5, 0, 1}), "xxxxx");
+  EXPECT_EQ(heap.value({0, 12345, 9}), "");
+  const auto refusal = [&](const io::HeapReference& reference) { return error_of([&] { heap.value(reference); }); };
+  EXPECT_THAT(refusal({6, 0, 1}), HasSubstr("object 1: there is no such"));
+  EXPECT_THAT(refusal({1, 0, 4}), HasSubstr("object 4: there is no such"));
+  EXPECT_THAT(refusal({1, 8, 1}), HasSubstr("no collection begins here"));
+  EXPECT_THAT(refusal({1, content.size() - 8, 1}), HasSubstr("beyond the end"));
+  EXPECT_THAT(refusal({1, ~std::uint64_t{0}, 1}), HasSubstr("beyond the end"));
+  std::string last;
+  for (int i = 0; i < 3 && last.empty(); ++i) last = refusal({100, 0, 3});
+  EXPECT_THAT(last, HasSubstr("together longer than the file"));
+}
+
+TEST_F(Untrusted, TokensAndVocabulariesThatChangedAreFound) {
+  const fs::path file = scratch_.path() / "tokens.h5";
+  {
+    io::TokenFileWriter writer(file, 1000, 300, {"a", "bc", ""});
+    writer.append(std::vector<std::int32_t>(1000, 299));
+    writer.finish();
+  }
+  const std::string good = read_all(file);
+  EXPECT_EQ(open_tokens(file), "");
+  EXPECT_TRUE(io::TokenFile(file).verify());
+  int silent = 0;
+  for (std::size_t at = 0; at < good.size(); at += 5) {  // but for the seal's own name
+    if (at + 40 >= good.size() && at + 24 < good.size()) continue;
+    const Flipped flipped(file, at, 2);
+    if (open_tokens(file).empty()) ++silent;
+  }
+  EXPECT_EQ(silent, 0);
+
+  const hid_t h5 = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const hid_t dataset = H5Dopen2(h5, "vocabulary_offsets", H5P_DEFAULT);
+  const std::vector<std::uint64_t> offsets = {0, 4, 3, 3};
+  H5Dwrite(dataset, H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, offsets.data());
+  EXPECT_GE(H5Adelete(dataset, "checksum"), 0);
+  H5Dclose(dataset);
+  H5Fclose(h5);
+  EXPECT_THAT(open_tokens(file), HasSubstr("/vocabulary_offsets[1] = 4: less than the one before, or beyond the bytes"));
+}
+
+TEST_F(Untrusted, TokensInOtherFilesAreRefused) {
+  const fs::path file = scratch_.path() / "tokens.h5", secret = scratch_.path() / "secret";
+  write_all(secret, std::string(200, 's'));
+  const hid_t h5 = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const std::int64_t symbols = 65536;
+  put_attribute(h5, "vocab_size", H5T_NATIVE_INT64, 1, &symbols);
+  const hsize_t count = 100;
+  const hid_t space = H5Screate_simple(1, &count, nullptr), create = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_external(create, secret.c_str(), 0, 200);
+  H5Dclose(H5Dcreate2(h5, "tokens", H5T_NATIVE_UINT16, space, H5P_DEFAULT, create, H5P_DEFAULT));
+  H5Pclose(create);
+  H5Sclose(space);
+  H5Fclose(h5);
+  EXPECT_THAT(open_tokens(file), HasSubstr("/tokens: its data are in another file"));
+}
+
+TEST_F(Untrusted, LinksAreNotWrittenThrough) {
+  const fs::path file = scratch_.path() / "tokens.h5", precious = scratch_.path() / "precious";
+  write_all(precious, "precious");
+  fs::create_symlink(precious, file.string() + ".partial");
+  EXPECT_THAT([&] { io::TokenFileWriter(file, 10, 10, {}); },
+              testing::ThrowsMessage<Error>(HasSubstr("it is a symbolic link")));
+  EXPECT_EQ(read_all(precious), "precious");
+}
+
+}  // namespace
+}  // namespace shoal::test
