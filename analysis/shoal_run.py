@@ -20,6 +20,7 @@ packages("numpy", "h5py")
 
 import numpy as np
 
+from printable import printable_values
 from run_parts import in_order, read_parts, settled_of
 from shoal_trace import BadInput, Trace
 
@@ -210,7 +211,7 @@ def option_text(value) -> str:
 
 def read_json(path: Path) -> dict:
     try:
-        value = json.loads(path.read_text())
+        value = printable_values(json.loads(path.read_text()))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: not JSON: {error}") from error
     if not isinstance(value, dict):
@@ -224,7 +225,7 @@ def read_lines(path: Path) -> list[dict]:
     lines = path.read_text(errors="replace").splitlines()
     for number, line in enumerate(lines, 1):
         try:
-            row = json.loads(line)
+            row = printable_values(json.loads(line))
             if not isinstance(row, dict) or not isinstance(row.get("step"), int):
                 raise ValueError("no step")
         except (ValueError, TypeError) as error:

@@ -23,6 +23,8 @@ import h5py
 import numpy as np
 from tokenizers import Tokenizer
 
+from shoal_checksum import Checksum
+
 CHUNK = 1 << 20  # tokens in a chunk of the file: larger than HDF5's cache, so that readers pick out what they need
 
 # A block of text ends after a line that has no blanks at its end and before one that does not begin with any: there no
@@ -121,22 +123,36 @@ def check_inputs(inputs: list[Path], output: Path) -> None:
 
 
 class TokenFile:
-    """The growing output."""
+    """The growing output: the tokens, and the vocabulary as bytes and where each token's begin, each with its checksum."""
 
     def __init__(self, file: h5py.File, vocabulary: list[bytes]) -> None:
         self.count = 0
+        self.sum = Checksum()
         dtype = np.dtype("<u2" if len(vocabulary) <= 65536 else "<u4")
         file.attrs["vocab_size"] = np.int64(len(vocabulary))
-        entries = file.create_dataset("vocabulary", len(vocabulary), h5py.vlen_dtype(np.uint8))
-        values = np.empty(len(vocabulary), object)
-        values[:] = [np.frombuffer(token, np.uint8) for token in vocabulary]
-        entries[:] = values
+        offsets = np.zeros(len(vocabulary) + 1, "<u8")
+        np.cumsum([len(token) for token in vocabulary], out=offsets[1:])
+        for name, values in (
+            ("vocabulary_bytes", np.frombuffer(b"".join(vocabulary), np.uint8)),
+            ("vocabulary_offsets", offsets),
+        ):
+            of_values = Checksum()
+            of_values.update(values.tobytes())
+            set_checksum(file.create_dataset(name, data=values), of_values)
         self.tokens = file.create_dataset("tokens", 0, dtype, chunks=(CHUNK,), maxshape=(None,))
 
     def append(self, ids: list[int]) -> None:
         self.tokens.resize(self.count + len(ids), axis=0)
         self.tokens[self.count :] = ids
+        self.sum.update(np.asarray(ids, self.tokens.dtype).tobytes())
         self.count += len(ids)
+
+    def finish(self) -> None:
+        set_checksum(self.tokens, self.sum)
+
+
+def set_checksum(dataset: h5py.Dataset, checksum: Checksum) -> None:
+    dataset.attrs["checksum"] = np.bytes_(checksum.hexadecimal())
 
 
 def tokenize(options: argparse.Namespace) -> tuple[int, int]:
@@ -160,6 +176,7 @@ def tokenize(options: argparse.Namespace) -> tuple[int, int]:
                 written.append(end)
             if written.count == 0:
                 raise BadInput("the tokenizer makes no tokens of this text")
+            written.finish()
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.rename(options.output)

@@ -24,6 +24,8 @@ packages("h5py", "numpy")
 import h5py
 import numpy as np
 
+from printable import printable
+
 FORMAT_VERSION = 1
 MOST_RANKS = 1 << 20  # of a trace that is believed
 EVENT_FIELDS = ("rank", "begin_ns", "duration_ns", "bytes", "name", "step", "unit", "kind", "group", "micro", "depth")
@@ -34,13 +36,13 @@ class BadInput(Exception):
 
 
 def text(value) -> str:
-    """An HDF5 string, which h5py hands out as bytes or str, or any other attribute, also an array of one, as text."""
+    """An HDF5 string, which h5py hands out as bytes or str, or any other attribute, also an array of one, as printable text."""
     value = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return printable(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value))
 
 
 def attributes(node) -> dict[str, str]:
-    return {key: text(value) for key, value in node.attrs.items()}
+    return {printable(key): text(value) for key, value in node.attrs.items()}
 
 
 def strings(file: h5py.File, name: str) -> np.ndarray:

@@ -2,17 +2,56 @@
 // shoal generate: text continued by a checkpoint's model.
 #include "shoal/model/generate.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
 
 #include "commands.hpp"
 #include "from_checkpoint.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/base/printable.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/data/vocabulary.hpp"
 
 namespace shoal::app {
 
 namespace {
+
+/// Of the last character, those bytes that are there of one that is not complete: the next token may bring the others.
+std::size_t incomplete_bytes(std::string_view text) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(text.size(), 3); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if (byte < 0x80) return 0;
+    if (byte >= 0xC0) return back < (byte >= 0xF0 ? 4U : byte >= 0xE0 ? 3U : 2U) ? back : 0;
+  }
+  return 0;
+}
+
+/// Tokens as they come: their bytes, or on a terminal what can be printed of them, for a vocabulary may come from anywhere.
+class Speech {
+ public:
+  void say(const std::string& bytes) {
+    pending_ += bytes;
+    print(pending_.size() - (terminal_ ? incomplete_bytes(pending_) : 0));
+  }
+  void end() {
+    print(pending_.size());
+    std::fputs("\n", stdout);
+  }
+
+ private:
+  void print(std::size_t bytes) {
+    const std::string_view text = std::string_view(pending_).substr(0, bytes);
+    const std::string shown = terminal_ ? printable(text, "\n\t") : std::string(text);
+    std::fwrite(shown.data(), 1, shown.size(), stdout);
+    std::fflush(stdout);
+    pending_.erase(0, bytes);
+  }
+
+  bool terminal_ = ::isatty(STDOUT_FILENO) != 0;
+  std::string pending_;
+};
 
 /// Every rank computes the same continuation, so that none waits for another; rank 0 prints.
 Exit generate(comm::World& world, config::Invocation& invocation) {
@@ -29,17 +68,16 @@ Exit generate(comm::World& world, config::Invocation& invocation) {
   std::vector<std::int32_t> ids = data::encode(vocabulary, prompt);
   if (ids.empty()) ids.push_back(0);  // something must come first
   const bool speaks = world.all().rank() == 0;
+  Speech speech;
   const auto say = [&](Span<const std::int32_t> tokens) {
-    if (!speaks) return;
-    std::fputs(data::decode(vocabulary, tokens).c_str(), stdout);
-    std::fflush(stdout);
+    if (speaks) speech.say(data::decode(vocabulary, tokens));
   };
   say(ids);
   model::generate(loaded.model(), loaded.setup().options.model, ids, wanted, [&](std::int32_t token) {
     heartbeat::beat();
     say(Span<const std::int32_t>(&token, 1));
   });
-  if (speaks) std::fputs("\n", stdout);
+  if (speaks) speech.end();
   return Exit::done;
 }
 

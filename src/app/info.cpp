@@ -5,6 +5,7 @@
 #include "collective.hpp"
 #include "commands.hpp"
 #include "report.hpp"
+#include "shoal/base/printable.hpp"
 #include "shoal/base/state.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/file_kind.hpp"
@@ -38,7 +39,7 @@ void describe_checkpoint(const std::string& file, bool verify) {
     datasets.emplace_back(dataset.name, text(shape_text(dataset.shape), "  checksum ", io::hexadecimal(dataset.checksum)));
   }
   print_table("datasets (float32)", datasets);
-  std::printf("# deck\n%s", contents.state.deck.c_str());
+  std::printf("# deck\n%s", printable(contents.state.deck, "\n\t").c_str());
 }
 
 void describe_trace(const std::string& file, bool verify) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "shoal/base/error.hpp"
+#include "shoal/base/printable.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/notation.hpp"
 #include "version.hpp"
@@ -75,8 +76,10 @@ std::string human_time(double seconds) {
 void print_table(const std::string& title, const std::vector<std::pair<std::string, std::string>>& rows) {
   std::size_t width = 0;
   for (const auto& [name, value] : rows) width = std::max(width, name.size());
-  std::printf("# %s\n", title.c_str());
-  for (const auto& [name, value] : rows) std::printf("#   %-*s  %s\n", static_cast<int>(width), name.c_str(), value.c_str());
+  std::printf("# %s\n", printable(title).c_str());
+  for (const auto& [name, value] : rows) {
+    std::printf("#   %-*s  %s\n", static_cast<int>(width), printable(name).c_str(), printable(value, "\n").c_str());
+  }
 }
 
 void print_banner(const Setup& setup, comm::World& world, const Ledger& most_taken, double peak_gflops) {

@@ -22,7 +22,7 @@ std::string human_time(double seconds);
 /// Fixed-point with this many digits after the point.
 std::string fixed(double value, int digits);
 
-/// Lines "name   value", aligned, under a title.
+/// Lines "name   value", aligned, under a title. They may come from a file: what a terminal would obey is shown.
 void print_table(const std::string& title, const std::vector<std::pair<std::string, std::string>>& rows);
 
 /// The head of the log. peak_gflops: measured, of one rank. most_taken: by kind, of the rank that took most.

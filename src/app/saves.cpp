@@ -9,6 +9,7 @@
 #include "output.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/base/printable.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/io/checkpoint.hpp"
 
@@ -121,7 +122,7 @@ void warn_of_changes(const io::CheckpointState& state, const config::Options& op
     const auto before = state.scalars.find(name);
     if (before != state.scalars.end() && before->second != value) {
       std::printf("# warning: %s is %s now and was %s when the checkpoint was written: the trajectory will differ\n",
-                  name.c_str(), value.c_str(), before->second.c_str());
+                  name.c_str(), value.c_str(), printable(before->second).c_str());
     }
   }
 }

@@ -18,6 +18,7 @@
 #include "groups.hpp"
 #include "mpi_error.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/printable.hpp"
 
 namespace shoal::comm {
 
@@ -42,12 +43,12 @@ std::uint64_t hash_of(std::string_view words) {  // FNV-1a
   return hash;
 }
 
-/// A message's lines, each after `head`, in one write so that ranks do not mix theirs.
+/// A message's lines, each after `head`, in one write so that ranks do not mix theirs. What they quote may come from a file.
 void print_error(const std::string& head, std::string_view message) {
   std::string lines;
   while (true) {
     const std::size_t end = message.find('\n');
-    lines += head + std::string(message.substr(0, end)) + "\n";
+    lines += head + printable(message.substr(0, end)) + "\n";
     if (end == std::string_view::npos || end + 1 == message.size()) break;
     message.remove_prefix(end + 1);
   }

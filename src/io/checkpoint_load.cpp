@@ -12,6 +12,7 @@
 #include "files.hpp"
 #include "hash.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/printable.hpp"
 #include "shoal/io/checkpoint.hpp"
 
 namespace shoal::io {
@@ -211,7 +212,7 @@ void read_and_verify(comm::Communicator& group, const fs::path& path, const Desc
   compare_checksums(path, open, sums);
 }
 
-void say(const std::string& line) { std::fprintf(stderr, "shoal: %s\n", line.c_str()); }
+void say(const std::string& line) { std::fprintf(stderr, "shoal: %s\n", printable(line).c_str()); }
 
 }  // namespace
 

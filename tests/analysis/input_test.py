@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the scripts in analysis/ say where packages are missing, or a file is not what its name says: one line, no traceback."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -114,6 +115,31 @@ class Damage(unittest.TestCase):
                     change(file)
                 with self.assertRaisesRegex(BadInput, rf"{name}\.h5: .*{expected}"):
                     Trace.read(path)
+
+    def test_what_a_terminal_would_obey_is_shown(self):
+        evil, other = "\x1b]0;evil\x07<b>\u202e", "\u009b2J"
+        copy = Path(shutil.copytree(self.good, self.directory / "evil"))
+        with h5py.File(copy / "trace.h5", "r+") as file:
+            for name in ("names", "units", "groups"):
+                if len(file[name]):
+                    file[name][0] = evil + name
+            for place in (file, file["options"], file["machine"]):
+                for key in list(place.attrs):
+                    if isinstance(place.attrs[key], str):
+                        place.attrs[key] = place.attrs[key] + other
+        summary = json.loads((copy / "summary.json").read_text())
+        summary["options"][f"model.{evil}"] = evil
+        summary["comm_bytes_per_step"][evil] = {"intra": 1, "inter": 2}
+        (copy / "summary.json").write_text(json.dumps(summary))
+        for program, more in (("report.py", ()), ("compare.py", (self.good,)), ("perfetto.py", ())):
+            with self.subTest(program):
+                done = script(program, copy / "trace.h5" if program == "perfetto.py" else copy, *more)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                written = [path.read_text() for path in copy.glob("report/*.html")]
+                for said in (done.stdout, done.stderr, *written):
+                    self.assertNotRegex(said, "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
+                self.assertTrue(all("<b>" not in page for page in written))
+        self.assertIn("\\x1b]0;evil\\x07&lt;b&gt;\\u{202e}", written[0])
 
     def test_a_damaged_part_of_a_run_is_named_and_the_rest_shown(self):
         copy = Path(shutil.copytree(self.good, self.directory / "part"))

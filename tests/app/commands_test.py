@@ -78,6 +78,22 @@ class Commands(Program):
         self.assertIn("transformer.wte.weight", self.ok("info", checkpoint, "--verify"))
         self.assertIn("events", self.ok("info", out / "trace.h5"))
 
+    def test_what_a_terminal_would_obey_is_shown(self):
+        evil = "\x1b]0;evil\x07\u202e"
+        text = self.dir / f"{evil}.txt"
+        text.write_text("some words to learn, over and over\n" * 20)
+        deck = self.deck(SMALL, model={"vocab_size": 0}, train={"steps": 1})
+        out = self.dir / "out"
+        options = [f"--data.source={text}", f"--output.dir={out}", "--checkpoint.every=1", "--trace.level=steps"]
+        said = [self.ok("train", deck, *options)]
+        for file in (out / "checkpoints/step_00000001.h5", out / "trace.h5"):
+            said.append(self.ok("info", file))
+        said.append(self.shoal("info", text).stderr)
+        for words in said:
+            self.assertNotRegex(words, "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
+        self.assertIn("\\x1b]0;evil\\x07\\u{202e}.txt", said[1])
+        self.assertIn("\\x1b]0;evil\\x07\\u{202e}.txt: no HDF5 file", said[-1])
+
     def test_the_log_shows_what_matters(self):
         deck = self.deck(SMALL, train={"steps": 4, "log_every": 2})
         out = self.dir / "log"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """analysis/tokenize.py: a byte-level BPE trained here, its tokens in the file, the bytes of its vocabulary, its refusals."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -57,7 +58,8 @@ class TokenizePy(unittest.TestCase):
 
     def read(self) -> tuple[list[int], list[bytes], int]:
         with h5py.File(self.output) as file:
-            vocabulary = [entry.tobytes() for entry in file["vocabulary"][:]]
+            content, offsets = file["vocabulary_bytes"][:].tobytes(), file["vocabulary_offsets"][:]
+            vocabulary = [content[begin:end] for begin, end in itertools.pairwise(offsets)]
             return file["tokens"][:].tolist(), vocabulary, int(file.attrs["vocab_size"])
 
     def refused(self, message: str, *arguments: object) -> None:
@@ -83,6 +85,23 @@ class TokenizePy(unittest.TestCase):
         self.assertEqual(len(vocabulary), 300)
         self.assertEqual(b"".join(vocabulary[token] for token in tokens), TEXT.encode())
         self.assertEqual({entry[0] for entry in vocabulary if len(entry) == 1}, set(range(256)))
+
+    def test_the_program_reads_it_and_finds_what_changed(self) -> None:
+        self.assertEqual(self.tokenize(self.text, "--block-size", 100).returncode, 0)
+        self.assertIn("read back, all agree", self.info().stdout)
+        for name in ("tokens", "vocabulary_bytes", "vocabulary_offsets"):
+            with h5py.File(self.output, "r+") as file:
+                before = file[name][5]
+                file[name][5] = before + 1
+            self.assertRegex(
+                self.info().stderr, f"/{name}: checksum [0-9a-f]+, expected [0-9a-f]+; the file is damaged"
+            )
+            with h5py.File(self.output, "r+") as file:
+                file[name][5] = before
+
+    def info(self) -> subprocess.CompletedProcess:
+        command = [os.environ.get("SHOAL_BINARY", str(SOURCE / "build/shoal")), "info", "--verify", str(self.output)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def test_files_are_ended_where_asked_for(self) -> None:
         self.assertEqual(self.tokenize(self.text, self.text, "--end-of-text", END, "--whole-files").returncode, 0)
