@@ -9,11 +9,14 @@
 namespace shoal::kernels {
 
 enum class Instructions {
+  avx2,
+  avx512,
   bf16,  ///< AVX-512's products of bf16
   tiles  ///< AMX's products of tiles of bf16
 };
 
-/// Whether the processor has them and the limit allows them. Asked once, so that a run has one answer.
+/// Whether the processor has them, the limit allows them and the system grants them. Asked once, so that a run has one
+/// answer.
 bool may_use(Instructions instructions);
 
 /// What the library uses, by the limit that would allow just that: AVX2, AVX512_CORE, AVX512_CORE_BF16, AVX512_CORE_AMX;

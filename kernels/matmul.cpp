@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/matmul.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <type_traits>
-#include <vector>
 
 #include "multiply.hpp"
 #include "shoal/base/error.hpp"
@@ -57,31 +54,6 @@ std::size_t matmul_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, 
 
 void set_matmul_workspace(Span<std::byte> workspace) { workspace_given = workspace; }
 
-template <typename T>
-double measured_peak_gflops(std::size_t size, double seconds) {
-  using Clock = std::chrono::steady_clock;
-  std::vector<T> a(size * size, T(0.5F)), b(size * size, T(0.25F)), c(size * size);
-  std::vector<std::byte> own(matmul_workspace_bytes<T, T>(size, size, size, {}, false));
-  const Span<std::byte> others = workspace_given;
-  set_matmul_workspace(own);
-  const auto once = [&] {
-    const Clock::time_point begin = Clock::now();
-    matmul("measured_peak", Matrix<const T>(a.data(), size, size), Matrix<const T>(b.data(), size, size),
-           Matrix<T>(c.data(), size, size));
-    return std::chrono::duration<double>(Clock::now() - begin).count();
-  };
-  once();  // code generation, first touch
-  double best = once();
-  for (double spent = best; spent < seconds;) {
-    const double time = once();
-    best = std::min(best, time);
-    spent += time;
-  }
-  set_matmul_workspace(others);
-  const auto n = static_cast<double>(size);
-  return 2e-9 * n * n * n / best;
-}
-
 #define SHOAL_INSTANCE(T, R)                                                                                           \
   template void matmul<T, R>(const char*, Matrix<const T>, Matrix<const T>, Matrix<R>, const MatmulOptions&, const T*, \
                              const R*);                                                                                \
@@ -93,8 +65,5 @@ SHOAL_INSTANCE(bf16, float)
 SHOAL_INSTANCE(f16, f16)
 SHOAL_INSTANCE(f16, float)
 #undef SHOAL_INSTANCE
-template double measured_peak_gflops<float>(std::size_t, double);
-template double measured_peak_gflops<bf16>(std::size_t, double);
-template double measured_peak_gflops<f16>(std::size_t, double);
 
 }  // namespace shoal::kernels

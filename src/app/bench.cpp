@@ -95,7 +95,7 @@ void print_model(const std::optional<MachineModel>& measured, bool several_nodes
   rows.emplace_back("quantization",
                     text("and back, ns an element: INT8 ", codec_text(network.int8), ", INT4 ", codec_text(network.int4)));
   for (const auto& [dtype, gflops] : model.gflops)
-    rows.emplace_back("products, " + dtype, fixed(gflops, 0) + " GFLOP/s a rank");
+    rows.emplace_back("cores, " + dtype, text("at most ", fixed(gflops, 0), " GFLOP/s a rank"));
   for (const auto& [dtype, rates] : model.training) rows.emplace_back("training, " + dtype, training_text(rates));
   print_table("the model, with all ranks at work", rows);
 }

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "output.hpp"
+#include "peak.hpp"
 #include "shoal/base/heartbeat.hpp"
-#include "shoal/kernels/matmul.hpp"
 #include "shoal/kernels/quantize.hpp"
 #include "shoal/kernels/storage.hpp"
 #include "shoal/plan/memory.hpp"
@@ -139,10 +139,8 @@ plan::Codec codec_seconds(comm::World& world, int bits) {
 
 std::map<std::string, double> peak_gflops(comm::World& world) {
   std::map<std::string, double> gflops;
-  world.all().barrier().wait();
-  gflops["fp32"] = -largest(world, -kernels::measured_peak_gflops<float>(2048, 0.1));
-  world.all().barrier().wait();
-  gflops["bf16"] = -largest(world, -kernels::measured_peak_gflops<bf16>(2048, 0.1));
+  gflops["fp32"] = measured_peak(world, DType::f32);
+  gflops["bf16"] = measured_peak(world, DType::bf16);
   return gflops;
 }
 

@@ -46,7 +46,7 @@ std::vector<CommRow> bench_comm(comm::World& world, const CommBenchOptions& opti
 struct MachineModel {
   plan::NetworkModel network;
   double node_deviation = 0, across_deviation = 0;  ///< the worst of the fits
-  std::map<std::string, double> gflops;             ///< matrix products by train.dtype, of the slowest rank while all work
+  std::map<std::string, double> gflops;  ///< the most that the cores can do, by train.dtype, of a rank while all work
   std::map<std::string, plan::TrainingRates> training;  ///< by train.dtype
 };
 /// Links: of the tree's all-gathers; without one there is no model. Measures arithmetic on all ranks at once: collective.

@@ -89,7 +89,7 @@ void print_banner(const Setup& setup, comm::World& world, const Ledger& most_tak
   std::vector<std::pair<std::string, std::string>> run = {
       {"ranks", text(world.size(), " on ", comm::describe(world.topology()), ", ", setup.threads,
                      setup.threads == 1 ? " thread" : " threads", " each")},
-      {"device", text(kernels::device_name(), "; matrix products ", fixed(peak_gflops, 0), " GFLOP/s per rank (measured, ",
+      {"device", text(kernels::device_name(), "; at most ", fixed(peak_gflops, 0), " GFLOP/s per rank (measured, ",
                       o.train.dtype, ")")},
       {"libraries", libraries},
       {"model", text(o.model.kind, ", ", grouped(parameter_count(model::layout(o.model))), " parameters, ", o.train.dtype)},
@@ -129,8 +129,8 @@ StepLog::StepLog(const Setup& setup, comm::World& world, double peak_gflops, std
       speaks_(world.all().rank() == 0),
       redraws_(speaks_ && output_redraws()) {
   if (speaks_) {
-    std::printf("# MFU: %.4g FLOP per token (%s) against the measured %.0f GFLOP/s x %d ranks\n",
-                model::flops_per_token(setup.options.model), "6 x weights in matrix products + attention in full",
+    std::printf("# MFU: %.4g FLOP per token (%s) against %.0f GFLOP/s x %d ranks, the most that the cores can do\n",
+                model::flops_per_token(setup.options.model), "6 x weights in matrix products + attention to earlier tokens",
                 peak_gflops, ranks_);
     std::printf("#   step      loss  grad norm        lr   tokens/s   MFU %%        ETA%s\n",
                 setup.options.adascale.on ? "    gain   of steps" : "");
@@ -138,15 +138,17 @@ StepLog::StepLog(const Setup& setup, comm::World& world, double peak_gflops, std
   }
 }
 
-std::string StepLog::line(const StepReport& report, double seconds) const {
+std::string StepLog::line(const StepReport& report, double seconds) {
   const config::Options& o = setup_.options;
   const double rate = static_cast<double>(o.batch.global * o.model.block_size) / seconds;
-  const double utilisation = rate * model::flops_per_token(o.model) / (peak_gflops_ * 1e9 * ranks_);
+  const double reached = rate * model::flops_per_token(o.model) * 1e-9 / ranks_;
+  peak_gflops_ = std::max(peak_gflops_, reached);  // the clock of the cores was lower when the peak was measured
   const double at = position(report), left = static_cast<double>(o.train.steps) - at;
   const double pace = at > begin_ ? seconds_ / (at - begin_) : 0;  // nothing yet where the first updates were left out
   const std::string eta = human_time(std::max(0.0, pace * left));
-  std::string line = print_to_string("%8lld %9.4f %10.4f %9.2e %10.0f %7.1f %10s", static_cast<long long>(report.step),
-                                     report.loss, report.norm, report.learning_rate, rate, 100 * utilisation, eta.c_str());
+  std::string line =
+      print_to_string("%8lld %9.4f %10.4f %9.2e %10.0f %7.1f %10s", static_cast<long long>(report.step), report.loss,
+                      report.norm, report.learning_rate, rate, 100 * reached / peak_gflops_, eta.c_str());
   if (o.adascale.on) line += print_to_string(" %7.3f %10.1f", report.gain, report.effective_steps);
   return line;
 }

@@ -38,7 +38,7 @@ class StepLog {
   void note(const std::string& line);
 
  private:
-  std::string line(const StepReport& report, double seconds) const;
+  std::string line(const StepReport& report, double seconds);
   double position(const StepReport& report) const;
   void clear();
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -24,14 +25,26 @@ int openmp_limit() {
   return status == std::errc() && (*end == '\0' || *end == ',') ? limit : 0;
 }
 
-}  // namespace
-
-int choose_threads(comm::World& world, int asked) {
+cpu_set_t cores_of_this_rank() {
   cpu_set_t mine;
   CPU_ZERO(&mine);
   require(sched_getaffinity(0, sizeof mine, &mine) == 0, "cannot ask for this process's cores: ", std::strerror(errno));
+  return mine;
+}
+
+/// The cores that each rank of this node may use.
+std::vector<cpu_set_t> cores_of_node(comm::World& world) {
+  cpu_set_t mine = cores_of_this_rank();
   std::vector<cpu_set_t> all(static_cast<std::size_t>(world.node().size()));
   world.node().all_gather(comm::bytes_of(Span<cpu_set_t>(&mine, 1)), comm::bytes_of(Span<cpu_set_t>(all))).wait();
+  return all;
+}
+
+}  // namespace
+
+int choose_threads(comm::World& world, int asked) {
+  const cpu_set_t mine = cores_of_this_rank();
+  const std::vector<cpu_set_t> all = cores_of_node(world);
   const auto sharing = std::count_if(all.begin(), all.end(), [&](const cpu_set_t& other) {
     cpu_set_t common;
     CPU_AND(&common, &mine, &other);
@@ -46,6 +59,15 @@ int choose_threads(comm::World& world, int asked) {
   }
   const int threads = std::max(1, cores / std::max(1, static_cast<int>(sharing)));
   return limit > 0 ? std::min(threads, limit) : threads;
+}
+
+double cores_per_thread(comm::World& world, int threads) {
+  cpu_set_t any;
+  CPU_ZERO(&any);
+  for (const cpu_set_t& cores : cores_of_node(world)) CPU_OR(&any, &any, &cores);
+  std::int64_t of_node = threads;
+  world.node().all_reduce(Span<std::int64_t>(&of_node, 1), comm::Reduce::sum).wait();
+  return std::min(1.0, static_cast<double>(CPU_COUNT(&any)) / static_cast<double>(of_node));
 }
 
 }  // namespace shoal::app

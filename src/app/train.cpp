@@ -11,6 +11,7 @@
 #include "interrupt.hpp"
 #include "output.hpp"
 #include "pays_off.hpp"
+#include "peak.hpp"
 #include "report.hpp"
 #include "run_files.hpp"
 #include "saves.hpp"
@@ -20,7 +21,6 @@
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/target.hpp"
 #include "shoal/io/trace_file.hpp"
-#include "shoal/kernels/matmul.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/notation.hpp"
 #include "trainer.hpp"
@@ -33,11 +33,6 @@ namespace shoal::app {
 namespace {
 
 constexpr std::size_t trace_events = 1U << 18U;  // 12 MiB: what is kept between two writes of the trace
-
-double measured_peak(const config::Options& options) {
-  // fp16 is storage here: its products are made in fp32.
-  return options.train.dtype == "bf16" ? kernels::measured_peak_gflops<bf16>() : kernels::measured_peak_gflops<float>();
-}
 
 trace::Level trace_level(const std::string& name) {
   return name == "kernels" ? trace::Level::kernels
@@ -307,7 +302,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   trace::set_zero();  // on all ranks at one moment, before the first event
   trace::start(trace_level(o.trace.level), trace_events);
 
-  const double peak = measured_peak(o);
+  const double peak = measured_peak(world, setup.engine.dtype);
   Machine machine(setup, world);
   const Ledger most_taken = of_the_rank_with_most(world, machine.memory.taken());
   if (world.all().rank() == 0) print_banner(setup, world, most_taken, peak);

@@ -72,7 +72,8 @@ double flops_per_token(const ModelOptions& o) {
   const auto layers = static_cast<double>(o.n_layer);
   const double block = 4 * C * C + 2 * C * static_cast<double>(o.inner());
   const double products = layers * block + C * static_cast<double>(o.vocab_size);
-  return 6 * products + 12 * layers * C * static_cast<double>(o.block_size);
+  const double keys = (static_cast<double>(o.block_size) + 1) / 2;  // that a token attends to, on average
+  return 6 * products + 12 * layers * C * keys;
 }
 
 }  // namespace shoal::model::gpt

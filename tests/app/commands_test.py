@@ -2,9 +2,19 @@
 """Each command as a user calls it: help, versions, decks in and out, tokenize -> train -> eval -> generate -> export -> info."""
 
 import json
+import os
+import pathlib
+import re
 import unittest
 
-from program import SMALL, Program
+from program import SMALL, Program, skip
+
+
+def cores():
+    """Cores that this process may use; hyperthreads of one count once."""
+    siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    files = (pathlib.Path(siblings.format(cpu)) for cpu in os.sched_getaffinity(0))
+    return len({file.read_text() if file.exists() else str(file) for file in files})
 
 
 class Commands(Program):
@@ -114,6 +124,23 @@ class Commands(Program):
         summary = json.loads((out / "summary.json").read_text())
         self.assertEqual(summary["state_bytes"]["planned"], summary["state_bytes"]["taken"])
         self.assertGreater(summary["comm_bytes_per_step"]["reduce_scatter"]["intra"], 0)
+
+    def test_utilisation_is_of_all_the_threads(self):
+        if cores() < 2:
+            skip("one core: two threads cannot do more than one")
+        deck = self.deck(SMALL, model={"n_embd": 128}, train={"steps": 3, "log_every": 1})
+        most = {}
+        for threads in (1, 2):
+            out = self.dir / f"threads-{threads}"
+            env = {"OMP_NUM_THREADS": str(threads)}
+            done = self.shoal("train", deck, f"--output.dir={out}", env=env)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            most[threads] = float(re.search(r"at most ([0-9.]+) GFLOP/s per rank", done.stdout)[1])
+            lines = [line.split() for line in done.stdout.splitlines() if re.match(r" +[123] ", line)]
+            self.assertEqual(len(lines), 3, done.stdout)
+            for step in lines:
+                self.assertLessEqual(float(step[5]), 100.0, step)
+        self.assertGreater(most[2], 1.3 * most[1])
 
 
 if __name__ == "__main__":

@@ -48,8 +48,4 @@ std::size_t matmul_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, 
                                    const MatmulStrides& strides = {});
 void set_matmul_workspace(Span<std::byte> workspace);
 
-/// GFLOP/s of a square product of this size on one rank with its threads: the measured peak that utilisation refers to.
-template <typename T>
-double measured_peak_gflops(std::size_t size = 1024, double seconds = 0.03);
-
 }  // namespace shoal::kernels

@@ -95,8 +95,9 @@ std::vector<UnitLayout> layout(const ModelOptions& options);
 std::vector<std::vector<int>> visits(const ModelOptions& options, const Capacity& capacity);
 /// Every unmet condition on the options as a sentence that names the options and their values.
 std::vector<std::string> problems(const ModelOptions& options);
-/// Floating-point operations of one token of forward and backward: 6 N + 12 n_layer n_embd T for the GPT, N the weights that
-/// take part in matrix products (the head included); attention counted in full.
+/// Floating-point operations of one token of forward and backward: 6 N + 6 n_layer n_embd (T + 1) for the GPT, N the weights
+/// that take part in matrix products (the head included). A token attends to itself and those before, (T + 1) / 2 on
+/// average: what a causal model need not compute does not count, so that no processor can seem faster than it is.
 double flops_per_token(const ModelOptions& options);
 /// The kinds that are there: gpt, mlp.
 std::vector<std::string> kinds();

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "peak.hpp"
+
+#include "shoal/kernels/peak.hpp"
+#include "shoal/kernels/runtime.hpp"
+#include "threads.hpp"
+
+namespace shoal::app {
+
+double measured_peak(comm::World& world, DType type) {
+  const double cores = cores_per_thread(world, kernels::threads());
+  world.all().barrier().wait();
+  double sum = kernels::measured_peak_gflops(type) * cores;
+  world.all().all_reduce(Span<double>(&sum, 1), comm::Reduce::sum).wait();
+  return sum / world.size();
+}
+
+}  // namespace shoal::app

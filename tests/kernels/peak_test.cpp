@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/kernels/peak.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "kernels/instructions.hpp"
+#include "kernels/runtime_environment.hpp"
+#include "shoal/kernels/matmul.hpp"
+
+namespace shoal::kernels {
+
+namespace {
+
+/// GFLOP/s of a square product by the clock, on all threads(): the best of several calls.
+template <typename T>
+double product_gflops(std::size_t size) {
+  const std::vector<T> a(size * size, T(0.5F)), b(size * size, T(0.25F));
+  std::vector<T> c(size * size);
+  std::vector<std::byte> workspace(matmul_workspace_bytes<T, T>(size, size, size, {}, false));
+  set_matmul_workspace(workspace);
+  double best = 0;
+  for (int call = 0; call < 6; ++call) {
+    const auto begin = std::chrono::steady_clock::now();
+    matmul("product", Matrix<const T>(a.data(), size, size), Matrix<const T>(b.data(), size, size),
+           Matrix<T>(c.data(), size, size));
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    best = std::max(best, 2e-9 * static_cast<double>(size * size * size) / seconds);
+  }
+  set_matmul_workspace({});
+  return best;
+}
+
+}  // namespace
+
+// A core's clock may rise between the two measurements, so that there are several attempts.
+template <typename T>
+void expect_no_product_above_the_peak() {
+  double product = 0, peak = 0;
+  for (int attempt = 0; attempt < 5 && product >= peak; ++attempt) {
+    product = product_gflops<T>(768);
+    peak = measured_peak_gflops(dtype_of<T>);
+  }
+  EXPECT_LT(product, peak) << name_of(dtype_of<T>);
+}
+
+TEST(Peak, NoProductIsFaster) {
+  for (const int threads : {1, 2}) {
+    const WithThreads with(threads);
+    expect_no_product_above_the_peak<float>();
+    expect_no_product_above_the_peak<bf16>();
+    expect_no_product_above_the_peak<f16>();
+  }
+}
+
+TEST(Peak, OfTwoThreadsIsAboutTwice) {
+  const double one = measured_gflops(Arithmetic::multiply_add);
+  const WithThreads with(2);
+  const double two = measured_gflops(Arithmetic::multiply_add);
+  EXPECT_GT(two, 0.8 * one);  // where the threads share one core's units
+  EXPECT_LT(two, 2.6 * one);
+}
+
+TEST(Peak, HasTheInstructionsThatTheProcessorHas) {
+  EXPECT_GT(measured_gflops(Arithmetic::multiply_add), 0);
+  EXPECT_EQ(measured_gflops(Arithmetic::bf16_pairs) > 0, may_use(Instructions::bf16));
+  EXPECT_EQ(measured_gflops(Arithmetic::bf16_tiles) > 0, may_use(Instructions::tiles));
+}
+
+}  // namespace shoal::kernels
