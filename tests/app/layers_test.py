@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layering rule: a file includes only its own folder and those below it, and each library is seen in one folder alone."""
+"""The layering rule: a file includes only its own folder and those below it, and each library is seen in one folder alone.
+Tests that are left out say so."""
 
 import re
 import unittest
@@ -51,6 +52,29 @@ class Layers(unittest.TestCase):
                     if re.fullmatch(header, found.group(1)):
                         self.assertIn(folder, allowed, where)
         self.assertGreater(seen, 300)
+
+
+# How a test is not left out: without a reason, or past the helper that says it aloud (program.py, support/skips.hpp).
+SILENT = {
+    "*.py": r"unittest\.skip|raise unittest\.SkipTest|@skip",
+    "*.cpp": r"GTEST_SKIP\(\);|^  if \(.*(ranks|size)\(\) [!=]= \d\) return;$",
+}
+# Where a test goes on on several ranks after what one rank can tell as well.
+GOES_ON = {"tree_reduce_test.cpp", "quantized_runs_test.cpp"}
+
+
+class Skips(unittest.TestCase):
+    def test_tests_are_left_out_aloud(self):
+        silent, seen = [], 0
+        for pattern, words in SILENT.items():
+            for path in sorted((SOURCE / "tests").glob(f"*/{pattern}")):
+                seen += 1
+                if path.name in GOES_ON | {"program.py", "layers_test.py"}:
+                    continue
+                lines = enumerate(path.read_text().splitlines(), 1)
+                silent += [f"{path.relative_to(SOURCE)}:{number}" for number, line in lines if re.search(words, line)]
+        self.assertGreater(seen, 100)
+        self.assertEqual(silent, [])
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ TEST_P(NativeTest, AllReduceLeavesEverySumOnAllRanks) {
 
 TEST(Native, SumsOfSixteenBitsAreRefused) {
   Communicator& group = test::world().all();
-  if (group.size() == 1) return;
+  if (group.size() == 1) GTEST_SKIP() << "one rank has nobody to exchange anything with";
   Units units(group.size(), true, true);
   std::vector<std::byte> scratch(2 * bytes(units.blocks));
   EXPECT_THROW(static_cast<void>(reduce_scatter(Collectives::native, group, units.blocks, DType::bf16, scratch)), Error);

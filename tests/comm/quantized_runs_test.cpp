@@ -11,7 +11,7 @@ namespace {
 
 /// Of the same gradient again and again, the mean of what arrives comes nearer to the exact sum with every round.
 TEST_F(Quantized, ErrorFeedbackLosesNothingInTheLongRun) {
-  if (world_size() == 1) return;
+  if (world_size() == 1) GTEST_SKIP() << "one rank has nobody to exchange anything with";
   for (const std::size_t locals : divisions()) {
     const Nodes nodes(locals);
     const auto rank = static_cast<std::size_t>(test::world().all().rank());
