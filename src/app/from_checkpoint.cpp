@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "from_checkpoint.hpp"
 
-#include "saves.hpp"
+#include "resume.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/config/deck.hpp"

@@ -24,13 +24,18 @@ std::string checksums_text(bool has, bool verify) {
   return verify ? "read back, all agree" : "not read (--verify reads them)";
 }
 
+std::string run_text(const io::Lineage& lineage) {
+  return lineage.run.empty() ? "unknown: written by an older program" : text(lineage.run, ", started ", lineage.started);
+}
+
 void describe_checkpoint(const std::string& file, bool verify) {
   const io::CheckpointContents contents = verify ? io::verify_checkpoint(file) : io::describe_checkpoint(file);
-  Rows rows = {{"step", std::to_string(contents.state.step)},
-               {"written by", contents.program},
-               {"format", std::to_string(contents.format_version)},
-               {"size", plan::bytes_text(contents.file_bytes)},
-               {"checksums", checksums_text(true, verify)}};
+  Rows rows = {{"step", std::to_string(contents.state.step)},   {"written by", contents.program},
+               {"run", run_text(contents.state.lineage)},       {"format", std::to_string(contents.format_version)},
+               {"size", plan::bytes_text(contents.file_bytes)}, {"checksums", checksums_text(true, verify)}};
+  if (const auto& before = contents.state.lineage.ancestors; !before.empty()) {
+    rows.emplace_back("lineage", io::print(before));
+  }
   for (const auto& [name, value] : contents.state.scalars) rows.emplace_back(name, value);
   for (const auto& [name, value] : contents.state.numbers) rows.emplace_back(name, text(value));
   print_table("checkpoint " + file, rows);

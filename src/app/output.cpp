@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "collective.hpp"
+#include "run_record.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "verdict.hpp"
@@ -67,6 +68,13 @@ Json verdict_summary(const Verdict& verdict) {
           {"updates_skipped", verdict.updates_skipped},
           {"ok", verdict.ok},
           {"text", verdict.text}};
+}
+
+/// The checkpoint that the run went on from.
+Json resumed_from(const History& history) {
+  if (history.resumed_from.empty()) return nullptr;
+  const io::Ancestor& before = history.lineage.ancestors.back();
+  return {{"file", history.resumed_from.string()}, {"run", before.run}, {"step", before.step}};
 }
 
 /// Mean bytes per step and operation of the rank that sends most.
@@ -195,6 +203,8 @@ void write_summary(comm::World& world, const Setup& setup, const Memory& memory,
       {"comm_bytes_per_step", traffic},
       {"params_checksum", params_checksum},
       {"world_size", world.size()},
+      {"run", history.lineage.run},
+      {"resumed_from", resumed_from(history)},
       {"entropy_rate", setup.dataset.entropy_rate ? Json(*setup.dataset.entropy_rate) : Json(nullptr)},
       {"options", options},
   };

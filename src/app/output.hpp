@@ -12,6 +12,7 @@
 
 #include "setup.hpp"
 #include "shoal/comm/communicator.hpp"
+#include "shoal/io/lineage.hpp"
 #include "shoal/io/text_file.hpp"
 #include "trainer.hpp"
 
@@ -52,6 +53,8 @@ struct History {
   std::vector<std::pair<std::int64_t, double>> validation;
   std::map<std::string, comm::Traffic> traffic;  ///< this rank's, of the steps alone
   std::string stopped_by;                        ///< what stopped the run before its last step; empty: nothing
+  io::Lineage lineage;                           ///< of the run
+  std::filesystem::path resumed_from;            ///< the checkpoint that it went on from; empty: none
 };
 
 struct Verdict;  // verdict.hpp

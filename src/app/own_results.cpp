@@ -45,6 +45,10 @@ io::OwnKind own_metrics() {
           }};
 }
 
+io::OwnKind own_run_record() {
+  return {"run's identity", [](const fs::path& file) { return has_all(json_of(file), {"run", "ancestors"}); }};
+}
+
 io::OwnKind own_plan() {
   return {"result of `shoal plan`", [](const fs::path& file) { return has_all(json_of(file), {"runs", "deepspeed"}); }};
 }

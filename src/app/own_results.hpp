@@ -6,10 +6,11 @@
 
 namespace shoal::app {
 
-io::OwnKind own_summary();  ///< summary.json
-io::OwnKind own_metrics();  ///< metrics.jsonl
-io::OwnKind own_plan();     ///< plan --json FILE
-io::OwnKind own_bench();    ///< bench comm --output FILE
+io::OwnKind own_summary();     ///< summary.json
+io::OwnKind own_metrics();     ///< metrics.jsonl
+io::OwnKind own_run_record();  ///< run.json
+io::OwnKind own_plan();        ///< plan --json FILE
+io::OwnKind own_bench();       ///< bench comm --output FILE
 
 /// For commands that write one result where the user said: require_target(), and that its directory can be written to. What
 /// is no file, as /dev/stdout, passes. option: "--json "; empty paths pass.

@@ -10,6 +10,7 @@
 #include "collective.hpp"
 #include "output.hpp"
 #include "own_results.hpp"
+#include "run_record.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/io/checkpoint.hpp"
@@ -24,9 +25,10 @@ namespace {
 
 bool resumes(const config::Options& options) { return options.checkpoint.resume != "none"; }
 
-/// Whether a run is known to read or write checkpoint.dir.
+/// Whether a run is known to read or write checkpoint.dir: one that was resumed, or was told where, saves its last step.
 bool uses_checkpoints(const config::Options& options) {
-  return options.checkpoint.every != 0 || options.train.stop_after > 0 || options.checkpoint.resume == "latest";
+  return options.checkpoint.every != 0 || !options.checkpoint.dir.empty() || options.train.stop_after > 0 ||
+         resumes(options);
 }
 
 fs::path directory_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : "."; }
@@ -48,6 +50,7 @@ Left left_in(const fs::path& directory) {
     const std::string name = entry.path().filename();
     if (name == metrics_name) left.files.emplace_back(entry.path(), own_metrics());
     if (name == summary_name) left.files.emplace_back(entry.path(), own_summary());
+    if (name == run_record_name) left.files.emplace_back(entry.path(), own_run_record());
     if (is_trace_name(name)) left.files.emplace_back(entry.path(), io::own_kind(io::FileKind::trace));
   }
   const fs::path checkpoints = directory / "checkpoints";
@@ -76,6 +79,7 @@ void make_room(const config::Options& options) {
   const Left left = left_in(options.output.dir);
   if (resumes(options)) {
     io::require_target("", fs::path(options.output.dir) / summary_name, own_summary(), true);
+    io::require_target("", fs::path(options.output.dir) / run_record_name, own_run_record(), true);
     lines_until(fs::path(options.output.dir) / metrics_name, std::numeric_limits<std::int64_t>::max());
     return;
   }

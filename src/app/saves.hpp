@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of a run: when and where they are written, and what is resumed.
+// Checkpoints of a run: where they are written, and which are kept.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include "shoal/comm/world.hpp"
 #include "shoal/io/background_save.hpp"
 #include "shoal/io/checkpoint.hpp"
+#include "shoal/io/checkpoint_directory.hpp"
+#include "shoal/io/lineage.hpp"
 
 namespace shoal::app {
 
@@ -20,11 +22,12 @@ Span<float> take_checkpoint_copy(const config::Options& options, zero::Engine& e
 
 class Saves {
  public:
-  /// Takes the memory of take_checkpoint_copy().
-  Saves(comm::World& world, const Setup& setup, Machine& machine);
+  /// Takes the memory of take_checkpoint_copy(). directory: on rank 0, what is there already; outlives this.
+  Saves(comm::World& world, const Setup& setup, Machine& machine, io::Lineage lineage, io::CheckpointDirectory* directory);
 
-  /// Collective. Writes step_N.h5 and removes the oldest beyond checkpoint.keep; with checkpoint.async returns when the
-  /// states have been copied, and may be changed. numbers: further state, by name, that resume() gives back.
+  /// Collective. Writes step_N.h5 and removes the oldest of this lineage beyond checkpoint.keep; with checkpoint.async
+  /// returns when the states have been copied, and may be changed. numbers: further state, by name, that resume() gives
+  /// back.
   void save(std::int64_t step, const std::map<std::string, double>& numbers = {});
   /// Collective, at the border of every step: moves a save in the background on, without waiting for it. Its error comes out
   /// here, or of save() or finish().
@@ -37,27 +40,23 @@ class Saves {
   std::uint64_t bytes() const { return bytes_; }                              ///< of all saves together, all ranks
 
  private:
+  void complete(const std::filesystem::path& file, std::int64_t step);
+
   comm::World& world_;
   const Setup& setup_;
   Machine& machine_;
-  std::filesystem::path directory_;
+  std::filesystem::path path_;
+  io::Lineage lineage_;
+  io::CheckpointDirectory* directory_;
   std::optional<io::BackgroundSave> background_;
   std::optional<std::filesystem::path> last_;
   double seconds_ = 0;
   std::uint64_t bytes_ = 0;
 };
 
-/// Loads parameters, moments and position from what checkpoint.resume names: the newest good file of checkpoint.dir
-/// (latest), or the file itself. Returns what else the checkpoint holds; nothing where there is nothing to resume. Options
-/// that shape the trajectory and differ from the checkpoint's are named in the log. Collective.
-std::optional<io::CheckpointState> resume(comm::World& world, const Setup& setup, Machine& machine);
-
 /// The run's parameters at its end, after so many steps: nodes that differ take their mean.
 void take_average(Machine& machine, std::int64_t steps);
 /// Parameters that all nodes have alike, every element on one rank.
 std::vector<NamedSlice> common_parameters(Machine& machine);
-
-/// Parameters alone, for evaluation, generation and export.
-void load_parameters(comm::World& world, const std::filesystem::path& file, zero::Engine& engine);
 
 }  // namespace shoal::app

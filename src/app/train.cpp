@@ -13,7 +13,9 @@
 #include "pays_off.hpp"
 #include "peak.hpp"
 #include "report.hpp"
+#include "resume.hpp"
 #include "run_files.hpp"
+#include "run_record.hpp"
 #include "saves.hpp"
 #include "setup.hpp"
 #include "shoal/base/heartbeat.hpp"
@@ -85,21 +87,27 @@ void mark_memory(const Memory& memory) {
 /// The part of a run between its first and its last step.
 class Run {
  public:
-  /// `before`: where an earlier run ended.
-  Run(comm::World& world, const Setup& setup, RunFiles& files, Machine& machine, const io::CheckpointState& before,
-      double peak_gflops)
+  /// `before`: what the run goes on from. directory: on rank 0, the checkpoints that are there.
+  Run(comm::World& world, const Setup& setup, RunFiles& files, Machine& machine, const std::optional<Resumed>& before,
+      io::CheckpointDirectory* directory, double peak_gflops)
       : world_(world),
         setup_(setup),
         files_(files),
         options_(setup.options),
         machine_(machine),
-        first_step_(before.step),
+        before_(before),
+        first_step_(before ? before->state.step : 0),
+        lineage_(begin_run(world, setup.options, before)),
         trainer_(setup, world, machine),
-        saves_(world, setup, machine),
-        trace_(open_trace(world, setup, machine, before.step)),
-        metrics_(world, options_.output.dir, before.step),
-        log_(setup, world, peak_gflops, before.step) {
-    trainer_.restore(before.step, before.numbers);
+        saves_(world, setup, machine, lineage_, directory),
+        trace_(open_trace(world, setup, machine, first_step_)),
+        metrics_(world, options_.output.dir, first_step_),
+        log_(setup, world, peak_gflops, first_step_) {
+    history_.lineage = lineage_;
+    if (before) history_.resumed_from = before->file;
+    trainer_.restore(first_step_, before ? before->state.numbers : std::map<std::string, double>{});
+    const std::string others = directory != nullptr && keeps_checkpoints() ? directory->others(lineage_) : "";
+    if (!others.empty()) log_.note(others);
   }
 
   /// Returns why the run ended.
@@ -109,6 +117,7 @@ class Run {
 
  private:
   bool due(std::size_t every, std::int64_t step) const { return every != 0 && static_cast<std::size_t>(step) % every == 0; }
+  bool keeps_checkpoints() const;
   bool wants_validation(std::int64_t step, bool last) const;
   bool wants_checkpoint(std::int64_t step, bool last, bool stop) const;
   void record(const StepReport& report, bool last_known);
@@ -122,7 +131,9 @@ class Run {
   RunFiles& files_;
   const config::Options& options_;
   Machine& machine_;
+  const std::optional<Resumed>& before_;
   std::int64_t first_step_;
+  io::Lineage lineage_;
   std::int64_t flushed_ = 0;  // the step after which the trace was asked about last
   Trainer trainer_;
   Saves saves_;
@@ -136,8 +147,13 @@ bool Run::wants_validation(std::int64_t step, bool last) const {
   return setup_.dataset.validation != nullptr && (last || due(options_.train.eval_every, step));
 }
 
+/// Whoever asked for checkpoints, or went on from one, finds one at the end.
+bool Run::keeps_checkpoints() const {
+  return options_.checkpoint.every != 0 || !options_.checkpoint.dir.empty() || before_.has_value();
+}
+
 bool Run::wants_checkpoint(std::int64_t step, bool last, bool stop) const {
-  return stop || due(options_.checkpoint.every, step) || (last && options_.checkpoint.every != 0);
+  return stop || due(options_.checkpoint.every, step) || (last && keeps_checkpoints());
 }
 
 /// last_known: no later step is known yet, so the parameters are those after this one.
@@ -210,7 +226,6 @@ Exit Run::steps() {
       check_files();
       files_.enter_checkpoints();
       saves_.save(t + 1, trainer_.numbers());
-      machine_.engine.forget_residuals();
     }
     if (stop && !last) {
       history_.stopped_by = why_stopped(world_.all());
@@ -308,7 +323,8 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   if (world.all().rank() == 0) print_banner(setup, world, most_taken, peak);
   print_pays_off(setup, world, machine, peak);
   heartbeat::phase("load");
-  const std::optional<io::CheckpointState> before = resume(world, setup, machine);
+  const std::unique_ptr<io::CheckpointDirectory> directory = open_checkpoint_directory(world, o);
+  const std::optional<Resumed> before = resume(world, setup, machine, directory.get());
   if (!before) {
     if (o.model.init_from.empty()) {
       machine.engine.initialize(o.train.seed);
@@ -317,7 +333,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
     }
     if (machine.synchroniser) machine.synchroniser->begin();
   }
-  Run run(world, setup, files, machine, before.value_or(io::CheckpointState{}), peak);
+  Run run(world, setup, files, machine, before, directory.get(), peak);
   world.all().barrier().wait();
   return run.close(run.steps());
 }

@@ -64,8 +64,8 @@ struct BackgroundSave::State {
   Span<float> copy;
   Phase phase = Phase::idle;
   fs::path file, temporary;
-  int keep = 0;
-  std::int32_t step = 0;  // whose states are saved
+  std::function<void()> then;  // when the file is complete
+  std::int32_t step = 0;       // whose states are saved
   std::uint64_t own_bytes = 0, file_bytes = 0;
   std::array<std::int64_t, 2> word{};  // does any rank still work? has any failed?
   // In this order: the request ends before the word goes, the job before what it reads.
@@ -100,9 +100,9 @@ void BackgroundSave::State::begin_writing(const fs::path& path, const std::vecto
 void BackgroundSave::State::begin_finishing() {
   phase = Phase::finishing;
   if (world.all().rank() != 0) return;
-  job.start([from = temporary, to = file, most = keep](const std::atomic<bool>&) {
-    publish(from, to);
-    if (most != 0) prune_checkpoints(to.parent_path(), most);
+  job.start([this](const std::atomic<bool>&) {
+    publish(temporary, file);
+    if (then) then();
   });
 }
 
@@ -162,13 +162,13 @@ BackgroundSave::~BackgroundSave() = default;
 bool BackgroundSave::under_way() const { return state_->phase != State::Phase::idle; }
 
 std::uint64_t BackgroundSave::start(const fs::path& file, const CheckpointState& state,
-                                    const std::vector<TensorSlice>& tensors, int keep) {
+                                    const std::vector<TensorSlice>& tensors, std::function<void()> then) {
   finish();
   State& s = *state_;
   comm::Communicator& group = s.world.all();
   s.file = file;
   s.temporary = temporary_name(file);
-  s.keep = keep;
+  s.then = std::move(then);
   s.step = trace::step();
   s.own_bytes = bytes_of_slices(tensors);
 

@@ -35,6 +35,25 @@ bool is_temporary(const std::string& name) {
   return name.ends_with(suffix) && step_of(std::string_view(name).substr(0, name.size() - suffix.size()));
 }
 
+/// The entries of a directory whose names and then kinds are those of files that are looked for. An absent directory has
+/// none; one that cannot be read is an error, not an empty one: what a run goes on from depends on it.
+template <typename Named, typename Kind>
+std::vector<fs::path> files_of(const fs::path& directory, const Named& named, const Kind& is_one) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  fs::directory_iterator entry(directory, error);
+  if (error == std::errc::no_such_file_or_directory) return found;
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (!named(entry->path().filename().string())) continue;
+    const bool wanted = is_one(*entry, error);
+    if (error == std::errc::no_such_file_or_directory) error.clear();  // it went meanwhile
+    if (error) break;
+    if (wanted) found.push_back(entry->path());
+  }
+  require(!error, directory.string(), ": cannot be listed: ", error.message());
+  return found;
+}
+
 }  // namespace
 
 std::string checkpoint_name(std::int64_t step) {
@@ -43,40 +62,23 @@ std::string checkpoint_name(std::int64_t step) {
   return name;
 }
 
+std::optional<std::int64_t> checkpoint_step(const fs::path& file) { return step_of(file.filename().string()); }
+
 std::vector<fs::path> list_checkpoints(const fs::path& directory) {
-  std::vector<std::pair<std::int64_t, fs::path>> found;
-  std::error_code absent;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, absent)) {
-    const auto step = step_of(entry.path().filename().string());
-    if (step && entry.is_regular_file()) found.emplace_back(*step, entry.path());
-  }
-  std::sort(found.begin(), found.end());
-  std::vector<fs::path> files;
-  for (auto& [step, file] : found) files.push_back(std::move(file));
+  std::vector<fs::path> files = files_of(
+      directory, [](const std::string& name) { return step_of(name).has_value(); },
+      [](const fs::directory_entry& entry, std::error_code& error) { return entry.is_regular_file(error); });
+  const auto key = [](const fs::path& file) { return std::pair(checkpoint_step(file), file); };
+  std::sort(files.begin(), files.end(), [&](const fs::path& a, const fs::path& b) { return key(a) < key(b); });
   return files;
 }
 
 std::vector<fs::path> list_unfinished_checkpoints(const fs::path& directory) {
-  std::vector<fs::path> files;
-  std::error_code absent;
-  for (const fs::directory_entry& entry : fs::directory_iterator(directory, absent)) {
-    const fs::file_status status = entry.symlink_status();
-    const bool file = fs::is_regular_file(status) || fs::is_symlink(status);
-    if (file && is_temporary(entry.path().filename().string())) files.push_back(entry.path());
-  }
-  return files;
-}
-
-void prune_checkpoints(const fs::path& directory, int keep) {
-  require(keep >= 1, "prune_checkpoints: ", keep, " to keep");
-  std::vector<fs::path> doomed = list_checkpoints(directory);
-  doomed.resize(doomed.size() - std::min(doomed.size(), static_cast<std::size_t>(keep)));
-  for (const fs::path& file : list_unfinished_checkpoints(directory)) doomed.push_back(file);
-  for (const fs::path& file : doomed) {
-    std::error_code error;
-    fs::remove(file, error);
-    require(!error, file.string(), ": cannot be removed: ", error.message());
-  }
+  const auto is_one = [](const fs::directory_entry& entry, std::error_code& error) {
+    const fs::file_status status = entry.symlink_status(error);
+    return fs::is_regular_file(status) || fs::is_symlink(status);
+  };
+  return files_of(directory, is_temporary, is_one);
 }
 
 }  // namespace shoal::io

@@ -71,6 +71,7 @@ std::uint64_t bytes_needed(const CheckpointState& state, const std::vector<Check
   std::uint64_t bytes = (std::uint64_t{1} << 18U) + 2 * state.deck.size();
   for (const auto& [name, value] : state.scalars) bytes += 512 + 2 * (name.size() + value.size());
   for (const auto& [name, value] : state.numbers) bytes += 512 + 2 * (name.size() + sizeof(value));
+  bytes += state.lineage.ancestors.size() * 1024;
   for (const CheckpointDataset& dataset : datasets) {
     bytes += round_up(dataset.elements() * sizeof(float), 4096) + 2048 + 4 * dataset.name.size();
   }
@@ -85,12 +86,16 @@ void make_file(const fs::path& file, const CheckpointState& state, std::vector<C
   hdf5::write_attribute(h5, "format_version", format::version);
   hdf5::write_attribute(h5, "program", std::string("shoal " SHOAL_VERSION));
   hdf5::write_attribute(h5, "step", state.step);
+  hdf5::write_attribute(h5, "run", state.lineage.run);
+  hdf5::write_attribute(h5, "started", state.lineage.started);
   hdf5::write_text(h5, "deck", state.deck);
   {
     const hdf5::Handle scalars = hdf5::create_group(h5, "scalars");
     for (const auto& [name, value] : state.scalars) hdf5::write_attribute(scalars, name, value);
     const hdf5::Handle numbers = hdf5::create_group(h5, "numbers");
     for (const auto& [name, value] : state.numbers) hdf5::write_real_attribute(numbers, name, value);
+    const hdf5::Handle lineage = hdf5::create_group(h5, "lineage");
+    for (const auto& [place, ancestor] : texts_of(state.lineage.ancestors)) hdf5::write_attribute(lineage, place, ancestor);
   }
   for (CheckpointDataset& dataset : datasets) {
     const hdf5::Handle made = hdf5::create_floats(h5, dataset.name, dataset.shape);

@@ -20,7 +20,9 @@ namespace shoal::io {
 namespace fs = std::filesystem;
 namespace format = checkpoint_format;
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointState, step, deck, scalars, numbers)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ancestor, run, step)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Lineage, run, started, ancestors)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointState, step, deck, scalars, numbers, lineage)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointDataset, name, shape, checksum, offset)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointContents, format_version, program, state, datasets, file_bytes)
 
@@ -40,16 +42,6 @@ nlohmann::json from_rank_0(comm::Communicator& group, const Find& find) {
 
 CheckpointContents describe_together(comm::Communicator& group, const fs::path& file) {
   return from_rank_0(group, [&] { return describe_checkpoint(file); }).get<CheckpointContents>();
-}
-
-/// The names of the directory's checkpoints, oldest first.
-std::vector<std::string> list_together(comm::Communicator& group, const fs::path& directory) {
-  const auto list = [&] {
-    std::vector<std::string> names;
-    for (const fs::path& file : list_checkpoints(directory)) names.push_back(file.string());
-    return names;
-  };
-  return from_rank_0(group, list).get<std::vector<std::string>>();
 }
 
 /// A file's contents, with the places of its datasets by name, as one node of several sees them.
@@ -220,37 +212,55 @@ std::string node_dataset(int node, const std::string& dataset) { return text("/n
 
 CheckpointState load_checkpoint(comm::World& world, const fs::path& path, const std::vector<TensorSlice>& tensors,
                                 const NodeView& view) {
-  comm::Communicator& group = world.all();
-  const Described described(describe_together(group, path), view);
-  match_together(group, path, described, tensors);
-  read_and_verify(group, path, described, tensors);
-  return described.contents.state;
+  return load_checkpoint(
+             world, path, [&](const CheckpointState&) { return tensors; }, view)
+      .state;
 }
 
-std::optional<LoadedCheckpoint> load_newest_checkpoint(comm::World& world, const fs::path& directory,
-                                                       const std::vector<TensorSlice>& tensors, const NodeView& view,
+LoadedCheckpoint load_checkpoint(comm::World& world, const fs::path& path, const Wanted& wanted, const NodeView& view) {
+  comm::Communicator& group = world.all();
+  const Described described(describe_together(group, path), view);
+  const std::vector<TensorSlice> tensors = wanted(described.contents.state);
+  match_together(group, path, described, tensors);
+  read_and_verify(group, path, described, tensors);
+  return {path, described.contents.state};
+}
+
+std::optional<LoadedCheckpoint> load_newest_checkpoint(comm::World& world,
+                                                       const std::function<std::vector<fs::path>()>& candidates,
+                                                       const Wanted& wanted, const NodeView& view,
                                                        const std::function<void(const std::string&)>& warn) {
   comm::Communicator& group = world.all();
-  std::vector<std::string> files = list_together(group, directory);
-  const auto whole = [&](const auto& act) {
+  const auto names = [&] {
+    std::vector<std::string> files;
+    for (const fs::path& file : candidates()) files.push_back(file.string());
+    return files;
+  };
+  const auto files = from_rank_0(group, names).get<std::vector<std::string>>();
+  const auto whole = [&](const std::string& file, const auto& act) {
     try {
       act();
       return true;
     } catch (const Error& error) {  // the same on all ranks
-      const std::string line = text("warning: ", error.what(), "; trying the checkpoint before it");
+      const char* const then = file == files.back() ? "" : "; trying the checkpoint before it";
+      const std::string line = text("warning: ", error.what(), then);
       if (group.rank() == 0) warn ? warn(line) : say(line);
       return false;
     }
   };
-  for (; !files.empty(); files.pop_back()) {
-    const fs::path file = files.back();
+  std::string damaged;
+  for (const std::string& file : files) {
+    damaged += (damaged.empty() ? "" : ", ") + file;
     std::optional<Described> described;
-    if (!whole([&] { described.emplace(describe_together(group, file), view); })) continue;
+    if (!whole(file, [&] { described.emplace(describe_together(group, file), view); })) continue;
+    const std::vector<TensorSlice> tensors = wanted(described->contents.state);
     match_together(group, file, *described, tensors);  // another model is an error, whatever lies before it
-    if (whole([&] { read_and_verify(group, file, *described, tensors); })) {
+    if (whole(file, [&] { read_and_verify(group, file, *described, tensors); })) {
       return LoadedCheckpoint{file, described->contents.state};
     }
   }
+  require_input(files.empty(), "no checkpoint is whole: ", damaged,
+                "; allowed: checkpoint.resume = the path of another one, or none");
   return std::nullopt;
 }
 

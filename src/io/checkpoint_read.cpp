@@ -33,6 +33,16 @@ CheckpointDataset read_dataset(const hdf5::Handle& h5, const std::string& name, 
   return result;
 }
 
+/// Programs that wrote none were all of one.
+Lineage read_lineage(const hdf5::Handle& h5) {
+  Lineage lineage;
+  if (hdf5::has_attribute(h5, "run")) lineage.run = hdf5::text_attribute(h5, "run");
+  if (hdf5::has_attribute(h5, "started")) lineage.started = hdf5::text_attribute(h5, "started");
+  if (hdf5::has_link(h5, "lineage"))
+    lineage.ancestors = ancestors_of(hdf5::text_attributes(hdf5::open_group(h5, "lineage")));
+  return lineage;
+}
+
 }  // namespace
 
 std::size_t CheckpointDataset::elements() const { return format::elements(shape, name); }
@@ -53,6 +63,7 @@ CheckpointContents describe_checkpoint(const fs::path& file) {
     contents.state.deck = hdf5::read_text(h5, "deck");
     contents.state.scalars = hdf5::text_attributes(hdf5::open_group(h5, "scalars"));
     if (hdf5::has_link(h5, "numbers")) contents.state.numbers = hdf5::real_attributes(hdf5::open_group(h5, "numbers"));
+    contents.state.lineage = read_lineage(h5);
     for (const std::string& name : hdf5::dataset_names(h5)) {
       if (name != "/deck") contents.datasets.push_back(read_dataset(h5, name, raw));
     }

@@ -192,8 +192,10 @@ void Gradients::gather() {
   gathering_.clear();
 }
 
-void Gradients::forget_residuals() {
-  if (quantizer_) quantizer_->forget_residuals();
+std::vector<NamedSlice> Gradients::residual_slices() const {
+  return quantizer_ ? quantizer_->residual_slices() : std::vector<NamedSlice>{};
 }
+
+std::string Gradients::residual_layout() const { return quantizer_ ? quantizer_->residual_layout() : std::string(); }
 
 }  // namespace shoal::zero

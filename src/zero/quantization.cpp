@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 
 namespace shoal::zero {
@@ -22,6 +23,21 @@ std::size_t elements_for(int rank, const Message& message, const std::vector<Hol
     elements += block_of(part, holdings[static_cast<std::size_t>(part.unit)].elements, rank, ranks).size();
   }
   return elements;
+}
+
+/// FNV-1a over all places where messages are cut.
+std::uint64_t hash_of(const std::vector<Message>& messages) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  const auto add = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3U; };
+  for (const Message& message : messages) {
+    add(message.parts.size());
+    for (const Part& part : message.parts) {
+      add(static_cast<std::uint64_t>(part.unit));
+      add(part.sub.begin);
+      add(part.sub.end);
+    }
+  }
+  return hash;
 }
 
 }  // namespace
@@ -47,18 +63,40 @@ void trace_error(const char* what, int unit, kernels::QuantError& error) {
 
 GradientQuantizer::GradientQuantizer(const QuantizedReduction& how, const std::vector<Message>& messages,
                                      const std::vector<Holding>& holdings, const Placement& placement, Memory& memory)
-    : how_(how), placement_(placement), errors_(messages.size()) {
+    : how_(how), placement_(placement), residuals_(messages.size()), errors_(messages.size()) {
   const int on_node = how.ranks_per_node, ranks = placement.ranks;
   for (const Message& message : messages) {
-    std::size_t largest = 0, column = 0;
-    for (int rank = 0; rank < ranks; ++rank) {
-      const std::size_t elements = elements_for(rank, message, holdings, ranks);
-      largest = std::max(largest, elements);
-      if (rank % on_node == placement.rank % on_node) column += elements;
-    }
+    std::size_t largest = 0;
+    for (int rank = 0; rank < ranks; ++rank) largest = std::max(largest, elements_for(rank, message, holdings, ranks));
     scratch_bytes_ = std::max(scratch_bytes_, comm::quantized_reduce_scratch_bytes(on_node, ranks / on_node, largest,
                                                                                    message.parts.size(), how.formats));
-    residuals_.push_back(memory.take<float>(Kind::buffers, how.feedback ? column : 0, "quantization residuals"));
+  }
+  if (how.feedback && ranks > on_node) take_residuals(messages, holdings, memory);
+}
+
+void GradientQuantizer::take_residuals(const std::vector<Message>& messages, const std::vector<Holding>& holdings,
+                                       Memory& memory) {
+  const int on_node = how_.ranks_per_node, ranks = placement_.ranks;
+  columns_.resize(static_cast<std::size_t>(ranks));
+  std::vector<std::size_t> own;  // by message
+  for (const Message& message : messages) {
+    std::vector<std::size_t> of_place(static_cast<std::size_t>(on_node));  // ranks of one place on their nodes send alike
+    for (int rank = 0; rank < ranks; ++rank) {
+      of_place[static_cast<std::size_t>(rank % on_node)] += elements_for(rank, message, holdings, ranks);
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      columns_[static_cast<std::size_t>(rank)] += of_place[static_cast<std::size_t>(rank % on_node)];
+    }
+    own.push_back(of_place[static_cast<std::size_t>(placement_.rank % on_node)]);
+  }
+  layout_ =
+      text(ranks, " ranks, ", on_node, " per node, ", messages.size(), " messages (", std::hex, hash_of(messages), ")");
+  residual_ =
+      memory.take<float>(Kind::buffers, columns_[static_cast<std::size_t>(placement_.rank)], "quantization residuals");
+  std::size_t before = 0;
+  for (std::size_t m = 0; m < own.size() && !memory.counting(); ++m) {
+    residuals_[m] = residual_.subspan(before, own[m]);
+    before += own[m];
   }
 }
 
@@ -72,8 +110,16 @@ void GradientQuantizer::trace_errors(const std::vector<Message>& messages) {
   for (std::size_t m = 0; m < messages.size(); ++m) trace_error("gradients", messages[m].last_unit, errors_[m]);
 }
 
-void GradientQuantizer::forget_residuals() {
-  for (const Span<float> residual : residuals_) std::fill(residual.begin(), residual.end(), 0.0F);
+std::vector<NamedSlice> GradientQuantizer::residual_slices() const {
+  std::vector<NamedSlice> slices;
+  for (std::size_t rank = 0; rank < columns_.size(); ++rank) {
+    const bool own = rank == static_cast<std::size_t>(placement_.rank);
+    slices.push_back({text("/residuals/", rank),
+                      {columns_[rank]},
+                      own ? Range{0, columns_[rank]} : Range{},
+                      own ? residual_ : Span<float>()});
+  }
+  return slices;
 }
 
 }  // namespace shoal::zero

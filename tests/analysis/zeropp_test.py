@@ -7,6 +7,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS.parent / "analysis"), str(TESTS / "app")]
+import h5py
 import numpy as np
 from breakdown import settled_steps
 from program import SMALL, Program, trajectory
@@ -78,12 +79,30 @@ class ZeroPlusPlus(Program):
         near = self.run_with(out="near", **NODES, **{"zero.qwz": 8, "zero.hpz_size": "node"})
         self.assertEqual(trajectory(near), trajectory(first))
 
-    def test_a_run_with_feedback_goes_on_from_its_checkpoint(self):
-        options = {**NODES, "zero.qgz": 4, "zero.quant_feedback": "true", "checkpoint.every": 3, "train.steps": 6}
-        whole = self.run_with(out="whole", **options)
-        self.run_with(out="half", **{**options, "train.steps": 3})
-        resumed = self.run_with("--checkpoint.resume=latest", out="half", **options)
-        self.assertEqual(resumed["params_checksum"], whole["params_checksum"])
+    def test_with_feedback_checkpoints_change_nothing_and_runs_go_on_from_them(self):
+        options = {**NODES, "zero.qgz": 4, "zero.quant_feedback": "true", "train.steps": 6, "trace.level": "off"}
+        never = self.run_with(out="never", **options)
+        often = {**options, "checkpoint.every": 2, "checkpoint.async": "true"}
+        background = self.run_with(out="background", **often)
+        self.assertEqual(trajectory(background), trajectory(never))
+        self.assertEqual(background["state_bytes"]["taken"], background["state_bytes"]["planned"])
+        file = self.dir / "background" / "checkpoints" / "step_00000004.h5"
+        resumed = self.run_with(f"--checkpoint.resume={file}", out="resumed", **options)
+        self.assertEqual(resumed["losses"], never["losses"][4:])
+        self.assertEqual(resumed["params_checksum"], never["params_checksum"])
+        at_once = self.dir / "resumed" / "checkpoints" / "step_00000006.h5"  # from what the background wrote
+        with h5py.File(at_once) as one, h5py.File(self.dir / "background" / "checkpoints" / at_once.name) as other:
+            self.assertEqual(len(one["residuals"]), RANKS)
+            for rank in map(str, range(RANKS)):
+                self.assertTrue(np.any(one["residuals"][rank][:]))
+                self.assertTrue(np.array_equal(one["residuals"][rank][:], other["residuals"][rank][:]))
+        # Messages that are cut otherwise have other residuals.
+        deck = self.deck(SMALL, batch={"micro": 1, "global": 8}, train={"steps": 5, "dtype": "bf16"})
+        cut = {**options, "comm.bucket_mb": 0.01, "train.steps": 5, "checkpoint.resume": file}
+        arguments = [f"--{name}={value}" for name, value in cut.items()]
+        done = self.shoal("train", deck, f"--output.dir={self.dir / 'cut'}", *arguments, ranks=RANKS)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("residuals begin at zero", done.stdout)
 
 
 if __name__ == "__main__":

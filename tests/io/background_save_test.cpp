@@ -11,6 +11,7 @@
 #include "io/scratch.hpp"
 #include "io/tensors.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/io/checkpoint_directory.hpp"
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {
@@ -40,8 +41,8 @@ class Background : public testing::Test {
 
   fs::path file(int step) const { return scratch_.path() / io::checkpoint_name(step); }
 
-  std::uint64_t start(int step, int keep = 0) {
-    return save_->start(file(step), {step, "deck", {}, {{"scale", 0.1}}}, tensors_.slices, keep);
+  std::uint64_t start(int step, std::function<void()> then = {}) {
+    return save_->start(file(step), {step, "deck", {}, {{"scale", 0.1}}}, tensors_.slices, std::move(then));
   }
 
   /// What a step does to the states.
@@ -117,8 +118,14 @@ TEST_F(Background, BordersOfStepsCompleteItOnAllRanksAtTheSameOne) {
 }
 
 TEST_F(Background, TheNextOneWaitsAndTheOldestGo) {
+  const io::Lineage run = io::new_run();
+  io::CheckpointDirectory directory(scratch_.path());
   for (int step = 1; step <= 4; ++step) {
-    start(step, 2);
+    start(step, [&, step] {
+      EXPECT_TRUE(scratch_.owner());
+      directory.wrote(file(step), {run, step});
+      directory.prune(run, 2);
+    });
     EXPECT_EQ(fs::exists(file(step - 1)), step > 1);
   }
   save_->finish();
@@ -135,7 +142,9 @@ TEST_F(Background, OneThatIsGivenUpLeavesTheOneBefore) {
   world().all().barrier().wait();
   EXPECT_THAT(names(), ElementsAre("step_00000001.h5", "step_00000002.h5.partial"));
   Tensors target = cut(wide_model(), world().all().rank(), world().all().size(), false);
-  const auto loaded = io::load_newest_checkpoint(world(), scratch_.path(), target.slices);
+  const auto loaded = io::load_newest_checkpoint(
+      world(), [&] { return io::list_checkpoints(scratch_.path()); },
+      [&](const io::CheckpointState&) { return target.slices; });
   ASSERT_TRUE(loaded);
   EXPECT_EQ(loaded->state.step, 1);
 }
@@ -183,7 +192,7 @@ TEST_F(Background, AFileThatCannotBeGivenItsNameIsAnError) {
 
 TEST_F(Background, ADirectoryThatIsNotThereIsAnErrorAtOnce) {
   const fs::path absent = scratch_.path() / "absent" / "step_00000001.h5";
-  EXPECT_THAT(error_of([&] { save_->start(absent, {}, tensors_.slices, 0); }, Exit::failed),
+  EXPECT_THAT(error_of([&] { save_->start(absent, {}, tensors_.slices); }, Exit::failed),
               HasSubstr("No such file or directory"));
   EXPECT_FALSE(save_->under_way());
   EXPECT_THAT(names(), IsEmpty());

@@ -100,17 +100,37 @@ TEST_F(Damage, WhatIsNoCheckpointIsSaidToBeNone) {
   EXPECT_THAT(load(), HasSubstr("no such checkpoint"));
 }
 
+/// Changes a checkpoint's metadata. HDF5 drops the seal when it closes a file that it has changed; the new one is as good as
+/// the old.
+template <typename Change>
+void change_metadata(const fs::path& file, const Change& change) {
+  std::vector<io::Extent> raw = io::check_seal(file);
+  const hid_t h5 = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  change(h5);
+  H5Fclose(h5);
+  io::seal(file, raw);
+}
+
+TEST_F(Damage, OneOfAnOlderProgramIsOfAnUnknownRun) {
+  if (scratch_.owner()) {
+    change_metadata(file_, [](hid_t h5) {
+      EXPECT_GE(H5Adelete(h5, "run"), 0);
+      EXPECT_GE(H5Adelete(h5, "started"), 0);
+      EXPECT_GE(H5Ldelete(h5, "lineage", H5P_DEFAULT), 0);
+    });
+  }
+  EXPECT_EQ(load(), "");
+  EXPECT_EQ(io::read_checkpoint_state(file_).lineage, io::Lineage{});
+}
+
 TEST_F(Damage, ANewerFormatIsRefused) {
   if (scratch_.owner()) {
-    std::vector<io::Extent> raw = io::check_seal(file_);
-    // HDF5 drops the seal when it closes a file that it has changed; the new one is as good as the old.
-    const hid_t h5 = H5Fopen(file_.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-    const hid_t attribute = H5Aopen(h5, "format_version", H5P_DEFAULT);
-    const std::int64_t version = 2;
-    H5Awrite(attribute, H5T_NATIVE_INT64, &version);
-    H5Aclose(attribute);
-    H5Fclose(h5);
-    io::seal(file_, raw);
+    change_metadata(file_, [](hid_t h5) {
+      const hid_t attribute = H5Aopen(h5, "format_version", H5P_DEFAULT);
+      const std::int64_t version = 2;
+      H5Awrite(attribute, H5T_NATIVE_INT64, &version);
+      H5Aclose(attribute);
+    });
   }
   EXPECT_THAT(load(), AllOf(HasSubstr(file_.string()), HasSubstr("format_version 2 is newer than 1")));
 }

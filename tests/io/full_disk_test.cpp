@@ -77,8 +77,8 @@ TEST_F(FullDisk, ACheckpointInTheBackgroundThatDoesNotFitIsRefusedBeforeTheTrain
   const Tensors tensors = two_megabytes(true);
   std::vector<float> copy(io::BackgroundSave::copy_elements(tensors.slices));
   io::BackgroundSave save(world(), copy);
-  save.start(first, {1, "", {}}, tensors.slices, 1);
-  const std::string message = error_of([&] { save.start(second, {2, "", {}}, tensors.slices, 1); }, Exit::failed);
+  save.start(first, {1, "", {}}, tensors.slices);
+  const std::string message = error_of([&] { save.start(second, {2, "", {}}, tensors.slices); }, Exit::failed);
   EXPECT_THAT(message,
               AllOf(HasSubstr(second.string()), HasSubstr("needs 2."), HasSubstr("MB, the disk has"), HasSubstr("free")));
   EXPECT_FALSE(save.under_way());

@@ -3,7 +3,7 @@
 //
 //   start()    the ranks copy their slices, with their checksums; rank 0 reserves the space and lays the file out  (blocks)
 //   writing    each rank: its copy to the file, then fsync                                               (its own thread)
-//   finishing  rank 0: the final name, the directory synced, older checkpoints removed                   (its own thread)
+//   finishing  rank 0: the final name, the directory synced, then what was asked for                     (its own thread)
 //
 // From one part to the next the ranks go together: at each step's border advance() looks at what they said at the border
 // before (an all-reduce of two numbers, under way during the step) and says anew how far this rank is. So all ranks decide
@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -32,17 +33,17 @@ class BackgroundSave {
   /// copy: as many elements, used by nobody else while a save is under way. `world` and it outlive this.
   BackgroundSave(comm::World& world, Span<float> copy);
   /// Not collective. A save under way is given up: what is written of it stays under its temporary name, until
-  /// prune_checkpoints() finds it.
+  /// CheckpointDirectory::prune() finds it.
   ~BackgroundSave();
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
   /// Collective; as save_checkpoint(), independently written, but returns when the copy is made and the file laid out: the
   /// tensors may change. A save under way is finished first. Disk space is reserved before it returns, so that a full disk
-  /// is an error here. keep: so many checkpoints of the directory remain when it is complete; 0: all. Returns bytes that
-  /// will have been written by all ranks.
+  /// is an error here. then: called on rank 0 when the file is complete, on a thread of its own, so without HDF5. Returns
+  /// bytes that will have been written by all ranks.
   std::uint64_t start(const std::filesystem::path& file, const CheckpointState& state,
-                      const std::vector<TensorSlice>& tensors, int keep);
+                      const std::vector<TensorSlice>& tensors, std::function<void()> then = {});
 
   bool under_way() const;
 

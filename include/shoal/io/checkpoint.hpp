@@ -2,7 +2,9 @@
 // A checkpoint is one parallel HDF5 file of logical tensors by name and shape, whatever the stage, the number of ranks and
 // the precision of the run that wrote it. It appears under its final name only when it is complete and synced.
 //
-//   /            attributes: format_version (1), program ("shoal 0.1.0"), step
+//   /            attributes: format_version (1), program ("shoal 0.1.0"), step, run, started
+//   /lineage     attributes, strings: the runs before it, oldest first, "RUN STEP" (io/lineage.hpp; like run and started
+//                absent from files of older programs)
 //   /deck        string: the resolved deck
 //   /scalars     attributes, strings: further state
 //   /numbers     attributes, float64: further state that is a number (absent from files of older programs)
@@ -29,6 +31,7 @@
 #include "shoal/base/state.hpp"
 #include "shoal/base/types.hpp"
 #include "shoal/comm/world.hpp"
+#include "shoal/io/lineage.hpp"
 
 namespace shoal::io {
 
@@ -42,6 +45,7 @@ struct CheckpointState {
   std::string deck;                            ///< the resolved deck, as --print-config prints it
   std::map<std::string, std::string> scalars;  ///< further state by name (data position, random seed, ...), exact text
   std::map<std::string, double> numbers = {};  ///< further state by name (of the loss scale, ...), every bit kept
+  Lineage lineage = {};                        ///< of the run that wrote it
 };
 
 /// Sum modulo 2^64 of XXH3_64bits(piece, seed = the piece's index in the tensor) over pieces of 16 elements (the last may be
@@ -84,11 +88,17 @@ struct LoadedCheckpoint {
   std::filesystem::path file;
   CheckpointState state;
 };
-/// Collective. The same from the newest checkpoint of the directory that is whole (resume = latest); nothing when there is
-/// none. `warn` hears, on rank 0, why newer ones were passed over; by default a line on stderr each. One of another model is
-/// an error, not passed over.
-std::optional<LoadedCheckpoint> load_newest_checkpoint(comm::World& world, const std::filesystem::path& directory,
-                                                       const std::vector<TensorSlice>& tensors, const NodeView& view = {},
+/// What is to be read, once it is known what the checkpoint holds. The same tensors on all ranks.
+using Wanted = std::function<std::vector<TensorSlice>(const CheckpointState&)>;
+LoadedCheckpoint load_checkpoint(comm::World& world, const std::filesystem::path& file, const Wanted& wanted,
+                                 const NodeView& view = {});
+/// Collective. The same from the first of several files that is whole (resume = latest): `candidates`, called on rank 0,
+/// lists them, newest first; its Error is every rank's. Nothing when there are none; an error, when none of them is whole.
+/// `warn` hears, on rank 0, why some were passed over; by default a line on stderr each. One of another model is an error,
+/// not passed over.
+std::optional<LoadedCheckpoint> load_newest_checkpoint(comm::World& world,
+                                                       const std::function<std::vector<std::filesystem::path>()>& candidates,
+                                                       const Wanted& wanted, const NodeView& view = {},
                                                        const std::function<void(const std::string&)>& warn = {});
 
 /// The name under which node `node` keeps a tensor of its own: "/nodes/3/parameters/wte.weight".
@@ -115,12 +125,12 @@ CheckpointState read_checkpoint_state(const std::filesystem::path& file);
 /// Reads everything back, on one rank: bad_input() at the first thing that does not agree.
 CheckpointContents verify_checkpoint(const std::filesystem::path& file);
 
-/// step_00000020.h5; the complete ones of a directory, oldest first.
+/// "step_00000020.h5", and the step of such a file name; nothing for other names.
 std::string checkpoint_name(std::int64_t step);
+std::optional<std::int64_t> checkpoint_step(const std::filesystem::path& file);
+/// The complete ones of a directory, oldest first; temporary files that a killed run left. An absent directory has none.
+/// Error: it is there and cannot be listed.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& directory);
-/// Temporary files of checkpoints that a run left when it was killed.
 std::vector<std::filesystem::path> list_unfinished_checkpoints(const std::filesystem::path& directory);
-/// Deletes all but the newest `keep` (at least 1), and temporary files that an earlier run left. Rank 0 only.
-void prune_checkpoints(const std::filesystem::path& directory, int keep);
 
 }  // namespace shoal::io

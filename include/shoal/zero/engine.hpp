@@ -45,6 +45,12 @@ class Engine final : private model::Residency {
   /// Waits until what an update() published has arrived: before the slices of states() are written to, or read and written.
   void settle() { parameters_->settle(); }
 
+  /// What quantized gradients left over (zero.quant_feedback), for checkpoints: GradientQuantizer's.
+  std::vector<NamedSlice> residual_slices() const {
+    return gradients_ ? gradients_->residual_slices() : std::vector<NamedSlice>{};
+  }
+  std::string residual_layout() const { return gradients_ ? gradients_->residual_layout() : std::string(); }
+
   /// The loss, and so every gradient, is multiplied by this from now on; norms and updates are of what it was before.
   void scale_losses(double factor) { loss_scale_ = factor; }
   /// From now on a step's gradient is a part of the mean over so many groups of ranks like this one; before norm() somebody
@@ -67,8 +73,6 @@ class Engine final : private model::Residency {
   /// Clips and updates what this rank keeps of every unit, and publishes it; a norm that is not finite must not come here
   /// (skip() then).
   void update(const Norm& norm, const optim::Optimizer::Step& step);
-  /// After a checkpoint was written: what it does not hold starts anew, as in a run that goes on from it.
-  void forget_residuals() { gradients_->forget_residuals(); }
   /// Leaves all states as they are.
   void skip() { gradients_->gather(); }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <deque>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "shoal/base/memory.hpp"
@@ -60,8 +61,9 @@ class Gradients {
   /// Waits until this rank holds the reduced gradient of Holding::optimizer, all units. After norm().
   void gather();
 
-  /// GradientQuantizer's.
-  void forget_residuals();
+  /// GradientQuantizer's; empty without it.
+  std::vector<NamedSlice> residual_slices() const;
+  std::string residual_layout() const;
 
   DType dtype() const { return options_.dtype; }
   /// Elements `range` of the unit's reduced gradient; they lie in Holding::optimizer.

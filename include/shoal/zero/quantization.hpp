@@ -5,9 +5,11 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "shoal/base/memory.hpp"
+#include "shoal/base/state.hpp"
 #include "shoal/comm/quantized.hpp"
 #include "shoal/zero/messages.hpp"
 #include "shoal/zero/options.hpp"
@@ -32,7 +34,7 @@ void trace_error(const char* what, int unit, kernels::QuantError& error);
 /// qgZ's side of the gradients' messages.
 class GradientQuantizer {
  public:
-  /// Takes memory for residuals: with feedback, of what this rank sends across nodes (fp32).
+  /// Takes memory for residuals: with feedback, of what this rank sends across nodes (fp32), where there are several.
   GradientQuantizer(const QuantizedReduction& how, const std::vector<Message>& messages,
                     const std::vector<Holding>& holdings, const Placement& placement, Memory& memory);
 
@@ -42,14 +44,22 @@ class GradientQuantizer {
   comm::Request reduce(std::size_t message, comm::Blocks blocks, DType dtype, Span<std::byte> scratch);
   /// After the step: its errors into the trace.
   void trace_errors(const std::vector<Message>& messages);
-  /// Residuals are zero from now on, as after a checkpoint was read: so a run that goes on from it does as this one does.
-  void forget_residuals();
+  /// For a checkpoint: every rank's residuals as a tensor of their own, "/residuals/RANK", of which this rank holds its own
+  /// and of the others nothing. They belong to how gradients are cut: residual_layout() names it, and they can be read again
+  /// where it is the same. Without residuals both are empty.
+  std::vector<NamedSlice> residual_slices() const;
+  const std::string& residual_layout() const { return layout_; }
 
  private:
+  void take_residuals(const std::vector<Message>& messages, const std::vector<Holding>& holdings, Memory& memory);
+
   QuantizedReduction how_;
   Placement placement_;
   std::size_t scratch_bytes_ = 0;
-  std::vector<Span<float>> residuals_;       // by message; empty without feedback
+  std::vector<std::size_t> columns_;  // by rank: elements that it sends across nodes; empty without residuals
+  std::string layout_;
+  Span<float> residual_;                     // of all messages together
+  std::vector<Span<float>> residuals_;       // by message
   std::vector<kernels::QuantError> errors_;  // by message, of this step
 };
 

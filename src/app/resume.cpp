@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resume.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "checkpoint_state.hpp"
+#include "collective.hpp"
+#include "output.hpp"
+#include "run_record.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/printable.hpp"
+
+namespace shoal::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// What `latest` tries, newest first. Rank 0 only.
+std::vector<fs::path> latest_first(const config::Options& options, const io::CheckpointDirectory& directory) {
+  const std::optional<RunRecord> record = read_run_record(options.output.dir);
+  if (!record) return directory.of_lineage(std::nullopt);
+  std::vector<fs::path> files = directory.of_lineage(record->lineage, record->resumed_from);
+  const bool moved = files.empty() && fs::absolute(directory.path()) != record->checkpoints &&
+                     !io::list_checkpoints(record->checkpoints).empty();
+  require_input(!moved, directory.path().string(), ": holds no checkpoint, but the run of ", options.output.dir,
+                " kept its own in ", record->checkpoints.string(), "; allowed: checkpoint.dir = that directory, or ",
+                "checkpoint.resume = the path of a checkpoint");
+  return files;
+}
+
+void warn_of_changes(const io::CheckpointState& state, const config::Options& options) {
+  for (const auto& [name, value] : shaping_options(options)) {
+    const auto before = state.scalars.find(name);
+    if (before != state.scalars.end() && before->second != value) {
+      std::printf("# warning: %s is %s now and was %s when the checkpoint was written: the trajectory will differ\n",
+                  name.c_str(), value.c_str(), printable(before->second).c_str());
+    }
+  }
+}
+
+double number_of(const io::CheckpointState& state, const char* name) {
+  const auto found = state.numbers.find(name);
+  return found == state.numbers.end() ? 0 : found->second;
+}
+
+int nodes_before(const io::CheckpointState& state) { return static_cast<int>(number_of(state, nodes_number)); }
+
+/// What the file says of nodes that trained apart, where this run's do too: the rest of their state.
+void resume_synchroniser(comm::World& world, const Setup& setup, Machine& machine, const io::LoadedCheckpoint& loaded,
+                         const io::NodeView& view) {
+  if (!machine.synchroniser) return;
+  const auto has = [&](const char* name) { return number_of(loaded.state, name) != 0; };
+  sync::Synchroniser& synchroniser = *machine.synchroniser;
+  const std::int64_t steps = loaded.state.step;
+  require_input(nodes_before(loaded.state) <= 1 || !was_in_step(synchroniser, steps + 1),
+                "sync.warmup_steps = ", setup.options.sync.warmup_steps, ": the nodes that wrote ", loaded.file.string(),
+                " trained apart, and after ", steps, " steps they have no gradient in common; allowed: up to ", steps);
+  const auto kind = loaded.state.scalars.find("sync.kind");
+  const bool of_this_kind = kind != loaded.state.scalars.end() && kind->second == setup.options.sync.kind;
+  const bool exchange = of_this_kind && has(pushed_number) && synchroniser.overlaps();
+  const bool in_differences = !synchroniser.parameters_in_common().empty();
+  // A mean of parameters themselves can not become one of differences, nor the other way round.
+  const bool mean =
+      of_this_kind && has(mean_number) && synchroniser.schedule().overlaps() && has(common_number) == in_differences;
+  const bool left_out = has(mean_number) && !mean;
+  const bool outer = of_this_kind && has(outer_number) && synchroniser.schedule().has_outer() && !left_out;
+  synchroniser.begin();
+  std::vector<NamedSlice> slices;
+  if (outer) append(slices, synchroniser.outer_slices());
+  if (exchange) append(slices, synchroniser.exchange_slices());
+  if (mean) append(slices, synchroniser.mean_slices());
+  if (has(common_number)) append(slices, synchroniser.parameters_in_common());
+  if (has(lost_number) && nodes_before(loaded.state) == view.nodes) append(slices, synchroniser.lost_slices());
+  if (!slices.empty()) io::load_checkpoint(world, loaded.file, slices, view);
+  if (exchange) synchroniser.restore_exchange();
+  if (mean) synchroniser.restore_mean();
+  if (world.all().rank() != 0) return;
+  if (left_out) std::printf("# a mean that was on its way between nodes when the checkpoint was written is left out\n");
+  if (synchroniser.schedule().has_outer() && !outer && !was_in_step(synchroniser, steps)) {
+    std::printf("# the checkpoint has no outer update that this run could go on with: it begins here, at rest\n");
+  }
+}
+
+/// Residuals of quantized gradients begin at zero where the checkpoint has none that fit: the candidate that was read may
+/// not have been whole.
+void begin_residuals(const io::CheckpointState& state, Machine& machine, bool speaks) {
+  const std::string layout = machine.engine.residual_layout();
+  const auto found = state.scalars.find(residuals_text);
+  if (layout.empty() || (found != state.scalars.end() && found->second == layout)) return;
+  for (const NamedSlice& slice : machine.engine.residual_slices()) std::fill(slice.values.begin(), slice.values.end(), 0.0F);
+  if (!speaks) return;
+  std::printf("# zero.quant_feedback: residuals begin at zero: the checkpoint has %s, this run %s\n",
+              found == state.scalars.end() ? "none" : found->second.c_str(), layout.c_str());
+}
+
+std::vector<NamedSlice> slices_to_read(const io::CheckpointState& state, Machine& machine) {
+  std::vector<NamedSlice> slices = model_slices(machine.engine, zero::States::Which::kept);
+  const auto layout = state.scalars.find(residuals_text);
+  if (layout != state.scalars.end() && layout->second == machine.engine.residual_layout()) {
+    append(slices, machine.engine.residual_slices());
+  }
+  return slices;
+}
+
+void tell_of_nodes(const io::CheckpointState& state, int nodes) {
+  const int before = nodes_before(state);
+  if (before == nodes || before <= 1) return;
+  std::printf(
+      "# the checkpoint is of %d nodes that trained apart, this run has %d: parameters and moments that differed are "
+      "their mean\n",
+      before, nodes);
+}
+
+}  // namespace
+
+std::unique_ptr<io::CheckpointDirectory> open_checkpoint_directory(comm::World& world, const config::Options& options) {
+  std::unique_ptr<io::CheckpointDirectory> directory;
+  on_rank_0(world.all(), [&] { directory = std::make_unique<io::CheckpointDirectory>(checkpoint_directory(options)); });
+  return directory;
+}
+
+std::optional<Resumed> resume(comm::World& world, const Setup& setup, Machine& machine, io::CheckpointDirectory* directory) {
+  const config::Options& options = setup.options;
+  const std::string& asked = options.checkpoint.resume;
+  if (asked == "none") return std::nullopt;
+  const io::NodeView view = {machine.place.across.rank, machine.place.across.ranks};
+  const auto wanted = [&](const io::CheckpointState& state) { return slices_to_read(state, machine); };
+  const bool speaks = world.all().rank() == 0;
+  const std::optional<Resumed> loaded = asked == "latest"
+                                            ? io::load_newest_checkpoint(
+                                                  world, [&] { return latest_first(options, *directory); }, wanted, view)
+                                            : io::load_checkpoint(world, asked, wanted, view);
+  if (!loaded) {
+    if (speaks) std::printf("# nothing to resume in %s: the run begins at step 0\n", checkpoint_directory(options).c_str());
+    return std::nullopt;
+  }
+  begin_residuals(loaded->state, machine, speaks);
+  resume_synchroniser(world, setup, machine, *loaded, view);
+  machine.engine.refresh();
+  if (speaks) {
+    directory->is_whole(loaded->file);
+    std::printf("# resumed from %s: %lld steps are done\n", loaded->file.c_str(),
+                static_cast<long long>(loaded->state.step));
+    tell_of_nodes(loaded->state, machine.place.across.ranks);
+    warn_of_changes(loaded->state, options);
+  }
+  return loaded;
+}
+
+void load_parameters(comm::World& world, const fs::path& file, zero::Engine& engine) {
+  io::load_checkpoint(world, file, engine.states().parameter_slices(zero::States::Which::kept));
+  engine.refresh();
+}
+
+}  // namespace shoal::app

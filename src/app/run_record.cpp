@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run_record.hpp"
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "collective.hpp"
+#include "output.hpp"
+#include "shoal/base/error.hpp"
+
+namespace shoal::app {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+Json to_json(const RunRecord& record) {
+  return {{"run", record.lineage.run},
+          {"started", record.lineage.started},
+          {"ancestors", io::texts_of(record.lineage.ancestors)},
+          {"checkpoint.dir", record.checkpoints.string()},
+          {"resumed_from", record.resumed_from.string()}};
+}
+
+RunRecord from_json(const Json& json) {
+  RunRecord record;
+  record.lineage = {json.at("run").get<std::string>(), json.at("started").get<std::string>(),
+                    io::ancestors_of(json.at("ancestors").get<std::map<std::string, std::string>>())};
+  record.checkpoints = json.at("checkpoint.dir").get<std::string>();
+  record.resumed_from = json.at("resumed_from").get<std::string>();
+  return record;
+}
+
+void write(const fs::path& file, const RunRecord& record) {
+  const fs::path temporary = file.string() + ".partial";
+  {
+    std::ofstream out(temporary);
+    out << to_json(record).dump(1) << '\n';
+    out.flush();
+    require(out.good(), file.string(), ": cannot be written (is the disk full?)");
+  }
+  fs::rename(temporary, file);
+}
+
+}  // namespace
+
+std::optional<RunRecord> read_run_record(const fs::path& output_dir) {
+  const fs::path file = output_dir / run_record_name;
+  if (!fs::exists(file)) return std::nullopt;
+  std::ifstream in(file);
+  require(in.good(), file.string(), ": cannot be read");
+  try {
+    return from_json(Json::parse(in));
+  } catch (const std::exception&) {  // whatever of it is not as it was written
+    bad_input(file.string(),
+              ": does not say which run this directory holds; allowed: checkpoint.resume = the path of a "
+              "checkpoint, or --output.overwrite");
+  }
+}
+
+io::Lineage begin_run(comm::World& world, const config::Options& options, const std::optional<Resumed>& resumed) {
+  RunRecord record;
+  on_rank_0(world.all(), [&] {
+    record.lineage = resumed ? io::new_run_after(resumed->state.lineage, resumed->state.step) : io::new_run();
+    record.checkpoints = fs::absolute(checkpoint_directory(options));
+    if (resumed) record.resumed_from = fs::absolute(resumed->file);
+    write(fs::path(options.output.dir) / run_record_name, record);
+  });
+  return from_json(Json::parse(broadcast_text(world.all(), to_json(record).dump(), 0))).lineage;
+}
+
+}  // namespace shoal::app
