@@ -11,6 +11,8 @@
 #include <ctime>
 #include <string_view>
 
+#include "shoal/comm/departure.hpp"
+
 namespace shoal::app {
 
 namespace {
@@ -23,24 +25,26 @@ constexpr std::array kinds = {Kind{SIGINT, "SIGINT"}, Kind{SIGTERM, "SIGTERM"}, 
 
 constexpr std::int64_t one_delivery_ns = 200'000'000;
 
-std::atomic<int> first_signal = 0;
+std::atomic<int> first_signal = 0, first_sender = 0;
 std::atomic<std::int64_t> first_ns = 0;
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
 
 std::array<struct sigaction, kinds.size()> before;
 
 /// Runs in any thread, in the midst of anything: it may call nothing that takes a lock.
-void keep(int signal) {
+void keep(int signal, siginfo_t* info, void* /*context*/) {
   const int error = errno;
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   const std::int64_t now_ns = now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
   std::int64_t none = 0;
   if (first_ns.compare_exchange_strong(none, now_ns)) {
+    first_sender = info->si_pid;
     first_signal = signal;
   } else if (now_ns - first_ns > one_delivery_ns) {
     constexpr std::string_view line = "shoal: a second signal: this rank ends at once, without a checkpoint\n";
     static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
+    if (comm::is_hydra(info->si_pid)) comm::leave_helper();
     std::signal(signal, SIG_DFL);
     raise(signal);  // delivered when this function returns
   }
@@ -50,11 +54,11 @@ void keep(int signal) {
 }  // namespace
 
 Interrupts::Interrupts() {
-  first_signal = 0;
+  first_signal = first_sender = 0;
   first_ns = 0;
   struct sigaction action {};
-  action.sa_handler = keep;
-  action.sa_flags = SA_RESTART;  // no system call of any library fails because of it
+  action.sa_sigaction = keep;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;  // no system call of any library fails because of it
   for (std::size_t i = 0; i < kinds.size(); ++i) sigaction(kinds[i].signal, &action, &before[i]);
 }
 
@@ -63,6 +67,7 @@ Interrupts::~Interrupts() {
 }
 
 int Interrupts::first() { return first_signal; }
+bool Interrupts::by_hydra() { return comm::is_hydra(first_sender); }
 
 std::string signal_name(int signal) {
   for (const Kind& kind : kinds) {

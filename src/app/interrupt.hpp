@@ -18,6 +18,8 @@ class Interrupts {
 
   /// The signal that this rank got first; 0: none so far.
   static int first();
+  /// Whether hydra, MPICH's launcher, has forwarded it: then it may lose the exit code (comm/departure.hpp).
+  static bool by_hydra();
 };
 
 /// "SIGTERM".

@@ -8,8 +8,10 @@
 #include <string_view>
 
 #include "commands.hpp"
+#include "interrupt.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/comm/departure.hpp"
 #include "shoal/comm/watchdog.hpp"
 #include "shoal/comm/world.hpp"
 #include "version.hpp"
@@ -70,19 +72,25 @@ Exit run(comm::World& world, int argc, char** argv) {
             "; allowed: train, plan, bench, eval, generate, tokenize, export, info (shoal --help)");
 }
 
+/// The exit code of all ranks.
+int run_to_the_end(comm::World& world, int argc, char** argv) {
+  try {
+    return world.agree(static_cast<int>(run(world, argc, argv)));
+  } catch (const Error& error) {
+    return world.end_with_error(error.code(), error.seen(), error.what());
+  } catch (const std::exception& error) {  // the standard library's: out of memory, file systems
+    return world.end_with_error(Exit::failed, Seen::here, error.what());
+  }
+}
+
 }  // namespace
 
 }  // namespace shoal::app
 
 int main(int argc, char** argv) {
-  using shoal::Exit;
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond its limit is an error of the write, as on a full disk
   shoal::comm::World world(argc, argv);
-  try {
-    return world.agree(static_cast<int>(shoal::app::run(world, argc, argv)));
-  } catch (const shoal::Error& error) {
-    return world.end_with_error(error.code(), error.seen(), error.what());
-  } catch (const std::exception& error) {  // the standard library's: out of memory, file systems
-    return world.end_with_error(Exit::failed, shoal::Seen::here, error.what());
-  }
+  const int exit_code = shoal::app::run_to_the_end(world, argc, argv);
+  if (exit_code != 0 && shoal::app::Interrupts::by_hydra()) shoal::comm::depart(exit_code);
+  return exit_code;
 }
