@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "shoal/base/error.hpp"
+#include "shoal/base/pump.hpp"
 #include "shoal/io/token_file.hpp"
 
 namespace shoal::data {
@@ -107,6 +108,7 @@ void for_each_block(const std::filesystem::path& file,
     if (filled > kept) handle(text.substr(0, filled - kept), offset);
     offset += filled - kept;
     block.replace(0, kept, block, filled - kept, kept);
+    pump();
   }
   require(in.eof(), file.string(), ": cannot be read at byte ", offset);
 }

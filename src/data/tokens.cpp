@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "shoal/base/absence.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/data/markov.hpp"
 #include "shoal/data/tokenize.hpp"
@@ -33,6 +34,7 @@ struct Source {
 };
 
 Source synthetic(std::size_t vocab_size, std::uint64_t seed) {
+  const Absence absence;
   const MarkovChain chain(vocab_size == 0 ? synthetic_symbols : vocab_size, seed);
   Source source;
   source.name = "synthetic";

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "shoal/base/absence.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 
@@ -96,6 +97,7 @@ FileId File::id() const {
 }
 
 void File::read(std::uint64_t offset, Span<std::byte> data) const {
+  const Absence absence;
   while (!data.empty()) {
     const ssize_t done = ::pread(descriptor_, data.data(), std::min(data.size(), largest_call), static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
@@ -108,6 +110,7 @@ void File::read(std::uint64_t offset, Span<std::byte> data) const {
 }
 
 void File::write(std::uint64_t offset, Span<const std::byte> data) {
+  const Absence absence;
   while (!data.empty()) {
     const ssize_t done = ::pwrite(descriptor_, data.data(), std::min(data.size(), largest_call), static_cast<off_t>(offset));
     if (done < 0 && errno == EINTR) continue;
@@ -123,6 +126,7 @@ void File::truncate(std::uint64_t size) {
 }
 
 void File::sync() {
+  const Absence absence;
   if (::fsync(descriptor_) != 0) fail_with_errno(path_, "cannot be synced");
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shoal/base/absence.hpp"
+#include "shoal/base/pump.hpp"
 #include "shoal/comm/tree_reduce.hpp"
 #include "shoal/kernels/storage.hpp"
 #include "shoal/zero/messages.hpp"
@@ -78,7 +80,11 @@ Span<const float> States::second_moment_shard(int unit) const {
 void States::initialize(std::uint64_t seed) {
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const Holding& h = holdings_[u];
-    model::initialize(units_[u], seed, h.shard, master_[u].subspan(h.shard.begin - h.optimizer.begin, h.shard.size()));
+    {
+      const Absence absence;  // a unit's random numbers take seconds
+      model::initialize(units_[u], seed, h.shard, master_[u].subspan(h.shard.begin - h.optimizer.begin, h.shard.size()));
+    }
+    pump();
     if (!h.updated_in_part() && placement_.ranks > 1) gather(placement_, master_[u]);  // each rank draws its shard alone
   }
 }
