@@ -14,6 +14,8 @@
 namespace shoal::app {
 
 plan::Cluster TimeModel::cluster_of(int ranks, int ranks_per_node) const {
+  constexpr int most_ranks = 16384;  // each is followed through the step
+  require_input(ranks <= most_ranks, ranks, " ranks: --network predicts steps of up to ", most_ranks);
   plan::Cluster cluster;
   const int each = ranks_per_node > 0 ? ranks_per_node : std::min(ranks, machine.network.ranks_per_node);
   cluster.nodes = nodes > 0 ? nodes : std::max(1, ranks / each);

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "process.hpp"
+#include "shoal/comm/process.hpp"
 
 namespace shoal::comm {
 

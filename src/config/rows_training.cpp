@@ -16,7 +16,7 @@ namespace {
 // Ids of tokens are 32 bits and signed; steps and samples key the random numbers with 32 bits each.
 constexpr double most_tokens = 2147483647, most_steps = 4294967295, most_samples = 4294967295;
 // Far beyond any model, and small enough that no count of elements overflows.
-constexpr double most_layers = 65536, most_width = 1048576, most_positions = 16777216;
+constexpr double most_layers = 1024, most_width = 1048576, most_positions = 16777216;
 
 std::vector<Row> model_rows() {
   const UsedBy gpt = {"model.kind", {"gpt"}};

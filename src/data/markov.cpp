@@ -26,8 +26,8 @@ double surprise(double p) { return -p * std::log(p); }
 
 MarkovChain::MarkovChain(std::size_t symbols, std::uint64_t seed)
     : symbols_(symbols), successors_(std::min(most_successors, symbols)), key_(seed ^ domain), background_(0) {
-  require_input(symbols >= 2 && symbols <= (std::size_t{1} << 24U), "model.vocab_size = ", symbols,
-                ": the synthetic text has 2 to 16777216 symbols");
+  require_input(symbols >= 2 && symbols <= (std::size_t{1} << 20U), "model.vocab_size = ", symbols,
+                ": the synthetic text has 2 to 1048576 symbols");
   background_ = static_cast<std::uint32_t>(background_share * static_cast<double>(one) / static_cast<double>(symbols));
   rows_.reserve(symbols);
   for (std::size_t symbol = 0; symbol < symbols; ++symbol) rows_.push_back(make_row(symbol));

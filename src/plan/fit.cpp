@@ -40,6 +40,18 @@ struct Change {
   }
 };
 
+/// The largest first.
+std::vector<std::size_t> smaller_divisors(std::size_t number) {
+  std::vector<std::size_t> small, large;
+  for (std::size_t d = 1; d * d <= number; ++d) {
+    if (number % d != 0) continue;
+    if (d != number) small.push_back(d);
+    if (d != 1 && d * d != number) large.push_back(number / d);
+  }
+  large.insert(large.end(), small.rbegin(), small.rend());
+  return large;
+}
+
 /// Ways to need less memory, the cheaper before the dearer: what sends as many bytes (stage 1), a third more arithmetic
 /// (checkpointing, at most; long segments compute less again than short ones), what sends more (stages 2 and 3), both; then
 /// more machines; last a smaller micro-batch, which is slower and sums in another order. Each is a list, to be tried from
@@ -154,8 +166,7 @@ class Remedies {
   static std::vector<Change> smaller_micro_batches(const std::vector<Change>& from) {
     std::vector<Change> result;
     const std::size_t now = from.front().options.capacity.sequences;
-    for (std::size_t micro = now; --micro > 0;) {
-      if (now % micro != 0) continue;
+    for (const std::size_t micro : smaller_divisors(now)) {
       for (Change change : from) {
         change.options.capacity.sequences = micro;
         change.options.micro_batches *= now / micro;

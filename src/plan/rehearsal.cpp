@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "shoal/base/error.hpp"
 #include "shoal/zero/staging.hpp"
 
 namespace shoal::plan {
@@ -56,10 +57,19 @@ Rehearsal::Rehearsal(const zero::EngineOptions& options, int in_step, const Coll
       published_with_(units_.size(), 0),
       complete_(units_.size(), false) {
   plan_visits();
+  check_effort(visits_.size());
   if (ranks_ == 1) return;
   plan_gathers();
   plan_messages();
   small_ = collectives_->small(group_);
+}
+
+/// A step is rehearsed event by event. What would take minutes is refused.
+void Rehearsal::check_effort(std::size_t events_of_a_turn) const {
+  constexpr double most_events = 5e8;
+  const double turns = static_cast<double>(turns_.rounds) * static_cast<double>(turns_.per_round);
+  require_input(turns * static_cast<double>(events_of_a_turn) <= most_events, "batch.global: a step of ", turns,
+                " micro-batches on a rank is too long to rehearse for ", cluster_->ranks(), " ranks");
 }
 
 /// Backward takes twice as long as forward, and completes a unit's gradient in its last visit; but the head's products are
@@ -123,6 +133,7 @@ void Rehearsal::plan_messages() {
   }
   const std::size_t most = options_->gradients.message_elements;
   reduced_ = zero::cut_messages(units_, backwards, ranks_, most);
+  check_effort(reduced_.size() * at(ranks_) / (turns_.reduced_every_turn ? 1 : turns_.per_round));
   const bool whole = std::none_of(holdings_.begin(), holdings_.end(), [](const auto& h) { return h.updated_in_part(); });
   for (const zero::Message& message : reduced_) {
     reduce_.push_back(cost_of(true, message, options_->gradients.dtype));

@@ -3,9 +3,30 @@
 
 #include <algorithm>
 
+#include "shoal/base/error.hpp"
 #include "shoal/zero/partition.hpp"
 
 namespace shoal::zero {
+
+namespace {
+
+constexpr std::size_t most_messages = 131072;  // of the gradients of a model of 800 G parameters, in 25 MB each
+
+/// Of all ranks' blocks of the sub-range together: shards are alike but for the last one, which may be short.
+std::size_t elements_of(Range sub, std::size_t unit_elements, std::size_t shard) {
+  const std::size_t whole = unit_elements / shard, rest = unit_elements % shard;
+  return whole * sub.size() + std::min(std::max(rest, sub.begin), sub.end) - sub.begin;
+}
+
+void check_count(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, int ranks, std::size_t most,
+                 std::size_t per_shard) {
+  std::size_t length = 0;
+  for (const int u : order) length += shard_length(units[static_cast<std::size_t>(u)].elements, ranks);
+  require_input(length / per_shard < most_messages, "comm.bucket_mb: in messages of ", std::max(most, piece) * sizeof(float),
+                " bytes this model is ", length / per_shard, " of them; allowed: ", most_messages, " at most");
+}
+
+}  // namespace
 
 Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks) {
   const Range shard = shard_of(unit_elements, rank, ranks);
@@ -27,6 +48,7 @@ std::vector<Message> cut_messages(const std::vector<model::UnitLayout>& units, c
                                   std::size_t most) {
   const auto size = static_cast<std::size_t>(ranks);
   const std::size_t per_shard = std::max(piece, most / size / piece * piece);  // elements of one shard in a message
+  check_count(units, order, ranks, most, per_shard);
   std::vector<Message> messages;
   std::size_t room = 0;  // what is left of per_shard in the last message
   for (const int u : order) {
@@ -41,7 +63,7 @@ std::vector<Message> cut_messages(const std::vector<model::UnitLayout>& units, c
       const Part part{u, {begin, std::min(length, begin + room)}};
       message.parts.push_back(part);
       message.last_unit = u;
-      for (int d = 0; d < ranks; ++d) message.elements += block_of(part, elements, d, ranks).size();
+      message.elements += elements_of(part.sub, elements, length);
       room -= part.sub.size();
       begin = part.sub.end;
     }

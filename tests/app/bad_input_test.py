@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from program import SMALL, Program, skip
+from program import BINARY, SMALL, Program, skip
 
 
 class BadInput(Program):
@@ -37,6 +37,45 @@ class BadInput(Program):
                 self.refused("train", deck, f"--output.dir={self.dir / 'no'}", *arguments, ranks=2, contains=contains)
                 self.assert_quick(begin)
                 self.assertFalse((self.dir / "no").exists(), "nothing is written")
+
+    def cost(self, *args):
+        """Of one start, without a launcher: CPU seconds, resident MB, and how it ended."""
+        with open(self.dir / "said", "w+") as said:
+            run = subprocess.Popen([BINARY, *args], env=self.environment(1), cwd=self.dir, stdout=said, stderr=said)
+            _, status, usage = os.wait4(run.pid, 0)
+            run.returncode = os.waitstatus_to_exitcode(status)
+            said.seek(0)
+            words = said.read()
+        return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, run.returncode, words
+
+    def test_absurd_sizes_are_answered_at_once(self):
+        deck = str(self.deck(SMALL, batch={"micro": 1, "global": 8}, data={"val_fraction": 0.1}))
+        seldom = ["--train.steps=4294967295", "--train.eval_every=2", "--sync.kind=localsgd"]
+        micro = 4293787648
+        cases = [
+            ["--model.n_layer=1000000"],
+            ["--model.n_layer=1024", "--model.n_embd=1024"],
+            ["--model.n_embd=1000000000"],
+            ["--model.n_embd=1048576"],
+            ["--comm.bucket_mb=1e-9", "--model.n_embd=4096"],
+            ["--model.vocab_size=1099511627776"],
+            ["--model.vocab_size=16777216"],
+            ["--batch.global=1000000000000"],
+            ["--batch.global=4294967264"],
+            [f"--batch.global={micro}", f"--batch.micro={micro}"],
+            ["--ranks=1048576"],
+            [*seldom, "--sync.localsgd_frequency=4294967294"],
+        ]
+        _, usual, code, words = self.cost("train", deck, "--dry-run")
+        self.assertEqual(code, 0, words)
+        for arguments in cases:
+            for command in (["train", deck, "--dry-run"], ["plan", deck]):
+                with self.subTest(command=command[0], arguments=arguments):
+                    seconds, resident, code, words = self.cost(*command, *arguments)
+                    self.assertIn(code, (0, 2), words)
+                    self.assertEqual(words.count("shoal: "), 1 if code == 2 else 0, words)
+                    self.assertLess(seconds, 2)
+                    self.assertLess(resident, usual + 150)
 
     def test_a_deck_names_file_and_line(self):
         deck = self.dir / "bad.cfg"

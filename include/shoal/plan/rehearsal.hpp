@@ -42,6 +42,7 @@ class Rehearsal {
     std::vector<std::size_t> starting;  ///< residences
   };
 
+  void check_effort(std::size_t events_of_a_turn) const;
   void plan_visits();
   void plan_gathers();
   void plan_messages();
