@@ -48,25 +48,18 @@ void require_checksum(const Handle& dataset, const PieceSum& found, const std::s
                 hexadecimal(expected), "; the file is damaged");
 }
 
-std::size_t read_vocab_size(const Handle& file, const std::string& path) {
-  require_input(hdf5::has_attribute(file, "vocab_size"), path, ": no attribute vocab_size; a tokens file needs one");
-  const std::int64_t value = [&] {
-    try {
-      return hdf5::number_attribute(file, "vocab_size");
-    } catch (const Error& error) {
-      bad_input(path, ": ", error.what());
-    }
-  }();
-  require_input(value > 0 && static_cast<std::size_t>(value) <= TokenFile::largest_vocabulary, path,
-                ": vocab_size = ", value, "; allowed: 1 to ", TokenFile::largest_vocabulary);
+std::size_t read_vocab_size(const Handle& file) {
+  require_input(hdf5::has_attribute(file, "vocab_size"), "no attribute vocab_size; a tokens file needs one");
+  const std::int64_t value = hdf5::number_attribute(file, "vocab_size");
+  require_input(value > 0 && static_cast<std::size_t>(value) <= TokenFile::largest_vocabulary, "vocab_size = ", value,
+                "; allowed: 1 to ", TokenFile::largest_vocabulary);
   return static_cast<std::size_t>(value);
 }
 
 /// A 1-D dataset of integers of one width, all of them in the file; read in `memory`, an unsigned type of as many bytes.
 template <typename T>
-std::vector<T> read_integers(const Handle& file, const char* dataset_name, hid_t memory, const std::string& path) {
-  const std::string name = path + ": " + dataset_name;
-  const Handle dataset = hdf5::open_dataset(file, dataset_name), type(H5Dget_type(dataset.id()), H5Tclose, name);
+std::vector<T> read_integers(const Handle& file, const std::string& name, hid_t memory) {
+  const Handle dataset = hdf5::open_dataset(file, name), type(H5Dget_type(dataset.id()), H5Tclose, name);
   require_input(is_unsigned(type, {sizeof(T)}), name, ": wrong type; allowed: uint", 8 * sizeof(T));
   const std::vector<std::size_t> shape = hdf5::shape_of(dataset, name);
   require_input(shape.size() == 1, name, ": ", shape.size(), " dimensions instead of 1");
@@ -81,10 +74,10 @@ std::vector<T> read_integers(const Handle& file, const char* dataset_name, hid_t
   return values;
 }
 
-std::vector<std::string> read_vocabulary(const Handle& file, const std::string& path) {
-  const auto bytes = read_integers<std::uint8_t>(file, "/vocabulary_bytes", H5T_NATIVE_UINT8, path);
-  const auto offsets = read_integers<std::uint64_t>(file, "/vocabulary_offsets", H5T_NATIVE_UINT64, path);
-  const std::string name = path + ": /vocabulary_offsets";
+std::vector<std::string> read_vocabulary(const Handle& file) {
+  const auto bytes = read_integers<std::uint8_t>(file, "/vocabulary_bytes", H5T_NATIVE_UINT8);
+  const auto offsets = read_integers<std::uint64_t>(file, "/vocabulary_offsets", H5T_NATIVE_UINT64);
+  const std::string name = "/vocabulary_offsets";
   require_input(!offsets.empty() && offsets.front() == 0 && offsets.back() == bytes.size(), name,
                 ": do not go from 0 to the ", bytes.size(), " bytes of /vocabulary_bytes");
   std::vector<std::string> vocabulary;
@@ -98,12 +91,13 @@ std::vector<std::string> read_vocabulary(const Handle& file, const std::string& 
   return vocabulary;
 }
 
-/// The form that this program wrote before, and other programs write.
-std::vector<std::string> read_old_vocabulary(const Handle& file, const std::string& path) {
+/// Does what must go well with a file that may come from anywhere.
+template <typename Act>
+void reading(const std::filesystem::path& path, Act&& act) {
   try {
-    return hdf5::read_byte_strings(file, "/vocabulary");
+    act();
   } catch (const Error& error) {
-    bad_input(path, ": ", error.what());
+    bad_input(path.string(), ": ", error.what());
   }
 }
 
@@ -117,25 +111,26 @@ bool is_hdf5(const std::filesystem::path& file) {
 }
 
 TokenFile::TokenFile(const std::filesystem::path& file) : path_(file), file_(open(file)) {
-  vocab_size_ = read_vocab_size(file_, path_.string());
-  read_layout();
-  if (hdf5::has_link(file_, "vocabulary_bytes")) {
-    vocabulary_ = read_vocabulary(file_, path_.string());
-  } else if (hdf5::has_link(file_, "vocabulary")) {
-    vocabulary_ = read_old_vocabulary(file_, path_.string());
-  }
-  require_input(vocabulary_.size() <= vocab_size_, path_.string(), ": /vocabulary has ", vocabulary_.size(),
-                " tokens, vocab_size is ", vocab_size_);
+  reading(path_, [&] {
+    vocab_size_ = read_vocab_size(file_);
+    read_layout();
+    if (hdf5::has_link(file_, "vocabulary_bytes")) {
+      vocabulary_ = read_vocabulary(file_);
+    } else if (hdf5::has_link(file_, "vocabulary")) {  // as this program wrote it before, and others write it
+      vocabulary_ = hdf5::read_byte_strings(file_, "/vocabulary");
+    }
+    require_input(vocabulary_.size() <= vocab_size_, "/vocabulary has ", vocabulary_.size(), " tokens, vocab_size is ",
+                  vocab_size_);
+  });
 }
 
 void TokenFile::read_layout() {
   const bool rows = hdf5::has_link(file_, "samples");
   const bool running = hdf5::has_link(file_, "tokens");
-  require_input(rows != running, path_.string(), rows ? ": both /tokens and /samples" : ": neither /tokens nor /samples",
+  require_input(rows != running, rows ? "both /tokens and /samples" : "neither /tokens nor /samples",
                 "; a tokens file has one of them");
-  const std::string name = rows ? "/samples" : "/tokens";
-  const std::string where = path_.string() + ": " + name;
-  dataset_ = hdf5::open_dataset(file_, name);
+  const std::string where = rows ? "/samples" : "/tokens";
+  dataset_ = hdf5::open_dataset(file_, where);
   const Handle type(H5Dget_type(dataset_.id()), H5Tclose, where);
   require_input(is_unsigned(type, {2, 4}), where, ": wrong type; allowed: uint16, uint32");
   const std::vector<std::size_t> shape = hdf5::shape_of(dataset_, where);
@@ -157,7 +152,11 @@ void TokenFile::read(std::size_t first, Span<std::int32_t> tokens) const {
           tokens.size(), " tokens from ", first, " on do not exist");
   // Read as unsigned: the library would otherwise cut ids beyond 2^31 down without a word.
   auto* ids = reinterpret_cast<std::uint32_t*>(tokens.data());
-  read_part(first, rows ? 1 : tokens.size(), ids);
+  try {
+    read_part(first, rows ? 1 : tokens.size(), ids);
+  } catch (const Error& error) {
+    fail(path_.string(), ": ", error.what());
+  }
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (ids[i] < vocab_size_) continue;
     const std::string place = rows ? text(first, ", ", i) : text(first + i);
@@ -168,7 +167,12 @@ void TokenFile::read(std::size_t first, Span<std::int32_t> tokens) const {
 
 bool TokenFile::verify() const {
   if (!hdf5::has_attribute(dataset_, "checksum")) return false;
-  const std::string where = path_.string() + (row_length_ != 0 ? ": /samples" : ": /tokens");
+  reading(path_, [&] { verify_tokens(); });
+  return true;
+}
+
+void TokenFile::verify_tokens() const {
+  const std::string where = row_length_ != 0 ? "/samples" : "/tokens";
   const Handle type(H5Dget_type(dataset_.id()), H5Tclose, where);
   const bool narrow = H5Tget_size(type.id()) == sizeof(std::uint16_t);
   const std::size_t width = std::max<std::size_t>(row_length_, 1), at_once = std::max<std::size_t>(read_tokens / width, 1);
@@ -184,12 +188,11 @@ bool TokenFile::verify() const {
     heartbeat::beat();
   }
   require_checksum(dataset_, sum, where);
-  return true;
 }
 
 /// `count` tokens, or rows, from `first` on.
 void TokenFile::read_part(std::size_t first, std::size_t count, std::uint32_t* ids) const {
-  const std::string where = path_.string() + (row_length_ != 0 ? ": /samples" : ": /tokens");
+  const std::string where = row_length_ != 0 ? "/samples" : "/tokens";
   const std::array<hsize_t, 2> begin{first, 0};
   const std::array<hsize_t, 2> counts{count, row_length_};
   const hsize_t size = count * std::max<std::size_t>(row_length_, 1);

@@ -53,6 +53,7 @@ class TokenFile {
 
  private:
   void read_layout();
+  void verify_tokens() const;
   void read_part(std::size_t first, std::size_t count, std::uint32_t* ids) const;
 
   std::filesystem::path path_;
