@@ -103,7 +103,7 @@ lint: $(RUFF)
 tidy: configure lint
 	run-clang-tidy -quiet -p $(BUILD) -j $(JOBS) '^$(CURDIR)/(src|kernels)/'
 
-# Coverage-guided, a minute each, on what reads decks and safetensors.
+# Coverage-guided, a minute each, on what reads decks, safetensors, tokens files, traces and checkpoints.
 fuzz:
 	./src/cmake/install_dependencies.sh fuzz
 	CXX=clang++ cmake -S tests/fuzz -B build-fuzz -G Ninja -DSHOAL_FUZZ_SECONDS=$(FUZZ_SECONDS)
