@@ -23,6 +23,8 @@ DECK = {
     "train": {"steps": 60, "seed": 3},
     "checkpoint": {"every": 3, "keep": 2},
     "trace": {"level": "steps", "interval": 7},
+    # So long a resumed run waits where the lock of a killed one does not say yet whose it is.
+    "comm": {"timeout": 10},
 }
 SAVES = {"at once": "--checkpoint.async=false", "in the background": "--checkpoint.async=true"}
 KILLED_AGAIN = 0.6  # the chance of a resumed run
