@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures shoal on W1 (peers/README.md): time by part, products, ranks, stages, trace, memory, start, checkpoints.
+"""Measures shoal on W1 (peers/README.md): time by part, the share of what a core can do, products, ranks, stages, trace, memory,
+start, checkpoints.
 
 usage: bench.py [--shoal build/shoal] [--only parts,stages,...] [--rounds 3] [--steps 12] [--quick] [--json FILE] [--strict]
 

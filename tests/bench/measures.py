@@ -4,7 +4,6 @@ state of the machine."""
 
 from __future__ import annotations
 
-import re
 import statistics
 import time
 from pathlib import Path
@@ -13,8 +12,9 @@ from bench_session import Bench, ratio_line, settled
 
 # isort: split
 import breakdown
-from launch import RunFailed, finish
+from launch import finish
 from measures_checkpoints import background, checkpoints
+from measures_limits import shares
 from measures_memory import activations, memory, shards
 from measures_products import products
 from measures_ranks import order_of_sums, scaling, stages
@@ -28,7 +28,7 @@ DTYPES = ("fp32", "bf16")
 
 
 def parts(bench: Bench, work: Work, dtype: str) -> list[Line]:
-    """A step by part and by kernel, on one rank; the share of the measured peak."""
+    """A step by part and by kernel, on one rank."""
     name = f"{work.name} {dtype}"
     result = bench.train(bench.deck(work), f"--train.dtype={dtype}", "--trace.level=kernels")
     trace = Trace.read(result.out)
@@ -42,12 +42,6 @@ def parts(bench: Bench, work: Work, dtype: str) -> list[Line]:
         lines.append(Line(f"{name} kernel {kernel.name}", 1e3 * kernel.seconds_per_step, "ms",
                           note=f"{100 * kernel.share:.1f} % of the step, {kernel.calls_per_step:.0f} calls"))  # fmt: skip
     lines.append(Line(f"{name} outside matrix products", 1 - products / step, "of step", at_most=0.10))
-    peak = re.search(r"matrix products ([0-9.]+) GFLOP/s per rank", result.log)
-    if peak is None:
-        raise RunFailed("the banner does not tell the measured peak of matrix products")
-    reached = result.tokens_per_s * work.flops_per_token / 1e9
-    lines.append(Line(f"{name} share of the product peak", reached / float(peak[1]), "",
-                      note=f"{reached:.0f} of {peak[1]} GFLOP/s, attention counted in full"))  # fmt: skip
     return lines
 
 
@@ -94,6 +88,7 @@ def first_line(out: Path) -> bool:
 
 MEASURES = {
     "parts": lambda bench: [line for dtype in DTYPES for line in parts(bench, WORKS["W1"], dtype)],
+    "limits": lambda bench: shares(bench, bench.works("W1", "W2", "W3"), DTYPES),
     "products": lambda bench: [line for dtype in DTYPES for line in products(bench, WORKS["W1"], dtype)],
     "scaling": lambda bench: scaling(bench, WORKS["W1"]),
     "stages": lambda bench: [
