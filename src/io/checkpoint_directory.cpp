@@ -70,7 +70,7 @@ void CheckpointDirectory::open(const fs::path& file) {
     known_.push_back(
         {file, {std::move(contents.state.lineage), contents.state.step}, Data::unread, stamp, std::move(contents.datasets)});
   } catch (const Error& error) {
-    unreadable_.push_back({file, checkpoint_step(file).value_or(0), error.what()});
+    unreadable_.push_back({file, checkpoint_step(file).value_or(0), error});
   }
 }
 
@@ -82,6 +82,10 @@ std::optional<CheckpointDirectory::Stamp> CheckpointDirectory::stamp_of(const fs
 
 std::vector<fs::path> CheckpointDirectory::of_lineage(const std::optional<Lineage>& run,
                                                       const fs::path& resumed_from) const {
+  for (const Unreadable& file : unreadable_) {
+    // Not damaged, but out of reach at this moment: whose it is cannot be told, and it may be the newest.
+    if (file.why.code() != Exit::bad_input) throw file.why;
+  }
   std::vector<Written> all;
   for (const Known& known : known_) all.push_back(known.checkpoint);
   const std::optional<Lineage> wanted = run ? run : common_lineage(all);

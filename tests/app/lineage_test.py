@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of several runs in one directory: `latest` goes on with this one's, and only its own are deleted."""
 
+import errno
 import json
+import os
 import unittest
 
-from program import SMALL, Program
+from program import SMALL, SOURCE, Program
 
 TINY = {**SMALL, "model": {**SMALL["model"], "n_layer": 1, "n_embd": 16, "block_size": 8}, "trace": {"level": "off"}}
+FAILING_CALLS = os.environ.get("SHOAL_FAILING_CALLS", str(SOURCE / "build/tests/support/libshoal_failing_calls.so"))
 
 
 def damage(file):
@@ -92,6 +95,15 @@ class Lineage(Program):
         self.refused("train", self.dir / "deck.cfg", *latest, contains=("no checkpoint is whole", "step_00000002.h5"))
         (self.kept / "step_00000002.h5").write_text("nothing is known of it")
         self.refused("train", self.dir / "deck.cfg", *latest, contains=("no checkpoint is whole", "step_00000002.h5"))
+        # Nor is it an empty directory, or an older checkpoint, where the newest cannot be read at this moment.
+        (self.kept / "step_00000002.h5").unlink()
+        self.run_to(2, "--output.overwrite", out="run", every=1)
+        for call, number in (("opendir", errno.EMFILE), ("opendir", errno.EACCES), ("open", errno.EMFILE)):
+            fails = {"LD_PRELOAD": FAILING_CALLS, "ASAN_OPTIONS": "verify_asan_link_order=0", "SHOAL_FAIL_CALL": call,
+                     "SHOAL_FAIL_ERRNO": str(number)}  # fmt: skip
+            fails["SHOAL_FAIL_BELOW"] = str(self.kept if call == "opendir" else self.kept / "step_00000002.h5")
+            said = (os.strerror(number), "cannot be listed" if call == "opendir" else "step_00000002.h5")
+            self.refused("train", self.dir / "deck.cfg", *latest, code=1, contains=said, env=fails)
         moved = (f"--checkpoint.dir={self.dir / 'empty'}", *latest[1:])
         self.refused("train", self.dir / "deck.cfg", *moved, contains=("kept its own in", str(self.kept)))
 

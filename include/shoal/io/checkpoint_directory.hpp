@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "shoal/base/error.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/lineage.hpp"
 
@@ -35,7 +36,7 @@ class CheckpointDirectory {
   /// What `resume = latest` tries, newest first: the checkpoints of a run's lineage, and those that are too damaged to tell
   /// whose they are; after them, where the directory has none of the lineage, the file that the run itself went on from.
   /// Without a run: of the one lineage that all of the directory's are of. bad_input() that lists what is there, where it is
-  /// not clear which are meant; nothing where there is nothing.
+  /// not clear which are meant; an error where a file could not be read at all; nothing where there is nothing.
   std::vector<std::filesystem::path> of_lineage(const std::optional<Lineage>& run,
                                                 const std::filesystem::path& resumed_from = {}) const;
   /// Whether any readable checkpoint is not of the lineage, in a line that names runs and steps; empty: none.
@@ -68,7 +69,7 @@ class CheckpointDirectory {
   struct Unreadable {
     std::filesystem::path file;
     std::int64_t step;  // that its name says
-    std::string why;
+    Error why;
   };
 
   static std::optional<Stamp> stamp_of(const std::filesystem::path& file);
