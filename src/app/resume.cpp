@@ -92,7 +92,7 @@ void begin_residuals(const io::CheckpointState& state, Machine& machine, bool sp
   for (const NamedSlice& slice : machine.engine.residual_slices()) std::fill(slice.values.begin(), slice.values.end(), 0.0F);
   if (!speaks) return;
   std::printf("# zero.quant_feedback: residuals begin at zero: the checkpoint has %s, this run %s\n",
-              found == state.scalars.end() ? "none" : found->second.c_str(), layout.c_str());
+              found == state.scalars.end() ? "none" : printable(found->second).c_str(), layout.c_str());
 }
 
 std::vector<NamedSlice> slices_to_read(const io::CheckpointState& state, Machine& machine) {

@@ -7,6 +7,7 @@
 #include "collective.hpp"
 #include "output.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/base/printable.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/io/checkpoint.hpp"
 
@@ -80,7 +81,7 @@ void Saves::complete(const fs::path& file, std::int64_t step) {
   directory_->wrote(file, {lineage_, step});
   const int keep = static_cast<int>(setup_.options.checkpoint.keep);
   if (keep == 0) return;
-  for (const std::string& line : directory_->prune(lineage_, keep)) std::printf("# warning: %s\n", line.c_str());
+  for (const std::string& line : directory_->prune(lineage_, keep)) std::printf("# warning: %s\n", printable(line).c_str());
 }
 
 void Saves::advance() {

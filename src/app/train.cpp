@@ -19,6 +19,7 @@
 #include "saves.hpp"
 #include "setup.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/base/printable.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/target.hpp"
@@ -107,7 +108,7 @@ class Run {
     if (before) history_.resumed_from = before->file;
     trainer_.restore(first_step_, before ? before->state.numbers : std::map<std::string, double>{});
     const std::string others = directory != nullptr && keeps_checkpoints() ? directory->others(lineage_) : "";
-    if (!others.empty()) log_.note(others);
+    if (!others.empty()) log_.note(printable(others));
   }
 
   /// Returns why the run ended.
