@@ -148,13 +148,13 @@ class Files(Program):
 
     def test_what_cannot_be_written_is_found_at_the_start(self):
         (self.dir / "file").write_text("")
-        deck = self.deck(TINY, model={"init_from": "not/there"})  # what is said before that was found before the model
+        deck = self.deck(TINY)
         places = ("--output.export=file/weights", "--checkpoint.dir=file/saves", "--trace.file=file/trace.h5")
         for place in places:
             for more in (["--checkpoint.every=1"], ["--checkpoint.every=1", "--dry-run"]):
-                self.one_line(
-                    "train", deck, "--output.dir=out", place, *more, contains=[place[2:].replace("=", " = "), "file"]
-                )
+                wanted = [place[2:].replace("=", " = "), "file"]
+                done = self.one_line("train", deck, "--output.dir=out", place, *more, contains=wanted)
+                self.assertNotIn("# shoal", done.stdout, "said before there is a model")
         self.assertFalse((self.dir / "out" / "metrics.jsonl").exists())
         self.shoal("train", deck, "--output.dir=tried", "--checkpoint.dir=tried/c", "--dry-run")
         self.assertFalse((self.dir / "tried").exists(), "a dry run makes nothing")

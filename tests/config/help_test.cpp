@@ -40,7 +40,7 @@ TEST(Help, HasEveryOptionUnderItsSection) {
 
 TEST(Help, TellsUnitRangeAndDefault) {
   const std::string page = flowing(help());
-  EXPECT_THAT(page, HasSubstr("--model.n_layer depth [blocks; whole numbers from 1 to 65536; default 4]"));
+  EXPECT_THAT(page, HasSubstr("--model.n_layer depth [blocks; whole numbers from 1 to 1024; default 4]"));
   EXPECT_THAT(page, HasSubstr("[threads per rank; auto, or whole numbers from 1 to 4096; default auto]"));
   EXPECT_THAT(page, HasSubstr("[mpi, nccl; default mpi] (not built yet: nccl)"));
   EXPECT_THAT(
