@@ -41,6 +41,14 @@ int make_new(const fs::path& file) {
   return ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 }
 
+/// Keeps errno.
+void give_up(int descriptor, const fs::path& file) {
+  const int error = errno;
+  ::unlink(file.c_str());
+  ::close(descriptor);
+  errno = error;
+}
+
 bool write_synced(int descriptor, const std::string& content) {
   return ::write(descriptor, content.data(), content.size()) == static_cast<ssize_t>(content.size()) &&
          ::fsync(descriptor) == 0;
@@ -68,6 +76,7 @@ struct DirectoryLock::State {
   std::string lost;
 
   bool make();
+  bool make_in_place();
   bool look(const FoundLock& found);
   bool inherit(const FoundLock& found);
   bool replace(int heir, const fs::path& marker, const std::string& token);
@@ -84,16 +93,35 @@ void DirectoryLock::State::refuse(const FoundLock& found) const {
   bad_input(what, ": in use by another run: ", name_of(found), " (", file.string(), ")");
 }
 
-/// Takes the lock where there is none.
+/// Takes the lock where there is none. It gets its name when all is in it, so that a holder that is killed at once can be
+/// looked up like any other; only where a file system has no second names it is filled under its own.
 bool DirectoryLock::State::make() {
+  const fs::path unnamed = file.string() + ".new." + mine.token;
+  const int made = make_new(unnamed);
+  if (made < 0) cannot("not writable");
+  if (!write_synced(made, lock_text(mine))) {
+    give_up(made, unnamed);
+    cannot("cannot be written");
+  }
+  struct stat status {};
+  // A network's answer may come from the second of two requests: the count of names tells.
+  const bool linked = ::link(unnamed.c_str(), file.c_str()) == 0, taken = !linked && errno == EEXIST;
+  const bool named = linked || (::fstat(made, &status) == 0 && status.st_nlink == 2);
+  if (named) {
+    ::unlink(unnamed.c_str());
+    hold(made);
+    return true;
+  }
+  give_up(made, unnamed);
+  return !taken && make_in_place();
+}
+
+bool DirectoryLock::State::make_in_place() {
   const int made = make_new(file);
   if (made < 0 && errno == EEXIST) return false;
   if (made < 0) cannot("not writable");
   if (!write_synced(made, lock_text(mine))) {
-    const int error = errno;
-    ::unlink(file.c_str());
-    ::close(made);
-    errno = error;
+    give_up(made, file);
     cannot("cannot be written");
   }
   hold(made);
@@ -243,7 +271,7 @@ DirectoryLock::~DirectoryLock() {
 }
 
 bool DirectoryLock::try_take() {
-  if (state_->descriptor >= 0 || state_->make()) return true;
+  if (state_->descriptor >= 0) return true;
   const std::optional<FoundLock> found = find_lock(state_->file);
   return found ? state_->look(*found) : state_->make();
 }

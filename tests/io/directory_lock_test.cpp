@@ -96,6 +96,23 @@ TEST_F(DirectoryLockTest, OfAProcessOfThisMachineThatDiedItIsTakenOverAtOnce) {
   EXPECT_EQ(files().size(), 1U);
 }
 
+TEST_F(DirectoryLockTest, ItIsNeverSeenEmpty) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> looks{0}, unreadable{0};
+  std::thread looker([&] {
+    while (!stop) {
+      const auto found = io::find_lock(file_);
+      if (found) ++(found->readable ? looks : unreadable);
+    }
+  });
+  for (int i = 0; i < 60; ++i) ASSERT_TRUE(lock()->try_take());
+  stop = true;
+  looker.join();
+  EXPECT_GT(looks, 0);
+  EXPECT_EQ(unreadable, 0);
+  EXPECT_THAT(files(), IsEmpty());
+}
+
 TEST_F(DirectoryLockTest, OfAnotherMachineItIsRefusedAsSoonAsItIsTouched) {
   write_foreign(2, 100);
   const auto next = lock();
