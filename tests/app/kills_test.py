@@ -27,6 +27,7 @@ DECK = {
     "comm": {"timeout": 10},
 }
 SAVES = {"at once": "--checkpoint.async=false", "in the background": "--checkpoint.async=true"}
+RESUMES = "--checkpoint.resume=latest"  # never refused, also where nothing is complete yet
 KILLED_AGAIN = 0.6  # the chance of a resumed run
 ALL_GONE_S = 30  # after the death of one rank the launcher ends the others
 # Each rank tells its process's number before it becomes the program.
@@ -92,10 +93,6 @@ class Kills(Program):
         """The steps of the checkpoints that are there."""
         return sorted(int(file.stem.removeprefix("step_")) for file in (out / "checkpoints").glob("step_*.h5"))
 
-    def goes_on(self, out):
-        """A run that was killed before its first checkpoint was complete begins anew."""
-        return "--checkpoint.resume=latest" if self.complete(out) else "--output.overwrite"
-
     def trial(self, draw, name, straight, seconds):
         """Kills one run until it is left alone. Returns how often."""
         saves = draw.choice(list(SAVES))
@@ -108,10 +105,10 @@ class Kills(Program):
             kills += 1
             if not hit or draw.random() > KILLED_AGAIN:
                 break
-            run = self.launch(out, SAVES[saves], self.goes_on(out))
+            run = self.launch(out, SAVES[saves], RESUMES)
         with self.subTest(saves=saves, kills=log):
             newest = max(self.complete(out), default=0)
-            again = self.train(self.dir / "deck.cfg", SAVES[saves], self.goes_on(out), ranks=RANKS, out=name)
+            again = self.train(self.dir / "deck.cfg", SAVES[saves], RESUMES, ranks=RANKS, out=name)
             self.assertEqual(again["losses"], straight["losses"][newest:])
             self.assertEqual(again["params_checksum"], straight["params_checksum"])
             self.assertEqual([path.name for path in out.rglob("*.partial")], [], "temporary files at the end")
