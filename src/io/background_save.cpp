@@ -181,9 +181,12 @@ std::uint64_t BackgroundSave::start(const fs::path& file, const CheckpointState&
   }
   or_remove(group, s.temporary, [&] {
     const trace::Region region(trace::Level::steps, trace::Kind::io, "checkpoint/layout");
-    s.file_bytes = lay_out(group, s.temporary, state, content, copied, sums);
+    OpenLayout layout = lay_out(group, s.temporary, state, content, copied);
+    s.file_bytes = complete(group, s.temporary, std::move(layout), content, sums);
   });
-  s.begin_writing(s.temporary, raw_parts(content, copied));
+  std::vector<RawPart> parts = raw_parts(content, copied, sums);
+  for (RawPart& part : parts) part.sum = nullptr;  // made when they were copied
+  s.begin_writing(s.temporary, parts);
   return s.file_bytes;
 }
 

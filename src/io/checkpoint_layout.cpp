@@ -48,20 +48,22 @@ void agree_on_datasets(comm::Communicator& group, const std::vector<CheckpointDa
   require(least_and_most[0] == ~least_and_most[1], "checkpoint: the ranks list different tensors");
 }
 
-/// Adds the slices' checksums and sizes up, over all ranks.
-void add_checksums(comm::Communicator& group, Catalogue& content, const std::vector<TensorSlice>& slices,
-                   const std::vector<std::uint64_t>& of_slices) {
-  const std::size_t n = content.datasets.size();
-  std::vector<std::uint64_t> sums(2 * n);
-  for (std::size_t i = 0; i < slices.size(); ++i) {
-    sums[content.dataset_of_slice[i]] += of_slices[i];
-    sums[n + content.dataset_of_slice[i]] += slices[i].range.size();
-  }
+/// Adds up, over all ranks, one number of each slice for the dataset that it belongs to.
+std::vector<std::uint64_t> sums_of_datasets(comm::Communicator& group, const Catalogue& content,
+                                            const std::vector<std::uint64_t>& of_slices) {
+  std::vector<std::uint64_t> sums(content.datasets.size());
+  for (std::size_t i = 0; i < of_slices.size(); ++i) sums[content.dataset_of_slice[i]] += of_slices[i];
   group.all_reduce(Span<std::uint64_t>(sums), comm::Reduce::sum).wait();
-  for (std::size_t i = 0; i < n; ++i) {
-    CheckpointDataset& dataset = content.datasets[i];
-    dataset.checksum = sums[i];
-    require(sums[n + i] == dataset.elements(), dataset.name, ": the ranks together list ", sums[n + i], " of its ",
+  return sums;
+}
+
+void require_all_elements(comm::Communicator& group, const Catalogue& content, const std::vector<TensorSlice>& slices) {
+  std::vector<std::uint64_t> sizes;
+  for (const TensorSlice& slice : slices) sizes.push_back(slice.range.size());
+  const std::vector<std::uint64_t> listed = sums_of_datasets(group, content, sizes);
+  for (std::size_t i = 0; i < listed.size(); ++i) {
+    const CheckpointDataset& dataset = content.datasets[i];
+    require(listed[i] == dataset.elements(), dataset.name, ": the ranks together list ", listed[i], " of its ",
             dataset.elements(), " elements");
   }
 }
@@ -78,9 +80,10 @@ std::uint64_t bytes_needed(const CheckpointState& state, const std::vector<Check
   return bytes;
 }
 
-/// Everything but raw data: groups, attributes, datasets with their space. Sets the datasets' offsets.
-void make_file(const fs::path& file, const CheckpointState& state, std::vector<CheckpointDataset>& datasets) {
-  hdf5::Handle h5 = hdf5::create_file(file, false);
+/// Everything but raw data and their checksums: groups, attributes, datasets with their space. Sets the datasets' offsets.
+OpenLayout make_file(const fs::path& file, const CheckpointState& state, std::vector<CheckpointDataset>& datasets) {
+  OpenLayout layout{hdf5::create_file(file, false), {}};
+  const hdf5::Handle& h5 = layout.file;
   // HDF5 has emptied the file, and with it what was reserved.
   File(file, File::Mode::write).reserve(0, bytes_needed(state, datasets));
   hdf5::write_attribute(h5, "format_version", format::version);
@@ -98,20 +101,29 @@ void make_file(const fs::path& file, const CheckpointState& state, std::vector<C
     for (const auto& [place, ancestor] : texts_of(state.lineage.ancestors)) hdf5::write_attribute(lineage, place, ancestor);
   }
   for (CheckpointDataset& dataset : datasets) {
-    const hdf5::Handle made = hdf5::create_floats(h5, dataset.name, dataset.shape);
-    hdf5::write_attribute(made, "checksum", hexadecimal(dataset.checksum));
-    dataset.offset = hdf5::raw_offset(made, dataset.name);
+    layout.datasets.push_back(hdf5::create_floats(h5, dataset.name, dataset.shape));
+    dataset.offset = hdf5::raw_offset(layout.datasets.back(), dataset.name);
   }
-  hdf5::close_file(h5, file.string() + ": cannot be written");
+  return layout;
 }
 
-/// Rank 0's part before raw data are written. Returns the file's final size.
-std::uint64_t prepare(const fs::path& temporary, const CheckpointState& state, std::vector<CheckpointDataset>& datasets) {
+/// Rank 0's part before raw data are written.
+OpenLayout prepare(const fs::path& temporary, const CheckpointState& state, std::vector<CheckpointDataset>& datasets) {
   // HDF5 must not meet a full disk: asked before it opens the file, and again once it has.
   File(temporary, File::Mode::create).reserve(0, bytes_needed(state, datasets));
-  make_file(temporary, state, datasets);
+  return make_file(temporary, state, datasets);
+}
+
+/// Rank 0's part when the checksums are known. Returns the file's final size.
+std::uint64_t write_checksums(const fs::path& temporary, OpenLayout& layout,
+                              const std::vector<CheckpointDataset>& datasets) {
   std::vector<Extent> raw;
-  for (const CheckpointDataset& dataset : datasets) raw.push_back({dataset.offset, dataset.elements() * sizeof(float)});
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    hdf5::write_attribute(layout.datasets[i], "checksum", hexadecimal(datasets[i].checksum));
+    raw.push_back({datasets[i].offset, datasets[i].elements() * sizeof(float)});
+  }
+  layout.datasets.clear();
+  hdf5::close_file(layout.file, temporary.string() + ": cannot be written");
   const std::uint64_t size = seal(temporary, raw);
   File(temporary, File::Mode::write).truncate(size);  // what was reserved beyond
   return size;
@@ -126,24 +138,37 @@ Catalogue catalogue(comm::Communicator& group, const std::vector<TensorSlice>& s
   return content;
 }
 
-std::uint64_t lay_out(comm::Communicator& group, const fs::path& temporary, const CheckpointState& state, Catalogue& content,
-                      const std::vector<TensorSlice>& slices, const std::vector<std::uint64_t>& sums) {
-  add_checksums(group, content, slices, sums);
-  std::vector<std::uint64_t> layout(content.datasets.size() + 1);  // the file's size, then the offsets
+OpenLayout lay_out(comm::Communicator& group, const fs::path& temporary, const CheckpointState& state, Catalogue& content,
+                   const std::vector<TensorSlice>& slices) {
+  require_all_elements(group, content, slices);
+  OpenLayout layout;
+  std::vector<std::uint64_t> offsets(content.datasets.size());
   together_by_0(group, [&] {
-    layout[0] = prepare(temporary, state, content.datasets);
-    for (std::size_t i = 1; i < layout.size(); ++i) layout[i] = content.datasets[i - 1].offset;
+    layout = prepare(temporary, state, content.datasets);
+    for (std::size_t i = 0; i < offsets.size(); ++i) offsets[i] = content.datasets[i].offset;
   });
-  group.broadcast(comm::bytes_of(Span<std::uint64_t>(layout)), 0).wait();
-  for (std::size_t i = 1; i < layout.size(); ++i) content.datasets[i - 1].offset = layout[i];
-  return layout[0];
+  group.broadcast(comm::bytes_of(Span<std::uint64_t>(offsets)), 0).wait();
+  for (std::size_t i = 0; i < offsets.size(); ++i) content.datasets[i].offset = offsets[i];
+  return layout;
 }
 
-std::vector<RawPart> raw_parts(const Catalogue& content, const std::vector<TensorSlice>& slices) {
+std::uint64_t complete(comm::Communicator& group, const fs::path& temporary, OpenLayout layout, Catalogue& content,
+                       const std::vector<std::uint64_t>& sums) {
+  const std::vector<std::uint64_t> checksums = sums_of_datasets(group, content, sums);
+  for (std::size_t i = 0; i < checksums.size(); ++i) content.datasets[i].checksum = checksums[i];
+  std::uint64_t size = 0;
+  together_by_0(group, [&] { size = write_checksums(temporary, layout, content.datasets); });
+  group.broadcast(comm::bytes_of(Span<std::uint64_t>(&size, 1)), 0).wait();
+  return size;
+}
+
+std::vector<RawPart> raw_parts(const Catalogue& content, const std::vector<TensorSlice>& slices,
+                               std::vector<std::uint64_t>& sums) {
   std::vector<RawPart> parts;
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const std::uint64_t begin = content.datasets[content.dataset_of_slice[i]].offset;
-    parts.push_back({begin + slices[i].range.begin * sizeof(float), std::as_bytes(slices[i].values)});
+    const std::size_t first = slices[i].range.begin;
+    parts.push_back({begin + first * sizeof(float), slices[i].values, first / checksum_piece, &sums[i]});
   }
   return parts;
 }

@@ -11,6 +11,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/comm/communicator.hpp"
 #include "shoal/io/checkpoint.hpp"
+#include "shoal/io/hdf5.hpp"
 
 namespace shoal::io {
 
@@ -23,13 +24,24 @@ struct Catalogue {
 /// Collective. Every slice is one of whole pieces, and all ranks list the same tensors.
 Catalogue catalogue(comm::Communicator& group, const std::vector<TensorSlice>& slices);
 
-/// Collective. Adds up the checksums of the ranks' slices (`sums`, by slice); then rank 0 reserves the space, lays the file
-/// out and seals it. Sets checksums and offsets; returns the file's final size.
-std::uint64_t lay_out(comm::Communicator& group, const std::filesystem::path& temporary, const CheckpointState& state,
-                      Catalogue& content, const std::vector<TensorSlice>& slices, const std::vector<std::uint64_t>& sums);
+/// A file that has its datasets, and not yet their checksums: open on rank 0, empty elsewhere.
+struct OpenLayout {
+  hdf5::Handle file;
+  std::vector<hdf5::Handle> datasets;  ///< in the catalogue's order; closed before the file
+};
 
-/// Where the slices of this rank belong.
-std::vector<RawPart> raw_parts(const Catalogue& content, const std::vector<TensorSlice>& slices);
+/// Collective. Rank 0 reserves the space and lays the file out. Sets the offsets. From then on raw data may be written.
+OpenLayout lay_out(comm::Communicator& group, const std::filesystem::path& temporary, const CheckpointState& state,
+                   Catalogue& content, const std::vector<TensorSlice>& slices);
+
+/// Collective. Adds up the checksums of the ranks' slices (`sums`, by slice); rank 0 writes them into what lay_out() gave,
+/// closes the file and seals it. Returns the file's final size.
+std::uint64_t complete(comm::Communicator& group, const std::filesystem::path& temporary, OpenLayout layout,
+                       Catalogue& content, const std::vector<std::uint64_t>& sums);
+
+/// Where the slices of this rank belong, and where their checksums are added up while they are written.
+std::vector<RawPart> raw_parts(const Catalogue& content, const std::vector<TensorSlice>& slices,
+                               std::vector<std::uint64_t>& sums);
 
 /// "step_00000020.h5.partial"
 std::filesystem::path temporary_name(const std::filesystem::path& file);

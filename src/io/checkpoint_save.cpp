@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <utility>
 
 #include "agreement.hpp"
 #include "checkpoint_layout.hpp"
@@ -14,11 +14,12 @@ std::uint64_t save_checkpoint(comm::World& world, const std::filesystem::path& f
   comm::Communicator& group = world.all();
   Catalogue content = catalogue(group, tensors);
   std::vector<std::uint64_t> sums(tensors.size());
-  std::transform(tensors.begin(), tensors.end(), sums.begin(), [](const TensorSlice& slice) { return checksum(slice); });
   const std::filesystem::path temporary = temporary_name(file);
   return or_remove(group, temporary, [&] {
-    const std::uint64_t bytes = lay_out(group, temporary, state, content, tensors, sums);
-    write_raw(world, temporary, raw_parts(content, tensors), mode);
+    OpenLayout layout = lay_out(group, temporary, state, content, tensors);
+    std::uint64_t bytes = 0;
+    write_raw(world, temporary, raw_parts(content, tensors, sums), mode,
+              [&] { bytes = complete(group, temporary, std::move(layout), content, sums); });
     together_by_0(group, [&] { publish(temporary, file); });
     return bytes;
   });

@@ -13,6 +13,7 @@
 
 #include "agreement.hpp"
 #include "files.hpp"
+#include "hash.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 
@@ -23,8 +24,9 @@ namespace {
 /// A collective write takes at most this much of each rank, in parts of at most a quarter: block lengths are int.
 constexpr std::size_t largest_round = std::size_t{1} << 30U;
 
-/// Written at a time; who is told to stop, stops after so much.
-constexpr std::size_t write_bytes = std::size_t{1} << 20U;
+/// Written at a time, and hashed just before, so that it is read from memory once; who is told to stop, stops after so much.
+constexpr std::size_t write_elements = std::size_t{1} << 17U;
+static_assert(write_elements % checksum_piece == 0);
 
 /// The disk is told to begin whenever a rank has written so much.
 constexpr std::size_t writeback_bytes = std::size_t{16} << 20U;
@@ -77,10 +79,10 @@ class MpiFile {
     std::vector<int> lengths;
     std::vector<MPI_Aint> places, addresses;
     for (const RawPart& part : parts) {
-      lengths.push_back(static_cast<int>(part.data.size()));
+      lengths.push_back(static_cast<int>(part.values.size_bytes()));
       places.push_back(static_cast<MPI_Aint>(part.offset));
       addresses.emplace_back();
-      MPI_Get_address(part.data.data(), &addresses.back());
+      MPI_Get_address(part.values.data(), &addresses.back());
     }
     const int count = static_cast<int>(parts.size());
     MPI_Datatype in_file = MPI_BYTE, in_memory = MPI_BYTE;
@@ -116,26 +118,40 @@ class MpiFile {
   int status_ = MPI_SUCCESS;
 };
 
+/// The part's first elements, at most so many, which it then begins after.
+RawPart cut(RawPart& part, std::size_t elements) {
+  const std::size_t n = std::min(part.values.size(), elements);
+  const RawPart first{part.offset, part.values.first(n), part.piece, part.sum};
+  part = {part.offset + n * sizeof(float), part.values.subspan(n), part.piece + n / checksum_piece, part.sum};
+  return first;
+}
+
+void add_checksum(const RawPart& part) {
+  if (part.sum != nullptr) *part.sum += sum_of_pieces(part.values, part.piece);
+}
+
 /// Parts cut to what one block may have, grouped so that no group exceeds a round.
 std::vector<std::vector<RawPart>> rounds_of(const std::vector<RawPart>& parts) {
   std::vector<std::vector<RawPart>> rounds;
   std::size_t room = 0;
   for (RawPart part : parts) {
-    while (!part.data.empty()) {
+    while (!part.values.empty()) {
       if (room == 0) {
         rounds.emplace_back();
         room = largest_round;
       }
-      const std::size_t bytes = std::min({part.data.size(), room, largest_round / 4});
-      rounds.back().push_back({part.offset, part.data.first(bytes)});
-      part = {part.offset + bytes, part.data.subspan(bytes)};
-      room -= bytes;
+      rounds.back().push_back(cut(part, std::min(room, largest_round / 4) / sizeof(float)));
+      room -= rounds.back().back().values.size_bytes();
     }
   }
   return rounds;
 }
 
 void write_collectively(comm::World& world, const std::filesystem::path& path, const std::vector<RawPart>& parts) {
+  for (const RawPart& part : parts) {
+    add_checksum(part);
+    heartbeat::beat();
+  }
   const std::vector<std::vector<RawPart>> rounds = rounds_of(parts);
   std::uint64_t most = rounds.size();
   world.all().all_reduce(Span<std::uint64_t>(&most, 1), comm::Reduce::max).wait();
@@ -155,17 +171,18 @@ void write_collectively(comm::World& world, const std::filesystem::path& path, c
 bool write_parts(File& file, const std::vector<RawPart>& parts, const std::atomic<bool>* stop) {
   std::size_t since = 0;
   for (RawPart part : parts) {
-    while (!part.data.empty()) {
+    while (!part.values.empty()) {
       if (stop != nullptr && *stop) return false;
-      const std::size_t bytes = std::min(part.data.size(), write_bytes);
-      file.write(part.offset, part.data.first(bytes));
-      part = {part.offset + bytes, part.data.subspan(bytes)};
-      since += bytes;
+      const RawPart next = cut(part, write_elements);
+      add_checksum(next);
+      file.write(next.offset, std::as_bytes(next.values));
+      since += next.values.size_bytes();
       if (since < writeback_bytes) continue;
       file.start_writeback();
       since = 0;
     }
   }
+  file.start_writeback();
   return true;
 }
 
@@ -176,15 +193,18 @@ IoMode resolve(comm::World& world, const std::filesystem::path& file, IoMode mod
   return independent != 0 ? IoMode::independent : IoMode::collective;
 }
 
-void write_raw(comm::World& world, const std::filesystem::path& path, std::vector<RawPart> parts, IoMode mode) {
-  std::erase_if(parts, [](const RawPart& part) { return part.data.empty(); });
+void write_raw(comm::World& world, const std::filesystem::path& path, std::vector<RawPart> parts, IoMode mode,
+               const std::function<void()>& when_written) {
+  std::erase_if(parts, [](const RawPart& part) { return part.values.empty(); });
   std::sort(parts.begin(), parts.end(), [](const RawPart& a, const RawPart& b) { return a.offset < b.offset; });
-  if (resolve(world, path, mode) == IoMode::collective) return write_collectively(world, path, parts);
+  const bool collectively = resolve(world, path, mode) == IoMode::collective;
+  if (collectively) write_collectively(world, path, parts);
   File file;
   together(world.all(), [&] {
     file = File(path, File::Mode::write);
-    write_parts(file, parts);
+    if (!collectively) write_parts(file, parts);
   });
+  when_written();
   // Only now: syncing while others still write would wait for their pages too, again and again.
   together(world.all(), [&] {
     file.sync();
