@@ -142,7 +142,9 @@ class Sync(Program):
 
     def resumed(self, kind, at, *options, per_node=2, **more):
         out = f"{kind.replace(' ', '-')}-{at}-{per_node}"
-        self.run_of(kind, f"--train.steps={at}", f"--checkpoint.every={at}", *options, per_node=per_node, out=out, **more)
+        self.run_of(
+            kind, f"--train.steps={at}", f"--checkpoint.every={at}", *options, per_node=per_node, out=out, **more
+        )
         return self.run_of(kind, "--checkpoint.resume=latest", *options, per_node=per_node, out=out, **more)
 
     def test_resume_between_synchronisations(self):

@@ -256,7 +256,8 @@ TEST_F(Tokenize, LeavesNothingBehindWhenItFails) {
   EXPECT_THAT(run(write("d.txt", "abcd"), output), ThrowsMessage<shoal::Error>(HasSubstr("d.txt: byte 3: \"d\" (U+0064)")));
   EXPECT_FALSE(std::filesystem::exists(output));
   EXPECT_FALSE(std::filesystem::exists(output + ".partial"));
-  EXPECT_THAT(run(text, path("abc.h5")), ThrowsMessage<shoal::Error>(HasSubstr("exists; allowed: another name, or --output.overwrite")));
+  EXPECT_THAT(run(text, path("abc.h5")),
+              ThrowsMessage<shoal::Error>(HasSubstr("exists; allowed: another name, or --output.overwrite")));
   EXPECT_THAT(run(path("abc.h5"), output), ThrowsMessage<shoal::Error>(HasSubstr("a tokens file already")));
   EXPECT_THAT(run(text, path("no/out.h5")), ThrowsMessage<shoal::Error>(HasSubstr("no such directory")));
   EXPECT_NO_THROW(run(text, output)());
