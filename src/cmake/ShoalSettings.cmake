@@ -10,6 +10,15 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG -g1")
 find_program(SHOAL_CCACHE ccache)
 if(SHOAL_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${SHOAL_CCACHE})
+  if(SHOAL_ARCH STREQUAL native)
+    # ccache takes -march=native by its name, which means another processor on each machine that shares a home.
+    execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=native -E -v -x c++ /dev/null WORKING_DIRECTORY / OUTPUT_QUIET
+      ERROR_VARIABLE told)
+    string(REGEX MATCH "[^\n]*cc1[^\n]*" native "${told}")
+    string(MD5 native "${native}")
+    string(SUBSTRING ${native} 0 12 native)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NAMESPACE=shoal-${native} ${SHOAL_CCACHE})
+  endif()
 endif()
 
 add_library(shoal_settings INTERFACE)
