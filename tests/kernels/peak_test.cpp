@@ -56,12 +56,16 @@ TEST(Peak, NoProductIsFaster) {
   }
 }
 
+// Other programs on the machine may disturb a measurement: one of several attempts must agree.
 TEST(Peak, OfTwoThreadsIsAboutTwice) {
-  const double one = measured_gflops(Arithmetic::multiply_add);
-  const WithThreads with(2);
-  const double two = measured_gflops(Arithmetic::multiply_add);
-  EXPECT_GT(two, 0.8 * one);  // where the threads share one core's units
-  EXPECT_LT(two, 2.6 * one);
+  bool agrees = false;
+  for (int attempt = 0; attempt < 10 && !agrees; ++attempt) {
+    const double one = measured_gflops(Arithmetic::multiply_add);
+    const WithThreads with(2);
+    const double two = measured_gflops(Arithmetic::multiply_add);
+    agrees = two > 0.8 * one && two < 2.6 * one;  // 0.8: where the threads share one core's units
+  }
+  EXPECT_TRUE(agrees);
 }
 
 TEST(Peak, HasTheInstructionsThatTheProcessorHas) {
