@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checkpoint_state.hpp"
+#include "collective.hpp"
+#include "interrupt.hpp"
+#include "run_record.hpp"
+#include "run_trace.hpp"
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/base/printable.hpp"
+#include "shoal/base/trace.hpp"
+#include "shoal/io/checkpoint.hpp"
+#include "verdict.hpp"
+#include "weights.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+/// Collective, since a signal may have reached any rank.
+std::string why_stopped(comm::Communicator& ranks) {
+  std::int64_t signal = Interrupts::first();
+  ranks.all_reduce(Span<std::int64_t>(&signal, 1), comm::Reduce::max).wait();
+  return signal == 0 ? "train.stop_after" : signal_name(static_cast<int>(signal));
+}
+
+}  // namespace
+
+Run::Run(comm::World& world, const Setup& setup, RunFiles& files, Machine& machine, const std::optional<Resumed>& before,
+         io::CheckpointDirectory* directory, double peak_gflops)
+    : world_(world),
+      setup_(setup),
+      files_(files),
+      options_(setup.options),
+      machine_(machine),
+      before_(before),
+      first_step_(before ? before->state.step : 0),
+      lineage_(begin_run(world, setup.options, before)),
+      trainer_(setup, world, machine),
+      saves_(world, setup, machine, lineage_, directory),
+      trace_(open_trace(world, setup, machine, first_step_)),
+      metrics_(world, options_.output.dir, first_step_),
+      log_(setup, world, peak_gflops, first_step_) {
+  history_.lineage = lineage_;
+  if (before) history_.resumed_from = before->file;
+  trainer_.restore(first_step_, before ? before->state.numbers : std::map<std::string, double>{});
+  const std::string others = directory != nullptr && keeps_checkpoints() ? directory->others(lineage_) : "";
+  if (!others.empty()) log_.note(printable(others));
+}
+
+bool Run::wants_validation(std::int64_t step, bool last) const {
+  return setup_.dataset.validation != nullptr && (last || due(options_.train.eval_every, step));
+}
+
+/// Whoever asked for checkpoints, or went on from one, finds one at the end.
+bool Run::keeps_checkpoints() const {
+  return options_.checkpoint.every != 0 || !options_.checkpoint.dir.empty() || before_.has_value();
+}
+
+bool Run::wants_checkpoint(std::int64_t step, bool last, bool stop) const {
+  return stop || due(options_.checkpoint.every, step) || (last && keeps_checkpoints());
+}
+
+/// last_known: no later step is known yet, so the parameters are those after this one.
+void Run::record(const StepReport& report, bool last_known) {
+  history_.steps.push_back(report);
+  std::optional<double> validation;
+  if (last_known && report.broken.empty() && wants_validation(report.step, report.last)) {
+    validation = trainer_.evaluate(report.step);
+    history_.validation.emplace_back(report.step, *validation);
+  }
+  metrics_.write(report, static_cast<double>(options_.batch.global * options_.model.block_size), validation);
+  check(report);
+  log_.step(report);
+  if (validation) log_.validation(report.step, *validation);
+}
+
+void Run::check(const StepReport& report) {
+  if (report.broken.empty() || options_.train.on_nan == "skip") return;
+  saves_.finish();  // what was good is kept
+  throw Error(
+      Exit::failed, Seen::everywhere,
+      text("step ", report.step, ": ", report.broken, "; the run stops (train.on_nan = skip would leave such updates out)"));
+}
+
+/// When all ranks are here anyway.
+void Run::flush_trace(std::int64_t step) {
+  if (trace_ == nullptr) return;
+  const auto interval = static_cast<std::int64_t>(options_.trace.interval);
+  if (step / interval > flushed_ / interval) trace_->flush();
+  flushed_ = step;
+}
+
+/// Whether the directories are still this run's, and what it wrote is in them. Collective.
+void Run::check_files() {
+  files_.check();
+  on_rank_0(world_.all(), [&] { metrics_.require_there(); });
+}
+
+/// Evaluations and checkpoints are not counted: only what steps send.
+void Run::add_traffic() {
+  for (const auto& [operation, sent] : comm::traffic()) {
+    comm::Traffic& sum = history_.traffic[operation];
+    sum.intra += sent.intra;
+    sum.inter += sent.inter;
+  }
+}
+
+Exit Run::steps() {
+  const auto most = static_cast<std::int64_t>(options_.train.steps);
+  const std::int64_t begin = trace::now_ns();
+  const auto want_stop = [&] {
+    if (files_.lost()) return true;  // check_files() says why
+    if (Interrupts::first() != 0) return true;
+    return world_.all().rank() == 0 && options_.train.stop_after > 0 &&  // rank 0's clock alone counts
+           static_cast<double>(trace::now_ns() - begin) * 1e-9 > options_.train.stop_after;
+  };
+  for (std::int64_t t = first_step_; !trainer_.done(t); ++t) {
+    comm::reset_traffic();
+    const bool border = t + 1 == most || wants_validation(t + 1, false) || wants_checkpoint(t + 1, false, false);
+    const std::vector<StepReport> known = trainer_.step(t, want_stop, border);
+    add_traffic();
+    if (trace_ != nullptr) mark_memory(machine_.memory);
+    if (known.empty()) continue;  // nodes that train apart: this step's report comes with a later one's
+    for (const StepReport& report : known) record(report, &report == &known.back());
+    flush_trace(t + 1);
+    saves_.advance();
+    const bool last = known.back().last, stop = known.back().stop;
+    if (wants_checkpoint(t + 1, last, stop)) {
+      const trace::Region region(trace::Level::steps, trace::Kind::phase, "checkpoint");
+      check_files();
+      files_.enter_checkpoints();
+      saves_.save(t + 1, trainer_.numbers());
+    }
+    if (stop && !last) {
+      history_.stopped_by = why_stopped(world_.all());
+      return Exit::requeue;
+    }
+  }
+  return Exit::done;
+}
+
+Exit Run::close(Exit exit) {
+  saves_.finish();
+  check_files();
+  if (exit == Exit::requeue) {
+    log_.note(text("stopped by ", history_.stopped_by, " after step ", history_.steps.back().step, ": checkpoint ",
+                   saves_.last()->string(), " complete; resume with --checkpoint.resume=latest"));
+  }
+  heartbeat::phase("exit");
+  if (trace_ != nullptr) {
+    trace_->flush();
+    trace_->close();
+  }
+  take_average(machine_, history_.steps.empty() ? first_step_ : history_.steps.back().step);
+  if (!options_.output.export_dir.empty() && exit == Exit::done) {
+    export_weights(world_, options_.model, machine_.engine, options_.output.export_dir);
+    log_.note("weights exported to " + options_.output.export_dir);
+  }
+  const std::string checksum = io::hexadecimal(io::params_checksum(world_.all(), common_parameters(machine_)));
+  const Verdict verdict = judge(setup_, machine_.memory, history_, exit);
+  write_summary(world_, setup_, machine_.memory, history_, verdict, checksum);
+  print_verdict(world_, setup_, machine_.memory, history_, saves_, verdict);
+  return verdict.exit;
+}
+
+}  // namespace shoal::app

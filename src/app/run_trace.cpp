@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run_trace.hpp"
+
+#include <filesystem>
+#include <string>
+
+#include "collective.hpp"
+#include "output.hpp"
+#include "shoal/base/trace.hpp"
+#include "shoal/io/target.hpp"
+#include "shoal/kernels/runtime.hpp"
+#include "version.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+constexpr std::size_t trace_events = 1U << 18U;  // 12 MiB: what is kept between two writes of the trace
+
+trace::Level level_of(const std::string& name) {
+  return name == "kernels" ? trace::Level::kernels
+         : name == "comm"  ? trace::Level::comm
+         : name == "steps" ? trace::Level::steps
+                           : trace::Level::off;
+}
+
+/// Where nothing is in the way any more.
+std::filesystem::path free_trace_path(comm::World& world, const config::Options& o, std::int64_t first_step) {
+  std::string path;
+  on_rank_0(world.all(), [&] {
+    const bool resumes = o.checkpoint.resume != "none";
+    path = resumes ? next_trace_part(o, first_step) : trace_path(o);
+    if (!resumes) io::clear_target("trace.file = ", path, io::own_kind(io::FileKind::trace), o.output.overwrite);
+  });
+  return broadcast_text(world.all(), path, 0);
+}
+
+}  // namespace
+
+void start_trace(comm::World& world, const config::Options& options) {
+  world.all().barrier().wait();
+  trace::set_zero();  // on all ranks at one moment, before the first event
+  trace::start(level_of(options.trace.level), trace_events);
+}
+
+std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup, const Machine& machine,
+                                          std::int64_t first_step) {
+  const config::Options& o = setup.options;
+  if (o.trace.level == "off") return nullptr;
+  io::TraceHeader header;
+  header.version = version();
+  for (const auto& [name, value] : config::list(o)) header.options[name] = value;
+  header.machine["device"] = kernels::device_name();
+  header.machine["threads"] = std::to_string(setup.threads);
+  for (const auto& [name, value] : library_versions()) header.machine[name] = value;
+  for (const auto& unit : machine.engine.units()) {
+    header.units.push_back(unit.name);
+    header.unit_elements.push_back(unit.elements);
+  }
+  header.groups = world.group_kinds();
+  return std::make_unique<io::TraceFile>(world, free_trace_path(world, o, first_step), header);
+}
+
+void mark_memory(const Memory& memory) {
+  trace::counter("memory/resident", current_rss_bytes());
+  trace::counter("memory/arenas", memory.taken().total());
+}
+
+}  // namespace shoal::app
