@@ -208,7 +208,9 @@ void write_summary(comm::World& world, const Setup& setup, const Memory& memory,
       {"entropy_rate", setup.dataset.entropy_rate ? Json(*setup.dataset.entropy_rate) : Json(nullptr)},
       {"options", options},
   };
-  on_rank_0(world.all(), [&] { io::write_text_file(fs::path(o.output.dir) / summary_name, summary.dump(1) + "\n"); });
+  // A path may be any bytes; JSON is UTF-8.
+  const auto dumped = [&] { return summary.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; };
+  on_rank_0(world.all(), [&] { io::write_text_file(fs::path(o.output.dir) / summary_name, dumped()); });
 }
 
 }  // namespace shoal::app
