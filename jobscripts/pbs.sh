@@ -32,8 +32,9 @@ out=${SHOAL_OUT:-$PWD/runs/${PBS_JOBID%%.*}}
 mkdir -p "$(dirname "$out")"
 read -ra options <<<"${SHOAL_OPTIONS:-}"
 
+# A directory that a job has used before is gone on with: from its last checkpoint, or from the beginning if there is none.
 again=()
-if compgen -G "$out/checkpoints/step_*.h5" >/dev/null; then
+if [[ -e $out/run.json ]] || compgen -G "$out/checkpoints/step_*.h5" >/dev/null; then
   again=(--checkpoint.resume=latest)
 fi
 

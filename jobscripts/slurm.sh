@@ -33,12 +33,11 @@ deck=${SHOAL_DECK:-$PWD/inputs/quickstart.cfg}
 out=${SHOAL_OUT:-$PWD/runs/$SLURM_JOB_ID}
 mkdir -p "$(dirname "$out")"
 
-# A job that was requeued, after status 75 or because a node failed, goes on from its last checkpoint, if it got that far.
+# A job that was requeued, after status 75 or because a node failed, goes on from its last checkpoint; from the beginning if
+# it did not get that far.
 again=()
-if compgen -G "$out/checkpoints/step_*.h5" >/dev/null; then
+if [[ -e $out/run.json ]] || compgen -G "$out/checkpoints/step_*.h5" >/dev/null; then
   again=(--checkpoint.resume=latest)
-elif [[ ${SLURM_RESTART_COUNT:-0} -gt 0 ]]; then
-  again=(--output.overwrite)
 fi
 
 # One thread per core of a rank. srun must be told the cores again: since SLURM 22.05 it does not inherit them.
