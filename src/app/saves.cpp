@@ -58,7 +58,10 @@ Saves::Saves(comm::World& world, const Setup& setup, Machine& machine, io::Linea
 void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers) {
   heartbeat::phase("checkpoint");
   const Stopwatch watch(seconds_);
-  on_rank_0(world_.all(), [&] { fs::create_directories(path_); });
+  on_rank_0(world_.all(), [&] {
+    fs::create_directories(path_);
+    if (!background_) directory_->wait_for_space();  // while the steps went on, it has become free
+  });
   const fs::path file = path_ / io::checkpoint_name(step);
   io::CheckpointState state = state_to_write(setup_.options, machine_, step, numbers);
   state.lineage = lineage_;
@@ -82,6 +85,7 @@ void Saves::complete(const fs::path& file, std::int64_t step) {
   const int keep = static_cast<int>(setup_.options.checkpoint.keep);
   if (keep == 0) return;
   for (const std::string& line : directory_->prune(lineage_, keep)) std::printf("# warning: %s\n", printable(line).c_str());
+  if (background_) directory_->wait_for_space();
 }
 
 void Saves::advance() {

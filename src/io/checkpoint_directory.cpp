@@ -30,12 +30,6 @@ std::string print_steps(std::vector<std::int64_t> steps) {
   return line;
 }
 
-void remove_file(const fs::path& file) {
-  std::error_code error;
-  fs::remove(file, error);
-  require(!error, file.string(), ": cannot be removed: ", error.message());
-}
-
 }  // namespace
 
 std::vector<std::size_t> to_delete(const std::vector<Written>& checkpoints, const Lineage& lineage, int keep,
@@ -188,7 +182,7 @@ std::vector<std::string> CheckpointDirectory::prune(const Lineage& lineage, int 
       to_delete(checkpoints, lineage, keep, [&](std::size_t i) { return read_back(known_[i], lines); });
   std::vector<fs::path> files = list_unfinished_checkpoints(path_);
   for (const std::size_t i : doomed) files.push_back(known_[i].file);
-  for (const fs::path& file : files) remove_file(file);
+  for (const fs::path& file : files) removal_.remove(file);
   forget_changed();
   return lines;
 }

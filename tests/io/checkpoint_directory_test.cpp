@@ -54,6 +54,26 @@ class Directory : public testing::Test {
   Scratch scratch_;
 };
 
+TEST(Removal, TakesTheNameAtOnceAndThenTheSpace) {
+  const Scratch scratch;
+  const fs::path file = scratch.path() / "large", link = scratch.path() / "link";
+  write_all(file, std::string(std::size_t{1} << 20U, 'x'));
+  fs::create_symlink(file, link);
+  io::Removal removal;
+  removal.remove(link);
+  EXPECT_FALSE(fs::exists(fs::symlink_status(link)));
+  EXPECT_TRUE(fs::exists(file));
+  removal.remove(file);
+  EXPECT_FALSE(fs::exists(file));
+  removal.wait();
+  for (const fs::directory_entry& open : fs::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the iterator's own
+    EXPECT_THAT(fs::read_symlink(open.path(), gone).string(), Not(HasSubstr(file.string())));
+  }
+  fs::create_directories(file / "below");
+  EXPECT_THROW(removal.remove(file), Error);
+}
+
 TEST_F(Directory, ACheckpointCarriesItsLineage) {
   const Lineage run = io::new_run_after(b, 30);
   write(run, 40);

@@ -18,6 +18,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/lineage.hpp"
+#include "shoal/io/removal.hpp"
 
 namespace shoal::io {
 
@@ -47,9 +48,11 @@ class CheckpointDirectory {
   /// This process wrote the file, in place of what may have had its name.
   void wrote(const std::filesystem::path& file, const Written& checkpoint);
 
-  /// Deletes to_delete(), keep >= 1, and temporary files that an earlier run left. Returns lines for the log: of damaged
-  /// checkpoints of the lineage, once each.
+  /// Deletes to_delete(), keep >= 1, and temporary files that an earlier run left; their space becomes free a little later
+  /// than their names. Returns lines for the log: of damaged checkpoints of the lineage, once each.
   std::vector<std::string> prune(const Lineage& lineage, int keep);
+  /// Until the space of what prune() deleted is free.
+  void wait_for_space() { removal_.wait(); }
 
  private:
   /// What tells whether a file is still the one that was opened.
@@ -81,6 +84,7 @@ class CheckpointDirectory {
   std::filesystem::path path_;
   std::vector<Known> known_;
   std::vector<Unreadable> unreadable_;
+  Removal removal_;
 };
 
 }  // namespace shoal::io
