@@ -9,7 +9,7 @@ import sys
 import unittest
 from dataclasses import dataclass
 
-from program import BINARY, MPIEXEC, SMALL, Program, skip
+from program import BINARY, MPIEXEC, SMALL, Program, sanitized, skip
 
 MB = 10**6
 STAGES, RANKS, DTYPES = range(4), (1, 2, 4), ("fp32", "bf16")
@@ -77,7 +77,7 @@ class Memory(Program):
         self.assertGreater(fall, 0.4 * one.states)
 
     def test_ranks_take_what_was_planned(self):
-        if b"__asan_init" in pathlib.Path(BINARY).read_bytes():
+        if sanitized():
             skip("AddressSanitizer's own memory is many times the program's")
         print("# dtype  ranks  stage  planned MB  states MB  besides MB  resident MB of each rank")
         for dtype in DTYPES:

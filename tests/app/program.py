@@ -44,6 +44,11 @@ def main():
     sys.exit(1 if not result.wasSuccessful() or result.testsRun == 0 else 77 if nothing else 0)
 
 
+def sanitized():
+    """Whether the program is built with AddressSanitizer, which takes several times its time and memory."""
+    return b"__asan_init" in pathlib.Path(BINARY).read_bytes()
+
+
 class Program(unittest.TestCase):
     """Each test has a directory of its own, removed afterwards."""
 
