@@ -5,9 +5,8 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
-#include <ctime>
-#include <random>
 
+#include "identity.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::io {
@@ -16,29 +15,9 @@ namespace {
 
 constexpr std::size_t shown_digits = 12;
 
-/// 128 bits that no seed of the run has a part in.
-std::string draw_identity() {
-  std::random_device device;
-  std::string digits;
-  for (int i = 0; i < 4; ++i) {
-    std::array<char, 9> eight{};
-    std::snprintf(eight.data(), eight.size(), "%08x", static_cast<unsigned>(device()));
-    digits += eight.data();
-  }
-  return digits;
-}
-
-std::string time_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::array<char, 32> buffer{};
-  return {buffer.data(), std::strftime(buffer.data(), buffer.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
-}
-
 }  // namespace
 
-Lineage new_run() { return {draw_identity(), time_now(), {}}; }
+Lineage new_run() { return {random_digits(), utc_now(), {}}; }
 
 Lineage new_run_after(const Lineage& before, std::int64_t step) {
   Lineage run = new_run();

@@ -11,11 +11,10 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <ctime>
 #include <map>
-#include <random>
 #include <sstream>
 
+#include "identity.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::io {
@@ -28,23 +27,6 @@ constexpr std::size_t most_bytes = 4096;
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
-std::string now_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::array<char, 32> buffer{};
-  std::strftime(buffer.data(), buffer.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return buffer.data();
-}
-
-std::string new_token() {
-  std::random_device device;
-  std::ostringstream out;
-  out << std::hex;
-  for (int i = 0; i < 4; ++i) out << device();
-  return out.str();
 }
 
 /// Of a file that anybody may have written: what may stand in a message and in a file's name.
@@ -113,7 +95,7 @@ LockHolder parsed(const std::string& content) {
 }  // namespace
 
 LockHolder holder_of_this_process(double timeout_s) {
-  return {new_token(), plain(host_name()), now_text(), comm::this_process(), timeout_s, std::min(2.0, timeout_s / 8)};
+  return {random_digits(), plain(host_name()), utc_now(), comm::this_process(), timeout_s, std::min(2.0, timeout_s / 8)};
 }
 
 std::string lock_text(const LockHolder& holder) {

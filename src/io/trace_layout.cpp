@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <ctime>
 
 #include "hash.hpp"
+#include "identity.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::io {
@@ -23,15 +23,6 @@ constexpr std::uint64_t head_bytes = 1U << 20U, slack_bytes = 1U << 18U;
 constexpr std::array kind_names = {"step", "phase", "collective", "wait", "kernel", "io", "counter"};
 static_assert(kind_names.size() == static_cast<std::size_t>(trace::Kind::counter) + 1);
 constexpr std::array level_names = {"off", "steps", "comm", "kernels"};
-
-std::string now() {
-  const std::time_t seconds = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  char buffer[32];
-  std::strftime(buffer, sizeof buffer, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return buffer;
-}
 
 Handle text_type() {
   Handle type(H5Tcopy(H5T_C_S1), H5Tclose, "trace: string type");
@@ -112,7 +103,7 @@ TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, 
   hdf5::write_attribute(file_, "format_version", 1);
   hdf5::write_attribute(file_, "program", std::string("shoal"));
   hdf5::write_attribute(file_, "version", header.version);
-  hdf5::write_attribute(file_, "started", now());
+  hdf5::write_attribute(file_, "started", utc_now());
   hdf5::write_attribute(file_, "world_size", world.all().size());
   hdf5::write_attribute(file_, "nodes", world.nodes());
   hdf5::write_attribute(file_, "level", std::string(level_names.at(static_cast<std::size_t>(trace::level()))));

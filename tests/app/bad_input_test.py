@@ -3,13 +3,12 @@
 
 import json
 import os
-import pathlib
 import re
 import subprocess
 import time
 import unittest
 
-from program import BINARY, SMALL, Program, sanitized, skip
+from program import BINARY, SMALL, Program, ranks_of, sanitized, skip
 
 
 class BadInput(Program):
@@ -247,25 +246,12 @@ class BadInput(Program):
         while not (out / "metrics.jsonl").exists() or not (out / "metrics.jsonl").read_text():
             self.assertIsNone(run.poll())
             time.sleep(0.05)
-        victims = [
-            p
-            for p in pathlib.Path("/proc").iterdir()
-            if p.name.isdigit()
-            and f"--output.dir={out}".encode() in self.words(p)
-            and os.environ["SHOAL_BINARY"].encode() == self.words(p)[0]
-        ]
+        victims = ranks_of(out)
         self.assertEqual(len(victims), 2)
-        os.kill(int(victims[-1].name), 9)
+        os.kill(victims[-1], 9)
         said, errors = run.communicate(timeout=30)
         self.assertNotEqual(run.returncode, 0)
         self.assertRegex(said + errors, r"shoal: rank \d|Killed \(signal 9\)|KILLED BY SIGNAL: 9")
-
-    @staticmethod
-    def words(process):
-        try:
-            return (process / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            return [b""]
 
 
 if __name__ == "__main__":

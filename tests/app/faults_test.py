@@ -17,7 +17,7 @@ import subprocess
 import time
 import unittest
 
-from program import BINARY, SOURCE, Program
+from program import BINARY, SOURCE, Program, processes
 
 LIBRARY = os.environ.get("SHOAL_FAILING_CALLS", str(SOURCE / "build/tests/support/libshoal_failing_calls.so"))
 CASES = int(os.environ.get("SHOAL_FAULTS", "12"))
@@ -183,18 +183,10 @@ class Faults(Program):
         )
 
     def processes_in(self, out):
-        """Command lines of processes of this run that are still there, after a moment to end in."""
+        """Numbers of processes of this run that are still there, after a moment to end in."""
         deadline = time.time() + 5
         while True:
-            found = []
-            for process in pathlib.Path("/proc").iterdir():
-                if process.name.isdigit():
-                    try:
-                        words = (process / "cmdline").read_bytes().split(b"\0")
-                    except OSError:
-                        continue
-                    if words[0] == BINARY.encode() and any(str(out).encode() in word for word in words):
-                        found.append(int(process.name))
+            found = processes(lambda words: any(str(out).encode() in word for word in words))
             if not found or time.time() > deadline:
                 return found
             time.sleep(0.05)

@@ -44,6 +44,24 @@ def main():
     sys.exit(1 if not result.wasSuccessful() or result.testsRun == 0 else 77 if nothing else 0)
 
 
+def processes(accepts):
+    """Numbers of the processes of this program whose command line, a list of words, is accepted."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:  # it has ended
+            continue
+        if words[0] == BINARY.encode() and accepts(words):
+            found.append(int(process.name))
+    return found
+
+
+def ranks_of(out):
+    """The processes of the run with this output.dir."""
+    return processes(lambda words: f"--output.dir={out}".encode() in words)
+
+
 def sanitized():
     """Whether the program is built with AddressSanitizer, which takes several times its time and memory."""
     return b"__asan_init" in pathlib.Path(BINARY).read_bytes()

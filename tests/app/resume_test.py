@@ -3,14 +3,13 @@
 
 import json
 import os
-import pathlib
 import re
 import signal
 import subprocess
 import time
 import unittest
 
-from program import BINARY, MPIEXEC, SMALL, Program, trajectory
+from program import BINARY, MPIEXEC, SMALL, Program, ranks_of, trajectory
 
 
 class Resume(Program):
@@ -31,22 +30,9 @@ class Resume(Program):
         while not wanted.exists() and time.time() < deadline and run.poll() is None:
             time.sleep(0.005)
         self.assertTrue(wanted.exists(), "no checkpoint was written")
-        for process in self.ranks_of(out):
+        for process in ranks_of(out):
             os.kill(process, signal.SIGKILL)
         self.assertNotEqual(run.wait(timeout=60), 0)
-
-    @staticmethod
-    def ranks_of(out):
-        found = []
-        for process in pathlib.Path("/proc").iterdir():
-            if process.name.isdigit():
-                try:
-                    words = (process / "cmdline").read_bytes().split(b"\0")
-                except OSError:
-                    continue
-                if words[0] == BINARY.encode() and f"--output.dir={out}".encode() in words:
-                    found.append(int(process.name))
-        return found
 
     def kill_in_a_save(self, deck, out, *options, ranks):
         """Starts a run and kills every rank with -9 while a checkpoint is being written, after the first that is
@@ -56,7 +42,7 @@ class Resume(Program):
         deadline = time.time() + 60
         while not list(files.glob("*.h5")) and time.time() < deadline and run.poll() is None:
             time.sleep(0.005)
-        processes = self.ranks_of(out)
+        processes = ranks_of(out)
         while not list(files.glob("*.partial")) and time.time() < deadline and run.poll() is None:
             time.sleep(0.001)
         for process in processes:

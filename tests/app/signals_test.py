@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from program import BINARY, MPIEXEC, SMALL, Program
+from program import BINARY, MPIEXEC, SMALL, Program, ranks_of
 
 TINY = {
     **SMALL,
@@ -49,12 +49,11 @@ class Run:
     def processes(self):
         """The process of each rank."""
         found = {}
-        for process in pathlib.Path("/proc").glob("[0-9]*"):
+        for number in ranks_of(self.out):
             with contextlib.suppress(OSError):
-                words = (process / "cmdline").read_bytes().split(b"\0")
-                rank = re.search(rb"\0PMI_RANK=(\d+)\0", (process / "environ").read_bytes())
-                if rank and words[0] == BINARY.encode() and f"--output.dir={self.out}".encode() in words:
-                    found[int(rank.group(1))] = int(process.name)
+                rank = re.search(rb"\0PMI_RANK=(\d+)\0", pathlib.Path(f"/proc/{number}/environ").read_bytes())
+                if rank:
+                    found[int(rank.group(1))] = number
         return found
 
     def wait_for(self, what):

@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from program import BINARY, MPIEXEC, SMALL, Program, trajectory
+from program import BINARY, MPIEXEC, SMALL, Program, ranks_of, trajectory
 
 DECK = {
     **SMALL,
@@ -320,23 +320,14 @@ class Sync(Program):
             self.assertIsNone(run.poll(), "the run has ended")
             time.sleep(0.02)
         (victim,) = [
-            process
-            for process in pathlib.Path("/proc").glob("[0-9]*")
-            if self.read(process / "cmdline").startswith(BINARY.encode() + b"\0train\0")
-            and f"--output.dir={out}".encode() in self.read(process / "cmdline")
-            and b"PMI_RANK=3\0" in self.read(process / "environ")
+            number
+            for number in ranks_of(out)
+            if b"PMI_RANK=3\0" in pathlib.Path(f"/proc/{number}/environ").read_bytes()
         ]
         begin = time.monotonic()
-        os.kill(int(victim.name), how)
+        os.kill(victim, how)
         _, said = run.communicate(timeout=60)
         return said, run.returncode, time.monotonic() - begin
-
-    @staticmethod
-    def read(file):
-        try:
-            return file.read_bytes()
-        except OSError:
-            return b""
 
     def test_a_node_that_dies_ends_the_run_which_goes_on_with_fewer(self):
         """Killed, a rank is missed by those who see its process; stopped, by those who wait for it when nodes meet, as a
