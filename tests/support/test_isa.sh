@@ -22,9 +22,11 @@ for limit in AVX2 AVX512_CORE AVX512_CORE_BF16; do
     ONEDNN_MAX_CPU_ISA=$limit run "ONEDNN_MAX_CPU_ISA=$limit" "$build"
   fi
 done
-run "without a limit" "$build"
+run "without a limit (SHOAL_ARCH=$(sed -n 's/^SHOAL_ARCH:.*=//p' "$build/CMakeCache.txt"))" "$build"
 
 for arch in x86-64-v3 x86-64-v4 native; do
+  # BUILD itself is one of these, native by default, and has just been run.
+  grep -q "^SHOAL_ARCH:.*=$arch\$" "$build/CMakeCache.txt" && continue
   if [ $arch = x86-64-v4 ] && ! has avx512bw; then
     echo "SKIPPED: this processor has no avx512bw: a build for $arch cannot run"
     continue
