@@ -67,7 +67,7 @@ inline void pack_columns(const Packing& p, const Source& rows, bf16* out) {
     for (std::size_t c = 0; c < p.channels(); c += amx::depth) {
       std::array<Words, 16> tile;
       for (std::size_t l = 0; l < amx::columns; ++l) tile[l] = load_channels(rows, t + l, c);
-      turn_over(tile);
+      transpose_16x16(tile);
       for (const Words& row : tile) store_words(std::exchange(words, words + simd::width), row);
     }
   }
@@ -100,7 +100,7 @@ inline void pack_transposed(const Packing& p, const Source& rows, bf16* out) {
     for (std::size_t c = 0; c < p.channels(); c += simd::width) {
       std::array<Words, 16> tile;
       for (std::size_t l = 0; l < simd::width; ++l) tile[l] = load_pairs(rows, t + 2 * l, c);
-      turn_over(tile);
+      transpose_16x16(tile);
       for (const Words& row : tile) store_words(std::exchange(words, words + simd::width), row);
     }
   }

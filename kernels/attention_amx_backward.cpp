@@ -209,7 +209,7 @@ class HeadBackward {
           const float* const from = buffers_.dq + t * packing_.channels() + channel * block + half * simd::width;
           std::array<Words, 16> tile;
           for (std::size_t c = 0; c < simd::width; ++c) tile[c] = std::bit_cast<Words>(simd::load(from + c * block));
-          turn_over(tile);
+          transpose_16x16(tile);
           for (std::size_t column = 0; column < simd::width; ++column) {
             const std::size_t query = t + query_of(half, column);
             if (query < packing_.T) simd::store(to[query] + channel, std::bit_cast<Floats>(tile[column]) * scale, part);

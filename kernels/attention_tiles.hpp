@@ -151,7 +151,7 @@ void pack_transposed(const Packing<P>& p, Rows<const T> rows, Word* out) {
       for (std::size_t l = 0; l < simd::width; ++l) {
         block[l] = t + l < rows.count ? P::load(rows[t + l] + from, rows.size - from) : Words{};
       }
-      turn_over(block);
+      transpose_16x16(block);
       for (std::size_t l = 0; l < std::min(simd::width, p.words() - w); ++l)
         store_words(tile + (w + l) * tile_columns, block[l]);
     }

@@ -102,7 +102,7 @@ class BlockFinisher {
         for (std::size_t r = 0; r < simd::width; ++r) {
           block[r] = std::bit_cast<Words>(simd::load(sums_ + r * block_columns + column));
         }
-        turn_over(block);
+        transpose_16x16(block);
         for (std::size_t i = 0; i < std::min(simd::width, place_.columns - column); ++i) {
           put((column + i) * place_.stride, std::bit_cast<simd::Floats>(block[i]), lanes);
         }

@@ -61,7 +61,7 @@ struct Tiles {
     for (std::size_t r = 0; r < amx::rows; ++r) {
       tile[r] = way == copy_rows || way == turn_rows ? row_of<whole>(p, first + r) : pairs_of<whole>(p, first, 2 * r);
     }
-    if constexpr (way == turn_rows || way == turn_pairs) turn_over(tile);
+    if constexpr (way == turn_rows || way == turn_pairs) transpose_16x16(tile);
     return tile;
   }
   template <bool whole>

@@ -107,7 +107,7 @@ struct Thirds {
         }
       }
       for (std::size_t part = 0; part < parts; ++part) {
-        if (turned) turn_over(tiles[part]);
+        if (turned) transpose_16x16(tiles[part]);
         auto* const words = reinterpret_cast<Word*>(to + part * part_size);
         for (std::size_t r = 0; r < amx::rows; ++r) store_words(words + r * simd::width, tiles[part][r]);
       }

@@ -29,17 +29,17 @@ void divide(std::size_t n, float divisor, float* x) {
   each("divide", n, [=](std::size_t i, auto part) { store(x + i, load(x + i, part) / broadcast(divisor), part); });
 }
 
-void meet(std::size_t n, const float* other, float* x) {
+void average_with(std::size_t n, const float* other, float* x) {
   each("meet", n, [=](std::size_t i, auto part) { store(x + i, (load(x + i, part) + load(other + i, part)) * 0.5F, part); });
 }
 
-void meet_late(std::size_t n, const float* other, const float* before, float* x) {
+void average_with_stale(std::size_t n, const float* other, const float* before, float* x) {
   each("meet_late", n, [=](std::size_t i, auto part) {
     store(x + i, fma(load(other + i, part) - load(before + i, part), broadcast(0.5F), load(x + i, part)), part);
   });
 }
 
-void carry_on(std::size_t n, const float* mean, const float* before, float* x) {
+void rebase(std::size_t n, const float* mean, const float* before, float* x) {
   each("carry_on", n, [=](std::size_t i, auto part) {
     store(x + i, load(mean + i, part) + (load(x + i, part) - load(before + i, part)), part);
   });

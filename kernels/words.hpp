@@ -44,7 +44,7 @@ SHOAL_INLINE Words join(simd::Halves lower, simd::Halves upper) {
 }
 
 /// Turns 16 x 16 words over, by exchanging halves, quarters, ...
-inline void turn_over(std::array<Words, 16>& m) {
+inline void transpose_16x16(std::array<Words, 16>& m) {
   const auto exchange = [&m]<std::size_t distance>() {
     for (std::size_t i = 0; i < 16; ++i) {
       if ((i & distance) != 0) continue;

@@ -131,7 +131,7 @@ std::vector<std::string> kinds_to_measure(const comm::Topology& topology, const 
 
 /// Of a kind of groups, the groups of its ranks on one node and of their like on others.
 comm::Hierarchy groups_named(comm::World& world, const std::string& name) {
-  comm::Communicator& alone = world.neighbours(1);
+  comm::Communicator& alone = world.consecutive(1);
   if (name == "node") return {world.node(), world.node(), alone};
   if (name == "across") return {world.across(), alone, world.across()};
   return {world.all(), world.node(), world.across()};

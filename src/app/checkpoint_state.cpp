@@ -11,7 +11,7 @@ constexpr const char* shaping[] = {"train.seed",        "batch.global",   "batch
                                    "sync.average_delay"};
 
 /// This node's tensors, and that every other node has its own: all ranks list the same.
-std::vector<NamedSlice> per_node(const std::vector<NamedSlice>& own, const sync::Placement& place) {
+std::vector<NamedSlice> per_node(const std::vector<NamedSlice>& own, const sync::NodeGroups& place) {
   std::vector<NamedSlice> all;
   for (int n = 0; n < place.across.ranks; ++n) {
     for (NamedSlice slice : own) {
@@ -31,7 +31,7 @@ std::vector<NamedSlice> tensors_to_write(Machine& machine, std::int64_t steps) {
   constexpr auto own = zero::States::Which::own;
   if (!machine.synchroniser) return model_slices(machine.engine, own);
   sync::Synchroniser& synchroniser = *machine.synchroniser;
-  const sync::Placement& place = machine.place;
+  const sync::NodeGroups& place = machine.place;
   if (was_in_step(synchroniser, steps)) {
     std::vector<NamedSlice> slices = synchroniser.common_parameters();
     append(slices, synchroniser.common_moments());
@@ -45,7 +45,7 @@ std::vector<NamedSlice> tensors_to_write(Machine& machine, std::int64_t steps) {
   }
   std::vector<NamedSlice> apart = machine.engine.states().moment_slices(own), slices;
   append(apart, synchroniser.node_slices());
-  if (synchroniser.schedule().differ(static_cast<std::size_t>(steps))) {
+  if (synchroniser.schedule().nodes_differ_after(static_cast<std::size_t>(steps))) {
     append(apart, machine.engine.states().parameter_slices(own));
   } else {
     slices = synchroniser.common_parameters();
@@ -68,7 +68,7 @@ std::map<std::string, std::string> shaping_options(const config::Options& option
 }
 
 bool was_in_step(const sync::Synchroniser& synchroniser, std::int64_t steps) {
-  return synchroniser.schedule().warms_up(static_cast<std::size_t>(steps));
+  return synchroniser.schedule().in_warmup(static_cast<std::size_t>(steps));
 }
 
 std::vector<NamedSlice> model_slices(zero::Engine& engine, zero::States::Which which) {

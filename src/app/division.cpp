@@ -8,8 +8,8 @@ namespace shoal::app {
 
 Division divide(const config::Options& options, int ranks, int on_node) {
   Division division{ranks, ranks, options.comm.ranks_per_node > 0 ? options.comm.ranks_per_node : on_node};
-  if (!sync::seldom(options.sync)) return division;
-  division.in_step = options.sync.nprocs_per_node > 0 ? options.sync.nprocs_per_node : division.on_node;
+  if (!sync::trains_locally(options.sync)) return division;
+  division.sync_group_size = options.sync.nprocs_per_node > 0 ? options.sync.nprocs_per_node : division.on_node;
   return division;
 }
 
@@ -19,38 +19,38 @@ void check_nodes(const config::Options& options, comm::World& world, const Divis
                 "; allowed: off, a number");
   require_input(options.zero.qgz == 0 || unequal.empty(), "zero.qgz = ", options.zero.qgz, ": ", unequal,
                 "; allowed: off, or as many ranks on each node");
-  if (!sync::seldom(options.sync)) return;
+  if (!sync::trains_locally(options.sync)) return;
   require_input(options.sync.nprocs_per_node > 0 || unequal.empty(), "sync.kind = ", options.sync.kind, ": ", unequal,
                 "; allowed: as many on each, or sync.nprocs_per_node = a divisor of the ", world.size(), " ranks");
   if (!sync::pushes(options.sync) || options.zero.stage != 3 || world.size() == 1) return;
-  const std::string problem = config::push_of_shared_parameters(division.in_step, world.node().size());
+  const std::string problem = config::sgp_stage3_problem(division.sync_group_size, world.node().size());
   require_input(problem.empty(), problem);
 }
 
-sync::Placement placed(int rank, int ranks, int in_step) {
-  return {{rank % in_step, in_step, nullptr}, {rank / in_step, ranks / in_step, nullptr}};
+sync::NodeGroups node_groups(int rank, int ranks, int sync_group_size) {
+  return {{rank % sync_group_size, sync_group_size, nullptr}, {rank / sync_group_size, ranks / sync_group_size, nullptr}};
 }
 
-sync::Placement place_in(comm::World& world, const Division& division, const config::Options& options,
-                         std::size_t hpz_size) {
-  const int in_step = division.in_step;
-  sync::Placement place = placed(world.all().rank(), world.size(), in_step);
-  if (in_step == world.size()) {
+sync::NodeGroups make_node_groups(comm::World& world, const Division& division, const config::Options& options,
+                                  std::size_t hpz_size) {
+  const int sync_group_size = division.sync_group_size;
+  sync::NodeGroups place = node_groups(world.all().rank(), world.size(), sync_group_size);
+  if (sync_group_size == world.size()) {
     place.node.group = &world.all();
-  } else if (in_step == world.topology().ranks_per_node()) {
+  } else if (sync_group_size == world.topology().ranks_per_node()) {
     place.node.group = &world.node();
     place.across.group = &world.across();
   } else {
-    place.node.group = &world.neighbours(in_step);
-    place.across.group = &world.alike(in_step);
+    place.node.group = &world.consecutive(sync_group_size);
+    place.across.group = &world.same_position(sync_group_size);
   }
   if (options.sync.average_dtype == "int8" && place.across.ranks > 1) {
-    place.self = in_step == 1 ? place.node.group : &world.neighbours(1);
+    place.self = sync_group_size == 1 ? place.node.group : &world.consecutive(1);
   }
   place.node.node = &world.node();
   place.node.across = &world.across();
-  if (options.zero.stage == 3 && zero::has_secondary(hpz_size, in_step)) {
-    place.node.neighbours = &world.neighbours(static_cast<int>(hpz_size));
+  if (options.zero.stage == 3 && zero::has_secondary(hpz_size, sync_group_size)) {
+    place.node.neighbours = &world.consecutive(static_cast<int>(hpz_size));
   }
   return place;
 }

@@ -13,7 +13,7 @@ namespace {
 /// Values of all nodes, [node][value]: each is known to the ranks of one node and summed with zeros, which is exact.
 class Gathered {
  public:
-  Gathered(comm::World& world, const sync::Placement& place, const std::vector<double>& own)
+  Gathered(comm::World& world, const sync::NodeGroups& place, const std::vector<double>& own)
       : count_(own.size()), all_(own.size() * static_cast<std::size_t>(place.across.ranks)) {
     if (place.node.rank == 0) std::copy(own.begin(), own.end(), all_.begin() + at(place.across.rank, 0));
     world.all().all_reduce(Span<double>(all_), comm::Reduce::sum).wait();
@@ -32,7 +32,7 @@ enum Field : std::size_t { loss, norm, overflow, broken, scale, fields };
 
 }  // namespace
 
-void share_reports(comm::World& world, const sync::Placement& place, std::vector<StepReport>& reports, bool stop) {
+void exchange_reports(comm::World& world, const sync::NodeGroups& place, std::vector<StepReport>& reports, bool stop) {
   std::vector<double> own;
   for (const StepReport& r : reports) {
     own.insert(own.end(), {r.loss, r.norm, r.overflow ? 1.0 : 0.0, r.broken.empty() ? 0.0 : 1.0, r.loss_scale});
@@ -60,8 +60,8 @@ void share_reports(comm::World& world, const sync::Placement& place, std::vector
   for (int n = 0; n < nodes; ++n) reports.back().stop |= all(n, own.size() - 1) != 0;
 }
 
-std::map<std::string, double> share_numbers(comm::World& world, const sync::Placement& place,
-                                            const std::map<std::string, double>& own) {
+std::map<std::string, double> gather_numbers(comm::World& world, const sync::NodeGroups& place,
+                                             const std::map<std::string, double>& own) {
   std::vector<double> values(own.size());
   std::transform(own.begin(), own.end(), values.begin(), [](const auto& entry) { return entry.second; });
   const Gathered all(world, place, values);
@@ -73,7 +73,7 @@ std::map<std::string, double> share_numbers(comm::World& world, const sync::Plac
   return result;
 }
 
-std::map<std::string, double> numbers_of_node(const std::map<std::string, double>& all, const sync::Placement& place) {
+std::map<std::string, double> numbers_of_node(const std::map<std::string, double>& all, const sync::NodeGroups& place) {
   std::map<std::string, double> own;
   for (const int node : {0, place.across.rank}) {
     const std::string prefix = text("node/", node, "/");

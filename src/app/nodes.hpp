@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shoal/comm/world.hpp"
-#include "shoal/sync/placement.hpp"
+#include "shoal/sync/node_groups.hpp"
 
 namespace shoal::app {
 
@@ -30,12 +30,12 @@ struct StepReport {
 
 /// Collective over all ranks: what the nodes know of these steps becomes what all know. stop: whether this
 /// node wants the run to end, for the last one.
-void share_reports(comm::World& world, const sync::Placement& place, std::vector<StepReport>& reports, bool stop);
+void exchange_reports(comm::World& world, const sync::NodeGroups& place, std::vector<StepReport>& reports, bool stop);
 
 /// Numbers that each node has its own of, all together: "node/K/NAME". Collective; all ranks list the same names.
-std::map<std::string, double> share_numbers(comm::World& world, const sync::Placement& place,
-                                            const std::map<std::string, double>& own);
+std::map<std::string, double> gather_numbers(comm::World& world, const sync::NodeGroups& place,
+                                             const std::map<std::string, double>& own);
 /// Those of this node among them; where there are none (another number of nodes wrote them, or one alone) the first node's.
-std::map<std::string, double> numbers_of_node(const std::map<std::string, double>& all, const sync::Placement& place);
+std::map<std::string, double> numbers_of_node(const std::map<std::string, double>& all, const sync::NodeGroups& place);
 
 }  // namespace shoal::app

@@ -7,7 +7,7 @@
 #include "report.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/comm/tree_reduce.hpp"
-#include "shoal/zero/messages.hpp"
+#include "shoal/zero/buckets.hpp"
 
 namespace shoal::app {
 
@@ -40,7 +40,7 @@ std::size_t gradient_bytes(const Setup& setup, const Machine& machine) {
   return elements * size_of(setup.engine.gradients.dtype);
 }
 
-double all_reduce_seconds(const zero::Placement& across, std::size_t bytes) {
+double all_reduce_seconds(const zero::RankGroups& across, std::size_t bytes) {
   std::vector<float> data(bytes / sizeof(float));
   std::vector<std::byte> scratch(comm::tree_scratch_bytes(across.ranks, bytes));
   const comm::Blocks blocks = zero::shard_blocks(comm::bytes_of(Span<float>(data)), sizeof(float), across.ranks);
@@ -51,7 +51,7 @@ double all_reduce_seconds(const zero::Placement& across, std::size_t bytes) {
 }
 
 /// The slowest rank's, all at once as in a step, scaled from a small message to the whole.
-double measured_all_reduce(comm::World& world, const zero::Placement& across, std::size_t bytes) {
+double measured_all_reduce(comm::World& world, const zero::RankGroups& across, std::size_t bytes) {
   const std::size_t probe = std::clamp<std::size_t>(bytes, sizeof(float), probe_bytes) / sizeof(float) * sizeof(float);
   all_reduce_seconds(across, sizeof(float));  // connections are made when they are first used
   world.all().barrier().wait();

@@ -44,21 +44,21 @@ PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::i
   run.checkpoint_interval = interval;
   run.asked = stage == options.zero.stage && interval == options.activation.checkpoint_interval;
   const Division division = divide(options, ranks, options.comm.ranks_per_node > 0 ? options.comm.ranks_per_node : ranks);
-  const int in_step = division.in_step;
+  const int sync_group_size = division.sync_group_size;
   zero::EngineOptions engine = engine_options(options, division, Purpose::train);
   engine.zero.stage = stage;
   engine.capacity.checkpoint_interval = interval;
-  const plan::Further besides = besides_engine(options, 0, ranks, in_step);
+  const plan::ExtraAllocations besides = extra_allocations(options, 0, ranks, sync_group_size);
   try {
-    run.plan = plan::memory(engine, 0, in_step, besides);
+    run.plan = plan::memory(engine, 0, sync_group_size, besides);
   } catch (const Error& error) {
     if (error.code() != Exit::bad_input) throw;
     run.refused = error.what();
     return run;
   }
-  run.paper = plan::model_states(parameter_count(options.model, options.model.n_layer), engine, in_step);
+  run.paper = plan::model_states(parameter_count(options.model, options.model.n_layer), engine, sync_group_size);
   if (limit) {
-    run.layers = plan::deepest(engine, in_step, *limit, besides);
+    run.layers = plan::deepest(engine, sync_group_size, *limit, besides);
     run.parameters_then = *run.layers == 0 ? 0 : parameter_count(options.model, *run.layers);
   }
   return run;

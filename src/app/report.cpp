@@ -96,7 +96,7 @@ void print_banner(const Setup& setup, comm::World& world, const Ledger& most_tak
       {"data", setup.dataset.description},
       {"batch", text(o.batch.global, " sequences of ", o.model.block_size, " tokens a step = micro ", o.batch.micro,
                      " x ranks ", setup.division.ranks, " x accumulation ",
-                     setup.engine.micro_batches / static_cast<std::size_t>(setup.division.in_step))},
+                     setup.engine.micro_batches / static_cast<std::size_t>(setup.division.sync_group_size))},
   };
   run.emplace_back("schedule", optim::describe(o.schedule));
   if (world.size() > 1) {

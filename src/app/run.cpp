@@ -121,8 +121,8 @@ Exit Run::steps() {
   };
   for (std::int64_t t = first_step_; !trainer_.done(t); ++t) {
     comm::reset_traffic();
-    const bool border = t + 1 == most || wants_validation(t + 1, false) || wants_checkpoint(t + 1, false, false);
-    const std::vector<StepReport> known = trainer_.step(t, want_stop, border);
+    const bool at_boundary = t + 1 == most || wants_validation(t + 1, false) || wants_checkpoint(t + 1, false, false);
+    const std::vector<StepReport> known = trainer_.step(t, want_stop, at_boundary);
     add_traffic();
     if (trace_ != nullptr) mark_memory(machine_.memory);
     if (known.empty()) continue;  // nodes that train apart: this step's report comes with a later one's
@@ -156,7 +156,7 @@ Exit Run::close(Exit exit) {
     trace_->flush();
     trace_->close();
   }
-  take_average(machine_, history_.steps.empty() ? first_step_ : history_.steps.back().step);
+  replace_by_mean(machine_, history_.steps.empty() ? first_step_ : history_.steps.back().step);
   if (!options_.output.export_dir.empty() && exit == Exit::done) {
     export_weights(world_, options_.model, machine_.engine, options_.output.export_dir);
     log_.note("weights exported to " + options_.output.export_dir);

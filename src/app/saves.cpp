@@ -98,10 +98,10 @@ void Saves::finish() {
   if (background_) background_->finish();
 }
 
-void take_average(Machine& machine, std::int64_t steps) {
-  if (!machine.synchroniser || !machine.synchroniser->schedule().differ(static_cast<std::size_t>(steps))) return;
-  machine.engine.settle();
-  machine.synchroniser->take_average();
+void replace_by_mean(Machine& machine, std::int64_t steps) {
+  if (!machine.synchroniser || !machine.synchroniser->schedule().nodes_differ_after(static_cast<std::size_t>(steps))) return;
+  machine.engine.wait_for_parameters();
+  machine.synchroniser->replace_by_mean();
   machine.engine.refresh();
 }
 

@@ -55,7 +55,7 @@ class Saves {
 };
 
 /// The run's parameters at its end, after so many steps: nodes that differ take their mean.
-void take_average(Machine& machine, std::int64_t steps);
+void replace_by_mean(Machine& machine, std::int64_t steps);
 /// Parameters that all nodes have alike, every element on one rank.
 std::vector<NamedSlice> common_parameters(Machine& machine);
 

@@ -21,20 +21,20 @@ DType dtype_named(const std::string& name) {
 bool evaluates_apart(const config::Options& options, int nodes) {
   if (options.data.val_fraction == 0 && options.data.val_source.empty()) return false;
   const sync::Schedule schedule(options.sync, nodes);
-  if (schedule.differ(options.train.steps)) return true;
+  if (schedule.nodes_differ_after(options.train.steps)) return true;
   const std::size_t every = options.train.eval_every, evaluations = every == 0 ? 0 : options.train.steps / every;
   // Nodes meet at the multiples of one or two numbers: where they do at four evaluations in a row, they do at all.
   for (std::size_t k = evaluations; k > 0 && k + 4 > evaluations; --k) {
-    if (schedule.differ(k * every)) return true;
+    if (schedule.nodes_differ_after(k * every)) return true;
   }
   return false;
 }
 
 std::optional<sync::Synchroniser> synchroniser(const config::Options& options, zero::Engine& engine,
-                                               const sync::Placement& place, Memory& memory) {
-  if (!sync::seldom(options.sync)) return std::nullopt;
-  const sync::Surroundings run = {dtype_named(options.comm.reduce_dtype), options.zero.quant_block,
-                                  evaluates_apart(options, place.across.ranks)};
+                                               const sync::NodeGroups& place, Memory& memory) {
+  if (!sync::trains_locally(options.sync)) return std::nullopt;
+  const sync::SyncContext run = {dtype_named(options.comm.reduce_dtype), options.zero.quant_block,
+                                 evaluates_apart(options, place.across.ranks)};
   return std::optional<sync::Synchroniser>(std::in_place, options.sync, run, engine.units(), engine.states(), place, memory);
 }
 
@@ -58,9 +58,9 @@ zero::EngineOptions engine_options(const config::Options& options, const Divisio
   if (!training) engine.zero.hpz_size = 0;
   if (engine.zero.hpz_size == zero::ZeroOptions::whole_node)
     engine.zero.hpz_size = static_cast<std::size_t>(division.on_node);
-  require_input(zero::hpz_divides(engine.zero.hpz_size, division.in_step), "zero.hpz_size = ", engine.zero.hpz_size,
-                " does not divide the ", division.in_step, " ranks that are in step");
-  engine.gradients.message_elements = static_cast<std::size_t>(options.comm.bucket_mb * 1e6 / sizeof(float));
+  require_input(zero::hpz_divides(engine.zero.hpz_size, division.sync_group_size), "zero.hpz_size = ", engine.zero.hpz_size,
+                " does not divide the ", division.sync_group_size, " ranks that are in step");
+  engine.gradients.bucket_elements = static_cast<std::size_t>(options.comm.bucket_mb * 1e6 / sizeof(float));
   engine.gradients.overlap = options.comm.overlap;
   engine.gradients.collectives =
       options.comm.collectives == "native" ? comm::Collectives::native : comm::Collectives::reproducible;
@@ -68,7 +68,8 @@ zero::EngineOptions engine_options(const config::Options& options, const Divisio
   engine.gradients.squares = measured_squares(options);
   engine.gradients.quantized = zero::quantized_reduction(options.zero, division.on_node);
   // Without training nothing is summed over micro-batches: the ranks share the samples out as they like.
-  const auto ranks = static_cast<std::size_t>(division.ranks), groups = ranks / static_cast<std::size_t>(division.in_step);
+  const auto ranks = static_cast<std::size_t>(division.ranks),
+             groups = ranks / static_cast<std::size_t>(division.sync_group_size);
   engine.micro_batches = training ? options.batch.global / options.batch.micro / groups : ranks;
   engine.grad_clip = options.train.grad_clip;
   engine.seed = options.train.seed;
@@ -88,29 +89,29 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   const bool as_started = ranks == world.size(), training = purpose == Purpose::train;
   const int rank = as_started ? world.all().rank() : 0, on_node = as_started ? world.node().size() : 1;
   setup.division = divide(options, ranks, as_started ? on_node : ranks);
-  if (!training) setup.division.in_step = ranks;
+  if (!training) setup.division.sync_group_size = ranks;
   if (training && as_started) check_nodes(options, world, setup.division);
   setup.engine = engine_options(setup.options, setup.division, purpose);
-  const int in_step = setup.division.in_step;
-  const plan::Further besides =
-      training ? besides_engine(setup.options, rank, ranks, in_step) : [](zero::Engine&, Memory&) {};
-  setup.plan = plan::memory(setup.engine, rank % in_step, in_step, besides);
+  const int sync_group_size = setup.division.sync_group_size;
+  const plan::ExtraAllocations besides =
+      training ? extra_allocations(setup.options, rank, ranks, sync_group_size) : [](zero::Engine&, Memory&) {};
+  setup.plan = plan::memory(setup.engine, rank % sync_group_size, sync_group_size, besides);
   const std::string problem =
-      plan::why_too_large(setup.engine, in_step, plan::available_bytes(options.memory_limit_gib, on_node),
-                          training ? besides_engine(setup.options, 0, ranks, in_step) : besides);
+      plan::why_too_large(setup.engine, sync_group_size, plan::available_bytes(options.memory_limit_gib, on_node),
+                          training ? extra_allocations(setup.options, 0, ranks, sync_group_size) : besides);
   require_input(problem.empty(), problem);
   return setup;
 }
 
-plan::Further besides_engine(const config::Options& options, int rank, int ranks, int in_step) {
+plan::ExtraAllocations extra_allocations(const config::Options& options, int rank, int ranks, int sync_group_size) {
   return [=](zero::Engine& engine, Memory& memory) {
-    synchroniser(options, engine, placed(rank, ranks, in_step), memory);
+    synchroniser(options, engine, node_groups(rank, ranks, sync_group_size), memory);
     take_checkpoint_copy(options, engine, memory);
   };
 }
 
 Machine::Machine(const Setup& setup, comm::World& world)
-    : place(place_in(world, setup.division, setup.options, setup.engine.zero.hpz_size)),
+    : place(make_node_groups(world, setup.division, setup.options, setup.engine.zero.hpz_size)),
       memory(setup.plan.bytes),
       engine(setup.engine, place.node, memory),
       synchroniser(app::synchroniser(setup.options, engine, place, memory)) {}

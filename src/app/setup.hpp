@@ -44,12 +44,12 @@ zero::Squares measured_squares(const config::Options& options);
 zero::EngineOptions engine_options(const config::Options& options, const Division& division, Purpose purpose);
 
 /// What a training run takes besides its engine, of rank `rank`: for its plan.
-plan::Further besides_engine(const config::Options& options, int rank, int ranks, int in_step);
+plan::ExtraAllocations extra_allocations(const config::Options& options, int rank, int ranks, int sync_group_size);
 
 /// Memory and an Engine in it, for the ranks that run.
 struct Machine {
   Machine(const Setup& setup, comm::World& world);
-  sync::Placement place;
+  sync::NodeGroups place;
   Memory memory;
   zero::Engine engine;
   std::optional<sync::Synchroniser> synchroniser;  ///< where sync.kind is not every_step

@@ -86,11 +86,12 @@ void plan_one(PredictedRun& run, const config::Invocation& asked, const TimeMode
   const Options options = resolved(asked, run.ranks).run.options;
   const Division division = divide(options, run.ranks, run.cluster.ranks_per_node);
   const zero::EngineOptions engine = engine_options(options, division, Purpose::train);
-  const int in_step = division.in_step;
+  const int sync_group_size = division.sync_group_size;
   run.tokens = options.batch.global * options.model.block_size;
-  run.memory_bytes = plan::memory(engine, 0, in_step, besides_engine(options, 0, run.ranks, in_step)).bytes.total();
-  run.time = plan::step_time(engine, options.sync, in_step, run.cluster, model.machine.network,
-                             model.arithmetic(engine, in_step, options.train.dtype));
+  run.memory_bytes =
+      plan::memory(engine, 0, sync_group_size, extra_allocations(options, 0, run.ranks, sync_group_size)).bytes.total();
+  run.time = plan::step_time(engine, options.sync, sync_group_size, run.cluster, model.machine.network,
+                             model.arithmetic(engine, sync_group_size, options.train.dtype));
 }
 
 }  // namespace
@@ -105,7 +106,7 @@ std::vector<PredictedRun> predict(const config::Invocation& deck, int ranks, con
     run.strategy = strategy.name;
     run.asked = alike(strategy.options, deck.options);
     const Options& o = strategy.options;
-    run.same_trajectory = o.zero.qwz == 0 && o.zero.qgz == 0 && !sync::seldom(o.sync);
+    run.same_trajectory = o.zero.qwz == 0 && o.zero.qgz == 0 && !sync::trains_locally(o.sync);
     for (const char* name : deciding) run.options[name] = config::value_text(*config::find(name), o);
     config::Invocation asked = deck;
     asked.options = o;

@@ -35,34 +35,34 @@ Trainer::Trainer(const Setup& setup, comm::World& world, Machine& machine)
   if (setup.engine.dtype == DType::f16) scaler_.emplace(options_.loss_scale);
 }
 
-std::vector<StepReport> Trainer::step(std::int64_t t, const std::function<bool()>& want_stop, bool border) {
+std::vector<StepReport> Trainer::step(std::int64_t t, const std::function<bool()>& want_stop, bool at_boundary) {
   heartbeat::phase("step");
   trace::set_step(static_cast<std::int32_t>(t + 1));
   const trace::Region whole(trace::Level::steps, trace::Kind::step, "step");
   const comm::ProfiledRegion for_profilers("step");
   const std::int64_t begin = trace::now_ns();
-  unshared_.push_back(update(t, want_stop));
+  unexchanged_.push_back(update(t, want_stop));
   if (synchroniser_ != nullptr) {
     synchronise(t);
-    if (border) synchroniser_->arrive();  // what it sends is this step's, whatever comes between steps
+    if (at_boundary) synchroniser_->wait_for_mean();  // what it sends is this step's, whatever comes between steps
   }
-  unshared_.back().seconds = seconds_since(begin);
-  if (!border && !meets(t + 1)) return {};
-  if (place_.across.ranks > 1) share_reports(world_, place_, unshared_, node_wants_stop_);
-  return std::exchange(unshared_, {});
+  unexchanged_.back().seconds = seconds_since(begin);
+  if (!at_boundary && !reports_after(t + 1)) return {};
+  if (place_.across.ranks > 1) exchange_reports(world_, place_, unexchanged_, node_wants_stop_);
+  return std::exchange(unexchanged_, {});
 }
 
 /// The nodes that share this step's gradients; in everything that is counted over micro-batches they are one.
-int Trainer::nodes_in_step(std::int64_t t) const {
-  const bool warms_up = synchroniser_ != nullptr && synchroniser_->schedule().warms_up(static_cast<std::size_t>(t) + 1);
+int Trainer::nodes_sharing_gradients(std::int64_t t) const {
+  const bool warms_up = synchroniser_ != nullptr && synchroniser_->schedule().in_warmup(static_cast<std::size_t>(t) + 1);
   return warms_up ? place_.across.ranks : 1;
 }
 
 /// The whole step as this node has it.
 StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_stop) {
-  const zero::Turns& turns = engine_.turns();
-  const int together = nodes_in_step(t);
-  engine_.share_gradients(static_cast<std::size_t>(together));
+  const zero::AccumulationPlan& accumulation = engine_.accumulation();
+  const int together = nodes_sharing_gradients(t);
+  engine_.set_gradient_groups(static_cast<std::size_t>(together));
   const std::size_t shared = micro_batches_ * static_cast<std::size_t>(together);
   const std::int64_t updates_before = t - skipped_;
   const optim::Rates rates =
@@ -70,18 +70,20 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
   if (adascale_ && adascale_->weighted() && updates_before > 0) engine_.weigh_squares(updates_before, rates.beta2);
   if (scaler_) engine_.scale_losses(scaler_->scale());
   std::size_t predictions = 0;
-  shares_.assign((adascale_ ? 2 : 1) * shared + 1, 0.0);
+  per_micro_batch_.assign((adascale_ ? 2 : 1) * shared + 1, 0.0);
 
-  for (std::size_t round = 0; round < turns.rounds; ++round) {
-    for (std::size_t turn = 0; turn < turns.per_round; ++turn) {  // gradient accumulation
-      const std::size_t m = turns.micro_batch(round, turn, place_.node.rank);
-      const std::size_t of_step = static_cast<std::size_t>(place_.across.rank) * turns.micro_batches() + m;
+  for (std::size_t round = 0; round < accumulation.rounds; ++round) {
+    for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round;
+         ++micro_step) {  // gradient accumulation
+      const std::size_t m = accumulation.micro_batch(round, micro_step, place_.node.rank);
+      const std::size_t of_step = static_cast<std::size_t>(place_.across.rank) * accumulation.micro_batches() + m;
       trace::set_micro(static_cast<std::int16_t>(of_step));
       const model::MicroBatch batch = load(t, of_step);
       predictions = engine_.model().predictions(batch);
       const std::size_t of_shared = together > 1 ? of_step : m;
-      shares_[of_shared] = engine_.micro_batch(round, turn, batch);  // forward and backward; reduction starts on the way
-      if (adascale_) shares_[shared + of_shared] = engine_.square_of_turn();
+      per_micro_batch_[of_shared] =
+          engine_.micro_batch(round, micro_step, batch);  // forward and backward; reduction starts on the way
+      if (adascale_) per_micro_batch_[shared + of_shared] = engine_.micro_step_square();
     }
     const auto region = phase("reduce");
     engine_.finish_round();
@@ -96,7 +98,7 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
   StepReport report;
   report.step = t + 1;
   node_wants_stop_ = node_wants_stop_ || want_stop();
-  report.loss = share_losses(together, predictions, node_wants_stop_);
+  report.loss = all_reduce_losses(together, predictions, node_wants_stop_);
   report.stop = place_.across.ranks == 1 && node_wants_stop_;
   zero::Norm norm;
   {
@@ -121,18 +123,18 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
 /// Nodes come together at the rate of the schedule: an update that one of them left out is no delay for the others.
 void Trainer::synchronise(std::int64_t t) {
   const auto step = static_cast<std::size_t>(t) + 1;
-  const bool acts = synchroniser_->acts(step);
-  if (acts) engine_.settle();
+  const bool writes = synchroniser_->writes_masters(step);
+  if (writes) engine_.wait_for_parameters();
   synchroniser_->after(step, optim::rates(options_.schedule, options_.optimizer, t).learning_rate);
-  if (acts) engine_.refresh();
+  if (writes) engine_.refresh();
 }
 
 /// Whether reports are shared after this step: whenever all nodes wait for each other anyway.
-bool Trainer::meets(std::int64_t step) const {
+bool Trainer::reports_after(std::int64_t step) const {
   if (place_.across.ranks == 1) return true;
   const auto steps = static_cast<std::size_t>(step);
   const sync::Schedule& schedule = synchroniser_->schedule();
-  return schedule.period() == 0 ? steps % options_.train.log_every == 0 : schedule.meets(steps);
+  return schedule.period() == 0 ? steps % options_.train.log_every == 0 : schedule.synchronizes(steps);
 }
 
 model::MicroBatch Trainer::load(std::int64_t t, std::size_t m) {
@@ -144,22 +146,22 @@ model::MicroBatch Trainer::load(std::int64_t t, std::size_t m) {
 
 /// Each micro-batch's loss (and the square of its gradient) is known to one rank, zero elsewhere: so the library's sum is
 /// exact, whatever its order. Added in the order of the micro-batches.
-double Trainer::share_losses(int nodes, std::size_t predictions, bool& stop) {
+double Trainer::all_reduce_losses(int nodes, std::size_t predictions, bool& stop) {
   const auto region = phase("losses");
   comm::Communicator& ranks = nodes > 1 ? world_.all() : *place_.node.group;
   const std::size_t micro_batches = micro_batches_ * static_cast<std::size_t>(nodes);
-  shares_.back() = stop ? 1.0 : 0.0;
-  ranks.all_reduce(Span<double>(shares_), comm::Reduce::sum).wait();
-  stop = shares_.back() != 0.0;
+  per_micro_batch_.back() = stop ? 1.0 : 0.0;
+  ranks.all_reduce(Span<double>(per_micro_batch_), comm::Reduce::sum).wait();
+  stop = per_micro_batch_.back() != 0.0;
   double sum = 0;
-  for (std::size_t m = 0; m < micro_batches; ++m) sum += shares_[m];
+  for (std::size_t m = 0; m < micro_batches; ++m) sum += per_micro_batch_[m];
   return sum / static_cast<double>(predictions * micro_batches);
 }
 
 /// What AdaScale multiplies the learning rate by.
 double Trainer::scale_rate(StepReport& report, std::int64_t updates_before, const zero::Norm& norm) {
   if (!adascale_) return 1;
-  const Span<const double> squares = Span<const double>(shares_).subspan(micro_batches_, micro_batches_);
+  const Span<const double> squares = Span<const double>(per_micro_batch_).subspan(micro_batches_, micro_batches_);
   const AdaScaling::Step step = adascale_->observe(updates_before, squares, norm.square);
   report.gain = step.gain;
   report.effective_steps = adascale_->effective_steps();
@@ -194,7 +196,7 @@ std::map<std::string, double> Trainer::numbers() const {
     numbers["loss_scale/steps_since_overflow"] = static_cast<double>(state.steps_since_overflow);
     numbers["loss_scale/hysteresis_left"] = static_cast<double>(state.hysteresis_left);
   }
-  return place_.across.ranks > 1 ? share_numbers(world_, place_, numbers) : numbers;
+  return place_.across.ranks > 1 ? gather_numbers(world_, place_, numbers) : numbers;
 }
 
 void Trainer::restore(std::int64_t steps, const std::map<std::string, double>& all) {
@@ -215,8 +217,8 @@ std::string Trainer::broken(double loss, const zero::Norm& norm) {
   const auto unit = static_cast<std::size_t>(damaged.front());
   const std::string where =
       unit < engine_.units().size() ? "parameters of unit " + engine_.units()[unit].name + " are not finite"
-      : norm.broken_unit >= 0
-          ? "gradient of unit " + engine_.units()[static_cast<std::size_t>(norm.broken_unit)].name + " is not finite"
+      : norm.non_finite_unit >= 0
+          ? "gradient of unit " + engine_.units()[static_cast<std::size_t>(norm.non_finite_unit)].name + " is not finite"
           : "all parameters and gradients are finite";
   return (std::isfinite(loss) ? "the gradient norm is " + std::to_string(norm.value)
                               : "the loss is " + std::to_string(loss)) +
@@ -226,17 +228,18 @@ std::string Trainer::broken(double loss, const zero::Norm& norm) {
 double Trainer::evaluate(std::int64_t steps) {
   const auto region = phase("evaluate");
   heartbeat::phase("evaluate");
-  const bool apart = synchroniser_ != nullptr && synchroniser_->schedule().differ(static_cast<std::size_t>(steps));
+  const bool apart =
+      synchroniser_ != nullptr && synchroniser_->schedule().nodes_differ_after(static_cast<std::size_t>(steps));
   if (apart) {
-    engine_.settle();
-    synchroniser_->show_average();
+    engine_.wait_for_parameters();
+    synchroniser_->swap_in_mean();
     engine_.refresh();
   }
   const double loss = app::evaluate(world_.all(), engine_, *validation_, options_.batch.micro, options_.model.block_size,
                                     options_.train.eval_batches * options_.batch.global);
   if (apart) {
-    engine_.settle();
-    synchroniser_->hide_average();
+    engine_.wait_for_parameters();
+    synchroniser_->restore_own();
     engine_.refresh();
   }
   return loss;

@@ -26,7 +26,7 @@ class Trainer {
   /// this one; or, where nodes train apart, none until they meet, and then all since they met before. They meet as the
   /// schedule has it (if it never does, every train.log_every steps), and where `border` says so. want_stop is
   /// asked on every rank in every step; when they meet, all ranks hear whether any rank wants to stop.
-  std::vector<StepReport> step(std::int64_t t, const std::function<bool()>& want_stop, bool border);
+  std::vector<StepReport> step(std::int64_t t, const std::function<bool()>& want_stop, bool at_boundary);
 
   /// Mean loss over the validation split (its first eval_batches global batches) after so many steps, the same on any number
   /// of ranks; of nodes that differ, with the mean of their parameters.
@@ -46,17 +46,17 @@ class Trainer {
  private:
   StepReport update(std::int64_t t, const std::function<bool()>& want_stop);
   void synchronise(std::int64_t t);
-  bool meets(std::int64_t step) const;
+  bool reports_after(std::int64_t step) const;
   model::MicroBatch load(std::int64_t t, std::size_t m);
-  int nodes_in_step(std::int64_t t) const;
-  double share_losses(int nodes, std::size_t predictions, bool& stop);
+  int nodes_sharing_gradients(std::int64_t t) const;
+  double all_reduce_losses(int nodes, std::size_t predictions, bool& stop);
   std::string broken(double loss, const zero::Norm& norm);
   bool updates(StepReport& report, const zero::Norm& norm);
   double scale_rate(StepReport& report, std::int64_t updates_before, const zero::Norm& norm);
 
   const config::Options& options_;
   comm::World& world_;
-  const sync::Placement& place_;
+  const sync::NodeGroups& place_;
   zero::Engine& engine_;
   sync::Synchroniser* synchroniser_;  // null: nodes are always in step
   data::SampleOrder order_;
@@ -64,11 +64,12 @@ class Trainer {
   const data::Samples* validation_;
   std::optional<optim::LossScaler> scaler_;  // fp16
   std::optional<AdaScaling> adascale_;
-  std::int64_t skipped_ = 0;    // steps without an update: schedule and optimizer do not count them
-  std::size_t micro_batches_;   // of a step, over the ranks of a node
-  std::vector<double> shares_;  // what one rank knows of each: losses, then AdaScale's squares; last: does it want to stop?
-  bool node_wants_stop_ = false;      // any of its ranks, as of the last step
-  std::vector<StepReport> unshared_;  // of this node, since the nodes met
+  std::int64_t skipped_ = 0;   // steps without an update: schedule and optimizer do not count them
+  std::size_t micro_batches_;  // of a step, over the ranks of a node
+  std::vector<double>
+      per_micro_batch_;  // what one rank knows of each: losses, then AdaScale's squares; last: does it want to stop?
+  bool node_wants_stop_ = false;         // any of its ranks, as of the last step
+  std::vector<StepReport> unexchanged_;  // of this node, since the nodes met
 };
 
 }  // namespace shoal::app

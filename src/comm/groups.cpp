@@ -104,11 +104,11 @@ std::unique_ptr<Communicator> Groups::make(const GroupKind& kind, std::int16_t i
   return std::make_unique<Traced>(make_mpi_communicator(&members.get(), kind.name, std::move(same_node)), index);
 }
 
-Communicator& Groups::neighbours(int count) {
+Communicator& Groups::consecutive(int count) {
   return divided("neighbours", count, [=](int rank) { return rank / count; });
 }
 
-Communicator& Groups::alike(int count) {
+Communicator& Groups::same_position(int count) {
   return divided("alike", count, [=](int rank) { return rank % count; });
 }
 

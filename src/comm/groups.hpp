@@ -20,8 +20,8 @@ struct Groups {
   ~Groups();
   Groups(const Groups&) = delete;
   Groups& operator=(const Groups&) = delete;
-  Communicator& neighbours(int count);
-  Communicator& alike(int count);
+  Communicator& consecutive(int count);
+  Communicator& same_position(int count);
 
   MPI_Comm ordered = MPI_COMM_NULL;                 ///< the world's ranks, node by node
   MPI_Comm inquiry = MPI_COMM_NULL;                 ///< the same for questions between waiting ranks, which come at any time

@@ -138,8 +138,8 @@ void World::make_groups(const CommOptions& options) { state_->groups = std::make
 Communicator& World::all() { return *state_->groups->all; }
 Communicator& World::node() { return *state_->groups->node; }
 Communicator& World::across() { return *state_->groups->across; }
-Communicator& World::neighbours(int count) { return state_->groups->neighbours(count); }
-Communicator& World::alike(int count) { return state_->groups->alike(count); }
+Communicator& World::consecutive(int count) { return state_->groups->consecutive(count); }
+Communicator& World::same_position(int count) { return state_->groups->same_position(count); }
 const std::vector<GroupKind>& World::group_kinds() const { return state_->groups->kinds; }
 const Topology& World::topology() const { return state_->groups->topology; }
 int World::nodes() const { return topology().nodes(); }

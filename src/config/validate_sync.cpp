@@ -58,7 +58,7 @@ void find_overlap_problems(const sync::SyncOptions& sync, std::vector<std::strin
 std::vector<std::string> sync_problems(const Options& o, int ranks) {
   const sync::SyncOptions& sync = o.sync;
   std::vector<std::string> problems;
-  if (!sync::seldom(sync)) return problems;
+  if (!sync::trains_locally(sync)) return problems;
   find_idle(sync, problems);
   if (sync.average_overlap) find_overlap_problems(sync, problems);
   if (sync.nprocs_per_node > 0 && ranks % sync.nprocs_per_node != 0) {
@@ -73,7 +73,7 @@ std::vector<std::string> sync_problems(const Options& o, int ranks) {
   }
   if (sync::pushes(sync) && o.zero.stage == 3 && ranks > 1) {
     const std::string problem =
-        push_of_shared_parameters(ranks_in_step(o), o.comm.ranks_per_node > 0 ? o.comm.ranks_per_node : ranks_in_step(o));
+        sgp_stage3_problem(ranks_in_step(o), o.comm.ranks_per_node > 0 ? o.comm.ranks_per_node : ranks_in_step(o));
     if (!problem.empty()) problems.push_back(problem);
   }
   if (o.adascale.on) {
@@ -92,13 +92,14 @@ std::vector<std::string> sync_problems(const Options& o, int ranks) {
   return problems;
 }
 
-std::string push_of_shared_parameters(int in_step, int on_node) {
+std::string sgp_stage3_problem(int sync_group_size, int on_node) {
   const std::string allowed = "; allowed: zero.stage = 0, 1, 2, or nodes of several ranks with sync.nprocs_per_node = auto";
   const std::string refused = "zero.stage = 3 does not go with stochastic gradient push where ZeRO's group is ";
-  if (in_step == 1) return refused + "a single rank, which has nobody on its node to share parameters with" + allowed;
-  if (on_node > 0 && in_step > on_node) {
-    return text(refused, "spread over nodes: sync.nprocs_per_node = ", in_step, ", but a node has ", on_node, " ranks",
-                allowed);
+  if (sync_group_size == 1)
+    return refused + "a single rank, which has nobody on its node to share parameters with" + allowed;
+  if (on_node > 0 && sync_group_size > on_node) {
+    return text(refused, "spread over nodes: sync.nprocs_per_node = ", sync_group_size, ", but a node has ", on_node,
+                " ranks", allowed);
   }
   return {};
 }

@@ -43,7 +43,7 @@ std::vector<std::string> zero_problems(const Options& o, int ranks) {
                             " does not go with comm.collectives = native: MPI's own collectives know no codes; "
                             "allowed: reproducible"));
   }
-  if (sync::seldom(o.sync)) {
+  if (sync::trains_locally(o.sync)) {
     problems.push_back(text(asked(zero), " does not go with sync.kind = ", o.sync.kind,
                             ": nodes that train apart send no gradients and gather nothing across; allowed: every_step"));
   }

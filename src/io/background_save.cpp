@@ -101,7 +101,7 @@ void BackgroundSave::State::begin_finishing() {
   phase = Phase::finishing;
   if (world.all().rank() != 0) return;
   job.start([this](const std::atomic<bool>&) {
-    publish(temporary, file);
+    commit_file(temporary, file);
     if (then) then();
   });
 }

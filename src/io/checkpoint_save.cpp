@@ -20,7 +20,7 @@ std::uint64_t save_checkpoint(comm::World& world, const std::filesystem::path& f
     std::uint64_t bytes = 0;
     write_raw(world, temporary, raw_parts(content, tensors, sums), mode,
               [&] { bytes = complete(group, temporary, std::move(layout), content, sums); });
-    together_by_0(group, [&] { publish(temporary, file); });
+    together_by_0(group, [&] { commit_file(temporary, file); });
     return bytes;
   });
 }

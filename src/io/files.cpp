@@ -165,7 +165,7 @@ void remove_leftover(const std::filesystem::path& temporary) {
   if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) fail_with_errno(temporary, "cannot be removed");
 }
 
-void publish(const std::filesystem::path& temporary, const std::filesystem::path& file) {
+void commit_file(const std::filesystem::path& temporary, const std::filesystem::path& file) {
   if (std::rename(temporary.c_str(), file.c_str()) != 0) fail_with_errno(file, "cannot be given its name");
   const std::filesystem::path directory = file.has_parent_path() ? file.parent_path() : ".";
   const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

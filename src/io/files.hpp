@@ -57,6 +57,6 @@ class File {
 void remove_leftover(const std::filesystem::path& temporary);
 
 /// Gives the synced file `temporary` its final name, for good: the directory is synced too.
-void publish(const std::filesystem::path& temporary, const std::filesystem::path& file);
+void commit_file(const std::filesystem::path& temporary, const std::filesystem::path& file);
 
 }  // namespace shoal::io

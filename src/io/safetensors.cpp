@@ -188,7 +188,7 @@ void SafetensorsWriter::finish() {
   require(written_ == expected_, file_.string(), ": ", written_, " bytes of ", expected_, " were written");
   output_->sync();
   output_->close();
-  publish(temporary_, file_);
+  commit_file(temporary_, file_);
   output_.reset();
 }
 

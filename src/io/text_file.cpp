@@ -25,7 +25,7 @@ File written(const fs::path& file, const std::string& content) {
   try {
     temporary.write(0, bytes(content));
     temporary.sync();
-    publish(temporary_of(file), file);
+    commit_file(temporary_of(file), file);
   } catch (const Error&) {
     std::error_code ignored;
     fs::remove(temporary_of(file), ignored);

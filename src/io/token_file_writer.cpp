@@ -127,7 +127,7 @@ void TokenFileWriter::finish() {
   whole.truncate(whole.size());  // what was reserved beyond
   whole.sync();
   whole.close();
-  publish(temporary_.path, path_);
+  commit_file(temporary_.path, path_);
   temporary_.path.clear();
 }
 

@@ -148,7 +148,7 @@ std::vector<std::uint64_t> TraceLayout::extend(std::uint64_t before, std::uint64
 }
 
 void TraceLayout::publish_as(const std::filesystem::path& file) {
-  publish(space_.path(), file);
+  commit_file(space_.path(), file);
   space_.renamed(file);
 }
 

@@ -26,13 +26,13 @@ enum DropoutPlace : std::uint32_t { probabilities = 0, attention_out = 1, mlp_ou
 }  // namespace
 
 template <typename T>
-Gpt<T>::Gpt(const ModelOptions& options, const Capacity& capacity, std::uint64_t seed, Memory& memory, Residency& residency)
+Gpt<T>::Gpt(const ModelOptions& options, const Capacity& capacity, std::uint64_t seed, Memory& memory, UnitAccess& access)
     : options_(options),
       capacity_(capacity),
       segments_(gpt::segments(options, capacity)),
       decoding_(capacity.decoding || (capacity.training && segments_.longest() == options.n_layer)),
       dropout_key_(seed ^ dropout_stream),
-      residency_(residency),
+      access_(access),
       units_(gpt::layout(options)),
       head_(capacity.sequences * capacity.length, options.n_embd, options.vocab_size, capacity.training) {
   require(capacity.length <= options.block_size, "a sequence of ", capacity.length,
@@ -139,7 +139,7 @@ void Gpt<T>::keep(const MicroBatch& batch) {
 template <typename T>
 void Gpt<T>::embed(std::size_t sequences, std::size_t length, const std::int32_t* tokens, std::size_t first_position, T* x) {
   const TracedUnit traced(embedding_unit);
-  const Weights<T> w(residency_, embedding_unit, units_[embedding_unit]);
+  const Weights<T> w(access_, embedding_unit, units_[embedding_unit]);
   kernels::embedding_forward(sequences, length, options_.n_embd, tokens, w[gpt::embedding::token],
                              w[gpt::embedding::position] + first_position * options_.n_embd, x);
 }
@@ -158,7 +158,7 @@ double Gpt<T>::forward(const MicroBatch& batch, float gradient_scale) {
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const int unit = block_unit(i);
     const TracedUnit traced(unit);
-    const Weights<T> w(residency_, unit, block_layout(i));
+    const Weights<T> w(access_, unit, block_layout(i));
     T* const out = i + 1 < blocks_.size() ? blocks_[i + 1].x : final_;
     gpt::block_forward(s, w, blocks_[i], scratch_, block_dropout(kept_, unit), out);
   }
@@ -170,18 +170,17 @@ double Gpt<T>::losses(const MicroBatch& batch, const T* x, std::optional<float> 
   const std::size_t rows = predictions(batch);
   require(batch.targets.size() >= rows, "a micro-batch of ", rows, " tokens has ", batch.targets.size(), " targets");
   const TracedUnit traced(head_unit());
-  const Weights<T> own(residency_, head_unit(), head_layout());
+  const Weights<T> own(access_, head_unit(), head_layout());
   std::optional<Weights<T>> borrowed;
-  if (options_.tied) borrowed.emplace(residency_, embedding_unit, units_[embedding_unit]);
+  if (options_.tied) borrowed.emplace(access_, embedding_unit, units_[embedding_unit]);
   const T* const weight = options_.tied ? (*borrowed)[gpt::embedding::token] : own[gpt::head::lm_head];
 
   kernels::layernorm_forward(rows, options_.n_embd, static_cast<float>(options_.layer_norm_epsilon), x,
                              own[gpt::head::ln_f_weight], own[gpt::head::ln_f_bias], scratch_.h, final_mean_, final_rstd_);
   if (gradient_scale) {
     // The tied embedding's gradient is one buffer: the head's part is written first, then the embedding adds its own.
-    float* const dweight = options_.tied
-                               ? Gradient(residency_, embedding_unit, units_[embedding_unit])[gpt::embedding::token]
-                               : Gradient(residency_, head_unit(), head_layout())[gpt::head::lm_head];
+    float* const dweight = options_.tied ? Gradient(access_, embedding_unit, units_[embedding_unit])[gpt::embedding::token]
+                                         : Gradient(access_, head_unit(), head_layout())[gpt::head::lm_head];
     const HeadGradient<T> gradient{*gradient_scale, dx_, dweight};
     head_.losses(rows, scratch_.h, weight, batch.targets.data(), losses_, &gradient, head_scratch_);
   } else {
@@ -196,15 +195,15 @@ void Gpt<T>::backward() {
   const LentWorkspace lent(product_workspace(s));
   {
     const TracedUnit traced(head_unit());
-    const Weights<T> w(residency_, head_unit(), head_layout());
-    const Gradient g(residency_, head_unit(), head_layout());
+    const Weights<T> w(access_, head_unit(), head_layout());
+    const Gradient g(access_, head_unit(), head_layout());
     kernels::layernorm_backward<T>(s.rows(), s.C, final_, w[gpt::head::ln_f_weight], final_mean_, final_rstd_, dx_, nullptr,
                                    dx_, g[gpt::head::ln_f_weight], g[gpt::head::ln_f_bias], scratch_.workspace);
-    residency_.gradient_complete(head_unit());
+    access_.gradient_complete(head_unit());
   }
   const auto again = [&](std::size_t i) {
     const TracedUnit traced(block_unit(i));
-    const Weights<T> w(residency_, block_unit(i), block_layout(i));
+    const Weights<T> w(access_, block_unit(i), block_layout(i));
     recompute(s, w, i, blocks_[i + 1].x);
   };
   segments_.backward(again, [&](std::size_t i, bool first_again) { block_backward(s, i, first_again); });
@@ -221,18 +220,18 @@ template <typename T>
 void Gpt<T>::block_backward(const gpt::BlockShape& s, std::size_t i, bool again) {
   const int unit = block_unit(i);
   const TracedUnit traced(unit);
-  const Weights<T> w(residency_, unit, block_layout(i));
+  const Weights<T> w(access_, unit, block_layout(i));
   if (again) recompute(s, w, i, nullptr);
-  const Gradient g(residency_, unit, block_layout(i));
+  const Gradient g(access_, unit, block_layout(i));
   gpt::block_backward(s, w, g, blocks_[i], scratch_, block_dropout(kept_, unit), dx_);
-  residency_.gradient_complete(unit);
+  access_.gradient_complete(unit);
 }
 
 template <typename T>
 void Gpt<T>::embedding_backward() {
   const std::size_t C = options_.n_embd;
   const TracedUnit traced(embedding_unit);
-  const Gradient g(residency_, embedding_unit, units_[embedding_unit]);
+  const Gradient g(access_, embedding_unit, units_[embedding_unit]);
   const kernels::Dropout at_start = dropout(kept_, embedding_unit, embedded);
   if (at_start.active()) kernels::dropout_backward<T>(at_start, kept_.sequences, kept_.length * C, dx_, dx_);
   float* const dwte = g[gpt::embedding::token];
@@ -240,7 +239,7 @@ void Gpt<T>::embedding_backward() {
   if (!options_.tied) kernels::fill(options_.vocab_size * C, 0.0F, dwte);
   kernels::embedding_backward(kept_.sequences, kept_.length, C, kept_.inputs.data(), dx_, dwte, dwpe);
   kernels::fill((options_.block_size - kept_.length) * C, 0.0F, dwpe + kept_.length * C);
-  residency_.gradient_complete(embedding_unit);
+  access_.gradient_complete(embedding_unit);
 }
 
 template <typename T>
@@ -260,7 +259,7 @@ T* Gpt<T>::run_blocks(const MicroBatch& batch) {
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const int unit = block_unit(i);
     const TracedUnit traced(unit);
-    const Weights<T> w(residency_, unit, block_layout(i));
+    const Weights<T> w(access_, unit, block_layout(i));
     gpt::block_forward(s, w, unkept(i), scratch_, {}, x);
   }
   return x;
@@ -276,14 +275,14 @@ template <typename T>
 void Gpt<T>::logits_of(std::size_t rows, const T* x, std::size_t stride, float* out) {
   const TracedUnit traced(head_unit());
   const std::size_t C = options_.n_embd;
-  const Weights<T> own(residency_, head_unit(), head_layout());
+  const Weights<T> own(access_, head_unit(), head_layout());
   for (std::size_t row = 0; row < rows; ++row) {
     kernels::layernorm_forward(1, C, static_cast<float>(options_.layer_norm_epsilon), x + row * stride,
                                own[gpt::head::ln_f_weight], own[gpt::head::ln_f_bias], scratch_.h + row * C,
                                final_mean_ + row, final_rstd_ + row);
   }
   if (options_.tied) {
-    const Weights<T> borrowed(residency_, embedding_unit, units_[embedding_unit]);
+    const Weights<T> borrowed(access_, embedding_unit, units_[embedding_unit]);
     head_.logits(rows, scratch_.h, borrowed[gpt::embedding::token], out);
   } else {
     head_.logits(rows, scratch_.h, own[gpt::head::lm_head], out);
@@ -315,7 +314,7 @@ void Gpt<T>::decode(std::int32_t token, Span<float> out) {
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const int unit = block_unit(i);
     const TracedUnit traced(unit);
-    const Weights<T> w(residency_, unit, block_layout(i));
+    const Weights<T> w(access_, unit, block_layout(i));
     gpt::block_decode(s, w, unkept(i), scratch_, decoded_, x);
   }
   logits_of(1, x, s.C, out.data());

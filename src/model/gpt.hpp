@@ -16,7 +16,7 @@ namespace shoal::model {
 template <typename T>
 class Gpt final : public Model, private Decoder {
  public:
-  Gpt(const ModelOptions& options, const Capacity& capacity, std::uint64_t seed, Memory& memory, Residency& residency);
+  Gpt(const ModelOptions& options, const Capacity& capacity, std::uint64_t seed, Memory& memory, UnitAccess& access);
 
   std::size_t predictions(const MicroBatch& batch) const override { return batch.sequences * batch.length; }
   double forward(const MicroBatch& batch, float gradient_scale) override;
@@ -65,7 +65,7 @@ class Gpt final : public Model, private Decoder {
   Segments segments_;
   bool decoding_;
   std::uint64_t dropout_key_;
-  Residency& residency_;
+  UnitAccess& access_;
   std::vector<UnitLayout> units_;
   Head<T> head_;
 

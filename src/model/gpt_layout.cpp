@@ -54,7 +54,7 @@ Segments segments(const ModelOptions& o, const Capacity& capacity) {
   return {o.n_layer, capacity.training ? capacity.checkpoint_interval : 1};
 }
 
-std::vector<std::vector<int>> visits(const ModelOptions& o, const Capacity& capacity) {
+std::vector<std::vector<int>> use_order(const ModelOptions& o, const Capacity& capacity) {
   const int embedding = 0, head = static_cast<int>(o.n_layer) + 1;
   return visits_of(segments(o, capacity), o.tied ? std::vector{head, embedding} : std::vector{head}, capacity.training);
 }

@@ -38,7 +38,7 @@ enum : std::size_t { ln_f_weight, ln_f_bias, lm_head };  // lm_head [V, C] only 
 std::vector<UnitLayout> layout(const ModelOptions& options);
 /// Without training, every block works in place: segments of one block.
 Segments segments(const ModelOptions& options, const Capacity& capacity);
-std::vector<std::vector<int>> visits(const ModelOptions& options, const Capacity& capacity);
+std::vector<std::vector<int>> use_order(const ModelOptions& options, const Capacity& capacity);
 std::vector<std::string> problems(const ModelOptions& options);
 double flops_per_token(const ModelOptions& options);
 

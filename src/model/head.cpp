@@ -14,7 +14,7 @@ namespace {
 // A chunk's logits and their gradient. Each chunk reads the weight twice and reads and writes its gradient once, so chunks
 // are as few as memory allows: 4 for GPT-2's vocabulary and 1024 rows.
 constexpr std::size_t chunk_bytes = std::size_t{64} << 20U;
-constexpr std::size_t chunk_border = 16;  // rows
+constexpr std::size_t chunk_alignment = 16;  // rows
 
 template <typename T>
 constexpr bool separate_gradient = !std::is_same_v<T, float>;  // float gradients are written over the logits
@@ -24,9 +24,9 @@ constexpr bool separate_gradient = !std::is_same_v<T, float>;  // float gradient
 template <typename T>
 Head<T>::Head(std::size_t rows, std::size_t C, std::size_t V, bool training) : C_(C), V_(V), training_(training) {
   const std::size_t row_bytes = V * (sizeof(float) + (separate_gradient<T> ? sizeof(T) : 0));
-  const std::size_t fitting = std::max(chunk_border, chunk_bytes / row_bytes / chunk_border * chunk_border);
+  const std::size_t fitting = std::max(chunk_alignment, chunk_bytes / row_bytes / chunk_alignment * chunk_alignment);
   const std::size_t chunks = (rows + fitting - 1) / fitting;
-  chunk_rows_ = std::min(rows, round_up((rows + chunks - 1) / chunks, chunk_border));
+  chunk_rows_ = std::min(rows, round_up((rows + chunks - 1) / chunks, chunk_alignment));
 }
 
 template <typename T>

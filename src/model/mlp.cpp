@@ -52,7 +52,7 @@ Segments segments(const ModelOptions& o, const Capacity& capacity) {
   return {o.n_layer, capacity.training ? capacity.checkpoint_interval : 0};
 }
 
-std::vector<std::vector<int>> visits(const ModelOptions& o, const Capacity& capacity) {
+std::vector<std::vector<int>> use_order(const ModelOptions& o, const Capacity& capacity) {
   return visits_of(segments(o, capacity), {static_cast<int>(o.n_layer) + 1}, capacity.training);
 }
 
@@ -72,10 +72,10 @@ double flops_per_token(const ModelOptions& o) {
 }  // namespace mlp
 
 template <typename T>
-Mlp<T>::Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t, Memory& memory, Residency& residency)
+Mlp<T>::Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t, Memory& memory, UnitAccess& access)
     : options_(options),
       capacity_(capacity),
-      residency_(residency),
+      access_(access),
       units_(mlp::layout(options)),
       segments_(mlp::segments(options, capacity)) {
   require(capacity.length <= options.block_size, "a sequence of ", capacity.length,
@@ -137,7 +137,7 @@ const T* Mlp<T>::run_hidden(const MicroBatch& batch) {
   check(batch);
   {
     const TracedUnit traced(embedding_unit);
-    const Weights<T> w(residency_, embedding_unit, units_[embedding_unit]);
+    const Weights<T> w(access_, embedding_unit, units_[embedding_unit]);
     kernels::embedding_forward<T>(batch.sequences, batch.length, options_.n_embd, batch.inputs.data(), w[weight], nullptr,
                                   embedded_);
   }
@@ -153,7 +153,7 @@ void Mlp<T>::hidden_forward(const MicroBatch& batch, std::size_t layer) {
   const std::size_t inputs = layer == 0 ? batch.length * options_.n_embd : inner;
   const std::size_t skipped = layer == 0 ? first_row(batch.length) * inner : 0;
   const TracedUnit traced(unit);
-  const Weights<T> w(residency_, unit, units_[first_hidden + layer]);
+  const Weights<T> w(access_, unit, units_[first_hidden + layer]);
   linear("hidden", batch.sequences, inputs, inner, x, w[weight] + skipped, w[bias], hidden_[layer]);
   kernels::relu_forward(batch.sequences * inner, hidden_[layer]);
 }
@@ -168,7 +168,7 @@ void Mlp<T>::collect_targets(const MicroBatch& batch) {
 template <typename T>
 void Mlp<T>::output(std::size_t rows, const T* hidden, float* logits) {
   const TracedUnit traced(head_unit());
-  const Weights<T> w(residency_, head_unit(), units_.back());
+  const Weights<T> w(access_, head_unit(), units_.back());
   kernels::matmul("head", view(hidden, rows, options_.inner()), view(w[weight], options_.inner(), options_.vocab_size),
                   kernels::Matrix<float>(logits, rows, options_.vocab_size), {}, w[bias]);
 }
@@ -192,12 +192,12 @@ template <typename T>
 void Mlp<T>::head_backward(std::size_t rows, const T* hidden) {
   const std::size_t inner = options_.inner(), V = options_.vocab_size;
   const TracedUnit traced(head_unit());
-  const Weights<T> w(residency_, head_unit(), units_.back());
-  const Gradient g(residency_, head_unit(), units_.back());
+  const Weights<T> w(access_, head_unit(), units_.back());
+  const Gradient g(access_, head_unit(), units_.back());
   linear_weight_gradient<T>("head_dw", rows, inner, V, hidden, dlogits_, g[weight]);
   kernels::column_sum(rows, V, dlogits_, g[bias], workspace_);
   linear_input_gradient<T>("head_dx", rows, inner, V, dlogits_, w[weight], dx_);
-  residency_.gradient_complete(head_unit());
+  access_.gradient_complete(head_unit());
 }
 
 template <typename T>
@@ -207,8 +207,8 @@ void Mlp<T>::hidden_backward(std::size_t rows, std::size_t layer) {
   const std::size_t inputs = layer == 0 ? kept_.length * options_.n_embd : inner;
   const std::size_t skipped = layer == 0 ? first_row(kept_.length) * inner : 0;
   const TracedUnit traced(unit);
-  const Weights<T> w(residency_, unit, units_[first_hidden + layer]);
-  const Gradient g(residency_, unit, units_[first_hidden + layer]);
+  const Weights<T> w(access_, unit, units_[first_hidden + layer]);
+  const Gradient g(access_, unit, units_[first_hidden + layer]);
   kernels::relu_backward(rows * inner, hidden_[layer], dx_, dx_);
   kernels::fill(skipped, 0.0F, g[weight]);
   linear_weight_gradient<T>("hidden_dw", rows, inputs, inner, layer == 0 ? embedded_ : hidden_[layer - 1], dx_,
@@ -216,7 +216,7 @@ void Mlp<T>::hidden_backward(std::size_t rows, std::size_t layer) {
   kernels::column_sum(rows, inner, dx_, g[bias], workspace_);
   linear_input_gradient<T>("hidden_dx", rows, inputs, inner, dx_, w[weight] + skipped, next_dx_);
   std::swap(dx_, next_dx_);
-  residency_.gradient_complete(unit);
+  access_.gradient_complete(unit);
 }
 
 template <typename T>
@@ -230,10 +230,10 @@ void Mlp<T>::backward() {
   // The last layer of a segment has kept its output: it is never made again.
   segments_.backward(again, [&](std::size_t layer, bool) { hidden_backward(kept_.sequences, layer); });
   const TracedUnit traced(embedding_unit);
-  const Gradient g(residency_, embedding_unit, units_[embedding_unit]);
+  const Gradient g(access_, embedding_unit, units_[embedding_unit]);
   kernels::fill(options_.vocab_size * options_.n_embd, 0.0F, g[weight]);
   kernels::embedding_backward(kept_.sequences, kept_.length, options_.n_embd, kept_.inputs.data(), dx_, g[weight], nullptr);
-  residency_.gradient_complete(embedding_unit);
+  access_.gradient_complete(embedding_unit);
 }
 
 template <typename T>

@@ -17,7 +17,7 @@ namespace shoal::model {
 namespace mlp {
 std::vector<UnitLayout> layout(const ModelOptions& options);
 Segments segments(const ModelOptions& options, const Capacity& capacity);
-std::vector<std::vector<int>> visits(const ModelOptions& options, const Capacity& capacity);
+std::vector<std::vector<int>> use_order(const ModelOptions& options, const Capacity& capacity);
 std::vector<std::string> problems(const ModelOptions& options);
 double flops_per_token(const ModelOptions& options);
 }  // namespace mlp
@@ -25,7 +25,7 @@ double flops_per_token(const ModelOptions& options);
 template <typename T>
 class Mlp final : public Model {
  public:
-  Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t seed, Memory& memory, Residency& residency);
+  Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t seed, Memory& memory, UnitAccess& access);
 
   std::size_t predictions(const MicroBatch& batch) const override { return batch.sequences; }
   double forward(const MicroBatch& batch, float gradient_scale) override;
@@ -52,7 +52,7 @@ class Mlp final : public Model {
 
   ModelOptions options_;
   Capacity capacity_;
-  Residency& residency_;
+  UnitAccess& access_;
   std::vector<UnitLayout> units_;
   Segments segments_;
 

@@ -19,23 +19,23 @@ using Made = std::unique_ptr<Model>;
 
 template <template <typename> class M>
 Made make_as(const ModelOptions& options, DType dtype, const Capacity& capacity, std::uint64_t seed, Memory& memory,
-             Residency& residency) {
+             UnitAccess& access) {
   return dispatch(dtype,
-                  [&]<typename T>(T) -> Made { return std::make_unique<M<T>>(options, capacity, seed, memory, residency); });
+                  [&]<typename T>(T) -> Made { return std::make_unique<M<T>>(options, capacity, seed, memory, access); });
 }
 
 struct Entry {
   std::string_view kind;
   std::vector<UnitLayout> (*layout)(const ModelOptions&);
-  std::vector<std::vector<int>> (*visits)(const ModelOptions&, const Capacity&);
+  std::vector<std::vector<int>> (*use_order)(const ModelOptions&, const Capacity&);
   std::vector<std::string> (*problems)(const ModelOptions&);
   double (*flops_per_token)(const ModelOptions&);
-  Made (*make)(const ModelOptions&, DType, const Capacity&, std::uint64_t, Memory&, Residency&);
+  Made (*make)(const ModelOptions&, DType, const Capacity&, std::uint64_t, Memory&, UnitAccess&);
 };
 
 constexpr std::array registry = {
-    Entry{"gpt", gpt::layout, gpt::visits, gpt::problems, gpt::flops_per_token, make_as<Gpt>},
-    Entry{"mlp", mlp::layout, mlp::visits, mlp::problems, mlp::flops_per_token, make_as<Mlp>},
+    Entry{"gpt", gpt::layout, gpt::use_order, gpt::problems, gpt::flops_per_token, make_as<Gpt>},
+    Entry{"mlp", mlp::layout, mlp::use_order, mlp::problems, mlp::flops_per_token, make_as<Mlp>},
 };
 
 const Entry* find(std::string_view kind) {
@@ -62,8 +62,8 @@ std::vector<UnitLayout> layout(const ModelOptions& options) {
   return entry(options).layout(options);
 }
 
-std::vector<std::vector<int>> visits(const ModelOptions& options, const Capacity& capacity) {
-  return entry(options).visits(options, capacity);
+std::vector<std::vector<int>> use_order(const ModelOptions& options, const Capacity& capacity) {
+  return entry(options).use_order(options, capacity);
 }
 
 std::vector<std::string> problems(const ModelOptions& o) {
@@ -96,10 +96,10 @@ std::vector<std::string> kinds() {
 }
 
 std::unique_ptr<Model> make(const ModelOptions& options, DType dtype, const Capacity& capacity, std::uint64_t seed,
-                            Memory& memory, Residency& residency) {
+                            Memory& memory, UnitAccess& access) {
   const std::vector<std::string> unmet = problems(options);
   require(unmet.empty(), unmet.empty() ? std::string() : unmet.front());
-  return entry(options).make(options, dtype, capacity, seed, memory, residency);
+  return entry(options).make(options, dtype, capacity, seed, memory, access);
 }
 
 }  // namespace shoal::model

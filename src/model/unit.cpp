@@ -49,7 +49,7 @@ std::size_t Parameter::elements() const {
 
 std::size_t UnitLayout::add(std::string tensor, std::vector<std::size_t> shape, float initial_std, float initial_constant) {
   parameters.push_back({std::move(tensor), std::move(shape), elements, initial_std, initial_constant});
-  elements = round_up(parameters.back().range().end, tensor_border);
+  elements = round_up(parameters.back().range().end, tensor_alignment);
   return parameters.size() - 1;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named tensors as views into what a Residency hands out and what the arenas hold.
+// Named tensors as views into what a UnitAccess hands out and what the arenas hold.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 #include "shoal/base/trace.hpp"
 #include "shoal/base/types.hpp"
-#include "shoal/model/residency.hpp"
 #include "shoal/model/unit.hpp"
+#include "shoal/model/unit_access.hpp"
 
 namespace shoal::model {
 
@@ -16,15 +16,15 @@ namespace shoal::model {
 template <typename T>
 class Weights {
  public:
-  Weights(Residency& residency, int unit, const UnitLayout& layout)
-      : residency_(residency), unit_(unit), layout_(layout), base_(static_cast<const T*>(residency.acquire(unit))) {}
-  ~Weights() { residency_.release(unit_); }
+  Weights(UnitAccess& access, int unit, const UnitLayout& layout)
+      : access_(access), unit_(unit), layout_(layout), base_(static_cast<const T*>(access.acquire(unit))) {}
+  ~Weights() { access_.release(unit_); }
   Weights(const Weights&) = delete;
   Weights& operator=(const Weights&) = delete;
   const T* operator[](std::size_t parameter) const { return base_ + layout_.parameters[parameter].offset; }
 
  private:
-  Residency& residency_;
+  UnitAccess& access_;
   int unit_;
   const UnitLayout& layout_;
   const T* base_;
@@ -33,7 +33,7 @@ class Weights {
 /// Where the gradients of a unit's tensors go.
 class Gradient {
  public:
-  Gradient(Residency& residency, int unit, const UnitLayout& layout) : layout_(layout), base_(residency.gradient(unit)) {}
+  Gradient(UnitAccess& access, int unit, const UnitLayout& layout) : layout_(layout), base_(access.gradient(unit)) {}
   float* operator[](std::size_t parameter) const { return base_ + layout_.parameters[parameter].offset; }
 
  private:

@@ -24,7 +24,7 @@ std::size_t elements_of(const BlockSpans& blocks) {
 
 }  // namespace
 
-Grouping Grouping::neighbours(int ranks, int count) {
+Grouping Grouping::consecutive(int ranks, int count) {
   Grouping result;
   for (int rank = 0; rank < ranks; ++rank) {
     if (rank % count == 0) result.groups.emplace_back();
@@ -33,7 +33,7 @@ Grouping Grouping::neighbours(int ranks, int count) {
   return result;
 }
 
-Grouping Grouping::alike(int ranks, int count) {
+Grouping Grouping::same_position(int ranks, int count) {
   Grouping result;
   result.groups.resize(at(count));
   for (int rank = 0; rank < ranks; ++rank) result.groups[at(rank % count)].push_back(rank);

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t refused = std::numeric_limits<std::size_t>::max();
 
 /// Bytes of rank 0; `refused` where such a run would not be started for another reason (zero.max_live_mb).
-std::size_t needed(const zero::EngineOptions& options, int ranks, const Further& further) {
+std::size_t needed(const zero::EngineOptions& options, int ranks, const ExtraAllocations& further) {
   try {
     return memory(options, 0, ranks, further).bytes.total();
   } catch (const Error& error) {
@@ -180,7 +180,8 @@ class Remedies {
 };
 
 /// The first change that brings the run below the limit, with its bytes; or that none does.
-std::string cheapest_remedy(const zero::EngineOptions& options, int ranks, std::size_t limit, const Further& further) {
+std::string cheapest_remedy(const zero::EngineOptions& options, int ranks, std::size_t limit,
+                            const ExtraAllocations& further) {
   const std::string otherwise = "a smaller model, or fewer ranks per node";
   if (!options.capacity.training) return otherwise;
   std::size_t least = refused;
@@ -198,7 +199,8 @@ std::string cheapest_remedy(const zero::EngineOptions& options, int ranks, std::
 
 }  // namespace
 
-std::string why_too_large(const zero::EngineOptions& options, int ranks, std::size_t limit, const Further& further) {
+std::string why_too_large(const zero::EngineOptions& options, int ranks, std::size_t limit,
+                          const ExtraAllocations& further) {
   const MemoryPlan plan = memory(options, 0, ranks, further);
   if (plan.bytes.total() <= limit) return {};
   std::ostringstream out;
@@ -213,7 +215,7 @@ std::string why_too_large(const zero::EngineOptions& options, int ranks, std::si
 
 // The bytes grow nearly in proportion to the layers: a few guesses along the line through the last two end beside the
 // border. Where they do not (automatic checkpointing), every other guess halves what is left.
-std::size_t deepest(const zero::EngineOptions& options, int ranks, std::size_t limit, const Further& further) {
+std::size_t deepest(const zero::EngineOptions& options, int ranks, std::size_t limit, const ExtraAllocations& further) {
   struct Guess {
     std::size_t layers = 0, bytes = 0;
   };

@@ -7,7 +7,7 @@
 
 namespace shoal::plan {
 
-MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks, const Further& further) {
+MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks, const ExtraAllocations& further) {
   Memory counting;
   zero::Engine engine(options, {rank, ranks, nullptr}, counting);
   if (further) further(engine, counting);

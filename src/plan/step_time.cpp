@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "shoal/base/error.hpp"
-#include "shoal/plan/meetings.hpp"
+#include "shoal/plan/sync_costs.hpp"
 
 namespace shoal::plan {
 
@@ -28,18 +28,18 @@ double rate_of(const std::map<std::size_t, double>& gflops, std::size_t width) {
 
 }  // namespace
 
-StepTime step_time(const zero::EngineOptions& options, const sync::SyncOptions& sync, int in_step, const Cluster& cluster,
-                   const NetworkModel& network, const Arithmetic& arithmetic) {
+StepTime step_time(const zero::EngineOptions& options, const sync::SyncOptions& sync, int sync_group_size,
+                   const Cluster& cluster, const NetworkModel& network, const Arithmetic& arithmetic) {
   const Collectives collectives(network, cluster);
   Timeline timeline(cluster.ranks());
-  Rehearsal rehearsal(options, in_step, collectives, cluster, arithmetic, timeline);
-  Meetings meetings(sync, options, in_step, cluster, collectives, rehearsal, timeline);
-  const Period period = period_of(sync, cluster.ranks() / in_step);
-  for (const Occasion& occasion : period.occasions) {
+  StepSimulation simulation(options, sync_group_size, collectives, cluster, arithmetic, timeline);
+  SyncCosts meetings(sync, options, sync_group_size, cluster, collectives, simulation, timeline);
+  const Period period = period_of(sync, cluster.ranks() / sync_group_size);
+  for (const SyncEvent& event : period.events) {
     timeline.count(0);
-    for (int i = 0; i < settling_steps; ++i) meetings.run(occasion);
-    timeline.count(static_cast<double>(occasion.times) / static_cast<double>(period.steps));
-    meetings.run(occasion);
+    for (int i = 0; i < settling_steps; ++i) meetings.run(event);
+    timeline.count(static_cast<double>(event.times) / static_cast<double>(period.steps));
+    meetings.run(event);
   }
 
   StepTime time;
@@ -58,17 +58,17 @@ StepTime step_time(const zero::EngineOptions& options, const sync::SyncOptions& 
   return time;
 }
 
-Arithmetic arithmetic(const zero::EngineOptions& options, int in_step, const TrainingRates& rates) {
+Arithmetic arithmetic(const zero::EngineOptions& options, int sync_group_size, const TrainingRates& rates) {
   const double tokens =
-      static_cast<double>(options.micro_batches * options.capacity.sequences * options.capacity.length) / in_step;
+      static_cast<double>(options.micro_batches * options.capacity.sequences * options.capacity.length) / sync_group_size;
   const double again = options.capacity.checkpoint_interval != 0 ? 1 + forward_share : 1;
   const std::size_t width = options.model.kind == "mlp" ? options.model.inner() : options.model.n_embd;
   Arithmetic result;
   result.micro_batches_s = tokens * model::flops_per_token(options.model) * again / (rate_of(rates.gflops, width) * 1e9);
-  zero::Placement first;
-  first.ranks = in_step;
-  for (const zero::Holding& holding : zero::holdings(model::layout(options.model), options.zero, first)) {
-    result.update_s += static_cast<double>(holding.optimizer.size()) * rates.update_s;
+  zero::RankGroups first;
+  first.ranks = sync_group_size;
+  for (const zero::ShardLayout& layout : zero::shard_layouts(model::layout(options.model), options.zero, first)) {
+    result.update_s += static_cast<double>(layout.optimizer.size()) * rates.update_s;
   }
   return result;
 }

@@ -28,8 +28,8 @@ class Average::Exchange final : public comm::Operation {
 
   std::string_view name() const override { return "average"; }
   std::string describe() const override {
-    return text("the mean of the parameters over ", average_.placement_.across.ranks, " nodes, of which ", part_.begin,
-                " units of ", average_.shares_->units(), " are done");
+    return text("the mean of the parameters over ", average_.groups_.across.ranks, " nodes, of which ", part_.begin,
+                " units of ", average_.sub_shards_->units(), " are done");
   }
 
   /// A unit's mean a call, so that none lasts long.
@@ -59,7 +59,7 @@ class Average::Exchange final : public comm::Operation {
   enum class Next { reduce, mean, gather };
 
   Range part_from(std::size_t unit) const {
-    const std::size_t units = average_.shares_->units();
+    const std::size_t units = average_.sub_shards_->units();
     return {unit, average_.sending_.quantized ? std::min(unit + 1, units) : units};
   }
 
@@ -71,34 +71,34 @@ class Average::Exchange final : public comm::Operation {
   comm::Request message_;
 };
 
-Average::Average(const Shares& shares, const Placement& placement, const Sending& sending, Memory& memory)
-    : shares_(&shares), placement_(placement), sending_(sending) {
+Average::Average(const SubShards& sub_shards, const NodeGroups& groups, const Sending& sending, Memory& memory)
+    : sub_shards_(&sub_shards), groups_(groups), sending_(sending) {
   const bool differences = sending.type != DType::f32 || sending.quantized;
   std::size_t largest_share = 0;
-  for (std::size_t u = 0; !alone() && u < shares.units(); ++u) {
-    const std::size_t elements = shares.shards()[u].size();
-    largest_share = std::max(largest_share, shares.shares()[u].size());
-    if (differences) common_.push_back(memory.take<float>(Kind::master, elements, "parameters in common"));
+  for (std::size_t u = 0; !alone() && u < sub_shards.units(); ++u) {
+    const std::size_t elements = sub_shards.shards()[u].size();
+    largest_share = std::max(largest_share, sub_shards.sub_shards()[u].size());
+    if (differences) reference_.push_back(memory.take<float>(Kind::master, elements, "parameters in common"));
     if (differences || sending.overlap) {
       const std::size_t bytes = elements * size_of(sending.type);
       message_.push_back(memory.take<std::byte>(Kind::buffers, bytes, "means of parameters"));
     }
     if (sending.overlap) sent_.push_back(memory.take<float>(Kind::buffers, elements, "parameters that were sent"));
-    if (sending.quantized) lost_.push_back(memory.take<float>(Kind::buffers, elements, "quantization residuals"));
+    if (sending.quantized) residuals_.push_back(memory.take<float>(Kind::buffers, elements, "quantization residuals"));
   }
   if (sending.type != DType::f32) mean_ = memory.take<float>(Kind::buffers, largest_share, "mean of a unit");
   scratch_ = memory.take<std::byte>(Kind::buffers, scratch_bytes(), "messages between nodes");
 }
 
 std::size_t Average::scratch_bytes() const {
-  const int nodes = placement_.across.ranks;
-  std::size_t bytes = std::max(comm::tree_scratch_bytes(nodes, shares_->shard_elements() * sizeof(float)),
-                               comm::tree_scratch_bytes(placement_.node.ranks, shares_->whole_bytes()));
-  for (std::size_t u = 0; sending_.quantized && u < shares_->units(); ++u) {
-    const std::size_t elements = shares_->shards()[u].size();
+  const int nodes = groups_.across.ranks;
+  std::size_t bytes = std::max(comm::tree_scratch_bytes(nodes, sub_shards_->shard_elements() * sizeof(float)),
+                               comm::tree_scratch_bytes(groups_.node.ranks, sub_shards_->whole_bytes()));
+  for (std::size_t u = 0; sending_.quantized && u < sub_shards_->units(); ++u) {
+    const std::size_t elements = sub_shards_->shards()[u].size();
     bytes = std::max(
         {bytes,
-         comm::quantized_reduce_scratch_bytes(1, nodes, shares_->largest_share(u), 1,
+         comm::quantized_reduce_scratch_bytes(1, nodes, sub_shards_->largest_share(u), 1,
                                               {*sending_.quantized, *sending_.quantized}),
          comm::quantized_gather_scratch_bytes(nodes, elements, static_cast<std::size_t>(nodes), *sending_.quantized)});
   }
@@ -107,29 +107,29 @@ std::size_t Average::scratch_bytes() const {
 
 void Average::begin() {
   if (!in_differences()) return;
-  for (std::size_t u = 0; u < shares_->units(); ++u) {
-    const Span<float> now = shares_->master(u, shares_->shards()[u]);
-    std::copy(now.begin(), now.end(), common_[u].begin());
+  for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
+    const Span<float> now = sub_shards_->master(u, sub_shards_->shards()[u]);
+    std::copy(now.begin(), now.end(), reference_[u].begin());
   }
   run_exactly();
-  for (std::size_t u = 0; u < shares_->units(); ++u) {  // and each its own again
-    std::swap_ranges(common_[u].begin(), common_[u].end(), shares_->master(u, shares_->shards()[u]).begin());
+  for (std::size_t u = 0; u < sub_shards_->units(); ++u) {  // and each its own again
+    std::swap_ranges(reference_[u].begin(), reference_[u].end(), sub_shards_->master(u, sub_shards_->shards()[u]).begin());
   }
 }
 
 void Average::start(Update update) {
   if (alone()) {
-    for (std::size_t u = 0; update && u < shares_->units(); ++u) {
-      update(u, shares_->shares()[u], shares_->master(u, shares_->shares()[u]));
+    for (std::size_t u = 0; update && u < sub_shards_->units(); ++u) {
+      update(u, sub_shards_->sub_shards()[u], sub_shards_->master(u, sub_shards_->sub_shards()[u]));
     }
     return;
   }
   require(!under_way_, "a mean of parameters begins while another one is under way");
-  for (std::size_t u = 0; u < shares_->units(); ++u) {
-    const Range shard = shares_->shards()[u];
-    const Span<float> now = shares_->master(u, shard);
+  for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
+    const Range shard = sub_shards_->shards()[u];
+    const Span<float> now = sub_shards_->master(u, shard);
     if (in_differences()) {
-      kernels::subtract(sending_.type, now.size(), now.data(), common_[u].data(), message_[u].data());
+      kernels::subtract(sending_.type, now.size(), now.data(), reference_[u].data(), message_[u].data());
     } else if (sending_.overlap) {
       std::copy(now.begin(), now.end(), floats(u, shard).begin());
     }
@@ -141,16 +141,16 @@ void Average::start(Update update) {
 }
 
 comm::Request Average::reduce(Range units) {
-  comm::Communicator& group = *placement_.across.group;
+  comm::Communicator& group = *groups_.across.group;
   if (!sending_.quantized) return comm::tree_reduce_scatter(group, messages(units), sending_.type, scratch_);
   // For this collective every rank of the group is a node.
-  return comm::quantized_reduce_scatter({group, *placement_.self, group}, messages(units), sending_.type,
-                                        {*sending_.quantized, *sending_.quantized}, scratch_, {{}, lost_[units.begin]});
+  return comm::quantized_reduce_scatter({group, *groups_.self, group}, messages(units), sending_.type,
+                                        {*sending_.quantized, *sending_.quantized}, scratch_, {{}, residuals_[units.begin]});
 }
 
 void Average::make_mean(std::size_t unit, const Update& update) {
-  const Range share = shares_->shares()[unit];
-  const auto nodes = static_cast<float>(placement_.across.ranks);
+  const Range share = sub_shards_->sub_shards()[unit];
+  const auto nodes = static_cast<float>(groups_.across.ranks);
   const Span<std::byte> sum = message(unit, share);
   const Span<float> mean = sending_.type == DType::f32 ? floats(unit, share) : mean_.first(share.size());
   if (in_differences()) {
@@ -163,31 +163,32 @@ void Average::make_mean(std::size_t unit, const Update& update) {
 }
 
 comm::Request Average::gather(Range units) {
-  comm::Communicator& group = *placement_.across.group;
+  comm::Communicator& group = *groups_.across.group;
   if (!sending_.quantized) return comm::tree_all_gather(group, messages(units), scratch_);
-  const Range shard = shares_->shards()[units.begin], share = shares_->shares()[units.begin];
+  const Range shard = sub_shards_->shards()[units.begin], share = sub_shards_->sub_shards()[units.begin];
   return comm::quantized_all_gather(group, messages(units), sending_.type, *sending_.quantized, scratch_, nullptr,
-                                    lost_[units.begin].subspan(share.begin - shard.begin, share.size()));
+                                    residuals_[units.begin].subspan(share.begin - shard.begin, share.size()));
 }
 
-void Average::arrive() {
+void Average::wait_for_mean() {
   if (!under_way_ || arrived_) return;
   request_.wait();
-  for (std::size_t u = 0; in_differences() && u < shares_->units(); ++u) {  // the owner too: it has what all have
-    kernels::add_to_base(sending_.type, common_[u].size(), common_[u].data(), message_[u].data(), 1, common_[u].data());
+  for (std::size_t u = 0; in_differences() && u < sub_shards_->units(); ++u) {  // the owner too: it has what all have
+    kernels::add_to_base(sending_.type, reference_[u].size(), reference_[u].data(), message_[u].data(), 1,
+                         reference_[u].data());
   }
   arrived_ = true;
 }
 
 void Average::finish() {
   if (!under_way_) return;
-  arrive();
-  for (std::size_t u = 0; u < shares_->units(); ++u) {
-    const Range shard = shares_->shards()[u];
-    const Span<float> now = shares_->master(u, shard);
-    const Span<float> mean = in_differences() ? common_[u] : floats(u, shard);
+  wait_for_mean();
+  for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
+    const Range shard = sub_shards_->shards()[u];
+    const Span<float> now = sub_shards_->master(u, shard);
+    const Span<float> mean = in_differences() ? reference_[u] : floats(u, shard);
     if (sending_.overlap) {
-      kernels::carry_on(now.size(), mean.data(), sent_[u].data(), now.data());
+      kernels::rebase(now.size(), mean.data(), sent_[u].data(), now.data());
     } else if (in_differences()) {
       std::copy(mean.begin(), mean.end(), now.begin());
     }
@@ -197,56 +198,57 @@ void Average::finish() {
 
 void Average::run_exactly() {
   if (alone()) return;
-  arrive();  // it uses the scratch memory
-  comm::Communicator& group = *placement_.across.group;
+  wait_for_mean();  // it uses the scratch memory
+  comm::Communicator& group = *groups_.across.group;
   const auto blocks = [&] {
-    return shares_->blocks_across({0, shares_->units()},
-                                  [&](std::size_t u, Range range) { return comm::bytes_of(shares_->master(u, range)); });
+    return sub_shards_->blocks_across({0, sub_shards_->units()}, [&](std::size_t u, Range range) {
+      return comm::bytes_of(sub_shards_->master(u, range));
+    });
   };
   comm::tree_reduce_scatter(group, blocks(), DType::f32, scratch_).wait();
-  for (std::size_t u = 0; u < shares_->units(); ++u) {
-    const Span<float> mean = shares_->master(u, shares_->shares()[u]);
-    kernels::divide(mean.size(), static_cast<float>(placement_.across.ranks), mean.data());
+  for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
+    const Span<float> mean = sub_shards_->master(u, sub_shards_->sub_shards()[u]);
+    kernels::divide(mean.size(), static_cast<float>(groups_.across.ranks), mean.data());
   }
   comm::tree_all_gather(group, blocks(), scratch_).wait();
 }
 
 void Average::gather_in_node() {
-  if (placement_.node.ranks == 1 || shares_->whole_bytes() == 0) return;
-  comm::tree_all_gather(*placement_.node.group, shares_->blocks_in_node(), scratch_).wait();
+  if (groups_.node.ranks == 1 || sub_shards_->whole_bytes() == 0) return;
+  comm::tree_all_gather(*groups_.node.group, sub_shards_->blocks_in_node(), scratch_).wait();
 }
 
 std::vector<NamedSlice> Average::common_slices(const std::vector<model::UnitLayout>& units,
                                                const std::vector<Range>& wanted) const {
   if (!in_differences()) return {};
-  return zero::named_slices(units, "/common/", shares_->shards(), common_, wanted);
+  return zero::named_slices(units, "/common/", sub_shards_->shards(), reference_, wanted);
 }
 
 std::vector<NamedSlice> Average::lost_slices(const std::vector<model::UnitLayout>& units) const {
-  if (lost_.empty()) return {};
-  return zero::named_slices(units, "/average/lost/", shares_->shards(), lost_, shares_->shards());
+  if (residuals_.empty()) return {};
+  return zero::named_slices(units, "/average/lost/", sub_shards_->shards(), residuals_, sub_shards_->shards());
 }
 
 std::vector<NamedSlice> Average::sent_slices(const std::vector<model::UnitLayout>& units) const {
-  return zero::named_slices(units, "/average/sent/", shares_->shards(), sent_, shares_->shards());
+  return zero::named_slices(units, "/average/sent/", sub_shards_->shards(), sent_, sub_shards_->shards());
 }
 
 std::vector<NamedSlice> Average::mean_slices(const std::vector<model::UnitLayout>& units,
                                              const std::vector<Range>& wanted) const {
   if (in_differences()) return {};
   std::vector<Span<float>> means;
-  for (std::size_t u = 0; u < shares_->units(); ++u) means.push_back(floats(u, shares_->shards()[u]));
-  return zero::named_slices(units, "/average/mean/", shares_->shards(), means, wanted);
+  for (std::size_t u = 0; u < sub_shards_->units(); ++u) means.push_back(floats(u, sub_shards_->shards()[u]));
+  return zero::named_slices(units, "/average/mean/", sub_shards_->shards(), means, wanted);
 }
 
 comm::Blocks Average::messages(Range units) const {
-  return shares_->blocks_across(units, [&](std::size_t u, Range range) { return message(u, range); });
+  return sub_shards_->blocks_across(units, [&](std::size_t u, Range range) { return message(u, range); });
 }
 
 Span<std::byte> Average::message(std::size_t unit, Range range) const {
-  if (message_.empty()) return comm::bytes_of(shares_->master(unit, range));
+  if (message_.empty()) return comm::bytes_of(sub_shards_->master(unit, range));
   const std::size_t size = size_of(sending_.type);
-  return message_[unit].subspan((range.begin - shares_->shards()[unit].begin) * size, range.size() * size);
+  return message_[unit].subspan((range.begin - sub_shards_->shards()[unit].begin) * size, range.size() * size);
 }
 
 Span<float> Average::floats(std::size_t unit, Range range) const {
@@ -254,7 +256,7 @@ Span<float> Average::floats(std::size_t unit, Range range) const {
 }
 
 const float* Average::common(std::size_t unit, Range range) const {
-  return common_[unit].subspan(range.begin - shares_->shards()[unit].begin, range.size()).data();
+  return reference_[unit].subspan(range.begin - sub_shards_->shards()[unit].begin, range.size()).data();
 }
 
 }  // namespace shoal::sync

@@ -7,8 +7,8 @@
 
 namespace shoal::sync {
 
-Outer::Outer(const SyncOptions& options, const Shares& shares, const std::vector<Range>& ranges, Memory& memory)
-    : options_(options), shares_(&shares), ranges_(ranges) {
+Outer::Outer(const SyncOptions& options, const SubShards& sub_shards, const std::vector<Range>& ranges, Memory& memory)
+    : options_(options), sub_shards_(&sub_shards), ranges_(ranges) {
   for (const Range range : ranges_) {
     parameters_.push_back(memory.take<float>(Kind::master, range.size(), "outer parameters"));
     momentum_.push_back(memory.take<float>(Kind::moments, range.size(), "outer momentum"));
@@ -17,7 +17,7 @@ Outer::Outer(const SyncOptions& options, const Shares& shares, const std::vector
 
 void Outer::begin() {
   for (std::size_t u = 0; u < ranges_.size(); ++u) {
-    const Span<float> now = shares_->master(u, ranges_[u]);
+    const Span<float> now = sub_shards_->master(u, ranges_[u]);
     std::copy(now.begin(), now.end(), parameters_[u].begin());
     std::fill(momentum_[u].begin(), momentum_[u].end(), 0.0F);
   }

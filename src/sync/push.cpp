@@ -17,10 +17,10 @@ constexpr int tag = 0;  // messages between two ranks arrive in the order in whi
 
 }  // namespace
 
-Push::Push(const Shares& shares, const Placement& placement, bool overlap, Memory& memory)
-    : shares_(&shares), placement_(placement), overlap_(overlap) {
+Push::Push(const SubShards& sub_shards, const NodeGroups& groups, bool overlap, Memory& memory)
+    : sub_shards_(&sub_shards), groups_(groups), overlap_(overlap) {
   std::size_t largest = 0;
-  for (const Range shard : shares.shards()) {
+  for (const Range shard : sub_shards.shards()) {
     largest = std::max(largest, shard.size());
     if (!overlap_) continue;
     sent_.push_back(memory.take<float>(Kind::buffers, shard.size(), "parameters that were sent"));
@@ -33,7 +33,7 @@ Push::Push(const Shares& shares, const Placement& placement, bool overlap, Memor
 }
 
 void Push::exchange(int hop) {
-  const int nodes = placement_.across.ranks, node = placement_.across.rank;
+  const int nodes = groups_.across.ranks, node = groups_.across.rank;
   const int to = (node + hop) % nodes, from = (node - hop + nodes) % nodes;
   if (overlap_) {
     start(to, from);
@@ -53,17 +53,17 @@ void Push::exchange_piecewise(int to, int from) {
   const auto finish_piece = [](Piece& piece) {
     piece.sending.wait();
     piece.receiving.wait();
-    kernels::meet(piece.own.size(), piece.other.data(), piece.own.data());
+    kernels::average_with(piece.own.size(), piece.other.data(), piece.own.data());
     piece.own = {};
   };
-  comm::Communicator& group = *placement_.across.group;
-  for (std::size_t u = 0; u < shares_->units(); ++u) {
+  comm::Communicator& group = *groups_.across.group;
+  for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
     const trace::OnBehalfOf unit(static_cast<int>(u));
-    const Range shard = shares_->shards()[u];
+    const Range shard = sub_shards_->shards()[u];
     for (std::size_t begin = shard.begin; begin < shard.end; begin += piece_elements, ++count) {
       const std::size_t slot = count % in_flight;
       finish_piece(pieces[slot]);
-      const Span<float> own = shares_->master(u, intersection(shard, {begin, begin + piece_elements}));
+      const Span<float> own = sub_shards_->master(u, intersection(shard, {begin, begin + piece_elements}));
       const Span<float> other = received_[slot].first(own.size());
       pieces[slot] = {own, other, group.send(comm::const_bytes_of(Span<const float>(own)), to, tag),
                       group.receive(comm::bytes_of(other), from, tag)};
@@ -73,10 +73,10 @@ void Push::exchange_piecewise(int to, int from) {
 }
 
 void Push::start(int to, int from) {
-  comm::Communicator& group = *placement_.across.group;
-  for (std::size_t u = 0; u < shares_->units(); ++u) {
+  comm::Communicator& group = *groups_.across.group;
+  for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
     const trace::OnBehalfOf unit(static_cast<int>(u));
-    const Span<float> own = shares_->master(u, shares_->shards()[u]);
+    const Span<float> own = sub_shards_->master(u, sub_shards_->shards()[u]);
     std::copy(own.begin(), own.end(), sent_[u].begin());
     requests_.push_back(group.receive(comm::bytes_of(received_[u]), from, tag));
     requests_.push_back(group.send(comm::const_bytes_of(Span<const float>(sent_[u])), to, tag));
@@ -88,9 +88,9 @@ void Push::finish() {
   if (!under_way_) return;
   for (comm::Request& request : requests_) request.wait();
   requests_.clear();
-  for (std::size_t u = 0; u < shares_->units(); ++u) {
-    const Span<float> own = shares_->master(u, shares_->shards()[u]);
-    kernels::meet_late(own.size(), received_[u].data(), sent_[u].data(), own.data());
+  for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
+    const Span<float> own = sub_shards_->master(u, sub_shards_->shards()[u]);
+    kernels::average_with_stale(own.size(), received_[u].data(), sent_[u].data(), own.data());
   }
   under_way_ = false;
 }
@@ -98,7 +98,7 @@ void Push::finish() {
 std::vector<NamedSlice> Push::slices(const std::vector<model::UnitLayout>& units) {
   for (comm::Request& request : requests_) request.wait();
   requests_.clear();
-  const std::vector<Range>& shards = shares_->shards();
+  const std::vector<Range>& shards = sub_shards_->shards();
   std::vector<NamedSlice> result = zero::named_slices(units, "/push/sent/", shards, sent_, shards);
   append(result, zero::named_slices(units, "/push/received/", shards, received_, shards));
   return result;

@@ -12,10 +12,10 @@ bool Schedule::averages_outer() const { return options_.kind == "diloco" || opti
 
 Actions Schedule::after(std::size_t step) const {
   Actions actions;
-  if (warms_up(step)) return actions;
+  if (in_warmup(step)) return actions;
   step -= options_.warmup_steps;
   actions.outer = has_outer() && step % options_.slowmo_frequency == 0;
-  if (nodes_ == 1 || options_.kind == "diloco" || !seldom(options_)) return actions;
+  if (nodes_ == 1 || options_.kind == "diloco" || !trains_locally(options_)) return actions;
   if (actions.outer && averages_outer()) return actions;
   if (pushes(options_)) {
     actions.push = true;
@@ -30,23 +30,23 @@ bool Schedule::averages(std::size_t step) const {
   return nodes_ > 1 && (actions.average || (actions.outer && averages_outer()));
 }
 
-bool Schedule::arrives(std::size_t step) const {
+bool Schedule::applies_mean(std::size_t step) const {
   return overlaps() && step > options_.average_delay && averages(step - options_.average_delay);
 }
 
-bool Schedule::meets(std::size_t step) const {
-  if (warms_up(step)) return nodes_ > 1;
-  return overlaps() ? arrives(step) : averages(step);
+bool Schedule::synchronizes(std::size_t step) const {
+  if (in_warmup(step)) return nodes_ > 1;
+  return overlaps() ? applies_mean(step) : averages(step);
 }
 
 // Where the outer update's own state is not shared, it does not average: but localsgd's mean of the same step came before,
 // on the same state of all nodes.
-bool Schedule::differ(std::size_t steps) const {
-  return nodes_ > 1 && seldom(options_) && steps > options_.warmup_steps && (overlaps() || !meets(steps));
+bool Schedule::nodes_differ_after(std::size_t steps) const {
+  return nodes_ > 1 && trains_locally(options_) && steps > options_.warmup_steps && (overlaps() || !synchronizes(steps));
 }
 
 std::size_t Schedule::period() const {
-  if (nodes_ == 1 || !seldom(options_)) return 1;
+  if (nodes_ == 1 || !trains_locally(options_)) return 1;
   if (options_.kind == "diloco") return options_.slowmo_frequency;
   if (!pushes(options_)) return options_.localsgd_frequency;
   return has_outer() && averages_outer() ? options_.slowmo_frequency : 0;

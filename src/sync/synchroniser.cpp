@@ -7,26 +7,28 @@
 
 namespace shoal::sync {
 
-Synchroniser::Synchroniser(const SyncOptions& options, const Surroundings& run, const std::vector<model::UnitLayout>& units,
-                           zero::States& states, const Placement& placement, Memory& memory)
+Synchroniser::Synchroniser(const SyncOptions& options, const SyncContext& run, const std::vector<model::UnitLayout>& units,
+                           zero::States& states, const NodeGroups& groups, Memory& memory)
     : units_(units),
       states_(&states),
-      placement_(placement),
-      schedule_(options, placement.across.ranks),
+      groups_(groups),
+      schedule_(options, groups.across.ranks),
       overlap_(options.sgp_overlap),
-      shares_(states, units.size(), placement),
-      average_(shares_, placement, sending_of(options, run.quant_block), memory) {
+      sub_shards_(states, units.size(), groups),
+      average_(sub_shards_, groups, sending_of(options, run.quant_block), memory) {
   if (schedule_.has_outer()) {
-    outer_.emplace(options, shares_, schedule_.averages_outer() ? shares_.shares() : shares_.shards(), memory);
+    outer_.emplace(options, sub_shards_, schedule_.averages_outer() ? sub_shards_.sub_shards() : sub_shards_.shards(),
+                   memory);
   }
-  if (pushes(options) && placement.across.ranks > 1) {
-    push_ = std::make_unique<Push>(shares_, placement, overlap_, memory);
+  if (pushes(options) && groups.across.ranks > 1) {
+    push_ = std::make_unique<Push>(sub_shards_, groups, overlap_, memory);
   }
-  if (options.warmup_steps > 0 && placement.across.ranks > 1) {
-    gradients_.emplace(shares_, placement, run.gradients, memory);
+  if (options.warmup_steps > 0 && groups.across.ranks > 1) {
+    gradients_.emplace(sub_shards_, groups, run.gradients, memory);
   }
   for (std::size_t u = 0; run.shows && u < units.size(); ++u) {
-    own_.push_back(memory.take<float>(Kind::buffers, shares_.shards()[u].size(), "parameters while their mean is shown"));
+    own_.push_back(
+        memory.take<float>(Kind::buffers, sub_shards_.shards()[u].size(), "parameters while their mean is shown"));
   }
 }
 
@@ -35,19 +37,19 @@ void Synchroniser::begin() {
   if (outer_) outer_->begin();
 }
 
-bool Synchroniser::acts(std::size_t step) const {
-  if (schedule_.begins(step)) return true;
+bool Synchroniser::writes_masters(std::size_t step) const {
+  if (schedule_.ends_warmup(step)) return true;
   // A checkpoint may come from a run with another rhythm: one mean is taken in before the next is sent, at the latest.
-  if (schedule_.overlaps()) return mean_under_way() && (schedule_.arrives(step) || schedule_.averages(step));
+  if (schedule_.overlaps()) return mean_under_way() && (schedule_.applies_mean(step) || schedule_.averages(step));
   const Actions actions = schedule_.after(step);
   return actions.average || actions.push || actions.outer || exchange_under_way();
 }
 
 void Synchroniser::after(std::size_t step, double learning_rate) {
-  const bool acts = this->acts(step), sends = schedule_.overlaps() && schedule_.averages(step);
+  const bool acts = this->writes_masters(step), sends = schedule_.overlaps() && schedule_.averages(step);
   if (!acts && !sends) return;
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "synchronise");
-  if (schedule_.begins(step)) return begin();
+  if (schedule_.ends_warmup(step)) return begin();
   if (!schedule_.overlaps()) {
     act(step, learning_rate);
   } else if (acts) {
@@ -64,16 +66,16 @@ void Synchroniser::act(std::size_t step, double learning_rate) {
     start({.average = true}, learning_rate);
     average_.finish();
   }
-  if (actions.push) push_->exchange(Schedule::hop(schedule_.pushes_before(step), placement_.across.ranks));
+  if (actions.push) push_->exchange(Schedule::hop(schedule_.pushes_before(step), groups_.across.ranks));
   if (!actions.outer) return;
   if (schedule_.averages_outer()) {
     start(actions, learning_rate);
     average_.finish();
     return;
   }
-  for (std::size_t u = 0; u < shares_.units(); ++u) {
-    const Range shard = shares_.shards()[u];
-    outer_->update(u, shard, shares_.master(u, shard), learning_rate);
+  for (std::size_t u = 0; u < sub_shards_.units(); ++u) {
+    const Range shard = sub_shards_.shards()[u];
+    outer_->update(u, shard, sub_shards_.master(u, shard), learning_rate);
   }
 }
 
@@ -88,22 +90,22 @@ void Synchroniser::start(const Actions& actions, double learning_rate) {
   average_.start(std::move(update));
 }
 
-void Synchroniser::show_average() {
-  for (std::size_t u = 0; u < shares_.units(); ++u) {
-    const Span<float> now = shares_.master(u, shares_.shards()[u]);
+void Synchroniser::swap_in_mean() {
+  for (std::size_t u = 0; u < sub_shards_.units(); ++u) {
+    const Span<float> now = sub_shards_.master(u, sub_shards_.shards()[u]);
     std::copy(now.begin(), now.end(), own_[u].begin());
   }
-  take_average();
+  replace_by_mean();
 }
 
-void Synchroniser::hide_average() {
-  for (std::size_t u = 0; u < shares_.units(); ++u) {
-    std::copy(own_[u].begin(), own_[u].end(), shares_.master(u, shares_.shards()[u]).begin());
+void Synchroniser::restore_own() {
+  for (std::size_t u = 0; u < sub_shards_.units(); ++u) {
+    std::copy(own_[u].begin(), own_[u].end(), sub_shards_.master(u, sub_shards_.shards()[u]).begin());
   }
   average_.gather_in_node();
 }
 
-void Synchroniser::take_average() {
+void Synchroniser::replace_by_mean() {
   average_.run_exactly();
   average_.gather_in_node();
 }
@@ -118,20 +120,20 @@ std::vector<NamedSlice> Synchroniser::exchange_slices() {
 
 std::vector<NamedSlice> Synchroniser::mean_slices() const {
   std::vector<NamedSlice> result = average_.sent_slices(units_);
-  append(result, average_.mean_slices(units_, shares_.shards()));
+  append(result, average_.mean_slices(units_, sub_shards_.shards()));
   return result;
 }
 
 std::vector<NamedSlice> Synchroniser::common_slices() {
-  arrive();
-  std::vector<NamedSlice> result = average_.common_slices(units_, shares_.shares());
+  wait_for_mean();
+  std::vector<NamedSlice> result = average_.common_slices(units_, sub_shards_.sub_shards());
   if (schedule_.averages_outer()) append(result, outer_slices());
-  if (mean_under_way()) append(result, average_.mean_slices(units_, shares_.shares()));
+  if (mean_under_way()) append(result, average_.mean_slices(units_, sub_shards_.sub_shards()));
   return result;
 }
 
 std::vector<NamedSlice> Synchroniser::node_slices() {
-  arrive();
+  wait_for_mean();
   std::vector<NamedSlice> result = lost_slices();
   if (!schedule_.averages_outer()) append(result, outer_slices());
   if (exchange_under_way()) append(result, exchange_slices());

@@ -21,29 +21,29 @@ float clip_factor(double norm, double limit) {
 
 }  // namespace
 
-Engine::Engine(const EngineOptions& options, const Placement& placement, Memory& memory)
+Engine::Engine(const EngineOptions& options, const RankGroups& groups, Memory& memory)
     : options_(options),
       units_(model::layout(options.model)),
-      turns_(options.micro_batches, placement.ranks,
-             placement.ranks > 1 && stages.at(static_cast<std::size_t>(options.zero.stage)).shards_gradients,
-             options.gradients.collectives == comm::Collectives::native),
+      accumulation_(options.micro_batches, groups.ranks,
+                    groups.ranks > 1 && stages.at(static_cast<std::size_t>(options.zero.stage)).shards_gradients,
+                    options.gradients.collectives == comm::Collectives::native),
       optimizer_(optim::make(options.optimizer)),
-      holdings_(holdings(units_, options.zero, placement)),
-      states_(units_, holdings_, options.dtype,
-              options.capacity.training ? optimizer_->moment_names() : std::vector<std::string>{}, placement, memory) {
+      layouts_(shard_layouts(units_, options.zero, groups)),
+      states_(units_, layouts_, options.dtype,
+              options.capacity.training ? optimizer_->moment_names() : std::vector<std::string>{}, groups, memory) {
   model::Capacity evaluating = options_.capacity;
   evaluating.training = false;
-  Visits training_visits;
+  UseOrder training_visits;
   if (options_.capacity.training) {
-    training_visits = model::visits(options_.model, options_.capacity);
-    gradients_ = std::make_unique<Gradients>(units_, holdings_, turns_, placement, options_.gradients, memory);
+    training_visits = model::use_order(options_.model, options_.capacity);
+    gradients_ = std::make_unique<Gradients>(units_, layouts_, accumulation_, groups, options_.gradients, memory);
     if (options_.gradients.dtype != DType::f32) {
       widened_ = memory.take<float>(Kind::buffers, widened_elements, "gradients in fp32");
     }
   }
-  parameters_ = std::make_unique<Parameters>(units_, holdings_, states_, training_visits,
-                                             model::visits(options_.model, evaluating), placement,
-                                             GatherOptions{options_.zero, options_.gradients.message_elements,
+  parameters_ = std::make_unique<Parameters>(units_, layouts_, states_, training_visits,
+                                             model::use_order(options_.model, evaluating), groups,
+                                             GatherOptions{options_.zero, options_.gradients.bucket_elements,
                                                            options_.gradients.overlap, options_.gradients.collectives},
                                              memory);
   model_ = model::make(options_.model, options_.dtype, options_.capacity, options_.seed, memory, *this);
@@ -56,10 +56,10 @@ void Engine::initialize(std::uint64_t seed) {
 
 void Engine::refresh() {
   states_.refresh();
-  parameters_->publish();
+  parameters_->start_all_gather();
 }
 
-void Engine::share_gradients(std::size_t groups) {
+void Engine::set_gradient_groups(std::size_t groups) {
   groups_ = groups;
   gradients_->keep_in_shards(groups > 1);
 }
@@ -71,8 +71,8 @@ void Engine::weigh_squares(std::int64_t updates, double beta2) {
       options_.optimizer.epsilon);
 }
 
-double Engine::micro_batch(std::size_t round, std::size_t turn, const model::MicroBatch& batch) {
-  gradients_->begin_turn(round, turn);
+double Engine::micro_batch(std::size_t round, std::size_t micro_step, const model::MicroBatch& batch) {
+  gradients_->begin_micro_step(round, micro_step);
   parameters_->begin(Parameters::Pass::training);
   const auto predictions = static_cast<double>(groups_ * options_.micro_batches * model_->predictions(batch));
   double loss = 0;
@@ -104,11 +104,11 @@ void Engine::update(const Norm& norm, const optim::Optimizer::Step& step) {
     for (std::size_t u = 0; u < units_.size(); ++u) update_unit(static_cast<int>(u), clipped);
   }
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "publish");
-  parameters_->publish();
+  parameters_->start_all_gather();
 }
 
 void Engine::update_unit(int unit, const optim::Optimizer::Step& step) {
-  const Range own = states_.holding(unit).optimizer;
+  const Range own = states_.layout(unit).optimizer;
   const DType kept = gradients_->dtype();
   const bool decay_1d = options_.optimizer.decay_1d;
   if (kept == DType::f32) {

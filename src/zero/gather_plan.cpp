@@ -42,12 +42,12 @@ class Live {
 };
 
 /// What must be there: every use by itself; all uses of a unit at once where it is kept after forward.
-std::vector<Residence> uses(const Visits& visits, const std::vector<std::size_t>& bytes_of, bool keep) {
-  std::vector<Residence> result;
+std::vector<GatherLifetime> uses(const UseOrder& visits, const std::vector<std::size_t>& bytes_of, bool keep) {
+  std::vector<GatherLifetime> result;
   for (std::size_t v = 0; v < visits.size(); ++v) {
     for (const int unit : visits[v]) {
       if (bytes_of[static_cast<std::size_t>(unit)] == 0) continue;
-      const auto same = [&](const Residence& r) { return r.unit == unit; };
+      const auto same = [&](const GatherLifetime& r) { return r.unit == unit; };
       const auto before = std::find_if(result.rbegin(), result.rend(), same);
       if (before != result.rend() && (keep || before->last + 1 >= v)) {
         before->last = v;
@@ -60,32 +60,32 @@ std::vector<Residence> uses(const Visits& visits, const std::vector<std::size_t>
 }
 
 /// Joins uses of a unit whose next gather would start as soon as it was released, where there is room between them.
-void join_near_uses(std::vector<Residence>& residences, const std::vector<std::size_t>& bytes_of, std::size_t prefetch,
-                    Live& live) {
-  for (std::size_t i = 0; i < residences.size(); ++i) {
-    const auto next = std::find_if(residences.begin() + static_cast<std::ptrdiff_t>(i) + 1, residences.end(),
-                                   [&](const Residence& r) { return r.unit == residences[i].unit; });
-    if (next == residences.end() || next->first > residences[i].last + 1 + prefetch) continue;
-    const std::size_t bytes = bytes_of[static_cast<std::size_t>(residences[i].unit)];
-    if (!live.fits(residences[i].last + 1, next->first, bytes)) continue;
-    live.add(residences[i].last + 1, next->first, bytes);
-    residences[i].last = next->last;
-    residences.erase(next);
+void join_near_uses(std::vector<GatherLifetime>& gather_lifetimes, const std::vector<std::size_t>& bytes_of,
+                    std::size_t prefetch, Live& live) {
+  for (std::size_t i = 0; i < gather_lifetimes.size(); ++i) {
+    const auto next = std::find_if(gather_lifetimes.begin() + static_cast<std::ptrdiff_t>(i) + 1, gather_lifetimes.end(),
+                                   [&](const GatherLifetime& r) { return r.unit == gather_lifetimes[i].unit; });
+    if (next == gather_lifetimes.end() || next->first > gather_lifetimes[i].last + 1 + prefetch) continue;
+    const std::size_t bytes = bytes_of[static_cast<std::size_t>(gather_lifetimes[i].unit)];
+    if (!live.fits(gather_lifetimes[i].last + 1, next->first, bytes)) continue;
+    live.add(gather_lifetimes[i].last + 1, next->first, bytes);
+    gather_lifetimes[i].last = next->last;
+    gather_lifetimes.erase(next);
     --i;  // its next use may be near too
   }
 }
 
 }  // namespace
 
-GatherPlan plan_gathers(const Visits& visits, const std::vector<std::size_t>& bytes_of,
+GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& bytes_of,
                         const std::vector<std::string>& names, const ZeroOptions& options) {
   GatherPlan plan{visits, uses(visits, bytes_of, !options.reshard_after_forward), 0};
   Live live(visits.size(), options.max_live_mb);
-  const auto bytes = [&](const Residence& r) { return bytes_of[static_cast<std::size_t>(r.unit)]; };
-  for (const Residence& r : plan.residences) live.add(r.first, r.last + 1, bytes(r));
+  const auto bytes = [&](const GatherLifetime& r) { return bytes_of[static_cast<std::size_t>(r.unit)]; };
+  for (const GatherLifetime& r : plan.gather_lifetimes) live.add(r.first, r.last + 1, bytes(r));
   if (const std::size_t* const most = live.over()) {
     std::string together;
-    for (const Residence& r : plan.residences) {
+    for (const GatherLifetime& r : plan.gather_lifetimes) {
       if (r.first <= live.visit(most) && live.visit(most) <= r.last) {
         together += (together.empty() ? "" : ", ") + names[static_cast<std::size_t>(r.unit)];
       }
@@ -94,22 +94,22 @@ GatherPlan plan_gathers(const Visits& visits, const std::vector<std::size_t>& by
                   ") take ", static_cast<double>(*most) / 1e6, " MB; allowed: at least that, or auto",
                   options.reshard_after_forward ? "" : " (zero.reshard_after_forward = true needs less)");
   }
-  join_near_uses(plan.residences, bytes_of, options.prefetch_units, live);
+  join_near_uses(plan.gather_lifetimes, bytes_of, options.prefetch_units, live);
 
-  std::vector<Residence>& residences = plan.residences;
-  for (std::size_t k = 0; k < residences.size(); ++k) {
-    Residence& r = residences[k];
-    r.start = k < options.prefetch_units ? 0 : std::min(r.first, residences[k - options.prefetch_units].first);
-    if (k > 0) r.start = std::max(r.start, residences[k - 1].start);  // gathers start in one order
+  std::vector<GatherLifetime>& gather_lifetimes = plan.gather_lifetimes;
+  for (std::size_t k = 0; k < gather_lifetimes.size(); ++k) {
+    GatherLifetime& r = gather_lifetimes[k];
+    r.start = k < options.prefetch_units ? 0 : std::min(r.first, gather_lifetimes[k - options.prefetch_units].first);
+    if (k > 0) r.start = std::max(r.start, gather_lifetimes[k - 1].start);  // gathers start in one order
     while (r.start < r.first && !live.fits(r.start, r.first, bytes(r))) ++r.start;
     live.add(r.start, r.first, bytes(r));
   }
 
   std::vector<Lifetime> lifetimes;
-  lifetimes.reserve(residences.size());
-  for (const Residence& r : residences) lifetimes.push_back({bytes(r), r.start, r.last});
+  lifetimes.reserve(gather_lifetimes.size());
+  for (const GatherLifetime& r : gather_lifetimes) lifetimes.push_back({bytes(r), r.start, r.last});
   const Places places = place(lifetimes);
-  for (std::size_t k = 0; k < residences.size(); ++k) residences[k].offset = places.offsets[k];
+  for (std::size_t k = 0; k < gather_lifetimes.size(); ++k) gather_lifetimes[k].offset = places.offsets[k];
   plan.bytes = places.bytes;
   return plan;
 }

@@ -9,21 +9,21 @@
 
 namespace shoal::zero {
 
-GradientSquares::GradientSquares(Squares squares, const std::vector<Holding>& holdings, const Placement& placement,
+GradientSquares::GradientSquares(Squares squares, const std::vector<ShardLayout>& layouts, const RankGroups& groups,
                                  Memory& memory)
-    : holdings_(holdings) {
+    : layouts_(layouts) {
   if (squares == Squares::none) return;
-  if (squares == Squares::weighted) weights_ = SampledWeights(holdings, placement, memory);
+  if (squares == Squares::weighted) weights_ = SampledWeights(layouts, groups, memory);
   std::size_t largest = 0;
-  for (const Holding& h : holdings) largest = std::max(largest, piece_count(h.elements));
+  for (const ShardLayout& h : layouts) largest = std::max(largest, piece_count(h.elements));
   pieces_ = memory.take<double>(Kind::buffers, largest, "sums by piece");
-  unit_.resize(holdings.size(), 0.0);
+  unit_.resize(layouts.size(), 0.0);
 }
 
 void GradientSquares::measure(int unit, const float* gradient) {
   if (unit_.empty()) return;
   const auto u = static_cast<std::size_t>(unit);
-  const std::size_t elements = holdings_[u].elements, pieces = piece_count(elements);
+  const std::size_t elements = layouts_[u].elements, pieces = piece_count(elements);
   const Span<double> sums = pieces_.first(pieces);
   if (weights_.used()) {
     weights_.square(unit, 0, DType::f32, gradient, sums);
@@ -34,6 +34,6 @@ void GradientSquares::measure(int unit, const float* gradient) {
   unit_[u] = whole.empty() ? 0.0 : whole.front();
 }
 
-double GradientSquares::of_turn() const { return std::accumulate(unit_.begin(), unit_.end(), 0.0); }
+double GradientSquares::of_micro_step() const { return std::accumulate(unit_.begin(), unit_.end(), 0.0); }
 
 }  // namespace shoal::zero

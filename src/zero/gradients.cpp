@@ -23,56 +23,58 @@ std::vector<int> completion_order(std::size_t units) {
 }
 
 /// Whether a gradient is kept other than it is computed.
-bool staged(const std::vector<Holding>& holdings, const Turns& turns, DType dtype) {
-  return !holdings.empty() && (turns.reduced_every_turn || dtype != DType::f32 || (turns.sequential && turns.per_round > 1));
+bool staged(const std::vector<ShardLayout>& layouts, const AccumulationPlan& accumulation, DType dtype) {
+  return !layouts.empty() && (accumulation.reduced_every_micro_step || dtype != DType::f32 ||
+                              (accumulation.sequential && accumulation.micro_steps_per_round > 1));
 }
 
 }  // namespace
 
-Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vector<Holding>& holdings, const Turns& turns,
-                     const Placement& placement, const GradientOptions& options, Memory& memory)
+Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts,
+                     const AccumulationPlan& accumulation, const RankGroups& groups, const GradientOptions& options,
+                     Memory& memory)
     : units_(units),
-      holdings_(holdings),
-      turns_(turns),
-      placement_(placement),
+      layouts_(layouts),
+      accumulation_(accumulation),
+      groups_(groups),
       options_(options),
-      gathers_(std::none_of(holdings.begin(), holdings.end(), [](const Holding& h) { return h.updated_in_part(); })),
-      messages_(cut_messages(units, completion_order(units.size()), placement.ranks, options.message_elements)),
-      sums_(holdings, turns, options.dtype, !staged(holdings, turns, options.dtype), memory),
-      norm_(holdings, placement, memory),
-      squares_(options.squares, holdings, placement, memory),
+      gathers_(std::none_of(layouts.begin(), layouts.end(), [](const ShardLayout& h) { return h.updated_in_part(); })),
+      buckets_(make_buckets(units, completion_order(units.size()), groups.ranks, options.bucket_elements)),
+      sums_(layouts, accumulation, options.dtype, !staged(layouts, accumulation, options.dtype), memory),
+      norm_(layouts, groups, memory),
+      squares_(options.squares, layouts, groups, memory),
       begun_(units.size(), false),
       complete_(units.size(), false) {
-  if (staged(holdings_, turns_, options_.dtype)) {
-    const std::vector<Message> reduced_from_there = turns_.reduced_every_turn ? messages_ : std::vector<Message>{};
+  if (staged(layouts_, accumulation_, options_.dtype)) {
+    const std::vector<Bucket> reduced_from_there = accumulation_.reduced_every_micro_step ? buckets_ : std::vector<Bucket>{};
     staging_ = Staging(units_, completion_order(units_.size()), reduced_from_there, options_.overlap ? 1 : 0, memory);
   }
   std::size_t largest = 0;
-  for (const Message& message : messages_) largest = std::max(largest, message.elements);
-  std::size_t scratch = comm::scratch_bytes(options_.collectives, placement_.ranks, largest * size_of(options_.dtype));
-  if (options_.quantized && placement_.ranks > 1) {
-    quantizer_.emplace(*options_.quantized, messages_, holdings_, placement_, memory);
+  for (const Bucket& bucket : buckets_) largest = std::max(largest, bucket.elements);
+  std::size_t scratch = comm::scratch_bytes(options_.collectives, groups_.ranks, largest * size_of(options_.dtype));
+  if (options_.quantized && groups_.ranks > 1) {
+    quantizer_.emplace(*options_.quantized, buckets_, layouts_, groups_, memory);
     scratch = std::max(scratch, quantizer_->scratch_bytes());
   }
-  for (std::size_t i = 0; i < std::min(in_flight, messages_.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(in_flight, buckets_.size()); ++i) {
     scratch_.push_back(memory.take<std::byte>(Kind::buffers, scratch, "messages"));
   }
 }
 
-void Gradients::begin_turn(std::size_t round, std::size_t turn) {
+void Gradients::begin_micro_step(std::size_t round, std::size_t micro_step) {
   round_ = round;
-  turn_ = turn;
+  micro_step_ = micro_step;
   std::fill(begun_.begin(), begun_.end(), false);
   std::fill(complete_.begin(), complete_.end(), false);
 }
 
 float* Gradients::of(int unit) {
   const auto u = static_cast<std::size_t>(unit);
-  if (!staging_.used()) return reinterpret_cast<float*>(sums_.top(unit, turn_));
+  if (!staging_.used()) return reinterpret_cast<float*>(sums_.top(unit, micro_step_));
   if (!begun_[u]) {
     // What an earlier turn left under way has had all of this turn's forward to arrive.
-    if (std::none_of(begun_.begin(), begun_.end(), [](bool begun) { return begun; })) finish_messages();
-    while (finished_ < staging_.messages_before(unit)) finish_oldest();
+    if (std::none_of(begun_.begin(), begun_.end(), [](bool begun) { return begun; })) finish_buckets();
+    while (finished_ < staging_.buckets_before(unit)) finish_oldest();
     begun_[u] = true;
   }
   return reinterpret_cast<float*>(staging_.of(unit));
@@ -85,49 +87,49 @@ void Gradients::complete(int unit) {
   squares_.measure(unit, of(unit));
   if (staging_.used()) {
     kernels::narrow(options_.dtype, units_[u].elements, reinterpret_cast<float*>(staging_.of(unit)), staging_.of(unit));
-    if (!turns_.reduced_every_turn) sums_.add(unit, turn_, {0, units_[u].elements}, staging_.of(unit));
+    if (!accumulation_.reduced_every_micro_step) sums_.add(unit, micro_step_, {0, units_[u].elements}, staging_.of(unit));
   } else {
-    sums_.merge(unit, turn_);
+    sums_.merge(unit, micro_step_);
   }
-  const bool reduces = turns_.reduced_every_turn || turn_ + 1 == turns_.per_round;
+  const bool reduces = accumulation_.reduced_every_micro_step || micro_step_ + 1 == accumulation_.micro_steps_per_round;
   // Staged gradients make room for those of the next units: they are sent at once, with or without overlap.
-  if (reduces && (options_.overlap || turns_.reduced_every_turn)) start_ready();
-  if (!options_.overlap && turns_.reduced_every_turn) {
+  if (reduces && (options_.overlap || accumulation_.reduced_every_micro_step)) start_ready();
+  if (!options_.overlap && accumulation_.reduced_every_micro_step) {
     while (finished_ < started_) finish_oldest();
   }
 }
 
 /// What a message takes: from the staged gradient of this turn, or from the sum of the round.
 Span<std::byte> Gradients::outgoing(int unit, Range range) const {
-  if (!turns_.reduced_every_turn) return sums_.sum(unit, range);
+  if (!accumulation_.reduced_every_micro_step) return sums_.sum(unit, range);
   const std::size_t size = size_of(options_.dtype);
   return {staging_.of(unit) + range.begin * size, range.size() * size};
 }
 
-comm::Blocks Gradients::blocks(const Message& message) const {
-  return message_blocks(message, holdings_, placement_.ranks, [&](int unit, Range range) { return outgoing(unit, range); });
+comm::Blocks Gradients::blocks(const Bucket& bucket) const {
+  return bucket_blocks(bucket, layouts_, groups_.ranks, [&](int unit, Range range) { return outgoing(unit, range); });
 }
 
-/// Messages are started in one order on all ranks: that of messages_, each as soon as its last unit is complete.
+/// Messages are started in one order on all ranks: that of buckets_, each as soon as its last unit is complete.
 void Gradients::start_ready() {
-  while (started_ < messages_.size() && complete_[static_cast<std::size_t>(messages_[started_].last_unit)]) start_next();
+  while (started_ < buckets_.size() && complete_[static_cast<std::size_t>(buckets_[started_].last_unit)]) start_next();
 }
 
 void Gradients::start_next() {
-  if (started_ == 0) reduced_turn_ = turn_;
+  if (started_ == 0) reduced_micro_step_ = micro_step_;
   if (started_ - finished_ == scratch_.size()) finish_oldest();
   const Span<std::byte> scratch = scratch_[started_ % scratch_.size()];
-  const trace::OnBehalfOf completed(messages_[started_].last_unit);
+  const trace::OnBehalfOf completed(buckets_[started_].last_unit);
   reducing_.push_back(reduce(started_, scratch));
   ++started_;
 }
 
-comm::Request Gradients::reduce(std::size_t message, Span<std::byte> scratch) {
-  if (placement_.ranks == 1) return {};
-  comm::Blocks outgoing = blocks(messages_[message]);
-  if (quantizer_) return quantizer_->reduce(message, std::move(outgoing), options_.dtype, scratch);
-  if (reduces_whole()) return comm::native_all_reduce(*placement_.group, outgoing);
-  return comm::reduce_scatter(options_.collectives, *placement_.group, std::move(outgoing), options_.dtype, scratch);
+comm::Request Gradients::reduce(std::size_t bucket, Span<std::byte> scratch) {
+  if (groups_.ranks == 1) return {};
+  comm::Blocks outgoing = blocks(buckets_[bucket]);
+  if (quantizer_) return quantizer_->reduce(bucket, std::move(outgoing), options_.dtype, scratch);
+  if (reduces_whole()) return comm::native_all_reduce(*groups_.group, outgoing);
+  return comm::reduce_scatter(options_.collectives, *groups_.group, std::move(outgoing), options_.dtype, scratch);
 }
 
 /// The library's all-reduce leaves the whole sum on every rank.
@@ -139,16 +141,15 @@ bool Gradients::reduces_whole() const {
 void Gradients::finish_oldest() {
   reducing_.front().wait();
   reducing_.pop_front();
-  const Message& message = messages_[finished_++];
-  if (!turns_.reduced_every_turn) return;
-  for (const Part& part : message.parts) {
-    const Range range =
-        block_of(part, units_[static_cast<std::size_t>(part.unit)].elements, placement_.rank, placement_.ranks);
-    if (!range.empty()) sums_.add(part.unit, reduced_turn_, range, outgoing(part.unit, range).data());
+  const Bucket& bucket = buckets_[finished_++];
+  if (!accumulation_.reduced_every_micro_step) return;
+  for (const Part& part : bucket.parts) {
+    const Range range = block_of(part, units_[static_cast<std::size_t>(part.unit)].elements, groups_.rank, groups_.ranks);
+    if (!range.empty()) sums_.add(part.unit, reduced_micro_step_, range, outgoing(part.unit, range).data());
   }
 }
 
-void Gradients::finish_messages() {
+void Gradients::finish_buckets() {
   while (finished_ < started_) finish_oldest();
   started_ = finished_ = 0;
 }
@@ -157,37 +158,37 @@ void Gradients::finish_round() {
   for (std::size_t u = 0; u < units_.size(); ++u) {
     require(complete_[u], "backward ended without the gradient of unit ", units_[u].name);
   }
-  while (started_ < messages_.size()) start_next();
-  finish_messages();
+  while (started_ < buckets_.size()) start_next();
+  finish_buckets();
   for (std::size_t u = 0; u < units_.size(); ++u) sums_.finish_round(static_cast<int>(u), round_);
 }
 
 Norm Gradients::norm() {
-  if (quantizer_) quantizer_->trace_errors(messages_);
+  if (quantizer_) quantizer_->trace_errors(buckets_);
   // The shards are final: what others need of them is on its way while their norm is computed.
-  if (gathers_ && placement_.ranks > 1 && !reduces_whole()) {
+  if (gathers_ && groups_.ranks > 1 && !reduces_whole()) {
     for (std::size_t i = 0; i < scratch_.size(); ++i) {
       gathering_.push_back(start_gather(i));
     }
   }
   const auto shard = [&](int unit) -> Span<const std::byte> {
-    return sums_.sum(unit, holdings_[static_cast<std::size_t>(unit)].shard);
+    return sums_.sum(unit, layouts_[static_cast<std::size_t>(unit)].shard);
   };
   return norm_.of(options_.dtype, shard, squares_.weights());
 }
 
-comm::Request Gradients::start_gather(std::size_t message) const {
-  const trace::OnBehalfOf completed(messages_[message].last_unit);
-  const Span<std::byte> scratch = scratch_[message % scratch_.size()];
-  return comm::all_gather(options_.collectives, *placement_.group, blocks(messages_[message]), scratch);
+comm::Request Gradients::start_gather(std::size_t bucket) const {
+  const trace::OnBehalfOf completed(buckets_[bucket].last_unit);
+  const Span<std::byte> scratch = scratch_[bucket % scratch_.size()];
+  return comm::all_gather(options_.collectives, *groups_.group, blocks(buckets_[bucket]), scratch);
 }
 
 void Gradients::gather() {
   if (gathering_.empty()) return;
-  for (std::size_t i = 0; i < messages_.size(); ++i) {
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
     gathering_[i % scratch_.size()].wait();
     const std::size_t next = i + scratch_.size();
-    if (next < messages_.size()) gathering_[i % scratch_.size()] = start_gather(next);
+    if (next < buckets_.size()) gathering_[i % scratch_.size()] = start_gather(next);
   }
   gathering_.clear();
 }

@@ -19,10 +19,10 @@ Range shard_pieces(std::size_t elements, int rank, int ranks) {
 }
 
 /// The most numbers that a rank contributes: its subtrees of every unit.
-std::size_t most_subtrees(const std::vector<Holding>& holdings, int ranks) {
+std::size_t most_subtrees(const std::vector<ShardLayout>& layouts, int ranks) {
   std::map<std::size_t, std::size_t>
       units_by_size;  // most units are alike: a thousand blocks on as many ranks count at once
-  for (const Holding& h : holdings) ++units_by_size[h.elements];
+  for (const ShardLayout& h : layouts) ++units_by_size[h.elements];
   std::size_t most = 0;
   for (int rank = 0; rank < ranks; ++rank) {
     std::size_t count = 0;
@@ -36,33 +36,33 @@ std::size_t most_subtrees(const std::vector<Holding>& holdings, int ranks) {
 
 }  // namespace
 
-GlobalNorm::GlobalNorm(const std::vector<Holding>& holdings, const Placement& placement, Memory& memory)
-    : holdings_(holdings), placement_(placement) {
-  for (const Holding& h : holdings_) {
-    const Range pieces = shard_pieces(h.elements, placement_.rank, placement_.ranks);
+GlobalNorm::GlobalNorm(const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory)
+    : layouts_(layouts), groups_(groups) {
+  for (const ShardLayout& h : layouts_) {
+    const Range pieces = shard_pieces(h.elements, groups_.rank, groups_.ranks);
     piece_sums_.push_back(memory.take<double>(Kind::buffers, pieces.size(), "sums by piece"));
   }
-  const std::size_t most = most_subtrees(holdings_, placement_.ranks);  // equal room for all, so that one all-gather serves
+  const std::size_t most = most_subtrees(layouts_, groups_.ranks);  // equal room for all, so that one all-gather serves
   subtrees_ = memory.take<double>(Kind::buffers, most, "sums by subtree");
-  all_subtrees_ = memory.take<double>(Kind::buffers, most * static_cast<std::size_t>(placement_.ranks), "sums by subtree");
+  all_subtrees_ = memory.take<double>(Kind::buffers, most * static_cast<std::size_t>(groups_.ranks), "sums by subtree");
 }
 
 Norm GlobalNorm::of(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard,
                     const SampledWeights& weights) {
-  for (std::size_t u = 0; u < holdings_.size(); ++u) {
-    kernels::sum_of_squares_by_piece(dtype, holdings_[u].shard.size(), shard(static_cast<int>(u)).data(),
+  for (std::size_t u = 0; u < layouts_.size(); ++u) {
+    kernels::sum_of_squares_by_piece(dtype, layouts_[u].shard.size(), shard(static_cast<int>(u)).data(),
                                      piece_sums_[u].data());
   }
   Norm norm;
   const std::vector<double> squares = sums_by_unit();
   for (std::size_t u = 0; u < squares.size(); ++u) {
-    if (!std::isfinite(squares[u])) norm.broken_unit = static_cast<int>(u);
+    if (!std::isfinite(squares[u])) norm.non_finite_unit = static_cast<int>(u);
     norm.square += squares[u];
   }
   norm.value = std::sqrt(norm.square);
   if (weights.used()) {
-    for (std::size_t u = 0; u < holdings_.size(); ++u) {
-      const Range pieces = shard_pieces(holdings_[u].elements, placement_.rank, placement_.ranks);
+    for (std::size_t u = 0; u < layouts_.size(); ++u) {
+      const Range pieces = shard_pieces(layouts_[u].elements, groups_.rank, groups_.ranks);
       weights.square(static_cast<int>(u), pieces.begin, dtype, shard(static_cast<int>(u)).data(), piece_sums_[u]);
     }
     const std::vector<double> weighted = sums_by_unit();
@@ -74,25 +74,25 @@ Norm GlobalNorm::of(DType dtype, const std::function<Span<const std::byte>(int u
 /// What piece_sums_ of all ranks add up to. Collective.
 std::vector<double> GlobalNorm::sums_by_unit() {
   std::size_t at = 0;
-  for (std::size_t u = 0; u < holdings_.size(); ++u) {
-    const std::size_t elements = holdings_[u].elements;
-    const Range pieces = shard_pieces(elements, placement_.rank, placement_.ranks);
+  for (std::size_t u = 0; u < layouts_.size(); ++u) {
+    const std::size_t elements = layouts_[u].elements;
+    const Range pieces = shard_pieces(elements, groups_.rank, groups_.ranks);
     for (const double sum : subtree_sums(piece_count(elements), pieces, piece_sums_[u])) subtrees_[at++] = sum;
   }
-  if (placement_.ranks > 1) {
-    placement_.group->all_gather(comm::bytes_of(subtrees_), comm::bytes_of(all_subtrees_)).wait();
+  if (groups_.ranks > 1) {
+    groups_.group->all_gather(comm::bytes_of(subtrees_), comm::bytes_of(all_subtrees_)).wait();
   } else {
     std::copy(subtrees_.begin(), subtrees_.end(), all_subtrees_.begin());
   }
 
   std::vector<double> result;
-  std::vector<std::size_t> next(static_cast<std::size_t>(placement_.ranks), 0);
-  for (const Holding& h : holdings_) {
+  std::vector<std::size_t> next(static_cast<std::size_t>(groups_.ranks), 0);
+  for (const ShardLayout& h : layouts_) {
     const std::size_t pieces = piece_count(h.elements);
     std::vector<Range> owners;
     std::vector<Span<const double>> values;
     for (std::size_t r = 0; r < next.size(); ++r) {
-      owners.push_back(shard_pieces(h.elements, static_cast<int>(r), placement_.ranks));
+      owners.push_back(shard_pieces(h.elements, static_cast<int>(r), groups_.ranks));
       const std::size_t count = subtree_count(pieces, owners[r]);
       values.push_back(all_subtrees_.subspan(r * subtrees_.size() + next[r], count));
       next[r] += count;

@@ -6,31 +6,31 @@
 
 namespace shoal::zero {
 
-PartialSums::PartialSums(const std::vector<Holding>& holdings, const Turns& turns, DType dtype, bool in_place,
-                         Memory& memory)
-    : holdings_(holdings), turns_(turns), dtype_(dtype) {
+PartialSums::PartialSums(const std::vector<ShardLayout>& layouts, const AccumulationPlan& accumulation, DType dtype,
+                         bool in_place, Memory& memory)
+    : layouts_(layouts), accumulation_(accumulation), dtype_(dtype) {
   std::size_t bytes = 0;
-  for (const Holding& h : holdings_) {
+  for (const ShardLayout& h : layouts_) {
     offsets_.push_back(bytes);
     bytes += h.gradients.size() * size_of(dtype_);
   }
   stack_.push_back(memory.take<std::byte>(Kind::gradients, bytes, "gradients"));
-  for (std::size_t place = 1; place < turns_.stack(in_place); ++place) {
+  for (std::size_t place = 1; place < accumulation_.stack(in_place); ++place) {
     stack_.push_back(memory.take<std::byte>(Kind::buffers, bytes, "partial sums of accumulation"));
   }
-  if (turns_.rounds == 1) return;
-  for (const Holding& h : holdings_) {
+  if (accumulation_.rounds == 1) return;
+  for (const ShardLayout& h : layouts_) {
     rounds_.push_back(memory.take<std::byte>(Kind::buffers, h.shard.size() * size_of(dtype_), "sum over rounds"));
   }
 }
 
 std::byte* PartialSums::at(std::size_t place, int unit, std::size_t element) const {
   const auto u = static_cast<std::size_t>(unit);
-  return stack_[place].data() + offsets_[u] + (element - holdings_[u].gradients.begin) * size_of(dtype_);
+  return stack_[place].data() + offsets_[u] + (element - layouts_[u].gradients.begin) * size_of(dtype_);
 }
 
-std::byte* PartialSums::top(int unit, std::size_t turn) const {
-  return at(turns_.place(turn), unit, holdings_[static_cast<std::size_t>(unit)].gradients.begin);
+std::byte* PartialSums::top(int unit, std::size_t micro_step) const {
+  return at(accumulation_.level(micro_step), unit, layouts_[static_cast<std::size_t>(unit)].gradients.begin);
 }
 
 /// Adds the top to the place below, `count` times.
@@ -40,12 +40,13 @@ void PartialSums::merge_from(std::size_t top, std::size_t count, int unit, Range
   }
 }
 
-void PartialSums::merge(int unit, std::size_t turn) {
-  merge_from(turns_.place(turn), turns_.merges(turn), unit, holdings_[static_cast<std::size_t>(unit)].gradients);
+void PartialSums::merge(int unit, std::size_t micro_step) {
+  merge_from(accumulation_.level(micro_step), accumulation_.merges(micro_step), unit,
+             layouts_[static_cast<std::size_t>(unit)].gradients);
 }
 
-void PartialSums::add(int unit, std::size_t turn, Range range, const std::byte* gradient) {
-  const std::size_t place = turns_.place(turn), merges = turns_.merges(turn);
+void PartialSums::add(int unit, std::size_t micro_step, Range range, const std::byte* gradient) {
+  const std::size_t place = accumulation_.level(micro_step), merges = accumulation_.merges(micro_step);
   if (merges == 0) {
     kernels::copy_bytes(range.size() * size_of(dtype_), gradient, at(place, unit, range.begin));
   } else {
@@ -55,11 +56,11 @@ void PartialSums::add(int unit, std::size_t turn, Range range, const std::byte* 
 }
 
 void PartialSums::finish_round(int unit, std::size_t round) {
-  if (turns_.rounds == 1) return;
+  if (accumulation_.rounds == 1) return;
   const auto u = static_cast<std::size_t>(unit);
-  const Span<std::byte> current = sum(unit, holdings_[u].shard), before = rounds_[u];
-  const std::size_t elements = holdings_[u].shard.size();
-  if (round + 1 == turns_.rounds) {
+  const Span<std::byte> current = sum(unit, layouts_[u].shard), before = rounds_[u];
+  const std::size_t elements = layouts_[u].shard.size();
+  if (round + 1 == accumulation_.rounds) {
     kernels::add(dtype_, elements, before.data(), current.data());
   } else if (round == 0) {
     kernels::copy_bytes(current.size(), current.data(), before.data());

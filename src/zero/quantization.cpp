@@ -17,21 +17,21 @@ kernels::QuantFormat format(const ZeroOptions& options, int bits) {
   return {bits, options.quant_block, deepspeed ? kernels::QuantRounding::deepspeed : kernels::QuantRounding::accurate};
 }
 
-std::size_t elements_for(int rank, const Message& message, const std::vector<Holding>& holdings, int ranks) {
+std::size_t elements_for(int rank, const Bucket& bucket, const std::vector<ShardLayout>& layouts, int ranks) {
   std::size_t elements = 0;
-  for (const Part& part : message.parts) {
-    elements += block_of(part, holdings[static_cast<std::size_t>(part.unit)].elements, rank, ranks).size();
+  for (const Part& part : bucket.parts) {
+    elements += block_of(part, layouts[static_cast<std::size_t>(part.unit)].elements, rank, ranks).size();
   }
   return elements;
 }
 
 /// FNV-1a over all places where messages are cut.
-std::uint64_t hash_of(const std::vector<Message>& messages) {
+std::uint64_t hash_of(const std::vector<Bucket>& buckets) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   const auto add = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3U; };
-  for (const Message& message : messages) {
-    add(message.parts.size());
-    for (const Part& part : message.parts) {
+  for (const Bucket& bucket : buckets) {
+    add(bucket.parts.size());
+    for (const Part& part : bucket.parts) {
       add(static_cast<std::uint64_t>(part.unit));
       add(part.sub.begin);
       add(part.sub.end);
@@ -61,38 +61,36 @@ void trace_error(const char* what, int unit, kernels::QuantError& error) {
   error = {};
 }
 
-GradientQuantizer::GradientQuantizer(const QuantizedReduction& how, const std::vector<Message>& messages,
-                                     const std::vector<Holding>& holdings, const Placement& placement, Memory& memory)
-    : how_(how), placement_(placement), residuals_(messages.size()), errors_(messages.size()) {
-  const int on_node = how.ranks_per_node, ranks = placement.ranks;
-  for (const Message& message : messages) {
+GradientQuantizer::GradientQuantizer(const QuantizedReduction& how, const std::vector<Bucket>& buckets,
+                                     const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory)
+    : how_(how), groups_(groups), residuals_(buckets.size()), errors_(buckets.size()) {
+  const int on_node = how.ranks_per_node, ranks = groups.ranks;
+  for (const Bucket& bucket : buckets) {
     std::size_t largest = 0;
-    for (int rank = 0; rank < ranks; ++rank) largest = std::max(largest, elements_for(rank, message, holdings, ranks));
+    for (int rank = 0; rank < ranks; ++rank) largest = std::max(largest, elements_for(rank, bucket, layouts, ranks));
     scratch_bytes_ = std::max(scratch_bytes_, comm::quantized_reduce_scratch_bytes(on_node, ranks / on_node, largest,
-                                                                                   message.parts.size(), how.formats));
+                                                                                   bucket.parts.size(), how.formats));
   }
-  if (how.feedback && ranks > on_node) take_residuals(messages, holdings, memory);
+  if (how.feedback && ranks > on_node) take_residuals(buckets, layouts, memory);
 }
 
-void GradientQuantizer::take_residuals(const std::vector<Message>& messages, const std::vector<Holding>& holdings,
+void GradientQuantizer::take_residuals(const std::vector<Bucket>& buckets, const std::vector<ShardLayout>& layouts,
                                        Memory& memory) {
-  const int on_node = how_.ranks_per_node, ranks = placement_.ranks;
+  const int on_node = how_.ranks_per_node, ranks = groups_.ranks;
   columns_.resize(static_cast<std::size_t>(ranks));
   std::vector<std::size_t> own;  // by message
-  for (const Message& message : messages) {
+  for (const Bucket& bucket : buckets) {
     std::vector<std::size_t> of_place(static_cast<std::size_t>(on_node));  // ranks of one place on their nodes send alike
     for (int rank = 0; rank < ranks; ++rank) {
-      of_place[static_cast<std::size_t>(rank % on_node)] += elements_for(rank, message, holdings, ranks);
+      of_place[static_cast<std::size_t>(rank % on_node)] += elements_for(rank, bucket, layouts, ranks);
     }
     for (int rank = 0; rank < ranks; ++rank) {
       columns_[static_cast<std::size_t>(rank)] += of_place[static_cast<std::size_t>(rank % on_node)];
     }
-    own.push_back(of_place[static_cast<std::size_t>(placement_.rank % on_node)]);
+    own.push_back(of_place[static_cast<std::size_t>(groups_.rank % on_node)]);
   }
-  layout_ =
-      text(ranks, " ranks, ", on_node, " per node, ", messages.size(), " messages (", std::hex, hash_of(messages), ")");
-  residual_ =
-      memory.take<float>(Kind::buffers, columns_[static_cast<std::size_t>(placement_.rank)], "quantization residuals");
+  layout_ = text(ranks, " ranks, ", on_node, " per node, ", buckets.size(), " messages (", std::hex, hash_of(buckets), ")");
+  residual_ = memory.take<float>(Kind::buffers, columns_[static_cast<std::size_t>(groups_.rank)], "quantization residuals");
   std::size_t before = 0;
   for (std::size_t m = 0; m < own.size() && !memory.counting(); ++m) {
     residuals_[m] = residual_.subspan(before, own[m]);
@@ -100,20 +98,20 @@ void GradientQuantizer::take_residuals(const std::vector<Message>& messages, con
   }
 }
 
-comm::Request GradientQuantizer::reduce(std::size_t message, comm::Blocks blocks, DType dtype, Span<std::byte> scratch) {
-  const comm::Hierarchy ranks{*placement_.group, *placement_.node, *placement_.across};
-  return comm::quantized_reduce_scatter(ranks, std::move(blocks), dtype, how_.formats, scratch, {{}, residuals_[message]},
-                                        &errors_[message]);
+comm::Request GradientQuantizer::reduce(std::size_t bucket, comm::Blocks blocks, DType dtype, Span<std::byte> scratch) {
+  const comm::Hierarchy ranks{*groups_.group, *groups_.node, *groups_.across};
+  return comm::quantized_reduce_scatter(ranks, std::move(blocks), dtype, how_.formats, scratch, {{}, residuals_[bucket]},
+                                        &errors_[bucket]);
 }
 
-void GradientQuantizer::trace_errors(const std::vector<Message>& messages) {
-  for (std::size_t m = 0; m < messages.size(); ++m) trace_error("gradients", messages[m].last_unit, errors_[m]);
+void GradientQuantizer::trace_errors(const std::vector<Bucket>& buckets) {
+  for (std::size_t m = 0; m < buckets.size(); ++m) trace_error("gradients", buckets[m].last_unit, errors_[m]);
 }
 
 std::vector<NamedSlice> GradientQuantizer::residual_slices() const {
   std::vector<NamedSlice> slices;
   for (std::size_t rank = 0; rank < columns_.size(); ++rank) {
-    const bool own = rank == static_cast<std::size_t>(placement_.rank);
+    const bool own = rank == static_cast<std::size_t>(groups_.rank);
     slices.push_back({text("/residuals/", rank),
                       {columns_[rank]},
                       own ? Range{0, columns_[rank]} : Range{},

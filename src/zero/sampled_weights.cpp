@@ -12,15 +12,15 @@ constexpr double least_share = 1e-3;  // of the unit's mean second moment
 
 }  // namespace
 
-SampledWeights::SampledWeights(const std::vector<Holding>& holdings, const Placement& placement, Memory& memory)
-    : holdings_(holdings), placement_(placement) {
+SampledWeights::SampledWeights(const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory)
+    : layouts_(layouts), groups_(groups) {
   std::size_t pieces = 0;
-  for (const Holding& h : holdings_) {
+  for (const ShardLayout& h : layouts_) {
     offsets_.push_back(pieces);
-    slots_.push_back(piece_count(shard_length(h.elements, placement_.ranks)));
+    slots_.push_back(piece_count(shard_length(h.elements, groups_.ranks)));
     pieces += slots_.back();
   }
-  const auto ranks = static_cast<std::size_t>(placement_.ranks);
+  const auto ranks = static_cast<std::size_t>(groups_.ranks);
   all_ = memory.take<float>(Kind::buffers, pieces * ranks, "weights of a sample");
   own_ = ranks == 1 ? all_ : memory.take<float>(Kind::buffers, pieces, "weights of a sample");
 }
@@ -28,7 +28,7 @@ SampledWeights::SampledWeights(const std::vector<Holding>& holdings, const Place
 /// Multiples of odd fractions of 2^32 fall evenly over a piece, from one to the next and from update to update.
 std::size_t SampledWeights::element(int unit, std::size_t piece_index) const {
   const std::size_t begin = piece_index * piece;
-  const std::size_t length = std::min(piece, holdings_[static_cast<std::size_t>(unit)].elements - begin);
+  const std::size_t length = std::min(piece, layouts_[static_cast<std::size_t>(unit)].elements - begin);
   const auto draw = static_cast<std::uint32_t>(piece_index * 2654435769U + updates_ * 2246822519U);
   return begin + static_cast<std::size_t>((static_cast<std::uint64_t>(draw) * length) >> 32U);
 }
@@ -41,21 +41,21 @@ float& SampledWeights::weight(int unit, std::size_t piece_index) const {
 void SampledWeights::refresh(std::uint64_t updates, const std::function<Span<const float>(int unit)>& shard,
                              double correction, double epsilon) {
   updates_ = updates;
-  for (std::size_t u = 0; u < holdings_.size(); ++u) {
+  for (std::size_t u = 0; u < layouts_.size(); ++u) {
     const int unit = static_cast<int>(u);
-    const std::size_t begin = holdings_[u].shard.begin;
+    const std::size_t begin = layouts_[u].shard.begin;
     const Span<const float> second = shard(unit);
     for (std::size_t i = 0; i < piece_count(second.size()); ++i) {
       own_[offsets_[u] + i] = second[element(unit, begin / piece + i) - begin];
     }
   }
-  if (placement_.ranks > 1) placement_.group->all_gather(comm::bytes_of(own_), comm::bytes_of(all_)).wait();
-  for (std::size_t u = 0; u < holdings_.size(); ++u) weigh(static_cast<int>(u), correction, epsilon);
+  if (groups_.ranks > 1) groups_.group->all_gather(comm::bytes_of(own_), comm::bytes_of(all_)).wait();
+  for (std::size_t u = 0; u < layouts_.size(); ++u) weigh(static_cast<int>(u), correction, epsilon);
 }
 
 /// Second moments become weights; 0 where no gradient was ever seen in the whole unit.
 void SampledWeights::weigh(int unit, double correction, double epsilon) {
-  const std::size_t pieces = piece_count(holdings_[static_cast<std::size_t>(unit)].elements);
+  const std::size_t pieces = piece_count(layouts_[static_cast<std::size_t>(unit)].elements);
   double mean = 0;
   for (std::size_t i = 0; i < pieces; ++i) mean += static_cast<double>(weight(unit, i)) / static_cast<double>(pieces);
   for (std::size_t i = 0; i < pieces; ++i) {

@@ -8,19 +8,16 @@
 
 namespace shoal::zero {
 
-Secondary::Secondary(const std::vector<Holding>& holdings, DType dtype, const ZeroOptions& options,
-                     const Placement& placement, Memory& memory)
-    : element_bytes_(size_of(dtype)),
-      kept_(holdings.size(), false),
-      fresh_(holdings.size(), false),
-      shards_(holdings.size()) {
-  if (!has_secondary(options.hpz_size, placement.ranks)) return;
+Secondary::Secondary(const std::vector<ShardLayout>& layouts, DType dtype, const ZeroOptions& options,
+                     const RankGroups& groups, Memory& memory)
+    : element_bytes_(size_of(dtype)), kept_(layouts.size(), false), fresh_(layouts.size(), false), shards_(layouts.size()) {
+  if (!has_secondary(options.hpz_size, groups.ranks)) return;
   ranks_ = static_cast<int>(options.hpz_size);
-  rank_ = placement.rank % ranks_;
-  for (std::size_t u = 0; u < holdings.size(); ++u) {
-    if (!holdings[u].gathered) continue;
+  rank_ = groups.rank % ranks_;
+  for (std::size_t u = 0; u < layouts.size(); ++u) {
+    if (!layouts[u].gathered) continue;
     kept_[u] = true;
-    const Range shard = shard_of(holdings[u].elements, rank_, ranks_);
+    const Range shard = shard_of(layouts[u].elements, rank_, ranks_);
     shards_[u] = memory.take<std::byte>(Kind::parameters, shard.size() * element_bytes_, "second partition (hpZ)");
   }
 }

@@ -3,22 +3,22 @@
 
 namespace shoal::zero {
 
-std::vector<Holding> holdings(const std::vector<model::UnitLayout>& units, const ZeroOptions& options,
-                              const Placement& placement) {
+std::vector<ShardLayout> shard_layouts(const std::vector<model::UnitLayout>& units, const ZeroOptions& options,
+                                       const RankGroups& groups) {
   const Stage& stage = stages.at(static_cast<std::size_t>(options.stage));
-  const bool several = placement.ranks > 1;
-  std::vector<Holding> result;
+  const bool several = groups.ranks > 1;
+  std::vector<ShardLayout> result;
   for (const model::UnitLayout& unit : units) {
-    Holding holding;
+    ShardLayout layout;
     const Range whole = {0, unit.elements};
-    holding.elements = unit.elements;
-    holding.shard = shard_of(unit.elements, placement.rank, placement.ranks);
-    holding.gathered = several && stage.shards_parameters && unit.elements >= options.persist_below;
-    holding.published = several && stage.shards_optimizer && !holding.gathered;
-    holding.parameters = holding.gathered ? holding.shard : whole;
-    holding.gradients = stage.shards_gradients ? holding.shard : whole;
-    holding.optimizer = stage.shards_optimizer ? holding.shard : whole;
-    result.push_back(holding);
+    layout.elements = unit.elements;
+    layout.shard = shard_of(unit.elements, groups.rank, groups.ranks);
+    layout.gathered = several && stage.shards_parameters && unit.elements >= options.persist_below;
+    layout.published = several && stage.shards_optimizer && !layout.gathered;
+    layout.parameters = layout.gathered ? layout.shard : whole;
+    layout.gradients = stage.shards_gradients ? layout.shard : whole;
+    layout.optimizer = stage.shards_optimizer ? layout.shard : whole;
+    result.push_back(layout);
   }
   return result;
 }

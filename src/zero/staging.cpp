@@ -10,27 +10,27 @@ namespace shoal::zero {
 
 // Time is the place in backward's order: unit order[t] is computed at time t, an early one from the start of the pass.
 Staging::Staging(const std::vector<model::UnitLayout>& units, const std::vector<int>& order,
-                 const std::vector<Message>& messages, std::size_t in_flight, Memory& memory) {
+                 const std::vector<Bucket>& buckets, std::size_t in_flight, Memory& memory) {
   std::vector<std::size_t> time_of(units.size());
   for (std::size_t t = 0; t < order.size(); ++t) time_of[static_cast<std::size_t>(order[t])] = t;
 
-  // Complete before time t: what could be started before, but for those in flight. messages_of: up to a unit's last one.
-  std::vector<std::size_t> complete_before(order.size() + 1, 0), messages_of(units.size(), 0);
-  for (std::size_t m = 0; m < messages.size(); ++m) {
-    ++complete_before[time_of[static_cast<std::size_t>(messages[m].last_unit)] + 1];
-    for (const Part& part : messages[m].parts) messages_of[static_cast<std::size_t>(part.unit)] = m + 1;
+  // Complete before time t: what could be started before, but for those in flight. buckets_of: up to a unit's last one.
+  std::vector<std::size_t> complete_before(order.size() + 1, 0), buckets_of(units.size(), 0);
+  for (std::size_t m = 0; m < buckets.size(); ++m) {
+    ++complete_before[time_of[static_cast<std::size_t>(buckets[m].last_unit)] + 1];
+    for (const Part& part : buckets[m].parts) buckets_of[static_cast<std::size_t>(part.unit)] = m + 1;
   }
   std::partial_sum(complete_before.begin(), complete_before.end(), complete_before.begin());
   for (std::size_t& complete : complete_before) complete -= std::min(in_flight, complete);
 
   std::vector<Lifetime> lifetimes;
-  messages_before_.resize(units.size());
+  buckets_before_.resize(units.size());
   for (std::size_t u = 0; u < units.size(); ++u) {
     const std::size_t first = units[u].early_gradient ? 0 : time_of[u];
     std::size_t last = time_of[u];
-    while (last + 1 < complete_before.size() && complete_before[last + 1] < messages_of[u]) ++last;
+    while (last + 1 < complete_before.size() && complete_before[last + 1] < buckets_of[u]) ++last;
     lifetimes.push_back({units[u].elements * sizeof(float), first, last});
-    messages_before_[u] = complete_before[first];
+    buckets_before_[u] = complete_before[first];
   }
   const Places places = place(lifetimes);
   offsets_ = places.offsets;

@@ -8,7 +8,7 @@
 #include "shoal/base/pump.hpp"
 #include "shoal/comm/tree_reduce.hpp"
 #include "shoal/kernels/storage.hpp"
-#include "shoal/zero/messages.hpp"
+#include "shoal/zero/buckets.hpp"
 #include "shoal/zero/partition.hpp"
 
 namespace shoal::zero {
@@ -35,24 +35,18 @@ std::vector<Segment> segments(const model::UnitLayout& unit, bool decay_1d) {
 }
 
 /// Every rank's shard of a flat buffer to all ranks. For buffers outside the steps: its scratch memory is not planned.
-void gather(const Placement& placement, Span<float> whole) {
-  std::vector<std::byte> scratch(comm::tree_scratch_bytes(placement.ranks, whole.size_bytes()));
-  comm::tree_all_gather(*placement.group, shard_blocks(comm::bytes_of(whole), sizeof(float), placement.ranks), scratch)
-      .wait();
+void gather(const RankGroups& groups, Span<float> whole) {
+  std::vector<std::byte> scratch(comm::tree_scratch_bytes(groups.ranks, whole.size_bytes()));
+  comm::tree_all_gather(*groups.group, shard_blocks(comm::bytes_of(whole), sizeof(float), groups.ranks), scratch).wait();
 }
 
 }  // namespace
 
-States::States(const std::vector<model::UnitLayout>& units, const std::vector<Holding>& holdings, DType dtype,
-               const std::vector<std::string>& moments, const Placement& placement, Memory& memory)
-    : units_(units),
-      holdings_(holdings),
-      dtype_(dtype),
-      placement_(placement),
-      moment_names_(moments),
-      moments_(moments.size()) {
+States::States(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, DType dtype,
+               const std::vector<std::string>& moments, const RankGroups& groups, Memory& memory)
+    : units_(units), layouts_(layouts), dtype_(dtype), groups_(groups), moment_names_(moments), moments_(moments.size()) {
   const bool rounded = dtype != DType::f32;
-  for (const Holding& h : holdings_) {
+  for (const ShardLayout& h : layouts_) {
     const Span<std::byte> parameters =
         memory.take<std::byte>(Kind::parameters, h.parameters.size() * size_of(dtype), "parameters");
     parameters_.push_back(parameters);
@@ -69,33 +63,33 @@ States::States(const std::vector<model::UnitLayout>& units, const std::vector<Ho
 
 /// Where an element of a unit's flat buffer lies in its parameters on this rank.
 std::byte* States::parameter(int unit, std::size_t element) const {
-  return parameters(unit).data() + (element - holding(unit).parameters.begin) * size_of(dtype_);
+  return parameters(unit).data() + (element - layout(unit).parameters.begin) * size_of(dtype_);
 }
 
 Span<const float> States::second_moment_shard(int unit) const {
-  const Holding& h = holding(unit);
+  const ShardLayout& h = layout(unit);
   return moments_.at(1)[static_cast<std::size_t>(unit)].subspan(h.shard.begin - h.optimizer.begin, h.shard.size());
 }
 
 void States::initialize(std::uint64_t seed) {
   for (std::size_t u = 0; u < units_.size(); ++u) {
-    const Holding& h = holdings_[u];
+    const ShardLayout& h = layouts_[u];
     {
       const Absence absence;  // a unit's random numbers take seconds
       model::initialize(units_[u], seed, h.shard, master_[u].subspan(h.shard.begin - h.optimizer.begin, h.shard.size()));
     }
     pump();
-    if (!h.updated_in_part() && placement_.ranks > 1) gather(placement_, master_[u]);  // each rank draws its shard alone
+    if (!h.updated_in_part() && groups_.ranks > 1) gather(groups_, master_[u]);  // each rank draws its shard alone
   }
 }
 
 void States::refresh() {
   if (dtype_ == DType::f32) return;
   for (std::size_t u = 0; u < units_.size(); ++u) {
-    const Range kept = intersection(holdings_[u].parameters, holdings_[u].optimizer);
+    const Range kept = intersection(layouts_[u].parameters, layouts_[u].optimizer);
     const int unit = static_cast<int>(u);
     if (kept.empty()) continue;
-    kernels::narrow(dtype_, kept.size(), master_[u].data() + (kept.begin - holdings_[u].optimizer.begin),
+    kernels::narrow(dtype_, kept.size(), master_[u].data() + (kept.begin - layouts_[u].optimizer.begin),
                     parameter(unit, kept.begin));
   }
 }
@@ -103,7 +97,7 @@ void States::refresh() {
 void States::step(int unit, Range range, Span<const float> gradient, const optim::Optimizer& optimizer,
                   const optim::Optimizer::Step& step, bool decay_1d) {
   const auto u = static_cast<std::size_t>(unit);
-  const std::size_t begin = holdings_[u].optimizer.begin;
+  const std::size_t begin = layouts_[u].optimizer.begin;
   for (const Segment& segment : segments(units_[u], decay_1d)) {
     const Range r = intersection(segment.range, range);
     if (r.empty()) continue;
@@ -127,10 +121,10 @@ int States::first_not_finite() const {
 }
 
 std::vector<float> States::whole_master(int unit) const {
-  const Holding& h = holding(unit);
+  const ShardLayout& h = layout(unit);
   std::vector<float> whole(h.elements);
   std::copy(master(unit).begin(), master(unit).end(), whole.begin() + static_cast<std::ptrdiff_t>(h.optimizer.begin));
-  if (h.updated_in_part()) gather(placement_, whole);
+  if (h.updated_in_part()) gather(groups_, whole);
   return whole;
 }
 
@@ -151,7 +145,7 @@ std::vector<NamedSlice> named_slices(const std::vector<model::UnitLayout>& units
 
 std::vector<Range> States::ranges(Which which) const {
   std::vector<Range> result;
-  for (const Holding& h : holdings_) result.push_back(which == Which::kept ? h.optimizer : h.shard);
+  for (const ShardLayout& h : layouts_) result.push_back(which == Which::kept ? h.optimizer : h.shard);
   return result;
 }
 

@@ -31,8 +31,8 @@ double evaluate(Node node, std::size_t pieces, const IsLeaf& is_leaf, const Valu
   return left + evaluate(node.right(), pieces, is_leaf, value);
 }
 
-template <typename Visit>
-void visit_subtrees(Node node, std::size_t pieces, Range own, const Visit& visit) {
+template <typename Use>
+void visit_subtrees(Node node, std::size_t pieces, Range own, const Use& visit) {
   const Range range = node.within(pieces);
   if (intersection(range, own).empty()) return;
   if (contains(own, range)) {

@@ -58,9 +58,9 @@ TEST(Outer, MeansAreTheReference) {
     const std::vector<float> start = numbers(n, 1), other = numbers(n, 2), before = numbers(n, 3);
     std::vector<float> third = start, half = start, late = start, carried = start;
     divide(n, 3, third.data());
-    meet(n, other.data(), half.data());
-    meet_late(n, other.data(), before.data(), late.data());
-    carry_on(n, other.data(), before.data(), carried.data());
+    average_with(n, other.data(), half.data());
+    average_with_stale(n, other.data(), before.data(), late.data());
+    rebase(n, other.data(), before.data(), carried.data());
     for (std::size_t i = 0; i < n; ++i) {
       EXPECT_EQ(third[i], start[i] / 3.0F);
       EXPECT_EQ(half[i], (start[i] + other[i]) / 2.0F);

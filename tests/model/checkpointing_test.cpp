@@ -26,12 +26,12 @@ std::vector<ModelOptions> models(std::size_t layers) {
 /// logits come before the third.
 std::vector<std::uint32_t> bits(const ModelOptions& options, DType dtype, std::int64_t interval) {
   Instance instance(options, {3, 7, true, false, interval}, dtype);
-  scramble(instance.residency);
+  scramble(instance.access);
   std::vector<std::uint32_t> all;
   const auto note = [&](double loss) {
     const auto whole = std::bit_cast<std::uint64_t>(loss);
     all.insert(all.end(), {static_cast<std::uint32_t>(whole), static_cast<std::uint32_t>(whole >> 32U)});
-    instance.residency.for_each([&](const Parameter&, Span<float>, Span<const float> gradient) {
+    instance.access.for_each([&](const Parameter&, Span<float>, Span<const float> gradient) {
       for (const float g : gradient) all.push_back(std::bit_cast<std::uint32_t>(g));
     });
   };
@@ -46,7 +46,7 @@ std::vector<std::uint32_t> bits(const ModelOptions& options, DType dtype, std::i
   note(instance.model->evaluate(data.batch));
   data.batch.step = 5;
   note(instance.forward_backward(data.batch));
-  EXPECT_EQ(instance.residency.outstanding(), 0);
+  EXPECT_EQ(instance.access.outstanding(), 0);
   EXPECT_EQ(instance.memory->taken(), instance.counting.taken());
   return all;
 }
@@ -113,8 +113,8 @@ TEST(Checkpointing, LeavesADecoderOnlyWhereOneIsAskedFor) {
   EXPECT_EQ(Instance(options, {1, 7, true, false, 2}).model->decoder(), nullptr);
   for (const bool training : {true, false}) {
     Instance all(options, {1, 7, true, true, 0}), some(options, {1, 7, training, true, 2});
-    scramble(all.residency);
-    scramble(some.residency);
+    scramble(all.access);
+    scramble(some.access);
     const RandomBatch data(1, 6, options.vocab_size);
     std::vector<float> expected(options.vocab_size), decoded(options.vocab_size);
     all.model->logits(data.batch, expected);

@@ -9,9 +9,9 @@ namespace {
 
 const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
 
-bool all_finite(const WholeResidency& residency) {
-  for (std::size_t u = 0; u < residency.units().size(); ++u) {
-    for (const float g : residency.whole_gradient(u)) {
+bool all_finite(const WholeResidency& access) {
+  for (std::size_t u = 0; u < access.units().size(); ++u) {
+    for (const float g : access.whole_gradient(u)) {
       if (!std::isfinite(g)) return false;
     }
   }
@@ -52,23 +52,23 @@ TEST(Fp16, AgreesWithFp32AndBetterThanBf16) {
 TEST(Fp16, OverflowGivesGradientsThatAreNotFinite) {
   for (const ModelOptions& options : all_models()) {
     Instance instance(options, {4, 7}, DType::f16);
-    scramble(instance.residency);
+    scramble(instance.access);
     const RandomBatch data(4, 7, options.vocab_size);
     const double loss = instance.forward_backward(data.batch, 1);
-    EXPECT_TRUE(all_finite(instance.residency));
+    EXPECT_TRUE(all_finite(instance.access));
     EXPECT_EQ(instance.forward_backward(data.batch, 0x1p20F), loss);
-    EXPECT_FALSE(all_finite(instance.residency)) << options.kind;
+    EXPECT_FALSE(all_finite(instance.access)) << options.kind;
     EXPECT_EQ(instance.forward_backward(data.batch, 1), loss);
-    EXPECT_TRUE(all_finite(instance.residency));
+    EXPECT_TRUE(all_finite(instance.access));
   }
 }
 
 TEST(Fp16, OverflowInForwardGivesALossThatIsNotFinite) {
   Instance instance(tiny_gpt(), {2, 7}, DType::f16);
-  instance.residency.for_each([](const Parameter& p, Span<float> values, Span<const float>) {
+  instance.access.for_each([](const Parameter& p, Span<float> values, Span<const float>) {
     if (!p.is_vector()) std::fill(values.begin(), values.end(), 60000.0F);
   });
-  instance.residency.publish();
+  instance.access.publish();
   EXPECT_FALSE(std::isfinite(instance.forward_backward(RandomBatch(2, 7, tiny_gpt().vocab_size).batch)));
 }
 

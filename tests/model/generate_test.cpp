@@ -39,7 +39,7 @@ class HuggingFaceGpt : public ::testing::Test {
     loss_ = shoal::test::read_json(folder / "expected.json").at("loss_of_sequence_f64");
     instance_ = std::make_unique<Instance>(options_, Capacity{rows, options_.block_size, false, true});
     const io::Safetensors file(folder / "model.safetensors");
-    instance_->residency.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
+    instance_->access.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
       file.read(p.name, {0, values.size()}, values);
     });
   }
@@ -91,8 +91,8 @@ TEST(Decoder, GivesTheLogitsOfAWholePass) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const ModelOptions options = tiny_gpt();
     Instance instance(options, {1, 7, false, true}, dtype), whole(options, {1, 7, false}, dtype);
-    scramble(instance.residency);
-    scramble(whole.residency);
+    scramble(instance.access);
+    scramble(whole.access);
     const RandomBatch data(1, 7, options.vocab_size);
     const Span<const std::int32_t> tokens = data.inputs;
     std::vector<float> stepwise(options.vocab_size), at_once(options.vocab_size);
@@ -120,8 +120,8 @@ TEST(Decoder, IsThereWhereMemoryIs) {
 TEST(Generate, IsTheSameWithAndWithoutACache) {
   const ModelOptions options = tiny_gpt();
   Instance cached(options, {1, 7, false, true}), plain(options, {1, 7, false});
-  scramble(cached.residency);
-  scramble(plain.residency);
+  scramble(cached.access);
+  scramble(plain.access);
   const std::vector<std::int32_t> prompt = {3, 1};
   GenerateOptions wanted;
   wanted.tokens = 5;  // fills block_size; what follows has another window
@@ -131,8 +131,8 @@ TEST(Generate, IsTheSameWithAndWithoutACache) {
 TEST(Generate, GoesOnBeyondBlockSizeFromItsLastHalf) {
   const ModelOptions options = tiny_gpt();
   Instance cached(options, {1, 7, false, true}), plain(options, {1, 7, false});
-  scramble(cached.residency);
-  scramble(plain.residency);
+  scramble(cached.access);
+  scramble(plain.access);
   const std::vector<std::int32_t> prompt = {3, 1, 4, 1, 5, 9};
   std::vector<std::int32_t> all = prompt;
   GenerateOptions wanted;  // draws at random tell windows apart, which the likeliest token of a small model may not
@@ -151,7 +151,7 @@ TEST(Generate, GoesOnBeyondBlockSizeFromItsLastHalf) {
 TEST(Generate, RunsAModelWithoutACacheAndAPromptLongerThanBlockSize) {
   const ModelOptions options = tiny_mlp();
   Instance instance(options, {1, 7, false});
-  scramble(instance.residency);
+  scramble(instance.access);
   const std::vector<std::int32_t> tail = {1, 2, 3, 4, 5, 6, 7};
   std::vector<std::int32_t> prompt = {9, 9, 9};
   prompt.insert(prompt.end(), tail.begin(), tail.end());

@@ -31,7 +31,7 @@ class GptOracle : public ::testing::Test {
 
   std::unique_ptr<Instance> instance(bool training = true) {
     auto made = std::make_unique<Instance>(options_, Capacity{batch_size_, options_.block_size, training});
-    made->residency.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
+    made->access.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
       const std::vector<float> initial = oracle_->dataset<float>("init/" + p.name);
       ASSERT_EQ(initial.size(), values.size()) << p.name;
       std::copy(initial.begin(), initial.end(), values.begin());
@@ -89,7 +89,7 @@ TEST_F(GptOracle, LossAndEveryGradient) {
   EXPECT_NEAR(model->model->evaluate(batch(0)) / rows, loss, 5e-6);
   EXPECT_NEAR(model->forward_backward(batch(0), static_cast<float>(1 / rows)) / rows, loss, 5e-6);
   double square = 0;
-  model->residency.for_each([&](const Parameter& p, Span<float>, Span<const float> g) {
+  model->access.for_each([&](const Parameter& p, Span<float>, Span<const float> g) {
     const auto expected = oracle_->dataset<double>("first/f64/grads/" + p.name);
     double largest = 0;
     for (const double e : expected) largest = std::max(largest, std::abs(e));
@@ -113,14 +113,14 @@ TEST_F(GptOracle, GradientsOfMicroBatchesAddUp) {
     cut.targets = cut.targets.subspan(first * cut.length, 2 * cut.length);
     model->forward_backward(cut, 1.0F / static_cast<float>(rows));
     std::size_t tensor = 0;
-    model->residency.for_each([&](const Parameter&, Span<float>, Span<const float> g) {
+    model->access.for_each([&](const Parameter&, Span<float>, Span<const float> g) {
       if (sums.size() == tensor) sums.emplace_back(g.size());
       for (std::size_t i = 0; i < g.size(); ++i) sums[tensor][i] += static_cast<double>(g[i]);
       ++tensor;
     });
   }
   std::size_t tensor = 0;
-  model->residency.for_each([&](const Parameter& p, Span<float>, Span<const float>) {
+  model->access.for_each([&](const Parameter& p, Span<float>, Span<const float>) {
     const auto expected = oracle_->dataset<double>("first/f64/grads/" + p.name);
     double largest = 0;
     for (const double e : expected) largest = std::max(largest, std::abs(e));
@@ -180,15 +180,15 @@ class TenSteps : public GptOracle, public ::testing::WithParamInterface<Variant>
     const double rows = static_cast<double>(batch_size_ * options_.block_size);
     const double loss = model.forward_backward(batch(step), static_cast<float>(1 / rows)) / rows;
     double square = 0;
-    model.residency.for_each([&](const Parameter&, Span<float>, Span<const float> g) { square += norm(g) * norm(g); });
+    model.access.for_each([&](const Parameter&, Span<float>, Span<const float> g) { square += norm(g) * norm(g); });
     const auto clip = static_cast<float>(std::min(1.0, oracle_->number("clip") / (std::sqrt(square) + 1e-6)));
-    model.residency.for_each(
+    model.access.for_each(
         [&](const Parameter& p, Span<float> values, Span<const float> g) { update(p, values, g, clip, step); });
     return {loss, std::sqrt(square)};
   }
 
   void expect_parameters(Instance& model, const std::string& dataset, double limit) {
-    model.residency.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
+    model.access.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
       const auto expected = oracle_->dataset<double>("train/" + GetParam().name + "/f64/" + dataset + "/" + p.name);
       for (std::size_t i = 0; i < values.size(); ++i) {
         if (!GetParam().sgd && is_key_bias(p, i)) continue;
@@ -199,7 +199,7 @@ class TenSteps : public GptOracle, public ::testing::WithParamInterface<Variant>
 
   void expect_moments(Instance& model, const std::string& moment,
                       const std::map<std::string, std::vector<float>>& moments) const {
-    model.residency.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
+    model.access.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
       const auto expected = oracle_->dataset<double>("train/" + GetParam().name + "/f64/" + moment + p.name);
       double largest = 0;
       for (const double e : expected) largest = std::max(largest, std::abs(e));

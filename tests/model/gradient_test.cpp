@@ -72,7 +72,7 @@ TEST_P(Gradients, AgreeWithFiniteDifferences) {
   const Case& c = GetParam();
   constexpr std::size_t sequences = 3;
   Instance instance(c.options, {sequences, c.length});
-  scramble(instance.residency);
+  scramble(instance.access);
   RandomBatch data(sequences, c.length, c.options.vocab_size);
   data.batch.step = 3;
   data.batch.first_sample = 8;
@@ -80,10 +80,10 @@ TEST_P(Gradients, AgreeWithFiniteDifferences) {
 
   // Copies, for further forward passes write the head's gradients anew.
   std::vector<std::vector<float>> gradients;
-  instance.residency.for_each(
+  instance.access.for_each(
       [&](const Parameter&, Span<float>, Span<const float> g) { gradients.emplace_back(g.begin(), g.end()); });
   std::size_t tensor = 0;
-  instance.residency.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
+  instance.access.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
     const std::vector<float>& g = gradients[tensor++];
     const double length = norm(g);
     ASSERT_TRUE(std::isfinite(length)) << p.name;
@@ -103,14 +103,14 @@ TEST_P(Gradients, AgreeWithFiniteDifferences) {
 TEST_P(Gradients, AreLinearInTheirScale) {
   const Case& c = GetParam();
   Instance once(c.options, {2, c.length}), scaled(c.options, {2, c.length});
-  scramble(once.residency);
-  scramble(scaled.residency);
+  scramble(once.access);
+  scramble(scaled.access);
   const RandomBatch data(2, c.length, c.options.vocab_size);
   const double loss = once.forward_backward(data.batch);
   EXPECT_EQ(scaled.forward_backward(data.batch, 0.25F), loss) << "the loss itself is not scaled";
-  for (std::size_t u = 0; u < once.residency.units().size(); ++u) {
-    for (std::size_t i = 0; i < once.residency.whole_gradient(u).size(); ++i) {
-      EXPECT_EQ(scaled.residency.whole_gradient(u)[i], 0.25F * once.residency.whole_gradient(u)[i])
+  for (std::size_t u = 0; u < once.access.units().size(); ++u) {
+    for (std::size_t i = 0; i < once.access.whole_gradient(u).size(); ++i) {
+      EXPECT_EQ(scaled.access.whole_gradient(u)[i], 0.25F * once.access.whole_gradient(u)[i])
           << "unit " << u << ", element " << i << ": a power of two scales without rounding";
     }
   }
@@ -118,20 +118,20 @@ TEST_P(Gradients, AreLinearInTheirScale) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Gradients, ::testing::ValuesIn(cases()), [](const auto& c) { return c.param.name; });
 
-/// What lies between tensors stays as the Residency made it, and every element of a tensor is written.
+/// What lies between tensors stays as the UnitAccess made it, and every element of a tensor is written.
 TEST(Gradients, AreWrittenWholeAndLeaveGapsAlone) {
   for (const Case& c : cases()) {
     Instance instance(c.options, {2, c.length});
     const RandomBatch data(2, c.length, c.options.vocab_size);
     instance.forward_backward(data.batch);
-    for (std::size_t u = 0; u < instance.residency.units().size(); ++u) {
-      const UnitLayout& unit = instance.residency.units()[u];
+    for (std::size_t u = 0; u < instance.access.units().size(); ++u) {
+      const UnitLayout& unit = instance.access.units()[u];
       std::vector<bool> of_a_tensor(unit.elements);
       for (const Parameter& p : unit.parameters) {
         for (std::size_t i = p.range().begin; i < p.range().end; ++i) of_a_tensor[i] = true;
       }
       for (std::size_t i = 0; i < unit.elements; ++i) {
-        const float g = instance.residency.whole_gradient(u)[i];
+        const float g = instance.access.whole_gradient(u)[i];
         EXPECT_TRUE(of_a_tensor[i] ? std::isfinite(g) : g == 0)
             << c.name << ", " << unit.name << ", element " << i << ": " << g;
       }
@@ -144,12 +144,12 @@ TEST(Gradients, AreCompletedFromTheLastUnitToTheFirst) {
     Instance instance(c.options, {2, c.length});
     const RandomBatch data(2, c.length, c.options.vocab_size);
     instance.model->forward(data.batch, 1);
-    EXPECT_TRUE(instance.residency.completed().empty()) << c.name;
+    EXPECT_TRUE(instance.access.completed().empty()) << c.name;
     instance.model->backward();
     std::vector<int> expected;
-    for (int u = static_cast<int>(instance.residency.units().size()); u-- > 0;) expected.push_back(u);
-    EXPECT_EQ(instance.residency.completed(), expected) << c.name;
-    EXPECT_EQ(instance.residency.outstanding(), 0) << c.name;
+    for (int u = static_cast<int>(instance.access.units().size()); u-- > 0;) expected.push_back(u);
+    EXPECT_EQ(instance.access.completed(), expected) << c.name;
+    EXPECT_EQ(instance.access.outstanding(), 0) << c.name;
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model needs to run alone: kernels, memory, and a Residency that keeps every unit whole.
+// What a model needs to run alone: kernels, memory, and a UnitAccess that keeps every unit whole.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class KernelsEnvironment : public ::testing::Environment {
 
 /// All units whole, on this rank alone; refuses what the contract forbids. Until a unit's gradient is complete, its tensors
 /// hold NaN where nothing was written, and its gaps zero.
-class WholeResidency final : public Residency {
+class WholeResidency final : public UnitAccess {
  public:
   WholeResidency(std::vector<UnitLayout> units, DType dtype, std::uint64_t seed) : units_(std::move(units)), dtype_(dtype) {
     for (const UnitLayout& unit : units_) {
@@ -116,10 +116,10 @@ class WholeResidency final : public Residency {
 class Instance {
  public:
   explicit Instance(const ModelOptions& options, const Capacity& capacity, DType dtype = DType::f32, std::uint64_t seed = 1)
-      : residency(layout(options), dtype, seed) {
-    make(options, dtype, capacity, seed, counting, residency);
+      : access(layout(options), dtype, seed) {
+    make(options, dtype, capacity, seed, counting, access);
     memory = std::make_unique<Memory>(counting.taken());
-    model = make(options, dtype, capacity, seed, *memory, residency);
+    model = make(options, dtype, capacity, seed, *memory, access);
   }
 
   double forward_backward(const MicroBatch& batch, float scale = 1) {
@@ -128,7 +128,7 @@ class Instance {
     return loss;
   }
 
-  WholeResidency residency;
+  WholeResidency access;
   Memory counting;
   std::unique_ptr<Memory> memory;
   std::unique_ptr<Model> model;
@@ -186,9 +186,9 @@ inline std::vector<ModelOptions> all_models() {
 
 /// Parameters of a size that makes every tensor matter: GPT-2's initial ones leave attention almost flat. Hidden layers with
 /// ReLU get biases of 2 or -2, so that few inputs come near 0, where it has no slope.
-inline void scramble(WholeResidency& residency) {
+inline void scramble(WholeResidency& access) {
   std::uint32_t tensor = 0;
-  residency.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
+  access.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
     const float deviation = p.is_vector() ? 0.1F : 0.3F;
     const float away = p.is_vector() && p.name.starts_with("hidden.") ? 2.0F : 0.0F;
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -198,7 +198,7 @@ inline void scramble(WholeResidency& residency) {
     }
     ++tensor;
   });
-  residency.publish();
+  access.publish();
 }
 
 inline double norm(Span<const float> x) {
@@ -216,18 +216,17 @@ struct Distance {
 /// the difference as a part of the norm.
 inline std::vector<Distance> distances(const ModelOptions& options, DType dtype, const RandomBatch& data, float scale = 1) {
   Instance narrow(options, {4, 7}, dtype), wide(options, {4, 7});
-  scramble(narrow.residency);
-  scramble(wide.residency);
-  for (std::size_t u = 0; u < wide.residency.units().size(); ++u) {
-    for (float& p : wide.residency.master(u)) p = dispatch(dtype, [&]<typename T>(T) { return static_cast<float>(T(p)); });
+  scramble(narrow.access);
+  scramble(wide.access);
+  for (std::size_t u = 0; u < wide.access.units().size(); ++u) {
+    for (float& p : wide.access.master(u)) p = dispatch(dtype, [&]<typename T>(T) { return static_cast<float>(T(p)); });
   }
   const double loss = wide.forward_backward(data.batch, scale), near = narrow.forward_backward(data.batch, scale);
   std::vector<Distance> found = {{"loss", std::abs(near - loss) / loss}};
-  for (std::size_t u = 0; u < wide.residency.units().size(); ++u) {
-    for (const Parameter& p : wide.residency.units()[u].parameters) {
-      const Span<const float> exact = Span<const float>(wide.residency.whole_gradient(u)).subspan(p.offset, p.elements());
-      const Span<const float> rounded =
-          Span<const float>(narrow.residency.whole_gradient(u)).subspan(p.offset, p.elements());
+  for (std::size_t u = 0; u < wide.access.units().size(); ++u) {
+    for (const Parameter& p : wide.access.units()[u].parameters) {
+      const Span<const float> exact = Span<const float>(wide.access.whole_gradient(u)).subspan(p.offset, p.elements());
+      const Span<const float> rounded = Span<const float>(narrow.access.whole_gradient(u)).subspan(p.offset, p.elements());
       std::vector<float> difference(exact.begin(), exact.end());
       for (std::size_t i = 0; i < difference.size(); ++i) difference[i] -= rounded[i];
       found.push_back({p.name, norm(difference) / norm(exact)});

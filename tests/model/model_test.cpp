@@ -61,12 +61,12 @@ TEST(Memory, SufficesForAnySmallerBatch) {
 TEST(Evaluate, IsTheLossOfForwardWithoutDropout) {
   for (const ModelOptions& options : all_models()) {
     Instance instance(options, {3, 7}), small(options, {3, 7, false});
-    scramble(instance.residency);
-    scramble(small.residency);
+    scramble(instance.access);
+    scramble(small.access);
     const RandomBatch data(3, 7, options.vocab_size);
     const double evaluated = instance.model->evaluate(data.batch);
     EXPECT_EQ(small.model->evaluate(data.batch), evaluated);
-    EXPECT_EQ(small.residency.outstanding() + instance.residency.outstanding(), 0);
+    EXPECT_EQ(small.access.outstanding() + instance.access.outstanding(), 0);
     if (options.dropout == 0) {
       EXPECT_NEAR(instance.model->forward(data.batch, 1), evaluated, 1e-6 * evaluated);
     } else {
@@ -77,7 +77,7 @@ TEST(Evaluate, IsTheLossOfForwardWithoutDropout) {
 
 class Dropout : public ::testing::Test {
  protected:
-  Dropout() : instance_(options_, {4, 7}) { scramble(instance_.residency); }
+  Dropout() : instance_(options_, {4, 7}) { scramble(instance_.access); }
   double loss(const MicroBatch& batch) { return instance_.model->forward(batch, 1); }
 
   ModelOptions options_ = changed(tiny_gpt(), [](ModelOptions& o) { o.dropout = 0.2; });
@@ -96,7 +96,7 @@ TEST_F(Dropout, DiffersWithStepSampleAndSeed) {
   other.first_sample = 4;
   EXPECT_GT(std::abs(loss(other) - reference), 1e-4 * reference);
   Instance seeded(options_, {4, 7}, DType::f32, 2);
-  scramble(seeded.residency);
+  scramble(seeded.access);
   EXPECT_GT(std::abs(seeded.model->forward(data_.batch, 1) - reference), 1e-4 * reference);
 }
 
@@ -133,14 +133,14 @@ TEST(Head, ChunksOfLogitsAddUp) {
   const double loss = whole.forward_backward(data.batch);
   const double first = half.forward_backward(data.part(0, 2));
   std::vector<std::vector<float>> sum;
-  for (std::size_t u = 0; u < 3; ++u) sum.push_back(half.residency.whole_gradient(u));
+  for (std::size_t u = 0; u < 3; ++u) sum.push_back(half.access.whole_gradient(u));
   const double second = half.forward_backward(data.part(2, 2));
   EXPECT_NEAR(first + second, loss, 1e-6 * loss);
   for (std::size_t u = 0; u < 3; ++u) {
-    const std::vector<float>& expected = whole.residency.whole_gradient(u);
+    const std::vector<float>& expected = whole.access.whole_gradient(u);
     std::vector<float> difference = expected;
-    for (std::size_t i = 0; i < expected.size(); ++i) difference[i] -= sum[u][i] + half.residency.whole_gradient(u)[i];
-    EXPECT_LT(norm(difference), 1e-5 * norm(expected)) << whole.residency.units()[u].name;
+    for (std::size_t i = 0; i < expected.size(); ++i) difference[i] -= sum[u][i] + half.access.whole_gradient(u)[i];
+    EXPECT_LT(norm(difference), 1e-5 * norm(expected)) << whole.access.units()[u].name;
   }
 }
 

@@ -21,7 +21,7 @@ Result run(const ModelOptions& options, DType dtype, int threads) {
   const RandomBatch data(5, options.block_size, options.vocab_size);
   Result result;
   result.loss_bits = std::bit_cast<std::uint64_t>(instance.forward_backward(data.batch));
-  instance.residency.for_each([&](const Parameter&, Span<float>, Span<const float> gradient) {
+  instance.access.for_each([&](const Parameter&, Span<float>, Span<const float> gradient) {
     for (const float g : gradient)
       result.gradient_hash = result.gradient_hash * 0x100000001B3U ^ std::bit_cast<std::uint32_t>(g);
   });

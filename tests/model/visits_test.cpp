@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model asks of its Residency, and when: residency.hpp says what may be relied on.
+// What a model asks of its UnitAccess, and when: access.hpp says what may be relied on.
 #include <algorithm>
 #include <array>
 
@@ -10,10 +10,10 @@ namespace {
 
 const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
 
-using Visits = std::vector<std::vector<int>>;
+using UseOrder = std::vector<std::vector<int>>;
 
 /// Writes down what is asked of it.
-class Recording final : public Residency {
+class Recording final : public UnitAccess {
  public:
   explicit Recording(const ModelOptions& options)
       : whole(layout(options), DType::f32, 1), early(whole.units().size()), asked(early.size()), begun_(early.size()) {}
@@ -41,7 +41,7 @@ class Recording final : public Residency {
   }
 
   WholeResidency whole;
-  Visits visits;                   ///< the units of each, in the order of their first acquisition
+  UseOrder visits;                 ///< the units of each, in the order of their first acquisition
   std::vector<bool> early;         ///< per unit: another one's gradient was completed while this one's was begun
   std::vector<std::size_t> asked;  ///< per unit: the visit in which, or after which, its gradient was first asked for
 
@@ -52,11 +52,11 @@ class Recording final : public Residency {
 
 /// A model over a Recording, and what it did in one micro-batch.
 struct Recorded {
-  Recorded(const ModelOptions& options, const Capacity& capacity) : residency(options) {
+  Recorded(const ModelOptions& options, const Capacity& capacity) : access(options) {
     Memory counting;
-    make(options, DType::f32, capacity, 1, counting, residency);
+    make(options, DType::f32, capacity, 1, counting, access);
     Memory memory(counting.taken());
-    const auto model = make(options, DType::f32, capacity, 1, memory, residency);
+    const auto model = make(options, DType::f32, capacity, 1, memory, access);
     const RandomBatch data(capacity.sequences, capacity.length, options.vocab_size);
     if (capacity.training) {
       model->forward(data.batch, 1);
@@ -65,7 +65,7 @@ struct Recorded {
       model->evaluate(data.batch);
     }
   }
-  Recording residency;
+  Recording access;
 };
 
 std::vector<ModelOptions> models() {
@@ -88,15 +88,15 @@ std::string name(const ModelOptions& options, std::int64_t interval) {
   return text(options.kind, options.tied ? " tied" : "", ", ", options.n_layer, " layers, interval ", interval);
 }
 
-TEST(Visits, AreWhatTheModelAcquires) {
+TEST(UseOrder, AreWhatTheModelAcquires) {
   for (const ModelOptions& options : models()) {
     for (const std::int64_t interval : intervals) {
       for (const bool training : {true, false}) {
         const Capacity capacity{2, 7, training, false, interval};
         const Recorded run(options, capacity);
-        EXPECT_EQ(run.residency.visits, visits(options, capacity))
+        EXPECT_EQ(run.access.visits, use_order(options, capacity))
             << name(options, interval) << (training ? "" : ", evaluate");
-        EXPECT_EQ(run.residency.whole.outstanding(), 0) << name(options, interval);
+        EXPECT_EQ(run.access.whole.outstanding(), 0) << name(options, interval);
       }
     }
   }
@@ -104,14 +104,14 @@ TEST(Visits, AreWhatTheModelAcquires) {
 
 /// Written out: 5 blocks, 2 at a time, are the segments {1}, {2, 3}, {4, 5}; the last one is never computed again, and the
 /// last block of the others is computed again and gone back through in one visit.
-TEST(Visits, OfFiveBlocksTwoAtATime) {
+TEST(UseOrder, OfFiveBlocksTwoAtATime) {
   ModelOptions options = tiny_gpt();
   options.n_layer = 5;
-  EXPECT_EQ(visits(options, {1, 7, true, false, 2}),
-            (Visits{{0}, {1}, {2}, {3}, {4}, {5}, {6, 0}, {6}, {5}, {4}, {2}, {3}, {2}, {1}}));
-  EXPECT_EQ(visits(options, {1, 7, true, false, 0}), visits(options, {1, 7, true, false, 1}))
+  EXPECT_EQ(use_order(options, {1, 7, true, false, 2}),
+            (UseOrder{{0}, {1}, {2}, {3}, {4}, {5}, {6, 0}, {6}, {5}, {4}, {2}, {3}, {2}, {1}}));
+  EXPECT_EQ(use_order(options, {1, 7, true, false, 0}), use_order(options, {1, 7, true, false, 1}))
       << "one block at a time is computed again in its visit of backward";
-  EXPECT_EQ(visits(options, {1, 7, false, false, 2}), (Visits{{0}, {1}, {2}, {3}, {4}, {5}, {6, 0}}));
+  EXPECT_EQ(use_order(options, {1, 7, false, false, 2}), (UseOrder{{0}, {1}, {2}, {3}, {4}, {5}, {6, 0}}));
 }
 
 TEST(Gradients, AreCompletedFromTheLastUnitToTheFirst) {
@@ -119,7 +119,7 @@ TEST(Gradients, AreCompletedFromTheLastUnitToTheFirst) {
     std::vector<int> expected(options.n_layer + 2);
     for (std::size_t u = 0; u < expected.size(); ++u) expected[u] = static_cast<int>(expected.size() - 1 - u);
     for (const std::int64_t interval : intervals) {
-      EXPECT_EQ(Recorded(options, {2, 7, true, false, interval}).residency.whole.completed(), expected)
+      EXPECT_EQ(Recorded(options, {2, 7, true, false, interval}).access.whole.completed(), expected)
           << name(options, interval);
     }
   }
@@ -130,7 +130,7 @@ TEST(Gradients, AreBegunInTheirUnitsLastVisit) {
   for (const ModelOptions& options : models()) {
     for (const std::int64_t interval : intervals) {
       const Recorded run(options, {2, 7, true, false, interval});
-      const Recording& seen = run.residency;
+      const Recording& seen = run.access;
       for (int unit = 1; unit <= static_cast<int>(options.n_layer); ++unit) {
         const auto last = std::find(seen.visits.rbegin(), seen.visits.rend(), std::vector{unit});
         EXPECT_EQ(seen.asked[static_cast<std::size_t>(unit)], static_cast<std::size_t>(seen.visits.rend() - last) - 1)
@@ -147,7 +147,7 @@ TEST(Gradients, ThatAreEarlyAreMarkedInTheLayout) {
   for (const ModelOptions& options : models()) {
     for (const std::int64_t interval : intervals) {
       const Recorded run(options, {2, 7, true, false, interval});
-      const Recording& seen = run.residency;
+      const Recording& seen = run.access;
       const std::vector<UnitLayout> units = layout(options);
       for (std::size_t u = 0; u < units.size(); ++u) {
         EXPECT_EQ(seen.early[u], units[u].early_gradient) << name(options, interval) << ", " << units[u].name;

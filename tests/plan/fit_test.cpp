@@ -19,7 +19,7 @@ zero::EngineOptions options() {
   o.model = {.n_layer = 12, .n_head = 2, .n_embd = 64, .block_size = 64, .vocab_size = 64, .init_from = ""};
   o.capacity = {.sequences = 4, .length = 64};
   o.micro_batches = 4;
-  o.gradients.message_elements = 4096;
+  o.gradients.bucket_elements = 4096;
   return o;
 }
 

@@ -29,7 +29,7 @@ inline zero::EngineOptions some_options(int stage) {
   options.capacity.length = 64;
   options.zero.stage = stage;
   options.micro_batches = 8;
-  options.gradients.message_elements = 40'000;
+  options.gradients.bucket_elements = 40'000;
   return options;
 }
 

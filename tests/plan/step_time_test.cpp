@@ -87,10 +87,10 @@ TEST(StepTimeOf, HidesNothingWithoutArithmeticAndAllButTheEndsWithMuch) {
 /// One message of all units is complete when backward is over, and what is published arrives when forward begins.
 TEST(StepTimeOf, HidesNothingInASingleMessage) {
   zero::EngineOptions options = some_options(1);
-  options.gradients.message_elements = 1'000'000;
+  options.gradients.bucket_elements = 1'000'000;
   const StepTime one = time_of(options, two_by_two, 10);
   EXPECT_NEAR(one.exposed_s, one.communication_s, 1e-9);
-  options.gradients.message_elements = 40'000;
+  options.gradients.bucket_elements = 40'000;
   EXPECT_LT(time_of(options, two_by_two, 10).exposed_s, 0.7 * one.exposed_s);
 }
 

@@ -26,13 +26,13 @@ namespace {
 constexpr int first_composite_tag = 1 << 19;  // lower ones are used again and again
 
 long steps = 0;
-bool in_step = false;
+bool sync_group_size = false;
 std::map<MPI_Comm, int> groups;
 std::map<std::pair<int, int>, long> begun;
 std::vector<std::vector<int>> members;  // of each group, by their numbers in MPI_COMM_WORLD
 std::string lines;
 
-long region() { return in_step ? steps : -steps; }
+long region() { return sync_group_size ? steps : -steps; }
 
 template <typename... Fields>
 void line(const char* format, Fields... fields) {
@@ -106,8 +106,8 @@ long long own_part(const void* from, int count, MPI_Datatype type, const int* co
 extern "C" {
 
 int MPI_Pcontrol(const int level, ...) {
-  in_step = level > 0;
-  if (in_step) ++steps;
+  sync_group_size = level > 0;
+  if (sync_group_size) ++steps;
   return MPI_SUCCESS;
 }
 

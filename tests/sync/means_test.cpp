@@ -83,7 +83,7 @@ TEST(Means, WhatIsNotFiniteIsPassedOn) {
     toy.synchroniser().after(2, local_rate);
     const std::vector<float> x = toy.whole();
     for (std::size_t i = 0; i < x.size(); ++i) {
-      // Shares begin on whole pieces, which are several blocks.
+      // SubShards begin on whole pieces, which are several blocks.
       EXPECT_EQ(std::isnan(x[i]), i / quant_block == 300 / quant_block) << "element " << i;
     }
     for (const NamedSlice& slice : toy.synchroniser().lost_slices()) {
@@ -108,7 +108,7 @@ TEST(Means, ArriveWhileNodesTrain) {
     EXPECT_EQ(detail::pump_function, nullptr) << "nothing is open any more";
     EXPECT_GT(comm::traffic()["all_gather"].total(), 0U);
     const std::vector<float> before = toy.whole();
-    toy.synchroniser().arrive();
+    toy.synchroniser().wait_for_mean();
     EXPECT_EQ(toy.whole(), before) << "it is taken in when its step comes";
     step(toy, 3);
     EXPECT_FALSE(toy.synchroniser().mean_under_way());
@@ -134,7 +134,7 @@ TEST(Means, GoOnFromTheirSlices) {
       begin(toy);
       for (std::size_t t = 1; t <= 4; ++t) step(toy, t);
       EXPECT_EQ(toy.synchroniser().mean_under_way(), nodes() > 1);
-      toy.synchroniser().arrive();
+      toy.synchroniser().wait_for_mean();
       for (const NamedSlice& slice : slices(toy)) file.emplace_back(slice.values.begin(), slice.values.end());
       for (std::size_t t = 5; t <= 8; ++t) {
         step(toy, t);

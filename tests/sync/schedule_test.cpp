@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "shoal/sync/placement.hpp"
+#include "shoal/sync/node_groups.hpp"
 
 namespace shoal::sync {
 namespace {
@@ -53,8 +53,8 @@ TEST(Schedule, OneNodeMeetsNobodyButItsOwnPast) {
   EXPECT_EQ(actions(options("sgp"), 1, 6), "- - - - - -");
   EXPECT_EQ(actions(options("slowmo"), 1, 6), "- - - - - m");
   EXPECT_EQ(actions(options("diloco"), 1, 6), "- - - - - m");
-  EXPECT_FALSE(Schedule(options("slowmo"), 1).differ(5));
-  EXPECT_FALSE(Schedule(options("slowmo"), 1).meets(6));
+  EXPECT_FALSE(Schedule(options("slowmo"), 1).nodes_differ_after(5));
+  EXPECT_FALSE(Schedule(options("slowmo"), 1).synchronizes(6));
 }
 
 TEST(Schedule, SlowMomentumThatWouldChangeNothingIsOff) {
@@ -71,16 +71,16 @@ TEST(Schedule, MeansThatArriveLater) {
   o.average_delay = 2;
   const Schedule late(o, 2);
   EXPECT_TRUE(late.averages(3));
-  EXPECT_FALSE(late.meets(3)) << "nodes go on";
-  EXPECT_TRUE(late.meets(5));
-  EXPECT_TRUE(late.arrives(8)) << "with the outer update of step 6";
-  EXPECT_FALSE(late.arrives(2));
-  EXPECT_TRUE(late.differ(5)) << "by the steps since";
-  EXPECT_FALSE(late.differ(0));
+  EXPECT_FALSE(late.synchronizes(3)) << "nodes go on";
+  EXPECT_TRUE(late.synchronizes(5));
+  EXPECT_TRUE(late.applies_mean(8)) << "with the outer update of step 6";
+  EXPECT_FALSE(late.applies_mean(2));
+  EXPECT_TRUE(late.nodes_differ_after(5)) << "by the steps since";
+  EXPECT_FALSE(late.nodes_differ_after(0));
   const Schedule alone(o, 1);
   EXPECT_FALSE(alone.overlaps()) << "nobody to wait for";
-  EXPECT_FALSE(alone.arrives(5));
-  EXPECT_FALSE(alone.differ(5));
+  EXPECT_FALSE(alone.applies_mean(5));
+  EXPECT_FALSE(alone.nodes_differ_after(5));
 }
 
 TEST(Schedule, AllElseBeginsWhenNodesAreWarm) {
@@ -88,20 +88,20 @@ TEST(Schedule, AllElseBeginsWhenNodesAreWarm) {
   o.warmup_steps = 4;
   EXPECT_EQ(actions(o, 4, 10), "- - - - - - a - - m");
   const Schedule warm(o, 4);
-  EXPECT_TRUE(warm.warms_up(4));
-  EXPECT_FALSE(warm.warms_up(5));
-  EXPECT_TRUE(warm.meets(1)) << "gradients are shared";
-  EXPECT_FALSE(warm.meets(5));
-  EXPECT_TRUE(warm.meets(7));
-  EXPECT_FALSE(warm.differ(4));
-  EXPECT_TRUE(warm.differ(5));
-  EXPECT_FALSE(Schedule(o, 1).meets(1)) << "nobody to meet";
+  EXPECT_TRUE(warm.in_warmup(4));
+  EXPECT_FALSE(warm.in_warmup(5));
+  EXPECT_TRUE(warm.synchronizes(1)) << "gradients are shared";
+  EXPECT_FALSE(warm.synchronizes(5));
+  EXPECT_TRUE(warm.synchronizes(7));
+  EXPECT_FALSE(warm.nodes_differ_after(4));
+  EXPECT_TRUE(warm.nodes_differ_after(5));
+  EXPECT_FALSE(Schedule(o, 1).synchronizes(1)) << "nobody to meet";
   EXPECT_EQ(actions(o, 1, 10), "- - - - - - - - - m");
   o.average_overlap = true;
   const Schedule late(o, 4);
-  EXPECT_FALSE(late.differ(4));
-  EXPECT_TRUE(late.differ(7)) << "by the steps since";
-  EXPECT_TRUE(late.arrives(8));
+  EXPECT_FALSE(late.nodes_differ_after(4));
+  EXPECT_TRUE(late.nodes_differ_after(7)) << "by the steps since";
+  EXPECT_TRUE(late.applies_mean(8));
   EXPECT_EQ(Schedule(options("sgp"), 4).pushes_before(3), 2U);
   o = options("sgp");
   o.warmup_steps = 4;
@@ -110,14 +110,14 @@ TEST(Schedule, AllElseBeginsWhenNodesAreWarm) {
 
 TEST(Schedule, NodesDifferBetweenMeetings) {
   const Schedule localsgd(options("localsgd"), 2), diloco(options("diloco"), 2), sgp(options("sgp"), 2);
-  EXPECT_FALSE(localsgd.differ(0));
-  EXPECT_TRUE(localsgd.differ(1));
-  EXPECT_FALSE(localsgd.differ(3));
-  EXPECT_TRUE(diloco.differ(3));
-  EXPECT_FALSE(diloco.differ(6));
-  EXPECT_FALSE(sgp.differ(0));
-  EXPECT_TRUE(sgp.differ(6));
-  EXPECT_FALSE(Schedule(options("every_step"), 2).differ(1));
+  EXPECT_FALSE(localsgd.nodes_differ_after(0));
+  EXPECT_TRUE(localsgd.nodes_differ_after(1));
+  EXPECT_FALSE(localsgd.nodes_differ_after(3));
+  EXPECT_TRUE(diloco.nodes_differ_after(3));
+  EXPECT_FALSE(diloco.nodes_differ_after(6));
+  EXPECT_FALSE(sgp.nodes_differ_after(0));
+  EXPECT_TRUE(sgp.nodes_differ_after(6));
+  EXPECT_FALSE(Schedule(options("every_step"), 2).nodes_differ_after(1));
   EXPECT_EQ(localsgd.period(), 3U);
   EXPECT_EQ(diloco.period(), 6U);
   EXPECT_EQ(sgp.period(), 0U);

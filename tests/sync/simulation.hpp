@@ -56,7 +56,7 @@ class Simulation {
       v_[n].assign(elements(), 0);
       u_[n].assign(elements(), 0);
     }
-    common_ = x[0];
+    reference_ = x[0];
   }
 
   void step(std::size_t t) {
@@ -90,8 +90,8 @@ class Simulation {
       const auto hop = static_cast<std::size_t>(Schedule::hop(schedule_.pushes_before(t - 1), static_cast<int>(nodes)));
       for (std::size_t n = 0; n < nodes; ++n) x[n][i] += (sent_[(n + nodes - hop) % nodes][i] - sent_[n][i]) / 2;
     }
-    if (schedule_.arrives(t)) {
-      for (std::size_t n = 0; n < nodes; ++n) x[n][i] += common_[i] - sent_[n][i];
+    if (schedule_.applies_mean(t)) {
+      for (std::size_t n = 0; n < nodes; ++n) x[n][i] += reference_[i] - sent_[n][i];
     }
     std::vector<double> now;
     for (const auto& node : x) now.push_back(node[i]);
@@ -102,15 +102,15 @@ class Simulation {
     }
     const bool meets = actions.average || (actions.outer && schedule_.averages_outer());
     if (meets) {
-      for (const double value : now) farthest_ = std::max(farthest_, std::abs(value - common_[i]));
+      for (const double value : now) farthest_ = std::max(farthest_, std::abs(value - reference_[i]));
       double mean = 0;
       for (const double value : now) mean += value / static_cast<double>(nodes);
       now.assign(nodes, mean);
     }
     for (std::size_t n = 0; actions.outer && n < nodes; ++n) now[n] = outer(n, i, now[n]);
     if (meets) {
-      farthest_ = std::max(farthest_, std::abs(now[0] - common_[i]));
-      common_[i] = now[0];
+      farthest_ = std::max(farthest_, std::abs(now[0] - reference_[i]));
+      reference_[i] = now[0];
     }
     for (std::size_t n = 0; !schedule_.overlaps() && n < nodes; ++n) x[n][i] = now[n];
   }
@@ -135,7 +135,7 @@ class Simulation {
 
  private:
   std::vector<std::vector<double>> v_, old_, u_, sent_;
-  std::vector<double> common_;  // as of the last mean, which may be on its way
+  std::vector<double> reference_;  // as of the last mean, which may be on its way
   double farthest_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every strategy against a simulation of all nodes in double, on nodes of one or of two ranks, in stage 0 of ZeRO and in
-// another one. Neither a node's ranks nor the stage is known to a strategy (sync/shares.hpp is what knows them), so each
+// another one. Neither a node's ranks nor the stage is known to a strategy (sync/sub_shards.hpp is what knows them), so each
 // meets all strategies together, and not every single one.
 #include "shoal/sync/synchroniser.hpp"
 
@@ -124,7 +124,7 @@ TEST_P(SynchroniserTest, NodesHaveTheSameBitsExactlyWhenTheScheduleSaysSo) {
     shoal::test::world().all().all_reduce(Span<std::int64_t>(differs), comm::Reduce::max).wait();
     const bool halved = nodes() == 2 && toy.synchroniser().schedule().after(t).push && !options().sgp_overlap;
     if (halved) continue;  // half of each other's is the same for both: more than the schedule promises
-    EXPECT_EQ(differs[0] != 0, toy.synchroniser().schedule().differ(t)) << "after step " << t;
+    EXPECT_EQ(differs[0] != 0, toy.synchroniser().schedule().nodes_differ_after(t)) << "after step " << t;
   }
 }
 
@@ -138,12 +138,12 @@ TEST_P(SynchroniserTest, TheAverageIsShownAndTakenBack) {
       simulation.step(t);
     }
     const std::vector<float> own = toy.whole();
-    toy.synchroniser().show_average();
+    toy.synchroniser().swap_in_mean();
     const std::vector<float> shown = toy.whole();
     const std::vector<double> mean = simulation.mean();
     const double tolerance = 40 * 4 * 0x1p-24 + lost_by_a_meeting() * simulation.farthest();
     for (std::size_t i = 0; i < mean.size(); ++i) ASSERT_NEAR(shown[i], mean[i], tolerance);
-    toy.synchroniser().hide_average();
+    toy.synchroniser().restore_own();
     EXPECT_EQ(toy.whole(), own);
   }
 }

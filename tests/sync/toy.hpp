@@ -38,7 +38,7 @@ class Toy {
   void fill(const std::function<float(std::size_t unit, std::size_t element)>& value) {
     for (std::size_t u = 0; u < units_.size(); ++u) {
       const int unit = static_cast<int>(u);
-      const Range own = states_->holding(unit).optimizer;
+      const Range own = states_->layout(unit).optimizer;
       for (std::size_t i = own.begin; i < own.end; ++i) states_->master(unit)[i - own.begin] = value(u, i);
     }
   }
@@ -47,7 +47,7 @@ class Toy {
   void train(std::size_t step, double rate, const Gradient& gradient) {
     for (std::size_t u = 0; u < units_.size(); ++u) {
       const int unit = static_cast<int>(u);
-      const Range own = states_->holding(unit).optimizer;
+      const Range own = states_->layout(unit).optimizer;
       std::vector<float> g(own.size());
       for (std::size_t i = 0; i < g.size(); ++i) g[i] = gradient(u, own.begin + i, states_->master(unit)[i]);
       states_->step(unit, own, g, *optimizer_, {static_cast<std::int64_t>(step), rate, 0, 0, 1.0F}, true);
@@ -65,20 +65,20 @@ class Toy {
   }
 
  private:
-  static Placement placement(bool counting) {
+  static NodeGroups groups(bool counting) {
     const auto place = [&](comm::Communicator& group) {
-      return zero::Placement{group.rank(), group.size(), counting ? nullptr : &group};
+      return zero::RankGroups{group.rank(), group.size(), counting ? nullptr : &group};
     };
-    return {place(shoal::test::world().node()), place(shoal::test::world().across()), &shoal::test::world().neighbours(1)};
+    return {place(shoal::test::world().node()), place(shoal::test::world().across()), &shoal::test::world().consecutive(1)};
   }
 
   void build(const SyncOptions& options, int stage, bool counting, Memory& memory) {
     zero::ZeroOptions zero;
     zero.stage = stage;
-    const Placement place = placement(counting);
-    states_ = std::make_unique<zero::States>(units_, zero::holdings(units_, zero, place.node), DType::f32,
+    const NodeGroups place = groups(counting);
+    states_ = std::make_unique<zero::States>(units_, zero::shard_layouts(units_, zero, place.node), DType::f32,
                                              optimizer_->moment_names(), place.node, memory);
-    synchroniser_ = std::make_unique<Synchroniser>(options, Surroundings{.quant_block = quant_block, .shows = true}, units_,
+    synchroniser_ = std::make_unique<Synchroniser>(options, SyncContext{.quant_block = quant_block, .shows = true}, units_,
                                                    *states_, place, memory);
   }
 

@@ -17,14 +17,14 @@ namespace shoal::zero::test {
 class EngineOfAll {
  public:
   explicit EngineOfAll(const EngineOptions& options)
-      : memory_(counted(options)), engine_(options, placement(&world()), memory_) {}
+      : memory_(counted(options)), engine_(options, groups(&world()), memory_) {}
 
   Engine& operator*() { return engine_; }
   Engine* operator->() { return &engine_; }
 
   /// Every byte that this rank keeps between steps: parameters, master parameters, moments.
   std::vector<std::byte> states() {
-    engine_.settle();
+    engine_.wait_for_parameters();
     std::vector<std::byte> all;
     const auto add = [&](Span<const std::byte> bytes) { all.insert(all.end(), bytes.begin(), bytes.end()); };
     const States& states = engine_.states();
@@ -39,10 +39,10 @@ class EngineOfAll {
   static comm::Communicator& world() { return shoal::test::world().all(); }
 
  private:
-  static Placement placement(comm::Communicator* group) { return {world().rank(), world().size(), group}; }
+  static RankGroups groups(comm::Communicator* group) { return {world().rank(), world().size(), group}; }
   static Ledger counted(const EngineOptions& options) {
     Memory counting;
-    const Engine engine(options, placement(nullptr), counting);
+    const Engine engine(options, groups(nullptr), counting);
     return counting.taken();
   }
 

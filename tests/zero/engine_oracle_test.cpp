@@ -42,7 +42,7 @@ class EngineOracle : public testing::Test {
     o.optimizer.weight_decay = config_.at("weight_decay");
     o.optimizer.decay_1d = decay_1d;
     o.zero.stage = stage;
-    o.gradients.message_elements = 4096;
+    o.gradients.bucket_elements = 4096;
     o.grad_clip = config_.at("clip");
     return o;
   }
@@ -62,12 +62,12 @@ class EngineOracle : public testing::Test {
   };
   /// at_norm: when the step's gradient is complete.
   Step take(EngineOfAll& engine, std::size_t step, const EngineOptions& o, const std::function<void()>& at_norm) const {
-    const Turns& turns = engine->turns();
+    const AccumulationPlan& accumulation = engine->accumulation();
     const std::size_t rows = o.capacity.sequences * o.model.block_size;
     Step taken{std::vector<double>(o.micro_batches), 0, 0};
-    for (std::size_t round = 0; round < turns.rounds; ++round) {
-      for (std::size_t turn = 0; turn < turns.per_round; ++turn) {
-        const std::size_t m = turns.micro_batch(round, turn, EngineOfAll::world().rank());
+    for (std::size_t round = 0; round < accumulation.rounds; ++round) {
+      for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
+        const std::size_t m = accumulation.micro_batch(round, micro_step, EngineOfAll::world().rank());
         const std::size_t begin = (step * o.micro_batches + m) * rows;
         const model::MicroBatch batch = {o.capacity.sequences,
                                          o.model.block_size,
@@ -75,7 +75,7 @@ class EngineOracle : public testing::Test {
                                          Span<const std::int32_t>(targets_).subspan(begin, rows),
                                          static_cast<std::uint32_t>(step),
                                          static_cast<std::uint32_t>(m * o.capacity.sequences)};
-        taken.losses[m] = engine->micro_batch(round, turn, batch) / static_cast<double>(rows);
+        taken.losses[m] = engine->micro_batch(round, micro_step, batch) / static_cast<double>(rows);
       }
       engine->finish_round();
     }
@@ -93,7 +93,7 @@ class EngineOracle : public testing::Test {
   void expect_gradients(EngineOfAll& engine, const std::string& group) const {
     std::size_t compared = 0;
     for (std::size_t u = 0; u < engine->units().size(); ++u) {
-      const Range shard = engine->states().holding(static_cast<int>(u)).shard;
+      const Range shard = engine->states().layout(static_cast<int>(u)).shard;
       for (const model::Parameter& p : engine->units()[u].parameters) {
         const Range own = intersection(shard, {p.offset, p.offset + p.elements()});
         if (own.empty()) continue;
@@ -112,7 +112,7 @@ class EngineOracle : public testing::Test {
 
   /// The key part of the bias of q, k, v has a gradient of rounding errors alone, which Adam makes steps of.
   void expect_parameters(EngineOfAll& engine, const std::string& group) const {
-    engine->settle();
+    engine->wait_for_parameters();
     const std::size_t width = config_.at("n_embd");
     for (const NamedSlice& slice : engine->states().parameter_slices(States::Which::own)) {
       const auto expected = oracle_->dataset<float>(group + "/params_step10/" + name_of(slice));

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t mb = 1'000'000;
 
 /// A model of an embedding (0), three blocks and a head (4) that borrows the embedding; there and back.
-const Visits visits = {{0}, {1}, {2}, {3}, {4, 0}, {4}, {3}, {2}, {1}};
+const UseOrder visits = {{0}, {1}, {2}, {3}, {4, 0}, {4}, {3}, {2}, {1}};
 const std::vector<std::string> names = {"embedding", "h.0", "h.1", "h.2", "head"};
 const std::vector<std::size_t> sizes = {4 * mb, mb, mb, mb, mb};
 
@@ -28,10 +28,10 @@ ZeroOptions options(std::size_t prefetch, double max_live = 0, bool reshard = tr
 
 GatherPlan plan(const ZeroOptions& zero) { return plan_gathers(visits, sizes, names, zero); }
 
-/// "unit:start<first-last" of every residence.
+/// "unit:start<first-last" of every lifetime.
 std::string shape(const GatherPlan& plan) {
   std::string text;
-  for (const Residence& r : plan.residences) {
+  for (const GatherLifetime& r : plan.gather_lifetimes) {
     text += (text.empty() ? "" : " ") + std::to_string(r.unit) + ":" + std::to_string(r.start) + "<" +
             std::to_string(r.first) + "-" + std::to_string(r.last);
   }
@@ -69,7 +69,7 @@ TEST(GatherPlan, NothingIsGatheredAheadBeyondTheLimit) {
     std::size_t most = 0;
     for (std::size_t v = 0; v < visits.size(); ++v) {
       std::size_t live = 0;
-      for (const Residence& r : limited.residences) {
+      for (const GatherLifetime& r : limited.gather_lifetimes) {
         if (r.start <= v && v <= r.last) live += sizes[static_cast<std::size_t>(r.unit)];
       }
       most = std::max(most, live);

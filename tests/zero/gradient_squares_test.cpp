@@ -85,19 +85,20 @@ Measured by_plain_loops(Squares squares) {
   return result;
 }
 
-Measured measured(Squares squares, int stage, const Placement& place) {
+Measured measured(Squares squares, int stage, const RankGroups& place) {
   const auto layouts = units();
-  const Turns turns(micro_batches, place.ranks, place.ranks > 1 && stages[static_cast<std::size_t>(stage)].shards_gradients);
+  const AccumulationPlan accumulation(micro_batches, place.ranks,
+                                      place.ranks > 1 && stages[static_cast<std::size_t>(stage)].shards_gradients);
   ZeroOptions zero;
   zero.stage = stage;
   GradientOptions options;
-  options.message_elements = 2048;
+  options.bucket_elements = 2048;
   options.squares = squares;
-  const auto held = holdings(layouts, zero, place);
+  const auto held = shard_layouts(layouts, zero, place);
   Memory counting;
-  const Gradients planned(layouts, held, turns, {place.rank, place.ranks, nullptr}, options, counting);
+  const Gradients planned(layouts, held, accumulation, {place.rank, place.ranks, nullptr}, options, counting);
   Memory memory(counting.taken());
-  Gradients gradients(layouts, held, turns, place, options, memory);
+  Gradients gradients(layouts, held, accumulation, place, options, memory);
   EXPECT_EQ(memory.taken(), counting.taken());
   std::vector<std::vector<float>> second;
   for (std::size_t u = 0; u < layouts.size(); ++u) {
@@ -110,16 +111,16 @@ Measured measured(Squares squares, int stage, const Placement& place) {
     gradients.weights().refresh(updates, shard, correction, epsilon);
   }
   Measured result;
-  for (std::size_t round = 0; round < turns.rounds; ++round) {
-    for (std::size_t turn = 0; turn < turns.per_round; ++turn) {
-      const std::size_t m = turns.micro_batch(round, turn, place.rank);
-      gradients.begin_turn(round, turn);
+  for (std::size_t round = 0; round < accumulation.rounds; ++round) {
+    for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
+      const std::size_t m = accumulation.micro_batch(round, micro_step, place.rank);
+      gradients.begin_micro_step(round, micro_step);
       for (int u = static_cast<int>(layouts.size()) - 1; u >= 0; --u) {
         const auto values = numbers(static_cast<std::size_t>(u), layouts[static_cast<std::size_t>(u)].elements, m);
         std::copy(values.begin(), values.end(), gradients.of(u));
         gradients.complete(u);
       }
-      result.micro[m] = gradients.square_of_turn();
+      result.micro[m] = gradients.micro_step_square();
     }
     gradients.finish_round();
   }
@@ -154,7 +155,7 @@ TEST(SampledWeights, SpeakForAllElements) {
     second[i] = std::exp(second[i]);
     gradient[i] *= std::sqrt(second[i]);
   }
-  Holding whole;
+  ShardLayout whole;
   whole.elements = elements;
   whole.shard = {0, elements};
   Memory counting;

@@ -45,12 +45,12 @@ std::vector<float> add(std::vector<float> a, const std::vector<float>& b, DType 
 
 /// One rank's view: rounds of 2^k leaves in a binary tree, rounds added in order.
 std::vector<float> expected(std::size_t unit, std::size_t elements, std::size_t micro_batches, DType dtype) {
-  const Turns one(micro_batches, 1);
+  const AccumulationPlan one(micro_batches, 1);
   std::vector<float> total;
   for (std::size_t round = 0; round < one.rounds; ++round) {
     std::vector<std::vector<float>> level;
-    for (std::size_t i = 0; i < one.per_round; ++i) {
-      level.push_back(rounded(leaf(unit, elements, round * one.per_round + i), dtype));
+    for (std::size_t i = 0; i < one.micro_steps_per_round; ++i) {
+      level.push_back(rounded(leaf(unit, elements, round * one.micro_steps_per_round + i), dtype));
     }
     while (level.size() > 1) {
       std::vector<std::vector<float>> next;
@@ -64,31 +64,31 @@ std::vector<float> expected(std::size_t unit, std::size_t elements, std::size_t 
 
 struct Result {
   std::vector<std::vector<float>> gradients;  // what this rank holds in the end
-  std::vector<Holding> held;
+  std::vector<ShardLayout> held;
   Norm norm;
 };
 
 Result run(int stage, std::size_t micro_batches, const GradientOptions& options) {
   comm::Communicator& group = test::world().all();
   const auto layouts = units();
-  const Turns turns(micro_batches, group.size(),
-                    group.size() > 1 && stages[static_cast<std::size_t>(stage)].shards_gradients);
-  const Placement place{group.rank(), group.size(), &group};
+  const AccumulationPlan accumulation(micro_batches, group.size(),
+                                      group.size() > 1 && stages[static_cast<std::size_t>(stage)].shards_gradients);
+  const RankGroups place{group.rank(), group.size(), &group};
   ZeroOptions zero;
   zero.stage = stage;
   Result result;
-  result.held = holdings(layouts, zero, place);
+  result.held = shard_layouts(layouts, zero, place);
   Memory counting;
-  const Gradients planned(layouts, result.held, turns, {place.rank, place.ranks, nullptr}, options, counting);
+  const Gradients planned(layouts, result.held, accumulation, {place.rank, place.ranks, nullptr}, options, counting);
   Memory memory(counting.taken());
-  Gradients gradients(layouts, result.held, turns, place, options, memory);
+  Gradients gradients(layouts, result.held, accumulation, place, options, memory);
   EXPECT_EQ(memory.taken(), counting.taken());
-  for (std::size_t round = 0; round < turns.rounds; ++round) {
-    for (std::size_t turn = 0; turn < turns.per_round; ++turn) {
-      gradients.begin_turn(round, turn);
+  for (std::size_t round = 0; round < accumulation.rounds; ++round) {
+    for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
+      gradients.begin_micro_step(round, micro_step);
       const auto write = [&](int u, std::size_t part, std::size_t parts) {
         const auto values = leaf(static_cast<std::size_t>(u), layouts[static_cast<std::size_t>(u)].elements,
-                                 turns.micro_batch(round, turn, group.rank()));
+                                 accumulation.micro_batch(round, micro_step, group.rank()));
         const std::size_t begin = values.size() * part / parts, end = values.size() * (part + 1) / parts;
         std::copy(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end),
                   gradients.of(u) + begin);
@@ -138,7 +138,7 @@ class Gradient : public testing::TestWithParam<std::tuple<int, std::size_t>> {
         for (const float v : exact) squares += static_cast<double>(v) * v;
         if (promised) {
           EXPECT_EQ(result.gradients[u], part(exact, result.held[u].optimizer))
-              << "unit " << u << ", messages of " << options.message_elements;
+              << "unit " << u << ", messages of " << options.bucket_elements;
         }
       }
       // Other numbers of ranks round differently at each of at most log2(24) + 3 nodes.
@@ -159,14 +159,14 @@ INSTANTIATE_TEST_SUITE_P(StagesAndMicroBatches, Gradient,
 TEST(GradientNorm, NamesTheUnitThatIsNotFinite) {
   comm::Communicator& group = test::world().all();
   const auto layouts = units();
-  const Turns turns(static_cast<std::size_t>(group.size()), group.size());
-  const Placement place{group.rank(), group.size(), &group};
-  const auto held = holdings(layouts, {}, place);
+  const AccumulationPlan accumulation(static_cast<std::size_t>(group.size()), group.size());
+  const RankGroups place{group.rank(), group.size(), &group};
+  const auto held = shard_layouts(layouts, {}, place);
   Memory counting;
-  const Gradients planned(layouts, held, turns, {group.rank(), group.size(), nullptr}, {}, counting);
+  const Gradients planned(layouts, held, accumulation, {group.rank(), group.size(), nullptr}, {}, counting);
   Memory memory(counting.taken());
-  Gradients gradients(layouts, held, turns, place, {}, memory);
-  gradients.begin_turn(0, 0);
+  Gradients gradients(layouts, held, accumulation, place, {}, memory);
+  gradients.begin_micro_step(0, 0);
   for (int u = 2; u >= 0; --u) {
     if (u == 1 && group.rank() == group.size() - 1) gradients.of(u)[3] = std::nanf("");
     gradients.complete(u);
@@ -175,7 +175,7 @@ TEST(GradientNorm, NamesTheUnitThatIsNotFinite) {
   const Norm norm = gradients.norm();
   gradients.gather();
   EXPECT_TRUE(std::isnan(norm.value));
-  EXPECT_EQ(norm.broken_unit, 1);
+  EXPECT_EQ(norm.non_finite_unit, 1);
 }
 
 }  // namespace

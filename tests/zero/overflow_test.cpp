@@ -21,7 +21,7 @@ EngineOptions options(int stage) {
   o.dtype = DType::f16;
   o.capacity = {.sequences = sequences, .length = length};
   o.zero.stage = stage;
-  o.gradients.message_elements = 4096;
+  o.gradients.bucket_elements = 4096;
   o.micro_batches = micro_batches;
   return o;
 }
@@ -38,12 +38,12 @@ class Training {
   Norm step(const Change& before = {}, const Change& after = {}) {
     Engine& engine = *engine_;
     engine.scale_losses(scaler_.scale());
-    const Turns& turns = engine.turns();
-    for (std::size_t round = 0; round < turns.rounds; ++round) {
-      for (std::size_t turn = 0; turn < turns.per_round; ++turn) {
-        const std::size_t m = turns.micro_batch(round, turn, EngineOfAll::world().rank());
+    const AccumulationPlan& accumulation = engine.accumulation();
+    for (std::size_t round = 0; round < accumulation.rounds; ++round) {
+      for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
+        const std::size_t m = accumulation.micro_batch(round, micro_step, EngineOfAll::world().rank());
         if (before) before(engine);
-        engine.micro_batch(round, turn, tokens(m));
+        engine.micro_batch(round, micro_step, tokens(m));
       }
       engine.finish_round();
     }
@@ -105,9 +105,9 @@ class Overflow : public testing::TestWithParam<int> {
     const double scale = run_.scaler().scale();
     const Norm norm = run_.step(before, after);
     EXPECT_EQ(extremes(std::isfinite(norm.value) ? 1 : 0), std::pair(0.0, 0.0)) << "a rank took no notice";
-    EXPECT_EQ(extremes(norm.broken_unit), std::pair(double(norm.broken_unit), double(norm.broken_unit)));
+    EXPECT_EQ(extremes(norm.non_finite_unit), std::pair(double(norm.non_finite_unit), double(norm.non_finite_unit)));
     if (unit >= 0) {
-      EXPECT_EQ(norm.broken_unit, unit);
+      EXPECT_EQ(norm.non_finite_unit, unit);
     }
     EXPECT_EQ(extremes(run_.scaler().scale()), std::pair(scale / 2, scale / 2));
     EXPECT_EQ(extremes(run_.engine().states() == states ? 1 : 0), std::pair(1.0, 1.0)) << "a state has changed";

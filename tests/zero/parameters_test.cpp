@@ -12,8 +12,8 @@
 namespace shoal::zero {
 namespace {
 
-const Visits there_and_back = {{0}, {1}, {2}, {3, 0}, {3}, {2}, {1}};
-const Visits there = {{0}, {1}, {2}, {3, 0}};
+const UseOrder there_and_back = {{0}, {1}, {2}, {3, 0}, {3}, {2}, {1}};
+const UseOrder there = {{0}, {1}, {2}, {3, 0}};
 
 std::vector<model::UnitLayout> units() { return test::units_of({5000, 1500, 256, 16}); }
 
@@ -23,11 +23,11 @@ float value(std::size_t unit, std::size_t element, int version) {
 
 /// Everything that one rank has, on memory that only counts or is reserved.
 struct Rank {
-  std::vector<Holding> held;
+  std::vector<ShardLayout> held;
   States states;
   Parameters parameters;
-  Rank(const GatherOptions& options, const Placement& place, Memory& memory)
-      : held(holdings(units(), options.zero, place)),
+  Rank(const GatherOptions& options, const RankGroups& place, Memory& memory)
+      : held(shard_layouts(units(), options.zero, place)),
         states(units(), held, DType::f32, {}, place, memory),
         parameters(units(), held, states, there_and_back, there, place, options, memory) {}
 
@@ -36,7 +36,7 @@ struct Rank {
       const Span<float> master = states.master(static_cast<int>(u));
       for (std::size_t i = 0; i < master.size(); ++i) master[i] = value(u, held[u].optimizer.begin + i, version);
     }
-    parameters.publish();
+    parameters.start_all_gather();
   }
   void expect_whole(int unit, int version) {
     const auto* const x = static_cast<const float*>(parameters.acquire(unit));
@@ -58,7 +58,7 @@ class ParametersTest : public testing::TestWithParam<std::tuple<int, std::size_t
 TEST_P(ParametersTest, AreWholeWhileTheyAreAcquired) {
   GatherOptions options;
   std::tie(options.zero.stage, options.zero.prefetch_units, options.zero.persist_below, options.overlap) = GetParam();
-  options.message_elements = 2000;
+  options.bucket_elements = 2000;
   comm::Communicator& group = test::world().all();
   Memory counting;
   const Rank planned(options, {group.rank(), group.size(), nullptr}, counting);
@@ -71,7 +71,7 @@ TEST_P(ParametersTest, AreWholeWhileTheyAreAcquired) {
     rank.run(Parameters::Pass::evaluation, version);
     rank.run(Parameters::Pass::training, version);
   }
-  rank.parameters.settle();
+  rank.parameters.wait_for_parameters();
 }
 
 std::uint64_t sent_to_other_nodes() {
@@ -111,7 +111,7 @@ TEST_P(SecondaryTest, OnlyTheFirstGatherAfterAnUpdateLeavesTheNode) {
     rank.run(Parameters::Pass::evaluation, version);
     EXPECT_EQ(sent_to_other_nodes(), first);
   }
-  rank.parameters.settle();
+  rank.parameters.wait_for_parameters();
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SecondaryTest,

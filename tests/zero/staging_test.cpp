@@ -25,12 +25,12 @@ std::vector<int> backwards(std::size_t count) {
 struct Staged {
   Memory counting, memory;
   Staging staging;
-  Staged(const std::vector<model::UnitLayout>& units, const std::vector<Message>& messages, std::size_t in_flight)
-      : memory(count(units, messages, in_flight)), staging(units, backwards(units.size()), messages, in_flight, memory) {}
-  static Ledger count(const std::vector<model::UnitLayout>& units, const std::vector<Message>& messages,
+  Staged(const std::vector<model::UnitLayout>& units, const std::vector<Bucket>& buckets, std::size_t in_flight)
+      : memory(count(units, buckets, in_flight)), staging(units, backwards(units.size()), buckets, in_flight, memory) {}
+  static Ledger count(const std::vector<model::UnitLayout>& units, const std::vector<Bucket>& buckets,
                       std::size_t in_flight) {
     Memory counting;
-    const Staging staging(units, backwards(units.size()), messages, in_flight, counting);
+    const Staging staging(units, backwards(units.size()), buckets, in_flight, counting);
     return counting.taken();
   }
   std::size_t units_taken() const { return memory.taken()[Kind::buffers] / 4096; }
@@ -43,25 +43,25 @@ TEST(Staging, AUnitThatLeavesAtOnceNeedsOnePlace) {
 
 TEST(Staging, APlaceIsFreeWhenItsMessagesAreComplete) {
   const auto layouts = units(8, false);
-  const auto messages = cut_messages(layouts, backwards(9), 2, 1024);  // one per unit
-  const Staged staged(layouts, messages, 1);
+  const auto buckets = make_buckets(layouts, backwards(9), 2, 1024);  // one per unit
+  const Staged staged(layouts, buckets, 1);
   EXPECT_EQ(staged.units_taken(), 2U);
   // Unit 8 is first, message 0 its own. Unit 7 is written while message 0 is under way; unit 6 lies where unit 8 did.
-  EXPECT_EQ(staged.staging.messages_before(8), 0U);
-  EXPECT_EQ(staged.staging.messages_before(7), 0U);
-  EXPECT_EQ(staged.staging.messages_before(6), 1U);
+  EXPECT_EQ(staged.staging.buckets_before(8), 0U);
+  EXPECT_EQ(staged.staging.buckets_before(7), 0U);
+  EXPECT_EQ(staged.staging.buckets_before(6), 1U);
   EXPECT_EQ(staged.staging.of(6), staged.staging.of(8));
   EXPECT_NE(staged.staging.of(7), staged.staging.of(8));
-  EXPECT_EQ(Staged(layouts, messages, 0).units_taken(), 1U);
+  EXPECT_EQ(Staged(layouts, buckets, 0).units_taken(), 1U);
 }
 
 TEST(Staging, UnitsThatShareAMessageWaitForIt) {
   const auto layouts = units(8, false);
-  const auto messages = cut_messages(layouts, backwards(9), 2, 2048);  // two units in each
-  const Staged staged(layouts, messages, 0);
+  const auto buckets = make_buckets(layouts, backwards(9), 2, 2048);  // two units in each
+  const Staged staged(layouts, buckets, 0);
   EXPECT_EQ(staged.units_taken(), 2U);
-  EXPECT_EQ(staged.staging.messages_before(7), 0U);
-  EXPECT_EQ(staged.staging.messages_before(6), 1U);
+  EXPECT_EQ(staged.staging.buckets_before(7), 0U);
+  EXPECT_EQ(staged.staging.buckets_before(6), 1U);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ std::vector<model::UnitLayout> units() {
 class StatesTest : public testing::TestWithParam<std::tuple<int, DType>> {
  protected:
   StatesTest()
-      : held_(holdings(units(), zero(), placement(true))), memory_(count()), states_(make(placement(false), memory_)) {}
+      : held_(shard_layouts(units(), zero(), groups(true))), memory_(count()), states_(make(groups(false), memory_)) {}
 
   static ZeroOptions zero() {
     ZeroOptions options;
@@ -34,20 +34,20 @@ class StatesTest : public testing::TestWithParam<std::tuple<int, DType>> {
     return options;
   }
   static DType dtype() { return std::get<1>(GetParam()); }
-  static Placement placement(bool counting) {
+  static RankGroups groups(bool counting) {
     comm::Communicator& group = test::world().all();
     return {group.rank(), group.size(), counting ? nullptr : &group};
   }
-  States make(const Placement& place, Memory& memory) const {
+  States make(const RankGroups& place, Memory& memory) const {
     return {units(), held_, dtype(), {"first", "second"}, place, memory};
   }
   Ledger count() const {
     Memory counting;
-    const States states = make(placement(true), counting);
+    const States states = make(groups(true), counting);
     return counting.taken();
   }
 
-  std::vector<Holding> held_;
+  std::vector<ShardLayout> held_;
   Memory memory_;
   States states_;
 };
@@ -79,7 +79,7 @@ TEST_P(StatesTest, InitialValuesDoNotDependOnRanksAndStage) {
 
 TEST_P(StatesTest, TakesWhatThePaperSaysAndLessThanOneKibibyteMore) {
   const Stage stage = stages[static_cast<std::size_t>(zero().stage)];
-  const auto ranks = static_cast<double>(placement(true).ranks);
+  const auto ranks = static_cast<double>(groups(true).ranks);
   double elements = 0;
   for (const auto& unit : units()) elements += static_cast<double>(unit.elements);
   const bool rounded = dtype() != DType::f32;
@@ -88,7 +88,7 @@ TEST_P(StatesTest, TakesWhatThePaperSaysAndLessThanOneKibibyteMore) {
     // Shards are whole pieces: rank 0's, the largest, is at most one piece longer than its part; borders of arenas are 64
     // bytes.
     EXPECT_LE(static_cast<double>(memory_.taken()[kind]), bytes + states * kib) << name_of(kind);
-    if (placement(true).rank != 0) return;
+    if (groups(true).rank != 0) return;
     EXPECT_GE(static_cast<double>(memory_.taken()[kind]), bytes) << name_of(kind);
   };
   const double size = rounded ? 2 : 4;

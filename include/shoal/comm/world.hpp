@@ -52,8 +52,8 @@ class World {
   Communicator& across();  ///< those that have this rank's number on their node: for number 0, the nodes' leaders
   /// The `count` ranks of all() from the last multiple of it on, and those that have this rank's number among their
   /// neighbours. count divides all(). Collective, as they are made when first asked for.
-  Communicator& neighbours(int count);
-  Communicator& alike(int count);
+  Communicator& consecutive(int count);
+  Communicator& same_position(int count);
   const std::vector<GroupKind>& group_kinds() const;  ///< of those made so far, by their index in the trace
   const Topology& topology() const;                   ///< of the ranks of all()
   int nodes() const;

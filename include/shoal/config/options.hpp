@@ -156,10 +156,10 @@ Invocation parse(const CommandSpec& command, int argc, const char* const* argv);
 /// --print-config was given: then the caller names those of Invocation::not_built.
 void validate(Invocation& invocation, int ranks);
 
-/// Why zero.stage = 3 does not go with stochastic gradient push where `in_step` ranks share states out and a node has
-/// `on_node` ranks (0 where that is not known); empty if it does. Nodes push whole copies to each other: a node must have
-/// one, and it must be the node's alone.
-std::string push_of_shared_parameters(int in_step, int on_node);
+/// Why zero.stage = 3 does not go with stochastic gradient push where `sync_group_size` ranks share states out and a node
+/// has `on_node` ranks (0 where that is not known); empty if it does. Nodes push whole copies to each other: a node must
+/// have one, and it must be the node's alone.
+std::string sgp_stage3_problem(int sync_group_size, int on_node);
 
 /// The resolved deck: every option that is built or was set, in the table's order, with the default where it is another one;
 /// parse() reads back the same options, which print the same text.

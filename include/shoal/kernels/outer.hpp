@@ -12,11 +12,11 @@ namespace shoal::kernels {
 void divide(std::size_t n, float divisor, float* x);
 
 /// x = (x + other) / 2.
-void meet(std::size_t n, const float* other, float* x);
+void average_with(std::size_t n, const float* other, float* x);
 /// x += (other - before) / 2: meet() of x as it was `before`, with what x has become since left on top.
-void meet_late(std::size_t n, const float* other, const float* before, float* x);
+void average_with_stale(std::size_t n, const float* other, const float* before, float* x);
 /// x = mean + (x - before): a mean with x as it was `before`, with what x has become since left on top.
-void carry_on(std::size_t n, const float* mean, const float* before, float* x);
+void rebase(std::size_t n, const float* mean, const float* before, float* x);
 
 /// difference = x - base, rounded to the type; and back: x = base + difference / divisor. x may be any of the others that is
 /// in fp32.

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "shoal/base/memory.hpp"
-#include "shoal/model/residency.hpp"
 #include "shoal/model/unit.hpp"
+#include "shoal/model/unit_access.hpp"
 
 namespace shoal::model {
 
@@ -92,7 +92,7 @@ class Model {
 std::vector<UnitLayout> layout(const ModelOptions& options);
 /// The units that are acquired together, first to last: one visit ends when all of its units are released. Of forward and
 /// backward where the capacity is for training, of evaluate() otherwise. Whoever keeps the parameters plans by it.
-std::vector<std::vector<int>> visits(const ModelOptions& options, const Capacity& capacity);
+std::vector<std::vector<int>> use_order(const ModelOptions& options, const Capacity& capacity);
 /// Every unmet condition on the options as a sentence that names the options and their values.
 std::vector<std::string> problems(const ModelOptions& options);
 /// Floating-point operations of one token of forward and backward: 6 N + 6 n_layer n_embd (T + 1) for the GPT, N the weights
@@ -104,6 +104,6 @@ std::vector<std::string> kinds();
 
 /// memory may be counting (then the model must not be run). Seeds of dropout come from `seed`.
 std::unique_ptr<Model> make(const ModelOptions& options, DType dtype, const Capacity& capacity, std::uint64_t seed,
-                            Memory& memory, Residency& residency);
+                            Memory& memory, UnitAccess& access);
 
 }  // namespace shoal::model

@@ -13,7 +13,7 @@ namespace shoal::model {
 
 /// Tensors start on borders of this many elements, so that checksums over pieces of 16 do not depend on how a unit is cut
 /// into shards (which are whole pieces of 256). What lies between two tensors is zero and stays zero.
-inline constexpr std::size_t tensor_border = 16;
+inline constexpr std::size_t tensor_alignment = 16;
 
 struct Parameter {
   std::string name;                ///< Hugging Face's name where there is one
@@ -29,9 +29,9 @@ struct Parameter {
 struct UnitLayout {
   std::string name;
   std::vector<Parameter> parameters;
-  std::size_t elements = 0;  ///< of the flat buffer, gaps included: a multiple of tensor_border
+  std::size_t elements = 0;  ///< of the flat buffer, gaps included: a multiple of tensor_alignment
   /// Its gradient is begun before its turn in backward: another unit's gradient is completed between the first call of
-  /// Residency::gradient() and gradient_complete(). So with a tied embedding, whose gradient the head begins.
+  /// UnitAccess::gradient() and gradient_complete(). So with a tied embedding, whose gradient the head begins.
   bool early_gradient = false;
 
   /// Appends a tensor; returns its index in parameters.

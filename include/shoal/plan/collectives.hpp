@@ -28,8 +28,8 @@ struct Cost {
 struct Grouping {
   std::vector<std::vector<int>> groups;
   /// Whole runs of `count` neighbours; ranks of one number in them. count divides ranks.
-  static Grouping neighbours(int ranks, int count);
-  static Grouping alike(int ranks, int count);
+  static Grouping consecutive(int ranks, int count);
+  static Grouping same_position(int ranks, int count);
 };
 
 /// Elements of the spans of each of a group's blocks (comm/tree_reduce.hpp).

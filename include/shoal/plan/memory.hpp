@@ -16,10 +16,10 @@ struct MemoryPlan {
 };
 
 /// What a run takes besides its engine, from the same memory.
-using Further = std::function<void(zero::Engine& engine, Memory& memory)>;
+using ExtraAllocations = std::function<void(zero::Engine& engine, Memory& memory)>;
 
 /// Of rank `rank` of `ranks`.
-MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks, const Further& further = {});
+MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks, const ExtraAllocations& further = {});
 
 /// Bytes that one rank may take: memory.limit where set, else what the node has, divided by the ranks on it.
 std::size_t available_bytes(double limit_gib, int ranks_on_node);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a step takes and what it sends, under any strategy: a rehearsal of the steps of a period.
+// How long a step takes and what it sends, under any strategy: a simulation of the steps of a period.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "shoal/plan/rehearsal.hpp"
+#include "shoal/plan/step_simulation.hpp"
 #include "shoal/sync/options.hpp"
 
 namespace shoal::plan {
@@ -23,9 +23,10 @@ struct StepTime {
   double total_s() const { return compute_s + exposed_s; }
 };
 
-/// in_step: neighbouring ranks that share gradients at every step: all, or with sync.kind a node's (options are theirs).
-StepTime step_time(const zero::EngineOptions& options, const sync::SyncOptions& sync, int in_step, const Cluster& cluster,
-                   const NetworkModel& network, const Arithmetic& arithmetic);
+/// sync_group_size: neighbouring ranks that share gradients at every step: all, or with sync.kind a node's (options are
+/// theirs).
+StepTime step_time(const zero::EngineOptions& options, const sync::SyncOptions& sync, int sync_group_size,
+                   const Cluster& cluster, const NetworkModel& network, const Arithmetic& arithmetic);
 
 /// What a rank reaches in training while all of them work: products are slower than their peak, and more of the time goes
 /// into what is none, the narrower a model is.
@@ -36,6 +37,6 @@ struct TrainingRates {
 
 /// Of a step on one rank; between widths by their logarithm, beyond them as at the nearest. With activation checkpointing
 /// forward counts twice.
-Arithmetic arithmetic(const zero::EngineOptions& options, int in_step, const TrainingRates& rates);
+Arithmetic arithmetic(const zero::EngineOptions& options, int sync_group_size, const TrainingRates& rates);
 
 }  // namespace shoal::plan

@@ -30,7 +30,7 @@
 #include "shoal/kernels/quantize.hpp"
 #include "shoal/model/unit.hpp"
 #include "shoal/sync/options.hpp"
-#include "shoal/sync/shares.hpp"
+#include "shoal/sync/sub_shards.hpp"
 
 namespace shoal::sync {
 
@@ -46,7 +46,7 @@ Sending sending_of(const SyncOptions& options, std::size_t quant_block);
 class Average {
  public:
   /// shares must outlive this. On one node nothing is sent, and no memory taken.
-  Average(const Shares& shares, const Placement& placement, const Sending& sending, Memory& memory);
+  Average(const SubShards& sub_shards, const NodeGroups& groups, const Sending& sending, Memory& memory);
   Average(const Average&) = delete;
   Average& operator=(const Average&) = delete;
 
@@ -60,7 +60,7 @@ class Average {
   /// may change meanwhile; without it finish() follows at once.
   void start(Update update = {});
   /// Until the mean is here. The shards are as they were.
-  void arrive();
+  void wait_for_mean();
   /// The mean that is under way, if one is, is waited for and becomes this rank's shards, with what they have moved since.
   void finish();
   bool under_way() const { return under_way_; }
@@ -70,9 +70,9 @@ class Average {
   /// Collective in the node: what every rank of it keeps whole (stage 0) is gathered from the shards.
   void gather_in_node();
 
-  bool in_differences() const { return !common_.empty(); }
-  /// For checkpoints, out of this rank's shards; no mean is on its way meanwhile (arrive()). What nodes have in common,
-  /// /common/NAME; none where means are sent in fp32.
+  bool in_differences() const { return !reference_.empty(); }
+  /// For checkpoints, out of this rank's shards; no mean is on its way meanwhile (wait_for_mean()). What nodes have in
+  /// common, /common/NAME; none where means are sent in fp32.
   std::vector<NamedSlice> common_slices(const std::vector<model::UnitLayout>& units, const std::vector<Range>& wanted) const;
   /// This node's own: /average/lost/NAME, by quantization.
   std::vector<NamedSlice> lost_slices(const std::vector<model::UnitLayout>& units) const;
@@ -94,16 +94,16 @@ class Average {
   Span<std::byte> message(std::size_t unit, Range range) const;
   Span<float> floats(std::size_t unit, Range range) const;
   const float* common(std::size_t unit, Range range) const;
-  bool alone() const { return placement_.across.ranks == 1; }
+  bool alone() const { return groups_.across.ranks == 1; }
 
-  const Shares* shares_;
-  Placement placement_;
+  const SubShards* sub_shards_;
+  NodeGroups groups_;
   Sending sending_;
-  std::vector<Span<float>> common_;       // by unit: of this rank's shard; empty: parameters themselves are sent
+  std::vector<Span<float>> reference_;    // by unit: of this rank's shard; empty: parameters themselves are sent
   std::vector<Span<std::byte>> message_;  // by unit, in sending_.type; empty: the shards themselves are
   std::vector<Span<float>> sent_;         // by unit: the shards that a mean under way is of; empty without overlap
   // By unit; empty unless quantized. Of this rank's share: what the mean lost; of the rest of its shard: what it sent there.
-  std::vector<Span<float>> lost_;
+  std::vector<Span<float>> residuals_;
   Span<float> mean_;  // of a unit's share, where it is sent in 16 bits
   Span<std::byte> scratch_;
   comm::Request request_;

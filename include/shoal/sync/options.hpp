@@ -26,7 +26,7 @@ struct SyncOptions {
 };
 
 /// Whether nodes ever differ.
-inline bool seldom(const SyncOptions& options) { return options.kind != "every_step"; }
+inline bool trains_locally(const SyncOptions& options) { return options.kind != "every_step"; }
 /// Whether neighbours in a graph exchange parameters at every step (stochastic gradient push).
 inline bool pushes(const SyncOptions& options) {
   return options.kind == "sgp" || (options.kind == "slowmo" && options.slowmo_base == "sgp");

@@ -9,14 +9,14 @@
 #include "shoal/base/state.hpp"
 #include "shoal/model/unit.hpp"
 #include "shoal/sync/options.hpp"
-#include "shoal/sync/shares.hpp"
+#include "shoal/sync/sub_shards.hpp"
 
 namespace shoal::sync {
 
 class Outer {
  public:
   /// ranges: what of each unit is updated on this rank; shares must outlive this.
-  Outer(const SyncOptions& options, const Shares& shares, const std::vector<Range>& ranges, Memory& memory);
+  Outer(const SyncOptions& options, const SubShards& sub_shards, const std::vector<Range>& ranges, Memory& memory);
 
   /// From the master parameters as they are now, at rest.
   void begin();
@@ -30,7 +30,7 @@ class Outer {
 
  private:
   SyncOptions options_;
-  const Shares* shares_;
+  const SubShards* sub_shards_;
   std::vector<Range> ranges_;
   std::vector<Span<float>> parameters_, momentum_;  // by unit
 };

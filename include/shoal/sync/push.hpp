@@ -13,14 +13,14 @@
 #include "shoal/base/state.hpp"
 #include "shoal/comm/communicator.hpp"
 #include "shoal/model/unit.hpp"
-#include "shoal/sync/shares.hpp"
+#include "shoal/sync/sub_shards.hpp"
 
 namespace shoal::sync {
 
 class Push {
  public:
   /// shares must outlive this.
-  Push(const Shares& shares, const Placement& placement, bool overlap, Memory& memory);
+  Push(const SubShards& sub_shards, const NodeGroups& groups, bool overlap, Memory& memory);
   Push(const Push&) = delete;
   Push& operator=(const Push&) = delete;
 
@@ -41,8 +41,8 @@ class Push {
   void exchange_piecewise(int to, int from);
   void start(int to, int from);
 
-  const Shares* shares_;
-  Placement placement_;
+  const SubShards* sub_shards_;
+  NodeGroups groups_;
   bool overlap_, under_way_ = false;
   std::vector<Span<float>> sent_, received_;  // overlapped: by unit; otherwise two pieces, received_ only
   std::vector<comm::Request> requests_;

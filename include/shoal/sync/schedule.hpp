@@ -32,8 +32,8 @@ class Schedule {
   Schedule(const SyncOptions& options, int nodes) : options_(options), nodes_(nodes) {}
 
   /// Whether nodes still share gradients in this step, counted from 1, and whether that ends with it.
-  bool warms_up(std::size_t step) const { return step <= options_.warmup_steps; }
-  bool begins(std::size_t step) const { return step == options_.warmup_steps; }
+  bool in_warmup(std::size_t step) const { return step <= options_.warmup_steps; }
+  bool ends_warmup(std::size_t step) const { return step == options_.warmup_steps; }
 
   /// step: counted from 1.
   Actions after(std::size_t step) const;
@@ -46,13 +46,13 @@ class Schedule {
   /// Whether nodes send each other means while the next steps run; and whether they take in, after this step, one that
   /// was begun sync.average_delay steps ago.
   bool overlaps() const { return options_.average_overlap && nodes_ > 1; }
-  bool arrives(std::size_t step) const;
+  bool applies_mean(std::size_t step) const;
   /// Whether a mean over the nodes is begun after this step, and, without overlap, finished.
   bool averages(std::size_t step) const;
   /// Whether all nodes meet after this step, none going on before the others have come.
-  bool meets(std::size_t step) const;
+  bool synchronizes(std::size_t step) const;
   /// Whether nodes have different parameters after so many steps.
-  bool differ(std::size_t steps) const;
+  bool nodes_differ_after(std::size_t steps) const;
   /// Steps between two meetings, once nodes are warm; 0: they never meet.
   std::size_t period() const;
 

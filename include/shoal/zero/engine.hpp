@@ -27,23 +27,23 @@ struct EngineOptions {
   std::uint64_t seed = 1;
 };
 
-class Engine final : private model::Residency {
+class Engine final : private model::UnitAccess {
  public:
   /// memory: counting (plan/memory.hpp), or reserved for what was counted with the same arguments.
-  Engine(const EngineOptions& options, const Placement& placement, Memory& memory);
+  Engine(const EngineOptions& options, const RankGroups& groups, Memory& memory);
 
   States& states() { return states_; }
   model::Model& model() { return *model_; }
   const std::vector<model::UnitLayout>& units() const { return units_; }
-  const Turns& turns() const { return turns_; }
-  const std::vector<Message>& messages() const { return gradients_->messages(); }
+  const AccumulationPlan& accumulation() const { return accumulation_; }
+  const std::vector<Bucket>& buckets() const { return gradients_->buckets(); }
 
   /// Random initial values; or, after the slices of states() were written to, everything that is derived from them.
   /// Collective.
   void initialize(std::uint64_t seed);
   void refresh();
   /// Waits until what an update() published has arrived: before the slices of states() are written to, or read and written.
-  void settle() { parameters_->settle(); }
+  void wait_for_parameters() { parameters_->wait_for_parameters(); }
 
   /// What quantized gradients left over (zero.quant_feedback), for checkpoints: GradientQuantizer's.
   std::vector<NamedSlice> residual_slices() const {
@@ -55,15 +55,16 @@ class Engine final : private model::Residency {
   void scale_losses(double factor) { loss_scale_ = factor; }
   /// From now on a step's gradient is a part of the mean over so many groups of ranks like this one; before norm() somebody
   /// adds up gradient_shard() of all of them. 1: it is this group's alone.
-  void share_gradients(std::size_t groups);
-  /// With Squares::weighted, before a step's first micro-batch, once `updates` > 0 were made: from now on square_of_turn()
-  /// and Norm::square are of a new sample, weighted by the second moments, which decay by beta2. Collective.
+  void set_gradient_groups(std::size_t groups);
+  /// With Squares::weighted, before a step's first micro-batch, once `updates` > 0 were made: from now on
+  /// micro_step_square() and Norm::square are of a new sample, weighted by the second moments, which decay by beta2.
+  /// Collective.
   void weigh_squares(std::int64_t updates, double beta2);
-  /// Forward and backward of this rank's micro-batch of (round, turn); returns its summed loss. The step's gradient is that
-  /// of the mean over all predictions of all micro-batches.
-  double micro_batch(std::size_t round, std::size_t turn, const model::MicroBatch& batch);
+  /// Forward and backward of this rank's micro-batch of (round, micro_step); returns its summed loss. The step's gradient is
+  /// that of the mean over all predictions of all micro-batches.
+  double micro_batch(std::size_t round, std::size_t micro_step, const model::MicroBatch& batch);
   /// Of the gradient of the last micro_batch(), as it enters the step's gradient, which is a mean: of its M-th part.
-  double square_of_turn() const { return gradients_->square_of_turn() / (loss_scale_ * loss_scale_); }
+  double micro_step_square() const { return gradients_->micro_step_square() / (loss_scale_ * loss_scale_); }
   /// After the last turn of a round.
   void finish_round() { gradients_->finish_round(); }
   /// Elements `range` of this rank's shard of the step's gradient, after the last round.
@@ -88,9 +89,9 @@ class Engine final : private model::Residency {
 
   EngineOptions options_;
   std::vector<model::UnitLayout> units_;
-  Turns turns_;
+  AccumulationPlan accumulation_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::vector<Holding> holdings_;
+  std::vector<ShardLayout> layouts_;
   States states_;
   std::unique_ptr<Gradients> gradients_;  // null where nothing is trained
   std::unique_ptr<Parameters> parameters_;

@@ -13,10 +13,10 @@
 namespace shoal::zero {
 
 /// The units of every visit, first to last.
-using Visits = std::vector<std::vector<int>>;
+using UseOrder = std::vector<std::vector<int>>;
 
 /// A unit's parameters are whole on this rank from one visit to another.
-struct Residence {
+struct GatherLifetime {
   int unit;
   std::size_t first, last;  ///< visits that use it
   std::size_t start;        ///< the gather is started at the beginning of this visit
@@ -24,9 +24,9 @@ struct Residence {
 };
 
 struct GatherPlan {
-  Visits visits;
-  std::vector<Residence> residences;  ///< in the order in which their gathers start
-  std::size_t bytes = 0;              ///< memory for all
+  UseOrder visits;
+  std::vector<GatherLifetime> gather_lifetimes;  ///< in the order in which their gathers start
+  std::size_t bytes = 0;                         ///< memory for all
 };
 
 /// bytes_of[u]: of the whole unit u; 0 where it is not gathered. A unit's gather starts when the one that is
@@ -34,7 +34,7 @@ struct GatherPlan {
 /// no room. Between two uses it is released, unless its next gather would start at once, or until its last use where
 /// options.reshard_after_forward is off. A limit too small for the units that are used together is refused (bad_input,
 /// naming `names` of the units).
-GatherPlan plan_gathers(const Visits& visits, const std::vector<std::size_t>& bytes_of,
+GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& bytes_of,
                         const std::vector<std::string>& names, const ZeroOptions& options);
 
 }  // namespace shoal::zero

@@ -22,17 +22,17 @@ enum class Squares : std::uint8_t {
 class GradientSquares {
  public:
   GradientSquares() = default;  ///< none
-  GradientSquares(Squares squares, const std::vector<Holding>& holdings, const Placement& placement, Memory& memory);
+  GradientSquares(Squares squares, const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory);
 
   SampledWeights& weights() { return weights_; }
 
   /// The unit's gradient in this turn: its flat buffer. Does nothing where nothing is measured.
   void measure(int unit, const float* gradient);
   /// Over all units, after the turn's backward.
-  double of_turn() const;
+  double of_micro_step() const;
 
  private:
-  std::vector<Holding> holdings_;
+  std::vector<ShardLayout> layouts_;
   SampledWeights weights_;
   Span<double> pieces_;       // of the largest unit
   std::vector<double> unit_;  // by unit; empty: none

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of all units on this rank: summed over the rank's own micro-batches and over ranks, in messages that start while
-// backward goes on. The order of every sum is [Note: one trajectory] in zero/turns.hpp. A stage that shares gradients out
-// reduces them after every turn, any other once a round.
+// backward goes on. The order of every sum is [Note: one trajectory] in zero/accumulation.hpp. A stage that shares gradients
+// out reduces them after every turn, any other once a round.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,20 @@
 #include "shoal/base/memory.hpp"
 #include "shoal/comm/collectives.hpp"
 #include "shoal/model/unit.hpp"
+#include "shoal/zero/accumulation.hpp"
+#include "shoal/zero/buckets.hpp"
 #include "shoal/zero/gradient_squares.hpp"
-#include "shoal/zero/messages.hpp"
 #include "shoal/zero/norm.hpp"
 #include "shoal/zero/partial_sums.hpp"
 #include "shoal/zero/quantization.hpp"
 #include "shoal/zero/staging.hpp"
-#include "shoal/zero/turns.hpp"
 
 namespace shoal::zero {
 
 struct GradientOptions {
-  std::size_t message_elements = 6'250'000;  ///< largest message
-  bool overlap = true;                       ///< reduce while backward goes on; false: after it
-  DType dtype = DType::f32;                  ///< in which gradients are held, summed and sent
+  std::size_t bucket_elements = 6'250'000;  ///< largest message
+  bool overlap = true;                      ///< reduce while backward goes on; false: after it
+  DType dtype = DType::f32;                 ///< in which gradients are held, summed and sent
   comm::Collectives collectives = comm::Collectives::reproducible;
   Squares squares = Squares::none;
   std::optional<QuantizedReduction> quantized = std::nullopt;  ///< qgZ
@@ -34,11 +34,11 @@ struct GradientOptions {
 
 class Gradients {
  public:
-  Gradients(const std::vector<model::UnitLayout>& units, const std::vector<Holding>& holdings, const Turns& turns,
-            const Placement& placement, const GradientOptions& options, Memory& memory);
+  Gradients(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts,
+            const AccumulationPlan& accumulation, const RankGroups& groups, const GradientOptions& options, Memory& memory);
 
   /// The next micro-batch's gradient is about to be computed.
-  void begin_turn(std::size_t round, std::size_t turn);
+  void begin_micro_step(std::size_t round, std::size_t micro_step);
   /// Where it goes, by unit: the flat buffer in float.
   float* of(int unit);
   /// The unit's gradient is whole: it is merged into the partial sums, and what can be reduced is started.
@@ -55,10 +55,10 @@ class Gradients {
   /// way meanwhile.
   Norm norm();
   /// Of this turn's gradient, before it was added to any other; 0 with Squares::none. After the turn's backward.
-  double square_of_turn() const { return squares_.of_turn(); }
+  double micro_step_square() const { return squares_.of_micro_step(); }
   /// Used with Squares::weighted.
   SampledWeights& weights() { return squares_.weights(); }
-  /// Waits until this rank holds the reduced gradient of Holding::optimizer, all units. After norm().
+  /// Waits until this rank holds the reduced gradient of ShardLayout::optimizer, all units. After norm().
   void gather();
 
   /// GradientQuantizer's; empty without it.
@@ -66,31 +66,31 @@ class Gradients {
   std::string residual_layout() const;
 
   DType dtype() const { return options_.dtype; }
-  /// Elements `range` of the unit's reduced gradient; they lie in Holding::optimizer.
+  /// Elements `range` of the unit's reduced gradient; they lie in ShardLayout::optimizer.
   Span<const std::byte> reduced(int unit, Range range) const { return sums_.sum(unit, range); }
 
-  const std::vector<Message>& messages() const { return messages_; }
+  const std::vector<Bucket>& buckets() const { return buckets_; }
 
  private:
-  comm::Blocks blocks(const Message& message) const;
+  comm::Blocks blocks(const Bucket& bucket) const;
   Span<std::byte> outgoing(int unit, Range range) const;
-  comm::Request reduce(std::size_t message, Span<std::byte> scratch);
+  comm::Request reduce(std::size_t bucket, Span<std::byte> scratch);
   bool reduces_whole() const;
   void start_ready();
   void start_next();
-  comm::Request start_gather(std::size_t message) const;
+  comm::Request start_gather(std::size_t bucket) const;
   void finish_oldest();
-  void finish_messages();
+  void finish_buckets();
 
   std::vector<model::UnitLayout> units_;
-  std::vector<Holding> holdings_;
-  Turns turns_;
-  Placement placement_;
+  std::vector<ShardLayout> layouts_;
+  AccumulationPlan accumulation_;
+  RankGroups groups_;
   GradientOptions options_;
   bool gathers_;  // gradients are whole on every rank in the end
   bool in_shards_ = false;
 
-  std::vector<Message> messages_;
+  std::vector<Bucket> buckets_;
   PartialSums sums_;
   Staging staging_;
   std::optional<GradientQuantizer> quantizer_;
@@ -98,10 +98,10 @@ class Gradients {
   GradientSquares squares_;
   std::vector<Span<std::byte>> scratch_;  // one per message in flight
 
-  std::size_t round_ = 0, turn_ = 0;
+  std::size_t round_ = 0, micro_step_ = 0;
   std::vector<bool> begun_, complete_;      // by unit, in this turn
   std::size_t started_ = 0, finished_ = 0;  // messages of this reduction
-  std::size_t reduced_turn_ = 0;            // the turn that the messages under way belong to
+  std::size_t reduced_micro_step_ = 0;      // the turn that the messages under way belong to
   std::deque<comm::Request> reducing_;
   std::vector<comm::Request> gathering_;
 };

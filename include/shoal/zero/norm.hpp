@@ -14,14 +14,14 @@ namespace shoal::zero {
 
 struct Norm {
   double value = 0;
-  double square = 0;     ///< value^2; of a sample with weights, where they are given (zero/sampled_weights.hpp)
-  int broken_unit = -1;  ///< the unit nearest to the head whose gradient is not finite (-1: none): backward met it first
+  double square = 0;         ///< value^2; of a sample with weights, where they are given (zero/sampled_weights.hpp)
+  int non_finite_unit = -1;  ///< the unit nearest to the head whose gradient is not finite (-1: none): backward met it first
 };
 
 class GlobalNorm {
  public:
   GlobalNorm() = default;
-  GlobalNorm(const std::vector<Holding>& holdings, const Placement& placement, Memory& memory);
+  GlobalNorm(const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory);
 
   /// Collective. shard(unit): this rank's shard, in dtype.
   Norm of(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard, const SampledWeights& weights);
@@ -29,8 +29,8 @@ class GlobalNorm {
  private:
   std::vector<double> sums_by_unit();
 
-  std::vector<Holding> holdings_;
-  Placement placement_;
+  std::vector<ShardLayout> layouts_;
+  RankGroups groups_;
   std::vector<Span<double>> piece_sums_;  // by unit, of this rank's shard
   Span<double> subtrees_, all_subtrees_;  // of all units: this rank's, and every rank's
 };

@@ -11,8 +11,8 @@
 
 #include "shoal/base/memory.hpp"
 #include "shoal/comm/collectives.hpp"
+#include "shoal/zero/buckets.hpp"
 #include "shoal/zero/gather_plan.hpp"
-#include "shoal/zero/messages.hpp"
 #include "shoal/zero/quantization.hpp"
 #include "shoal/zero/secondary.hpp"
 #include "shoal/zero/stages.hpp"
@@ -22,8 +22,8 @@ namespace shoal::zero {
 
 struct GatherOptions {
   ZeroOptions zero;
-  std::size_t message_elements = 6'250'000;  ///< largest message when parameters are published
-  bool overlap = true;                       ///< false: nothing is gathered ahead of its use
+  std::size_t bucket_elements = 6'250'000;  ///< largest message when parameters are published
+  bool overlap = true;                      ///< false: nothing is gathered ahead of its use
   comm::Collectives collectives = comm::Collectives::reproducible;
 };
 
@@ -32,8 +32,8 @@ class Parameters {
   enum class Pass { training, evaluation };
 
   /// training: empty where nothing is trained.
-  Parameters(const std::vector<model::UnitLayout>& units, const std::vector<Holding>& holdings, States& states,
-             const Visits& training, const Visits& evaluation, const Placement& placement, const GatherOptions& options,
+  Parameters(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, States& states,
+             const UseOrder& training, const UseOrder& evaluation, const RankGroups& groups, const GatherOptions& options,
              Memory& memory);
 
   /// All ranks, before each pass. Its acquire() calls must follow the visits.
@@ -43,37 +43,37 @@ class Parameters {
   void release(int unit);
 
   /// All ranks, after the shards were written to: starts to gather what every rank keeps whole.
-  void publish();
+  void start_all_gather();
   /// Waits until all of it has arrived.
-  void settle();
+  void wait_for_parameters();
 
  private:
   /// One pass: its plan, and for each visit the gathers that start at its beginning.
   struct Schedule {
     GatherPlan plan;
-    std::vector<std::vector<std::size_t>> starting;  // residences by visit
+    std::vector<std::vector<std::size_t>> starting;  // gather_lifetimes by visit
   };
   struct Gather {
-    std::size_t residence;
+    std::size_t lifetime;
     bool over_all_ranks;  // or from the neighbours' second partition
     comm::Request request;
   };
 
-  Schedule schedule(const Visits& visits, const std::vector<std::string>& names, const GatherOptions& options) const;
-  void enter_visit();
+  Schedule schedule(const UseOrder& visits, const std::vector<std::string>& names, const GatherOptions& options) const;
+  void begin_use();
   void leave_visit();
-  void start_gather(std::size_t residence);
+  void start_gather(std::size_t lifetime);
   void finish_gather();
-  std::size_t residence_of(int unit) const;
-  Span<std::byte> whole(const Residence& residence) const;
-  comm::Blocks blocks(const Message& message) const;
-  void publish_next();
-  void await_published(std::size_t messages);
+  std::size_t gather_lifetime(int unit) const;
+  Span<std::byte> whole(const GatherLifetime& lifetime) const;
+  comm::Blocks blocks(const Bucket& bucket) const;
+  void start_next_all_gather();
+  void wait_for_gathered(std::size_t buckets);
 
-  std::vector<Holding> holdings_;
+  std::vector<ShardLayout> layouts_;
   States& states_;
   Secondary secondary_;
-  Placement placement_;
+  RankGroups groups_;
   bool overlap_, gathers_;
   comm::Collectives collectives_;
 
@@ -87,10 +87,10 @@ class Parameters {
   std::deque<Gather> gathering_;
   std::size_t gathers_started_ = 0;
 
-  std::vector<Message> messages_;            // of what is published
-  std::vector<std::size_t> published_with_;  // by unit: how many messages must have arrived
-  std::deque<comm::Request> publishing_;
-  std::size_t published_ = 0, publish_started_ = 0;
+  std::vector<Bucket> buckets_;             // of what is published
+  std::vector<std::size_t> gathered_with_;  // by unit: how many messages must have arrived
+  std::deque<comm::Request> all_gathers_;
+  std::size_t all_gathers_done_ = 0, all_gathers_started_ = 0;
 
   std::vector<Span<std::byte>> scratch_;  // one per message in flight, for gathering and for publishing
 };

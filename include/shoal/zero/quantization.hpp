@@ -11,7 +11,7 @@
 #include "shoal/base/memory.hpp"
 #include "shoal/base/state.hpp"
 #include "shoal/comm/quantized.hpp"
-#include "shoal/zero/messages.hpp"
+#include "shoal/zero/buckets.hpp"
 #include "shoal/zero/options.hpp"
 #include "shoal/zero/stages.hpp"
 
@@ -35,15 +35,15 @@ void trace_error(const char* what, int unit, kernels::QuantError& error);
 class GradientQuantizer {
  public:
   /// Takes memory for residuals: with feedback, of what this rank sends across nodes (fp32), where there are several.
-  GradientQuantizer(const QuantizedReduction& how, const std::vector<Message>& messages,
-                    const std::vector<Holding>& holdings, const Placement& placement, Memory& memory);
+  GradientQuantizer(const QuantizedReduction& how, const std::vector<Bucket>& buckets,
+                    const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory);
 
   /// That any of the messages needs.
   std::size_t scratch_bytes() const { return scratch_bytes_; }
-  /// blocks: of the message. Afterwards this rank's block is the sum over ranks.
-  comm::Request reduce(std::size_t message, comm::Blocks blocks, DType dtype, Span<std::byte> scratch);
+  /// blocks: of the bucket. Afterwards this rank's block is the sum over ranks.
+  comm::Request reduce(std::size_t bucket, comm::Blocks blocks, DType dtype, Span<std::byte> scratch);
   /// After the step: its errors into the trace.
-  void trace_errors(const std::vector<Message>& messages);
+  void trace_errors(const std::vector<Bucket>& buckets);
   /// For a checkpoint: every rank's residuals as a tensor of their own, "/residuals/RANK", of which this rank holds its own
   /// and of the others nothing. They belong to how gradients are cut: residual_layout() names it, and they can be read again
   /// where it is the same. Without residuals both are empty.
@@ -51,10 +51,10 @@ class GradientQuantizer {
   const std::string& residual_layout() const { return layout_; }
 
  private:
-  void take_residuals(const std::vector<Message>& messages, const std::vector<Holding>& holdings, Memory& memory);
+  void take_residuals(const std::vector<Bucket>& buckets, const std::vector<ShardLayout>& layouts, Memory& memory);
 
   QuantizedReduction how_;
-  Placement placement_;
+  RankGroups groups_;
   std::size_t scratch_bytes_ = 0;
   std::vector<std::size_t> columns_;  // by rank: elements that it sends across nodes; empty without residuals
   std::string layout_;

@@ -23,7 +23,7 @@ namespace shoal::zero {
 class SampledWeights {
  public:
   SampledWeights() = default;  ///< none
-  SampledWeights(const std::vector<Holding>& holdings, const Placement& placement, Memory& memory);
+  SampledWeights(const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory);
 
   bool used() const { return !slots_.empty(); }
 
@@ -40,8 +40,8 @@ class SampledWeights {
   float& weight(int unit, std::size_t piece_index) const;
   void weigh(int unit, double correction, double epsilon);
 
-  std::vector<Holding> holdings_;
-  Placement placement_;
+  std::vector<ShardLayout> layouts_;
+  RankGroups groups_;
   std::uint64_t updates_ = 0;
   std::vector<std::size_t> slots_, offsets_;  // by unit: pieces of the longest shard, and where they begin in a rank's part
   Span<float> own_, all_;                     // this rank's part, and every rank's: first v, then weights

@@ -17,7 +17,7 @@ class Secondary {
  public:
   /// Of every gathered unit this rank's shard among options.hpz_size neighbours, in the model's dtype; nothing without
   /// has_secondary().
-  Secondary(const std::vector<Holding>& holdings, DType dtype, const ZeroOptions& options, const Placement& placement,
+  Secondary(const std::vector<ShardLayout>& layouts, DType dtype, const ZeroOptions& options, const RankGroups& groups,
             Memory& memory);
 
   /// Of the neighbours; 1 where there is no second partition.

@@ -10,7 +10,7 @@
 #include "shoal/model/unit.hpp"
 #include "shoal/zero/options.hpp"
 #include "shoal/zero/partition.hpp"
-#include "shoal/zero/placement.hpp"
+#include "shoal/zero/rank_groups.hpp"
 
 namespace shoal::zero {
 
@@ -28,7 +28,7 @@ inline constexpr std::array<Stage, 4> stages = {{
 }};
 
 /// What this rank keeps of a unit's flat buffer between steps.
-struct Holding {
+struct ShardLayout {
   std::size_t elements = 0;  ///< of the flat buffer
   Range shard;               ///< what this rank owns where a state is shared out
   Range parameters, gradients, optimizer;
@@ -39,7 +39,7 @@ struct Holding {
 };
 
 /// By unit. Units of fewer than options.persist_below elements keep their parameters whole in every stage.
-std::vector<Holding> holdings(const std::vector<model::UnitLayout>& units, const ZeroOptions& options,
-                              const Placement& placement);
+std::vector<ShardLayout> shard_layouts(const std::vector<model::UnitLayout>& units, const ZeroOptions& options,
+                                       const RankGroups& groups);
 
 }  // namespace shoal::zero

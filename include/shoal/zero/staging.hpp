@@ -8,7 +8,7 @@
 
 #include "shoal/base/memory.hpp"
 #include "shoal/model/unit.hpp"
-#include "shoal/zero/messages.hpp"
+#include "shoal/zero/buckets.hpp"
 
 namespace shoal::zero {
 
@@ -18,17 +18,17 @@ class Staging {
   /// order: the units as backward completes them. messages: what the units are reduced in from here, each as soon as its
   /// last unit is complete, `in_flight` of them while further units are computed; empty where a unit leaves its place as
   /// soon as it is complete.
-  Staging(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, const std::vector<Message>& messages,
+  Staging(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, const std::vector<Bucket>& buckets,
           std::size_t in_flight, Memory& memory);
 
   bool used() const { return !memory_.empty(); }
   /// The unit's flat buffer, in float.
   std::byte* of(int unit) const { return memory_.data() + offsets_[static_cast<std::size_t>(unit)]; }
   /// How many messages must be complete before the unit is written to: those that take from what lay there.
-  std::size_t messages_before(int unit) const { return messages_before_[static_cast<std::size_t>(unit)]; }
+  std::size_t buckets_before(int unit) const { return buckets_before_[static_cast<std::size_t>(unit)]; }
 
  private:
-  std::vector<std::size_t> offsets_, messages_before_;  // by unit
+  std::vector<std::size_t> offsets_, buckets_before_;  // by unit
   Span<std::byte> memory_;
 };
 

@@ -24,15 +24,15 @@ std::vector<NamedSlice> named_slices(const std::vector<model::UnitLayout>& units
 class States {
  public:
   /// moments: names of the optimizer's states; none where nothing is trained.
-  States(const std::vector<model::UnitLayout>& units, const std::vector<Holding>& holdings, DType dtype,
-         const std::vector<std::string>& moments, const Placement& placement, Memory& memory);
+  States(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, DType dtype,
+         const std::vector<std::string>& moments, const RankGroups& groups, Memory& memory);
 
   DType dtype() const { return dtype_; }
-  /// The unit's parameters in the model's dtype: Holding::parameters.
+  /// The unit's parameters in the model's dtype: ShardLayout::parameters.
   Span<std::byte> parameters(int unit) const { return parameters_[static_cast<std::size_t>(unit)]; }
-  /// The same in fp32: the masters, Holding::optimizer; where the model computes in fp32, the parameters themselves.
+  /// The same in fp32: the masters, ShardLayout::optimizer; where the model computes in fp32, the parameters themselves.
   Span<float> master(int unit) const { return master_[static_cast<std::size_t>(unit)]; }
-  const Holding& holding(int unit) const { return holdings_[static_cast<std::size_t>(unit)]; }
+  const ShardLayout& layout(int unit) const { return layouts_[static_cast<std::size_t>(unit)]; }
 
   /// Adam's second moment on this rank's shard.
   Span<const float> second_moment_shard(int unit) const;
@@ -42,7 +42,7 @@ class States {
   /// Rounds the masters to parameters, after they were written to.
   void refresh();
 
-  /// One optimizer step of the elements `range` of the unit, which lie in Holding::optimizer. decay_1d: weight decay on
+  /// One optimizer step of the elements `range` of the unit, which lie in ShardLayout::optimizer. decay_1d: weight decay on
   /// biases and norms too.
   void step(int unit, Range range, Span<const float> gradient, const optim::Optimizer& optimizer,
             const optim::Optimizer::Step& step, bool decay_1d);
@@ -59,7 +59,7 @@ class States {
   /// rank keeps in fp32, for reading.
   std::vector<NamedSlice> parameter_slices(Which which) const { return parameter_slices(ranges(which)); }
   std::vector<NamedSlice> moment_slices(Which which) const { return moment_slices(ranges(which)); }
-  /// wanted: elements of each unit, out of Holding::optimizer.
+  /// wanted: elements of each unit, out of ShardLayout::optimizer.
   std::vector<NamedSlice> parameter_slices(const std::vector<Range>& wanted) const;
   std::vector<NamedSlice> moment_slices(const std::vector<Range>& wanted) const;
 
@@ -68,9 +68,9 @@ class States {
   std::byte* parameter(int unit, std::size_t element) const;
 
   std::vector<model::UnitLayout> units_;
-  std::vector<Holding> holdings_;
+  std::vector<ShardLayout> layouts_;
   DType dtype_;
-  Placement placement_;
+  RankGroups groups_;
   std::vector<Span<std::byte>> parameters_;  // by unit
   std::vector<Span<float>> master_;          // by unit; a part of the parameters where the model computes in fp32
   std::vector<std::string> moment_names_;

@@ -6,7 +6,7 @@
 namespace shoal::zero {
 
 /// Which rank of how many this is, and how they communicate (null while only memory is counted).
-struct Placement {
+struct RankGroups {
   int rank = 0, ranks = 1;
   comm::Communicator* group = nullptr;
   comm::Communicator* neighbours = nullptr;  ///< ZeroOptions::hpz_size ranks, this one among them; where that is not 0

@@ -3,7 +3,7 @@
 // model calls; zero/ answers, and no rank, shard or message is seen here.
 //
 // What may be relied on, for a model that was made for a capacity and runs it (tests/model/visits_test.cpp):
-// - forward() and then backward() acquire units in the order of model::visits(); evaluate() and logits() in that of its
+// - forward() and then backward() acquire units in the order of model::use_order(); evaluate() and logits() in that of its
 //   forward half. A visit begins where nothing is acquired and ends when all is released.
 // - backward() completes each unit's gradient once, from the last unit to the first, and begins it in the unit's last visit
 //   (that of the embedding, which backward does not acquire, after all visits). Two are begun in forward: the head's, where
@@ -14,9 +14,9 @@
 
 namespace shoal::model {
 
-class Residency {
+class UnitAccess {
  public:
-  virtual ~Residency() = default;
+  virtual ~UnitAccess() = default;
 
   /// The unit's flat buffer of parameters in the model's dtype, whole, until release(). Calls nest per unit (a head that
   /// borrows the embedding acquires it too).

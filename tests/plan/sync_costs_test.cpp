@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes that train apart: how often they do what, and what they send.
-#include "shoal/plan/meetings.hpp"
+#include "shoal/plan/sync_costs.hpp"
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ sync::SyncOptions sync_of(const char* kind) {
 /// Steps of a period after which something is done.
 std::size_t busy_steps(const Period& period) {
   std::size_t steps = 0;
-  for (const Occasion& o : period.occasions) {
+  for (const SyncEvent& o : period.events) {
     if (o.actions.average || o.actions.push || o.actions.outer) steps += o.times;
   }
   return steps;
@@ -36,7 +36,7 @@ TEST(PeriodOf, HoldsEveryStepOnce) {
     for (const int nodes : {1, 2, 5}) {
       const Period period = period_of(sync_of(kind), nodes);
       std::size_t steps = 0;
-      for (const Occasion& o : period.occasions) steps += o.times * o.steps;
+      for (const SyncEvent& o : period.events) steps += o.times * o.steps;
       EXPECT_EQ(steps, period.steps) << kind;
     }
   }
@@ -47,7 +47,7 @@ TEST(PeriodOf, HoldsEveryStepOnce) {
       late.average_delay = delay;
       const Period period = period_of(late, 2);
       std::size_t steps = 0;
-      for (const Occasion& o : period.occasions) steps += o.times * o.steps;
+      for (const SyncEvent& o : period.events) steps += o.times * o.steps;
       EXPECT_EQ(steps, period.steps) << kind << ", " << delay;
       EXPECT_EQ(busy_steps(period), busy_steps(period_of(sync_of(kind), 2)));
     }
@@ -58,7 +58,7 @@ TEST(PeriodOf, HoldsEveryStepOnce) {
   EXPECT_EQ(busy_steps(period_of(sync_of("slowmo"), 2)), 3U);
   EXPECT_EQ(busy_steps(period_of(sync_of("diloco"), 2)), 1U);
   EXPECT_EQ(period_of(sync_of("sgp"), 5).steps, 3U) << "distances 1, 2, 4";
-  EXPECT_EQ(period_of(sync_of("sgp"), 5).occasions.size(), 3U);
+  EXPECT_EQ(period_of(sync_of("sgp"), 5).events.size(), 3U);
 }
 
 double elements() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/plan/rehearsal.hpp"
+#include "shoal/plan/step_simulation.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -17,13 +17,13 @@ constexpr std::size_t in_flight = 2;  // messages, as zero/gradients.cpp and zer
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-zero::Placement placement_of(int ranks) {
-  zero::Placement placement;
-  placement.ranks = ranks;
-  return placement;
+zero::RankGroups groups_of(int ranks) {
+  zero::RankGroups groups;
+  groups.ranks = ranks;
+  return groups;
 }
 
-bool every_turn(const zero::EngineOptions& options, int ranks) {
+bool every_micro_step(const zero::EngineOptions& options, int ranks) {
   return ranks > 1 && zero::stages.at(at(options.zero.stage)).shards_gradients;
 }
 
@@ -38,45 +38,45 @@ double weights_of(const model::UnitLayout& unit) {
 
 }  // namespace
 
-Rehearsal::Rehearsal(const zero::EngineOptions& options, int in_step, const Collectives& collectives, const Cluster& cluster,
-                     const Arithmetic& arithmetic, Timeline& timeline)
+StepSimulation::StepSimulation(const zero::EngineOptions& options, int sync_group_size, const Collectives& collectives,
+                               const Cluster& cluster, const Arithmetic& arithmetic, Timeline& timeline)
     : options_(&options),
-      ranks_(in_step),
+      ranks_(sync_group_size),
       collectives_(&collectives),
       cluster_(&cluster),
       arithmetic_(arithmetic),
       time_(&timeline),
       units_(model::layout(options.model)),
-      holdings_(zero::holdings(units_, options.zero, placement_of(in_step))),
-      turns_(options.micro_batches, in_step, every_turn(options, in_step),
-             options.gradients.collectives == comm::Collectives::native),
-      group_(Grouping::neighbours(cluster.ranks(), in_step)),
+      layouts_(zero::shard_layouts(units_, options.zero, groups_of(sync_group_size))),
+      accumulation_(options.micro_batches, sync_group_size, every_micro_step(options, sync_group_size),
+                    options.gradients.collectives == comm::Collectives::native),
+      group_(Grouping::consecutive(cluster.ranks(), sync_group_size)),
       overlap_(options.gradients.overlap),
       fresh_(units_.size(), false),
-      messages_before_(units_.size(), 0),
+      buckets_before_(units_.size(), 0),
       published_with_(units_.size(), 0),
       complete_(units_.size(), false) {
   plan_visits();
   check_effort(visits_.size());
   if (ranks_ == 1) return;
   plan_gathers();
-  plan_messages();
+  plan_buckets();
   small_ = collectives_->small(group_);
 }
 
 /// A step is rehearsed event by event. What would take minutes is refused.
-void Rehearsal::check_effort(std::size_t events_of_a_turn) const {
+void StepSimulation::check_effort(std::size_t events_of_a_micro_step) const {
   constexpr double most_events = 5e8;
-  const double turns = static_cast<double>(turns_.rounds) * static_cast<double>(turns_.per_round);
-  require_input(turns * static_cast<double>(events_of_a_turn) <= most_events, "batch.global: a step of ", turns,
+  const double turns = static_cast<double>(accumulation_.rounds) * static_cast<double>(accumulation_.micro_steps_per_round);
+  require_input(turns * static_cast<double>(events_of_a_micro_step) <= most_events, "batch.global: a step of ", turns,
                 " micro-batches on a rank is too long to rehearse for ", cluster_->ranks(), " ranks");
 }
 
 /// Backward takes twice as long as forward, and completes a unit's gradient in its last visit; but the head's products are
 /// all made in its first, and the embedding's gradient is complete last of all, without a visit of its own. What a lookup in
 /// the embedding takes is nothing beside a product.
-void Rehearsal::plan_visits() {
-  const auto visits = model::visits(options_->model, options_->capacity);
+void StepSimulation::plan_visits() {
+  const auto visits = model::use_order(options_->model, options_->capacity);
   const int embedding = 0, head = static_cast<int>(units_.size()) - 1;
   std::vector<std::size_t> last_visit(units_.size(), 0);
   std::size_t turning = visits.size();
@@ -88,7 +88,7 @@ void Rehearsal::plan_visits() {
   }
   double sum = 0;
   for (std::size_t v = 0; v < visits.size(); ++v) {
-    Visit visit;
+    Use visit;
     visit.units = visits[v];
     for (const int unit : visits[v]) {
       if (unit != embedding && last_visit[at(unit)] == v) visit.completed.push_back(unit);
@@ -99,63 +99,64 @@ void Rehearsal::plan_visits() {
     visits_.push_back(std::move(visit));
   }
   visits_.back().completed.push_back(embedding);
-  for (Visit& visit : visits_) visit.share /= sum;
+  for (Use& visit : visits_) visit.share /= sum;
 }
 
-void Rehearsal::plan_gathers() {
+void StepSimulation::plan_gathers() {
   std::vector<std::size_t> bytes;
   std::vector<std::string> names;
   for (std::size_t u = 0; u < units_.size(); ++u) {
-    bytes.push_back(holdings_[u].gathered ? holdings_[u].elements * size_of(options_->dtype) : 0);
+    bytes.push_back(layouts_[u].gathered ? layouts_[u].elements * size_of(options_->dtype) : 0);
     names.push_back(units_[u].name);
   }
   zero::ZeroOptions zero = options_->zero;
   if (!overlap_) zero.prefetch_units = 0;
-  gathers_ = zero::plan_gathers(model::visits(options_->model, options_->capacity), bytes, names, zero);
-  for (std::size_t k = 0; k < gathers_.residences.size(); ++k) {
-    visits_[gathers_.residences[k].start].starting.push_back(k);
+  gathers_ = zero::plan_gathers(model::use_order(options_->model, options_->capacity), bytes, names, zero);
+  for (std::size_t k = 0; k < gathers_.gather_lifetimes.size(); ++k) {
+    visits_[gathers_.gather_lifetimes[k].start].starting.push_back(k);
   }
   const bool second = zero::has_secondary(zero.hpz_size, ranks_);
   gather_far_.resize(units_.size());
   gather_near_.resize(units_.size());
   for (std::size_t u = 0; u < units_.size(); ++u) {
-    if (!holdings_[u].gathered) continue;
+    if (!layouts_[u].gathered) continue;
     gather_far_[u] = gather_cost(u, ranks_, zero.qwz != 0);
     if (second) gather_near_[u] = gather_cost(u, static_cast<int>(zero.hpz_size), false);
   }
 }
 
-void Rehearsal::plan_messages() {
+void StepSimulation::plan_buckets() {
   std::vector<int> backwards(units_.size()), published;
   std::iota(backwards.rbegin(), backwards.rend(), 0);
   for (std::size_t u = 0; u < units_.size(); ++u) {
-    if (holdings_[u].published) published.push_back(static_cast<int>(u));
+    if (layouts_[u].published) published.push_back(static_cast<int>(u));
   }
-  const std::size_t most = options_->gradients.message_elements;
-  reduced_ = zero::cut_messages(units_, backwards, ranks_, most);
-  check_effort(reduced_.size() * at(ranks_) / (turns_.reduced_every_turn ? 1 : turns_.per_round));
-  const bool whole = std::none_of(holdings_.begin(), holdings_.end(), [](const auto& h) { return h.updated_in_part(); });
-  for (const zero::Message& message : reduced_) {
-    reduce_.push_back(cost_of(true, message, options_->gradients.dtype));
-    if (whole) gather_sums_.push_back(cost_of(false, message, options_->gradients.dtype));
+  const std::size_t most = options_->gradients.bucket_elements;
+  reduced_ = zero::make_buckets(units_, backwards, ranks_, most);
+  check_effort(reduced_.size() * at(ranks_) /
+               (accumulation_.reduced_every_micro_step ? 1 : accumulation_.micro_steps_per_round));
+  const bool whole = std::none_of(layouts_.begin(), layouts_.end(), [](const auto& h) { return h.updated_in_part(); });
+  for (const zero::Bucket& bucket : reduced_) {
+    reduce_.push_back(cost_of(true, bucket, options_->gradients.dtype));
+    if (whole) gather_sums_.push_back(cost_of(false, bucket, options_->gradients.dtype));
   }
-  published_messages_ = zero::cut_messages(units_, published, ranks_, most);
-  for (std::size_t m = 0; m < published_messages_.size(); ++m) {
-    publish_.push_back(cost_of(false, published_messages_[m], options_->dtype));
-    for (const zero::Part& part : published_messages_[m].parts) published_with_[at(part.unit)] = m + 1;
+  gathered_buckets_ = zero::make_buckets(units_, published, ranks_, most);
+  for (std::size_t m = 0; m < gathered_buckets_.size(); ++m) {
+    publish_.push_back(cost_of(false, gathered_buckets_[m], options_->dtype));
+    for (const zero::Part& part : gathered_buckets_[m].parts) published_with_[at(part.unit)] = m + 1;
   }
-  if (!turns_.reduced_every_turn) return;
+  if (!accumulation_.reduced_every_micro_step) return;
   Memory counting;
   const zero::Staging staging(units_, backwards, reduced_, overlap_ ? 1 : 0, counting);
-  for (std::size_t u = 0; u < units_.size(); ++u) messages_before_[u] = staging.messages_before(static_cast<int>(u));
+  for (std::size_t u = 0; u < units_.size(); ++u) buckets_before_[u] = staging.buckets_before(static_cast<int>(u));
 }
 
-Rehearsal::Costs Rehearsal::cost_of(bool reducing, const zero::Message& message, DType dtype) {
+StepSimulation::Costs StepSimulation::cost_of(bool reducing, const zero::Bucket& bucket, DType dtype) {
   BlockSpans blocks(at(ranks_));
   std::vector<std::size_t> bytes;
   for (int rank = 0; rank < ranks_; ++rank) {
     std::size_t elements = 0;
-    for (const zero::Part& part : message.parts) {
+    for (const zero::Part& part : bucket.parts) {
       const Range range = zero::block_of(part, units_[at(part.unit)].elements, rank, ranks_);
       if (!range.empty()) blocks[at(rank)].push_back(range.size());
       elements += range.size();
@@ -168,7 +169,7 @@ Rehearsal::Costs Rehearsal::cost_of(bool reducing, const zero::Message& message,
       collectives_->quantized_reduce_scatter(group_, {blocks}, quantized->ranks_per_node, quantized->formats));
 }
 
-Rehearsal::Costs Rehearsal::gather_cost(std::size_t unit, int ranks, bool quantized) {
+StepSimulation::Costs StepSimulation::gather_cost(std::size_t unit, int ranks, bool quantized) {
   BlockSpans blocks(at(ranks));
   std::vector<std::size_t> bytes;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -176,14 +177,15 @@ Rehearsal::Costs Rehearsal::gather_cost(std::size_t unit, int ranks, bool quanti
     if (!shard.empty()) blocks[at(rank)].push_back(shard.size());
     bytes.push_back(shard.size() * size_of(options_->dtype));
   }
-  const Grouping grouping = Grouping::neighbours(cluster_->ranks(), ranks);
+  const Grouping grouping = Grouping::consecutive(cluster_->ranks(), ranks);
   if (!quantized) return cost_of_tree(false, grouping, bytes);
   return std::make_shared<const Cost>(
       collectives_->quantized_all_gather(grouping, {blocks}, zero::gather_format(options_->zero).value()));
 }
 
 /// Most units are alike: each cost is found once.
-Rehearsal::Costs Rehearsal::cost_of_tree(bool reducing, const Grouping& grouping, const std::vector<std::size_t>& bytes) {
+StepSimulation::Costs StepSimulation::cost_of_tree(bool reducing, const Grouping& grouping,
+                                                   const std::vector<std::size_t>& bytes) {
   Costs& known = known_[{bytes, {reducing, grouping.groups.size()}}];
   if (!known) {
     known = std::make_shared<const Cost>(reducing ? collectives_->reduce_scatter(grouping, {bytes})
@@ -192,9 +194,10 @@ Rehearsal::Costs Rehearsal::cost_of_tree(bool reducing, const Grouping& grouping
   return known;
 }
 
-void Rehearsal::step() {
-  for (std::size_t round = 0; round < turns_.rounds; ++round) {
-    for (std::size_t t = 0; t < turns_.per_round; ++t) turn(turns_.reduced_every_turn || t + 1 == turns_.per_round);
+void StepSimulation::step() {
+  for (std::size_t round = 0; round < accumulation_.rounds; ++round) {
+    for (std::size_t t = 0; t < accumulation_.micro_steps_per_round; ++t)
+      micro_step(accumulation_.reduced_every_micro_step || t + 1 == accumulation_.micro_steps_per_round);
     while (started_ < reduce_.size()) start_reducing();
     finish_reducing(started_);
     started_ = finished_ = 0;
@@ -202,19 +205,20 @@ void Rehearsal::step() {
   if (ranks_ > 1) {
     time_->run(Operation::all_gather, small_);  // the losses
     time_->run(Operation::all_gather, small_);  // the norm
-    share_gradients();
+    gather_gradients();
   }
   time_->work(arithmetic_.update_s);
   std::fill(fresh_.begin(), fresh_.end(), false);
-  publish();
+  start_all_gather();
 }
 
-void Rehearsal::turn(bool reduces) {
-  const double seconds = arithmetic_.micro_batches_s / static_cast<double>(turns_.rounds * turns_.per_round);
+void StepSimulation::micro_step(bool reduces) {
+  const double seconds =
+      arithmetic_.micro_batches_s / static_cast<double>(accumulation_.rounds * accumulation_.micro_steps_per_round);
   std::fill(complete_.begin(), complete_.end(), false);
   first_gradient_ = true;
   for (std::size_t v = 0; v < visits_.size(); ++v) {
-    for (const std::size_t residence : visits_[v].starting) start_gather(residence);
+    for (const std::size_t lifetime : visits_[v].starting) start_gather(lifetime);
     for (const int unit : visits_[v].units) acquire(unit, v);
     for (const int unit : visits_[v].completed) make_room(unit);
     time_->work(visits_[v].share * seconds);
@@ -222,59 +226,59 @@ void Rehearsal::turn(bool reduces) {
   }
 }
 
-void Rehearsal::start_gather(std::size_t residence) {
+void StepSimulation::start_gather(std::size_t lifetime) {
   if (gathering_.size() == in_flight) finish_gather();
-  const std::size_t unit = at(gathers_.residences[residence].unit);
+  const std::size_t unit = at(gathers_.gather_lifetimes[lifetime].unit);
   const bool near = fresh_[unit] && gather_near_[unit] != nullptr;
   fresh_[unit] = true;
-  gathering_.emplace_back(residence, time_->start(Operation::all_gather, near ? *gather_near_[unit] : *gather_far_[unit]));
+  gathering_.emplace_back(lifetime, time_->start(Operation::all_gather, near ? *gather_near_[unit] : *gather_far_[unit]));
 }
 
-void Rehearsal::finish_gather() {
+void StepSimulation::finish_gather() {
   time_->wait(gathering_.front().second);
   gathering_.pop_front();
 }
 
-void Rehearsal::acquire(int unit, std::size_t visit) {
-  if (!holdings_[at(unit)].gathered) return await_published(published_with_[at(unit)]);
+void StepSimulation::acquire(int unit, std::size_t visit) {
+  if (!layouts_[at(unit)].gathered) return wait_for_gathered(published_with_[at(unit)]);
   const auto wanted = [&](const auto& gather) {
-    const zero::Residence& r = gathers_.residences[gather.first];
+    const zero::GatherLifetime& r = gathers_.gather_lifetimes[gather.first];
     return r.unit == unit && r.first <= visit && visit <= r.last;
   };
   while (std::any_of(gathering_.begin(), gathering_.end(), wanted)) finish_gather();
 }
 
 /// Where gradients are reduced from a place that they share.
-void Rehearsal::make_room(int unit) {
-  if (!turns_.reduced_every_turn) return;
+void StepSimulation::make_room(int unit) {
+  if (!accumulation_.reduced_every_micro_step) return;
   if (std::exchange(first_gradient_, false)) {
     finish_reducing(started_);
     started_ = finished_ = 0;
   }
-  finish_reducing(messages_before_[at(unit)]);
+  finish_reducing(buckets_before_[at(unit)]);
 }
 
-void Rehearsal::complete(int unit, bool reduces) {
+void StepSimulation::complete(int unit, bool reduces) {
   complete_[at(unit)] = true;
-  if (!reduces || (!overlap_ && !turns_.reduced_every_turn)) return;
+  if (!reduces || (!overlap_ && !accumulation_.reduced_every_micro_step)) return;
   while (started_ < reduce_.size() && complete_[at(reduced_[started_].last_unit)]) start_reducing();
   if (!overlap_) finish_reducing(started_);
 }
 
-void Rehearsal::start_reducing() {
+void StepSimulation::start_reducing() {
   if (started_ - finished_ == in_flight) finish_reducing(finished_ + 1);
   reducing_.push_back(time_->start(Operation::reduce_scatter, *reduce_[started_++]));
 }
 
-void Rehearsal::finish_reducing(std::size_t messages) {
-  for (; finished_ < messages; ++finished_) {
+void StepSimulation::finish_reducing(std::size_t buckets) {
+  for (; finished_ < buckets; ++finished_) {
     time_->wait(reducing_.front());
     reducing_.pop_front();
   }
 }
 
 /// Of stage 0, which updates everything on every rank.
-void Rehearsal::share_gradients() {
+void StepSimulation::gather_gradients() {
   std::deque<Timeline::Pending> gathering;
   for (const Costs& cost : gather_sums_) {
     if (gathering.size() == in_flight) {
@@ -286,20 +290,20 @@ void Rehearsal::share_gradients() {
   for (const Timeline::Pending& pending : gathering) time_->wait(pending);
 }
 
-void Rehearsal::publish() {
+void StepSimulation::start_all_gather() {
   settle();
-  published_ = publish_started_ = 0;
+  gathered_ = publish_started_ = 0;
   for (; publish_started_ < std::min(in_flight, publish_.size()); ++publish_started_) {
     publishing_.push_back(time_->start(Operation::all_gather, *publish_[publish_started_]));
   }
-  if (!overlap_ || !gathers_.residences.empty()) settle();
+  if (!overlap_ || !gathers_.gather_lifetimes.empty()) settle();
 }
 
-void Rehearsal::settle() { await_published(publish_.size()); }
+void StepSimulation::settle() { wait_for_gathered(publish_.size()); }
 
-void Rehearsal::await_published(std::size_t messages) {
+void StepSimulation::wait_for_gathered(std::size_t buckets) {
   if (publish_started_ == 0) return;  // nothing was updated yet
-  for (; published_ < messages; ++published_) {
+  for (; gathered_ < buckets; ++gathered_) {
     time_->wait(publishing_.front());
     publishing_.pop_front();
     if (publish_started_ < publish_.size()) {

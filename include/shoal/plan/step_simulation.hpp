@@ -21,45 +21,45 @@ struct Arithmetic {
   double total_s() const { return micro_batches_s + update_s; }
 };
 
-class Rehearsal {
+class StepSimulation {
  public:
-  /// Groups of `in_step` neighbours share out the states, each like the others. All must outlive this.
-  Rehearsal(const zero::EngineOptions& options, int in_step, const Collectives& collectives, const Cluster& cluster,
-            const Arithmetic& arithmetic, Timeline& timeline);
+  /// Groups of `sync_group_size` neighbours share out the states, each like the others. All must outlive this.
+  StepSimulation(const zero::EngineOptions& options, int sync_group_size, const Collectives& collectives,
+                 const Cluster& cluster, const Arithmetic& arithmetic, Timeline& timeline);
 
   /// From the first micro-batch to the update, which is being published when it returns.
   void step();
   /// Waits until it is published, and publishes anew.
   void settle();
-  void publish();
+  void start_all_gather();
 
  private:
   using Costs = std::shared_ptr<const Cost>;
 
-  struct Visit {
+  struct Use {
     double share = 0;  ///< of a micro-batch's arithmetic
     std::vector<int> units, completed;
-    std::vector<std::size_t> starting;  ///< residences
+    std::vector<std::size_t> starting;  ///< gather_lifetimes
   };
 
-  void check_effort(std::size_t events_of_a_turn) const;
+  void check_effort(std::size_t events_of_a_micro_step) const;
   void plan_visits();
   void plan_gathers();
-  void plan_messages();
-  Costs cost_of(bool reducing, const zero::Message& message, DType dtype);
+  void plan_buckets();
+  Costs cost_of(bool reducing, const zero::Bucket& bucket, DType dtype);
   Costs gather_cost(std::size_t unit, int ranks, bool quantized);
   Costs cost_of_tree(bool reducing, const Grouping& grouping, const std::vector<std::size_t>& bytes);
 
-  void turn(bool reduces);
-  void start_gather(std::size_t residence);
+  void micro_step(bool reduces);
+  void start_gather(std::size_t lifetime);
   void acquire(int unit, std::size_t visit);
   void finish_gather();
   void make_room(int unit);
   void complete(int unit, bool reduces);
   void start_reducing();
-  void finish_reducing(std::size_t messages);
-  void share_gradients();
-  void await_published(std::size_t messages);
+  void finish_reducing(std::size_t buckets);
+  void gather_gradients();
+  void wait_for_gathered(std::size_t buckets);
 
   const zero::EngineOptions* options_;
   int ranks_;  // in step
@@ -68,24 +68,24 @@ class Rehearsal {
   Arithmetic arithmetic_;
   Timeline* time_;
   std::vector<model::UnitLayout> units_;
-  std::vector<zero::Holding> holdings_;
-  zero::Turns turns_;
+  std::vector<zero::ShardLayout> layouts_;
+  zero::AccumulationPlan accumulation_;
   Grouping group_;
   bool overlap_;
 
-  std::vector<Visit> visits_;
+  std::vector<Use> visits_;
   zero::GatherPlan gathers_;
   std::vector<Costs> gather_far_, gather_near_;                      // by unit; null where it is not gathered so
   std::vector<bool> fresh_;                                          // by unit: the second partition holds it
-  std::deque<std::pair<std::size_t, Timeline::Pending>> gathering_;  // residences
+  std::deque<std::pair<std::size_t, Timeline::Pending>> gathering_;  // gather_lifetimes
 
-  std::vector<zero::Message> reduced_, published_messages_;
+  std::vector<zero::Bucket> reduced_, gathered_buckets_;
   std::vector<Costs> reduce_, gather_sums_, publish_;  // by message
-  std::vector<std::size_t> messages_before_;           // by unit: complete before its gradient is written
+  std::vector<std::size_t> buckets_before_;            // by unit: complete before its gradient is written
   std::vector<std::size_t> published_with_;            // by unit: messages that bring it
   std::vector<bool> complete_;
   std::deque<Timeline::Pending> reducing_, publishing_;
-  std::size_t started_ = 0, finished_ = 0, publish_started_ = 0, published_ = 0;
+  std::size_t started_ = 0, finished_ = 0, publish_started_ = 0, gathered_ = 0;
   bool first_gradient_ = false;
   Cost small_;
   std::map<std::pair<std::vector<std::size_t>, std::pair<bool, std::size_t>>, Costs> known_;

@@ -11,20 +11,20 @@
 #include <vector>
 
 #include "shoal/comm/tree_reduce.hpp"
-#include "shoal/sync/placement.hpp"
+#include "shoal/sync/node_groups.hpp"
 #include "shoal/zero/states.hpp"
 
 namespace shoal::sync {
 
-class Shares {
+class SubShards {
  public:
   /// states must outlive this; it has `units` units.
-  Shares(zero::States& states, std::size_t units, const Placement& placement);
+  SubShards(zero::States& states, std::size_t units, const NodeGroups& groups);
 
   std::size_t units() const { return shards_.size(); }
   /// This rank's, by unit: elements of the unit's flat buffer.
   const std::vector<Range>& shards() const { return shards_; }
-  const std::vector<Range>& shares() const { return shares_; }
+  const std::vector<Range>& sub_shards() const { return sub_shards_; }
   /// Of all shards together.
   std::size_t shard_elements() const;
   /// Of the shares that this rank's shard of the unit is made of.
@@ -37,11 +37,11 @@ class Shares {
   /// span_of(unit, range): where it lies.
   template <typename SpanOf>
   comm::Blocks blocks_across(Range units, const SpanOf& span_of) const {
-    const int nodes = placement_.across.ranks;
+    const int nodes = groups_.across.ranks;
     comm::Blocks blocks(static_cast<std::size_t>(nodes));
     for (std::size_t u = units.begin; u < units.end; ++u) {
       for (int k = 0; k < nodes; ++k) {
-        const Range range = share_of(shards_[u], k, nodes);
+        const Range range = sub_shard_of(shards_[u], k, nodes);
         if (!range.empty()) blocks[static_cast<std::size_t>(k)].push_back(span_of(u, range));
       }
     }
@@ -54,11 +54,11 @@ class Shares {
 
  private:
   /// The part of a shard that node `node` of `nodes` sums.
-  static Range share_of(Range shard, int node, int nodes);
+  static Range sub_shard_of(Range shard, int node, int nodes);
 
   zero::States* states_;
-  Placement placement_;
-  std::vector<Range> shards_, shares_;
+  NodeGroups groups_;
+  std::vector<Range> shards_, sub_shards_;
 };
 
 }  // namespace shoal::sync

@@ -19,7 +19,7 @@ struct Part {
   Range sub;
 };
 
-struct Message {
+struct Bucket {
   std::vector<Part> parts;
   int last_unit = 0;         ///< the message is complete when this unit's gradient is
   std::size_t elements = 0;  ///< of all ranks' blocks together
@@ -27,8 +27,8 @@ struct Message {
 
 /// Messages of at most `most` elements (at least one piece per rank), in the order in which backward completes units: last
 /// unit first, the embedding's at the end. `order` lists the units so.
-std::vector<Message> cut_messages(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, int ranks,
-                                  std::size_t most);
+std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, int ranks,
+                                 std::size_t most);
 
 /// The elements of a unit's flat buffer that `part` takes from rank d's shard.
 Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks);
@@ -38,11 +38,11 @@ comm::Blocks shard_blocks(Span<std::byte> whole, std::size_t element_bytes, int 
 
 /// Where a message's blocks lie: span_of(unit, range) of each part, by rank.
 template <typename SpanOf>
-comm::Blocks message_blocks(const Message& message, const std::vector<Holding>& holdings, int ranks, const SpanOf& span_of) {
+comm::Blocks bucket_blocks(const Bucket& bucket, const std::vector<ShardLayout>& layouts, int ranks, const SpanOf& span_of) {
   comm::Blocks blocks(static_cast<std::size_t>(ranks));
   for (int d = 0; d < ranks; ++d) {
-    for (const Part& part : message.parts) {
-      const Range range = block_of(part, holdings[static_cast<std::size_t>(part.unit)].elements, d, ranks);
+    for (const Part& part : bucket.parts) {
+      const Range range = block_of(part, layouts[static_cast<std::size_t>(part.unit)].elements, d, ranks);
       if (!range.empty()) blocks[static_cast<std::size_t>(d)].push_back(span_of(part.unit, range));
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/messages.hpp"
+#include "shoal/zero/buckets.hpp"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ namespace shoal::zero {
 
 namespace {
 
-constexpr std::size_t most_messages = 131072;  // of the gradients of a model of 800 G parameters, in 25 MB each
+constexpr std::size_t most_buckets = 131072;  // of the gradients of a model of 800 G parameters, in 25 MB each
 
 /// Of all ranks' blocks of the sub-range together: shards are alike but for the last one, which may be short.
 std::size_t elements_of(Range sub, std::size_t unit_elements, std::size_t shard) {
@@ -22,8 +22,8 @@ void check_count(const std::vector<model::UnitLayout>& units, const std::vector<
                  std::size_t per_shard) {
   std::size_t length = 0;
   for (const int u : order) length += shard_length(units[static_cast<std::size_t>(u)].elements, ranks);
-  require_input(length / per_shard < most_messages, "comm.bucket_mb: in messages of ", std::max(most, piece) * sizeof(float),
-                " bytes this model is ", length / per_shard, " of them; allowed: ", most_messages, " at most");
+  require_input(length / per_shard < most_buckets, "comm.bucket_mb: in messages of ", std::max(most, piece) * sizeof(float),
+                " bytes this model is ", length / per_shard, " of them; allowed: ", most_buckets, " at most");
 }
 
 }  // namespace
@@ -44,31 +44,31 @@ comm::Blocks shard_blocks(Span<std::byte> whole, std::size_t element_bytes, int 
   return blocks;
 }
 
-std::vector<Message> cut_messages(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, int ranks,
-                                  std::size_t most) {
+std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, int ranks,
+                                 std::size_t most) {
   const auto size = static_cast<std::size_t>(ranks);
   const std::size_t per_shard = std::max(piece, most / size / piece * piece);  // elements of one shard in a message
   check_count(units, order, ranks, most, per_shard);
-  std::vector<Message> messages;
+  std::vector<Bucket> buckets;
   std::size_t room = 0;  // what is left of per_shard in the last message
   for (const int u : order) {
     const std::size_t elements = units[static_cast<std::size_t>(u)].elements;
     const std::size_t length = shard_length(elements, ranks);
     for (std::size_t begin = 0; begin < length;) {
       if (room == 0) {
-        messages.emplace_back();
+        buckets.emplace_back();
         room = per_shard;
       }
-      Message& message = messages.back();
+      Bucket& bucket = buckets.back();
       const Part part{u, {begin, std::min(length, begin + room)}};
-      message.parts.push_back(part);
-      message.last_unit = u;
-      message.elements += elements_of(part.sub, elements, length);
+      bucket.parts.push_back(part);
+      bucket.last_unit = u;
+      bucket.elements += elements_of(part.sub, elements, length);
       room -= part.sub.size();
       begin = part.sub.end;
     }
   }
-  return messages;
+  return buckets;
 }
 
 }  // namespace shoal::zero

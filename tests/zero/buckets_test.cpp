@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/zero/messages.hpp"
+#include "shoal/zero/buckets.hpp"
 
 #include <gtest/gtest.h>
 
@@ -19,9 +19,9 @@ TEST(Messages, CoverEveryElementOnceAndKeepToTheirSize) {
     for (const std::size_t most : {1UL, 4096UL, 20000UL, 1000000UL}) {
       std::vector<std::vector<int>> covered;
       for (const auto& unit : units) covered.emplace_back(unit.elements, 0);
-      for (const Message& message : cut_messages(units, {4, 3, 2, 1, 0}, ranks, most)) {
+      for (const Bucket& bucket : make_buckets(units, {4, 3, 2, 1, 0}, ranks, most)) {
         std::size_t elements = 0;
-        for (const Part& part : message.parts) {
+        for (const Part& part : bucket.parts) {
           const auto u = static_cast<std::size_t>(part.unit);
           for (int d = 0; d < ranks; ++d) {
             const Range block = block_of(part, units[u].elements, d, ranks);
@@ -29,7 +29,7 @@ TEST(Messages, CoverEveryElementOnceAndKeepToTheirSize) {
             for (std::size_t i = block.begin; i < block.end; ++i) ++covered[u][i];
           }
         }
-        EXPECT_EQ(elements, message.elements);
+        EXPECT_EQ(elements, bucket.elements);
         EXPECT_LE(elements, std::max(most, piece * static_cast<std::size_t>(ranks)));
       }
       for (const auto& unit : covered) EXPECT_EQ(std::set<int>(unit.begin(), unit.end()), std::set<int>{1});
@@ -40,17 +40,17 @@ TEST(Messages, CoverEveryElementOnceAndKeepToTheirSize) {
 TEST(Messages, ComeInTheOrderInWhichUnitsAreCompleted) {
   const auto units = units_of({5000, 5000, 5000});
   int before = 2;
-  for (const Message& message : cut_messages(units, {2, 1, 0}, 2, 2048)) {
-    EXPECT_LE(message.last_unit, before);
-    EXPECT_EQ(message.last_unit, message.parts.back().unit);
-    before = message.last_unit;
+  for (const Bucket& bucket : make_buckets(units, {2, 1, 0}, 2, 2048)) {
+    EXPECT_LE(bucket.last_unit, before);
+    EXPECT_EQ(bucket.last_unit, bucket.parts.back().unit);
+    before = bucket.last_unit;
   }
   EXPECT_EQ(before, 0);
 }
 
 TEST(Messages, SmallUnitsAreJoinedLargeOnesCut) {
-  EXPECT_EQ(cut_messages(units_of({256, 256, 256}), {2, 1, 0}, 1, 1000000).size(), 1U);
-  EXPECT_EQ(cut_messages(units_of({256 * 8}), {0}, 1, 512).size(), 4U);
+  EXPECT_EQ(make_buckets(units_of({256, 256, 256}), {2, 1, 0}, 1, 1000000).size(), 1U);
+  EXPECT_EQ(make_buckets(units_of({256 * 8}), {0}, 1, 512).size(), 4U);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/plan/meetings.hpp"
+#include "shoal/plan/sync_costs.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -14,22 +14,22 @@ namespace {
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// By unit, the elements that each node sums of what rank `local` of a node keeps.
-std::vector<BlockSpans> shares_across(const zero::EngineOptions& engine, int local, int in_step, int nodes) {
+std::vector<BlockSpans> sub_shards_across(const zero::EngineOptions& engine, int local, int sync_group_size, int nodes) {
   Memory counting;
-  sync::Placement placement;
-  placement.node.rank = local;
-  placement.node.ranks = in_step;
-  placement.across.ranks = nodes;
+  sync::NodeGroups groups;
+  groups.node.rank = local;
+  groups.node.ranks = sync_group_size;
+  groups.across.ranks = nodes;
   const auto units = model::layout(engine.model);
-  zero::States states(units, zero::holdings(units, engine.zero, placement.node), engine.dtype, {}, placement.node, counting);
-  const sync::Shares shares(states, units.size(), placement);
+  zero::States states(units, zero::shard_layouts(units, engine.zero, groups.node), engine.dtype, {}, groups.node, counting);
+  const sync::SubShards sub_shards(states, units.size(), groups);
   std::vector<BlockSpans> result;
   for (std::size_t u = 0; u < units.size(); ++u) {
     BlockSpans& blocks = result.emplace_back();
     const auto counted = [](std::size_t, Range range) {  // nothing lies there: a byte stands for an element
       return Span<std::byte>(static_cast<std::byte*>(nullptr), range.size());
     };
-    for (const auto& block : shares.blocks_across({u, u + 1}, counted)) {
+    for (const auto& block : sub_shards.blocks_across({u, u + 1}, counted)) {
       std::vector<std::size_t>& spans = blocks.emplace_back();
       for (const Span<std::byte> span : block) spans.push_back(span.size());
     }
@@ -55,8 +55,8 @@ Period period_of(const sync::SyncOptions& asked, int nodes) {
   options.warmup_steps = 0;
   const sync::Schedule schedule(options, nodes);
   Period period;
-  if (!sync::seldom(options)) {
-    period.occasions.push_back({{}, 0, 1, 1});
+  if (!sync::trains_locally(options)) {
+    period.events.push_back({{}, 0, 1, 1});
     return period;
   }
   const bool outer = schedule.has_outer();
@@ -75,14 +75,14 @@ Period period_of(const sync::SyncOptions& asked, int nodes) {
     const sync::Actions now = schedule.after(step);
     const std::size_t lasts = schedule.averages(step) ? 1 + hides : 1;
     const int hop = now.push ? sync::Schedule::hop(schedule.pushes_before(step), nodes) : 0;
-    const auto same = [&](const Occasion& other) {
+    const auto same = [&](const SyncEvent& other) {
       const sync::Actions& then = other.actions;
       return then.average == now.average && then.push == now.push && then.outer == now.outer && other.hop == hop &&
              other.steps == lasts;
     };
-    const auto found = std::find_if(period.occasions.begin(), period.occasions.end(), same);
-    if (found == period.occasions.end()) {
-      period.occasions.push_back({now, hop, 1, lasts});
+    const auto found = std::find_if(period.events.begin(), period.events.end(), same);
+    if (found == period.events.end()) {
+      period.events.push_back({now, hop, 1, lasts});
     } else {
       ++found->times;
     }
@@ -90,40 +90,40 @@ Period period_of(const sync::SyncOptions& asked, int nodes) {
   return period;
 }
 
-Meetings::Meetings(const sync::SyncOptions& options, const zero::EngineOptions& engine, int in_step, const Cluster& cluster,
-                   const Collectives& collectives, Rehearsal& rehearsal, Timeline& timeline)
-    : schedule_(options, cluster.ranks() / in_step),
+SyncCosts::SyncCosts(const sync::SyncOptions& options, const zero::EngineOptions& engine, int sync_group_size,
+                     const Cluster& cluster, const Collectives& collectives, StepSimulation& simulation, Timeline& timeline)
+    : schedule_(options, cluster.ranks() / sync_group_size),
       pushes_late_(options.sgp_overlap),
-      in_step_(in_step),
+      sync_group_size_(sync_group_size),
       ranks_(cluster.ranks()),
       collectives_(&collectives),
-      rehearsal_(&rehearsal),
+      rehearsal_(&simulation),
       time_(&timeline) {
-  if (!sync::seldom(options)) return;
-  prepare_means(options, engine, ranks_ / in_step);
-  reports_ = collectives.small(Grouping::neighbours(ranks_, ranks_));
-  gathers_in_node_ = in_step > 1 && !zero::stages.at(at(engine.zero.stage)).shards_optimizer;
+  if (!sync::trains_locally(options)) return;
+  prepare_means(options, engine, ranks_ / sync_group_size);
+  reports_ = collectives.small(Grouping::consecutive(ranks_, ranks_));
+  gathers_in_node_ = sync_group_size > 1 && !zero::stages.at(at(engine.zero.stage)).shards_optimizer;
   if (gathers_in_node_) {
-    in_node_ = collectives.all_gather(Grouping::neighbours(ranks_, in_step),
-                                      {{shard_bytes_.begin(), shard_bytes_.begin() + in_step}});
+    in_node_ = collectives.all_gather(Grouping::consecutive(ranks_, sync_group_size),
+                                      {{shard_bytes_.begin(), shard_bytes_.begin() + sync_group_size}});
   }
 }
 
 /// As sync/average.hpp has them: quantized they go unit by unit.
-void Meetings::prepare_means(const sync::SyncOptions& options, const zero::EngineOptions& engine, int nodes) {
-  const Grouping across = Grouping::alike(ranks_, in_step_);
+void SyncCosts::prepare_means(const sync::SyncOptions& options, const zero::EngineOptions& engine, int nodes) {
+  const Grouping across = Grouping::same_position(ranks_, sync_group_size_);
   const sync::Sending sending = sync::sending_of(options, engine.zero.quant_block);
   std::vector<std::vector<BlockSpans>> by_unit;  // [unit][group]
   std::vector<std::vector<std::size_t>> bytes;
-  for (int local = 0; local < in_step_; ++local) {
-    const std::vector<BlockSpans> units = shares_across(engine, local, in_step_, nodes);
+  for (int local = 0; local < sync_group_size_; ++local) {
+    const std::vector<BlockSpans> units = sub_shards_across(engine, local, sync_group_size_, nodes);
     by_unit.resize(units.size());
     for (std::size_t u = 0; u < units.size(); ++u) by_unit[u].push_back(units[u]);
     bytes.push_back(bytes_across(units, nodes, sending.type));
     const auto of_nodes = bytes_across(units, nodes, DType::f32);
     shard_bytes_.push_back(std::accumulate(of_nodes.begin(), of_nodes.end(), std::size_t{0}));
   }
-  for (int rank = in_step_; rank < ranks_; ++rank) shard_bytes_.push_back(shard_bytes_[at(rank % in_step_)]);
+  for (int rank = sync_group_size_; rank < ranks_; ++rank) shard_bytes_.push_back(shard_bytes_[at(rank % sync_group_size_)]);
   if (!sending.quantized) {
     reduce_.push_back(collectives_->reduce_scatter(across, bytes));
     gather_.push_back(collectives_->all_gather(across, bytes));
@@ -136,52 +136,52 @@ void Meetings::prepare_means(const sync::SyncOptions& options, const zero::Engin
   }
 }
 
-void Meetings::run(const Occasion& occasion) {
+void SyncCosts::run(const SyncEvent& event) {
   rehearsal_->step();
-  after(occasion);
+  after(event);
 }
 
 /// As Synchroniser::after() and its caller have it.
-void Meetings::after(const Occasion& occasion) {
-  const sync::Actions& actions = occasion.actions;
+void SyncCosts::after(const SyncEvent& event) {
+  const sync::Actions& actions = event.actions;
   if (!actions.average && !actions.push && !actions.outer && !pushing_) return;
   const bool averages = actions.outer && schedule_.averages_outer();
-  if (occasion.steps > 1) return take_in(occasion);
+  if (event.steps > 1) return take_in(event);
   rehearsal_->settle();
   if (pushing_) time_->wait(*pushing_);
   pushing_.reset();
   if (actions.average) average();
-  if (actions.push) push(occasion.hop);
+  if (actions.push) push(event.hop);
   if (averages) average();
   if (gathers_in_node_) time_->run(Operation::all_gather, in_node_);
-  rehearsal_->publish();
+  rehearsal_->start_all_gather();
   if (actions.average || averages) time_->run(Operation::all_gather, reports_);
 }
 
-void Meetings::average() {
+void SyncCosts::average() {
   for (std::size_t i = 0; i < reduce_.size(); ++i) {
     time_->run(Operation::reduce_scatter, reduce_[i]);
     time_->run(Operation::all_gather, gather_[i]);
   }
 }
 
-/// A mean that is sent during the occasion's further steps.
-void Meetings::take_in(const Occasion& occasion) {
+/// A mean that is sent during the event's further steps.
+void SyncCosts::take_in(const SyncEvent& event) {
   std::vector<Timeline::Pending> mean;
   for (std::size_t i = 0; i < reduce_.size(); ++i) {
     mean.push_back(time_->start(Operation::reduce_scatter, reduce_[i]));
     mean.push_back(time_->start(Operation::all_gather, gather_[i]));
   }
-  for (std::size_t step = 1; step < occasion.steps; ++step) rehearsal_->step();
+  for (std::size_t step = 1; step < event.steps; ++step) rehearsal_->step();
   rehearsal_->settle();
   for (const Timeline::Pending& pending : mean) time_->wait(pending);
   if (gathers_in_node_) time_->run(Operation::all_gather, in_node_);
-  rehearsal_->publish();
+  rehearsal_->start_all_gather();
   time_->run(Operation::all_gather, reports_);
 }
 
-void Meetings::push(int hop) {
-  const Timeline::Pending pushing = time_->start(Operation::send, collectives_->shift(hop * in_step_, shard_bytes_));
+void SyncCosts::push(int hop) {
+  const Timeline::Pending pushing = time_->start(Operation::send, collectives_->shift(hop * sync_group_size_, shard_bytes_));
   if (pushes_late_) {
     pushing_ = pushing;
   } else {
