@@ -102,7 +102,7 @@ class HeadForward {
       for (std::size_t c = 0; c < whole; c += simd::width) largest = simd::max(largest, simd::load(row + c));
       if (whole < reach) largest = simd::max(largest, last ? simd::load(row + whole) : none);
       const float before = buffers_.maximum[r],
-                  now = std::max(simd::max(largest) * scale_, s.k0 == 0 ? -std::numeric_limits<float>::infinity() : before);
+                  now = std::max(simd::max(largest) * scale_, s.k0 == 0 ? simd::max(none) : before);
       const Floats scale = simd::broadcast(scale_), maximum = simd::broadcast(now);
       Floats sum{};
       const bool drops = dropout_.active();  // asked once: for all that the compiler knows, what is put changes it

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -52,6 +53,7 @@ std::vector<std::pair<std::string, std::string>> memory_rows(const plan::MemoryP
     return print_to_string("%8s  %8s", plan::bytes_text(planned).c_str(), plan::bytes_text(took).c_str());
   };
   std::vector<std::pair<std::string, std::string>> rows;
+  rows.reserve(kinds.size() + plan.parts.size() + 1);
   for (const Kind kind : kinds) rows.emplace_back(name_of(kind), both(plan.bytes[kind], taken[kind]));
   for (const Memory::Entry& part : plan.parts) {
     if (part.kind == Kind::buffers && part.bytes > 0) {
@@ -67,7 +69,7 @@ std::vector<std::pair<std::string, std::string>> memory_rows(const plan::MemoryP
 std::string fixed(double value, int digits) { return print_to_string("%.*f", digits, value); }
 
 std::string human_time(double seconds) {
-  const auto whole = static_cast<long>(seconds + 0.5);
+  const auto whole = std::lround(seconds);
   if (whole >= 3600) return print_to_string("%ld h %02ld min", whole / 3600, whole / 60 % 60);
   if (whole >= 60) return print_to_string("%ld min %02ld s", whole / 60, whole % 60);
   return print_to_string("%.3g s", seconds);
@@ -85,7 +87,9 @@ void print_table(const std::string& title, const std::vector<std::pair<std::stri
 void print_banner(const Setup& setup, comm::World& world, const Ledger& most_taken, double peak_gflops) {
   const config::Options& o = setup.options;
   std::string libraries;
-  for (const auto& [name, version] : library_versions()) libraries += (libraries.empty() ? "" : ", ") + name + " " + version;
+  for (const auto& [name, version] : library_versions()) {
+    libraries.append(libraries.empty() ? "" : ", ").append(name).append(" ").append(version);
+  }
   std::vector<std::pair<std::string, std::string>> run = {
       {"ranks", text(world.size(), " on ", comm::describe(world.topology()), ", ", setup.threads,
                      setup.threads == 1 ? " thread" : " threads", " each")},

@@ -65,6 +65,7 @@ bool alike(const Options& one, const Options& other) {
 std::vector<Strategy> strategies(const Options& deck, int nodes) {
   constexpr std::array stages = {"stage 0", "stage 1", "stage 2", "stage 3"};
   std::vector<Strategy> all;
+  all.reserve(stages.size());
   for (int stage = 0; stage < 4; ++stage) {
     all.push_back({stages.at(static_cast<std::size_t>(stage)), with_zero(deck, stage, 0, 0, 0)});
   }

@@ -28,7 +28,7 @@ std::string tensor_name(const NamedSlice& slice) { return slice.dataset.substr(s
 
 /// model.init_from, whose config.json, if it has one, describes the model.
 fs::path checked_source(const model::ModelOptions& options) {
-  const fs::path source = options.init_from;
+  fs::path source = options.init_from;
   if (!fs::is_directory(source)) return source;
   const fs::path file = source / config_name;
   std::ifstream in(file);

@@ -93,8 +93,8 @@ class OpenOperations {
   static bool advance_all() {
     const Pass pass;
     completed_ = false;
-    for (std::size_t i = 0; i < open().size(); ++i) {
-      const std::shared_ptr<Operation> operation = open()[i];  // the list may grow and move
+    for (std::size_t i = 0; i < open().size(); ++i) {  // NOLINT(modernize-loop-convert): the list may grow and move
+      const std::shared_ptr<Operation> operation = open()[i];
       if (operation->step()) completed_ = true;
     }
     return completed_;

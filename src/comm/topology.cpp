@@ -44,8 +44,9 @@ std::pair<int, int> Topology::ranks_of(int node) const {
 int Topology::local_of(int rank) const { return rank - ranks_of(node_of[static_cast<std::size_t>(rank)]).first; }
 
 int Topology::ranks_per_node() const {
-  if (node_of.empty() || ranks() % nodes() != 0) return 0;
-  const int each = ranks() / nodes();
+  const int count = nodes();
+  if (count < 1 || ranks() % count != 0) return 0;
+  const int each = ranks() / count;
   for (int rank = 0; rank < ranks(); ++rank) {
     if (node_of[static_cast<std::size_t>(rank)] != rank / each) return 0;
   }
@@ -64,6 +65,7 @@ std::string unequal_nodes(const std::vector<int>& node_of) {
 
 std::vector<GroupKind> group_kinds(const Topology& topology) {
   std::vector<int> local;
+  local.reserve(topology.node_of.size());
   for (int rank = 0; rank < topology.ranks(); ++rank) local.push_back(topology.local_of(rank));
   return {{"all", std::vector<int>(topology.node_of.size(), 0)}, {"node", topology.node_of}, {"across", local}};
 }

@@ -97,6 +97,7 @@ std::vector<fs::path> CheckpointDirectory::of_lineage(const std::optional<Lineag
   for (const Unreadable& file : unreadable_) found.emplace_back(file.step, file.file);
   std::sort(found.rbegin(), found.rend());
   std::vector<fs::path> files;
+  files.reserve(found.size());
   for (auto& [step, file] : found) files.push_back(std::move(file));
   if (elsewhere) {
     const CheckpointState state = read_checkpoint_state(resumed_from);

@@ -9,13 +9,13 @@
 #include <string>
 
 #include "shoal/base/types.hpp"
+#include "shoal/io/hexadecimal.hpp"
 
 namespace shoal::io {
 
 std::uint64_t xxh3(Span<const std::byte> data, std::uint64_t seed = 0);
 
-/// 16 digits, and back: anything else is bad_input() that names what bears it.
-std::string hexadecimal(std::uint64_t hash);
+/// The number that hexadecimal() wrote. Any other text is bad_input(), naming `what`.
 std::uint64_t parse_hexadecimal(const std::string& value, const std::string& what);
 
 /// Elements of a piece: what a checksum is a sum over. Tensors and shards start on pieces.

@@ -145,6 +145,7 @@ void write_texts(const Handle& at, const std::string& name, const std::vector<st
   const Handle dataset(H5Dcreate2(at.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
                        H5Dclose, name);
   std::vector<const char*> data;
+  data.reserve(values.size());
   for (const std::string& value : values) data.push_back(value.c_str());
   if (!data.empty()) checked(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, data.data()), name);
 }

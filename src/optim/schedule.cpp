@@ -102,7 +102,8 @@ double cycle_height(const ScheduleOptions& schedule, std::size_t first, std::siz
       schedule.cycle_second_stair_count == 0 ? first_stairs : schedule.cycle_second_stair_count;
   const std::size_t stairs = rising ? first_stairs : second_stairs;
   if (stairs == 0) return static_cast<double>(climbed) / static_cast<double>(length);
-  return static_cast<double>(climbed * stairs / length) / static_cast<double>(stairs);
+  const std::size_t stair = climbed * stairs / length;
+  return static_cast<double>(stair) / static_cast<double>(stairs);
 }
 
 /// One cycle (Smith 2018), then a slow decay. Momentum (Adam's beta1) runs against the rate, except at update 0, which has

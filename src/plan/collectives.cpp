@@ -141,8 +141,8 @@ Cost Collectives::small(const Grouping& grouping) const {
 /// Of a tree: as many as its levels within a node and across nodes.
 void Collectives::add_exchanges(Cost& cost, const Grouping& grouping) const {
   const std::vector<int>& group = grouping.groups.front();
-  const auto mates = static_cast<int>(
-      std::count_if(group.begin(), group.end(), [&](int rank) { return node_of(rank) == node_of(group.front()); }));
+  const auto on_its_node = [&](int rank) { return node_of(rank) == node_of(group.front()); };
+  const int mates = std::max(1, static_cast<int>(std::count_if(group.begin(), group.end(), on_its_node)));
   const int nodes = static_cast<int>(group.size()) / mates;
   add_seconds(cost, mates > 1 ? comm::tree_exchanges(mates) : 0, nodes > 1 ? comm::tree_exchanges(nodes) : 0);
 }

@@ -182,7 +182,7 @@ class Remedies {
 /// The first change that brings the run below the limit, with its bytes; or that none does.
 std::string cheapest_remedy(const zero::EngineOptions& options, int ranks, std::size_t limit,
                             const ExtraAllocations& further) {
-  const std::string otherwise = "a smaller model, or fewer ranks per node";
+  std::string otherwise = "a smaller model, or fewer ranks per node";
   if (!options.capacity.training) return otherwise;
   std::size_t least = refused;
   std::string least_words;

@@ -31,6 +31,7 @@
 #include "shoal/base/state.hpp"
 #include "shoal/base/types.hpp"
 #include "shoal/comm/world.hpp"
+#include "shoal/io/hexadecimal.hpp"
 #include "shoal/io/lineage.hpp"
 
 namespace shoal::io {
@@ -54,7 +55,6 @@ std::uint64_t checksum(const TensorSlice& slice);
 /// One number for a set of tensors: sum modulo 2^64 of XXH3_64bits(checksum as 8 little-endian bytes, seed =
 /// XXH3_64bits(name)).
 std::uint64_t combine(const std::map<std::string, std::uint64_t>& checksums);
-std::string hexadecimal(std::uint64_t checksum);
 /// The combined checksum of the tensors whose slices the ranks hold (names without the /parameters/ prefix). Collective;
 /// all ranks list the same tensors in the same order, each element once over all ranks.
 std::uint64_t params_checksum(comm::Communicator& group, const std::vector<TensorSlice>& parameters);
