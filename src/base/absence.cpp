@@ -9,7 +9,8 @@ namespace shoal {
 
 namespace {
 
-/// Who may enter MPI. The main thread gives the right up without asking and takes it back when nobody stands in for it.
+/// Who may call MPI now. The main thread gives up the right at once, and takes it back when no other thread stands in for
+/// it.
 enum class Right { main_thread, nobody, stand_in };
 std::atomic<Right> right{Right::main_thread};
 

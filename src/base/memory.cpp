@@ -10,13 +10,13 @@
 namespace shoal {
 
 namespace {
-constexpr std::size_t border = 64;  // a cache line, and a vector of AVX-512
+constexpr std::size_t border = 64;  // alignment: a cache line, and an AVX-512 vector
 
 std::byte* reserve(std::size_t bytes, Kind kind) {
   if (bytes == 0) return nullptr;
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   require(at != MAP_FAILED, "cannot reserve ", bytes, " bytes for ", name_of(kind));
-  // Fewer page faults and TLB misses; where the system has no huge pages, small ones serve as well.
+  // Huge pages mean fewer page faults and TLB misses. If the system has none, the hint is ignored.
   static_cast<void>(madvise(at, bytes, MADV_HUGEPAGE));
   return static_cast<std::byte*>(at);
 }

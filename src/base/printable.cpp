@@ -10,10 +10,10 @@ namespace {
 
 struct Symbol {
   std::uint32_t code = 0;
-  std::size_t bytes = 0;  // 0: no UTF-8 begins here
+  std::size_t bytes = 0;  // 0: these bytes are not UTF-8
 };
 
-/// The shortest form of a code point that exists; anything else is none.
+/// Decodes the first code point of a text. Rejects overlong forms, surrogates and code points above U+10FFFF.
 Symbol symbol_at(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t first = byte(0);
@@ -33,7 +33,7 @@ Symbol symbol_at(std::string_view text) {
   return {code, bytes};
 }
 
-/// Control characters, ends of lines and paragraphs, and what turns the direction of writing.
+/// Returns true for control characters, line and paragraph separators, and marks that change the direction of writing.
 bool is_obeyed(std::uint32_t code) {
   return code < 0x20 || (code >= 0x7F && code < 0xA0) || (code >= 0x200E && code <= 0x200F) ||
          (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI is entered by one thread at a time, and that is the main thread. While it is absent, because it computes or waits for
-// the operating system, the watchdog's thread may enter MPI in its place and tell the ranks that ask that this one is at
-// work. So a rank can answer even if one kernel lasts longer than comm.timeout.
+// Only one thread at a time may call MPI, normally the main thread. While the main thread computes or waits for the
+// operating system, it declares itself absent. The watchdog's thread may then call MPI in its place, to answer other ranks
+// that ask whether this one is alive. So a rank can answer even if one kernel takes longer than comm.timeout.
 //
 //   main thread   MPI ... Absence begins [ a kernel                     ] Absence ends ... MPI
 //   watchdog                                    stand_in(answer)
@@ -12,8 +12,8 @@
 
 namespace shoal {
 
-/// The calling thread does not enter MPI while one lives. Absences may be nested; the outermost counts. Costs some
-/// nanoseconds on the main thread between begin_absences() and end_absences(), and nothing but a test everywhere else.
+/// The calling thread does not call MPI while an Absence exists. Absences may be nested; the outermost one counts. It costs
+/// a few nanoseconds on the main thread between begin_absences() and end_absences(), and only a test otherwise.
 class Absence {
  public:
   Absence() noexcept;
@@ -21,18 +21,18 @@ class Absence {
   Absence(const Absence&) = delete;
   Absence& operator=(const Absence&) = delete;
 
-  /// Whether the calling thread has declared itself absent: then it must not make communication move.
+  /// Returns true if the calling thread has declared itself absent. It must not make communication progress then.
   static bool here();
 };
 
-/// The calling thread is the one that enters MPI; from now on its absences are known to others.
+/// Declares the calling thread to be the main thread, the one that calls MPI. From now on other threads see its absences.
 void begin_absences();
 void end_absences();
 
-/// Calls act on this thread if the main thread is absent, and lets it return from its absence only afterwards. Returns
-/// whether act was called.
+/// If the main thread is absent, calls `act` on this thread; the absence cannot end before `act` has returned. Returns true
+/// if `act` was called.
 bool stand_in(const std::function<void()>& act);
-/// Whether the main thread is absent at this moment.
+/// Returns true if the main thread is absent at this moment.
 bool main_thread_absent();
 
 }  // namespace shoal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors: what is wrong, with which numbers, where, and what would do. Exceptions travel to main(), the one catch.
+// Errors. A message says what is wrong, with which values, where, and what is allowed. main() contains the only catch.
 #pragma once
 
 #include <sstream>
@@ -8,11 +8,11 @@
 
 namespace shoal {
 
-/// Exit codes of the program; all ranks end with the same one.
+/// Exit codes of the program. All ranks end with the same one.
 enum class Exit : int { done = 0, failed = 1, bad_input = 2, requeue = 75 };
 
-/// Who can see the error. What all ranks see is said once, by rank 0; what one rank sees is said by that rank, with its
-/// number, and ends all.
+/// everywhere: all ranks raise this error; rank 0 prints it once and all ranks exit with one code. here: only this rank
+/// raises it; it prints the error with its rank number and aborts the job.
 enum class Seen { everywhere, here };
 
 class Error : public std::runtime_error {
@@ -26,7 +26,7 @@ class Error : public std::runtime_error {
   Seen seen_;
 };
 
-/// The parts printed one after another: the one place where a message is put together.
+/// Concatenates the parts, as << prints them. All messages are built with it.
 template <typename... Parts>
 std::string text(const Parts&... parts) {
   std::ostringstream out;
@@ -34,25 +34,25 @@ std::string text(const Parts&... parts) {
   return out.str();
 }
 
-/// The user's input is at fault (exit code 2), and every rank can see it.
+/// Throws: the user's input is wrong, and every rank finds it (exit code 2).
 template <typename... Parts>
 [[noreturn]] void bad_input(const Parts&... parts) {
   throw Error(Exit::bad_input, Seen::everywhere, text(parts...));
 }
 
-/// Something failed (exit code 1) on this rank: a disk, a library, a broken promise of the program.
+/// Throws: something failed on this rank (exit code 1), such as a disk, a library or an invariant of the program.
 template <typename... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
   throw Error(Exit::failed, Seen::here, text(parts...));
 }
 
-/// fail() unless ok. For what must hold whatever the user asked for.
+/// Calls fail() unless ok. For conditions that must hold whatever the user's input is.
 template <typename... Parts>
 void require(bool ok, const Parts&... parts) {
   if (!ok) fail(parts...);
 }
 
-/// bad_input() unless ok.
+/// Calls bad_input() unless ok.
 template <typename... Parts>
 void require_input(bool ok, const Parts&... parts) {
   if (!ok) bad_input(parts...);

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every phase of a run says that it is alive; a watchdog (comm/watchdog.hpp) names who is not.
+// A run marks its progress here. The watchdog (comm/watchdog.hpp) reads the marks and reports a rank that has stopped making
+// progress.
 #pragma once
 
 #include <cstdint>
 
 namespace shoal::heartbeat {
 
-/// Enters a phase ("start", "data", "step", "checkpoint", ...): a string with static lifetime. Counts as a beat.
+/// Enters a phase ("start", "data", "step", "checkpoint", ...). `name` must have static lifetime. Counts as a beat.
 void phase(const char* name);
-/// The phase goes on. Cheap: an atomic store.
+/// Marks progress within the phase. Cheap: it reads the clock and stores one atomic number.
 void beat();
 
 const char* current_phase();
-/// Nanoseconds since the last beat (steady clock). Callable from any thread.
+/// Nanoseconds since the last beat (steady clock). May be called from any thread.
 std::int64_t silence_ns();
 
 }  // namespace shoal::heartbeat

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything large lives in arenas that are sized once, before the first step. The size is found by running the very code
-// that takes the memory against arenas that only count: so what the plan says and what a run takes are one number.
+// Large buffers are taken from arenas whose sizes are fixed before the first step. To find the sizes, the code that takes
+// the memory is first run on arenas that only count. So a run takes exactly the planned bytes.
 #pragma once
 
 #include <array>
@@ -12,14 +12,15 @@
 
 namespace shoal {
 
-/// What a buffer holds. The first four are the model states (what a rank keeps between steps); activations live for one
-/// micro-batch; buffers are gathered units, unreduced gradients, partial sums, messages and workspaces.
+/// What a buffer is used for. The first four kinds are the model states, which a rank keeps between steps. Activations are
+/// needed for one micro-batch. All else counts as `buffers`: gathered units, gradients of one micro-batch, partial sums,
+/// messages and workspaces.
 enum class Kind : std::uint8_t { parameters, master, gradients, moments, activations, buffers };
 inline constexpr std::array kinds = {Kind::parameters, Kind::master,      Kind::gradients,
                                      Kind::moments,    Kind::activations, Kind::buffers};
 const char* name_of(Kind kind);
 
-/// Bytes by kind.
+/// Number of bytes of each kind.
 class Ledger {
  public:
   std::size_t& operator[](Kind kind) { return bytes_[static_cast<std::size_t>(kind)]; }
@@ -31,13 +32,12 @@ class Ledger {
   std::array<std::size_t, kinds.size()> bytes_{};
 };
 
-/// One arena per kind. Spans taken from it live as long as it does. Not copyable; one per rank.
+/// One arena per kind. Spans taken from it are valid as long as the Memory exists. Each rank has one.
 class Memory {
  public:
-  /// Counts only: take() returns spans of the right size without memory behind them (data() == nullptr). They must not
-  /// be read or written.
+  /// Only counts. take() returns spans of the right size with data() == nullptr, which must not be read or written.
   Memory();
-  /// Reserves exactly what was counted, zero-filled. Pages are taken from the system when first touched.
+  /// Reserves exactly the planned bytes, filled with zeros. The system provides each page when it is first touched.
   explicit Memory(const Ledger& planned);
   ~Memory();
   Memory(const Memory&) = delete;
@@ -45,16 +45,16 @@ class Memory {
 
   bool counting() const { return counting_; }
 
-  /// elements of T, on a 64-byte border. Fails when the arena was planned smaller, naming kind and label.
+  /// Takes `elements` elements of T, aligned to 64 bytes. Fails if the plan has fewer bytes; the error names kind and label.
   template <typename T>
   Span<T> take(Kind kind, std::size_t elements, const char* label) {
     return {static_cast<T*>(take_bytes(kind, elements * sizeof(T), label)), elements};
   }
 
-  /// High-water mark by kind, as counted by take(); never read from the plan.
+  /// Bytes taken so far, by kind. take() counts them; they are not copied from the plan, so that the two can be compared.
   const Ledger& taken() const { return taken_; }
 
-  /// The buffers in the order taken, for the report: kind, label, bytes (borders included).
+  /// The buffers in the order in which they were taken, for reports. `bytes` includes the padding to 64 bytes.
   struct Entry {
     Kind kind;
     std::string label;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counter-based random numbers: Philox-4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011). A number is a function of its key and counter alone, never of who asks for it or when: so dropout, the initial
-// weights and the sample order are the same on any number of ranks and threads, and when a layer is computed twice.
+// SC 2011). A number depends on its key and counter only, not on the rank or thread that computes it, nor on earlier calls.
+// So dropout, initial weights and sample order are the same on any ranks and threads, and if a layer is recomputed.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace shoal {
 
 using Philox4 = std::array<std::uint32_t, 4>;
 
-/// Four independent 32-bit numbers for (key, counter).
+/// Returns the four 32-bit random numbers of (key, counter).
 SHOAL_FUNCTION Philox4 philox(std::uint64_t key, Philox4 counter) {
   auto k0 = static_cast<std::uint32_t>(key);
   auto k1 = static_cast<std::uint32_t>(key >> 32U);
@@ -29,10 +29,10 @@ SHOAL_FUNCTION Philox4 philox(std::uint64_t key, Philox4 counter) {
   return counter;
 }
 
-/// Uniform in (0, 1], from the upper 24 bits.
+/// A uniform number in (0, 1], made from the upper 24 bits.
 SHOAL_FUNCTION float uniform(std::uint32_t bits) { return static_cast<float>((bits >> 8U) + 1U) * 0x1p-24F; }
 
-/// Two standard normal numbers from two uniform ones (Box and Muller 1958), in double.
+/// Two standard normal numbers, computed in double from two uniform ones (Box and Muller 1958).
 inline std::array<double, 2> box_muller(std::uint32_t a, std::uint32_t b) {
   const double radius = std::sqrt(-2.0 * std::log((static_cast<double>(a) + 1.0) * 0x1p-32));
   const double angle = 6.283185307179586 * (static_cast<double>(b) * 0x1p-32);

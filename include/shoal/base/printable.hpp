@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text that came from a file, for a terminal.
+// Makes text that came from a file safe to print on a terminal.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace shoal {
 
-/// Printed as it is but for what a terminal would obey or a reader be deceived by: control characters, marks that turn the
-/// direction of writing, and bytes that are no UTF-8 become \xNN or \u{NNNN}, a newline \n. `kept`: control characters that
-/// stay.
+/// Returns the text with escapes for everything that would control the terminal or deceive a reader: control characters,
+/// marks that change the direction of writing, and bytes that are not UTF-8 become \xNN or \u{NNNN}, a newline becomes \n.
+/// Control characters listed in `kept` are not escaped.
 std::string printable(std::string_view text, std::string_view kept = "");
 
 }  // namespace shoal

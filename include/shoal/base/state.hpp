@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a checkpoint is a list of: parts of logical tensors, by name and shape.
+// A checkpoint is a list of these: parts of logical tensors, by name and shape.
 #pragma once
 
 #include <iterator>
@@ -10,19 +10,19 @@
 
 namespace shoal {
 
-/// Elements `range` of a logical tensor (row-major) that this rank holds.
+/// The elements `range` of a logical tensor (in row-major order), which this rank holds.
 struct NamedSlice {
-  std::string dataset;  ///< absolute: "/parameters/transformer.wte.weight", "/moments/first/..."
+  std::string dataset;  ///< path in the checkpoint: "/parameters/transformer.wte.weight", "/moments/first/..."
   std::vector<std::size_t> shape;
   Range range;
-  Span<float> values;  ///< range.size() elements; read when saving, written when loading
+  Span<float> values;  ///< range.size() elements; read by a save, written by a load
 };
 
 inline void append(std::vector<NamedSlice>& slices, std::vector<NamedSlice> more) {
   slices.insert(slices.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-/// "50257 x 768": a shape as messages and tables show it.
+/// Returns a shape as messages and tables show it: "50257 x 768".
 std::string shape_text(const std::vector<std::size_t>& shape);
 
 }  // namespace shoal

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The number types and small value types that everything is written in.
+// Number types and small value types that the whole program uses.
 #pragma once
 
 #include <bit>
@@ -18,10 +18,10 @@ namespace shoal {
 template <typename T>
 using Span = std::span<T>;
 
-/// Storage types of parameters and activations.
+/// Storage types of parameters, activations and gradients.
 enum class DType : std::uint8_t { f32, bf16, f16 };
 
-/// The upper half of a float: 8 bits of exponent, 7 of mantissa. Converted by rounding to nearest even; NaN stays NaN.
+/// bfloat16, the upper half of a float: 8 bits of exponent, 7 of mantissa. Conversion rounds to nearest even; NaN stays NaN.
 struct bf16 {
   std::uint16_t bits = 0;
 
@@ -36,8 +36,8 @@ struct bf16 {
 };
 static_assert(sizeof(bf16) == 2);
 
-/// IEEE 754's half: 5 bits of exponent, 10 of mantissa. Converted by rounding to nearest even, as processors do: infinity
-/// from 65520 on, subnormal below 2^-14; NaN becomes a quiet NaN of the same sign and upper payload.
+/// IEEE 754 binary16: 5 bits of exponent, 10 of mantissa. Conversion rounds to nearest even, as processors do: 65520 and
+/// more become infinity, numbers below 2^-14 are subnormal, NaN becomes a quiet NaN with the same sign and upper payload.
 struct f16 {
   std::uint16_t bits = 0;
 
@@ -50,9 +50,9 @@ struct f16 {
       half = 0x7e00U | (size >> 13U & 0x3ffU);
     } else if (size >= 0x47800000U) {  // 2^16
       half = 0x7c00U;
-    } else if (size < 0x38800000U) {  // 2^-14. Beside 1/2 the last place is 2^-24, as that of a subnormal half
+    } else if (size < 0x38800000U) {  // 2^-14. A float just above 1/2 has a last place of 2^-24, as a subnormal half has
       half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(size) + 0.5F) - 0x3f000000U;
-    } else {  // the exponent's bias is 15, not 127; what carries over into the exponent is right, up to infinity
+    } else {  // the exponent's bias is 15, not 127; a carry from the mantissa gives the right exponent, up to infinity
       half = (size - (112U << 23U) + 0xfffU + (size >> 13U & 1U)) >> 13U;
     }
     bits = static_cast<std::uint16_t>(half | (wide >> 16U & 0x8000U));
@@ -62,7 +62,7 @@ struct f16 {
     std::uint32_t wide = size + (112U << 23U);
     if (size >= 0x7c00U << 13U) {
       wide = size | 0x7f800000U | (size > 0x7c00U << 13U ? 0x400000U : 0U);
-    } else if (size < 0x400U << 13U) {  // beside 2^-14
+    } else if (size < 0x400U << 13U) {  // subnormal: add 2^-14 as a bit pattern, subtract it as a number
       wide = std::bit_cast<std::uint32_t>(std::bit_cast<float>(size + 0x38800000U) - 0x1p-14F);
     }
     return std::bit_cast<float>(sign | wide);
@@ -80,14 +80,14 @@ inline constexpr DType dtype_of<f16> = DType::f16;
 constexpr std::size_t size_of(DType type) { return type == DType::f32 ? 4 : 2; }
 constexpr const char* name_of(DType type) { return type == DType::f32 ? "fp32" : type == DType::bf16 ? "bf16" : "fp16"; }
 
-/// f(T{}) with the T that the type names.
+/// Returns f(T{}) for the type T that `type` names.
 template <class F>
 decltype(auto) dispatch(DType type, F&& f) {
   if (type == DType::f16) return f(f16{});
   return type == DType::bf16 ? f(bf16{}) : f(float{});
 }
 
-/// Elements begin .. end-1.
+/// The elements begin .. end-1.
 struct Range {
   std::size_t begin = 0, end = 0;
   constexpr std::size_t size() const { return end - begin; }
@@ -95,7 +95,7 @@ struct Range {
   constexpr bool operator==(const Range&) const = default;
 };
 
-/// What two ranges have in common; empty where that is nothing.
+/// Returns the elements that both ranges contain; an empty range if there are none.
 constexpr Range intersection(Range a, Range b) {
   const std::size_t begin = a.begin > b.begin ? a.begin : b.begin;
   const std::size_t end = a.end < b.end ? a.end : b.end;
