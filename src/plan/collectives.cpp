@@ -48,7 +48,8 @@ Cost Collectives::all_gather(const Grouping& grouping, const std::vector<std::ve
   return tree(grouping, false, block_bytes);
 }
 
-/// A step within nodes and one across them ([Note: the tree on nodes] in comm/tree_reduce.hpp); backwards to gather.
+/// A reduce-scatter first goes within nodes, then across them ([Note: the tree on nodes] in comm/tree_reduce.hpp); an
+/// all-gather goes backwards.
 Cost Collectives::tree(const Grouping& grouping, bool reducing,
                        const std::vector<std::vector<std::size_t>>& block_bytes) const {
   Cost cost;
@@ -138,7 +139,7 @@ Cost Collectives::small(const Grouping& grouping) const {
   return cost;
 }
 
-/// Of a tree: as many as its levels within a node and across nodes.
+/// Counts the exchanges of a tree: its levels within a node, and across nodes.
 void Collectives::add_exchanges(Cost& cost, const Grouping& grouping) const {
   const std::vector<int>& group = grouping.groups.front();
   const auto on_its_node = [&](int rank) { return node_of(rank) == node_of(group.front()); };
@@ -147,7 +148,7 @@ void Collectives::add_exchanges(Cost& cost, const Grouping& grouping) const {
   add_seconds(cost, mates > 1 ? comm::tree_exchanges(mates) : 0, nodes > 1 ? comm::tree_exchanges(nodes) : 0);
 }
 
-/// By what the rank sends that sends most in its node, and by what all ranks of a node send over its link.
+/// Within nodes the rank that sends most decides; across nodes, the bytes that all ranks of a node send over its link.
 void Collectives::add_seconds(Cost& cost, int exchanges_in_node, int exchanges_across) const {
   std::uint64_t by_rank = 0, by_node = 0, of_node = 0;
   for (std::size_t rank = 0; rank < cost.sent.size(); ++rank) {

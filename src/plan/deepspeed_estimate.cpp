@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products are made in double, factor by factor in DeepSpeed's order, and cut to whole bytes as Python's int() does.
+// Products are computed in double, in DeepSpeed's order of factors, and truncated to whole bytes as Python's int() does.
 #include "shoal/plan/deepspeed_estimate.hpp"
 
 #include <algorithm>

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t refused = std::numeric_limits<std::size_t>::max();
 
-/// Bytes of rank 0; `refused` where such a run would not be started for another reason (zero.max_live_mb).
+/// Bytes that rank 0 needs; `refused` if such a run would be refused for another reason (zero.max_live_mb).
 std::size_t needed(const zero::EngineOptions& options, int ranks, const ExtraAllocations& further) {
   try {
     return memory(options, 0, ranks, further).bytes.total();
@@ -28,7 +28,7 @@ std::size_t needed(const zero::EngineOptions& options, int ranks, const ExtraAll
   }
 }
 
-/// The run with some options changed, and these in words.
+/// The run with some options changed, and the changes as text.
 struct Change {
   zero::EngineOptions options;
   int ranks;
@@ -40,7 +40,7 @@ struct Change {
   }
 };
 
-/// The largest first.
+/// Divisors of a number without the number itself, the largest first.
 std::vector<std::size_t> smaller_divisors(std::size_t number) {
   std::vector<std::size_t> small, large;
   for (std::size_t d = 1; d * d <= number; ++d) {
@@ -52,10 +52,12 @@ std::vector<std::size_t> smaller_divisors(std::size_t number) {
   return large;
 }
 
-/// Ways to need less memory, the cheaper before the dearer: what sends as many bytes (stage 1), a third more arithmetic
-/// (checkpointing, at most; long segments compute less again than short ones), what sends more (stages 2 and 3), both; then
-/// more machines; last a smaller micro-batch, which is slower and sums in another order. Each is a list, to be tried from
-/// its front.
+/// Changes that need less memory, in the order of their cost:
+/// 1. stage 1, which sends no more bytes;
+/// 2. activation checkpointing, which computes up to a third more (long segments recompute less than short ones);
+/// 3. stages 2 and 3, which send more; then both;
+/// 4. more ranks, alone and then with those of the changes above that save most;
+/// 5. a smaller micro-batch, which is slower and changes the order of sums; likewise.
 class Remedies {
  public:
   Remedies(const zero::EngineOptions& options, int ranks) : start_{options, ranks, {}} {}
@@ -80,14 +82,14 @@ class Remedies {
   }
 
  private:
-  enum class Others { as_started, join };  ///< whether a change to more ranks follows
+  enum class Others { as_started, join };  ///< join: a change to more ranks will follow
 
   static const zero::Stage& stage(const Change& change) {
     return zero::stages.at(static_cast<std::size_t>(change.options.zero.stage));
   }
   static bool sends_more(const Change& change) { return stage(change).shards_gradients || stage(change).shards_parameters; }
 
-  /// On one rank there is nobody to share with.
+  /// A single rank has no other to shard the states with.
   static std::vector<Change> higher_stages(const Change& from, Others others = Others::as_started) {
     std::vector<Change> result;
     if (from.ranks == 1 && others == Others::as_started) return result;
@@ -99,8 +101,8 @@ class Remedies {
     return result;
   }
 
-  /// Other intervals than the one of `from`, the longest first, which compute the least again: divisors of the depth, each
-  /// at most half as long as the one before it, and auto.
+  /// Checkpoint intervals other than that of `from`: auto, and divisors of the depth, each at most half of the one before
+  /// it. The longest comes first, since it recomputes least.
   static std::vector<std::int64_t> intervals(const Change& from) {
     constexpr std::int64_t automatic = model::ActivationOptions::automatic;
     const std::size_t layers = from.options.model.n_layer;
@@ -129,8 +131,8 @@ class Remedies {
     return result;
   }
 
-  /// With the interval that takes the least memory, every block's input being kept, and with the one for very deep models;
-  /// in every stage from the start's own: the highest is not always the least, as it gathers.
+  /// Changes that need the least memory: intervals 1 (the input of every block is kept) and auto (better for very deep
+  /// models), in every stage from the run's own on. A higher stage does not always need less, since stage 3 gathers.
   std::vector<Change> thrifty(Others others) const {
     std::vector<Change> result;
     std::vector<Change> stages = higher_stages(start_, others);
@@ -148,8 +150,8 @@ class Remedies {
     return result;
   }
 
-  /// Of the same global batch: the ranks must divide its micro-batches. What a rank may take stays the same only where no
-  /// more of them share a node. All changes come from the same number of ranks.
+  /// Changes to more ranks with the same global batch, whose micro-batches the ranks must divide. The limit per rank stays
+  /// the same only if no more ranks run on a node. All entries of `from` have the same number of ranks.
   static std::vector<Change> more_ranks(const std::vector<Change>& from) {
     std::vector<Change> result;
     const std::size_t micro_batches = from.front().options.micro_batches;
@@ -162,7 +164,7 @@ class Remedies {
     return result;
   }
 
-  /// Of the same global batch. All changes come from the same micro-batch.
+  /// Changes to smaller micro-batches with the same global batch. All entries of `from` have the same micro-batch.
   static std::vector<Change> smaller_micro_batches(const std::vector<Change>& from) {
     std::vector<Change> result;
     const std::size_t now = from.front().options.capacity.sequences;
@@ -179,7 +181,7 @@ class Remedies {
   Change start_;
 };
 
-/// The first change that brings the run below the limit, with its bytes; or that none does.
+/// Describes the first change that makes the run fit, with the bytes needed then; if none does, the one that needs least.
 std::string cheapest_remedy(const zero::EngineOptions& options, int ranks, std::size_t limit,
                             const ExtraAllocations& further) {
   std::string otherwise = "a smaller model, or fewer ranks per node";
@@ -213,8 +215,8 @@ std::string why_too_large(const zero::EngineOptions& options, int ranks, std::si
   return out.str();
 }
 
-// The bytes grow nearly in proportion to the layers: a few guesses along the line through the last two end beside the
-// border. Where they do not (automatic checkpointing), every other guess halves what is left.
+// Bytes grow nearly linearly with the layers, so a few guesses on the line through the last two come close to the largest
+// model that fits. If bytes do not grow so (automatic checkpointing), every other guess bisects the remaining range.
 std::size_t deepest(const zero::EngineOptions& options, int ranks, std::size_t limit, const ExtraAllocations& further) {
   struct Guess {
     std::size_t layers = 0, bytes = 0;

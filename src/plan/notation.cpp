@@ -22,7 +22,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// The words between commas.
+/// Splits a list at its commas.
 std::vector<std::string_view> words_of(std::string_view list) {
   std::vector<std::string_view> words;
   for (std::size_t begin = 0; begin <= list.size();) {

@@ -13,7 +13,7 @@ namespace shoal::plan {
 
 namespace {
 
-constexpr std::size_t in_flight = 2;  // messages, as zero/gradients.cpp and zero/parameters.cpp have them
+constexpr std::size_t in_flight = 2;  // messages, as in zero/gradients.cpp and zero/parameters.cpp
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -27,7 +27,7 @@ bool every_micro_step(const zero::EngineOptions& options, int ranks) {
   return ranks > 1 && zero::stages.at(at(options.zero.stage)).shards_gradients;
 }
 
-/// Weights of matrix products, to which the time of a unit is proportional.
+/// Number of weights in a unit's matrix products. The unit's computing time is proportional to it.
 double weights_of(const model::UnitLayout& unit) {
   double elements = 0;
   for (const model::Parameter& parameter : unit.parameters) {
@@ -64,7 +64,7 @@ StepSimulation::StepSimulation(const zero::EngineOptions& options, int sync_grou
   small_ = collectives_->small(group_);
 }
 
-/// A step is rehearsed event by event. What would take minutes is refused.
+/// A step is simulated event by event. Refuses steps whose simulation would take minutes.
 void StepSimulation::check_effort(std::size_t events_of_a_micro_step) const {
   constexpr double most_events = 5e8;
   const double turns = static_cast<double>(accumulation_.rounds) * static_cast<double>(accumulation_.micro_steps_per_round);
@@ -72,9 +72,9 @@ void StepSimulation::check_effort(std::size_t events_of_a_micro_step) const {
                 " micro-batches on a rank is too long to rehearse for ", cluster_->ranks(), " ranks");
 }
 
-/// Backward takes twice as long as forward, and completes a unit's gradient in its last visit; but the head's products are
-/// all made in its first, and the embedding's gradient is complete last of all, without a visit of its own. What a lookup in
-/// the embedding takes is nothing beside a product.
+/// Time model: the backward pass takes twice as long as the forward pass, and a unit's gradient is complete at its last use.
+/// Exceptions: all matrix products of the head, forward and backward, are made in its first use; the embedding's gradient is
+/// complete at the end of the pass. Lookups in the embedding cost nothing.
 void StepSimulation::plan_visits() {
   const auto visits = model::use_order(options_->model, options_->capacity);
   const int embedding = 0, head = static_cast<int>(units_.size()) - 1;
@@ -183,7 +183,7 @@ StepSimulation::Costs StepSimulation::gather_cost(std::size_t unit, int ranks, b
       collectives_->quantized_all_gather(grouping, {blocks}, zero::gather_format(options_->zero).value()));
 }
 
-/// Most units are alike: each cost is found once.
+/// Most units have the same size, so costs are computed once and looked up again.
 StepSimulation::Costs StepSimulation::cost_of_tree(bool reducing, const Grouping& grouping,
                                                    const std::vector<std::size_t>& bytes) {
   Costs& known = known_[{bytes, {reducing, grouping.groups.size()}}];
@@ -248,7 +248,7 @@ void StepSimulation::acquire(int unit, std::size_t visit) {
   while (std::any_of(gathering_.begin(), gathering_.end(), wanted)) finish_gather();
 }
 
-/// Where gradients are reduced from a place that they share.
+/// Waits for the buckets that still read from the memory to which the unit's gradient will be written.
 void StepSimulation::make_room(int unit) {
   if (!accumulation_.reduced_every_micro_step) return;
   if (std::exchange(first_gradient_, false)) {
@@ -277,7 +277,7 @@ void StepSimulation::finish_reducing(std::size_t buckets) {
   }
 }
 
-/// Of stage 0, which updates everything on every rank.
+/// In stage 0 every rank updates all parameters, so the summed gradients are gathered.
 void StepSimulation::gather_gradients() {
   std::deque<Timeline::Pending> gathering;
   for (const Costs& cost : gather_sums_) {
@@ -302,7 +302,7 @@ void StepSimulation::start_all_gather() {
 void StepSimulation::settle() { wait_for_gathered(publish_.size()); }
 
 void StepSimulation::wait_for_gathered(std::size_t buckets) {
-  if (publish_started_ == 0) return;  // nothing was updated yet
+  if (publish_started_ == 0) return;  // there was no update yet
   for (; gathered_ < buckets; ++gathered_) {
     time_->wait(publishing_.front());
     publishing_.pop_front();

@@ -12,7 +12,7 @@ namespace shoal::plan {
 
 namespace {
 
-constexpr int settling_steps = 2;  // until what is hidden behind the next step is as in any
+constexpr int settling_steps = 2;  // steps before the measured one, so that it begins with the usual operations in flight
 constexpr double forward_share = 1.0 / 3;
 
 double rate_of(const std::map<std::size_t, double>& gflops, std::size_t width) {

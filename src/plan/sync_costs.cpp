@@ -13,7 +13,7 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-/// By unit, the elements that each node sums of what rank `local` of a node keeps.
+/// By unit: the elements of the sub-shards into which the shard of local rank `local` is cut, one sub-shard per node.
 std::vector<BlockSpans> sub_shards_across(const zero::EngineOptions& engine, int local, int sync_group_size, int nodes) {
   Memory counting;
   sync::NodeGroups groups;
@@ -26,7 +26,7 @@ std::vector<BlockSpans> sub_shards_across(const zero::EngineOptions& engine, int
   std::vector<BlockSpans> result;
   for (std::size_t u = 0; u < units.size(); ++u) {
     BlockSpans& blocks = result.emplace_back();
-    const auto counted = [](std::size_t, Range range) {  // nothing lies there: a byte stands for an element
+    const auto counted = [](std::size_t, Range range) {  // a span without memory, with one byte per element
       return Span<std::byte>(static_cast<std::byte*>(nullptr), range.size());
     };
     for (const auto& block : sub_shards.blocks_across({u, u + 1}, counted)) {
@@ -37,7 +37,7 @@ std::vector<BlockSpans> sub_shards_across(const zero::EngineOptions& engine, int
   return result;
 }
 
-/// Bytes of all units together, by node.
+/// Bytes of the sub-shards of all units, by node.
 std::vector<std::size_t> bytes_across(const std::vector<BlockSpans>& units, int nodes, DType type) {
   std::vector<std::size_t> bytes(at(nodes), 0);
   for (const BlockSpans& blocks : units) {
@@ -63,11 +63,12 @@ Period period_of(const sync::SyncOptions& asked, int nodes) {
   if (outer) period.steps = options.slowmo_frequency;
   if (options.kind != "diloco" && !sync::pushes(options)) period.steps = std::lcm(period.steps, options.localsgd_frequency);
   if (sync::pushes(options)) {
-    std::size_t distances = 1;  // that follow each other
+    std::size_t distances = 1;  // number of different hops, which follow each other
     while (1 << distances < nodes) ++distances;
     period.steps *= distances;
   }
-  // Steps that hide a mean belong to the one before them; that which begins the next mean belongs to that.
+  // Steps that run while an average is in flight belong to the event that started it. If the delay reaches the step that
+  // starts the next average, that step belongs to the next event.
   const std::size_t between = schedule.overlaps() ? schedule.period() : 1;
   const std::size_t hides = std::min(options.average_delay, between - 1);
   for (std::size_t step = 1; step <= period.steps; ++step) {
@@ -109,7 +110,7 @@ SyncCosts::SyncCosts(const sync::SyncOptions& options, const zero::EngineOptions
   }
 }
 
-/// As sync/average.hpp has them: quantized they go unit by unit.
+/// As in sync/average.hpp: quantized averages go unit by unit, others all at once.
 void SyncCosts::prepare_means(const sync::SyncOptions& options, const zero::EngineOptions& engine, int nodes) {
   const Grouping across = Grouping::same_position(ranks_, sync_group_size_);
   const sync::Sending sending = sync::sending_of(options, engine.zero.quant_block);
@@ -141,7 +142,7 @@ void SyncCosts::run(const SyncEvent& event) {
   after(event);
 }
 
-/// As Synchroniser::after() and its caller have it.
+/// Follows Synchroniser::after() and its caller.
 void SyncCosts::after(const SyncEvent& event) {
   const sync::Actions& actions = event.actions;
   if (!actions.average && !actions.push && !actions.outer && !pushing_) return;
@@ -165,7 +166,7 @@ void SyncCosts::average() {
   }
 }
 
-/// A mean that is sent during the event's further steps.
+/// An average that is in flight during the event's further steps, and is applied after them.
 void SyncCosts::take_in(const SyncEvent& event) {
   std::vector<Timeline::Pending> mean;
   for (std::size_t i = 0; i < reduce_.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one collective of a run costs: bytes that every rank sends, exactly, and seconds by the network's model.
+// Cost of one collective of a run: the bytes that every rank sends, which are exact, and seconds by the network model.
 #pragma once
 
 #include <cstddef>
@@ -11,46 +11,47 @@
 
 namespace shoal::plan {
 
-/// An operation that all ranks make at once, in groups. A rank works on numbers, its node's ranks exchange what stays in the
-/// node, nodes exchange the rest: in this order where node_first, otherwise across nodes before the node.
+/// Cost of an operation that all ranks make at the same time, each in its group. Computation and two exchanges follow each
+/// other: before, within nodes, between, across nodes, after. If node_first is false, the exchange across nodes comes first.
 struct Cost {
-  double before_s = 0;   ///< a rank's own work, before anything is sent
-  double node_s = 0;     ///< within nodes
-  double between_s = 0;  ///< work that waits for the first of the two exchanges
-  double across_s = 0;   ///< across nodes
-  double after_s = 0;    ///< work on what has arrived
+  double before_s = 0;   ///< computation on a rank before anything is sent
+  double node_s = 0;     ///< exchange within nodes
+  double between_s = 0;  ///< computation that needs the result of the first exchange
+  double across_s = 0;   ///< exchange across nodes
+  double after_s = 0;    ///< computation on what has arrived
   bool node_first = true;
   std::vector<comm::Traffic> sent;  ///< by rank of the run
   double total_s() const { return before_s + node_s + between_s + across_s + after_s; }
 };
 
-/// The groups of an operation: each of `groups` has as many ranks of the run.
+/// The groups of an operation, as lists of ranks of the run. All groups have the same size.
 struct Grouping {
   std::vector<std::vector<int>> groups;
-  /// Whole runs of `count` neighbours; ranks of one number in them. count divides ranks.
+  /// consecutive(): groups of `count` consecutive ranks. same_position(): the ranks at the same position within those
+  /// groups. count must divide ranks.
   static Grouping consecutive(int ranks, int count);
   static Grouping same_position(int ranks, int count);
 };
 
-/// Elements of the spans of each of a group's blocks (comm/tree_reduce.hpp).
+/// Number of elements of each span, for each block of a group (comm/tree_reduce.hpp).
 using BlockSpans = std::vector<std::vector<std::size_t>>;
 
 class Collectives {
  public:
-  /// Both must outlive this.
+  /// network and cluster must outlive this object.
   Collectives(const NetworkModel& network, const Cluster& cluster) : network_(&network), cluster_(&cluster) {}
 
-  /// block_bytes: by group, or one entry for all groups; bytes of each member's block.
+  /// block_bytes: bytes of the block of each rank of a group; one entry per group, or a single entry for all groups.
   Cost reduce_scatter(const Grouping& grouping, const std::vector<std::vector<std::size_t>>& block_bytes) const;
   Cost all_gather(const Grouping& grouping, const std::vector<std::vector<std::size_t>>& block_bytes) const;
-  /// blocks: by group, or one entry for all groups. Nodes of ranks_per_node neighbours in the group.
+  /// blocks: one entry per group, or a single entry for all groups. ranks_per_node consecutive ranks of a group are a node.
   Cost quantized_all_gather(const Grouping& grouping, const std::vector<BlockSpans>& blocks,
                             const kernels::QuantFormat& format) const;
   Cost quantized_reduce_scatter(const Grouping& grouping, const std::vector<BlockSpans>& blocks, int ranks_per_node,
                                 const comm::ReduceFormats& formats) const;
-  /// Rank r sends bytes[r] to rank (r + distance) modulo the ranks of the run, and receives as many.
+  /// Each rank r of the run sends bytes[r] to rank (r + distance) modulo the number of ranks.
   Cost shift(int distance, const std::vector<std::size_t>& bytes) const;
-  /// Some numbers between the ranks of each group: latency alone.
+  /// An exchange of a few numbers among the ranks of each group, which costs latency only.
   Cost small(const Grouping& grouping) const;
 
  private:

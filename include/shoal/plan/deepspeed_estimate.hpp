@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSpeed's own estimate of the memory for model states, number by number: estimate_zero2_model_states_mem_needs
-// (deepspeed/runtime/zero/stage_1_and_2.py) and estimate_zero3_model_states_mem_needs (stage3.py) of DeepSpeed 0.19. They
-// count 2 bytes of parameters, 2 + 4 of gradients, 4 of master parameters and 8 of moments an element; activations, messages
-// and gathered parameters are not in them, but for one layer (4 bytes an element) in stage 3.
+// DeepSpeed's own estimates of the memory for model states, with exactly its results: estimate_zero2_model_states_mem_needs
+// (deepspeed/runtime/zero/stage_1_and_2.py) and estimate_zero3_model_states_mem_needs (stage3.py) of DeepSpeed 0.19. Per
+// element they count 2 bytes of parameters, 2 + 4 of gradients, 4 of master parameters and 8 of moments. They do not count
+// activations, messages and gathered parameters, except one gathered layer (4 bytes per element) in stage 3.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,17 @@
 
 namespace shoal::plan {
 
-/// Of a model: what DeepSpeed's model_to_params() finds.
+/// The sizes of a model that DeepSpeed's model_to_params() computes.
 struct DeepSpeedModel {
   std::size_t total_params = 0;          ///< tied tensors count once
-  std::size_t largest_layer_params = 0;  ///< most elements held by one module: a weight and its bias
+  std::size_t largest_layer_params = 0;  ///< elements of the largest module (a weight and its bias)
 };
-/// A module is what stands before the last dot of a tensor's name.
+/// Tensors whose names agree up to the last dot belong to one module.
 DeepSpeedModel deepspeed_model(const std::vector<model::UnitLayout>& units);
 
 struct DeepSpeedCluster {
   int gpus_per_node = 1, nodes = 1;
-  double buffer_factor = 1.5;  ///< of host memory
+  double buffer_factor = 1.5;  ///< factor on host memory, for buffers
 };
 
 struct DeepSpeedEstimate {
@@ -34,8 +34,8 @@ DeepSpeedEstimate deepspeed_zero2(const DeepSpeedModel& model, const DeepSpeedCl
 
 struct DeepSpeedZero3 {
   bool offload_optimizer = false;
-  bool offload_param = false;  ///< counts only with offload_optimizer
-  bool zero_init = true;       ///< parameters are made in shards
+  bool offload_param = false;  ///< has an effect only with offload_optimizer
+  bool zero_init = true;       ///< parameters are created as shards
 };
 DeepSpeedEstimate deepspeed_zero3(const DeepSpeedModel& model, const DeepSpeedCluster& cluster,
                                   const DeepSpeedZero3& options);

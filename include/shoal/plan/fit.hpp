@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fits into a rank's memory, found by planning it.
+// Finds what fits into the memory of a rank, by planning the memory of one run after another.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,17 @@
 
 namespace shoal::plan {
 
-/// A sentence that says why a run on `ranks` ranks does not fit into `limit` bytes per rank, naming the largest parts and
-/// the cheapest way to make it fit with the bytes that it takes then; empty if it fits. It speaks of rank 0, which keeps the
-/// most, and so says the same on all ranks.
+/// Returns an error text if a run on `ranks` ranks does not fit into `limit` bytes per rank: it names the largest buffers,
+/// the cheapest change that makes the run fit, and the bytes needed then. Returns an empty text if the run fits. It plans
+/// rank 0, which needs the most memory, so the text is the same on all ranks.
 std::string why_too_large(const zero::EngineOptions& options, int ranks, std::size_t limit,
                           const ExtraAllocations& further = {});
 
-/// Where deepest() ends its search: several times as deep as any GPT in use.
+/// The largest depth that deepest() tries: several times the depth of any GPT in use.
 inline constexpr std::size_t most_layers = 512;
 
-/// The most layers (model.n_layer, all else as in `options`) with which rank 0 of `ranks` takes no more than `limit` bytes;
-/// one more does not fit, or would be more than most_layers. 0: not even one.
+/// Returns the largest model.n_layer, up to most_layers, with which rank 0 of `ranks` takes at most `limit` bytes; all other
+/// options are those of `options`. 0: not even one layer fits.
 std::size_t deepest(const zero::EngineOptions& options, int ranks, std::size_t limit, const ExtraAllocations& further = {});
 
 }  // namespace shoal::plan

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run will take, found by running the code that takes it on memory that only counts.
+// The memory that a run will take, found by running the code that takes it on a Memory that only counts.
 #pragma once
 
 #include <functional>
@@ -12,16 +12,17 @@ namespace shoal::plan {
 
 struct MemoryPlan {
   Ledger bytes;
-  std::vector<Memory::Entry> parts;  ///< by kind and label, summed; the largest first
+  std::vector<Memory::Entry> parts;  ///< bytes summed by kind and label, the largest first
 };
 
-/// What a run takes besides its engine, from the same memory.
+/// Takes from the same memory what a run needs in addition to its engine.
 using ExtraAllocations = std::function<void(zero::Engine& engine, Memory& memory)>;
 
-/// Of rank `rank` of `ranks`.
+/// The plan of rank `rank` of `ranks`.
 MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks, const ExtraAllocations& further = {});
 
-/// Bytes that one rank may take: memory.limit where set, else what the node has, divided by the ranks on it.
+/// Bytes that one rank may take: limit_gib (memory.limit) if it is set, else the node's physical memory divided by its
+/// ranks.
 std::size_t available_bytes(double limit_gib, int ranks_on_node);
 
 }  // namespace shoal::plan

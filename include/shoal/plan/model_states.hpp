@@ -3,11 +3,11 @@
 // Training Trillion Parameter Models", sections 3.1 and 5): for N parameters on D ranks
 //
 //            parameters  master  gradients  moments (AdamW)
-//     fp32           4N       -         4N               8N      here the parameters are the masters
+//     fp32           4N       -         4N               8N      the parameters are their own masters
 //     16 bits        2N      4N         4N               8N      gradients 2N, as in the paper, with 16-bit
 //     comm.reduce_dtype
 //
-// each divided by D where the stage shares it out. What a run takes is this and the padding of shards to whole pieces.
+// each divided by D if the stage shards it. A run takes this plus the padding of shards to whole granules.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@
 
 namespace shoal::plan {
 
-/// By the formula, per rank, cut to whole bytes; activations and buffers are 0.
+/// Bytes per rank by these formulas, rounded down to whole bytes. Activations and buffers are 0.
 Ledger model_states(std::size_t parameters, const zero::EngineOptions& options, int ranks);
 
-/// The part of a ledger that are model states: without activations and buffers.
+/// Bytes of the model states in a ledger: all but activations and buffers.
 std::size_t model_state_bytes(const Ledger& ledger);
 
 }  // namespace shoal::plan

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What communication costs: a latency-bandwidth model (Hockney 1994, "The communication challenge for MPP") of two levels,
-// within nodes and across them, fitted to what `shoal bench comm` measured.
+// The network model: latency and bandwidth (Hockney 1994, "The communication challenge for MPP") on two levels, within nodes
+// and across them, fitted to the measurements of `shoal bench comm`.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace shoal::plan {
 
-/// One measured size: bytes that a rank sent, and the seconds that it took.
+/// One measurement: bytes that a rank sent, and seconds that this took.
 struct Sample {
   double bytes = 0, seconds = 0;
 };
@@ -20,45 +20,46 @@ struct Line {
   double at(double bytes) const { return latency_s + s_per_byte * bytes; }
 };
 
-/// The slope by least squares of deviations in seconds, so by the large messages: what comes into a switch's or a shaper's
-/// buffer at once tells nothing of the link's rate, and makes the middle sizes too fast for any line. The latency is what
-/// the smallest message took besides. Neither is negative. Of fewer than two sizes: none.
+/// Fits a line to measurements; none if there are fewer than two sizes. The slope is the least-squares one of deviations in
+/// seconds, so large messages decide: messages of middle size can be too fast for any line, since a switch or a shaper takes
+/// them into its buffer at once, whatever the rate of the link. The latency is the time of the smallest message minus the
+/// slope times its bytes. Neither is negative.
 std::optional<Line> fit(const std::vector<Sample>& samples);
-/// The largest |line - measured| / measured.
+/// Returns the largest |line - measured| / measured.
 double worst_deviation(const Line& line, const std::vector<Sample>& samples);
 
-/// A level of the network, as a rank sees it while all ranks of its node use it as well.
+/// One level of the network, as a rank sees it while all ranks of its node use it at the same time.
 struct Link {
-  double latency_s = 0;   ///< of an exchange with a partner
-  double s_per_byte = 0;  ///< that a rank sends
+  double latency_s = 0;   ///< per exchange with a partner
+  double s_per_byte = 0;  ///< per byte that a rank sends
 };
 
-/// Of quantization (kernels/quantize.hpp), on a rank while all of them work: seconds an element.
+/// Seconds per element of quantization (kernels/quantize.hpp) on a rank, measured while all ranks work.
 struct Codec {
-  double quantize_s = 0;  ///< with the measure of its error, as training has it
+  double quantize_s = 0;  ///< including the measurement of its error, which training makes too
   double dequantize_s = 0;
 };
 
 struct NetworkModel {
-  int ranks_per_node = 1;            ///< that shared the link across while it was measured
+  int ranks_per_node = 1;            ///< ranks that used the node's link to others while it was measured
   std::optional<Link> node, across;  ///< none: not measured
-  double sum_s_per_byte = 0;         ///< of adding what was received to what is there, fp32
+  double sum_s_per_byte = 0;         ///< for adding received fp32 numbers to the rank's own
   Codec int8, int4;
   const Codec& codec(int bits) const { return bits == 8 ? int8 : int4; }
 };
 
-/// The model with a link of another rate between nodes, bit/s in each direction. Of such a link, `useful` of the bytes are
-/// payload: the rest are the heads of TCP, IP and Ethernet in frames of 1500 bytes.
+/// Returns the model with links of another rate between nodes, in bit/s in each direction. Only useful_share of a link's
+/// bytes are payload; the rest are TCP, IP and Ethernet headers of frames of 1500 bytes.
 inline constexpr double useful_share = 1448.0 / 1514.0;
 NetworkModel with_link_rate(const NetworkModel& model, double bits_per_s);
 
-/// Where the ranks of a run are.
+/// How many nodes a run has, and how many ranks on each.
 struct Cluster {
   int nodes = 1, ranks_per_node = 1;
   int ranks() const { return nodes * ranks_per_node; }
 };
 
-/// Why the model cannot tell what that cluster's communication costs; empty if it can.
+/// Returns an error text if the model lacks measurements for such a cluster; otherwise an empty text.
 const char* lacking(const NetworkModel& model, const Cluster& cluster);
 
 }  // namespace shoal::plan

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers as people write them on the command line of `shoal plan`, and bytes as they read them.
+// Reads numbers as people write them on the command line of `shoal plan`, and prints bytes as people read them.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,15 @@
 
 namespace shoal::plan {
 
-/// "1,2,4,8" as it stands, or "1,2,4,...,1024": the dots stand for doubling the number before them until the one after them.
-/// Anything else is bad input.
+/// Reads "1,2,4,8" or "1,2,4,...,1024". Dots double the number before them until the number after them is reached. Anything
+/// else is an error (bad_input).
 std::vector<int> rank_counts(std::string_view list);
 
-/// "24GiB", "80 GB", "512MiB": powers of 1024 with an i, of 1000 without. `option` names it in messages (bad input).
+/// Reads "24GiB", "80 GB" or "512MiB": units with an i are powers of 1024, others of 1000. Errors (bad_input) begin with
+/// `option`.
 std::size_t bytes(std::string_view size, std::string_view option);
 
-/// Three digits and a unit: "475 MiB".
+/// Returns three digits and a unit: "475 MiB".
 std::string bytes_text(std::size_t bytes);
 
 }  // namespace shoal::plan

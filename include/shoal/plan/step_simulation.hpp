@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of training as zero::Engine makes it, with time instead of numbers: which collective starts when, how many are
-// under way, and what waits for them. What is sent, and in which messages, comes from the functions that a run calls.
+// Simulates a training step of zero::Engine with time instead of numbers: which collective starts when, how many are in
+// flight, and what waits for them. The functions that a run calls decide what is sent and in which messages.
 #pragma once
 
 #include <cstddef>
@@ -14,32 +14,34 @@
 
 namespace shoal::plan {
 
-/// Seconds of a step on one rank, by itself.
+/// Seconds of computation in a step on one rank, without communication.
 struct Arithmetic {
-  double micro_batches_s = 0;  ///< forward and backward of all of its micro-batches
+  double micro_batches_s = 0;  ///< forward and backward passes of all micro-batches of the rank
   double update_s = 0;         ///< norm and optimizer
   double total_s() const { return micro_batches_s + update_s; }
 };
 
 class StepSimulation {
  public:
-  /// Groups of `sync_group_size` neighbours share out the states, each like the others. All must outlive this.
+  /// The states are sharded over groups of `sync_group_size` consecutive ranks; all groups do the same. options,
+  /// collectives, cluster and timeline must outlive this object.
   StepSimulation(const zero::EngineOptions& options, int sync_group_size, const Collectives& collectives,
                  const Cluster& cluster, const Arithmetic& arithmetic, Timeline& timeline);
 
-  /// From the first micro-batch to the update, which is being published when it returns.
+  /// From the first micro-batch to the update. Returns while the all-gather of updated parameters is in flight.
   void step();
-  /// Waits until it is published, and publishes anew.
+  /// Waits for that all-gather.
   void settle();
+  /// Starts it again, after nodes have changed the parameters.
   void start_all_gather();
 
  private:
   using Costs = std::shared_ptr<const Cost>;
 
   struct Use {
-    double share = 0;  ///< of a micro-batch's arithmetic
+    double share = 0;  ///< fraction of a micro-batch's computation
     std::vector<int> units, completed;
-    std::vector<std::size_t> starting;  ///< gather_lifetimes
+    std::vector<std::size_t> starting;  ///< gathers that start at its beginning (indices into gathers_)
   };
 
   void check_effort(std::size_t events_of_a_micro_step) const;
@@ -62,7 +64,7 @@ class StepSimulation {
   void wait_for_gathered(std::size_t buckets);
 
   const zero::EngineOptions* options_;
-  int ranks_;  // in step
+  int ranks_;  // that reduce gradients with each other at every step
   const Collectives* collectives_;
   const Cluster* cluster_;
   Arithmetic arithmetic_;
@@ -75,14 +77,15 @@ class StepSimulation {
 
   std::vector<Use> visits_;
   zero::GatherPlan gathers_;
-  std::vector<Costs> gather_far_, gather_near_;                      // by unit; null where it is not gathered so
-  std::vector<bool> fresh_;                                          // by unit: the second partition holds it
-  std::deque<std::pair<std::size_t, Timeline::Pending>> gathering_;  // gather_lifetimes
+  // By unit: a gather over all ranks, and one within the hpZ group; null if the unit has none.
+  std::vector<Costs> gather_far_, gather_near_;
+  std::vector<bool> fresh_;                                          // by unit: the hpZ partition is up to date
+  std::deque<std::pair<std::size_t, Timeline::Pending>> gathering_;  // in flight, with their indices into gathers_
 
   std::vector<zero::Bucket> reduced_, gathered_buckets_;
-  std::vector<Costs> reduce_, gather_sums_, publish_;  // by message
-  std::vector<std::size_t> buckets_before_;            // by unit: complete before its gradient is written
-  std::vector<std::size_t> published_with_;            // by unit: messages that bring it
+  std::vector<Costs> reduce_, gather_sums_, publish_;  // by bucket
+  std::vector<std::size_t> buckets_before_;            // by unit: buckets to finish before its gradient is written
+  std::vector<std::size_t> published_with_;            // by unit: buckets that must have arrived before it is used
   std::vector<bool> complete_;
   std::deque<Timeline::Pending> reducing_, publishing_;
   std::size_t started_ = 0, finished_ = 0, publish_started_ = 0, gathered_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nodes that train apart send each other when they come together (sync/synchroniser.hpp), and what follows from it in
-// the node.
+// What nodes that train locally send each other when they synchronize (sync/synchroniser.hpp), and what the ranks of a node
+// then exchange.
 #pragma once
 
 #include <cstddef>
@@ -12,29 +12,30 @@
 
 namespace shoal::plan {
 
-/// All steps after which nodes do the same.
+/// All steps of a period after which the nodes do the same.
 struct SyncEvent {
   sync::Actions actions;
-  int hop = 0;            ///< of a push
-  std::size_t times = 0;  ///< in a period
-  std::size_t steps = 1;  ///< that it lasts: those which hide a mean, until it is taken in, belong to it
+  int hop = 0;            ///< distance to the neighbour nodes of a push
+  std::size_t times = 0;  ///< number of such steps in a period
+  std::size_t steps = 1;  ///< steps that the event lasts; with a delayed average, also those that run while it is in flight
 };
 
-/// Of how many steps a period consists, and what comes after them; a single step without events where nodes stay in step.
+/// A period of steps, after which everything repeats, and its events. If nodes reduce gradients at every step, it is one
+/// step with one event, which has no actions.
 struct Period {
   std::size_t steps = 1;
-  std::vector<SyncEvent> events;  ///< steps without any action among them
+  std::vector<SyncEvent> events;  ///< steps after which nodes do nothing are an event too
 };
-/// Once nodes are warm (sync.warmup_steps).
+/// The period that repeats once sync.warmup_steps are over.
 Period period_of(const sync::SyncOptions& options, int nodes);
 
 class SyncCosts {
  public:
-  /// All must outlive this.
+  /// collectives, simulation and timeline must outlive this object.
   SyncCosts(const sync::SyncOptions& options, const zero::EngineOptions& engine, int sync_group_size, const Cluster& cluster,
             const Collectives& collectives, StepSimulation& simulation, Timeline& timeline);
 
-  /// The event's first step, and what comes after it; its further steps.
+  /// Simulates the event's first step, what the nodes do after it, and the event's further steps.
   void run(const SyncEvent& event);
 
  private:
@@ -50,8 +51,8 @@ class SyncCosts {
   const Collectives* collectives_;
   StepSimulation* rehearsal_;
   Timeline* time_;
-  std::vector<std::size_t> shard_bytes_;  // fp32, by rank of the run
-  std::vector<Cost> reduce_, gather_;     // of a mean: all at once, or by unit
+  std::vector<std::size_t> shard_bytes_;  // of each rank of the run, in fp32
+  std::vector<Cost> reduce_, gather_;     // of an average: one entry for all units, or one per unit
   Cost in_node_, reports_;
   bool gathers_in_node_ = false;
   std::optional<Timeline::Pending> pushing_;

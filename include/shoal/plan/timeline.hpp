@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank's time while it computes and operations are under way. All ranks are taken to do the same at the same time. Within
-// nodes and across them operations follow each other in the order in which they come to use the links; so one message may
-// cross while the next one is still in the node.
+// The clock of a rank that computes while operations are in flight. All ranks are assumed to do the same at the same time.
+// The links within a node, and those between nodes, serve one operation after another, in the order in which operations
+// reach them. So one message may cross between nodes while the next one is still exchanged within the node.
 #pragma once
 
 #include <array>
@@ -14,13 +14,13 @@ namespace shoal::plan {
 enum class Operation { reduce_scatter, all_gather, send };
 inline constexpr std::size_t operations = 3;
 
-/// Bytes a step; means, where not every step sends the same.
+/// Mean number of bytes per step.
 struct Bytes {
   double intra = 0, inter = 0;
   double total() const { return intra + inter; }
 };
 
-/// What a rank sends, by operation.
+/// Bytes that a rank sends, by operation.
 struct Sent {
   std::array<Bytes, operations> of{};
   Bytes& operator[](Operation operation) { return of[static_cast<std::size_t>(operation)]; }
@@ -35,7 +35,7 @@ class Timeline {
   struct Pending {
     double arrives_s = 0, after_s = 0;
   };
-  /// The cost's numbers count with this weight from now on, and so does the time that passes.
+  /// From now on, bytes, seconds of operations and elapsed time count with this weight.
   void count(double weight);
   void work(double seconds) { now_s_ += seconds; }
   Pending start(Operation operation, const Cost& cost);
