@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where time and memory went, from a trace: what report.py draws and prints. Pure functions on numpy arrays."""
+"""Where time and memory went, computed from a trace for report.py. Pure functions on numpy arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from run_options import settled
 from shoal_trace import Trace
 
-# The order of a step's parts in every figure and table.
+# The parts of a step, in the order in which figures and tables show them.
 PARTS = (
     "data", "forward", "recompute", "backward", "release", "reduce", "losses", "clip", "optimizer", "publish", "synchronise", "wait",
     "rest",
@@ -23,9 +23,9 @@ PARTS = (
 
 
 def exclusive_ns(events: np.ndarray) -> np.ndarray:
-    """Each event's duration without the events inside it, for the properly nested events of one rank (in Trace's order).
+    """Each event's duration without the events inside it. The events are those of one rank, properly nested, in Trace's order.
 
-    So the exclusive times of a step and of everything in it add up to the step's duration, exactly.
+    The exclusive times of a step and of everything in it therefore add up to exactly the step's duration.
     """
     own = events["duration_ns"].astype(np.int64).copy()
     ends = events["begin_ns"] + events["duration_ns"]
@@ -46,10 +46,10 @@ def settled_steps(trace: Trace) -> np.ndarray:
 
 
 def step_parts(trace: Trace) -> tuple[list[str], np.ndarray]:
-    """Mean seconds of a step by part and rank: names, array [parts, ranks].
+    """Mean seconds per step, by part and rank: the names of the parts, and an array [parts, ranks].
 
-    A part is a phase without the waits inside it; `wait` is what was waited for communication; `rest` is the step's time
-    outside all phases.
+    A part is a phase without the waits inside it. `wait` is the time that the rank waited for messages; `rest` is the time of the
+    step outside all phases.
     """
     steps = settled_steps(trace)
     seconds: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(trace.world_size))
@@ -72,7 +72,7 @@ def step_parts(trace: Trace) -> tuple[list[str], np.ndarray]:
 
 
 def inside_steps(events: np.ndarray, step_kind: int) -> np.ndarray:
-    """Which of one rank's events lie within a step: evaluation and checkpoints may lie between two."""
+    """A mask of one rank's events: True for those inside a step. Evaluations and checkpoints happen between steps."""
     steps = events[events["kind"] == step_kind]
     if not len(steps):
         return np.zeros(len(events), dtype=bool)
@@ -82,7 +82,7 @@ def inside_steps(events: np.ndarray, step_kind: int) -> np.ndarray:
 
 
 def phases_between_steps(trace: Trace) -> dict[str, tuple[int, float]]:
-    """Phases outside the steps (evaluate, checkpoint): how many on rank 0, seconds in all on the slowest rank."""
+    """Phases outside steps (evaluate, checkpoint): their number on rank 0, and their total seconds on the slowest rank."""
     found: dict[str, list[float]] = defaultdict(lambda: [0.0] * trace.world_size)
     counts: dict[str, int] = defaultdict(int)
     for rank in range(trace.world_size):
@@ -97,13 +97,13 @@ def phases_between_steps(trace: Trace) -> dict[str, tuple[int, float]]:
 
 @dataclass
 class Kernel:
-    """One kernel; means over ranks and settled steps. A kernel that runs within another counts for itself alone."""
+    """One kernel; means over ranks and settled steps. The time of a kernel inside another one counts only for the inner one."""
 
     name: str
     calls_per_step: float
     seconds_per_step: float
     share: float  # of the step
-    bytes_per_call: float  # 0 where the kernel does not tell
+    bytes_per_call: float  # that it must move at least; 0 if the trace has no number
 
     @property
     def bandwidth(self) -> float:
@@ -112,16 +112,16 @@ class Kernel:
 
 @dataclass
 class KernelTimes:
-    """The whole of a mean step: kernels, waits for communication outside them, and what is neither; seconds."""
+    """Seconds of a mean step: in kernels, waiting for messages outside kernels, and the rest."""
 
-    kernels: list[Kernel]  # by the time they take; empty unless the trace's level is `kernels`
+    kernels: list[Kernel]  # longest first; empty unless trace.level = kernels
     waited: float
     other: float
     step: float
 
 
 def kernel_times(trace: Trace) -> KernelTimes:
-    """Of the settled steps alone: kernels of evaluations between them are left out."""
+    """Kernels of the settled steps, without those of evaluations between steps."""
     steps = settled_steps(trace)
     shares = max(len(steps), 1) * trace.world_size
     step_kind, wait_kind = trace.kinds.index("step"), trace.kinds.index("wait")
@@ -155,7 +155,7 @@ def kernel_times(trace: Trace) -> KernelTimes:
 
 
 def memory(trace: Trace) -> dict[str, dict[int, tuple[np.ndarray, np.ndarray]]]:
-    """Counters named memory/...: name without that prefix -> rank -> (seconds since the start, bytes)."""
+    """The counters memory/NAME: NAME -> rank -> (seconds since the start of the run, bytes)."""
     counters = trace.of_kind("counter")
     found: dict[str, dict[int, tuple[np.ndarray, np.ndarray]]] = {}
     for index in np.unique(counters["name"]):

@@ -4,10 +4,10 @@
 
 usage: compare.py RUN RUN ... [-o FILE.png]
 
-Each RUN is an output directory (or a trace file). Losses are compared bit for bit with the first run's: strategies that only
-move data must agree exactly, so "the first difference" is told by step. Rates of all runs are one measure: the tokens of a
-step over the mean time of its settled steps. Prints a table; draws FILE (default: compare.png), where lines that lie on each
-other are dashed, and the legend says so.
+Each RUN is an output directory or a trace file. Losses are compared bit for bit with those of the first run: strategies that
+only move data must agree exactly, so the table names the first step that differs. Rates are computed in the same way for all
+runs: tokens of a step, divided by the mean time of the settled steps. Prints a table and draws FILE (default: compare.png);
+lines that coincide are dashed there, and the legend names them.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ from styles import bytes_text
 from table import aligned
 
 NOTE = """\
-# tokens/s: the tokens of a step over the mean time of the settled steps: all but the first (of each part, if the run was
-# resumed), meetings of nodes that train apart included. relative: to the first run. sent/step: by the rank that sends most."""
+# tokens/s: tokens of a step / mean time of the settled steps. These are all steps but the first (of each part, if the run was
+# resumed), including those in which nodes that train locally synchronize. relative: to the first run. sent/step: bytes, of the
+# rank that sends most."""
 
 
 def agreement(first: Run, other: Run) -> str:
-    """How the losses of two runs relate, over the steps that both have."""
+    """Compares the losses of two runs, over the steps that both have."""
     steps, a, b = np.intersect1d(first.losses[0], other.losses[0], return_indices=True)
     if not len(steps):
         return "no step in common"
@@ -49,7 +50,7 @@ def agreement(first: Run, other: Run) -> str:
 
 
 def labels_of(runs: list[Run], arguments: list[str]) -> list[str]:
-    """The directories' own names where they tell the runs apart, else what was given."""
+    """The names of the directories if they differ, otherwise the paths as given."""
     names = [run.name for run in runs]
     return names if len(set(names)) == len(names) else arguments
 
@@ -101,7 +102,7 @@ def main() -> None:
             print(f"# {label} was resumed on other ranks: {parts}; its tokens/s are those of the last part.")
     try:
         figures.comparison(runs, labels).savefig(arguments.output)
-    except (OSError, ValueError) as error:  # ValueError: an ending that names no image format
+    except (OSError, ValueError) as error:  # ValueError: the name's ending is no image format
         raise BadInput(f"{arguments.output}: cannot be written: {error}") from error
     print(arguments.output)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each strategy cost: runs measured one by one, then gathered by strategy, nodes and link rate, over seeds.
+"""The costs of strategies: measures single runs, then groups them by strategy, nodes and link rate, over seeds.
 
-A step's time is the mean over ranks and settled steps (run_options.py), which holds what the meetings of nodes that train
-apart take: a median would not see them.
+The time of a step is the mean over ranks and settled steps (run_options.py). It includes the synchronizations of nodes that
+train locally, which a median would miss.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from run_parts import title
 from shoal_run import Run
 from shoal_trace import BadInput
 
-# Options that runs of one strategy may have different values of: they repeat it, or play the cell's nodes.
+# Options whose values may differ between runs of one strategy: they repeat a run, or simulate the nodes of the cell.
 REPEATING = (*NAMING, "train.seed", "comm.ranks_per_node", "comm.wait", "comm.timeout")
 LINK = re.compile(r"(?:^|[/_-])link_(\d+(?:\.\d+)?)(?=$|[/_-])")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What a strategy ran on."""
+    """The nodes, ranks and links that a strategy ran on."""
 
     nodes: int
     ranks: int
-    link_gbit: float | None  # Gbit/s; None: not known
+    link_gbit: float | None  # Gbit/s; None: unknown
 
     @property
     def ranks_per_node(self) -> int | None:
@@ -60,7 +60,7 @@ class Cell:
 
 @dataclass
 class Measured:
-    """One run."""
+    """The costs of one run."""
 
     path: Path
     cell: Cell
@@ -69,13 +69,13 @@ class Measured:
     seed: str
     step_seconds: float
     tokens_per_s: float
-    tokens: float  # that it had seen at the end
-    exposed_seconds: float | None  # that a rank waited for communication in a step
-    sent: tuple[float, float]  # bytes a step inside the node and between nodes, by the rank that sends most
+    tokens: float  # trained on, at the end
+    exposed_seconds: float | None  # per step, that a rank waited for messages
+    sent: tuple[float, float]  # bytes per step inside the node and between nodes, of the rank that sends most
     losses: tuple[np.ndarray, np.ndarray]
     val_losses: tuple[np.ndarray, np.ndarray]
-    seconds: np.ndarray  # of training until each of the losses' steps was over
-    whole_periods: bool  # whether step_seconds is a mean over whole periods
+    seconds: np.ndarray  # of training until the end of each step in `losses`
+    whole_periods: bool  # True if step_seconds is a mean over whole periods of synchronization
 
     @property
     def steps(self) -> int:
@@ -91,13 +91,15 @@ class Measured:
 
 
 def measure(path: str | Path, link_gbit: float | None) -> Measured:
-    """link_gbit: where the path does not tell it."""
+    """Measures one run. link_gbit is used if the path has no link_RATE."""
     run = Run.read(path)
     for name in ("summary.json", "metrics.jsonl"):
         if name in run.missing:
             raise BadInput(f"{path}: no {name}: the run is still going, or did not end well")
     if run.moved:
-        raise BadInput(f"{path}: resumed on other ranks ({', then '.join(map(title, run.parts))}): no one cost to tell")
+        raise BadInput(
+            f"{path}: resumed on other ranks ({', then '.join(map(title, run.parts))}), so it has no single cost"
+        )
     steps, seconds = run.series("step_s")
     tokens = run.tokens_per_step
     if not len(steps) or not len(run.losses[0]) or tokens is None:
@@ -125,7 +127,7 @@ def measure(path: str | Path, link_gbit: float | None) -> Measured:
 
 
 def exposed_seconds(run: Run) -> float | None:
-    """The mean over ranks; None where no trace of level comm tells it."""
+    """The mean over ranks; None without traces of level comm or kernels."""
     if not run.parts or any(part.level not in ("comm", "kernels") for part in run.parts):
         return None
     waited, counts = [], []
@@ -144,13 +146,13 @@ def nodes_of(run: Run) -> int:
 
 
 def link_rate_of(path: str | Path, otherwise: float | None) -> float | None:
-    """Gbit/s, as the last link_RATE in the path says."""
-    told = LINK.findall(str(Path(path).absolute()))
-    return float(told[-1]) if told else otherwise
+    """Gbit/s: the last link_RATE in the path."""
+    rates = LINK.findall(str(Path(path).absolute()))
+    return float(rates[-1]) if rates else otherwise
 
 
 def measure_all(paths: Iterable[str], link_gbit: float | None) -> list[Measured]:
-    """All runs, or all that is wrong with them."""
+    """Measures all runs. If some cannot be read, the error lists the problems of all of them."""
     runs, problems = [], []
     for path in paths:
         try:
@@ -166,21 +168,21 @@ def measure_all(paths: Iterable[str], link_gbit: float | None) -> list[Measured]
 
 
 def tell_apart(runs: list[Measured]) -> None:
-    """Where runs of one name have other options in the same cell, these options become a part of the name."""
+    """If runs of one strategy in one cell differ in other options, adds these options to the strategy's name."""
     for name in {run.strategy for run in runs}:
         same = [run for run in runs if run.strategy == name]
-        telling: set[str] = set()
+        different: set[str] = set()
         for cell in {run.cell for run in same}:
-            telling.update(differing_options([run.options for run in same if run.cell == cell], REPEATING))
-        if telling:
+            different.update(differing_options([run.options for run in same if run.cell == cell], REPEATING))
+        if different:
             for run in same:
-                values = (f"{option}={run.options.get(option, 'unset')}" for option in sorted(telling))
+                values = (f"{option}={run.options.get(option, 'unset')}" for option in sorted(different))
                 run.strategy = f"{name} [{' '.join(values)}]"
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Over the runs of a row."""
+    """Median, least and greatest value over the runs of a row."""
 
     median: float
     least: float
@@ -188,7 +190,7 @@ class Spread:
 
     @staticmethod
     def of(values: Iterable[float | None]) -> Spread | None:
-        """None where a run has no value."""
+        """None if a run has no value."""
         values = list(values)
         if not values or any(value is None for value in values):
             return None
@@ -202,7 +204,7 @@ class Row:
     strategy: str
     cell: Cell
     runs: list[Measured] = field(default_factory=list)
-    base: Row | None = None  # what it is compared with
+    base: Row | None = None  # the row of the baseline
     predicted_seconds: float | None = None
 
     def over_runs(self, value: Callable[[Measured], float | None]) -> Spread | None:
@@ -214,12 +216,13 @@ class Row:
 
     @property
     def ratio(self) -> Spread | None:
-        """Of tokens/s to the baseline's."""
+        """tokens/s divided by those of the baseline."""
         return self._relative(lambda run: run.tokens_per_s)
 
     @property
     def loss_difference(self) -> Spread | None:
-        """From the baseline's after as many tokens, in parts of it: of the validation losses where both have them."""
+        """Loss relative to the baseline's, minus 1; None unless both have seen the same number of tokens. It is the validation
+        loss if all runs have one, otherwise the last training loss."""
         if self.base is None or len({run.tokens for run in self.runs + self.base.runs}) > 1:
             return None
         validated = all(run.val_loss is not None for run in self.runs + self.base.runs)
@@ -228,11 +231,11 @@ class Row:
 
     @property
     def prediction_error(self) -> float | None:
-        """In parts of the measured time."""
+        """Relative to the measured time."""
         return None if self.predicted_seconds is None else self.predicted_seconds / self.step_seconds.median - 1
 
     def _relative(self, value: Callable[[Measured], float]) -> Spread | None:
-        """Each run over the baseline's of its seed; over all of the baseline's where none has it."""
+        """Each run's value, divided by the baseline's of the same seed, or by the median of all baselines if none has it."""
         if self.base is None:
             return None
 
@@ -244,7 +247,7 @@ class Row:
 
 
 def rows_of(runs: list[Measured], baseline: str) -> list[Row]:
-    """By cell, strategies in the order in which they were given first."""
+    """Groups runs into rows, by cell; within a cell the strategies are in the order in which they were first given."""
     rows: dict[tuple[str, Cell], Row] = {}
     for run in runs:
         rows.setdefault((run.strategy, run.cell), Row(run.strategy, run.cell)).runs.append(run)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines over steps: smoothed, and told apart where one would hide another."""
+"""Lines over steps: smoothing, and detection of lines that would hide each other."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ packages("numpy")
 
 import numpy as np
 
-FEWEST_TO_SMOOTH = 80  # values of the longest line
-TOLD_APART = 0.012  # of a figure's height: what differs by less lies on one line
+FEWEST_TO_SMOOTH = 80  # if the longest line has fewer values, none is smoothed
+DISTINCT = 0.012  # fraction of a figure's height; lines that differ by less coincide
 Series = tuple[np.ndarray, np.ndarray]  # steps, values
 
 
 def window(counts: list[int]) -> int:
-    """Values that a running mean is over, the same for all lines of a figure: about a fortieth of the longest; 1: none."""
+    """Length of the running mean, the same for all lines of a figure: about a fortieth of the longest line; 1: no smoothing."""
     longest = max(counts, default=0)
     return 2 * max(1, longest // 80) + 1 if longest >= FEWEST_TO_SMOOTH else 1
 
 
 def smoothed(values: np.ndarray, over: int) -> np.ndarray:
-    """A centred running mean of what is finite among so many values; shorter windows at the ends."""
+    """A centred running mean over `over` values. Values that are not finite are left out; windows are shorter at the ends."""
     if over == 1:
         return values
     half = over // 2
@@ -38,15 +38,15 @@ def smoothed(values: np.ndarray, over: int) -> np.ndarray:
 
 @dataclass
 class Place:
-    """Where a line stands among those that lie on each other."""
+    """The place of a line among those that coincide with it."""
 
     place: int = 0
     count: int = 1
-    remark: str = ""  # for the legend: what it lies on
+    remark: str = ""  # for the legend: which line it coincides with
 
 
 def places(lines: list[Series], labels: list[str]) -> list[Place]:
-    """Of lines on the same axes. The first of those that coincide is the one that the others name."""
+    """The places of lines on the same axes. Lines that coincide name the first of them."""
     finite = [values[np.isfinite(values)] for _, values in lines]
     height = max((v.max() for v in finite if len(v)), default=0.0) - min(
         (v.min() for v in finite if len(v)), default=0.0
@@ -58,7 +58,7 @@ def places(lines: list[Series], labels: list[str]) -> list[Place]:
         found = [
             (first, remark) for first in firsts if (remark := coincidence(lines[first], line, labels[first], height))
         ]
-        # Identical to one is said before nearly so to another.
+        # A line that is identical to one and close to another names the identical one.
         first, remark = min(found, key=lambda each: not each[1].startswith("identical"), default=(i, ""))
         if first == i:
             firsts.append(i)
@@ -68,7 +68,7 @@ def places(lines: list[Series], labels: list[str]) -> list[Place]:
 
 
 def coincidence(first: Series, other: Series, label: str, height: float) -> str:
-    """ "" where both lines can be seen apart."""
+    """Says in what respect two lines coincide; "" if both are visible."""
     steps, a, b = np.intersect1d(first[0], other[0], return_indices=True)
     if not len(steps):
         return ""
@@ -79,4 +79,4 @@ def coincidence(first: Series, other: Series, label: str, height: float) -> str:
     common = "" if len(steps) == len(first[0]) == len(other[0]) else f", steps {steps[0]} to {steps[-1]}"
     if worst == 0:
         return f"identical to {label}{common}"
-    return f"within {worst:.1g} of {label}{common}" if worst < TOLD_APART * height else ""
+    return f"within {worst:.1g} of {label}{common}" if worst < DISTINCT * height else ""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of report.py and compare.py. Every function draws one figure and returns it; what cannot be drawn raises Nothing
-with the reason, in words. Every title or label says over which steps a mean is taken."""
+"""The figures of report.py and compare.py. Every function draws one figure and returns it, or raises Nothing with a sentence that
+explains why there is nothing to draw. Every title or label names the steps that a mean is taken over."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from matplotlib.ticker import FuncFormatter
 
 import breakdown
 import curves
+import labels as words
 from curves import smoothed, window
 from run_parts import span
 from shoal_run import Run
@@ -36,7 +37,7 @@ THOUSANDS = FuncFormatter(lambda value, _: f"{value:,.0f}")
 
 
 class Nothing(Exception):
-    """There is nothing to draw, and why."""
+    """There is nothing to draw; the message explains why."""
 
 
 def loss(run: Run):
@@ -56,7 +57,7 @@ def loss(run: Run):
         axes.plot(val_steps, val_losses, color=LINE_COLOURS[1], marker="o", ms=4, label="validation")
     if run.entropy_rate is not None:
         axes.axhline(run.entropy_rate, color=FAINT, ls=(0, (4, 3)), lw=1.2,
-                     label=f"entropy of the data: {run.entropy_rate:.4f}")  # fmt: skip
+                     label=f"best possible: {run.entropy_rate:.4f}")  # fmt: skip
     borders(axes, run)
     axes.set(title=f"Loss, steps {span(steps)}", xlabel="step", ylabel="nats per token")
     whole_numbers(axes.xaxis)
@@ -65,7 +66,7 @@ def loss(run: Run):
 
 
 def borders(axes, run: Run) -> None:
-    """Where the run was resumed."""
+    """Marks the steps at which the run was resumed."""
     for i, start in enumerate(run.starts[1:]):
         axes.axvline(start - 0.5, color=FAINT, ls=":", lw=1, label="resumed" if i == 0 else None)
 
@@ -104,7 +105,7 @@ def step_parts(trace: Trace):
     longest = seconds.sum(axis=0).max()
     for part, colour, row in zip(parts, part_colours(parts), seconds, strict=True):
         axes.barh(ranks, row * factor, left=left * factor, height=0.72, color=colour, edgecolor="white", lw=0.6,
-                  label="exposed communication" if part == "wait" else part)  # fmt: skip
+                  label=words.part(part))  # fmt: skip
         if trace.world_size <= 16:
             dark = part in ("forward", "backward", "optimizer", "wait")
             for rank in ranks[row > 0.045 * longest]:
@@ -137,9 +138,9 @@ def memory(trace: Trace):
         rank, (seconds, values) = max(marks[name].items(), key=lambda item: item[1][1].max())
         of = f" (rank {rank})" if trace.world_size > 1 else ""
         axes.step(seconds, values / 2**20, where="post", color=colour, marker="o" if len(seconds) < 3 else "",
-                  ms=4, label=f"{name}{of}: {bytes_text(values.max())}")  # fmt: skip
-    axes.set(title=f"Memory after each of steps {span(trace.steps)}, on the rank that has most",
-             xlabel=f"s since this part of the run began ({trace.path.name})", ylabel="MiB",
+                  ms=4, label=f"{words.memory(name)}{of}: {bytes_text(values.max())}")  # fmt: skip
+    axes.set(title=f"Memory over time, steps {span(trace.steps)} (largest rank)",
+             xlabel=f"s since the start of this part of the run ({trace.path.name})", ylabel="MiB",
              ylim=(0, None))  # fmt: skip
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
     return figure
@@ -159,8 +160,8 @@ def step_times(run: Run):
               stacked=True, edgecolor="white", lw=0.6, label=labels)  # fmt: skip
     if len(parts) == 1:
         mark_middle(axes, seconds[counted] * factor, unit)
-    left_out = "the first" if len(run.starts) < 2 else "the first of each part"
-    axes.set(title=f"Step times, steps {span(steps)}, {left_out} left out", ylabel="steps",
+    first = "the first" if len(run.starts) < 2 else "the first of each part"
+    axes.set(title=f"Step times, steps {span(steps)} without {first}", ylabel="steps",
              xlabel=f"{unit} ({'slowest rank' if run.parts else 'rank 0'})")  # fmt: skip
     whole_numbers(axes.yaxis)
     axes.legend(loc="upper right", fontsize=9)
@@ -168,13 +169,13 @@ def step_times(run: Run):
 
 
 def mark_middle(axes, values: np.ndarray, unit: str) -> None:
-    marks = (("median", np.median(values)), ("mean", np.mean(values)), ("95 % are below", np.percentile(values, 95)))
+    marks = (("median", np.median(values)), ("mean", np.mean(values)), ("95th percentile", np.percentile(values, 95)))
     for (name, value), colour in zip(marks, LINE_COLOURS[1:], strict=False):
         axes.axvline(value, color=colour, lw=1.2, ls=(0, (4, 3)), label=f"{name} {plain(value)} {unit}")
 
 
 def comparison(runs: list[Run], labels: list[str]):
-    """Losses of several runs, and their tokens/s."""
+    """Draws the losses of several runs, and their tokens/s."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.0), width_ratios=(3, 2))
     colours = line_colours(len(runs))
     over = window([len(run.losses[0]) for run in runs])
@@ -190,15 +191,15 @@ def comparison(runs: list[Run], labels: list[str]):
 
 
 def draw_losses(axes, run: Run, label: str, colour: str, place: curves.Place, over: int) -> None:
-    """Of lines that lie on each other all are seen: the first is drawn through, and wider, the others are dashed."""
+    """Draws one run's losses. If lines coincide, the first is solid and wider and the others are dashed, so that all are visible."""
     steps, losses = run.losses
     marker = {"marker": "o", "ms": 4 + 3 * (place.count > 1 and place.place == 0)} if len(steps) == 1 else {}
     (line,) = axes.plot(steps, smoothed(losses, over), color=colour, ls=dashes(place.place, place.count),
                         lw=3.2 if place.count > 1 and place.place == 0 else 1.8, **marker)  # fmt: skip
-    line.set_label("_" + label)  # the legend has room for dashes that begin at once
+    line.set_label("_" + label)  # hidden: the legend is too short for these dashes, the next line is its entry
     axes.plot([], [], color=colour, lw=line.get_linewidth(), ls="-" if place.place == 0 else (0, (2, 1)), label=label)
     val_steps, val_losses = run.val_losses
-    if len(val_steps):  # rings around those that lie beneath
+    if len(val_steps):  # rings around the marks of the lines below
         axes.plot(val_steps, val_losses, color=colour, ls="", marker="o", ms=4 + 3 * place.place, mew=1.3,
                   mfc=colour if place.place == 0 else "none")  # fmt: skip
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of strategies.py. A strategy has one colour and one marker everywhere, so that neither alone has to be told apart."""
+"""The figures of strategies.py. A strategy has the same colour and the same marker everywhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from figures import Nothing
 from predictions import Prediction
 from styles import MARKERS, PLAIN, line_colours, plain, plt
 
-MOST_LINEAR = 5  # times that one run may last longer than another on a linear axis
+MOST_LINEAR = 5  # if one run lasts more than this many times as long as another, the time axis is logarithmic
 
 
 def styles(strategies: Iterable[str]) -> dict[str, dict]:
@@ -30,13 +30,13 @@ def styles(strategies: Iterable[str]) -> dict[str, dict]:
 
 
 def legend(panels: np.ndarray, lines: dict, title: str) -> None:
-    """Once for all panels, beside them."""
+    """Draws one legend for all panels, to their right."""
     panels[0, -1].legend(lines.values(), lines.keys(), loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9, title=title,
                          title_fontsize=9, alignment="left")  # fmt: skip
 
 
 def seeds_text(rows: list[Row], mark: str) -> str:
-    """What stands for several runs, where there are any."""
+    """Explains how several runs of a strategy are drawn, if there are any."""
     counts = sorted({len(row.runs) for row in rows})
     if counts[-1] == 1:
         return "one run each"
@@ -45,7 +45,7 @@ def seeds_text(rows: list[Row], mark: str) -> str:
 
 
 def loss_by_time(rows: list[Row]):
-    """A panel for each cell; over a row's runs the median, and a band from the least to the most."""
+    """A panel for each cell. For several runs: their median, and a band from the least to the greatest loss."""
     topologies = list(dict.fromkeys(row.cell.topology for row in rows))
     links = sorted({row.cell.link_gbit for row in rows}, key=lambda link: (link is not None, link))
     style = styles(strategies_of(rows))
@@ -53,19 +53,19 @@ def loss_by_time(rows: list[Row]):
                                   figsize=(3.4 + 4.4 * len(links), 0.8 + 3.2 * len(topologies)))  # fmt: skip
     lines: dict = {}
     over = window([len(common_steps(row)) for row in rows])
-    far_apart = any(spread(row.cell, rows) > MOST_LINEAR for row in rows)
+    logarithmic = any(spread(row.cell, rows) > MOST_LINEAR for row in rows)
     for axes in panels.flat:
         axes.set_axis_off()
     for row in rows:
         axes = panels[topologies.index(row.cell.topology), links.index(row.cell.link_gbit)]
         axes.set_axis_on()
-        scale = " (log scale)" if far_apart else ""
+        scale = " (log scale)" if logarithmic else ""
         axes.set(title=row.cell.title, xlabel=f"s of training, without evaluations and checkpoints{scale}")
         axes.tick_params(labelleft=True)
         lines.setdefault(
             row.strategy, draw_losses(axes, row, style[row.strategy], list(style).index(row.strategy), over)
         )
-        if far_apart:
+        if logarithmic:
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter(PLAIN)
     for axes in panels[:, 0]:
@@ -75,7 +75,7 @@ def loss_by_time(rows: list[Row]):
 
 
 def spread(cell: Cell, rows: list[Row]) -> float:
-    """How many times longer than its shortest run a cell's longest took."""
+    """The duration of a cell's longest run, divided by that of its shortest."""
     durations = [run.seconds[-1] for row in rows if row.cell == cell for run in row.runs]
     return max(durations) / min(durations)
 
@@ -88,7 +88,7 @@ def common_steps(row: Row) -> np.ndarray:
 
 
 def common_losses(row: Row, over: int) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds until a step's end, the median; losses, [runs, steps]: over the steps that all runs have."""
+    """For the steps that all runs have: seconds until the step's end, the median over runs; and losses, [runs, steps]."""
     steps = common_steps(row)
     chosen = [np.isin(run.losses[0], steps) for run in row.runs]
     seconds = np.array([run.seconds[these] for run, these in zip(row.runs, chosen, strict=True)])
@@ -97,7 +97,7 @@ def common_losses(row: Row, over: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_losses(axes, row: Row, style: dict, number: int, over: int):
-    """Marks of the strategies are at different steps, so that of two on one line both are seen."""
+    """Draws the losses. Each strategy has its marks at other steps, so that two lines that coincide are both visible."""
     seconds, losses = common_losses(row, over)
     every = max(1, len(seconds) // 8)
     (line,) = axes.plot(seconds, np.median(losses, axis=0), color=style["color"], marker=style["marker"], ms=4.5,
@@ -108,7 +108,7 @@ def draw_losses(axes, row: Row, style: dict, number: int, over: int):
 
 
 def step_time_by_rate(rows: list[Row], predictions: list[Prediction]):
-    """A panel for each topology. Measured: filled, with bars from the least to the most; predicted: hollow."""
+    """A panel for each topology. Measured values are filled, with bars from the least to the greatest; predicted ones are hollow."""
     strategies = strategies_of(rows)
     style = styles(strategies)
     rows = [row for row in rows if row.cell.link_gbit is not None]
@@ -117,7 +117,7 @@ def step_time_by_rate(rows: list[Row], predictions: list[Prediction]):
     rates = sorted({row.cell.link_gbit for row in rows} | {p.link_gbit for p in predictions})
     if len(rates) < 2:
         known = "no link rate is known" if not rates else f"the one link rate is {rates[0]:g} Gbit/s"
-        raise Nothing(f"{known}: it takes two or more (a part link_RATE of the runs' paths tells it)")
+        raise Nothing(f"{known}; the figure needs two or more (put link_RATE into the runs' paths)")
     topologies = list(measured)
     figure, panels = plt.subplots(1, len(topologies), squeeze=False, sharey=True,
                                   figsize=(3.4 + 4.4 * len(topologies), 4.4))  # fmt: skip
@@ -155,12 +155,12 @@ def draw_step_times(axes, rows: list[Row], style: dict):
 
 
 def finish_rates(axes, title: str, rates: list[float]) -> None:
-    """Both axes in logarithms; ticks at the rates themselves."""
+    """Sets logarithmic axes, with ticks at the measured rates."""
     axes.set(title=title, xlabel="link rate, Gbit/s (log scale)", xscale="log", yscale="log")
     axes.set_xticks(rates, [plain(rate) for rate in rates])
     axes.xaxis.set_minor_locator(NullLocator())
     low, high = axes.get_ylim()
-    few = high < 10 * low  # then the ticks between powers of ten need numbers too
+    few = high < 10 * low  # then minor ticks need numbers, because there may be no power of ten
     axes.yaxis.set_major_formatter(PLAIN)
     axes.yaxis.set_minor_formatter(PLAIN if few else NullFormatter())
     axes.tick_params(labelleft=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of report.py about communication: by operation, and by unit. As in figures.py, one function draws one figure."""
+"""The figures of report.py on communication: by operation, and by unit. As in figures.py, one function draws one figure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ packages("matplotlib", "numpy", "h5py")
 
 import numpy as np
 
+import labels as words
 import traffic
 from breakdown import settled_steps
 from figures import Nothing
@@ -16,19 +17,22 @@ from run_parts import span
 from shoal_trace import Trace
 from styles import OTHER_COLOURS, PART_COLOURS, bytes_text, line_colours, plt, rate_text, time_unit
 
-MOST_UNITS = 64  # that a figure shows: the table has them all
+MOST_UNITS = 64  # in the figure; the table has all units
 
 
 def communication(trace: Trace):
     operations = [op for op in traffic.operations(trace) if op.calls_per_step]
     if not operations:
-        raise Nothing(f"the trace has no communication (one rank, or trace.level = {trace.level}; it takes comm)")
-    labels = [f"{op.name}\n{op.group}" if op.group else op.name for op in operations]
+        level = f"trace.level = {trace.level}, and messages are recorded from comm on"
+        raise Nothing(
+            f"no messages in the trace: {level if trace.level in ('off', 'steps') else 'one rank, or no step'}"
+        )
+    labels = [f"{op.name}\n{words.group(op.group)}" if op.group else op.name for op in operations]
     rows = np.arange(len(operations))
     figure, (left, right) = plt.subplots(1, 2, sharey=True, figsize=(8.4, 1.7 + 0.55 * len(operations)))
     for axes, values, texts, title in (
         (left, [op.bytes_per_step for op in operations], bytes_text, "Bytes sent per rank and step"),
-        (right, [op.bandwidth for op in operations], rate_text, "Bandwidth per rank while open"),
+        (right, [op.bandwidth for op in operations], rate_text, "Bandwidth per rank while in flight"),
     ):
         axes.barh(rows, values, height=0.62, color=PART_COLOURS["reduce"])
         for row, value in zip(rows, values, strict=True):
@@ -44,10 +48,10 @@ def communication(trace: Trace):
 
 
 def units(trace: Trace):
-    """A bar for each unit and operation: what the rank waited for, then what went on behind computation."""
+    """Draws a bar for each unit and operation: first the time that a rank waited, then the time hidden behind computation."""
     rows = [op for op in traffic.unit_operations(trace) if op.name != "release"]
     if not rows:
-        raise Nothing("the trace has no communication of single units")
+        raise Nothing("no messages of single units in the trace")
     shown = sorted({op.unit for op in rows})[:MOST_UNITS]
     rows = [op for op in rows if op.unit in shown]
     operations = sorted({op.name for op in rows})
@@ -66,10 +70,10 @@ def units(trace: Trace):
                       textcoords="offset points")  # fmt: skip
     for name in operations:
         axes.barh(0, 0, color=colours[name], label=f"{name}, overlapped")
-    axes.barh(0, 0, color=PART_COLOURS["wait"], label="waited for")
+    axes.barh(0, 0, color=PART_COLOURS["wait"], label=words.part("wait"))
     first = f", the first {MOST_UNITS}" if len({op.unit for op in traffic.unit_operations(trace)}) > MOST_UNITS else ""
     axes.set(title=f"Communication by unit{first}, mean of steps {span(settled_steps(trace))}",
-             xlabel=f"{unit} open per step; bytes sent by a rank. A message of several units stands with one of them",
+             xlabel=f"{unit} in flight per step; bytes sent by a rank. A message of several units counts for one of them",
              ylim=(len(shown) - 0.4, -0.6), xlim=(0, 1.12 * max(op.open_per_step for op in rows) * factor))  # fmt: skip
     axes.set_yticks(range(len(shown)), [str(trace.units[u]) for u in shown])
     axes.grid(axis="y", visible=False)

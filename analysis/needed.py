@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages that the scripts need: where one is missing, the script says in a line how to get it. Standard library only."""
+"""Checks that the packages a script needs are installed, and if not, prints one line on how to get them. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 
 def packages(*names: str) -> None:
-    """Ends the program with one line and status 2 if this Python lacks one of them. To be called before they are imported."""
+    """Ends the program with one line and status 2 if this Python lacks one of them. Call it before importing them."""
     absent = [name for name in names if importlib.util.find_spec(name) is None]
     if not absent:
         return
-    debian = [f"python3-{name}" for name in absent if name != "tokenizers"]  # Debian 12 does not have that one
+    debian = [f"python3-{name}" for name in absent if name != "tokenizers"]  # Debian 12 has no package of tokenizers
     ways = [f"apt-get install {' '.join(debian)} (for /usr/bin/python3)"] if len(debian) == len(absent) else []
     ways.append(f"{sys.executable or 'python3'} -m pip install {' '.join(absent)}")
     script = Path(sys.argv[0]).name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report as it grows: one self-contained page of headings, tables and figures, and each figure as a file beside it."""
+"""One HTML page of headings, tables and figures, to which a report is added piece by piece."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Row = tuple[str, ...]
 
 
 class Page:
-    """The report as it grows: PNGs in a directory, and the page that holds them all."""
+    """A page that contains its figures. Each figure is also written to the directory, as NAME.png."""
 
     def __init__(self, run: Run, directory: Path):
         self.run, self.directory = run, directory
@@ -59,9 +59,9 @@ class Page:
         self.body.append(f'<table class="{style}"><tr>{cells}</tr>' + "\n".join(lines) + "</table>")
 
     def figure(self, name: str, draw: Callable, source) -> bool:
-        """Draws from the source (the run or its trace); without it, or with nothing in it, says so."""
+        """Draws a figure from the source (the run or a trace). Without data, adds a sentence and returns False."""
         if source is None:
-            self.note_absent(name, "no trace (trace.h5 is missing; trace.level = off writes none)")
+            self.note_absent(name, "no trace (trace.h5 is missing; with trace.level = off none is written)")
             return False
         try:
             figure = draw(source)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Exports a trace to the Chrome trace format, for https://ui.perfetto.dev or chrome://tracing.
+"""Converts a trace to the Chrome trace format, for https://ui.perfetto.dev or chrome://tracing.
 
 usage: perfetto.py TRACE [-o out.json | out.json.gz]
 
-TRACE is a trace file or a run's directory. A rank becomes a process; its phases, waits, kernels and files are threads of it,
-and so is communication: operations that overlap lie on threads of their own. Counters stay counters.
+TRACE is a trace file or a run's directory. Each rank is shown as a process. Its phases, waits, kernels, file accesses and
+messages are threads of this process; messages that overlap are on different threads. Counters stay counters.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ import numpy as np
 
 from shoal_trace import BadInput, Trace, run_main
 
-# Threads of a rank, from top to bottom: number, name, the kinds of event on it.
+# Threads of a rank, from top to bottom: number, name, kinds of event.
 THREADS = (
     (1, "steps and phases", ("step", "phase")),
     (2, "waiting for communication", ("wait",)),
     (3, "kernels", ("kernel",)),
     (4, "files", ("io",)),
 )
-COMMUNICATION = 10  # the first of as many threads as operations are open at once
+COMMUNICATION = 10  # first thread for messages; there are as many as messages are in flight at the same time
 
 
 def lanes(events: np.ndarray) -> np.ndarray:
-    """The lowest free lane for each event, in order of their begin: events on a lane do not overlap."""
+    """Assigns each event the lowest lane that is free, in the order of their start, so that events on a lane do not overlap."""
     free_from: list[int] = []
     chosen = np.zeros(len(events), dtype=int)
     ends = events["begin_ns"] + events["duration_ns"]
@@ -54,7 +54,7 @@ def metadata(kind: str, rank: int, thread: int, value: str | int) -> dict:
 
 
 def slice_of(trace: Trace, event, thread: int) -> dict:
-    """A complete event; times are microseconds in this format."""
+    """A "complete" event of the format; its times are microseconds."""
     arguments = {"step": int(event["step"])}
     if 0 <= event["unit"] < len(trace.units):
         arguments["unit"] = trace.units[event["unit"]]
@@ -105,7 +105,7 @@ def chrome_events(trace: Trace) -> Iterator[dict]:
 
 
 def export(trace: Trace, path: Path) -> int:
-    """Writes the events one by one, so that a long trace is never held as text; returns how many."""
+    """Writes the events one by one, so that the text of a long trace is never in memory. Returns the number of events."""
     opened = gzip.open(path, "wt", encoding="utf-8") if path.suffix == ".gz" else path.open("w", encoding="utf-8")
     count = 0
     with opened as file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step times that were predicted: {"rows": [{"strategy", "nodes", "ranks_per_node", "link_gbit", "step_seconds"}, ...]}."""
+"""Reads predicted step times: {"rows": [{"strategy", "nodes", "ranks_per_node", "link_gbit", "step_seconds"}, ...]}."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _prediction(path: Path, number: int, row) -> Prediction:
 
 
 def compare_with(predictions: list[Prediction], rows: list[Row]) -> list[Prediction]:
-    """Tells the rows what was predicted of them; returns the predictions of nothing that was measured."""
+    """Stores each prediction in its row. Returns the predictions for strategies that were not measured."""
     strategies = {row.strategy for row in rows}
     for row in rows:
         for prediction in predictions:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that came from a file, for a terminal, a page or a figure: what would be obeyed there is shown instead."""
+"""Makes text from a file safe for a terminal, a page or a figure: control characters are replaced by visible escapes."""
 
 from __future__ import annotations
 
 import re
 
-# Control characters, ends of lines and paragraphs, marks that turn the direction of writing, halves of pairs.
-OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters, line and paragraph separators, marks that change the writing direction, single surrogates.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def shown(match: re.Match) -> str:
@@ -15,11 +15,11 @@ def shown(match: re.Match) -> str:
 
 
 def printable(value: str) -> str:
-    return OBEYED.sub(shown, value)
+    return CONTROL.sub(shown, value)
 
 
 def printable_values(value):
-    """The same of all strings of a JSON value, keys too."""
+    """Applies printable() to all strings in a JSON value, including keys."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what a run did: loss, tokens/s, where a step's time goes, communication, memory, kernels.
+"""Draws a report of a run: loss, tokens/s, where a step's time goes, communication, memory, kernels.
 
 usage: report.py OUT_DIR [-o DIR]
 
-OUT_DIR is a run's output.dir (summary.json, metrics.jsonl, traces) or a trace file alone. Writes one PNG per figure and
-report.html, one self-contained page, to DIR (default: OUT_DIR/report). Of a run that was resumed, losses and rates are those of
-all parts, and what a trace tells is drawn for each part. What the run did not record is named, not drawn.
+OUT_DIR is a run's output.dir (summary.json, metrics.jsonl, traces) or a single trace file. Writes one PNG per figure and
+report.html, a page that needs no other file, to DIR (default: OUT_DIR/report). If the run was resumed, losses and rates cover all
+parts of it, and the figures that need a trace are drawn for each part. The report names what the run did not record.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OLDER = "unknown (written by an older program)"
 
 
 def verdict(run: Run) -> tuple[str, str]:
-    """(well, bad or unknown; in words): what the program itself said at its end."""
+    """Returns the verdict that the program wrote at its end: a class (well, bad or unknown) and a sentence."""
     if not run.summary:
         if run.newest is not None and run.newest.complete:
             return "bad", "no summary.json: the run did not end well"
@@ -52,7 +52,7 @@ def verdict(run: Run) -> tuple[str, str]:
 
 
 def facts(run: Run) -> list[Row]:
-    """What one wants to know first."""
+    """The rows of the first table."""
     rows = []
     trace, summary = run.trace, run.summary
     if len(run.parts) > 1:
@@ -69,35 +69,37 @@ def facts(run: Run) -> list[Row]:
     steps, losses = run.losses
     if len(steps):
         rows.append(("steps", span(steps)))
-        rows.append(("training loss", f"{losses[0]:.4f} at first, {losses[-1]:.4f} at last"))
+        rows.append(("training loss", f"{losses[0]:.4f} in the first step, {losses[-1]:.4f} in the last"))
     val_steps, val_losses = run.val_losses
     if len(val_steps):
         rows.append(("validation loss", f"{val_losses[-1]:.4f} at step {val_steps[-1]}"))
     if run.entropy_rate is not None:
-        rows.append(("entropy of the data", f"{run.entropy_rate:.4f} nats per token: no loss goes below it"))
+        rows.append(("best possible loss", f"{run.entropy_rate:.4f} nats per token (the data's entropy rate)"))
     settled = settled_text(run)
     for part, rate in run.rates_of_parts:
         of = f"steps {span(part)}" if len(run.rates_of_parts) > 1 else settled
-        rows.append(("tokens/s", f"{rate:,.0f} (of all ranks together, mean of {of})"))
+        rows.append(("tokens/s", f"{rate:,.0f} (all ranks together, mean of {of})"))
     if mean := run.mean_step_seconds:
         rows.append(("step time", f"{seconds_text(mean)} (mean over ranks and {settled})"))
     if summary.get("peak_rss_bytes"):
-        last = " in the last part" if len(run.parts) > 1 else ""
-        rows.append(("peak memory of a rank", f"{bytes_text(max(summary['peak_rss_bytes']))} (resident{last})"))
+        last = ", last part of the run" if len(run.parts) > 1 else ""
+        rows.append(
+            ("peak memory", f"{bytes_text(max(summary['peak_rss_bytes']))} (largest rank, whole process{last})")
+        )
     if summary.get("params_checksum"):
         rows.append(("checksum of the parameters", summary["params_checksum"]))
     for part in run.parts:
         if part.dropped:
             rows.append(
-                ("events lost", f"{part.dropped} of {part.path.name}: its times are too small (lower trace.interval)")
+                ("events lost", f"{part.dropped} in {part.path.name}: its times are too small (lower trace.interval)")
             )
         if not part.complete:
-            rows.append(("trace not complete", f"{part.path.name}: its last events may be missing"))
+            rows.append(("trace incomplete", f"{part.path.name}: its last events may be missing"))
     return [row for row in rows if row[1]]
 
 
 def settled_text(run: Run) -> str:
-    """Which steps means are over."""
+    """Names the steps that means are taken over."""
     steps = run.settled_steps
     return f"steps {span(steps)}" if len(run.starts) < 2 else f"steps {span(steps)} without the first of each part"
 
@@ -106,10 +108,10 @@ def build(run: Run, directory: Path) -> Page:
     page = Page(run, directory)
     page.table(("", ""), facts(run), "facts")
     if run.missing:
-        page.note_absent("files", "not there: " + ", ".join(run.missing))
+        page.note_absent("files", "missing: " + ", ".join(run.missing))
     for note in run.notes:
         page.note_absent("traces", note)
-    page.heading("Learning")
+    page.heading("Loss")
     page.figure("loss", figures.loss, run)
     page.heading("Speed")
     page.figure("tokens_per_s", figures.tokens_per_s, run)
@@ -120,7 +122,7 @@ def build(run: Run, directory: Path) -> Page:
     for number, trace in enumerate(run.parts or [None]):
         add_part(page, trace, "" if number == 0 else f"_from_{trace.steps[0] - 1}", len(run.parts) > 1)
     page.heading("Memory by kind" + (f", of steps {span(run.parts[-1].steps)}" if len(run.parts) > 1 else ""))
-    page.table(("state of the largest rank", "planned", "taken"), tables.state_rows(run))
+    page.table(("memory of the largest rank", "planned", "used"), tables.state_rows(run))
     page.body.append(
         "<details><summary>All options" + (" of the last part" if len(run.parts) > 1 else "") + "</summary>"
     )
@@ -130,32 +132,35 @@ def build(run: Run, directory: Path) -> Page:
 
 
 def add_part(page: Page, trace: Trace | None, suffix: str, of_several: bool) -> None:
-    """What one trace tells; figures are named with the suffix."""
+    """Adds the figures and tables of one trace. The names of its figures end in the suffix."""
     where = f": {title(trace)}" if of_several else ""
-    page.heading(f"Time{where}")
+    page.heading(f"Where a step's time goes{where}")
     if page.figure(f"step_parts{suffix}", figures.step_parts, trace):
-        page.table(("part", "mean", "least of a rank", "most of a rank", "share"), tables.part_rows(trace))
-        page.table(("between steps", "times", "together, slowest rank"), tables.between_rows(trace))
+        page.table(
+            ("part", "mean of ranks", "least of a rank", "most of a rank", "of the step"), tables.part_rows(trace)
+        )
+        page.table(("between steps", "times", "total, slowest rank"), tables.between_rows(trace))
     page.heading(f"Communication{where}")
     if page.figure(f"communication{suffix}", figures_traffic.communication, trace):
         page.table(
-            ("operation", "group", "calls/step", "sent/step", "time of a call", "bandwidth", "waited for/step"),
+            ("operation", "ranks", "calls/step", "sent/step", "time per call", "bandwidth", "waiting/step"),
             tables.operation_rows(trace),
         )
         if rows := tables.volume_rows(trace):
             page.text(tables.volume_note(trace))
             page.table(
-                ("operation", "of", "elements", "sent/step", "theory", "held", "again", "difference", "by rank"), rows
+                ("operation", "state", "elements", "sent/step", "theory", "saved", "extra", "difference", "by rank"),
+                rows,
             )
         if page.figure(f"units{suffix}", figures_traffic.units, trace):
-            head = ("unit", "operation", "calls/step", "bytes/step", "open/step", "waited for/step", "overlapped")
+            head = ("unit", "operation", "calls/step", "bytes/step", "in flight/step", "waiting/step", "overlapped")
             page.table(head, tables.unit_rows(trace))
     page.heading(f"Memory{where}")
     page.figure(f"memory{suffix}", figures.memory, trace)
     page.heading(f"Kernels{where}")
     if trace is not None and (rows := tables.kernel_rows(trace)):
         page.text(tables.kernel_note(trace))
-        page.table(("kernel", "calls/step", "time/step", "share of step", "a call", "must move, a second"), rows)
+        page.table(("kernel", "calls/step", "time/step", "of the step", "time per call", "least data moved/s"), rows)
     else:
         page.note_absent(f"kernels{suffix}", "no kernel events (trace.level = kernels records them)")
 
@@ -163,7 +168,9 @@ def add_part(page: Page, trace: Trace | None, suffix: str, of_several: bool) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", metavar="OUT_DIR", help="a run's output directory, or a trace file")
-    parser.add_argument("-o", "--output", metavar="DIR", type=Path, help="where to write (default: OUT_DIR/report)")
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", type=Path, help="directory to write to (default: OUT_DIR/report)"
+    )
     arguments = parser.parse_args()
     run = Run.read(arguments.run)
     directory = arguments.output or run.path / "report"

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of report.py, as rows of text. Those of a trace are means over ranks and its settled steps."""
+"""The tables of report.py, as rows of text. Values from a trace are means over ranks and settled steps (run_options.py)."""
 
 from __future__ import annotations
 
 import breakdown
+import labels
 import traffic
 import volume
 from page import Row
@@ -17,9 +18,9 @@ def state_rows(run: Run) -> list[Row]:
     states = run.summary.get("state_bytes", {})
     planned, taken = states.get("planned", {}), states.get("taken", {})
     kinds = [kind for kind in planned if planned[kind] or taken.get(kind)]
-    rows = [(kind, bytes_text(planned[kind]), bytes_text(taken.get(kind, 0))) for kind in kinds]
+    rows = [(labels.state(kind), bytes_text(planned[kind]), bytes_text(taken.get(kind, 0))) for kind in kinds]
     if rows:
-        rows.append(("together", bytes_text(sum(planned.values())), bytes_text(sum(taken.values()))))
+        rows.append(("total", bytes_text(sum(planned.values())), bytes_text(sum(taken.values()))))
     return rows
 
 
@@ -27,8 +28,8 @@ def part_rows(trace: Trace) -> list[Row]:
     parts, seconds = breakdown.step_parts(trace)
     whole = seconds.sum(axis=0).mean()
     rows = [
-        ("exposed communication" if part == "wait" else part, seconds_text(row.mean()), seconds_text(row.min()),
-         seconds_text(row.max()), f"{100 * row.mean() / whole:.1f} %")
+        (labels.part(part), seconds_text(row.mean()), seconds_text(row.min()), seconds_text(row.max()),
+         f"{100 * row.mean() / whole:.1f} %")
         for part, row in zip(parts, seconds, strict=True)
     ]  # fmt: skip
     of_ranks = seconds.sum(axis=0)
@@ -42,8 +43,8 @@ def between_rows(trace: Trace) -> list[Row]:
 
 def operation_rows(trace: Trace) -> list[Row]:
     return [
-        (op.name, op.group, plain(op.calls_per_step), bytes_text(op.bytes_per_step), seconds_text(op.seconds),
-         rate_text(op.bandwidth), seconds_text(op.exposed_per_step))
+        (op.name, labels.group(op.group), plain(op.calls_per_step), bytes_text(op.bytes_per_step),
+         seconds_text(op.seconds), rate_text(op.bandwidth), seconds_text(op.exposed_per_step))
         if op.calls_per_step
         else (op.name, "between its messages", "", "", "", "", seconds_text(op.exposed_per_step))
         for op in traffic.operations(trace)
@@ -51,17 +52,17 @@ def operation_rows(trace: Trace) -> list[Row]:
 
 
 def volume_rows(trace: Trace) -> list[Row]:
-    """Measured against theory; bytes in full, since they agree to the byte."""
+    """Compares the bytes sent with theory. All digits are shown, because both agree to the byte."""
     rows = volume.volumes(trace)
     table = [
-        (v.operation, v.state, v.formula, f"{float(v.measured):,.0f}", f"{float(v.theory):,.0f}", f"{float(v.held):,.0f}",
-         f"{float(v.again):,.0f}", f"{float(v.difference):+,.0f}", f"{float(v.least):,.0f} to {float(v.most):,.0f}")
+        (v.operation, v.state, v.formula, f"{float(v.measured):,.0f}", f"{float(v.theory):,.0f}", f"{float(v.saved):,.0f}",
+         f"{float(v.extra):,.0f}", f"{float(v.difference):+,.0f}", f"{float(v.least):,.0f} to {float(v.most):,.0f}")
         for v in rows
     ]  # fmt: skip
     if len(rows) > 1:
-        columns = zip(*((v.measured, v.theory, v.held, v.again, v.difference) for v in rows), strict=True)
+        columns = zip(*((v.measured, v.theory, v.saved, v.extra, v.difference) for v in rows), strict=True)
         sums = [float(sum(column)) for column in columns]
-        table.append(("together", "", "", *(f"{s:,.0f}" for s in sums[:-1]), f"{sums[-1]:+,.0f}", ""))
+        table.append(("total", "", "", *(f"{s:,.0f}" for s in sums[:-1]), f"{sums[-1]:+,.0f}", ""))
     return table
 
 
@@ -71,16 +72,16 @@ def volume_note(trace: Trace) -> str:
         return ""
     return (
         f"Stage {work.stage} on D = {work.ranks} ranks; N = {work.elements:,} parameters of {work.parameter_size} bytes, "
-        f"gradients of {work.gradient_size}; A = {work.turns} micro-batches on each rank in a step, in {work.rounds} "
-        "round(s). Bytes; theory: so many elements times (D - 1) / D; held: what units saved that stayed from forward to "
-        "backward; again: what units took that were gathered once more to compute activations again. Shards are whole "
-        "pieces of 256 elements, so ranks differ by these."
+        f"gradients of {work.gradient_size} bytes; A = {work.micro_steps} micro-batches on each rank in a step, in "
+        f"{work.rounds} accumulation round{'' if work.rounds == 1 else 's'}. All numbers are bytes. theory: the elements of "
+        "the third column times (D - 1) / D. saved: parameters kept from forward to backward. extra: parameters gathered "
+        "once more for recomputation. Shards are cut at multiples of 256 elements, so the ranks differ slightly."
     )
 
 
 def unit_rows(trace: Trace) -> list[Row]:
     return [
-        (str(trace.units[op.unit]), op.name, plain(op.calls_per_step), bytes_text(op.bytes_per_step),
+        (str(trace.units[op.unit]), labels.part(op.name), plain(op.calls_per_step), bytes_text(op.bytes_per_step),
          seconds_text(op.open_per_step), *(("", "") if op.name == "release" else
          (seconds_text(op.exposed_per_step), f"{100 * op.hidden:.0f} %")))
         for op in traffic.unit_operations(trace)
@@ -88,11 +89,11 @@ def unit_rows(trace: Trace) -> list[Row]:
 
 
 def kernel_note(trace: Trace) -> str:
-    return f"Means over ranks and steps {span(breakdown.settled_steps(trace))}; kernels of evaluations between steps are not counted."
+    return f"Means over ranks and steps {span(breakdown.settled_steps(trace))}, without the evaluations between steps."
 
 
 def kernel_rows(trace: Trace) -> list[Row]:
-    """The shares add up to the step: kernels, waits outside them, and the rest."""
+    """Kernels, waiting outside kernels, and the rest of the step: the percentages add up to the step."""
     times = breakdown.kernel_times(trace)
     rows = [
         (k.name, plain(k.calls_per_step), seconds_text(k.seconds_per_step), f"{100 * k.share:.1f} %",
@@ -101,13 +102,13 @@ def kernel_rows(trace: Trace) -> list[Row]:
     ]  # fmt: skip
     if not rows:
         return []
-    for name, seconds in (("exposed communication", times.waited), ("other", times.other), ("step", times.step)):
+    for name, seconds in ((labels.part("wait"), times.waited), ("other", times.other), ("step", times.step)):
         rows.append((name, "", seconds_text(seconds), f"{100 * seconds / times.step:.1f} %", "", ""))
     return rows
 
 
 def resumed_rows(run: Run) -> list[Row]:
-    """A row for each part of a run that was resumed."""
+    """One row for each part of a run that was resumed."""
     rows = []
     for trace in run.parts:
         seconds = next((f"{rate:,.0f}" for steps, rate in run.rates_of_parts if steps[0] in trace.steps), "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run's options say of it: its strategy, in a word, and how often its nodes meet."""
+"""Derives from a run's options the name of its strategy, and how often its nodes synchronize."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy as np
 
 Options = dict[str, str]
 
-# Options that name the run rather than describe it.
+# Options that say where a run reads and writes; they do not change what it computes.
 NAMING = ("output.", "checkpoint.dir", "checkpoint.resume", "trace.")
 
 
 def differing_options(runs: list[Options], naming: tuple[str, ...] = NAMING) -> list[str]:
-    """Names of the options in which runs differ, but for those that begin with one of `naming`."""
+    """Names of the options in which the runs differ, without those that begin with one of `naming`."""
     names = sorted({name for options in runs for name in options if not name.startswith(naming)})
     return [name for name in names if len({options.get(name) for options in runs}) > 1]
 
 
 def name_of(options: Options, ranks_per_node: int | None) -> str:
-    """For example "stage 3 hpZ qwZ8 qgZ4" or "SlowMo/48 over LocalSGD/3": numbers after a / are steps between meetings."""
+    """For example "stage 3 hpZ qwZ8 qgZ4" or "SlowMo/48 over LocalSGD/3". A number after / is the steps between synchronizations."""
     kind = options.get("sync.kind", "every_step")
-    name = _sharded(options, ranks_per_node) if kind == "every_step" else _apart(options, kind)
+    name = _sharded(options, ranks_per_node) if kind == "every_step" else _local(options, kind)
     return name + (" native" if options.get("comm.collectives") == "native" else "")
 
 
@@ -39,7 +39,7 @@ def _sharded(options: Options, ranks_per_node: int | None) -> str:
     return " ".join(words)
 
 
-def _apart(options: Options, kind: str) -> str:
+def _local(options: Options, kind: str) -> str:
     averages, updates = options.get("sync.localsgd_frequency", "?"), options.get("sync.slowmo_frequency", "?")
     push = "SGP overlapped" if options.get("sync.sgp_overlap") == "true" else "SGP"
     if kind == "slowmo":
@@ -54,12 +54,12 @@ def _apart(options: Options, kind: str) -> str:
 
 
 def warmup_of(options: Options) -> int:
-    """The first so many steps are not those of nodes that train apart: they share gradients."""
+    """Number of steps at the beginning in which nodes that later train locally still synchronize gradients."""
     return int(options.get("sync.warmup_steps", 0)) if options.get("sync.kind", "every_step") != "every_step" else 0
 
 
 def period_of(options: Options) -> int:
-    """Steps after which what nodes do among each other repeats: 1 where they do the same after every step."""
+    """Number of steps after which the pattern of synchronizations repeats; 1 if every step is the same."""
     kind = options.get("sync.kind", "every_step")
     if kind == "localsgd":
         return int(options.get("sync.localsgd_frequency", 1))
@@ -67,11 +67,13 @@ def period_of(options: Options) -> int:
 
 
 def settled(steps: np.ndarray, options: Options) -> np.ndarray:
-    """Of a run's steps those that averages are taken over: all but the first, whose memory is touched for the first time,
-    where nodes warm up those after that, and where they meet now and then the last of them in whole periods, if there is
-    one."""
-    apart = steps[steps > warmup_of(options)]
+    """The steps of a run that means are taken over.
+
+    The first step is left out, because it touches its memory for the first time. If nodes train locally, the warm-up steps are
+    left out too, and of the remaining steps the last whole periods count, if there is at least one.
+    """
+    local = steps[steps > warmup_of(options)]
     rest = steps[1:] if len(steps) > 2 else steps
-    rest = apart if 0 < len(apart) < len(rest) else rest
+    rest = local if 0 < len(local) < len(rest) else rest
     period = period_of(options)
     return rest[len(rest) % period :] if len(rest) >= period else rest

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The traces of one run: it writes one each time that it is started, so a resumed run has several.
+"""The traces of one run. Every start of a run writes a trace, so a resumed run has several.
 
-A trace tells by itself which steps it has and when it was begun. A part that was resumed from step 20 makes step 21 and the
-following ones again, if the part before it had made them already: then those of the later part count.
+Each trace records its steps and the time of its start. If a part resumed from step 20 although the part before it had already
+made step 21 and more, these steps exist twice; those of the later part count.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import numpy as np
 from run_options import settled
 from shoal_trace import BadInput, Trace
 
-PART = r"(?:_from_\d+)?(?:_\d+)?"  # what a name has more where the run was resumed
+PART = r"(?:_from_\d+)?(?:_\d+)?"  # what the program appends to the name of a resumed part's trace
 
 
 @dataclass
 class Parts:
-    traces: list[Trace] = field(default_factory=list)  # with steps, in their order
-    newest: Trace | None = None  # that was begun last, with or without steps
-    notes: list[str] = field(default_factory=list)  # what is not among them, and why
+    traces: list[Trace] = field(default_factory=list)  # those with steps, in the order of the steps
+    newest: Trace | None = None  # the one that was started last, with or without steps
+    notes: list[str] = field(default_factory=list)  # sentences about files that are not among the traces
 
 
 def read_parts(directory: Path, named: str, output_dir: str) -> Parts:
-    """Of the directory's traces, or those that trace.file names, of the run whose output.dir is output_dir."""
+    """Reads the traces of the run with this output.dir: those in the directory, or those that trace.file (`named`) names."""
     notes, found = [], []
     for path in candidates(directory, named):
         try:
@@ -55,7 +55,7 @@ def candidates(directory: Path, named: str) -> list[Path]:
 
 
 def in_order(traces: list[Trace]) -> Parts:
-    """By the time at which they were begun; of each the steps that no later one made again."""
+    """Sorts the traces by their start, and removes from each the steps that a later one repeated."""
     begun = sorted(traces, key=_begun)
     parts = Parts(newest=begun[-1] if begun else None)
     border = None
@@ -66,9 +66,9 @@ def in_order(traces: list[Trace]) -> Parts:
             parts.traces.insert(0, kept)
             border = int(kept.steps[0])
         elif len(steps):
-            parts.notes.append(f"{trace.path.name}: its steps {span(steps)} were made again by a later part")
+            parts.notes.append(f"{trace.path.name}: a later part repeated its steps {span(steps)}")
         elif len(begun) > 1:
-            parts.notes.append(f"{trace.path.name}: no steps in it")
+            parts.notes.append(f"{trace.path.name}: has no steps")
     if not parts.traces and parts.newest is not None:
         parts.traces = [parts.newest]
         parts.notes = []
@@ -81,21 +81,22 @@ def _begun(trace: Trace) -> tuple:
 
 
 def settled_of(steps: np.ndarray, starts: list[int], options: dict[str, str]) -> np.ndarray:
-    """The settled steps of a run whose parts begin with these: those of each part, but for parts that have too few."""
+    """The settled steps of all parts of a run, whose first steps are `starts`. Parts of two steps or fewer are left out if there
+    are longer ones."""
     pieces = [piece for piece in np.split(steps, np.searchsorted(steps, sorted(starts))) if len(piece)]
     pieces = [piece for piece in pieces if len(piece) > 2] or pieces
     return np.concatenate([settled(piece, options) for piece in pieces]) if pieces else steps
 
 
 def span(steps: np.ndarray) -> str:
-    """ "3", "3 to 40"."""
+    """Returns "3" or "3 to 40"."""
     if not len(steps):
         return "none"
     return f"{steps[0]}" if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
 
 
 def shape(trace: Trace) -> str:
-    """What a part ran on."""
+    """Returns the ranks and nodes of a part, for example "4 ranks on 2 nodes"."""
     ranks = f"{trace.world_size} rank{'' if trace.world_size == 1 else 's'}"
     return ranks + (f" on {trace.nodes} nodes" if trace.nodes > 1 else "")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checksums of a tokens file's datasets (include/shoal/io/token_file.hpp), in numpy: the sum modulo 2^64 of
-XXH3_64bits(piece, seed = the piece's index) over pieces of 64 bytes, the last one filled up with zeros."""
+"""The checksum of a dataset in a tokens file (include/shoal/io/token_file.hpp), in numpy: the sum modulo 2^64 of
+XXH3_64bits(piece, seed = index of the piece) over pieces of 64 bytes. The last piece is filled up with zeros."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 PIECE = 64
 
-# XXH3's way for 64 bytes: four products of 128 bits, folded; the key is the first 64 bytes of its secret.
+# XXH3 for inputs of 64 bytes: four products of 128 bits, folded. The key is the first 64 bytes of XXH3's secret.
 KEY = np.frombuffer(
     bytes.fromhex(
         "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671f"
@@ -26,7 +26,7 @@ LOW = np.uint64(0xFFFFFFFF)
 
 
 def folded_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The two halves of a 128-bit product, one upon the other."""
+    """XOR of the two halves of a 128-bit product."""
     half = np.uint64(32)
     a_low, a_high, b_low, b_high = a & LOW, a >> half, b & LOW, b >> half
     low, middle = a_low * b_low, a_high * b_low
@@ -35,7 +35,7 @@ def folded_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def hashes(pieces: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-    """pieces: [n, 8] of uint64."""
+    """The hash of each piece. pieces: uint64 [n, 8]."""
     total = np.full(len(pieces), np.uint64(PIECE) * PRIME64_1)
     for words, key in ((2, 4), (4, 6), (0, 0), (6, 2)):
         total += folded_product(pieces[:, words] ^ (KEY[key] + seeds), pieces[:, words + 1] ^ (KEY[key + 1] - seeds))
@@ -45,7 +45,7 @@ def hashes(pieces: np.ndarray, seeds: np.ndarray) -> np.ndarray:
 
 
 class Checksum:
-    """Of data that come part by part."""
+    """A checksum of data that arrive in parts of any length."""
 
     def __init__(self) -> None:
         self.sum = self.pieces = 0

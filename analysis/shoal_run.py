@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one run left in its output directory: summary.json, metrics.jsonl and traces, each of which may be absent.
+"""Reads the output directory of a run: summary.json, metrics.jsonl and traces, each of which may be absent.
 
-A run that is still going has no summary.json; one with trace.level = off has no trace; one that was resumed has a trace for
-each part, and a summary.json of the last. What is absent is listed in Run.missing, and what can be had from another source is.
+A run that is still going has no summary.json. A run with trace.level = off has no trace. A run that was resumed has one trace per
+part, and the summary.json of the last part. Run.missing lists the absent files; values that another file has are read from there.
 
-Every rate that these scripts show is one measure: the tokens of a step over the mean time of the settled steps
-(run_options.py), meetings of nodes included. (tokens_per_s in summary.json is another: of the median step.)
+All rates that these scripts show are computed in one way: the tokens of a step, divided by the mean time of the settled steps
+(run_options.py). The time in which nodes synchronize is included. (tokens_per_s in summary.json is that of the median step.)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Run:
     summary: dict = field(default_factory=dict)
     metrics: list[dict] = field(default_factory=list)
     parts: list[Trace] = field(default_factory=list)  # in the order of their steps
-    newest: Trace | None = None  # the trace that was begun last
+    newest: Trace | None = None  # the trace that was started last
     missing: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # traces that are not among the parts, and why
 
@@ -43,12 +43,12 @@ class Run:
 
     @property
     def trace(self) -> Trace | None:
-        """Of the last part, or of the only one."""
+        """The trace of the last part, which may be the only one."""
         return self.parts[-1] if self.parts else None
 
     @property
     def options(self) -> dict[str, str]:
-        """The options as text, from the summary, else from the trace."""
+        """The options as text, from the summary or, without one, from the trace."""
         if self.summary.get("options"):
             return {key: option_text(value) for key, value in self.summary["options"].items()}
         return self.trace.options if self.trace else {}
@@ -58,7 +58,7 @@ class Run:
         return self.summary.get("world_size") or (self.trace.world_size if self.trace else None)
 
     def series(self, name: str) -> Series:
-        """A column of metrics.jsonl over the steps that have it."""
+        """A column of metrics.jsonl, for the steps that have it."""
         rows = [(row["step"], row[name]) for row in self.metrics if name in row]
         return pairs(rows)
 
@@ -71,13 +71,13 @@ class Run:
         return self._longer("val_losses", "val_loss")
 
     def _longer(self, in_summary: str, in_metrics: str) -> Series:
-        """After a resumption the summary has the last part's steps alone; the metrics have them all."""
+        """Returns the series with more steps. The summary has only the steps of the last part, the metrics have all steps."""
         whole, part = self.series(in_metrics), pairs(self.summary.get(in_summary) or [])
         return whole if len(whole[0]) > len(part[0]) else part
 
     @property
     def entropy_rate(self) -> float | None:
-        """The loss that no model can beat, in nats per token, where the data knows it."""
+        """The best possible loss in nats per token, if the data has a known one."""
         rates = [source["entropy_rate"] for source in (self.summary, *self.metrics[:1]) if source.get("entropy_rate")]
         return float(rates[0]) if rates else None
 
@@ -91,13 +91,13 @@ class Run:
 
     @property
     def starts(self) -> list[int]:
-        """The first step of every part, as far as it is known."""
+        """The first step of every part, as far as known."""
         starts = {int(part.steps[0]) for part in self.parts if len(part.steps)}
         return sorted(starts | {int(step) for step, _ in self.summary.get("losses", [])[:1]})
 
     @property
     def step_seconds(self) -> Series:
-        """How long each step took: on the slowest rank by the traces, where they have all, else as the metrics have it."""
+        """Seconds of each step: of the slowest rank, from the traces, or of rank 0, from the metrics if the traces lack steps."""
         by_metrics = self.series("step_s")
         found = [slowest_of(part) for part in self.parts]
         steps, seconds = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else by_metrics
@@ -110,8 +110,9 @@ class Run:
 
     @property
     def mean_step_seconds(self) -> float | None:
-        """Over the settled steps: unlike a median it sees the meetings of nodes that train apart. By the traces the mean over
-        ranks, which leave a meeting one after another; where they do not have all steps, rank 0's by the metrics."""
+        """Mean over the settled steps. Unlike a median it includes the synchronizations of nodes that train locally. From the
+        traces it is also the mean over ranks, which do not leave a synchronization at the same time; if the traces lack steps,
+        it is that of rank 0, from the metrics."""
         return self._mean_seconds(self.settled_steps)
 
     def _mean_seconds(self, chosen: np.ndarray) -> float | None:
@@ -124,12 +125,12 @@ class Run:
 
     @property
     def moved(self) -> bool:
-        """Whether it was resumed on other ranks or nodes."""
+        """True if the run was resumed on another number of ranks or nodes."""
         return len({(part.world_size, part.nodes) for part in self.parts}) > 1
 
     @property
     def throughput(self) -> float | None:
-        """Tokens/s of all ranks together: the one measure. Of a run that was resumed on other ranks, the last part's."""
+        """Tokens/s of all ranks together. For a run that was resumed on other ranks, that of the last part."""
         if self.moved and self.rates_of_parts:
             return self.rates_of_parts[-1][1]
         seconds, tokens = self.mean_step_seconds, self.tokens_per_step
@@ -137,7 +138,7 @@ class Run:
 
     @property
     def rates_of_parts(self) -> list[tuple[np.ndarray, float]]:
-        """The settled steps of every part, and the tokens/s of it in the same measure."""
+        """For every part: its settled steps and its tokens/s, computed as `throughput`."""
         found = []
         for steps in np.split(self.settled_steps, np.searchsorted(self.settled_steps, self.starts)):
             seconds = self._mean_seconds(steps)
@@ -155,7 +156,7 @@ class Run:
 
     @staticmethod
     def read(path: str | Path) -> Run:
-        """Reads a run's directory, or a trace file alone."""
+        """Reads a run's directory, or a single trace file."""
         path = Path(path)
         if path.is_file():
             alone = in_order([Trace.read(path)])
@@ -220,7 +221,7 @@ def read_json(path: Path) -> dict:
 
 
 def read_lines(path: Path) -> list[dict]:
-    """JSON, a line a step. The last line may still be being written; any other must be whole."""
+    """Reads one JSON object per line and step. The last line may be incomplete, because the run may be writing it."""
     rows = []
     lines = path.read_text(errors="replace").splitlines()
     for number, line in enumerate(lines, 1):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text files to a tokens file (HDF5) with any tokenizer.json of Hugging Face's `tokenizers`.
+"""Converts text files to a tokens file (HDF5) with any tokenizer.json of Hugging Face's `tokenizers`.
 
-Writes /tokens (uint16, or uint32 beyond 65536 symbols), the attribute vocab_size, and /vocabulary: the bytes of each
-token. Text is read in blocks, so it may be larger than memory. The output appears when it is complete.
+Writes /tokens (uint16, or uint32 for more than 65536 symbols), the attribute vocab_size, and the bytes of each token in
+/vocabulary_bytes and /vocabulary_offsets. Text is read in blocks, so it may be larger than memory. The output file appears under
+its name when it is complete.
 """
 
 from __future__ import annotations
@@ -25,26 +26,28 @@ from tokenizers import Tokenizer
 
 from shoal_checksum import Checksum
 
-CHUNK = 1 << 20  # tokens in a chunk of the file: larger than HDF5's cache, so that readers pick out what they need
+CHUNK = (
+    1 << 20
+)  # tokens per chunk of the file. Larger than HDF5's cache, so that HDF5 reads single samples, not whole chunks
 
-# A block of text ends after a line that has no blanks at its end and before one that does not begin with any: there no
-# byte-level pre-tokenizer (GPT-2's and its kin) joins what is on either side.
+# A block of text ends between two lines if no blank is next to the end of the line. No byte-level pre-tokenizer (GPT-2's and
+# similar ones) forms a token across such a place.
 BLOCK_END = re.compile(r"(?<=\S\n)(?=\S)")
 
 
 class BadInput(Exception):
-    """The user's input is at fault; the message is all that there is to say."""
+    """The user's input is wrong; the message is one line that explains it."""
 
 
 def unicode_to_bytes() -> dict[str, int]:
-    """The table of byte-level BPE (GPT-2): printable bytes stand for themselves, the others for code points from 256 on."""
+    """The table of byte-level BPE (GPT-2): a printable byte is its own character, the others are code points from 256 on."""
     printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
 
 
 def component_types(component: object) -> set[str]:
-    """The names of all parts of a tokenizer's pre-tokenizer or decoder, nested ones too."""
+    """The types of all components of a tokenizer's pre-tokenizer or decoder, including nested ones."""
     if isinstance(component, list):
         return set().union(*map(component_types, component))
     if not isinstance(component, dict):
@@ -69,7 +72,7 @@ def token_bytes(tokenizer: Tokenizer) -> list[bytes]:
             return bytes([int(token[3:5], 16)])
         if "WordPiece" in parts:
             return (token[2:] if token.startswith("##") else " " + token).encode()
-        return token.replace("\u2581", " ").encode()  # SentencePiece's mark of a space
+        return token.replace("\u2581", " ").encode()  # SentencePiece's character for a space
 
     ids = tokenizer.get_vocab(with_added_tokens=True)
     result = [b""] * (max(ids.values()) + 1)
@@ -79,7 +82,7 @@ def token_bytes(tokenizer: Tokenizer) -> list[bytes]:
 
 
 def blocks(path: Path, characters: int) -> Iterator[str]:
-    """The file's text in blocks of about so many characters, cut where no tokenizer notices; 0: all at once."""
+    """The file's text in blocks of about `characters` characters, cut at places that change no token; 0: one block."""
     with path.open(encoding="utf-8", newline="") as file:
         kept = ""
         while True:
@@ -123,7 +126,8 @@ def check_inputs(inputs: list[Path], output: Path) -> None:
 
 
 class TokenFile:
-    """The growing output: the tokens, and the vocabulary as bytes and where each token's begin, each with its checksum."""
+    """The output file, to which tokens are appended. It also holds the vocabulary: the bytes of all tokens, and the offset at which
+    each token begins. Each dataset has a checksum."""
 
     def __init__(self, file: h5py.File, vocabulary: list[bytes]) -> None:
         self.count = 0
@@ -156,7 +160,7 @@ def set_checksum(dataset: h5py.Dataset, checksum: Checksum) -> None:
 
 
 def tokenize(options: argparse.Namespace) -> tuple[int, int]:
-    """Writes the file; returns how many tokens of how many symbols."""
+    """Writes the file. Returns the number of tokens and the size of the vocabulary."""
     check_inputs(options.inputs, options.output)
     tokenizer = load_tokenizer(options.tokenizer)
     end = []
@@ -189,13 +193,13 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="tokenize.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("inputs", type=Path, nargs="+", help="UTF-8 text files, taken one after another")
+    parser.add_argument("inputs", type=Path, nargs="+", help="UTF-8 text files, which are concatenated")
     parser.add_argument("--tokenizer", type=Path, required=True, help="a tokenizer.json")
     parser.add_argument("--output", type=Path, required=True, help="the tokens file to write; must not exist")
     parser.add_argument("--end-of-text", metavar="TOKEN", help="token put after each file, e.g. '<|endoftext|>'")
     parser.add_argument("--whole-files", action="store_true",
-                        help="encode each file at once: for tokenizers that are not byte-level, whose result can depend on "
-                        "where the text is cut (lines without blanks around their end); takes memory")  # fmt: skip
+                        help="encode each file as a whole, which takes memory: for tokenizers that are not byte-level, whose "
+                        "tokens can depend on where the text is cut (between lines without blanks next to the line end)")  # fmt: skip
     parser.add_argument(
         "--block-size", type=int, default=1 << 20, help="characters encoded at once (default: %(default)s)"
     )

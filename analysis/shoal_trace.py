@@ -6,7 +6,7 @@
     waits = trace.of_kind("wait", rank=0)        # a structured array: begin_ns, duration_ns, bytes, name, step, ...
     print(trace.names[waits["name"][0]], waits["duration_ns"].sum() / 1e9, "s")
 
-Times are nanoseconds since the barrier at the start of the run, the same zero on every rank.
+Times are nanoseconds since the barrier at the start of the run, which is time 0 on every rank.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ import numpy as np
 from printable import printable
 
 FORMAT_VERSION = 1
-MOST_RANKS = 1 << 20  # of a trace that is believed
+MOST_RANKS = 1 << 20  # a trace that names more is refused as damaged
 EVENT_FIELDS = ("rank", "begin_ns", "duration_ns", "bytes", "name", "step", "unit", "kind", "group", "micro", "depth")
 
 
 class BadInput(Exception):
-    """The user's input is at fault: one line that says what and where."""
+    """The user's input is wrong; the message is one line that names the fault and the file."""
 
 
 def text(value) -> str:
-    """An HDF5 string, which h5py hands out as bytes or str, or any other attribute, also an array of one, as printable text."""
+    """Converts an attribute to printable text: an HDF5 string (h5py returns bytes or str), a number, or an array of one."""
     value = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
     return printable(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value))
 
@@ -58,11 +58,11 @@ class Trace:
     hosts: list[str]
     names: np.ndarray
     units: np.ndarray
-    unit_elements: np.ndarray  # parameters of each unit; empty where the trace does not tell
+    unit_elements: np.ndarray  # parameters of each unit; empty if the trace lacks them
     groups: np.ndarray
     kinds: list[str]
-    events: np.ndarray  # in order of rank, then begin_ns, then outermost first
-    dropped: int  # events, of all ranks, that did not fit into memory between two flushes
+    events: np.ndarray  # sorted by rank, then begin_ns; an outer event comes before those inside it
+    dropped: int  # number of events of all ranks that were lost, because memory was full between two flushes
 
     @property
     def world_size(self) -> int:
@@ -82,11 +82,11 @@ class Trace:
 
     @property
     def steps(self) -> np.ndarray:
-        """The numbers of the steps that it has, in order."""
+        """The numbers of the recorded steps, in order."""
         return np.unique(self.of_kind("step")["step"])
 
     def before(self, step: int) -> Trace:
-        """The trace without this step and all after it."""
+        """The trace without this step and all later ones."""
         return replace(self, events=self.events[self.events["step"] < step])
 
     def of_kind(self, *kinds: str, rank: int | None = None) -> np.ndarray:
@@ -102,7 +102,7 @@ class Trace:
 
     @staticmethod
     def read(path: str | Path) -> Trace:
-        """Reads a trace file, or the one trace of a run's directory."""
+        """Reads a trace file, or the only trace in a run's directory."""
         path = Path(path)
         if path.is_dir():
             path = _only_trace(path)
@@ -119,7 +119,7 @@ class Trace:
             raise BadInput(f"{path}: cannot be read: {one_line(error)}") from error
 
 
-# What h5py and numpy raise over a file that is not what it says.
+# Exceptions that h5py and numpy raise when a file is damaged.
 DAMAGE = (OSError, LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, MemoryError)
 
 
@@ -128,7 +128,7 @@ def one_line(error: BaseException) -> str:
 
 
 def _only_trace(directory: Path) -> Path:
-    """A run that was resumed has several, of which the caller must name one."""
+    """The trace of a directory. A resumed run has several traces, and the caller must name one of them."""
     found = sorted(directory.glob("trace*.h5"))
     if len(found) > 1:
         raise BadInput(f"{directory}: the run was resumed and has {len(found)} traces; name one of "
@@ -157,7 +157,7 @@ def _read(path: Path, file: h5py.File) -> Trace:
     _check(path, events, {"name": len(names), "kind": len(kinds), "rank": world_size})
     if int(top.get("nodes", 1)) < 1 or world_size > MOST_RANKS:
         raise BadInput(f"{path}: nodes = {top.get('nodes')}, world_size = {world_size}: not a trace")
-    # Every flush tells how many events its rank has dropped since the one before.
+    # Every flush records how many events its rank has dropped since the flush before it.
     dropped = int(flushes["dropped"].sum()) if flushes is not None else 0
     return Trace(
         path=path,
@@ -176,7 +176,7 @@ def _read(path: Path, file: h5py.File) -> Trace:
 
 
 def _written(flushes: np.ndarray, rows: int) -> np.ndarray:
-    """Which rows of /events were written: a run that was killed may have made room for more."""
+    """A mask of the rows of /events that were written. A killed run may have extended the dataset before filling it."""
     written = np.zeros(rows, dtype=bool)
     for first, count in zip(flushes["first"].tolist(), flushes["count"].tolist(), strict=True):
         written[first : first + count] = True
@@ -199,8 +199,8 @@ def _check(path: Path, events: np.ndarray, lengths: dict[str, int]) -> None:
 
 
 def run_main(main: Callable[[], None]) -> None:
-    """Runs a script's main(); bad input becomes one line on stderr and exit status 2. `python3 -X dev` shows where an error
-    that nobody thought of came from."""
+    """Runs a script's main(). Bad input becomes one line on stderr and exit status 2. `python3 -X dev` shows the traceback of an
+    unexpected error."""
     try:
         main()
     except BrokenPipeError:  # `report.py ... | head`

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What each strategy costs: step time, exposed communication, bytes, loss, by nodes and link rate, over seeds.
+"""Compares what strategies cost: step time, waiting, bytes and loss, by number of nodes and link rate, over several seeds.
 
 usage: strategies.py RUN ... [-o DIR] [--baseline NAME] [--link-rate GBIT] [--predictions FILE]
 
-Each RUN is the output directory of a run that has ended. Its strategy, seed and nodes are read from its own options and
-trace; a part link_RATE of its path (out/link_0.1/seed_2, stage3_link_0.05) is the rate of the links in Gbit/s. Runs that
-differ in nothing but the seed are one row: the median, and from the least to the most.
+Each RUN is the output directory of a finished run. Its strategy, seed and nodes are read from its options and trace. If its path
+contains link_RATE (out/link_0.1/seed_2, stage3_link_0.05), RATE is the rate of the links in Gbit/s. Runs that differ only in the
+seed are one row, with their median, least and greatest values.
 
-Prints a table for each number of nodes and link rate; writes strategies.json, loss_by_time and step_time_by_rate (PNG and
-SVG) to DIR.
+Prints a table for each number of nodes and link rate. Writes strategies.json, loss_by_time and step_time_by_rate (PNG and SVG)
+to DIR.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from table import aligned
 
 DEFAULT_BASELINE = "stage 3"
 LEGEND = """\
-# s/step: mean over ranks and a run's steps but the first (of each part, if it was resumed), and those of a warm-up ("after N"),
-# meetings of nodes included; tokens/s are the tokens of a step over it. Of several seeds the median, and (least..most) of them.
-# exposed: communication that a rank waited for, mean over ranks. inside, between nodes: bytes that the rank that sends most
-# sends in a step, a warm-up included. difference: of the validation loss, else of the last step's, from the baseline's of the
-# same seed, if it has seen as many tokens.
+# s/step: mean over ranks and steps, including synchronizations of nodes, without the first step (of each part, if the run was
+# resumed) and without warm-up steps ("after N"). tokens/s: tokens of a step / s/step. For several seeds: median (least..most).
+# waiting s: time per step that a rank waited for messages, mean over ranks. inside, between nodes: bytes sent per step by the
+# rank that sends most, including warm-up. difference: validation loss (or last training loss) against the baseline run with the
+# same seed and as many tokens.
 """
 
 
 def spread_text(spread: Spread | None, form: str = "", factor: float = 1) -> str:
-    """The median, and the range where there is one; without a form with four figures."""
+    """The median, and the range if the values differ. Without a format: four significant digits."""
     if spread is None:
         return "-"
     middle, least, most = (
@@ -55,8 +55,8 @@ def spread_text(spread: Spread | None, form: str = "", factor: float = 1) -> str
 
 
 def table_of(rows: list[Row], baseline: str | None, predicted: bool) -> list[str]:
-    """Of the rows of one cell."""
-    head = ["strategy", "runs", "steps", "s/step", "exposed s", "share", "inside/step", "between/step", "tokens/s"]
+    """The lines of the table of one cell."""
+    head = ["strategy", "runs", "steps", "s/step", "waiting s", "of step", "inside/step", "between/step", "tokens/s"]
     head += [f"x {baseline}"] if baseline else []
     head += ["loss", "validation"] + (["difference %"] if baseline else [])
     head += ["predicted s", "error %"] if predicted else []
@@ -125,7 +125,7 @@ def json_of(row: Row) -> dict:
 
 
 def notes(rows: list[Row], unmatched: list[Prediction]) -> list[str]:
-    """What a reader of the table must know besides."""
+    """Remarks that a reader of the table needs."""
     found = []
     for row in rows:
         short = [run for run in row.runs if not run.whole_periods]
@@ -134,12 +134,12 @@ def notes(rows: list[Row], unmatched: list[Prediction]) -> list[str]:
             found.append(f"{row.strategy}, {row.cell.title}: fewer than {steps} + 1 steps, so its mean is not over whole "
                          f"periods of {steps}: {short[0].path}")  # fmt: skip
     if any(row.over_runs(lambda run: run.exposed_seconds) is None for row in rows):
-        found.append("exposed communication takes a trace of level comm")
+        found.append("waiting times need runs with trace.level = comm")
     return [*found, *(f"predicted, not measured: {prediction.title}" for prediction in unmatched)]
 
 
 def write(directory: Path, rows: list[Row], baseline: str | None, predictions: list[Prediction]) -> list[str]:
-    """Returns what was not drawn, and why."""
+    """Writes all files. Returns a sentence for each figure that could not be drawn."""
     absent = []
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -168,10 +168,12 @@ def main() -> None:
     parser.add_argument("runs", metavar="RUN", nargs="+", help="output directories of runs")
     parser.add_argument("-o", "--output", type=Path, metavar="DIR", default=Path("strategies"))
     parser.add_argument(
-        "--baseline", metavar="NAME", help=f"what others are compared with (default: {DEFAULT_BASELINE})"
+        "--baseline", metavar="NAME", help=f"strategy that others are compared with (default: {DEFAULT_BASELINE})"
     )
-    parser.add_argument("--link-rate", type=float, metavar="GBIT", help="Gbit/s, of runs whose path has no link_RATE")
-    parser.add_argument("--predictions", type=Path, metavar="FILE", help="JSON of step times, as `shoal plan` has them")
+    parser.add_argument("--link-rate", type=float, metavar="GBIT", help="Gbit/s, for runs whose path has no link_RATE")
+    parser.add_argument(
+        "--predictions", type=Path, metavar="FILE", help="JSON with predicted step times (see predictions.py)"
+    )
     arguments = parser.parse_args()
     if arguments.link_rate is not None and not 0 < arguments.link_rate < math.inf:
         raise BadInput(f"--link-rate {arguments.link_rate:g}: allowed: above 0")

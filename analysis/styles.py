@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How figures look: colours, dashes, numbers on axes. Cool colours compute, warm ones communicate; a part of a step has one
-colour everywhere, and no two lines of a figure share one."""
+"""How figures look: colours, dashes, numbers on axes. Cool colours are computation, warm ones communication. A part of a step has
+the same colour in every figure, and no two lines of a figure have the same colour."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LINE_COLOURS = (
 )  # fmt: skip
 MARKERS = "osD^vPX*<>hp"
 INK, FAINT = "#222831", "#6b7280"
-DASH = 5.0  # points, of lines that lie on each other
+DASH = 5.0  # points; for lines that coincide
 
 plt.rcParams.update(
     {
@@ -72,20 +72,20 @@ plt.rcParams.update(
 
 
 def line_colours(count: int) -> list[str]:
-    """So many colours, no two alike."""
+    """`count` different colours."""
     more = count - len(LINE_COLOURS)
     hues = (colorsys.hls_to_rgb((0.07 + i / more) % 1, (0.32, 0.55, 0.72)[i % 3], 0.62) for i in range(max(more, 0)))
     return [*LINE_COLOURS, *map(matplotlib.colors.to_hex, hues)][:count]
 
 
 def dashes(place: int, count: int):
-    """The line style of one of `count` lines on the same points: the first is drawn through, and the others lie on it with
-    gaps through which each of the rest is seen."""
+    """The line style of one of `count` lines that coincide: the first is solid; the others are dashed, with offsets that leave
+    each of them visible."""
     return "-" if place == 0 else ((place - 1) * DASH, (DASH, (count - 1) * DASH))
 
 
 def plain(value: float, figures: int = 3) -> str:
-    """A number with at least so many significant figures, never with an exponent."""
+    """A number with at least `figures` significant digits and without an exponent."""
     if not np.isfinite(value):
         return str(value)
     digits = figures - 1 - int(np.floor(np.log10(abs(value)))) if value else 0
@@ -96,7 +96,7 @@ PLAIN = FuncFormatter(lambda value, _: np.format_float_positional(float(f"{value
 
 
 def scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
-    """A value in the largest unit that leaves it at least 1, with three figures."""
+    """A value with three significant digits, in the largest unit in which it is at least 1."""
     factor, unit = next((each for each in units if abs(value) >= each[0]), units[-1])
     return f"{plain(value / factor)} {unit}"
 

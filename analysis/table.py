@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables as text, for a terminal."""
+"""Text tables for a terminal."""
 
 from __future__ import annotations
 
 
 def aligned(rows: list[list[str]], numbers_from: int | None = None) -> list[str]:
-    """Lines of columns, each as wide as its widest cell; from column `numbers_from` on they end at the same place."""
+    """Aligns columns: each is as wide as its widest cell. Columns from `numbers_from` on are aligned to the right."""
     if not rows:
         return []
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

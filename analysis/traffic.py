@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was sent within steps and how long ranks waited for it: by operation, and by unit. Pure functions on numpy arrays."""
+"""Bytes sent within steps, and the time that ranks waited for them: by operation and by unit. Pure functions on numpy arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shoal_trace import Trace
 
 
 def gathered_units(trace: Trace) -> np.ndarray:
-    """The units that are gathered for each use: those of stage 3 that do not stay whole (zero.persist_below)."""
+    """The units that are gathered for each use: at stage 3 all but those below zero.persist_below."""
     if trace.options.get("zero.stage") != "3":
         return np.array([], dtype=int)
     small = trace.unit_elements < int(trace.options.get("zero.persist_below", "0"))
@@ -27,9 +27,9 @@ def gathered_units(trace: Trace) -> np.ndarray:
 def within_steps(trace: Trace, *kinds: str) -> np.ndarray:
     """The events of these kinds that belong to the settled steps.
 
-    Evaluation and checkpoints between two steps communicate too, and are left out. But a step's parameters are published
-    until the next one needs them: of that counts all from the end of the step before to the end of the last, as many times
-    as there are steps.
+    Messages of evaluations and checkpoints between two steps do not count. The all-gather of updated parameters is an
+    exception: it begins at the end of a step and may go on until the next step needs the parameters. Of these events all count
+    that begin between the end of the step before the first settled one and the end of the last settled one: one per step.
     """
     steps = settled_steps(trace)
     gathered = gathered_units(trace)
@@ -44,7 +44,7 @@ def within_steps(trace: Trace, *kinds: str) -> np.ndarray:
         before = all_steps[all_steps["begin_ns"] < bounds["begin_ns"][0]][-1:]
         begin = int(before["begin_ns"][0] + before["duration_ns"][0]) if len(before) else int(bounds["begin_ns"][0])
         end = int(bounds["begin_ns"][-1] + bounds["duration_ns"][-1])
-        # Step 0 is the time before the first step, when the clock has not been set.
+        # Events of step 0, before the first step, may lie anywhere: the clocks have not been aligned yet.
         settled = (events["step"] > 0) & (events["begin_ns"] >= begin) & (events["begin_ns"] < end)
         published = (events["unit"] >= 0) & ~np.isin(events["unit"], gathered)
         found.append(events[settled & (published | begun_in(events, bounds)) & ~is_step])
@@ -52,18 +52,18 @@ def within_steps(trace: Trace, *kinds: str) -> np.ndarray:
 
 
 def begun_in(events: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Which of one rank's events begin within one of these steps."""
+    """A mask of one rank's events: True for those that begin within one of these steps."""
     before = np.searchsorted(steps["begin_ns"], events["begin_ns"], side="right") - 1
     ends = steps["begin_ns"] + steps["duration_ns"]
     return (before >= 0) & (events["begin_ns"] < ends[np.maximum(before, 0)])
 
 
 def attributed_waits(trace: Trace) -> np.ndarray:
-    """The waits within the settled steps, each with the name, group and unit of the operation that it was for.
+    """The waits within the settled steps, each with the name, group and unit of the operation that the rank waited for.
 
-    A wait for an operation that is made of others (the mean of the parameters over nodes, or a gather of codes) bears that
-    one's name: its time goes to the parts that were open meanwhile, one after another, and what is left, where it computed
-    between its messages, stays its own.
+    Some operations consist of others: the average of parameters over nodes, or an all-gather of quantized parameters. A wait for
+    such an operation has its name. Its time is divided among the messages that were in flight during the wait; the remainder, in
+    which the operation computed between its messages, keeps the operation's own name.
     """
     waits = within_steps(trace, "wait")
     calls = trace.of_kind("collective")
@@ -74,13 +74,13 @@ def attributed_waits(trace: Trace) -> np.ndarray:
     pieces = [waits[~composed]]
     for rank in np.unique(waits["rank"][composed]):
         of_rank = calls[calls["rank"] == rank]
-        pieces += [shared_out(wait, of_rank) for wait in waits[composed & (waits["rank"] == rank)]]
+        pieces += [divided(wait, of_rank) for wait in waits[composed & (waits["rank"] == rank)]]
     return np.concatenate(pieces)
 
 
-def shared_out(wait: np.void, calls: np.ndarray) -> np.ndarray:
-    """A wait cut into pieces by the operations of its rank that were open meanwhile, first those that were begun first: of
-    its own name, or if there are none those that are of no unit, and so of all the parameters."""
+def divided(wait: np.void, calls: np.ndarray) -> np.ndarray:
+    """Divides a wait among the operations of its rank that were in flight during it, in the order of their start. These are the
+    operations with the name of the wait or, if there are none, those that belong to no unit (they concern all parameters)."""
     begin, end = int(wait["begin_ns"]), int(wait["begin_ns"]) + int(wait["duration_ns"])
     calls = calls[(calls["begin_ns"] < end) & (calls["begin_ns"] + calls["duration_ns"] > begin)]
     own = calls[calls["name"] == wait["name"]]
@@ -104,8 +104,8 @@ def shared_out(wait: np.void, calls: np.ndarray) -> np.ndarray:
     return np.array(pieces, dtype=calls.dtype)
 
 
-def shares(trace: Trace) -> int:
-    """Steps times ranks: what sums are divided by for the mean of a rank and step."""
+def rank_steps(trace: Trace) -> int:
+    """Settled steps times ranks. Sums over all events are divided by it to get the mean per rank and step."""
     return max(len(settled_steps(trace)), 1) * trace.world_size
 
 
@@ -115,20 +115,20 @@ class Operation:
 
     name: str
     group: str
-    calls_per_step: float  # 0: what an operation made of others did between their messages
+    calls_per_step: float  # 0: the computation of a composed operation between its messages
     bytes_per_step: float  # sent by one rank
-    seconds: float  # of one call, from its start to its last byte
-    exposed_per_step: float  # seconds a rank waited for it
+    seconds: float  # per call, from its start to its last byte
+    exposed_per_step: float  # seconds that a rank waited for it
 
     @property
     def bandwidth(self) -> float:
-        """Bytes per second that a rank sends while such an operation is open."""
+        """Bytes per second that a rank sends while such an operation is in flight."""
         busy = self.calls_per_step * self.seconds
         return self.bytes_per_step / busy if busy > 0 else 0.0
 
 
 def operations(trace: Trace) -> list[Operation]:
-    """By the bytes that they send. What a rank waited for them adds up to all that it waited in a step."""
+    """All operations, those that send most first. Their waiting times add up to the waiting time of a step."""
     calls, waits = within_steps(trace, "collective"), attributed_waits(trace)
     found = []
     for name, group in sorted(keys_of(calls) | keys_of(waits)):
@@ -138,10 +138,10 @@ def operations(trace: Trace) -> list[Operation]:
             Operation(
                 name=trace.names[name],
                 group=trace.group_name(group),
-                calls_per_step=len(these) / shares(trace),
-                bytes_per_step=float(these["bytes"].sum(dtype=np.float64)) / shares(trace),
+                calls_per_step=len(these) / rank_steps(trace),
+                bytes_per_step=float(these["bytes"].sum(dtype=np.float64)) / rank_steps(trace),
                 seconds=float(these["duration_ns"].mean()) / 1e9 if len(these) else 0.0,
-                exposed_per_step=float(waited["duration_ns"].sum()) / 1e9 / shares(trace),
+                exposed_per_step=float(waited["duration_ns"].sum()) / 1e9 / rank_steps(trace),
             )
         )
     return sorted(found, key=lambda operation: -operation.bytes_per_step)
@@ -153,23 +153,23 @@ def keys_of(events: np.ndarray) -> set[tuple[int, int]]:
 
 @dataclass
 class UnitOperation:
-    """What one unit had gathered, reduced or released; means over ranks and settled steps."""
+    """One operation on one unit: gather, reduce or release; means over ranks and settled steps."""
 
     unit: int
     name: str
     calls_per_step: float
-    bytes_per_step: float  # sent by one rank; of a release: given up
-    open_per_step: float  # seconds from the start to the last byte; of a release: that it took
-    exposed_per_step: float  # seconds of them that the rank waited
+    bytes_per_step: float  # sent by one rank; freed, in a release
+    open_per_step: float  # seconds in flight: from the start to the last byte; of a release, its duration
+    exposed_per_step: float  # the part of these seconds that the rank waited
 
     @property
     def hidden(self) -> float:
-        """The share of the time that went on behind computation."""
+        """The fraction of the time in flight that computation hid."""
         return max(0.0, 1 - self.exposed_per_step / self.open_per_step) if self.open_per_step > 0 else 1.0
 
 
 def unit_operations(trace: Trace) -> list[UnitOperation]:
-    """By unit, then by the time that its operations are open. A message for several units is its last one's."""
+    """All operations on units, by unit, then by time in flight. A message of several units counts for its last one."""
     return list(_unit_operations(trace))
 
 
@@ -188,8 +188,8 @@ def _unit_operations(trace: Trace) -> Iterator[UnitOperation]:
             yield UnitOperation(
                 unit=unit,
                 name=trace.names[name],
-                calls_per_step=len(these) / shares(trace),
-                bytes_per_step=float(these["bytes"].sum(dtype=np.float64)) / shares(trace),
-                open_per_step=durations[name] / 1e9 / shares(trace),
-                exposed_per_step=exposed / 1e9 / shares(trace),
+                calls_per_step=len(these) / rank_steps(trace),
+                bytes_per_step=float(these["bytes"].sum(dtype=np.float64)) / rank_steps(trace),
+                open_per_step=durations[name] / 1e9 / rank_steps(trace),
+                exposed_per_step=exposed / 1e9 / rank_steps(trace),
             )

@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ranks sent against what their stage of ZeRO has to send (Rajbhandari et al. 2020, section 7), in bytes.
+"""Compares the bytes that the ranks sent with the bytes that their ZeRO stage has to send (Rajbhandari et al. 2020, section 7).
 
-With N parameters on D ranks, M micro-batches in a step make A = M / D turns on each rank, in q rounds (M = q 2^k, q odd). A
-reduce-scatter and an all-gather of N elements each cost a rank (D - 1) / D N of them; an all-reduce is one of both.
+A model has N parameters; a step has M micro-batches on D ranks, so A = M / D micro-batches per rank. Their gradients are summed
+in q accumulation rounds (M = q 2^k, q odd). In a reduce-scatter or an all-gather of N elements a rank sends N (D - 1) / D
+elements. An all-reduce is a reduce-scatter and an all-gather.
 
-    stage 0    reduce-scatter of the gradients, N a round; all-gather of their sum, N
-    stage 1    reduce-scatter of the gradients, N a round; all-gather of the parameters, N
-    stage 2    reduce-scatter of the gradients, N a turn: A N; all-gather of the parameters, N
-    stage 3    reduce-scatter of the gradients, A N; all-gather of the parameters for forward and backward, at most 2 A N:
-               a unit that stays from one to the other is gathered once, one whose activations are computed again in
-               between may be gathered once more
-    stage 3 with hpZ (Wang et al. 2023, "ZeRO++", section 3.2): of these gathers the first after an update goes over all
-               ranks, N; the others over the G neighbours that keep a second partition, (G - 1) / G of them
+    stage 0    reduce-scatter of gradients: N per round. All-gather of their sum: N.
+    stage 1    reduce-scatter of gradients: N per round. All-gather of parameters: N.
+    stage 2    reduce-scatter of gradients: N per micro-batch, so A N. All-gather of parameters: N.
+    stage 3    reduce-scatter of gradients: A N. All-gather of parameters, for forward and for backward: at most 2 A N. A unit
+               that is kept from forward to backward is gathered once; one whose activations are recomputed in backward may be
+               gathered once more.
+    stage 3 with hpZ (Wang et al. 2023, "ZeRO++", section 3.2): the first of these all-gathers after an update runs over all
+               ranks: N. The others run over the G consecutive ranks that keep a second partition, and send (G - 1) / G.
 
-Shards are whole pieces of 256 elements, so a rank may send a little more or less; the mean over the ranks is exact.
+Shards are cut at multiples of 256 elements, so a rank may send a little more or less. The mean over the ranks is exact.
 """
 
 from __future__ import annotations
@@ -37,24 +38,24 @@ SIZES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 @dataclass(frozen=True)
 class Work:
-    """What theory needs to know of a run."""
+    """The properties of a run that theory needs."""
 
     stage: int
     native: bool  # the MPI library's own collectives
-    ranks: int
-    turns: int
-    rounds: int
-    parameter_size: int  # bytes of an element
-    gradient_size: int
+    ranks: int  # D
+    micro_steps: int  # A
+    rounds: int  # q
+    parameter_size: int  # bytes per element
+    gradient_size: int  # bytes per element
     elements: int  # N
-    gathered: int  # of them, those of units that are gathered for each use
-    kept: bool  # a unit stays from forward to backward
-    neighbours: int  # G of hpZ; 0: off
+    gathered: int  # parameters of the units that are gathered for each use
+    kept: bool  # True if a unit is kept from forward to backward
+    hpz_ranks: int  # G; 0 without hpZ
 
     @staticmethod
     def of(trace: Trace) -> Work | None:
-        """None where the trace does not tell: one without /unit_elements, or of one rank. None of quantized messages, nor of
-        nodes that train apart."""
+        """Returns None if theory does not apply or the trace lacks the numbers: one rank, no /unit_elements, quantized messages,
+        or nodes that train locally between synchronizations."""
         options = trace.options
         quantized = any(options.get(name, "off") != "off" for name in ("zero.qwz", "zero.qgz"))
         if quantized or options.get("sync.kind", "every_step") != "every_step":
@@ -73,43 +74,43 @@ class Work:
             stage=stage,
             native=native,
             ranks=ranks,
-            turns=micro_batches // ranks,
+            micro_steps=micro_batches // ranks,
             rounds=micro_batches // (micro_batches & -micro_batches) if power_of_two else 1,
             parameter_size=parameter_size,
             gradient_size=gradient_size,
             elements=int(trace.unit_elements.sum()),
             gathered=int(trace.unit_elements[gathered_units(trace)].sum()),
             kept=options.get("zero.reshard_after_forward") == "false",
-            neighbours=neighbours(trace),
+            hpz_ranks=hpz_ranks_of(trace),
         )
 
     def sent(self, elements: int, ranks: int | None = None) -> Fraction:
-        """Of a reduce-scatter or an all-gather of so many elements, by one rank."""
+        """Elements that one rank sends in a reduce-scatter or an all-gather of this many elements."""
         ranks = ranks or self.ranks
         return Fraction(elements * (ranks - 1), ranks)
 
 
 @dataclass
 class Volume:
-    """One operation on one state; bytes that a rank sends in a step, the mean over ranks and settled steps."""
+    """One operation on one state: bytes that a rank sends per step, the mean over ranks and settled steps."""
 
     operation: str
     state: str
-    formula: str  # in elements, before the (D - 1) / D
+    formula: str  # elements, without the factor (D - 1) / D
     measured: Fraction
     theory: Fraction
-    held: Fraction  # what units that stayed from forward to backward saved
-    again: Fraction  # what units took that were gathered once more, to compute activations again
-    least: Fraction  # of a rank
-    most: Fraction
+    saved: Fraction  # not sent, because units were kept from forward to backward
+    extra: Fraction  # sent in addition, because units were gathered once more for recomputation
+    least: Fraction  # sent by the rank that sent least
+    most: Fraction  # sent by the rank that sent most
 
     @property
     def difference(self) -> Fraction:
-        return self.measured - (self.theory - self.held + self.again)
+        return self.measured - (self.theory - self.saved + self.extra)
 
 
 def volumes(trace: Trace) -> list[Volume]:
-    """Empty where the trace has no theory."""
+    """Returns no rows if there is no theory for the run."""
     work = Work.of(trace)
     if work is None:
         return []
@@ -120,17 +121,18 @@ def volumes(trace: Trace) -> list[Volume]:
     rows = []
 
     def row(
-        operation: str, state: str, formula: str, elements: int, size: int, chosen, held=NONE, again=NONE, ranks=None
+        operation: str, state: str, formula: str, elements: int, size: int, chosen, saved=NONE, extra=NONE, ranks=None
     ) -> None:
         of_ranks = [sent_per_step(trace, events[chosen & (events["rank"] == rank)]) for rank in range(work.ranks)]
         mean = sum(of_ranks, Fraction(0)) / work.ranks
         theory = work.sent(elements, ranks) * size
-        rows.append(Volume(operation, state, formula, mean, theory, held, again, min(of_ranks), max(of_ranks)))
+        rows.append(Volume(operation, state, formula, mean, theory, saved, extra, min(of_ranks), max(of_ranks)))
 
-    every_turn = work.stage >= 2
-    count, times = (work.turns, "A N") if every_turn else (work.rounds, "N" if work.rounds == 1 else f"{work.rounds} N")
+    every_micro_step = work.stage >= 2
+    per_round = "N" if work.rounds == 1 else f"{work.rounds} N"
+    count, times = (work.micro_steps, "A N") if every_micro_step else (work.rounds, per_round)
     whole = work.stage == 0 and work.native and work.gradient_size == 4
-    if whole:  # the library leaves the whole sum on every rank
+    if whole:  # the MPI library's all-reduce gives every rank the whole sum
         chosen = events["name"] == index_of(trace, "all_reduce")
         row("all_reduce", "gradients", f"2 {times}", 2 * count * work.elements, work.gradient_size, chosen)
         return rows
@@ -144,24 +146,24 @@ def volumes(trace: Trace) -> list[Volume]:
         formula = "N" if not work.gathered else "N of whole units"
         row("all_gather", "parameters", formula, published, work.parameter_size, gathers & ~for_use)
     if work.gathered:
-        uses = work.turns * (1 if work.kept else 2)
+        uses = work.micro_steps * (1 if work.kept else 2)
         formula = ("A N" if work.kept else "2 A N") + (" of the others" if published else "")
-        if not work.neighbours:
-            held, again = departures(trace, work, events[for_use], uses)
-            row("all_gather", "parameters", formula, uses * work.gathered, work.parameter_size, for_use, held, again)
+        if not work.hpz_ranks:
+            saved, extra = saved_and_extra(trace, work, events[for_use], uses)
+            row("all_gather", "parameters", formula, uses * work.gathered, work.parameter_size, for_use, saved, extra)
             return rows
         near = for_use & (events["group"] == group_index(trace, "neighbours"))
         far = for_use & ~near
-        held, again = departures(trace, work, events[far], 1)
-        row("all_gather", "parameters", "N after an update", work.gathered, work.parameter_size, far, held, again)
-        held, again = departures(trace, work, events[near], uses - 1, work.neighbours)
-        row("all_gather", "parameters", f"{formula} - N, among {work.neighbours}", (uses - 1) * work.gathered,
-            work.parameter_size, near, held, again, work.neighbours)  # fmt: skip
+        saved, extra = saved_and_extra(trace, work, events[far], 1)
+        row("all_gather", "parameters", "N after an update", work.gathered, work.parameter_size, far, saved, extra)
+        saved, extra = saved_and_extra(trace, work, events[near], uses - 1, work.hpz_ranks)
+        row("all_gather", "parameters", f"{formula} - N, among {work.hpz_ranks}", (uses - 1) * work.gathered,
+            work.parameter_size, near, saved, extra, work.hpz_ranks)  # fmt: skip
     return rows
 
 
-def neighbours(trace: Trace) -> int:
-    """Ranks that share hpZ's second partition; 0 where there is none."""
+def hpz_ranks_of(trace: Trace) -> int:
+    """Number of ranks over which hpZ's second partition is split; 0 if there is none."""
     size = trace.options.get("zero.hpz_size", "off")
     if trace.options.get("zero.stage") != "3" or size == "off":
         return 0
@@ -169,17 +171,18 @@ def neighbours(trace: Trace) -> int:
     return count if count < trace.world_size else 0
 
 
-def departures(
+def saved_and_extra(
     trace: Trace, work: Work, gathers: np.ndarray, uses: int, ranks: int | None = None
 ) -> tuple[Fraction, Fraction]:
-    """Bytes that one rank did not send in a step, and those it sent besides, by how often each unit was gathered."""
-    held, again = NONE, NONE
+    """Bytes per step and rank that were saved because a unit was gathered less often than `uses` times, and bytes that were sent
+    in addition because a unit was gathered more often."""
+    saved, extra = NONE, NONE
     for unit in gathered_units(trace):
         times = Fraction(int((gathers["unit"] == unit).sum()), work.ranks * len(settled_steps(trace)))
         once = work.sent(int(trace.unit_elements[unit]), ranks) * work.parameter_size
-        held += max(uses - times, NONE) * once
-        again += max(times - uses, NONE) * once
-    return held, again
+        saved += max(uses - times, NONE) * once
+        extra += max(times - uses, NONE) * once
+    return saved, extra
 
 
 def sent_per_step(trace: Trace, events: np.ndarray) -> Fraction:
@@ -187,12 +190,12 @@ def sent_per_step(trace: Trace, events: np.ndarray) -> Fraction:
 
 
 def group_index(trace: Trace, name: str) -> int:
-    """A group's place in the trace's table; -1, which no collective has, where there is none."""
+    """Returns the group's index in the trace's table, or -1, which no collective has."""
     found = np.flatnonzero(trace.groups == name)
     return int(found[0]) if len(found) else -1
 
 
 def index_of(trace: Trace, name: str) -> int:
-    """A name's place in the trace's table; -1, which no event has, where nothing is called so."""
+    """Returns the name's index in the trace's table, or -1, which no event has."""
     found = np.flatnonzero(trace.names == name)
     return int(found[0]) if len(found) else -1

@@ -199,7 +199,7 @@ class Breakdown(Analysis):
         self.assertAlmostEqual(sum(k.seconds_per_step for k in times.kernels) + times.waited + times.other, times.step)
         *rows, step = report_tables.kernel_rows(trace)
         shares = [float(row[3].removesuffix(" %")) for row in rows]
-        self.assertEqual([row[0] for row in rows][-2:], ["exposed communication", "other"])
+        self.assertEqual([row[0] for row in rows][-2:], ["waiting for messages", "other"])
         self.assertAlmostEqual(sum(shares), 100, delta=0.3)
         self.assertEqual(step[3], "100.0 %")
 
@@ -229,8 +229,8 @@ class Report(Analysis):
         self.assertTrue(result.stdout.splitlines()[-1].endswith("whole-report/report.html"))
 
     def test_what_is_missing_is_named(self):
-        for missing, expected in (("trace.h5", "step_parts: no trace"), ("summary.json", "files: not there: summary.json"),
-                                  ("metrics.jsonl", "files: not there: metrics.jsonl")):  # fmt: skip
+        for missing, expected in (("trace.h5", "step_parts: no trace"), ("summary.json", "files: missing: summary.json"),
+                                  ("metrics.jsonl", "files: missing: metrics.jsonl")):  # fmt: skip
             with self.subTest(missing):
                 copy = self.copy(f"without-{missing}")
                 (copy / missing).unlink()
@@ -242,7 +242,7 @@ class Report(Analysis):
         steps = make_run.make_run(self.directory / "steps", level="steps")
         result = script("report.py", steps)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("not shown: communication: the trace has no communication", result.stdout)
+        self.assertIn("not shown: communication: no messages in the trace: trace.level = steps", result.stdout)
         self.assertIn("not shown: kernels", result.stdout)
 
     def test_a_trace_alone(self):
@@ -336,7 +336,7 @@ class Compare(Analysis):
         result = script("compare.py", self.run_dir, self.copy("same"), other, "-o", self.directory / "compare.png")
         self.assertEqual(result.returncode, 0, result.stderr)
         head, first, same, departed, *notes, output = result.stdout.splitlines()
-        self.assertRegex(notes[0], "^# tokens/s: the tokens of a step over the mean time of the settled steps")
+        self.assertRegex(notes[0], "^# tokens/s: tokens of a step / mean time of the settled steps")
         self.assertTrue(head.endswith("zero.stage") and first.endswith("1") and departed.endswith("2"))
         self.assertIn("equal, bit for bit (12 steps)", same)
         self.assertIn("first difference at step 7", departed)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is drawn: by the objects of the figures, and where lines lie on each other by their pixels. And runs that were resumed."""
 
+import html
 import json
 import shutil
 import tempfile
@@ -191,7 +192,7 @@ class Resumed(Figures):
     def test_has_the_last_of_every_step(self):
         self.assertEqual([part.path.name for part in self.run.parts], ["trace.h5", "trace_from_8_2.h5"])
         self.assertEqual([part.steps.tolist() for part in self.run.parts], [list(range(1, 9)), list(range(9, 13))])
-        self.assertEqual(self.run.notes, ["trace_from_8.h5: its steps 9 were made again by a later part"])
+        self.assertEqual(self.run.notes, ["trace_from_8.h5: a later part repeated its steps 9"])
         self.assertEqual((self.run.starts, len(self.run.losses[0])), ([1, 9], 12))
         self.assertEqual(
             self.run.settled_steps.tolist(), [*range(2, 9), *range(10, 13)], "without the first of each part"
@@ -202,9 +203,13 @@ class Resumed(Figures):
         done = script("report.py", self.path, "-o", self.directory / "report")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         page = (self.directory / "report" / "report.html").read_text()
-        for heading in ("Time: steps 1 to 8 (trace.h5, 4 ranks on 2 nodes)", "Time: steps 9 to 12 (trace_from_8_2.h5, 4 ranks)",
-                        "Kernels: steps 9 to 12 (trace_from_8_2.h5, 4 ranks)"):  # fmt: skip
-            self.assertIn(f"<h2>{heading}</h2>", page)
+        time, first, last = (
+            "Where a step's time goes",
+            "steps 1 to 8 (trace.h5, 4 ranks on 2 nodes)",
+            "steps 9 to 12 (trace_from_8_2.h5, 4 ranks)",
+        )
+        for heading in (f"{time}: {first}", f"{time}: {last}", f"Kernels: {last}"):
+            self.assertIn(f"<h2>{html.escape(heading)}</h2>", page)
         for name in ("step_parts", "communication", "memory", "units"):
             for suffix in ("", "_from_8"):
                 self.assertTrue((self.directory / "report" / f"{name}{suffix}.png").exists(), name + suffix)

@@ -43,7 +43,7 @@ class Volumes(Program):
         """Exactly, as the mean of the ranks; each of them to the padding of every transfer of every unit."""
         expected = Fraction(elements * size * (ranks - 1), ranks)
         self.assertEqual(row.measured, expected, row)
-        self.assertEqual((row.theory - row.held + row.again, row.difference), (expected, 0), row)
+        self.assertEqual((row.theory - row.saved + row.extra, row.difference), (expected, 0), row)
         padding = Fraction(elements, N) * (LAYERS + 2) * PIECE * size * (ranks - 1)
         self.assertLessEqual(max(row.most - row.measured, row.measured - row.least), padding, row)
 
@@ -88,10 +88,10 @@ class Volumes(Program):
         self.equal(reduced, 4 * N, 4)
         self.equal(whole, N - LAYERS * BLOCK, 4)
         self.equal(gathered, 8 * LAYERS * BLOCK, 4)
-        computed_again = {"activation.checkpoint_interval": 2, "model.n_layer": 4}
-        _, again = volume.volumes(self.run_of(**stage_3, **computed_again).trace)
-        self.assertEqual(again.difference, 0)
-        self.assertGreater(again.again, 0)
+        recomputed = {"activation.checkpoint_interval": 2, "model.n_layer": 4}
+        _, gathered = volume.volumes(self.run_of(**stage_3, **recomputed).trace)
+        self.assertEqual(gathered.difference, 0)
+        self.assertGreater(gathered.extra, 0)
 
     def test_hpz_gathers_once_over_all_ranks(self):
         for size in ("node", 1):
@@ -132,7 +132,13 @@ class Volumes(Program):
         self.assertEqual([absent for absent in page.absent if "kernels" not in absent], [])
         self.assertTrue((self.dir / "units.png").exists())
         body = "\n".join(page.body)
-        for expected in ("A = 4 micro-batches", "2 A N", "h.1</td><td>release", "recompute</td>", "<td>+0</td>"):
+        for expected in (
+            "A = 4 micro-batches",
+            "2 A N",
+            "h.1</td><td>free gathered parameters",
+            "recompute</td>",
+            "<td>+0</td>",
+        ):
             self.assertIn(expected, body)
         self.assertEqual({row[0] for row in report_tables.unit_rows(run.trace)}, {"embedding", "h.0", "h.1", "head"})
 
