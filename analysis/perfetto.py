@@ -131,7 +131,8 @@ def main() -> None:
         count = export(trace, output)
     except OSError as error:
         raise BadInput(f"{output}: cannot be written: {error.strerror}") from error
-    print(f"{output}: {count} events of {trace.world_size} rank(s); open it in https://ui.perfetto.dev")
+    ranks = f"{trace.world_size} rank{'' if trace.world_size == 1 else 's'}"
+    print(f"{output}: {count} events of {ranks}; open it in https://ui.perfetto.dev")
 
 
 if __name__ == "__main__":
