@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Thin: every target is a cmake, ctest or script line. `make run` and `make test` work on a bare Debian 12.
+# Every target is a line of cmake, ctest or a script. `make run` and `make test` work on a fresh Debian 12.
 SHELL := /bin/bash
 BUILD ?= build
 RANKS ?= 2
@@ -8,9 +8,9 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 SHOAL := $(BUILD)/shoal
 MPIEXEC ?= mpiexec
-# As root in a container hydra needs nothing; the progress line is redrawn where a terminal reads it.
+# mpiexec hides from the program whether its output goes to a terminal, so this tells it whether to redraw its progress line.
 PROGRESS := $(shell if [ -t 1 ]; then echo redraw; else echo plain; fi)
-# Debian's python3-h5py serves Debian's Python, which need not be the first on PATH.
+# Debian's python3-h5py works with Debian's Python, which may not be the first in PATH.
 PYTHON = $(shell for p in python3 /usr/bin/python3; do $$p -c 'import h5py, numpy, matplotlib' 2>/dev/null && echo $$p && break; done || true)
 CXX_FILES = $(shell git ls-files -co --exclude-standard '*.hpp' '*.cpp' '*.cu')
 PY_FILES = $(shell git ls-files -co --exclude-standard '*.py')
@@ -24,7 +24,7 @@ all: configure
 configure: deps
 	cmake --preset cpu -B $(BUILD) $(CMAKE_ARGS)
 
-# Installs what is missing (Debian and Ubuntu; needs root only then). On clusters load modules instead: README.md says which.
+# Installs missing packages (Debian and Ubuntu; needs root only then). On clusters load modules instead: jobscripts/README.md.
 deps:
 	@./src/cmake/install_dependencies.sh
 
@@ -36,15 +36,15 @@ run: configure
 test: all
 	ctest --test-dir $(BUILD) --output-on-failure -LE long -j $(JOBS)
 
-# Kernels, models and whole runs as on processors with fewer instructions, and in builds for them.
+# Tests kernels, models and whole runs as on processors with fewer instructions, and in builds for such processors.
 test-isa: all
 	tests/support/test_isa.sh $(BUILD) $(JOBS)
 
-# Sanitizers over all tests, the full matrix, the long training run.
+# All tests including the long ones, the sanitizers, the fuzzers.
 test-long: all asan fuzz
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 
-# Hours: clang-tidy, every test with the long ones, sanitizers over all tests, a minute of every fuzzer.
+# Takes hours: clang-tidy, all tests including the long ones, the sanitizers, a minute of every fuzzer.
 nightly:
 	.ci/nightly
 
@@ -53,7 +53,7 @@ asan: deps
 	cmake --build build-asan -j $(JOBS)
 	ctest --test-dir build-asan --output-on-failure -LE 'long|cluster|contract' -E '@AVX512$(if $(ASAN_WITHOUT),|$(ASAN_WITHOUT))' -j $(JOBS)
 
-# Compiles and links the CUDA kernels; their test runs where there is a GPU.
+# Compiles and links the CUDA kernels; their test is skipped without a GPU.
 cuda: deps
 	cmake --preset cuda
 	cmake --build build-cuda -j $(JOBS) --target shoal_kernels_cuda cuda_optimizer_test
@@ -65,20 +65,21 @@ bench: all
 bench-peers: all
 	python3 tests/bench/peers/bench_peers.py --shoal $(SHOAL) $(BENCH_ARGS)
 
-# On virtual nodes with slow links: needs root and shared/cluster. RATE: of a link, Gbit/s.
+# Strategies on virtual nodes with slow links: needs root and the tools in $SHOAL_SHARED/cluster. RATE: of a link, Gbit/s.
 bench-cluster: all
 	SHOAL_BINARY=$(abspath $(SHOAL)) tests/cluster/links_bench.sh || [ $$? -eq 77 ]
 	SHOAL_BINARY=$(abspath $(SHOAL)) tests/cluster/strategies_bench.sh || [ $$? -eq 77 ]
 	$(PYTHON) tests/cluster/losses_bench.py --shoal $(abspath $(SHOAL))
 
-# ruff comes from PyPI, into an environment of its own.
+# ruff is installed from PyPI into a virtual environment.
 RUFF := build-lint/bin/ruff
 $(RUFF):
 	./src/cmake/install_dependencies.sh lint
 	/usr/bin/python3 -m venv build-lint
 	build-lint/bin/pip install --quiet ruff==0.14.0
 
-# What the tests compare with (PyPI; 180 MB to download, 800 MB on disk). CMake takes it from where it is; without it two tests skip.
+# Python packages that tests compare results with (PyPI; 180 MB to download, 800 MB on disk). CMake finds this environment when it
+# configures; without it two tests are skipped.
 PYTHON_FOR_TESTS := build-python/complete
 $(PYTHON_FOR_TESTS): tests/requirements.txt
 	./src/cmake/install_dependencies.sh python
@@ -99,11 +100,11 @@ lint: $(RUFF)
 	@$(RUFF) format --check $(PY_FILES)
 	@echo "lint: clean"
 
-# Slow: every source file through clang-tidy.
+# Slow: runs clang-tidy on every source file.
 tidy: configure lint
 	run-clang-tidy -quiet -p $(BUILD) -j $(JOBS) '^$(CURDIR)/(src|kernels)/'
 
-# Coverage-guided, a minute each, on what reads decks, safetensors, tokens files, traces and checkpoints.
+# Coverage-guided fuzzing, a minute each, of the readers of decks, JSON, safetensors, tokens files, traces and checkpoints.
 fuzz:
 	./src/cmake/install_dependencies.sh fuzz
 	CXX=clang++ cmake -S tests/fuzz -B build-fuzz -G Ninja -DSHOAL_FUZZ_SECONDS=$(FUZZ_SECONDS)

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Trains over the nodes of a PBS job. From the top of the source tree, or anywhere with shoal in PATH:
+# Trains on the nodes of a PBS job. Submit it from the top of the source tree, or from anywhere if shoal is in PATH:
 #
 #   qsub [-l select=4:ncpus=2:mpiprocs=2:ompthreads=1] [-v NAME=VALUE,...] jobscripts/pbs.sh
 #
-# What the job takes from -v:
-#   SHOAL          the program                   (build/shoal of the directory of submission, else the one in PATH)
+# Variables of the job (-v), and their defaults:
+#   SHOAL          the program                   (build/shoal in the directory of submission, otherwise the one in PATH)
 #   SHOAL_DECK     the deck                      (quickstart.cfg of the source tree or of the installation)
 #   SHOAL_OUT      output.dir                    (runs/JOBNUMBER in the directory of submission)
 #   SHOAL_OPTIONS  further options, separated by spaces: --train.steps=200 --optimizer.lr=3e-4
 #   SHOAL_MPIEXEC  MPICH's mpiexec               (the one in PATH)
 #
-# Exit status 75 means: stopped early (train.stop_after, a wall time in seconds to set below walltime), with a complete
-# checkpoint. Submit the job again with -v SHOAL_OUT=runs/JOBNUMBER, and it resumes from there; with
+# Exit status 75 means that the run stopped early, with a complete checkpoint (train.stop_after: wall time in seconds; set it
+# below walltime). Submit the job again with -v SHOAL_OUT=runs/JOBNUMBER, and it resumes from there. With
 # -W depend=afternotok:JOBID the second job can be submitted together with the first.
 
 #PBS -N shoal
@@ -32,13 +32,13 @@ out=${SHOAL_OUT:-$PWD/runs/${PBS_JOBID%%.*}}
 mkdir -p "$(dirname "$out")"
 read -ra options <<<"${SHOAL_OPTIONS:-}"
 
-# A directory that a job has used before is gone on with: from its last checkpoint, or from the beginning if there is none.
+# If an earlier job used the directory, this one resumes from its last checkpoint, or from the beginning if there is none.
 again=()
 if [[ -e $out/run.json ]] || compgen -G "$out/checkpoints/step_*.h5" >/dev/null; then
   again=(--checkpoint.resume=latest)
 fi
 
-# The file of nodes has a line per rank (mpiprocs of each chunk), node by node. OMP_NUM_THREADS is set, to ompthreads.
+# The node file has one line per rank (mpiprocs of each chunk), node by node. PBS has set OMP_NUM_THREADS to ompthreads.
 ranks=$(wc -l <"$PBS_NODEFILE")
 "${SHOAL_MPIEXEC:-mpiexec}" -f "$PBS_NODEFILE" -n "$ranks" \
   "$shoal" train "$deck" --output.dir="$out" --checkpoint.dir="$out/checkpoints" "${again[@]}" "${options[@]}"

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Trains over the nodes of a SLURM job. From the top of the source tree, or anywhere with shoal in PATH:
+# Trains on the nodes of a SLURM job. Submit it from the top of the source tree, or from anywhere if shoal is in PATH:
 #
 #   sbatch [--nodes=4 ...] jobscripts/slurm.sh [--section.name=value ...]
 #
-# What the job takes from the environment:
-#   SHOAL           the program                   (build/shoal of the directory of submission, else the one in PATH)
-#   SHOAL_DECK      the deck                      (quickstart.cfg of the source tree or of the installation)
-#   SHOAL_OUT       output.dir                    (runs/JOBID in the directory of submission)
-#   SHOAL_SRUN_MPI  how srun wires the ranks up   (pmi2, which MPICH speaks; `srun --mpi=list` names the others, for
-#                   instance cray_shasta). A wrong one starts every rank as rank 0 of 1; shoal refuses that.
+# Environment variables of the job, and their defaults:
+#   SHOAL           the program                 (build/shoal in the directory of submission, otherwise the one in PATH)
+#   SHOAL_DECK      the deck                    (quickstart.cfg of the source tree or of the installation)
+#   SHOAL_OUT       output.dir                  (runs/JOBID in the directory of submission)
+#   SHOAL_SRUN_MPI  how srun connects the ranks (pmi2, for MPICH; `srun --mpi=list` shows the others, for example
+#                   cray_shasta). With a wrong one every rank believes to be rank 0 of 1; shoal refuses that.
 #
-# Exit status 75 means: stopped early (train.stop_after, a wall time in seconds to set below --time), with a complete
-# checkpoint. The job then goes back into the queue, keeps its id and so its output.dir, and resumes from there.
+# Exit status 75 means that the run stopped early, with a complete checkpoint (train.stop_after: wall time in seconds; set it
+# below --time). The job then goes back into the queue. It keeps its id, and so its output.dir, and resumes from there.
 
 #SBATCH --job-name=shoal
 #SBATCH --nodes=2
@@ -33,14 +33,14 @@ deck=${SHOAL_DECK:-$PWD/inputs/quickstart.cfg}
 out=${SHOAL_OUT:-$PWD/runs/$SLURM_JOB_ID}
 mkdir -p "$(dirname "$out")"
 
-# A job that was requeued, after status 75 or because a node failed, goes on from its last checkpoint; from the beginning if
-# it did not get that far.
+# A job that was requeued, after status 75 or because a node failed, resumes from its last checkpoint. If there is none, it
+# starts from the beginning.
 again=()
 if [[ -e $out/run.json ]] || compgen -G "$out/checkpoints/step_*.h5" >/dev/null; then
   again=(--checkpoint.resume=latest)
 fi
 
-# One thread per core of a rank. srun must be told the cores again: since SLURM 22.05 it does not inherit them.
+# One thread per core of a rank. srun needs the number of cores, too: since SLURM 22.05 it does not inherit it.
 export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}
 status=0
 srun --mpi="${SHOAL_SRUN_MPI:-pmi2}" --cpus-per-task="$OMP_NUM_THREADS" --kill-on-bad-exit=1 \

@@ -1,5 +1,5 @@
-# Kokkos as the target shoal_kokkos: a real installation of 4 or newer, else what Debian brings (3.4, whose own CMake
-# configuration names a directory that does not exist, and so is not read).
+# Makes the target shoal_kokkos: from an installation of Kokkos 4 or newer, otherwise from Debian's Kokkos 3.4. The CMake
+# configuration of Debian's package names a directory that does not exist, so its files are searched for here.
 find_package(Kokkos 4 QUIET CONFIG)
 if(Kokkos_FOUND)
   add_library(shoal_kokkos INTERFACE)

@@ -1,4 +1,4 @@
-# Every library that the default build needs. What is missing is named together with what brings it.
+# Finds every library that the default build needs. A missing one is named together with the package or module that provides it.
 function(shoal_missing what debian module spack)
   message(FATAL_ERROR
     "${what} was not found.\n  Debian/Ubuntu: apt-get install ${debian}   (or: make deps)\n"
@@ -20,7 +20,7 @@ if(NOT ShoalKokkos_FOUND)
   shoal_missing("Kokkos (3.4 or newer)" "libtrilinos-kokkos-dev" "kokkos" "kokkos")
 endif()
 
-# Not by its own CMake configuration: Debian's asks for OpenCL, which a CPU build does not need.
+# oneDNN's own CMake configuration is not used: Debian's requires OpenCL, which a CPU build does not need.
 find_path(SHOAL_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp HINTS $ENV{DNNLROOT} $ENV{ONEDNN_ROOT} PATH_SUFFIXES include)
 find_library(SHOAL_DNNL_LIBRARY dnnl HINTS $ENV{DNNLROOT} $ENV{ONEDNN_ROOT} PATH_SUFFIXES lib lib64)
 if(NOT SHOAL_DNNL_INCLUDE OR NOT SHOAL_DNNL_LIBRARY)
@@ -30,7 +30,7 @@ add_library(shoal_dnnl INTERFACE)
 target_include_directories(shoal_dnnl SYSTEM INTERFACE ${SHOAL_DNNL_INCLUDE})
 target_link_libraries(shoal_dnnl INTERFACE ${SHOAL_DNNL_LIBRARY})
 
-# Debian keeps the parallel HDF5 beside the serial one, under the MPI's name.
+# Debian installs parallel HDF5 beside the serial one, in folders named after the MPI library.
 find_path(SHOAL_HDF5_INCLUDE hdf5.h PATH_SUFFIXES include/hdf5/mpich hdf5/mpich include NO_CMAKE_SYSTEM_PATH
   HINTS $ENV{HDF5_ROOT} $ENV{HDF5_DIR} ${HDF5_ROOT} /usr/include/hdf5/mpich)
 find_library(SHOAL_HDF5_LIBRARY NAMES hdf5_mpich hdf5 hdf5_parallel

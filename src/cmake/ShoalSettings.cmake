@@ -1,4 +1,4 @@
-# Language, warnings and processor for every target.
+# Language standard, warnings and processor for every target.
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
@@ -11,7 +11,8 @@ find_program(SHOAL_CCACHE ccache)
 if(SHOAL_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${SHOAL_CCACHE})
   if(SHOAL_ARCH STREQUAL native)
-    # ccache takes -march=native by its name, which means another processor on each machine that shares a home.
+    # For ccache -march=native is only a word, but it means another processor on each machine that uses the same home folder.
+    # The namespace below has a hash of the real options.
     execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=native -E -v -x c++ /dev/null WORKING_DIRECTORY / OUTPUT_QUIET
       ERROR_VARIABLE told)
     string(REGEX MATCH "[^\n]*cc1[^\n]*" native "${told}")
@@ -23,8 +24,8 @@ endif()
 
 add_library(shoal_settings INTERFACE)
 target_include_directories(shoal_settings INTERFACE ${PROJECT_SOURCE_DIR}/include)
-# No -ffast-math: it hides NaN, and reorders sums. Contraction to fused multiply-add is written out where it is wanted
-# (kernels/simd.hpp), so that a vector's body and tail give the same bits.
+# -ffast-math is not used: it hides NaN and reorders sums. The compiler may not fuse multiplications and additions either; kernels
+# call fma() (kernels/simd.hpp) where they want it, so that the body and the tail of a vector give the same bits.
 target_compile_options(shoal_settings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Werror -ffp-contract=off)
 target_compile_definitions(shoal_settings INTERFACE SHOAL_VERSION="${PROJECT_VERSION}")
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)

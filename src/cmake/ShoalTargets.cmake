@@ -1,12 +1,12 @@
-# shoal_library(comm SOURCES a.cpp b.cpp LINK shoal_base PRIVATE_LINK MPI::MPI_CXX): the static library shoal_comm.
+# shoal_library(comm SOURCES a.cpp b.cpp LINK shoal_base PRIVATE_LINK MPI::MPI_CXX) makes the static library shoal_comm.
 function(shoal_library folder)
   cmake_parse_arguments(LIB "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
   add_library(shoal_${folder} STATIC ${LIB_SOURCES})
   target_link_libraries(shoal_${folder} PUBLIC shoal_settings ${LIB_LINK} PRIVATE ${LIB_PRIVATE_LINK})
 endfunction()
 
-# The program FOLDER_NAME, and the target FOLDER_tests of all of them; tests see tests/ and the private headers of src/ and
-# kernels/.
+# Makes the test program FOLDER_NAME, and adds it to the target FOLDER_tests. Tests may include files of tests/ and the private
+# headers of src/ and kernels/.
 function(shoal_test_program program source)
   add_executable(${program} ${source})
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
@@ -16,10 +16,10 @@ function(shoal_test_program program source)
   add_dependencies(${folder}_tests ${program})
   target_link_libraries(${program} PRIVATE ${ARGN} shoal_settings GTest::gmock GTest::gtest)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
-  target_compile_options(${program} PRIVATE $<$<CONFIG:Release>:-O1>)  # in two thirds of -O3's time
+  target_compile_options(${program} PRIVATE $<$<CONFIG:Release>:-O1>)  # takes two thirds of the compilation time of -O3
 endfunction()
 
-# shoal_test(philox_test.cpp LINK shoal_base [LABELS long] [TIMEOUT 60]): a test of one process, without MPI.
+# shoal_test(philox_test.cpp LINK shoal_base [LABELS long] [TIMEOUT 60]) adds a test of one process, without MPI.
 function(shoal_test source)
   cmake_parse_arguments(T "" "TIMEOUT" "LINK;LABELS" ${ARGN})
   get_filename_component(name ${source} NAME_WE)
@@ -28,8 +28,8 @@ function(shoal_test source)
   shoal_test_properties(${folder}/${name} COMMAND ${folder}_${name} TIMEOUT ${T_TIMEOUT} LABELS ${folder} ${T_LABELS})
 endfunction()
 
-# shoal_mpi_test(collectives_test.cpp RANKS 1 2 4 LINK shoal_comm): one test per number of ranks. The ranks share two cores
-# in CI, so they sleep while they wait and each uses one thread.
+# shoal_mpi_test(collectives_test.cpp RANKS 1 2 4 LINK shoal_comm) adds one test per number of ranks. CI has two cores, so ranks
+# sleep while they wait, and each uses one thread.
 function(shoal_mpi_test source)
   cmake_parse_arguments(T "" "TIMEOUT" "LINK;LABELS;RANKS" ${ARGN})
   get_filename_component(name ${source} NAME_WE)

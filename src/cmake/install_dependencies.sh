@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian packages that the build, the tests and the report need and that are missing. Prints what it found.
-# usage: install_dependencies.sh [lint] [fuzz] [python] [cluster]      also what the make targets of these names need
+# Installs the missing Debian packages among those that the build, the tests and the report need. Prints what it found.
+# usage: install_dependencies.sh [lint] [fuzz] [python] [cluster]      adds the packages that these make targets need
 set -euo pipefail
 
 packages=(
@@ -15,7 +15,7 @@ packages=(
 for group in "$@"; do
   case $group in
     lint) packages+=(clang-format clang-tidy shellcheck python3-venv) ;;
-    fuzz) packages+=(clang libclang-rt-dev llvm) ;;      # libFuzzer and the sanitizers; llvm names the lines where they stop
+    fuzz) packages+=(clang libclang-rt-dev llvm) ;;      # libFuzzer and the sanitizers; llvm translates addresses to source lines
     python) packages+=(python3-venv) ;;
     cluster) packages+=(slurm-wlm munge iproute2 util-linux) ;; # virtual nodes and a batch system: tests/cluster
     *) echo "deps: no group '$group'; there are lint, fuzz, python, cluster" >&2; exit 2 ;;
@@ -23,7 +23,7 @@ for group in "$@"; do
 done
 
 if ! command -v dpkg-query >/dev/null; then
-  echo "deps: this is no Debian system; CMake will name what is missing, with the module or Spack spec that brings it"
+  echo "deps: this is not a Debian system; CMake will name each missing library and the module or Spack package that provides it"
   exit 0
 fi
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Whole runs of strategies on virtual nodes: what crosses the links, by their own counters, against what the program says.
-# Arguments go to bytes_on_links.py.
+# Runs strategies on virtual nodes and compares what crosses the links, by the links' counters, with the program's own figures.
+# Arguments are passed to bytes_on_links.py.
 # shellcheck source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 requires ip:iproute2 tc:iproute2 unshare:util-linux cc:gcc

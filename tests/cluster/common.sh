@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# What slurm_test and pbs_test share: two virtual nodes of their own, a tiny deck, and checks of what a job left behind.
-# Needs root and the tools of a virtual cluster in $SHOAL_SHARED/cluster (default: shared/ beside the source tree).
+# Functions for the tests in this folder: virtual nodes, a tiny deck, and checks of the files that a job left.
+# They need root, and the tools of a virtual cluster in $SHOAL_SHARED/cluster (default: shared/ beside the source tree).
 set -euo pipefail
 
 source_root=${SHOAL_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 cluster=${SHOAL_SHARED:-$source_root/../shared}/cluster
 python=${SHOAL_PYTHON:-/usr/bin/python3}
 export SHOAL=${SHOAL_BINARY:-$source_root/build/shoal}
-export SHOAL_COMM_WAIT=sleep # the nodes share this machine's cores
+export SHOAL_COMM_WAIT=sleep # all nodes use the same cores
 
 fail() {
   echo "FAILED: $*"
@@ -16,7 +16,7 @@ fail() {
   exit 1
 }
 
-# Where CI has the virtual cluster, a test that does not run is a failure, unless its packages cannot be installed.
+# In CI, if the tools are there, a skipped test is a failure, unless its packages cannot be installed.
 skip() {
   if [[ ${CI:-} == true && -d $cluster && ${1:-} != packages ]]; then fail "must not be skipped here: $2"; fi
   echo "SKIPPED: $2"
@@ -36,14 +36,14 @@ requires() {
   [[ ${#missing[@]} -eq 0 ]] || skip packages "needs packages: ${missing[*]}"
 }
 
-# fill_links NODES: TCP that fills shaped links. In links_bench.sh Reno has all of the rate, headers included; BBR, the kernel's
-# choice on many machines, had 0.84 to 0.98 of it, where flows to several nodes take turns.
+# fill_links NODES: selects a TCP that fills shaped links. In links_bench.sh Reno reaches the full rate, headers included. BBR, the
+# default of many kernels, reached 0.84 to 0.98 of it, because flows to several nodes alternate.
 fill_links() {
   local i
   for i in $(seq "$1"); do "$cluster/vcluster" exec "node$i" sysctl -q net.ipv4.tcp_congestion_control=reno; done
 }
 
-# up TOOL: two nodes with a state directory of this test's own, taken down however it ends.
+# up TOOL: starts two nodes with a state directory for this test, and stops them when the test ends in any way.
 up() {
   export VCLUSTER_STATE=/run/shoal-test-$$
   work=$(mktemp -d)
@@ -65,7 +65,7 @@ steps      = 3
 DECK
 }
 
-# check_run DIR RANKS: the run ended well, on RANKS ranks that were spread over both nodes.
+# check_run DIR RANKS: fails unless the run in DIR ended well, on RANKS ranks distributed over both nodes.
 check_run() {
   "$python" - "$1" "$2" "$source_root/analysis" <<'PYTHON' || fail "the run in $1 is not what was submitted"
 import json

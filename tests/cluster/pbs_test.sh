@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# jobscripts/pbs.sh, submitted to an emulated PBS Professional on two virtual nodes.
+# Submits jobscripts/pbs.sh to an emulated PBS Professional on two virtual nodes.
 # shellcheck source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 requires ip:iproute2 unshare:util-linux mpiexec:mpich cc:gcc
 up vcluster
 
-# submit NAME [OPTION...]: one job to its end; its log is $work/NAME.log, its exit status the result.
+# submit NAME [OPTION...]: runs one job to its end. Its log is $work/NAME.log; its exit status is returned.
 submit() {
   local name=$1
   shift

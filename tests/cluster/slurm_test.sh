@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# jobscripts/slurm.sh, submitted to a real SLURM on two virtual nodes.
+# Submits jobscripts/slurm.sh to a real SLURM on two virtual nodes.
 # shellcheck source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 requires ip:iproute2 unshare:util-linux slurmctld:slurm-wlm slurmd:slurm-wlm sbatch:slurm-wlm munged:munge cc:gcc
 up vslurm
 
-# submit NAME [OPTION...]: one job to its end; its log is $work/NAME.log, its exit code the result.
+# submit NAME [OPTION...]: runs one job to its end. Its log is $work/NAME.log; its exit code is returned.
 submit() {
   local name=$1 job record
   shift
@@ -20,7 +20,7 @@ submit() {
 submit run || fail "the job ended with status $?"
 check_run "$work/run" 4
 
-# Without PMI every task believes itself to be rank 0 of 1: such a world is refused before anything is written.
+# Without PMI every task believes to be rank 0 of 1. The program refuses such a world before it writes anything.
 status=0
 SHOAL_SRUN_MPI=none submit alone || status=$?
 [[ $status -eq 2 ]] || fail "a world that is not SLURM_NTASKS ended with status $status, not 2"

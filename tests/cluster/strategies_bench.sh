@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What each strategy costs where links between nodes are slow: the same model on 4 nodes x 1 rank and 2 nodes x 2 ranks of a
-# virtual cluster, at several link rates, by turns. Arguments go to strategies_bench.py.
+# Measures what each strategy costs if links between nodes are slow: the same model on 4 nodes x 1 rank and 2 nodes x 2 ranks of a
+# virtual cluster, at several link rates, strategies in turn. Arguments are passed to strategies_bench.py.
 # shellcheck source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 requires ip:iproute2 tc:iproute2 unshare:util-linux cc:gcc

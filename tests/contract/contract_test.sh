@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The promises made to scripts (exit codes, summary.json, sample order, checkpoints), by the checker that other projects use.
+# Checks the interface for scripts (exit codes, summary.json, order of samples, checkpoints) with a separate checker.
 set -euo pipefail
 source_root=${SHOAL_SOURCE:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 checker=${SHOAL_SHARED:-$source_root/../shared}/contract/check_contract.py

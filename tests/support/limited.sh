@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# limited.sh LIMIT COMMAND...: runs a test as on a processor that has no more instructions than ONEDNN_MAX_CPU_ISA=LIMIT; skips
-# where this one has fewer, as the test runs without a limit anyway.
+# limited.sh LIMIT COMMAND...: runs a test as on a processor that has only the instructions of ONEDNN_MAX_CPU_ISA=LIMIT. Skips if
+# this processor has no more than these, because the test is run without a limit, too.
 set -euo pipefail
 # shellcheck source=limits.sh
 . "$(dirname "$0")/limits.sh"

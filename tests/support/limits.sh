@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# Which instructions a processor has, for tests that run as on a processor that has fewer (ONEDNN_MAX_CPU_ISA, which the matrix
-# products of the library and of kernels/ heed).
+# Instructions of this processor, for tests that run as on a processor with fewer. The limit is ONEDNN_MAX_CPU_ISA, which oneDNN
+# and the matrix products in kernels/ obey.
 
-# has FLAG: as /proc/cpuinfo names it.
+# has FLAG: true if /proc/cpuinfo lists this flag.
 has() { grep -qwm1 "$1" /proc/cpuinfo; }
 
-# lacks LIMIT: says why this limit of ONEDNN_MAX_CPU_ISA limits nothing here; fails where it does limit.
+# lacks LIMIT: succeeds, and prints the reason, if this value of ONEDNN_MAX_CPU_ISA limits nothing on this processor.
 lacks() {
   local flag
   case $1 in

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# test_isa.sh BUILD JOBS: tests of kernels and models, and whole runs, as on every kind of x86-64 processor that this one can
-# stand for: the build in BUILD under each limit of instructions, and builds for older processors.
+# test_isa.sh BUILD JOBS: tests kernels, models and whole runs as on every kind of x86-64 processor that this one can emulate: the
+# build in BUILD with each limit of instructions, and builds for older processors.
 set -euo pipefail
 # shellcheck source=limits.sh
 . "$(dirname "$0")/limits.sh"
@@ -9,7 +9,7 @@ build=$1 jobs=$2
 export CTEST_PARALLEL_LEVEL=$jobs
 failed=()
 
-# run NAME BUILD: the entries with an @ have a limit of their own.
+# run NAME BUILD: without the tests with an @ in their name, which set a limit themselves.
 run() {
   echo "== $1"
   ctest --test-dir "$2" --output-on-failure -LE long -E @ -R '^(kernels|model)/|^app/(trajectory|w1)_test$' || failed+=("$1")
@@ -25,7 +25,7 @@ done
 run "without a limit (SHOAL_ARCH=$(sed -n 's/^SHOAL_ARCH:.*=//p' "$build/CMakeCache.txt"))" "$build"
 
 for arch in x86-64-v3 x86-64-v4 native; do
-  # BUILD itself is one of these, native by default, and has just been run.
+  # BUILD is for one of these (native by default) and has just been tested.
   grep -q "^SHOAL_ARCH:.*=$arch\$" "$build/CMakeCache.txt" && continue
   if [ $arch = x86-64-v4 ] && ! has avx512bw; then
     echo "SKIPPED: this processor has no avx512bw: a build for $arch cannot run"
