@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scale invariance: four times W1's batch comes to the same loss in as many steps of the small batch, which are far fewer of
-its own. Three seeds, AdamW and SGD."""
+"""AdaScale reaches the same loss with four times W1's batch, after the same number of small-batch steps, which are far
+fewer of its own steps. Three seeds, with AdamW and with SGD."""
 
 import json
 import statistics
@@ -9,8 +9,9 @@ import work
 from program import Program, main, shared
 
 SEEDS = (1, 2, 3)
-# Clipping holds up a small batch, whose norms are larger, more than a large one. A rate that ends at zero leaves none of the
-# noise that a small batch has more of. Averages as long as the default's would still be of the first steps.
+# Without clipping, because clipping slows down a small batch, whose norms are larger, more than a large one. The
+# learning rate ends at zero, because otherwise the small batch keeps more noise. The averages are shorter than by
+# default, because those would still contain the first steps at the end.
 COMMON = (
     "--train.dtype=bf16",
     "--train.grad_clip=0",
@@ -62,7 +63,7 @@ class AdaScaleLong(Program):
         self.check("adamw", 300)
 
     def test_sgd(self):
-        self.check("sgd", 1500, *SGD)  # after 300 the loss falls so steeply that a few steps decide
+        self.check("sgd", 1500, *SGD)  # after 300 steps the loss still falls so steeply that a few steps decide
 
 
 if __name__ == "__main__":

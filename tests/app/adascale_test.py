@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AdaScale in whole runs: the same gains on any number of ranks and in every stage, and steps of the small batch."""
+"""AdaScale in whole runs: gains are the same on any number of ranks and at every stage, and steps of the small batch
+are counted."""
 
 import json
 import unittest
@@ -56,7 +57,7 @@ class AdaScale(Program):
             self.assertLess(len(lines), 25, "gradients of eight sequences differ")
 
     def rates_of_all_steps(self, optimizer):
-        """What the schedule has for each of 30 steps, from a run without AdaScale."""
+        """Returns the schedule's learning rate of each of 30 steps, from a run without AdaScale."""
         deck = self.deck(SMALL, "plain.cfg", train={"steps": 30}, schedule={"kind": "cosine", "warmup_steps": 10})
         self.train(deck, *optimizer, "--batch.global=1", "--output.overwrite", out="plain")
         return [line["lr"] for line in self.metrics("plain")]
@@ -106,7 +107,7 @@ class AdaScale(Program):
             free, clipped = (self.gains(*frozen, f"--train.grad_clip={limit}") for limit in (0, 0.001))
             if kind == "sgd":
                 self.assertEqual(free, clipped)
-            for (_, a), (_, b) in zip(free, clipped):  # with adamw, second moments, and so weights, are of clipped ones
+            for (_, a), (_, b) in zip(free, clipped):  # adamw's weights are moments of clipped gradients
                 self.assertAlmostEqual(a, b, delta=0.05 * a)
 
     def test_neither_loss_scale_nor_overflow_changes_gains(self):
@@ -115,7 +116,7 @@ class AdaScale(Program):
         plain = self.train(deck, *options, "--train.loss_scale=1024")
         scaled = self.train(deck, *options, "--train.loss_scale=2048")
         for (_, a), (_, b) in zip(plain["adascale"]["gains"], scaled["adascale"]["gains"]):
-            self.assertAlmostEqual(a, b, delta=0.01 * a)  # what of small gradients fp16 keeps differs
+            self.assertAlmostEqual(a, b, delta=0.01 * a)  # because small gradients are rounded differently in fp16
         overflowing = self.train(deck, *options, "--train.loss_scale_power=26", out="overflowing")
         lines = self.metrics("overflowing")
         self.assertEqual(lines[0]["skipped"], "overflow")

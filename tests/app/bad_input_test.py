@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input: one clear line that names what, where and what is allowed, a non-zero exit on every rank, nothing written over."""
+"""Bad input gives one clear line that names what is wrong, where, and what is allowed. All ranks end with a non-zero
+exit code, and nothing is overwritten."""
 
 import json
 import os
@@ -15,7 +16,7 @@ class BadInput(Program):
     def assert_quick(self, begin):
         self.assertLess(
             time.time() - begin, 5 + 2, "a refusal takes under 5 s"
-        )  # 2 s: starting the ranks on a busy machine
+        )  # 2 s to start the ranks on a busy machine
 
     def test_options(self):
         deck = self.deck(SMALL)
@@ -38,7 +39,8 @@ class BadInput(Program):
                 self.assertFalse((self.dir / "no").exists(), "nothing is written")
 
     def cost(self, *args):
-        """Of one start, without a launcher: CPU seconds, resident MB, and how it ended."""
+        """Starts the program once without a launcher. Returns CPU seconds, resident MB, the exit code and the
+        output."""
         with open(self.dir / "said", "w+") as said:
             run = subprocess.Popen([BINARY, *args], env=self.environment(1), cwd=self.dir, stdout=said, stderr=said)
             _, status, usage = os.wait4(run.pid, 0)
@@ -194,7 +196,7 @@ class BadInput(Program):
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2500k", "tmpfs", disk], check=True)
         self.addCleanup(subprocess.run, ["umount", "-l", str(disk)])
         deck = self.deck(SMALL, model={"n_embd": 64}, train={"steps": 4}, batch={"micro": 2, "global": 4})
-        # One checkpoint of this model takes 1.3 MB: the second one finds the disk full.
+        # One checkpoint of this model takes 1.3 MB, so the second one fills the disk.
         done = self.shoal(
             "train",
             deck,
@@ -226,8 +228,8 @@ class BadInput(Program):
         self.assertEqual(len(summary["losses"]), 60)
 
     def test_a_killed_rank_ends_the_others(self):
-        # Hydra often kills the survivors itself within milliseconds, whatever it was told: then its message counts. That the
-        # watchdog names the rank when it gets to speak is tested in tests/comm/ending_test.cpp.
+        # Hydra often kills the surviving ranks itself within milliseconds, even with this option; then only its own
+        # message is printed. tests/comm/ending_test.cpp checks that the watchdog names the rank if it has time to.
         deck = self.deck(SMALL, train={"steps": 1000000})
         out = self.dir / "killed"
         command = [

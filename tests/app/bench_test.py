@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""shoal bench comm: right results, the bytes of theory, a model and a file; bad input gets one line."""
+"""shoal bench comm: correct results, bytes as in theory, a fitted model and a file; bad input gives one line."""
 
 import json
 import unittest
@@ -11,7 +11,7 @@ QUICK = ("--min", "4KiB", "--max", "64KiB", "--repetitions", "2")
 
 class Bench(Program):
     def bench(self, *args, ranks):
-        """The table's text, and the same as JSON."""
+        """Returns the printed table and the JSON file."""
         file = self.dir / f"bench-{len(list(self.dir.glob('bench-*')))}.json"
         done = self.shoal("bench", "comm", *args, "--output", file, ranks=ranks)
         self.assertEqual(done.returncode, 0, f"{args}\n{done.stdout}\n{done.stderr}")
@@ -44,7 +44,7 @@ class Bench(Program):
             self.assertTrue(0 < row["min_s"] <= row["median_s"] <= row["max_s"], line)
         model = bench["model"]
         for level in ("node", "across"):
-            for number in ("latency_s", "s_per_byte"):  # of messages so small, and in noise, either may vanish
+            for number in ("latency_s", "s_per_byte"):  # either may be 0 for messages this small, with noise
                 self.assertGreaterEqual(model[level][number], 0)
         self.assertGreater(model["sum_s_per_byte"], 0)
         self.assertGreater(min(model["gflops"].values()), 0)

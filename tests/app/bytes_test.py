@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs say that they send, and what the plan says, is what they hand to MPI: counted by a library between the program
-and MPI (tests/support/mpi_counter.cpp), which knows none of the formulas."""
+"""The bytes in a run's summary, and those that `shoal plan` predicts, are the bytes that the run hands to MPI. A
+library between the program and MPI counts them (tests/support/mpi_counter.cpp) without knowing any formula."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import unittest
 import mpi_count
 from program import BINARY, MPIEXEC, SMALL, Program
 
-STEPS = 4  # a period of the strategies below
+STEPS = 4  # one period of the strategies below
 DECK = {
     **SMALL,
     "data": {"source": "synthetic", "val_fraction": 0},
@@ -21,10 +21,11 @@ SYNC = {"kind": "slowmo", "localsgd_frequency": 2, "slowmo_frequency": 4, "slowm
 EXACT = ["stage 0", "stage 1", "stage 2", "stage 3", "hpZ"]
 STRATEGIES = [*EXACT, "hpZ+qwZ", "hpZ+qwZ+qgZ", "localsgd", "slowmo", "sgp", "diloco"]
 PLACES = ("intra", "inter")
-# What a rank hands to the library's collectives in a step of these runs: losses, sums for the norm, stop flags, reports.
+# Collectives of the MPI library that a rank calls per step in these runs: losses, sums for the norm, stop flags,
+# reports.
 CONTROL_CALLS, CONTROL_BYTES = 4, 512
-# The other functions of MPI that the program may use: they only receive, or wait, or send what MPI itself needs for groups
-# and files.
+# Other MPI functions that the program may call. They only receive, wait, or send what MPI itself needs for groups and
+# files.
 SENDS_NO_DATA = re.compile(
     "MPI_(Abort|Cancel|Comm_.*|Error_.*|File_.*|Finalize|Get_.*|Group_.*|I?m?probe|Info_.*|Init_thread|I?m?recv|Mrecv"
     "|Request_.*|Test.*|Type_.*|Wait.*)",
@@ -34,7 +35,7 @@ SENDS_NO_DATA = re.compile(
 
 class Bytes(Program):
     def counted_run(self, ranks, per_node, *options, **changes):
-        """The summary, and what each rank handed to MPI."""
+        """Returns the summary and what each rank handed to MPI."""
         self.runs = getattr(self, "runs", 0) + 1
         out, counts = self.dir / f"run-{self.runs}", self.dir / f"counts-{self.runs}"
         counts.mkdir()
@@ -51,7 +52,7 @@ class Bytes(Program):
         return json.loads((out / "summary.json").read_text()), mpi_count.read(counts, ranks, per_node)
 
     def most(self, sums):
-        """Of the rank that sends most, as summaries and plans have it."""
+        """Bytes per step of the rank that sends most, as in summaries and plans."""
         most = max(sums, key=lambda sent: sum(sent.values()))
         return {place: most[place] / STEPS for place in PLACES}
 
@@ -63,7 +64,7 @@ class Bytes(Program):
         self.assertGreater(sum(found.values()), 0)
 
     def check_control(self, ranks):
-        """Besides the strategy's own messages there is little."""
+        """In addition to the strategy's own messages there are few others."""
         for rank in ranks:
             for step in range(1, STEPS + 1):
                 control = [c for c in rank.collectives if c.region == step and len(c.ranks) > 1]
@@ -74,7 +75,7 @@ class Bytes(Program):
             self.assertEqual([c for c in rank.collectives if c.region in between and len(c.ranks) > 1], [])
 
     def check_plan(self, planned, ranks):
-        """The plan has the strategy's messages alone."""
+        """The plan counts the strategy's messages only."""
         sent = planned["step_time"]["sent"].values()
         said = {place: sum(operation[place] for operation in sent) for place in PLACES}
         self.assertEqual(said, self.most([rank.messages_begun_in_steps() for rank in ranks]))
@@ -112,8 +113,8 @@ class Strategies(Bytes):
         self.check_strategies(2, 2, ["hpZ+qwZ+qgZ", "localsgd", "slowmo", "sgp"], network)
 
     def test_other_ways_of_sending(self):
-        """What the plan does not compare: many small messages, an odd number of nodes, coarser codes, means that arrive
-        later, the library's own collectives."""
+        """What the plan does not compare: many small messages, an odd number of nodes, fewer bits, delayed averages,
+        the MPI library's own collectives."""
         late = ("--sync.average_overlap=true", "--sync.average_delay=1", "--sync.average_dtype=int8")
         for ranks, per_node, *options in (
             (4, 2, "--zero.stage=2", "--comm.bucket_mb=0.003", "--comm.overlap=false"),
@@ -129,7 +130,7 @@ class Strategies(Bytes):
 
 class Silence(Bytes):
     def test_nodes_say_nothing_between_synchronizations(self):
-        """No message and no collective between ranks of different nodes: neither in these steps nor after them."""
+        """No message and no collective goes between ranks of different nodes, neither in these steps nor after them."""
         every_two = ("--sync.localsgd_frequency=2",)
         for per_node, *options in (
             (1, "--sync.kind=localsgd", *every_two),
@@ -144,7 +145,7 @@ class Silence(Bytes):
                     self.assertEqual(regions, meet, "0: before the first step; -s: after step s")
 
     def test_every_function_that_sends_is_counted(self):
-        """A new call of MPI in the program must be added to the counter, or to those that send no data."""
+        """If the program calls a new MPI function, add it to the counter, or to the functions that send no data."""
         symbols = subprocess.run(
             ["nm", "-D", "--undefined-only", BINARY], capture_output=True, text=True, check=True
         ).stdout

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each command as a user calls it: help, versions, decks in and out, tokenize -> train -> eval -> generate -> export -> info."""
+"""Each command as a user calls it: help, versions, decks in and out, tokenize -> train -> eval -> generate -> export ->
+info."""
 
 import json
 import os
@@ -11,7 +12,7 @@ from program import SMALL, Program, skip
 
 
 def cores():
-    """Cores that this process may use; hyperthreads of one count once."""
+    """Number of cores that this process may use; hyperthreads of one core count as one."""
     siblings = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
     files = (pathlib.Path(siblings.format(cpu)) for cpu in os.sched_getaffinity(0))
     return len({file.read_text() if file.exists() else str(file) for file in files})
@@ -89,7 +90,7 @@ class Commands(Program):
         self.assertIn("events", self.ok("info", out / "trace.h5"))
 
     def test_what_a_terminal_would_obey_is_shown(self):
-        evil = "\x1b]0;evil\x07\u202e" + os.fsdecode(b"\xff")  # the last is no UTF-8
+        evil = "\x1b]0;evil\x07\u202e" + os.fsdecode(b"\xff")  # the last character is not UTF-8
         text = self.dir / f"{evil}.txt"
         text.write_text("some words to learn, over and over\n" * 20)
         deck = self.deck(SMALL, model={"vocab_size": 0}, train={"steps": 1})

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every deck in inputs/ runs for three steps; those of ZeRO's stages have the trajectory of the deck that they are based on."""
+"""Every deck in inputs/ runs for three steps. The decks of the ZeRO stages have the trajectory of the deck that they
+derive from."""
 
 import unittest
 
@@ -16,7 +17,7 @@ class Decks(Program):
         for deck in decks:
             with self.subTest(deck=deck.name):
                 more = [f"--data.source={text}", "--model.vocab_size=0"] if "data.source" in deck.read_text() else []
-                # Large models: the same deck with fewer layers and samples, so that three steps take seconds.
+                # Large models are run with fewer layers and samples, so that three steps take seconds.
                 if "124m" in deck.name:
                     more += ["--model.n_layer=1", "--model.block_size=64", "--batch.micro=1", "--batch.global=2"]
                 summary = self.train(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System calls on files that fail, one by one: the run ends with one line and a code, or goes on and says what it left out.
+"""System calls on files fail, one at a time: the run ends with one line and an exit code, or it goes on and says what
+it left out.
 
-Which calls a run makes is recorded first (tests/support/failing_calls.cpp); then one of them is made to fail. `make test`
-draws a few, and prints the seed; SHOAL_FAULTS=300 tries so many, SHOAL_FAULTS_SEED=n repeats a draw.
+The calls that a run makes are recorded first (tests/support/failing_calls.cpp); then one of them is made to fail. `make
+test` draws a few calls and prints the seed. SHOAL_FAULTS=300 draws 300; SHOAL_FAULTS_SEED=n repeats a draw.
 """
 
 import collections
@@ -21,7 +22,7 @@ from program import BINARY, SOURCE, Program, processes
 
 LIBRARY = os.environ.get("SHOAL_FAILING_CALLS", str(SOURCE / "build/tests/support/libshoal_failing_calls.so"))
 CASES = int(os.environ.get("SHOAL_FAULTS", "12"))
-BOUND = 60  # seconds for a run that takes one: comm.timeout and a machine that is busy
+BOUND = 60  # seconds for a run that takes one: for comm.timeout, and for a busy machine
 
 DECK = {
     "model": {"kind": "gpt", "n_layer": 2, "n_head": 2, "n_embd": 32, "block_size": 16, "vocab_size": 64},
@@ -71,7 +72,7 @@ class Faults(Program):
         }[scenario]
 
     def start(self, scenario, out, **failure):
-        """The scenario in a directory of its own, with a failing call; returns how it ended."""
+        """Runs the scenario in a directory of its own with a failing call. Returns the finished process."""
         shutil.rmtree(out, ignore_errors=True)
         if scenario in ("resume", "export"):
             shutil.copytree(self.base, out)
@@ -85,7 +86,7 @@ class Faults(Program):
         return self.shoal(*self.command(scenario, out), ranks=ranks, mpiexec=set_by, timeout=BOUND)
 
     def record(self, scenario):
-        """The calls that the scenario makes, those of each rank in their order."""
+        """The calls that the scenario makes, in order for each rank."""
         log = self.dir / f"calls of {scenario}"
         done = self.start(scenario, self.dir / "recorded", log=log)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -97,7 +98,8 @@ class Faults(Program):
         return calls
 
     def draw(self, choose, recorded):
-        """A call: of a kind of call on a kind of file, all as likely; the write of a summary as well as those of a trace."""
+        """Draws a call. Each kind of call on each kind of file is equally likely, so that a single write of a summary
+        is drawn as often as one of the many writes of a trace."""
         scenario = choose.choice(self.SCENARIOS)
         if scenario not in recorded:
             recorded[scenario] = self.record(scenario)
@@ -131,11 +133,12 @@ class Faults(Program):
             self.assertNotIn(word, done.stderr, said)
         self.assertEqual(self.processes_in(out), [], "all ranks have ended")
         lines = [line for line in done.stderr.splitlines() if line.startswith("shoal: ")]
-        # A trace that cannot be written is left out, aloud; so is a damaged checkpoint when there is one before it.
+        # A trace that cannot be written is left out, with a message. So is a damaged checkpoint if there is an older
+        # one.
         errors = [line for line in lines if not line.startswith(("shoal: trace: ", "shoal: warning: "))]
         if done.returncode != 0:
             self.assertEqual(len(errors), 1, f"one line says why{said}")
-            # The watchdog speaks for a collective write of MPI-IO that hangs when one of its calls fails.
+            # A collective write of MPI-IO hangs if one of its calls fails; then the watchdog prints the line.
             reasons = [pathlib.Path(call.path).name.removesuffix(".partial"), os.strerror(error)]
             reasons += ["no sign of life"] if call.scenario == "collective" else []
             self.assertTrue(any(reason in line for reason in reasons for line in lines), said)
@@ -145,7 +148,7 @@ class Faults(Program):
         self.assert_valid_checkpoints(call.scenario, out)
 
     def assert_complete(self, scenario, out, lines):
-        """What a run that ended with 0 must have left."""
+        """Checks the files that a run with exit code 0 must leave."""
         if scenario == "tokenize":
             self.assertEqual(self.info("--verify", out / "tokens.h5").returncode, 0)
             return
@@ -166,7 +169,7 @@ class Faults(Program):
             self.assertTrue(any(re.search("complete +yes", trace) for trace in traces), traces)
 
     def assert_valid_checkpoints(self, scenario, out):
-        """What has a final name is whole; what was there before is as it was."""
+        """Checks that every file with a final name is complete, and that files from before are unchanged."""
         for path in (out / "checkpoints").glob("*.h5") if (out / "checkpoints").exists() else ():
             found = self.info("--verify", path)
             self.assertEqual(found.returncode, 0, f"{path}: {found.stderr}")
@@ -183,7 +186,7 @@ class Faults(Program):
         )
 
     def processes_in(self, out):
-        """Numbers of processes of this run that are still there, after a moment to end in."""
+        """Numbers of processes of this run that still exist, after they had a moment to end."""
         deadline = time.time() + 5
         while True:
             found = processes(lambda words: any(str(out).encode() in word for word in words))

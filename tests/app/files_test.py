@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a run finds, shares and loses: nothing of others is written over, one run at a time is in a directory, and what
-cannot be written is said before anything is computed."""
+"""Files that a run finds, uses together with other runs, or loses: nothing of others is overwritten, a directory has
+one run at a time, and if something cannot be written, the run says so before it computes anything."""
 
 import json
 import os
@@ -160,7 +160,7 @@ class Files(Program):
         self.assertFalse((self.dir / "tried").exists(), "a dry run makes nothing")
 
     def test_a_limit_on_file_sizes_is_an_error(self):
-        deck = self.deck(TINY, model={"n_embd": 256})  # a checkpoint of 9 MB; MPI itself wants files of 4 MB
+        deck = self.deck(TINY, model={"n_embd": 256})  # a checkpoint of 9 MB; MPI itself needs files of 4 MB
         command = [MPIEXEC, "-n", "2", BINARY, "train", deck, "--output.dir=out", "--checkpoint.every=2"]
         done = subprocess.run(
             command,
@@ -183,7 +183,7 @@ class Files(Program):
         for bad in ("[1, 2]", "7", '{"step": "two"}', "{"):
             record.write_text("\n".join([good[0], bad, *good[2:]]) + "\n")
             self.one_line(*again, contains=["metrics.jsonl:2: "])
-        record.write_text("\n".join(good) + '\n{"step": 5, "lo')  # what a killed run leaves
+        record.write_text("\n".join(good) + '\n{"step": 5, "lo')  # as a killed run leaves it
         done = self.shoal(*again)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([json.loads(line)["step"] for line in record.read_text().splitlines()], [1, 2, 3, 4])

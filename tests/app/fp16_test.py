@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fp16: a step that overflows leaves no trace but in the loss scale, and a run resumed across overflows, in another stage on
-other ranks, has the bits of the uninterrupted one."""
+"""fp16: a step that overflows changes nothing but the loss scale. A run that is resumed across overflows, at another
+stage and on other ranks, has the bits of the uninterrupted run."""
 
 import json
 import unittest
@@ -8,13 +8,14 @@ import unittest
 from program import SMALL, Program, trajectory
 
 STEPS = 14
-# Too high at the start, and grown again soon: overflows in the first steps and, with moments there already, later ones.
+# The loss scale starts too high and grows again soon, so the first steps overflow, and later ones, when there are
+# moments.
 SCALE = {"dtype": "fp16", "steps": STEPS, "loss_scale_power": 24, "loss_scale_hysteresis": 1, "loss_scale_window": 2}
 
 
 class Fp16(Program):
     def states(self, step):
-        """Checksums of all parameters and moments after the step, as `info` has them."""
+        """Checksums of all parameters and moments after the step, as `shoal info` prints them."""
         done = self.shoal("info", self.dir / "straight" / "checkpoints" / f"step_{step:08d}.h5")
         self.assertEqual(done.returncode, 0, done.stderr)
         words = [line.split() for line in done.stdout.splitlines()]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights in and out: what shoal exports is what it imported, whole or in shards, and transformers reads it with the same
-logits."""
+"""Weights in and out: shoal exports the same weights that it imported, from one file or from shards, and transformers
+computes the same logits with them."""
 
 import json
 import struct
@@ -11,7 +11,7 @@ FLOAT_BYTES = 4
 
 
 def tensors(path):
-    """A safetensors file as {name: (shape, bytes)}, read without any library."""
+    """Reads a safetensors file as {name: (shape, bytes)}, without any library."""
     content = path.read_bytes()
     (length,) = struct.unpack("<Q", content[:8])
     header = json.loads(content[8 : 8 + length])
@@ -22,7 +22,7 @@ def tensors(path):
 
 
 def write(path, content):
-    """{name: (shape, bytes)} of float32 as a safetensors file."""
+    """Builds a safetensors file from {name: (shape, bytes)} of float32."""
     header, end = {"__metadata__": {"format": "pt"}}, 0
     for name, (shape, data) in content.items():
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [end, end + len(data)]}
@@ -32,7 +32,8 @@ def write(path, content):
 
 
 def write_shards(directory, content, count):
-    """What transformers' save_pretrained(max_shard_size=...) leaves: shards in the order of the tensors, and their index."""
+    """Writes what transformers' save_pretrained(max_shard_size=...) writes: shards in the order of the tensors, and
+    their index."""
     names = list(content)
     shards = [names[i * len(names) // count : (i + 1) * len(names) // count] for i in range(count)]
     weight_map = {}
@@ -52,7 +53,8 @@ class HuggingFace(Program):
         self.config = json.loads((self.source / "config.json").read_text())
 
     def start_from(self, directory, **model):
-        """A deck of one step that changes nothing, from these weights; model: other options than its config.json says."""
+        """A deck of one step that changes nothing, starting from these weights. model: options that differ from its
+        config.json."""
         config = self.config
         sizes = {
             "kind": "gpt", "n_layer": config["n_layer"], "n_head": config["n_head"], "n_embd": config["n_embd"],
@@ -87,18 +89,20 @@ class HuggingFace(Program):
         self.same_logits(out)
 
     def same_logits(self, exported):
-        """transformers reads the export, and its logits are those that came with the weights."""
+        """transformers reads the export, and computes the logits that came with the weights."""
         try:
             import h5py
             import numpy as np
-            from transformers import FlaxGPT2LMHeadModel  # the export says that it is PyTorch's; this reads that too
+            from transformers import (
+                FlaxGPT2LMHeadModel,
+            )  # the export is marked as PyTorch's; this class reads that, too
         except ImportError as missing:
             skip(f"{missing} (make python): the export was compared tensor by tensor only")
         with h5py.File(self.source / "expected.h5") as expected:
             tokens, logits = expected["input_ids"][:], expected["logits_f64"][:]
         model = FlaxGPT2LMHeadModel.from_pretrained(exported)
-        # Two computations in float32 differ from the one in float64, and from each other, by as much as was measured for
-        # one when the file was made (5e-6), or a few times that, for another order of the sums.
+        # Two computations in float32 differ from one in float64, and from each other. The difference was measured for
+        # one of them when the file was made (5e-6); another order of the sums may multiply it by a few.
         spread = json.loads((self.source / "expected.json").read_text())["spread_f32_vs_f64"]["logits"]["max_abs"]
         difference = np.abs(np.asarray(model(tokens).logits, dtype=np.float64) - logits).max()
         self.assertLess(difference, 4 * spread)

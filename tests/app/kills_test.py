@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs are killed with -9 at moments that are drawn, and resumed, and killed again, until one is left alone: it ends with the
-bits of the run that nobody disturbed. SHOAL_KILLS: how many kills (20); SHOAL_SEED: for the draws of an earlier run, which
-prints its seed."""
+"""Runs are killed with -9 at random moments, resumed, and killed again, until one is left alone. It ends with the bits
+of an undisturbed run. SHOAL_KILLS: number of kills (20). SHOAL_SEED: repeats the draws of an earlier run, which prints
+its seed."""
 
 import os
 import pathlib
@@ -23,19 +23,19 @@ DECK = {
     "train": {"steps": 60, "seed": 3},
     "checkpoint": {"every": 3, "keep": 2},
     "trace": {"level": "steps", "interval": 7},
-    # So long a resumed run waits where the lock of a killed one does not say yet whose it is.
+    # A resumed run waits this long if the lock of a killed run does not show yet whose it is.
     "comm": {"timeout": 10},
 }
 SAVES = {"at once": "--checkpoint.async=false", "in the background": "--checkpoint.async=true"}
-RESUMES = "--checkpoint.resume=latest"  # never refused, also where nothing is complete yet
-KILLED_AGAIN = 0.6  # the chance of a resumed run
-ALL_GONE_S = 30  # after the death of one rank the launcher ends the others
-# Each rank tells its process's number before it becomes the program.
+RESUMES = "--checkpoint.resume=latest"  # never refused, even if no checkpoint is complete yet
+KILLED_AGAIN = 0.6  # probability that a resumed run is killed again
+ALL_GONE_S = 30  # when one rank dies, the launcher ends the others
+# Each rank writes down its process number before it becomes the program.
 TELLS_ITS_NUMBER = 'echo $$ >>"$0"; exec "$@"'
 
 
 class Launched:
-    """A run whose ranks' processes are known."""
+    """A run whose processes are known."""
 
     def __init__(self, out, command, environment):
         self.out = out
@@ -52,7 +52,7 @@ class Launched:
             time.sleep(0.001)
 
     def alive(self):
-        """The ranks that are still there: a number may belong to another process by now."""
+        """The ranks that still exist. A process number may belong to another process by now."""
         found = []
         for number in self.numbers():
             try:
@@ -69,7 +69,8 @@ class Kills(Program):
         return Launched(out, [BINARY, "train", self.dir / "deck.cfg", *options], self.environment(RANKS))
 
     def kill(self, run, delay, one):
-        """Kills a rank (one: the share of the ranks before it) or all of them. Returns whether any was there still."""
+        """Kills all ranks, or one of them (`one`: its position, as a fraction). Returns False if all ranks had already
+        ended."""
         time.sleep(delay)
         run.await_ranks()
         ranks = run.alive()
@@ -90,11 +91,11 @@ class Kills(Program):
         return hit
 
     def complete(self, out):
-        """The steps of the checkpoints that are there."""
+        """The steps of the complete checkpoints."""
         return sorted(int(file.stem.removeprefix("step_")) for file in (out / "checkpoints").glob("step_*.h5"))
 
     def trial(self, draw, name, straight, seconds):
-        """Kills one run until it is left alone. Returns how often."""
+        """Kills one run until it is left alone. Returns the number of kills."""
         saves = draw.choice(list(SAVES))
         out = self.dir / name
         run, kills, log = self.launch(out, SAVES[saves]), 0, []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layering rule: a file includes only its own folder and those below it, and each library is seen in one folder alone.
-Tests that are left out say so."""
+"""The layering rule: a file includes only its own folder and lower ones, and each library is included in one folder
+only. Also: every skipped test gives its reason."""
 
 import re
 import unittest
@@ -16,7 +16,7 @@ LAYERS = [
     {"plan", "config"},
     {"app"},
 ]
-# Which folders may include a third-party header.
+# The folders that may include a third-party header.
 ONLY_IN = {
     r"Kokkos_\w+\.hpp": {"kernels"},
     r"oneapi/.*": {"kernels"},
@@ -54,12 +54,12 @@ class Layers(unittest.TestCase):
         self.assertGreater(seen, 300)
 
 
-# How a test is not left out: without a reason, or past the helper that says it aloud (program.py, support/skips.hpp).
+# Forbidden ways to skip a test: without a reason, or without the helper that prints it (program.py, support/skips.hpp).
 SILENT = {
     "*.py": r"unittest\.skip|raise unittest\.SkipTest|@skip",
     "*.cpp": r"GTEST_SKIP\(\);|^  if \(.*(ranks|size)\(\) [!=]= \d\) return;$",
 }
-# Where a test goes on on several ranks after what one rank can tell as well.
+# Tests that first check what one rank can check, and continue only on several ranks.
 GOES_ON = {"tree_reduce_test.cpp", "quantized_runs_test.cpp"}
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of several runs in one directory: `latest` goes on with this one's, and only its own are deleted."""
+"""Checkpoints of several runs in one directory: `latest` resumes from this run's own, and a run deletes only its
+own."""
 
 import errno
 import json
@@ -13,7 +14,7 @@ FAILING_CALLS = os.environ.get("SHOAL_FAILING_CALLS", str(SOURCE / "build/tests/
 
 
 def damage(file):
-    """One bit of the raw data: the metadata are as they were sealed."""
+    """Flips one bit of the raw data; the metadata keep their valid checksum."""
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
@@ -77,7 +78,9 @@ class Lineage(Program):
             self.assertEqual(self.run_to(9, "--checkpoint.resume=latest", out=out)["resumed_from"]["step"], step)
 
     def test_nothing_to_resume_is_said_and_nothing_is_lost(self):
-        self.train(self.deck(SMALL), "--train.steps=2", out="killed")  # as if killed before its first checkpoint
+        self.train(
+            self.deck(SMALL), "--train.steps=2", out="killed"
+        )  # like a run that was killed before its first checkpoint
         out = self.dir / "killed"
         trace = (out / "trace.h5").read_bytes()
         latest = (f"--output.dir={out}", "--checkpoint.resume=latest", "--train.steps=2")
@@ -95,7 +98,8 @@ class Lineage(Program):
         self.refused("train", self.dir / "deck.cfg", *latest, contains=("no checkpoint is whole", "step_00000002.h5"))
         (self.kept / "step_00000002.h5").write_text("nothing is known of it")
         self.refused("train", self.dir / "deck.cfg", *latest, contains=("no checkpoint is whole", "step_00000002.h5"))
-        # Nor is it an empty directory, or an older checkpoint, where the newest cannot be read at this moment.
+        # If the directory or the newest checkpoint cannot be read at this moment, that is an error, too: the run
+        # neither starts anew nor resumes from an older one.
         (self.kept / "step_00000002.h5").unlink()
         self.run_to(2, "--output.overwrite", out="run", every=1)
         for call, number in (("opendir", errno.EMFILE), ("opendir", errno.EACCES), ("open", errno.EMFILE)):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix of the promise of one trajectory: what decides a trajectory, and what must not change a bit of it.
+"""The runs that test the promise of one trajectory: options that decide a trajectory, and options that must not change
+a bit of it.
 
-Rows are drawn so that every choice of some factors that have an effect together is in one of them: a generator with a seed,
-the same rows on every machine.
+A row is one run. Rows are drawn by a generator with a seed, so they are the same on every machine, until every
+combination of values of any two (or three) options occurs in a row in which these options have an effect.
 """
 
 import itertools
@@ -19,7 +20,7 @@ DECK = {
     "train": {"steps": 3, "seed": 3, "grad_clip": 0.5, "eval_batches": 1},
     "trace": {"level": "off"},
 }
-# Another value here is another trajectory.
+# A different value here gives a different trajectory.
 DECIDES = {
     "micro_batches": (8, 12),
     "train.dtype": ("fp32", "bf16", "fp16"),
@@ -28,7 +29,7 @@ DECIDES = {
     "model.dropout": (0, 0.1),
     "model.tied": ("true", "false"),
 }
-# Another value here is the same trajectory, bit by bit.
+# A different value here gives the same trajectory, bit for bit.
 CHANGES_NOTHING = {
     "zero.stage": (0, 1, 2, 3),
     "ranks": (1, 2, 4, 8),
@@ -38,8 +39,8 @@ CHANGES_NOTHING = {
     "activation.checkpoint_interval": (0, 1, 2, "auto"),
     "zero.prefetch_units": (0, 1, 2, 3),
     "zero.reshard_after_forward": ("true", "false"),
-    "zero.hpz_size": ("off", "node", 1, 2),  # on nodes of two ranks, where there are several
-    "zero.persist_below": (0, 4000),  # elements: between the embedding's and a block's
+    "zero.hpz_size": ("off", "node", 1, 2),  # on nodes of two ranks if there are several nodes
+    "zero.persist_below": (0, 4000),  # elements; 4000 is between the sizes of the embedding and of a block
 }
 FACTORS = {**DECIDES, **CHANGES_NOTHING}
 OF_STAGE_3 = ("zero.prefetch_units", "zero.reshard_after_forward", "zero.persist_below", "zero.hpz_size")
@@ -47,18 +48,18 @@ OF_MESSAGES = ("comm.overlap", "comm.bucket_mb", *OF_STAGE_3)
 
 
 def allowed(row):
-    """A number of ranks that is a power of two and divides the micro-batches."""
+    """True if the number of ranks divides the micro-batches."""
     return row["micro_batches"] % row["ranks"] == 0
 
 
 def in_effect(row):
-    """The factors that the row tries: one rank sends nothing, and only stage 3 gathers."""
+    """The options that have an effect in this row: one rank sends nothing, and only stage 3 gathers."""
     idle = OF_MESSAGES if row["ranks"] == 1 else OF_STAGE_3 if row["zero.stage"] != 3 else ()
     return [name for name in FACTORS if name not in idle]
 
 
 def choices(row, strength):
-    """Which values of `strength` factors meet in this row."""
+    """All combinations of values of `strength` options that occur in this row."""
     return {tuple((name, row[name]) for name in names) for names in itertools.combinations(in_effect(row), strength)}
 
 
@@ -70,7 +71,7 @@ def drawn(generator, **given):
 
 
 def can_meet(choice):
-    """Whether there is a row that tries these values together."""
+    """True if some row has these values together, with all of them in effect."""
     given = dict(choice)
     row = {"micro_batches": 8, **{name: values[0] for name, values in FACTORS.items() if name != "micro_batches"}}
     row |= {"ranks": 2, "zero.stage": 3} | given
@@ -78,7 +79,7 @@ def can_meet(choice):
 
 
 def covering(strength, seed=1, tries=60):
-    """Rows that together have all values of any `strength` factors."""
+    """Rows that together contain all combinations of values of any `strength` options."""
     generator = random.Random(seed)
     left = {
         choice
@@ -100,7 +101,7 @@ def covering(strength, seed=1, tries=60):
 
 
 def sample(count, seed=2):
-    """So many rows more, drawn evenly from all."""
+    """`count` more rows, drawn evenly from all."""
     generator = random.Random(seed)
     return [drawn(generator) for _ in range(count)]
 
@@ -112,14 +113,15 @@ class Matrix(Program):
         if row["ranks"] > 2:
             options.append("--comm.ranks_per_node=2")
         if row["train.dtype"] == "fp16":
-            options.append("--train.loss_scale_power=10")  # no step of three is lost to an overflow
-        # More threads than cores: those that wait for others must not spin.
+            options.append("--train.loss_scale_power=10")  # so that none of the three steps overflows
+        # There are more threads than cores, so threads that wait must not spin.
         threads = {"OMP_NUM_THREADS": str(row["train.threads"]), "OMP_WAIT_POLICY": "passive"}
         deck = self.dir / "deck.cfg"
         return trajectory(self.train(deck, *options, ranks=row["ranks"], out="out", timeout=200, env=threads))
 
     def walk(self, rows):
-        """Every row against one rank and stage 0 with the first of all other choices."""
+        """Compares every row with a run on one rank at stage 0 that has the first value of all options that must not
+        matter."""
         self.deck(DECK)
         plain = {name: values[0] for name, values in CHANGES_NOTHING.items()}
         references = {}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory that the kernel sees a rank take is what was planned, and what the program takes without a model: for every
-stage, on one, two and four ranks, in both precisions; and it falls with the ranks as the states do."""
+"""The memory of a rank, as the kernel counts it, is what was planned plus what the program takes without a model: at
+every stage, on one, two and four ranks, in fp32 and bf16. It falls with more ranks as the states do."""
 
 import json
 import pathlib
@@ -13,7 +13,7 @@ from program import BINARY, MPIEXEC, SMALL, Program, sanitized, skip
 
 MB = 10**6
 STAGES, RANKS, DTYPES = range(4), (1, 2, 4), ("fp32", "bf16")
-# 29 million parameters in few wide layers, and little to compute: 500 MB of states on one rank.
+# 29 million parameters in a few wide layers, and little to compute: 500 MB of states on one rank.
 LARGE = {
     "model": {"kind": "gpt", "n_layer": 3, "n_head": 7, "n_embd": 896, "block_size": 16, "vocab_size": 64},
     "data": {"source": "synthetic", "val_fraction": 0},
@@ -22,8 +22,8 @@ LARGE = {
     "trace": {"level": "off"},
 }
 TINY = {**LARGE, "model": {**SMALL["model"], "n_layer": 1, "block_size": 16}}
-# Of what is planned, and besides it. Less is taken where a short run leaves parts of its arenas untouched: room for the
-# largest message, workspaces. More would be memory that nobody planned.
+# Allowed difference: a fraction of the plan, plus bytes. A run may use less, because a short run does not touch all
+# parts of its buffers (space for the largest message, workspaces). Using more would be memory that was not planned.
 SHARE, LESS, MORE = 0.05, 60 * MB, 20 * MB
 STATES = ("parameters", "master", "gradients", "moments")
 
@@ -31,8 +31,8 @@ STATES = ("parameters", "master", "gradients", "moments")
 @dataclass
 class Taken:
     planned: int  # bytes of the rank that takes most
-    states: int  # of it: what a rank keeps between steps
-    peaks: list  # by rank: the largest resident set, by the kernel
+    states: int  # part of `planned`: what a rank keeps between steps
+    peaks: list  # by rank: the largest resident set, as the kernel counts it
 
 
 class Memory(Program):
@@ -52,13 +52,13 @@ class Memory(Program):
             found.append(int(file.read_text()))
             file.unlink()
         self.assertEqual(len(found), ranks)
-        # The program's own figure is the kernel's, but for its last moments.
+        # The program's own figure is the kernel's, without the last moments of the process.
         for said, seen in zip(sorted(summary["peak_rss_bytes"]), sorted(found), strict=True):
             self.assertTrue(0 <= seen - said < 5 * MB, f"{said} said, {seen} seen")
         return Taken(sum(planned.values()), sum(planned[kind] for kind in STATES), found)
 
     def besides(self, ranks, dtype):
-        """What the program, its libraries and MPI's shared memory take without a model to speak of."""
+        """Memory of the program, its libraries and MPI with a tiny model."""
         tiny = self.measured(TINY, ranks, f"--train.dtype={dtype}")
         return max(tiny.peaks) - tiny.planned
 
@@ -70,7 +70,7 @@ class Memory(Program):
             self.assertLessEqual(over, allowed + MORE, f"{taken}, besides {besides}")
 
     def check_fall(self, one, many, ranks):
-        """Stage 3 divides all states; what is gathered and computed on does not fall."""
+        """Stage 3 splits all states among the ranks. Gathered parameters and workspaces do not get smaller."""
         self.assertAlmostEqual(many.states * ranks / one.states, 1, delta=0.01)
         fall, planned = one.peaks[0] - max(many.peaks), one.planned - many.planned
         self.assertAlmostEqual(fall, planned, delta=SHARE * one.planned + LESS)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what tests/support/mpi_counter.cpp wrote of a run: every message and every collective that was handed to MPI."""
+"""Reads what tests/support/mpi_counter.cpp recorded of a run: every message and every collective that was handed to
+MPI."""
 
 import os
 import pathlib
@@ -13,8 +14,9 @@ COUNTER = os.environ.get(
 
 
 def counted(directory, *besides):
-    """The words before a program's name that make its ranks write their counts there. besides: what else is preloaded."""
-    # Under AddressSanitizer its library is no longer the first one that is loaded, which is no fault here.
+    """The command-line words before the program's name that make its ranks write their counts. besides: more libraries
+    to preload."""
+    # AddressSanitizer complains if its library is not the first one to be loaded, which is harmless here.
     sanitizer = f"ASAN_OPTIONS={os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0"
     preload = ":".join(map(str, [COUNTER, *besides]))
     return ["env", sanitizer, f"LD_PRELOAD={preload}", f"SHOAL_MPI_COUNT={directory}"]
@@ -22,8 +24,8 @@ def counted(directory, *besides):
 
 @dataclass
 class Message:
-    region: int  # of step s: s; after it: -s; before the first: 0
-    begun: int  # the region in which the operation began of which it is a part
+    region: int  # in step s: s; after it: -s; before the first step: 0
+    begun: int  # the region in which the operation began that this message belongs to
     to: int
     bytes: int
 
@@ -33,10 +35,10 @@ class Collective:
     region: int
     name: str
     ranks: tuple  # of the group
-    bytes: int  # that this rank hands over
+    bytes: int  # bytes that this rank hands over
 
     def sent(self):
-        """The least that this rank must send, evenly to all others, as the program's counters define it."""
+        """The least that this rank must send in total, defined as in the program's own counters."""
         others = len(self.ranks) - 1
         return {
             "all_reduce": 2 * self.bytes * others // len(self.ranks),
@@ -48,7 +50,8 @@ class Collective:
 
 
 class Rank:
-    """What one rank handed over. ranks_per_node tells what crosses nodes: ranks are numbered node by node."""
+    """Everything that one rank handed to MPI. Ranks are numbered node by node, so ranks_per_node determines which
+    messages cross nodes."""
 
     def __init__(self, path, rank, ranks_per_node):
         self.rank, self.node = rank, rank // ranks_per_node
@@ -70,7 +73,7 @@ class Rank:
         return rank // self.ranks_per_node != self.node
 
     def messages_begun_in_steps(self):
-        """Bytes within the node and across nodes."""
+        """Bytes within the node and between nodes."""
         sums = {"intra": 0, "inter": 0}
         for message in self.messages:
             if message.begun > 0:
@@ -78,7 +81,7 @@ class Rank:
         return sums
 
     def collectives_in_steps(self):
-        """The same, of the library's collectives."""
+        """The same, for collectives of the MPI library."""
         sums = {"intra": 0, "inter": 0}
         for collective in self.collectives:
             if collective.region <= 0 or len(collective.ranks) == 1:
@@ -90,7 +93,7 @@ class Rank:
         return sums
 
     def across_nodes(self):
-        """Regions in which this rank sent anything to another node, or took part in a collective over nodes."""
+        """The regions in which this rank sent anything to another node, or took part in a collective between nodes."""
         of_messages = {message.region for message in self.messages if self.crosses(message.to)}
         return of_messages | {c.region for c in self.collectives if any(map(self.crosses, c.ranks))}
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""peak.py DIRECTORY COMMAND...: runs a command, and writes the largest resident set that the kernel saw of it, in bytes, to
-a new file of the directory. Ends as the command does."""
+"""peak.py DIRECTORY COMMAND...: runs a command and writes its largest resident set, as the kernel counts it, in bytes,
+to a new file in the directory. Ends with the exit code of the command."""
 
 import os
 import sys

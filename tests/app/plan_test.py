@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""shoal plan: its figures are those of runs, to the byte; its table can be read; bad input gets one line."""
+"""shoal plan: its figures are those of runs, to the byte; its table can be parsed; bad input gives one line."""
 
 import json
 import re
@@ -12,7 +12,7 @@ BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
 def bytes_of(words):
-    """'475 MiB', or '-' for none."""
+    """Parses '475 MiB', or '-' for nothing."""
     if words == "-":
         return 0
     number, unit = words.split()
@@ -21,7 +21,7 @@ def bytes_of(words):
 
 class Plan(Program):
     def plan(self, *args, env=None):
-        """The table's text, and the same as JSON."""
+        """Returns the printed table and the JSON file."""
         file = self.dir / f"plan-{len(list(self.dir.glob('plan-*')))}.json"
         done = self.shoal("plan", *args, "--json", file, env=env)
         self.assertEqual(done.returncode, 0, f"{args}\n{done.stdout}\n{done.stderr}")
@@ -29,7 +29,7 @@ class Plan(Program):
 
     @staticmethod
     def only(plan, ranks, stage, checkpointing):
-        """The one row of it."""
+        """The only row of the plan with these properties."""
         rows = [
             run
             for run in plan["runs"]

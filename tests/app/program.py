@@ -24,13 +24,13 @@ SMALL = {
 
 
 def skip(reason):
-    """Leaves the test out, aloud: .ci/run reads these lines."""
+    """Skips the test and prints the reason, which .ci/run collects."""
     print(f"SKIPPED: {reason}")
     raise unittest.SkipTest(reason)
 
 
 def shared(*parts):
-    """A reference file outside the repository; skips where it is missing."""
+    """A reference file outside the repository; skips the test if it is missing."""
     path = SHARED.joinpath(*parts)
     if not path.exists():
         skip(f"{path} (shared reference data) is not there")
@@ -38,14 +38,14 @@ def shared(*parts):
 
 
 def main():
-    """unittest.main(), but for a program whose tests were all left out: that is no success, and ends with 77 as CTest knows it."""
+    """unittest.main(), but if all tests were skipped it ends with 77, which CTest shows as skipped, not as passed."""
     result = unittest.main(exit=False).result
     nothing = result.testsRun == len(result.skipped)
     sys.exit(1 if not result.wasSuccessful() or result.testsRun == 0 else 77 if nothing else 0)
 
 
 def processes(accepts):
-    """Numbers of the processes of this program whose command line, a list of words, is accepted."""
+    """Process numbers of this program's processes whose command line, a list of words, `accepts` returns True for."""
     found = []
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -63,19 +63,19 @@ def ranks_of(out):
 
 
 def sanitized():
-    """Whether the program is built with AddressSanitizer, which takes several times its time and memory."""
+    """True if the program is built with AddressSanitizer, which makes it several times slower and larger."""
     return b"__asan_init" in pathlib.Path(BINARY).read_bytes()
 
 
 class Program(unittest.TestCase):
-    """Each test has a directory of its own, removed afterwards."""
+    """Each test has its own directory, which is removed afterwards."""
 
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="shoal-test-"))
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
 
     def deck(self, sections, name="deck.cfg", **more):
-        """Writes a deck; more: section=dict(option=value) changes."""
+        """Writes a deck. more: changes, as section=dict(option=value)."""
         merged = {section: dict(values) for section, values in sections.items()}
         for section, values in more.items():
             merged.setdefault(section, {}).update(values)
@@ -98,14 +98,14 @@ class Program(unittest.TestCase):
         )
 
     def train(self, deck, *args, ranks=1, out=None, timeout=120, env=None, codes=(0,)):
-        """A run that must end with one of these codes; returns its summary."""
+        """Trains. The run must end with one of these exit codes. Returns its summary."""
         out = self.dir / (out or f"out-{len(list(self.dir.glob('out-*')))}")
         done = self.shoal("train", deck, f"--output.dir={out}", *args, ranks=ranks, timeout=timeout, env=env)
         self.assertIn(done.returncode, codes, f"{args}\n{done.stdout}\n{done.stderr}")
         return json.loads((out / "summary.json").read_text())
 
     def bench_file(self):
-        """The rates of four ranks as two nodes of this machine, for `shoal plan --network`."""
+        """Measures four ranks as two nodes of this machine, for `shoal plan --network`."""
         network = self.dir / "network.json"
         done = self.shoal(
             "bench", "comm", "--comm.ranks_per_node=2", "--only", "all_gather:tree", "--groups", "node,across",
@@ -115,7 +115,8 @@ class Program(unittest.TestCase):
         return network
 
     def refused(self, *args, ranks=1, code=2, contains=(), timeout=60, env=None):
-        """The program must end with this code and one line on stderr that has all of `contains`; returns it."""
+        """The program must end with this exit code and print one line to stderr that contains all of `contains`.
+        Returns the process."""
         done = self.shoal(*args, ranks=ranks, timeout=timeout, env=env)
         self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
         said = [line for line in done.stderr.splitlines() if line.startswith("shoal: ")]
@@ -127,7 +128,7 @@ class Program(unittest.TestCase):
 
 
 def trajectory(summary):
-    """What must be the same bits on any number of ranks."""
+    """The results that must have the same bits on any number of ranks."""
     return summary["losses"], summary["grad_norms"], summary["params_checksum"]
 
 

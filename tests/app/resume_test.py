@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resume is bit-exact: straight through = killed and resumed, also on another number of ranks."""
+"""Resuming is bit-exact: a run that was killed and resumed equals one that ran through, on another number of ranks,
+too."""
 
 import json
 import os
@@ -23,7 +24,7 @@ class Resume(Program):
         )
 
     def kill_after(self, deck, out, step, ranks):
-        """Starts a run and kills every rank with -9 as soon as step_N.h5 is there."""
+        """Starts a run and kills every rank with -9 as soon as step_N.h5 exists."""
         run = self.start(deck, out, "--checkpoint.every=20", ranks=ranks)
         wanted = out / "checkpoints" / f"step_{step:08d}.h5"
         deadline = time.time() + 60
@@ -35,8 +36,8 @@ class Resume(Program):
         self.assertNotEqual(run.wait(timeout=60), 0)
 
     def kill_in_a_save(self, deck, out, *options, ranks):
-        """Starts a run and kills every rank with -9 while a checkpoint is being written, after the first that is
-        complete. Returns whether it was caught so: its temporary file has neither its name nor is gone."""
+        """Starts a run and kills every rank with -9 while it writes a checkpoint, after the first one is complete.
+        Returns True if that worked: then a temporary file is left."""
         files = out / "checkpoints"
         run = self.start(deck, out, "--checkpoint.every=2", *options, ranks=ranks)
         deadline = time.time() + 60
@@ -87,7 +88,7 @@ class Resume(Program):
             file = self.dir / resumed / "checkpoints" / "step_00000008.h5"
             again = self.train(deck, f"--checkpoint.resume={file}", ranks=ranks, out=f"again-{resumed}")
             self.assertEqual(again["params_checksum"], at_once["params_checksum"], resumed)
-        # The copy is planned, taken, and the shard of three fp32 states that this rank writes.
+        # The copy is planned and allocated; it is the part of three fp32 states that this rank writes.
         state = background["state_bytes"]
         self.assertEqual(state["planned"], state["taken"])
         kept = state["taken"]["parameters"] + state["taken"]["moments"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGINT, SIGTERM and SIGUSR1: the step is finished, a checkpoint written, exit code 75; a second signal ends at once."""
+"""SIGINT, SIGTERM and SIGUSR1: the run finishes its step, writes a checkpoint and ends with 75; a second signal ends it
+at once."""
 
 import contextlib
 import os
@@ -17,12 +18,12 @@ TINY = {
     "model": {**SMALL["model"], "n_layer": 1, "n_embd": 16, "block_size": 16},
     "train": {"steps": 1000000, "seed": 3, "eval_every": 0},
 }
-LONG_STEPS = ("--batch.global=65536", "--batch.micro=8")  # of some seconds
+LONG_STEPS = ("--batch.global=65536", "--batch.micro=8")  # take some seconds each
 STOPPED = r"# stopped by (\S+) after step (\d+): checkpoint (\S+) complete; resume with --checkpoint.resume=latest"
 
 
 class Run:
-    """A run under mpiexec, and its ranks' processes."""
+    """A run under mpiexec, and the processes of its ranks."""
 
     def __init__(self, test, *options, ranks=2, mpiexec=()):
         self.test, self.ranks = test, ranks
@@ -35,7 +36,7 @@ class Run:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # as a shell gives each job a process group
+            start_new_session=True,  # a process group of its own, as a shell makes for each job
         )
         test.addCleanup(self.end)
 
@@ -47,7 +48,7 @@ class Run:
                 os.kill(process, signal.SIGKILL)
 
     def processes(self):
-        """The process of each rank."""
+        """The process number of each rank."""
         found = {}
         for number in ranks_of(self.out):
             with contextlib.suppress(OSError):
@@ -65,7 +66,7 @@ class Run:
         return self
 
     def in_step(self, step):
-        """Waits until this step has begun, or until the one before is written down."""
+        """Waits until the step before this one is in the metrics; this step has begun by then."""
         metrics = self.out / "metrics.jsonl"
         return self.wait_for(lambda: metrics.exists() and metrics.read_text().count("\n") >= step - 1)
 
@@ -76,12 +77,12 @@ class Run:
         return self
 
     def ended(self):
-        """(exit code, standard output, standard error)."""
+        """Waits for the end. Returns (exit code, standard output, standard error)."""
         said, errors = self.launcher.communicate(timeout=60)
         return self.launcher.returncode, said, errors
 
     def stopped(self, how):
-        """The run must end as one that was stopped by this signal; returns after which step."""
+        """The run must end as stopped by this signal. Returns the step after which it stopped."""
         code, said, errors = self.ended()
         self.test.assertEqual(code, 75, said + errors)
         (line,) = re.findall(STOPPED, said)
@@ -96,7 +97,8 @@ class Signals(Program):
         return self.train(self.deck(TINY), *options, f"--train.steps={steps}", ranks=ranks)
 
     def check_resumed(self, run, step, *options, ranks=2):
-        """What goes on from the checkpoint of a run that was stopped after this step has the bits of one that was not."""
+        """A run that resumes from the checkpoint of a run stopped after this step has the bits of an undisturbed
+        run."""
         steps = step + 2
         again = self.train(
             self.deck(TINY),
@@ -119,18 +121,19 @@ class Signals(Program):
         self.check_resumed(run, step)
 
     def test_ctrl_c_and_signals_to_the_launcher(self):
-        """A terminal sends Ctrl-C to the launcher and its proxies, which hand it on; a batch system signals the launcher."""
+        """A terminal sends Ctrl-C to the launcher and its proxies, which forward it; a batch system signals the
+        launcher."""
         run = Run(self, "--checkpoint.async=true").in_step(2)
         os.killpg(run.launcher.pid, signal.SIGINT)
         run.stopped(signal.SIGINT)
         self.assertIn("events", self.shoal("info", run.out / "trace.h5").stdout)
-        for ranks in (1, 2):  # of one rank, hydra's proxy would take every exit code for 0
+        for ranks in (1, 2):  # with one rank, hydra's proxy would report every exit code as 0
             run = Run(self, ranks=ranks).in_step(2)
             run.launcher.send_signal(signal.SIGTERM)
             run.stopped(signal.SIGTERM)
 
     def test_a_second_signal_ends_at_once(self):
-        """Long before the end of the step, and the first had only been kept."""
+        """The second signal comes long before the end of the step; the first one had only been remembered."""
         run = Run(self, *LONG_STEPS)
         run.wait_for(lambda: (run.out / "metrics.jsonl").exists()).send(signal.SIGTERM)
         time.sleep(0.5)
@@ -158,7 +161,7 @@ class Signals(Program):
         self.check_resumed(run, step, *options, ranks=4)
 
     def test_the_launchers_news_of_a_dead_rank_is_no_reason_to_requeue(self):
-        """mpiexec -disable-auto-cleanup tells the others of it by SIGUSR1."""
+        """mpiexec -disable-auto-cleanup tells the other ranks by SIGUSR1 that one has died."""
         run = Run(self, "--comm.timeout=8", mpiexec=("-disable-auto-cleanup",)).in_step(2).send(signal.SIGKILL, {1})
         code, said, errors = run.ended()
         self.assertNotIn(code, (0, 75), said + errors)

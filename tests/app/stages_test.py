@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One trajectory, whatever stage of ZeRO, number of ranks or way of sending: every pair of choices meets in some run."""
+"""One trajectory at every ZeRO stage, on any number of ranks, with any way of sending: every pair of choices occurs in
+some run."""
 
 import unittest
 

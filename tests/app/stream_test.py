@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole run from the command line alone, with another program's losses and norms: weights in Hugging Face's form, a tokens
-file, the samples in their order (oracles/stream)."""
+"""A whole run from the command line alone, compared with losses and norms of another program: weights in Hugging Face's
+form, a tokens file, samples in their order (oracles/stream)."""
 
 import json
 
 from program import Program, main, shared
 
-LOSS_LIMIT, NORM_LIMIT = 5e-6, 1e-5  # as its makers suggest: absolute, and relative
+LOSS_LIMIT, NORM_LIMIT = 5e-6, 1e-5  # the tolerances that come with the reference: absolute, and relative
 
 
 class Stream(Program):

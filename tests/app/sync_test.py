@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that train apart: what each strategy promises, on four ranks as nodes of one and of two."""
+"""Nodes that train locally between synchronizations: the promises of each strategy, on four ranks, as nodes of one and
+of two ranks."""
 
 import json
 import os
@@ -34,9 +35,12 @@ KINDS = {
     "slowmo late in 8 bits": ("--sync.kind=slowmo", *FEW, LATE, "--sync.average_dtype=int8", "--sync.average_delay=2"),
     "diloco late in 16 bits": ("--sync.kind=diloco", FEW[1], LATE, "--sync.average_dtype=bf16"),
 }
-# After which step these have something on its way between nodes.
+# Strategies with delayed averages, and a step after which an average is in flight.
 UNDER_WAY = {"localsgd late": 5, "slowmo late in 8 bits": 7, "diloco late in 16 bits": 6}
-MAYBE_NO_UPDATE = (0, 1)  # of a few steps in which all nodes may have left out every update, as the processor has it
+MAYBE_NO_UPDATE = (
+    0,
+    1,
+)  # exit codes of runs of a few steps in which all nodes may have skipped every update; it depends on the processor
 
 
 def nodes_of(ranks):
@@ -48,8 +52,8 @@ class Sync(Program):
         return self.train(self.deck(DECK), *KINDS[kind], nodes_of(per_node), *options, ranks=ranks, **more)
 
     def test_averaging_after_every_step_of_plain_sgd_is_every_step(self):
-        """The mean of x - lr g_k over nodes is x - lr mean(g_k): what differs is a few roundings (2^-24 of parameters that
-        are below 1 in size, whose effect on the loss is their size times the gradient's) a step."""
+        """The average of x - lr g_k over nodes is x - lr mean(g_k). What differs is a few roundings per step: 2^-24 of
+        parameters below 1, whose effect on the loss is their size times the gradient's."""
         plain = ("--optimizer.kind=sgd", "--optimizer.momentum=0", "--optimizer.lr=0.1", "--train.grad_clip=0")
         deck = self.deck(DECK)
         every_step = self.train(deck, *plain, ranks=4)
@@ -74,7 +78,8 @@ class Sync(Program):
             by_sync = self.train(self.deck(DECK), *KINDS[kind], "--sync.nprocs_per_node=2", ranks=4)
             self.assertEqual(trajectory(by_sync), trajectory(first), kind)
             self.assertEqual(first["state_bytes"]["planned"], first["state_bytes"]["taken"])
-        # The library's own sums inside a node round otherwise: a few times 2^-24 of gradients, norms and losses a step.
+        # Inside a node the MPI library's sums round differently: a few times 2^-24 of gradients, norms and losses per
+        # step.
         native = self.run_of("localsgd", "--comm.collectives=native")
         for (_, a), (_, b) in zip(native["losses"], self.run_of("localsgd")["losses"]):
             self.assertAlmostEqual(a, b, delta=1e-4)
@@ -99,7 +104,7 @@ class Sync(Program):
             )
 
     def test_warming_up_is_every_step(self):
-        """Bit by bit, where nodes and micro-batches are powers of two."""
+        """Bit for bit, if the numbers of nodes and of micro-batches are powers of two."""
         fp16 = ("--train.dtype=fp16", "--train.loss_scale_power=21", "--comm.reduce_dtype=fp16")
         for kind, per_node, options in (
             ("slowmo", 1, ("--zero.stage=3", "--train.dtype=bf16", "--comm.reduce_dtype=bf16")),
@@ -113,7 +118,7 @@ class Sync(Program):
                 warm = self.run_of(kind, *options, "--train.steps=6", "--sync.warmup_steps=6", per_node=per_node)
                 self.assertEqual(trajectory(warm), trajectory(straight))
                 self.assertEqual(warm["state_bytes"]["planned"], warm["state_bytes"]["taken"])
-        # The library's own sums round otherwise: a few times 2^-24 of gradients, norms and losses a step.
+        # The MPI library's sums round differently: a few times 2^-24 of gradients, norms and losses per step.
         native = ("--comm.collectives=native", "--train.steps=6")
         straight = self.train(self.deck(DECK), *native, ranks=4)
         warm = self.run_of("localsgd", *native, "--sync.warmup_steps=6")
@@ -189,7 +194,7 @@ class Sync(Program):
             self.assertIn("of 2 nodes that trained apart", other.stdout)
             summary = json.loads((self.dir / f"other-{ranks}" / "summary.json").read_text())
             self.assertEqual([step for step, _ in summary["losses"]], [6, 7, 8])
-        # A checkpoint of ranks that were always in step begins a run of nodes that are not.
+        # A checkpoint of ranks that synchronized at every step can start a run of nodes that train locally.
         together = self.train(self.deck(DECK), "--train.steps=3", "--checkpoint.every=3", ranks=2, out="together")
         file = self.dir / "together" / "checkpoints" / "step_00000003.h5"
         begun = self.run_of("slowmo", f"--checkpoint.resume={file}")
@@ -215,7 +220,8 @@ class Sync(Program):
             self.assertEqual("outer update that this run could go on with" in done.stdout, left_out)
 
     def test_nothing_is_said_between_synchronisations(self):
-        """With one rank per node a step without a meeting sends nothing, so bytes follow the number of meetings."""
+        """With one rank per node, a step without a synchronization sends nothing, so the bytes are proportional to the
+        synchronizations."""
         sent = {}
         for meetings in (1, 2, 4):
             options = ("--sync.kind=localsgd", f"--sync.localsgd_frequency={8 // meetings}", nodes_of(1))
@@ -227,7 +233,7 @@ class Sync(Program):
         for name in ("reduce_scatter", "all_gather"):
             self.assertEqual(sent[2][name], 2 * sent[1][name])
             self.assertEqual(sent[4][name], 4 * sent[1][name])
-        self.assertLess(sent[1]["all_reduce"], 8 * 2 * (5 * 8 + 1))  # losses and norms, all at once
+        self.assertLess(sent[1]["all_reduce"], 8 * 2 * (5 * 8 + 1))  # losses and norms, all in one call
         half = self.train(
             self.deck(DECK),
             "--sync.kind=localsgd",
@@ -251,7 +257,7 @@ class Sync(Program):
             ratio = int8["comm_bytes_per_step"][name]["inter"] / sent[2][name]
             self.assertGreater(ratio, (1 + 4 / 256) / 4 - 1e-9)
             self.assertLess(ratio, 0.27, "units end in shorter blocks")
-        # Before the first step the nodes find in fp32 what they have in common: that is no step's.
+        # Before the first step the nodes find their common parameters, in fp32; that does not count for a step.
         self.assertEqual(half["comm_bytes_per_step"]["reduce_scatter"]["inter"], sent[2]["reduce_scatter"] / 2)
 
     def test_a_node_that_is_broken_is_known_when_the_nodes_meet(self):
@@ -269,8 +275,9 @@ class Sync(Program):
         self.assertNotIn("terminate", done.stderr)
 
     def skipping(self):
-        """Options with which the gradients of one node become too large for 16 bits more often than those of the other, and
-        how often each left its update out in 8 steps. Where the border runs is the processor's affair."""
+        """Finds options with which the gradients of one node overflow 16 bits more often than those of the other.
+        Returns them, and the number of updates that each node skipped in 8 steps. Where the limit is depends on the
+        processor."""
         for rate in (30, 25, 35, 20, 40, 28, 32):
             options = (
                 f"--optimizer.lr={rate}",
@@ -301,10 +308,12 @@ class Sync(Program):
             self.assertEqual(again["params_checksum"], straight["params_checksum"], kind)
 
     def without_rank_3(self, how, out):
-        """A run of two nodes that meet every third step, of which rank 3 gets this signal in between, soon after a
-        checkpoint and long before the next one: the library writes that, and ranks that wait in it answer nobody.
-        Returns what was said, the exit code, and the seconds until all had ended."""
-        # The launcher must not see the end of rank 3, or it kills the others: a shell stays in its place.
+        """Runs two nodes that synchronize every third step, and sends this signal to rank 3 between synchronizations.
+        This is soon after a checkpoint and long before the next one, because ranks that wait inside the library that
+        writes checkpoints answer no questions. Returns standard error, the exit code, and the seconds until all ranks
+        had ended."""
+        # The launcher must not notice the end of rank 3, because it would kill the others: a shell stays alive in its
+        # place.
         stays = '"$0" "$@"; code=$?; test $code -lt 128 || sleep 60; exit $code'
         arguments = ("--train.steps=1000000", "--checkpoint.every=200", "--comm.timeout=8", f"--output.dir={out}")
         command = [MPIEXEC, "-n", "4", "sh", "-c", stays, BINARY, "train", str(self.deck(DECK)), *KINDS["slowmo"]]
@@ -330,8 +339,8 @@ class Sync(Program):
         return said, run.returncode, time.monotonic() - begin
 
     def test_a_node_that_dies_ends_the_run_which_goes_on_with_fewer(self):
-        """Killed, a rank is missed by those who see its process; stopped, by those who wait for it when nodes meet, as a
-        rank of a node that has lost its power is."""
+        """If a rank is killed, ranks on its machine notice that its process is gone. If it is stopped, which is like a
+        node that has lost its power, ranks that wait for it at the next synchronization notice it."""
         named = {
             signal.SIGKILL: r"shoal: rank \d: rank 3 \(.*\) died without a word",
             signal.SIGSTOP: r"shoal: rank \d has waited \d+ s for .*: no sign of life from rank 3 \(",

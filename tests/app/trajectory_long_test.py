@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matrix of the promise at length: every three choices together, a sample of all rows, and more numbers of micro-batches."""
+"""The long version of the matrix: every combination of three choices, a random sample of all rows, and more numbers of
+micro-batches."""
 
 import itertools
 import unittest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses, norms and parameters are the same bits on 1, 2, 4 and 8 ranks for one global batch."""
+"""Losses, norms and parameters have the same bits on 1, 2, 4 and 8 ranks for one global batch."""
 
 import unittest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A longer run of W1 falls into the band that torch's runs (three seeds, widened by half their spread) lie in."""
+"""A longer run of W1 ends within the band of PyTorch's runs (three seeds, widened by half their spread)."""
 
 import work
 from program import Program, main, shared

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""W1 step for step: the first losses and norms are torch's."""
+"""W1 step for step: the first losses and norms are those of PyTorch."""
 
 import unittest
 
@@ -15,9 +15,9 @@ class W1(Program):
             self.assertAlmostEqual(loss, wanted, delta=2e-4, msg=f"step {step}")
         for (step, norm), wanted in zip(summary["grad_norms"], work.NORMS):
             self.assertAlmostEqual(norm, wanted, delta=1e-3 * wanted, msg=f"step {step}")
-        # Step 7 follows a gradient of norm 35: there even fp16, whose roundings are an eighth of bf16's, is off by 0.005.
-        # bf16 is off by 0.003 to 0.012, by the order in which the processor's products are summed; DeepSpeed's stays within
-        # 0.03.
+        # Step 7 follows a gradient of norm 35. There even fp16, whose rounding errors are an eighth of bf16's, differs
+        # by 0.005. bf16 differs by 0.003 to 0.012, depending on the order in which the processor sums; DeepSpeed's bf16
+        # stays within 0.03.
         bf16 = self.train(deck, "--train.dtype=bf16")
         for (step, loss), (_, exact) in zip(bf16["losses"], summary["losses"]):
             delta = 0.001 if step <= 6 else 0.03

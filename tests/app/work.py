@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work W1 (a character GPT of 10.8 M parameters) as files, and the losses that torch 2.15 has on it."""
+"""The work W1 (a character GPT of 10.8 M parameters) as files, and the losses of PyTorch 2.15 on it."""
 
 import subprocess
 import sys
 
 from program import SOURCE, shared, skip
 
-# Seed 1, one process, fp32 (torch eager; AVX2 and AVX-512 kernels give the same digits).
+# Seed 1, one process, fp32 (PyTorch eager; AVX2 and AVX-512 kernels give the same digits).
 LOSSES = [4.13991, 3.59318, 3.51413, 3.37945, 3.31938, 3.17338, 3.31238, 3.14015, 3.07597, 2.95883]
 NORMS = [14.37424, 7.03758, 6.70591, 3.39946, 2.47462, 3.18959, 35.0116, 4.63812, 5.1282, 1.94769]
-# Two ranks, twice the sequences: DDP, FSDP2, DeepSpeed 0-3 and FairScale's OSS agree to 4 places.
+# Two ranks with twice the sequences: DDP, FSDP2, DeepSpeed 0-3 and FairScale's OSS agree to 4 decimal places.
 LOSSES_TWO_RANKS = [4.1381, 3.6181, 3.5307, 3.3656, 3.3032, 3.2083, 3.1793, 3.0914]
 
 
@@ -22,7 +22,7 @@ def python_with_numpy():
 
 
 def export(directory, steps, ranks=1, seed=1):
-    """Writes W1's weights, samples and deck; returns the deck."""
+    """Writes W1's weights, samples and deck. Returns the path of the deck."""
     text = shared("data", "tinyshakespeare.txt")
     script = SOURCE / "tests" / "bench" / "peers" / "export_work.py"
     subprocess.run(
