@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The scripts in analysis/ against a run whose every duration and byte is known (make_run.py)."""
+"""The scripts in analysis/ on a run whose every duration and byte is known (make_run.py)."""
 
 import gzip
 import json
@@ -65,7 +65,7 @@ class Reading(Analysis):
             rows = file["flushes"][()]
             rows["dropped"] = [0, 3, 0, 4]
             file["flushes"][...] = rows
-            add_flush(file, len(file["events"]), 0, 5)  # of rank 0, which has dropped none before
+            add_flush(file, len(file["events"]), 0, 5)  # of rank 0, which has dropped no events before
             add_flush(file, len(file["events"]), 0, 2)
         self.assertEqual(Trace.read(copy).dropped, 14)
         self.assertIn("events lost", script("report.py", copy).stdout)
@@ -73,7 +73,7 @@ class Reading(Analysis):
     def test_rows_that_no_flush_covers_are_no_events(self):
         copy = self.copy("killed")
         with h5py.File(copy / "trace.h5", "r+") as file:
-            file["events"].resize(len(file["events"]) + 50, axis=0)  # room that was made and not filled
+            file["events"].resize(len(file["events"]) + 50, axis=0)  # space that was made and not filled
         self.assertEqual(Trace.read(copy).events.tolist(), Trace.read(self.run_dir).events.tolist())
 
     def test_another_format_version_is_refused(self):
@@ -150,7 +150,8 @@ class Breakdown(Analysis):
         self.assertEqual(of_unit["release"].bytes_per_step, make_run.BUCKET_BYTES)
 
     def test_a_mean_over_nodes_is_waited_for_message_by_message(self):
-        """The wait bears the name of the whole; the messages that it is made of lie within it, and it computes between."""
+        """The wait has the name of the whole operation. The messages that the operation consists of lie within the
+        wait, and it computes between them."""
         copy = self.copy("composed")
         with h5py.File(copy / "trace.h5", "r+") as file:
             rows, names = file["events"][()], [name.decode() for name in file["names"][()]]

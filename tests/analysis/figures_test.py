@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What is drawn: by the objects of the figures, and where lines lie on each other by their pixels. And runs that were resumed."""
+"""What the figures show: checked by the objects of the figures and, for lines that coincide, by their pixels. And runs
+that were resumed."""
 
 import html
 import json
@@ -29,7 +30,7 @@ OPTIONS = {"zero.stage": "1", "trace.level": "comm", "model.block_size": "64", "
 
 
 def drawn_texts(figure):
-    """All that can be read in it."""
+    """All visible texts of a figure."""
     figure.canvas.draw()
     return [text.get_text() for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
 
@@ -41,7 +42,7 @@ class Figures(unittest.TestCase):
         self.addCleanup(styles.plt.close, "all")
 
     def run_of(self, name, level="off", steps=12, losses=None, seconds=None, **options):
-        """A run with these losses and seconds of a step."""
+        """Writes a run with these losses and this duration of a step."""
         options = {key.replace("__", "."): str(value) for key, value in options.items()}
         path = make_run.make_run(self.directory / name, level, steps, options)
         rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
@@ -94,12 +95,12 @@ class Lines(Figures):
         self.assertEqual(len({each["color"] for each in style.values()}), 14)
 
     def seen(self, figure, colours):
-        """Pixels of each colour among those of the left axes."""
+        """Counts the pixels of each colour in the left axes."""
         figure.canvas.draw()
         pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3] / 255.0
         box = figure.axes[0].get_position()
         height, width = pixels.shape[:2]
-        # Below the legend, which shows every colour anyway.
+        # Only below the legend, which contains every colour.
         inside = pixels[int((1 - box.y1) * height + 0.45 * box.height * height) : int((1 - box.y0) * height),
                         int(box.x0 * width) : int(box.x1 * width)]  # fmt: skip
         return [int((np.abs(inside - to_rgb(colour)).max(axis=2) < 0.02).sum()) for colour in colours]
@@ -144,7 +145,8 @@ class Lines(Figures):
 
 class Rates(Figures):
     def test_are_one_measure_whatever_the_strategies(self):
-        """Means of settled steps, also where the summary has a median: a step in three takes nine times as long."""
+        """Rates are means of settled steps, although the summary has a median: one step in three takes nine times as
+        long."""
         plain, apart = self.run_of("plain"), self.run_of("apart", sync__kind="localsgd", sync__localsgd_frequency=3)
         for path in (plain, apart):
             lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
@@ -175,7 +177,7 @@ class Rates(Figures):
 
 
 class Resumed(Figures):
-    """Twelve steps, killed after ten, resumed from eight, and again from eight on one node."""
+    """Twelve steps: killed after ten, resumed from eight, and again from eight on one node."""
 
     def setUp(self):
         super().setUp()

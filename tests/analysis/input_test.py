@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the scripts in analysis/ say where packages are missing, or a file is not what its name says: one line, no traceback."""
+"""If packages are missing, or a file is damaged or of another kind, the scripts in analysis/ print one line and no
+traceback."""
 
 import json
 import shutil
@@ -31,7 +32,7 @@ class MissingPackages(unittest.TestCase):
         self.assertLessEqual(set(PROGRAMS), {path.name for path in scripts})
         for path in scripts:
             with self.subTest(path.name):
-                done = run("-S", "-B", path)  # without the directories where packages are
+                done = run("-S", "-B", path)  # without the directories that contain packages
                 if done.returncode == 0:
                     self.assertNotIn(path.name, PROGRAMS)
                     self.assertEqual(done.stderr, "")  # a module that needs none

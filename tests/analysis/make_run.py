@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the output directory of a run that never was: 4 ranks on two nodes, with every file in the program's own form.
+"""Writes the output directory of an invented run: 4 ranks on two nodes, with every file in the program's own form.
 
 usage: make_run.py DIR [--level comm] [--steps 12]
 
-Durations are chosen, not measured, so that a test can say what the analysis must find: see PHASES and WAIT_NS.
+Durations are chosen, not measured, so that a test knows what the analysis must find: see PHASES and WAIT_NS.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ EVENT = np.dtype(
 )  # fmt: skip
 FLUSH = np.dtype([("flush", "i4"), ("rank", "i4"), ("first", "u8"), ("count", "u8"), ("dropped", "u8")])
 
-# A step on rank r, in microseconds: its phases one after another, 200 between them and the step's end.
+# A step on rank r, in microseconds: its phases in sequence, then 200 until the end of the step.
 PHASES = {"data": 300, "forward": 9000, "backward": 19000, "reduce": 1500, "losses": 200, "clip": 400,
           "optimizer": 2500, "publish": 1100}  # fmt: skip
 WAIT_NS = 1_200_000  # within reduce, on every rank
 GAP_NS = 200_000
-EVALUATION_NS = 300_000_000  # after every fifth step: much of it in one kernel
+EVALUATION_NS = 300_000_000  # after every fifth step; most of it is in one kernel
 RECOMPUTE_NS, RELEASE_NS = 3_000_000, 2_000  # within backward
 BUCKET_BYTES = 6_000_000
 
 
 class Recorder:
-    """Events of one rank, as the program's ring would hold them."""
+    """Events of one rank, as the program records them."""
 
     def __init__(self, rank: int, names: list[str]):
         self.rank, self.names, self.rows = rank, names, []
@@ -55,7 +55,7 @@ class Recorder:
 
 
 def record_step(ring: Recorder, level: str, step: int, begin: int) -> int:
-    """One step that begins at `begin`; returns its end."""
+    """Records one step that begins at `begin`. Returns its end."""
     now = begin
     for name, microseconds in PHASES.items():
         duration = microseconds * 1000 + (500_000 * ring.rank if name == "forward" else 0)
@@ -64,7 +64,7 @@ def record_step(ring: Recorder, level: str, step: int, begin: int) -> int:
             ring.add("phase", "recompute", now + 10_000_000, RECOMPUTE_NS, step=step, unit=1, micro=0, depth=2)
             ring.add("phase", "release", now + 15_000_000, RELEASE_NS, step=step, unit=1, size=BUCKET_BYTES, depth=2)
         if level in ("comm", "kernels") and name == "backward":
-            for bucket in range(3):  # they overlap: each is open for twice the distance between them
+            for bucket in range(3):  # they overlap: each is in flight for twice the time between two starts
                 ring.add("collective", "reduce_scatter", now + (bucket + 1) * 4_000_000, 8_000_000, step=step,
                          size=BUCKET_BYTES, unit=3 - bucket, group=0, depth=2)  # fmt: skip
         if level in ("comm", "kernels") and name == "reduce":
@@ -100,7 +100,7 @@ def record_rank(rank: int, level: str, first: int, steps: int, names: list[str])
 def write_trace(
     path: Path, options: dict[str, str], level: str, steps: int, first: int = 1, hour: int = 3, nodes: int = 2
 ) -> None:
-    """Of a part of a run: from its first step on, begun at that hour."""
+    """Writes the trace of a part of a run that begins with step `first`, at that hour."""
     names: list[str] = []
     ranks = [record_rank(rank, level, first, steps, names) for rank in range(RANKS)]
     text = h5py.string_dtype()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the scripts in analysis/ as their users do, but in this process: a program start costs more than what it does."""
+"""Runs the scripts in analysis/ as their users do, but in this process, because starting a program takes longer than
+its work."""
 
 import contextlib
 import importlib
@@ -15,7 +16,7 @@ sys.path.insert(0, str(ANALYSIS))
 
 
 def script(name, *arguments):
-    """What the program would have ended with and said."""
+    """Returns the exit status and the output that the program would have had."""
     module = importlib.import_module(name.removesuffix(".py"))
     out, err, code = io.StringIO(), io.StringIO(), 0
     command = [str(ANALYSIS / name), *map(str, arguments)]

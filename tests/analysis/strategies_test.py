@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""analysis/strategies.py: runs whose every duration and loss is known, and real runs on two nodes of two ranks."""
+"""analysis/strategies.py on runs whose every duration and loss is known, and on real runs on two nodes of two ranks."""
 
 import json
 import shutil
@@ -75,7 +75,7 @@ class Aggregation(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.directory)
 
     def run_of(self, name, seconds, losses=None, level="off", **options):
-        """A run of so many seconds for each step; options without their section's dot."""
+        """Writes a run with these seconds for each step. Option names have "__" instead of the dot."""
         options = {key.replace("__", "."): str(value) for key, value in options.items()}
         options = {"zero.stage": "3", "comm.ranks_per_node": "2", "train.seed": "1", **options}
         path = make_run.make_run(self.directory / name, level, len(seconds), options)
@@ -114,7 +114,8 @@ class Aggregation(unittest.TestCase):
         self.assertEqual(row["loss"], {"median": 2.25, "min": 2.125, "max": 2.5})
         self.assertEqual(row["val_loss"]["median"], 3.25)
         self.assertIsNone(row["exposed_seconds"])
-        # By seed every run is twice as fast and its validation loss 1 % higher: over all seeds neither would be so narrow.
+        # Compared by seed, every run is twice as fast and its validation loss 1 % higher. Over all seeds the ranges
+        # would be wider.
         self.assertEqual(other["ratio"], {"median": 2, "min": 2, "max": 2})
         for value in other["loss_difference_percent"].values():
             self.assertAlmostEqual(value, 1)

@@ -19,7 +19,7 @@ from shoal_run import Run
 V, T, C, LAYERS = 64, 32, 32, 2
 BLOCK, HEAD = 12 * C * C + 13 * C, 2 * C
 N = (V + T) * C + LAYERS * BLOCK + HEAD
-PIECE = 256  # elements that are not divided among ranks
+PIECE = 256  # elements: shards are cut at multiples of it
 
 
 class Volumes(Program):
@@ -40,7 +40,8 @@ class Volumes(Program):
         return trace, volume.volumes(trace)
 
     def equal(self, row, elements, size, ranks=2):
-        """Exactly, as the mean of the ranks; each of them to the padding of every transfer of every unit."""
+        """The mean of the ranks is exact. Each rank differs from it by at most the padding of every transfer of every
+        unit."""
         expected = Fraction(elements * size * (ranks - 1), ranks)
         self.assertEqual(row.measured, expected, row)
         self.assertEqual((row.theory - row.saved + row.extra, row.difference), (expected, 0), row)
@@ -70,7 +71,7 @@ class Volumes(Program):
             self.equal(reduced, turns * N, 4, ranks)
             self.equal(
                 gathered, 2 * turns * N - turns * HEAD, 4, ranks
-            )  # the head's backward follows its forward at once
+            )  # the head's backward follows its forward immediately
             self.assertLessEqual(reduced.measured + gathered.measured, reduced.theory * 3)
             by_unit = {(op.unit, op.name): op for op in traffic.unit_operations(trace)}
             for unit, elements in enumerate(trace.unit_elements.tolist()):
@@ -116,7 +117,7 @@ class Volumes(Program):
         self.equal(gathered, 8 * N - 4 * HEAD, 4)
         _, (reduced, gathered) = self.volumes(**evaluated, **{"zero.stage": 2, "comm.bucket_mb": 0.02})
         self.equal(gathered, N, 4)
-        # What is published before the first step has a clock of its own, and may seem to lie anywhere.
+        # The all-gather of parameters before the first step has another clock, so it may seem to lie anywhere.
         trace = self.run_of(**{"zero.stage": 1}).trace
         early = trace.events[(trace.events["step"] == 0) & (trace.events["unit"] >= 0)]
         self.assertGreater(len(early), 0)

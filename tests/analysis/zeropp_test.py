@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ZeRO++ on two nodes of two ranks: what is quantized trains nearly as well, sends what theory says, and does so again."""
+"""ZeRO++ on two nodes of two ranks: quantized messages train nearly as well, have the bytes that theory predicts, and
+give the same bits in each run."""
 
 import sys
 import unittest
@@ -20,14 +21,14 @@ ALL_THREE = {"zero.hpz_size": "node", "zero.qwz": 8, "zero.qgz": 4}
 
 
 def shards(elements):
-    """Elements of each rank's shard: whole pieces."""
+    """Elements of each rank's shard, cut at multiples of 256."""
     pieces = (elements + PIECE - 1) // PIECE
     length = (pieces + RANKS - 1) // RANKS * PIECE
     return [min(max(elements - rank * length, 0), length) for rank in range(RANKS)]
 
 
 def codes(elements, bits):
-    """Bytes on the wire: the scales of all blocks, and the codes."""
+    """Bytes sent: the scales of all blocks, and the codes."""
     return -(-elements // BLOCK) * 4 + -(-elements * bits // 8)
 
 
@@ -52,9 +53,10 @@ class ZeroPlusPlus(Program):
         pieces = [n for elements in trace.unit_elements.tolist() for n in shards(elements)]
         of_weights, within, across = (sum(codes(n, bits) for n in pieces if n) for bits in (8, 8, 4))
         turns, nodes = 2, RANKS // LOCAL
-        # Every gradient's shard goes to its column's rank within both nodes, and the nodes' sums of it cross once.
+        # Each gradient shard is sent to one rank in each node, and the sum of a node crosses to the other node once.
         self.assertEqual(self.sent(trace, "reduce_scatter", "all"), turns * (nodes * within + across))
-        # One gather over all ranks after each update: every shard's codes cross once, and reach the node's other rank.
+        # One all-gather over all ranks after each update: the codes of every shard cross once, and reach the other rank
+        # of the node.
         self.assertEqual(self.sent(trace, "all_gather", "all"), (1 + nodes) * of_weights)
         self.assertGreater(self.sent(trace, "all_gather", "neighbours"), 0)
         of_half = 2 * int(trace.unit_elements.sum())
@@ -90,13 +92,15 @@ class ZeroPlusPlus(Program):
         resumed = self.run_with(f"--checkpoint.resume={file}", out="resumed", **options)
         self.assertEqual(resumed["losses"], never["losses"][4:])
         self.assertEqual(resumed["params_checksum"], never["params_checksum"])
-        at_once = self.dir / "resumed" / "checkpoints" / "step_00000006.h5"  # from what the background wrote
+        at_once = (
+            self.dir / "resumed" / "checkpoints" / "step_00000006.h5"
+        )  # resumed from the checkpoint that was written in the background
         with h5py.File(at_once) as one, h5py.File(self.dir / "background" / "checkpoints" / at_once.name) as other:
             self.assertEqual(len(one["residuals"]), RANKS)
             for rank in map(str, range(RANKS)):
                 self.assertTrue(np.any(one["residuals"][rank][:]))
                 self.assertTrue(np.array_equal(one["residuals"][rank][:], other["residuals"][rank][:]))
-        # Messages that are cut otherwise have other residuals.
+        # With other buckets the residuals are others, too.
         deck = self.deck(SMALL, batch={"micro": 1, "global": 8}, train={"steps": 5, "dtype": "bf16"})
         cut = {**options, "comm.bucket_mb": 0.01, "train.steps": 5, "checkpoint.resume": file}
         arguments = [f"--{name}={value}" for name, value in cut.items()]

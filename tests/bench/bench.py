@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures shoal on W1 (peers/README.md): time by part, the share of what a core can do, products, ranks, stages, trace, memory,
-start, checkpoints.
+"""Measures shoal on W1 (peers/README.md): time by part, the fraction of a core's limit, products, ranks, stages, trace,
+memory, start, checkpoints.
 
-usage: bench.py [--shoal build/shoal] [--only parts,stages,...] [--rounds 3] [--steps 12] [--quick] [--json FILE] [--strict]
+usage: bench.py [--shoal build/shoal] [--only parts,stages,...] [--rounds 3] [--steps 12] [--quick] [--json FILE]
+[--strict]
 
-Every line has MET or MISSED where there is a target. What is compared is measured by turns in one run, and the ratio is the
-median over turns. Ratios to PyTorch and others are bench_peers.py's. About an hour; --quick shows in minutes that everything
-runs. A measure that fails is named and the others go on; the exit status is 1 then.
+Every line that has a target ends in MET or MISSED. Whatever is compared is measured in turn in one run, and the ratio
+is the median over rounds. bench_peers.py has the ratios to PyTorch and others. Takes about an hour; --quick shows in
+minutes that everything runs. If a measure fails it is named, the others go on, and the exit status is 1.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every measure of bench.py needs: the works as files, runs of the program, and comparisons by turns."""
+"""Shared by all measures of bench.py: the works as files, runs of the program, and comparisons in turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ sys.path[:0] = [str(ROOT / "tests" / "bench" / "peers"), str(ROOT / "analysis")]
 import export_work
 from work import WORKS, Work
 
-LEAST_STEPS = 6  # of a run, for quartiles without the first
+LEAST_STEPS = 6  # per run, for quartiles without the first step
 
 
 @dataclass
@@ -28,11 +28,11 @@ class Bench:
     cpus: Sequence[int]
     rounds: int
     steps: int
-    small: bool = False  # W1 alone
+    small: bool = False  # only W1
     decks: dict[tuple[str, int], Path] = field(default_factory=dict)
 
     def deck(self, work: Work, ranks: int = 1) -> Path:
-        """The work as files, made on first use."""
+        """Returns the deck of the work; writes its files on first use."""
         key = (work.name, ranks)
         if key not in self.decks:
             directory = self.scratch / f"{work.name}-{ranks}"
@@ -55,17 +55,18 @@ class Bench:
 
 
 def quick(seconds: Sequence[float]) -> float:
-    """The lower quartile, which other jobs on the machine move least."""
+    """The lower quartile, which other jobs on the machine influence least."""
     return statistics.quantiles(seconds, n=4)[0]
 
 
 def settled(result: Result) -> float:
-    """Seconds of a step without the first, whose memory is touched for the first time."""
+    """Seconds of a step, without the first one, which touches its memory for the first time."""
     return quick(result.step_seconds[1:])
 
 
 def there_and_back(sides: dict[str, Callable[[], float]]) -> dict[str, float]:
-    """A turn of each side, then all again backwards, and the mean of both: a drift of the machine's speed cancels."""
+    """Runs each side once, then again in reverse order, and takes the mean of both, so that a drift of the machine's
+    speed cancels."""
     names = list(sides)
     first = {name: sides[name]() for name in names}
     second = {name: sides[name]() for name in reversed(names)}
@@ -73,6 +74,6 @@ def there_and_back(sides: dict[str, Callable[[], float]]) -> dict[str, float]:
 
 
 def ratio_line(name: str, ratios: Sequence[float], unit: str = "x", note: str = "", **target: float) -> Line:
-    """The median over turns, and how far they are apart."""
+    """The median over rounds, and their range."""
     spread = f"{len(ratios)} turns, {min(ratios):.3f} to {max(ratios):.3f}"
     return Line(name, statistics.median(ratios), unit, note="; ".join(filter(None, (spread, note))), **target)

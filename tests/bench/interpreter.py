@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imported first: goes on with the system's Python where the one in use lacks numpy and h5py, as `make bench` may find."""
+"""Imported first: if this Python lacks numpy or h5py, as can happen with `make bench`, the script starts again with the
+system's Python."""
 
 import importlib.util
 import os

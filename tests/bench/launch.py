@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs shoal (or another program) on chosen cores, and reads what it left."""
+"""Runs shoal (or another program) on chosen cores, and reads its results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOLERATED_LOAD = 0.1  # cores
 
 
 class RunFailed(Exception):
-    """A program that was to be measured did not run, with the end of what it said."""
+    """A program that was to be measured failed; the message has the end of its output."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Result:
 
 
 def pinned(cpus: Sequence[int]):
-    """For Popen's preexec_fn: the child may use these cores only."""
+    """For Popen's preexec_fn: the child may use only these cores."""
     return lambda: os.sched_setaffinity(0, cpus)
 
 
@@ -64,7 +64,8 @@ class Shoal:
             raise RunFailed(f"{program}: no such program (build it first, or name it with --shoal)")
 
     def start(self, deck: Path, out: Path, options: Sequence[str] = (), *, cpus: Sequence[int], ranks: int = 1):
-        """One core per rank as far as they go; evaluation, trace and checkpoints are off unless the options ask for them."""
+        """Starts a run with a core for each rank, if there are enough. Trace, evaluation and checkpoints are off unless
+        the options ask for them."""
         shutil.rmtree(out, ignore_errors=True)
         shared = ranks > len(cpus)
         bind = ["-bind-to", "core"] if ranks > 1 and not shared else []
@@ -74,7 +75,7 @@ class Shoal:
             command.append("--trace.level=off")
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "SHOAL_PROGRESS": "plain"}
         if shared:
-            environment["SHOAL_COMM_WAIT"] = "sleep"  # who spins keeps the others from the core
+            environment["SHOAL_COMM_WAIT"] = "sleep"  # a rank that spins would keep the others from the core
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
                                 preexec_fn=pinned(cpus))  # fmt: skip
 
@@ -90,7 +91,8 @@ class Shoal:
 
 
 class OtherLoad:
-    """How many cores other jobs took while something was measured: with more than a little, take no figure for granted."""
+    """The number of cores that other jobs used during a measurement. If it is more than a little, do not trust the
+    figures."""
 
     def __init__(self):
         self.busy, self.own, self.wall = self.sample()

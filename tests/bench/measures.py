@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bench.py measures, a function each. Figures that are compared come from runs by turns, so that both sides meet the same
+"""The measures of bench.py, one function each. Runs that are compared are made in turn, so that both sides see the same
 state of the machine."""
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from shoal_trace import Trace
 from verdicts import Line
 from work import WORKS, Work
 
-# Kernels that are matrix products: the layers of src/model/block.cpp and head.cpp by their labels (forward, _dx, _dw), attention.
+# Kernels that are matrix products: the layers of src/model/block.cpp and head.cpp, by their labels (forward, _dx, _dw),
+# and attention.
 PRODUCTS = ("attention", "qkv", "mlp", "head")
 DTYPES = ("fp32", "bf16")
 
@@ -46,7 +47,7 @@ def parts(bench: Bench, work: Work, dtype: str) -> list[Line]:
 
 
 def trace_overhead(bench: Bench, work: Work) -> list[Line]:
-    """Level comm and level kernels against off, by turns."""
+    """Trace levels comm and kernels against off, in turn."""
     levels = ("off", "comm", "kernels")
     seconds: dict[str, list[float]] = {level: [] for level in levels}
     for turn in range(bench.rounds):
@@ -60,9 +61,9 @@ def trace_overhead(bench: Bench, work: Work) -> list[Line]:
 
 
 def start_up(bench: Bench, work: Work) -> list[Line]:
-    """From the launch to the begin of the first step, on as many ranks as there are cores, at most two.
+    """From the launch to the beginning of the first step, on as many ranks as there are cores, at most two.
 
-    The first line of metrics.jsonl is written when that step ends, and tells how long it took.
+    The first line of metrics.jsonl is written at the end of that step and contains its duration.
     """
     ranks = min(2, len(bench.cpus))
     found = []

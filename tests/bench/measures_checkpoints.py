@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast checkpoints are written, and what one in the background costs the steps that go on meanwhile."""
+"""The speed at which checkpoints are written, and what a save in the background costs the steps that run at the same
+time."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from work import Work
 
 
 def checkpoints(bench: Bench, work: Work) -> list[Line]:
-    """How fast checkpoints are written, against dd with conv=fsync of as many bytes to the same directory."""
+    """The speed at which checkpoints are written, compared with dd conv=fsync of the same size to the same
+    directory."""
     ranks = min(2, len(bench.cpus))
     ratios, rates = [], []
     for _ in range(bench.rounds):
@@ -55,9 +57,10 @@ def disk_rate(path: Path, size: int) -> float:
 
 
 def background(bench: Bench, work: Work) -> list[Line]:
-    """Steps during which a checkpoint is written in the background, against the others of the same run.
+    """Steps during which a checkpoint is written in the background, compared with the other steps of the same run.
 
-    A step lasts from its begin to the next one's: what a save does between two, the copy above all, is the first one's.
+    A step lasts until the beginning of the next one, so work of a save between two steps, above all the copy, counts
+    for the first.
     """
     ranks = min(2, len(bench.cpus))
     options = (f"--train.steps={4 * bench.steps}", f"--checkpoint.every={max(4, bench.steps // 2)}",
@@ -71,7 +74,7 @@ def background(bench: Bench, work: Work) -> list[Line]:
         begins = saving["begin_ns"].astype(np.int64)
         ends = begins + saving["duration_ns"].astype(np.int64)
         overlaps = (begins < steps[1:, None]) & (ends > steps[:-1, None])
-        saves = overlaps.any(axis=1)[1:]  # the first step touches memory for the first time
+        saves = overlaps.any(axis=1)[1:]  # the first step touches its memory for the first time
         seconds = np.diff(steps)[1:] / 1e9
         if not saves.any() or saves.all():
             raise RunFailed(f"{saves.sum()} of {len(saves)} steps went on during a save: nothing to compare")
@@ -84,5 +87,5 @@ def background(bench: Bench, work: Work) -> list[Line]:
 
 
 def middle(seconds: np.ndarray) -> float:
-    """The lower quartile would pick the steps at a save's end, which it hardly touched."""
+    """The median: the lower quartile would pick the last step of each save, which the save hardly disturbs."""
     return float(np.median(seconds))

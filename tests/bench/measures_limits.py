@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training on one core against what that core's arithmetic units can do (peak_bench.cpp)."""
+"""Training on one core, compared with what the core's arithmetic units can do (peak_bench.cpp)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from launch import RunFailed, finish, pinned
 from verdicts import Line
 from work import Work
 
-# Shares that are aimed at, by processor and number type; elsewhere they are told for their own sake.
+# Target fractions by processor and number type. On other processors the fraction is printed without a target.
 GOALS = {"Zen 4": {"fp32": 0.93, "bf16": 0.90}, "Zen 5": {"bf16": 0.80}}
 WORKS_WITH_GOALS = ("W1", "W2")
 
 
 def processor(info: str) -> str:
-    """Zen 4, Zen 5 or another, from what /proc/cpuinfo says. Zen 3 has Zen 4's family, but no AVX-512."""
+    """Returns Zen 4, Zen 5 or another, from /proc/cpuinfo. Zen 3 has the same family as Zen 4, but no AVX-512."""
     fields = dict(re.findall(r"^(vendor_id|cpu family|flags)\s*: (.*)$", info, re.MULTILINE))
     if fields.get("vendor_id") != "AuthenticAMD" or "avx512f" not in fields.get("flags", "").split():
         return "another"
@@ -44,7 +44,7 @@ def loops(bench: Bench) -> list[Line]:
 
 
 def share(bench: Bench, work: Work, dtype: str) -> Line:
-    """Model FLOPs per second of settled steps on one core as a share of its limit, by turns."""
+    """Model FLOPs per second of settled steps on one core, as a fraction of the core's limit, measured in turn."""
     kind = processor(Path("/proc/cpuinfo").read_text())
     shares, reached, limits = [], [], []
     for _ in range(bench.rounds):
@@ -62,7 +62,8 @@ def share(bench: Bench, work: Work, dtype: str) -> Line:
 
 
 def causal_part(work: Work) -> float:
-    """Of the FLOPs with attention in full: what a causal model needs, a token attending to (block + 1) / 2 on average."""
+    """The fraction of the FLOPs (with attention in full) that a causal model needs: a token attends to (block + 1) / 2
+    on average."""
     return (6 * work.product_weights + 6 * work.layers * work.width * (work.block + 1)) / work.flops_per_token
 
 

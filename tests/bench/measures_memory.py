@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resident memory against the plan, with and without activation checkpointing; how that of stage 3 falls with more ranks."""
+"""Resident memory compared with the plan, with and without activation checkpointing, and how it falls at stage 3 with
+more ranks."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from launch import Result
 from verdicts import Line
 from work import Work
 
-# What stage 3 leaves each of D ranks the D-th part of; state_bytes' other kinds are what a micro-batch needs.
+# At stage 3 each of D ranks keeps a D-th part of these states; the other kinds in state_bytes are what a micro-batch
+# needs.
 STATES = ("parameters", "master", "gradients", "moments")
 
 
@@ -28,7 +30,7 @@ def memory(bench: Bench, work: Work, dtype: str) -> list[Line]:
 
 
 def activations(bench: Bench, work: Work, stage: int) -> list[Line]:
-    """activation.checkpoint_interval 0 and auto on two ranks: each against its plan, and their difference."""
+    """activation.checkpoint_interval 0 and auto on two ranks: each compared with its plan, and their difference."""
     if not bench.has_two_cores():
         return []
     intervals = ("0", "auto")
@@ -50,9 +52,9 @@ def activations(bench: Bench, work: Work, stage: int) -> list[Line]:
 
 
 def shards(bench: Bench, work: Work) -> list[Line]:
-    """Stage 3 on 1, 2 and 4 ranks: what the model's states take, by the allocator's count and by resident memory.
+    """Stage 3 on 1, 2 and 4 ranks: memory of the model's states, as the allocator counts it and as resident memory.
 
-    Of resident memory what activations and buffers took is left out: gathered units are there on more than one rank only.
+    Resident memory is taken without activations and buffers, because gathered units exist only with more than one rank.
     """
     results = {
         ranks: bench.train(bench.deck(work, ranks), "--zero.stage=3", "--train.steps=3", ranks=ranks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products as a step runs them, against oneDNN on the same shapes alone (products_alone.cpp)."""
+"""Matrix products within a step, compared with oneDNN alone on the same shapes (products_alone.cpp)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from work import Work
 
 
 def shapes(work: Work, dtype: str) -> Iterator[tuple[str, ...]]:
-    """The products of src/model/block.cpp and head.cpp by their labels, as products_alone.cpp reads them: label, m, n, k,
-    whether A and B are transposed, their type, the result's, and what is added: a bias, what C holds."""
+    """The products of src/model/block.cpp and head.cpp, in the form that products_alone.cpp reads: label, m, n, k,
+    whether A and B are transposed, the type of the operands, the type of the result, and what is added (a bias, the
+    contents of C)."""
     rows, c = work.tokens_per_step, work.width
     # attention_out and mlp_out are added to a copy of the residual.
     for label, into, out, adds in (
@@ -31,14 +32,14 @@ def shapes(work: Work, dtype: str) -> Iterator[tuple[str, ...]]:
         yield label, rows, out, into, "n", "n", dtype, dtype, adds
         yield label + "_dx", rows, into, out, "n", "t", dtype, dtype, "-"
         yield label + "_dw", into, out, rows, "t", "n", dtype, "fp32", "-"
-    # For so few symbols all rows are one chunk.
+    # With this few symbols all rows are one chunk.
     yield "head", rows, work.rows, c, "n", "t", dtype, "fp32", "-"
     yield "head_dx", rows, c, work.rows, "n", "n", dtype, dtype, "-"
     yield "head_dw", work.rows, c, rows, "t", "n", dtype, "fp32", "-"
 
 
 def alone(bench: Bench, work: Work, dtype: str) -> dict[str, float]:
-    """Seconds of a call, by label."""
+    """Seconds per call, by label."""
     program = bench.shoal.program.parent / "tests" / "bench" / "products_alone"
     if not program.is_file():
         raise RunFailed(f"{program}: no such program (cmake --build BUILD --target products_alone)")
@@ -52,7 +53,7 @@ def alone(bench: Bench, work: Work, dtype: str) -> dict[str, float]:
 
 
 def in_run(bench: Bench, work: Work, dtype: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Seconds of a call and calls per step, by label."""
+    """Seconds per call and calls per step, by label."""
     trace = Trace.read(bench.train(bench.deck(work), f"--train.dtype={dtype}", "--trace.level=kernels").out)
     steps = settled_steps(trace)
     events = trace.of_kind("kernel", rank=0)
@@ -67,7 +68,8 @@ def in_run(bench: Bench, work: Work, dtype: str) -> tuple[dict[str, float], dict
 
 
 def products(bench: Bench, work: Work, dtype: str) -> list[Line]:
-    """By turns. Both sides are the lower quartile over calls, by the clock; a step's products are calls times that."""
+    """Measured in turn. Both sides are the lower quartile over calls, in wall-clock time; a step's products are the sum
+    of calls times that."""
     ratios = []
     of_label: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for turn in range(bench.rounds):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two ranks, a core each: what communication costs, and what each ZeRO stage and the order of sums add to it."""
+"""Two ranks with a core each: what communication costs, and what each ZeRO stage and the order of sums add to it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from launch import finish
 from verdicts import Line
 from work import Work
 
-# Tokens/s of a stage over those of stage 0, at least.
+# Targets: tokens/s of a stage, divided by those of stage 0.
 STAGES = {1: 0.98, 2: 0.98, 3: 0.95}
 
 
 def scaling(bench: Bench, work: Work) -> list[Line]:
-    """Two ranks against two runs of one rank at the same time: what communication costs."""
+    """Two ranks, compared with two runs of one rank at the same time: what communication costs."""
     if not bench.has_two_cores():
         return []
     options = (f"--train.steps={bench.steps}",)
@@ -40,12 +40,12 @@ def scaling(bench: Bench, work: Work) -> list[Line]:
 
 
 def stages(bench: Bench, work: Work, dtype: str) -> list[Line]:
-    """Stages 1 to 3 against stage 0, each turn there and back."""
+    """Stages 1 to 3 compared with stage 0; in each round forwards and backwards."""
     if not bench.has_two_cores():
         return []
     deck = bench.deck(work, 2)
 
-    # A step of W2 lasts seconds, and its part between products is small.
+    # A step of W2 takes seconds, and little of it is outside products, so fewer steps are enough.
     steps = bench.steps if work.name == "W1" else max(LEAST_STEPS, bench.steps // 2)
     options = (f"--train.steps={steps}", f"--train.dtype={dtype}")
 
@@ -61,7 +61,7 @@ def stages(bench: Bench, work: Work, dtype: str) -> list[Line]:
 
 
 def order_of_sums(bench: Bench, work: Work, stage: int) -> list[Line]:
-    """What comm.collectives=reproducible costs against native."""
+    """The cost of comm.collectives=reproducible, compared with native."""
     if not bench.has_two_cores():
         return []
     deck = bench.deck(work, 2)

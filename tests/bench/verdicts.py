@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A measured value against its target, as a line that ends in MET or MISSED."""
+"""A measured value and its target, as a line that ends in MET or MISSED."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Line:
     note: str = ""
 
     def __post_init__(self):
-        self.value = float(self.value)  # numpy's numbers compare to what json does not know
+        self.value = float(self.value)  # comparisons of numpy's numbers give a type that json cannot write
 
     @property
     def met(self) -> bool | None:
-        """None where there is no target: the value is told for its own sake."""
+        """None if there is no target."""
         if self.at_least is None and self.at_most is None:
             return None
         return (self.at_least is None or self.value >= self.at_least) and (
@@ -56,7 +56,7 @@ def print_lines(lines: list[Line]) -> None:
 
 
 def conclude(lines: list[Line], failed: Sequence[str] = ()) -> bool:
-    """Prints how many targets were met, which were missed and what failed; whether any was missed."""
+    """Prints how many targets were met, which were missed, and what failed. Returns True if any was missed."""
     missed = [line.name for line in lines if line.met is False]
     print(f"# {sum(line.met is True for line in lines)} met, {len(missed)} missed{listed(missed)}")
     if failed:

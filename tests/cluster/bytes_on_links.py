@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs strategies on virtual nodes and holds three counts of what crosses each node's link against each other: the link's
-own, what the ranks handed to MPI (tests/support/mpi_counter.cpp), and what the program says. Called by bytes_test.sh.
+"""Runs strategies on virtual nodes and compares three counts of the bytes that cross each node's link: the link's own
+counter, what the ranks handed to MPI (tests/support/mpi_counter.cpp), and the program's figures. Called by
+bytes_test.sh.
 
-Two runs that differ in length alone are compared with each other, so that the launcher, MPI's start and what is sent before
-the first and after the last step cancel. Links carry more than messages: heads of frames (66 bytes of Ethernet, IP and TCP
-for 1448 of payload; fewer where frames are larger until the network card cuts them), acknowledgements (66 bytes for a frame
-of the other direction at most), and UCX's own words. What TCP sends again is counted by itself and taken off.
+Two runs that differ only in length are compared, so that the launcher, the start of MPI, and messages before the first
+and after the last step cancel. Links carry more than messages: headers of frames (66 bytes of Ethernet, IP and TCP for
+1448 of payload; fewer if frames are larger until the network card cuts them), acknowledgements (at most 66 bytes for a
+frame in the other direction), and UCX's own messages. What TCP sends again has its own counter and is subtracted.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ sys.path.insert(0, str(TESTS / "app"))
 import mpi_count
 from program import BINARY
 
-GRIDS = {"2x2": (2, 2), "4x1": (4, 1)}  # nodes x ranks of a node
+GRIDS = {"2x2": (2, 2), "4x1": (4, 1)}  # nodes x ranks per node
 SHORT, LONG = 4, 8  # steps: whole periods of all strategies
 DECK = """
 [model]
@@ -63,14 +64,12 @@ STRATEGIES = {
     "sgp overlapped": {**SGP, "sync.sgp_overlap": "true"},
     "diloco": {"sync.kind": "diloco", "sync.slowmo_frequency": 4},
 }
-# Two runs whose difference is steps in which nodes do not meet: they have met after step 8.
+# The difference between these two runs is steps in which the nodes do not synchronize: they have done so after step 8.
 APART = {"sync.kind": "localsgd", "sync.localsgd_frequency": 8}
 APART_SHORT, APART_LONG = 9, 15
 FRAME, PAYLOAD, HEADS = 1514, 1448, 66  # bytes
-PER_MESSAGE = (
-    1000  # bytes at most besides a message's own: UCX asks, consents and confirms, each way, in frames of their own
-)
-NOISE = 20_000  # bytes: what differs from one start to the next (the launcher's lines, address resolution)
+PER_MESSAGE = 1000  # bytes at most, in addition to a message's own: UCX sends request, clear-to-send and confirmation in frames of their own
+NOISE = 20_000  # bytes that differ between two starts (the launcher's output, address resolution)
 
 
 class Cluster:
@@ -81,7 +80,7 @@ class Cluster:
         self.deck.write_text(DECK)
 
     def sent(self, nodes: int) -> list[int]:
-        """Bytes that have left each node, without TCP's repetitions."""
+        """Bytes that have left each node, without TCP's retransmissions."""
         counters = ("/sys/class/net/eth0/statistics/tx_bytes", "/proc/net/snmp")
         readers = [
             subprocess.Popen(
@@ -98,7 +97,7 @@ class Cluster:
         return found
 
     def run(self, grid: str, options: dict, steps: int):
-        """The summary, the ranks' counts, and the bytes that left each node."""
+        """Returns the summary, the ranks' counts, and the bytes that left each node."""
         nodes, each = GRIDS[grid]
         self.runs += 1
         out, counts = self.work / f"run-{self.runs}", self.work / f"counts-{self.runs}"
@@ -116,7 +115,8 @@ class Cluster:
 
 
 def crossing(ranks, node: int) -> tuple[int, int]:
-    """Bytes and messages to other nodes of the ranks of a node, and of the library's collectives over nodes."""
+    """Bytes and messages that the ranks of a node sent to other nodes, including collectives of the MPI library between
+    nodes."""
     payload = messages = 0
     for rank in ranks:
         if rank.node != node:
@@ -129,7 +129,7 @@ def crossing(ranks, node: int) -> tuple[int, int]:
 
 
 def in_steps(ranks) -> int:
-    """Bytes between nodes in steps of the rank that sends most, as comm_bytes_per_step has it."""
+    """Bytes between nodes, within steps, of the rank that sends most: as in comm_bytes_per_step."""
     sums = []
     for rank in ranks:
         parts = rank.messages_begun_in_steps(), rank.collectives_in_steps()
@@ -138,16 +138,16 @@ def in_steps(ranks) -> int:
 
 
 def compare(cluster: Cluster, grid: str, name: str, options: dict, short: int, long: int) -> list[str]:
-    """What is wrong with it."""
+    """Returns the differences that are too large."""
     faults, differences = [], []
     for steps in (short, long):
         summary, ranks, on_links = cluster.run(grid, options, steps)
         said = sum(sent["inter"] for sent in summary["comm_bytes_per_step"].values()) * steps
-        if abs(said - in_steps(ranks)) > 0.5:  # a mean over steps, in decimal
+        if abs(said - in_steps(ranks)) > 0.5:  # the summary has a mean over steps, in decimal
             faults.append(f"{grid}, {name}: the summary has {said} bytes across nodes, MPI got {in_steps(ranks)}")
         differences.append([(*crossing(ranks, node), on_links[node]) for node in range(len(on_links))])
     changes = [[b - a for a, b in zip(*pair, strict=True)] for pair in zip(*differences, strict=True)]
-    received = max(payload for payload, _, _ in changes)  # all nodes send alike
+    received = max(payload for payload, _, _ in changes)  # all nodes send the same amount
     print(f"  {grid}  {name:14}  {long - short} steps", end="")
     for payload, messages, on_link in changes:
         least = payload - NOISE

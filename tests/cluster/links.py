@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What links_bench.sh measured, against theory: links.py DIRECTORY RATE (Gbit/s). Exits with 1 where it misses.
+"""Compares what links_bench.sh measured with theory: links.py DIRECTORY RATE (Gbit/s). Exits with 1 if a target is
+missed.
 
-Theory: of M bytes, a node of N sends M (N-1)/N to others in a reduce-scatter or an all-gather, however many ranks it has
-(comm/tree_reduce.hpp). The counters of virtual links see segments of up to 64 KiB before they are cut to frames, each with 66
-bytes of heads (Ethernet, IP, TCP), acknowledgements (66 bytes for several segments of the other direction), and what the
-launcher, the start of MPI and the barriers between repetitions bring along. A real link carries 1514 bytes for 1448 of
-payload, and the rate of virtual ones counts so too: at most 0.956 of it is payload.
+Theory: in a reduce-scatter or an all-gather of M bytes, each of N nodes sends M (N-1)/N to others, whatever its number
+of ranks (comm/tree_reduce.hpp). The counters of virtual links see segments of up to 64 KiB before they are cut into
+frames, each with 66 bytes of headers (Ethernet, IP, TCP). They also count acknowledgements (66 bytes for several
+segments in the other direction), and what the launcher, the start of MPI and the barriers between repetitions send. A
+real link carries 1514 bytes for 1448 of payload, and the rate of virtual links is defined in the same way: at most
+0.956 of it is payload.
 """
 
 import json
@@ -13,7 +15,7 @@ import os
 import pathlib
 import sys
 
-BESIDES = 0.03  # of the theory: heads, acknowledgements, and what is not the collective's
+BESIDES = 0.03  # fraction of the theory: headers, acknowledgements, and messages that are not the collective's
 FILLED = 0.90
 
 
@@ -42,7 +44,9 @@ def main(directory, rate):
             missed.append(f"{file.stem}: counted {own} bytes a node, theory says {once}")
         if not 1 <= over <= 1 + BESIDES:
             missed.append(f"{file.stem}: the links carried {over:.3f} of theory, not 1 to {1 + BESIDES}")
-        crowded = bench["topology"]["ranks"] > 2 * os.cpu_count()  # the ranks' own copies then cost a part of the time
+        crowded = (
+            bench["topology"]["ranks"] > 2 * os.cpu_count()
+        )  # then the ranks' own copying takes a part of the time
         if filled[0] < FILLED and not crowded:
             missed.append(f"{file.stem}: {filled[0]:.3f} of the link's rate, not {FILLED}")
     print(f"# to be reached: link/theory 1 to {1 + BESIDES}; payload/rate {FILLED}, but for more than two ranks a core")

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Validation losses per strategy after equal tokens, over seeds, on the synthetic chain and on a text.
+"""Validation losses of the strategies after the same number of tokens, over seeds, on the synthetic chain and on a
+text.
 
-Nodes are played by comm.ranks_per_node, since links change no loss: 2 nodes x 2 ranks and 4 x 1. Exact strategies have one
-loss on both. A difference in per cent is of the same seed's exact run; its mean over seeds is held against the target.
+Nodes are simulated by comm.ranks_per_node, because links do not change losses: 2 nodes x 2 ranks and 4 x 1. Exact
+strategies have the same loss on both. A difference in per cent is relative to the exact run of the same seed; its mean
+over seeds is compared with the target.
 """
 
 from __future__ import annotations
@@ -22,12 +24,12 @@ from strategies_bench import ALL_THREE, PERIOD, SLOWMO, STAGE_3
 from verdicts import Line, conclude, print_lines
 
 RANKS = 4
-GRIDS = {"2x2": 2, "4x1": 1}  # ranks of a node
+GRIDS = {"2x2": 2, "4x1": 1}  # ranks per node
 LOCALSGD = {"sync.kind": "localsgd", "sync.localsgd_frequency": PERIOD}
 STRATEGIES = {"zeropp": ALL_THREE, "localsgd": LOCALSGD, "slowmo": SLOWMO}
 AT_MOST = {"zeropp": 0.5, "slowmo": 2, "slowmo_warm": 2}  # per cent above stage 3
-# Where a corpus shows what nodes of one rank lose: after they have warmed up; and the parts of it, hardly apart, and at twice
-# the rate of quickstart.cfg.
+# For a corpus on which nodes of one rank lose: how much after a warm-up, and which part remains if nodes hardly drift
+# apart, and at twice the learning rate of quickstart.cfg.
 HARDLY_APART = {"sync.localsgd_frequency": 3}
 TWICE = {"optimizer.lr": 2e-3}
 EXPLAINING = {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs strategies.cfg with every strategy on virtual nodes with slow links, by turns, and compares their step times.
+"""Runs strategies.cfg with every strategy on virtual nodes with slow links, in turn, and compares their step times.
 
-Called by strategies_bench.sh, which brings four nodes up. A ratio is of runs of the same round; its median over rounds is
-held against the target. The table and the pictures are those of analysis/strategies.py.
+Called by strategies_bench.sh, which starts four nodes. A ratio is of runs of the same round; its median over rounds is
+compared with the target. The table and the pictures are those of analysis/strategies.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from shoal_run import Run
 from verdicts import Line, conclude, print_lines
 
 DECK = ROOT / "tests" / "cluster" / "strategies.cfg"
-GRIDS = {"4x1": (4, 1), "2x2": (2, 2)}  # nodes x ranks of a node
+GRIDS = {"4x1": (4, 1), "2x2": (2, 2)}  # nodes x ranks per node
 PERIOD = 48  # steps between SlowMo's outer updates
 STAGE_3 = {"zero.stage": 3}
 ALL_THREE = {**STAGE_3, "zero.hpz_size": "node", "zero.qwz": 8, "zero.qgz": 4}
@@ -34,11 +34,11 @@ LATE = {**SLOWMO, "sync.average_dtype": "int8", "sync.average_overlap": "true", 
 
 @dataclass
 class Strategy:
-    label: str  # of analysis/strategies.py
+    label: str  # as in analysis/strategies.py
     options: dict
-    steps: int  # the first is not counted, and where nodes meet seldom whole periods are
-    least: float | None = None  # x the tokens/s of stage 3, where links are the bottleneck
-    waits: bool = False  # after every PERIOD steps, for a meeting; for nothing else
+    steps: int  # including the first, which is not counted; whole periods if nodes synchronize only sometimes
+    least: float | None = None  # target: tokens/s over those of stage 3, if links are the bottleneck
+    waits: bool = False  # True if it waits after every PERIOD steps, for a synchronization, and for nothing else
 
 
 STRATEGIES = {
@@ -52,11 +52,11 @@ STRATEGIES = {
     "slowmo_bf16": Strategy(
         "SlowMo/48 bf16", {**SLOWMO, "sync.average_dtype": "bf16"}, PERIOD + 1, least=6, waits=True
     ),
-    # Half a period more, so that no mean is cut short by the run's end: what is on its way then is waited for.
+    # Half a period more, so that the end of the run, which waits for an average in flight, is not in the mean.
     "slowmo_late": Strategy("SlowMo/48 int8 late", LATE, 2 * PERIOD + PERIOD // 2 + 1, least=6),
 }
-APART = ({"sync.kind": "localsgd", "sync.localsgd_frequency": 10**6}, PERIOD + 1)  # never meet
-BOUND = 0.90  # the share of stage 3's step that is communication, where links are the bottleneck
+APART = ({"sync.kind": "localsgd", "sync.localsgd_frequency": 10**6}, PERIOD + 1)  # never synchronize
+BOUND = 0.90  # links are the bottleneck if communication is at least this fraction of stage 3's step
 
 
 class Failed(Exception):
@@ -88,12 +88,12 @@ class Cluster:
 
 
 def step_seconds(out: Path) -> float:
-    """Mean of a step but the first."""
+    """Mean of all steps but the first."""
     return Run.read(out).mean_step_seconds
 
 
 def meeting_seconds(out: Path) -> float:
-    """Mean of the synchronisations, on the slowest rank."""
+    """Mean duration of the synchronizations, on the slowest rank."""
     trace = Run.read(out).trace
     phases = trace.of_kind("phase")
     met = phases[phases["name"] == list(trace.names).index("synchronise")]
@@ -105,7 +105,7 @@ def run_directory(arguments, grid: str, rate: float, name: str, seed: int) -> Pa
 
 
 def predict(cluster: Cluster, arguments) -> Path:
-    """What `shoal plan` says of each run, from collectives that were measured at the first rate alone."""
+    """The prediction of `shoal plan` for each run, from collectives that were measured at the first rate only."""
     rows = []
     for grid in arguments.grids:
         nodes, each = GRIDS[grid]
@@ -132,7 +132,7 @@ def predict(cluster: Cluster, arguments) -> Path:
 
 
 def measure(cluster: Cluster, arguments) -> list[Path]:
-    """All runs, round by round: a strategy's neighbours in time are the others on the same links."""
+    """Does all runs, round by round, so that strategies which are compared on the same links run one after another."""
     runs = []
     for seed in range(1, arguments.rounds + 1):
         for grid in arguments.grids:
@@ -151,7 +151,7 @@ def measure(cluster: Cluster, arguments) -> list[Path]:
 
 
 def allowed(arguments, grid: str, rate: float, name: str, seed: int) -> float:
-    """SlowMo's speed over the most that its own synchronisations allow: 1 / (1 + T_sync / (48 T_step))."""
+    """SlowMo's speed, divided by the most that its synchronizations allow: 1 / (1 + T_sync / (48 T_step))."""
     slowmo = run_directory(arguments, grid, rate, name, seed)
     alone = step_seconds(arguments.output / "apart" / grid / f"seed_{seed}")
     most = 1 / (1 + meeting_seconds(slowmo) / (PERIOD * alone))

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""analysis/tokenize.py: a byte-level BPE trained here, its tokens in the file, the bytes of its vocabulary, its refusals."""
+"""analysis/tokenize.py: a byte-level BPE that is trained here, the tokens in the file, the bytes of the vocabulary, and
+refusals."""
 
 import itertools
 import os
@@ -15,7 +16,7 @@ try:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 except ImportError as missing:
     print(f"SKIPPED: analysis/tokenize.py is not tested: {missing} (make python)")
-    sys.exit(77)  # as CTest knows tests that were left out
+    sys.exit(77)  # CTest's code for skipped tests
 
 SOURCE = Path(os.environ.get("SHOAL_SOURCE", Path(__file__).resolve().parents[2]))
 LINES = ["The quick brown fox", "", "  jumps over  ", "the lazy dög € \U0001f600", "\tthe end", "fox fox fox"]

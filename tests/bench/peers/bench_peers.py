@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""shoal against its peers on the same work, by turns: prints the ratios and whether they meet their targets.
+"""Compares shoal with its peers on the same work, in turn. Prints the ratios and whether they meet their targets.
 
-usage: bench_peers.py [--shoal build/shoal] [--work W1,W2,W3] [--dtype fp32,bf16] [--ranks 1,2] [--rounds 3] [--quick] [--strict]
+usage: bench_peers.py [--shoal build/shoal] [--work W1,W2,W3] [--dtype fp32,bf16] [--ranks 1,2] [--rounds 3] [--quick]
+[--strict]
 
-One rank, one core: against torch on each work. Two ranks, a core each, on W1: every ZeRO stage against torch's DDP and FSDP2,
-DeepSpeed and FairScale over gloo. The first call makes a virtual environment with all of them (about 5 GB from PyPI: torch
-brings CUDA's libraries along). A ratio is the median over rounds of shoal's tokens/s over the peer's of the same round; what
-the hardware does in between changes both. A peer that is missing or fails is named and left out.
+One rank on one core: compared with torch on each work. Two ranks with a core each, on W1: every ZeRO stage compared
+with torch's DDP and FSDP2, DeepSpeed and FairScale over gloo. The first call makes a virtual environment with all of
+them (about 5 GB from PyPI, because torch comes with CUDA's libraries). A ratio is the median over rounds of shoal's
+tokens/s over the peer's in the same round, because the speed of the hardware changes between rounds. A peer that is
+missing or fails is named and left out.
 """
 
 from __future__ import annotations
@@ -105,7 +107,7 @@ def two_ranks(arguments: argparse.Namespace, python: Path, text: Path | None) ->
 
 
 def measure(arguments: argparse.Namespace) -> list[Line]:
-    Shoal(arguments.shoal)  # before torch is fetched
+    Shoal(arguments.shoal)  # before torch is downloaded
     text = find_text(arguments.text)
     if text is None and any(WORKS[name].reads_text for name in arguments.work):
         print("# tinyshakespeare not found (--text, SHOAL_TEXT): random tokens instead; compare speeds, not losses")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python that the peers run in, and what they run with."""
+"""The Python environment of the peers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from launch import RunFailed
 
-# Besides torch, for two ranks. DeepSpeed compiles its optimizers at run time.
+# In addition to torch, for two ranks. DeepSpeed compiles its optimizers at run time.
 MORE = {"deepspeed": "deepspeed==0.19.8", "fairscale": "fairscale==0.4.13"}
 
 
@@ -19,8 +19,8 @@ def pip_install(python: Path, *packages: str) -> bool:
 
 
 def environment_python(directory: Path, torch: str, more: bool) -> Path:
-    """The Python of a virtual environment that has torch, and with `more` what two ranks are compared with as far as it
-    can be installed; made on first use."""
+    """Returns the Python of a virtual environment with torch and, if `more`, the peers for two ranks as far as they can
+    be installed. Makes the environment on first use."""
     python = directory / "bin" / "python"
     ready, more_ready = directory / f"torch-{torch}.ready", directory / "more.ready"
     if not ready.exists():
@@ -33,14 +33,14 @@ def environment_python(directory: Path, torch: str, more: bool) -> Path:
             raise RunFailed(f"torch {torch} could not be installed in {directory}")
         ready.touch()
     if more and not more_ready.exists():
-        for package in MORE.values():  # the version of torch again, so that nothing replaces it
+        for package in MORE.values():  # with the version of torch again, so that nothing replaces it
             pip_install(python, f"torch=={torch}", package, "ninja", "setuptools")
         more_ready.touch()
     return python
 
 
 def needs(python: Path, *modules: str) -> None:
-    """What no comparison can do without."""
+    """Checks for the modules without which nothing can be compared."""
     if not os.access(python, os.X_OK):
         raise RunFailed(f"{python}: no such program")
     if missing := [module for module in modules if not importable(python, module)]:
@@ -54,7 +54,7 @@ def importable(python: Path, module: str) -> bool:
 
 
 def mkl_shim(directory: Path) -> Path:
-    """MKL asks this function of its own whether the processor is Intel's; a preloaded one says yes (README.md)."""
+    """MKL asks a function of its own whether the processor is Intel's. A preloaded one answers yes (README.md)."""
     library = directory / "libmklintel.so"
     if not library.exists():
         source = b"int mkl_serv_intel_cpu_true(void) { return 1; }\n"
@@ -65,6 +65,6 @@ def mkl_shim(directory: Path) -> Path:
 
 
 def peer_environment(python: Path, shim: Path) -> dict[str, str]:
-    """One thread, MKL's AVX-512 kernels, and the virtual environment's own programs (ninja) first."""
+    """One thread, MKL's AVX-512 kernels, and the programs of the virtual environment (ninja) first in PATH."""
     path = os.pathsep.join([str(python.parent), os.environ.get("PATH", "")])
     return {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "LD_PRELOAD": str(shim), "PATH": path}

@@ -72,7 +72,7 @@ def file_shapes(work: Work) -> dict[str, tuple[int, ...]]:
 
 
 def export(work: Work, directory: Path, seed: int, steps: int, ranks: int, text: Path | None) -> Path:
-    """Returns the deck's path. text None: random tokens where the work reads text."""
+    """Returns the path of the deck. text None: random tokens if the work reads text."""
     directory = directory.resolve()
     init, samples, deck = directory / "init", directory / "samples.h5", directory / f"{work.name}.cfg"
     init.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""shoal against torch on one core each, by turns."""
+"""Compares shoal with torch on one core, in turn."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from verdicts import Line
 from work import WORKS
 
 HERE = Path(__file__).resolve().parent
-# shoal's tokens/s over torch's, at least. AdamW, which is bound by memory in both, is 9 % of W2's step.
+# Targets: shoal's tokens/s over torch's. AdamW, which memory limits in both, is 9 % of W2's step.
 SPEED = {("W1", "fp32"): 1.15, ("W2", "fp32"): 1.15, ("W3", "fp32"): 1.15,
          ("W1", "bf16"): 1.8, ("W2", "bf16"): 1.6, ("W3", "bf16"): 1.8}  # fmt: skip
-# Peak resident memory over torch's, at most.
+# Targets: peak resident memory over torch's, at most.
 MEMORY = {("W1", "fp32"): 0.5, ("W2", "fp32"): 0.75, ("W2", "bf16"): 0.75}
 
 
 class Pair:
-    """One work in one dtype: both programs, run by turns."""
+    """One work in one dtype: both programs, run in turn."""
 
     def __init__(self, arguments, python: Path, shim: Path, work: str, dtype: str):
         self.arguments, self.python, self.shim, self.work, self.dtype = arguments, python, shim, work, dtype

@@ -4,8 +4,8 @@
 
 usage: peer.py WORK_DIR W1|W2|W3 fp32|bf16 --steps 8 --warmup 2
 
-bf16: weights, activations and gradients in bf16, master weights and moments in fp32. A step's time is that of forward,
-backward, clipping and optimizer, not of making the batch. Needs torch, numpy and h5py.
+bf16: weights, activations and gradients are bf16, master weights and moments fp32. The time of a step includes forward,
+backward, clipping and optimizer, but not the preparation of the batch. Needs torch, numpy and h5py.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class GPT(nn.Module):
 
 
 class Training:
-    """The model, its AdamW and, in bf16, the fp32 master weights that the optimizer works on."""
+    """The model, its AdamW and, in bf16, the fp32 master weights that the optimizer updates."""
 
     def __init__(self, model: GPT, dtype: str):
         self.model, self.mixed = model, dtype == "bf16"
@@ -109,7 +109,7 @@ def peak_rss_bytes() -> int:
 
 
 def forget_peak() -> None:
-    """So that the peak of building the model does not count: the peers' favour."""
+    """Resets the peak, so that the memory for building the model does not count; this favours the peers."""
     Path("/proc/self/clear_refs").write_text("5")
 
 

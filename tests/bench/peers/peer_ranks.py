@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of a data-parallel training in Python on an exported work; rank 0 prints one JSON object.
 
-usage: RANK=0 WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=... peer_ranks.py WORK_DIR W1|W2|W3 fp32|bf16 PEER --steps 8 --warmup 2
+usage: RANK=0 WORLD_SIZE=2 MASTER_ADDR=... MASTER_PORT=... peer_ranks.py WORK_DIR W1|W2|W3 fp32|bf16 PEER --steps 8
+--warmup 2
 
-PEER: ddp, oss (FairScale's optimizer shards), fsdp2-zero2, fsdp2-zero3 (which frees parameters after forward), deepspeed-zero0
-to deepspeed-zero3. All over gloo. bf16: as in peer.py, with what the peer itself offers for it; OSS has nothing.
+PEER: ddp, oss (FairScale's sharded optimizer), fsdp2-zero2, fsdp2-zero3 (which frees parameters after forward),
+deepspeed-zero0 to deepspeed-zero3. All use gloo. bf16: as in peer.py, with what the peer itself offers for it; OSS has
+no bf16.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ def groups(model: nn.Module) -> list[dict]:
 
 
 def set_rate(optimizer, value: float) -> None:
-    """Also in what it wraps: DeepSpeed's wrappers may keep groups of their own."""
+    """Sets the rate also in wrapped optimizers: DeepSpeed's wrappers may keep parameter groups of their own."""
     while optimizer is not None:
         for group in optimizer.param_groups:
             group["lr"] = value
@@ -124,7 +126,7 @@ PEERS = ("ddp", "oss", "fsdp2-zero2", "fsdp2-zero3", *(f"deepspeed-zero{stage}" 
 
 
 def gathered(value: float) -> list[float]:
-    """Of every rank."""
+    """The values of all ranks."""
     values = [torch.zeros(1, dtype=torch.float64) for _ in range(dist.get_world_size())]
     dist.all_gather(values, torch.tensor([value], dtype=torch.float64))
     return [float(v) for v in values]

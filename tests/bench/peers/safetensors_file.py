@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""safetensors files of float32 tensors: 8 bytes of header length, a JSON header, the raw tensors."""
+"""safetensors files of float32 tensors: 8 bytes with the length of the header, a JSON header, the raw tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def write(path: Path, shapes: dict[str, tuple[int, ...]], tensors: Iterable[tuple[str, np.ndarray]]) -> None:
-    """Writes the tensors as they come, never all in memory; they come in the order of shapes."""
+    """Writes the tensors one by one, never all in memory. They must come in the order of shapes."""
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, shape in shapes.items():

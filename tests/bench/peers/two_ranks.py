@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every ZeRO stage of shoal against what DDP, FSDP2, DeepSpeed and FairScale do on two ranks, by turns."""
+"""Compares every ZeRO stage of shoal with DDP, FSDP2, DeepSpeed and FairScale on two ranks, in turn."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from work import WORKS
 
 HERE = Path(__file__).resolve().parent
 RANKS = 2
-# Who keeps parameters whole between forward and backward, as stages 0 to 2 do, and who does not.
+# Peers that keep parameters whole between forward and backward, as stages 0 to 2 do, and peers that do not.
 WHOLE = ("ddp", "oss", "fsdp2-zero2", "deepspeed-zero0", "deepspeed-zero1", "deepspeed-zero2")
 SHARDED = ("fsdp2-zero3", "deepspeed-zero3")
 NO_BF16 = ("oss",)
-# shoal's tokens/s over the best peer's, at least; peak resident memory of a rank over the smallest peer's, at most.
+# Targets: shoal's tokens/s over the fastest peer's, at least; peak resident memory of a rank over the smallest peer's,
+# at most.
 SPEED = {("whole", "fp32"): 1.25, ("whole", "bf16"): 1.75, ("sharded", "fp32"): 1.35, ("sharded", "bf16"): 1.85}
 MEMORY = 0.5
 
@@ -42,7 +43,7 @@ def free_port() -> int:
 
 
 def run_ranks(command: Sequence, environment: dict[str, str], cpus: Sequence[int], logs: Path, timeout: float) -> str:
-    """A process a rank; returns what rank 0 printed. If one fails, the others are ended."""
+    """Starts a process per rank. Returns what rank 0 printed. If one fails, the others are killed."""
     logs.mkdir(parents=True, exist_ok=True)
     what, files = " ".join(str(part) for part in command[1:]), [logs / f"{rank}.log" for rank in range(RANKS)]
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "GLOO_SOCKET_IFNAME": "lo",
@@ -58,7 +59,7 @@ def run_ranks(command: Sequence, environment: dict[str, str], cpus: Sequence[int
     while any(process.poll() is None for process in processes):
         failed = any(process.poll() not in (None, 0) for process in processes)
         if failed or time.monotonic() - begin > timeout:
-            time.sleep(1)  # the others may have more to say
+            time.sleep(1)  # the others may print more
             for process in processes:
                 process.kill()
                 process.wait()
@@ -70,7 +71,7 @@ def run_ranks(command: Sequence, environment: dict[str, str], cpus: Sequence[int
 
 
 class Field:
-    """Two ranks on W1 in one dtype: the peers that are there, and shoal's four stages."""
+    """Two ranks on W1 in one dtype: the available peers, and shoal's four stages."""
 
     def __init__(self, arguments, python: Path, shim: Path, directory: Path, dtype: str, cpus: Sequence[int]):
         self.arguments, self.python, self.shim, self.cpus = arguments, python, shim, cpus

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""W1, W2 and W3 as README.md defines them: initial weights and sequences, by numpy alone."""
+"""W1, W2 and W3 as README.md defines them: initial weights and sequences, computed with numpy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Work:
 
     @property
     def product_weights(self) -> int:
-        """Weights that take part in matrix products, the head included."""
+        """Number of weights in matrix products, including the head."""
         return 12 * self.layers * self.width**2 + self.rows * self.width
 
     @property
@@ -67,7 +67,7 @@ def hashes(key: int, first: int, count: int) -> np.ndarray:
 
 
 def normal(seed: int, tensor: int, shape: tuple[int, ...], std: float) -> np.ndarray:
-    """Normal numbers (Box and Muller), one hash each; in pieces, since double intermediates are large."""
+    """Normal numbers (Box and Muller), one hash each; computed in parts, because the double intermediates are large."""
     values = np.empty(math.prod(shape), np.float32)
     piece = 1 << 20
     for first in range(0, len(values), piece):
@@ -79,7 +79,7 @@ def normal(seed: int, tensor: int, shape: tuple[int, ...], std: float) -> np.nda
 
 
 def shapes(work: Work) -> Iterator[tuple[str, tuple[int, ...], str]]:
-    """(Hugging Face's name, shape [out, in] or [n], what it is) in the order of the tensors' numbers."""
+    """(Hugging Face's name, shape [out, in] or [n], kind) in the order of the tensors' numbers."""
     c = work.width
     yield "transformer.wte.weight", (work.rows, c), "embedding"
     yield "transformer.wpe.weight", (work.block, c), "embedding"
@@ -99,7 +99,7 @@ def shapes(work: Work) -> Iterator[tuple[str, tuple[int, ...], str]]:
 
 
 def weights(work: Work, seed: int) -> Iterator[tuple[str, np.ndarray]]:
-    """Every tensor by Hugging Face's name and in its orientation: linear layers are [in, out] there."""
+    """Every tensor with Hugging Face's name and orientation: linear layers are [in, out] there."""
     for number, (name, shape, what) in enumerate(shapes(work)):
         if what in ("norm", "bias"):
             yield name, np.full(shape, 1.0 if what == "norm" else 0.0, np.float32)
@@ -110,14 +110,14 @@ def weights(work: Work, seed: int) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def find_text(named: str | None = None) -> Path | None:
-    """Where README.md says that tinyshakespeare is looked for."""
+    """The file with tinyshakespeare, from the places that README.md names."""
     shared = os.environ.get("SHOAL_SHARED", Path(__file__).resolve().parents[4] / "shared")
     places = [named or os.environ.get("SHOAL_TEXT"), Path(shared) / "data" / "tinyshakespeare.txt"]
     return next((Path(place) for place in places if place and Path(place).is_file()), None)
 
 
 class Sequences:
-    """The rows [block + 1] that the steps take. text None: random tokens instead, for speed alone."""
+    """The sequences, rows [block + 1], of the steps. text None: random tokens instead, to measure speed only."""
 
     def __init__(self, work: Work, seed: int, text: Path | None):
         self.work, self.seed, self.characters = work, seed, None
