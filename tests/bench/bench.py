@@ -34,16 +34,16 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--shoal", type=Path, default=Path("build/shoal"))
     parser.add_argument("--mpiexec", default="mpiexec")
     parser.add_argument(
-        "--only", metavar="NAMES", default=",".join(measures.MEASURES), help="of " + ", ".join(measures.MEASURES)
+        "--only", metavar="NAMES", default=",".join(measures.MEASURES), help="some of " + ", ".join(measures.MEASURES)
     )
-    parser.add_argument("--rounds", type=int, help="turns of each comparison (3)")
+    parser.add_argument("--rounds", type=int, help="rounds of each comparison (3)")
     parser.add_argument("--steps", type=int, help="steps of a run (12)")
     parser.add_argument(
-        "--quick", action="store_true", help=f"one turn of {LEAST_STEPS} steps, W1 alone: no final figures"
+        "--quick", action="store_true", help=f"one round of {LEAST_STEPS} steps, W1 only: not for final figures"
     )
     parser.add_argument("--scratch", type=Path, help="default: bench beside the program")
-    parser.add_argument("--text", help="tinyshakespeare; default: where peers/README.md says")
-    parser.add_argument("--json", type=Path, help="write the figures there too")
+    parser.add_argument("--text", help="tinyshakespeare (default: see peers/README.md)")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is missed")
     arguments = parser.parse_args()
     arguments.only = arguments.only.split(",")
@@ -52,12 +52,12 @@ def parse() -> argparse.Namespace:
     arguments.rounds = arguments.rounds or (1 if arguments.quick else 3)
     arguments.steps = arguments.steps or (LEAST_STEPS if arguments.quick else 12)
     if arguments.steps < LEAST_STEPS:
-        parser.error(f"--steps {arguments.steps}: {LEAST_STEPS} at least, for quartiles without the first")
+        parser.error(f"--steps {arguments.steps}: at least {LEAST_STEPS}, for quartiles without the first step")
     return arguments
 
 
 def measure(bench: Bench, names: list[str]) -> tuple[list[Line], list[str]]:
-    """What was found, and which measures failed."""
+    """Returns the lines of all measures, and the names of those that failed."""
     lines, failed = [], []
     for name in names:
         load = OtherLoad()

@@ -75,5 +75,5 @@ def there_and_back(sides: dict[str, Callable[[], float]]) -> dict[str, float]:
 
 def ratio_line(name: str, ratios: Sequence[float], unit: str = "x", note: str = "", **target: float) -> Line:
     """The median over rounds, and their range."""
-    spread = f"{len(ratios)} turns, {min(ratios):.3f} to {max(ratios):.3f}"
+    spread = f"{len(ratios)} rounds, {min(ratios):.3f} to {max(ratios):.3f}"
     return Line(name, statistics.median(ratios), unit, note="; ".join(filter(None, (spread, note))), **target)

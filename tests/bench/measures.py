@@ -38,7 +38,7 @@ def parts(bench: Bench, work: Work, dtype: str) -> list[Line]:
     lines = [Line(f"{name} {part}", 1e3 * value, "ms", note=f"{100 * value / step:.1f} % of the step")
              for part, value in zip(names, seconds[:, 0], strict=True)]  # fmt: skip
     products = 0.0
-    for kernel in breakdown.kernels(trace):
+    for kernel in breakdown.kernel_times(trace).kernels:
         products += kernel.seconds_per_step if kernel.name.startswith(PRODUCTS) else 0.0
         lines.append(Line(f"{name} kernel {kernel.name}", 1e3 * kernel.seconds_per_step, "ms",
                           note=f"{100 * kernel.share:.1f} % of the step, {kernel.calls_per_step:.0f} calls"))  # fmt: skip
@@ -77,7 +77,14 @@ def start_up(bench: Bench, work: Work) -> list[Line]:
         seen = time.monotonic()
         log = finish(process, "shoal train, one step", 300)
         found.append(seen - begin - bench.shoal.result(out, log, 0).step_seconds[0])
-    return [Line(f"{work.name} start to first step, {ranks} rank(s)", statistics.median(found), "s", at_most=1)]
+    return [
+        Line(
+            f"{work.name} start to first step, {ranks} rank{'' if ranks == 1 else 's'}",
+            statistics.median(found),
+            "s",
+            at_most=1,
+        )
+    ]
 
 
 def first_line(out: Path) -> bool:

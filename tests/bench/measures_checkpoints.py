@@ -41,7 +41,7 @@ def checkpoints(bench: Bench, work: Work) -> list[Line]:
         size = max(path.stat().st_size for path in (result.out / "checkpoints").glob("step_*.h5"))
         rates.append(size / max(seconds))
         ratios.append(rates[-1] / disk_rate(bench.scratch / "dd", size))
-    note = f"{statistics.median(rates) / 1e6:.0f} MB/s on {ranks} rank(s)"
+    note = f"{statistics.median(rates) / 1e6:.0f} MB/s on {ranks} rank{'' if ranks == 1 else 's'}"
     return [ratio_line(f"{work.name} checkpoint / dd conv=fsync", ratios, note=note, at_least=0.7)]
 
 
@@ -77,12 +77,12 @@ def background(bench: Bench, work: Work) -> list[Line]:
         saves = overlaps.any(axis=1)[1:]  # the first step touches its memory for the first time
         seconds = np.diff(steps)[1:] / 1e9
         if not saves.any() or saves.all():
-            raise RunFailed(f"{saves.sum()} of {len(saves)} steps went on during a save: nothing to compare")
+            raise RunFailed(f"{saves.sum()} of {len(saves)} steps ran during a save: nothing to compare")
         during += int(saves.sum())
         writes = saving[trace.names[saving["name"]] == "checkpoint/write"]
         written.append(float(writes["duration_ns"].mean()) / 1e9)
         ratios.append(middle(seconds[saves]) / middle(seconds[~saves]))
-    note = f"{during} steps on {ranks} rank(s); a write took {statistics.median(written):.2f} s"
+    note = f"{during} steps on {ranks} rank{'' if ranks == 1 else 's'}; a write took {statistics.median(written):.2f} s"
     return [ratio_line(f"{work.name} step during a background save / others", ratios, note=note, at_most=1.1)]
 
 

@@ -144,7 +144,7 @@ def compare(cluster: Cluster, grid: str, name: str, options: dict, short: int, l
         summary, ranks, on_links = cluster.run(grid, options, steps)
         said = sum(sent["inter"] for sent in summary["comm_bytes_per_step"].values()) * steps
         if abs(said - in_steps(ranks)) > 0.5:  # the summary has a mean over steps, in decimal
-            faults.append(f"{grid}, {name}: the summary has {said} bytes across nodes, MPI got {in_steps(ranks)}")
+            faults.append(f"{grid}, {name}: the summary has {said} bytes between nodes, MPI got {in_steps(ranks)}")
         differences.append([(*crossing(ranks, node), on_links[node]) for node in range(len(on_links))])
     changes = [[b - a for a, b in zip(*pair, strict=True)] for pair in zip(*differences, strict=True)]
     received = max(payload for payload, _, _ in changes)  # all nodes send the same amount
@@ -168,11 +168,13 @@ def main() -> int:
     parser.add_argument("--strategies", type=lambda text: text.split(","), default=list(STRATEGIES))
     arguments = parser.parse_args()
     cluster, faults = Cluster(arguments.work), []
-    print("# nodes x ranks, strategy, steps more: bytes handed to MPI for other nodes -> bytes on the link, by node")
+    print(
+        "# nodes x ranks, strategy, additional steps: bytes handed to MPI for other nodes -> bytes on the link, by node"
+    )
     for grid in arguments.grids:
         for name in arguments.strategies:
             faults += compare(cluster, grid, name, STRATEGIES[name], SHORT, LONG)
-        faults += compare(cluster, grid, "nodes apart", APART, APART_SHORT, APART_LONG)
+        faults += compare(cluster, grid, "no synchronization", APART, APART_SHORT, APART_LONG)
     for fault in faults:
         print(f"FAILED: {fault}")
     return 1 if faults else 0

@@ -21,7 +21,7 @@ FILLED = 0.90
 
 def main(directory, rate):
     print(
-        f"# links of {rate} Gbit/s = {rate * 125:.1f} MB/s in each direction; best of the repetitions, as other work slows them"
+        f"# links of {rate} Gbit/s = {rate * 125:.1f} MB/s in each direction; best of the repetitions, because other work slows some of them"
     )
     print("# nodes x ranks, collective   theory MiB  link MiB  link/theory  payload/rate: best  median")
     missed = []
@@ -41,7 +41,7 @@ def main(directory, rate):
             f"  {filled[0]:18.3f}  {filled[1]:6.3f}"
         )
         if own != once:
-            missed.append(f"{file.stem}: counted {own} bytes a node, theory says {once}")
+            missed.append(f"{file.stem}: the program counted {own} bytes per node, theory predicts {once}")
         if not 1 <= over <= 1 + BESIDES:
             missed.append(f"{file.stem}: the links carried {over:.3f} of theory, not 1 to {1 + BESIDES}")
         crowded = (
@@ -49,7 +49,9 @@ def main(directory, rate):
         )  # then the ranks' own copying takes a part of the time
         if filled[0] < FILLED and not crowded:
             missed.append(f"{file.stem}: {filled[0]:.3f} of the link's rate, not {FILLED}")
-    print(f"# to be reached: link/theory 1 to {1 + BESIDES}; payload/rate {FILLED}, but for more than two ranks a core")
+    print(
+        f"# targets: link/theory 1 to {1 + BESIDES}; payload/rate {FILLED}, unless there are more than two ranks per core"
+    )
     for line in missed:
         print(f"MISSED: {line}")
     print("verdict:", "missed" if missed else "all met")

@@ -92,12 +92,12 @@ def step_seconds(out: Path) -> float:
     return Run.read(out).mean_step_seconds
 
 
-def meeting_seconds(out: Path) -> float:
+def synchronization_seconds(out: Path) -> float:
     """Mean duration of the synchronizations, on the slowest rank."""
     trace = Run.read(out).trace
     phases = trace.of_kind("phase")
-    met = phases[phases["name"] == list(trace.names).index("synchronise")]
-    return statistics.mean(max(met["duration_ns"][met["step"] == step]) / 1e9 for step in set(met["step"]))
+    found = phases[phases["name"] == list(trace.names).index("synchronise")]
+    return statistics.mean(max(found["duration_ns"][found["step"] == step]) / 1e9 for step in set(found["step"]))
 
 
 def run_directory(arguments, grid: str, rate: float, name: str, seed: int) -> Path:
@@ -154,7 +154,7 @@ def allowed(arguments, grid: str, rate: float, name: str, seed: int) -> float:
     """SlowMo's speed, divided by the most that its synchronizations allow: 1 / (1 + T_sync / (48 T_step))."""
     slowmo = run_directory(arguments, grid, rate, name, seed)
     alone = step_seconds(arguments.output / "apart" / grid / f"seed_{seed}")
-    most = 1 / (1 + meeting_seconds(slowmo) / (PERIOD * alone))
+    most = 1 / (1 + synchronization_seconds(slowmo) / (PERIOD * alone))
     return alone / step_seconds(slowmo) / most
 
 
@@ -178,7 +178,7 @@ def verdicts_of(arguments, grid: str, rate: float, rows: dict[str, dict]) -> lis
         )
         if strategy.waits:
             of = [allowed(arguments, grid, rate, name, seed) for seed in seeds]
-            lines.append(Line(f"{where}: {strategy.label} / what its meetings allow", statistics.median(of), "x tokens/s",
+            lines.append(Line(f"{where}: {strategy.label} / what its synchronizations allow", statistics.median(of), "x tokens/s",
                               at_least=0.95, note=f"{len(seeds)} rounds, {min(of):.2f} to {max(of):.2f}"))  # fmt: skip
     return lines
 
@@ -198,20 +198,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shoal", default=os.environ.get("SHOAL", "build/shoal"))
     parser.add_argument("--rates", type=lambda text: [float(rate) for rate in text.split(",")], default=[0.05, 0.1, 0.3],
-                        help="of a link, Gbit/s (0.05,0.1,0.3)")  # fmt: skip
-    parser.add_argument("--grids", type=lambda text: text.split(","), default=list(GRIDS), help="of 4x1,2x2 (both)")
-    parser.add_argument("--strategies", type=lambda text: text.split(","), default=list(STRATEGIES),
-                        help="of " + ",".join(STRATEGIES))  # fmt: skip
+                        help="link rates in Gbit/s (0.05,0.1,0.3)")  # fmt: skip
     parser.add_argument(
-        "--steps", type=int, help="of every run, for losses after equal tokens (as many as a time needs)"
+        "--grids", type=lambda text: text.split(","), default=list(GRIDS), help="some of 4x1,2x2 (both)"
     )
-    parser.add_argument("--rounds", type=int, default=3, help="turns of everything (3)")
-    parser.add_argument("--nice", type=int, default=0, help="of the ranks, where other work shares the cores")
+    parser.add_argument("--strategies", type=lambda text: text.split(","), default=list(STRATEGIES),
+                        help="some of " + ",".join(STRATEGIES))  # fmt: skip
+    parser.add_argument(
+        "--steps", type=int, help="steps of every run, to compare losses (default: what a step time needs)"
+    )
+    parser.add_argument("--rounds", type=int, default=3, help="repetitions of everything (3)")
+    parser.add_argument("--nice", type=int, default=0, help="niceness of the ranks, if other work uses the cores")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "bench-cluster")
     parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is missed")
     arguments = parser.parse_args()
     if "stage3" not in arguments.strategies:
-        parser.error("--strategies without stage3: nothing to compare with")
+        parser.error("--strategies without stage3: there would be nothing to compare with")
     cluster = Cluster(arguments.shoal, arguments.nice)
     arguments.output.mkdir(parents=True, exist_ok=True)
     try:

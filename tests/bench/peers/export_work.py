@@ -5,7 +5,8 @@
 usage: export_work.py W1 OUT_DIR [--seed 1] [--steps 20] [--ranks 1] [--text FILE | --random]
        mpiexec -n RANKS shoal train OUT_DIR/W1.cfg
 
-Row k of /samples is sequence k: step t takes ranks x batch rows from t x ranks x batch on, rank r the r-th part of them.
+Row k of /samples is sequence k. Step t uses ranks x batch rows, beginning at row t x ranks x batch; rank r uses the r-th part
+of them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import work as definition
 from work import WORKS, Sequences, Work
 
 DECK = """\
-# {work.name} of tests/bench/peers/README.md: seed {seed}, {ranks} rank(s).
+# {work.name} of tests/bench/peers/README.md: seed {seed}, ranks: {ranks}.
 [model]
 kind         = gpt
 n_layer      = {work.layers}
@@ -95,8 +96,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--ranks", type=int, default=1)
-    parser.add_argument("--text", help="tinyshakespeare; default: where README.md says")
-    parser.add_argument("--random", action="store_true", help="random tokens in place of the text: for speed alone")
+    parser.add_argument("--text", help="tinyshakespeare (default: see README.md)")
+    parser.add_argument(
+        "--random", action="store_true", help="random tokens instead of the text, to measure speed only"
+    )
     arguments = parser.parse_args()
     work, text = WORKS[arguments.work], None
     if work.reads_text and not arguments.random:

@@ -25,7 +25,7 @@ def write(path: Path, shapes: dict[str, tuple[int, ...]], tensors: Iterable[tupl
         file.write(struct.pack("<Q", len(text)) + text)
         for (expected, shape), (name, values) in zip(shapes.items(), tensors, strict=True):
             if (expected, shape) != (name, values.shape):
-                raise ValueError(f"{path}: {name} {values.shape} came where {expected} {shape} was announced")
+                raise ValueError(f"{path}: got {name} {values.shape} instead of {expected} {shape}")
             file.write(np.ascontiguousarray(values, "<f4").tobytes())
 
 
