@@ -23,7 +23,8 @@ PARTS = (
 
 
 def exclusive_ns(events: np.ndarray) -> np.ndarray:
-    """Each event's duration without the events inside it. The events are those of one rank, properly nested, in Trace's order.
+    """Each event's duration without the events inside it. The events are those of one rank, properly nested, in Trace's
+    order.
 
     The exclusive times of a step and of everything in it therefore add up to exactly the step's duration.
     """
@@ -48,8 +49,8 @@ def settled_steps(trace: Trace) -> np.ndarray:
 def step_parts(trace: Trace) -> tuple[list[str], np.ndarray]:
     """Mean seconds per step, by part and rank: the names of the parts, and an array [parts, ranks].
 
-    A part is a phase without the waits inside it. `wait` is the time that the rank waited for messages; `rest` is the time of the
-    step outside all phases.
+    A part is a phase without the waits inside it. `wait` is the time that the rank waited for messages; `rest` is the
+    time of the step outside all phases.
     """
     steps = settled_steps(trace)
     seconds: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(trace.world_size))
@@ -82,7 +83,8 @@ def inside_steps(events: np.ndarray, step_kind: int) -> np.ndarray:
 
 
 def phases_between_steps(trace: Trace) -> dict[str, tuple[int, float]]:
-    """Phases outside steps (evaluate, checkpoint): their number on rank 0, and their total seconds on the slowest rank."""
+    """Phases outside steps (evaluate, checkpoint): their number on rank 0, and their total seconds on the slowest
+    rank."""
     found: dict[str, list[float]] = defaultdict(lambda: [0.0] * trace.world_size)
     counts: dict[str, int] = defaultdict(int)
     for rank in range(trace.world_size):
@@ -97,7 +99,8 @@ def phases_between_steps(trace: Trace) -> dict[str, tuple[int, float]]:
 
 @dataclass
 class Kernel:
-    """One kernel; means over ranks and settled steps. The time of a kernel inside another one counts only for the inner one."""
+    """One kernel; means over ranks and settled steps. The time of a kernel inside another one counts only for the inner
+    one."""
 
     name: str
     calls_per_step: float

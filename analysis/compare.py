@@ -4,10 +4,10 @@
 
 usage: compare.py RUN RUN ... [-o FILE.png]
 
-Each RUN is an output directory or a trace file. Losses are compared bit for bit with those of the first run: strategies that
-only move data must agree exactly, so the table names the first step that differs. Rates are computed in the same way for all
-runs: tokens of a step, divided by the mean time of the settled steps. Prints a table and draws FILE (default: compare.png);
-lines that coincide are dashed there, and the legend names them.
+Each RUN is an output directory or a trace file. Losses are compared bit for bit with those of the first run: strategies
+that only move data must agree exactly, so the table names the first step that differs. Rates are computed in the same
+way for all runs: tokens of a step, divided by the mean time of the settled steps. Prints a table and draws FILE
+(default: compare.png); lines that coincide are dashed there, and the legend names them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The costs of strategies: measures single runs, then groups them by strategy, nodes and link rate, over seeds.
 
-The time of a step is the mean over ranks and settled steps (run_options.py). It includes the synchronizations of nodes that
-train locally, which a median would miss.
+The time of a step is the mean over ranks and settled steps (run_options.py). It includes the synchronizations of nodes
+that train locally, which a median would miss.
 """
 
 from __future__ import annotations
@@ -221,8 +221,8 @@ class Row:
 
     @property
     def loss_difference(self) -> Spread | None:
-        """Loss relative to the baseline's, minus 1; None unless both have seen the same number of tokens. It is the validation
-        loss if all runs have one, otherwise the last training loss."""
+        """Loss relative to the baseline's, minus 1; None unless both have seen the same number of tokens. It is the
+        validation loss if all runs have one, otherwise the last training loss."""
         if self.base is None or len({run.tokens for run in self.runs + self.base.runs}) > 1:
             return None
         validated = all(run.val_loss is not None for run in self.runs + self.base.runs)
@@ -235,7 +235,8 @@ class Row:
         return None if self.predicted_seconds is None else self.predicted_seconds / self.step_seconds.median - 1
 
     def _relative(self, value: Callable[[Measured], float]) -> Spread | None:
-        """Each run's value, divided by the baseline's of the same seed, or by the median of all baselines if none has it."""
+        """Each run's value, divided by the baseline's of the same seed, or by the median of all baselines if none has
+        it."""
         if self.base is None:
             return None
 

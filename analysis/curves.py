@@ -17,13 +17,15 @@ Series = tuple[np.ndarray, np.ndarray]  # steps, values
 
 
 def window(counts: list[int]) -> int:
-    """Length of the running mean, the same for all lines of a figure: about a fortieth of the longest line; 1: no smoothing."""
+    """Length of the running mean, the same for all lines of a figure: about a fortieth of the longest line; 1: no
+    smoothing."""
     longest = max(counts, default=0)
     return 2 * max(1, longest // 80) + 1 if longest >= FEWEST_TO_SMOOTH else 1
 
 
 def smoothed(values: np.ndarray, over: int) -> np.ndarray:
-    """A centred running mean over `over` values. Values that are not finite are left out; windows are shorter at the ends."""
+    """A centred running mean over `over` values. Values that are not finite are left out; windows are shorter at the
+    ends."""
     if over == 1:
         return values
     half = over // 2

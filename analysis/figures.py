@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of report.py and compare.py. Every function draws one figure and returns it, or raises Nothing with a sentence that
-explains why there is nothing to draw. Every title or label names the steps that a mean is taken over."""
+"""The figures of report.py and compare.py. Every function draws one figure and returns it, or raises Nothing with a
+sentence that explains why there is nothing to draw. Every title or label names the steps that a mean is taken over."""
 
 from __future__ import annotations
 
@@ -191,7 +191,8 @@ def comparison(runs: list[Run], labels: list[str]):
 
 
 def draw_losses(axes, run: Run, label: str, colour: str, place: curves.Place, over: int) -> None:
-    """Draws one run's losses. If lines coincide, the first is solid and wider and the others are dashed, so that all are visible."""
+    """Draws one run's losses. If lines coincide, the first is solid and wider and the others are dashed, so that all
+    are visible."""
     steps, losses = run.losses
     marker = {"marker": "o", "ms": 4 + 3 * (place.count > 1 and place.place == 0)} if len(steps) == 1 else {}
     (line,) = axes.plot(steps, smoothed(losses, over), color=colour, ls=dashes(place.place, place.count),

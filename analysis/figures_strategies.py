@@ -88,7 +88,8 @@ def common_steps(row: Row) -> np.ndarray:
 
 
 def common_losses(row: Row, over: int) -> tuple[np.ndarray, np.ndarray]:
-    """For the steps that all runs have: seconds until the step's end, the median over runs; and losses, [runs, steps]."""
+    """For the steps that all runs have: seconds until the step's end, the median over runs; and losses, [runs,
+    steps]."""
     steps = common_steps(row)
     chosen = [np.isin(run.losses[0], steps) for run in row.runs]
     seconds = np.array([run.seconds[these] for run, these in zip(row.runs, chosen, strict=True)])
@@ -97,7 +98,8 @@ def common_losses(row: Row, over: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_losses(axes, row: Row, style: dict, number: int, over: int):
-    """Draws the losses. Each strategy has its marks at other steps, so that two lines that coincide are both visible."""
+    """Draws the losses. Each strategy has its marks at other steps, so that two lines that coincide are both
+    visible."""
     seconds, losses = common_losses(row, over)
     every = max(1, len(seconds) // 8)
     (line,) = axes.plot(seconds, np.median(losses, axis=0), color=style["color"], marker=style["marker"], ms=4.5,
@@ -108,7 +110,8 @@ def draw_losses(axes, row: Row, style: dict, number: int, over: int):
 
 
 def step_time_by_rate(rows: list[Row], predictions: list[Prediction]):
-    """A panel for each topology. Measured values are filled, with bars from the least to the greatest; predicted ones are hollow."""
+    """A panel for each topology. Measured values are filled, with bars from the least to the greatest; predicted ones
+    are hollow."""
     strategies = strategies_of(rows)
     style = styles(strategies)
     rows = [row for row in rows if row.cell.link_gbit is not None]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of report.py on communication: by operation, and by unit. As in figures.py, one function draws one figure."""
+"""The figures of report.py on communication: by operation, and by unit. As in figures.py, one function draws one
+figure."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def communication(trace: Trace):
 
 
 def units(trace: Trace):
-    """Draws a bar for each unit and operation: first the time that a rank waited, then the time hidden behind computation."""
+    """Draws a bar for each unit and operation: first the time that a rank waited, then the time hidden behind
+    computation."""
     rows = [op for op in traffic.unit_operations(trace) if op.name != "release"]
     if not rows:
         raise Nothing("no messages of single units in the trace")

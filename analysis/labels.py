@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words that the report shows in place of the short names in traces and summary.json, which scripts rely on and which stay."""
+"""Words that the report shows in place of the short names in traces and summary.json, which scripts rely on and which
+stay."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that the packages a script needs are installed, and if not, prints one line on how to get them. Standard library only."""
+"""Checks that the packages a script needs are installed, and if not, prints one line on how to get them. Standard
+library only."""
 
 from __future__ import annotations
 

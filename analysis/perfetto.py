@@ -4,8 +4,8 @@
 
 usage: perfetto.py TRACE [-o out.json | out.json.gz]
 
-TRACE is a trace file or a run's directory. Each rank is shown as a process. Its phases, waits, kernels, file accesses and
-messages are threads of this process; messages that overlap are on different threads. Counters stay counters.
+TRACE is a trace file or a run's directory. Each rank is shown as a process. Its phases, waits, kernels, file accesses
+and messages are threads of this process; messages that overlap are on different threads. Counters stay counters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ COMMUNICATION = 10  # first thread for messages; there are as many as messages a
 
 
 def lanes(events: np.ndarray) -> np.ndarray:
-    """Assigns each event the lowest lane that is free, in the order of their start, so that events on a lane do not overlap."""
+    """Assigns each event the lowest lane that is free, in the order of their start, so that events on a lane do not
+    overlap."""
     free_from: list[int] = []
     chosen = np.zeros(len(events), dtype=int)
     ends = events["begin_ns"] + events["duration_ns"]
@@ -105,7 +106,8 @@ def chrome_events(trace: Trace) -> Iterator[dict]:
 
 
 def export(trace: Trace, path: Path) -> int:
-    """Writes the events one by one, so that the text of a long trace is never in memory. Returns the number of events."""
+    """Writes the events one by one, so that the text of a long trace is never in memory. Returns the number of
+    events."""
     opened = gzip.open(path, "wt", encoding="utf-8") if path.suffix == ".gz" else path.open("w", encoding="utf-8")
     count = 0
     with opened as file:

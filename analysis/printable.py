@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes text from a file safe for a terminal, a page or a figure: control characters are replaced by visible escapes."""
+"""Makes text from a file safe for a terminal, a page or a figure: control characters are replaced by visible
+escapes."""
 
 from __future__ import annotations
 

@@ -4,9 +4,10 @@
 
 usage: report.py OUT_DIR [-o DIR]
 
-OUT_DIR is a run's output.dir (summary.json, metrics.jsonl, traces) or a single trace file. Writes one PNG per figure and
-report.html, a page that needs no other file, to DIR (default: OUT_DIR/report). If the run was resumed, losses and rates cover all
-parts of it, and the figures that need a trace are drawn for each part. The report names what the run did not record.
+OUT_DIR is a run's output.dir (summary.json, metrics.jsonl, traces) or a single trace file. Writes one PNG per figure
+and report.html, a page that needs no other file, to DIR (default: OUT_DIR/report). If the run was resumed, losses and
+rates cover all parts of it, and the figures that need a trace are drawn for each part. The report names what the run
+did not record.
 """
 
 from __future__ import annotations

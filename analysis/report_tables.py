@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of report.py, as rows of text. Values from a trace are means over ranks and settled steps (run_options.py)."""
+"""The tables of report.py, as rows of text. Values from a trace are means over ranks and settled steps
+(run_options.py)."""
 
 from __future__ import annotations
 

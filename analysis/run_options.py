@@ -22,7 +22,8 @@ def differing_options(runs: list[Options], naming: tuple[str, ...] = NAMING) -> 
 
 
 def name_of(options: Options, ranks_per_node: int | None) -> str:
-    """For example "stage 3 hpZ qwZ8 qgZ4" or "SlowMo/48 over LocalSGD/3". A number after / is the steps between synchronizations."""
+    """For example "stage 3 hpZ qwZ8 qgZ4" or "SlowMo/48 over LocalSGD/3". A number after / is the steps between
+    synchronizations."""
     kind = options.get("sync.kind", "every_step")
     name = _sharded(options, ranks_per_node) if kind == "every_step" else _local(options, kind)
     return name + (" native" if options.get("comm.collectives") == "native" else "")
@@ -69,8 +70,8 @@ def period_of(options: Options) -> int:
 def settled(steps: np.ndarray, options: Options) -> np.ndarray:
     """The steps of a run that means are taken over.
 
-    The first step is left out, because it touches its memory for the first time. If nodes train locally, the warm-up steps are
-    left out too, and of the remaining steps the last whole periods count, if there is at least one.
+    The first step is left out, because it touches its memory for the first time. If nodes train locally, the warm-up
+    steps are left out too, and of the remaining steps the last whole periods count, if there is at least one.
     """
     local = steps[steps > warmup_of(options)]
     rest = steps[1:] if len(steps) > 2 else steps

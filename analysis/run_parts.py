@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The traces of one run. Every start of a run writes a trace, so a resumed run has several.
 
-Each trace records its steps and the time of its start. If a part resumed from step 20 although the part before it had already
-made step 21 and more, these steps exist twice; those of the later part count.
+Each trace records its steps and the time of its start. If a part resumed from step 20 although the part before it had
+already made step 21 and more, these steps exist twice; those of the later part count.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Parts:
 
 
 def read_parts(directory: Path, named: str, output_dir: str) -> Parts:
-    """Reads the traces of the run with this output.dir: those in the directory, or those that trace.file (`named`) names."""
+    """Reads the traces of the run with this output.dir: those in the directory, or those that trace.file (`named`)
+    names."""
     notes, found = [], []
     for path in candidates(directory, named):
         try:
@@ -81,8 +82,8 @@ def _begun(trace: Trace) -> tuple:
 
 
 def settled_of(steps: np.ndarray, starts: list[int], options: dict[str, str]) -> np.ndarray:
-    """The settled steps of all parts of a run, whose first steps are `starts`. Parts of two steps or fewer are left out if there
-    are longer ones."""
+    """The settled steps of all parts of a run, whose first steps are `starts`. Parts of two steps or fewer are left out
+    if there are longer ones."""
     pieces = [piece for piece in np.split(steps, np.searchsorted(steps, sorted(starts))) if len(piece)]
     pieces = [piece for piece in pieces if len(piece) > 2] or pieces
     return np.concatenate([settled(piece, options) for piece in pieces]) if pieces else steps

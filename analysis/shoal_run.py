@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the output directory of a run: summary.json, metrics.jsonl and traces, each of which may be absent.
 
-A run that is still going has no summary.json. A run with trace.level = off has no trace. A run that was resumed has one trace per
-part, and the summary.json of the last part. Run.missing lists the absent files; values that another file has are read from there.
+A run that is still going has no summary.json. A run with trace.level = off has no trace. A run that was resumed has one
+trace per part, and the summary.json of the last part. Run.missing lists the absent files; values that another file has
+are read from there.
 
-All rates that these scripts show are computed in one way: the tokens of a step, divided by the mean time of the settled steps
-(run_options.py). The time in which nodes synchronize is included. (tokens_per_s in summary.json is that of the median step.)
+All rates that these scripts show are computed in one way: the tokens of a step, divided by the mean time of the settled
+steps (run_options.py). The time in which nodes synchronize is included. (tokens_per_s in summary.json is that of the
+median step.)
 """
 
 from __future__ import annotations
@@ -71,7 +73,8 @@ class Run:
         return self._longer("val_losses", "val_loss")
 
     def _longer(self, in_summary: str, in_metrics: str) -> Series:
-        """Returns the series with more steps. The summary has only the steps of the last part, the metrics have all steps."""
+        """Returns the series with more steps. The summary has only the steps of the last part, the metrics have all
+        steps."""
         whole, part = self.series(in_metrics), pairs(self.summary.get(in_summary) or [])
         return whole if len(whole[0]) > len(part[0]) else part
 
@@ -97,7 +100,8 @@ class Run:
 
     @property
     def step_seconds(self) -> Series:
-        """Seconds of each step: of the slowest rank, from the traces, or of rank 0, from the metrics if the traces lack steps."""
+        """Seconds of each step: of the slowest rank, from the traces, or of rank 0, from the metrics if the traces lack
+        steps."""
         by_metrics = self.series("step_s")
         found = [slowest_of(part) for part in self.parts]
         steps, seconds = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else by_metrics
@@ -110,9 +114,9 @@ class Run:
 
     @property
     def mean_step_seconds(self) -> float | None:
-        """Mean over the settled steps. Unlike a median it includes the synchronizations of nodes that train locally. From the
-        traces it is also the mean over ranks, which do not leave a synchronization at the same time; if the traces lack steps,
-        it is that of rank 0, from the metrics."""
+        """Mean over the settled steps. Unlike a median it includes the synchronizations of nodes that train locally.
+        From the traces it is also the mean over ranks, which do not leave a synchronization at the same time; if the
+        traces lack steps, it is that of rank 0, from the metrics."""
         return self._mean_seconds(self.settled_steps)
 
     def _mean_seconds(self, chosen: np.ndarray) -> float | None:

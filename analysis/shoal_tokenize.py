@@ -2,8 +2,8 @@
 """Converts text files to a tokens file (HDF5) with any tokenizer.json of Hugging Face's `tokenizers`.
 
 Writes /tokens (uint16, or uint32 for more than 65536 symbols), the attribute vocab_size, and the bytes of each token in
-/vocabulary_bytes and /vocabulary_offsets. Text is read in blocks, so it may be larger than memory. The output file appears under
-its name when it is complete.
+/vocabulary_bytes and /vocabulary_offsets. Text is read in blocks, so it may be larger than memory. The output file
+appears under its name when it is complete.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ CHUNK = (
     1 << 20
 )  # tokens per chunk of the file. Larger than HDF5's cache, so that HDF5 reads single samples, not whole chunks
 
-# A block of text ends between two lines if no blank is next to the end of the line. No byte-level pre-tokenizer (GPT-2's and
-# similar ones) forms a token across such a place.
+# A block of text ends between two lines if no blank is next to the end of the line. No byte-level pre-tokenizer
+# (GPT-2's and similar ones) forms a token across such a place.
 BLOCK_END = re.compile(r"(?<=\S\n)(?=\S)")
 
 
@@ -40,7 +40,8 @@ class BadInput(Exception):
 
 
 def unicode_to_bytes() -> dict[str, int]:
-    """The table of byte-level BPE (GPT-2): a printable byte is its own character, the others are code points from 256 on."""
+    """The table of byte-level BPE (GPT-2): a printable byte is its own character, the others are code points from 256
+    on."""
     printable = [*range(ord("!"), ord("~") + 1), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
@@ -126,8 +127,8 @@ def check_inputs(inputs: list[Path], output: Path) -> None:
 
 
 class TokenFile:
-    """The output file, to which tokens are appended. It also holds the vocabulary: the bytes of all tokens, and the offset at which
-    each token begins. Each dataset has a checksum."""
+    """The output file, to which tokens are appended. It also holds the vocabulary: the bytes of all tokens, and the
+    offset at which each token begins. Each dataset has a checksum."""
 
     def __init__(self, file: h5py.File, vocabulary: list[bytes]) -> None:
         self.count = 0

@@ -36,7 +36,8 @@ class BadInput(Exception):
 
 
 def text(value) -> str:
-    """Converts an attribute to printable text: an HDF5 string (h5py returns bytes or str), a number, or an array of one."""
+    """Converts an attribute to printable text: an HDF5 string (h5py returns bytes or str), a number, or an array of
+    one."""
     value = value.item() if isinstance(value, np.ndarray) and value.size == 1 else value
     return printable(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value))
 
@@ -199,8 +200,8 @@ def _check(path: Path, events: np.ndarray, lengths: dict[str, int]) -> None:
 
 
 def run_main(main: Callable[[], None]) -> None:
-    """Runs a script's main(). Bad input becomes one line on stderr and exit status 2. `python3 -X dev` shows the traceback of an
-    unexpected error."""
+    """Runs a script's main(). Bad input becomes one line on stderr and exit status 2. `python3 -X dev` shows the
+    traceback of an unexpected error."""
     try:
         main()
     except BrokenPipeError:  # `report.py ... | head`

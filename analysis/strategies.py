@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what strategies cost: step time, waiting, bytes and loss, by number of nodes and link rate, over several seeds.
+"""Compares what strategies cost: step time, waiting, bytes and loss, by number of nodes and link rate, over several
+seeds.
 
 usage: strategies.py RUN ... [-o DIR] [--baseline NAME] [--link-rate GBIT] [--predictions FILE]
 
-Each RUN is the output directory of a finished run. Its strategy, seed and nodes are read from its options and trace. If its path
-contains link_RATE (out/link_0.1/seed_2, stage3_link_0.05), RATE is the rate of the links in Gbit/s. Runs that differ only in the
-seed are one row, with their median, least and greatest values.
+Each RUN is the output directory of a finished run. Its strategy, seed and nodes are read from its options and trace. If
+its path contains link_RATE (out/link_0.1/seed_2, stage3_link_0.05), RATE is the rate of the links in Gbit/s. Runs that
+differ only in the seed are one row, with their median, least and greatest values.
 
-Prints a table for each number of nodes and link rate. Writes strategies.json, loss_by_time and step_time_by_rate (PNG and SVG)
-to DIR.
+Prints a table for each number of nodes and link rate. Writes strategies.json, loss_by_time and step_time_by_rate (PNG
+and SVG) to DIR.
 """
 
 from __future__ import annotations

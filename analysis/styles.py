@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How figures look: colours, dashes, numbers on axes. Cool colours are computation, warm ones communication. A part of a step has
-the same colour in every figure, and no two lines of a figure have the same colour."""
+"""How figures look: colours, dashes, numbers on axes. Cool colours are computation, warm ones communication. A part of
+a step has the same colour in every figure, and no two lines of a figure have the same colour."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def line_colours(count: int) -> list[str]:
 
 
 def dashes(place: int, count: int):
-    """The line style of one of `count` lines that coincide: the first is solid; the others are dashed, with offsets that leave
-    each of them visible."""
+    """The line style of one of `count` lines that coincide: the first is solid; the others are dashed, with offsets
+    that leave each of them visible."""
     return "-" if place == 0 else ((place - 1) * DASH, (DASH, (count - 1) * DASH))
 
 

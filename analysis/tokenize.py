@@ -12,8 +12,8 @@ if __name__ == "__main__":
 
     sys.exit(main())
 
-# The standard library has a module of the same name, which matplotlib and tracebacks import. Python looks into the folder of the
-# running script first and finds this file, so it replaces itself by the library's module.
+# The standard library has a module of the same name, which matplotlib and tracebacks import. Python looks into the
+# folder of the running script first and finds this file, so it replaces itself by the library's module.
 _spec = importlib.util.spec_from_file_location(__name__, Path(sysconfig.get_path("stdlib")) / "tokenize.py")
 _module = importlib.util.module_from_spec(_spec)
 sys.modules[__name__] = _module

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes sent within steps, and the time that ranks waited for them: by operation and by unit. Pure functions on numpy arrays."""
+"""Bytes sent within steps, and the time that ranks waited for them: by operation and by unit. Pure functions on numpy
+arrays."""
 
 from __future__ import annotations
 
@@ -28,8 +29,9 @@ def within_steps(trace: Trace, *kinds: str) -> np.ndarray:
     """The events of these kinds that belong to the settled steps.
 
     Messages of evaluations and checkpoints between two steps do not count. The all-gather of updated parameters is an
-    exception: it begins at the end of a step and may go on until the next step needs the parameters. Of these events all count
-    that begin between the end of the step before the first settled one and the end of the last settled one: one per step.
+    exception: it begins at the end of a step and may go on until the next step needs the parameters. Of these events
+    all count that begin between the end of the step before the first settled one and the end of the last settled one:
+    one per step.
     """
     steps = settled_steps(trace)
     gathered = gathered_units(trace)
@@ -61,9 +63,9 @@ def begun_in(events: np.ndarray, steps: np.ndarray) -> np.ndarray:
 def attributed_waits(trace: Trace) -> np.ndarray:
     """The waits within the settled steps, each with the name, group and unit of the operation that the rank waited for.
 
-    Some operations consist of others: the average of parameters over nodes, or an all-gather of quantized parameters. A wait for
-    such an operation has its name. Its time is divided among the messages that were in flight during the wait; the remainder, in
-    which the operation computed between its messages, keeps the operation's own name.
+    Some operations consist of others: the average of parameters over nodes, or an all-gather of quantized parameters. A
+    wait for such an operation has its name. Its time is divided among the messages that were in flight during the wait;
+    the remainder, in which the operation computed between its messages, keeps the operation's own name.
     """
     waits = within_steps(trace, "wait")
     calls = trace.of_kind("collective")
@@ -79,8 +81,9 @@ def attributed_waits(trace: Trace) -> np.ndarray:
 
 
 def divided(wait: np.void, calls: np.ndarray) -> np.ndarray:
-    """Divides a wait among the operations of its rank that were in flight during it, in the order of their start. These are the
-    operations with the name of the wait or, if there are none, those that belong to no unit (they concern all parameters)."""
+    """Divides a wait among the operations of its rank that were in flight during it, in the order of their start. These
+    are the operations with the name of the wait or, if there are none, those that belong to no unit (they concern all
+    parameters)."""
     begin, end = int(wait["begin_ns"]), int(wait["begin_ns"]) + int(wait["duration_ns"])
     calls = calls[(calls["begin_ns"] < end) & (calls["begin_ns"] + calls["duration_ns"] > begin)]
     own = calls[calls["name"] == wait["name"]]

@@ -54,8 +54,8 @@ class Work:
 
     @staticmethod
     def of(trace: Trace) -> Work | None:
-        """Returns None if theory does not apply or the trace lacks the numbers: one rank, no /unit_elements, quantized messages,
-        or nodes that train locally between synchronizations."""
+        """Returns None if theory does not apply or the trace lacks the numbers: one rank, no /unit_elements, quantized
+        messages, or nodes that train locally between synchronizations."""
         options = trace.options
         quantized = any(options.get(name, "off") != "off" for name in ("zero.qwz", "zero.qgz"))
         if quantized or options.get("sync.kind", "every_step") != "every_step":
@@ -174,8 +174,8 @@ def hpz_ranks_of(trace: Trace) -> int:
 def saved_and_extra(
     trace: Trace, work: Work, gathers: np.ndarray, uses: int, ranks: int | None = None
 ) -> tuple[Fraction, Fraction]:
-    """Bytes per step and rank that were saved because a unit was gathered less often than `uses` times, and bytes that were sent
-    in addition because a unit was gathered more often."""
+    """Bytes per step and rank that were saved because a unit was gathered less often than `uses` times, and bytes that
+    were sent in addition because a unit was gathered more often."""
     saved, extra = NONE, NONE
     for unit in gathered_units(trace):
         times = Fraction(int((gathers["unit"] == unit).sum()), work.ranks * len(settled_steps(trace)))

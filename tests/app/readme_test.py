@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every README.md: its commands run as they are written, and its links lead to files.
 
-The `sh` and `python` blocks are run from the root of the tree, in order. README.md comes first. Every other README then starts
-with the output directories that README.md left in out/, and with nothing of each other's. Blocks of other kinds (console, make)
-show commands that a test cannot run: batch systems, modules, downloads, long runs.
+The `sh` and `python` blocks are run from the root of the tree, in order. README.md comes first. Every other README then
+starts with the output directories that README.md left in out/, and with nothing of each other's. Blocks of other kinds
+(console, make) show commands that a test cannot run: batch systems, modules, downloads, long runs.
 """
 
 import os
@@ -40,7 +40,8 @@ def text_of(readme):
 
 
 def commands(readme):
-    """The commands of a README, in order, as bash takes them: the lines of `sh` blocks, and `python` blocks as a whole."""
+    """The commands of a README, in order, as bash takes them: the lines of `sh` blocks, and `python` blocks as a
+    whole."""
     found = []
     for language, block in FENCE.findall(text_of(readme)):
         if language == "python":
@@ -54,7 +55,8 @@ def commands(readme):
 class Readmes(Program):
     def setUp(self):
         super().setUp()
-        # The commands write to out/ below the working directory. In a copy of the tree, made of links, they leave ours clean.
+        # The commands write to out/ below the working directory. In a copy of the tree, made of links, they leave ours
+        # clean.
         self.tree = self.dir / "tree"
         self.tree.mkdir()
         for path in entries():
