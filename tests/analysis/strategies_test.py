@@ -130,9 +130,11 @@ class Aggregation(unittest.TestCase):
         row = self.result(*runs)[1]["stage 1", 2, None]
         self.assertEqual((row["ratio"]["median"], row["loss_difference_percent"], row["steps"]), (1, None, [5]))
 
-    def test_meetings_count_as_often_as_they_come(self):
-        meets = self.run_of("meets", [0.5, *[0.1, 0.1, 0.4] * 2], sync__kind="localsgd", sync__localsgd_frequency=3)
-        text, rows = self.result(meets)
+    def test_synchronizations_count_as_often_as_they_happen(self):
+        synchronizes = self.run_of(
+            "synchronizes", [0.5, *[0.1, 0.1, 0.4] * 2], sync__kind="localsgd", sync__localsgd_frequency=3
+        )
+        text, rows = self.result(synchronizes)
         self.assertAlmostEqual(rows["LocalSGD/3", 2, None]["step_seconds"]["median"], 0.2)
         self.assertNotIn("whole periods", text)
         short = self.run_of("short", [0.1, 0.3], sync__kind="localsgd", sync__localsgd_frequency=3)
@@ -161,7 +163,7 @@ class Aggregation(unittest.TestCase):
         drawn = (self.directory / "out" / "step_time_by_rate.svg").read_text()
         self.assertIn("hollow: predicted", drawn)
 
-    def test_other_options_are_told_apart_and_placement_is_not(self):
+    def test_other_options_make_other_rows_and_placement_does_not(self):
         runs = [self.run_of("a", [1.0] * 3), self.run_of("b", [1.0] * 3, comm__overlap="false"),
                 self.run_of("c", [1.0] * 3, comm__wait="sleep", train__seed=2)]  # fmt: skip
         _, rows = self.result(*runs)
