@@ -3,6 +3,7 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
+#include "shoal/zero/stages.hpp"
 
 namespace shoal::app {
 
@@ -22,7 +23,7 @@ void check_nodes(const config::Options& options, comm::World& world, const Divis
   if (!sync::trains_locally(options.sync)) return;
   require_input(options.sync.nprocs_per_node > 0 || unequal.empty(), "sync.kind = ", options.sync.kind, ": ", unequal,
                 "; allowed: as many on each, or sync.nprocs_per_node = a divisor of the ", world.size(), " ranks");
-  if (!sync::pushes(options.sync) || options.zero.stage != 3 || world.size() == 1) return;
+  if (!sync::pushes(options.sync) || !zero::stage_of(options.zero).shards_parameters || world.size() == 1) return;
   const std::string problem = config::sgp_stage3_problem(division.sync_group_size, world.node().size());
   require_input(problem.empty(), problem);
 }
@@ -49,7 +50,7 @@ sync::NodeGroups make_node_groups(comm::World& world, const Division& division, 
   }
   place.node.node = &world.node();
   place.node.across = &world.across();
-  if (options.zero.stage == 3 && zero::has_secondary(hpz_size, sync_group_size)) {
+  if (zero::stage_of(options.zero).shards_parameters && zero::has_secondary(hpz_size, sync_group_size)) {
     place.node.neighbours = &world.consecutive(static_cast<int>(hpz_size));
   }
   return place;

@@ -11,6 +11,7 @@
 #include "shoal/plan/fit.hpp"
 #include "shoal/plan/model_states.hpp"
 #include "shoal/plan/notation.hpp"
+#include "shoal/zero/stages.hpp"
 
 namespace shoal::app {
 
@@ -129,7 +130,7 @@ Json json_of(const DeepSpeedRow& row) {
                {"nodes", row.cluster.nodes},
                {"stage", row.stage},
                {"offload_optimizer", row.how.offload_optimizer}};
-  if (row.stage == 3) {
+  if (zero::stages.at(static_cast<std::size_t>(row.stage)).shards_parameters) {
     json["offload_param"] = row.how.offload_param;
     json["zero_init"] = row.how.zero_init;
   }

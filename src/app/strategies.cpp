@@ -10,6 +10,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
 #include "shoal/plan/memory.hpp"
+#include "shoal/zero/stages.hpp"
 
 namespace shoal::app {
 
@@ -63,11 +64,11 @@ bool alike(const Options& one, const Options& other) {
 
 /// On a single node there is nothing that nodes could do less of.
 std::vector<Strategy> strategies(const Options& deck, int nodes) {
-  constexpr std::array stages = {"stage 0", "stage 1", "stage 2", "stage 3"};
+  constexpr std::array<const char*, zero::stages.size()> stages = {"stage 0", "stage 1", "stage 2", "stage 3"};
   std::vector<Strategy> all;
   all.reserve(stages.size());
-  for (int stage = 0; stage < 4; ++stage) {
-    all.push_back({stages.at(static_cast<std::size_t>(stage)), with_zero(deck, stage, 0, 0, 0)});
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    all.push_back({stages.at(stage), with_zero(deck, static_cast<int>(stage), 0, 0, 0)});
   }
   if (nodes > 1) {
     const std::size_t near = deck.zero.hpz_size != 0 ? deck.zero.hpz_size : zero::ZeroOptions::whole_node;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What changes where and how a training is computed: ZeRO, offload, kept activations.
 #include "deepspeed_file.hpp"
+#include "shoal/zero/stages.hpp"
 
 namespace shoal::config {
 
@@ -54,7 +55,7 @@ void translate_stage_3(DeepSpeedFile& file, bool stage_3, const std::string& sta
 
 void translate_zero(DeepSpeedFile& file) {
   const auto stage = std::get<std::int64_t>(file.chosen("zero.stage"));
-  const bool stage_3 = stage == 3;
+  const bool stage_3 = zero::stages.at(static_cast<std::size_t>(stage)).shards_parameters;
   translate_buckets(file);
   translate_stage_3(file, stage_3, text(stage));
   const std::string weights = zero_block + "zero_quantized_weights", gradients = zero_block + "zero_quantized_gradients";

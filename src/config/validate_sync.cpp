@@ -2,6 +2,7 @@
 // What sync's options ask of each other, and what does not go with nodes that are seldom in step.
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
+#include "shoal/zero/stages.hpp"
 #include "validate.hpp"
 
 namespace shoal::config {
@@ -71,7 +72,7 @@ std::vector<std::string> sync_problems(const Options& o, int ranks) {
                             " is not a multiple of sync.localsgd_frequency (", sync.localsgd_frequency,
                             "); nearest: ", below == 0 ? "" : text(below, ", "), below + sync.localsgd_frequency));
   }
-  if (sync::pushes(sync) && o.zero.stage == 3 && ranks > 1) {
+  if (sync::pushes(sync) && zero::stage_of(o.zero).shards_parameters && ranks > 1) {
     const std::string problem =
         sgp_stage3_problem(ranks_in_step(o), o.comm.ranks_per_node > 0 ? o.comm.ranks_per_node : ranks_in_step(o));
     if (!problem.empty()) problems.push_back(problem);

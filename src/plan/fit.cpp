@@ -84,9 +84,7 @@ class Remedies {
  private:
   enum class Others { as_started, join };  ///< join: a change to more ranks will follow
 
-  static const zero::Stage& stage(const Change& change) {
-    return zero::stages.at(static_cast<std::size_t>(change.options.zero.stage));
-  }
+  static const zero::Stage& stage(const Change& change) { return zero::stage_of(change.options.zero); }
   static bool sends_more(const Change& change) { return stage(change).shards_gradients || stage(change).shards_parameters; }
 
   /// A single rank has no other to shard the states with.

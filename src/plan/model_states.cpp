@@ -7,7 +7,7 @@
 namespace shoal::plan {
 
 Ledger model_states(std::size_t parameters, const zero::EngineOptions& options, int ranks) {
-  const zero::Stage& stage = zero::stages.at(static_cast<std::size_t>(options.zero.stage));
+  const zero::Stage& stage = zero::stage_of(options.zero);
   const auto share = [&](std::size_t bytes_each, bool shared) {
     return parameters * bytes_each / (shared ? static_cast<std::size_t>(ranks) : 1);
   };

@@ -24,7 +24,7 @@ zero::RankGroups groups_of(int ranks) {
 }
 
 bool every_micro_step(const zero::EngineOptions& options, int ranks) {
-  return ranks > 1 && zero::stages.at(at(options.zero.stage)).shards_gradients;
+  return ranks > 1 && zero::stage_of(options.zero).shards_gradients;
 }
 
 /// Number of weights in a unit's matrix products. The unit's computing time is proportional to it.

@@ -103,7 +103,7 @@ SyncCosts::SyncCosts(const sync::SyncOptions& options, const zero::EngineOptions
   if (!sync::trains_locally(options)) return;
   prepare_means(options, engine, ranks_ / sync_group_size);
   reports_ = collectives.small(Grouping::consecutive(ranks_, ranks_));
-  gathers_in_node_ = sync_group_size > 1 && !zero::stages.at(at(engine.zero.stage)).shards_optimizer;
+  gathers_in_node_ = sync_group_size > 1 && !zero::stage_of(engine.zero).shards_optimizer;
   if (gathers_in_node_) {
     in_node_ = collectives.all_gather(Grouping::consecutive(ranks_, sync_group_size),
                                       {{shard_bytes_.begin(), shard_bytes_.begin() + sync_group_size}});

@@ -24,8 +24,7 @@ float clip_factor(double norm, double limit) {
 Engine::Engine(const EngineOptions& options, const RankGroups& groups, Memory& memory)
     : options_(options),
       units_(model::layout(options.model)),
-      accumulation_(options.micro_batches, groups.ranks,
-                    groups.ranks > 1 && stages.at(static_cast<std::size_t>(options.zero.stage)).shards_gradients,
+      accumulation_(options.micro_batches, groups.ranks, groups.ranks > 1 && stage_of(options.zero).shards_gradients,
                     options.gradients.collectives == comm::Collectives::native),
       optimizer_(optim::make(options.optimizer)),
       layouts_(shard_layouts(units_, options.zero, groups)),

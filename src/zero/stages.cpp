@@ -5,7 +5,7 @@ namespace shoal::zero {
 
 std::vector<ShardLayout> shard_layouts(const std::vector<model::UnitLayout>& units, const ZeroOptions& options,
                                        const RankGroups& groups) {
-  const Stage& stage = stages.at(static_cast<std::size_t>(options.stage));
+  const Stage& stage = stage_of(options);
   const bool several = groups.ranks > 1;
   std::vector<ShardLayout> result;
   for (const model::UnitLayout& unit : units) {

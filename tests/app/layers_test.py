@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layering rule: a file includes only its own folder and lower ones, and each library is included in one folder
-only. Also: every skipped test gives its reason."""
+only. What a ZeRO stage means is known to zero/stages alone. Every skipped test gives its reason."""
 
 import re
 import unittest
@@ -52,6 +52,21 @@ class Layers(unittest.TestCase):
                     if re.fullmatch(header, found.group(1)):
                         self.assertIn(folder, allowed, where)
         self.assertGreater(seen, 300)
+
+    def test_only_the_table_of_stages_knows_their_numbers(self):
+        """Other files ask stage_of(options).shards_parameters, ..., so that a new stage is a new row of the table."""
+        compared = re.compile(
+            r"\bstage\b\)?\s*([!=]=|[<>]=?)\s*\d|\d\s*([!=]=|[<>]=?)\s*[\w.>()-]*\bstage\b|switch \(.*\bstage\b"
+        )
+        found, tables = [], 0
+        for path, folder in files():
+            if folder == "zero" and path.stem == "stages":
+                tables += 1
+                continue
+            lines = enumerate(path.read_text().splitlines(), 1)
+            found += [f"{path.relative_to(SOURCE)}:{number}" for number, line in lines if compared.search(line)]
+        self.assertEqual(tables, 2)
+        self.assertEqual(found, [])
 
 
 # Forbidden ways to skip a test: without a reason, or without the helper that prints it (program.py, support/skips.hpp).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stages of ZeRO (Rajbhandari et al. 2020, section 5) as a table, and what they mean for a unit: which slice of its flat
-// buffer does this rank keep of each state? Nothing else in the program asks for the stage's number.
+// buffer does this rank keep of each state? The rest of the program asks for these properties, never for the stage's number.
 #pragma once
 
 #include <array>
@@ -26,6 +26,7 @@ inline constexpr std::array<Stage, 4> stages = {{
     {true, true, false},
     {true, true, true},
 }};
+inline const Stage& stage_of(const ZeroOptions& options) { return stages.at(static_cast<std::size_t>(options.stage)); }
 
 /// What this rank keeps of a unit's flat buffer between steps.
 struct ShardLayout {
