@@ -10,24 +10,22 @@ namespace shoal::app {
 
 namespace {
 
-using comm::Collectives;
+void tree_all_gather(Work& work) { comm::tree_all_gather(work.group(), work.blocks(), work.scratch()).wait(); }
+void native_all_gather(Work& work) { comm::native_all_gather(work.group(), work.blocks(), work.scratch()).wait(); }
 
-template <Collectives how>
-void all_gather(Work& work) {
-  comm::all_gather(how, work.group(), work.blocks(), work.scratch()).wait();
+void tree_reduce_scatter(Work& work) {
+  comm::tree_reduce_scatter(work.group(), work.blocks(), DType::f32, work.scratch()).wait();
 }
-
-template <Collectives how>
-void reduce_scatter(Work& work) {
-  comm::reduce_scatter(how, work.group(), work.blocks(), DType::f32, work.scratch()).wait();
+void native_reduce_scatter(Work& work) {
+  comm::native_reduce_scatter(work.group(), work.blocks(), DType::f32, work.scratch()).wait();
 }
 
 void tree_all_reduce(Work& work) {
-  reduce_scatter<Collectives::reproducible>(work);
-  all_gather<Collectives::reproducible>(work);
+  tree_reduce_scatter(work);
+  tree_all_gather(work);
 }
 
-void native_all_reduce(Work& work) { comm::native_all_reduce(work.group(), work.blocks()).wait(); }
+void native_all_reduce(Work& work) { comm::native_all_reduce(work.group(), work.blocks(), DType::f32).wait(); }
 void broadcast(Work& work) { work.group().broadcast(work.data(), 0).wait(); }
 void barrier(Work& work) { work.group().barrier().wait(); }
 
@@ -84,10 +82,10 @@ const std::vector<Collective>& bench_collectives() {
       {"ping_pong", "native", Effect::ping_pong, ping_pong},
       {"barrier", "native", Effect::nothing, barrier},
       {"broadcast", "native", Effect::broadcast, broadcast},
-      {"all_gather", "native", Effect::gather, all_gather<Collectives::native>},
-      {"all_gather", "tree", Effect::gather, all_gather<Collectives::reproducible>},
-      {"reduce_scatter", "native", Effect::reduce_scatter, reduce_scatter<Collectives::native>},
-      {"reduce_scatter", "tree", Effect::reduce_scatter, reduce_scatter<Collectives::reproducible>},
+      {"all_gather", "native", Effect::gather, native_all_gather},
+      {"all_gather", "tree", Effect::gather, tree_all_gather},
+      {"reduce_scatter", "native", Effect::reduce_scatter, native_reduce_scatter},
+      {"reduce_scatter", "tree", Effect::reduce_scatter, tree_reduce_scatter},
       {"all_gather", "int8", Effect::gather, quantized_all_gather<8>, lost(8)},
       {"all_gather", "int4", Effect::gather, quantized_all_gather<4>, lost(4)},
       {"reduce_scatter", "int8", Effect::reduce_scatter, quantized_reduce_scatter<8>, lost_in_sums(8), true},
@@ -115,10 +113,8 @@ Work::Work(const comm::Hierarchy& groups, std::size_t bytes) : groups_(groups) {
   const comm::Communicator& group = groups_.all;
   const auto ranks = static_cast<std::size_t>(group.size());
   data_.resize((bytes + ranks * sizeof(float) - 1) / (ranks * sizeof(float)) * ranks);
-  std::size_t scratch = 0;
-  for (const Collectives how : {Collectives::reproducible, Collectives::native}) {
-    scratch = std::max(scratch, comm::scratch_bytes(how, group.size(), this->bytes()));
-  }
+  std::size_t scratch =
+      std::max(comm::tree_scratch_bytes(group.size(), this->bytes()), comm::native_scratch_bytes(this->bytes()));
   for (const int bits : {8, 4}) {
     const comm::ReduceFormats formats = reduce_formats(bits);
     scratch = std::max(scratch, comm::quantized_gather_scratch_bytes(group.size(), data_.size(), ranks, formats.across));

@@ -148,6 +148,8 @@ Traffic sent_evenly(const Communicator& group, std::size_t bytes) {
   return {intra, bytes - intra};
 }
 
+void require_fp32(DType type) { require(type == DType::f32, "native collectives sum fp32 only, not ", name_of(type)); }
+
 std::size_t total(const Blocks& blocks) {
   const std::vector<std::size_t> sizes = block_sizes(blocks);
   return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
@@ -155,32 +157,30 @@ std::size_t total(const Blocks& blocks) {
 
 }  // namespace
 
-Request reduce_scatter(Collectives how, Communicator& group, Blocks blocks, DType type, Span<std::byte> scratch) {
-  if (how == Collectives::reproducible || group.size() == 1) {
-    return tree_reduce_scatter(group, std::move(blocks), type, scratch);
-  }
-  require(type == DType::f32, "native collectives sum fp32 only, not ", name_of(type));
+Request native_reduce_scatter(Communicator& group, Blocks blocks, DType type, Span<std::byte> scratch) {
+  if (group.size() == 1) return {};
+  require_fp32(type);
   const std::size_t bytes = total(blocks), own = bytes_of_block(blocks[static_cast<std::size_t>(group.rank())]);
-  require(scratch.size() >= scratch_bytes(how, group.size(), bytes), "scratch of a native reduce_scatter");
+  require(scratch.size() >= native_scratch_bytes(bytes), "scratch of a native reduce_scatter");
   const Traffic sent = sent_evenly(group, bytes - own);
   return group.start(std::make_shared<NativeReduceScatter>(group, std::move(blocks), scratch), sent);
 }
 
-Request all_gather(Collectives how, Communicator& group, Blocks blocks, Span<std::byte> scratch) {
-  if (how == Collectives::reproducible || group.size() == 1) return tree_all_gather(group, std::move(blocks), scratch);
+Request native_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scratch) {
+  if (group.size() == 1) return {};
   const std::size_t bytes = total(blocks), own = bytes_of_block(blocks[static_cast<std::size_t>(group.rank())]);
-  require(scratch.size() >= scratch_bytes(how, group.size(), bytes), "scratch of a native all_gather");
+  require(scratch.size() >= native_scratch_bytes(bytes), "scratch of a native all_gather");
   const Traffic sent = sent_evenly(group, own * static_cast<std::size_t>(group.size() - 1));
   return group.start(std::make_shared<NativeAllGather>(group, std::move(blocks), scratch), sent);
 }
 
-std::size_t scratch_bytes(Collectives how, int group_size, std::size_t bytes) {
-  if (how == Collectives::reproducible || group_size == 1) return tree_scratch_bytes(group_size, bytes);
+std::size_t native_scratch_bytes(std::size_t bytes) {
   return 2 * bytes;  // a message in one piece, and a rank's part of the sum, which may be all of a small message
 }
 
-Request native_all_reduce(Communicator& group, const Blocks& blocks) {
+Request native_all_reduce(Communicator& group, const Blocks& blocks, DType type) {
   if (group.size() == 1) return {};
+  require_fp32(type);
   const auto size = static_cast<std::size_t>(group.size());
   const Traffic sent = sent_evenly(group, 2 * total(blocks) * (size - 1) / size);
   return group.start(std::make_shared<NativeAllReduce>(group, blocks), sent);

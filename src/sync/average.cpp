@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "shoal/base/error.hpp"
-#include "shoal/comm/quantized.hpp"
 #include "shoal/kernels/outer.hpp"
 
 namespace shoal::sync {
@@ -19,6 +18,21 @@ Sending sending_of(const SyncOptions& options, std::size_t quant_block) {
   if (options.average_dtype == "int8") sending.quantized = kernels::QuantFormat{8, quant_block};
   return sending;
 }
+
+namespace {
+
+std::unique_ptr<comm::Reducer> exact_reducer(const zero::RankGroups& groups) {
+  return comm::make_reducer(comm::Collectives::reproducible, groups.ranks, groups.group);
+}
+
+std::unique_ptr<comm::Reducer> reducer_of(const Sending& sending, const NodeGroups& groups) {
+  if (!sending.quantized) return exact_reducer(groups.across);
+  // For this collective every rank of the group is a node.
+  return comm::make_quantized_reducer({groups.across.ranks, 1, groups.across.group, groups.self, groups.across.group},
+                                      {*sending.quantized, *sending.quantized});
+}
+
+}  // namespace
 
 /// A mean on its way. Quantized, it goes unit by unit, since codes take memory beside what they stand for; otherwise all at
 /// once.
@@ -72,7 +86,12 @@ class Average::Exchange final : public comm::Operation {
 };
 
 Average::Average(const SubShards& sub_shards, const NodeGroups& groups, const Sending& sending, Memory& memory)
-    : sub_shards_(&sub_shards), groups_(groups), sending_(sending) {
+    : sub_shards_(&sub_shards),
+      groups_(groups),
+      sending_(sending),
+      reducer_(reducer_of(sending, groups)),
+      exact_(exact_reducer(groups.across)),
+      in_node_(exact_reducer(groups.node)) {
   const bool differences = sending.type != DType::f32 || sending.quantized;
   std::size_t largest_share = 0;
   for (std::size_t u = 0; !alone() && u < sub_shards.units(); ++u) {
@@ -91,16 +110,12 @@ Average::Average(const SubShards& sub_shards, const NodeGroups& groups, const Se
 }
 
 std::size_t Average::scratch_bytes() const {
-  const int nodes = groups_.across.ranks;
-  std::size_t bytes = std::max(comm::tree_scratch_bytes(nodes, sub_shards_->shard_elements() * sizeof(float)),
-                               comm::tree_scratch_bytes(groups_.node.ranks, sub_shards_->whole_bytes()));
-  for (std::size_t u = 0; sending_.quantized && u < sub_shards_->units(); ++u) {
-    const std::size_t elements = sub_shards_->shards()[u].size();
-    bytes = std::max(
-        {bytes,
-         comm::quantized_reduce_scratch_bytes(1, nodes, sub_shards_->largest_share(u), 1,
-                                              {*sending_.quantized, *sending_.quantized}),
-         comm::quantized_gather_scratch_bytes(nodes, elements, static_cast<std::size_t>(nodes), *sending_.quantized)});
+  std::size_t bytes = std::max(exact_->reduce_scratch_bytes({sub_shards_->shard_elements()}, DType::f32),
+                               in_node_->gather_scratch_bytes({sub_shards_->whole_bytes() / sizeof(float)}, DType::f32));
+  for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
+    const comm::MessageBounds bounds{sub_shards_->shards()[u].size(), sub_shards_->largest_share(u)};
+    bytes = std::max({bytes, reducer_->reduce_scratch_bytes(bounds, sending_.type),
+                      reducer_->gather_scratch_bytes(bounds, sending_.type)});
   }
   return bytes;
 }
@@ -141,11 +156,9 @@ void Average::start(Update update) {
 }
 
 comm::Request Average::reduce(Range units) {
-  comm::Communicator& group = *groups_.across.group;
-  if (!sending_.quantized) return comm::tree_reduce_scatter(group, messages(units), sending_.type, scratch_);
-  // For this collective every rank of the group is a node.
-  return comm::quantized_reduce_scatter({group, *groups_.self, group}, messages(units), sending_.type,
-                                        {*sending_.quantized, *sending_.quantized}, scratch_, {{}, residuals_[units.begin]});
+  comm::QuantState state;
+  if (sending_.quantized) state.residual = residuals_[units.begin];
+  return reducer_->reduce_scatter(messages(units), sending_.type, scratch_, state);
 }
 
 void Average::make_mean(std::size_t unit, const Update& update) {
@@ -163,11 +176,12 @@ void Average::make_mean(std::size_t unit, const Update& update) {
 }
 
 comm::Request Average::gather(Range units) {
-  comm::Communicator& group = *groups_.across.group;
-  if (!sending_.quantized) return comm::tree_all_gather(group, messages(units), scratch_);
-  const Range shard = sub_shards_->shards()[units.begin], share = sub_shards_->sub_shards()[units.begin];
-  return comm::quantized_all_gather(group, messages(units), sending_.type, *sending_.quantized, scratch_, nullptr,
-                                    residuals_[units.begin].subspan(share.begin - shard.begin, share.size()));
+  comm::QuantState state;
+  if (sending_.quantized) {
+    const Range shard = sub_shards_->shards()[units.begin], share = sub_shards_->sub_shards()[units.begin];
+    state.residual = residuals_[units.begin].subspan(share.begin - shard.begin, share.size());
+  }
+  return reducer_->all_gather(messages(units), sending_.type, scratch_, state);
 }
 
 void Average::wait_for_mean() {
@@ -199,23 +213,22 @@ void Average::finish() {
 void Average::run_exactly() {
   if (alone()) return;
   wait_for_mean();  // it uses the scratch memory
-  comm::Communicator& group = *groups_.across.group;
   const auto blocks = [&] {
     return sub_shards_->blocks_across({0, sub_shards_->units()}, [&](std::size_t u, Range range) {
       return comm::bytes_of(sub_shards_->master(u, range));
     });
   };
-  comm::tree_reduce_scatter(group, blocks(), DType::f32, scratch_).wait();
+  exact_->reduce_scatter(blocks(), DType::f32, scratch_, {}).wait();
   for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
     const Span<float> mean = sub_shards_->master(u, sub_shards_->sub_shards()[u]);
     kernels::divide(mean.size(), static_cast<float>(groups_.across.ranks), mean.data());
   }
-  comm::tree_all_gather(group, blocks(), scratch_).wait();
+  exact_->all_gather(blocks(), DType::f32, scratch_, {}).wait();
 }
 
 void Average::gather_in_node() {
   if (groups_.node.ranks == 1 || sub_shards_->whole_bytes() == 0) return;
-  comm::tree_all_gather(*groups_.node.group, sub_shards_->blocks_in_node(), scratch_).wait();
+  in_node_->all_gather(sub_shards_->blocks_in_node(), DType::f32, scratch_, {}).wait();
 }
 
 std::vector<NamedSlice> Average::common_slices(const std::vector<model::UnitLayout>& units,

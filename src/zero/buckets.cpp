@@ -33,6 +33,14 @@ Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks)
   return intersection(shard, {shard.begin + part.sub.begin, shard.begin + part.sub.end});
 }
 
+comm::MessageBounds bounds_of(const Bucket& bucket, const std::vector<ShardLayout>& layouts, int ranks) {
+  comm::MessageBounds bounds{bucket.elements, 0, bucket.parts.size()};
+  for (const Part& part : bucket.parts) {  // no rank's shard is longer than rank 0's
+    bounds.block_elements += block_of(part, layouts[static_cast<std::size_t>(part.unit)].elements, 0, ranks).size();
+  }
+  return bounds;
+}
+
 comm::Blocks shard_blocks(Span<std::byte> whole, std::size_t element_bytes, int ranks) {
   comm::Blocks blocks(static_cast<std::size_t>(ranks));
   for (int d = 0; d < ranks; ++d) {

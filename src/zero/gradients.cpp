@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
@@ -38,9 +37,12 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
       accumulation_(accumulation),
       groups_(groups),
       options_(options),
-      gathers_(std::none_of(layouts.begin(), layouts.end(), [](const ShardLayout& h) { return h.updated_in_part(); })),
+      gathers_(groups.ranks > 1 &&
+               std::none_of(layouts.begin(), layouts.end(), [](const ShardLayout& h) { return h.updated_in_part(); })),
       buckets_(make_buckets(units, completion_order(units.size()), groups.ranks, options.bucket_elements)),
       sums_(layouts, accumulation, options.dtype, !staged(layouts, accumulation, options.dtype), memory),
+      reducer_(make_gradient_reducer(options.quantized, options.collectives, groups)),
+      gatherer_(comm::make_reducer(options.collectives, groups.ranks, groups.group)),
       norm_(layouts, groups, memory),
       squares_(options.squares, layouts, groups, memory),
       begun_(units.size(), false),
@@ -49,12 +51,12 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
     const std::vector<Bucket> reduced_from_there = accumulation_.reduced_every_micro_step ? buckets_ : std::vector<Bucket>{};
     staging_ = Staging(units_, completion_order(units_.size()), reduced_from_there, options_.overlap ? 1 : 0, memory);
   }
-  std::size_t largest = 0;
-  for (const Bucket& bucket : buckets_) largest = std::max(largest, bucket.elements);
-  std::size_t scratch = comm::scratch_bytes(options_.collectives, groups_.ranks, largest * size_of(options_.dtype));
-  if (options_.quantized && groups_.ranks > 1) {
-    quantizer_.emplace(*options_.quantized, buckets_, layouts_, groups_, memory);
-    scratch = std::max(scratch, quantizer_->scratch_bytes());
+  if (options_.quantized) quant_state_ = GradientQuantState(*options_.quantized, buckets_, layouts_, groups_, memory);
+  std::size_t scratch = 0;
+  for (const Bucket& bucket : buckets_) {
+    const comm::MessageBounds bounds = bounds_of(bucket, layouts_, groups_.ranks);
+    scratch = std::max({scratch, reducer_->reduce_scratch_bytes(bounds, options_.dtype),
+                        gatherer_->gather_scratch_bytes(bounds, options_.dtype)});
   }
   for (std::size_t i = 0; i < std::min(in_flight, buckets_.size()); ++i) {
     scratch_.push_back(memory.take<std::byte>(Kind::buffers, scratch, "messages"));
@@ -125,17 +127,12 @@ void Gradients::start_next() {
 }
 
 comm::Request Gradients::reduce(std::size_t bucket, Span<std::byte> scratch) {
-  if (groups_.ranks == 1) return {};
-  comm::Blocks outgoing = blocks(buckets_[bucket]);
-  if (quantizer_) return quantizer_->reduce(bucket, std::move(outgoing), options_.dtype, scratch);
-  if (reduces_whole()) return comm::native_all_reduce(*groups_.group, outgoing);
-  return comm::reduce_scatter(options_.collectives, *groups_.group, std::move(outgoing), options_.dtype, scratch);
+  if (reduces_whole()) return reducer_->all_reduce(blocks(buckets_[bucket]), options_.dtype);
+  return reducer_->reduce_scatter(blocks(buckets_[bucket]), options_.dtype, scratch, quant_state_.of(bucket));
 }
 
-/// The library's all-reduce leaves the whole sum on every rank.
-bool Gradients::reduces_whole() const {
-  return gathers_ && !in_shards_ && options_.collectives == comm::Collectives::native && options_.dtype == DType::f32;
-}
+/// Returns true if the reduction leaves the whole sum on every rank, so that nothing is left to gather.
+bool Gradients::reduces_whole() const { return gathers_ && !in_shards_ && reducer_->has_all_reduce(); }
 
 /// Where gradients are reduced every turn, what has arrived joins the partial sums of this rank's shards.
 void Gradients::finish_oldest() {
@@ -164,9 +161,9 @@ void Gradients::finish_round() {
 }
 
 Norm Gradients::norm() {
-  if (quantizer_) quantizer_->trace_errors(buckets_);
+  quant_state_.trace_errors(buckets_);
   // The shards are final: what others need of them is on its way while their norm is computed.
-  if (gathers_ && groups_.ranks > 1 && !reduces_whole()) {
+  if (gathers_ && !reduces_whole()) {
     for (std::size_t i = 0; i < scratch_.size(); ++i) {
       gathering_.push_back(start_gather(i));
     }
@@ -180,7 +177,7 @@ Norm Gradients::norm() {
 comm::Request Gradients::start_gather(std::size_t bucket) const {
   const trace::OnBehalfOf completed(buckets_[bucket].last_unit);
   const Span<std::byte> scratch = scratch_[bucket % scratch_.size()];
-  return comm::all_gather(options_.collectives, *groups_.group, blocks(buckets_[bucket]), scratch);
+  return gatherer_->all_gather(blocks(buckets_[bucket]), options_.dtype, scratch, {});
 }
 
 void Gradients::gather() {
@@ -192,11 +189,5 @@ void Gradients::gather() {
   }
   gathering_.clear();
 }
-
-std::vector<NamedSlice> Gradients::residual_slices() const {
-  return quantizer_ ? quantizer_->residual_slices() : std::vector<NamedSlice>{};
-}
-
-std::string Gradients::residual_layout() const { return quantizer_ ? quantizer_->residual_layout() : std::string(); }
 
 }  // namespace shoal::zero

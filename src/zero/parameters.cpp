@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
@@ -25,8 +24,9 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
       secondary_(layouts, states.dtype(), options.zero, groups, memory),
       groups_(groups),
       overlap_(options.overlap),
-      collectives_(options.collectives),
-      quantized_(gather_format(options.zero)),
+      gatherer_(make_gatherer(options.zero, options.collectives, groups)),
+      near_gatherer_(comm::make_reducer(options.collectives, secondary_.ranks(), groups.neighbours)),
+      publisher_(comm::make_reducer(options.collectives, groups.ranks, groups.group)),
       errors_(units.size()) {
   gathers_ = std::any_of(layouts_.begin(), layouts_.end(), [](const ShardLayout& h) { return h.gathered; });
   std::vector<std::string> names;
@@ -52,13 +52,10 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
     if (h.gathered) largest = std::max(largest, h.elements);
   }
   if (largest == 0) return;
-  const std::size_t most = largest * size_of(states_.dtype());
-  std::size_t scratch = std::max(comm::scratch_bytes(collectives_, groups_.ranks, most),
-                                 comm::scratch_bytes(collectives_, secondary_.ranks(), most));
-  if (quantized_ && gathers_) {
-    const auto spans = static_cast<std::size_t>(groups_.ranks);
-    scratch = std::max(scratch, comm::quantized_gather_scratch_bytes(groups_.ranks, largest, spans, *quantized_));
-  }
+  const comm::MessageBounds bounds{largest};
+  std::size_t scratch = std::max(publisher_->gather_scratch_bytes(bounds, states_.dtype()),
+                                 near_gatherer_->gather_scratch_bytes(bounds, states_.dtype()));
+  if (gathers_) scratch = std::max(scratch, gatherer_->gather_scratch_bytes(bounds, states_.dtype()));
   for (std::size_t i = 0; i < in_flight; ++i) {
     scratch_.push_back(memory.take<std::byte>(Kind::buffers, scratch, "messages"));
   }
@@ -145,13 +142,10 @@ void Parameters::start_gather(std::size_t lifetime) {
     const Span<std::byte> own = states_.parameters(r.unit);
     kernels::copy_bytes(own.size(), own.data(), whole(r).data() + layout.shard.begin * size);
   }
-  comm::Communicator& group = near ? *groups_.neighbours : *groups_.group;
-  const comm::Blocks shards = shard_blocks(whole(r), size, near ? secondary_.ranks() : groups_.ranks);
-  comm::Request request = quantized_ && !near
-                              ? comm::quantized_all_gather(group, shards, states_.dtype(), *quantized_, scratch,
-                                                           &errors_[static_cast<std::size_t>(r.unit)])
-                              : comm::all_gather(collectives_, group, shards, scratch);
-  gathering_.push_back({lifetime, !near, std::move(request)});
+  comm::Reducer& gatherer = near ? *near_gatherer_ : *gatherer_;
+  gathering_.push_back({lifetime, !near,
+                        gatherer.all_gather(shard_blocks(whole(r), size, near ? secondary_.ranks() : groups_.ranks),
+                                            states_.dtype(), scratch, {{}, &errors_[static_cast<std::size_t>(r.unit)]})});
 }
 
 /// The oldest.
@@ -182,7 +176,7 @@ void Parameters::start_all_gather() {
 void Parameters::start_next_all_gather() {
   const trace::OnBehalfOf first_used(buckets_[all_gathers_started_].parts.front().unit);
   const Span<std::byte> scratch = scratch_[all_gathers_started_ % scratch_.size()];
-  all_gathers_.push_back(comm::all_gather(collectives_, *groups_.group, blocks(buckets_[all_gathers_started_]), scratch));
+  all_gathers_.push_back(publisher_->all_gather(blocks(buckets_[all_gathers_started_]), states_.dtype(), scratch, {}));
   ++all_gathers_started_;
 }
 

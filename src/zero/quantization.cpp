@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
@@ -46,10 +45,24 @@ std::optional<kernels::QuantFormat> gather_format(const ZeroOptions& options) {
   return options.qwz == 0 ? std::nullopt : std::optional(format(options, options.qwz));
 }
 
+std::unique_ptr<comm::Reducer> make_gatherer(const ZeroOptions& options, comm::Collectives collectives,
+                                             const RankGroups& groups) {
+  const auto how = gather_format(options);
+  if (!how) return comm::make_reducer(collectives, groups.ranks, groups.group);
+  return comm::make_quantized_reducer({groups.ranks, 1, groups.group, nullptr, nullptr}, {*how, *how});
+}
+
 std::optional<QuantizedReduction> quantized_reduction(const ZeroOptions& options, int ranks_per_node) {
   if (options.qgz == 0) return std::nullopt;
   return QuantizedReduction{
       {format(options, options.qgz_node), format(options, options.qgz)}, ranks_per_node, options.quant_feedback};
+}
+
+std::unique_ptr<comm::Reducer> make_gradient_reducer(const std::optional<QuantizedReduction>& quantized,
+                                                     comm::Collectives collectives, const RankGroups& groups) {
+  if (!quantized) return comm::make_reducer(collectives, groups.ranks, groups.group);
+  return comm::make_quantized_reducer({groups.ranks, quantized->ranks_per_node, groups.group, groups.node, groups.across},
+                                      quantized->formats);
 }
 
 void trace_error(const char* what, int unit, kernels::QuantError& error) {
@@ -61,22 +74,15 @@ void trace_error(const char* what, int unit, kernels::QuantError& error) {
   error = {};
 }
 
-GradientQuantizer::GradientQuantizer(const QuantizedReduction& how, const std::vector<Bucket>& buckets,
-                                     const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory)
-    : how_(how), groups_(groups), residuals_(buckets.size()), errors_(buckets.size()) {
-  const int on_node = how.ranks_per_node, ranks = groups.ranks;
-  for (const Bucket& bucket : buckets) {
-    std::size_t largest = 0;
-    for (int rank = 0; rank < ranks; ++rank) largest = std::max(largest, elements_for(rank, bucket, layouts, ranks));
-    scratch_bytes_ = std::max(scratch_bytes_, comm::quantized_reduce_scratch_bytes(on_node, ranks / on_node, largest,
-                                                                                   bucket.parts.size(), how.formats));
-  }
-  if (how.feedback && ranks > on_node) take_residuals(buckets, layouts, memory);
+GradientQuantState::GradientQuantState(const QuantizedReduction& how, const std::vector<Bucket>& buckets,
+                                       const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory)
+    : groups_(groups), residuals_(buckets.size()), errors_(buckets.size()) {
+  if (how.feedback && groups.ranks > how.ranks_per_node) take_residuals(how.ranks_per_node, buckets, layouts, memory);
 }
 
-void GradientQuantizer::take_residuals(const std::vector<Bucket>& buckets, const std::vector<ShardLayout>& layouts,
-                                       Memory& memory) {
-  const int on_node = how_.ranks_per_node, ranks = groups_.ranks;
+void GradientQuantState::take_residuals(int ranks_per_node, const std::vector<Bucket>& buckets,
+                                        const std::vector<ShardLayout>& layouts, Memory& memory) {
+  const int on_node = ranks_per_node, ranks = groups_.ranks;
   columns_.resize(static_cast<std::size_t>(ranks));
   std::vector<std::size_t> own;  // by message
   for (const Bucket& bucket : buckets) {
@@ -98,17 +104,15 @@ void GradientQuantizer::take_residuals(const std::vector<Bucket>& buckets, const
   }
 }
 
-comm::Request GradientQuantizer::reduce(std::size_t bucket, comm::Blocks blocks, DType dtype, Span<std::byte> scratch) {
-  const comm::Hierarchy ranks{*groups_.group, *groups_.node, *groups_.across};
-  return comm::quantized_reduce_scatter(ranks, std::move(blocks), dtype, how_.formats, scratch, {{}, residuals_[bucket]},
-                                        &errors_[bucket]);
+comm::QuantState GradientQuantState::of(std::size_t bucket) {
+  return errors_.empty() ? comm::QuantState{} : comm::QuantState{residuals_[bucket], &errors_[bucket]};
 }
 
-void GradientQuantizer::trace_errors(const std::vector<Bucket>& buckets) {
-  for (std::size_t m = 0; m < buckets.size(); ++m) trace_error("gradients", buckets[m].last_unit, errors_[m]);
+void GradientQuantState::trace_errors(const std::vector<Bucket>& buckets) {
+  for (std::size_t m = 0; m < errors_.size(); ++m) trace_error("gradients", buckets[m].last_unit, errors_[m]);
 }
 
-std::vector<NamedSlice> GradientQuantizer::residual_slices() const {
+std::vector<NamedSlice> GradientQuantState::residual_slices() const {
   std::vector<NamedSlice> slices;
   for (std::size_t rank = 0; rank < columns_.size(); ++rank) {
     const bool own = rank == static_cast<std::size_t>(groups_.rank);

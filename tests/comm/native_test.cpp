@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "shoal/base/error.hpp"
-#include "shoal/comm/collectives.hpp"
+#include "shoal/comm/reducer.hpp"
 #include "support/mpi_main.hpp"
 
 namespace shoal::comm {
@@ -46,10 +46,10 @@ std::vector<float> floats(const std::vector<Span<std::byte>>& block) {
   return result;
 }
 
-std::size_t bytes(const Blocks& blocks) {
-  std::size_t sum = 0;
-  for (const auto& block : blocks) sum += floats(block).size() * sizeof(float);
-  return sum;
+MessageBounds bounds(const Blocks& blocks) {
+  MessageBounds result;
+  for (const auto& block : blocks) result.elements += floats(block).size();
+  return result;
 }
 
 class NativeTest : public testing::TestWithParam<std::tuple<bool, bool>> {
@@ -68,8 +68,9 @@ TEST_P(NativeTest, ReduceScatterLeavesTheTreesSumWithItsOwner) {
   for (const Collectives how : {Collectives::reproducible, Collectives::native}) {
     Units units = make();
     units.fill([&](std::size_t i) { return of_rank(group_.rank(), i); });
-    std::vector<std::byte> scratch(scratch_bytes(how, ranks_, bytes(units.blocks)));
-    reduce_scatter(how, group_, units.blocks, DType::f32, scratch).wait();
+    const auto reducer = make_reducer(how, ranks_, &group_);
+    std::vector<std::byte> scratch(reducer->reduce_scratch_bytes(bounds(units.blocks), DType::f32));
+    reducer->reduce_scatter(units.blocks, DType::f32, scratch, {}).wait();
     own.push_back(floats(units.blocks[static_cast<std::size_t>(group_.rank())]));
   }
   EXPECT_EQ(own[1], own[0]);
@@ -84,15 +85,18 @@ TEST_P(NativeTest, AllGatherBringsEveryBlock) {
   for (std::size_t s = 0; s < units.blocks[own].size(); ++s) {
     std::copy(expected.blocks[own][s].begin(), expected.blocks[own][s].end(), units.blocks[own][s].begin());
   }
-  std::vector<std::byte> scratch(scratch_bytes(Collectives::native, ranks_, bytes(units.blocks)));
-  all_gather(Collectives::native, group_, units.blocks, scratch).wait();
+  const auto reducer = make_reducer(Collectives::native, ranks_, &group_);
+  std::vector<std::byte> scratch(reducer->gather_scratch_bytes(bounds(units.blocks), DType::f32));
+  reducer->all_gather(units.blocks, DType::f32, scratch, {}).wait();
   for (std::size_t d = 0; d < units.blocks.size(); ++d) EXPECT_EQ(floats(units.blocks[d]), floats(expected.blocks[d]));
 }
 
 TEST_P(NativeTest, AllReduceLeavesEverySumOnAllRanks) {
   Units units = make();
   units.fill([&](std::size_t i) { return of_rank(group_.rank(), i); });
-  native_all_reduce(group_, units.blocks).wait();
+  const auto reducer = make_reducer(Collectives::native, ranks_, &group_);
+  EXPECT_EQ(reducer->has_all_reduce(), ranks_ > 1);
+  if (reducer->has_all_reduce()) reducer->all_reduce(units.blocks, DType::f32).wait();
   Units expected = make();
   expected.fill([&](std::size_t i) {
     float sum = 0;
@@ -106,8 +110,17 @@ TEST(Native, SumsOfSixteenBitsAreRefused) {
   Communicator& group = test::world().all();
   if (group.size() == 1) GTEST_SKIP() << "one rank has nobody to exchange anything with";
   Units units(group.size(), true, true);
-  std::vector<std::byte> scratch(2 * bytes(units.blocks));
-  EXPECT_THROW(static_cast<void>(reduce_scatter(Collectives::native, group, units.blocks, DType::bf16, scratch)), Error);
+  const auto reducer = make_reducer(Collectives::native, group.size(), &group);
+  std::vector<std::byte> scratch(reducer->reduce_scratch_bytes(bounds(units.blocks), DType::f32));
+  EXPECT_THROW(static_cast<void>(reducer->reduce_scatter(units.blocks, DType::bf16, scratch, {})), Error);
+  EXPECT_THROW(static_cast<void>(reducer->all_reduce(units.blocks, DType::bf16)), Error);
+}
+
+TEST(Native, TheTreeHasNoAllReduce) {
+  Communicator& group = test::world().all();
+  const auto reducer = make_reducer(Collectives::reproducible, group.size(), &group);
+  EXPECT_FALSE(reducer->has_all_reduce());
+  EXPECT_THROW(static_cast<void>(reducer->all_reduce({}, DType::f32)), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Messages, NativeTest, testing::Combine(testing::Bool(), testing::Bool()));

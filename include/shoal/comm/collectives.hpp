@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reduce-scatter and all-gather of messages that take the same sub-range of every rank's shard, by the reproducible tree
-// (comm/tree_reduce.hpp) or by the MPI library's own collectives: for comparing their speed. The library chooses its
-// algorithm by message size and number of ranks, so its sums differ in rounding from one setting to another.
+// The MPI library's own reduce-scatter, all-gather and all-reduce over blocks, for comparing their speed with that of the
+// reproducible tree (comm/tree_reduce.hpp). The library chooses its algorithm by message size and number of ranks, so its
+// sums differ in rounding from one setting to another.
 #pragma once
 
 #include "shoal/comm/tree_reduce.hpp"
 
 namespace shoal::comm {
 
+/// The method of a Reducer (comm/reducer.hpp) that sends values as they are.
 enum class Collectives : std::uint8_t { reproducible, native };
 
-/// As tree_reduce_scatter(); native: of float only.
-Request reduce_scatter(Collectives how, Communicator& group, Blocks blocks, DType type, Span<std::byte> scratch);
-/// As tree_all_gather().
-Request all_gather(Collectives how, Communicator& group, Blocks blocks, Span<std::byte> scratch);
-/// For blocks of so many bytes together.
-std::size_t scratch_bytes(Collectives how, int group_size, std::size_t bytes);
-
-/// Native: the sums of all blocks, of floats, on all ranks, where they lie.
-Request native_all_reduce(Communicator& group, const Blocks& blocks);
+/// As tree_reduce_scatter(), but of fp32 only. scratch: native_scratch_bytes().
+Request native_reduce_scatter(Communicator& group, Blocks blocks, DType type, Span<std::byte> scratch);
+/// As tree_all_gather(). scratch: native_scratch_bytes().
+Request native_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scratch);
+/// bytes: of all blocks together.
+std::size_t native_scratch_bytes(std::size_t bytes);
+/// On completion all blocks hold their sums over ranks, on all ranks. Of fp32 only.
+Request native_all_reduce(Communicator& group, const Blocks& blocks, DType type);
 
 }  // namespace shoal::comm

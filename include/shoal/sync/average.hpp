@@ -21,12 +21,13 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "shoal/base/memory.hpp"
 #include "shoal/base/state.hpp"
-#include "shoal/comm/communicator.hpp"
+#include "shoal/comm/reducer.hpp"
 #include "shoal/kernels/quantize.hpp"
 #include "shoal/model/unit.hpp"
 #include "shoal/sync/options.hpp"
@@ -99,9 +100,11 @@ class Average {
   const SubShards* sub_shards_;
   NodeGroups groups_;
   Sending sending_;
-  std::vector<Span<float>> reference_;    // by unit: of this rank's shard; empty: parameters themselves are sent
-  std::vector<Span<std::byte>> message_;  // by unit, in sending_.type; empty: the shards themselves are
-  std::vector<Span<float>> sent_;         // by unit: the shards that a mean under way is of; empty without overlap
+  std::unique_ptr<comm::Reducer> reducer_;          // of the means, as sending_ says
+  std::unique_ptr<comm::Reducer> exact_, in_node_;  // in fp32 as it is: over the nodes, within this one
+  std::vector<Span<float>> reference_;              // by unit: of this rank's shard; empty: parameters themselves are sent
+  std::vector<Span<std::byte>> message_;            // by unit, in sending_.type; empty: the shards themselves are
+  std::vector<Span<float>> sent_;                   // by unit: the shards that a mean under way is of; empty without overlap
   // By unit; empty unless quantized. Of this rank's share: what the mean lost; of the rest of its shard: what it sent there.
   std::vector<Span<float>> residuals_;
   Span<float> mean_;  // of a unit's share, where it is sent in 16 bits

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shoal/base/types.hpp"
-#include "shoal/comm/tree_reduce.hpp"
+#include "shoal/comm/reducer.hpp"
 #include "shoal/model/unit.hpp"
 #include "shoal/zero/stages.hpp"
 
@@ -32,6 +32,9 @@ std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, co
 
 /// The elements of a unit's flat buffer that `part` takes from rank d's shard.
 Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks);
+
+/// What a reducer must know of the bucket to say how much scratch memory it needs.
+comm::MessageBounds bounds_of(const Bucket& bucket, const std::vector<ShardLayout>& layouts, int ranks);
 
 /// A whole buffer as one message: every rank's shard of it is its block.
 comm::Blocks shard_blocks(Span<std::byte> whole, std::size_t element_bytes, int ranks);

@@ -45,7 +45,7 @@ class Engine final : private model::UnitAccess {
   /// Waits until what an update() published has arrived: before the slices of states() are written to, or read and written.
   void wait_for_parameters() { parameters_->wait_for_parameters(); }
 
-  /// What quantized gradients left over (zero.quant_feedback), for checkpoints: GradientQuantizer's.
+  /// What quantized gradients left over (zero.quant_feedback), for checkpoints: GradientQuantState's.
   std::vector<NamedSlice> residual_slices() const {
     return gradients_ ? gradients_->residual_slices() : std::vector<NamedSlice>{};
   }

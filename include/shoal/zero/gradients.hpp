@@ -6,12 +6,12 @@
 
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "shoal/base/memory.hpp"
-#include "shoal/comm/collectives.hpp"
 #include "shoal/model/unit.hpp"
 #include "shoal/zero/accumulation.hpp"
 #include "shoal/zero/buckets.hpp"
@@ -61,9 +61,9 @@ class Gradients {
   /// Waits until this rank holds the reduced gradient of ShardLayout::optimizer, all units. After norm().
   void gather();
 
-  /// GradientQuantizer's; empty without it.
-  std::vector<NamedSlice> residual_slices() const;
-  std::string residual_layout() const;
+  /// As GradientQuantState has them.
+  std::vector<NamedSlice> residual_slices() const { return quant_state_.residual_slices(); }
+  const std::string& residual_layout() const { return quant_state_.residual_layout(); }
 
   DType dtype() const { return options_.dtype; }
   /// Elements `range` of the unit's reduced gradient; they lie in ShardLayout::optimizer.
@@ -87,13 +87,14 @@ class Gradients {
   AccumulationPlan accumulation_;
   RankGroups groups_;
   GradientOptions options_;
-  bool gathers_;  // gradients are whole on every rank in the end
+  bool gathers_;  // every rank updates all units, and needs their whole gradients
   bool in_shards_ = false;
 
   std::vector<Bucket> buckets_;
   PartialSums sums_;
   Staging staging_;
-  std::optional<GradientQuantizer> quantizer_;
+  std::unique_ptr<comm::Reducer> reducer_, gatherer_;  // for the sums, and for gathering them to every rank
+  GradientQuantState quant_state_;
   GlobalNorm norm_;
   GradientSquares squares_;
   std::vector<Span<std::byte>> scratch_;  // one per message in flight

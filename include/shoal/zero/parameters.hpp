@@ -5,12 +5,11 @@
 
 #include <cstddef>
 #include <deque>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "shoal/base/memory.hpp"
-#include "shoal/comm/collectives.hpp"
 #include "shoal/zero/buckets.hpp"
 #include "shoal/zero/gather_plan.hpp"
 #include "shoal/zero/quantization.hpp"
@@ -75,15 +74,15 @@ class Parameters {
   Secondary secondary_;
   RankGroups groups_;
   bool overlap_, gathers_;
-  comm::Collectives collectives_;
+  // For units gathered over all ranks, those gathered from hpZ's neighbours, and those published after an update.
+  std::unique_ptr<comm::Reducer> gatherer_, near_gatherer_, publisher_;
 
   Schedule passes_[2];
   const Schedule* pass_ = nullptr;
   std::size_t visit_ = 0;  // of the pass: the next one, while nothing is held
   std::size_t held_ = 0;   // calls of acquire() without their release()
   Span<std::byte> gathered_;
-  std::optional<kernels::QuantFormat> quantized_;  // qwZ
-  std::vector<kernels::QuantError> errors_;        // by unit, since the last update
+  std::vector<kernels::QuantError> errors_;  // qwZ: by unit, since the last update
   std::deque<Gather> gathering_;
   std::size_t gathers_started_ = 0;
 

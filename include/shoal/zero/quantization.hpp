@@ -4,13 +4,14 @@
 // all-to-all within nodes and another one across them. The collectives are comm/quantized.hpp's.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "shoal/base/memory.hpp"
 #include "shoal/base/state.hpp"
-#include "shoal/comm/quantized.hpp"
+#include "shoal/comm/reducer.hpp"
 #include "shoal/zero/buckets.hpp"
 #include "shoal/zero/options.hpp"
 #include "shoal/zero/stages.hpp"
@@ -19,6 +20,9 @@ namespace shoal::zero {
 
 /// How parameters are gathered; none: as they are.
 std::optional<kernels::QuantFormat> gather_format(const ZeroOptions& options);
+/// Gathers units over all ranks: quantized with qwZ, otherwise by `collectives`.
+std::unique_ptr<comm::Reducer> make_gatherer(const ZeroOptions& options, comm::Collectives collectives,
+                                             const RankGroups& groups);
 
 struct QuantizedReduction {
   comm::ReduceFormats formats;
@@ -27,40 +31,41 @@ struct QuantizedReduction {
 };
 /// How gradients are reduced; none: as they are.
 std::optional<QuantizedReduction> quantized_reduction(const ZeroOptions& options, int ranks_per_node);
+/// Reduces gradients: quantized if `quantized` has a value (qgZ), otherwise by `collectives`.
+std::unique_ptr<comm::Reducer> make_gradient_reducer(const std::optional<QuantizedReduction>& quantized,
+                                                     comm::Collectives collectives, const RankGroups& groups);
 
 /// Relative rms errors as counters in the trace, in millionths: "quantization_error/WHAT", of a unit.
 void trace_error(const char* what, int unit, kernels::QuantError& error);
 
-/// qgZ's side of the gradients' messages.
-class GradientQuantizer {
+/// What qgZ keeps of each gradient bucket: its error-feedback residual, and the errors of this step. Empty without qgZ.
+class GradientQuantState {
  public:
-  /// Takes memory for residuals: with feedback, of what this rank sends across nodes (fp32), where there are several.
-  GradientQuantizer(const QuantizedReduction& how, const std::vector<Bucket>& buckets,
-                    const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory);
+  GradientQuantState() = default;
+  /// Takes memory for residuals if feedback is on and there are several nodes: one float for each element that this rank
+  /// sends to other nodes.
+  GradientQuantState(const QuantizedReduction& how, const std::vector<Bucket>& buckets,
+                     const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory);
 
-  /// That any of the messages needs.
-  std::size_t scratch_bytes() const { return scratch_bytes_; }
-  /// blocks: of the bucket. Afterwards this rank's block is the sum over ranks.
-  comm::Request reduce(std::size_t bucket, comm::Blocks blocks, DType dtype, Span<std::byte> scratch);
-  /// After the step: its errors into the trace.
+  comm::QuantState of(std::size_t bucket);
+  /// Writes the errors of this step into the trace. Called after the last round.
   void trace_errors(const std::vector<Bucket>& buckets);
-  /// For a checkpoint: every rank's residuals as a tensor of their own, "/residuals/RANK", of which this rank holds its own
-  /// and of the others nothing. They belong to how gradients are cut: residual_layout() names it, and they can be read again
-  /// where it is the same. Without residuals both are empty.
+  /// For checkpoints: each rank's residuals are a tensor of their own, "/residuals/RANK", which no other rank holds any part
+  /// of. They depend on how gradients are cut into buckets: residual_layout() names this, and residuals can be read only if
+  /// it is the same as when they were written. Both are empty without residuals.
   std::vector<NamedSlice> residual_slices() const;
   const std::string& residual_layout() const { return layout_; }
 
  private:
-  void take_residuals(const std::vector<Bucket>& buckets, const std::vector<ShardLayout>& layouts, Memory& memory);
+  void take_residuals(int ranks_per_node, const std::vector<Bucket>& buckets, const std::vector<ShardLayout>& layouts,
+                      Memory& memory);
 
-  QuantizedReduction how_;
   RankGroups groups_;
-  std::size_t scratch_bytes_ = 0;
-  std::vector<std::size_t> columns_;  // by rank: elements that it sends across nodes; empty without residuals
+  std::vector<std::size_t> columns_;  // by rank: elements that it sends to other nodes; empty without residuals
   std::string layout_;
-  Span<float> residual_;                     // of all messages together
-  std::vector<Span<float>> residuals_;       // by message
-  std::vector<kernels::QuantError> errors_;  // by message, of this step
+  Span<float> residual_;                     // of all buckets together
+  std::vector<Span<float>> residuals_;       // by bucket
+  std::vector<kernels::QuantError> errors_;  // by bucket, of this step
 };
 
 }  // namespace shoal::zero

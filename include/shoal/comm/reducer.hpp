@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The collectives of a group of ranks, by a method that is chosen once, when the reducer is made: the reproducible tree
+// (comm/tree_reduce.hpp), the MPI library's own collectives (comm/collectives.hpp), or quantized messages
+// (comm/quantized.hpp). The callers are the same for all of them.
+#pragma once
+
+#include <memory>
+
+#include "shoal/comm/collectives.hpp"
+#include "shoal/comm/quantized.hpp"
+
+namespace shoal::comm {
+
+/// Upper bounds for all messages that a reducer is given; its scratch memory follows from them.
+struct MessageBounds {
+  std::size_t elements = 0;         ///< of all blocks together
+  std::size_t block_elements = 0;   ///< of one block
+  std::size_t spans_per_block = 1;  ///< that are not empty
+};
+
+/// What quantization keeps from one use of a message to the next. Reducers that do not quantize ignore it.
+struct QuantState {
+  Span<float> residual = {};             ///< as in quantized_all_gather(), and Residuals::across of a reduce-scatter
+  kernels::QuantError* error = nullptr;  ///< this rank's quantization errors are added to it
+};
+
+/// All ranks of the group make the same calls in the same order. Blocks and scratch memory must stay alive until the request
+/// is complete.
+class Reducer {
+ public:
+  virtual ~Reducer() = default;
+
+  /// On completion blocks[rank] holds the sum over ranks. The other blocks hold nothing of use.
+  virtual Request reduce_scatter(Blocks blocks, DType type, Span<std::byte> scratch, const QuantState& state) = 0;
+  /// blocks[rank] holds this rank's values before, and every block its owner's on completion.
+  virtual Request all_gather(Blocks blocks, DType type, Span<std::byte> scratch, const QuantState& state) = 0;
+
+  /// Returns true if one operation can leave the sums of all blocks on all ranks.
+  virtual bool has_all_reduce() const { return false; }
+  /// That operation. It fails unless has_all_reduce().
+  virtual Request all_reduce(const Blocks& blocks, DType type);
+
+  /// Bytes of scratch memory for messages within these bounds.
+  virtual std::size_t reduce_scratch_bytes(const MessageBounds& bounds, DType type) const = 0;
+  virtual std::size_t gather_scratch_bytes(const MessageBounds& bounds, DType type) const = 0;
+};
+
+/// Sends values as they are. group: null if only scratch memory is asked for, or on one rank.
+std::unique_ptr<Reducer> make_reducer(Collectives how, int ranks, Communicator* group);
+
+/// The groups of a quantized reducer. All are null if only scratch memory is asked for; node and across, of a Hierarchy,
+/// may be null if nothing is reduced.
+struct QuantizedGroups {
+  int ranks = 1, ranks_per_node = 1;
+  Communicator* all = nullptr;
+  Communicator* node = nullptr;
+  Communicator* across = nullptr;
+};
+/// Sends 8-bit or 4-bit values and their scales; all_gather() sends them in formats.across.
+std::unique_ptr<Reducer> make_quantized_reducer(const QuantizedGroups& groups, const ReduceFormats& formats);
+
+}  // namespace shoal::comm
