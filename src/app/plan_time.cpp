@@ -141,7 +141,7 @@ Json json_of(const PredictedRun& run) {
     json["refused"] = run.refused;
     return json;
   }
-  const auto bytes = [&](plan::Operation operation) {
+  const auto bytes = [&](plan::OperationKind operation) {
     const plan::Bytes& sent = run.time.sent[operation];
     return Json{{"intra", sent.intra}, {"inter", sent.inter}};
   };
@@ -151,9 +151,9 @@ Json json_of(const PredictedRun& run) {
                        {"exposed_s", run.time.exposed_s},
                        {"step_s", run.time.total_s()},
                        {"sent",
-                        {{"reduce_scatter", bytes(plan::Operation::reduce_scatter)},
-                         {"all_gather", bytes(plan::Operation::all_gather)},
-                         {"send", bytes(plan::Operation::send)}}},
+                        {{"reduce_scatter", bytes(plan::OperationKind::reduce_scatter)},
+                         {"all_gather", bytes(plan::OperationKind::all_gather)},
+                         {"send", bytes(plan::OperationKind::send)}}},
                        {"across_bytes_per_node", run.time.across_per_node}};
   return json;
 }

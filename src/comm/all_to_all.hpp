@@ -15,9 +15,9 @@ class AllToAll {
   explicit AllToAll(Communicator& group)
       : partners_(partners_in_order(static_cast<std::size_t>(group.rank()), static_cast<std::size_t>(group.size()))),
         tag_(group.next_tag()),
-        none_({}),
-        sender_(group.wire(), tag_, none_),
-        receiver_(group.wire(), tag_, none_, {}) {}
+        no_memory_({}),
+        sender_(group.wire(), tag_, no_memory_),
+        receiver_(group.wire(), tag_, no_memory_, {}) {}
   AllToAll(const AllToAll&) = delete;
   AllToAll& operator=(const AllToAll&) = delete;
 
@@ -38,7 +38,7 @@ class AllToAll {
  private:
   std::vector<std::size_t> partners_;
   int tag_;
-  Ring none_;  // nothing is packed
+  RingBuffer no_memory_;  // nothing is packed
   Sender sender_;
   Receiver receiver_;
 };

@@ -14,27 +14,27 @@ namespace shoal::comm {
 namespace {
 
 /// Pieces of fewer bytes are cheaper to copy than to send as a message each.
-constexpr std::size_t worth_a_message = std::size_t{1} << 16U;
+constexpr std::size_t smallest_own_message = std::size_t{1} << 16U;
 /// Messages on their way at a time that lie in no slot.
-constexpr std::size_t most_under_way = 64;
+constexpr std::size_t most_in_flight = 64;
 
 void add_to(Span<const std::byte> slot, const Message& message, DType type) {
-  for (const Span<std::byte> piece : message.pieces) {
-    kernels::add(type, piece.size() / size_of(type), slot.data(), piece.data());
-    slot = slot.subspan(piece.size());
+  for (const Span<std::byte> span : message.spans) {
+    kernels::add(type, span.size() / size_of(type), slot.data(), span.data());
+    slot = slot.subspan(span.size());
   }
 }
 
-void append(Message& message, Span<std::byte> piece) {
-  message.bytes += piece.size();
-  if (!message.pieces.empty()) {
-    Span<std::byte>& last = message.pieces.back();
-    if (last.data() + last.size() == piece.data()) {
-      last = {last.data(), last.size() + piece.size()};
+void append(Message& message, Span<std::byte> span) {
+  message.bytes += span.size();
+  if (!message.spans.empty()) {
+    Span<std::byte>& last = message.spans.back();
+    if (last.data() + last.size() == span.data()) {
+      last = {last.data(), last.size() + span.size()};
       return;
     }
   }
-  message.pieces.push_back(piece);
+  message.spans.push_back(span);
 }
 
 }  // namespace
@@ -48,16 +48,16 @@ std::vector<std::size_t> partners_in_order(std::size_t own, std::size_t size) {
 }
 
 void pack(const Message& message, Span<std::byte> slot) {
-  for (const Span<std::byte> piece : message.pieces) {
-    kernels::copy_bytes(piece.size(), piece.data(), slot.data());
-    slot = slot.subspan(piece.size());
+  for (const Span<std::byte> span : message.spans) {
+    kernels::copy_bytes(span.size(), span.data(), slot.data());
+    slot = slot.subspan(span.size());
   }
 }
 
 void unpack(Span<const std::byte> slot, const Message& message) {
-  for (const Span<std::byte> piece : message.pieces) {
-    kernels::copy_bytes(piece.size(), slot.data(), piece.data());
-    slot = slot.subspan(piece.size());
+  for (const Span<std::byte> span : message.spans) {
+    kernels::copy_bytes(span.size(), slot.data(), span.data());
+    slot = slot.subspan(span.size());
   }
 }
 
@@ -66,39 +66,40 @@ std::vector<Message> cut_into_messages(const std::vector<Span<std::byte>>& spans
   bool joining = false;  // the last message takes further small pieces
   for (const Span<std::byte> span : spans) {
     for (std::size_t begin = 0; begin < span.size(); begin += largest) {
-      const Span<std::byte> piece = span.subspan(begin, std::min(largest, span.size() - begin));
-      const bool small = piece.size() < worth_a_message;
-      if (!small || !joining || messages.back().bytes + piece.size() > largest) messages.emplace_back();
-      append(messages.back(), piece);
+      const Span<std::byte> part = span.subspan(begin, std::min(largest, span.size() - begin));
+      const bool small = part.size() < smallest_own_message;
+      if (!small || !joining || messages.back().bytes + part.size() > largest) messages.emplace_back();
+      append(messages.back(), part);
       joining = small;
     }
   }
   return messages;
 }
 
-std::optional<Span<std::byte>> Ring::take(std::size_t bytes) {
-  const std::size_t length = round_up(bytes, line);
-  if (pieces_.empty()) {
+std::optional<Span<std::byte>> RingBuffer::take(std::size_t bytes) {
+  const std::size_t length = round_up(bytes, cache_line);
+  if (regions_.empty()) {
     require(length <= memory_.size(), "a message of ", bytes, " bytes, but memory of ", memory_.size());
     end_ = 0;
-  } else if (const std::size_t oldest = pieces_.front().begin;
+  } else if (const std::size_t oldest = regions_.front().begin;
              end_ <= oldest) {  // it has gone round: free is what lies between
     if (length > oldest - end_) return {};
   } else if (length > memory_.size() - end_) {
     if (length > oldest) return {};
     end_ = 0;
   }
-  pieces_.push_back({end_, true});
+  regions_.push_back({end_, true});
   end_ += length;
-  return memory_.subspan(pieces_.back().begin, bytes);
+  return memory_.subspan(regions_.back().begin, bytes);
 }
 
-void Ring::give_back(Span<std::byte> taken) {
+void RingBuffer::give_back(Span<std::byte> taken) {
   const auto begin = static_cast<std::size_t>(taken.data() - memory_.data());
-  const auto piece = std::find_if(pieces_.begin(), pieces_.end(), [&](const Piece& p) { return p.begin == begin && p.out; });
-  require(piece != pieces_.end(), "memory for a message comes back that is not out");
-  piece->out = false;
-  while (!pieces_.empty() && !pieces_.front().out) pieces_.pop_front();
+  const auto region =
+      std::find_if(regions_.begin(), regions_.end(), [&](const Region& r) { return r.begin == begin && r.in_use; });
+  require(region != regions_.end(), "memory for a message was given back twice, or never taken");
+  region->in_use = false;
+  while (!regions_.empty() && !regions_.front().in_use) regions_.pop_front();
 }
 
 bool Sender::advance() {
@@ -106,9 +107,9 @@ bool Sender::advance() {
     if (!sending_.front().packed.empty()) ring_->give_back(sending_.front().packed);
     sending_.pop_front();
   }
-  while (!waiting_.empty() && sending_.size() < most_under_way) {
+  while (!waiting_.empty() && sending_.size() < most_in_flight) {
     Item& item = waiting_.front();
-    Span<const std::byte> data = item.message.pieces.front();
+    Span<const std::byte> data = item.message.spans.front();
     if (item.message.packed()) {
       const auto packed = ring_->take(item.message.bytes);
       if (!packed) break;
@@ -126,17 +127,17 @@ bool Receiver::advance() {
   while (!receiving_.empty() && receiving_.front().request.test()) {
     const Item item = std::move(receiving_.front());
     receiving_.pop_front();
-    if (item.aside.empty()) continue;
-    add_as_ ? add_to(item.aside, item.message, *add_as_) : unpack(item.aside, item.message);
-    ring_->give_back(item.aside);
+    if (item.staging.empty()) continue;
+    add_as_ ? add_to(item.staging, item.message, *add_as_) : unpack(item.staging, item.message);
+    ring_->give_back(item.staging);
   }
-  while (!waiting_.empty() && receiving_.size() < most_under_way) {
+  while (!waiting_.empty() && receiving_.size() < most_in_flight) {
     Item& item = waiting_.front();
-    Span<std::byte> data = item.message.pieces.front();
+    Span<std::byte> data = item.message.spans.front();
     if (add_as_ || item.message.packed()) {
-      const auto aside = ring_->take(item.message.bytes);
-      if (!aside) break;
-      data = item.aside = *aside;
+      const auto staging = ring_->take(item.message.bytes);
+      if (!staging) break;
+      data = item.staging = *staging;
     }
     item.request = wire_->receive(data, item.from, tag_);
     receiving_.push_back(std::move(item));

@@ -17,12 +17,12 @@ namespace shoal::comm {
 /// its way meanwhile; large enough for the network's full rate.
 inline constexpr std::size_t largest_message_bytes = std::size_t{1} << 19U;
 /// Of a cache: where messages that are put aside begin.
-inline constexpr std::size_t line = 64;
+inline constexpr std::size_t cache_line = 64;
 
 struct Message {
-  std::vector<Span<std::byte>> pieces;  ///< neighbours in memory are one piece
+  std::vector<Span<std::byte>> spans;  ///< neighbours in memory are one piece
   std::size_t bytes = 0;
-  bool packed() const { return pieces.size() > 1; }
+  bool packed() const { return spans.size() > 1; }
 };
 
 /// The spans one after another: large ones cut, small ones joined.
@@ -44,27 +44,27 @@ std::vector<std::size_t> partners_in_order(std::size_t own, std::size_t size);
 
 /// Memory for messages. They may come back in any order (stages of one operation share it, and one's last message may be
 /// sent after another's first), but room comes free in the order in which it was taken.
-class Ring {
+class RingBuffer {
  public:
-  explicit Ring(Span<std::byte> memory) : memory_(memory) {}
+  explicit RingBuffer(Span<std::byte> memory) : memory_(memory) {}
   /// Memory in one piece; none: there is no room yet.
   std::optional<Span<std::byte>> take(std::size_t bytes);
   void give_back(Span<std::byte> taken);
 
  private:
-  struct Piece {
+  struct Region {
     std::size_t begin;
-    bool out;
+    bool in_use;
   };
   Span<std::byte> memory_;
-  std::deque<Piece> pieces_;  // the first one is out
-  std::size_t end_ = 0;       // of what was taken last
+  std::deque<Region> regions_;  // the first one is out
+  std::size_t end_ = 0;         // of what was taken last
 };
 
 /// Sends messages to one or several ranks, some at a time.
 class Sender {
  public:
-  Sender(Communicator& wire, int tag, Ring& ring) : wire_(&wire), tag_(tag), ring_(&ring) {}
+  Sender(Communicator& wire, int tag, RingBuffer& ring) : wire_(&wire), tag_(tag), ring_(&ring) {}
   void add(int to, Message message) { waiting_.push_back({to, std::move(message), {}, {}}); }
   /// Moves on without waiting; true when everything is sent.
   bool advance();
@@ -78,7 +78,7 @@ class Sender {
   };
   Communicator* wire_;
   int tag_;
-  Ring* ring_;
+  RingBuffer* ring_;
   std::deque<Item> waiting_, sending_;
 };
 
@@ -86,7 +86,7 @@ class Sender {
 /// there, or stores them, in order.
 class Receiver {
  public:
-  Receiver(Communicator& wire, int tag, Ring& ring, std::optional<DType> add_as)
+  Receiver(Communicator& wire, int tag, RingBuffer& ring, std::optional<DType> add_as)
       : wire_(&wire), tag_(tag), ring_(&ring), add_as_(add_as) {}
   void add(int from, Message message) { waiting_.push_back({from, std::move(message), {}, {}}); }
   /// Moves on without waiting; true when everything has arrived.
@@ -96,12 +96,12 @@ class Receiver {
   struct Item {
     int from;
     Message message;
-    Span<std::byte> aside;  // where it arrives to be added or unpacked; empty: where it belongs
+    Span<std::byte> staging;  // where it arrives to be added or unpacked; empty: where it belongs
     Request request;
   };
   Communicator* wire_;
   int tag_;
-  Ring* ring_;
+  RingBuffer* ring_;
   std::optional<DType> add_as_;
   std::deque<Item> waiting_, receiving_;
 };

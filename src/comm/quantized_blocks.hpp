@@ -11,8 +11,6 @@
 
 namespace shoal::comm {
 
-using Block = std::vector<Span<std::byte>>;
-
 /// Fails unless there is a block for each rank, of whole numbers of the type.
 void check_blocks(const Blocks& blocks, std::size_t ranks, DType type);
 
@@ -23,9 +21,9 @@ std::size_t wire_bytes(const Block& block, DType type, const kernels::QuantForma
 std::size_t most_wire_bytes(std::size_t elements, std::size_t spans, const kernels::QuantFormat& format);
 
 /// Takes pieces off the front of a scratch memory.
-class Carver {
+class ScratchAllocator {
  public:
-  explicit Carver(Span<std::byte> memory) : left_(memory) {}
+  explicit ScratchAllocator(Span<std::byte> memory) : left_(memory) {}
   Span<std::byte> take(std::size_t bytes);
 
  private:

@@ -19,7 +19,7 @@ class QuantizedGather final : public Operation {
   QuantizedGather(Communicator& group, Blocks blocks, DType type, const QuantFormat& format, Span<std::byte> scratch,
                   QuantError* error, Span<float> residual)
       : blocks_(std::move(blocks)), type_(type), format_(format), name_of_group_(group.name()) {
-    Carver memory(scratch);
+    ScratchAllocator memory(scratch);
     Blocks wires;
     for (const Block& block : blocks_) {
       wires_.push_back(memory.take(wire_bytes(block, type_, format_)));

@@ -17,8 +17,8 @@ using kernels::QuantRounding;
 
 namespace {
 
-std::size_t count_of(const Communicator& group) { return static_cast<std::size_t>(group.size()); }
-std::size_t place_in(const Communicator& group) { return static_cast<std::size_t>(group.rank()); }
+std::size_t size_of_group(const Communicator& group) { return static_cast<std::size_t>(group.size()); }
+std::size_t rank_in(const Communicator& group) { return static_cast<std::size_t>(group.rank()); }
 
 bool quantizes_own(const QuantFormat& format) { return format.rounding == QuantRounding::deepspeed; }
 
@@ -28,12 +28,12 @@ struct Regions {
 
   /// out_bytes(r): to rank r; in_bytes: from each.
   template <class OutBytes>
-  Regions(const Communicator& group, const QuantFormat& format, Carver& memory, const OutBytes& out_bytes,
+  Regions(const Communicator& group, const QuantFormat& format, ScratchAllocator& memory, const OutBytes& out_bytes,
           std::size_t in_bytes)
-      : out(count_of(group)), in(count_of(group)) {
-    if (count_of(group) == 1) return;
+      : out(size_of_group(group)), in(size_of_group(group)) {
+    if (size_of_group(group) == 1) return;
     for (std::size_t r = 0; r < out.size(); ++r) {
-      const bool own = r == place_in(group);
+      const bool own = r == rank_in(group);
       if (!own || quantizes_own(format)) out[r] = memory.take(out_bytes(r));
       if (!own) in[r] = memory.take(in_bytes);
     }
@@ -44,7 +44,7 @@ class QuantizedReduce final : public Operation {
  public:
   QuantizedReduce(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats, Span<std::byte> scratch,
                   const Residuals& residuals, QuantError* error)
-      : QuantizedReduce(ranks, std::move(blocks), type, formats, Carver(scratch), residuals, error) {}
+      : QuantizedReduce(ranks, std::move(blocks), type, formats, ScratchAllocator(scratch), residuals, error) {}
 
   std::string_view name() const override { return "reduce_scatter"; }
   std::string describe() const override { return text("quantized reduce_scatter of ", name_of_group_); }
@@ -64,7 +64,7 @@ class QuantizedReduce final : public Operation {
   }
 
  private:
-  QuantizedReduce(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats, Carver memory,
+  QuantizedReduce(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats, ScratchAllocator memory,
                   const Residuals& residuals, QuantError* error)
       : blocks_(std::move(blocks)),
         type_(type),
@@ -72,23 +72,23 @@ class QuantizedReduce final : public Operation {
         residuals_(residuals),
         error_(error),
         name_of_group_(ranks.all.name()),
-        locals_(count_of(ranks.node)),
-        nodes_(count_of(ranks.across)),
-        local_(place_in(ranks.node)),
-        node_(place_in(ranks.across)),
+        ranks_per_node_(size_of_group(ranks.node)),
+        nodes_(size_of_group(ranks.across)),
+        local_rank_(rank_in(ranks.node)),
+        node_(rank_in(ranks.across)),
         sums_(memory.take(sums_bytes())),
         node_codes_(
-            ranks.node, formats.node, memory, [this](std::size_t d) { return column_bytes(d); }, column_bytes(local_)),
+            ranks.node, formats.node, memory, [this](std::size_t d) { return column_bytes(d); }, column_bytes(local_rank_)),
         across_codes_(
             ranks.across, formats.across, memory, [this](std::size_t s) { return own_bytes(s); }, own_bytes(node_)),
         within_node_(ranks.node),
         across_nodes_(ranks.across) {
     for (const std::size_t to : within_node_.partners()) quantize_within_node(to);
-    quantize_within_node(local_);  // goes nowhere
+    quantize_within_node(local_rank_);  // goes nowhere
   }
 
-  const Block& block(std::size_t node, std::size_t local) const { return blocks_[node * locals_ + local]; }
-  const Block& own_block(std::size_t node) const { return block(node, local_); }
+  const Block& block(std::size_t node, std::size_t local) const { return blocks_[node * ranks_per_node_ + local]; }
+  const Block& own_block(std::size_t node) const { return block(node, local_rank_); }
 
   std::size_t column_bytes(std::size_t local) const {
     std::size_t bytes = 0;
@@ -99,8 +99,8 @@ class QuantizedReduce final : public Operation {
 
   /// Sums over this node of what it keeps are not quantized, but held in float.
   std::size_t sums_bytes() const {
-    if (locals_ == 1 || nodes_ == 1 || quantizes_own(formats_.across)) return 0;
-    return round_up(elements_of(own_block(node_), type_) * sizeof(float), line);
+    if (ranks_per_node_ == 1 || nodes_ == 1 || quantizes_own(formats_.across)) return 0;
+    return round_up(elements_of(own_block(node_), type_) * sizeof(float), cache_line);
   }
 
   /// Elements in the blocks first, first + stride, ... before `last`.
@@ -115,12 +115,12 @@ class QuantizedReduce final : public Operation {
     const Span<std::byte> region = node_codes_.out[local];
     std::byte* codes = region.data();
     for (std::size_t s = 0; s < nodes_ && codes != nullptr; ++s) {
-      const std::size_t b = s * locals_ + local;
+      const std::size_t b = s * ranks_per_node_ + local;
       float* const residual = residuals_.node.empty() ? nullptr : residuals_.node.data() + elements_before(b, 0, 1);
       quantize_own(blocks_[b], formats_.node, residual, codes);
       codes += wire_bytes(blocks_[b], type_, formats_.node);
     }
-    if (local != local_) within_node_.exchange(local, region, node_codes_.in[local]);
+    if (local != local_rank_) within_node_.exchange(local, region, node_codes_.in[local]);
     within_node_.advance();
   }
 
@@ -134,9 +134,9 @@ class QuantizedReduce final : public Operation {
     std::size_t before = 0;
     for (std::size_t s = 0; s < node; ++s) before += wire_bytes(own_block(s), type_, formats_.node);
     std::vector<BlockTerm> terms;
-    for (std::size_t d = 0; d < locals_; ++d) {
-      const Span<std::byte> codes = d == local_ ? node_codes_.out[d] : node_codes_.in[d];
-      const bool quantized = d != local_ || quantizes_own_within();
+    for (std::size_t d = 0; d < ranks_per_node_; ++d) {
+      const Span<std::byte> codes = d == local_rank_ ? node_codes_.out[d] : node_codes_.in[d];
+      const bool quantized = d != local_rank_ || quantizes_own_within();
       terms.push_back(quantized ? BlockTerm::of_codes(formats_.node.bits, codes.data() + before)
                                 : BlockTerm::of(own_block(node)));
     }
@@ -148,13 +148,13 @@ class QuantizedReduce final : public Operation {
     const Block& block = own_block(node);
     if (nodes_ == 1) return sum_to_block(block, type_, held_on_node(node), formats_.node);
     if (node == node_ && !quantizes_own(formats_.across)) {
-      if (locals_ > 1) sum_to_floats(block, type_, held_on_node(node), formats_.node, floats());
+      if (ranks_per_node_ > 1) sum_to_floats(block, type_, held_on_node(node), formats_.node, floats());
       return;
     }
-    const std::size_t before = elements_before(node * locals_ + local_, local_, locals_);
+    const std::size_t before = elements_before(node * ranks_per_node_ + local_rank_, local_rank_, ranks_per_node_);
     float* const residual = residuals_.across.empty() ? nullptr : residuals_.across.data() + before;
     std::byte* const codes = across_codes_.out[node].data();
-    if (locals_ == 1) {
+    if (ranks_per_node_ == 1) {
       quantize_own(block, formats_.across, residual, codes);
     } else {
       quantize_sum(block, type_, held_on_node(node), formats_.across, residual, codes);
@@ -171,14 +171,14 @@ class QuantizedReduce final : public Operation {
       if (s != node_ || quantizes_own(formats_.across)) {
         terms.push_back(BlockTerm::of_codes(formats_.across.bits, codes.data()));
       } else {
-        terms.push_back(locals_ > 1 ? BlockTerm::of_floats(floats()) : BlockTerm::of(block));
+        terms.push_back(ranks_per_node_ > 1 ? BlockTerm::of_floats(floats()) : BlockTerm::of(block));
       }
     }
     sum_to_block(block, type_, terms, formats_.across);
   }
 
   float* floats() const { return reinterpret_cast<float*>(sums_.data()); }
-  bool quantizes_own_within() const { return locals_ > 1 && quantizes_own(formats_.node); }
+  bool quantizes_own_within() const { return ranks_per_node_ > 1 && quantizes_own(formats_.node); }
 
   Blocks blocks_;
   DType type_;
@@ -186,8 +186,8 @@ class QuantizedReduce final : public Operation {
   Residuals residuals_;
   QuantError* error_;
   const std::string& name_of_group_;
-  std::size_t locals_, nodes_;  // ranks of a node, nodes
-  std::size_t local_, node_;    // this rank's place on its node, and its node's
+  std::size_t ranks_per_node_, nodes_;  // ranks of a node, nodes
+  std::size_t local_rank_, node_;       // this rank's place on its node, and its node's
   Span<std::byte> sums_;
   Regions node_codes_, across_codes_;
   AllToAll within_node_, across_nodes_;
@@ -202,8 +202,8 @@ void check_residual(Span<const float> residual, std::size_t elements) {
 
 Request quantized_reduce_scatter(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats,
                                  Span<std::byte> scratch, const Residuals& residuals, QuantError* error) {
-  const std::size_t locals = count_of(ranks.node), nodes = count_of(ranks.across), all = count_of(ranks.all);
-  require(locals * nodes == all && place_in(ranks.across) * locals + place_in(ranks.node) == place_in(ranks.all), "rank ",
+  const std::size_t locals = size_of_group(ranks.node), nodes = size_of_group(ranks.across), all = size_of_group(ranks.all);
+  require(locals * nodes == all && rank_in(ranks.across) * locals + rank_in(ranks.node) == rank_in(ranks.all), "rank ",
           ranks.all.rank(), " of ", all, " is rank ", ranks.node.rank(), " of ", locals, " on node ", ranks.across.rank(),
           " of ", nodes, ": nodes must be equal for a quantized reduce_scatter");
   require(formats.node.block == formats.across.block && formats.node.rounding == formats.across.rounding,
@@ -213,7 +213,7 @@ Request quantized_reduce_scatter(const Hierarchy& ranks, Blocks blocks, DType ty
   for (std::size_t b = 0; b < all; ++b) {
     const std::size_t count = elements_of(blocks[b], type);
     elements += count;
-    if (b % locals == place_in(ranks.node)) column += count;
+    if (b % locals == rank_in(ranks.node)) column += count;
   }
   check_residual(residuals.node, elements);
   check_residual(residuals.across, column);
@@ -249,7 +249,7 @@ std::size_t quantized_reduce_scratch_bytes(int ranks_per_node, int nodes_of_them
   std::size_t bytes = 0;
   if (locals > 1) bytes += 2 * locals * nodes * most_wire_bytes(block_elements, block_spans, formats.node);
   if (nodes > 1) bytes += 2 * nodes * most_wire_bytes(block_elements, block_spans, formats.across);
-  if (locals > 1 && nodes > 1) bytes += round_up(block_elements * sizeof(float), line);
+  if (locals > 1 && nodes > 1) bytes += round_up(block_elements * sizeof(float), cache_line);
   return bytes;
 }
 

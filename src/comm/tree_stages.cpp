@@ -19,38 +19,43 @@ std::size_t largest_of(const std::vector<Message>& messages) {
 
 }  // namespace
 
-DirectReduce::DirectReduce(TreeWire& tree, DType type, std::vector<int> peers, std::size_t own,
-                           std::vector<Message> messages, bool last)
-    : TreeStage(tree, last), tree_(tree), type_(type), peers_(std::move(peers)), own_(own), messages_(std::move(messages)) {}
+DirectReduceStage::DirectReduceStage(TreeWire& tree, DType type, std::vector<int> peers, std::size_t own_index,
+                                     std::vector<Message> messages, NextStage next)
+    : TreeStage(tree, next),
+      tree_(tree),
+      type_(type),
+      peers_(std::move(peers)),
+      own_index_(own_index),
+      messages_(std::move(messages)) {}
 
-Span<std::byte> DirectReduce::slot(std::size_t message, std::size_t place) const {
-  const std::size_t length = round_up(largest_of(messages_), line);
-  return tree_.memory_to_receive.subspan((message * peers_.size() + place) * length, messages_[message].bytes);
+Span<std::byte> DirectReduceStage::slot(std::size_t message, std::size_t peer) const {
+  const std::size_t length = round_up(largest_of(messages_), cache_line);
+  return tree_.receive_memory.subspan((message * peers_.size() + peer) * length, messages_[message].bytes);
 }
 
-bool DirectReduce::received() {
-  if (arriving_.empty()) post();
+bool DirectReduceStage::continue_receiving() {
+  if (receives_.empty()) post_receives();
   while (add_next()) continue;
-  return added_ == arriving_.size();
+  return added_ == receives_.size();
 }
 
-void DirectReduce::post() {
-  arriving_.resize(messages_.size() * peers_.size());
+void DirectReduceStage::post_receives() {
+  receives_.resize(messages_.size() * peers_.size());
   for (std::size_t m = 0; m < messages_.size(); ++m) {
-    for (const std::size_t place : partners_in_order(own_, peers_.size())) {
-      arriving_[m * peers_.size() + place] = tree_.wire.receive(slot(m, place), peers_[place], tree_.tag);
+    for (const std::size_t peer : partners_in_order(own_index_, peers_.size())) {
+      receives_[m * peers_.size() + peer] = tree_.wire.receive(slot(m, peer), peers_[peer], tree_.tag);
     }
   }
 }
 
-bool DirectReduce::add_next() {
-  if (added_ == arriving_.size() || !arriving_[added_].test()) return false;
-  const std::size_t place = added_ % peers_.size(), number = added_ / peers_.size();
+bool DirectReduceStage::add_next() {
+  if (added_ == receives_.size() || !receives_[added_].test()) return false;
+  const std::size_t peer = added_ % peers_.size(), number = added_ / peers_.size();
   const Message& message = messages_[number];
-  sums_.push_back(slot(number, place));
-  if (place == own_) pack(message, sums_.back());
-  const bool last = place + 1 == peers_.size();
-  const int merges = last ? static_cast<int>(sums_.size()) - 1 : std::countr_one(place);
+  sums_.push_back(slot(number, peer));
+  if (peer == own_index_) pack(message, sums_.back());
+  const bool last = peer + 1 == peers_.size();
+  const int merges = last ? static_cast<int>(sums_.size()) - 1 : std::countr_one(peer);
   for (int i = 0; i < merges; ++i) {
     const Span<std::byte> top = sums_.back();
     sums_.pop_back();

@@ -13,26 +13,26 @@
 
 namespace shoal::comm {
 
-using Spans = std::vector<Span<std::byte>>;
-
 /// What every stage of one operation communicates with. Stages follow each other, so what one puts aside of what it
 /// receives may lie anywhere in the memory for it.
 struct TreeWire {
   TreeWire(Communicator& communicator, int its_tag, Span<std::byte> sending, Span<std::byte> receiving)
-      : wire(communicator), tag(its_tag), to_send(sending), memory_to_receive(receiving), to_receive(receiving) {}
+      : wire(communicator), tag(its_tag), send_buffer(sending), receive_memory(receiving), receive_buffer(receiving) {}
 
   Communicator& wire;
   int tag;
-  Ring to_send;
-  Span<std::byte> memory_to_receive;  // a DirectReduce divides it in its own way
-  Ring to_receive;
+  RingBuffer send_buffer;
+  Span<std::byte> receive_memory;  // a DirectReduceStage divides it in its own way
+  RingBuffer receive_buffer;
 };
 
 /// Sends messages to some ranks, and receives others in a way of its own. Begins with the first advance(). Unless it is the
 /// last with its partners, the next may begin only when this one has sent everything, too.
+enum class NextStage { when_received, when_also_sent };
+
 class TreeStage {
  public:
-  TreeStage(TreeWire& tree, bool last) : sender_(tree.wire, tree.tag, tree.to_send), last_(last) {}
+  TreeStage(TreeWire& tree, NextStage next) : sender_(tree.wire, tree.tag, tree.send_buffer), next_(next) {}
   virtual ~TreeStage() = default;
   TreeStage(const TreeStage&) = delete;
   TreeStage& operator=(const TreeStage&) = delete;
@@ -41,29 +41,29 @@ class TreeStage {
   /// Moves on without waiting; true when what this rank receives is there, so that the next stage may begin: it changes
   /// nothing that this one still sends.
   bool advance() {
-    const bool all_sent = sent();
-    return received() && (all_sent || last_);
+    const bool all_sent = continue_sending();
+    return continue_receiving() && (all_sent || next_ == NextStage::when_received);
   }
   /// Goes on sending; true when everything is sent.
-  bool sent() { return sender_.advance(); }
+  bool continue_sending() { return sender_.advance(); }
 
  private:
   /// Goes on receiving; true when everything has arrived and is where it belongs.
-  virtual bool received() = 0;
+  virtual bool continue_receiving() = 0;
 
   Sender sender_;
-  bool last_;
+  NextStage next_;
 };
 
 /// What is received is added to what is there (as numbers of sum_as), or stored.
-class Exchange : public TreeStage {
+class ExchangeStage : public TreeStage {
  public:
-  Exchange(TreeWire& tree, std::optional<DType> sum_as, bool last)
-      : TreeStage(tree, last), receiver_(tree.wire, tree.tag, tree.to_receive, sum_as) {}
+  ExchangeStage(TreeWire& tree, std::optional<DType> sum_as, NextStage next)
+      : TreeStage(tree, next), receiver_(tree.wire, tree.tag, tree.receive_buffer, sum_as) {}
   void receive(int from, Message message) { receiver_.add(from, std::move(message)); }
 
  private:
-  bool received() override { return receiver_.advance(); }
+  bool continue_receiving() override { return receiver_.advance(); }
 
   Receiver receiver_;
 };
@@ -71,24 +71,24 @@ class Exchange : public TreeStage {
 /// Each of the ranks `peers` (ascending, this one among them) sends some messages of its block to every other one, which
 /// adds what it gets in a pairwise tree over the peers' places in the list, as a binary counter does: after place p as many
 /// sums are merged as p ends with ones. There is room for all that arrives, so it may in any order.
-class DirectReduce : public TreeStage {
+class DirectReduceStage : public TreeStage {
  public:
   /// own: this rank's place; messages: what it has of its own sums, where they will be.
-  DirectReduce(TreeWire& tree, DType type, std::vector<int> peers, std::size_t own, std::vector<Message> messages,
-               bool last);
+  DirectReduceStage(TreeWire& tree, DType type, std::vector<int> peers, std::size_t own_index, std::vector<Message> messages,
+                    NextStage next);
 
  private:
-  bool received() override;
-  Span<std::byte> slot(std::size_t message, std::size_t place) const;
-  void post();
+  bool continue_receiving() override;
+  Span<std::byte> slot(std::size_t message, std::size_t peer) const;
+  void post_receives();
   bool add_next();
 
   TreeWire& tree_;
   DType type_;
   std::vector<int> peers_;
-  std::size_t own_;
+  std::size_t own_index_;
   std::vector<Message> messages_;
-  std::vector<Request> arriving_;      // [message][place]; empty: nothing has begun
+  std::vector<Request> receives_;      // [message][place]; empty: nothing has begun
   std::size_t added_ = 0;              // of these, in this order
   std::vector<Span<std::byte>> sums_;  // of the message at which the adding is
 };
@@ -101,14 +101,14 @@ inline constexpr std::size_t fewest_slots_to_receive = 4, most_slots_to_receive 
 
 /// Every message of every other place, messages first, in the order of partners ([Note: no message waits for another]).
 /// add(place, message).
-template <typename Item, typename Add>
-void deal(std::size_t own, const std::vector<std::vector<Item>>& by_place, const Add& add) {
-  const std::vector<std::size_t> partners = partners_in_order(own, by_place.size());
-  std::size_t most = 0;
-  for (const auto& messages : by_place) most = std::max(most, messages.size());
-  for (std::size_t m = 0; m < most; ++m) {
+template <typename Item, typename Act>
+void for_each_message(std::size_t own_index, const std::vector<std::vector<Item>>& by_peer, const Act& act) {
+  const std::vector<std::size_t> partners = partners_in_order(own_index, by_peer.size());
+  std::size_t longest = 0;
+  for (const auto& messages : by_peer) longest = std::max(longest, messages.size());
+  for (std::size_t m = 0; m < longest; ++m) {
     for (const std::size_t other : partners) {
-      if (m < by_place[other].size()) add(other, by_place[other][m]);
+      if (m < by_peer[other].size()) act(other, by_peer[other][m]);
     }
   }
 }

@@ -38,7 +38,7 @@ double weights_of(const model::UnitLayout& unit) {
 
 }  // namespace
 
-StepSimulation::StepSimulation(const zero::EngineOptions& options, int sync_group_size, const Collectives& collectives,
+StepSimulation::StepSimulation(const zero::EngineOptions& options, int sync_group_size, const CollectiveCosts& collectives,
                                const Cluster& cluster, const Arithmetic& arithmetic, Timeline& timeline)
     : options_(&options),
       ranks_(sync_group_size),
@@ -137,12 +137,12 @@ void StepSimulation::plan_buckets() {
                (accumulation_.reduced_every_micro_step ? 1 : accumulation_.micro_steps_per_round));
   const bool whole = std::none_of(layouts_.begin(), layouts_.end(), [](const auto& h) { return h.updated_in_part(); });
   for (const zero::Bucket& bucket : reduced_) {
-    reduce_.push_back(cost_of(true, bucket, options_->gradients.dtype));
-    if (whole) gather_sums_.push_back(cost_of(false, bucket, options_->gradients.dtype));
+    reduce_.push_back(cost_of(comm::TreeDirection::reduce_scatter, bucket, options_->gradients.dtype));
+    if (whole) gather_sums_.push_back(cost_of(comm::TreeDirection::all_gather, bucket, options_->gradients.dtype));
   }
   gathered_buckets_ = zero::make_buckets(units_, published, ranks_, most);
   for (std::size_t m = 0; m < gathered_buckets_.size(); ++m) {
-    publish_.push_back(cost_of(false, gathered_buckets_[m], options_->dtype));
+    publish_.push_back(cost_of(comm::TreeDirection::all_gather, gathered_buckets_[m], options_->dtype));
     for (const zero::Part& part : gathered_buckets_[m].parts) published_with_[at(part.unit)] = m + 1;
   }
   if (!accumulation_.reduced_every_micro_step) return;
@@ -151,7 +151,7 @@ void StepSimulation::plan_buckets() {
   for (std::size_t u = 0; u < units_.size(); ++u) buckets_before_[u] = staging.buckets_before(static_cast<int>(u));
 }
 
-StepSimulation::Costs StepSimulation::cost_of(bool reducing, const zero::Bucket& bucket, DType dtype) {
+StepSimulation::Costs StepSimulation::cost_of(comm::TreeDirection direction, const zero::Bucket& bucket, DType dtype) {
   BlockSpans blocks(at(ranks_));
   std::vector<std::size_t> bytes;
   for (int rank = 0; rank < ranks_; ++rank) {
@@ -164,7 +164,7 @@ StepSimulation::Costs StepSimulation::cost_of(bool reducing, const zero::Bucket&
     bytes.push_back(elements * size_of(dtype));
   }
   const auto& quantized = options_->gradients.quantized;
-  if (!reducing || !quantized) return cost_of_tree(reducing, group_, bytes);
+  if (direction == comm::TreeDirection::all_gather || !quantized) return cost_of_tree(direction, group_, bytes);
   return std::make_shared<const Cost>(
       collectives_->quantized_reduce_scatter(group_, {blocks}, quantized->ranks_per_node, quantized->formats));
 }
@@ -178,18 +178,19 @@ StepSimulation::Costs StepSimulation::gather_cost(std::size_t unit, int ranks, b
     bytes.push_back(shard.size() * size_of(options_->dtype));
   }
   const Grouping grouping = Grouping::consecutive(cluster_->ranks(), ranks);
-  if (!quantized) return cost_of_tree(false, grouping, bytes);
+  if (!quantized) return cost_of_tree(comm::TreeDirection::all_gather, grouping, bytes);
   return std::make_shared<const Cost>(
       collectives_->quantized_all_gather(grouping, {blocks}, zero::gather_format(options_->zero).value()));
 }
 
 /// Most units have the same size, so costs are computed once and looked up again.
-StepSimulation::Costs StepSimulation::cost_of_tree(bool reducing, const Grouping& grouping,
+StepSimulation::Costs StepSimulation::cost_of_tree(comm::TreeDirection direction, const Grouping& grouping,
                                                    const std::vector<std::size_t>& bytes) {
-  Costs& known = known_[{bytes, {reducing, grouping.groups.size()}}];
+  Costs& known = known_[{bytes, {direction, grouping.groups.size()}}];
   if (!known) {
-    known = std::make_shared<const Cost>(reducing ? collectives_->reduce_scatter(grouping, {bytes})
-                                                  : collectives_->all_gather(grouping, {bytes}));
+    known = std::make_shared<const Cost>(direction == comm::TreeDirection::reduce_scatter
+                                             ? collectives_->reduce_scatter(grouping, {bytes})
+                                             : collectives_->all_gather(grouping, {bytes}));
   }
   return known;
 }
@@ -203,8 +204,8 @@ void StepSimulation::step() {
     started_ = finished_ = 0;
   }
   if (ranks_ > 1) {
-    time_->run(Operation::all_gather, small_);  // the losses
-    time_->run(Operation::all_gather, small_);  // the norm
+    time_->run(OperationKind::all_gather, small_);  // the losses
+    time_->run(OperationKind::all_gather, small_);  // the norm
     gather_gradients();
   }
   time_->work(arithmetic_.update_s);
@@ -231,7 +232,8 @@ void StepSimulation::start_gather(std::size_t lifetime) {
   const std::size_t unit = at(gathers_.gather_lifetimes[lifetime].unit);
   const bool near = fresh_[unit] && gather_near_[unit] != nullptr;
   fresh_[unit] = true;
-  gathering_.emplace_back(lifetime, time_->start(Operation::all_gather, near ? *gather_near_[unit] : *gather_far_[unit]));
+  gathering_.emplace_back(lifetime,
+                          time_->start(OperationKind::all_gather, near ? *gather_near_[unit] : *gather_far_[unit]));
 }
 
 void StepSimulation::finish_gather() {
@@ -267,7 +269,7 @@ void StepSimulation::complete(int unit, bool reduces) {
 
 void StepSimulation::start_reducing() {
   if (started_ - finished_ == in_flight) finish_reducing(finished_ + 1);
-  reducing_.push_back(time_->start(Operation::reduce_scatter, *reduce_[started_++]));
+  reducing_.push_back(time_->start(OperationKind::reduce_scatter, *reduce_[started_++]));
 }
 
 void StepSimulation::finish_reducing(std::size_t buckets) {
@@ -285,7 +287,7 @@ void StepSimulation::gather_gradients() {
       time_->wait(gathering.front());
       gathering.pop_front();
     }
-    gathering.push_back(time_->start(Operation::all_gather, *cost));
+    gathering.push_back(time_->start(OperationKind::all_gather, *cost));
   }
   for (const Timeline::Pending& pending : gathering) time_->wait(pending);
 }
@@ -294,7 +296,7 @@ void StepSimulation::start_all_gather() {
   settle();
   gathered_ = publish_started_ = 0;
   for (; publish_started_ < std::min(in_flight, publish_.size()); ++publish_started_) {
-    publishing_.push_back(time_->start(Operation::all_gather, *publish_[publish_started_]));
+    publishing_.push_back(time_->start(OperationKind::all_gather, *publish_[publish_started_]));
   }
   if (!overlap_ || !gathers_.gather_lifetimes.empty()) settle();
 }
@@ -307,7 +309,7 @@ void StepSimulation::wait_for_gathered(std::size_t buckets) {
     time_->wait(publishing_.front());
     publishing_.pop_front();
     if (publish_started_ < publish_.size()) {
-      publishing_.push_back(time_->start(Operation::all_gather, *publish_[publish_started_++]));
+      publishing_.push_back(time_->start(OperationKind::all_gather, *publish_[publish_started_++]));
     }
   }
 }

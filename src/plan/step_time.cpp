@@ -30,7 +30,7 @@ double rate_of(const std::map<std::size_t, double>& gflops, std::size_t width) {
 
 StepTime step_time(const zero::EngineOptions& options, const sync::SyncOptions& sync, int sync_group_size,
                    const Cluster& cluster, const NetworkModel& network, const Arithmetic& arithmetic) {
-  const Collectives collectives(network, cluster);
+  const CollectiveCosts collectives(network, cluster);
   Timeline timeline(cluster.ranks());
   StepSimulation simulation(options, sync_group_size, collectives, cluster, arithmetic, timeline);
   SyncCosts meetings(sync, options, sync_group_size, cluster, collectives, simulation, timeline);

@@ -92,7 +92,8 @@ Period period_of(const sync::SyncOptions& asked, int nodes) {
 }
 
 SyncCosts::SyncCosts(const sync::SyncOptions& options, const zero::EngineOptions& engine, int sync_group_size,
-                     const Cluster& cluster, const Collectives& collectives, StepSimulation& simulation, Timeline& timeline)
+                     const Cluster& cluster, const CollectiveCosts& collectives, StepSimulation& simulation,
+                     Timeline& timeline)
     : schedule_(options, cluster.ranks() / sync_group_size),
       pushes_late_(options.sgp_overlap),
       sync_group_size_(sync_group_size),
@@ -154,15 +155,15 @@ void SyncCosts::after(const SyncEvent& event) {
   if (actions.average) average();
   if (actions.push) push(event.hop);
   if (averages) average();
-  if (gathers_in_node_) time_->run(Operation::all_gather, in_node_);
+  if (gathers_in_node_) time_->run(OperationKind::all_gather, in_node_);
   rehearsal_->start_all_gather();
-  if (actions.average || averages) time_->run(Operation::all_gather, reports_);
+  if (actions.average || averages) time_->run(OperationKind::all_gather, reports_);
 }
 
 void SyncCosts::average() {
   for (std::size_t i = 0; i < reduce_.size(); ++i) {
-    time_->run(Operation::reduce_scatter, reduce_[i]);
-    time_->run(Operation::all_gather, gather_[i]);
+    time_->run(OperationKind::reduce_scatter, reduce_[i]);
+    time_->run(OperationKind::all_gather, gather_[i]);
   }
 }
 
@@ -170,19 +171,20 @@ void SyncCosts::average() {
 void SyncCosts::take_in(const SyncEvent& event) {
   std::vector<Timeline::Pending> mean;
   for (std::size_t i = 0; i < reduce_.size(); ++i) {
-    mean.push_back(time_->start(Operation::reduce_scatter, reduce_[i]));
-    mean.push_back(time_->start(Operation::all_gather, gather_[i]));
+    mean.push_back(time_->start(OperationKind::reduce_scatter, reduce_[i]));
+    mean.push_back(time_->start(OperationKind::all_gather, gather_[i]));
   }
   for (std::size_t step = 1; step < event.steps; ++step) rehearsal_->step();
   rehearsal_->settle();
   for (const Timeline::Pending& pending : mean) time_->wait(pending);
-  if (gathers_in_node_) time_->run(Operation::all_gather, in_node_);
+  if (gathers_in_node_) time_->run(OperationKind::all_gather, in_node_);
   rehearsal_->start_all_gather();
-  time_->run(Operation::all_gather, reports_);
+  time_->run(OperationKind::all_gather, reports_);
 }
 
 void SyncCosts::push(int hop) {
-  const Timeline::Pending pushing = time_->start(Operation::send, collectives_->shift(hop * sync_group_size_, shard_bytes_));
+  const Timeline::Pending pushing =
+      time_->start(OperationKind::send, collectives_->shift(hop * sync_group_size_, shard_bytes_));
   if (pushes_late_) {
     pushing_ = pushing;
   } else {

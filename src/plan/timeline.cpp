@@ -20,7 +20,7 @@ void Timeline::count(double weight) {
   weight_ = weight;
 }
 
-Timeline::Pending Timeline::start(Operation operation, const Cost& cost) {
+Timeline::Pending Timeline::start(OperationKind operation, const Cost& cost) {
   communication_s_ += weight_ * cost.total_s();
   for (std::size_t rank = 0; weight_ > 0 && rank < sent_.size(); ++rank) {
     Bytes& bytes = sent_[rank][operation];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // [Note: no message waits for another] in src/comm/messages.hpp, for more ranks than a test can start: lists of messages as
-// `deal` makes them, of which each rank has only the first few under way.
+// `for_each_message` makes them, of which each rank has only the first few under way.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ Lists lists_of(std::size_t places, std::size_t messages) {
   const std::vector<std::vector<std::size_t>> by_place(places, numbers);
   Lists lists(places);
   for (std::size_t own = 0; own < places; ++own) {
-    deal(own, by_place, [&](std::size_t other, std::size_t m) { lists[own].push_back({other, m}); });
+    for_each_message(own, by_place, [&](std::size_t other, std::size_t m) { lists[own].push_back({other, m}); });
   }
   return lists;
 }
@@ -66,7 +66,7 @@ TEST(Partners, AreEachOthersInOneRound) {
   }
 }
 
-TEST(Deal, LeavesNoMessageWaitingForAnother) {
+TEST(ForEachMessage, LeavesNoMessageWaitingForAnother) {
   for (const std::size_t places : {3U, 5U, 35U, 67U}) {
     for (const std::size_t window : {1U, 4U}) {
       const Lists lists = lists_of(places, 3);

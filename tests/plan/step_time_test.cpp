@@ -28,7 +28,8 @@ TEST(StepTimeOf, SendsWhatTheStagesSend) {
   for (const int stage : {0, 1, 2, 3}) {
     const StepTime time = step_time(some_options(stage), {}, 4, four_nodes, two_levels(), {});
     const double once = 0.75 * bytes;  // on the mean; shards are whole pieces, and one rank sends a little more
-    const double reduced = time.sent[Operation::reduce_scatter].inter, gathered = time.sent[Operation::all_gather].inter;
+    const double reduced = time.sent[OperationKind::reduce_scatter].inter,
+                 gathered = time.sent[OperationKind::all_gather].inter;
     EXPECT_NEAR(reduced, (stage < 2 ? 1 : 2) * once, 0.05 * once) << stage;
     if (stage < 3) {
       EXPECT_NEAR(gathered, once, 0.05 * once) << stage;
@@ -50,7 +51,7 @@ TEST(StepTimeOf, WithASecondPartitionGathersAcrossOnce) {
   EXPECT_NEAR(near.across_per_node, (2 + 1) * bytes / 2, 0.03 * bytes) << "two turns' gradients, and parameters once";
   EXPECT_LT(near.across_per_node, plain.across_per_node);
   options.zero.hpz_size = 1;  // every rank keeps all
-  EXPECT_LT(time_of(options).sent[Operation::all_gather].intra, near.sent[Operation::all_gather].intra);
+  EXPECT_LT(time_of(options).sent[OperationKind::all_gather].intra, near.sent[OperationKind::all_gather].intra);
 }
 
 TEST(StepTimeOf, InEightAndFourBitsSendsAQuarterAndAnEighth) {

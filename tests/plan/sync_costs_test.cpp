@@ -112,11 +112,11 @@ TEST(StepTimeApart, PushesEveryStepAndHidesItWhereOverlapped) {
   const double bytes = elements() * sizeof(float);
   sync::SyncOptions sync = sync_of("sgp");
   const StepTime time = time_of(sync, 1, four_nodes, 1);
-  EXPECT_NEAR(time.sent[Operation::send].inter, bytes, 1);
+  EXPECT_NEAR(time.sent[OperationKind::send].inter, bytes, 1);
   EXPECT_NEAR(time.exposed_s, time.communication_s, 1e-9);
   sync.sgp_overlap = true;
   EXPECT_LT(time_of(sync, 1, four_nodes, 1).exposed_s, 1e-4);
-  EXPECT_EQ(time_of(sync, 1, four_nodes, 1).sent[Operation::send].inter, time.sent[Operation::send].inter);
+  EXPECT_EQ(time_of(sync, 1, four_nodes, 1).sent[OperationKind::send].inter, time.sent[OperationKind::send].inter);
 }
 
 }  // namespace

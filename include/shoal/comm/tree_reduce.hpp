@@ -27,7 +27,11 @@ namespace shoal::comm {
 /// blocks[b]: where this rank holds what belongs to rank b, as a list of spans of bytes (one per unit in the message).
 /// Spans of block b have the same sizes on all ranks; those of different blocks may differ (the last shards may be short or
 /// empty).
-using Blocks = std::vector<std::vector<Span<std::byte>>>;
+using Block = std::vector<Span<std::byte>>;
+using Blocks = std::vector<Block>;
+
+/// The all-gather goes through the steps of the reduce-scatter in the opposite order.
+enum class TreeDirection { reduce_scatter, all_gather };
 
 /// Afterwards blocks[rank] holds the sum over ranks; the other blocks hold partial sums of no further use. Spans are whole
 /// numbers of the type's elements; sums are made by kernels::add(type, ...), so every node of the tree is rounded to the
@@ -40,7 +44,7 @@ std::size_t tree_scratch_bytes(int group_size, std::size_t bytes);
 /// Exchanges that follow each other: h, and one more where Q > 1.
 int tree_exchanges(int group_size);
 /// What a rank sends: blocks of so many bytes, one per rank of the group, of which same_node tells the rank's mates.
-Traffic tree_traffic(int rank, bool reducing, const std::vector<std::size_t>& block_bytes,
+Traffic tree_traffic(int rank, TreeDirection direction, const std::vector<std::size_t>& block_bytes,
                      const std::function<bool(int rank)>& same_node);
 
 }  // namespace shoal::comm

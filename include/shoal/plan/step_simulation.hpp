@@ -25,7 +25,7 @@ class StepSimulation {
  public:
   /// The states are sharded over groups of `sync_group_size` consecutive ranks; all groups do the same. options,
   /// collectives, cluster and timeline must outlive this object.
-  StepSimulation(const zero::EngineOptions& options, int sync_group_size, const Collectives& collectives,
+  StepSimulation(const zero::EngineOptions& options, int sync_group_size, const CollectiveCosts& collectives,
                  const Cluster& cluster, const Arithmetic& arithmetic, Timeline& timeline);
 
   /// From the first micro-batch to the update. Returns while the all-gather of updated parameters is in flight.
@@ -48,9 +48,9 @@ class StepSimulation {
   void plan_visits();
   void plan_gathers();
   void plan_buckets();
-  Costs cost_of(bool reducing, const zero::Bucket& bucket, DType dtype);
+  Costs cost_of(comm::TreeDirection direction, const zero::Bucket& bucket, DType dtype);
   Costs gather_cost(std::size_t unit, int ranks, bool quantized);
-  Costs cost_of_tree(bool reducing, const Grouping& grouping, const std::vector<std::size_t>& bytes);
+  Costs cost_of_tree(comm::TreeDirection direction, const Grouping& grouping, const std::vector<std::size_t>& bytes);
 
   void micro_step(bool reduces);
   void start_gather(std::size_t lifetime);
@@ -65,7 +65,7 @@ class StepSimulation {
 
   const zero::EngineOptions* options_;
   int ranks_;  // that reduce gradients with each other at every step
-  const Collectives* collectives_;
+  const CollectiveCosts* collectives_;
   const Cluster* cluster_;
   Arithmetic arithmetic_;
   Timeline* time_;
@@ -91,7 +91,7 @@ class StepSimulation {
   std::size_t started_ = 0, finished_ = 0, publish_started_ = 0, gathered_ = 0;
   bool first_gradient_ = false;
   Cost small_;
-  std::map<std::pair<std::vector<std::size_t>, std::pair<bool, std::size_t>>, Costs> known_;
+  std::map<std::pair<std::vector<std::size_t>, std::pair<comm::TreeDirection, std::size_t>>, Costs> known_;
 };
 
 }  // namespace shoal::plan

@@ -33,7 +33,7 @@ class SyncCosts {
  public:
   /// collectives, simulation and timeline must outlive this object.
   SyncCosts(const sync::SyncOptions& options, const zero::EngineOptions& engine, int sync_group_size, const Cluster& cluster,
-            const Collectives& collectives, StepSimulation& simulation, Timeline& timeline);
+            const CollectiveCosts& collectives, StepSimulation& simulation, Timeline& timeline);
 
   /// Simulates the event's first step, what the nodes do after it, and the event's further steps.
   void run(const SyncEvent& event);
@@ -48,7 +48,7 @@ class SyncCosts {
   sync::Schedule schedule_;
   bool pushes_late_;
   int sync_group_size_, ranks_;
-  const Collectives* collectives_;
+  const CollectiveCosts* collectives_;
   StepSimulation* rehearsal_;
   Timeline* time_;
   std::vector<std::size_t> shard_bytes_;  // of each rank of the run, in fp32

@@ -7,12 +7,12 @@
 #include <array>
 #include <vector>
 
-#include "shoal/plan/collectives.hpp"
+#include "shoal/plan/collective_costs.hpp"
 
 namespace shoal::plan {
 
-enum class Operation { reduce_scatter, all_gather, send };
-inline constexpr std::size_t operations = 3;
+enum class OperationKind { reduce_scatter, all_gather, send };
+inline constexpr std::size_t operation_kinds = 3;
 
 /// Mean number of bytes per step.
 struct Bytes {
@@ -22,9 +22,9 @@ struct Bytes {
 
 /// Bytes that a rank sends, by operation.
 struct Sent {
-  std::array<Bytes, operations> of{};
-  Bytes& operator[](Operation operation) { return of[static_cast<std::size_t>(operation)]; }
-  const Bytes& operator[](Operation operation) const { return of[static_cast<std::size_t>(operation)]; }
+  std::array<Bytes, operation_kinds> of{};
+  Bytes& operator[](OperationKind operation) { return of[static_cast<std::size_t>(operation)]; }
+  const Bytes& operator[](OperationKind operation) const { return of[static_cast<std::size_t>(operation)]; }
   Bytes total() const;
 };
 
@@ -38,9 +38,9 @@ class Timeline {
   /// From now on, bytes, seconds of operations and elapsed time count with this weight.
   void count(double weight);
   void work(double seconds) { now_s_ += seconds; }
-  Pending start(Operation operation, const Cost& cost);
+  Pending start(OperationKind operation, const Cost& cost);
   void wait(const Pending& pending);
-  void run(Operation operation, const Cost& cost) { wait(start(operation, cost)); }
+  void run(OperationKind operation, const Cost& cost) { wait(start(operation, cost)); }
 
   double elapsed_s() const { return elapsed_s_ + weight_ * (now_s_ - since_s_); }  ///< weighted
   double communication_s() const { return communication_s_; }                      ///< of all operations, weighted

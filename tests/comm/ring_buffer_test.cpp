@@ -16,10 +16,10 @@ bool overlap(Span<std::byte> a, Span<std::byte> b) {
   return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
 }
 
-TEST(Ring, HandsOutWhatNobodyHas) {
+TEST(RingBuffer, HandsOutWhatNobodyHas) {
   constexpr std::size_t lines = 32;
-  std::vector<std::byte> memory(lines * line);
-  Ring ring(memory);
+  std::vector<std::byte> memory(lines * cache_line);
+  RingBuffer ring(memory);
   std::deque<Span<std::byte>> out;
   std::mt19937 random(1);
   std::size_t refused = 0;
@@ -44,39 +44,39 @@ TEST(Ring, HandsOutWhatNobodyHas) {
   EXPECT_GT(refused, 100U);
 }
 
-TEST(Ring, FillsWhatLiesBetween) {
-  std::vector<std::byte> memory(4 * line);
-  Ring ring(memory);
-  const auto first = ring.take(2 * line);
-  for (int i = 0; i < 2; ++i) EXPECT_TRUE(ring.take(line).has_value());
+TEST(RingBuffer, FillsWhatLiesBetween) {
+  std::vector<std::byte> memory(4 * cache_line);
+  RingBuffer ring(memory);
+  const auto first = ring.take(2 * cache_line);
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(ring.take(cache_line).has_value());
   ring.give_back(first.value());
-  for (const std::size_t i : {0U, 1U}) EXPECT_EQ(ring.take(line)->data(), memory.data() + i * line);
+  for (const std::size_t i : {0U, 1U}) EXPECT_EQ(ring.take(cache_line)->data(), memory.data() + i * cache_line);
   EXPECT_FALSE(ring.take(1).has_value());
 }
 
-TEST(Ring, IsFullWhenAllOfItIsOut) {
-  std::vector<std::byte> memory(4 * line);
-  Ring ring(memory);
+TEST(RingBuffer, IsFullWhenAllOfItIsOut) {
+  std::vector<std::byte> memory(4 * cache_line);
+  RingBuffer ring(memory);
   for (int turn = 0; turn < 3; ++turn) {
     std::deque<Span<std::byte>> out;
-    for (int i = 0; i < 4; ++i) out.push_back(ring.take(line).value());
+    for (int i = 0; i < 4; ++i) out.push_back(ring.take(cache_line).value());
     EXPECT_FALSE(ring.take(1).has_value());
     ring.give_back(out.front());
-    out.front() = ring.take(line).value();
+    out.front() = ring.take(cache_line).value();
     EXPECT_EQ(out.front().data(), memory.data()) << "goes round to what was taken first";
     EXPECT_FALSE(ring.take(1).has_value());
     for (const Span<std::byte> piece : out) ring.give_back(piece);
-    const auto all = ring.take(4 * line);
+    const auto all = ring.take(4 * cache_line);
     EXPECT_EQ(all.value().data(), memory.data()) << "all of it in one piece";
     ring.give_back(all.value());
   }
-  EXPECT_THROW(static_cast<void>(ring.take(4 * line + 1)), Error);
+  EXPECT_THROW(static_cast<void>(ring.take(4 * cache_line + 1)), Error);
 }
 
-TEST(Ring, TakesBackWhatIsOutAlone) {
-  std::vector<std::byte> memory(4 * line);
-  Ring ring(memory);
-  const auto first = ring.take(line), second = ring.take(line);
+TEST(RingBuffer, TakesBackWhatIsOutAlone) {
+  std::vector<std::byte> memory(4 * cache_line);
+  RingBuffer ring(memory);
+  const auto first = ring.take(cache_line), second = ring.take(cache_line);
   ring.give_back(first.value());
   EXPECT_THROW(ring.give_back(first.value()), Error) << "twice";
   EXPECT_THROW(ring.give_back(second->subspan(1)), Error) << "never handed out";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/plan/collectives.hpp"
+#include "shoal/plan/collective_costs.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -40,20 +40,22 @@ Grouping Grouping::same_position(int ranks, int count) {
   return result;
 }
 
-Cost Collectives::reduce_scatter(const Grouping& grouping, const std::vector<std::vector<std::size_t>>& block_bytes) const {
-  return tree(grouping, true, block_bytes);
+Cost CollectiveCosts::reduce_scatter(const Grouping& grouping,
+                                     const std::vector<std::vector<std::size_t>>& block_bytes) const {
+  return tree(grouping, comm::TreeDirection::reduce_scatter, block_bytes);
 }
 
-Cost Collectives::all_gather(const Grouping& grouping, const std::vector<std::vector<std::size_t>>& block_bytes) const {
-  return tree(grouping, false, block_bytes);
+Cost CollectiveCosts::all_gather(const Grouping& grouping, const std::vector<std::vector<std::size_t>>& block_bytes) const {
+  return tree(grouping, comm::TreeDirection::all_gather, block_bytes);
 }
 
 /// A reduce-scatter first goes within nodes, then across them ([Note: the tree on nodes] in comm/tree_reduce.hpp); an
 /// all-gather goes backwards.
-Cost Collectives::tree(const Grouping& grouping, bool reducing,
-                       const std::vector<std::vector<std::size_t>>& block_bytes) const {
+Cost CollectiveCosts::tree(const Grouping& grouping, comm::TreeDirection direction,
+                           const std::vector<std::vector<std::size_t>>& block_bytes) const {
+  const bool reduces = direction == comm::TreeDirection::reduce_scatter;
   Cost cost;
-  cost.node_first = reducing;
+  cost.node_first = reduces;
   cost.sent.resize(at(cluster_->ranks()));
   std::uint64_t most = 0;
   for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
@@ -61,18 +63,18 @@ Cost Collectives::tree(const Grouping& grouping, bool reducing,
     const auto& blocks = block_bytes[std::min(g, block_bytes.size() - 1)];
     for (int i = 0; i < static_cast<int>(group.size()); ++i) {
       comm::Traffic& sent = cost.sent[at(group[at(i)])];
-      sent = comm::tree_traffic(i, reducing, blocks,
+      sent = comm::tree_traffic(i, direction, blocks,
                                 [&](int other) { return node_of(group[at(other)]) == node_of(group[at(i)]); });
       most = std::max(most, sent.total());
     }
   }
   add_exchanges(cost, grouping);
-  if (reducing) cost.after_s = static_cast<double>(most) * network_->sum_s_per_byte;
+  if (reduces) cost.after_s = static_cast<double>(most) * network_->sum_s_per_byte;
   return cost;
 }
 
-Cost Collectives::quantized_all_gather(const Grouping& grouping, const std::vector<BlockSpans>& blocks,
-                                       const kernels::QuantFormat& format) const {
+Cost CollectiveCosts::quantized_all_gather(const Grouping& grouping, const std::vector<BlockSpans>& blocks,
+                                           const kernels::QuantFormat& format) const {
   std::vector<std::vector<std::size_t>> bytes;
   std::size_t largest_block = 0, largest = 0;
   for (const BlockSpans& of_group : blocks) {
@@ -90,8 +92,8 @@ Cost Collectives::quantized_all_gather(const Grouping& grouping, const std::vect
   return cost;
 }
 
-Cost Collectives::quantized_reduce_scatter(const Grouping& grouping, const std::vector<BlockSpans>& blocks,
-                                           int ranks_per_node, const comm::ReduceFormats& formats) const {
+Cost CollectiveCosts::quantized_reduce_scatter(const Grouping& grouping, const std::vector<BlockSpans>& blocks,
+                                               int ranks_per_node, const comm::ReduceFormats& formats) const {
   Cost cost;
   cost.sent.resize(at(cluster_->ranks()));
   std::size_t largest = 0;
@@ -119,7 +121,7 @@ Cost Collectives::quantized_reduce_scatter(const Grouping& grouping, const std::
   return cost;
 }
 
-Cost Collectives::shift(int distance, const std::vector<std::size_t>& bytes) const {
+Cost CollectiveCosts::shift(int distance, const std::vector<std::size_t>& bytes) const {
   Cost cost;
   cost.sent.resize(bytes.size());
   bool within = false, across = false;
@@ -132,7 +134,7 @@ Cost Collectives::shift(int distance, const std::vector<std::size_t>& bytes) con
   return cost;
 }
 
-Cost Collectives::small(const Grouping& grouping) const {
+Cost CollectiveCosts::small(const Grouping& grouping) const {
   Cost cost;
   cost.sent.resize(at(cluster_->ranks()));
   add_exchanges(cost, grouping);
@@ -140,7 +142,7 @@ Cost Collectives::small(const Grouping& grouping) const {
 }
 
 /// Counts the exchanges of a tree: its levels within a node, and across nodes.
-void Collectives::add_exchanges(Cost& cost, const Grouping& grouping) const {
+void CollectiveCosts::add_exchanges(Cost& cost, const Grouping& grouping) const {
   const std::vector<int>& group = grouping.groups.front();
   const auto on_its_node = [&](int rank) { return node_of(rank) == node_of(group.front()); };
   const int mates = std::max(1, static_cast<int>(std::count_if(group.begin(), group.end(), on_its_node)));
@@ -149,7 +151,7 @@ void Collectives::add_exchanges(Cost& cost, const Grouping& grouping) const {
 }
 
 /// Within nodes the rank that sends most decides; across nodes, the bytes that all ranks of a node send over its link.
-void Collectives::add_seconds(Cost& cost, int exchanges_in_node, int exchanges_across) const {
+void CollectiveCosts::add_seconds(Cost& cost, int exchanges_in_node, int exchanges_across) const {
   std::uint64_t by_rank = 0, by_node = 0, of_node = 0;
   for (std::size_t rank = 0; rank < cost.sent.size(); ++rank) {
     if (rank % at(cluster_->ranks_per_node) == 0) of_node = 0;

@@ -36,10 +36,10 @@ struct Grouping {
 /// Number of elements of each span, for each block of a group (comm/tree_reduce.hpp).
 using BlockSpans = std::vector<std::vector<std::size_t>>;
 
-class Collectives {
+class CollectiveCosts {
  public:
   /// network and cluster must outlive this object.
-  Collectives(const NetworkModel& network, const Cluster& cluster) : network_(&network), cluster_(&cluster) {}
+  CollectiveCosts(const NetworkModel& network, const Cluster& cluster) : network_(&network), cluster_(&cluster) {}
 
   /// block_bytes: bytes of the block of each rank of a group; one entry per group, or a single entry for all groups.
   Cost reduce_scatter(const Grouping& grouping, const std::vector<std::vector<std::size_t>>& block_bytes) const;
@@ -55,7 +55,8 @@ class Collectives {
   Cost small(const Grouping& grouping) const;
 
  private:
-  Cost tree(const Grouping& grouping, bool reducing, const std::vector<std::vector<std::size_t>>& block_bytes) const;
+  Cost tree(const Grouping& grouping, comm::TreeDirection direction,
+            const std::vector<std::vector<std::size_t>>& block_bytes) const;
   void add_seconds(Cost& cost, int exchanges_in_node, int exchanges_across) const;
   void add_exchanges(Cost& cost, const Grouping& grouping) const;
   int node_of(int rank) const { return rank / cluster_->ranks_per_node; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one collective costs, worked out by hand.
-#include "shoal/plan/collectives.hpp"
+#include "shoal/plan/collective_costs.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,26 +21,26 @@ TEST(Tree, GoesWithinNodesAndAcrossThem) {
   // 3 nodes x 2 ranks: half goes to the neighbour, then of the other half two thirds across, in one exchange with each.
   const Cluster six = {3, 2};
   const Grouping all = Grouping::consecutive(6, 6);
-  const Cost gather = Collectives(network, six).all_gather(all, even(6, bytes));
+  const Cost gather = CollectiveCosts(network, six).all_gather(all, even(6, bytes));
   EXPECT_NEAR(gather.node_s, 1e-6 + 6e6 * 1e-10, 1e-12);
   EXPECT_NEAR(gather.across_s, 10e-6 + 4e6 * 1e-8, 1e-12);
   EXPECT_FALSE(gather.node_first);
   EXPECT_EQ(gather.sent[3].intra, bytes / 2);
   EXPECT_EQ(gather.sent[3].inter, bytes / 3);
-  const Cost reduce = Collectives(network, six).reduce_scatter(all, even(6, bytes));
+  const Cost reduce = CollectiveCosts(network, six).reduce_scatter(all, even(6, bytes));
   EXPECT_TRUE(reduce.node_first);
   EXPECT_NEAR(reduce.total_s() - gather.total_s(), 10e6 * 2e-11, 1e-12);
   // With one rank a node the link is one rank's alone.
   const Cluster apart = {4, 1};
-  EXPECT_NEAR(Collectives(network, apart).all_gather(Grouping::consecutive(4, 4), even(4, bytes)).total_s(),
+  EXPECT_NEAR(CollectiveCosts(network, apart).all_gather(Grouping::consecutive(4, 4), even(4, bytes)).total_s(),
               2 * 10e-6 + 9e6 * 0.5e-8, 1e-12);
 }
 
 TEST(Tree, OfNeighboursStaysInTheNodeAndOfTheirLikeDoesNot) {
   const NetworkModel network = two_levels();
   const Cluster four = {2, 2};
-  const Cost near = Collectives(network, four).all_gather(Grouping::consecutive(4, 2), even(2, 1000));
-  const Cost far = Collectives(network, four).all_gather(Grouping::same_position(4, 2), even(2, 1000));
+  const Cost near = CollectiveCosts(network, four).all_gather(Grouping::consecutive(4, 2), even(2, 1000));
+  const Cost far = CollectiveCosts(network, four).all_gather(Grouping::same_position(4, 2), even(2, 1000));
   for (const std::size_t rank : {0U, 1U, 2U, 3U}) {
     EXPECT_EQ(near.sent[rank].intra, 500U);
     EXPECT_EQ(near.sent[rank].inter, 0U);
@@ -55,7 +55,7 @@ TEST(Tree, OfNeighboursStaysInTheNodeAndOfTheirLikeDoesNot) {
 TEST(LinkRate, IsSharedByTheRanksOfANodeAndPaysForFrames) {
   const NetworkModel network = with_link_rate(two_levels(), 1e9);
   const Cluster four = {2, 2};
-  const Cost gather = Collectives(network, four).all_gather(Grouping::consecutive(4, 4), even(4, 8'000'000));
+  const Cost gather = CollectiveCosts(network, four).all_gather(Grouping::consecutive(4, 4), even(4, 8'000'000));
   EXPECT_NEAR(gather.across_s - 10e-6, 2 * 2e6 * 8 / (1e9 * useful_share), 1e-9);
 }
 
@@ -63,7 +63,7 @@ TEST(LinkRate, IsSharedByTheRanksOfANodeAndPaysForFrames) {
 TEST(Quantized, CollectivesSendCodesAndScalesAndTakeTime) {
   const NetworkModel network = two_levels();
   const Cluster four = {2, 2};
-  const Collectives collectives(network, four);
+  const CollectiveCosts collectives(network, four);
   const Grouping all = Grouping::consecutive(4, 4);
   const BlockSpans blocks(4, {1000});
   constexpr std::size_t int8 = 1000 + 16, int4 = 500 + 16;
@@ -86,7 +86,7 @@ TEST(Shift, GoesToOneRankEach) {
   const NetworkModel network = two_levels();
   const Cluster four = {2, 2};
   const std::vector<std::size_t> bytes = {10, 20, 30, 40};
-  const Cost across = Collectives(network, four).shift(2, bytes);
+  const Cost across = CollectiveCosts(network, four).shift(2, bytes);
   EXPECT_EQ(across.sent[1].inter, 20U);
   EXPECT_NEAR(across.across_s, 10e-6 + 70 * 1e-8 / 2, 1e-15) << "two ranks send over a link";
   EXPECT_EQ(across.node_s, 0);
