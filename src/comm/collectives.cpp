@@ -57,9 +57,9 @@ std::size_t copy_in(const std::byte* from, const std::vector<Span<std::byte>>& b
 }
 
 /// The library's operations under way, and what is left to do when they are complete.
-class Native : public Operation {
+class NativeOperation : public Operation {
  public:
-  Native(std::string_view name, const Communicator& group) : name_(name), group_(group.name()) {}
+  NativeOperation(std::string_view name, const Communicator& group) : name_(name), group_(group.name()) {}
   std::string_view name() const override { return name_; }
   std::string describe() const override { return text("native ", name_, " of ", group_); }
   bool advance() override {
@@ -77,10 +77,10 @@ class Native : public Operation {
   const std::string& group_;
 };
 
-class NativeReduceScatter final : public Native {
+class NativeReduceScatter final : public NativeOperation {
  public:
   NativeReduceScatter(Communicator& group, Blocks blocks, Span<std::byte> scratch)
-      : Native("reduce_scatter", group), own_(blocks[static_cast<std::size_t>(group.rank())]) {
+      : NativeOperation("reduce_scatter", group), own_(blocks[static_cast<std::size_t>(group.rank())]) {
     const std::vector<std::size_t> sizes = block_sizes(blocks);
     const std::size_t own = sizes[static_cast<std::size_t>(group.rank())];
     const std::size_t total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
@@ -102,10 +102,10 @@ class NativeReduceScatter final : public Native {
   Span<std::byte> sum_;
 };
 
-class NativeAllGather final : public Native {
+class NativeAllGather final : public NativeOperation {
  public:
   NativeAllGather(Communicator& group, Blocks blocks, Span<std::byte> scratch)
-      : Native("all_gather", group), blocks_(std::move(blocks)) {
+      : NativeOperation("all_gather", group), blocks_(std::move(blocks)) {
     const std::vector<std::size_t> sizes = block_sizes(blocks_);
     const std::vector<Span<std::byte>> spans = joined(blocks_);
     Span<std::byte> all = spans.empty() ? Span<std::byte>() : spans.front();
@@ -129,9 +129,9 @@ class NativeAllGather final : public Native {
   Span<std::byte> packed_;
 };
 
-class NativeAllReduce final : public Native {
+class NativeAllReduce final : public NativeOperation {
  public:
-  NativeAllReduce(Communicator& group, const Blocks& blocks) : Native("all_reduce", group) {
+  NativeAllReduce(Communicator& group, const Blocks& blocks) : NativeOperation("all_reduce", group) {
     for (const Span<std::byte> span : joined(blocks)) {
       auto* const first = reinterpret_cast<float*>(span.data());
       requests_.push_back(group.wire().all_reduce(Span<float>(first, span.size() / sizeof(float)), Reduce::sum));
@@ -142,9 +142,9 @@ class NativeAllReduce final : public Native {
 /// What a rank must send at least, sent to the others evenly: the library's algorithm is not known.
 Traffic sent_evenly(const Communicator& group, std::size_t bytes) {
   const auto others = static_cast<std::size_t>(group.size() - 1);
-  std::size_t mates = 0;
-  for (int r = 0; r < group.size(); ++r) mates += r != group.rank() && group.same_node(r) ? 1 : 0;
-  const std::size_t intra = bytes * mates / others;
+  std::size_t node_peers = 0;
+  for (int r = 0; r < group.size(); ++r) node_peers += r != group.rank() && group.same_node(r) ? 1 : 0;
+  const std::size_t intra = bytes * node_peers / others;
   return {intra, bytes - intra};
 }
 

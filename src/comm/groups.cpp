@@ -57,7 +57,7 @@ std::vector<T> gather(MPI_Comm communicator, const T& mine) {
 using Host = std::array<char, MPI_MAX_PROCESSOR_NAME>;
 
 /// Takes what nobody received: some transports print a warning about each such message. Errors do not matter any more.
-void empty(MPI_Comm communicator) {
+void drain(MPI_Comm communicator) {
   int there = 0;
   MPI_Message message = MPI_MESSAGE_NULL;
   MPI_Status status;
@@ -80,7 +80,7 @@ Host host_name() {
 
 Groups::Groups(const CommOptions& options) {
   check_agreement(options);
-  place(options);
+  assign_nodes(options);
   check(MPI_Comm_dup(ordered, &inquiry), "MPI_Comm_dup");
   check(MPI_Comm_set_errhandler(inquiry, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 
@@ -90,7 +90,8 @@ Groups::Groups(const CommOptions& options) {
   across = make(kinds[2], 2);
 }
 
-/// The group of this kind that this rank is in; `index`: the kind's place in the trace's list. Collective over all ranks.
+/// The group of this kind that this rank is in; `index`: the kind's index in the trace's list. Collective over all
+/// ranks.
 std::unique_ptr<Communicator> Groups::make(const GroupKind& kind, std::int16_t index) const {
   const int rank = rank_in(ordered), part = kind.part_of[static_cast<std::size_t>(rank)];
   std::vector<bool> same_node;
@@ -105,14 +106,14 @@ std::unique_ptr<Communicator> Groups::make(const GroupKind& kind, std::int16_t i
 }
 
 Communicator& Groups::consecutive(int count) {
-  return divided("neighbours", count, [=](int rank) { return rank / count; });
+  return divided_group("neighbours", count, [=](int rank) { return rank / count; });
 }
 
 Communicator& Groups::same_position(int count) {
-  return divided("alike", count, [=](int rank) { return rank % count; });
+  return divided_group("alike", count, [=](int rank) { return rank % count; });
 }
 
-Communicator& Groups::divided(const char* name, int count, const std::function<int(int)>& part_of) {
+Communicator& Groups::divided_group(const char* name, int count, const std::function<int(int)>& part_of) {
   const int ranks = topology.ranks();
   require(count > 0 && ranks % count == 0, "groups of ", count, " among ", ranks, " ranks");
   GroupKind kind{name, {}};
@@ -122,9 +123,9 @@ Communicator& Groups::divided(const char* name, int count, const std::function<i
   const auto index = static_cast<std::size_t>(found - kinds.begin());
   if (found == kinds.end()) {
     kinds.push_back(kind);
-    few.push_back(make(kind, static_cast<std::int16_t>(index)));
+    on_demand.push_back(make(kind, static_cast<std::int16_t>(index)));
   }
-  return *few[index - (kinds.size() - few.size())];
+  return *on_demand[index - (kinds.size() - on_demand.size())];
 }
 
 std::string ranks_per_node_problem(const CommOptions& options, int ranks) {
@@ -138,9 +139,9 @@ Groups::~Groups() {
   all.reset();
   node.reset();
   across.reset();
-  few.clear();
+  on_demand.clear();
   if (inquiry != MPI_COMM_NULL) {
-    empty(inquiry);  // the last answers, to ranks that wait no more
+    drain(inquiry);  // the last answers, to ranks that wait no more
     MPI_Comm_free(&inquiry);
   }
   if (ordered != MPI_COMM_NULL) MPI_Comm_free(&ordered);
@@ -148,7 +149,7 @@ Groups::~Groups() {
 
 /// Numbers the ranks node by node (nodes by the first rank on them, ranks of a node as the launcher has them) and says which
 /// node each is on; there comm.ranks_per_node goes before what the machine says.
-void Groups::place(const CommOptions& options) {
+void Groups::assign_nodes(const CommOptions& options) {
   Scoped machine;
   const int launched = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, launched, MPI_INFO_NULL, machine.address()),

@@ -26,13 +26,13 @@ struct Groups {
   MPI_Comm ordered = MPI_COMM_NULL;                 ///< the world's ranks, node by node
   MPI_Comm inquiry = MPI_COMM_NULL;                 ///< the same for questions between waiting ranks, which come at any time
   std::unique_ptr<Communicator> all, node, across;  ///< comm/topology.hpp says what they are
-  std::vector<std::unique_ptr<Communicator>> few;   ///< of World::neighbours() and alike()
-  std::vector<GroupKind> kinds;                     ///< of all that were made, by their index in the trace
-  Topology topology;                                ///< of the ranks of all
+  std::vector<std::unique_ptr<Communicator>> on_demand;  ///< of World::consecutive() and same_position()
+  std::vector<GroupKind> kinds;                          ///< of all that were made, by their index in the trace
+  Topology topology;                                     ///< of the ranks of all
 
  private:
-  void place(const CommOptions& options);
-  Communicator& divided(const char* name, int count, const std::function<int(int)>& part_of);
+  void assign_nodes(const CommOptions& options);
+  Communicator& divided_group(const char* name, int count, const std::function<int(int)>& part_of);
   std::unique_ptr<Communicator> make(const GroupKind& kind, std::int16_t index) const;
   void check_agreement(const CommOptions& options) const;
 };

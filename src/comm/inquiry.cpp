@@ -33,13 +33,13 @@ Inquiry::Inquiry(const MPI_Comm& communicator, std::vector<std::string> hosts, d
 }
 
 void Inquiry::waiting(const Operation& operation, double seconds) {
-  Word mine;
+  Status mine;
   mine.waited = seconds;
   operation.describe().copy(mine.what.data(), mine.what.size() - 1);
-  listen(mine);
+  receive_and_answer(mine);
   if (seconds < timeout_ / 2) {  // another wait than the one in which it asked
     asking_ = false;
-    heard_.clear();
+    latest_.clear();
     return;
   }
   const Clock::time_point now = Clock::now();
@@ -50,50 +50,50 @@ void Inquiry::waiting(const Operation& operation, double seconds) {
       if (r != rank_) send(r, mine, Kind::question);
     }
   }
-  judge(operation, seconds, now);
+  report_silent_ranks(operation, seconds, now);
 }
 
 void Inquiry::at_work(const char* phase) {
-  Word mine;
+  Status mine;
   std::string_view(phase).copy(mine.what.data(), mine.what.size() - 1);
-  listen(mine);
+  receive_and_answer(mine);
 }
 
 /// Takes all words that have come, and answers questions.
-void Inquiry::listen(const Word& answer) {
-  while (!sent_.empty()) {
+void Inquiry::receive_and_answer(const Status& answer) {
+  while (!outgoing_.empty()) {
     int complete = 0;
-    check(MPI_Test(&sent_.front().request, &complete, MPI_STATUS_IGNORE), "MPI_Test");
+    check(MPI_Test(&outgoing_.front().request, &complete, MPI_STATUS_IGNORE), "MPI_Test");
     if (complete == 0) break;
-    sent_.pop_front();
+    outgoing_.pop_front();
   }
   while (true) {
     int there = 0;
     MPI_Message message = MPI_MESSAGE_NULL;
-    MPI_Status status;
-    check(MPI_Improbe(MPI_ANY_SOURCE, 0, communicator_, &there, &message, &status), "MPI_Improbe");
+    MPI_Status source;
+    check(MPI_Improbe(MPI_ANY_SOURCE, 0, communicator_, &there, &message, &source), "MPI_Improbe");
     if (there == 0) return;
-    Heard heard;
-    check(MPI_Mrecv(&heard.word, sizeof heard.word, MPI_BYTE, &message, MPI_STATUS_IGNORE), "MPI_Mrecv");
-    heard.at = Clock::now();
-    const int from = status.MPI_SOURCE;
-    heard_[from] = heard;
-    if (heard.word.kind == Kind::answer) continue;
+    ReceivedMessage received;
+    check(MPI_Mrecv(&received.status, sizeof received.status, MPI_BYTE, &message, MPI_STATUS_IGNORE), "MPI_Mrecv");
+    received.at = Clock::now();
+    const int from = source.MPI_SOURCE;
+    latest_[from] = received;
+    if (received.status.kind == Kind::answer) continue;
     send(from, answer, Kind::answer);
-    if (from < rank_) lower_asked_at_ = heard.at;
+    if (from < rank_) lower_asked_at_ = received.at;
   }
 }
 
-void Inquiry::send(int to, Word word, Kind kind) {
-  word.kind = kind;
-  Sent& sent = sent_.emplace_back();  // a deque: it stays where it is until it is sent
-  sent.word = word;
-  check(MPI_Isend(&sent.word, sizeof sent.word, MPI_BYTE, to, 0, communicator_, &sent.request), "MPI_Isend");
+void Inquiry::send(int to, Status status, Kind kind) {
+  status.kind = kind;
+  OutgoingMessage& outgoing = outgoing_.emplace_back();  // a deque: it stays where it is until it is sent
+  outgoing.status = status;
+  check(MPI_Isend(&outgoing.status, sizeof outgoing.status, MPI_BYTE, to, 0, communicator_, &outgoing.request), "MPI_Isend");
 }
 
-/// Silence is counted from a rank's last word, or from the begin of this wait. While a lower rank asks too, it is left the
-/// time to speak first. All wait too long only if each has waited for the timeout when it was heard last.
-void Inquiry::judge(const Operation& operation, double seconds, Clock::time_point now) const {
+/// Silence is counted from a rank's last status, or from the begin of this wait. While a lower rank asks too, it is left the
+/// time to speak first. All wait too long only if each has waited for the timeout when it was latest last.
+void Inquiry::report_silent_ranks(const Operation& operation, double seconds, Clock::time_point now) const {
   const bool lower_asks =
       lower_asked_at_ != Clock::time_point{} && seconds_between(lower_asked_at_, now) < 2 * period_ + grace_;
   const double allowed = timeout_ + grace_ + (lower_asks ? grace_ : 0);
@@ -102,10 +102,10 @@ void Inquiry::judge(const Operation& operation, double seconds, Clock::time_poin
   bool all_wait = true;
   for (int r = 0; r < static_cast<int>(hosts_.size()); ++r) {
     if (r == rank_) continue;
-    const auto heard = heard_.find(r);
-    if (heard == heard_.end() || seconds_between(heard->second.at, now) > allowed) {
+    const auto latest = latest_.find(r);
+    if (latest == latest_.end() || seconds_between(latest->second.at, now) > allowed) {
       silent.push_back(r);
-    } else if (heard->second.word.waited < timeout_) {
+    } else if (latest->second.status.waited < timeout_) {
       all_wait = false;
     }
   }
@@ -120,9 +120,10 @@ void Inquiry::report(const Operation& operation, double seconds, const std::vect
   if (silent.size() > most_named) fault += text(" and ", silent.size() - most_named, " more");
   std::string others;
   std::size_t named = 0;
-  for (const auto& [r, heard] : heard_) {
+  for (const auto& [r, latest] : latest_) {
     if (std::find(silent.begin(), silent.end(), r) != silent.end() || ++named > most_named) continue;
-    others += text("; rank ", r, heard.word.waited > 0 ? " waits for " : " is at work, in phase ", heard.word.what.data());
+    others +=
+        text("; rank ", r, latest.status.waited > 0 ? " waits for " : " is at work, in phase ", latest.status.what.data());
   }
   std::fputs(text("shoal: rank ", rank_, " has waited ", static_cast<std::int64_t>(seconds), " s for ", operation.describe(),
                   ": ", fault, others, "\n")

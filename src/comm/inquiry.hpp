@@ -37,33 +37,33 @@ class Inquiry {
   using Clock = std::chrono::steady_clock;
   enum class Kind : std::int32_t { question, answer };
   /// One message: plain data, the same on all ranks. A question says how its sender is, too.
-  struct Word {
+  struct Status {
     Kind kind = Kind::question;
     double waited = 0;             // seconds that the sender has waited; 0: it is at work
     std::array<char, 112> what{};  // that it waits for, or its phase
   };
-  struct Sent {
-    Word word;
+  struct OutgoingMessage {
+    Status status;
     MPI_Request request = MPI_REQUEST_NULL;
   };
-  struct Heard {
-    Word word;
+  struct ReceivedMessage {
+    Status status;
     Clock::time_point at;
   };
 
-  void listen(const Word& answer);
-  void send(int to, Word word, Kind kind);
-  void judge(const Operation& operation, double seconds, Clock::time_point now) const;
+  void receive_and_answer(const Status& answer);
+  void send(int to, Status status, Kind kind);
+  void report_silent_ranks(const Operation& operation, double seconds, Clock::time_point now) const;
   [[noreturn]] void report(const Operation& operation, double seconds, const std::vector<int>& silent) const;
 
   MPI_Comm communicator_ = MPI_COMM_NULL;
   std::vector<std::string> hosts_;
   double timeout_, period_, grace_;
   int rank_ = 0;
-  std::deque<Sent> sent_;
+  std::deque<OutgoingMessage> outgoing_;
   bool asking_ = false;  // in this wait
   Clock::time_point asked_at_, lower_asked_at_;
-  std::map<int, Heard> heard_;  // the last word of each rank, in this wait
+  std::map<int, ReceivedMessage> latest_;  // the last status of each rank, in this wait
 };
 
 }  // namespace shoal::comm

@@ -83,8 +83,8 @@ class OpenOperations {
     return operation.step();
   }
   /// A step of an operation that another has started; what follows from its end is up to that one.
-  static void advance_part(Operation& part) {
-    if (part.step()) completed_ = true;
+  static void advance_nested(Operation& nested) {
+    if (nested.step()) completed_ = true;
   }
   static bool none() { return open().empty(); }
   static bool busy() { return advancing_; }
@@ -146,10 +146,10 @@ void progress() {
 }
 
 Request::Request(std::shared_ptr<Operation> operation) : operation_(std::move(operation)) {
-  operation_->part_ = OpenOperations::busy();
-  if (operation_->part_ ? operation_->step() : OpenOperations::begin(*operation_)) {
+  operation_->nested_ = OpenOperations::busy();
+  if (operation_->nested_ ? operation_->step() : OpenOperations::begin(*operation_)) {
     operation_.reset();
-  } else if (!operation_->part_) {
+  } else if (!operation_->nested_) {
     OpenOperations::add(operation_);
   }
 }
@@ -195,8 +195,8 @@ bool Request::test() {
 }
 
 void Request::move_on() const {
-  if (operation_->part_) {
-    OpenOperations::advance_part(*operation_);
+  if (operation_->nested_) {
+    OpenOperations::advance_nested(*operation_);
   } else {
     progress();
   }
@@ -212,7 +212,7 @@ void Request::wait() {
     Backoff backoff;
     for (move_on(); !operation_->done_; move_on()) {
       backoff.pause();
-      if (long_waits.function == nullptr || !backoff.settled()) continue;
+      if (long_waits.function == nullptr || !backoff.yields()) continue;
       const Clock::time_point now = Clock::now();
       if (begin == Clock::time_point{}) begin = reported = now;
       if (std::chrono::duration<double>(now - reported).count() < long_waits.interval) continue;

@@ -32,7 +32,7 @@ void reset_traffic() { counters().clear(); }
 
 Traced::Traced(std::unique_ptr<Communicator> group, std::int16_t group_index)
     : group_(std::move(group)), group_index_(group_index) {
-  for (int r = 0; r < size(); ++r) mates_ += r != rank() && same_node(r) ? 1 : 0;
+  for (int r = 0; r < size(); ++r) node_peers_ += r != rank() && same_node(r) ? 1 : 0;
 }
 
 template <typename Begin>
@@ -47,9 +47,9 @@ Request Traced::counted(std::string_view name, const Traffic& sent, const Begin&
 }
 
 /// Bytes that are sent to the other ranks evenly.
-Traffic Traced::divided(std::uint64_t bytes) const {
+Traffic Traced::split_by_node(std::uint64_t bytes) const {
   if (size() == 1) return {};
-  const std::uint64_t intra = bytes * static_cast<std::uint64_t>(mates_) / static_cast<std::uint64_t>(size() - 1);
+  const std::uint64_t intra = bytes * static_cast<std::uint64_t>(node_peers_) / static_cast<std::uint64_t>(size() - 1);
   return {intra, bytes - intra};
 }
 
@@ -63,24 +63,24 @@ Request Traced::receive(Span<std::byte> data, int from, int tag) {
 }
 
 Request Traced::all_gather(Span<const std::byte> shard, Span<std::byte> all) {
-  return counted("all_gather", divided(shard.size() * static_cast<std::size_t>(size() - 1)),
+  return counted("all_gather", split_by_node(shard.size() * static_cast<std::size_t>(size() - 1)),
                  [&] { return group_->all_gather(shard, all); });
 }
 
 Request Traced::all_gather_parts(Span<std::byte> all, const std::vector<std::size_t>& parts) {
   const std::uint64_t own = parts[static_cast<std::size_t>(rank())];
-  return counted("all_gather", divided(own * static_cast<std::uint64_t>(size() - 1)),
+  return counted("all_gather", split_by_node(own * static_cast<std::uint64_t>(size() - 1)),
                  [&] { return group_->all_gather_parts(all, parts); });
 }
 
 Request Traced::reduce_scatter(Span<const std::byte> data, const std::vector<std::size_t>& parts, Span<std::byte> own) {
-  return counted("reduce_scatter", divided(data.size() - own.size()),
+  return counted("reduce_scatter", split_by_node(data.size() - own.size()),
                  [&] { return group_->reduce_scatter(data, parts, own); });
 }
 
 Request Traced::broadcast(Span<std::byte> data, int root) {
   const std::uint64_t sent = rank() == root ? data.size() : 0;
-  return counted("broadcast", divided(sent), [&] { return group_->broadcast(data, root); });
+  return counted("broadcast", split_by_node(sent), [&] { return group_->broadcast(data, root); });
 }
 
 Request Traced::barrier() {
@@ -90,7 +90,7 @@ Request Traced::barrier() {
 template <typename T>
 Request Traced::counted_all_reduce(Span<T> data, Reduce how) {
   const auto ranks = static_cast<std::uint64_t>(size());
-  return counted("all_reduce", divided(2 * data.size_bytes() * (ranks - 1) / ranks),
+  return counted("all_reduce", split_by_node(2 * data.size_bytes() * (ranks - 1) / ranks),
                  [&] { return group_->all_reduce(data, how); });
 }
 

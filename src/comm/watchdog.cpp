@@ -30,7 +30,7 @@ namespace shoal::comm {
 namespace {
 
 /// How long a rank leaves it to a lower one to say that a third has died.
-constexpr std::chrono::seconds courtesy(3);
+constexpr std::chrono::seconds wait_for_lower_rank(3);
 
 /// A launcher that sees a rank fail may end without passing on what it has not read yet.
 constexpr useconds_t launcher_reads_us = 200'000;
@@ -48,7 +48,7 @@ constexpr double least_share = 0.01;
 
 /// A transport that finds its peer gone aborts the process (UCX does) before the watchdog has looked. The abort is held up
 /// until it has, so that the message names the rank that died and not a library's frame.
-void hold_up_abort(int) {
+void delay_abort(int) {
   usleep(3'000'000);
   std::signal(SIGABRT, SIG_DFL);  // nobody died: abort() goes on when this returns
 }
@@ -75,7 +75,7 @@ struct Watchdog::State {
     const ProcessId mine = this_process();
     world.all().all_gather(const_bytes_of(Span<const ProcessId>(&mine, 1)), bytes_of(Span<ProcessId>(processes))).wait();
     for (int r = 0; r < world.size(); ++r) {
-      if (r != rank && process(r).visible_from(mine)) mates.push_back(r);
+      if (r != rank && process(r).visible_from(mine)) visible_peers.push_back(r);
     }
   }
 
@@ -88,10 +88,10 @@ struct Watchdog::State {
   void watch() {
     heartbeat::beat();  // what was before is not watched
     while (!stopped_within(std::chrono::duration<double>(interval))) {
-      look_at_launcher();
-      look_at_mates();
-      look_at_kernel();
-      answer();
+      check_launcher();
+      check_peers();
+      check_processor_time();
+      answer_questions();
       const double silence = static_cast<double>(heartbeat::silence_ns()) * 1e-9;
       // Ranks that are stuck together, in a library's collective say, leave it to rank 0 to say so.
       if (silence > timeout + (rank == 0 ? 0 : 2 * interval)) {
@@ -102,7 +102,7 @@ struct Watchdog::State {
   }
 
   /// A launcher that was killed can end nobody any more.
-  void look_at_launcher() const {
+  void check_launcher() const {
     if (!started_by || is_running(*started_by)) return;
     end(text("shoal: ", name(rank), ": the launcher's process ", started_by->number,
              " has ended without ending its ranks; this rank ends too\n"));
@@ -110,16 +110,16 @@ struct Watchdog::State {
 
   /// A kernel, or a loop that declared itself absent, is alive as long as it takes processor time. Elsewhere processor time
   /// says nothing: a library that waits for a message spins.
-  void look_at_kernel() {
+  void check_processor_time() {
     const double wall = seconds_of(CLOCK_MONOTONIC), used = processor_seconds();
-    const bool computes = main_thread_absent() && used - processor_used > least_share * (wall - looked_at);
-    looked_at = wall;
+    const bool computes = main_thread_absent() && used - processor_used > least_share * (wall - checked_at);
+    checked_at = wall;
     processor_used = used;
     if (computes) heartbeat::beat();
   }
 
   /// Ranks that wait for this one ask whether it lives. Where the main thread may be in MPI, it answers itself.
-  void answer() {
+  void answer_questions() {
     if (!stand_in([this] { inquiry.at_work(heartbeat::current_phase()); })) call_listener();
   }
 
@@ -130,10 +130,10 @@ struct Watchdog::State {
   }
 
   /// The lowest rank that lives speaks; the others end silently once it has, and speak if it does not.
-  void look_at_mates() {
+  void check_peers() {
     std::vector<int> dead;
     int lowest = rank;
-    for (const int r : mates) {
+    for (const int r : visible_peers) {
       if (!is_running(process(r))) {
         dead.push_back(r);
       } else {
@@ -142,7 +142,7 @@ struct Watchdog::State {
     }
     if (dead.empty()) return;
     if (lowest != rank) {
-      if (stopped_within(courtesy)) return;
+      if (stopped_within(wait_for_lower_rank)) return;
       if (!is_running(process(lowest))) end("");
     }
     std::string line = text("shoal: rank ", rank, ": ");
@@ -155,9 +155,9 @@ struct Watchdog::State {
   std::vector<std::string> hosts;
   Inquiry inquiry;
   std::vector<ProcessId> processes;  // by rank
-  std::vector<int> mates;            // whose processes can be seen from here
+  std::vector<int> visible_peers;    // whose processes can be seen from here
   std::optional<ProcessId> started_by = launcher();
-  double looked_at = 0, processor_used = 0;  // by look_at_kernel(), seconds
+  double checked_at = 0, processor_used = 0;  // by check_processor_time(), seconds
   std::mutex mutex;
   std::condition_variable wake;
   bool stop = false;
@@ -169,7 +169,7 @@ Watchdog::Watchdog(World& world, double timeout_s) : state_(std::make_unique<Sta
                 [this](const Operation& operation, double seconds) { state_->inquiry.waiting(operation, seconds); });
   set_listener([this] { state_->inquiry.at_work(heartbeat::current_phase()); });
   begin_absences();
-  std::signal(SIGABRT, hold_up_abort);
+  std::signal(SIGABRT, delay_abort);
   state_->thread = std::thread([this] { state_->watch(); });
 }
 

@@ -75,14 +75,14 @@ struct Ending {
 
 struct World::State {
   int launcher_rank = 0, size = 1;
-  MPI_Comm meeting = MPI_COMM_NULL;  // for ends: nothing else can be mistaken for them
+  MPI_Comm endings = MPI_COMM_NULL;  // for ends: nothing else can be mistaken for them
   std::unique_ptr<Groups> groups;
 
   /// All ranks' endings, by the launcher's number; empty if they are not there in time (0: no bound).
-  std::vector<Ending> meet(const Ending& mine, double bound_s) const {
+  std::vector<Ending> exchange_endings(const Ending& mine, double bound_s) const {
     std::vector<Ending> all(static_cast<std::size_t>(size));
     MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, meeting, &request),
+    check(MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, endings, &request),
           "MPI_Iallgather");
     if (!finish(request, bound_s)) all.clear();
     return all;
@@ -99,19 +99,19 @@ World::World(int& argc, char**& argv) : state_(std::make_unique<State>()) {
   require(provided >= MPI_THREAD_SERIALIZED, "this MPI library cannot be used by several threads in turn");
   check(MPI_Comm_rank(MPI_COMM_WORLD, &state_->launcher_rank), "MPI_Comm_rank");
   check(MPI_Comm_size(MPI_COMM_WORLD, &state_->size), "MPI_Comm_size");
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &state_->meeting), "MPI_Comm_dup");
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &state_->endings), "MPI_Comm_dup");
 }
 
 World::~World() {
   try {
     MPI_Request barrier = MPI_REQUEST_NULL;
-    check(MPI_Ibarrier(state_->meeting, &barrier), "MPI_Ibarrier");
+    check(MPI_Ibarrier(state_->endings, &barrier), "MPI_Ibarrier");
     if (!finish(barrier, exit_bound_s)) {
       print_error(text("shoal: rank ", rank(), ": "), "the other ranks did not come to the end of the run");
       abort_all(static_cast<int>(Exit::failed));
     }
     state_->groups.reset();
-    check(MPI_Comm_free(&state_->meeting), "MPI_Comm_free");
+    check(MPI_Comm_free(&state_->endings), "MPI_Comm_free");
     check(MPI_Finalize(), "MPI_Finalize");
   } catch (const Error& error) {
     print_error(text("shoal: rank ", rank(), ": "), error.what());
@@ -148,7 +148,7 @@ const void* World::inquiry_communicator() const { return &state_->groups->inquir
 
 int World::agree(int exit_code) {
   const double bound_s = severity(exit_code) > 1 ? error_bound_s : 0;
-  const std::vector<Ending> all = state_->meet({exit_code, 0}, bound_s);
+  const std::vector<Ending> all = state_->exchange_endings({exit_code, 0}, bound_s);
   if (all.empty()) {
     print_error(text("shoal: rank ", rank(), ": "),
                 text("ends with exit code ", exit_code, "; the other ranks go on: ended"));
@@ -163,7 +163,8 @@ int World::agree(int exit_code) {
 int World::end_with_error(Exit code, Seen seen, const std::string& message) {
   const std::string head = text("shoal: rank ", rank(), ": ");
   const Ending mine{static_cast<std::int64_t>(code), hash_of(message)};
-  const std::vector<Ending> all = seen == Seen::everywhere ? state_->meet(mine, message_bound_s) : std::vector<Ending>();
+  const std::vector<Ending> all =
+      seen == Seen::everywhere ? state_->exchange_endings(mine, message_bound_s) : std::vector<Ending>();
   if (all.empty()) {
     print_error(head, message);
     abort_all(static_cast<int>(code));

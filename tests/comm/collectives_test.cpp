@@ -35,7 +35,7 @@ T reduced(int ranks, std::size_t n, std::size_t i, Reduce how) {
 }
 
 /// The group of all ranks, once as it is and once with messages so small that everything is cut (as above 2^31 bytes).
-class Collectives : public testing::TestWithParam<std::size_t> {
+class MpiCollectives : public testing::TestWithParam<std::size_t> {
  protected:
   void SetUp() override {
     World& world = test::world();
@@ -48,11 +48,11 @@ class Collectives : public testing::TestWithParam<std::size_t> {
  private:
   std::unique_ptr<Communicator> group_;
 };
-INSTANTIATE_TEST_SUITE_P(LargestMessage, Collectives, testing::Values(std::size_t{1} << 30U, 48));
+INSTANTIATE_TEST_SUITE_P(LargestMessage, MpiCollectives, testing::Values(std::size_t{1} << 30U, 48));
 
 constexpr std::size_t sizes[] = {0, 1, 7, 1000};
 
-TEST_P(Collectives, AllGatherPutsShardsInTheOrderOfRanks) {
+TEST_P(MpiCollectives, AllGatherPutsShardsInTheOrderOfRanks) {
   for (const std::size_t n : sizes) {
     const std::vector<std::int64_t> shard = pattern<std::int64_t>(group().rank(), n);
     std::vector<std::int64_t> all(n * ranks(), -1);
@@ -65,7 +65,7 @@ TEST_P(Collectives, AllGatherPutsShardsInTheOrderOfRanks) {
   }
 }
 
-TEST_P(Collectives, AllGatherInPlace) {
+TEST_P(MpiCollectives, AllGatherInPlace) {
   for (const std::size_t n : sizes) {
     std::vector<std::int64_t> all(n * ranks(), -1);
     const auto mine = pattern<std::int64_t>(group().rank(), n);
@@ -79,7 +79,7 @@ TEST_P(Collectives, AllGatherInPlace) {
   }
 }
 
-TEST_P(Collectives, BroadcastFromEveryRoot) {
+TEST_P(MpiCollectives, BroadcastFromEveryRoot) {
   for (int root = 0; root < group().size(); ++root) {
     for (const std::size_t n : sizes) {
       std::vector<float> data = pattern<float>(group().rank(), n);
@@ -100,14 +100,14 @@ void expect_reductions(Communicator& group) {
   }
 }
 
-TEST_P(Collectives, AllReduceIsTheSerialResult) {
+TEST_P(MpiCollectives, AllReduceIsTheSerialResult) {
   expect_reductions<float>(group());
   expect_reductions<double>(group());
   expect_reductions<std::int64_t>(group());
   expect_reductions<std::uint64_t>(group());
 }
 
-TEST_P(Collectives, MessagesGoRoundTheRing) {
+TEST_P(MpiCollectives, MessagesGoRoundTheRing) {
   const int next = (group().rank() + 1) % group().size(), before = (group().rank() + group().size() - 1) % group().size();
   for (const std::size_t n : sizes) {
     const std::vector<float> out = pattern<float>(group().rank(), n);
@@ -120,7 +120,7 @@ TEST_P(Collectives, MessagesGoRoundTheRing) {
   }
 }
 
-TEST_P(Collectives, TagsPairSendsWithReceives) {
+TEST_P(MpiCollectives, TagsPairSendsWithReceives) {
   const int self = group().rank();
   std::vector<int> first{0}, second{0};
   const std::vector<int> one{1}, two{2};
@@ -134,7 +134,7 @@ TEST_P(Collectives, TagsPairSendsWithReceives) {
   EXPECT_EQ(second[0], 2);
 }
 
-TEST_P(Collectives, SeveralAtATimeWaitedForInAnyOrder) {
+TEST_P(MpiCollectives, SeveralAtATimeWaitedForInAnyOrder) {
   std::vector<std::vector<double>> data(5, pattern<double>(group().rank(), 333));
   std::vector<Request> requests;
   for (auto& each : data) requests.push_back(group().all_reduce(Span<double>(each), Reduce::sum));
@@ -144,7 +144,7 @@ TEST_P(Collectives, SeveralAtATimeWaitedForInAnyOrder) {
   for (const auto& each : data) EXPECT_EQ(each[17], reduced<double>(group().size(), 333, 17, Reduce::sum));
 }
 
-TEST_P(Collectives, ThePumpAloneCompletesThem) {
+TEST_P(MpiCollectives, ThePumpAloneCompletesThem) {
   std::vector<double> data = pattern<double>(group().rank(), 100'000);
   Request request = group().all_reduce(Span<double>(data), Reduce::sum);
   EXPECT_TRUE(request.complete() || shoal::detail::pump_function != nullptr);
@@ -153,20 +153,20 @@ TEST_P(Collectives, ThePumpAloneCompletesThem) {
   EXPECT_EQ(data[99'999], reduced<double>(group().size(), 100'000, 99'999, Reduce::sum));
 }
 
-TEST_P(Collectives, ADroppedHandleWaits) {
+TEST_P(MpiCollectives, ADroppedHandleWaits) {
   std::vector<float> data = pattern<float>(group().rank(), 1000);
   { const Request dropped = group().all_reduce(Span<float>(data), Reduce::sum); }
   EXPECT_EQ(data[999], reduced<float>(group().size(), 1000, 999, Reduce::sum));
 }
 
-TEST_P(Collectives, WrongSizesAndTagsAreRefused) {
+TEST_P(MpiCollectives, WrongSizesAndTagsAreRefused) {
   std::vector<std::byte> data(10 * ranks() + 1);
   EXPECT_THROW((void)group().all_gather(Span<std::byte>(data).first(10), data), Error);
   EXPECT_THROW((void)group().send(data, 0, 1 << 20), Error);
   EXPECT_THROW((void)group().receive(data, 0, -1), Error);
 }
 
-TEST_P(Collectives, TagsOfCompositeOperationsAreTheSameOnAllRanks) {
+TEST_P(MpiCollectives, TagsOfCompositeOperationsAreTheSameOnAllRanks) {
   std::vector<std::int64_t> least{group().next_tag()}, most = least;
   group().all_reduce(Span<std::int64_t>(least), Reduce::min).wait();
   group().all_reduce(Span<std::int64_t>(most), Reduce::max).wait();

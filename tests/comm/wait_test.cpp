@@ -73,9 +73,9 @@ TEST_F(ChooseWait, OtherWordsAreRefusedByName) {
 TEST(BackoffOf, WhoWaitsIsAlive) {
   heartbeat::beat();
   Backoff backoff;
-  EXPECT_FALSE(backoff.settled());
+  EXPECT_FALSE(backoff.yields());
   for (int i = 0; i < 50; ++i) backoff.pause();
-  EXPECT_TRUE(backoff.settled());
+  EXPECT_TRUE(backoff.yields());
   EXPECT_LT(heartbeat::silence_ns(), 1'000'000'000);
 }
 

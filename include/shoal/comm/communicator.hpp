@@ -35,7 +35,7 @@ class Operation {
   bool step();
 
   bool done_ = false;
-  bool part_ = false;  // started by another operation
+  bool nested_ = false;  // started by another operation
   bool traced_ = false;
   std::int16_t unit_ = -1, group_ = -1;
   std::uint64_t bytes_ = 0;

@@ -10,8 +10,8 @@ namespace shoal::comm {
 
 /// Every operation is an event of kind collective from its start until its last byte, with the bytes that this rank sends.
 /// What a library's collective sends is counted as its lower bound, n bytes of data on D ranks: all_gather n (D-1) / D,
-/// all_reduce 2 n (D-1) / D, divided within and between nodes as the other ranks are; broadcast n at its root. A group of
-/// one sends nothing and is not traced.
+/// all_reduce 2 n (D-1) / D, split_by_node within and between nodes as the other ranks are; broadcast n at its root. A group
+/// of one sends nothing and is not traced.
 class Traced : public Communicator {
  public:
   /// group_index: the group's place in the trace's list of groups.
@@ -43,11 +43,11 @@ class Traced : public Communicator {
   Request counted(std::string_view name, const Traffic& sent, const Begin& begin);
   template <typename T>
   Request counted_all_reduce(Span<T> data, Reduce how);
-  Traffic divided(std::uint64_t bytes) const;
+  Traffic split_by_node(std::uint64_t bytes) const;
 
   std::unique_ptr<Communicator> group_;
   std::int16_t group_index_;
-  int mates_ = 0;  // other ranks of the group on this node
+  int node_peers_ = 0;  // other ranks of the group on this node
 };
 
 }  // namespace shoal::comm

@@ -36,7 +36,7 @@ class Backoff {
  public:
   void pause();
   /// Whether the first, fast tests are over, so that reading the clock costs nothing.
-  bool settled() const { return tests_ > 20; }
+  bool yields() const { return tests_ > 20; }
 
  private:
   int tests_ = 0;
