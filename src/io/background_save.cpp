@@ -54,10 +54,10 @@ struct BackgroundSave::State {
   void copy_tensors(std::vector<TensorSlice>& slices, std::vector<std::uint64_t>& sums) const;
   void begin_writing(const fs::path& path, const std::vector<RawPart>& parts);
   void begin_finishing();
-  void look();
+  void at_step_boundary();
   void next_phase();
-  void ask();
-  void give_up();
+  void exchange_status();
+  void abandon();
   void trace_job(std::string_view name, std::uint64_t bytes) const;
 
   comm::World& world;
@@ -67,9 +67,9 @@ struct BackgroundSave::State {
   std::function<void()> then;  // when the file is complete
   std::int32_t step = 0;       // whose states are saved
   std::uint64_t own_bytes = 0, file_bytes = 0;
-  std::array<std::int64_t, 2> word{};  // does any rank still work? has any failed?
-  // In this order: the request ends before the word goes, the job before what it reads.
-  comm::Request answer;
+  std::array<std::int64_t, 2> status{};  // does any rank still work? has any failed?
+  // In this order: the request ends before the status goes, the job before what it reads.
+  comm::Request status_request;
   Background job;
 };
 
@@ -88,7 +88,7 @@ void BackgroundSave::State::copy_tensors(std::vector<TensorSlice>& slices, std::
 
 void BackgroundSave::State::begin_writing(const fs::path& path, const std::vector<RawPart>& parts) {
   phase = Phase::writing;
-  word = {1, 0};
+  status = {1, 0};
   job.start([path, parts](const std::atomic<bool>& stop) {
     File out(path, File::Mode::write);
     if (!write_parts(out, parts, &stop)) return;
@@ -107,12 +107,12 @@ void BackgroundSave::State::begin_finishing() {
 }
 
 /// At a border: what the ranks said at the one before, and what follows.
-void BackgroundSave::State::look() {
-  answer.wait();
-  const auto [working, failed] = word;
-  if (failed != 0) return give_up();
+void BackgroundSave::State::at_step_boundary() {
+  status_request.wait();
+  const auto [working, failed] = status;
+  if (failed != 0) return abandon();
   if (working == 0) next_phase();
-  if (phase != Phase::idle) ask();
+  if (phase != Phase::idle) exchange_status();
 }
 
 void BackgroundSave::State::next_phase() {
@@ -127,13 +127,13 @@ void BackgroundSave::State::next_phase() {
 }
 
 /// Below the decorators of the group: traffic and trace are about what steps send.
-void BackgroundSave::State::ask() {
+void BackgroundSave::State::exchange_status() {
   const bool done = job.done();
-  word = {done ? 0 : 1, done && job.error() ? 1 : 0};
-  answer = world.all().wire().all_reduce(Span<std::int64_t>(word), comm::Reduce::max);
+  status = {done ? 0 : 1, done && job.error() ? 1 : 0};
+  status_request = world.all().wire().all_reduce(Span<std::int64_t>(status), comm::Reduce::max);
 }
 
-void BackgroundSave::State::give_up() {
+void BackgroundSave::State::abandon() {
   job.end();
   phase = Phase::idle;
   or_remove(world.all(), temporary, [&] { agree(world.all(), job.error()); });
@@ -191,14 +191,14 @@ std::uint64_t BackgroundSave::start(const fs::path& file, const CheckpointState&
 }
 
 void BackgroundSave::advance() {
-  if (under_way()) state_->look();
+  if (under_way()) state_->at_step_boundary();
 }
 
 void BackgroundSave::finish() {
   if (under_way()) heartbeat::phase("checkpoint");
   while (under_way()) {
     state_->job.join();  // the writer beats; so a disk that hangs is noticed
-    state_->look();
+    state_->at_step_boundary();
   }
 }
 

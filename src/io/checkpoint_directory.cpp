@@ -32,7 +32,7 @@ std::string print_steps(std::vector<std::int64_t> steps) {
 
 }  // namespace
 
-std::vector<std::size_t> to_delete(const std::vector<Written>& checkpoints, const Lineage& lineage, int keep,
+std::vector<std::size_t> to_delete(const std::vector<CheckpointOrigin>& checkpoints, const Lineage& lineage, int keep,
                                    const std::function<bool(std::size_t)>& whole) {
   std::vector<std::size_t> newest_first(checkpoints.size());
   std::iota(newest_first.begin(), newest_first.end(), std::size_t{0});
@@ -80,7 +80,7 @@ std::vector<fs::path> CheckpointDirectory::of_lineage(const std::optional<Lineag
     // Not damaged, but out of reach at this moment: whose it is cannot be told, and it may be the newest.
     if (file.why.code() != Exit::bad_input) throw file.why;
   }
-  std::vector<Written> all;
+  std::vector<CheckpointOrigin> all;
   for (const Known& known : known_) all.push_back(known.checkpoint);
   const std::optional<Lineage> wanted = run ? run : common_lineage(all);
   std::vector<std::pair<std::int64_t, fs::path>> found;
@@ -89,8 +89,8 @@ std::vector<fs::path> CheckpointDirectory::of_lineage(const std::optional<Lineag
       found.emplace_back(known.checkpoint.step, known.file);
     }
   }
-  const bool elsewhere = found.empty() && !resumed_from.empty();
-  require_input(!found.empty() || elsewhere || known_.empty(), path_.string(), ": ",
+  const bool from_resumed = found.empty() && !resumed_from.empty();
+  require_input(!found.empty() || from_resumed || known_.empty(), path_.string(), ": ",
                 run ? text("no checkpoint is of the run that output.dir holds, ", short_name(run->run))
                     : "the checkpoints are not of one run",
                 "; found: ", list(), "; allowed: checkpoint.resume = the path of one of them");
@@ -99,7 +99,7 @@ std::vector<fs::path> CheckpointDirectory::of_lineage(const std::optional<Lineag
   std::vector<fs::path> files;
   files.reserve(found.size());
   for (auto& [step, file] : found) files.push_back(std::move(file));
-  if (elsewhere) {
+  if (from_resumed) {
     const CheckpointState state = read_checkpoint_state(resumed_from);
     require_input(belongs(*run, state.lineage.run, state.step), resumed_from.string(),
                   ": the run that output.dir holds went on from here, and now it is another run's (",
@@ -145,7 +145,7 @@ void CheckpointDirectory::is_whole(const fs::path& file) {
   }
 }
 
-void CheckpointDirectory::wrote(const fs::path& file, const Written& checkpoint) {
+void CheckpointDirectory::wrote(const fs::path& file, const CheckpointOrigin& checkpoint) {
   std::erase_if(known_, [&](const Known& known) { return known.file == file; });
   std::erase_if(unreadable_, [&](const Unreadable& damaged) { return damaged.file == file; });
   known_.push_back({file, checkpoint, Data::whole, std::nullopt, {}});
@@ -163,7 +163,7 @@ void CheckpointDirectory::forget_changed() {
 bool CheckpointDirectory::read_back(Known& known, std::vector<std::string>& lines) {
   if (known.data != Data::unread) return known.data == Data::whole;
   try {
-    compare_checksums(known.file, known.datasets, checksums_of_share(known.file, known.datasets, 0, 1));
+    compare_checksums(known.file, known.datasets, checksums_of_part(known.file, known.datasets, 0, 1));
     known.data = Data::whole;
   } catch (const Error& error) {
     known.data = Data::damaged;
@@ -177,7 +177,7 @@ std::vector<std::string> CheckpointDirectory::prune(const Lineage& lineage, int 
   require(keep >= 1, "prune: ", keep, " to keep");
   forget_changed();
   std::vector<std::string> lines;
-  std::vector<Written> checkpoints;
+  std::vector<CheckpointOrigin> checkpoints;
   for (const Known& known : known_) checkpoints.push_back(known.checkpoint);
   const std::vector<std::size_t> doomed =
       to_delete(checkpoints, lineage, keep, [&](std::size_t i) { return read_back(known_[i], lines); });

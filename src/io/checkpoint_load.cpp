@@ -187,24 +187,24 @@ void read_and_verify(comm::Communicator& group, const fs::path& path, const Desc
   });
   group.all_reduce(Span<std::uint64_t>(seen), comm::Reduce::sum).wait();
 
-  std::vector<CheckpointDataset> open;
+  std::vector<CheckpointDataset> unverified;
   for (std::size_t i = 0; i < datasets.size(); ++i) {
     const std::uint64_t pieces = datasets[i].pieces(), times = pieces == 0 ? 0 : seen[datasets.size() + i] / pieces;
     const bool verified =
         times > 0 && seen[datasets.size() + i] == times * pieces && seen[i] == times * datasets[i].checksum;
-    if (!verified) open.push_back(datasets[i]);
+    if (!verified) unverified.push_back(datasets[i]);
   }
-  if (open.empty()) return;
+  if (unverified.empty()) return;
   std::vector<std::uint64_t> sums;
   together(group, [&] {
-    sums =
-        checksums_of_share(path, open, static_cast<std::uint64_t>(group.rank()), static_cast<std::uint64_t>(group.size()));
+    sums = checksums_of_part(path, unverified, static_cast<std::uint64_t>(group.rank()),
+                             static_cast<std::uint64_t>(group.size()));
   });
   group.all_reduce(Span<std::uint64_t>(sums), comm::Reduce::sum).wait();
-  compare_checksums(path, open, sums);
+  compare_checksums(path, unverified, sums);
 }
 
-void say(const std::string& line) { std::fprintf(stderr, "shoal: %s\n", printable(line).c_str()); }
+void print_warning(const std::string& line) { std::fprintf(stderr, "shoal: %s\n", printable(line).c_str()); }
 
 }  // namespace
 
@@ -244,7 +244,7 @@ std::optional<LoadedCheckpoint> load_newest_checkpoint(comm::World& world,
     } catch (const Error& error) {  // the same on all ranks
       const char* const then = file == files.back() ? "" : "; trying the checkpoint before it";
       const std::string line = text("warning: ", error.what(), then);
-      if (group.rank() == 0) warn ? warn(line) : say(line);
+      if (group.rank() == 0) warn ? warn(line) : print_warning(line);
       return false;
     }
   };

@@ -75,15 +75,15 @@ CheckpointContents describe_checkpoint(const fs::path& file) {
 
 CheckpointState read_checkpoint_state(const fs::path& file) { return describe_checkpoint(file).state; }
 
-std::vector<std::uint64_t> checksums_of_share(const fs::path& path, const std::vector<CheckpointDataset>& datasets,
-                                              std::uint64_t share, std::uint64_t shares) {
+std::vector<std::uint64_t> checksums_of_part(const fs::path& path, const std::vector<CheckpointDataset>& datasets,
+                                             std::uint64_t part, std::uint64_t parts) {
   std::uint64_t pieces = 0, before = 0;
   for (const CheckpointDataset& dataset : datasets) pieces += dataset.pieces();
-  const std::uint64_t per_share = (pieces + shares - 1) / shares;
-  const Range mine{per_share * share, per_share * (share + 1)};  // of all pieces, numbered through
+  const std::uint64_t per_part = (pieces + parts - 1) / parts;
+  const Range mine{per_part * part, per_part * (part + 1)};  // of all pieces, numbered through
 
   const File file(path, File::Mode::read);
-  std::vector<float> buffer(std::min<std::uint64_t>(read_elements, per_share * checksum_piece));
+  std::vector<float> buffer(std::min<std::uint64_t>(read_elements, per_part * checksum_piece));
   std::vector<std::uint64_t> sums;
   for (const CheckpointDataset& dataset : datasets) {
     const Range own = intersection(mine, {before, before + dataset.pieces()});
@@ -91,10 +91,10 @@ std::vector<std::uint64_t> checksums_of_share(const fs::path& path, const std::v
     std::size_t at = (own.begin - before) * checksum_piece;
     const std::size_t end = own.empty() ? at : std::min((own.end - before) * checksum_piece, dataset.elements());
     while (at < end) {
-      const auto part = Span<float>(buffer).first(std::min(buffer.size(), end - at));
-      file.read(dataset.offset + at * sizeof(float), std::as_writable_bytes(part));
-      sum += sum_of_pieces(part, at / checksum_piece);
-      at += part.size();
+      const auto values = Span<float>(buffer).first(std::min(buffer.size(), end - at));
+      file.read(dataset.offset + at * sizeof(float), std::as_writable_bytes(values));
+      sum += sum_of_pieces(values, at / checksum_piece);
+      at += values.size();
     }
     sums.push_back(sum);
     before += dataset.pieces();

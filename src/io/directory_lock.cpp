@@ -8,13 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
-#include <thread>
+#include <memory>
 #include <utility>
 
+#include "held_lock.hpp"
 #include "lock_file.hpp"
 #include "shoal/base/error.hpp"
 
@@ -28,7 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int beats_to_wait = 3;  // a holder that lives has touched its lock within so many
+constexpr int touches_to_wait = 3;  // a living holder touches its lock within this many of its intervals
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -61,29 +60,20 @@ struct DirectoryLock::State {
   std::string what;
   LockHolder mine;
   std::function<void(const std::string&)> note;
+  std::unique_ptr<HeldLock> held;
 
-  int descriptor = -1;  // of the lock while it is held
-  // Another's lock that is watched, since when, and as it was touched then.
+  // The other run's lock that is being watched: its token, since when, and its last touch at that time.
   std::string watched;
   Clock::time_point watched_since;
   std::int64_t watched_touch = 0;
-  bool said_that_it_waits = false;
-
-  std::thread thread;  // touches the lock
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool stop = false;
-  std::string lost;
+  bool reported_waiting = false;
 
   bool make();
   bool make_in_place();
-  bool look(const FoundLock& found);
-  bool inherit(const FoundLock& found);
-  bool replace(int heir, const fs::path& marker, const std::string& token);
-  void hold(int held);
-  void beat();
-  std::string look_for_loss() const;
-  std::string name_of_other() const;
+  bool examine(const FoundLock& found);
+  bool take_over(const FoundLock& found);
+  bool replace(int marker_descriptor, const fs::path& marker, const std::string& token);
+  void hold(int descriptor) { held = std::make_unique<HeldLock>(descriptor, directory, file, what, mine.touch_s); }
   double age_s(std::int64_t touched) const;
   [[noreturn]] void refuse(const FoundLock& found) const;
   [[noreturn]] void cannot(const std::string& act) const { bad_input(what, ": ", act, ": ", std::strerror(errno)); }
@@ -129,11 +119,11 @@ bool DirectoryLock::State::make_in_place() {
 }
 
 /// What another's lock tells now.
-bool DirectoryLock::State::look(const FoundLock& found) {
+bool DirectoryLock::State::examine(const FoundLock& found) {
   const LockHolder& holder = found.holder;
   if (found.readable && holder.process.visible_from(mine.process)) {
     if (comm::is_running(holder.process)) refuse(found);
-    return inherit(found);
+    return take_over(found);
   }
   if (watched != holder.token) {
     watched = holder.token;
@@ -142,11 +132,11 @@ bool DirectoryLock::State::look(const FoundLock& found) {
     return false;
   }
   if (watched_touch != found.touched_ns) refuse(found);
-  if (seconds_since(watched_since) < beats_to_wait * (holder.beat > 0 ? holder.beat : mine.beat)) return false;
+  if (seconds_since(watched_since) < touches_to_wait * (holder.touch_s > 0 ? holder.touch_s : mine.touch_s)) return false;
   const double timeout = holder.timeout > 0 ? holder.timeout : mine.timeout;
   const double age = age_s(found.touched_ns);
-  if (age > timeout) return inherit(found);
-  if (!std::exchange(said_that_it_waits, true)) {
+  if (age > timeout) return take_over(found);
+  if (!std::exchange(reported_waiting, true)) {
     note(text(what, ": locked by another run (", name_of(found), ") that has shown no sign of life for ",
               static_cast<std::int64_t>(std::max(age, 0.0)), " s: waits until it is ", timeout, " s (its comm.timeout)"));
   }
@@ -169,82 +159,41 @@ double DirectoryLock::State::age_s(std::int64_t touched) const {
 }
 
 /// [Note: One heir] False where another is faster.
-bool DirectoryLock::State::inherit(const FoundLock& found) {
+bool DirectoryLock::State::take_over(const FoundLock& found) {
   const std::string markers = file.string() + "." + found.holder.token + ".";
-  int number = 1, heir = -1;
-  while ((heir = make_new(markers + std::to_string(number))) < 0) {
+  int number = 1, descriptor = -1;
+  while ((descriptor = make_new(markers + std::to_string(number))) < 0) {
     if (errno != EEXIST) cannot("not writable");
     struct stat status {};
     if (::lstat((markers + std::to_string(number)).c_str(), &status) != 0) return false;
     if (age_s(touched_ns(status)) <= mine.timeout) return false;
     ++number;
   }
-  if (!replace(heir, markers + std::to_string(number), found.holder.token)) return false;
+  if (!replace(descriptor, markers + std::to_string(number), found.holder.token)) return false;
   while (--number > 0) ::unlink((markers + std::to_string(number)).c_str());
   note(text(what, ": the lock of a run that has ended without a word (", name_of(found), ") is taken over"));
   return true;
 }
 
 /// Gives the marker, once it is written, the lock's name: there is no moment without a lock.
-bool DirectoryLock::State::replace(int heir, const fs::path& marker, const std::string& token) {
+bool DirectoryLock::State::replace(int marker_descriptor, const fs::path& marker, const std::string& token) {
   const auto held_by = [&](const std::string& one) {
     const std::optional<FoundLock> now = find_lock(file);
     return now && now->holder.token == one;
   };
   // A marker can be made again after its first maker has become the holder: the token tells.
-  const bool first = held_by(token), written = first && write_synced(heir, lock_text(mine));
+  const bool first = held_by(token), written = first && write_synced(marker_descriptor, lock_text(mine));
   const int error = errno;
   if (written) std::rename(marker.c_str(), file.c_str());
   if (written && held_by(mine.token)) {
-    hold(heir);
+    hold(marker_descriptor);
     return true;
   }
   ::unlink(marker.c_str());
-  ::close(heir);
+  ::close(marker_descriptor);
   errno = error;
   if (first && !written) cannot("cannot be written");
   return false;
-}
-
-void DirectoryLock::State::hold(int held) {
-  descriptor = held;
-  thread = std::thread([this] { beat(); });
-}
-
-/// The thread. A touch that the disk does not take is not the end: the lock is lost when another has it.
-void DirectoryLock::State::beat() {
-  std::unique_lock lock(mutex);
-  while (!wake.wait_for(lock, std::chrono::duration<double>(mine.beat), [this] { return stop; }) && lost.empty()) {
-    lock.unlock();
-    ::futimens(descriptor, nullptr);
-    const std::string reason = look_for_loss();
-    lock.lock();
-    if (lost.empty()) lost = reason;
-  }
-}
-
-std::string DirectoryLock::State::name_of_other() const {
-  try {
-    const std::optional<FoundLock> other = find_lock(file);
-    return other ? name_of(*other) : "which has ended";
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
-std::string DirectoryLock::State::look_for_loss() const {
-  struct stat here {
-  }, held{};
-  if (::fstat(descriptor, &held) != 0 && errno != ESTALE) return "";  // a disk that does not answer takes nothing away
-  if (::lstat(file.c_str(), &here) == 0) {
-    if (here.st_ino == held.st_ino && here.st_dev == held.st_dev) return "";
-    return text(what, ": was taken over by another run (", name_of_other(), ")");
-  }
-  if (errno != ENOENT && errno != ENOTDIR && errno != ESTALE) return "";
-  std::error_code ignored;
-  return fs::is_directory(directory, ignored)
-             ? text(what, ": the lock, ", file.string(), ", was removed while this run held it")
-             : text(what, ": was removed while this run wrote to it");
 }
 
 DirectoryLock::DirectoryLock(const fs::path& directory, const std::string& what, double timeout_s,
@@ -257,38 +206,16 @@ DirectoryLock::DirectoryLock(const fs::path& directory, const std::string& what,
   state_->note = note;
 }
 
-DirectoryLock::~DirectoryLock() {
-  State& s = *state_;
-  if (s.descriptor < 0) return;
-  {
-    const std::lock_guard guard(s.mutex);
-    s.stop = true;
-  }
-  s.wake.notify_all();
-  s.thread.join();
-  if (s.look_for_loss().empty()) ::unlink(s.file.c_str());
-  ::close(s.descriptor);
-}
+DirectoryLock::~DirectoryLock() = default;
 
 bool DirectoryLock::try_take() {
-  if (state_->descriptor >= 0) return true;
+  if (state_->held != nullptr) return true;
   const std::optional<FoundLock> found = find_lock(state_->file);
-  return found ? state_->look(*found) : state_->make();
+  return found ? state_->examine(*found) : state_->make();
 }
 
 double DirectoryLock::poll_s() const { return std::min(0.5, state_->mine.timeout / 16); }
 
-std::string DirectoryLock::why_lost(bool now) {
-  State& s = *state_;
-  if (s.descriptor < 0) return "";
-  {
-    const std::lock_guard guard(s.mutex);
-    if (!s.lost.empty() || !now) return s.lost;
-  }
-  const std::string reason = s.look_for_loss();
-  const std::lock_guard guard(s.mutex);
-  if (s.lost.empty()) s.lost = reason;
-  return s.lost;
-}
+std::string DirectoryLock::why_lost(bool now) { return state_->held != nullptr ? state_->held->why_lost(now) : ""; }
 
 }  // namespace shoal::io

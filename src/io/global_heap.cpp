@@ -32,8 +32,8 @@ const GlobalHeap::Collection& GlobalHeap::collection(std::uint64_t address) {
   require_whole(std::memcmp(data.data(), "GCOL\1", 5) == 0, "no collection begins here");
   const auto bytes = number_at<std::uint64_t>(data, 8);
   require_whole(bytes >= header_bytes && bytes <= file_bytes_ - address, "longer than the file");
-  require_whole(bytes <= file_bytes_ - collected_, "overlaps others");
-  collected_ += bytes;
+  require_whole(bytes <= file_bytes_ - collection_bytes_, "overlaps others");
+  collection_bytes_ += bytes;
   data.resize(bytes);
   read_(address, data);
   for (std::uint64_t at = header_bytes; bytes - at >= header_bytes;) {
@@ -57,8 +57,9 @@ std::string GlobalHeap::value(const HeapReference& reference) {
   require_input(found != objects.end() && reference.bytes <= found->second.bytes, "a value of ", reference.bytes,
                 " bytes at byte ", reference.collection, ", object ", reference.object,
                 ": there is no such; the file is damaged");
-  require_input(reference.bytes <= file_bytes_ - given_, "values of variable length are together longer than the file");
-  given_ += reference.bytes;
+  require_input(reference.bytes <= file_bytes_ - value_bytes_,
+                "values of variable length are together longer than the file");
+  value_bytes_ += reference.bytes;
   std::string value(reference.bytes, '\0');
   read_(found->second.offset, std::as_writable_bytes(Span<char>(value)));
   return value;

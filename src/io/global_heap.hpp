@@ -42,7 +42,7 @@ class GlobalHeap {
   using Collection = std::map<std::uint32_t, Object>;
   const Collection& collection(std::uint64_t address);
 
-  std::uint64_t file_bytes_, collected_ = 0, given_ = 0;
+  std::uint64_t file_bytes_, collection_bytes_ = 0, value_bytes_ = 0;
   Read read_;
   std::map<std::uint64_t, Collection> collections_;  // by address
 };

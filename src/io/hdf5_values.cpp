@@ -12,15 +12,7 @@ namespace shoal::io::hdf5 {
 
 namespace {
 
-Handle scalar() { return {H5Screate(H5S_SCALAR), H5Sclose, "HDF5: scalar space"}; }
-
-/// Strings of any length, UTF-8: what h5py reads as str.
-Handle text_type() {
-  Handle type(H5Tcopy(H5T_C_S1), H5Tclose, "HDF5: string type");
-  checked(H5Tset_size(type.id(), H5T_VARIABLE), "HDF5: string type");
-  checked(H5Tset_cset(type.id(), H5T_CSET_UTF8), "HDF5: string type");
-  return type;
-}
+Handle scalar_space() { return {H5Screate(H5S_SCALAR), H5Sclose, "HDF5: scalar_space space"}; }
 
 /// An attribute that is there, its type and how many elements it has.
 struct Attribute {
@@ -61,7 +53,7 @@ std::vector<std::string> attribute_names(const Handle& at) {
 
 /// A new attribute of one number.
 void write_number(const Handle& at, const std::string& name, Id stored, Id type, const void* value) {
-  const Handle space = scalar();
+  const Handle space = scalar_space();
   const Handle attribute(H5Acreate2(at.id(), name.c_str(), stored, space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
                          "attribute " + name);
   checked(H5Awrite(attribute.id(), type, value), "attribute " + name);
@@ -69,8 +61,15 @@ void write_number(const Handle& at, const std::string& name, Id stored, Id type,
 
 }  // namespace
 
+Handle text_type() {
+  Handle type(H5Tcopy(H5T_C_S1), H5Tclose, "HDF5: string type");
+  checked(H5Tset_size(type.id(), H5T_VARIABLE), "HDF5: string type");
+  checked(H5Tset_cset(type.id(), H5T_CSET_UTF8), "HDF5: string type");
+  return type;
+}
+
 void write_attribute(const Handle& at, const std::string& name, const std::string& value) {
-  const Handle type = text_type(), space = scalar();
+  const Handle type = text_type(), space = scalar_space();
   const Handle attribute(H5Acreate2(at.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
                          "attribute " + name);
   const char* data = value.c_str();
@@ -125,7 +124,7 @@ std::map<std::string, double> real_attributes(const Handle& at) {
 }
 
 void write_text(const Handle& at, const std::string& name, const std::string& value) {
-  const Handle type = text_type(), space = scalar();
+  const Handle type = text_type(), space = scalar_space();
   const Handle dataset(H5Dcreate2(at.id(), name.c_str(), type.id(), space.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
                        H5Dclose, name);
   const char* data = value.c_str();

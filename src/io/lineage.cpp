@@ -32,10 +32,10 @@ bool belongs(const Lineage& lineage, const std::string& run, std::int64_t step) 
                      [&](const Ancestor& ancestor) { return ancestor.run == run && step <= ancestor.step; });
 }
 
-std::optional<Lineage> common_lineage(const std::vector<Written>& checkpoints) {
-  const auto holds_all = [&](const Written& leaf) {
+std::optional<Lineage> common_lineage(const std::vector<CheckpointOrigin>& checkpoints) {
+  const auto holds_all = [&](const CheckpointOrigin& leaf) {
     return std::all_of(checkpoints.begin(), checkpoints.end(),
-                       [&](const Written& other) { return belongs(leaf.by, other.by.run, other.step); });
+                       [&](const CheckpointOrigin& other) { return belongs(leaf.by, other.by.run, other.step); });
   };
   const auto leaf = std::find_if(checkpoints.begin(), checkpoints.end(), holds_all);
   return leaf == checkpoints.end() ? std::nullopt : std::optional(leaf->by);

@@ -88,7 +88,7 @@ LockHolder parsed(const std::string& content) {
   holder.process.name_space = number<std::uint64_t>(values["name_space"]);
   holder.process.machine = number<std::uint64_t>(values["machine"]);
   holder.timeout = seconds(values["timeout"]);
-  holder.beat = seconds(values["beat"]);
+  holder.touch_s = seconds(values["beat"]);
   return holder;
 }
 
@@ -101,7 +101,8 @@ LockHolder holder_of_this_process(double timeout_s) {
 std::string lock_text(const LockHolder& holder) {
   return text(first_line, "\nhost ", holder.host, "\nprocess ", holder.process.number, "\nsince ", holder.since,
               "\nstarted ", holder.process.started, "\nname_space ", holder.process.name_space, "\nmachine ",
-              holder.process.machine, "\ntimeout ", holder.timeout, "\nbeat ", holder.beat, "\ntoken ", holder.token, "\n");
+              holder.process.machine, "\ntimeout ", holder.timeout, "\nbeat ", holder.touch_s, "\ntoken ", holder.token,
+              "\n");
 }
 
 std::optional<FoundLock> find_lock(const std::filesystem::path& file) {

@@ -17,7 +17,7 @@ struct LockHolder {
   std::string host, since;
   comm::ProcessId process;
   double timeout = 0;  ///< seconds without a touch after which it counts as dead
-  double beat = 0;     ///< seconds between touches
+  double touch_s = 0;  ///< seconds between touches
 };
 
 /// This process, from now on.

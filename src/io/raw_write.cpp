@@ -77,17 +77,17 @@ class MpiFile {
   void write_all(Span<const RawPart> parts) {
     if (file_ == MPI_FILE_NULL) return;
     std::vector<int> lengths;
-    std::vector<MPI_Aint> places, addresses;
+    std::vector<MPI_Aint> offsets, addresses;
     for (const RawPart& part : parts) {
       lengths.push_back(static_cast<int>(part.values.size_bytes()));
-      places.push_back(static_cast<MPI_Aint>(part.offset));
+      offsets.push_back(static_cast<MPI_Aint>(part.offset));
       addresses.emplace_back();
       MPI_Get_address(part.values.data(), &addresses.back());
     }
     const int count = static_cast<int>(parts.size());
     MPI_Datatype in_file = MPI_BYTE, in_memory = MPI_BYTE;
     if (count > 0) {
-      MPI_Type_create_hindexed(count, lengths.data(), places.data(), MPI_BYTE, &in_file);
+      MPI_Type_create_hindexed(count, lengths.data(), offsets.data(), MPI_BYTE, &in_file);
       MPI_Type_create_hindexed(count, lengths.data(), addresses.data(), MPI_BYTE, &in_memory);
       MPI_Type_commit(&in_file);
       MPI_Type_commit(&in_memory);

@@ -45,7 +45,7 @@ bool is_own(const fs::path& file, const OwnKind& kind) {
   std::error_code error;
   if (!fs::is_regular_file(fs::symlink_status(file, error)) || is_empty_file(file)) return false;
   try {
-    return kind.knows(file);
+    return kind.recognizes(file);
   } catch (const std::exception&) {
     return false;
   }

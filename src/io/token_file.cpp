@@ -93,7 +93,7 @@ std::vector<std::string> read_vocabulary(const Handle& file) {
 
 /// Does what must go well with a file that may come from anywhere.
 template <typename Act>
-void reading(const std::filesystem::path& path, Act&& act) {
+void with_file_name(const std::filesystem::path& path, Act&& act) {
   try {
     act();
   } catch (const Error& error) {
@@ -111,7 +111,7 @@ bool is_hdf5(const std::filesystem::path& file) {
 }
 
 TokenFile::TokenFile(const std::filesystem::path& file) : path_(file), file_(open(file)) {
-  reading(path_, [&] {
+  with_file_name(path_, [&] {
     vocab_size_ = read_vocab_size(file_);
     read_layout();
     if (hdf5::has_link(file_, "vocabulary_bytes")) {
@@ -167,7 +167,7 @@ void TokenFile::read(std::size_t first, Span<std::int32_t> tokens) const {
 
 bool TokenFile::verify() const {
   if (!hdf5::has_attribute(dataset_, "checksum")) return false;
-  reading(path_, [&] { verify_tokens(); });
+  with_file_name(path_, [&] { verify_tokens(); });
   return true;
 }
 

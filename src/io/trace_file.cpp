@@ -18,7 +18,7 @@ namespace shoal::io {
 namespace {
 
 /// What a rank brings to a flush.
-struct Share {
+struct Contribution {
   std::uint64_t events = 0, dropped = 0, name_bytes = 0;
 };
 
@@ -39,8 +39,8 @@ struct TraceFile::State {
   std::vector<std::int32_t> translation;                  // this rank's index of a name, its number in the file
 
   void write(std::vector<trace::Event>& events);
-  std::vector<Share> exchange_shares(const std::vector<trace::Event>& events, const std::string& names);
-  void merge_names(const std::vector<Share>& shares, const std::string& mine);
+  std::vector<Contribution> gather_contributions(const std::vector<trace::Event>& events, const std::string& names);
+  void merge_names(const std::vector<Contribution>& contributions, const std::string& mine);
   std::string unsent_names() const;
   void write_rows(const std::vector<trace::Event>& events, std::uint64_t first, const std::vector<std::uint64_t>& chunks);
   void stop(const std::string& reason);
@@ -56,7 +56,7 @@ TraceFile::TraceFile(comm::World& world, const std::filesystem::path& file, cons
     remove_leftover(temporary);
     try {
       s.layout = std::make_unique<TraceLayout>(temporary, world, header);
-      s.layout->publish_as(file);  // whoever finds it under its name can read it
+      s.layout->commit_as(file);  // whoever finds it under its name can read it
     } catch (const Error&) {
       std::error_code ignored;
       std::filesystem::remove(temporary, ignored);
@@ -109,14 +109,15 @@ void TraceFile::State::stop(const std::string& reason) {
 
 void TraceFile::State::write(std::vector<trace::Event>& events) {
   const std::string names = unsent_names();
-  const std::vector<Share> shares = exchange_shares(events, names);
-  merge_names(shares, names);
+  const std::vector<Contribution> contributions = gather_contributions(events, names);
+  merge_names(contributions, names);
 
   std::vector<FlushRow> flush_rows;
   std::uint64_t end = total;
-  for (const Share& share : shares) {
-    flush_rows.push_back({flushes, static_cast<std::int32_t>(flush_rows.size()), end, share.events, share.dropped});
-    end += share.events;
+  for (const Contribution& contribution : contributions) {
+    flush_rows.push_back(
+        {flushes, static_cast<std::int32_t>(flush_rows.size()), end, contribution.events, contribution.dropped});
+    end += contribution.events;
   }
   std::vector<std::uint64_t> chunks;  // where those begin that hold the new rows
   if (end > total) chunks.resize((end + trace_chunk_rows - 1) / trace_chunk_rows - total / trace_chunk_rows);
@@ -143,25 +144,29 @@ std::string TraceFile::State::unsent_names() const {
   return block;
 }
 
-std::vector<Share> TraceFile::State::exchange_shares(const std::vector<trace::Event>& events, const std::string& names) {
+std::vector<Contribution> TraceFile::State::gather_contributions(const std::vector<trace::Event>& events,
+                                                                 const std::string& names) {
   const std::uint64_t lost = trace::dropped();
-  const Share mine{events.size(), lost - dropped, names.size()};
+  const Contribution mine{events.size(), lost - dropped, names.size()};
   dropped = lost;
-  std::vector<Share> shares(static_cast<std::size_t>(group.size()));
-  group.all_gather(std::as_bytes(Span<const Share>(&mine, 1)), std::as_writable_bytes(Span<Share>(shares))).wait();
-  return shares;
+  std::vector<Contribution> contributions(static_cast<std::size_t>(group.size()));
+  group
+      .all_gather(std::as_bytes(Span<const Contribution>(&mine, 1)),
+                  std::as_writable_bytes(Span<Contribution>(contributions)))
+      .wait();
+  return contributions;
 }
 
 /// New names are numbered in the order of the ranks that bring them, on all ranks alike.
-void TraceFile::State::merge_names(const std::vector<Share>& shares, const std::string& mine) {
+void TraceFile::State::merge_names(const std::vector<Contribution>& contributions, const std::string& mine) {
   std::uint64_t longest = 0;
-  for (const Share& share : shares) longest = std::max(longest, share.name_bytes);
+  for (const Contribution& contribution : contributions) longest = std::max(longest, contribution.name_bytes);
   if (longest == 0) return;
-  std::string padded = mine, all(longest * shares.size(), '\0');
+  std::string padded = mine, all(longest * contributions.size(), '\0');
   padded.resize(longest);
   group.all_gather(std::as_bytes(Span<const char>(padded)), std::as_writable_bytes(Span<char>(all))).wait();
-  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
-    const std::string_view block = std::string_view(all).substr(rank * longest, shares[rank].name_bytes);
+  for (std::size_t rank = 0; rank < contributions.size(); ++rank) {
+    const std::string_view block = std::string_view(all).substr(rank * longest, contributions[rank].name_bytes);
     for (std::size_t at = 0; at < block.size();) {
       const std::string name(block.substr(at, block.find('\0', at) - at));
       at += name.size() + 1;

@@ -24,13 +24,6 @@ constexpr std::array kind_names = {"step", "phase", "collective", "wait", "kerne
 static_assert(kind_names.size() == static_cast<std::size_t>(trace::Kind::counter) + 1);
 constexpr std::array level_names = {"off", "steps", "comm", "kernels"};
 
-Handle text_type() {
-  Handle type(H5Tcopy(H5T_C_S1), H5Tclose, "trace: string type");
-  checked(H5Tset_size(type.id(), H5T_VARIABLE), "trace: string type");
-  checked(H5Tset_cset(type.id(), H5T_CSET_UTF8), "trace: string type");
-  return type;
-}
-
 struct NumberType {
   hid_t stored, in_memory;
 };
@@ -117,7 +110,7 @@ TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, 
   write_groups(file_, header.groups, static_cast<std::size_t>(world.size()));
   hdf5::write_texts(file_, "kinds", {kind_names.begin(), kind_names.end()});
   hdf5::write_attribute(file_, "sealed", 0);
-  names_ = growing(file_, "names", text_type(), 64, false);
+  names_ = growing(file_, "names", hdf5::text_type(), 64, false);
   flushes_ = growing(file_, "flushes", flush_type(), 256, false);
   events_ = growing(file_, "events", event_type(), trace_chunk_rows, true);
   hdf5::write_fixed_attribute(events_, "checksum", hexadecimal(0));
@@ -133,21 +126,21 @@ std::vector<std::uint64_t> TraceLayout::extend(std::uint64_t before, std::uint64
 
   const hsize_t extent = rows;
   checked(H5Dset_extent(events_.id(), &extent), "/events");
-  std::vector<std::uint64_t> places;
+  std::vector<std::uint64_t> offsets;
   for (hsize_t row = before / trace_chunk_rows * trace_chunk_rows; row < rows; row += trace_chunk_rows) {
     unsigned filters = 0;
-    haddr_t place = HADDR_UNDEF;
+    haddr_t offset = HADDR_UNDEF;
     hsize_t bytes = 0;
-    checked(H5Dget_chunk_info_by_coord(events_.id(), &row, &filters, &place, &bytes), "/events");
-    require(place != HADDR_UNDEF, "/events: the chunk of row ", row, " has no place in the file");
-    places.push_back(place);
-    if (chunks_.empty() || chunks_.back().offset != place) chunks_.push_back({place, bytes});
+    checked(H5Dget_chunk_info_by_coord(events_.id(), &row, &filters, &offset, &bytes), "/events");
+    require(offset != HADDR_UNDEF, "/events: the chunk of row ", row, " has no place in the file");
+    offsets.push_back(offset);
+    if (chunks_.empty() || chunks_.back().offset != offset) chunks_.push_back({offset, bytes});
   }
   hdf5::flush(file_, "trace: cannot be written");
-  return places;
+  return offsets;
 }
 
-void TraceLayout::publish_as(const std::filesystem::path& file) {
+void TraceLayout::commit_as(const std::filesystem::path& file) {
   commit_file(space_.path(), file);
   space_.renamed(file);
 }
@@ -155,7 +148,7 @@ void TraceLayout::publish_as(const std::filesystem::path& file) {
 void TraceLayout::append(const std::vector<std::string>& new_names, const std::vector<FlushRow>& rows) {
   std::vector<const char*> texts;
   for (const std::string& name : new_names) texts.push_back(name.c_str());
-  append_rows(names_, text_type(), texts.data(), texts.size(), "/names");
+  append_rows(names_, hdf5::text_type(), texts.data(), texts.size(), "/names");
   append_rows(flushes_, flush_type(), rows.data(), rows.size(), "/flushes");
   hdf5::flush(file_, "trace: cannot be written");
 }

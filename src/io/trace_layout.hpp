@@ -21,7 +21,7 @@ class TraceLayout {
  public:
   TraceLayout(const std::filesystem::path& file, comm::World& world, const TraceHeader& header);
   /// Gives the file, so far under a temporary name, its own.
-  void publish_as(const std::filesystem::path& file);
+  void commit_as(const std::filesystem::path& file);
   /// Reserves disk space, makes /events `rows` long, and returns where the chunks begin that hold rows before .. rows-1.
   std::vector<std::uint64_t> extend(std::uint64_t before, std::uint64_t rows);
   /// Adds to /names and /flushes and hands everything to the system, so that readers find it after a kill.

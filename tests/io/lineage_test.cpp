@@ -12,7 +12,7 @@ namespace shoal::test {
 namespace {
 
 using io::Lineage;
-using io::Written;
+using io::CheckpointOrigin;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -52,7 +52,7 @@ TEST(Lineage, AnAncestorsCheckpointsBelongUntilItWasLeft) {
 }
 
 TEST(Lineage, OneThatHoldsAllIsFound) {
-  const auto run_of = [](const std::vector<Written>& checkpoints) {
+  const auto run_of = [](const std::vector<CheckpointOrigin>& checkpoints) {
     const auto found = io::common_lineage(checkpoints);
     return found ? found->run : std::string("none");
   };
@@ -78,7 +78,7 @@ TEST(Lineage, AncestorsAreTextsAndBack) {
 }
 
 /// Deletions, with the checkpoints at `damaged` places not whole; asked: how many had to be read.
-std::vector<std::size_t> deleted(const std::vector<Written>& checkpoints, const Lineage& lineage, int keep,
+std::vector<std::size_t> deleted(const std::vector<CheckpointOrigin>& checkpoints, const Lineage& lineage, int keep,
                                  const std::vector<std::size_t>& damaged = {}, std::size_t* asked = nullptr) {
   return io::to_delete(checkpoints, lineage, keep, [&](std::size_t i) {
     if (asked != nullptr) ++*asked;
@@ -97,7 +97,7 @@ TEST(Prune, OtherRunsAndAbandonedTrajectoriesAreLeftAlone) {
 
 TEST(Prune, TheNewestWholeOneIsNeverDeleted) {
   // A damaged step 40 of this very run must not count: each new checkpoint would go at once.
-  const std::vector<Written> checkpoints = {{a, 20}, {a, 22}, {a, 40}};
+  const std::vector<CheckpointOrigin> checkpoints = {{a, 20}, {a, 22}, {a, 40}};
   EXPECT_THAT(deleted(checkpoints, a, 1, {2}), ElementsAre(0));
   EXPECT_THAT(deleted(checkpoints, a, 2, {2}), IsEmpty());
   EXPECT_THAT(deleted(checkpoints, a, 1, {0, 1, 2}), IsEmpty()) << "none is whole: none goes";

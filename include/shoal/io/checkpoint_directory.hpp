@@ -24,7 +24,7 @@ namespace shoal::io {
 
 /// Of these checkpoints, by their places: those of the lineage that are older than its `keep` newest whole ones. `whole` is
 /// asked for as few as possible, newest first.
-std::vector<std::size_t> to_delete(const std::vector<Written>& checkpoints, const Lineage& lineage, int keep,
+std::vector<std::size_t> to_delete(const std::vector<CheckpointOrigin>& checkpoints, const Lineage& lineage, int keep,
                                    const std::function<bool(std::size_t)>& whole);
 
 class CheckpointDirectory {
@@ -46,7 +46,7 @@ class CheckpointDirectory {
   /// The file was read and its checksums agreed.
   void is_whole(const std::filesystem::path& file);
   /// This process wrote the file, in place of what may have had its name.
-  void wrote(const std::filesystem::path& file, const Written& checkpoint);
+  void wrote(const std::filesystem::path& file, const CheckpointOrigin& checkpoint);
 
   /// Deletes to_delete(), keep >= 1, and temporary files that an earlier run left; their space becomes free a little later
   /// than their names. Returns lines for the log: of damaged checkpoints of the lineage, once each.
@@ -64,7 +64,7 @@ class CheckpointDirectory {
   enum class Data { unread, whole, damaged };
   struct Known {
     std::filesystem::path file;
-    Written checkpoint;
+    CheckpointOrigin checkpoint;
     Data data = Data::unread;
     std::optional<Stamp> stamp;               // none: written by this process
     std::vector<CheckpointDataset> datasets;  // as long as data are unread

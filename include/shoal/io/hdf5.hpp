@@ -89,6 +89,9 @@ std::map<std::string, std::string> text_attributes(const Handle& at);
 /// All attributes that are floating-point numbers.
 std::map<std::string, double> real_attributes(const Handle& at);
 
+/// The type of UTF-8 strings of any length; h5py reads them as str.
+Handle text_type();
+
 /// A scalar dataset with one string; a 1-D dataset of strings.
 void write_text(const Handle& at, const std::string& name, const std::string& value);
 std::string read_text(const Handle& at, const std::string& name);

@@ -39,12 +39,12 @@ Lineage new_run_after(const Lineage& before, std::int64_t step);
 bool belongs(const Lineage& lineage, const std::string& run, std::int64_t step);
 
 /// A checkpoint, as far as lineages are concerned.
-struct Written {
+struct CheckpointOrigin {
   Lineage by;
   std::int64_t step = 0;
 };
 /// The lineage of one of them that all of them are of. Nothing: some were abandoned, or they are of different runs.
-std::optional<Lineage> common_lineage(const std::vector<Written>& checkpoints);
+std::optional<Lineage> common_lineage(const std::vector<CheckpointOrigin>& checkpoints);
 
 /// "3f2a91c04d5e", the begin of an identity, for messages; "unknown" of older programs.
 std::string short_name(const std::string& run);

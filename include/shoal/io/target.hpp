@@ -18,7 +18,7 @@ namespace shoal::io {
 struct OwnKind {
   std::string name;  ///< "trace"
   /// Whether a regular file, not empty, is one. What it throws means no.
-  std::function<bool(const std::filesystem::path&)> knows;
+  std::function<bool(const std::filesystem::path&)> recognizes;
 };
 OwnKind own_kind(FileKind kind);  ///< "trace", "checkpoint", "tokens file"
 OwnKind own_weights();            ///< safetensors that this program wrote
