@@ -109,7 +109,7 @@ void for_heads(const char* label, const AttentionShape& s, std::size_t products,
                            std::max<std::size_t>(1, flops_per_launch / std::max<std::size_t>(1, flops_per_head));
   for (std::size_t first = 0; first < heads; first += step) {
     for_tiles(label, std::min(step, heads - first), [&](std::size_t tile, int thread) {
-      body(Head(s, first + tile), workspace.data() + static_cast<std::size_t>(thread) * per_thread);
+      body(Head(s, first + tile), workspace.subspan(static_cast<std::size_t>(thread) * per_thread, per_thread));
     });
   }
 }

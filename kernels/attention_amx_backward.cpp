@@ -24,22 +24,21 @@ struct Buffers {
   Word* dscores_by_key;           // [key_rows / 2, query_columns]: words of neighbouring keys
   std::size_t bytes;
 
-  Buffers(const Packing& p, std::byte* workspace) {
-    Dealer dealer(workspace);
+  Buffers(const Packing& p, BumpAllocator memory) {
     for (bf16** packed : {&k, &v, &q_columns, &dout_columns, &q_pairs, &dout_pairs, &k_transposed}) {
-      *packed = dealer.take<bf16>(p.size());
+      *packed = memory.take<bf16>(p.size());
     }
-    logsumexp = dealer.take<float>(p.positions());
-    dout_out = dealer.take<float>(p.positions());
-    dq = dealer.take<float>(p.size());
-    dk = dealer.take<float>(key_rows * p.channels());
-    dv = dealer.take<float>(key_rows * p.channels());
-    scores = dealer.take<float>(block * block);
-    dp = dealer.take<float>(block * block);
-    probabilities = dealer.take<bf16>(key_rows * query_columns);
-    dscores = dealer.take<bf16>(key_rows * query_columns);
-    dscores_by_key = dealer.take<Word>(key_rows / 2 * query_columns);
-    bytes = dealer.used();
+    logsumexp = memory.take<float>(p.positions());
+    dout_out = memory.take<float>(p.positions());
+    dq = memory.take<float>(p.size());
+    dk = memory.take<float>(key_rows * p.channels());
+    dv = memory.take<float>(key_rows * p.channels());
+    scores = memory.take<float>(block * block);
+    dp = memory.take<float>(block * block);
+    probabilities = memory.take<bf16>(key_rows * query_columns);
+    dscores = memory.take<bf16>(key_rows * query_columns);
+    dscores_by_key = memory.take<Word>(key_rows / 2 * query_columns);
+    bytes = memory.used();
   }
 };
 
@@ -53,8 +52,8 @@ struct Chunk {
 
 class HeadBackward {
  public:
-  HeadBackward(const Head& head, const Dropout& dropout, std::byte* workspace)
-      : head_(head), dropout_(dropout), packing_(head.shape), buffers_(packing_, workspace) {}
+  HeadBackward(const Head& head, const Dropout& dropout, Span<std::byte> workspace)
+      : head_(head), dropout_(dropout), packing_(head.shape), buffers_(packing_, BumpAllocator(workspace)) {}
 
   void operator()(const bf16* qkv, const bf16* out, const float* logsumexp, const bf16* dout, bf16* dqkv) {
     pack(qkv, dout);
@@ -227,9 +226,9 @@ class HeadBackward {
 
 }  // namespace
 
-std::size_t backward_bytes(const AttentionShape& shape) { return Buffers(Packing(shape), nullptr).bytes; }
+std::size_t backward_bytes(const AttentionShape& shape) { return Buffers(Packing(shape), BumpAllocator()).bytes; }
 
-void backward(const Head& head, const Dropout& dropout, std::byte* workspace, const bf16* qkv, const bf16* out,
+void backward(const Head& head, const Dropout& dropout, Span<std::byte> workspace, const bf16* qkv, const bf16* out,
               const float* logsumexp, const bf16* dout, bf16* dqkv) {
   const amx::Registers registers;
   HeadBackward(head, dropout, workspace)(qkv, out, logsumexp, dout, dqkv);

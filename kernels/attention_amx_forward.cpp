@@ -19,16 +19,15 @@ struct Buffers {
   float *maximum, *sum;  // [block] of the row's scores so far, in exponents of 2
   std::size_t bytes;
 
-  Buffers(const Packing& p, std::byte* workspace) {
-    Dealer dealer(workspace);
-    q = dealer.take<bf16>(p.size());
-    k = dealer.take<bf16>(p.size());
-    v = dealer.take<bf16>(p.size());
-    scores = dealer.take<float>(block * score_stride);
-    out = dealer.take<float>(block * p.channels());
-    maximum = dealer.take<float>(block);
-    sum = dealer.take<float>(block);
-    bytes = dealer.used();
+  Buffers(const Packing& p, BumpAllocator memory) {
+    q = memory.take<bf16>(p.size());
+    k = memory.take<bf16>(p.size());
+    v = memory.take<bf16>(p.size());
+    scores = memory.take<float>(block * score_stride);
+    out = memory.take<float>(block * p.channels());
+    maximum = memory.take<float>(block);
+    sum = memory.take<float>(block);
+    bytes = memory.used();
   }
 };
 
@@ -45,8 +44,12 @@ struct Strip {
 
 class HeadForward {
  public:
-  HeadForward(const Head& head, const Dropout& dropout, std::byte* workspace)
-      : head_(head), dropout_(dropout), packing_(head.shape), buffers_(packing_, workspace), scale_(head.scale() * log2e) {}
+  HeadForward(const Head& head, const Dropout& dropout, Span<std::byte> workspace)
+      : head_(head),
+        dropout_(dropout),
+        packing_(head.shape),
+        buffers_(packing_, BumpAllocator(workspace)),
+        scale_(head.scale() * log2e) {}
 
   void operator()(const bf16* qkv, bf16* out, float* logsumexp) {
     pack_rows(packing_, head_.of_qkv(qkv, 0), buffers_.q);
@@ -164,9 +167,10 @@ class HeadForward {
 
 }  // namespace
 
-std::size_t forward_bytes(const AttentionShape& shape) { return Buffers(Packing(shape), nullptr).bytes; }
+std::size_t forward_bytes(const AttentionShape& shape) { return Buffers(Packing(shape), BumpAllocator()).bytes; }
 
-void forward(const Head& head, const Dropout& dropout, std::byte* workspace, const bf16* qkv, bf16* out, float* logsumexp) {
+void forward(const Head& head, const Dropout& dropout, Span<std::byte> workspace, const bf16* qkv, bf16* out,
+             float* logsumexp) {
   const amx::Registers registers;
   HeadForward(head, dropout, workspace)(qkv, out, logsumexp);
 }

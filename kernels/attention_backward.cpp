@@ -30,27 +30,26 @@ struct Buffers {
   Word* dscores_by_key;           // [key_rows / per_word, query_columns]: words of neighbouring keys
   std::size_t bytes;
 
-  Buffers(const Packing<P>& p, std::byte* workspace) {
-    Dealer dealer(workspace);
-    k = dealer.take<Word>(p.natural_size());
-    v = dealer.take<Word>(p.natural_size());
-    q_transposed = dealer.take<Word>(p.transposed_size());
-    dout_transposed = dealer.take<Word>(p.transposed_size());
-    q_paired = dealer.take<Word>(p.paired_size());
-    dout_paired = dealer.take<Word>(p.paired_size());
-    k_paired = joined ? dealer.take<Word>(p.paired_size()) : k;
-    logsumexp = dealer.take<float>(p.positions());
-    dout_out = dealer.take<float>(p.positions());
-    dq = dealer.take<float>(p.positions() * p.columns());
-    dk = dealer.take<float>(key_rows * p.columns());
-    dv = dealer.take<float>(key_rows * p.columns());
-    scores = dealer.take<float>(block_rows * tile_columns);
-    dp = dealer.take<float>(block_rows * tile_columns);
+  Buffers(const Packing<P>& p, BumpAllocator memory) {
+    k = memory.take<Word>(p.natural_size());
+    v = memory.take<Word>(p.natural_size());
+    q_transposed = memory.take<Word>(p.transposed_size());
+    dout_transposed = memory.take<Word>(p.transposed_size());
+    q_paired = memory.take<Word>(p.paired_size());
+    dout_paired = memory.take<Word>(p.paired_size());
+    k_paired = joined ? memory.take<Word>(p.paired_size()) : k;
+    logsumexp = memory.take<float>(p.positions());
+    dout_out = memory.take<float>(p.positions());
+    dq = memory.take<float>(p.positions() * p.columns());
+    dk = memory.take<float>(key_rows * p.columns());
+    dv = memory.take<float>(key_rows * p.columns());
+    scores = memory.take<float>(block_rows * tile_columns);
+    dp = memory.take<float>(block_rows * tile_columns);
     // Blocks of the last rows of dq look beyond the chunk, at what does not count.
-    probabilities = dealer.take<Word>(key_rows * row_words);
-    dscores = dealer.take<Word>(key_rows * row_words);
-    dscores_by_key = joined ? dealer.take<Word>(key_rows / P::per_word * query_columns) : dscores;
-    bytes = dealer.used();
+    probabilities = memory.take<Word>(key_rows * row_words);
+    dscores = memory.take<Word>(key_rows * row_words);
+    dscores_by_key = joined ? memory.take<Word>(key_rows / P::per_word * query_columns) : dscores;
+    bytes = memory.used();
   }
 };
 
@@ -66,11 +65,11 @@ class HeadBackward {
   using P = Operand<T>;
 
  public:
-  HeadBackward(const Head& head, const Dropout& dropout, std::byte* workspace)
+  HeadBackward(const Head& head, const Dropout& dropout, Span<std::byte> workspace)
       : head_(head),
         dropout_(dropout),
         packing_{head.shape.T, head.size()},
-        buffers_(packing_, workspace),
+        buffers_(packing_, BumpAllocator(workspace)),
         scale_(head.scale() * log2e) {}
 
   void operator()(const T* qkv, const T* out, const float* logsumexp, const T* dout, T* dqkv) {
@@ -230,7 +229,7 @@ class HeadBackward {
 
 template <typename T>
 std::size_t backward_bytes(const AttentionShape& s) {
-  const std::size_t bytes = Buffers<Operand<T>>({s.T, s.C / s.NH}, nullptr).bytes;
+  const std::size_t bytes = Buffers<Operand<T>>({s.T, s.C / s.NH}, BumpAllocator()).bytes;
   if constexpr (has_tiles<T>) return std::max(bytes, tiled::backward_bytes(s));
   return bytes;
 }
@@ -243,7 +242,7 @@ void backward_by(Unit by, const AttentionShape& shape, const T* qkv, const T* ou
                  T* dqkv, const Dropout& dropout, Span<std::byte> workspace) {
   require(by == Unit::vectors || by == unit<T>(), "attention_backward: no tiles for ", name_of(dtype_of<T>),
           " on this machine");
-  for_heads<T>("attention_backward", shape, 5, workspace, [&](const Head& head, std::byte* mine) {
+  for_heads<T>("attention_backward", shape, 5, workspace, [&](const Head& head, Span<std::byte> mine) {
     if constexpr (has_tiles<T>) {
       if (by == Unit::tiles) return tiled::backward(head, dropout, mine, qkv, out, logsumexp, dout, dqkv);
     }

@@ -20,16 +20,15 @@ struct Buffers {
   float *maximum, *sum;  // [query_rows] of the row's scores so far, in exponents of 2
   std::size_t bytes;
 
-  Buffers(const Packing<P>& p, std::byte* workspace) {
-    Dealer dealer(workspace);
-    q = dealer.take<Word>(p.natural_size());
-    k_transposed = dealer.take<Word>(p.transposed_size());
-    v_paired = dealer.take<Word>(p.paired_size());
-    scores = dealer.take<float>(query_rows * score_stride);
-    out = dealer.take<float>(query_rows * p.columns());
-    maximum = dealer.take<float>(query_rows);
-    sum = dealer.take<float>(query_rows);
-    bytes = dealer.used();
+  Buffers(const Packing<P>& p, BumpAllocator memory) {
+    q = memory.take<Word>(p.natural_size());
+    k_transposed = memory.take<Word>(p.transposed_size());
+    v_paired = memory.take<Word>(p.paired_size());
+    scores = memory.take<float>(query_rows * score_stride);
+    out = memory.take<float>(query_rows * p.columns());
+    maximum = memory.take<float>(query_rows);
+    sum = memory.take<float>(query_rows);
+    bytes = memory.used();
   }
 };
 
@@ -48,11 +47,11 @@ class HeadForward {
   using P = Operand<T>;
 
  public:
-  HeadForward(const Head& head, const Dropout& dropout, std::byte* workspace)
+  HeadForward(const Head& head, const Dropout& dropout, Span<std::byte> workspace)
       : head_(head),
         dropout_(dropout),
         packing_{head.shape.T, head.size()},
-        buffers_(packing_, workspace),
+        buffers_(packing_, BumpAllocator(workspace)),
         scale_(head.scale() * log2e) {}
 
   void operator()(const T* qkv, T* out, float* logsumexp) {
@@ -166,7 +165,7 @@ class HeadForward {
 
 template <typename T>
 std::size_t forward_bytes(const AttentionShape& s) {
-  const std::size_t bytes = Buffers<Operand<T>>({s.T, s.C / s.NH}, nullptr).bytes;
+  const std::size_t bytes = Buffers<Operand<T>>({s.T, s.C / s.NH}, BumpAllocator()).bytes;
   if constexpr (has_tiles<T>) return std::max(bytes, tiled::forward_bytes(s));
   return bytes;
 }
@@ -178,7 +177,7 @@ template <typename T>
 void forward_by(Unit by, const AttentionShape& shape, const T* qkv, T* out, float* logsumexp, const Dropout& dropout,
                 Span<std::byte> workspace) {
   require(by == Unit::vectors || by == unit<T>(), "attention: no tiles for ", name_of(dtype_of<T>), " on this machine");
-  for_heads<T>("attention", shape, 2, workspace, [&](const Head& head, std::byte* mine) {
+  for_heads<T>("attention", shape, 2, workspace, [&](const Head& head, Span<std::byte> mine) {
     if constexpr (has_tiles<T>) {
       if (by == Unit::tiles) return tiled::forward(head, dropout, mine, qkv, out, logsumexp);
     }

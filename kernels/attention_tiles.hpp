@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "attention_words.hpp"
+#include "shoal/base/bump_allocator.hpp"
 
 namespace shoal::kernels::attention {
 
@@ -174,24 +175,5 @@ void pack_paired(const Packing<P>& p, Rows<const T> rows, Word* out) {
     }
   }
 }
-
-// ---- a thread's workspace --------------------------------------------------------------------------------------------
-
-/// Deals out a workspace in pieces of whole cache lines; without memory it only counts.
-class Dealer {
- public:
-  explicit Dealer(std::byte* at) : begin_(at) {}
-  template <typename U>
-  U* take(std::size_t elements) {
-    std::byte* const piece = begin_ == nullptr ? nullptr : begin_ + used_;
-    used_ += round_up(elements * sizeof(U), 64);
-    return reinterpret_cast<U*>(piece);
-  }
-  std::size_t used() const { return used_; }
-
- private:
-  std::byte* begin_;
-  std::size_t used_ = 0;
-};
 
 }  // namespace shoal::kernels::attention

@@ -14,6 +14,7 @@
 
 #include "block_finisher.hpp"
 #include "product.hpp"
+#include "shoal/base/bump_allocator.hpp"
 #include "shoal/base/types.hpp"
 #include "tiling.hpp"
 
@@ -58,14 +59,14 @@ class BlockedProduct final : public Product {
         block_columns_(piece(kept_, block_rows_ <= Kernel::block_rows ? Kernel::block_columns : Kernel::block_columns / 2)) {
   }
 
-  std::size_t workspace_bytes() const override { return Buffers(*this, nullptr).bytes + line; }
+  std::size_t workspace_bytes() const override { return Buffers(*this, BumpAllocator()).bytes + line; }
   void prepare(int /*threads*/) override {}
 
   void operator()(const Operands& given, int /*thread*/) override {
     Operands operands = given;
     if (key_.transposed) std::swap(operands.a, operands.b);
     const typename Kernel::Scope scope;
-    const Buffers buffers(*this, static_cast<std::byte*>(operands.workspace));
+    const Buffers buffers(*this, BumpAllocator(from_whole_line(operands.workspace)));
     for (std::size_t first = 0; first < columns_; first += kept_) {
       const Range kept = from(first, kept_, columns_);
       for (std::size_t row = 0; row < rows_; row += block_rows_) {
@@ -84,7 +85,7 @@ class BlockedProduct final : public Product {
   }
 
  private:
-  static constexpr std::size_t line = 64;
+  static constexpr std::size_t line = BumpAllocator::cache_line;
   /// Strips of B that are packed once for all rows: for longer products, A is packed more than once.
   static constexpr std::size_t right_bytes = std::size_t{4} << 20U;
   /// Where all of A's strips make one block, those of B are used once and need not be kept.
@@ -120,18 +121,18 @@ class BlockedProduct final : public Product {
     float* sums;
     std::size_t bytes;
 
-    Buffers(const BlockedProduct& p, std::byte* workspace) {
-      const auto at = reinterpret_cast<std::uintptr_t>(workspace);
-      workspace += round_up(at, line) - at;
-      const std::size_t left_bytes = p.chunks_ * p.block_rows_ * p.left_size() * sizeof(Packed);
+    Buffers(const BlockedProduct& p, BumpAllocator memory) {
       const std::size_t right_strips = p.one_block_of_rows() ? p.block_columns_ : p.chunks_ * p.kept_;
-      const std::size_t packed_bytes = right_strips * p.right_size() * sizeof(Packed);
-      left = reinterpret_cast<Packed*>(workspace);
-      right = reinterpret_cast<Packed*>(workspace + left_bytes);
-      sums = reinterpret_cast<float*>(workspace + left_bytes + packed_bytes);
-      bytes = left_bytes + packed_bytes + p.blocks_of_sums() * block_size * sizeof(float);
+      left = memory.take<Packed>(p.chunks_ * p.block_rows_ * p.left_size());
+      right = memory.take<Packed>(right_strips * p.right_size());
+      sums = memory.take<float>(p.blocks_of_sums() * block_size);
+      bytes = memory.used();
     }
   };
+  static Span<std::byte> from_whole_line(Span<std::byte> workspace) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(workspace.data());
+    return workspace.subspan(round_up(begin, line) - begin);
+  }
   std::size_t blocks_of_sums() const { return chunks_ == 1 ? 1 : block_rows_ * block_columns_; }
 
   Packed* left_of(const Buffers& buffers, std::size_t chunk, std::size_t row) const {

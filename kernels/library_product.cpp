@@ -100,7 +100,7 @@ class LibraryProduct final : public Product {
     }
     const void* a = operands.a;
     if (copy_bytes_ > 0) {
-      void* const copy = static_cast<std::byte*>(operands.workspace) + library_bytes_;
+      void* const copy = operands.workspace.data() + library_bytes_;
       copy_rows(key_.k, key_.m * sizeof(float), a, key_.a_stride * sizeof(float), copy,
                 spread_stride(key_.m) * sizeof(float));
       a = copy;
@@ -111,7 +111,7 @@ class LibraryProduct final : public Product {
     call.b.set_data_handle(const_cast<void*>(operands.b));
     call.bias.set_data_handle(const_cast<void*>(operands.bias));
     call.c.set_data_handle(operands.c);
-    call.workspace.set_data_handle(operands.workspace);
+    call.workspace.set_data_handle(operands.workspace.data());
     primitive_.execute(call.stream, call.arguments);
   }
 

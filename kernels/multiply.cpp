@@ -53,7 +53,7 @@ class TiledProduct {
           .bias = bias == nullptr ? nullptr : bias + column,
           .added = added == nullptr ? nullptr : added + row * c.stride + column,
           .c = c.data + row * c.stride + column,
-          .workspace = workspace.data() + static_cast<std::size_t>(thread) * workspace_per_thread_},
+          .workspace = workspace.subspan(static_cast<std::size_t>(thread) * workspace_per_thread_, workspace_per_thread_)},
          thread);
   }
 

@@ -35,7 +35,7 @@ class Product {
     const void *a, *b, *bias;
     const void* added;  ///< of C's stride; C itself, another matrix, or null where nothing is added
     void* c;
-    void* workspace;  ///< aligned to a cache line
+    Span<std::byte> workspace;  ///< at least workspace_bytes()
   };
   /// Computed by the calling thread alone, which is number `thread` of its team.
   virtual void operator()(const Operands& operands, int thread) = 0;

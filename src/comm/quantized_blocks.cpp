@@ -74,13 +74,6 @@ std::size_t most_wire_bytes(std::size_t elements, std::size_t spans, const Quant
   return quantized_bytes(elements, format) + spans * (sizeof(float) + 1);
 }
 
-Span<std::byte> ScratchAllocator::take(std::size_t bytes) {
-  require(bytes <= left_.size(), "scratch of a quantized collective: ", bytes, " bytes wanted of ", left_.size());
-  const Span<std::byte> taken = left_.first(bytes);
-  left_ = left_.subspan(bytes);
-  return taken;
-}
-
 void quantize_sum(const Block& block, DType type, const std::vector<BlockTerm>& terms, const QuantFormat& format,
                   float* residual, std::byte* wire) {
   for_spans(block, type, format, [&](std::size_t span, const At& at) {

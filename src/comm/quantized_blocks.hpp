@@ -20,16 +20,6 @@ std::size_t wire_bytes(const Block& block, DType type, const kernels::QuantForma
 /// At most, for so many elements in so many spans.
 std::size_t most_wire_bytes(std::size_t elements, std::size_t spans, const kernels::QuantFormat& format);
 
-/// Takes pieces off the front of a scratch memory.
-class ScratchAllocator {
- public:
-  explicit ScratchAllocator(Span<std::byte> memory) : left_(memory) {}
-  Span<std::byte> take(std::size_t bytes);
-
- private:
-  Span<std::byte> left_;
-};
-
 /// A term of a sum over blocks: a block as it is, codes of one, or floats.
 struct BlockTerm {
   const Block* values = nullptr;

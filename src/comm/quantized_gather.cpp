@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "quantized_blocks.hpp"
+#include "shoal/base/bump_allocator.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/comm/quantized.hpp"
 
@@ -19,10 +20,10 @@ class QuantizedGather final : public Operation {
   QuantizedGather(Communicator& group, Blocks blocks, DType type, const QuantFormat& format, Span<std::byte> scratch,
                   QuantError* error, Span<float> residual)
       : blocks_(std::move(blocks)), type_(type), format_(format), name_of_group_(group.name()) {
-    ScratchAllocator memory(scratch);
+    BumpAllocator memory(scratch, 1);
     Blocks wires;
     for (const Block& block : blocks_) {
-      wires_.push_back(memory.take(wire_bytes(block, type_, format_)));
+      wires_.push_back(memory.take_bytes(wire_bytes(block, type_, format_)));
       wires.push_back({wires_.back()});
       bytes_ += wires_.back().size();
     }
@@ -32,7 +33,7 @@ class QuantizedGather final : public Operation {
     quantize_sum(blocks_[own], type_, {BlockTerm::of(blocks_[own])}, format_, residual.empty() ? nullptr : residual.data(),
                  wires_[own].data());
     if (error != nullptr) *error += error_of(blocks_[own], type_, wires_[own].data(), format_);
-    gather_ = tree_all_gather(group, std::move(wires), memory.take(tree_scratch_bytes(group.size(), bytes_)));
+    gather_ = tree_all_gather(group, std::move(wires), memory.take_bytes(tree_scratch_bytes(group.size(), bytes_)));
   }
 
   std::string_view name() const override { return "all_gather"; }

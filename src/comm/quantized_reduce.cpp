@@ -6,6 +6,7 @@
 
 #include "all_to_all.hpp"
 #include "quantized_blocks.hpp"
+#include "shoal/base/bump_allocator.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/comm/quantized.hpp"
 
@@ -28,14 +29,14 @@ struct Regions {
 
   /// out_bytes(r): to rank r; in_bytes: from each.
   template <class OutBytes>
-  Regions(const Communicator& group, const QuantFormat& format, ScratchAllocator& memory, const OutBytes& out_bytes,
+  Regions(const Communicator& group, const QuantFormat& format, BumpAllocator& memory, const OutBytes& out_bytes,
           std::size_t in_bytes)
       : out(size_of_group(group)), in(size_of_group(group)) {
     if (size_of_group(group) == 1) return;
     for (std::size_t r = 0; r < out.size(); ++r) {
       const bool own = r == rank_in(group);
-      if (!own || quantizes_own(format)) out[r] = memory.take(out_bytes(r));
-      if (!own) in[r] = memory.take(in_bytes);
+      if (!own || quantizes_own(format)) out[r] = memory.take_bytes(out_bytes(r));
+      if (!own) in[r] = memory.take_bytes(in_bytes);
     }
   }
 };
@@ -44,7 +45,7 @@ class QuantizedReduce final : public Operation {
  public:
   QuantizedReduce(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats, Span<std::byte> scratch,
                   const Residuals& residuals, QuantError* error)
-      : QuantizedReduce(ranks, std::move(blocks), type, formats, ScratchAllocator(scratch), residuals, error) {}
+      : QuantizedReduce(ranks, std::move(blocks), type, formats, BumpAllocator(scratch, 1), residuals, error) {}
 
   std::string_view name() const override { return "reduce_scatter"; }
   std::string describe() const override { return text("quantized reduce_scatter of ", name_of_group_); }
@@ -64,7 +65,7 @@ class QuantizedReduce final : public Operation {
   }
 
  private:
-  QuantizedReduce(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats, ScratchAllocator memory,
+  QuantizedReduce(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats, BumpAllocator memory,
                   const Residuals& residuals, QuantError* error)
       : blocks_(std::move(blocks)),
         type_(type),
@@ -76,7 +77,7 @@ class QuantizedReduce final : public Operation {
         nodes_(size_of_group(ranks.across)),
         local_rank_(rank_in(ranks.node)),
         node_(rank_in(ranks.across)),
-        sums_(memory.take(sums_bytes())),
+        sums_(memory.take_bytes(sums_bytes())),
         node_codes_(
             ranks.node, formats.node, memory, [this](std::size_t d) { return column_bytes(d); }, column_bytes(local_rank_)),
         across_codes_(

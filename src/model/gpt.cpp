@@ -6,6 +6,7 @@
 #include "gpt_activations.hpp"
 #include "gpt_layout.hpp"
 #include "products.hpp"
+#include "shoal/base/bump_allocator.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/kernels/embedding.hpp"
@@ -70,18 +71,17 @@ void Gpt<T>::take_scratch(Memory& memory) {
     scratch_.branch = memory.take<T>(Kind::activations, rows * s.C, "scratch of a block").data();
   }
   // The head runs when no block does: its chunk of logits lies where the blocks have their widest scratch.
-  const auto carve = [&](std::byte* base) {
-    Carver carver(base);
-    scratch_.wide_b = carver.take<T>(rows * s.inner);
+  const auto divide = [&](BumpAllocator buffers) {
+    scratch_.wide_b = buffers.take<T>(rows * s.inner);
     if (training) {
-      scratch_.wide_a = carver.take<T>(rows * std::max(s.inner, 3 * s.C));
-      scratch_.dh = carver.take<T>(rows * s.C);
+      scratch_.wide_a = buffers.take<T>(rows * std::max(s.inner, 3 * s.C));
+      scratch_.dh = buffers.take<T>(rows * s.C);
     }
-    return carver.used();
+    return buffers.used();
   };
-  const std::size_t shared = std::max(carve(nullptr), head_.scratch_bytes());
-  head_scratch_ = memory.take<std::byte>(Kind::activations, shared, "scratch of a block, or a chunk of logits").data();
-  carve(head_scratch_);
+  const std::size_t shared = std::max(divide(BumpAllocator()), head_.scratch_bytes());
+  head_scratch_ = memory.take<std::byte>(Kind::activations, shared, "scratch of a block, or a chunk of logits");
+  if (!memory.counting()) divide(BumpAllocator(head_scratch_));
   scratch_.workspace =
       memory.take<std::byte>(Kind::buffers, gpt::block_workspace_bytes<T>(s, training), "kernels' workspace");
   std::size_t bytes = product_workspace_bytes(s);

@@ -74,7 +74,7 @@ class Gpt final : public Model, private Decoder {
   T* dx_ = nullptr;                                                          // [rows, C], gradient of the residual stream
   float *final_mean_ = nullptr, *final_rstd_ = nullptr, *losses_ = nullptr;  // [rows]
   gpt::BlockScratch<T> scratch_{};
-  std::byte* head_scratch_ = nullptr;  // the same memory as scratch_'s wide buffers and dh
+  Span<std::byte> head_scratch_;  // the same memory as scratch_'s wide buffers and dh
   ProductWorkspace product_workspace_;
 
   MicroBatch kept_;  // of the last forward

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "products.hpp"
+#include "shoal/base/bump_allocator.hpp"
 #include "shoal/kernels/cross_entropy.hpp"
 
 namespace shoal::model {
@@ -31,7 +32,7 @@ Head<T>::Head(std::size_t rows, std::size_t C, std::size_t V, bool training) : C
 
 template <typename T>
 std::size_t Head<T>::scratch_bytes() const {
-  Carver counted(nullptr);
+  BumpAllocator counted;
   counted.take<float>(chunk_rows_ * V_);
   if (training_ && separate_gradient<T>) counted.take<T>(chunk_rows_ * V_);
   return counted.used();
@@ -61,12 +62,12 @@ std::size_t Head<T>::losses_workspace_bytes(std::size_t rows) const {
 
 template <typename T>
 void Head<T>::losses(std::size_t rows, const T* hidden, const T* weight, const std::int32_t* targets, float* losses,
-                     const HeadGradient<T>* gradient, std::byte* scratch) const {
-  Carver carver(scratch);
-  float* const logits_chunk = carver.take<float>(chunk_rows_ * V_);
+                     const HeadGradient<T>* gradient, Span<std::byte> scratch) const {
+  BumpAllocator buffers(scratch);
+  float* const logits_chunk = buffers.take<float>(chunk_rows_ * V_);
   T* dlogits = nullptr;
   if constexpr (separate_gradient<T>) {
-    if (gradient != nullptr) dlogits = carver.take<T>(chunk_rows_ * V_);
+    if (gradient != nullptr) dlogits = buffers.take<T>(chunk_rows_ * V_);
   } else {
     dlogits = logits_chunk;
   }

@@ -32,7 +32,7 @@ class Head {
 
   /// losses[r] = -ln softmax(hidden[r] weight')[targets[r]]; weight [V, C]. gradient may be null.
   void losses(std::size_t rows, const T* hidden, const T* weight, const std::int32_t* targets, float* losses,
-              const HeadGradient<T>* gradient, std::byte* scratch) const;
+              const HeadGradient<T>* gradient, Span<std::byte> scratch) const;
 
   /// logits [rows, V]; rows may be any number.
   void logits(std::size_t rows, const T* hidden, const T* weight, float* logits) const;

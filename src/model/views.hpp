@@ -50,21 +50,4 @@ class TracedUnit {
   TracedUnit& operator=(const TracedUnit&) = delete;
 };
 
-/// Cuts typed buffers from one span of bytes, each on a 64-byte border. Without memory behind the span it only counts.
-class Carver {
- public:
-  explicit Carver(std::byte* base) : base_(base) {}
-  template <typename T>
-  T* take(std::size_t elements) {
-    std::byte* const at = base_ == nullptr ? nullptr : base_ + used_;
-    used_ += round_up(elements * sizeof(T), 64);
-    return reinterpret_cast<T*>(at);
-  }
-  std::size_t used() const { return used_; }
-
- private:
-  std::byte* base_;
-  std::size_t used_ = 0;
-};
-
 }  // namespace shoal::model
