@@ -28,6 +28,7 @@ inline bool available() {
 #include "shoal/base/types.hpp"
 #include "simd.hpp"
 #include "tile_registers.hpp"
+#include "words.hpp"
 
 namespace shoal::kernels::amx {
 
@@ -45,7 +46,6 @@ struct Result {
   float* data;
   std::size_t row;  ///< in floats
 };
-enum class Write { over, add };
 
 // A block's sums are in tiles 0 to 3, by rows.
 SHOAL_INLINE void zero_block() {

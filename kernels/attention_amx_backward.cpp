@@ -91,10 +91,10 @@ class HeadBackward {
     for (std::size_t r = 0; r < chunk.j1 - chunk.j0; r += block) {
       const std::size_t j = chunk.j0 + r;
       for (std::size_t i = chunk.begin(r); i < chunk.i1; i += block) {
-        amx::multiply<amx::Write::over>(rows_of(packing_, buffers_.k, j), columns_of(packing_, buffers_.q_columns, i),
-                                        packing_.channel_steps(), {buffers_.scores, block});
-        amx::multiply<amx::Write::over>(rows_of(packing_, buffers_.v, j), columns_of(packing_, buffers_.dout_columns, i),
-                                        packing_.channel_steps(), {buffers_.dp, block});
+        amx::multiply<Write::over>(rows_of(packing_, buffers_.k, j), columns_of(packing_, buffers_.q_columns, i),
+                                   packing_.channel_steps(), {buffers_.scores, block});
+        amx::multiply<Write::over>(rows_of(packing_, buffers_.v, j), columns_of(packing_, buffers_.dout_columns, i),
+                                   packing_.channel_steps(), {buffers_.dp, block});
         const std::size_t at = r * query_columns + i - chunk.i0;
         if (i == j || dropout_.active()) {
           differentiate_block<true>(j, i, at);
@@ -165,9 +165,9 @@ class HeadBackward {
         const amx::Result result{sum + r * packing_.channels() + channel, packing_.channels()};
         const amx::Factor others = pairs_of(packing_, right, begin, channel);
         if (chunk.first()) {
-          amx::multiply<amx::Write::over>(factor, others, steps, result);
+          amx::multiply<Write::over>(factor, others, steps, result);
         } else {
-          amx::multiply<amx::Write::add>(factor, others, steps, result);
+          amx::multiply<Write::add>(factor, others, steps, result);
         }
       }
     }
@@ -183,9 +183,9 @@ class HeadBackward {
         const amx::Result result{buffers_.dq + i * packing_.channels() + channel * block, block};
         const amx::Factor keys = transposed_of(packing_, buffers_.k_transposed, chunk.j0, channel);
         if (chunk.j0 == 0) {
-          amx::multiply<amx::Write::over>(keys, factor, steps, result);
+          amx::multiply<Write::over>(keys, factor, steps, result);
         } else {
-          amx::multiply<amx::Write::add>(keys, factor, steps, result);
+          amx::multiply<Write::add>(keys, factor, steps, result);
         }
       }
     }

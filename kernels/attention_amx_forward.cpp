@@ -72,8 +72,8 @@ class HeadForward {
   void score(const Strip& s) {
     const amx::Factor queries = rows_of(packing_, buffers_.q, s.q0);
     for (std::size_t column = 0; column < s.keys(); column += block) {
-      amx::multiply<amx::Write::over>(queries, columns_of(packing_, buffers_.k, s.k0 + column), packing_.channel_steps(),
-                                      {buffers_.scores + column, score_stride});
+      amx::multiply<Write::over>(queries, columns_of(packing_, buffers_.k, s.k0 + column), packing_.channel_steps(),
+                                 {buffers_.scores + column, score_stride});
     }
   }
 
@@ -139,9 +139,9 @@ class HeadForward {
       const amx::Factor values = pairs_of(packing_, buffers_.v, s.k0, channel);
       const amx::Result out{buffers_.out + channel, packing_.channels()};
       if (s.first()) {
-        amx::multiply<amx::Write::over>(probabilities, values, steps, out);
+        amx::multiply<Write::over>(probabilities, values, steps, out);
       } else {
-        amx::multiply<amx::Write::add>(probabilities, values, steps, out);
+        amx::multiply<Write::add>(probabilities, values, steps, out);
       }
     }
   }

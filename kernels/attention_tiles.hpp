@@ -36,7 +36,6 @@ struct Result {
   float* data;
   std::size_t row;
 };
-enum class Write { over, add };
 
 /// By reference: structures on the stack are copied in wider pieces than they are written, and wait for the stores.
 template <class P, std::size_t registers, Write write>

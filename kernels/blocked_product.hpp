@@ -1,18 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // A matrix product by blocks that fit the caches (Goto, van de Geijn, "Anatomy of High-Performance Matrix Multiplication",
-// ACM TOMS 34, 2008): strips of A's rows and of B's columns are packed in the order in which a kernel reads them, and the
-// kernel multiplies a strip of A with one of B, a chunk of the sum at a time.
+// ACM TOMS 34, 2008), in the terms of BLIS (Van Zee, van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS
+// Functionality", ACM TOMS 41, 2015):
+//   MR x NR      the tile of C that the micro-kernel computes
+//   KC           elements of the sum over k that the micro-kernel multiplies at a time
+//   micro-panel  MR rows of A or NR columns of B over KC elements of the sum, packed in the order in which the micro-kernel
+//                reads them; padded with zeros at the edges of the matrix
+//   MC           rows of A whose micro-panels are packed together
+//   NC           columns of B whose micro-panels are packed once and kept for all rows of A
+//   NB           columns, of these NC, whose tiles of C are computed together
+// The loops, from the outermost to the innermost:
+//   for each NC columns of C
+//     for each MC rows: pack A, over the whole sum
+//       for each NB columns
+//         for each KC elements of the sum: pack B, unless an earlier block of rows did
+//           for each micro-panel of B, and each micro-panel of A: call the micro-kernel
+// In contrast to BLIS the loop over KC is inside those over NC and MC: the sums of MC x NB elements of C stay in a buffer,
+// in float, until they are complete. So each element of C is written (and rounded) once, by the epilogue.
 //
-// An element of C is summed over chunks whose borders depend on k alone, and strips at the border are filled up with zeros:
-// so its bits depend neither on where it stands nor on how the product is cut among threads.
+// KC depends on k alone. So the bits of an element of C depend neither on where in C it is nor on how the product is divided
+// among threads.
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
-#include "block_finisher.hpp"
+#include "epilogue.hpp"
 #include "product.hpp"
 #include "shoal/base/bump_allocator.hpp"
 #include "shoal/base/types.hpp"
@@ -20,27 +36,46 @@
 
 namespace shoal::kernels {
 
-/// What is packed at a time: `count` rows of A or columns of B over `depth` elements of the sum.
-/// Neighbours in memory are neighbours in the sum where `along` is set, and neighbouring rows or columns elsewhere.
+/// What one packing call reads: `count` rows of A, or columns of B, over `depth` elements of the sum. If `k_contiguous`,
+/// neighbours in memory are neighbours in the sum; otherwise they are neighbouring rows of A or columns of B. `stride`
+/// elements lie between the begins of two lines.
 template <typename T>
-struct Piece {
+struct PackSource {
   const T* data;
   std::size_t stride;
   std::size_t count, depth;
-  bool along;
+  bool k_contiguous;
 };
 
-/// Kernel has
-///   Type, of A and B; Packed, what they are packed as, and how many parts each element becomes; rows and columns of a block
-///   of C, which are the widths of strips;
-///   step, elements of the sum that are packed at a time; chunk, those of a longer sum that are multiplied at a time;
-///   longest_chunk, which is not cut yet; block_rows, block_columns, left_bytes: how many strips, and bytes of A's, are used
-///   together at most;
-///   Scope, an object of which lives while products are computed;
-///   pack_left(Piece, Packed* to) and pack_right(), which fill up to a whole strip and step;
-///   multiply<bool over>(left, right, steps, float* sums, finisher): sums = or += left right. Before it writes, and best
-///   while it multiplies, it has the finisher finish all() rows of the block before, which may stand in the same place.
-template <class Kernel, typename R>
+/// What BlockedProduct requires of its micro-kernel.
+template <class K>
+concept MicroKernel = requires(const PackSource<typename K::Type>& source, typename K::Packed* to,
+                               const typename K::Packed* panel, std::size_t steps, float* sums,
+                               Epilogue<typename K::Type, float, K::columns>& epilogue) {
+  // MR and NR; elements of the sum that are packed at a time; packed elements for each element of A or B.
+  { K::rows } -> std::convertible_to<std::size_t>;
+  { K::columns } -> std::convertible_to<std::size_t>;
+  { K::step } -> std::convertible_to<std::size_t>;
+  { K::parts } -> std::convertible_to<std::size_t>;
+  // The largest KC, and the longest sum that is not cut.
+  { K::largest_kc } -> std::convertible_to<std::size_t>;
+  { K::longest_uncut } -> std::convertible_to<std::size_t>;
+  // The largest MC and NB in micro-panels, and the bytes of packed A that MC should not exceed.
+  { K::largest_mc } -> std::convertible_to<std::size_t>;
+  { K::largest_nb } -> std::convertible_to<std::size_t>;
+  { K::a_bytes } -> std::convertible_to<std::size_t>;
+  // An object that lives as long as the micro-kernel is used, for example to set up registers.
+  typename K::Scope;
+  // Pack one step of a micro-panel, and fill what is missing with zeros.
+  K::pack_a(source, to);
+  K::pack_b(source, to);
+  // sums = or += a b over `steps` steps. Before it stores the sums, and best between its steps, it must have had the
+  // epilogue write all rows of the tile before: that tile's sums may be in the same memory.
+  K::template multiply<Write::over>(panel, panel, steps, sums, epilogue);
+  K::template multiply<Write::add>(panel, panel, steps, sums, epilogue);
+};
+
+template <MicroKernel Kernel, typename R>
 class BlockedProduct final : public Product {
  public:
   using T = typename Kernel::Type;
@@ -48,16 +83,15 @@ class BlockedProduct final : public Product {
 
   explicit BlockedProduct(const ProductKey& key)
       : key_(key.transposed ? transpose_of(key) : key),
-        rows_(parts(key_.m, Kernel::rows)),
-        columns_(parts(key_.n, Kernel::columns)),
-        chunk_(round_up(key.k <= Kernel::longest_chunk ? key.k : piece(key.k, Kernel::chunk), Kernel::step)),
-        chunks_(parts(key.k, chunk_)),
-        block_rows_(piece(rows_, most_rows())),
-        kept_(one_block_of_rows()
-                  ? columns_
-                  : std::clamp<std::size_t>(right_bytes / (chunks_ * right_size() * sizeof(Packed)), 1, columns_)),
-        block_columns_(piece(kept_, block_rows_ <= Kernel::block_rows ? Kernel::block_columns : Kernel::block_columns / 2)) {
-  }
+        a_panels_(parts(key_.m, Kernel::rows)),
+        b_panels_(parts(key_.n, Kernel::columns)),
+        kc_(round_up(key.k <= Kernel::longest_uncut ? key.k : even_part(key.k, Kernel::largest_kc), Kernel::step)),
+        chunks_(parts(key.k, kc_)),
+        mc_(even_part(a_panels_, largest_mc())),
+        nc_(one_block_of_rows()
+                ? b_panels_
+                : std::clamp<std::size_t>(b_bytes / (chunks_ * b_panel_size() * sizeof(Packed)), 1, b_panels_)),
+        nb_(even_part(nc_, mc_ <= Kernel::largest_mc ? Kernel::largest_nb : Kernel::largest_nb / 2)) {}
 
   std::size_t workspace_bytes() const override { return Buffers(*this, BumpAllocator()).bytes + line; }
   void prepare(int /*threads*/) override {}
@@ -67,15 +101,15 @@ class BlockedProduct final : public Product {
     if (key_.transposed) std::swap(operands.a, operands.b);
     const typename Kernel::Scope scope;
     const Buffers buffers(*this, BumpAllocator(from_whole_line(operands.workspace)));
-    for (std::size_t first = 0; first < columns_; first += kept_) {
-      const Range kept = from(first, kept_, columns_);
-      for (std::size_t row = 0; row < rows_; row += block_rows_) {
-        const Range rows = from(row, block_rows_, rows_);
-        pack_left(operands, buffers, rows);
-        for (std::size_t column = kept.begin; column < kept.end; column += block_columns_) {
-          const Range columns = from(column, block_columns_, kept.end);
+    for (std::size_t first = 0; first < b_panels_; first += nc_) {
+      const Range kept = from(first, nc_, b_panels_);
+      for (std::size_t row = 0; row < a_panels_; row += mc_) {
+        const Range rows = from(row, mc_, a_panels_);
+        pack_a(operands, buffers, rows);
+        for (std::size_t column = kept.begin; column < kept.end; column += nb_) {
+          const Range columns = from(column, nb_, kept.end);
           for (std::size_t chunk = 0; chunk < chunks_; ++chunk) {
-            if (rows.begin == 0) pack_right(operands, buffers, kept, columns, chunk);
+            if (rows.begin == 0) pack_b(operands, buffers, kept, columns, chunk);
             compute(operands, buffers, rows, kept, columns, chunk);
           }
         }
@@ -86,46 +120,46 @@ class BlockedProduct final : public Product {
 
  private:
   static constexpr std::size_t line = BumpAllocator::cache_line;
-  /// Strips of B that are packed once for all rows: for longer products, A is packed more than once.
-  static constexpr std::size_t right_bytes = std::size_t{4} << 20U;
-  /// Where all of A's strips make one block, those of B are used once and need not be kept.
-  static constexpr std::size_t left_bytes_at_once = std::size_t{8} << 20U;
+  /// Bytes of packed B that NC should not exceed. If the whole of B is larger, A is packed more than once.
+  static constexpr std::size_t b_bytes = std::size_t{4} << 20U;
+  /// If all of A is packed at once, in at most this many bytes, each part of B is used once and need not be kept.
+  static constexpr std::size_t a_bytes_at_once = std::size_t{8} << 20U;
 
-  /// C' = B' A of C = A' B: again the left one is stored transposed, and the right one plain.
+  /// The product C' = B' A for C = A' B. Again its first factor is stored transposed and its second one is not.
   static ProductKey transpose_of(ProductKey key) {
     std::swap(key.m, key.n);
     std::swap(key.a_stride, key.b_stride);
     return key;
   }
 
-  // Elements of a strip over a chunk, and of a block of C.
-  std::size_t left_size() const { return Kernel::rows * chunk_ * Kernel::parts; }
-  std::size_t right_size() const { return Kernel::columns * chunk_ * Kernel::parts; }
-  static constexpr std::size_t block_size = Kernel::rows * Kernel::columns;
+  // Elements of a packed micro-panel, and sums of a tile.
+  std::size_t a_panel_size() const { return Kernel::rows * kc_ * Kernel::parts; }
+  std::size_t b_panel_size() const { return Kernel::columns * kc_ * Kernel::parts; }
+  static constexpr std::size_t tile_size = Kernel::rows * Kernel::columns;
 
   static Range from(std::size_t begin, std::size_t size, std::size_t end) { return {begin, std::min(end, begin + size)}; }
-  /// The size of equal pieces of at most `most`.
-  static std::size_t piece(std::size_t whole, std::size_t most) { return parts(whole, parts(whole, most)); }
-  std::size_t depth_of(std::size_t chunk) const { return std::min(chunk_, key_.k - chunk * chunk_); }
-  std::size_t most_rows() const {
-    const std::size_t strip_bytes = chunks_ * left_size() * sizeof(Packed);
-    if (rows_ <= 2 * Kernel::block_rows && rows_ * strip_bytes <= left_bytes_at_once) return rows_;
-    return std::clamp<std::size_t>(Kernel::left_bytes / strip_bytes, 1, Kernel::block_rows);
+  /// The size of equal parts of at most `most`.
+  static std::size_t even_part(std::size_t whole, std::size_t most) { return parts(whole, parts(whole, most)); }
+  std::size_t depth_of(std::size_t chunk) const { return std::min(kc_, key_.k - chunk * kc_); }
+  std::size_t largest_mc() const {
+    const std::size_t bytes = chunks_ * a_panel_size() * sizeof(Packed);  // of MR rows over the whole sum
+    if (a_panels_ <= 2 * Kernel::largest_mc && a_panels_ * bytes <= a_bytes_at_once) return a_panels_;
+    return std::clamp<std::size_t>(Kernel::a_bytes / bytes, 1, Kernel::largest_mc);
   }
-  bool one_block_of_rows() const { return block_rows_ >= rows_; }
+  bool one_block_of_rows() const { return mc_ >= a_panels_; }
 
-  /// Where the workspace's parts begin: strips of A over all chunks, strips of B (of one block, where that is used once),
-  /// and sums.
+  /// The parts of the workspace: micro-panels of MC rows of A over the whole sum; of NC columns of B over the whole sum, or
+  /// of NB columns over one KC if each is used once; and sums.
   struct Buffers {
-    Packed *left, *right;
+    Packed *a, *b;
     float* sums;
     std::size_t bytes;
 
     Buffers(const BlockedProduct& p, BumpAllocator memory) {
-      const std::size_t right_strips = p.one_block_of_rows() ? p.block_columns_ : p.chunks_ * p.kept_;
-      left = memory.take<Packed>(p.chunks_ * p.block_rows_ * p.left_size());
-      right = memory.take<Packed>(right_strips * p.right_size());
-      sums = memory.take<float>(p.blocks_of_sums() * block_size);
+      const std::size_t b_panels = p.one_block_of_rows() ? p.nb_ : p.chunks_ * p.nc_;
+      a = memory.take<Packed>(p.chunks_ * p.mc_ * p.a_panel_size());
+      b = memory.take<Packed>(b_panels * p.b_panel_size());
+      sums = memory.take<float>(p.tiles_of_sums() * tile_size);
       bytes = memory.used();
     }
   };
@@ -133,83 +167,89 @@ class BlockedProduct final : public Product {
     const auto begin = reinterpret_cast<std::uintptr_t>(workspace.data());
     return workspace.subspan(round_up(begin, line) - begin);
   }
-  std::size_t blocks_of_sums() const { return chunks_ == 1 ? 1 : block_rows_ * block_columns_; }
+  std::size_t tiles_of_sums() const { return chunks_ == 1 ? 1 : mc_ * nb_; }
 
-  Packed* left_of(const Buffers& buffers, std::size_t chunk, std::size_t row) const {
-    return buffers.left + (chunk * block_rows_ + row) * left_size();
+  Packed* a_panel(const Buffers& buffers, std::size_t chunk, std::size_t row) const {
+    return buffers.a + (chunk * mc_ + row) * a_panel_size();
   }
-  Packed* right_of(const Buffers& buffers, Range kept, Range columns, std::size_t chunk, std::size_t column) const {
-    return buffers.right +
-           (one_block_of_rows() ? column - columns.begin : chunk * kept_ + column - kept.begin) * right_size();
+  Packed* b_panel(const Buffers& buffers, Range kept, Range columns, std::size_t chunk, std::size_t column) const {
+    return buffers.b + (one_block_of_rows() ? column - columns.begin : chunk * nc_ + column - kept.begin) * b_panel_size();
   }
 
-  /// Calls pack(strip, step) in the order in which memory holds them, which is what the processor fetches ahead.
+  /// Calls pack(panel, step) in the order in which memory holds what is packed, so that the processor prefetches it.
   template <class Pack>
-  static void in_order(bool along, Range strips, Range steps, const Pack& pack) {
-    const Range outer = along ? strips : steps, inner = along ? steps : strips;
+  static void in_memory_order(bool k_contiguous, Range panels, Range steps, const Pack& pack) {
+    const Range outer = k_contiguous ? panels : steps, inner = k_contiguous ? steps : panels;
     for (std::size_t o = outer.begin; o < outer.end; ++o) {
-      for (std::size_t i = inner.begin; i < inner.end; ++i) along ? pack(o, i) : pack(i, o);
+      for (std::size_t i = inner.begin; i < inner.end; ++i) k_contiguous ? pack(o, i) : pack(i, o);
     }
   }
 
-  void pack_left(const Operands& o, const Buffers& buffers, Range rows) const {
-    const bool along = key_.a == Transpose::no;
-    in_order(along, rows, {0, parts(key_.k, Kernel::step)}, [&](std::size_t row, std::size_t step) {
+  void pack_a(const Operands& o, const Buffers& buffers, Range rows) const {
+    const bool k_contiguous = key_.a == Transpose::no;
+    in_memory_order(k_contiguous, rows, {0, parts(key_.k, Kernel::step)}, [&](std::size_t row, std::size_t step) {
       const std::size_t i = row * Kernel::rows, k = step * Kernel::step;
-      Kernel::pack_left({static_cast<const T*>(o.a) + (along ? i * key_.a_stride + k : k * key_.a_stride + i), key_.a_stride,
-                         std::min(Kernel::rows, key_.m - i), std::min(Kernel::step, key_.k - k), along},
-                        left_of(buffers, k / chunk_, row - rows.begin) + k % chunk_ * Kernel::rows * Kernel::parts);
+      Kernel::pack_a({.data = static_cast<const T*>(o.a) + (k_contiguous ? i * key_.a_stride + k : k * key_.a_stride + i),
+                      .stride = key_.a_stride,
+                      .count = std::min(Kernel::rows, key_.m - i),
+                      .depth = std::min(Kernel::step, key_.k - k),
+                      .k_contiguous = k_contiguous},
+                     a_panel(buffers, k / kc_, row - rows.begin) + k % kc_ * Kernel::rows * Kernel::parts);
     });
   }
 
-  void pack_right(const Operands& o, const Buffers& buffers, Range kept, Range columns, std::size_t chunk) const {
-    const bool along = key_.b == Transpose::yes;
-    const std::size_t first = chunk * chunk_;
-    in_order(along, columns, {0, parts(depth_of(chunk), Kernel::step)}, [&](std::size_t column, std::size_t step) {
-      const std::size_t j = column * Kernel::columns, k = first + step * Kernel::step;
-      Kernel::pack_right(
-          {static_cast<const T*>(o.b) + (along ? j * key_.b_stride + k : k * key_.b_stride + j), key_.b_stride,
-           std::min(Kernel::columns, key_.n - j), std::min(Kernel::step, key_.k - k), along},
-          right_of(buffers, kept, columns, chunk, column) + step * Kernel::step * Kernel::columns * Kernel::parts);
-    });
+  void pack_b(const Operands& o, const Buffers& buffers, Range kept, Range columns, std::size_t chunk) const {
+    const bool k_contiguous = key_.b == Transpose::yes;
+    const std::size_t first = chunk * kc_;
+    in_memory_order(
+        k_contiguous, columns, {0, parts(depth_of(chunk), Kernel::step)}, [&](std::size_t column, std::size_t step) {
+          const std::size_t j = column * Kernel::columns, k = first + step * Kernel::step;
+          Kernel::pack_b(
+              {.data = static_cast<const T*>(o.b) + (k_contiguous ? j * key_.b_stride + k : k * key_.b_stride + j),
+               .stride = key_.b_stride,
+               .count = std::min(Kernel::columns, key_.n - j),
+               .depth = std::min(Kernel::step, key_.k - k),
+               .k_contiguous = k_contiguous},
+              b_panel(buffers, kept, columns, chunk, column) + step * Kernel::step * Kernel::columns * Kernel::parts);
+        });
   }
 
   void compute(const Operands& o, const Buffers& buffers, Range rows, Range kept, Range columns, std::size_t chunk) const {
     const std::size_t steps = parts(depth_of(chunk), Kernel::step);
     const bool last = chunk + 1 == chunks_;
-    BlockFinisher<T, R, Kernel::columns> finisher;
+    Epilogue<T, R, Kernel::columns> epilogue;
     for (std::size_t column = columns.begin; column < columns.end; ++column) {
-      const Packed* const right = right_of(buffers, kept, columns, chunk, column);
+      const Packed* const b = b_panel(buffers, kept, columns, chunk, column);
       for (std::size_t row = rows.begin; row < rows.end; ++row) {
-        const Packed* const left = left_of(buffers, chunk, row - rows.begin);
-        const std::size_t block = (column - columns.begin) * block_rows_ + row - rows.begin;
-        float* const sums = buffers.sums + (chunks_ == 1 ? 0 : block * block_size);
+        const Packed* const a = a_panel(buffers, chunk, row - rows.begin);
+        const std::size_t tile = (column - columns.begin) * mc_ + row - rows.begin;
+        float* const sums = buffers.sums + (chunks_ == 1 ? 0 : tile * tile_size);
         if (chunk == 0) {
-          Kernel::template multiply<true>(left, right, steps, sums, finisher);
+          Kernel::template multiply<Write::over>(a, b, steps, sums, epilogue);
         } else {
-          Kernel::template multiply<false>(left, right, steps, sums, finisher);
+          Kernel::template multiply<Write::add>(a, b, steps, sums, epilogue);
         }
-        if (last) finisher.begin(sums, place(o, row * Kernel::rows, column * Kernel::columns));
+        if (last) epilogue.begin(sums, output_tile(o, row * Kernel::rows, column * Kernel::columns));
       }
     }
-    finisher.all();
+    epilogue.write_rest();
   }
 
-  Place<T, R> place(const Operands& o, std::size_t row, std::size_t column) const {
+  OutputTile<T, R> output_tile(const Operands& o, std::size_t row, std::size_t column) const {
     const std::size_t at = key_.transposed ? column * key_.c_stride + row : row * key_.c_stride + column;
-    return {static_cast<R*>(o.c) + at,
-            key_.c_stride,
-            std::min(Kernel::rows, key_.m - row),
-            std::min(Kernel::columns, key_.n - column),
-            key_.bias ? static_cast<const T*>(o.bias) + column : nullptr,
-            o.added == nullptr ? nullptr : static_cast<const R*>(o.added) + at,
-            key_.transposed};
+    return {.c = static_cast<R*>(o.c) + at,
+            .stride = key_.c_stride,
+            .rows = std::min(Kernel::rows, key_.m - row),
+            .columns = std::min(Kernel::columns, key_.n - column),
+            .bias = key_.bias ? static_cast<const T*>(o.bias) + column : nullptr,
+            .added = o.added == nullptr ? nullptr : static_cast<const R*>(o.added) + at,
+            .transposed = key_.transposed};
   }
 
-  ProductKey key_;  // of what is computed, which is C' where that is asked for
-  // In strips: what there is, and what makes a block; and columns of B that are packed once for all rows.
-  std::size_t rows_, columns_, chunk_, chunks_;
-  std::size_t block_rows_, kept_, block_columns_;
+  ProductKey key_;  // of the product that is computed: that of C' if it was asked for
+  // Micro-panels of A and of B (over one KC); KC, and how many KC the sum has.
+  std::size_t a_panels_, b_panels_, kc_, chunks_;
+  std::size_t mc_, nc_, nb_;  // in micro-panels
 };
 
 }  // namespace shoal::kernels

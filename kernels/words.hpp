@@ -21,6 +21,9 @@ namespace shoal::kernels {
 using simd::Words;
 using Word = std::uint32_t;
 
+/// Whether a product replaces what its result held, or is added to it.
+enum class Write { over, add };
+
 SHOAL_INLINE Words load_words(const Word* from) {
   return std::bit_cast<Words>(simd::load(reinterpret_cast<const float*>(from)));
 }
