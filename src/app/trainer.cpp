@@ -44,7 +44,9 @@ std::vector<StepReport> Trainer::step(std::int64_t t, const std::function<bool()
   unexchanged_.push_back(update(t, want_stop));
   if (synchroniser_ != nullptr) {
     synchronise(t);
-    if (at_boundary) synchroniser_->wait_for_mean();  // what it sends is this step's, whatever comes between steps
+    // Messages are counted per step, and those of a mean in flight belong to this one: they must not be sent during the
+    // evaluation or the checkpoint that follows.
+    if (at_boundary) synchroniser_->wait_for_mean();
   }
   unexchanged_.back().seconds = seconds_since(begin);
   if (!at_boundary && !reports_after(t + 1)) return {};
@@ -52,53 +54,31 @@ std::vector<StepReport> Trainer::step(std::int64_t t, const std::function<bool()
   return std::exchange(unexchanged_, {});
 }
 
-/// The nodes that share this step's gradients; in everything that is counted over micro-batches they are one.
-int Trainer::nodes_sharing_gradients(std::int64_t t) const {
-  const bool warms_up = synchroniser_ != nullptr && synchroniser_->schedule().in_warmup(static_cast<std::size_t>(t) + 1);
-  return warms_up ? place_.across.ranks : 1;
-}
-
-/// The whole step as this node has it.
+/// The order of a step on this node. The engine communicates inside these calls: it reduce-scatters gradients in
+/// micro_batch() and finish_round(), all-gathers them in norm() if a rank updates whole units (stage 0), and starts the
+/// all-gather of the updated parameters in update().
 StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_stop) {
-  const zero::AccumulationPlan& accumulation = engine_.accumulation();
-  const int together = nodes_sharing_gradients(t);
-  engine_.set_gradient_groups(static_cast<std::size_t>(together));
-  const std::size_t shared = micro_batches_ * static_cast<std::size_t>(together);
   const std::int64_t updates_before = t - skipped_;
   const optim::Rates rates =
       optim::rates(options_.schedule, options_.optimizer, adascale_ ? adascale_->schedule_step() : updates_before);
-  if (adascale_ && adascale_->weighted() && updates_before > 0) engine_.weigh_squares(updates_before, rates.beta2);
-  if (scaler_) engine_.scale_losses(scaler_->scale());
-  std::size_t predictions = 0;
-  per_micro_batch_.assign((adascale_ ? 2 : 1) * shared + 1, 0.0);
+  const int nodes = nodes_summing_gradients(t);
+  prepare_gradients(nodes, updates_before, rates);
 
+  const zero::AccumulationPlan& accumulation = engine_.accumulation();
   for (std::size_t round = 0; round < accumulation.rounds; ++round) {
-    for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round;
-         ++micro_step) {  // gradient accumulation
-      const std::size_t m = accumulation.micro_batch(round, micro_step, place_.node.rank);
-      const std::size_t of_step = static_cast<std::size_t>(place_.across.rank) * accumulation.micro_batches() + m;
-      trace::set_micro(static_cast<std::int16_t>(of_step));
-      const model::MicroBatch batch = load(t, of_step);
-      predictions = engine_.model().predictions(batch);
-      const std::size_t of_shared = together > 1 ? of_step : m;
-      per_micro_batch_[of_shared] =
-          engine_.micro_batch(round, micro_step, batch);  // forward and backward; reduction starts on the way
-      if (adascale_) per_micro_batch_[shared + of_shared] = engine_.micro_step_square();
+    for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
+      micro_batch(t, nodes, round, micro_step);
     }
     const auto region = phase("reduce");
     engine_.finish_round();
   }
   trace::set_micro(-1);
-  if (together > 1) {
-    const auto region = phase("reduce");
-    synchroniser_->sum_gradients(
-        [&](std::size_t unit, Range range) { return engine_.gradient_shard(static_cast<int>(unit), range); });
-  }
+  if (nodes > 1) sum_gradients_over_nodes();
 
   StepReport report;
   report.step = t + 1;
   node_wants_stop_ = node_wants_stop_ || want_stop();
-  report.loss = all_reduce_losses(together, predictions, node_wants_stop_);
+  report.loss = all_reduce_losses(nodes, node_wants_stop_);
   report.stop = place_.across.ranks == 1 && node_wants_stop_;
   zero::Norm norm;
   {
@@ -120,7 +100,41 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
   return report;
 }
 
-/// Nodes come together at the rate of the schedule: an update that one of them left out is no delay for the others.
+/// Returns the number of nodes whose gradients are summed in this step: all nodes while they warm up, otherwise 1.
+int Trainer::nodes_summing_gradients(std::int64_t t) const {
+  const bool warms_up = synchroniser_ != nullptr && synchroniser_->schedule().in_warmup(static_cast<std::size_t>(t) + 1);
+  return warms_up ? place_.across.ranks : 1;
+}
+
+/// Before the first micro-batch of a step: sets how its gradients are scaled and what is measured of them.
+void Trainer::prepare_gradients(int nodes, std::int64_t updates_before, const optim::Rates& rates) {
+  engine_.set_gradient_groups(static_cast<std::size_t>(nodes));
+  if (adascale_ && adascale_->weighted() && updates_before > 0) engine_.weigh_squares(updates_before, rates.beta2);
+  if (scaler_) engine_.scale_losses(scaler_->scale());
+  const std::size_t micro_batches = micro_batches_ * static_cast<std::size_t>(nodes);
+  per_micro_batch_.assign((adascale_ ? 2 : 1) * micro_batches + 1, 0.0);
+}
+
+/// Forward and backward of one micro-batch of this rank; the reduction of its gradients starts during backward.
+void Trainer::micro_batch(std::int64_t t, int nodes, std::size_t round, std::size_t micro_step) {
+  const zero::AccumulationPlan& accumulation = engine_.accumulation();
+  const std::size_t in_node = accumulation.micro_batch(round, micro_step, place_.node.rank);
+  const std::size_t in_step = static_cast<std::size_t>(place_.across.rank) * accumulation.micro_batches() + in_node;
+  trace::set_micro(static_cast<std::int16_t>(in_step));
+  const model::MicroBatch batch = load(t, in_step);
+  const std::size_t index = nodes > 1 ? in_step : in_node;  // among those whose gradients are summed
+  per_micro_batch_[index] = engine_.micro_batch(round, micro_step, batch);
+  if (adascale_) per_micro_batch_[micro_batches_ * static_cast<std::size_t>(nodes) + index] = engine_.micro_step_square();
+}
+
+void Trainer::sum_gradients_over_nodes() {
+  const auto region = phase("reduce");
+  synchroniser_->sum_gradients(
+      [&](std::size_t unit, Range range) { return engine_.gradient_shard(static_cast<int>(unit), range); });
+}
+
+/// The outer update uses the learning rate of step t, which is the same on all nodes. Their counts of updates may differ,
+/// since a node may have skipped some.
 void Trainer::synchronise(std::int64_t t) {
   const auto step = static_cast<std::size_t>(t) + 1;
   const bool writes = synchroniser_->writes_masters(step);
@@ -129,7 +143,7 @@ void Trainer::synchronise(std::int64_t t) {
   if (writes) engine_.refresh();
 }
 
-/// Whether reports are shared after this step: whenever all nodes wait for each other anyway.
+/// Returns true if nodes exchange their reports after this step: if they synchronize and so wait for each other anyway.
 bool Trainer::reports_after(std::int64_t step) const {
   if (place_.across.ranks == 1) return true;
   const auto steps = static_cast<std::size_t>(step);
@@ -144,10 +158,13 @@ model::MicroBatch Trainer::load(std::int64_t t, std::size_t m) {
           batch.targets,        static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(batch.first_sample)};
 }
 
-/// Each micro-batch's loss (and the square of its gradient) is known to one rank, zero elsewhere: so the library's sum is
-/// exact, whatever its order. Added in the order of the micro-batches.
-double Trainer::all_reduce_losses(int nodes, std::size_t predictions, bool& stop) {
+/// Returns the mean loss of the step. Each micro-batch's loss (and the square of its gradient) is known to one rank and zero
+/// on the others, so the MPI library's sum is exact in any order. The losses are then added in the order of the
+/// micro-batches.
+double Trainer::all_reduce_losses(int nodes, bool& stop) {
   const auto region = phase("losses");
+  const std::size_t predictions =
+      engine_.model().predictions({options_.batch.micro, options_.model.block_size, {}, {}, 0, 0});
   comm::Communicator& ranks = nodes > 1 ? world_.all() : *place_.node.group;
   const std::size_t micro_batches = micro_batches_ * static_cast<std::size_t>(nodes);
   per_micro_batch_.back() = stop ? 1.0 : 0.0;
@@ -158,7 +175,7 @@ double Trainer::all_reduce_losses(int nodes, std::size_t predictions, bool& stop
   return sum / static_cast<double>(predictions * micro_batches);
 }
 
-/// What AdaScale multiplies the learning rate by.
+/// Returns the factor by which AdaScale multiplies the learning rate.
 double Trainer::scale_rate(StepReport& report, std::int64_t updates_before, const zero::Norm& norm) {
   if (!adascale_) return 1;
   const Span<const double> squares = Span<const double>(per_micro_batch_).subspan(micro_batches_, micro_batches_);
@@ -173,8 +190,8 @@ bool Trainer::done(std::int64_t steps) const {
   return steps >= total || (adascale_ && adascale_->schedule_step() >= total);
 }
 
-/// Whether this step's gradients may become an update. The loss and the norm are the same on all ranks of a node, and so is
-/// the answer.
+/// Returns true if the step's gradients are finite, so that they are applied, and updates the loss scale. All ranks of a
+/// node have the same loss and norm, so they decide alike.
 bool Trainer::updates(StepReport& report, const zero::Norm& norm) {
   if (!scaler_) {
     report.broken = broken(report.loss, norm);
@@ -209,7 +226,7 @@ void Trainer::restore(std::int64_t steps, const std::map<std::string, double>& a
                     static_cast<std::uint32_t>(number("loss_scale/hysteresis_left"))});
 }
 
-/// Names where a value that is not finite came from, as far as this can be told after the fact.
+/// If the loss or the norm is not finite, says which and names the first unit with parameters, or a gradient, that is not.
 std::string Trainer::broken(double loss, const zero::Norm& norm) {
   if (std::isfinite(loss) && std::isfinite(norm.value)) return {};
   std::vector<std::int64_t> damaged = {engine_.states().first_not_finite()};  // each rank sees its own shards
@@ -228,16 +245,16 @@ std::string Trainer::broken(double loss, const zero::Norm& norm) {
 double Trainer::evaluate(std::int64_t steps) {
   const auto region = phase("evaluate");
   heartbeat::phase("evaluate");
-  const bool apart =
+  const bool differ =
       synchroniser_ != nullptr && synchroniser_->schedule().nodes_differ_after(static_cast<std::size_t>(steps));
-  if (apart) {
+  if (differ) {
     engine_.wait_for_parameters();
     synchroniser_->swap_in_mean();
     engine_.refresh();
   }
   const double loss = app::evaluate(world_.all(), engine_, *validation_, options_.batch.micro, options_.model.block_size,
                                     options_.train.eval_batches * options_.batch.global);
-  if (apart) {
+  if (differ) {
     engine_.wait_for_parameters();
     synchroniser_->restore_own();
     engine_.refresh();

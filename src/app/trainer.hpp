@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One optimizer step, from tokens to published parameters, on one page.
+// One optimizer step, from tokens to updated parameters, and the synchronization of nodes after it. The order of a step is
+// in Trainer::update().
 #pragma once
 
 #include <cstdint>
@@ -22,34 +23,37 @@ class Trainer {
  public:
   Trainer(const Setup& setup, comm::World& world, Machine& machine);
 
-  /// Update number t, counted from 0, and then whatever makes nodes agree. Returns the steps of which all ranks know by now:
-  /// this one; or, where nodes train apart, none until they meet, and then all since they met before. They meet as the
-  /// schedule has it (if it never does, every train.log_every steps), and where `border` says so. want_stop is
-  /// asked on every rank in every step; when they meet, all ranks hear whether any rank wants to stop.
+  /// Runs step t, counted from 0, and the synchronization of nodes that is due after it. Returns the reports that all ranks
+  /// now have: this step's; or, if nodes train locally, none until they exchange reports, and then all since the last
+  /// exchange. They do so when they synchronize (every train.log_every steps if the schedule has no synchronization), and
+  /// after every step with at_boundary: an evaluation, a checkpoint or the end of the run follows. want_stop is called on
+  /// every rank in every step; with the reports all ranks learn if any rank wants to stop.
   std::vector<StepReport> step(std::int64_t t, const std::function<bool()>& want_stop, bool at_boundary);
 
-  /// Mean loss over the validation split (its first eval_batches global batches) after so many steps, the same on any number
-  /// of ranks; of nodes that differ, with the mean of their parameters.
+  /// Mean loss over the validation split (its first eval_batches global batches) after `steps` steps; bitwise the same on
+  /// any number of ranks. If nodes have different parameters, their mean is evaluated.
   double evaluate(std::int64_t steps);
 
-  /// Whether train.steps are made after so many steps: with AdaScale they are steps of the small batch, so that fewer will
-  /// do (more never, even if some were left out).
+  /// Returns true if the run is complete after `steps` steps. With AdaScale train.steps counts steps of the small batch, so
+  /// fewer steps are enough; there are never more than train.steps, even if updates were skipped.
   bool done(std::int64_t steps) const;
 
-  /// What the next step needs besides the tensors and its number: for checkpoints. Collective.
+  /// State for checkpoints in addition to the tensors and the step's number: skipped updates, AdaScale's averages, the loss
+  /// scale. Collective.
   std::map<std::string, double> numbers() const;
-  /// `steps` were made before.
+  /// Continues after `steps` steps with the numbers of a checkpoint.
   void restore(std::int64_t steps, const std::map<std::string, double>& all);
-
-  std::size_t steps_per_epoch() const { return order_.steps_per_epoch(); }
 
  private:
   StepReport update(std::int64_t t, const std::function<bool()>& want_stop);
   void synchronise(std::int64_t t);
   bool reports_after(std::int64_t step) const;
   model::MicroBatch load(std::int64_t t, std::size_t m);
-  int nodes_sharing_gradients(std::int64_t t) const;
-  double all_reduce_losses(int nodes, std::size_t predictions, bool& stop);
+  int nodes_summing_gradients(std::int64_t t) const;
+  void prepare_gradients(int nodes, std::int64_t updates_before, const optim::Rates& rates);
+  void micro_batch(std::int64_t t, int nodes, std::size_t round, std::size_t micro_step);
+  void sum_gradients_over_nodes();
+  double all_reduce_losses(int nodes, bool& stop);
   std::string broken(double loss, const zero::Norm& norm);
   bool updates(StepReport& report, const zero::Norm& norm);
   double scale_rate(StepReport& report, std::int64_t updates_before, const zero::Norm& norm);
@@ -58,18 +62,19 @@ class Trainer {
   comm::World& world_;
   const sync::NodeGroups& place_;
   zero::Engine& engine_;
-  sync::Synchroniser* synchroniser_;  // null: nodes are always in step
+  sync::Synchroniser* synchroniser_;  // null if all ranks reduce gradients at every step
   data::SampleOrder order_;
   data::Loader loader_;
   const data::Samples* validation_;
   std::optional<optim::LossScaler> scaler_;  // fp16
   std::optional<AdaScaling> adascale_;
-  std::int64_t skipped_ = 0;   // steps without an update: schedule and optimizer do not count them
+  std::int64_t skipped_ = 0;   // steps without an update; the schedule and the optimizer do not count them
   std::size_t micro_batches_;  // of a step, over the ranks of a node
-  std::vector<double>
-      per_micro_batch_;  // what one rank knows of each: losses, then AdaScale's squares; last: does it want to stop?
-  bool node_wants_stop_ = false;         // any of its ranks, as of the last step
-  std::vector<StepReport> unexchanged_;  // of this node, since the nodes met
+  // All-reduce buffer: the loss of each micro-batch, then (AdaScale) the squared norm of each micro-batch's gradient, then
+  // whether a rank wants to stop. Each of the first two is non-zero on one rank only.
+  std::vector<double> per_micro_batch_;
+  bool node_wants_stop_ = false;         // a rank of this node wanted to, as of the last step
+  std::vector<StepReport> unexchanged_;  // this node's reports since the last exchange
 };
 
 }  // namespace shoal::app
