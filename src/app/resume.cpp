@@ -40,46 +40,18 @@ void warn_of_changes(const io::CheckpointState& state, const config::Options& op
   }
 }
 
-double number_of(const io::CheckpointState& state, const char* name) {
-  const auto found = state.numbers.find(name);
-  return found == state.numbers.end() ? 0 : found->second;
-}
-
-int nodes_before(const io::CheckpointState& state) { return static_cast<int>(number_of(state, nodes_number)); }
-
-/// What the file says of nodes that trained apart, where this run's do too: the rest of their state.
+/// If nodes train locally in this run: the rest of their state.
 void resume_synchroniser(comm::World& world, const Setup& setup, Machine& machine, const io::LoadedCheckpoint& loaded,
                          const io::NodeView& view) {
   if (!machine.synchroniser) return;
-  const auto has = [&](const char* name) { return number_of(loaded.state, name) != 0; };
-  sync::Synchroniser& synchroniser = *machine.synchroniser;
-  const std::int64_t steps = loaded.state.step;
-  require_input(nodes_before(loaded.state) <= 1 || !was_in_step(synchroniser, steps + 1),
-                "sync.warmup_steps = ", setup.options.sync.warmup_steps, ": the nodes that wrote ", loaded.file.string(),
-                " trained apart, and after ", steps, " steps they have no gradient in common; allowed: up to ", steps);
   const auto kind = loaded.state.scalars.find("sync.kind");
-  const bool of_this_kind = kind != loaded.state.scalars.end() && kind->second == setup.options.sync.kind;
-  const bool exchange = of_this_kind && has(pushed_number) && synchroniser.overlaps();
-  const bool in_differences = !synchroniser.parameters_in_common().empty();
-  // A mean of parameters themselves can not become one of differences, nor the other way round.
-  const bool mean =
-      of_this_kind && has(mean_number) && synchroniser.schedule().overlaps() && has(common_number) == in_differences;
-  const bool left_out = has(mean_number) && !mean;
-  const bool outer = of_this_kind && has(outer_number) && synchroniser.schedule().has_outer() && !left_out;
-  synchroniser.begin();
-  std::vector<NamedSlice> slices;
-  if (outer) append(slices, synchroniser.outer_slices());
-  if (exchange) append(slices, synchroniser.exchange_slices());
-  if (mean) append(slices, synchroniser.mean_slices());
-  if (has(common_number)) append(slices, synchroniser.parameters_in_common());
-  if (has(lost_number) && nodes_before(loaded.state) == view.nodes) append(slices, synchroniser.lost_slices());
-  if (!slices.empty()) io::load_checkpoint(world, loaded.file, slices, view);
-  if (exchange) synchroniser.restore_exchange();
-  if (mean) synchroniser.restore_mean();
-  if (world.all().rank() != 0) return;
-  if (left_out) std::printf("# a mean that was on its way between nodes when the checkpoint was written is left out\n");
-  if (synchroniser.schedule().has_outer() && !outer && !was_in_step(synchroniser, steps)) {
-    std::printf("# the checkpoint has no outer update that this run could go on with: it begins here, at rest\n");
+  const bool same_kind = kind != loaded.state.scalars.end() && kind->second == setup.options.sync.kind;
+  const sync::SyncCheckpoint from = {loaded.file.string(), static_cast<std::size_t>(loaded.state.step), same_kind,
+                                     loaded.state.numbers};
+  const auto read = [&](const std::vector<NamedSlice>& slices) { io::load_checkpoint(world, loaded.file, slices, view); };
+  const std::vector<std::string> notes = machine.synchroniser->restore(from, read);
+  for (const std::string& note : notes) {
+    if (world.all().rank() == 0) std::printf("# %s\n", note.c_str());
   }
 }
 
@@ -105,7 +77,7 @@ std::vector<NamedSlice> slices_to_read(const io::CheckpointState& state, Machine
 }
 
 void tell_of_nodes(const io::CheckpointState& state, int nodes) {
-  const int before = nodes_before(state);
+  const int before = sync::saved_nodes(state.numbers);
   if (before == nodes || before <= 1) return;
   std::printf(
       "# the checkpoint is of %d nodes that trained apart, this run has %d: parameters and moments that differed are "

@@ -63,9 +63,8 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
     if (!background_) directory_->wait_for_space();  // while the steps went on, it has become free
   });
   const fs::path file = path_ / io::checkpoint_name(step);
-  io::CheckpointState state = state_to_write(setup_.options, machine_, step, numbers);
+  auto [state, slices] = contents_to_write(setup_.options, machine_, step, numbers);
   state.lineage = lineage_;
-  const std::vector<NamedSlice> slices = slices_to_write(machine_, step);
   last_ = file;
   if (background_) {
     bytes_ += background_->start(file, state, slices, [this, file, step] { complete(file, step); });

@@ -16,6 +16,21 @@ namespace {
 
 trace::Region phase(const char* name) { return {trace::Level::steps, trace::Kind::phase, name}; }
 
+/// The loss scaler's state by name, as a checkpoint keeps it.
+std::map<std::string, double> numbers_of(const optim::LossScaler::State& state) {
+  return {{"loss_scale/scale", state.scale},
+          {"loss_scale/steps_since_overflow", static_cast<double>(state.steps_since_overflow)},
+          {"loss_scale/hysteresis_left", static_cast<double>(state.hysteresis_left)}};
+}
+
+/// The same from a checkpoint's numbers; nothing if the run that wrote them was not in fp16.
+std::optional<optim::LossScaler::State> loss_scale_of(const std::map<std::string, double>& numbers) {
+  if (!numbers.contains("loss_scale/scale")) return std::nullopt;
+  return optim::LossScaler::State{numbers.at("loss_scale/scale"),
+                                  static_cast<std::uint64_t>(numbers.at("loss_scale/steps_since_overflow")),
+                                  static_cast<std::uint32_t>(numbers.at("loss_scale/hysteresis_left"))};
+}
+
 double seconds_since(std::int64_t begin_ns) { return static_cast<double>(trace::now_ns() - begin_ns) * 1e-9; }
 
 }  // namespace
@@ -207,23 +222,15 @@ std::map<std::string, double> Trainer::numbers() const {
   std::map<std::string, double> numbers;
   if (skipped_ > 0 || place_.across.ranks > 1) numbers["skipped_updates"] = static_cast<double>(skipped_);
   if (adascale_) numbers.merge(adascale_->numbers());
-  if (scaler_) {
-    const optim::LossScaler::State state = scaler_->state();
-    numbers["loss_scale/scale"] = state.scale;
-    numbers["loss_scale/steps_since_overflow"] = static_cast<double>(state.steps_since_overflow);
-    numbers["loss_scale/hysteresis_left"] = static_cast<double>(state.hysteresis_left);
-  }
+  if (scaler_) numbers.merge(numbers_of(scaler_->state()));
   return place_.across.ranks > 1 ? gather_numbers(world_, place_, numbers) : numbers;
 }
 
 void Trainer::restore(std::int64_t steps, const std::map<std::string, double>& all) {
   const std::map<std::string, double> numbers = numbers_of_node(all, place_);
   if (adascale_) adascale_->restore(steps, numbers);
-  const auto number = [&](const char* name) { return numbers.contains(name) ? numbers.at(name) : 0.0; };
-  skipped_ = static_cast<std::int64_t>(number("skipped_updates"));
-  if (!scaler_ || !numbers.contains("loss_scale/scale")) return;  // a run that was not in fp16 starts with a new scale
-  scaler_->restore({number("loss_scale/scale"), static_cast<std::uint64_t>(number("loss_scale/steps_since_overflow")),
-                    static_cast<std::uint32_t>(number("loss_scale/hysteresis_left"))});
+  skipped_ = numbers.contains("skipped_updates") ? static_cast<std::int64_t>(numbers.at("skipped_updates")) : 0;
+  if (const auto state = loss_scale_of(numbers); scaler_ && state) scaler_->restore(*state);
 }
 
 /// If the loss or the norm is not finite, says which and names the first unit with parameters, or a gradient, that is not.

@@ -42,7 +42,7 @@ bool Synchroniser::writes_masters(std::size_t step) const {
   // A checkpoint may come from a run with another rhythm: one mean is taken in before the next is sent, at the latest.
   if (schedule_.overlaps()) return mean_under_way() && (schedule_.applies_mean(step) || schedule_.averages(step));
   const Actions actions = schedule_.after(step);
-  return actions.average || actions.push || actions.outer || exchange_under_way();
+  return actions.average || actions.push || actions.outer || (push_ != nullptr && push_->under_way());
 }
 
 void Synchroniser::after(std::size_t step, double learning_rate) {
@@ -112,33 +112,6 @@ void Synchroniser::replace_by_mean() {
 
 std::vector<NamedSlice> Synchroniser::outer_slices() const {
   return outer_ ? outer_->slices(units_) : std::vector<NamedSlice>();
-}
-
-std::vector<NamedSlice> Synchroniser::exchange_slices() {
-  return overlaps() ? push_->slices(units_) : std::vector<NamedSlice>();
-}
-
-std::vector<NamedSlice> Synchroniser::mean_slices() const {
-  std::vector<NamedSlice> result = average_.sent_slices(units_);
-  append(result, average_.mean_slices(units_, sub_shards_.shards()));
-  return result;
-}
-
-std::vector<NamedSlice> Synchroniser::common_slices() {
-  wait_for_mean();
-  std::vector<NamedSlice> result = average_.common_slices(units_, sub_shards_.sub_shards());
-  if (schedule_.averages_outer()) append(result, outer_slices());
-  if (mean_under_way()) append(result, average_.mean_slices(units_, sub_shards_.sub_shards()));
-  return result;
-}
-
-std::vector<NamedSlice> Synchroniser::node_slices() {
-  wait_for_mean();
-  std::vector<NamedSlice> result = lost_slices();
-  if (!schedule_.averages_outer()) append(result, outer_slices());
-  if (exchange_under_way()) append(result, exchange_slices());
-  if (mean_under_way()) append(result, average_.sent_slices(units_));
-  return result;
 }
 
 }  // namespace shoal::sync

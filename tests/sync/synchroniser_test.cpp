@@ -148,37 +148,41 @@ TEST_P(SynchroniserTest, TheAverageIsShownAndTakenBack) {
   }
 }
 
-/// Every element of what all nodes share is on one rank, and so is every element of a node's own on one rank of it.
-TEST_P(SynchroniserTest, StatesAreHeldOnce) {
+/// A checkpoint lists every element of what nodes have in common on one rank, and of a node's own on one rank of the node.
+TEST_P(SynchroniserTest, ACheckpointListsEveryElementOnce) {
   Toy toy(options(), units(), 0, local_momentum);
   begin(toy);
   step(toy, 1);
-  const auto count = [](comm::Communicator& group, const std::vector<NamedSlice>& slices) {
+  std::size_t tensors = 0;
+  for (const model::UnitLayout& unit : units()) tensors += unit.parameter_count();
+  const auto copies = [&](comm::Communicator& group, const std::vector<NamedSlice>& slices) {  // of the parameters' size
     std::vector<std::int64_t> sum{0};
     for (const NamedSlice& slice : slices) sum[0] += static_cast<std::int64_t>(slice.range.size());
     group.all_reduce(Span<std::int64_t>(sum), comm::Reduce::sum).wait();
-    return static_cast<std::size_t>(sum[0]);
+    EXPECT_EQ(static_cast<std::size_t>(sum[0]) % tensors, 0U);
+    return static_cast<std::size_t>(sum[0]) / tensors;
   };
-  std::size_t tensors = 0;
-  for (const model::UnitLayout& unit : units()) tensors += unit.parameter_count();
+  comm::Communicator &all = shoal::test::world().all(), &node = shoal::test::world().node();
   Synchroniser& synchroniser = toy.synchroniser();
   const Schedule& schedule = synchroniser.schedule();
+  const bool several = nodes() > 1, differ = schedule.nodes_differ_after(1);
+  const std::size_t moments = 1;  // the optimizer's momentum
   const std::size_t outer = schedule.has_outer() ? 2 : 0;
-  const std::size_t sent = options().sgp_overlap && nodes() > 1 ? 2 : 0;
-  comm::Communicator& all = shoal::test::world().all();
-  EXPECT_EQ(count(all, synchroniser.common_parameters()), tensors);
-  const bool apart = nodes() > 1;
-  const std::size_t in_common = options().average_dtype != "fp32" && apart ? 1 : 0;
-  EXPECT_EQ(count(all, synchroniser.common_slices()), ((schedule.averages_outer() ? outer : 0) + in_common) * tensors);
-  const std::size_t lost = options().average_dtype == "int8" && apart ? 1 : 0;
-  EXPECT_EQ(count(shoal::test::world().node(), synchroniser.node_slices()),
-            ((schedule.averages_outer() ? 0 : outer) + sent + lost) * tensors);
-  // A mean that is under way: what was sent, by each node, and the mean, unless that is what nodes have in common anyway.
+  const std::size_t common_outer = schedule.averages_outer() ? outer : 0;
+  const std::size_t reference = options().average_dtype != "fp32" && several ? 1 : 0;
+  const std::size_t lost = options().average_dtype == "int8" && several ? 1 : 0;
+  const std::size_t pushed = options().sgp_overlap && several ? 2 : 0;
+  SyncState state = synchroniser.state(1);
+  EXPECT_EQ(copies(all, synchroniser.common_parameters()), 1U);
+  EXPECT_EQ(copies(all, state.common), (differ ? 0 : 1) + (several ? 0 : moments) + reference + common_outer);
+  EXPECT_EQ(copies(node, state.own), (differ ? 1 : 0) + (several ? moments : 0) + lost + (outer - common_outer) + pushed);
+  // A mean in flight: what each node sent, and the mean, unless that is what nodes have in common anyway.
   if (!schedule.overlaps()) return;
-  for (std::size_t t = 2; !synchroniser.mean_under_way(); ++t) step(toy, t);
-  const std::size_t mean = in_common == 0 ? 1 : 0;
-  EXPECT_EQ(count(all, synchroniser.common_slices()), (outer + in_common + mean) * tensors);
-  EXPECT_EQ(count(shoal::test::world().node(), synchroniser.node_slices()), (1 + lost) * tensors);
+  std::size_t t = 1;
+  while (!synchroniser.mean_under_way()) step(toy, ++t);
+  state = synchroniser.state(t);
+  EXPECT_EQ(copies(all, state.common), reference + common_outer + (reference == 0 ? 1 : 0));
+  EXPECT_EQ(copies(node, state.own), 1 + moments + lost + 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, SynchroniserTest, testing::Range<std::size_t>(0, strategies().size()),

@@ -34,6 +34,7 @@ class Schedule {
   /// Whether nodes still share gradients in this step, counted from 1, and whether that ends with it.
   bool in_warmup(std::size_t step) const { return step <= options_.warmup_steps; }
   bool ends_warmup(std::size_t step) const { return step == options_.warmup_steps; }
+  std::size_t warmup_steps() const { return options_.warmup_steps; }
 
   /// step: counted from 1.
   Actions after(std::size_t step) const;

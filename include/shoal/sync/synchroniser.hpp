@@ -11,6 +11,7 @@
 #include "shoal/base/state.hpp"
 #include "shoal/model/unit.hpp"
 #include "shoal/sync/average.hpp"
+#include "shoal/sync/checkpoint.hpp"
 #include "shoal/sync/gradient_sum.hpp"
 #include "shoal/sync/outer.hpp"
 #include "shoal/sync/push.hpp"
@@ -56,31 +57,20 @@ class Synchroniser {
   /// The same for good.
   void replace_by_mean();
 
-  /// The state besides parameters and moments, for checkpoints: that of all nodes together, every element on one rank; and
-  /// each node's own, every element on one rank of the node. Nothing is on its way when they return.
-  std::vector<NamedSlice> common_slices();
-  std::vector<NamedSlice> node_slices();
-  /// The masters, where all nodes have the same, and the moments, where they have: every element on one rank.
+  /// What a checkpoint after `steps` steps is to hold of parameters, moments and the synchronization's own state. Waits for
+  /// what is in flight between nodes.
+  SyncState state(std::size_t steps);
+  /// Continues from a checkpoint, whose parameters and moments are in the states already. `read` is called once at most, on
+  /// all ranks. Returns lines for the log. Collective.
+  std::vector<std::string> restore(const SyncCheckpoint& from, const ReadSlices& read);
+  /// The masters, if all nodes have the same: every element on one rank.
   std::vector<NamedSlice> common_parameters() const { return states_->parameter_slices(sub_shards_.sub_shards()); }
-  std::vector<NamedSlice> common_moments() const { return states_->moment_slices(sub_shards_.sub_shards()); }
-  /// What of the state are parameters in common (sync/average.hpp; none where means are sent in fp32), what quantization
-  /// took (none without), what is the outer update's, and what is an exchange's that is under way: for reading back.
-  std::vector<NamedSlice> parameters_in_common() const { return average_.common_slices(units_, sub_shards_.shards()); }
-  std::vector<NamedSlice> lost_slices() const { return average_.lost_slices(units_); }
-  std::vector<NamedSlice> outer_slices() const;
-  std::vector<NamedSlice> exchange_slices();
-  bool overlaps() const { return push_ != nullptr && overlap_; }
-  bool exchange_under_way() const { return push_ != nullptr && push_->under_way(); }
-  /// exchange_slices() were read back.
-  void restore_exchange() { push_->restore(); }
-  /// The same of a mean that is under way.
-  std::vector<NamedSlice> mean_slices() const;
   bool mean_under_way() const { return average_.under_way(); }
-  void restore_mean() { average_.restore(); }
 
  private:
   void act(std::size_t step, double learning_rate);
   void start(const Actions& actions, double learning_rate);
+  std::vector<NamedSlice> outer_slices() const;
 
   std::vector<model::UnitLayout> units_;
   zero::States* states_;
