@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layering rule: a file includes only its own folder and lower ones, and each library is included in one folder
-only. What a ZeRO stage means is known to zero/stages alone. Every skipped test gives its reason."""
+"""Rules that a look at the source text can check: a file includes only headers of its own folder and of lower ones;
+each library is included in few folders; what a ZeRO stage means is known to zero/stages alone; a test that is skipped
+gives the reason."""
 
 import re
 import unittest
@@ -16,13 +17,16 @@ LAYERS = [
     {"plan", "config"},
     {"app"},
 ]
-# The folders that may include a third-party header.
-ONLY_IN = {
-    r"Kokkos_\w+\.hpp": {"kernels"},
-    r"oneapi/.*": {"kernels"},
-    r"mpi\.h": {"comm", "io"},
-    r"hdf5\.h": {"io"},
-    r"boost/.*": {"config"},
+# Where a library may be included: patterns of its headers, and of the files (paths from the source root).
+LIBRARIES = {
+    "Kokkos": (r"Kokkos_.*", r"kernels/.*"),
+    "oneDNN": (r"(oneapi/.*/)?dnnl.*", r"kernels/.*"),
+    "OpenMP": (r"omp\.h", r"kernels/.*"),
+    "MPI": (r"mpi\w*\.h", r"src/comm/.*|src/io/raw_write\.cpp"),
+    "HDF5": (r"hdf5\w*\.h|H5\w+\.h", r"src/io/.*"),
+    "xxHash": (r"xxh\w*\.h", r"src/io/.*"),
+    "Boost": (r"boost/.*", r"src/config/.*"),
+    "nlohmann-json": (r"nlohmann/json\.hpp", r"src/(app|config|io|model)/.*\.cpp"),
 }
 
 
@@ -34,23 +38,24 @@ def files():
                 yield path, "kernels" if parts[0] == "kernels" else parts[2] if parts[0] == "include" else parts[1]
 
 
+def includes(path):
+    """The header and a text for messages, for each #include of a file."""
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        found = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
+        if found:
+            yield found.group(1), f"{path.relative_to(SOURCE)}:{number} includes {found.group(1)}"
+
+
 class Layers(unittest.TestCase):
     def test_includes_point_downwards(self):
         level = {folder: height for height, layer in enumerate(LAYERS) for folder in layer}
         seen = 0
         for path, folder in files():
-            for number, line in enumerate(path.read_text().splitlines(), 1):
-                found = re.match(r'#include [<"]([^>"]+)[>"]', line)
-                if not found:
-                    continue
-                where = f"{path.relative_to(SOURCE)}:{number} includes {found.group(1)}"
-                ours = re.match(r"shoal/(\w+)/", found.group(1))
+            for header, message in includes(path):
+                ours = re.match(r"shoal/(\w+)/", header)
                 if ours:
                     seen += 1
-                    self.assertTrue(ours.group(1) == folder or level[ours.group(1)] < level[folder], where)
-                for header, allowed in ONLY_IN.items():
-                    if re.fullmatch(header, found.group(1)):
-                        self.assertIn(folder, allowed, where)
+                    self.assertTrue(ours.group(1) == folder or level[ours.group(1)] < level[folder], message)
         self.assertGreater(seen, 300)
 
     def test_only_the_table_of_stages_knows_their_numbers(self):
@@ -68,6 +73,17 @@ class Layers(unittest.TestCase):
         self.assertEqual(tables, 2)
         self.assertEqual(found, [])
 
+    def test_libraries_are_included_where_the_table_allows(self):
+        seen = dict.fromkeys(LIBRARIES, 0)
+        for path, _ in files():
+            for header, message in includes(path):
+                for library, (headers, allowed) in LIBRARIES.items():
+                    if re.fullmatch(headers, header):
+                        seen[library] += 1
+                        self.assertRegex(str(path.relative_to(SOURCE)), rf"^({allowed})$", message)
+        for library, times in seen.items():
+            self.assertGreater(times, 0, f"{library} is included nowhere: its pattern no longer matches its headers")
+
 
 # Forbidden ways to skip a test: without a reason, or without the helper that prints it (program.py, support/skips.hpp).
 SILENT = {
@@ -79,7 +95,7 @@ GOES_ON = {"tree_reduce_test.cpp", "quantized_runs_test.cpp"}
 
 
 class Skips(unittest.TestCase):
-    def test_every_skip_gives_its_reason(self):
+    def test_skipped_tests_give_a_reason(self):
         silent, seen = [], 0
         for pattern, words in SILENT.items():
             for path in sorted((SOURCE / "tests").glob(f"*/{pattern}")):
