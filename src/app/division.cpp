@@ -21,8 +21,8 @@ void check_nodes(const config::Options& options, comm::World& world, const Divis
   require_input(options.zero.qgz == 0 || unequal.empty(), "zero.qgz = ", options.zero.qgz, ": ", unequal,
                 "; allowed: off, or as many ranks on each node");
   if (!sync::trains_locally(options.sync)) return;
-  require_input(options.sync.nprocs_per_node > 0 || unequal.empty(), "sync.kind = ", options.sync.kind, ": ", unequal,
-                "; allowed: as many on each, or sync.nprocs_per_node = a divisor of the ", world.size(), " ranks");
+  require_input(options.sync.nprocs_per_node > 0 || unequal.empty(), "sync.kind = ", name_of(options.sync.kind), ": ",
+                unequal, "; allowed: as many on each, or sync.nprocs_per_node = a divisor of the ", world.size(), " ranks");
   if (!sync::pushes(options.sync) || !zero::stage_of(options.zero).shards_parameters || world.size() == 1) return;
   const std::string problem = config::sgp_stage3_problem(division.sync_group_size, world.node().size());
   require_input(problem.empty(), problem);
@@ -45,7 +45,7 @@ sync::NodeGroups make_node_groups(comm::World& world, const Division& division, 
     place.node.group = &world.consecutive(sync_group_size);
     place.across.group = &world.same_position(sync_group_size);
   }
-  if (options.sync.average_dtype == "int8" && place.across.ranks > 1) {
+  if (options.sync.average_dtype == sync::AverageType::int8 && place.across.ranks > 1) {
     place.self = sync_group_size == 1 ? place.node.group : &world.consecutive(1);
   }
   place.node.node = &world.node();

@@ -20,10 +20,10 @@ std::string once_warm(const sync::SyncOptions& o) {
   const std::string localsgd = text("the mean of parameters every ", o.localsgd_frequency, " steps", late);
   std::string push = text("half of a neighbour's parameters every step", o.sgp_overlap ? ", one step late" : "");
   const std::string outer = text("an outer update every ", o.slowmo_frequency, " steps (momentum ", o.slowmo_momentum,
-                                 ", rate ", o.slowmo_lr, ")", o.kind == "diloco" ? late : "");
-  if (o.kind == "localsgd") return localsgd;
-  if (o.kind == "sgp") return push;
-  return o.kind == "diloco" ? outer : text(outer, ", between them ", sync::pushes(o) ? push : localsgd);
+                                 ", rate ", o.slowmo_lr, ")", o.kind == sync::SyncKind::diloco ? late : "");
+  if (o.kind == sync::SyncKind::localsgd) return localsgd;
+  if (o.kind == sync::SyncKind::sgp) return push;
+  return o.kind == sync::SyncKind::diloco ? outer : text(outer, ", between them ", sync::pushes(o) ? push : localsgd);
 }
 
 std::string strategy(const sync::SyncOptions& o) {
@@ -61,7 +61,7 @@ double measured_all_reduce(comm::World& world, const zero::RankGroups& across, s
 }
 
 std::size_t steps_between(const sync::SyncOptions& o) {
-  return o.kind == "diloco" ? o.slowmo_frequency : sync::pushes(o) ? 2 : o.localsgd_frequency;
+  return o.kind == sync::SyncKind::diloco ? o.slowmo_frequency : sync::pushes(o) ? 2 : o.localsgd_frequency;
 }
 
 std::string verdict(const Setup& setup, comm::World& world, const Machine& machine, double peak_gflops) {
@@ -88,7 +88,7 @@ void print_pays_off(const Setup& setup, comm::World& world, const Machine& machi
   print_table("nodes that train apart",
               {{"nodes", text(machine.place.across.ranks, machine.place.across.ranks == 1 ? " node of " : " nodes of ",
                               machine.place.node.ranks, machine.place.node.ranks == 1 ? " rank" : " ranks")},
-               {"sync", text(setup.options.sync.kind, ": ", strategy(setup.options.sync))},
+               {"sync", text(name_of(setup.options.sync.kind), ": ", strategy(setup.options.sync))},
                {"pays off", words}});
 }
 

@@ -125,9 +125,9 @@ PlanReport report_of(config::Invocation& invocation) {
                                 gave_way, " ranks: planned there with batch.global = batch.micro x ranks"));
   }
   report.deck = invocation.deck.empty() ? "default options" : invocation.deck;
-  report.dtype = o.train.dtype;
-  report.reduce_dtype = o.comm.reduce_dtype;
-  report.optimizer = o.optimizer.kind;
+  report.dtype = name_of(o.train.dtype);
+  report.reduce_dtype = name_of(o.comm.reduce_dtype);
+  report.optimizer = name_of(o.optimizer.kind);
   report.parameters = parameter_count(o.model, o.model.n_layer);
   report.n_layer = o.model.n_layer;
   if (times) {

@@ -28,11 +28,11 @@ plan::Cluster TimeModel::cluster_of(int ranks, int ranks_per_node) const {
   return cluster;
 }
 
-plan::Arithmetic TimeModel::arithmetic(const zero::EngineOptions& options, int sync_group_size,
-                                       const std::string& dtype) const {
+plan::Arithmetic TimeModel::arithmetic(const zero::EngineOptions& options, int sync_group_size, DType dtype) const {
   if (step_seconds > 0) return {step_seconds, 0};
-  const auto found = machine.training.find(dtype == "bf16" ? "bf16" : "fp32");  // fp16 is storage: products in fp32
-  require_input(found != machine.training.end(), source, ": no training in ", dtype, "; give --step-seconds");
+  const auto found =
+      machine.training.find(name_of(dtype == DType::bf16 ? DType::bf16 : DType::f32));  // fp16 is storage: products in fp32
+  require_input(found != machine.training.end(), source, ": no training in ", name_of(dtype), "; give --step-seconds");
   return plan::arithmetic(options, sync_group_size, found->second);
 }
 

@@ -23,7 +23,7 @@ struct TimeModel {
   int nodes = 0;            ///< --nodes; 0: as comm.ranks_per_node or the file has it
   double step_seconds = 0;  ///< --step-seconds; 0: by the machine's rates of training
   plan::Cluster cluster_of(int ranks, int ranks_per_node) const;
-  plan::Arithmetic arithmetic(const zero::EngineOptions& options, int sync_group_size, const std::string& dtype) const;
+  plan::Arithmetic arithmetic(const zero::EngineOptions& options, int sync_group_size, DType dtype) const;
 };
 
 /// The command's own options for it; and what they say. None without --network.

@@ -94,9 +94,10 @@ void print_banner(const Setup& setup, comm::World& world, const Ledger& most_tak
       {"ranks", text(world.size(), " on ", comm::describe(world.topology()), ", ", setup.threads,
                      setup.threads == 1 ? " thread" : " threads", " each")},
       {"device", text(kernels::device_name(), "; at most ", fixed(peak_gflops, 0), " GFLOP/s per rank (measured, ",
-                      o.train.dtype, ")")},
+                      name_of(o.train.dtype), ")")},
       {"libraries", libraries},
-      {"model", text(o.model.kind, ", ", grouped(parameter_count(model::layout(o.model))), " parameters, ", o.train.dtype)},
+      {"model", text(name_of(o.model.kind), ", ", grouped(parameter_count(model::layout(o.model))), " parameters, ",
+                     name_of(o.train.dtype))},
       {"data", setup.dataset.description},
       {"batch", text(o.batch.global, " sequences of ", o.model.block_size, " tokens a step = micro ", o.batch.micro,
                      " x ranks ", setup.division.ranks, " x accumulation ",
@@ -104,7 +105,7 @@ void print_banner(const Setup& setup, comm::World& world, const Ledger& most_tak
   };
   run.emplace_back("schedule", optim::describe(o.schedule));
   if (world.size() > 1) {
-    const bool native = o.comm.collectives == "native";
+    const bool native = o.comm.collectives == comm::Collectives::native;
     run.emplace_back("collectives",
                      native ? "the MPI library's" : "reproducible tree, " + comm::describe_tree(world.topology()));
   }

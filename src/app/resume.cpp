@@ -45,7 +45,7 @@ void resume_synchroniser(comm::World& world, const Setup& setup, Machine& machin
                          const io::NodeView& view) {
   if (!machine.synchroniser) return;
   const auto kind = loaded.state.scalars.find("sync.kind");
-  const bool same_kind = kind != loaded.state.scalars.end() && kind->second == setup.options.sync.kind;
+  const bool same_kind = kind != loaded.state.scalars.end() && kind->second == name_of(setup.options.sync.kind);
   const sync::SyncCheckpoint from = {loaded.file.string(), static_cast<std::size_t>(loaded.state.step), same_kind,
                                      loaded.state.numbers};
   const auto read = [&](const std::vector<NamedSlice>& slices) { io::load_checkpoint(world, loaded.file, slices, view); };

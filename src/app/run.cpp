@@ -80,7 +80,7 @@ void Run::record(const StepReport& report, bool last_known) {
 }
 
 void Run::check(const StepReport& report) {
-  if (report.broken.empty() || options_.train.on_nan == "skip") return;
+  if (report.broken.empty() || options_.train.on_nan == config::OnNan::skip) return;
   saves_.finish();  // what was good is kept
   throw Error(
       Exit::failed, Seen::everywhere,

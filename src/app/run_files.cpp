@@ -92,7 +92,7 @@ void make_room(const config::Options& options) {
 }
 
 void check_other_targets(const config::Options& options) {
-  if (options.trace.level != "off" && !options.trace.file.empty()) {
+  if (options.trace.level != trace::Level::off && !options.trace.file.empty()) {
     const fs::path file = trace_path(options);
     io::make_writable("trace.file = " + options.trace.file, directory_of(file));
     if (!resumes(options)) {

@@ -17,13 +17,6 @@ namespace {
 
 constexpr std::size_t trace_events = 1U << 18U;  // 12 MiB: what is kept between two writes of the trace
 
-trace::Level level_of(const std::string& name) {
-  return name == "kernels" ? trace::Level::kernels
-         : name == "comm"  ? trace::Level::comm
-         : name == "steps" ? trace::Level::steps
-                           : trace::Level::off;
-}
-
 /// Where nothing is in the way any more.
 std::filesystem::path free_trace_path(comm::World& world, const config::Options& o, std::int64_t first_step) {
   std::string path;
@@ -40,13 +33,13 @@ std::filesystem::path free_trace_path(comm::World& world, const config::Options&
 void start_trace(comm::World& world, const config::Options& options) {
   world.all().barrier().wait();
   trace::set_zero();  // on all ranks at one moment, before the first event
-  trace::start(level_of(options.trace.level), trace_events);
+  trace::start(options.trace.level, trace_events);
 }
 
 std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup, const Machine& machine,
                                           std::int64_t first_step) {
   const config::Options& o = setup.options;
-  if (o.trace.level == "off") return nullptr;
+  if (o.trace.level == trace::Level::off) return nullptr;
   io::TraceHeader header;
   header.version = version();
   for (const auto& [name, value] : config::list(o)) header.options[name] = value;

@@ -17,12 +17,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-io::IoMode io_mode(const std::string& name) {
-  return name == "independent"  ? io::IoMode::independent
-         : name == "collective" ? io::IoMode::collective
-                                : io::IoMode::automatic;
-}
-
 /// Adds the time until it goes to `seconds`.
 class Stopwatch {
  public:
@@ -73,7 +67,7 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
   {
     const std::uint64_t own_bytes = io::BackgroundSave::copy_elements(slices) * sizeof(float);
     const trace::Region region(trace::Level::steps, trace::Kind::io, "checkpoint/write", own_bytes);
-    bytes_ += io::save_checkpoint(world_, file, state, slices, io_mode(setup_.options.checkpoint.io));
+    bytes_ += io::save_checkpoint(world_, file, state, slices, setup_.options.checkpoint.io);
   }
   on_rank_0(world_.all(), [&] { complete(file, step); });
 }

@@ -13,10 +13,6 @@ namespace shoal::app {
 
 namespace {
 
-DType dtype_named(const std::string& name) {
-  return name == "bf16" ? DType::bf16 : name == "fp16" ? DType::f16 : DType::f32;
-}
-
 /// Whether an evaluation meets nodes that differ, so that their mean has to be shown.
 bool evaluates_apart(const config::Options& options, int nodes) {
   if (options.data.val_fraction == 0 && options.data.val_source.empty()) return false;
@@ -33,7 +29,7 @@ bool evaluates_apart(const config::Options& options, int nodes) {
 std::optional<sync::Synchroniser> synchroniser(const config::Options& options, zero::Engine& engine,
                                                const sync::NodeGroups& place, Memory& memory) {
   if (!sync::trains_locally(options.sync)) return std::nullopt;
-  const sync::SyncContext run = {dtype_named(options.comm.reduce_dtype), options.zero.quant_block,
+  const sync::SyncContext run = {options.comm.reduce_dtype, options.zero.quant_block,
                                  evaluates_apart(options, place.across.ranks)};
   return std::optional<sync::Synchroniser>(std::in_place, options.sync, run, engine.units(), engine.states(), place, memory);
 }
@@ -42,14 +38,14 @@ std::optional<sync::Synchroniser> synchroniser(const config::Options& options, z
 
 zero::Squares measured_squares(const config::Options& options) {
   if (!options.adascale.on) return zero::Squares::none;
-  return options.optimizer.kind == "adamw" ? zero::Squares::weighted : zero::Squares::plain;
+  return options.optimizer.kind == optim::OptimizerKind::adamw ? zero::Squares::weighted : zero::Squares::plain;
 }
 
 zero::EngineOptions engine_options(const config::Options& options, const Division& division, Purpose purpose) {
   const bool training = purpose == Purpose::train, decoding = purpose == Purpose::generate;
   zero::EngineOptions engine;
   engine.model = options.model;
-  engine.dtype = dtype_named(options.train.dtype);
+  engine.dtype = options.train.dtype;
   engine.capacity = {decoding ? 1 : options.batch.micro, options.model.block_size, training, decoding};
   engine.capacity.checkpoint_interval = options.activation.checkpoint_interval;
   engine.optimizer = options.optimizer;
@@ -62,9 +58,8 @@ zero::EngineOptions engine_options(const config::Options& options, const Divisio
                 " does not divide the ", division.sync_group_size, " ranks that are in step");
   engine.gradients.bucket_elements = static_cast<std::size_t>(options.comm.bucket_mb * 1e6 / sizeof(float));
   engine.gradients.overlap = options.comm.overlap;
-  engine.gradients.collectives =
-      options.comm.collectives == "native" ? comm::Collectives::native : comm::Collectives::reproducible;
-  engine.gradients.dtype = dtype_named(options.comm.reduce_dtype);
+  engine.gradients.collectives = options.comm.collectives;
+  engine.gradients.dtype = options.comm.reduce_dtype;
   engine.gradients.squares = measured_squares(options);
   engine.gradients.quantized = zero::quantized_reduction(options.zero, division.on_node);
   // Without training nothing is summed over micro-batches: the ranks share the samples out as they like.

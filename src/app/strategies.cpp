@@ -46,11 +46,11 @@ Options with_zero(Options options, int stage, std::size_t hpz_size, int qwz, int
   options.zero.hpz_size = hpz_size;
   options.zero.qwz = qwz;
   options.zero.qgz = qgz;
-  options.sync.kind = "every_step";
+  options.sync.kind = sync::SyncKind::every_step;
   return options;
 }
 
-Options with_sync(const Options& deck, const char* kind) {
+Options with_sync(const Options& deck, sync::SyncKind kind) {
   Options options = with_zero(deck, deck.zero.stage, 0, 0, 0);
   options.sync.kind = kind;
   return options;
@@ -76,7 +76,9 @@ std::vector<Strategy> strategies(const Options& deck, int nodes) {
     all.push_back({"hpZ", with_zero(deck, 3, near, 0, 0)});
     all.push_back({"hpZ+qwZ", with_zero(deck, 3, near, qwz, 0)});
     all.push_back({"hpZ+qwZ+qgZ", with_zero(deck, 3, near, qwz, qgz)});
-    for (const char* kind : {"localsgd", "slowmo", "sgp", "diloco"}) all.push_back({kind, with_sync(deck, kind)});
+    for (const sync::SyncRow& kind : sync::sync_kinds) {
+      if (kind.value != sync::SyncKind::every_step) all.push_back({kind.name, with_sync(deck, kind.value)});
+    }
   }
   if (std::none_of(all.begin(), all.end(), [&](const Strategy& s) { return alike(s.options, deck); })) {
     all.push_back({"deck", deck});

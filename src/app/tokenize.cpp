@@ -19,7 +19,7 @@ Exit tokenize(comm::World& world, config::Invocation& invocation) {
   for (std::size_t i = 0; i + 1 < arguments.size(); ++i) inputs += (i == 0 ? "" : ",") + arguments[i];
   on_rank_0(world.all(), [&] {
     const data::TokenizeCounts counts =
-        data::tokenize(inputs, invocation.own<std::string>("tokenizer"), invocation.own<std::string>("vocabulary"),
+        data::tokenize(inputs, invocation.own_named<data::Tokenizer>("tokenizer"), invocation.own<std::string>("vocabulary"),
                        arguments.back(), invocation.options.output.overwrite);
     std::printf("%s: %zu tokens of a vocabulary of %zu, from %zu bytes in %zu files\n", arguments.back().c_str(),
                 counts.tokens, counts.vocab_size, counts.bytes, counts.files);
@@ -35,7 +35,7 @@ Command tokenize_command() {
            .arguments = {"INPUT...", "OUTPUT"},
            .options = false,
            .checks = false,
-           .own = {{"tokenizer", std::string("bytes"), "", config::one_of({"bytes", "chars"}), "what a token is"},
+           .own = {{"tokenizer", std::string("bytes"), "", config::one_of(names<data::Tokenizer>()), "what a token is"},
                    {"vocabulary", std::string{}, "", config::any().as("the path of a tokens file"),
                     "take the vocabulary of this file; empty: the text's own"},
                    // The one of the sections' options that it takes.

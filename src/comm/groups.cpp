@@ -182,8 +182,8 @@ void Groups::assign_nodes(const CommOptions& options) {
 
 /// All ranks must have been given the same options, or they would make other groups and wait for each other for ever.
 void Groups::check_agreement(const CommOptions& options) const {
-  const std::string words = text(options.backend, ' ', options.collectives, ' ', options.bucket_mb, ' ', options.overlap,
-                                 ' ', options.ranks_per_node);
+  const std::string words = text(name_of(options.backend), ' ', name_of(options.collectives), ' ', options.bucket_mb, ' ',
+                                 options.overlap, ' ', options.ranks_per_node);
   const std::vector<std::size_t> hashes = gather(MPI_COMM_WORLD, std::hash<std::string>()(words));
   const auto differs = std::find_if(hashes.begin(), hashes.end(), [&](std::size_t hash) { return hash != hashes.front(); });
   require_input(

@@ -45,13 +45,14 @@ double core_share(Span<const CoreMask> ranks, std::size_t mine) {
   return share;
 }
 
-Wait choose_wait(std::string_view option, double share) {
-  const char* environment = std::getenv("SHOAL_COMM_WAIT");
-  const std::string_view value = environment != nullptr ? environment : option;
-  if (value == "yield") return Wait::yield;
-  if (value == "sleep") return Wait::sleep;
-  require_input(value == "auto", environment != nullptr ? "SHOAL_COMM_WAIT" : "comm.wait", " = ", value,
-                ": no such way to wait; allowed: auto, yield, sleep");
+Wait choose_wait(Wait option, double share) {
+  if (const char* const environment = std::getenv("SHOAL_COMM_WAIT")) {
+    const std::optional<Wait> value = value_named<Wait>(environment);
+    require_input(value.has_value(), "SHOAL_COMM_WAIT = ", environment,
+                  ": no such way to wait; allowed: auto, yield, sleep");
+    option = *value;
+  }
+  if (option != Wait::automatic) return option;
   constexpr double rounding = 1e-9;
   return share > 1 - rounding ? Wait::yield : Wait::sleep;
 }

@@ -33,11 +33,19 @@ class DeepSpeedFile {
 
   /// The option's value as the run will have it: from the command line, or else from this file, or else from the deck.
   Value chosen(const std::string& option) const;
+  template <HasNames E>
+  E chosen_named(const std::string& option) const {
+    return value_named<E>(std::get<std::string>(chosen(option))).value();
+  }
   const Options& others() const { return others_; }
   const Places& places() const { return places_; }
 
   /// path: the key that says it, or that it follows from.
   void set(const std::string& option, const Value& value, const std::string& path) { add(option, value, path, true); }
+  template <HasNames E>
+  void set(const std::string& option, E value, const std::string& path) {
+    add(option, std::string(name_of(value)), path, true);
+  }
   void imply(const std::string& option, const Value& value, const std::string& path) { add(option, value, path, false); }
   template <typename... Parts>
   void note(const std::string& path, const Parts&... parts) {

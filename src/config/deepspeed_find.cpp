@@ -24,7 +24,7 @@ std::string last_of(std::string_view path) { return std::string(path.substr(last
 bool is_of_one_cycle(const Row& row) {
   const UsedBy& by = row.used_by;
   return by.option == "schedule.cycle_momentum" ||
-         (by.option == "schedule.kind" && by.values == std::vector<std::string>{"OneCycle"});
+         (by.option == "schedule.kind" && by.values == std::vector<std::string>{name_of(optim::ScheduleKind::OneCycle)});
 }
 
 const DeepSpeedKey* find_deepspeed(std::string_view path) {

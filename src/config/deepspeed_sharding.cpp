@@ -38,7 +38,7 @@ void translate_stage_3(DeepSpeedFile& file, bool stage_3, const std::string& sta
   }
   if (!stage_3) return;
   if (file.has(live)) {
-    const double bytes = std::get<std::string>(file.chosen("train.dtype")) == "fp32" ? 4 : 2;
+    const double bytes = static_cast<double>(size_of(file.chosen_named<DType>("train.dtype")));
     file.set("zero.max_live_mb", 1e-6 * bytes * static_cast<double>(file.value(live, Count{0})), live);
   }
   if (file.has(persist)) {

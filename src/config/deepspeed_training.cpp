@@ -8,6 +8,7 @@ namespace shoal::config {
 
 namespace {
 
+using optim::ScheduleKind;
 using Count = std::uint64_t;
 
 std::string lower(std::string text) {
@@ -41,7 +42,7 @@ bool only_of(DeepSpeedFile& file, const std::string& block, const std::string& k
 void translate_adam(DeepSpeedFile& file, const std::string& type) {
   const std::string params = "optimizer.params.", block = "optimizer";
   if (!only_of(file, params, type, {"momentum", "nesterov"})) return;
-  file.set("optimizer.kind", std::string("adamw"), "optimizer.type");
+  file.set("optimizer.kind", optim::OptimizerKind::adamw, "optimizer.type");
   const bool decoupled = lower(type) == "adamw" || file.value(params + "adam_w_mode", true);
   if (file.has(params + "adam_w_mode")) file.note(params + "adam_w_mode", decoupled ? "the decay is decoupled" : "no decay");
   const double torchs_decay = file.value(params + "torch_adam", false) && decoupled ? 0.01 : 0.0;
@@ -62,65 +63,64 @@ void translate_adam(DeepSpeedFile& file, const std::string& type) {
 void translate_sgd(DeepSpeedFile& file) {
   const std::string params = "optimizer.params.", block = "optimizer";
   if (!only_of(file, params, "SGD", {"betas", "eps", "adam_w_mode", "torch_adam"})) return;
-  file.set("optimizer.kind", std::string("sgd"), "optimizer.type");
+  file.set("optimizer.kind", optim::OptimizerKind::sgd, "optimizer.type");
   set_or_imply(file, "optimizer.momentum", params + "momentum", 0.0, block);
   set_or_imply(file, "optimizer.nesterov", params + "nesterov", false, block);
   set_or_imply(file, "optimizer.weight_decay", params + "weight_decay", 0.0, block);
 }
 
-/// A parameter of schedulers: the option that it is, and the schedulers that have it.
+/// A parameter of schedulers, and the option that it becomes.
 struct SchedulerParameter {
   std::string name, option;
-  std::vector<std::string> kinds;
 };
 
 const std::vector<SchedulerParameter>& scheduler_parameters() {
   static const std::vector<SchedulerParameter> all = [] {
-    const std::string constant = "WarmupLR", decay = "WarmupDecayLR", cosine = "WarmupCosineLR";
     std::vector<SchedulerParameter> parameters = {
-        {"warmup_num_steps", "schedule.warmup_steps", {constant, decay, cosine}},
-        {"warmup_type", "schedule.warmup_kind", {constant, decay, cosine}},
-        {"warmup_min_lr", "schedule.min_lr", {constant, decay}},
-        {"warmup_max_lr", "schedule.warmup_max_lr", {constant, decay}},
-        {"total_num_steps", "schedule.total_steps", {decay, cosine}},
-        {"warmup_min_ratio", "schedule.warmup_min_ratio", {cosine}},
-        {"cos_min_ratio", "schedule.cos_min_ratio", {cosine}},
+        {"warmup_num_steps", "schedule.warmup_steps"}, {"warmup_type", "schedule.warmup_kind"},
+        {"warmup_min_lr", "schedule.min_lr"},          {"warmup_max_lr", "schedule.warmup_max_lr"},
+        {"total_num_steps", "schedule.total_steps"},   {"warmup_min_ratio", "schedule.warmup_min_ratio"},
+        {"cos_min_ratio", "schedule.cos_min_ratio"},
     };
     for (const Row& row : table()) {
-      if (is_of_one_cycle(row)) parameters.push_back({key_of(row.name), row.name, {"OneCycle"}});
+      if (is_of_one_cycle(row)) parameters.push_back({key_of(row.name), row.name});
     }
     return parameters;
   }();
   return all;
 }
 
+/// Returns true if schedules of this kind use the option, or the option that decides about it.
+bool is_of(ScheduleKind kind, const std::string& option) {
+  const UsedBy& by = find(option)->used_by;
+  if (by.option != "schedule.kind") return is_of(kind, by.option);
+  return std::find(by.values.begin(), by.values.end(), name_of(kind)) != by.values.end();
+}
+
 Value any_value(const DeepSpeedFile& file, const std::string& path, const Value& type) {
   return std::visit([&](const auto& otherwise) -> Value { return file.value(path, otherwise); }, type);
 }
 
-std::vector<std::string> required_parameters(const std::string& kind) {
-  if (kind == "OneCycle") return {"cycle_min_lr", "cycle_max_lr"};
-  return kind == "WarmupLR" ? std::vector<std::string>{} : std::vector<std::string>{"total_num_steps"};
+std::vector<std::string> required_parameters(ScheduleKind kind) {
+  if (kind == ScheduleKind::OneCycle) return {"cycle_min_lr", "cycle_max_lr"};
+  return row_of(kind).has.decays ? std::vector<std::string>{"total_num_steps"} : std::vector<std::string>{};
 }
 
-void translate_schedule(DeepSpeedFile& file, const std::string& kind) {
+void translate_schedule(DeepSpeedFile& file, ScheduleKind kind) {
   const std::string params = "scheduler.params.";
-  const auto has_kind = [&](const SchedulerParameter& each) {
-    return std::find(each.kinds.begin(), each.kinds.end(), kind) != each.kinds.end();
-  };
   std::vector<std::string> foreign = {"lr_range_test_min_lr", "lr_range_test_step_size", "lr_range_test_step_rate",
                                       "lr_range_test_staircase"};
   for (const SchedulerParameter& each : scheduler_parameters()) {
-    if (!has_kind(each)) foreign.push_back(each.name);
+    if (!is_of(kind, each.option)) foreign.push_back(each.name);
   }
-  if (!only_of(file, params, kind, foreign)) return;
+  if (!only_of(file, params, name_of(kind), foreign)) return;
   for (const std::string& name : required_parameters(kind)) {
     if (!file.has(params + name)) file.problem("scheduler.type", "needs the parameter ", name);
   }
   file.set("schedule.kind", kind, "scheduler.type");
   const bool momentum_off = !file.value(params + "cycle_momentum", true);
   for (const SchedulerParameter& each : scheduler_parameters()) {
-    if (!has_kind(each) || !file.has(params + each.name)) continue;
+    if (!is_of(kind, each.option) || !file.has(params + each.name)) continue;
     if (momentum_off && find(each.option)->used_by.option == "schedule.cycle_momentum") {
       file.note(params + each.name, "no effect: cycle_momentum = false");
       continue;
@@ -128,7 +128,7 @@ void translate_schedule(DeepSpeedFile& file, const std::string& kind) {
     file.set(each.option, any_value(file, params + each.name, find_deepspeed(params + each.name)->type), params + each.name);
   }
   constexpr Count deepspeeds_warmup = 1000;
-  if (kind != "OneCycle" && !file.has(params + "warmup_num_steps")) {
+  if (kind != ScheduleKind::OneCycle && !file.has(params + "warmup_num_steps")) {
     file.imply("schedule.warmup_steps", deepspeeds_warmup, "scheduler.type");
   }
   const std::string stairs = params + "cycle_second_stair_count";
@@ -154,11 +154,12 @@ void translate_dynamic_scale(DeepSpeedFile& file, bool dynamic) {
 }
 
 /// DeepSpeed sums gradients in the precision of the parameters unless told otherwise; our default stays fp32.
-void note_reduction(DeepSpeedFile& file, const std::string& dtype) {
+void note_reduction(DeepSpeedFile& file, DType dtype) {
   const bool said = file.has("communication_data_type") || file.has("data_types.grad_accum_dtype") ||
                     !file.places().of("comm.reduce_dtype").empty();
-  if (said || dtype == "fp32") return;
-  file.note_of_file("communication_data_type is absent: comm.reduce_dtype = fp32, where DeepSpeed would take " + dtype);
+  if (said || dtype == DType::f32) return;
+  file.note_of_file(
+      text("communication_data_type is absent: comm.reduce_dtype = fp32, where DeepSpeed would take ", name_of(dtype)));
 }
 
 }  // namespace
@@ -180,30 +181,32 @@ void translate_batch(DeepSpeedFile& file) {
 void translate_precision(DeepSpeedFile& file) {
   const bool fp16 = file.value("fp16.enabled", false), bf16 = file.value("bf16.enabled", false);
   if (fp16 && bf16) return file.problem("fp16.enabled", "and bf16.enabled too; one of the two must go");
-  if (fp16) file.set("train.dtype", std::string("fp16"), "fp16.enabled");
-  if (bf16) file.set("train.dtype", std::string("bf16"), "bf16.enabled");
+  if (fp16) file.set("train.dtype", DType::f16, "fp16.enabled");
+  if (bf16) file.set("train.dtype", DType::bf16, "bf16.enabled");
   const bool from_command_line = file.places().of("train.dtype") == "command line";
-  for (const std::string dtype : {"fp16", "bf16"}) {
-    const bool off = file.has(dtype + ".enabled") && !file.value(dtype + ".enabled", false);
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const std::string enabled = std::string(name_of(dtype)) + ".enabled";
+    const bool off = file.has(enabled) && !file.value(enabled, false);
     if (!off || file.others().train.dtype != dtype || from_command_line) continue;
-    file.problem(dtype + ".enabled", "but train.dtype = ", dtype, " in ", file.places().of("train.dtype"));
+    file.problem(enabled, "but train.dtype = ", name_of(dtype), " in ", file.places().of("train.dtype"));
   }
-  const std::string dtype = std::get<std::string>(file.chosen("train.dtype"));
+  const auto dtype = file.chosen_named<DType>("train.dtype");
+  const std::string no_effect = std::string("no effect: train.dtype = ") + name_of(dtype);
   note_reduction(file, dtype);
   if (file.has("bf16.check_grad_overflow")) {
     const bool checks = file.value("bf16.check_grad_overflow", true);
-    if (checks && dtype == "bf16") {
-      file.set("train.on_nan", std::string("skip"), "bf16.check_grad_overflow");
+    if (checks && dtype == DType::bf16) {
+      file.set("train.on_nan", OnNan::skip, "bf16.check_grad_overflow");
     } else {
-      file.note("bf16.check_grad_overflow", dtype == "bf16" ? "gradients are checked all the same; see train.on_nan"
-                                                            : "no effect: train.dtype = " + dtype);
+      file.note("bf16.check_grad_overflow",
+                dtype == DType::bf16 ? "gradients are checked all the same; see train.on_nan" : no_effect);
     }
   }
-  if (dtype != "fp16") {
+  if (dtype != DType::f16) {
     for (const char* const key : {"loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
                                   "consecutive_hysteresis", "min_loss_scale"}) {
       const std::string path = std::string("fp16.") + key;
-      if (file.has(path)) file.note(path, "no effect: train.dtype = ", dtype);
+      if (file.has(path)) file.note(path, no_effect);
     }
     return;
   }
@@ -247,11 +250,15 @@ void translate_optimizer(DeepSpeedFile& file) {
 
 void translate_scheduler(DeepSpeedFile& file) {
   if (!file.has("scheduler")) return;
-  const std::vector<std::string> kinds = {"WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle"};
+  std::vector<std::string> kinds;
+  for (const optim::ScheduleRow& kind : optim::schedule_kinds) {
+    if (kind.has.deepspeed) kinds.emplace_back(kind.name);
+  }
   if (!file.has("scheduler.type")) return file.problem("scheduler", "no type; allowed: ", joined(kinds));
   const auto type = file.value("scheduler.type", std::string());
   if (type == "LRRangeTest") return file.absent("scheduler.type", "these are there: " + joined(kinds));
-  if (std::find(kinds.begin(), kinds.end(), type) != kinds.end()) return translate_schedule(file, type);
+  const auto kind = value_named<ScheduleKind>(type);
+  if (kind && row_of(*kind).has.deepspeed) return translate_schedule(file, *kind);
   const std::string close = nearest(type, kinds);
   file.problem("scheduler.type", "no such scheduler", close.empty() ? ";" : "; did you mean " + close + "?",
                " allowed: ", joined(kinds));

@@ -14,6 +14,16 @@ std::vector<Row> training_rows();
 /// What changes where and how they are computed, and what is written: zero, comm, ..., fault.
 std::vector<Row> run_rows();
 
+/// The values of an option, rows of `table`, for which `uses` is true.
+template <typename Table, typename Predicate>
+UsedBy users(const std::string& option, const Table& table, Predicate uses) {
+  UsedBy by{option, {}};
+  for (const auto& row : table) {
+    if (uses(row)) by.values.emplace_back(row.name);
+  }
+  return by;
+}
+
 /// An option that nothing uses yet: it keeps its value in Options::not_built, and only its default can be run.
 Row later(const std::string& name, const Value& value, const std::string& unit, const Allowed& allowed,
           const std::string& help);

@@ -69,7 +69,7 @@ std::vector<Row> zero_rows() {
       {"zero.qgz_node", bits(&ZeroOptions::qgz_node), "bits", one_of({"8", "4"}), "and in so many within nodes", reduced},
       {"zero.quant_block", in(&Options::zero, &ZeroOptions::quant_block), "elements", between(1, 16384),
        "elements that share one scale when quantized"},
-      {"zero.quant_rounding", in(&Options::zero, &ZeroOptions::quant_rounding), "", one_of({"accurate", "deepspeed"}),
+      {"zero.quant_rounding", in(&Options::zero, &ZeroOptions::quant_rounding), "", one_of(names<kernels::QuantRounding>()),
        "codes of half the error, or the codes that DeepSpeed has"},
       {"zero.quant_feedback", in(&Options::zero, &ZeroOptions::quant_feedback), "", any(),
        "what quantization took from a gradient across nodes is added to the next one", reduced},
@@ -80,18 +80,18 @@ std::vector<Row> zero_rows() {
 
 std::vector<Row> comm_rows() {
   return {
-      {"comm.backend", in(&Options::comm, &CommOptions::backend), "", one_of({"mpi", "nccl"}).later({"nccl"}),
-       "what carries messages among ranks"},
-      {"comm.collectives", in(&Options::comm, &CommOptions::collectives), "", one_of({"reproducible", "native"}),
+      {"comm.backend", in(&Options::comm, &CommOptions::backend), "",
+       one_of(names<comm::Backend>()).later({name_of(comm::Backend::nccl)}), "what carries messages among ranks"},
+      {"comm.collectives", in(&Options::comm, &CommOptions::collectives), "", one_of(names<comm::Collectives>()),
        "order of sums: the fixed tree, the same bits on any number of ranks; or as the backend's library likes"},
       {"comm.bucket_mb", in(&Options::comm, &CommOptions::bucket_mb), megabytes, above(0),
        "largest message; changes no bit of the result"},
       {"comm.overlap", in(&Options::comm, &CommOptions::overlap), "", any(), "reduce while backward goes on"},
-      {"comm.reduce_dtype", in(&Options::comm, &CommOptions::reduce_dtype), "", one_of({"fp32", "bf16", "fp16"}),
+      {"comm.reduce_dtype", in(&Options::comm, &CommOptions::reduce_dtype), "", one_of(names<DType>()),
        "gradients are held, summed and sent in this precision"},
       {"comm.ranks_per_node", in(&Options::comm, &CommOptions::ranks_per_node), "ranks",
        between(1, most_ranks).or_word("auto"), "plays a cluster of such nodes; auto: as the machine is"},
-      {"comm.wait", in(&Options::comm, &CommOptions::wait), "", one_of({"auto", "yield", "sleep"}),
+      {"comm.wait", in(&Options::comm, &CommOptions::wait), "", one_of(names<comm::Wait>()),
        "what a rank does while it waits; the environment's SHOAL_COMM_WAIT goes first"},
       {"comm.timeout", in(&Options::comm, &CommOptions::timeout), "seconds", above(0),
        "time without progress after which the stalled rank is named and the run ends"},
@@ -99,13 +99,16 @@ std::vector<Row> comm_rows() {
 }
 
 std::vector<Row> sync_rows() {
-  const UsedBy apart = {"sync.kind", {"localsgd", "slowmo", "sgp", "diloco"}};
-  const UsedBy averaging = {"sync.kind", {"localsgd", "slowmo"}}, pushing = {"sync.kind", {"sgp", "slowmo"}};
-  const UsedBy meeting = {"sync.kind", {"localsgd", "slowmo", "diloco"}}, late = {"sync.average_overlap", {"true"}};
-  const UsedBy outer = {"sync.kind", {"slowmo", "diloco"}}, slowmo = {"sync.kind", {"slowmo"}};
+  using sync::SyncKind;
+  const auto that = [](auto uses) { return users("sync.kind", sync::sync_kinds, uses); };
+  const UsedBy apart = that([](const auto& kind) { return kind.value != SyncKind::every_step; });
+  const UsedBy averaging = that([](const auto& kind) { return kind.does.average; });
+  const UsedBy pushing = that([](const auto& kind) { return kind.does.push; });
+  const UsedBy outer = that([](const auto& kind) { return kind.does.outer; });
+  const UsedBy meeting = that([](const auto& kind) { return kind.does.average || kind.does.outer; });
+  const UsedBy slowmo = {"sync.kind", {name_of(SyncKind::slowmo)}}, late = {"sync.average_overlap", {"true"}};
   return {
-      {"sync.kind", in(&Options::sync, &SyncOptions::kind), "",
-       one_of({"every_step", "localsgd", "slowmo", "sgp", "diloco"}),
+      {"sync.kind", in(&Options::sync, &SyncOptions::kind), "", one_of(names<SyncKind>()),
        "when nodes agree: every step, or every few (localsgd, slowmo, diloco), or by neighbours' push (sgp)"},
       {"sync.localsgd_frequency", in(&Options::sync, &SyncOptions::localsgd_frequency), "steps", between(1, most_steps),
        "steps between averages of the nodes' parameters (localsgd, and slowmo over it)", averaging},
@@ -114,11 +117,11 @@ std::vector<Row> sync_rows() {
       {"sync.slowmo_momentum", in(&Options::sync, &SyncOptions::slowmo_momentum), "", from_below(0, 1),
        "momentum of the outer update: slow momentum, or Nesterov's (diloco)", outer},
       {"sync.slowmo_lr", in(&Options::sync, &SyncOptions::slowmo_lr), "", above(0), "rate of the outer update", outer},
-      {"sync.slowmo_base", in(&Options::sync, &SyncOptions::slowmo_base), "", one_of({"localsgd", "sgp"}),
-       "what the nodes do between outer updates", slowmo},
+      {"sync.slowmo_base", in(&Options::sync, &SyncOptions::slowmo_base), "",
+       one_of({name_of(SyncKind::localsgd), name_of(SyncKind::sgp)}), "what the nodes do between outer updates", slowmo},
       {"sync.slowmo_memory_efficient", in(&Options::sync, &SyncOptions::slowmo_memory_efficient), "", any(),
        "share the outer update's state out over all ranks", slowmo},
-      {"sync.average_dtype", in(&Options::sync, &SyncOptions::average_dtype), "", one_of({"fp32", "bf16", "int8"}),
+      {"sync.average_dtype", in(&Options::sync, &SyncOptions::average_dtype), "", one_of(names<sync::AverageType>()),
        "means are sent in it; bf16, int8: differences from what nodes had in common when they met last; int8: a scale for "
        "zero.quant_block of them, and what is lost is added the next time",
        meeting},
@@ -166,7 +169,8 @@ std::vector<Row> offload_rows() {
 }
 
 std::vector<Row> file_rows() {
-  const UsedBy traced = {"trace.level", {"steps", "comm", "kernels"}};
+  const UsedBy traced =
+      users("trace.level", trace::level_names, [](const auto& level) { return level.value != trace::Level::off; });
   return {
       {"checkpoint.dir", in(&Options::checkpoint, &CheckpointOptions::dir), "", any().as("a directory"),
        "where checkpoints are; empty: checkpoints in output.dir"},
@@ -179,11 +183,11 @@ std::vector<Row> file_rows() {
        "state to go on from; latest: the newest whole one of the run in output.dir, if there is any"},
       {"checkpoint.async", in(&Options::checkpoint, &CheckpointOptions::async), "", any(),
        "write from a copy while the training goes on"},
-      {"checkpoint.io", in(&Options::checkpoint, &CheckpointOptions::io), "", one_of({"auto", "independent", "collective"}),
+      {"checkpoint.io", in(&Options::checkpoint, &CheckpointOptions::io), "", one_of(names<io::IoMode>()),
        "how ranks write; auto: independently where ranks outnumber cores"},
       {"trace.file", in(&Options::trace, &TraceOptions::file), "", any().as("a path"),
        "empty: trace.h5 in output.dir; a run that is resumed after step N adds _from_N to the name", traced},
-      {"trace.level", in(&Options::trace, &TraceOptions::level), "", one_of({"off", "steps", "comm", "kernels"}),
+      {"trace.level", in(&Options::trace, &TraceOptions::level), "", one_of(names<trace::Level>()),
        "what is recorded, each level with those before it"},
       {"trace.interval", in(&Options::trace, &TraceOptions::interval), "steps", between(1, most_steps),
        "steps between collective writes of the trace", traced},

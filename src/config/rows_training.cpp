@@ -19,9 +19,9 @@ constexpr double most_tokens = 2147483647, most_steps = 4294967295, most_samples
 constexpr double most_layers = 1024, most_width = 1048576, most_positions = 16777216;
 
 std::vector<Row> model_rows() {
-  const UsedBy gpt = {"model.kind", {"gpt"}};
+  const UsedBy gpt = {"model.kind", {name_of(model::ModelKind::gpt)}};
   return {
-      {"model.kind", in(&Options::model, &ModelOptions::kind), "", one_of({"gpt", "mlp"}),
+      {"model.kind", in(&Options::model, &ModelOptions::kind), "", one_of(names<model::ModelKind>()),
        "GPT-2's architecture, or a small classifier"},
       {"model.n_layer", in(&Options::model, &ModelOptions::n_layer), "blocks", between(1, most_layers), "depth"},
       {"model.n_head", in(&Options::model, &ModelOptions::n_head), "heads", between(1, most_width),
@@ -51,7 +51,7 @@ std::vector<Row> data_rows() {
        "tokens to train on; a file is told by its content: a tokens file or text"},
       {"data.val_source", in(&Options::data, &DataOptions::val_source), "", any().as("as data.source"),
        "tokens to validate on; empty: the last part of data.source"},
-      {"data.tokenizer", in(&Options::data, &DataOptions::tokenizer), "", one_of({"bytes", "chars"}),
+      {"data.tokenizer", in(&Options::data, &DataOptions::tokenizer), "", one_of(names<data::Tokenizer>()),
        "how text files become tokens"},
       {"data.vocabulary", in(&Options::data, &DataOptions::vocabulary), "", any().as("the path of a tokens file"),
        "vocabulary to read text with; empty: the text's own"},
@@ -73,7 +73,7 @@ std::vector<Row> batch_and_train_rows() {
        "sequences per step over all ranks; auto: micro x ranks. The accumulation follows: global / (micro x ranks)"},
       {"train.steps", in(&Options::train, &TrainOptions::steps), "steps", between(1, most_steps),
        "updates to make, those before a resumption included"},
-      {"train.dtype", in(&Options::train, &TrainOptions::dtype), "", one_of({"fp32", "bf16", "fp16"}),
+      {"train.dtype", in(&Options::train, &TrainOptions::dtype), "", one_of(names<DType>()),
        "parameters and activations; below fp32 the optimizer keeps fp32 master parameters"},
       {"train.seed", in(&Options::train, &TrainOptions::seed), "", any(),
        "of the initial parameters, the order of samples and dropout"},
@@ -87,7 +87,7 @@ std::vector<Row> batch_and_train_rows() {
        "steps between evaluations on the validation split; 0: at the end only"},
       {"train.eval_batches", in(&Options::train, &TrainOptions::eval_batches), "global batches", between(0, most_steps),
        "length of an evaluation; 0: the whole split"},
-      {"train.on_nan", in(&Options::train, &TrainOptions::on_nan), "", one_of({"stop", "skip"}),
+      {"train.on_nan", in(&Options::train, &TrainOptions::on_nan), "", one_of(names<OnNan>()),
        "what a loss or gradient that is not finite does: end the run, or leave out the update"},
       {"train.stop_after", in(&Options::train, &TrainOptions::stop_after), "seconds", at_least(0),
        "wall time after which a run writes a checkpoint and ends with exit code 75; 0: no limit"},
@@ -95,7 +95,7 @@ std::vector<Row> batch_and_train_rows() {
 }
 
 std::vector<Row> loss_scale_rows() {
-  const UsedBy fp16 = {"train.dtype", {"fp16"}}, dynamic = {"train.loss_scale", {"dynamic"}};
+  const UsedBy fp16 = {"train.dtype", {name_of(DType::f16)}}, dynamic = {"train.loss_scale", {"dynamic"}};
   const auto scale = [](auto member) { return in(&Options::loss_scale, member); };
   return {
       {"train.loss_scale", scale(&LossScaleOptions::scale), "", above(0).or_word("dynamic"),
@@ -114,10 +114,12 @@ std::vector<Row> loss_scale_rows() {
 }
 
 std::vector<Row> optimizer_rows() {
-  const UsedBy adamw = {"optimizer.kind", {"adamw"}}, sgd = {"optimizer.kind", {"sgd"}};
+  const UsedBy adamw = {"optimizer.kind", {name_of(optim::OptimizerKind::adamw)}};
+  const UsedBy sgd = {"optimizer.kind", {name_of(optim::OptimizerKind::sgd)}};
   const UsedBy adascale = {"optimizer.adascale", {"true"}};
   return {
-      {"optimizer.kind", in(&Options::optimizer, &OptimizerOptions::kind), "", one_of({"adamw", "sgd"}), "update rule"},
+      {"optimizer.kind", in(&Options::optimizer, &OptimizerOptions::kind), "", one_of(names<optim::OptimizerKind>()),
+       "update rule"},
       {"optimizer.lr", in(&Options::optimizer, &OptimizerOptions::lr), "", at_least(0),
        "learning rate, before the schedule"},
       {"optimizer.beta1", in(&Options::optimizer, &OptimizerOptions::beta1), "", from_below(0, 1),
@@ -152,23 +154,23 @@ std::vector<Row> optimizer_rows() {
 }
 
 std::vector<Row> schedule_rows() {
-  const UsedBy warmup = {"schedule.kind", {"linear", "cosine", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR"}};
-  const UsedBy curve = {"schedule.kind", {"WarmupLR", "WarmupDecayLR", "WarmupCosineLR"}};
-  const UsedBy floor = {"schedule.kind", {"cosine", "WarmupLR", "WarmupDecayLR"}};
-  const UsedBy decay = {"schedule.kind", {"cosine", "WarmupDecayLR", "WarmupCosineLR"}};
-  const UsedBy top = {"schedule.kind", {"WarmupLR", "WarmupDecayLR"}};
-  const UsedBy ratios = {"schedule.kind", {"WarmupCosineLR"}}, cycle = {"schedule.kind", {"OneCycle"}};
+  const auto that = [](bool optim::ScheduleTraits::*trait) {
+    return users("schedule.kind", optim::schedule_kinds, [=](const auto& row) { return row.has.*trait; });
+  };
+  using Traits = optim::ScheduleTraits;
+  const UsedBy warmup = that(&Traits::warmup), curve = that(&Traits::curve), floor = that(&Traits::min_lr);
+  const UsedBy decay = that(&Traits::decays), top = that(&Traits::max_lr), ratios = that(&Traits::ratios);
+  const UsedBy cycle = that(&Traits::cycle);
   const UsedBy momentum = {"schedule.cycle_momentum", {"true"}};
   const auto schedule = [](auto member) { return in(&Options::schedule, member); };
   return {
-      {"schedule.kind", schedule(&ScheduleOptions::kind), "",
-       one_of({"constant", "linear", "cosine", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle"}),
+      {"schedule.kind", schedule(&ScheduleOptions::kind), "", one_of(names<optim::ScheduleKind>()),
        "learning rate over the steps; linear: linear warm-up, then constant; cosine: the same, then a cosine down to "
        "min_lr; "
        "those with capitals are DeepSpeed's"},
       {"schedule.warmup_steps", schedule(&ScheduleOptions::warmup_steps), "steps", between(0, most_steps),
        "steps until the full rate", warmup},
-      {"schedule.warmup_kind", schedule(&ScheduleOptions::warmup_kind), "", one_of({"log", "linear"}),
+      {"schedule.warmup_kind", schedule(&ScheduleOptions::warmup_kind), "", one_of(names<optim::WarmupKind>()),
        "shape of DeepSpeed's warm-up", curve},
       {"schedule.min_lr", schedule(&ScheduleOptions::min_lr), "", at_least(0),
        "rate at the end of cosine; at the start of WarmupLR and WarmupDecayLR", floor},

@@ -44,14 +44,14 @@ std::vector<std::string> data_problems(const Options& o) {
         problems.push_back(text(name, " = ", value, " has no effect with data.source = synthetic; allowed: a file"));
     };
     unused("data.val_source", o.data.val_source, unset.val_source);
-    unused("data.tokenizer", o.data.tokenizer, unset.tokenizer);
+    unused("data.tokenizer", name_of(o.data.tokenizer), name_of(unset.tokenizer));
     unused("data.vocabulary", o.data.vocabulary, unset.vocabulary);
   }
   return problems;
 }
 
 std::vector<std::string> checkpoint_problems(const CheckpointOptions& o) {
-  if (!o.async || o.io != "collective") return {};
+  if (!o.async || o.io != io::IoMode::collective) return {};
   return {
       "checkpoint.io = collective does not go with checkpoint.async = true: what is written while the training goes on is "
       "written by each rank on its own; allowed: auto, independent"};
@@ -72,8 +72,8 @@ std::vector<std::string> offload_problems(const Options& o) {
 
 std::vector<std::string> comm_problems(const comm::CommOptions& o, int ranks) {
   std::vector<std::string> problems;
-  if (o.collectives == "native" && o.reduce_dtype != "fp32") {
-    problems.push_back(text("comm.reduce_dtype = ", o.reduce_dtype,
+  if (o.collectives == comm::Collectives::native && o.reduce_dtype != DType::f32) {
+    problems.push_back(text("comm.reduce_dtype = ", name_of(o.reduce_dtype),
                             " does not go with comm.collectives = native: MPI's own sums know no 16-bit numbers; "
                             "allowed: fp32"));
   }
@@ -83,7 +83,7 @@ std::vector<std::string> comm_problems(const comm::CommOptions& o, int ranks) {
 }
 
 std::vector<std::string> optimizer_problems(const optim::OptimizerOptions& o) {
-  if (o.kind == "sgd" && o.nesterov && o.momentum == 0) {
+  if (o.kind == optim::OptimizerKind::sgd && o.nesterov && o.momentum == 0) {
     return {"optimizer.nesterov = true needs a momentum, but optimizer.momentum = 0; allowed: above 0"};
   }
   return {};
@@ -128,7 +128,7 @@ std::vector<std::string> unused_options(const Options& options) {
 std::vector<std::string> loss_scale_problems(const Options& options) {
   const optim::LossScaleOptions& scale = options.loss_scale;
   const double start = std::ldexp(1.0, static_cast<int>(scale.initial_power));
-  if (options.train.dtype != "fp16" || scale.scale != 0 || start >= scale.minimum) return {};
+  if (options.train.dtype != DType::f16 || scale.scale != 0 || start >= scale.minimum) return {};
   return {text("train.loss_scale_minimum = ", scale.minimum,
                " is above the scale at the start, 2^train.loss_scale_power = ", start)};
 }
@@ -154,7 +154,7 @@ void validate(Invocation& invocation, int ranks) {
   const std::vector<std::string> batch_of_deepspeed = follow_deepspeed(invocation, ranks);
   if (o.batch.global == 0) o.batch.global = o.batch.micro * count;
   const bool total_follows = o.schedule.total_steps == 0;
-  if (total_follows && decays(o.schedule)) o.schedule.total_steps = o.train.steps;
+  if (total_follows && row_of(o.schedule.kind).has.decays) o.schedule.total_steps = o.train.steps;
 
   std::vector<std::string> problems = unused_options(o);
   const auto add = [&](const std::vector<std::string>& more) { problems.insert(problems.end(), more.begin(), more.end()); };

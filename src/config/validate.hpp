@@ -9,9 +9,6 @@
 
 namespace shoal::config {
 
-/// Whether the kind needs total_steps.
-bool decays(const optim::ScheduleOptions& schedule);
-
 /// What a sentence about an option that schedule.kind does not use adds for one who took linear for a decay; empty
 /// elsewhere.
 std::string no_decay_hint(const std::string& option, const optim::ScheduleOptions& schedule);

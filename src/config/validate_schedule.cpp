@@ -4,6 +4,8 @@
 
 namespace shoal::config {
 
+using optim::ScheduleKind;
+
 namespace {
 
 std::vector<std::string> one_cycle_problems(const optim::ScheduleOptions& s) {
@@ -21,29 +23,25 @@ std::vector<std::string> one_cycle_problems(const optim::ScheduleOptions& s) {
 
 }  // namespace
 
-bool decays(const optim::ScheduleOptions& schedule) {
-  return schedule.kind == "cosine" || schedule.kind == "WarmupDecayLR" || schedule.kind == "WarmupCosineLR";
-}
-
 std::string no_decay_hint(const std::string& option, const optim::ScheduleOptions& schedule) {
   const bool of_a_decay = option == "schedule.min_lr" || option == "schedule.total_steps";
-  if (schedule.kind != "linear" || !of_a_decay) return {};
+  if (schedule.kind != ScheduleKind::linear || !of_a_decay) return {};
   return ": a linear warm-up, then constant; kinds that decay: cosine, WarmupDecayLR, WarmupCosineLR, OneCycle";
 }
 
 std::vector<std::string> schedule_problems(const Options& options, const std::string& total_name) {
   const optim::ScheduleOptions& s = options.schedule;
-  if (s.kind == "OneCycle") return one_cycle_problems(s);
+  const optim::ScheduleTraits& has = row_of(s.kind).has;
+  if (s.kind == ScheduleKind::OneCycle) return one_cycle_problems(s);
   std::vector<std::string> problems;
-  if (decays(s) && s.warmup_steps > s.total_steps) {
+  if (has.decays && s.warmup_steps > s.total_steps) {
     problems.push_back(text("schedule.warmup_steps = ", s.warmup_steps, " is above ", total_name, " = ", s.total_steps,
-                            ", when ", s.kind, " has ended; allowed: at most ", s.total_steps));
+                            ", when ", name_of(s.kind), " has ended; allowed: at most ", s.total_steps));
   }
-  const bool deepspeed_top = s.kind == "WarmupLR" || s.kind == "WarmupDecayLR";
-  if (deepspeed_top && s.warmup_max_lr >= 0 && s.min_lr > s.warmup_max_lr) {
+  if (has.max_lr && s.warmup_max_lr >= 0 && s.min_lr > s.warmup_max_lr) {
     problems.push_back(text("schedule.min_lr = ", s.min_lr, " is above schedule.warmup_max_lr = ", s.warmup_max_lr));
   }
-  if (s.kind == "cosine" && s.min_lr > options.optimizer.lr) {
+  if (s.kind == ScheduleKind::cosine && s.min_lr > options.optimizer.lr) {
     problems.push_back(text("schedule.min_lr = ", s.min_lr, " is above optimizer.lr = ", options.optimizer.lr));
   }
   return problems;

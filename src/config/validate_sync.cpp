@@ -7,6 +7,8 @@
 
 namespace shoal::config {
 
+using sync::SyncKind;
+
 namespace {
 
 /// Ranks of a node as far as the options say: sync.nprocs_per_node, else comm.ranks_per_node; 0: as the machine has them.
@@ -16,16 +18,17 @@ int ranks_in_step(const Options& o) { return o.sync.nprocs_per_node > 0 ? o.sync
 void find_idle(const sync::SyncOptions& sync, std::vector<std::string>& problems) {
   const sync::SyncOptions unset;
   const bool pushing = sync::pushes(sync);
-  if (sync.kind == "slowmo" && pushing && sync.localsgd_frequency != unset.localsgd_frequency) {
+  if (sync.kind == SyncKind::slowmo && pushing && sync.localsgd_frequency != unset.localsgd_frequency) {
     problems.push_back(text("sync.localsgd_frequency = ", sync.localsgd_frequency,
                             " has no effect with sync.slowmo_base = sgp; used by: localsgd"));
   }
-  if (sync.kind == "slowmo" && !pushing && sync.sgp_overlap) {
+  if (sync.kind == SyncKind::slowmo && !pushing && sync.sgp_overlap) {
     problems.emplace_back("sync.sgp_overlap = true has no effect with sync.slowmo_base = localsgd; used by: sgp");
   }
-  if (sync.kind == "slowmo" && pushing && !sync.slowmo_memory_efficient && sync.average_dtype != unset.average_dtype) {
+  if (sync.kind == SyncKind::slowmo && pushing && !sync.slowmo_memory_efficient &&
+      sync.average_dtype != unset.average_dtype) {
     problems.push_back(
-        text("sync.average_dtype = ", sync.average_dtype,
+        text("sync.average_dtype = ", name_of(sync.average_dtype),
              " has no effect with sync.slowmo_base = sgp and sync.slowmo_memory_efficient = false, which never "
              "take a mean over all nodes"));
   }
@@ -40,12 +43,12 @@ void find_overlap_problems(const sync::SyncOptions& sync, std::vector<std::strin
                        "allowed: localsgd, or sync.sgp_overlap");
     return;
   }
-  if (sync.kind == "slowmo" && !sync.slowmo_memory_efficient) {
+  if (sync.kind == SyncKind::slowmo && !sync.slowmo_memory_efficient) {
     problems.push_back(refused +
                        "sync.slowmo_memory_efficient = false: the outer update is made on the way, by the one rank that "
                        "has the mean; allowed: true");
   }
-  const bool seldom = sync.kind == "diloco";
+  const bool seldom = sync.kind == SyncKind::diloco;
   const std::size_t period = seldom ? sync.slowmo_frequency : sync.localsgd_frequency;
   if (sync.average_delay > period) {
     problems.push_back(text("sync.average_delay = ", sync.average_delay, " is longer than ",
@@ -66,7 +69,7 @@ std::vector<std::string> sync_problems(const Options& o, int ranks) {
     problems.push_back(text("sync.nprocs_per_node = ", sync.nprocs_per_node, " does not divide the ", ranks,
                             " ranks; allowed: a divisor, or auto for those of a node"));
   }
-  if (sync.kind == "slowmo" && !sync::pushes(sync) && sync.slowmo_frequency % sync.localsgd_frequency != 0) {
+  if (sync.kind == SyncKind::slowmo && !sync::pushes(sync) && sync.slowmo_frequency % sync.localsgd_frequency != 0) {
     const std::size_t below = sync.slowmo_frequency / sync.localsgd_frequency * sync.localsgd_frequency;
     problems.push_back(text("sync.slowmo_frequency = ", sync.slowmo_frequency,
                             " is not a multiple of sync.localsgd_frequency (", sync.localsgd_frequency,
@@ -78,16 +81,16 @@ std::vector<std::string> sync_problems(const Options& o, int ranks) {
     if (!problem.empty()) problems.push_back(problem);
   }
   if (o.adascale.on) {
-    problems.push_back(text("optimizer.adascale = true does not go with sync.kind = ", sync.kind,
+    problems.push_back(text("optimizer.adascale = true does not go with sync.kind = ", name_of(sync.kind),
                             ": a gain is of gradients that all ranks share; allowed: every_step"));
   }
   if (o.zero.hpz_size != 0) {
     problems.push_back(text("zero.hpz_size = ", value_text(*find("zero.hpz_size"), o),
-                            " does not go with sync.kind = ", sync.kind,
+                            " does not go with sync.kind = ", name_of(sync.kind),
                             ": states are shared out within nodes, and nothing is gathered across; allowed: off"));
   }
   if (o.checkpoint.async) {
-    problems.push_back(text("checkpoint.async = true does not go with sync.kind = ", sync.kind,
+    problems.push_back(text("checkpoint.async = true does not go with sync.kind = ", name_of(sync.kind),
                             ": the ranks would have to agree at every step; allowed: false"));
   }
   return problems;

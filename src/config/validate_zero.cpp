@@ -38,13 +38,13 @@ std::vector<std::string> zero_problems(const Options& o, int ranks) {
                             " ranks; allowed: off, node, a divisor, or all of them"));
   }
   if (zero.qwz == 0 && zero.qgz == 0) return problems;
-  if (o.comm.collectives == "native") {
+  if (o.comm.collectives == comm::Collectives::native) {
     problems.push_back(text(asked(zero),
                             " does not go with comm.collectives = native: MPI's own collectives know no codes; "
                             "allowed: reproducible"));
   }
   if (sync::trains_locally(o.sync)) {
-    problems.push_back(text(asked(zero), " does not go with sync.kind = ", o.sync.kind,
+    problems.push_back(text(asked(zero), " does not go with sync.kind = ", name_of(o.sync.kind),
                             ": nodes that train apart send no gradients and gather nothing across; allowed: every_step"));
   }
   if (zero.qgz != 0 && o.adascale.on) {

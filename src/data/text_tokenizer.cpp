@@ -69,19 +69,13 @@ Vocabulary characters_of(const std::vector<std::filesystem::path>& files) {
 
 }  // namespace
 
-TextTokenizer::Unit TextTokenizer::unit_of(const std::string& kind) {
-  if (kind == "bytes") return Unit::byte;
-  if (kind == "chars") return Unit::character;
-  bad_input("data.tokenizer = ", kind, ": no such tokenizer; allowed: bytes, chars (others: analysis/tokenize.py)");
-}
-
-TextTokenizer::TextTokenizer(const std::string& kind, const std::vector<std::filesystem::path>& files)
-    : unit_(unit_of(kind)), vocabulary_(unit_ == Unit::byte ? byte_vocabulary() : characters_of(files)) {
+TextTokenizer::TextTokenizer(Tokenizer unit, const std::vector<std::filesystem::path>& files)
+    : unit_(unit), vocabulary_(unit_ == Tokenizer::bytes ? byte_vocabulary() : characters_of(files)) {
   index(name_of(files));
 }
 
-TextTokenizer::TextTokenizer(const std::string& kind, Vocabulary vocabulary, const std::string& where)
-    : unit_(unit_of(kind)), vocabulary_(std::move(vocabulary)) {
+TextTokenizer::TextTokenizer(Tokenizer unit, Vocabulary vocabulary, const std::string& where)
+    : unit_(unit), vocabulary_(std::move(vocabulary)) {
   index(where);
 }
 
@@ -89,7 +83,7 @@ void TextTokenizer::index(const std::string& where) {
   for (std::size_t id = 0; id < vocabulary_.size(); ++id) {
     const std::string& token = vocabulary_[id];
     if (token.empty()) continue;
-    const bool byte = unit_ == Unit::byte;
+    const bool byte = unit_ == Tokenizer::bytes;
     const Character symbol = byte ? Character{static_cast<unsigned char>(token[0]), 1} : first_character(token);
     require_input(symbol.length == token.size(), where, ": token ", id, " of its vocabulary is no single ",
                   byte ? "byte (data.tokenizer = bytes)" : "character (data.tokenizer = chars)",
@@ -100,7 +94,7 @@ void TextTokenizer::index(const std::string& where) {
 }
 
 std::size_t TextTokenizer::count(const std::filesystem::path& file) const {
-  if (unit_ == Unit::byte) return std::filesystem::file_size(file);
+  if (unit_ == Tokenizer::bytes) return std::filesystem::file_size(file);
   std::size_t characters = 0;
   for_each_block(file, [&](std::string_view block, std::size_t) {
     const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; };
@@ -112,8 +106,8 @@ std::size_t TextTokenizer::count(const std::filesystem::path& file) const {
 void TextTokenizer::encode(std::string_view block, const std::filesystem::path& file, std::size_t offset,
                            std::vector<std::int32_t>& ids) const {
   for (std::size_t at = 0; at < block.size();) {
-    const Character symbol =
-        unit_ == Unit::byte ? Character{static_cast<unsigned char>(block[at]), 1} : next_character(block, at, file, offset);
+    const Character symbol = unit_ == Tokenizer::bytes ? Character{static_cast<unsigned char>(block[at]), 1}
+                                                       : next_character(block, at, file, offset);
     const std::int32_t id = symbol.code < ids_.size() ? ids_[symbol.code] : -1;
     if (id < 0) {
       bad_input(file.string(), ": byte ", offset + at, ": ", printed(block.substr(at, symbol.length), symbol.code),
@@ -125,7 +119,7 @@ void TextTokenizer::encode(std::string_view block, const std::filesystem::path& 
 }
 
 std::string TextTokenizer::description() const {
-  return text(vocabulary_.size(), unit_ == Unit::byte ? " byte values" : " characters");
+  return text(vocabulary_.size(), unit_ == Tokenizer::bytes ? " byte values" : " characters");
 }
 
 }  // namespace shoal::data

@@ -14,11 +14,10 @@ namespace shoal::data {
 
 class TextTokenizer {
  public:
-  /// data.tokenizer: bytes, chars. Without a vocabulary of its own: all 256 bytes, or the characters that files hold,
-  /// sorted.
-  TextTokenizer(const std::string& kind, const std::vector<std::filesystem::path>& files);
+  /// With the vocabulary of the text: all 256 bytes, or the characters that occur in the files, sorted.
+  TextTokenizer(Tokenizer unit, const std::vector<std::filesystem::path>& files);
   /// With the vocabulary of a tokens file, named by where. Its tokens must be single bytes or characters.
-  TextTokenizer(const std::string& kind, Vocabulary vocabulary, const std::string& where);
+  TextTokenizer(Tokenizer unit, Vocabulary vocabulary, const std::string& where);
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
   std::size_t count(const std::filesystem::path& file) const;
@@ -30,11 +29,9 @@ class TextTokenizer {
   std::string description() const;
 
  private:
-  enum class Unit { byte, character };
-  static Unit unit_of(const std::string& kind);
   void index(const std::string& where);
 
-  Unit unit_;
+  Tokenizer unit_;
   Vocabulary vocabulary_;
   std::vector<std::int32_t> ids_;  ///< by byte or code point; -1: none
 };

@@ -18,7 +18,7 @@ Vocabulary read_vocabulary(const std::filesystem::path& tokens_file) {
   return vocabulary;
 }
 
-TokenizeCounts tokenize(const std::string& inputs, const std::string& tokenizer, const std::string& vocabulary,
+TokenizeCounts tokenize(const std::string& inputs, Tokenizer tokenizer, const std::string& vocabulary,
                         const std::filesystem::path& output, bool overwrite) {
   io::require_target("", output, io::own_kind(io::FileKind::tokens), overwrite);
   const std::filesystem::path directory = output.has_parent_path() ? output.parent_path() : ".";

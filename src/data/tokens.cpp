@@ -101,7 +101,8 @@ Source open_source(const DataOptions& options, std::size_t vocab_size, std::uint
   if (is_text) return from_text(files, make_tokenizer(options, files));
   Source source = from_token_files(files);
   const bool of_use = options.tokenizer == DataOptions().tokenizer || !options.val_source.empty();
-  if (!of_use) source.description += text(" (data.tokenizer = ", options.tokenizer, " is not used: it holds tokens)");
+  if (!of_use)
+    source.description += text(" (data.tokenizer = ", shoal::name_of(options.tokenizer), " is not used: it holds tokens)");
   return source;
 }
 

@@ -22,7 +22,6 @@ constexpr std::uint64_t head_bytes = 1U << 20U, slack_bytes = 1U << 18U;
 
 constexpr std::array kind_names = {"step", "phase", "collective", "wait", "kernel", "io", "counter"};
 static_assert(kind_names.size() == static_cast<std::size_t>(trace::Kind::counter) + 1);
-constexpr std::array level_names = {"off", "steps", "comm", "kernels"};
 
 struct NumberType {
   hid_t stored, in_memory;
@@ -99,7 +98,7 @@ TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, 
   hdf5::write_attribute(file_, "started", utc_now());
   hdf5::write_attribute(file_, "world_size", world.all().size());
   hdf5::write_attribute(file_, "nodes", world.nodes());
-  hdf5::write_attribute(file_, "level", std::string(level_names.at(static_cast<std::size_t>(trace::level()))));
+  hdf5::write_attribute(file_, "level", std::string(name_of(trace::level())));
   hdf5::write_attribute(file_, "complete", 0);
   const Handle options = hdf5::create_group(file_, "options"), machine = hdf5::create_group(file_, "machine");
   for (const auto& [name, value] : header.options) hdf5::write_attribute(options, name, value);

@@ -52,7 +52,7 @@ void compare_inner(const Json& config, const ModelOptions& o, Comparison& compar
 }  // namespace
 
 std::string config_json(const ModelOptions& o) {
-  if (o.kind != "gpt") return {};
+  if (o.kind != ModelKind::gpt) return {};
   Json config;
   config["model_type"] = "gpt2";
   config["architectures"] = {"GPT2LMHeadModel"};
@@ -82,7 +82,7 @@ std::string config_json(const ModelOptions& o) {
 std::vector<std::string> disagreements(const std::string& config_text, const ModelOptions& o) {
   const Json config = Json::parse(config_text, nullptr, false);
   if (!config.is_object()) return {"not a JSON object"};
-  if (o.kind != "gpt") return {text("describes a GPT-2, model.kind is ", o.kind)};
+  if (o.kind != ModelKind::gpt) return {text("describes a GPT-2, model.kind is ", name_of(o.kind))};
   Comparison comparison(config);
   comparison.require_field("model_type", "gpt2");
   comparison.require_field("activation_function", "gelu_new");

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models that are there: one line each in `registry`.
-#include <algorithm>
+// The functions of each model: one row each in `registry`.
 #include <array>
 #include <limits>
-#include <string_view>
 
 #include "gpt.hpp"
 #include "gpt_layout.hpp"
@@ -25,7 +23,7 @@ Made make_as(const ModelOptions& options, DType dtype, const Capacity& capacity,
 }
 
 struct Entry {
-  std::string_view kind;
+  ModelKind value;
   std::vector<UnitLayout> (*layout)(const ModelOptions&);
   std::vector<std::vector<int>> (*use_order)(const ModelOptions&, const Capacity&);
   std::vector<std::string> (*problems)(const ModelOptions&);
@@ -34,26 +32,12 @@ struct Entry {
 };
 
 constexpr std::array registry = {
-    Entry{"gpt", gpt::layout, gpt::use_order, gpt::problems, gpt::flops_per_token, make_as<Gpt>},
-    Entry{"mlp", mlp::layout, mlp::use_order, mlp::problems, mlp::flops_per_token, make_as<Mlp>},
+    Entry{ModelKind::gpt, gpt::layout, gpt::use_order, gpt::problems, gpt::flops_per_token, make_as<Gpt>},
+    Entry{ModelKind::mlp, mlp::layout, mlp::use_order, mlp::problems, mlp::flops_per_token, make_as<Mlp>},
 };
+static_assert(in_order(registry) && registry.size() == model_kinds.size());
 
-const Entry* find(std::string_view kind) {
-  const auto* const at = std::find_if(registry.begin(), registry.end(), [&](const Entry& e) { return e.kind == kind; });
-  return at == registry.end() ? nullptr : at;
-}
-
-std::string unknown(const std::string& kind) {
-  std::string allowed;
-  for (const Entry& e : registry) allowed += (allowed.empty() ? "" : ", ") + std::string(e.kind);
-  return text("model.kind = ", kind, ": no such model; allowed: ", allowed);
-}
-
-const Entry& entry(const ModelOptions& options) {
-  const Entry* const found = find(options.kind);
-  require_input(found != nullptr, unknown(options.kind));
-  return *found;
-}
+const Entry& entry(const ModelOptions& options) { return registry.at(static_cast<std::size_t>(options.kind)); }
 
 }  // namespace
 
@@ -81,19 +65,12 @@ std::vector<std::string> problems(const ModelOptions& o) {
   if (!(o.layer_norm_epsilon > 0)) {
     found.push_back(text("model.layer_norm_epsilon = ", o.layer_norm_epsilon, ": must be greater than 0"));
   }
-  const Entry* const known = find(o.kind);
-  const std::vector<std::string> own = known == nullptr ? std::vector{unknown(o.kind)} : known->problems(o);
+  const std::vector<std::string> own = entry(o).problems(o);
   found.insert(found.end(), own.begin(), own.end());
   return found;
 }
 
 double flops_per_token(const ModelOptions& options) { return entry(options).flops_per_token(options); }
-
-std::vector<std::string> kinds() {
-  std::vector<std::string> all;
-  for (const Entry& e : registry) all.emplace_back(e.kind);
-  return all;
-}
 
 std::unique_ptr<Model> make(const ModelOptions& options, DType dtype, const Capacity& capacity, std::uint64_t seed,
                             Memory& memory, UnitAccess& access) {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function per schedule and a table of them. In DeepSpeed's, i = t - 1 is the scheduler's own count at update t: it is
+// One function per schedule. In DeepSpeed's, i = t - 1 is the scheduler's own count at update t: it is
 // made after the optimizer and stepped once after each update, so the first update sees i = -1.
 #include "shoal/optim/schedule.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <iterator>
 
 #include "shoal/base/error.hpp"
 
@@ -47,10 +45,7 @@ double warmup_length(const ScheduleOptions& schedule) {
 /// 0 .. 1 for 0 <= i < W: ln(i + 1) / ln W, or i / W.
 double warmup_share(const ScheduleOptions& schedule, double i) {
   const double length = warmup_length(schedule);
-  if (schedule.warmup_kind == "log") return std::log(i + 1.0) / std::log(length);
-  require_input(schedule.warmup_kind == "linear", "schedule.warmup_kind = ", schedule.warmup_kind,
-                ": no such warm-up; allowed: log, linear");
-  return i / length;
+  return schedule.warmup_kind == WarmupKind::log ? std::log(i + 1.0) / std::log(length) : i / length;
 }
 
 /// What is left at i >= W of a straight fall that ends at S.
@@ -131,46 +126,31 @@ Rates one_cycle(const ScheduleOptions& schedule, const OptimizerOptions& optimiz
   return {rate, momentum, 0.99};
 }
 
-struct Entry {
-  const char* kind;
-  Rates (*rates)(const ScheduleOptions&, const OptimizerOptions&, std::int64_t);
-  bool needs_total;
-};
-constexpr std::array entries{Entry{"constant", constant, false},
-                             Entry{"linear", linear, false},
-                             Entry{"cosine", cosine, true},
-                             Entry{"WarmupLR", warmup_lr, false},
-                             Entry{"WarmupDecayLR", warmup_decay_lr, true},
-                             Entry{"WarmupCosineLR", warmup_cosine_lr, true},
-                             Entry{"OneCycle", one_cycle, false}};
-
 }  // namespace
 
 Rates rates(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, std::int64_t t) {
-  for (const Entry& entry : entries) {
-    if (schedule.kind != entry.kind) continue;
-    require(!entry.needs_total || schedule.total_steps > 0, schedule.kind, ": schedule.total_steps is not set");
-    return entry.rates(schedule, optimizer, t);
+  const ScheduleRow& kind = row_of(schedule.kind);
+  require(!kind.has.decays || schedule.total_steps > 0, kind.name, ": schedule.total_steps is not set");
+  switch (schedule.kind) {
+    case ScheduleKind::constant: return constant(schedule, optimizer, t);
+    case ScheduleKind::linear: return linear(schedule, optimizer, t);
+    case ScheduleKind::cosine: return cosine(schedule, optimizer, t);
+    case ScheduleKind::WarmupLR: return warmup_lr(schedule, optimizer, t);
+    case ScheduleKind::WarmupDecayLR: return warmup_decay_lr(schedule, optimizer, t);
+    case ScheduleKind::WarmupCosineLR: return warmup_cosine_lr(schedule, optimizer, t);
+    case ScheduleKind::OneCycle: return one_cycle(schedule, optimizer, t);
   }
-  std::string allowed;
-  for (const std::string& kind : schedule_kinds()) allowed += (allowed.empty() ? "" : ", ") + kind;
-  bad_input("schedule.kind = ", schedule.kind, ": no such schedule; allowed: ", allowed);
+  fail("schedule.kind has the value ", static_cast<int>(schedule.kind));
 }
 
 std::string describe(const ScheduleOptions& schedule) {
-  if (schedule.kind == "constant") return schedule.kind;
   const std::string warmup = text("linear warm-up over ", schedule.warmup_steps, " steps, then ");
-  if (schedule.kind == "linear") return warmup + "constant";
-  if (schedule.kind == "cosine") {
-    return text(warmup, "a cosine down to ", schedule.min_lr, " at step ", schedule.total_steps);
+  switch (schedule.kind) {
+    case ScheduleKind::constant: return "constant";
+    case ScheduleKind::linear: return warmup + "constant";
+    case ScheduleKind::cosine: return text(warmup, "a cosine down to ", schedule.min_lr, " at step ", schedule.total_steps);
+    default: return std::string("DeepSpeed's ") + name_of(schedule.kind);
   }
-  return "DeepSpeed's " + schedule.kind;
-}
-
-std::vector<std::string> schedule_kinds() {
-  std::vector<std::string> names;
-  std::transform(entries.begin(), entries.end(), std::back_inserter(names), [](const Entry& entry) { return entry.kind; });
-  return names;
 }
 
 }  // namespace shoal::optim

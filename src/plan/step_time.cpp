@@ -62,7 +62,7 @@ Arithmetic arithmetic(const zero::EngineOptions& options, int sync_group_size, c
   const double tokens =
       static_cast<double>(options.micro_batches * options.capacity.sequences * options.capacity.length) / sync_group_size;
   const double again = options.capacity.checkpoint_interval != 0 ? 1 + forward_share : 1;
-  const std::size_t width = options.model.kind == "mlp" ? options.model.inner() : options.model.n_embd;
+  const std::size_t width = options.model.kind == model::ModelKind::mlp ? options.model.inner() : options.model.n_embd;
   Arithmetic result;
   result.micro_batches_s = tokens * model::flops_per_token(options.model) * again / (rate_of(rates.gflops, width) * 1e9);
   zero::RankGroups first;

@@ -61,7 +61,8 @@ Period period_of(const sync::SyncOptions& asked, int nodes) {
   }
   const bool outer = schedule.has_outer();
   if (outer) period.steps = options.slowmo_frequency;
-  if (options.kind != "diloco" && !sync::pushes(options)) period.steps = std::lcm(period.steps, options.localsgd_frequency);
+  if (options.kind != sync::SyncKind::diloco && !sync::pushes(options))
+    period.steps = std::lcm(period.steps, options.localsgd_frequency);
   if (sync::pushes(options)) {
     std::size_t distances = 1;  // number of different hops, which follow each other
     while (1 << distances < nodes) ++distances;

@@ -14,8 +14,8 @@ namespace shoal::sync {
 Sending sending_of(const SyncOptions& options, std::size_t quant_block) {
   Sending sending;
   sending.overlap = options.average_overlap;
-  if (options.average_dtype == "bf16") sending.type = DType::bf16;
-  if (options.average_dtype == "int8") sending.quantized = kernels::QuantFormat{8, quant_block};
+  if (options.average_dtype == AverageType::bf16) sending.type = DType::bf16;
+  if (options.average_dtype == AverageType::int8) sending.quantized = kernels::QuantFormat{8, quant_block};
   return sending;
 }
 

@@ -29,7 +29,7 @@ void Outer::update(std::size_t unit, Range range, Span<float> x, double inner_ra
   float* const u = momentum_[unit].subspan(first, range.size()).data();
   const kernels::OuterStep step = {static_cast<float>(options_.slowmo_momentum), static_cast<float>(options_.slowmo_lr),
                                    static_cast<float>(inner_rate)};
-  if (options_.kind == "diloco") {
+  if (options_.kind == SyncKind::diloco) {
     kernels::outer_nesterov(x.size(), step, outer.data(), u, x.data());
   } else if (step.inner_rate > 0) {
     kernels::slow_momentum(x.size(), step, outer.data(), u, x.data());

@@ -4,18 +4,18 @@
 namespace shoal::sync {
 
 bool Schedule::has_outer() const {
-  if (options_.kind == "diloco") return true;
-  return options_.kind == "slowmo" && (options_.slowmo_momentum != 0 || options_.slowmo_lr != 1);
+  if (options_.kind == SyncKind::diloco) return true;
+  return options_.kind == SyncKind::slowmo && (options_.slowmo_momentum != 0 || options_.slowmo_lr != 1);
 }
 
-bool Schedule::averages_outer() const { return options_.kind == "diloco" || options_.slowmo_memory_efficient; }
+bool Schedule::averages_outer() const { return options_.kind == SyncKind::diloco || options_.slowmo_memory_efficient; }
 
 Actions Schedule::after(std::size_t step) const {
   Actions actions;
   if (in_warmup(step)) return actions;
   step -= options_.warmup_steps;
   actions.outer = has_outer() && step % options_.slowmo_frequency == 0;
-  if (nodes_ == 1 || options_.kind == "diloco" || !trains_locally(options_)) return actions;
+  if (nodes_ == 1 || options_.kind == SyncKind::diloco || !trains_locally(options_)) return actions;
   if (actions.outer && averages_outer()) return actions;
   if (pushes(options_)) {
     actions.push = true;
@@ -47,7 +47,7 @@ bool Schedule::nodes_differ_after(std::size_t steps) const {
 
 std::size_t Schedule::period() const {
   if (nodes_ == 1 || !trains_locally(options_)) return 1;
-  if (options_.kind == "diloco") return options_.slowmo_frequency;
+  if (options_.kind == SyncKind::diloco) return options_.slowmo_frequency;
   if (!pushes(options_)) return options_.localsgd_frequency;
   return has_outer() && averages_outer() ? options_.slowmo_frequency : 0;
 }

@@ -12,8 +12,7 @@ namespace shoal::zero {
 namespace {
 
 kernels::QuantFormat format(const ZeroOptions& options, int bits) {
-  const bool deepspeed = options.quant_rounding == "deepspeed";
-  return {bits, options.quant_block, deepspeed ? kernels::QuantRounding::deepspeed : kernels::QuantRounding::accurate};
+  return {bits, options.quant_block, options.quant_rounding};
 }
 
 std::size_t elements_for(int rank, const Bucket& bucket, const std::vector<ShardLayout>& layouts, int ranks) {

@@ -49,25 +49,27 @@ TEST(CoreShare, TwoRanksOnOneCoreShareItHoweverManyAreIdle) {
 TEST(CoreShare, ThisProcessHasCores) { EXPECT_GE(core_share(std::vector{usable_cores()}, 0), 1); }
 
 TEST_F(ChooseWait, AutoSleepsWithLessThanACore) {
-  EXPECT_EQ(choose_wait("auto", 1.0), Wait::yield);
-  EXPECT_EQ(choose_wait("auto", 1.0 / 3 + 1.0 / 3 + 1.0 / 3), Wait::yield);
-  EXPECT_EQ(choose_wait("auto", 0.99), Wait::sleep);
-  EXPECT_EQ(choose_wait("yield", 0.1), Wait::yield);
-  EXPECT_EQ(choose_wait("sleep", 8), Wait::sleep);
+  EXPECT_EQ(choose_wait(Wait::automatic, 1.0), Wait::yield);
+  EXPECT_EQ(choose_wait(Wait::automatic, 1.0 / 3 + 1.0 / 3 + 1.0 / 3), Wait::yield);
+  EXPECT_EQ(choose_wait(Wait::automatic, 0.99), Wait::sleep);
+  EXPECT_EQ(choose_wait(Wait::yield, 0.1), Wait::yield);
+  EXPECT_EQ(choose_wait(Wait::sleep, 8), Wait::sleep);
 }
 
 TEST_F(ChooseWait, TheEnvironmentGoesFirst) {
   setenv("SHOAL_COMM_WAIT", "sleep", 1);
-  EXPECT_EQ(choose_wait("yield", 8), Wait::sleep);
+  EXPECT_EQ(choose_wait(Wait::yield, 8), Wait::sleep);
   setenv("SHOAL_COMM_WAIT", "auto", 1);
-  EXPECT_EQ(choose_wait("sleep", 8), Wait::yield);
+  EXPECT_EQ(choose_wait(Wait::sleep, 8), Wait::yield);
 }
 
 TEST_F(ChooseWait, OtherWordsAreRefusedByName) {
-  EXPECT_THAT([] { choose_wait("spin", 1); }, testing::ThrowsMessage<Error>(testing::AllOf(
-                                                  testing::HasSubstr("comm.wait = spin"), testing::HasSubstr("sleep"))));
-  setenv("SHOAL_COMM_WAIT", "", 1);
-  EXPECT_THAT([] { choose_wait("auto", 1); }, testing::ThrowsMessage<Error>(testing::HasSubstr("SHOAL_COMM_WAIT")));
+  for (const char* const word : {"spin", ""}) {
+    setenv("SHOAL_COMM_WAIT", word, 1);
+    EXPECT_THAT([] { choose_wait(Wait::yield, 1); },
+                testing::ThrowsMessage<Error>(
+                    testing::AllOf(testing::HasSubstr(text("SHOAL_COMM_WAIT = ", word, ":")), testing::HasSubstr("sleep"))));
+  }
 }
 
 TEST(BackoffOf, WhoWaitsIsAlive) {

@@ -30,7 +30,7 @@ Invocation run(const fs::path& file, int ranks) {
 void expect_optimizer(const Options& o, const Json& meaning) {
   if (meaning["optimizer"].is_null()) return;
   const Json params = meaning["optimizer_params"];
-  EXPECT_EQ(o.optimizer.kind, "adamw");
+  EXPECT_EQ(o.optimizer.kind, optim::OptimizerKind::adamw);
   EXPECT_EQ(o.optimizer.lr, params.value("lr", 1e-3));
   EXPECT_EQ(o.optimizer.epsilon, params.value("eps", 1e-8));
   EXPECT_EQ(o.optimizer.weight_decay, params.value("weight_decay", 0.0));
@@ -41,10 +41,10 @@ void expect_optimizer(const Options& o, const Json& meaning) {
 
 void expect_schedule(const Options& o, const Json& meaning) {
   if (meaning["scheduler"].is_null()) {
-    EXPECT_EQ(o.schedule.kind, "constant");
+    EXPECT_EQ(o.schedule.kind, optim::ScheduleKind::constant);
     return;
   }
-  EXPECT_EQ(o.schedule.kind, meaning["scheduler"]);
+  EXPECT_EQ(name_of(o.schedule.kind), meaning["scheduler"]);
   const Json params = meaning["scheduler_params"];
   EXPECT_EQ(o.schedule.warmup_steps, params.value("warmup_num_steps", 1000U));
   EXPECT_EQ(o.schedule.min_lr, params.value("warmup_min_lr", 0.0));
@@ -60,7 +60,7 @@ void expect_meaning(const Options& o, const Json& meaning, const std::string& wr
   EXPECT_EQ(text("zero.hpz_size"), meaning["hpz"] == 1 ? "off" : meaning["hpz"].dump());
   EXPECT_EQ(text("zero.qwz"), meaning["quantized_weights"] == true ? "8" : "off");
   EXPECT_EQ(text("zero.qgz"), meaning["quantized_gradients"] == true ? "4" : "off");
-  EXPECT_EQ(o.train.dtype, meaning["fp16"] == true ? "fp16" : meaning["bf16"] == true ? "bf16" : "fp32");
+  EXPECT_EQ(o.train.dtype, meaning["fp16"] == true ? DType::f16 : meaning["bf16"] == true ? DType::bf16 : DType::f32);
   EXPECT_EQ(o.train.grad_clip, meaning["gradient_clipping"]);
   EXPECT_EQ(o.loss_scale.scale, meaning["loss_scale"]);
   EXPECT_EQ(o.loss_scale.initial_power, meaning["initial_scale_power"]);

@@ -116,7 +116,7 @@ TEST_F(DeepSpeed, OptimizersHaveDeepSpeedsDefaults) {
   const auto optimizer = [](const std::string& block) {
     return run("{\"train_batch_size\": 8, \"optimizer\": " + block + "}").options.optimizer;
   };
-  EXPECT_EQ(optimizer(R"({"type": "Adam"})").kind, "adamw") << "adam_w_mode is DeepSpeed's default";
+  EXPECT_EQ(optimizer(R"({"type": "Adam"})").kind, optim::OptimizerKind::adamw) << "adam_w_mode is DeepSpeed's default";
   EXPECT_EQ(optimizer(R"({"type": "Adam"})").weight_decay, 0);
   EXPECT_EQ(optimizer(R"({"type": "AdamW", "params": {"torch_adam": true}})").weight_decay, 0.01);
   EXPECT_EQ(optimizer(R"({"type": "AdamW", "params": {"betas": [0.8, 0.9], "eps": 1e-6}})").beta1, 0.8);
@@ -142,10 +142,10 @@ TEST_F(DeepSpeed, SchedulersAreTheirNamesakes) {
   EXPECT_EQ(decay.warmup_steps, 10U);
   EXPECT_EQ(decay.warmup_max_lr, 0.1);
   EXPECT_EQ(decay.min_lr, 0.01);
-  EXPECT_EQ(decay.warmup_kind, "linear");
+  EXPECT_EQ(decay.warmup_kind, optim::WarmupKind::linear);
   const auto cycle = schedule(R"({"type": "OneCycle", "params": {"cycle_min_lr": 0.1, "cycle_max_lr": 0.2,
     "cycle_first_step_size": 7, "cycle_second_stair_count": 2, "cycle_momentum": false}})");
-  EXPECT_EQ(cycle.kind, "OneCycle");
+  EXPECT_EQ(cycle.kind, optim::ScheduleKind::OneCycle);
   EXPECT_EQ(cycle.cycle_max_lr, 0.2);
   EXPECT_EQ(cycle.cycle_first_step_size, 7U);
   EXPECT_EQ(cycle.cycle_second_stair_count, 2U);

@@ -24,7 +24,8 @@ std::string resolved(const Deck& deck, int ranks) {
   Invocation run;
   run.options = deck.options;
   run.places = deck.places;
-  if (run.options.data.source == "synthetic" && run.options.data.tokenizer == "chars") run.options.data.source = "text.txt";
+  if (run.options.data.source == "synthetic" && run.options.data.tokenizer == data::Tokenizer::chars)
+    run.options.data.source = "text.txt";
   validate(run, ranks);
   return print(run.options);
 }
@@ -50,7 +51,7 @@ TEST(Inputs, TheDeepSpeedConfigurationGoesWithTheSmallestDeck) {
     Invocation run = parse({.name = "train", .summary = ""}, static_cast<int>(words.size()), words.data());
     validate(run, ranks);
     EXPECT_EQ(run.options.zero.stage, 2);
-    EXPECT_EQ(run.options.train.dtype, "bf16");
+    EXPECT_EQ(run.options.train.dtype, DType::bf16);
     EXPECT_EQ(run.options.batch.global, 8U);
     EXPECT_EQ(run.options.comm.bucket_mb, 20);
     EXPECT_EQ(run.options.optimizer.lr, 3e-3);

@@ -6,10 +6,6 @@
 
 #include <set>
 
-#include "shoal/model/model.hpp"
-#include "shoal/optim/optimizer.hpp"
-#include "shoal/optim/schedule.hpp"
-
 namespace shoal::config {
 namespace {
 
@@ -56,12 +52,6 @@ TEST(Table, EveryRowReachesItsOwnMember) {
           << row.name << " changes " << before[i].first;
     }
   }
-}
-
-TEST(Table, ChoicesAreTheKindsThatModulesHave) {
-  EXPECT_EQ(find("model.kind")->allowed.choices, model::kinds());
-  EXPECT_EQ(find("optimizer.kind")->allowed.choices, optim::kinds());
-  EXPECT_EQ(find("schedule.kind")->allowed.choices, optim::schedule_kinds());
 }
 
 TEST(Table, OptionsThatDependNameValuesThatExist) {

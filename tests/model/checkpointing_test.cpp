@@ -58,7 +58,8 @@ TEST(Checkpointing, ChangesNoBit) {
         const std::vector<std::uint32_t> expected = bits(options, dtype, 0);
         for (const std::int64_t interval : {1, 2, 3, 4, 5, 6, 7, 100, -1}) {
           EXPECT_TRUE(bits(options, dtype, interval) == expected)
-              << options.kind << ", " << layers << " layers, dropout " << options.dropout << ", interval " << interval;
+              << name_of(options.kind) << ", " << layers << " layers, dropout " << options.dropout << ", interval "
+              << interval;
         }
       }
     }

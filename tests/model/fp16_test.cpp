@@ -39,12 +39,12 @@ TEST(Fp16, AgreesWithFp32AndBetterThanBf16) {
       constexpr float scale = 256;  // keeps gradients above 2^-14, below which fp16 has fewer bits
       const RandomBatch data(4, 7, options.vocab_size, seed);
       for (const auto& [what, distance] : distances(options, DType::f16, data, scale)) {
-        EXPECT_LT(distance, 0.01) << options.kind << ", " << what;
+        EXPECT_LT(distance, 0.01) << name_of(options.kind) << ", " << what;
         of_fp16 += distance;
       }
       for (const auto& [what, distance] : distances(options, DType::bf16, data, scale)) of_bf16 += distance;
     }
-    EXPECT_LT(of_fp16, of_bf16 / 4) << options.kind;
+    EXPECT_LT(of_fp16, of_bf16 / 4) << name_of(options.kind);
   }
 }
 
@@ -57,7 +57,7 @@ TEST(Fp16, OverflowGivesGradientsThatAreNotFinite) {
     const double loss = instance.forward_backward(data.batch, 1);
     EXPECT_TRUE(all_finite(instance.access));
     EXPECT_EQ(instance.forward_backward(data.batch, 0x1p20F), loss);
-    EXPECT_FALSE(all_finite(instance.access)) << options.kind;
+    EXPECT_FALSE(all_finite(instance.access)) << name_of(options.kind);
     EXPECT_EQ(instance.forward_backward(data.batch, 1), loss);
     EXPECT_TRUE(all_finite(instance.access));
   }

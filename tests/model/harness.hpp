@@ -171,7 +171,7 @@ inline ModelOptions tiny_gpt() {
 
 inline ModelOptions tiny_mlp() {
   ModelOptions o = tiny_gpt();
-  o.kind = "mlp";
+  o.kind = ModelKind::mlp;
   o.n_embd = 5;
   o.n_inner = 21;
   return o;

@@ -60,7 +60,7 @@ TEST(Config, EveryDisagreementIsASentence) {
               ElementsAre("tie_word_embeddings is true, model.tied is false"));
   EXPECT_THAT(found([](ModelOptions& o) { o.layer_norm_epsilon = 1e-6; }),
               ElementsAre(HasSubstr("layer_norm_epsilon is 1e-05")));
-  EXPECT_THAT(found([](ModelOptions& o) { o.kind = "mlp"; }), ElementsAre(HasSubstr("model.kind is mlp")));
+  EXPECT_THAT(found([](ModelOptions& o) { o.kind = ModelKind::mlp; }), ElementsAre(HasSubstr("model.kind is mlp")));
   EXPECT_THAT(found([](ModelOptions& o) { o.n_layer = 2, o.tied = false; }).size(), 2U);
 }
 

@@ -57,14 +57,14 @@ TEST(Threads, DoNotChangeABit) {
   gpt.vocab_size = 131;
   gpt.dropout = 0.1;
   ModelOptions mlp = gpt;
-  mlp.kind = "mlp";
+  mlp.kind = ModelKind::mlp;
   mlp.dropout = 0;
   for (const ModelOptions& options : {gpt, mlp}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const Result one = run_in_a_process(options, dtype, 1);
       for (const int threads : {2, 3}) {
         EXPECT_EQ(run_in_a_process(options, dtype, threads), one)
-            << options.kind << ", " << name_of(dtype) << ", " << threads;
+            << name_of(options.kind) << ", " << name_of(dtype) << ", " << threads;
       }
     }
   }

@@ -85,7 +85,7 @@ std::vector<ModelOptions> models() {
 constexpr std::array<std::int64_t, 7> intervals = {0, 1, 2, 3, 4, 9, -1};
 
 std::string name(const ModelOptions& options, std::int64_t interval) {
-  return text(options.kind, options.tied ? " tied" : "", ", ", options.n_layer, " layers, interval ", interval);
+  return text(name_of(options.kind), options.tied ? " tied" : "", ", ", options.n_layer, " layers, interval ", interval);
 }
 
 TEST(UseOrder, AreWhatTheModelAcquires) {
@@ -152,7 +152,7 @@ TEST(Gradients, ThatAreEarlyAreMarkedInTheLayout) {
       for (std::size_t u = 0; u < units.size(); ++u) {
         EXPECT_EQ(seen.early[u], units[u].early_gradient) << name(options, interval) << ", " << units[u].name;
       }
-      EXPECT_EQ(units[0].early_gradient, options.kind == "gpt" && options.tied);
+      EXPECT_EQ(units[0].early_gradient, options.kind == ModelKind::gpt && options.tied);
     }
   }
 }

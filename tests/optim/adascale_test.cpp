@@ -73,7 +73,7 @@ double largest(const std::vector<double>& values) {
 /// that knows nothing.
 void walk(const Case& expected) {
   shoal::optim::OptimizerOptions sgd;
-  sgd.kind = "sgd";
+  sgd.kind = shoal::optim::OptimizerKind::sgd;
   sgd.momentum = expected.momentum;
   sgd.weight_decay = 0;
   const auto optimizer = shoal::optim::make(sgd);

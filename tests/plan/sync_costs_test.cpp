@@ -16,7 +16,7 @@ constexpr Cluster two_by_two = {2, 2}, four_nodes = {4, 1};
 
 sync::SyncOptions sync_of(const char* kind) {
   sync::SyncOptions options;
-  options.kind = kind;
+  options.kind = value_named<sync::SyncKind>(kind).value();
   options.localsgd_frequency = 4;
   options.slowmo_frequency = 12;
   return options;
@@ -82,12 +82,12 @@ TEST(StepTimeApart, SendsMeansOverThePeriod) {
     EXPECT_NEAR(time.sent.total().inter, bytes / 2 / 2 * 2 / 4, 0.03 * bytes / 8) << stage;
     EXPECT_NEAR(time.across_per_node, bytes / 4, 0.001 * bytes);
     EXPECT_GT(time.sent.total().intra, 0);
-    sync.average_dtype = "bf16";
+    sync.average_dtype = sync::AverageType::bf16;
     EXPECT_NEAR(time_of(sync, stage, two_by_two).across_per_node, time.across_per_node / 2, 1) << stage;
     EXPECT_EQ(time_of(sync, stage, two_by_two).sent.total().intra, time.sent.total().intra);
   }
   sync::SyncOptions coarse = sync_of("localsgd");
-  coarse.average_dtype = "int8";  // codes, and a scale for 256 of them
+  coarse.average_dtype = sync::AverageType::int8;  // codes, and a scale for 256 of them
   EXPECT_NEAR(time_of(coarse, 1, two_by_two).across_per_node, bytes / 4 / 4 * (1 + 4.0 / 256), 0.01 * bytes / 16);
   const StepTime alone = time_of(sync_of("localsgd"), 1, four_nodes);
   EXPECT_EQ(alone.sent.total().intra, 0);
@@ -96,15 +96,15 @@ TEST(StepTimeApart, SendsMeansOverThePeriod) {
 }
 
 TEST(StepTimeApart, HidesLateMeansBehindTheNextSteps) {
-  for (const char* type : {"fp32", "int8"}) {
+  for (const sync::AverageType type : {sync::AverageType::fp32, sync::AverageType::int8}) {
     sync::SyncOptions sync = sync_of("localsgd");
     sync.average_dtype = type;
     const StepTime at_once = time_of(sync, 1, four_nodes, 1);
     sync.average_overlap = true;
     sync.average_delay = 2;
     const StepTime late = time_of(sync, 1, four_nodes, 1);
-    EXPECT_EQ(late.sent.total().inter, at_once.sent.total().inter) << type;
-    EXPECT_LT(late.exposed_s, at_once.exposed_s / 2) << type;
+    EXPECT_EQ(late.sent.total().inter, at_once.sent.total().inter) << name_of(type);
+    EXPECT_LT(late.exposed_s, at_once.exposed_s / 2) << name_of(type);
   }
 }
 

@@ -22,7 +22,7 @@ std::size_t nodes() { return static_cast<std::size_t>(shoal::test::world().nodes
 
 SyncOptions localsgd(const SyncOptions& more) {
   SyncOptions options = more;
-  options.kind = "localsgd";
+  options.kind = SyncKind::localsgd;
   options.localsgd_frequency = 2;
   return options;
 }
@@ -63,8 +63,8 @@ std::vector<double> errors_of_means(const SyncOptions& options, std::size_t meet
 TEST(Means, ErrorsOfManyQuantizedOnesDoNotAddUp) {
   if (shoal::test::world().size() == 1) GTEST_SKIP() << "one rank has nobody to exchange anything with";
   divide_into_nodes(1);
-  const std::vector<double> quantized = errors_of_means(localsgd({.average_dtype = "int8"}), 32);
-  const std::vector<double> rounded = errors_of_means(localsgd({.average_dtype = "bf16"}), 32);
+  const std::vector<double> quantized = errors_of_means(localsgd({.average_dtype = AverageType::int8}), 32);
+  const std::vector<double> rounded = errors_of_means(localsgd({.average_dtype = AverageType::bf16}), 32);
   const double first = quantized.front(), last = quantized.back();
   EXPECT_GT(first, 1e-5) << "8 bits show";
   EXPECT_LT(last, 1.5 * first);
@@ -76,7 +76,7 @@ TEST(Means, WhatIsNotFiniteIsPassedOn) {
   if (shoal::test::world().size() == 1) GTEST_SKIP() << "one rank has nobody to exchange anything with";
   divide_into_nodes(1);
   for (const float broken : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    Toy toy(localsgd({.average_dtype = "int8"}), units(), 0, 0);
+    Toy toy(localsgd({.average_dtype = AverageType::int8}), units(), 0, 0);
     begin(toy);
     step(toy, 1);
     toy.train(2, local_rate, [&](std::size_t u, std::size_t i, float) {
@@ -102,7 +102,7 @@ TEST(Means, WhatIsNotFiniteIsPassedOn) {
 TEST(Means, ArriveWhileNodesTrain) {
   if (shoal::test::world().size() == 1) GTEST_SKIP() << "one rank has nobody to exchange anything with";
   divide_into_nodes(1);
-  for (const char* const sent : {"fp32", "int8"}) {
+  for (const AverageType sent : {AverageType::fp32, AverageType::int8}) {
     Toy toy(localsgd({.average_dtype = sent, .average_overlap = true}), units(), 0, 0);
     begin(toy);
     step(toy, 1);
@@ -124,7 +124,7 @@ TEST(Means, ArriveWhileNodesTrain) {
 /// A mean is in flight when the checkpoint is written: the run that continues from it has the same bits.
 TEST(Means, ContinueFromACheckpoint) {
   divide_into_nodes(1);
-  for (const char* const sent : {"fp32", "bf16", "int8"}) {
+  for (const AverageType sent : {AverageType::fp32, AverageType::bf16, AverageType::int8}) {
     const SyncOptions options = localsgd({.average_dtype = sent, .average_overlap = true});
     std::optional<MemoryCheckpoint> checkpoint;
     std::vector<std::vector<float>> straight;  // two runs at once would mix up their messages
@@ -146,7 +146,7 @@ TEST(Means, ContinueFromACheckpoint) {
     EXPECT_TRUE(toy.synchroniser().restore(checkpoint->description(), read).empty());
     for (std::size_t t = 5; t <= 8; ++t) {
       step(toy, t);
-      EXPECT_EQ(toy.whole(), straight[t - 5]) << sent << ", step " << t;
+      EXPECT_EQ(toy.whole(), straight[t - 5]) << name_of(sent) << ", step " << t;
     }
   }
 }

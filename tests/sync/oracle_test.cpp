@@ -78,9 +78,9 @@ void expect_trajectory(const Case& c) {
 
 Case from_file(const std::string& name, const nlohmann::json& config, const shoal::test::Hdf5& file) {
   Case c;
-  const std::string base = config["base"];
+  const auto base = value_named<SyncKind>(std::string(config["base"])).value();
   const bool slow = config["slowmo_momentum"] != 0.0 || config["slowmo_lr"] != 1.0;
-  c.options.kind = slow ? "slowmo" : base;
+  c.options.kind = slow ? SyncKind::slowmo : base;
   c.options.slowmo_base = base;
   c.options.localsgd_frequency = config["localsgd_frequency"];
   c.options.slowmo_frequency = config["slowmo_frequency"];
@@ -163,7 +163,7 @@ TEST(SlowMoOracle, MixingMatrices) {
 TEST(SlowMoOracle, TwelveStepsCopied) {
   if (shoal::test::world().size() != 4) GTEST_SKIP() << "the copied case is of 4 ranks";
   Case c;
-  c.options.kind = "slowmo";
+  c.options.kind = SyncKind::slowmo;
   c.options.slowmo_frequency = 6;
   c.checked = {6, 12};
   std::ifstream file(shoal::test::source_tree() / "tests/sync/data/slowmo.txt");

@@ -28,8 +28,8 @@ std::string actions(const SyncOptions& options, int nodes, std::size_t steps) {
 
 SyncOptions options(const std::string& kind, const std::string& base = "localsgd") {
   SyncOptions o;
-  o.kind = kind;
-  o.slowmo_base = base;
+  o.kind = value_named<SyncKind>(kind).value();
+  o.slowmo_base = value_named<SyncKind>(base).value();
   o.slowmo_frequency = 6;
   return o;
 }
@@ -44,7 +44,7 @@ TEST(Schedule, WhatHappensAfterWhichStep) {
   SyncOptions held = options("slowmo");
   held.slowmo_memory_efficient = false;
   EXPECT_EQ(actions(held, 4, 6), "- - a - - ao");
-  held.slowmo_base = "sgp";
+  held.slowmo_base = SyncKind::sgp;
   EXPECT_EQ(actions(held, 4, 6), "p p p p p po");
 }
 

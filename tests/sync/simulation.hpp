@@ -117,7 +117,7 @@ class Simulation {
 
   double outer(std::size_t n, std::size_t i, double now) {
     const double moved = old_[n][i] - now;
-    if (options_.kind == "diloco") {
+    if (options_.kind == SyncKind::diloco) {
       u_[n][i] = options_.slowmo_momentum * u_[n][i] + moved;
       old_[n][i] -= options_.slowmo_lr * (moved + options_.slowmo_momentum * u_[n][i]);
     } else {

@@ -26,7 +26,7 @@ std::vector<Strategy> strategies() {
   std::vector<Strategy> result;
   const auto add = [&](const std::string& name, const std::string& kind, const SyncOptions& more = {}) {
     SyncOptions o = more;
-    o.kind = kind;
+    o.kind = value_named<SyncKind>(kind).value();
     o.localsgd_frequency = 2;
     o.slowmo_frequency = 4;
     o.slowmo_lr = 0.7;
@@ -36,19 +36,19 @@ std::vector<Strategy> strategies() {
   add("localsgd", "localsgd");
   add("sgp_overlapped", "sgp", {.sgp_overlap = true});
   add("slowmo_held_by_all", "slowmo", {.slowmo_memory_efficient = false});
-  add("slowmo_over_sgp", "slowmo", {.slowmo_base = "sgp"});
+  add("slowmo_over_sgp", "slowmo", {.slowmo_base = SyncKind::sgp});
   add("diloco", "diloco");
-  add("slowmo_in_int8", "slowmo", {.average_dtype = "int8"});
+  add("slowmo_in_int8", "slowmo", {.average_dtype = AverageType::int8});
   add("localsgd_late", "localsgd", {.average_overlap = true});
-  add("slowmo_late_in_bf16", "slowmo", {.average_dtype = "bf16", .average_overlap = true, .average_delay = 2});
+  add("slowmo_late_in_bf16", "slowmo", {.average_dtype = AverageType::bf16, .average_overlap = true, .average_delay = 2});
   // On nodes of two:
   add("sgp", "sgp");
   add("slowmo", "slowmo");
-  add("slowmo_over_sgp_overlapped", "slowmo", {.slowmo_base = "sgp", .sgp_overlap = true});
-  add("slowmo_over_sgp_held_by_all", "slowmo", {.slowmo_base = "sgp", .slowmo_memory_efficient = false});
-  add("slowmo_in_bf16", "slowmo", {.average_dtype = "bf16"});
-  add("diloco_in_int8", "diloco", {.average_dtype = "int8"});
-  add("slowmo_late_in_int8", "slowmo", {.average_dtype = "int8", .average_overlap = true});
+  add("slowmo_over_sgp_overlapped", "slowmo", {.slowmo_base = SyncKind::sgp, .sgp_overlap = true});
+  add("slowmo_over_sgp_held_by_all", "slowmo", {.slowmo_base = SyncKind::sgp, .slowmo_memory_efficient = false});
+  add("slowmo_in_bf16", "slowmo", {.average_dtype = AverageType::bf16});
+  add("diloco_in_int8", "diloco", {.average_dtype = AverageType::int8});
+  add("slowmo_late_in_int8", "slowmo", {.average_dtype = AverageType::int8, .average_overlap = true});
   add("diloco_late", "diloco", {.average_overlap = true, .average_delay = 3});
   return result;
 }
@@ -69,7 +69,9 @@ class SynchroniserTest : public testing::TestWithParam<std::size_t> {
   /// misses by 2^-7 of the largest in its block at most (kernels/quantize.hpp: one that is as large, but of the other sign);
   /// a node's difference, the mean's, and as much again of what was lost before.
   static double lost_by_a_meeting() {
-    return options().average_dtype == "fp32" ? 0 : options().average_dtype == "bf16" ? 4 * 0x1p-9 : 4 * 0x1p-7;
+    return options().average_dtype == AverageType::fp32   ? 0
+           : options().average_dtype == AverageType::bf16 ? 4 * 0x1p-9
+                                                          : 4 * 0x1p-7;
   }
 
   static void begin(Toy& toy) {
@@ -104,7 +106,7 @@ TEST_P(SynchroniserTest, FollowsTheSimulationInTwoStagesWithTheSameBits) {
         for (std::size_t i = 0; i < x.size(); ++i) largest = std::max(largest, std::abs(x[i] - simulation.x[node()][i]));
         ASSERT_LE(largest, tolerance) << "after step " << t;
         if (lost > 0 && meetings > 2 && nodes() > 1) {
-          ASSERT_GT(largest, 1e-5) << options().average_dtype << " shows";
+          ASSERT_GT(largest, 1e-5) << name_of(options().average_dtype) << " shows";
         }
       }
       ASSERT_EQ(x, of_stage_0[checks++]) << "after step " << t;
@@ -169,8 +171,8 @@ TEST_P(SynchroniserTest, ACheckpointListsEveryElementOnce) {
   const std::size_t moments = 1;  // the optimizer's momentum
   const std::size_t outer = schedule.has_outer() ? 2 : 0;
   const std::size_t common_outer = schedule.averages_outer() ? outer : 0;
-  const std::size_t reference = options().average_dtype != "fp32" && several ? 1 : 0;
-  const std::size_t lost = options().average_dtype == "int8" && several ? 1 : 0;
+  const std::size_t reference = options().average_dtype != AverageType::fp32 && several ? 1 : 0;
+  const std::size_t lost = options().average_dtype == AverageType::int8 && several ? 1 : 0;
   const std::size_t pushed = options().sgp_overlap && several ? 2 : 0;
   SyncState state = synchroniser.state(1);
   EXPECT_EQ(copies(all, synchroniser.common_parameters()), 1U);

@@ -21,7 +21,8 @@ using Gradient = std::function<float(std::size_t unit, std::size_t element, floa
 class Toy {
  public:
   Toy(const SyncOptions& options, const std::vector<model::UnitLayout>& units, int stage, double momentum)
-      : units_(units), optimizer_(optim::make({.kind = "sgd", .weight_decay = 0, .momentum = momentum})) {
+      : units_(units),
+        optimizer_(optim::make({.kind = optim::OptimizerKind::sgd, .weight_decay = 0, .momentum = momentum})) {
     Memory counting;
     build(options, stage, true, counting);
     planned_ = counting.taken();

@@ -8,11 +8,16 @@
 #include <string_view>
 #include <vector>
 
+#include "shoal/base/names.hpp"
 #include "shoal/base/types.hpp"
 
 namespace shoal::trace {
 
+/// trace.level: how much is recorded. Each level includes the ones before it.
 enum class Level : std::uint8_t { off, steps, comm, kernels };
+inline constexpr std::array level_names = {Named{Level::off, "off"}, Named{Level::steps, "steps"},
+                                           Named{Level::comm, "comm"}, Named{Level::kernels, "kernels"}};
+constexpr const auto& table_of(Level) { return level_names; }
 
 /// Kinds of events. Their values are written to the file, so new kinds may be added only at the end.
 enum class Kind : std::uint16_t {

@@ -4,12 +4,10 @@
 // sums differ in rounding from one setting to another.
 #pragma once
 
+#include "shoal/comm/options.hpp"
 #include "shoal/comm/tree_reduce.hpp"
 
 namespace shoal::comm {
-
-/// The method of a Reducer (comm/reducer.hpp) that sends values as they are.
-enum class Collectives : std::uint8_t { reproducible, native };
 
 /// As tree_reduce_scatter(), but of fp32 only. scratch: native_scratch_bytes().
 Request native_reduce_scatter(Communicator& group, Blocks blocks, DType type, Span<std::byte> scratch);

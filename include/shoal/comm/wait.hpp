@@ -6,18 +6,13 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <string_view>
 
 #include "shoal/base/types.hpp"
+#include "shoal/comm/options.hpp"
 
 namespace shoal::comm {
 
 class Operation;
-
-/// After some tests at once and some with sched_yield(): only yields, or sleeps of 20 us. Where each rank has a core the
-/// sleeps cost (64 KiB between two nodes: 2.2 ms against 0.14 ms); where it has not, the scheduler soon returns to one that
-/// yields.
-enum class Wait { yield, sleep };
 
 /// The cores that a rank may run on, a bit each.
 using CoreMask = std::array<std::uint64_t, 128>;
@@ -26,9 +21,12 @@ CoreMask usable_cores();
 /// Cores of rank `mine` of a node if each core is divided evenly among the ranks that may use it.
 double core_share(Span<const CoreMask> ranks, std::size_t mine);
 
-/// option: auto, yield or sleep; the environment's SHOAL_COMM_WAIT goes before it (hosts may share cores without knowing of
-/// each other). auto: sleep where this rank has less than a core to itself.
-Wait choose_wait(std::string_view option, double share);
+/// yield or sleep, for comm.wait = option; the environment variable SHOAL_COMM_WAIT takes precedence (hosts may share cores
+/// without knowing of each other). automatic: sleep if this rank has less than a core to itself.
+Wait choose_wait(Wait option, double share);
+/// After some tests at once and some with sched_yield(), a rank that waits only yields, or sleeps for 20 us at a time. If
+/// each rank has a core, sleeps cost time (64 KiB between two nodes: 2.2 ms against 0.14 ms); if ranks share cores, the
+/// scheduler soon returns to a rank that yields.
 void set_wait(Wait how);
 
 /// Between two tests: 20 times nothing, then yields, from the 200th on sleeps where chosen. Who waits is alive (heartbeat).

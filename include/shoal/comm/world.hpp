@@ -10,20 +10,10 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/comm/communicator.hpp"
+#include "shoal/comm/options.hpp"
 #include "shoal/comm/topology.hpp"
 
 namespace shoal::comm {
-
-struct CommOptions {
-  std::string backend = "mpi";
-  std::string collectives = "reproducible";  ///< or native
-  double bucket_mb = 25;                     ///< largest message, in units of 10^6 bytes
-  bool overlap = true;                       ///< reduce while backward goes on
-  std::string reduce_dtype = "fp32";         ///< gradients are held, summed and sent in it: fp32, bf16, fp16
-  int ranks_per_node = 0;                    ///< 0: as the machine says
-  std::string wait = "auto";                 ///< auto, yield, sleep
-  double timeout = 300;                      ///< seconds without progress before a stalled rank is named and the run ends
-};
 
 /// Why comm.ranks_per_node does not suit so many ranks; empty if it does.
 std::string ranks_per_node_problem(const CommOptions& options, int ranks);

@@ -10,11 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "shoal/base/names.hpp"
+#include "shoal/base/trace.hpp"
 #include "shoal/base/types.hpp"
 #include "shoal/comm/world.hpp"
 #include "shoal/config/places.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/data/tokens.hpp"
+#include "shoal/io/io_mode.hpp"
 #include "shoal/model/model.hpp"
 #include "shoal/optim/adascale.hpp"
 #include "shoal/optim/loss_scale.hpp"
@@ -30,17 +33,22 @@ struct BatchOptions {
   std::size_t global = 0;  ///< sequences per step over all ranks; 0: micro x ranks
 };
 
+/// train.on_nan: what happens if a loss or a gradient is not finite.
+enum class OnNan : std::uint8_t { stop, skip };
+inline constexpr std::array on_nan_names = {Named{OnNan::stop, "stop"}, Named{OnNan::skip, "skip"}};
+constexpr const auto& table_of(OnNan) { return on_nan_names; }
+
 struct TrainOptions {
   std::size_t steps = 100;
-  std::string dtype = "fp32";  ///< fp32, bf16
+  DType dtype = DType::f32;
   std::uint64_t seed = 1;
   int threads = 0;         ///< 0: auto
   double grad_clip = 1.0;  ///< largest global norm; 0: no clipping
   std::size_t log_every = 10;
   std::size_t eval_every = 0;    ///< steps between evaluations on the validation split; 0: at the end only, if there is one
   std::size_t eval_batches = 0;  ///< global batches per evaluation; 0: the whole split
-  std::string on_nan = "stop";   ///< stop, skip
-  double stop_after = 0;         ///< seconds; 0: no limit
+  OnNan on_nan = OnNan::stop;
+  double stop_after = 0;  ///< seconds; 0: no limit
 };
 
 struct CheckpointOptions {
@@ -48,14 +56,14 @@ struct CheckpointOptions {
   std::size_t every = 0;        ///< steps; 0: off
   std::size_t keep = 3;         ///< 0: all
   std::string resume = "none";  ///< none, latest, or a file
-  std::string io = "auto";      ///< auto, independent, collective
-  bool async = false;           ///< write from a copy while the training goes on
+  io::IoMode io = io::IoMode::automatic;
+  bool async = false;  ///< write from a copy while the training goes on
 };
 
 struct TraceOptions {
-  std::string file;            ///< empty: output.dir/trace.h5
-  std::string level = "comm";  ///< off, steps, comm, kernels
-  std::size_t interval = 20;   ///< steps between collective writes
+  std::string file;  ///< empty: output.dir/trace.h5
+  trace::Level level = trace::Level::comm;
+  std::size_t interval = 20;  ///< steps between collective writes
 };
 
 struct OutputOptions {
@@ -141,6 +149,11 @@ struct Invocation {
   template <typename T>
   const T& own(const std::string& name) const {
     return std::get<T>(own_values.at(name));
+  }
+  /// The same of an option whose choices are the names of an enum.
+  template <HasNames E>
+  E own_named(const std::string& name) const {
+    return value_named<E>(own<std::string>(name)).value();
   }
 };
 

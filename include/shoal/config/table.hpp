@@ -37,24 +37,43 @@ struct Row {
   bool built = true;  ///< false: declared, but nothing uses it yet
 };
 
-/// The alternative of Value that holds a T.
+/// The alternative of Value that holds a T; an enum is held as its name.
 template <typename T>
-using Stored = std::conditional_t<std::is_same_v<T, bool> || std::is_floating_point_v<T> || std::is_same_v<T, std::string>,
-                                  T, std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>;
+using Stored = std::conditional_t<
+    HasNames<T>, std::string,
+    std::conditional_t<std::is_same_v<T, bool> || std::is_floating_point_v<T> || std::is_same_v<T, std::string>, T,
+                       std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>>>;
+
+template <typename T>
+Value stored(const T& member) {
+  if constexpr (HasNames<T>) {
+    return std::string(name_of(member));
+  } else {
+    return Stored<T>(member);
+  }
+}
+
+template <typename T>
+T restored(const Value& value) {
+  if constexpr (HasNames<T>) {
+    return value_named<T>(std::get<std::string>(value)).value();
+  } else {
+    return static_cast<T>(std::get<Stored<T>>(value));
+  }
+}
 
 /// The member of a module's struct: in(&Options::zero, &ZeroOptions::stage).
 template <typename Group, typename T>
 Binding in(Group Options::*group, T Group::*member) {
-  return {
-      [=](const Options& options) -> Value { return Stored<T>(options.*group.*member); },
-      [=](Options& options, const Value& value) { options.*group.*member = static_cast<T>(std::get<Stored<T>>(value)); }};
+  return {[=](const Options& options) { return stored(options.*group.*member); },
+          [=](Options& options, const Value& value) { options.*group.*member = restored<T>(value); }};
 }
 
 /// A member of Options itself.
 template <typename T>
 Binding in(T Options::*member) {
-  return {[=](const Options& options) -> Value { return Stored<T>(options.*member); },
-          [=](Options& options, const Value& value) { options.*member = static_cast<T>(std::get<Stored<T>>(value)); }};
+  return {[=](const Options& options) { return stored(options.*member); },
+          [=](Options& options, const Value& value) { options.*member = restored<T>(value); }};
 }
 
 /// All rows, section by section, in the order of help and decks.

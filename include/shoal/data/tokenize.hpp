@@ -17,7 +17,7 @@ struct TokenizeCounts {
 /// is used, so that later texts have the same ids; empty: the text's own. The output must not exist, or be a tokens file
 /// that may be replaced (overwrite); it appears when it is complete. One rank's work, block by block: the text may be larger
 /// than memory.
-TokenizeCounts tokenize(const std::string& inputs, const std::string& tokenizer, const std::string& vocabulary,
+TokenizeCounts tokenize(const std::string& inputs, Tokenizer tokenizer, const std::string& vocabulary,
                         const std::filesystem::path& output, bool overwrite = false);
 
 /// The vocabulary of a tokens file; one without is an Error (bad_input).

@@ -13,10 +13,10 @@
 namespace shoal::data {
 
 struct DataOptions {
-  std::string source = "synthetic";  ///< or a path, a list of paths (comma), a pattern; told by its content
-  std::string val_source;            ///< empty: a part of source
-  std::string tokenizer = "bytes";   ///< bytes, chars: for text files
-  std::string vocabulary;            ///< a tokens file whose vocabulary text is read with; empty: the text's own
+  std::string source = "synthetic";        ///< or a path, a list of paths (comma), a pattern; told by its content
+  std::string val_source;                  ///< empty: a part of source
+  Tokenizer tokenizer = Tokenizer::bytes;  ///< for text files
+  std::string vocabulary;                  ///< a tokens file whose vocabulary text is read with; empty: the text's own
   double val_fraction = 0.1;
   bool shuffle = true;
   bool drop_last = false;

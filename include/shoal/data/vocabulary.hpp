@@ -7,9 +7,15 @@
 #include <string_view>
 #include <vector>
 
+#include "shoal/base/names.hpp"
 #include "shoal/base/types.hpp"
 
 namespace shoal::data {
+
+/// data.tokenizer: what becomes one token of a text. chars: a Unicode code point of UTF-8 text.
+enum class Tokenizer : std::uint8_t { bytes, chars };
+inline constexpr std::array tokenizer_names = {Named{Tokenizer::bytes, "bytes"}, Named{Tokenizer::chars, "chars"}};
+constexpr const auto& table_of(Tokenizer) { return tokenizer_names; }
 
 /// The bytes of each token; empty where a tokens file brings none. A token without bytes (padding) is an empty string.
 using Vocabulary = std::vector<std::string>;

@@ -32,6 +32,7 @@
 #include "shoal/base/types.hpp"
 #include "shoal/comm/world.hpp"
 #include "shoal/io/hexadecimal.hpp"
+#include "shoal/io/io_mode.hpp"
 #include "shoal/io/lineage.hpp"
 
 namespace shoal::io {
@@ -58,11 +59,6 @@ std::uint64_t combine(const std::map<std::string, std::uint64_t>& checksums);
 /// The combined checksum of the tensors whose slices the ranks hold (names without the /parameters/ prefix). Collective;
 /// all ranks list the same tensors in the same order, each element once over all ranks.
 std::uint64_t params_checksum(comm::Communicator& group, const std::vector<TensorSlice>& parameters);
-
-/// How raw data reach the disk. Independent: each rank writes its slices where they belong. Collective: MPI-IO's collective
-/// buffering, for parallel file systems that suffer from many writers. Automatic: collective on Lustre, GPFS and BeeGFS
-/// unless ranks outnumber cores (MPI-IO's collectives spin); independent elsewhere.
-enum class IoMode { automatic, independent, collective };
 
 /// Collective over world.all(). All ranks list the same tensors (their ranges may be empty); over all ranks every element is
 /// listed exactly once. Disk space is reserved before anything is written; when there is not enough, every rank gets the

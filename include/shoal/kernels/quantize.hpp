@@ -30,11 +30,15 @@
 #include <cstdint>
 #include <string>
 
+#include "shoal/base/names.hpp"
 #include "shoal/base/types.hpp"
 
 namespace shoal::kernels {
 
 enum class QuantRounding : std::uint8_t { accurate, deepspeed };
+inline constexpr std::array quant_rounding_names = {Named{QuantRounding::accurate, "accurate"},
+                                                    Named{QuantRounding::deepspeed, "deepspeed"}};
+constexpr const auto& table_of(QuantRounding) { return quant_rounding_names; }
 
 struct QuantFormat {
   int bits = 8;             ///< 8 or 4

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rest of the program knows of a model. A new model is one new pair of files and one line in model/registry.cpp.
+// What the rest of the program knows of a model.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,19 @@
 #include <vector>
 
 #include "shoal/base/memory.hpp"
+#include "shoal/base/names.hpp"
 #include "shoal/model/unit.hpp"
 #include "shoal/model/unit_access.hpp"
 
 namespace shoal::model {
 
+/// model.kind. A new model is a value and a row here, a row in src/model/registry.cpp and a pair of files.
+enum class ModelKind : std::uint8_t { gpt, mlp };
+inline constexpr std::array model_kinds = {Named{ModelKind::gpt, "gpt"}, Named{ModelKind::mlp, "mlp"}};
+constexpr const auto& table_of(ModelKind) { return model_kinds; }
+
 struct ModelOptions {
-  std::string kind = "gpt";
+  ModelKind kind = ModelKind::gpt;
   std::size_t n_layer = 4, n_head = 4, n_embd = 128;
   std::size_t n_inner = 0;       ///< width of the MLP; 0: 4 n_embd
   std::size_t block_size = 128;  ///< positions
@@ -99,8 +105,6 @@ std::vector<std::string> problems(const ModelOptions& options);
 /// that take part in matrix products (the head included). A token attends to itself and those before, (T + 1) / 2 on
 /// average: what a causal model need not compute does not count, so that no processor can seem faster than it is.
 double flops_per_token(const ModelOptions& options);
-/// The kinds that are there: gpt, mlp.
-std::vector<std::string> kinds();
 
 /// memory may be counting (then the model must not be run). Seeds of dropout come from `seed`.
 std::unique_ptr<Model> make(const ModelOptions& options, DType dtype, const Capacity& capacity, std::uint64_t seed,

@@ -7,12 +7,18 @@
 #include <string>
 #include <vector>
 
+#include "shoal/base/names.hpp"
 #include "shoal/base/types.hpp"
 
 namespace shoal::optim {
 
+/// optimizer.kind. A new optimizer is a value and a row here, a case in make() and a pair of files.
+enum class OptimizerKind : std::uint8_t { adamw, sgd };
+inline constexpr std::array optimizer_kinds = {Named{OptimizerKind::adamw, "adamw"}, Named{OptimizerKind::sgd, "sgd"}};
+constexpr const auto& table_of(OptimizerKind) { return optimizer_kinds; }
+
 struct OptimizerOptions {
-  std::string kind = "adamw";
+  OptimizerKind kind = OptimizerKind::adamw;
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  ///< adamw
   double weight_decay = 0.1;
@@ -46,6 +52,5 @@ class Optimizer {
 };
 
 std::unique_ptr<Optimizer> make(const OptimizerOptions& options);
-std::vector<std::string> kinds();
 
 }  // namespace shoal::optim

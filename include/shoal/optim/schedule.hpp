@@ -6,16 +6,57 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "shoal/optim/optimizer.hpp"
 
 namespace shoal::optim {
 
+/// schedule.kind. The kinds written with capitals are DeepSpeed's. A new schedule is a value and a row here, and a function
+/// and a case in src/optim/schedule.cpp.
+enum class ScheduleKind : std::uint8_t { constant, linear, cosine, WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle };
+struct ScheduleTraits {
+  // The options that it uses, besides optimizer.lr.
+  bool warmup = false;  ///< warmup_steps
+  bool curve = false;   ///< warmup_kind
+  bool min_lr = false;  ///< min_lr
+  bool decays = false;  ///< total_steps
+  bool max_lr = false;  ///< warmup_max_lr
+  bool ratios = false;  ///< warmup_min_ratio, cos_min_ratio
+  bool cycle = false;   ///< cycle_* and decay_*
+  /// DeepSpeed has a scheduler of this name.
+  bool deepspeed = false;
+};
+struct ScheduleRow {
+  ScheduleKind value;
+  const char* name;
+  ScheduleTraits has;
+};
+inline constexpr std::array schedule_kinds = {
+    ScheduleRow{ScheduleKind::constant, "constant", {}},
+    ScheduleRow{ScheduleKind::linear, "linear", {.warmup = true}},
+    ScheduleRow{ScheduleKind::cosine, "cosine", {.warmup = true, .min_lr = true, .decays = true}},
+    ScheduleRow{ScheduleKind::WarmupLR,
+                "WarmupLR",
+                {.warmup = true, .curve = true, .min_lr = true, .max_lr = true, .deepspeed = true}},
+    ScheduleRow{ScheduleKind::WarmupDecayLR,
+                "WarmupDecayLR",
+                {.warmup = true, .curve = true, .min_lr = true, .decays = true, .max_lr = true, .deepspeed = true}},
+    ScheduleRow{ScheduleKind::WarmupCosineLR,
+                "WarmupCosineLR",
+                {.warmup = true, .curve = true, .decays = true, .ratios = true, .deepspeed = true}},
+    ScheduleRow{ScheduleKind::OneCycle, "OneCycle", {.cycle = true, .deepspeed = true}},
+};
+constexpr const auto& table_of(ScheduleKind) { return schedule_kinds; }
+
+/// schedule.warmup_kind: the curve of DeepSpeed's warm-ups.
+enum class WarmupKind : std::uint8_t { log, linear };
+inline constexpr std::array warmup_kind_names = {Named{WarmupKind::log, "log"}, Named{WarmupKind::linear, "linear"}};
+constexpr const auto& table_of(WarmupKind) { return warmup_kind_names; }
+
 struct ScheduleOptions {
-  std::string kind = "constant";  ///< constant, linear, cosine, WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle
+  ScheduleKind kind = ScheduleKind::constant;
   std::size_t warmup_steps = 0;
-  std::string warmup_kind = "log";  ///< log, linear: DeepSpeed's
+  WarmupKind warmup_kind = WarmupKind::log;
   double min_lr = 0;
   std::size_t total_steps = 0;                          ///< 0: train.steps
   double warmup_max_lr = -1;                            ///< DeepSpeed's; negative: its default
@@ -35,7 +76,6 @@ struct Rates {
 
 /// t: the update, counted from 0. total_steps must be set where the kind needs it.
 Rates rates(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, std::int64_t t);
-std::vector<std::string> schedule_kinds();
 /// In words, for the log: "linear warm-up over 10 steps, then constant".
 std::string describe(const ScheduleOptions& schedule);
 

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
+
+#include "shoal/kernels/quantize.hpp"
 
 namespace shoal::zero {
 
@@ -18,12 +19,12 @@ struct ZeroOptions {
   static constexpr std::size_t whole_node = static_cast<std::size_t>(-1);
 
   // Quantized messages (zero/quantization.hpp).
-  int qwz = 0;                              ///< bits that parameters are gathered in: 8, 4; 0: as they are (stage 3)
-  int qgz = 0;                              ///< bits that gradients are reduced in across nodes: 8, 4; 0: as they are
-  int qgz_node = 8;                         ///< and within nodes
-  std::size_t quant_block = 256;            ///< elements that share a scale
-  std::string quant_rounding = "accurate";  ///< or deepspeed (kernels/quantize.hpp)
-  bool quant_feedback = false;              ///< what quantization took from a gradient is added to the next
+  int qwz = 0;                    ///< bits that parameters are gathered in: 8, 4; 0: as they are (stage 3)
+  int qgz = 0;                    ///< bits that gradients are reduced in across nodes: 8, 4; 0: as they are
+  int qgz_node = 8;               ///< and within nodes
+  std::size_t quant_block = 256;  ///< elements that share a scale
+  kernels::QuantRounding quant_rounding = kernels::QuantRounding::accurate;
+  bool quant_feedback = false;  ///< what quantization took from a gradient is added to the next
 };
 
 /// Whether so many ranks have a second partition.
