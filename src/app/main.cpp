@@ -57,7 +57,7 @@ Exit run(comm::World& world, int argc, char** argv) {
     if (first != command.spec.name) continue;
     config::Invocation invocation = config::parse(command.spec, argc - 2, argv + 2);
     if (invocation.help) {
-      say(world, config::help(command.spec));
+      say(world, invocation.help_as_markdown ? config::help_as_markdown(command.spec) : config::help(command.spec));
       return Exit::done;
     }
     if (!command.alone) world.check_launcher();

@@ -104,7 +104,10 @@ CommandLine read_command_line(const CommandSpec& command, int argc, const char* 
       line.unclear = line.unclear || word.find('=') == std::string::npos;
       line.problems.push_back("command line: " + name + ": " + unknown(command, known, name));
     } else if (option.string_key == "help") {
-      line.help = true;
+      const std::string& form = option.value.front();
+      line.help_as_markdown = line.help_as_markdown || form == "markdown";
+      line.help = line.help || form == "true" || form == "markdown";
+      if (!line.help) line.problems.push_back("command line: help = " + shown(form) + ": no such form; allowed: markdown");
     } else if (!seen.insert(option.string_key).second) {
       line.problems.push_back("command line: " + option.string_key + ": given twice");
     } else {

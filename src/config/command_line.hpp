@@ -16,8 +16,9 @@ struct CommandLine {
   std::vector<Given> options;            ///< known ones, in their order
   std::vector<std::string> positionals;  ///< words that are no option
   std::vector<std::string> problems;
-  bool unclear = false;  ///< a positional may be the value of an option that is not known
-  bool help = false;
+  bool unclear = false;           ///< a positional may be the value of an option that is not known
+  bool help = false;              ///< --help
+  bool help_as_markdown = false;  ///< --help=markdown
 };
 
 /// --name=value and --name value, no abbreviations; a switch alone is true, and takes a value by = only. What follows -- is

@@ -95,6 +95,7 @@ Invocation parse(const CommandSpec& command, int argc, const char* const* argv) 
   Invocation invocation;
   if (line.help) {
     invocation.help = true;
+    invocation.help_as_markdown = line.help_as_markdown;
     return invocation;
   }
   for (const CommandSpec::Own& own : command.own) invocation.own_values[own.name] = own.value;

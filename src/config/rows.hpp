@@ -14,6 +14,9 @@ std::vector<Row> training_rows();
 /// What changes where and how they are computed, and what is written: zero, comm, ..., fault.
 std::vector<Row> run_rows();
 
+/// The text of a row: what the option does, and when to change it.
+inline Help about(const char* what, const char* when = "") { return {what, when}; }
+
 /// The values of an option, rows of `table`, for which `uses` is true.
 template <typename Table, typename Predicate>
 UsedBy users(const std::string& option, const Table& table, Predicate uses) {
@@ -25,7 +28,6 @@ UsedBy users(const std::string& option, const Table& table, Predicate uses) {
 }
 
 /// An option that nothing uses yet: it keeps its value in Options::not_built, and only its default can be run.
-Row later(const std::string& name, const Value& value, const std::string& unit, const Allowed& allowed,
-          const std::string& help);
+Row later(const std::string& name, const Value& value, const std::string& unit, const Allowed& allowed, const Help& help);
 
 }  // namespace shoal::config

@@ -45,56 +45,84 @@ std::vector<Row> zero_rows() {
   const UsedBy stage_3 = {"zero.stage", {"3"}}, reduced = {"zero.qgz", {"8", "4"}};
   return {
       {"zero.stage", in(&Options::zero, &ZeroOptions::stage), "", one_of({"0", "1", "2", "3"}),
-       "states sharded: 0 none, 1 +optimizer, 2 +gradients, 3 +parameters"},
+       about("model states that are split among the ranks instead of copied to each: 0 none, 1 optimizer states, 2 also "
+             "gradients, 3 also parameters; results do not change",
+             "Raise it until the model fits; stage 1 sends no more than stage 0.")},
       {"zero.prefetch_units", in(&Options::zero, &ZeroOptions::prefetch_units), "units", between(0, 65536),
-       "units gathered ahead of the one that runs (stage 3)", stage_3},
+       about("stage 3: units (embedding, block, head) that are fetched ahead of the running one",
+             "Raise it if the report shows waiting for all_gather; 0 saves memory."),
+       stage_3},
       {"zero.max_live_mb", in(&Options::zero, &ZeroOptions::max_live_mb), megabytes, above(0).or_word("auto"),
-       "largest gathered parameters at any time (stage 3); auto: what prefetch_units takes", stage_3},
-      {"zero.persist_below", in(&Options::zero, &ZeroOptions::persist_below), "elements", at_least(0),
-       "units smaller than this stay whole on every rank (stage 3)", stage_3},
+       about("stage 3: most memory for gathered parameters; less is fetched ahead if needed; auto: as prefetch_units needs",
+             "Set it when memory is short."),
+       stage_3},
+      {"zero.persist_below", in(&Options::zero, &ZeroOptions::persist_below), "parameters", at_least(0),
+       about("stage 3: units with fewer parameters stay whole on every rank", "Raise it to avoid many small messages."),
+       stage_3},
       {"zero.reshard_after_forward", in(&Options::zero, &ZeroOptions::reshard_after_forward), "", any(),
-       "release parameters after forward and gather them again for backward (stage 3)", stage_3},
+       about("stage 3: release parameters after the forward pass and gather them again for the backward pass",
+             "Set it to false to send a third less; this needs as much memory as stage 2."),
+       stage_3},
       {"zero.hpz_size", hpz_size(), "ranks", one_of({"off", "node"}).or_count(),
-       "neighbouring ranks that keep a second partition of the parameters, from which all gathers but the first after an "
-       "update are made (stage 3; ZeRO++ hpZ); 1: every rank keeps all; as many as there are ranks, or more: off",
+       about("stage 3, ZeRO++ hpZ: a second copy of the parameters, split among this many consecutive ranks, serves all "
+             "gathers but the first after an update; 1: every rank keeps a whole copy; the number of ranks or more: off",
+             "Set it to node if links between nodes are slow; results do not change."),
        stage_3},
       {"zero.qwz", bits(&ZeroOptions::qwz), "bits", one_of({"off", "8", "4"}),
-       "parameters are gathered in so many bits (stage 3; ZeRO++ qwZ)", stage_3},
+       about("stage 3, ZeRO++ qwZ: send parameters in 8 or 4 bits",
+             "Use it on slow links; losses change slightly, but are the same in every run."),
+       stage_3},
       {"zero.qgz",
        bits(&ZeroOptions::qgz),
        "bits",
        one_of({"off", "8", "4"}),
-       "gradients are reduced in so many bits across nodes (ZeRO++ qgZ)",
+       about("stages 2 and 3, ZeRO++ qgZ: send gradients between nodes in 8 or 4 bits",
+             "Use it on slow links; losses change, but are the same in every run."),
        {"zero.stage", {"2", "3"}}},
-      {"zero.qgz_node", bits(&ZeroOptions::qgz_node), "bits", one_of({"8", "4"}), "and in so many within nodes", reduced},
-      {"zero.quant_block", in(&Options::zero, &ZeroOptions::quant_block), "elements", between(1, 16384),
-       "elements that share one scale when quantized"},
+      {"zero.qgz_node", bits(&ZeroOptions::qgz_node), "bits", one_of({"8", "4"}),
+       about("with qgz: bits of the gradients that are sent within a node"), reduced},
+      {"zero.quant_block", in(&Options::zero, &ZeroOptions::quant_block), "values", between(1, 16384),
+       about("values that share one scale of 4 bytes when they are quantized; also with sync.average_dtype = int8",
+             "Smaller blocks are more exact and send more bytes.")},
       {"zero.quant_rounding", in(&Options::zero, &ZeroOptions::quant_rounding), "", one_of(names<kernels::QuantRounding>()),
-       "codes of half the error, or the codes that DeepSpeed has"},
+       about("accurate: shoal's quantization, with about half the error; deepspeed: DeepSpeed's",
+             "Set it to deepspeed to compare with DeepSpeed.")},
       {"zero.quant_feedback", in(&Options::zero, &ZeroOptions::quant_feedback), "", any(),
-       "what quantization took from a gradient across nodes is added to the next one", reduced},
+       about("with qgz: add the rounding error of gradients sent between nodes to the gradients of the next step",
+             "Use it if 4 bits cost too much loss; it needs memory."),
+       reduced},
       later("zero.tile_linear", Count{1}, "tiles", between(1, 65536),
-            "tiles that large linear layers are gathered in, one after another"),
+            about("tiles in which large linear layers are gathered, one after another")),
   };
 }
 
 std::vector<Row> comm_rows() {
   return {
       {"comm.backend", in(&Options::comm, &CommOptions::backend), "",
-       one_of(names<comm::Backend>()).later({name_of(comm::Backend::nccl)}), "what carries messages among ranks"},
+       one_of(names<comm::Backend>()).later({name_of(comm::Backend::nccl)}),
+       about("library that carries messages between ranks")},
       {"comm.collectives", in(&Options::comm, &CommOptions::collectives), "", one_of(names<comm::Collectives>()),
-       "order of sums: the fixed tree, the same bits on any number of ranks; or as the backend's library likes"},
+       about("reproducible: shoal's fixed order of sums, with the same bits on 1, 2, 4, ... ranks; native: the MPI "
+             "library's own order",
+             "Set it to native only to compare speed.")},
       {"comm.bucket_mb", in(&Options::comm, &CommOptions::bucket_mb), megabytes, above(0),
-       "largest message; changes no bit of the result"},
-      {"comm.overlap", in(&Options::comm, &CommOptions::overlap), "", any(), "reduce while backward goes on"},
+       about("largest message of gradients or parameters; results do not change",
+             "Smaller messages start earlier; larger ones are sent faster.")},
+      {"comm.overlap", in(&Options::comm, &CommOptions::overlap), "", any(),
+       about("reduce gradients while the backward pass continues; results do not change",
+             "Set it to false only to measure what the overlap saves.")},
       {"comm.reduce_dtype", in(&Options::comm, &CommOptions::reduce_dtype), "", one_of(names<DType>()),
-       "gradients are held, summed and sent in this precision"},
+       about("precision in which gradients are stored, summed and sent",
+             "Set it to bf16 to halve their memory and messages; losses change.")},
       {"comm.ranks_per_node", in(&Options::comm, &CommOptions::ranks_per_node), "ranks",
-       between(1, most_ranks).or_word("auto"), "plays a cluster of such nodes; auto: as the machine is"},
+       between(1, most_ranks).or_word("auto"),
+       about("pretend that nodes have this many ranks; auto: the real nodes",
+             "Set it to try options for several nodes on one machine; leave it alone on a cluster.")},
       {"comm.wait", in(&Options::comm, &CommOptions::wait), "", one_of(names<comm::Wait>()),
-       "what a rank does while it waits; the environment's SHOAL_COMM_WAIT goes first"},
+       about("while waiting for messages: yield the core, or sleep for 20 us at a time; auto: sleep if ranks share cores",
+             "Set it to sleep if other jobs use the cores. The environment variable SHOAL_COMM_WAIT overrides it.")},
       {"comm.timeout", in(&Options::comm, &CommOptions::timeout), "seconds", above(0),
-       "time without progress after which the stalled rank is named and the run ends"},
+       about("time without progress after which the stalled rank is named and the run ends")},
   };
 }
 
@@ -109,32 +137,53 @@ std::vector<Row> sync_rows() {
   const UsedBy slowmo = {"sync.kind", {name_of(SyncKind::slowmo)}}, late = {"sync.average_overlap", {"true"}};
   return {
       {"sync.kind", in(&Options::sync, &SyncOptions::kind), "", one_of(names<SyncKind>()),
-       "when nodes agree: every step, or every few (localsgd, slowmo, diloco), or by neighbours' push (sgp)"},
+       about("when nodes synchronize. every_step: gradients at every step, exact; localsgd: average parameters every few "
+             "steps; sgp: exchange parameters with one neighbour node at every step; slowmo: one of these two, and rarely "
+             "an update of the average with momentum; diloco: only such updates",
+             "Change it only if links between nodes are slow.")},
       {"sync.localsgd_frequency", in(&Options::sync, &SyncOptions::localsgd_frequency), "steps", between(1, most_steps),
-       "steps between averages of the nodes' parameters (localsgd, and slowmo over it)", averaging},
+       about("localsgd, slowmo: steps between averages of the nodes' parameters",
+             "Larger values send less and cost more loss."),
+       averaging},
       {"sync.slowmo_frequency", in(&Options::sync, &SyncOptions::slowmo_frequency), "steps", between(1, most_steps),
-       "steps between outer updates (slowmo, diloco)", outer},
+       about("slowmo, diloco: steps between outer updates", "Larger values send less and cost more loss."), outer},
       {"sync.slowmo_momentum", in(&Options::sync, &SyncOptions::slowmo_momentum), "", from_below(0, 1),
-       "momentum of the outer update: slow momentum, or Nesterov's (diloco)", outer},
-      {"sync.slowmo_lr", in(&Options::sync, &SyncOptions::slowmo_lr), "", above(0), "rate of the outer update", outer},
+       about("slowmo, diloco: momentum of the outer update",
+             "FairScale's advice: 0 below 4 nodes, 0.2 at 4, 0.5 at 8, 0.6 at 16."),
+       outer},
+      {"sync.slowmo_lr", in(&Options::sync, &SyncOptions::slowmo_lr), "", above(0),
+       about("slowmo, diloco: learning rate of the outer update"), outer},
       {"sync.slowmo_base", in(&Options::sync, &SyncOptions::slowmo_base), "",
-       one_of({name_of(SyncKind::localsgd), name_of(SyncKind::sgp)}), "what the nodes do between outer updates", slowmo},
+       one_of({name_of(SyncKind::localsgd), name_of(SyncKind::sgp)}), about("slowmo: what nodes do between outer updates"),
+       slowmo},
       {"sync.slowmo_memory_efficient", in(&Options::sync, &SyncOptions::slowmo_memory_efficient), "", any(),
-       "share the outer update's state out over all ranks", slowmo},
+       about("slowmo: split the state of the outer update among all ranks; false: each node keeps its own",
+             "Set it to false to compare with FairScale without it."),
+       slowmo},
       {"sync.average_dtype", in(&Options::sync, &SyncOptions::average_dtype), "", one_of(names<sync::AverageType>()),
-       "means are sent in it; bf16, int8: differences from what nodes had in common when they met last; int8: a scale for "
-       "zero.quant_block of them, and what is lost is added the next time",
+       about("send averages as fp32 values, or as bf16 or int8 changes since the last average; with int8 the rounding error "
+             "is added to the next one",
+             "bf16 and int8 send half and a quarter of the bytes."),
        meeting},
       {"sync.average_overlap", in(&Options::sync, &SyncOptions::average_overlap), "", any(),
-       "means are sent while the next steps run, and taken in with what these steps have done left on top", meeting},
+       about("send averages in the background while the next steps run",
+             "Use it on very slow links; losses change, but are the same in every run."),
+       meeting},
       {"sync.average_delay", in(&Options::sync, &SyncOptions::average_delay), "steps", between(1, most_steps),
-       "steps after which such a mean is taken in", late},
+       about("with average_overlap: steps after which an average is applied"), late},
       {"sync.sgp_overlap", in(&Options::sync, &SyncOptions::sgp_overlap), "", any(),
-       "exchange with neighbours during the next step: what they send arrives one step late", pushing},
+       about("sgp, slowmo over sgp: exchange during the next step, so that the neighbour's parameters arrive one step late",
+             "Use it if the report shows waiting at every step."),
+       pushing},
       {"sync.warmup_steps", in(&Options::sync, &SyncOptions::warmup_steps), "steps", between(0, most_steps),
-       "nodes share gradients, too, in the first so many steps; all else begins after them", apart},
+       about("first steps, in which nodes synchronize gradients at every step; sync.kind begins after them",
+             "Raise it if the loss falls steeply at first."),
+       apart},
       {"sync.nprocs_per_node", in(&Options::sync, &SyncOptions::nprocs_per_node), "ranks",
-       between(1, most_ranks).or_word("auto"), "neighbouring ranks that stay in step; auto: those of a node", apart},
+       between(1, most_ranks).or_word("auto"),
+       about("consecutive ranks that synchronize with each other at every step; auto: the ranks of a node",
+             "Set it to make these groups smaller or larger than a node."),
+       apart},
   };
 }
 
@@ -142,10 +191,11 @@ std::vector<Row> activation_rows() {
   return {
       {"activation.checkpoint_interval", in(&Options::activation, &ActivationOptions::checkpoint_interval), "blocks",
        between(0, 65536).or_word("auto", ActivationOptions::automatic),
-       "blocks between kept activations; the rest is computed again in backward; 0: keep all; auto: the root "
-       "of the number of blocks; 1 takes the least memory, unless a model is very deep"},
-      later("activation.partition", false, "", any(), "share kept activations out among the ranks"),
-      later("activation.offload", false, "", any(), "keep activations in host memory"),
+       about("keep the input of every K-th block and recompute the rest in the backward pass; 0: keep everything; auto: the "
+             "root of n_layer",
+             "Set it if activations need too much memory; 1 needs least up to about 21 layers.")},
+      later("activation.partition", false, "", any(), about("split kept activations among the ranks")),
+      later("activation.offload", false, "", any(), about("keep activations in host memory")),
   };
 }
 
@@ -155,16 +205,18 @@ std::vector<Row> offload_rows() {
     return row;
   };
   return {
-      later("offload.optimizer", "none", "", one_of({"none", "cpu", "nvme"}), "where optimizer states live"),
-      used_by(later("offload.params", "none", "", one_of({"none", "cpu", "nvme"}), "where parameters live (stage 3)"),
+      later("offload.optimizer", "none", "", one_of({"none", "cpu", "nvme"}), about("where optimizer states are stored")),
+      used_by(later("offload.params", "none", "", one_of({"none", "cpu", "nvme"}),
+                    about("stage 3: where parameters are stored")),
               {"zero.stage", {"3"}}),
-      used_by(later("offload.optimizer_ratio", 1.0, "", between(0, 1), "share of the optimizer states that is offloaded"),
-              {"offload.optimizer", {"cpu", "nvme"}}),
-      later("nvme.dir", "", "", any().as("a directory on a local disk"), "where offloaded states are written"),
-      later("nvme.block_mb", 1.0, megabytes, above(0), "size of one request"),
-      later("nvme.queue_depth", std::uint64_t{8}, "requests", between(1, 4096), "requests in flight"),
+      used_by(
+          later("offload.optimizer_ratio", 1.0, "", between(0, 1), about("part of the optimizer states that is offloaded")),
+          {"offload.optimizer", {"cpu", "nvme"}}),
+      later("nvme.dir", "", "", any().as("a directory on a local disk"), about("where offloaded states are written")),
+      later("nvme.block_mb", 1.0, megabytes, above(0), about("size of one read or write")),
+      later("nvme.queue_depth", std::uint64_t{8}, "requests", between(1, 4096), about("reads and writes in flight")),
       {"memory.limit", in(&Options::memory_limit_gib), "GiB per rank", above(0).or_word("auto"),
-       "more than this is refused at the start; auto: the node's memory divided by its ranks"},
+       about("refuse to start a run that needs more; auto: the node's memory divided by its ranks")},
   };
 }
 
@@ -173,48 +225,53 @@ std::vector<Row> file_rows() {
       users("trace.level", trace::level_names, [](const auto& level) { return level.value != trace::Level::off; });
   return {
       {"checkpoint.dir", in(&Options::checkpoint, &CheckpointOptions::dir), "", any().as("a directory"),
-       "where checkpoints are; empty: checkpoints in output.dir"},
+       about("where checkpoints are written; empty: checkpoints in output.dir")},
       {"checkpoint.every", in(&Options::checkpoint, &CheckpointOptions::every), "steps", between(0, most_steps),
-       "steps between checkpoints; 0: off"},
+       about("steps between checkpoints; 0: off")},
       {"checkpoint.keep", in(&Options::checkpoint, &CheckpointOptions::keep), "files", between(0, most_steps),
-       "whole checkpoints of this run's lineage to keep, the newest; 0: all"},
+       about("newest complete checkpoints to keep, of this run and the runs that it continues; 0: all")},
       {"checkpoint.resume", in(&Options::checkpoint, &CheckpointOptions::resume), "",
        not_empty().as("none, latest, or the path of a checkpoint"),
-       "state to go on from; latest: the newest whole one of the run in output.dir, if there is any"},
+       about("checkpoint to continue from; latest: the newest complete one of the run in output.dir, or a new run if there "
+             "is none")},
       {"checkpoint.async", in(&Options::checkpoint, &CheckpointOptions::async), "", any(),
-       "write from a copy while the training goes on"},
+       about("write checkpoints from a copy in memory while training continues",
+             "Use it if saving takes long; it needs memory for the copy.")},
       {"checkpoint.io", in(&Options::checkpoint, &CheckpointOptions::io), "", one_of(names<io::IoMode>()),
-       "how ranks write; auto: independently where ranks outnumber cores"},
+       about("each rank writes by itself (independent), or through MPI-IO's buffers (collective); auto: collective on "
+             "Lustre, GPFS and BeeGFS unless ranks outnumber cores",
+             "Try both if saving is slow.")},
       {"trace.file", in(&Options::trace, &TraceOptions::file), "", any().as("a path"),
-       "empty: trace.h5 in output.dir; a run that is resumed after step N adds _from_N to the name", traced},
+       about("where the trace is written; empty: trace.h5 in output.dir. A run that is resumed after step N adds _from_N to "
+             "the name"),
+       traced},
       {"trace.level", in(&Options::trace, &TraceOptions::level), "", one_of(names<trace::Level>()),
-       "what is recorded, each level with those before it"},
+       about("what the trace records. steps: steps and their parts; comm: also messages; kernels: also kernels",
+             "Set it to kernels to see where the arithmetic of a step takes its time.")},
       {"trace.interval", in(&Options::trace, &TraceOptions::interval), "steps", between(1, most_steps),
-       "steps between collective writes of the trace", traced},
+       about("steps between writes to the trace file"), traced},
       {"output.dir", in(&Options::output, &OutputOptions::dir), "", not_empty().as("a directory"),
-       "where everything is written; made if absent"},
+       about("directory for all files of the run; created if absent")},
       {"output.export", in(&Options::output, &OutputOptions::export_dir), "", any().as("a directory"),
-       "Hugging Face's weights after the last step; empty: none; an earlier export is replaced by a run that is resumed"},
+       about("directory for the weights after the last step, in Hugging Face's format; empty: none. A resumed run replaces "
+             "an earlier export")},
       {"output.overwrite", in(&Options::output, &OutputOptions::overwrite), "", any(),
-       "replace what this program wrote: the run that output.dir holds, trace.file, output.export, a command's result; "
-       "never "
-       "another file"},
+       about("replace files that shoal wrote: the run in output.dir, trace.file, output.export, the result of a command; no "
+             "other file is ever replaced")},
   };
 }
 
 std::vector<Row> fault_rows() {
   return {
-      later("fault.kind", "none", "", one_of({"none", "kill", "hang", "slow", "nan"}),
-            "a fault to inject, for tests of what follows"),
-      later("fault.rank", std::uint64_t{0}, "", between(0, most_ranks), "rank that meets it"),
-      later("fault.step", std::uint64_t{1}, "", between(1, most_steps), "step at which it meets it"),
+      later("fault.kind", "none", "", one_of({"none", "kill", "hang", "slow", "nan"}), about("fault to cause, for tests")),
+      later("fault.rank", std::uint64_t{0}, "", between(0, most_ranks), about("rank with the fault")),
+      later("fault.step", std::uint64_t{1}, "", between(1, most_steps), about("step of the fault")),
   };
 }
 
 }  // namespace
 
-Row later(const std::string& name, const Value& value, const std::string& unit, const Allowed& allowed,
-          const std::string& help) {
+Row later(const std::string& name, const Value& value, const std::string& unit, const Allowed& allowed, const Help& help) {
   const auto get = [=](const Options& options) {
     const auto found = options.not_built.find(name);
     return found == options.not_built.end() ? value : found->second;

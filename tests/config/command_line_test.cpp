@@ -149,6 +149,9 @@ TEST(CommandLine, GivesACommandItsOwnOptions) {
 TEST(CommandLine, HelpLooksAtNothingElse) {
   EXPECT_TRUE(parsed(train, {"/nowhere/a.cfg", "--help"}).help);
   EXPECT_TRUE(parsed(generate, {"--help"}).help);
+  EXPECT_FALSE(parsed(train, {"--help"}).help_as_markdown);
+  EXPECT_TRUE(parsed(train, {"--help=markdown"}).help_as_markdown);
+  EXPECT_EQ(refusal(train, {"--help=html"}), "command line: help = html: no such form; allowed: markdown");
 }
 
 TEST(CommandLine, NamesWhatIsNotBuilt) {

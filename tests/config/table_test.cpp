@@ -13,7 +13,7 @@ TEST(Table, NamesAreUniqueAndHelpIsGiven) {
   std::set<std::string> names;
   for (const Row& row : table()) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
-    EXPECT_FALSE(row.help.empty()) << row.name;
+    EXPECT_FALSE(row.help.what.empty()) << row.name;
     EXPECT_NE(row.name.find('.'), std::string::npos) << row.name;
   }
 }

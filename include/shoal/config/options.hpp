@@ -136,7 +136,7 @@ struct Invocation {
   Places places;                       ///< of every option that was set
   std::vector<std::string> arguments;  ///< what is neither an option nor the deck
   std::string deck;                    ///< path of the deck, empty if none
-  bool help = false, dry_run = false, print_config = false;
+  bool help = false, help_as_markdown = false, dry_run = false, print_config = false;
   int ranks = 0;                       ///< --ranks N: check for N ranks; 0: as started
   std::vector<std::string> not_built;  ///< keys that were set but whose feature is not there yet
   std::vector<std::string> notes;      ///< for the log: what became of a DeepSpeed configuration's keys
@@ -179,10 +179,11 @@ std::string sgp_stage3_problem(int sync_group_size, int on_node);
 std::string print(const Options& options);
 /// (name, value) of every option, in the table's order: for summary.json, the trace and the log.
 std::vector<std::pair<std::string, std::string>> list(const Options& options);
-/// Help of all options, by section, with unit, range and default.
-std::string help();
-/// Help of one command.
+/// The help of a command: what it takes, with units, ranges and defaults. That of a command with checks (`shoal train`)
+/// lists all options of decks; the others point to it.
 std::string help(const CommandSpec& command);
+/// The same as tables in Markdown: the reference in inputs/README.md.
+std::string help_as_markdown(const CommandSpec& command);
 
 /// ("Boost.Program_options", "1.74.0").
 std::pair<std::string, std::string> library_version();

@@ -27,12 +27,18 @@ struct UsedBy {
   std::vector<std::string> values;  ///< of that option
 };
 
+/// What the help says about an option.
+struct Help {
+  std::string what;       ///< what it does; begins with the values of other options that it needs: "stage 3: ..."
+  std::string when = {};  ///< when to change it, as a sentence; empty if that is obvious
+};
+
 struct Row {
   std::string name;  ///< section.key
   Binding member;
   std::string unit;
   Allowed allowed;
-  std::string help;
+  Help help;
   UsedBy used_by = {};
   bool built = true;  ///< false: declared, but nothing uses it yet
 };
