@@ -62,6 +62,10 @@ Exit run(comm::World& world, int argc, char** argv) {
     }
     if (!command.alone) world.check_launcher();
     const bool of_other_ranks = command.alone || (invocation.ranks > 0 && invocation.ranks != world.size());
+    if (!of_other_ranks) {  // make_groups() would refuse it without the place
+      const std::string problem = comm::ranks_per_node_problem(invocation.options.comm, world.size());
+      require_input(problem.empty(), invocation.places.locate(problem));
+    }
     world.make_groups(of_other_ranks ? comm::CommOptions{} : invocation.options.comm);
     const comm::Watchdog watchdog(world, invocation.options.comm.timeout);
     const Exit exit = command.run(world, invocation);

@@ -131,8 +131,8 @@ Communicator& Groups::divided_group(const char* name, int count, const std::func
 std::string ranks_per_node_problem(const CommOptions& options, int ranks) {
   const int per_node = options.ranks_per_node;
   if (per_node == 0 || (per_node > 0 && ranks % per_node == 0)) return {};
-  return text("comm.ranks_per_node = ", per_node, " does not divide the ", ranks,
-              " ranks; allowed: a divisor, or 0 for what the machine says");
+  return text("comm.ranks_per_node = ", per_node, " does not divide the number of ranks (", ranks,
+              "); allowed: a divisor of it, or auto");
 }
 
 Groups::~Groups() {

@@ -165,7 +165,7 @@ Deck parse_deck_text(std::string_view text, const std::string& filename) {
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   if (text.find('\0') != std::string_view::npos)
-    return unreadable(filename, "not a deck: it holds zero bytes, as no text does");
+    return unreadable(filename, "not a deck: it contains zero bytes, so it is not a text file");
   Deck deck;
   Reader reader(deck, filename);
   while (!text.empty()) {
@@ -183,7 +183,8 @@ Deck read_deck(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return unreadable(path, "no such file; expected the path of a deck");
   if (!std::filesystem::is_regular_file(path, error)) return unreadable(path, "not a file; expected the path of a deck");
-  if (std::filesystem::file_size(path, error) > largest) return unreadable(path, "too large for a deck");
+  if (std::filesystem::file_size(path, error) > largest)
+    return unreadable(path, "too large for a deck; allowed: at most 1 MiB");
   std::ifstream file(path, std::ios::binary);
   if (!file) return unreadable(path, text("cannot be opened: ", std::strerror(errno)));
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

@@ -79,25 +79,25 @@ void DeepSpeedFile::take_today(const JsonEntry& entry, const JsonEntry& origin) 
     given_.erase(entry.path);
   };
   if (key == nullptr) return refuse(unknown_deepspeed_key(entry.path));
-  if (key->role == Role::refused) return refuse("not known any more: ", key->text);
+  if (key->role == Role::refused) return refuse("no longer supported: ", key->text);
   if (entry.kind == Kind::null) {
-    note(entry.path, "as if it were absent");
+    note(entry.path, "treated as absent");
     given_.erase(entry.path);
     return;
   }
   if (key->role == Role::feature) return take_feature(entry, *key);
   if (entry.kind == Kind::text && entry.value == "auto" && kind_of(*key) != Kind::object) {
     if (!takes_auto(entry.path)) {
-      return refuse("a value that Hugging Face's Trainer fills in; there is no Trainer here: write the value");
+      return refuse("this value is filled in by Hugging Face's Trainer, which is not used here; write the value");
     }
-    note(entry.path, "the default");
+    note(entry.path, "the default is used");
     given_.erase(entry.path);
     return;
   }
   if (take_old(entry)) return;
-  if (entry.kind != kind_of(*key)) return refuse(name_of(entry.kind), ", where ", name_of(kind_of(*key)), " belongs");
+  if (entry.kind != kind_of(*key)) return refuse("is ", name_of(entry.kind), "; allowed: ", name_of(kind_of(*key)));
   if (key->role == Role::idle_block) {
-    note(entry.path, "cannot matter here: ", key->text);
+    note(entry.path, "has no effect here: ", key->text);
     skipped_ = entry.path;
   } else if (key->role != Role::block && key->role != Role::list) {
     take_value(entry, *key);
@@ -115,7 +115,7 @@ void DeepSpeedFile::take_value(const JsonEntry& entry, const DeepSpeedKey& key) 
   given_[entry.path].value = *reading.value;
   switch (key.role) {
     case Role::option: return set(key.text, *reading.value, entry.path);
-    case Role::irrelevant: return note(entry.path, "cannot matter here: ", key.text);
+    case Role::irrelevant: return note(entry.path, "has no effect here: ", key.text);
     case Role::absent:
       for (const std::string& harmless : key.harmless) {
         if (harmless == print(*reading.value, {})) return;

@@ -32,7 +32,7 @@ void apply(const DeepSpeedSetting& setting, const Deck& deck, Said& said, Invoca
   if (!in_deck.empty() && setting.value != row.member.get(deck.options)) {
     if (!setting.said) return;
     problems.push_back(text(in_deck, ": ", row.name, " = ", shown(value_text(row, deck.options)), ", but ", setting.place,
-                            " gives ", shown_value(row, setting.value), "; one of the two must go"));
+                            " gives ", shown_value(row, setting.value), "; remove one of the two"));
     return;
   }
   if (!invocation.places.of(row.name).empty()) return;  // the command line's, or the deck's, which is the same

@@ -9,7 +9,7 @@ namespace shoal::config {
 namespace {
 
 Keys top_keys() {
-  const char* const flat = "gradients are scaled before they are summed, whatever this says";
+  const char* const flat = "gradients are always scaled before they are summed";
   const char* const metrics = "metrics.jsonl in output.dir has the loss and the rate of every step";
   const char* const one_file = "all ranks write one file, in checkpoint.dir";
   const Value& text = a_text;
@@ -37,11 +37,11 @@ Keys top_keys() {
       irrelevant("zero_allow_untested_optimizer", a_flag, "every optimizer here is tested with every stage"),
       irrelevant("zero_force_ds_cpu_optimizer", a_flag, "there is one implementation of each optimizer"),
       irrelevant("wall_clock_breakdown", a_flag, "the trace has the time of every part of a step"),
-      irrelevant("memory_breakdown", a_flag, "the log and the trace have the memory by its kinds"),
-      irrelevant("dump_state", a_flag, "the log, the checkpoints and the trace hold all options"),
+      irrelevant("memory_breakdown", a_flag, "the log and the trace show the memory of each kind of data"),
+      irrelevant("dump_state", a_flag, "the log, the checkpoints and the trace contain all options"),
       irrelevant("log_level", text, "the log has one level"),
       irrelevant("disable_python_gc", a_flag, "there is no Python"),
-      irrelevant("vocabulary_size", a_count, "DeepSpeed reads it for a warning alone; model.vocab_size is the model's"),
+      irrelevant("vocabulary_size", a_count, "DeepSpeed uses it only for a warning; model.vocab_size is the model's"),
       block("comms_logger"),
       irrelevant("comms_logger.enabled", a_flag, "the trace has every message, unless trace.level = off or steps"),
       irrelevant("comms_logger.verbose", a_flag, "the trace has every message"),
@@ -65,10 +65,10 @@ Keys top_keys() {
       irrelevant("checkpoint.use_node_local_storage", a_flag, one_file),
       irrelevant("checkpoint.checkpoint_serialization", a_flag, "checkpoints are HDF5"),
       idle_block("checkpoint.writer", one_file),
-      feature("torch_autocast", "bf16 or fp16 make all parameters and activations smaller"),
+      feature("torch_autocast", "use bf16 or fp16, which apply to all parameters and activations"),
       idle_block("flops_profiler", "the log has the share of the peak that a step reaches"),
       feature("activation_offload"),
-      idle_block("pipeline", "DeepSpeed reads it for a PipelineModule alone"),
+      idle_block("pipeline", "DeepSpeed uses it only for a PipelineModule"),
       feature("data_efficiency"),
       feature("weight_quantization"),
       feature("autotuning"),
@@ -89,10 +89,9 @@ Keys removed_keys() {
       refused("elasticity",
               "elastic training has been removed from DeepSpeed; give the batch sizes; a checkpoint can be resumed on any "
               "number of ranks"),
-      refused("curriculum_learning", "the old form of data_efficiency.data_sampling.curriculum_learning"),
+      refused("curriculum_learning", "it is the old form of data_efficiency.data_sampling.curriculum_learning"),
       refused("sparse_gradients", "it has been removed from DeepSpeed; gradients of embeddings are dense"),
-      refused("zero_optimization.mics_shard_size",
-              "MiCS has been removed from DeepSpeed; zero_hpz_partition_size keeps parameters near"),
+      refused("zero_optimization.mics_shard_size", "MiCS has been removed from DeepSpeed; use zero_hpz_partition_size"),
       refused("zero_optimization.mics_hierarchical_params_gather", "MiCS has been removed from DeepSpeed"),
   };
   for (const char* const path : {"sparse_attention", "progressive_layer_drop", "eigenvalue", "compression_training",
@@ -106,7 +105,7 @@ Keys precision_keys() {
   return {
       block("fp16"),
       used("fp16.enabled", a_flag),
-      irrelevant("fp16.auto_cast", a_flag, "tokens are whole numbers, and need no cast"),
+      irrelevant("fp16.auto_cast", a_flag, "tokens are whole numbers and are never cast"),
       used("fp16.loss_scale", a_real, at_least(0)),
       used("fp16.initial_scale_power", a_count, between(0, 127)),
       used("fp16.loss_scale_window", a_count, between(1, most_steps)),
@@ -116,7 +115,7 @@ Keys precision_keys() {
       absent("fp16.fp16_master_weights_and_grads", a_flag, {"false"}, "master parameters are fp32"),
       block("bf16"),
       used("bf16.enabled", a_flag),
-      irrelevant("bf16.immediate_grad_update", a_flag, "gradients are used as soon as they are there"),
+      irrelevant("bf16.immediate_grad_update", a_flag, "gradients are always used as soon as they are complete"),
       used("bf16.check_grad_overflow", a_flag),
       absent("bf16.bf16_master_weights_and_grads", a_flag, {"false"}, "master parameters are fp32"),
       absent("bf16.bf16_optimizer_states", a_flag, {"false"}, "moments are fp32"),
@@ -147,9 +146,9 @@ Keys optimizer_keys() {
       irrelevant("optimizer.params.foreach", a_flag, one),
       irrelevant("optimizer.params.capturable", a_flag, one),
       irrelevant("optimizer.params.differentiable", a_flag, one),
-      irrelevant("optimizer.params.set_grad_none", a_flag, "gradients are written anew every step"),
+      irrelevant("optimizer.params.set_grad_none", a_flag, "gradients are overwritten at every step"),
       absent("optimizer.params.fp32_optimizer_states", a_flag, {"true"}, "moments are fp32"),
-      refused("optimizer.params.max_grad_norm", "write gradient_clipping, as DeepSpeed asks too"),
+      refused("optimizer.params.max_grad_norm", "use gradient_clipping, as in DeepSpeed"),
   };
 }
 
@@ -158,7 +157,8 @@ Keys scheduler_keys() {
       block("scheduler"),
       used("scheduler.type", a_text),
       block("scheduler.params"),
-      absent("scheduler.params.last_batch_iteration", a_whole, {"-1"}, "a resumed run goes on where its checkpoint is"),
+      absent("scheduler.params.last_batch_iteration", a_whole, {"-1"},
+             "a resumed run continues at the step of its checkpoint"),
       used("scheduler.params.warmup_num_steps", a_count, between(1, most_steps)),
       used("scheduler.params.total_num_steps", a_count, between(1, most_steps)),
       used("scheduler.params.lr_range_test_min_lr", a_real, above(0)),

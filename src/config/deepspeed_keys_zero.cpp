@@ -5,9 +5,9 @@
 namespace shoal::config {
 
 Keys zero_keys() {
-  const char* const flat = "gradients always lie in one flat buffer per unit";
-  const char* const one = "parameters are gathered and gradients reduced by one algorithm, comm.collectives";
-  const char* const whole = "checkpoints hold whole fp32 tensors";
+  const char* const flat = "gradients are always stored in one flat buffer per unit";
+  const char* const one = "comm.collectives chooses the algorithm of all collectives";
+  const char* const whole = "checkpoints contain whole fp32 tensors";
   return {
       block("zero_optimization"),
       option("zero_optimization.stage", "zero.stage"),
@@ -29,10 +29,10 @@ Keys zero_keys() {
       irrelevant("zero_optimization.stage3_allgather_sequential", a_flag, one),
       irrelevant("zero_optimization.stage3_module_granularity_threshold", a_count, "units are transformer blocks"),
       irrelevant("zero_optimization.stage3_max_reuse_distance", a_count,
-                 "a unit is released by zero.reshard_after_forward and zero.max_live_mb", some_elements),
+                 "zero.reshard_after_forward and zero.max_live_mb decide when a unit is released", some_elements),
       irrelevant("zero_optimization.sub_group_size", a_count, "the optimizer goes through the units one by one", elements),
       irrelevant("zero_optimization.stage3_gather_16bit_weights_on_model_save", a_flag,
-                 "checkpoints and output.export hold whole tensors"),
+                 "checkpoints and output.export contain whole tensors"),
       irrelevant("zero_optimization.load_from_fp32_weights", a_flag, whole),
       irrelevant("zero_optimization.elastic_checkpoint", a_flag, whole),
       irrelevant("zero_optimization.pipeline_loading_checkpoint", a_flag, whole),
@@ -46,7 +46,7 @@ Keys zero_keys() {
       irrelevant("zero_optimization.compute_grad_norm", a_flag, "the norm of the gradients is always computed"),
       irrelevant("zero_optimization.parameter_alignment", a_flag, flat),
       irrelevant("zero_optimization.stage3_partition_stream_chunk_size", a_count,
-                 "no rank ever holds a whole parameter at the start", some_elements),
+                 "no rank holds whole parameters at the start", some_elements),
       absent("zero_optimization.stage3_model_persistence_threshold", a_count, {}),
       absent("zero_optimization.legacy_stage1", a_flag, {"false"}),
       absent("zero_optimization.zero_quantized_nontrainable_weights", a_flag, {"false"}),
@@ -55,14 +55,15 @@ Keys zero_keys() {
 }
 
 Keys offload_keys() {
-  const char* const counted = "buffers are counted by the program";
+  const char* const counted = "the program sizes its buffers itself";
   Keys keys = {
       irrelevant("zero_optimization.offload_optimizer.pipeline_read", a_flag, "reading and computing always overlap"),
       irrelevant("zero_optimization.offload_optimizer.pipeline_write", a_flag, "writing and computing always overlap"),
       used("zero_optimization.offload_optimizer.ratio", a_real, between(0, 1)),
-      irrelevant("zero_optimization.offload_optimizer.cpuadam_cores_perc", a_real, "train.threads says it", between(0, 1)),
+      irrelevant("zero_optimization.offload_optimizer.cpuadam_cores_perc", a_real,
+                 "train.threads sets the number of threads", between(0, 1)),
       absent("zero_optimization.offload_optimizer.super_offload", a_flag, {"false"}),
-      irrelevant("zero_optimization.offload_optimizer.fast_init", a_flag, "states are filled at once"),
+      irrelevant("zero_optimization.offload_optimizer.fast_init", a_flag, "states are initialized once"),
       irrelevant("zero_optimization.offload_optimizer.convert_grad_on_cpu", a_flag, "gradients keep comm.reduce_dtype"),
       irrelevant("zero_optimization.offload_param.buffer_size", a_count, counted, some_elements),
       irrelevant("zero_optimization.offload_param.max_in_cpu", a_count, counted, some_elements),
@@ -88,7 +89,7 @@ Keys offload_keys() {
     keys.push_back(block(path.c_str()));
     keys.push_back(used((path + ".device").c_str(), a_text, one_of({"none", "cpu", "nvme"})));
     keys.push_back(used((path + ".nvme_path").c_str(), a_text, not_empty()));
-    keys.push_back(irrelevant((path + ".pin_memory").c_str(), a_flag, "host memory is pinned where a device needs it"));
+    keys.push_back(irrelevant((path + ".pin_memory").c_str(), a_flag, "host memory is pinned if a device needs it"));
     keys.push_back(irrelevant((path + ".buffer_count").c_str(), a_count, counted));
   }
   return keys;

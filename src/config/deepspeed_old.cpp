@@ -36,7 +36,7 @@ std::optional<OldForm> old_form(const JsonEntry& entry) {
   if (entry.path == zero + ".cpu_offload" && flag) return offload_form(entry, "offload_optimizer");
   if (entry.path == zero + ".cpu_offload_param" && flag) return offload_form(entry, "offload_param");
   if (entry.path == zero + ".cpu_offload_use_pin_memory" && flag) {
-    return {{{}, "", "cannot matter here: host memory is pinned where a device needs it"}};
+    return {{{}, "", "has no effect here: host memory is pinned if a device needs it"}};
   }
   if (entry.path == zero + ".stage3_gather_fp16_weights_on_model_save" && flag) {
     const std::string path = zero + "." + gather;
@@ -60,7 +60,7 @@ bool DeepSpeedFile::take_old(const JsonEntry& entry) {
   if (!old) return false;
   const auto is_rival = [&](const JsonEntry& other) { return other.path == old->rival && other.kind != Kind::null; };
   if (std::any_of(json_.entries.begin(), json_.entries.end(), is_rival)) {
-    problem(entry.path, "and ", old->rival, " too; one of the two must go");
+    problem(entry.path, "is given together with ", old->rival, "; remove one of the two");
     skipped_ = entry.path;
     return true;
   }

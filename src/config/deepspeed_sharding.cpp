@@ -16,7 +16,7 @@ void translate_buckets(DeepSpeedFile& file) {
   const std::string reduce = zero_block + "reduce_bucket_size", old_gather = "allgather_size";
   const std::string gather = file.has_old_zero() ? old_gather : zero_block + "allgather_bucket_size";
   if (!file.has_old_zero() && file.has(old_gather)) {
-    file.note(old_gather, "no effect: DeepSpeed reads it with \"zero_optimization\": true alone");
+    file.note(old_gather, "no effect: DeepSpeed reads it only with \"zero_optimization\": true");
   }
   const auto megabytes = [&](const std::string& path) { return 4e-6 * static_cast<double>(file.value(path, Count{0})); };
   const bool reduces = file.has(reduce);
@@ -24,7 +24,7 @@ void translate_buckets(DeepSpeedFile& file) {
   if (!file.has(gather)) return;
   if (!reduces) return file.set("comm.bucket_mb", megabytes(gather), gather);
   if (megabytes(gather) != megabytes(reduce)) {
-    file.note(gather, "no effect: comm.bucket_mb is the size of all messages, and reduce_bucket_size gives it");
+    file.note(gather, "no effect: comm.bucket_mb is the size of all messages, and follows reduce_bucket_size");
   }
 }
 
@@ -65,7 +65,7 @@ void translate_zero(DeepSpeedFile& file) {
   if (!file.has(hpz)) return;
   const Count ranks = file.value(hpz, Count{1});
   if (ranks > 1 && !stage_3) {
-    return file.problem(hpz, "needs zero.stage = 3, but it is ", stage, "; 1 means off");
+    return file.problem(hpz, "needs zero.stage = 3, but the stage is ", stage, "; allowed: 1 (off)");
   }
   file.set("zero.hpz_size", ranks == 1 ? std::string("off") : text(ranks), hpz);
 }
@@ -82,7 +82,8 @@ void translate_offload(DeepSpeedFile& file) {
     if (!file.has(path)) return;
     if (device != "nvme") return file.note(path, "no effect: the device is ", device);
     if (!directory.empty() && directory != file.value(path, directory)) {
-      return file.problem(path, "but offload_optimizer.nvme_path = ", shown(directory), "; nvme.dir is one directory");
+      return file.problem(path, "differs from offload_optimizer.nvme_path = ", shown(directory),
+                          "; allowed: the same directory (nvme.dir)");
     }
     if (directory.empty()) file.set("nvme.dir", file.value(path, directory), path);
     directory = file.value(path, directory);
@@ -122,7 +123,7 @@ void translate_activations(DeepSpeedFile& file) {
   } else if (file.value(partition, false) || file.value(cpu, false)) {
     const std::string path = file.value(partition, false) ? partition : cpu;
     file.imply("activation.checkpoint_interval", Count{1}, path);
-    file.note(path, "activation.checkpoint_interval = 1: every block, unless a deck says otherwise");
+    file.note(path, "activation.checkpoint_interval = 1: every block, unless a deck sets it");
   }
 }
 

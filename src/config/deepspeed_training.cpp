@@ -33,7 +33,7 @@ bool only_of(DeepSpeedFile& file, const std::string& block, const std::string& k
   bool good = true;
   for (const std::string& name : of_other_kinds) {
     if (!file.has(block + name)) continue;
-    file.problem(block + name, "is no parameter of ", kind);
+    file.problem(block + name, "is not a parameter of ", kind);
     good = false;
   }
   return good;
@@ -44,15 +44,16 @@ void translate_adam(DeepSpeedFile& file, const std::string& type) {
   if (!only_of(file, params, type, {"momentum", "nesterov"})) return;
   file.set("optimizer.kind", optim::OptimizerKind::adamw, "optimizer.type");
   const bool decoupled = lower(type) == "adamw" || file.value(params + "adam_w_mode", true);
-  if (file.has(params + "adam_w_mode")) file.note(params + "adam_w_mode", decoupled ? "the decay is decoupled" : "no decay");
+  if (file.has(params + "adam_w_mode"))
+    file.note(params + "adam_w_mode", decoupled ? "the weight decay is decoupled" : "no weight decay");
   const double torchs_decay = file.value(params + "torch_adam", false) && decoupled ? 0.01 : 0.0;
-  if (file.has(params + "torch_adam")) file.note(params + "torch_adam", "counts for the default of weight_decay alone");
+  if (file.has(params + "torch_adam")) file.note(params + "torch_adam", "affects only the default of weight_decay");
   if (!decoupled && file.value(params + "weight_decay", 0.0) != 0) {
-    file.absent(params + "adam_w_mode", "the decay is decoupled, as with AdamW");
+    file.absent(params + "adam_w_mode", "the weight decay is decoupled, as with AdamW");
   }
   const bool first = file.has(params + "betas[0]"), second = file.has(params + "betas[1]");
   if (file.has(params + "betas") && (!first || !second || file.has(params + "betas[2]"))) {
-    return file.problem(params + "betas", "two numbers belong here, [beta1, beta2]");
+    return file.problem(params + "betas", "allowed: two numbers, [beta1, beta2]");
   }
   set_or_imply(file, "optimizer.beta1", params + "betas[0]", 0.9, block);
   set_or_imply(file, "optimizer.beta2", params + "betas[1]", 0.999, block);
@@ -134,7 +135,7 @@ void translate_schedule(DeepSpeedFile& file, ScheduleKind kind) {
   const std::string stairs = params + "cycle_second_stair_count";
   if (file.has(stairs) && file.value(stairs, Count{0}) == 0 &&
       file.value(params + "cycle_first_stair_count", Count{0}) > 0) {
-    file.absent(stairs, "0 stairs: as many as in the rising part");
+    file.absent(stairs, "here 0 means as many stairs as in the rising part");
   }
 }
 
@@ -159,7 +160,7 @@ void note_reduction(DeepSpeedFile& file, DType dtype) {
                     !file.places().of("comm.reduce_dtype").empty();
   if (said || dtype == DType::f32) return;
   file.note_of_file(
-      text("communication_data_type is absent: comm.reduce_dtype = fp32, where DeepSpeed would take ", name_of(dtype)));
+      text("communication_data_type is absent: comm.reduce_dtype = fp32, while DeepSpeed would use ", name_of(dtype)));
 }
 
 }  // namespace
@@ -168,7 +169,7 @@ void translate_batch(DeepSpeedFile& file) {
   const std::string global = "train_batch_size", micro = "train_micro_batch_size_per_gpu",
                     accumulation = "gradient_accumulation_steps";
   if (!file.has(global) && !file.has(micro)) {
-    return file.lacks("neither " + global + " nor " + micro + " is given; one of the two must be");
+    return file.lacks("neither " + global + " nor " + micro + " is given; one of them is required");
   }
   if (file.has(global)) file.set("batch.global", file.value(global, Count{0}), global);
   if (file.has(micro)) file.set("batch.micro", file.value(micro, Count{0}), micro);
@@ -180,7 +181,7 @@ void translate_batch(DeepSpeedFile& file) {
 
 void translate_precision(DeepSpeedFile& file) {
   const bool fp16 = file.value("fp16.enabled", false), bf16 = file.value("bf16.enabled", false);
-  if (fp16 && bf16) return file.problem("fp16.enabled", "and bf16.enabled too; one of the two must go");
+  if (fp16 && bf16) return file.problem("fp16.enabled", "bf16.enabled = true too; only one of them can be true");
   if (fp16) file.set("train.dtype", DType::f16, "fp16.enabled");
   if (bf16) file.set("train.dtype", DType::bf16, "bf16.enabled");
   const bool from_command_line = file.places().of("train.dtype") == "command line";
@@ -188,7 +189,7 @@ void translate_precision(DeepSpeedFile& file) {
     const std::string enabled = std::string(name_of(dtype)) + ".enabled";
     const bool off = file.has(enabled) && !file.value(enabled, false);
     if (!off || file.others().train.dtype != dtype || from_command_line) continue;
-    file.problem(enabled, "but train.dtype = ", name_of(dtype), " in ", file.places().of("train.dtype"));
+    file.problem(enabled, "contradicts train.dtype = ", name_of(dtype), " in ", file.places().of("train.dtype"));
   }
   const auto dtype = file.chosen_named<DType>("train.dtype");
   const std::string no_effect = std::string("no effect: train.dtype = ") + name_of(dtype);
@@ -199,7 +200,7 @@ void translate_precision(DeepSpeedFile& file) {
       file.set("train.on_nan", OnNan::skip, "bf16.check_grad_overflow");
     } else {
       file.note("bf16.check_grad_overflow",
-                dtype == DType::bf16 ? "gradients are checked all the same; see train.on_nan" : no_effect);
+                dtype == DType::bf16 ? "gradients are checked in any case; see train.on_nan" : no_effect);
     }
   }
   if (dtype != DType::f16) {
@@ -219,7 +220,7 @@ void translate_optimizer(DeepSpeedFile& file) {
     file.set("train.grad_clip", file.value("gradient_clipping", 1.0), "gradient_clipping");
   } else if (file.places().of("train.grad_clip").empty()) {
     file.note_of_file(
-        "gradient_clipping is absent: train.grad_clip = 1, the default of DeepSpeed 0.19 (0 until 0.16: no "
+        "gradient_clipping is absent: train.grad_clip = 1, the default of DeepSpeed 0.19 (until 0.16 it was 0: no "
         "clipping)");
   }
   if (!file.has("optimizer")) return;
@@ -230,7 +231,7 @@ void translate_optimizer(DeepSpeedFile& file) {
   const bool adam = lower(type) == "adam" || lower(type) == "adamw";
   if (!adam && type != "SGD") {
     for (const std::string& name : elsewhere) {
-      if (lower(name) == lower(type)) return file.absent("optimizer.type", "Adam, AdamW and SGD are there");
+      if (lower(name) == lower(type)) return file.absent("optimizer.type", "available: Adam, AdamW, SGD");
     }
     const std::string close = nearest(type, {"Adam", "AdamW", "SGD"});
     return file.problem("optimizer.type", "no such optimizer", close.empty() ? ";" : "; did you mean " + close + "?",
@@ -243,8 +244,8 @@ void translate_optimizer(DeepSpeedFile& file) {
   if (file.value("optimizer.params.weight_decay", 0.0) > 0) {
     file.imply("optimizer.decay_1d", true, "optimizer.params.weight_decay");
     file.note("optimizer.params.weight_decay",
-              "DeepSpeed decays all parameters, biases and norms too: optimizer.decay_1d = "
-              "true, unless a deck says otherwise");
+              "DeepSpeed applies it to all parameters, also to biases and norms: optimizer.decay_1d = true, unless a deck "
+              "sets it");
   }
 }
 
@@ -256,7 +257,7 @@ void translate_scheduler(DeepSpeedFile& file) {
   }
   if (!file.has("scheduler.type")) return file.problem("scheduler", "no type; allowed: ", joined(kinds));
   const auto type = file.value("scheduler.type", std::string());
-  if (type == "LRRangeTest") return file.absent("scheduler.type", "these are there: " + joined(kinds));
+  if (type == "LRRangeTest") return file.absent("scheduler.type", "available: " + joined(kinds));
   const auto kind = value_named<ScheduleKind>(type);
   if (kind && row_of(*kind).has.deepspeed) return translate_schedule(file, *kind);
   const std::string close = nearest(type, kinds);

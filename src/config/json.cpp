@@ -109,7 +109,7 @@ class Reader : public nlohmann::json_sax<Json> {
       return false;
     }
     if (says("unexpected end of input") || says("missing closing quote")) {
-      return refuse("not complete: the text ends, or the line within quotes");
+      return refuse("incomplete: the file ends too early, or a closing quote is missing");
     }
     if (says("invalid literal") && (token.ends_with('N') || token.ends_with('I'))) {
       return refuse("JSON has no NaN and no Infinity; write a number");
@@ -205,7 +205,8 @@ JsonText read_json(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return unreadable(path, "no such file; expected a DeepSpeed configuration");
   if (!std::filesystem::is_regular_file(path, error)) return unreadable(path, "not a file; expected a configuration");
-  if (std::filesystem::file_size(path, error) > largest) return unreadable(path, "too large for a configuration");
+  if (std::filesystem::file_size(path, error) > largest)
+    return unreadable(path, "too large for a configuration; allowed: at most 1 MiB");
   std::ifstream file(path, std::ios::binary);
   if (!file) return unreadable(path, text("cannot be opened: ", std::strerror(errno)));
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

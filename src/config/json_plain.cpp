@@ -35,7 +35,7 @@ class Plain {
 
   void comment() {
     const bool block = plain_.compare(at_, 2, "/*") == 0;
-    warn(line_, "a comment, which JSON does not have: read over");
+    warn(line_, "ignored: a comment, which JSON does not allow");
     std::size_t end = block ? plain_.find("*/", at_ + 2) : plain_.find('\n', at_);
     if (block && end == std::string::npos) {
       json_.problems.push_back(text(filename_, ":", line_, ": the comment that begins here does not end"));
@@ -64,7 +64,7 @@ class Plain {
       const bool after_a_value = before_last_ != 0 && std::string_view("[{,:").find(before_last_) == std::string_view::npos;
       if ((c == '}' || c == ']') && last_ == ',' && after_a_value) {
         plain_[last_at_] = ' ';
-        warn(last_line_, "a comma after the last one, which JSON does not have: read over");
+        warn(last_line_, "ignored: a comma before a closing bracket, which JSON does not allow");
       }
       before_last_ = last_;
       last_ = c;

@@ -52,7 +52,7 @@ Reading read_flag(std::string_view text) {
 Reading read_real(std::string_view text, const Allowed& allowed) {
   double value = 0;
   const std::errc status = exactly(text, value);
-  if (status == std::errc::result_out_of_range) return wrong("too large or too small for a double");
+  if (status == std::errc::result_out_of_range) return wrong("too large or too small");
   if (status != std::errc()) return wrong("not a number");
   if (!std::isfinite(value)) return wrong("not a finite number");
   if (!within(value, allowed)) return wrong("out of range");

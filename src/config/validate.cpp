@@ -36,12 +36,13 @@ std::vector<std::string> data_problems(const Options& o) {
   const data::DataOptions unset;
   if (!o.data.val_source.empty() && o.data.val_fraction != unset.val_fraction && o.data.val_fraction > 0) {
     problems.push_back(text("data.val_fraction = ", o.data.val_fraction, " has no effect with data.val_source = ",
-                            shown(o.data.val_source), ": all of data.source is trained on; allowed: 0"));
+                            shown(o.data.val_source), ": all of data.source is used for training; allowed: 0"));
   }
   if (o.data.source == "synthetic") {
     const auto unused = [&](const char* name, const std::string& value, const std::string& otherwise) {
       if (value != otherwise)
-        problems.push_back(text(name, " = ", value, " has no effect with data.source = synthetic; allowed: a file"));
+        problems.push_back(
+            text(name, " = ", value, " has no effect with data.source = synthetic; it needs files as data.source"));
     };
     unused("data.val_source", o.data.val_source, unset.val_source);
     unused("data.tokenizer", name_of(o.data.tokenizer), name_of(unset.tokenizer));
@@ -53,8 +54,8 @@ std::vector<std::string> data_problems(const Options& o) {
 std::vector<std::string> checkpoint_problems(const CheckpointOptions& o) {
   if (!o.async || o.io != io::IoMode::collective) return {};
   return {
-      "checkpoint.io = collective does not go with checkpoint.async = true: what is written while the training goes on is "
-      "written by each rank on its own; allowed: auto, independent"};
+      "checkpoint.io = collective cannot be combined with checkpoint.async = true: in the background each rank writes by "
+      "itself; allowed: auto, independent"};
 }
 
 /// NVMe needs a directory; checked whether offload is built or not.
@@ -73,9 +74,9 @@ std::vector<std::string> offload_problems(const Options& o) {
 std::vector<std::string> comm_problems(const comm::CommOptions& o, int ranks) {
   std::vector<std::string> problems;
   if (o.collectives == comm::Collectives::native && o.reduce_dtype != DType::f32) {
-    problems.push_back(text("comm.reduce_dtype = ", name_of(o.reduce_dtype),
-                            " does not go with comm.collectives = native: MPI's own sums know no 16-bit numbers; "
-                            "allowed: fp32"));
+    problems.push_back(
+        text("comm.reduce_dtype = ", name_of(o.reduce_dtype),
+             " cannot be combined with comm.collectives = native: MPI cannot sum 16-bit numbers; allowed: fp32"));
   }
   const std::string per_node = comm::ranks_per_node_problem(o, ranks);
   if (!per_node.empty()) problems.push_back(per_node);
@@ -93,10 +94,16 @@ std::vector<std::string> optimizer_problems(const optim::OptimizerOptions& o) {
 std::vector<std::string> adascale_problems(const Options& o) {
   if (!o.adascale.on || o.batch.global >= 2 * o.batch.micro) return {};
   return {
-      text("optimizer.adascale = true needs 2 micro-batches a step or more, to see how their gradients differ, but "
+      text("optimizer.adascale = true needs at least 2 micro-batches per step, to measure how their gradients differ, but "
            "batch.global = ",
-           o.batch.global, " is one of batch.micro = ", o.batch.micro, "; allowed: batch.global of at least ",
+           o.batch.global, " is less than 2 x batch.micro (", o.batch.micro, "); allowed: batch.global of at least ",
            2 * o.batch.micro, ", or a smaller batch.micro")};
+}
+
+/// "a", "a or b", "a, b or c".
+std::string any_of(const std::vector<std::string>& words) {
+  if (words.size() == 1) return words.front();
+  return joined({words.begin(), words.end() - 1}) + " or " + words.back();
 }
 
 /// Why nothing uses the option: " has no effect with OPTION = VALUE; used by: ..."; empty if something does. What an option
@@ -110,7 +117,8 @@ std::string why_unused(const Row& row, const Options& options) {
   const std::vector<std::string>& users = row.used_by.values;
   if (std::find(users.begin(), users.end(), chosen) != users.end()) return {};
   const std::string hint = no_decay_hint(row.name, options.schedule);
-  return text(" has no effect with ", decides.name, " = ", chosen, hint.empty() ? "; used by: " + joined(users) : hint);
+  return text(" has no effect with ", decides.name, " = ", chosen,
+              hint.empty() ? text("; it needs ", decides.name, " = ", any_of(users)) : hint);
 }
 
 /// Options that were set, but which the kind that was chosen does not use.
@@ -130,7 +138,7 @@ std::vector<std::string> loss_scale_problems(const Options& options) {
   const double start = std::ldexp(1.0, static_cast<int>(scale.initial_power));
   if (options.train.dtype != DType::f16 || scale.scale != 0 || start >= scale.minimum) return {};
   return {text("train.loss_scale_minimum = ", scale.minimum,
-               " is above the scale at the start, 2^train.loss_scale_power = ", start)};
+               " is above the initial scale, 2^train.loss_scale_power = ", start, "; allowed: at most ", start)};
 }
 
 std::vector<std::string> absent_features(const Invocation& invocation) {
@@ -140,7 +148,7 @@ std::vector<std::string> absent_features(const Invocation& invocation) {
     const Row* const row = find(name);
     if (row == nullptr) continue;  // a DeepSpeed key's, below
     problems.push_back(text(name, " = ", shown(value_text(*row, invocation.options)), ": not built yet: ", name,
-                            "; the default ", default_text(*row), " runs"));
+                            "; allowed: ", default_text(*row), ", the default"));
   }
   for (const DeepSpeedAbsent& absent : invocation.deepspeed_absent) problems.push_back(absent.sentence);
   return problems;

@@ -22,8 +22,8 @@ std::vector<std::string> batch(Invocation& invocation, std::size_t ranks) {
   const std::string by = given == 0 ? "" : text(" x gradient_accumulation_steps (", given, ")");
   if (global && !micro) {
     if (batch.global % (times * ranks) != 0) {
-      return {
-          text("batch.global = ", batch.global, " cannot be shared out: it is not a multiple of ranks (", ranks, ")", by)};
+      return {text("batch.global = ", batch.global, " cannot be divided among the ranks: it is not a multiple of ranks (",
+                   ranks, ")", by)};
     }
     batch.micro = batch.global / times / ranks;
     return {};
@@ -56,8 +56,8 @@ void prefetch(Invocation& invocation) {
       wanted == 0 ? 0 : std::clamp<std::size_t>(wanted / std::max<std::size_t>(unit.elements, 1), 1, units.size());
   invocation.places.set("zero.prefetch_units", rest.prefetch_place);
   invocation.notes.push_back(text(rest.prefetch_place, ": ", wanted,
-                                  " elements: zero.prefetch_units = ", invocation.options.zero.prefetch_units, " of ",
-                                  unit.elements, " elements (", unit.name, ")"));
+                                  " elements: zero.prefetch_units = ", invocation.options.zero.prefetch_units, "; unit ",
+                                  unit.name, " has ", unit.elements, " elements"));
 }
 
 }  // namespace

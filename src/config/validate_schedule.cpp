@@ -26,7 +26,7 @@ std::vector<std::string> one_cycle_problems(const optim::ScheduleOptions& s) {
 std::string no_decay_hint(const std::string& option, const optim::ScheduleOptions& schedule) {
   const bool of_a_decay = option == "schedule.min_lr" || option == "schedule.total_steps";
   if (schedule.kind != ScheduleKind::linear || !of_a_decay) return {};
-  return ": a linear warm-up, then constant; kinds that decay: cosine, WarmupDecayLR, WarmupCosineLR, OneCycle";
+  return ", which is a linear warm-up and then constant; kinds that decay: cosine, WarmupDecayLR, WarmupCosineLR, OneCycle";
 }
 
 std::vector<std::string> schedule_problems(const Options& options, const std::string& total_name) {
@@ -36,7 +36,7 @@ std::vector<std::string> schedule_problems(const Options& options, const std::st
   std::vector<std::string> problems;
   if (has.decays && s.warmup_steps > s.total_steps) {
     problems.push_back(text("schedule.warmup_steps = ", s.warmup_steps, " is above ", total_name, " = ", s.total_steps,
-                            ", when ", name_of(s.kind), " has ended; allowed: at most ", s.total_steps));
+                            ", at which ", name_of(s.kind), " ends; allowed: at most ", s.total_steps));
   }
   if (has.max_lr && s.warmup_max_lr >= 0 && s.min_lr > s.warmup_max_lr) {
     problems.push_back(text("schedule.min_lr = ", s.min_lr, " is above schedule.warmup_max_lr = ", s.warmup_max_lr));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sync's options ask of each other, and what does not go with nodes that are seldom in step.
+// What sync's options ask of each other, and what cannot be combined with nodes that are seldom in step.
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
 #include "shoal/zero/stages.hpp"
@@ -20,40 +20,41 @@ void find_idle(const sync::SyncOptions& sync, std::vector<std::string>& problems
   const bool pushing = sync::pushes(sync);
   if (sync.kind == SyncKind::slowmo && pushing && sync.localsgd_frequency != unset.localsgd_frequency) {
     problems.push_back(text("sync.localsgd_frequency = ", sync.localsgd_frequency,
-                            " has no effect with sync.slowmo_base = sgp; used by: localsgd"));
+                            " has no effect with sync.slowmo_base = sgp; it needs sync.slowmo_base = localsgd"));
   }
   if (sync.kind == SyncKind::slowmo && !pushing && sync.sgp_overlap) {
-    problems.emplace_back("sync.sgp_overlap = true has no effect with sync.slowmo_base = localsgd; used by: sgp");
+    problems.emplace_back(
+        "sync.sgp_overlap = true has no effect with sync.slowmo_base = localsgd; it needs sync.slowmo_base = sgp");
   }
   if (sync.kind == SyncKind::slowmo && pushing && !sync.slowmo_memory_efficient &&
       sync.average_dtype != unset.average_dtype) {
-    problems.push_back(
-        text("sync.average_dtype = ", name_of(sync.average_dtype),
-             " has no effect with sync.slowmo_base = sgp and sync.slowmo_memory_efficient = false, which never "
-             "take a mean over all nodes"));
+    problems.push_back(text("sync.average_dtype = ", name_of(sync.average_dtype),
+                            " has no effect with sync.slowmo_base = sgp and sync.slowmo_memory_efficient = false, which "
+                            "never average over all nodes"));
   }
 }
 
 /// Means that are sent while the next steps run.
 void find_overlap_problems(const sync::SyncOptions& sync, std::vector<std::string>& problems) {
-  const std::string refused = "sync.average_overlap = true does not go with ";
+  if (sync.kind == SyncKind::sgp) return;  // has no effect there, which is reported anyway
+  const std::string refused = "sync.average_overlap = true cannot be combined with ";
   if (sync::pushes(sync)) {
     problems.push_back(refused +
-                       "sync.slowmo_base = sgp: neighbours would exchange parameters that a mean on its way is still of; "
-                       "allowed: localsgd, or sync.sgp_overlap");
+                       "sync.slowmo_base = sgp: neighbours would exchange parameters while their average is still being "
+                       "computed; allowed: localsgd, or sync.sgp_overlap");
     return;
   }
   if (sync.kind == SyncKind::slowmo && !sync.slowmo_memory_efficient) {
     problems.push_back(refused +
-                       "sync.slowmo_memory_efficient = false: the outer update is made on the way, by the one rank that "
-                       "has the mean; allowed: true");
+                       "sync.slowmo_memory_efficient = false: the one rank that computes an average in the background also "
+                       "makes its outer update; allowed: true");
   }
-  const bool seldom = sync.kind == SyncKind::diloco;
-  const std::size_t period = seldom ? sync.slowmo_frequency : sync.localsgd_frequency;
+  const bool rarely = sync.kind == SyncKind::diloco;
+  const std::size_t period = rarely ? sync.slowmo_frequency : sync.localsgd_frequency;
   if (sync.average_delay > period) {
     problems.push_back(text("sync.average_delay = ", sync.average_delay, " is longer than ",
-                            seldom ? "sync.slowmo_frequency (" : "sync.localsgd_frequency (", period,
-                            "): a mean is taken in before the next is sent; allowed: 1 to ", period));
+                            rarely ? "sync.slowmo_frequency (" : "sync.localsgd_frequency (", period,
+                            "): an average must be applied before the next one is sent; allowed: 1 to ", period));
   }
 }
 
@@ -66,8 +67,8 @@ std::vector<std::string> sync_problems(const Options& o, int ranks) {
   find_idle(sync, problems);
   if (sync.average_overlap) find_overlap_problems(sync, problems);
   if (sync.nprocs_per_node > 0 && ranks % sync.nprocs_per_node != 0) {
-    problems.push_back(text("sync.nprocs_per_node = ", sync.nprocs_per_node, " does not divide the ", ranks,
-                            " ranks; allowed: a divisor, or auto for those of a node"));
+    problems.push_back(text("sync.nprocs_per_node = ", sync.nprocs_per_node, " does not divide the number of ranks (", ranks,
+                            "); allowed: a divisor of it, or auto (the ranks of a node)"));
   }
   if (sync.kind == SyncKind::slowmo && !sync::pushes(sync) && sync.slowmo_frequency % sync.localsgd_frequency != 0) {
     const std::size_t below = sync.slowmo_frequency / sync.localsgd_frequency * sync.localsgd_frequency;
@@ -81,29 +82,31 @@ std::vector<std::string> sync_problems(const Options& o, int ranks) {
     if (!problem.empty()) problems.push_back(problem);
   }
   if (o.adascale.on) {
-    problems.push_back(text("optimizer.adascale = true does not go with sync.kind = ", name_of(sync.kind),
-                            ": a gain is of gradients that all ranks share; allowed: every_step"));
+    problems.push_back(text("optimizer.adascale = true cannot be combined with sync.kind = ", name_of(sync.kind),
+                            ": AdaScale needs the gradients of all ranks at every step; allowed: every_step"));
   }
   if (o.zero.hpz_size != 0) {
-    problems.push_back(text("zero.hpz_size = ", value_text(*find("zero.hpz_size"), o),
-                            " does not go with sync.kind = ", name_of(sync.kind),
-                            ": states are shared out within nodes, and nothing is gathered across; allowed: off"));
+    problems.push_back(
+        text("zero.hpz_size = ", value_text(*find("zero.hpz_size"), o),
+             " cannot be combined with sync.kind = ", name_of(sync.kind),
+             ": states are split within nodes, and parameters are never gathered between nodes; allowed: off"));
   }
   if (o.checkpoint.async) {
-    problems.push_back(text("checkpoint.async = true does not go with sync.kind = ", name_of(sync.kind),
-                            ": the ranks would have to agree at every step; allowed: false"));
+    problems.push_back(text("checkpoint.async = true cannot be combined with sync.kind = ", name_of(sync.kind),
+                            ": all ranks would have to communicate at every step; allowed: false"));
   }
   return problems;
 }
 
 std::string sgp_stage3_problem(int sync_group_size, int on_node) {
   const std::string allowed = "; allowed: zero.stage = 0, 1, 2, or nodes of several ranks with sync.nprocs_per_node = auto";
-  const std::string refused = "zero.stage = 3 does not go with stochastic gradient push where ZeRO's group is ";
-  if (sync_group_size == 1)
-    return refused + "a single rank, which has nobody on its node to share parameters with" + allowed;
+  const std::string refused = "zero.stage = 3 cannot be combined with stochastic gradient push (sgp) if ";
+  if (sync_group_size == 1) {
+    return refused + "a rank is alone on its node: there is no other rank to split its parameters with" + allowed;
+  }
   if (on_node > 0 && sync_group_size > on_node) {
-    return text(refused, "spread over nodes: sync.nprocs_per_node = ", sync_group_size, ", but a node has ", on_node,
-                " ranks", allowed);
+    return text(refused, "parameters are split among ranks of several nodes: sync.nprocs_per_node = ", sync_group_size,
+                ", but a node has ", on_node, on_node == 1 ? " rank" : " ranks", allowed);
   }
   return {};
 }

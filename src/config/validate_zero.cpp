@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ZeRO++'s options ask of each other, and what does not go with them.
+// What ZeRO++'s options ask of each other, and what cannot be combined with them.
 #include "shoal/base/error.hpp"
 #include "shoal/zero/quantization.hpp"
 #include "validate.hpp"
@@ -34,23 +34,24 @@ std::vector<std::string> zero_problems(const Options& o, int ranks) {
   const zero::ZeroOptions& zero = o.zero;
   std::vector<std::string> problems = format_problems(zero);
   if (!zero::hpz_divides(zero.hpz_size, ranks)) {
-    problems.push_back(text("zero.hpz_size = ", zero.hpz_size, " does not divide the ", ranks,
-                            " ranks; allowed: off, node, a divisor, or all of them"));
+    problems.push_back(text("zero.hpz_size = ", zero.hpz_size, " does not divide the number of ranks (", ranks,
+                            "); allowed: off, node, or a divisor of it"));
   }
   if (zero.qwz == 0 && zero.qgz == 0) return problems;
   if (o.comm.collectives == comm::Collectives::native) {
     problems.push_back(text(asked(zero),
-                            " does not go with comm.collectives = native: MPI's own collectives know no codes; "
-                            "allowed: reproducible"));
+                            " cannot be combined with comm.collectives = native: the MPI library's collectives do not "
+                            "quantize; allowed: reproducible"));
   }
   if (sync::trains_locally(o.sync)) {
-    problems.push_back(text(asked(zero), " does not go with sync.kind = ", name_of(o.sync.kind),
-                            ": nodes that train apart send no gradients and gather nothing across; allowed: every_step"));
+    problems.push_back(text(
+        asked(zero), " cannot be combined with sync.kind = ", name_of(o.sync.kind),
+        ": nodes that train locally exchange no gradients, and gather no parameters from other nodes; allowed: every_step"));
   }
   if (zero.qgz != 0 && o.adascale.on) {
     problems.push_back(text("zero.qgz = ", zero.qgz,
-                            " does not go with optimizer.adascale = true: gains would count what quantization takes away as "
-                            "noise of the gradients; allowed: off"));
+                            " cannot be combined with optimizer.adascale = true: AdaScale would mistake quantization error "
+                            "for gradient noise; allowed: off"));
   }
   return problems;
 }

@@ -93,8 +93,7 @@ TEST_F(DeepSpeed, PrecedenceIsDefaultsDeckFileCommandLine) {
   EXPECT_EQ(run(json).places.of("zero.stage"), "ds.json:3 (zero_optimization.stage)");
   EXPECT_EQ(value(run(json, 1, "", {"--zero.stage=1"}), "zero.stage"), "1");
   EXPECT_EQ(value(run(json, 1, "zero.stage = 2"), "zero.stage"), "2");
-  const std::string both =
-      "a.cfg:2: zero.stage = 3, but ds.json:3 (zero_optimization.stage) gives 2; one of the two must go";
+  const std::string both = "a.cfg:2: zero.stage = 3, but ds.json:3 (zero_optimization.stage) gives 2; remove one of the two";
   EXPECT_EQ(refusal(json, 1, "\nzero.stage = 3"), both);
   EXPECT_EQ(refusal(json, 1, "\nzero.stage = 3", {"--zero.stage=1"}), both) << "the command line hides no contradiction";
   EXPECT_THAT(refusal(json, 1, "zero.stage = 0"), HasSubstr("zero.stage = 0, but ds.json:3")) << "a default that is said";
@@ -172,7 +171,8 @@ TEST_F(DeepSpeed, PrecisionAndLossScale) {
   const std::string off = R"({"train_batch_size": 8, "fp16": {"enabled": false, "loss_scale": 128}})";
   EXPECT_EQ(value(run(off), "train.dtype"), "fp32");
   EXPECT_THAT(run(off).notes, Contains("ds.json:1: fp16.loss_scale = 128: no effect: train.dtype = fp32"));
-  EXPECT_EQ(refusal(off, 1, "train.dtype = fp16"), "ds.json:1: fp16.enabled = false: but train.dtype = fp16 in a.cfg:1");
+  EXPECT_EQ(refusal(off, 1, "train.dtype = fp16"),
+            "ds.json:1: fp16.enabled = false: contradicts train.dtype = fp16 in a.cfg:1");
   EXPECT_EQ(value(run(off, 1, "", {"--train.dtype=fp16"}), "train.loss_scale"), "128");
 }
 
@@ -222,20 +222,18 @@ TEST_F(DeepSpeed, TheLogSaysWhatBecameOfTheRest) {
   const Invocation noted =
       run("{\"train_batch_size\": 8, // all\n\"zero_optimization\": {\"contiguous_gradients\": true,\n"
           "\"overlap_comm\": \"auto\"}, \"steps_per_print\": null,\n\"compile\": {\"enabled\": false}}");
-  EXPECT_THAT(
-      noted.notes,
-      testing::ElementsAre(
-          "ds.json:1: a comment, which JSON does not have: read over",
-          "ds.json: gradient_clipping is absent: train.grad_clip = 1, the default of DeepSpeed 0.19 (0 until 0.16: no "
-          "clipping)",
-          "ds.json:2: zero_optimization.contiguous_gradients = true: cannot matter here: gradients always lie in one "
-          "flat buffer per unit",
-          "ds.json:3: zero_optimization.overlap_comm = \"auto\": the default",
-          "ds.json:3: steps_per_print = null: as if it were absent", "ds.json:4: compile: is not enabled"));
+  EXPECT_THAT(noted.notes, testing::ElementsAre("ds.json:1: ignored: a comment, which JSON does not allow",
+                                                "ds.json: gradient_clipping is absent: train.grad_clip = 1, the default of "
+                                                "DeepSpeed 0.19 (until 0.16 it was 0: no clipping)",
+                                                "ds.json:2: zero_optimization.contiguous_gradients = true: has no effect "
+                                                "here: gradients are always stored in one flat buffer per unit",
+                                                "ds.json:3: zero_optimization.overlap_comm = \"auto\": the default is used",
+                                                "ds.json:3: steps_per_print = null: treated as absent",
+                                                "ds.json:4: compile: is not enabled"));
   EXPECT_THAT(noted.not_built, IsEmpty());
   EXPECT_THAT(
       run(R"({"train_batch_size": 8, "bf16": {"enabled": true}})").notes,
-      Contains("ds.json: communication_data_type is absent: comm.reduce_dtype = fp32, where DeepSpeed would take bf16"));
+      Contains("ds.json: communication_data_type is absent: comm.reduce_dtype = fp32, while DeepSpeed would use bf16"));
   EXPECT_EQ(run(R"({"train_batch_size": 8, "gradient_clipping": 0})").options.train.grad_clip, 0);
 }
 
@@ -251,7 +249,7 @@ TEST_F(DeepSpeed, DeprecatedFormsAreTranslatedWithAWarning) {
   EXPECT_EQ(value(zero("true", ", \"allgather_size\": 1000000"), "comm.bucket_mb"), "4");
   EXPECT_THAT(
       zero("{}", ", \"allgather_size\": 1000000").notes,
-      Contains("ds.json:2: allgather_size = 1000000: no effect: DeepSpeed reads it with \"zero_optimization\": true alone"));
+      Contains("ds.json:2: allgather_size = 1000000: no effect: DeepSpeed reads it only with \"zero_optimization\": true"));
 
   const Invocation offloaded = zero(
       "{\"stage\": 3,\n\"cpu_offload\": true, \"cpu_offload_param\": true,\n"
@@ -263,8 +261,8 @@ TEST_F(DeepSpeed, DeprecatedFormsAreTranslatedWithAWarning) {
                                                       "ds.json:3: zero_optimization.cpu_offload_param = true: deprecated; "
                                                       "read as \"offload_param\": {\"device\": \"cpu\"}",
                                                       "ds.json:4: zero_optimization.cpu_offload_use_pin_memory = true: "
-                                                      "deprecated; cannot matter here: host memory is pinned "
-                                                      "where a device needs it"}));
+                                                      "deprecated; has no effect here: host memory is pinned "
+                                                      "if a device needs it"}));
   const Invocation off = zero("{\"cpu_offload\": false}");
   EXPECT_EQ(value(off, "offload.optimizer"), "none");
   EXPECT_THAT(off.notes, Contains("ds.json:2: zero_optimization.cpu_offload = false: deprecated; nothing is offloaded"));
@@ -287,15 +285,15 @@ TEST_F(DeepSpeed, WhatChangesNoTrainingStopsNoRun) {
   EXPECT_THAT(idle.deepspeed_absent, IsEmpty());
   EXPECT_THAT(idle.notes,
               testing::IsSupersetOf(
-                  {"ds.json:2: flops_profiler: cannot matter here: the log has the share of the peak that a step reaches",
-                   "ds.json:3: pipeline: cannot matter here: DeepSpeed reads it for a PipelineModule alone",
-                   "ds.json:4: checkpoint.use_node_local_storage = true: cannot matter here: all ranks write one file, in "
+                  {"ds.json:2: flops_profiler: has no effect here: the log has the share of the peak that a step reaches",
+                   "ds.json:3: pipeline: has no effect here: DeepSpeed uses it only for a PipelineModule",
+                   "ds.json:4: checkpoint.use_node_local_storage = true: has no effect here: all ranks write one file, in "
                    "checkpoint.dir",
-                   "ds.json:5: tensorboard: cannot matter here: metrics.jsonl in output.dir has the loss and the rate of "
+                   "ds.json:5: tensorboard: has no effect here: metrics.jsonl in output.dir has the loss and the rate of "
                    "every step",
-                   "ds.json:5: timers: cannot matter here: the trace has the time of every part of a step"}));
+                   "ds.json:5: timers: has no effect here: the trace has the time of every part of a step"}));
   EXPECT_EQ(refusal("{\"train_batch_size\": 8,\n\"flops_profiler\": 3}"),
-            "ds.json:2: flops_profiler = 3: a number, where a block { } belongs");
+            "ds.json:2: flops_profiler = 3: is a number; allowed: a block { }");
 }
 
 TEST_F(DeepSpeed, WhatIsNotBuiltIsNamedByADryRun) {
