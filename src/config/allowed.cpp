@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an option may be set to, made and described.
+// The constructors of Allowed, and its description for messages.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -12,7 +12,7 @@ namespace {
 
 std::string number(double value) { return print(Value(value), {}); }
 
-/// " of at least 1", " above 0 and below 1", " from 0 to 1"; empty without bounds.
+/// " of at least 1", " above 0 and below 1", " from 0 to 1"; empty if there are no bounds.
 std::string bounds(const Allowed& allowed) {
   const bool low = std::isfinite(allowed.low), high = std::isfinite(allowed.high);
   if (low && high && !allowed.low_open && !allowed.high_open)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one file that includes Boost. Its parser splits words into names and values; it would also guess abbreviations, which
-// is switched off, and convert values, for which it is not asked ("-1" would be 4294967295).
+// The only file that includes Boost. Boost splits the words into names and values. Its guessing of abbreviations is switched
+// off, and it does not convert values ("-1" would become 4294967295).
 #include "command_line.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace po = boost::program_options;
 
 namespace {
 
-/// Names of what a command line may hold, and whether they are switches.
+/// The names of all options of a command line; true for a switch.
 using Known = std::map<std::string, bool>;
 
 Known known_options(const CommandSpec& command) {
@@ -33,7 +33,7 @@ Known known_options(const CommandSpec& command) {
   return known;
 }
 
-/// The words with =true after each switch that stands alone: Boost would take the word that follows for its value.
+/// Appends =true to each switch without a value: Boost would take the next word for its value.
 std::vector<std::string> completed(const Known& known, int argc, const char* const* argv) {
   std::vector<std::string> words(argv, argv + argc);
   for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
@@ -55,13 +55,13 @@ std::string unknown(const CommandSpec& command, const Known& known, const std::s
   return command.options ? unknown_option(name) : "unknown option; allowed: " + joined(own);
 }
 
-/// Without the dashes and the value: "--name=value", "-n".
+/// The name in a word, without dashes and value: "--name=value", "-n".
 std::string name_in(const std::string& word) {
   const std::size_t begin = std::min(word.find_first_not_of('-'), word.size());
   return word.substr(begin, word.find('=') == std::string::npos ? std::string::npos : word.find('=') - begin);
 }
 
-/// Boost's word for what is wrong with the form of an option, said as we say it.
+/// Describes an error of Boost in our words.
 std::string problem_of(const po::invalid_syntax& error) {
   const std::string name = "command line: " + name_in(error.get_option_name());
   switch (error.kind()) {

@@ -25,7 +25,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(spaces) - begin + 1);
 }
 
-/// Without the comment: a # at the start or after white space, to the end.
+/// The text before the comment, which begins at a # at the start or after white space.
 std::string_view without_comment(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '#' && (i == 0 || spaces.find(text[i - 1]) != std::string_view::npos)) return text.substr(0, i);
@@ -40,7 +40,8 @@ int hexadecimal(char c) {
   return -1;
 }
 
-/// The character that an escape means; at is on the one after the backslash, and moves to the escape's last.
+/// The character that an escape means. `at` is the position after the backslash, and is moved to the last character of the
+/// escape.
 std::optional<char> unescaped(std::string_view text, std::size_t& at) {
   switch (text[at]) {
     case '"': return '"';
@@ -58,12 +59,12 @@ std::optional<char> unescaped(std::string_view text, std::size_t& at) {
   return static_cast<char>(high * 16 + low);
 }
 
-/// A value, or what is wrong with how it is written.
+/// A value, or what is wrong with the way it is written.
 struct Written {
   std::string value, problem;
 };
 
-/// text begins with a double quote.
+/// Reads a value in double quotes, with which the text begins.
 Written in_quotes(std::string_view text) {
   Written written;
   std::size_t i = 1;
@@ -86,7 +87,7 @@ Written in_quotes(std::string_view text) {
 Written value_of(std::string_view text) {
   const std::string_view bare = trimmed(text);
   if (!bare.empty() && bare.front() == '"') return in_quotes(bare);
-  // The white space before the value counts: `key = # comment` has none.
+  // The white space before the value is kept here: `key = # comment` has no value.
   return {std::string(trimmed(without_comment(text))), {}};
 }
 
@@ -128,7 +129,7 @@ class Reader {
   }
 
   void setting(const std::string& key, std::string_view text) {
-    if (!section_) return;  // of an unknown section, which has been reported
+    if (!section_) return;  // in an unknown section, which has been reported
     const std::string name = *section_ + key;
     const Row* const row = find(name);
     if (row == nullptr) return problem(shown(name), ": ", unknown_option(shown(name)));
@@ -149,7 +150,7 @@ class Reader {
   Deck& deck_;
   std::string filename_;
   std::size_t line_ = 0;
-  std::optional<std::string> section_ = "";  ///< "model."; nothing: in an unknown section
+  std::optional<std::string> section_ = "";  ///< "model."; none: in an unknown section
   std::map<std::string, std::size_t> lines_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each key of the file against its row; what one key alone decides is translated here.
+// Checks each key of the file against its row. Keys that can be translated one by one are translated here.
 #include "shoal/config/deepspeed.hpp"
 
 #include <charconv>
@@ -34,7 +34,7 @@ Kind kind_of(const DeepSpeedKey& key) {
   return std::holds_alternative<std::string>(key.type) ? Kind::text : Kind::number;
 }
 
-/// 4e5 and 16.0 are whole numbers in float notation.
+/// Writes 4e5 and 16.0 as whole numbers if the type is one.
 std::string plain_number(const std::string& written, const Value& type) {
   constexpr double exact_up_to = 9007199254740992.0;  // 2^53
   double number = 0;
@@ -71,7 +71,7 @@ void DeepSpeedFile::take(const JsonEntry& entry) {
 }
 
 void DeepSpeedFile::take_today(const JsonEntry& entry, const JsonEntry& origin) {
-  given_[entry.path] = {Value(false), written(origin), origin.line, origin.path};  // messages need its line
+  given_[entry.path] = {Value(false), written(origin), origin.line, origin.path};  // messages name its line
   const DeepSpeedKey* const key = find_deepspeed(entry.path);
   const auto refuse = [&](const auto&... parts) {
     problem(entry.path, parts...);
@@ -121,7 +121,7 @@ void DeepSpeedFile::take_value(const JsonEntry& entry, const DeepSpeedKey& key) 
         if (harmless == print(*reading.value, {})) return;
       }
       return absent(entry.path, key.text);
-    default: return;  // of several keys together
+    default: return;  // it is translated together with other keys
   }
 }
 
@@ -192,7 +192,7 @@ DeepSpeedTranslation translate_deepspeed(const JsonText& json, const std::string
                                          const Places& places) {
   if (!json.problems.empty()) return {{}, {}, {}, json.warnings, json.problems};
   DeepSpeedFile file(json, filename, others, places);
-  if (file.has_problems()) return file.translation();  // what is missing now may have been refused
+  if (file.has_problems()) return file.translation();  // a key that seems to be missing may have been refused
   for (const auto part : {translate_batch, translate_precision, translate_zero, translate_offload, translate_activations,
                           translate_optimizer, translate_scheduler}) {
     part(file);

@@ -13,7 +13,7 @@ namespace shoal::config {
 
 namespace {
 
-/// What the file said so far, to find two keys that contradict each other.
+/// Settings of the file so far, by option, to find two keys that contradict each other.
 using Said = std::map<std::string, const DeepSpeedSetting*>;
 
 std::string shown_value(const Row& row, const Value& value) { return shown(print(value, row.allowed)); }
@@ -35,7 +35,7 @@ void apply(const DeepSpeedSetting& setting, const Deck& deck, Said& said, Invoca
                             " gives ", shown_value(row, setting.value), "; remove one of the two"));
     return;
   }
-  if (!invocation.places.of(row.name).empty()) return;  // the command line's, or the deck's, which is the same
+  if (!invocation.places.of(row.name).empty()) return;  // the command line overrides it, or the deck has the same value
   row.member.set(invocation.options, setting.value);
   invocation.places.set(row.name, setting.place);
 }

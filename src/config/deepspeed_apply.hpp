@@ -9,7 +9,8 @@
 
 namespace shoal::config {
 
-/// Reads the configuration and puts its values over the deck's and under the command line's, which invocation has already.
+/// Reads the configuration and sets its options in `invocation`, which already has those of the deck and the command line:
+/// it overrides the deck and is overridden by the command line.
 void apply_deepspeed(const std::string& path, const Deck& deck, Invocation& invocation, std::vector<std::string>& problems);
 
 }  // namespace shoal::config

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The values of a DeepSpeed configuration that passed the checks of their rows, and what becomes of them.
+// The values of a DeepSpeed configuration whose keys passed the checks of their rows, and the options, notes and problems
+// that they are translated to.
 #pragma once
 
 #include <algorithm>
@@ -20,18 +21,18 @@ class DeepSpeedFile {
   DeepSpeedFile(const JsonText& json, const std::string& filename, const Options& others, const Places& places);
 
   bool has(const std::string& path) const { return given_.count(path) != 0; }
-  /// The value, or what is meant where it is absent.
+  /// The value of the key; `otherwise` if it is absent.
   template <typename T>
   T value(const std::string& path, T otherwise) const {
     const auto found = given_.find(path);
     return found == given_.end() ? otherwise : std::get<T>(found->second.value);
   }
-  /// Whether zero_optimization is true or false, as in DeepSpeed's first versions.
+  /// Returns true if zero_optimization is true or false, as in early versions of DeepSpeed.
   bool has_old_zero() const;
-  /// As it is written in messages; empty where absent.
+  /// The value as messages show it; empty if the key is absent.
   std::string shown_value(const std::string& path) const;
 
-  /// The option's value as the run will have it: from the command line, or else from this file, or else from the deck.
+  /// The value that the option will have in the run: that of the command line, else of this file, else of the deck.
   Value chosen(const std::string& option) const;
   template <HasNames E>
   E chosen_named(const std::string& option) const {
@@ -40,7 +41,7 @@ class DeepSpeedFile {
   const Options& others() const { return others_; }
   const Places& places() const { return places_; }
 
-  /// path: the key that says it, or that it follows from.
+  /// Give an option a value. path: the key with this value, or from which it follows.
   void set(const std::string& option, const Value& value, const std::string& path) { add(option, value, path, true); }
   template <HasNames E>
   void set(const std::string& option, E value, const std::string& path) {
@@ -55,14 +56,14 @@ class DeepSpeedFile {
   void problem(const std::string& path, const Parts&... parts) {
     problems_.emplace(line_of(path), text(said(path), parts...));
   }
-  /// A problem or a note with the whole file: something is absent.
+  /// A problem or a note about the whole file: a key is missing.
   void lacks(const std::string& what) { problems_.emplace(0, filename_ + ": " + what); }
   void note_of_file(const std::string& what) { notes_.emplace(0, filename_ + ": " + what); }
   void absent(const std::string& path, const std::string& instead);
   std::string place(const std::string& path) const;
 
   bool has_problems() const { return !problems_.empty(); }
-  /// What became of the file. Empties this object.
+  /// The result. Empties this object.
   DeepSpeedTranslation translation();
 
   DeepSpeedRest rest;
@@ -72,13 +73,13 @@ class DeepSpeedFile {
     Value value;
     std::string shown;
     std::size_t line;
-    std::string path;  ///< as the file has it, which may be a deprecated form
+    std::string path;  ///< as in the file, possibly in a deprecated form
   };
 
   void take(const JsonEntry& entry);
-  /// origin: the entry of the file that says it; another one where that is in a deprecated form.
+  /// origin: the entry in the file; it differs from `entry` if the file uses a deprecated form.
   void take_today(const JsonEntry& entry, const JsonEntry& origin);
-  /// Whether the entry is in a deprecated form; it is taken then.
+  /// Returns true if the entry has a deprecated form, which is then read.
   bool take_old(const JsonEntry& entry);
   void take_value(const JsonEntry& entry, const DeepSpeedKey& key);
   void take_feature(const JsonEntry& entry, const DeepSpeedKey& key);
@@ -93,13 +94,13 @@ class DeepSpeedFile {
   const Options& others_;
   const Places& places_;
   std::map<std::string, Given> given_;
-  std::string skipped_;  ///< a path: what it holds is not read
+  std::string skipped_;  ///< a path whose members are not read
   std::vector<DeepSpeedSetting> settings_;
   std::vector<DeepSpeedAbsent> absent_;
   std::multimap<std::size_t, std::string> notes_, problems_;  ///< by line
 };
 
-// Keys that are translated together (deepspeed_blocks.cpp, deepspeed_training.cpp).
+// Keys that are translated together (deepspeed_sharding.cpp, deepspeed_training.cpp).
 void translate_batch(DeepSpeedFile& file);
 void translate_precision(DeepSpeedFile& file);
 void translate_zero(DeepSpeedFile& file);

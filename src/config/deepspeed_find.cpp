@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSpeed's keys by their paths.
+// Finds the rows of keys by their paths.
 #include <algorithm>
 #include <array>
 
@@ -9,7 +9,7 @@ namespace shoal::config {
 
 namespace {
 
-/// The dot before the last key. A key in quotes may hold dots itself, and rows have none in quotes.
+/// The position of the dot before the last key. A key in quotes may contain dots; the keys of rows have no quotes.
 std::size_t last_dot(std::string_view path) { return path.rfind('.', path.find('"')); }
 
 std::string parent_of(std::string_view path) {

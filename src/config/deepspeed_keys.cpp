@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every key of DeepSpeed 0.19 (deepspeed/runtime/config.py and the classes that it reads blocks with), a row each.
+// A row for every key of DeepSpeed 0.19 (deepspeed/runtime/config.py and the classes that it reads blocks with).
 #include "deepspeed_keys.hpp"
 
 #include "deepspeed_rows.hpp"
@@ -81,7 +81,7 @@ Keys top_keys() {
   };
 }
 
-/// What DeepSpeed 0.19.8 refuses, because a run without it would differ from the one that was meant.
+/// Keys that DeepSpeed 0.19.8 refuses, because without their features a run would differ from the one that was meant.
 Keys removed_keys() {
   const char* const removed = "it has been removed from DeepSpeed";
   Keys keys = {
@@ -174,7 +174,7 @@ Keys scheduler_keys() {
   const auto as = [&](const std::string& name, const char* like) {
     DeepSpeedKey key = option(("scheduler.params." + name).c_str(), like);
     key.role = DeepSpeedKey::Role::used;
-    key.allowed.word.clear();  // "auto" is the word of decks
+    key.allowed.word.clear();  // "auto" belongs to decks
     keys.push_back(key);
   };
   for (const auto& [name, like] : as_the_option) as(name, like);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys of what is sharded and offloaded.
+// The keys of sharding, offload and activation checkpointing.
 #include "deepspeed_rows.hpp"
 
 namespace shoal::config {

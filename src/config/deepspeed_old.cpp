@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deprecated forms that DeepSpeed 0.19 still takes: each becomes the entries that say the same today.
+// Deprecated forms that DeepSpeed 0.19 still accepts. Each is replaced by entries in the current form.
 #include "deepspeed_file.hpp"
 
 namespace shoal::config {
@@ -12,11 +12,11 @@ const std::string zero = "zero_optimization", old_bf16 = "bfloat16";
 
 struct OldForm {
   std::vector<JsonEntry> today;
-  std::string rival;  ///< the key that says the same today: both together are a contradiction
-  std::string note;   ///< empty: the note of the block around it is enough
+  std::string rival;  ///< the current key for the same setting: an error if both are given
+  std::string note;   ///< empty: the note of the enclosing block is enough
 };
 
-/// {"device": "cpu"} in the block, or nothing.
+/// The block {"device": "cpu"} for true, nothing for false.
 OldForm offload_form(const JsonEntry& entry, const std::string& name) {
   const std::string block = zero + "." + name;
   if (entry.value == "false") return {{}, block, "nothing is offloaded"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rows of DeepSpeed's keys are written with.
+// Constructors of the rows for the keys of DeepSpeed.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace shoal::config {
 
 using Keys = std::vector<DeepSpeedKey>;
 
-// Counts of elements are added and multiplied by bytes: far above any model, far below what overflows.
+// Limit of counts of elements, which are added and multiplied by bytes: far above any model, far below an overflow.
 inline constexpr double most_elements = 1e15, most_steps = 4294967295, most_samples = 4294967295;
 
 inline const Value a_flag = false, a_count = std::uint64_t{0}, a_whole = std::int64_t{0}, a_real = 0.0,
@@ -41,16 +41,16 @@ inline DeepSpeedKey absent(const char* path, const Value& type, std::vector<std:
                            const Allowed& allowed = any()) {
   return {path, DeepSpeedKey::Role::absent, type, allowed, instead, std::move(harmless)};
 }
-/// What is allowed is what the option allows.
+/// A key that allows the same values as the option.
 inline DeepSpeedKey option(const char* path, const char* name) {
   static const Options defaults;
   const Row& row = *find(name);
   return {path, DeepSpeedKey::Role::option, row.member.get(defaults), row.allowed, name};
 }
 
-/// zero_optimization.
+/// The keys of zero_optimization.
 Keys zero_keys();
-/// What is offloaded, aio, and kept activations.
+/// The keys of offload, aio and activation checkpointing.
 Keys offload_keys();
 
 }  // namespace shoal::config

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What changes where and how a training is computed: ZeRO, offload, kept activations.
+// Translates keys that change where and how a training is computed: ZeRO, offload, activation checkpointing.
 #include "deepspeed_file.hpp"
 #include "shoal/zero/stages.hpp"
 
@@ -11,7 +11,7 @@ using Count = std::uint64_t;
 
 const std::string zero_block = "zero_optimization.";
 
-/// Messages are counted in elements; gradients and master parameters have 4 bytes each.
+/// DeepSpeed counts the elements of a message; here gradients and master parameters have 4 bytes each.
 void translate_buckets(DeepSpeedFile& file) {
   const std::string reduce = zero_block + "reduce_bucket_size", old_gather = "allgather_size";
   const std::string gather = file.has_old_zero() ? old_gather : zero_block + "allgather_bucket_size";
@@ -28,7 +28,7 @@ void translate_buckets(DeepSpeedFile& file) {
   }
 }
 
-/// Keys that stage 3 alone uses.
+/// Keys that only stage 3 uses.
 void translate_stage_3(DeepSpeedFile& file, bool stage_3, const std::string& stage) {
   const std::string live = zero_block + "stage3_max_live_parameters",
                     persist = zero_block + "stage3_param_persistence_threshold",
@@ -108,8 +108,8 @@ void translate_offload(DeepSpeedFile& file) {
   }
 }
 
-/// In DeepSpeed the model's code says what is checkpointed, and this block how. Here the model has no such code: the block
-/// means that activations are checkpointed, number_checkpoints times over the depth, or at every block.
+/// In DeepSpeed the code of the model chooses which activations are checkpointed, and this block only how. Here the block
+/// switches checkpointing on: number_checkpoints times over the depth, or at every block.
 void translate_activations(DeepSpeedFile& file) {
   const std::string block = "activation_checkpointing.", number = block + "number_checkpoints",
                     partition = block + "partition_activations", cpu = block + "cpu_checkpointing";

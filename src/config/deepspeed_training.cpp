@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What changes the numbers of a training: batch, precision, optimizer, scheduler.
+// Translates keys that change the results of a training: batch, precision, optimizer, scheduler.
 #include <algorithm>
 
 #include "deepspeed_file.hpp"
@@ -16,7 +16,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// What the file says, or else DeepSpeed's default.
+/// Sets the value in the file, or else DeepSpeed's default.
 template <typename T>
 void set_or_imply(DeepSpeedFile& file, const std::string& option, const std::string& path, T deepspeeds,
                   const std::string& block) {
@@ -27,7 +27,7 @@ void set_or_imply(DeepSpeedFile& file, const std::string& option, const std::str
   }
 }
 
-/// Parameters that the kind does not have, as Python would refuse them.
+/// Reports parameters that the kind does not have, as Python does.
 bool only_of(DeepSpeedFile& file, const std::string& block, const std::string& kind,
              const std::vector<std::string>& of_other_kinds) {
   bool good = true;
@@ -139,7 +139,7 @@ void translate_schedule(DeepSpeedFile& file, ScheduleKind kind) {
   }
 }
 
-/// Keys of fp16 that a dynamic loss scale alone uses.
+/// Keys of fp16 that only a dynamic loss scale uses.
 void translate_dynamic_scale(DeepSpeedFile& file, bool dynamic) {
   const auto each = [&](const char* key, const char* option, auto type) {
     const std::string path = std::string("fp16.") + key;
@@ -154,7 +154,7 @@ void translate_dynamic_scale(DeepSpeedFile& file, bool dynamic) {
   each("min_loss_scale", "train.loss_scale_minimum", 0.0);
 }
 
-/// DeepSpeed sums gradients in the precision of the parameters unless told otherwise; our default stays fp32.
+/// By default DeepSpeed sums gradients in the precision of the parameters; our default is fp32.
 void note_reduction(DeepSpeedFile& file, DType dtype) {
   const bool said = file.has("communication_data_type") || file.has("data_types.grad_accum_dtype") ||
                     !file.places().of("comm.reduce_dtype").empty();

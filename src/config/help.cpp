@@ -53,7 +53,7 @@ std::string values_of(const std::string& unit, const Allowed& allowed, const Val
          (allowed.word.empty() ? "" : ", or " + allowed.word);
 }
 
-/// The word " empty" tells an empty text from no default at all.
+/// Distinguishes an empty default from no default.
 std::string shown_default(const std::string& value) { return "default " + (value.empty() ? "empty" : value); }
 
 Entry entry_of(const Row& row) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nlohmann-json's parser takes the last of two equal keys, and knows no line of a key; its stream of events, over an
-// iterator that counts lines, gives both.
+// Reads JSON with the events of nlohmann-json, over an iterator that counts lines: its usual result has neither the lines of
+// keys nor keys that are given twice.
 #include "shoal/config/json.hpp"
 
 #include <algorithm>
@@ -23,8 +23,8 @@ namespace {
 using Json = nlohmann::json;
 using Kind = JsonEntry::Kind;
 
-/// The line of the last character that was read. An end of line still belongs to its line: the parser reads one character
-/// beyond a number.
+/// The line of the last character that was read. An end of line still belongs to the line that it ends, because the parser
+/// reads one character beyond a number.
 struct Lines {
   std::size_t line = 1;
   char last = 0;
@@ -57,7 +57,7 @@ class CountingIterator {
   Lines* lines_;
 };
 
-/// A key as a part of a path: in quotes if it could be taken for several parts, or is no name at all.
+/// A key as a part of a path: in quotes if it is not a plain name, so that it is not taken for several parts.
 std::string part(const std::string& key) {
   constexpr std::size_t longest = 64;
   const auto of_a_name = [](char c) {
@@ -67,7 +67,8 @@ std::string part(const std::string& key) {
   return name ? key : "\"" + shown(key) + "\"";
 }
 
-/// What the parser says, without its own name and place, and without what it read: that may be long.
+/// The reason in a message of the parser, without the name and place that it adds, and without the text that it read, which
+/// may be long.
 std::string reason(const std::string& what) {
   const std::size_t name = what.find("] "), place = what.find("syntax error"), read = what.find("; last read: '");
   const std::size_t begin = place != std::string::npos ? place : name == std::string::npos ? 0 : name + 2;
@@ -123,12 +124,12 @@ class Reader : public nlohmann::json_sax<Json> {
   struct Level {
     std::string path;
     bool array;
-    std::size_t next;                         ///< of an array
-    std::string key;                          ///< of an object: the one that was read last
+    std::size_t next;                         ///< of an array: the index of the next element
+    std::string key;                          ///< of an object: the key that was read last
     std::map<std::string, std::size_t> seen;  ///< of an object: keys and their lines
   };
 
-  /// Of what stands at the place reached.
+  /// The path of the value that is read now.
   std::string path() const {
     if (levels_.empty()) return {};
     const Level& level = levels_.back();

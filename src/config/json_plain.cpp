@@ -56,7 +56,7 @@ class Plain {
     if (at_ < plain_.size() && plain_[at_] == '"') ++at_;
   }
 
-  /// A comma goes if it stands between a value and a closing bracket.
+  /// Removes a comma between a value and a closing bracket.
   void sign() {
     const char c = plain_[at_];
     if (c == '\n') ++line_;
@@ -80,7 +80,7 @@ class Plain {
   const std::string& filename_;
   JsonText& json_;
   std::size_t at_ = 0, line_ = 1;
-  char last_ = 0, before_last_ = 0;  ///< signs that are neither white space nor comment; 0: none yet
+  char last_ = 0, before_last_ = 0;  ///< the last two characters that are neither white space nor in a comment; 0: none yet
   std::size_t last_at_ = 0, last_line_ = 1;
 };
 

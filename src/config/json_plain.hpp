@@ -8,8 +8,8 @@
 
 namespace shoal::config {
 
-/// The text with comments and trailing commas blanked out, each with a warning in `json`. As long as before and with the
-/// same ends of lines, so that places stay what they were.
+/// The text with comments and trailing commas replaced by spaces, and a warning for each in `json`. Its length and its ends
+/// of lines stay the same, so that places in it do.
 std::string plain_json(std::string_view text, const std::string& filename, JsonText& json);
 
 }  // namespace shoal::config

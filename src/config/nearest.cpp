@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// "did you mean ...?"
+// Finds the name for "did you mean ...?".
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -19,7 +19,7 @@ std::string lower(std::string_view text) {
 }  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // Row i holds the distances between the first i characters of a and every beginning of b.
+  // Row i contains the distances between the first i characters of a and every prefix of b.
   std::vector<std::size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -37,7 +37,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest(std::string_view written, const std::vector<std::string>& candidates) {
-  constexpr std::size_t longest = 64;  // no name is longer: what is, resembles none, and costs time
+  constexpr std::size_t longest = 64;  // no name is longer, and comparing takes time
   if (written.empty() || written.size() > longest) return {};
   const std::size_t tolerated = std::max<std::size_t>(1, written.size() / 3);
   std::size_t least = std::numeric_limits<std::size_t>::max();

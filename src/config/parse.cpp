@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the command line to an Invocation: defaults < deck < DeepSpeed configuration < command line.
+// From the command line to an Invocation. Precedence: defaults < deck < DeepSpeed configuration < command line.
 #include <algorithm>
 #include <optional>
 
@@ -23,7 +23,7 @@ std::string counted(std::size_t least, std::size_t most, bool unlimited) {
   return least == most ? text(least) : text(least, " to ", most);
 }
 
-/// Gives each word on the line to the argument that it stands for.
+/// Assigns the words on the line to the arguments of the command.
 void place_arguments(const CommandSpec& command, const std::vector<std::string>& words, Invocation& invocation,
                      std::vector<std::string>& problems) {
   const auto& wanted = command.arguments;
@@ -54,7 +54,7 @@ void place_arguments(const CommandSpec& command, const std::vector<std::string>&
   }
 }
 
-/// Reads one value; a problem is noted with the name as it is written on the command line.
+/// Reads one value. A problem names the option as on the command line.
 std::optional<Value> read_given(const CommandLine::Given& given, const Allowed& allowed, const Value& type,
                                 std::vector<std::string>& problems) {
   Reading reading = read(given.value, allowed, type, given.name);
@@ -77,7 +77,7 @@ void apply(const CommandSpec& command, const CommandLine::Given& given, Invocati
     if (const auto value = read_given(given, own.allowed, own.value, problems)) invocation.own_values[own.name] = *value;
     return;
   }
-  if (given.name == "deepspeed") return;  // read when all else is known
+  if (given.name == "deepspeed") return;  // read last, when all other options are known
   const bool is_ranks = given.name == "ranks";
   constexpr double most_ranks = 1048576;
   const Value type = is_ranks ? Value(std::int64_t{0}) : Value(false);

@@ -10,7 +10,7 @@ namespace shoal::config {
 
 namespace {
 
-/// A name that a sentence mentions, and where it ends.
+/// An option in a sentence, and where its name ends.
 struct Mention {
   std::string name;
   std::size_t end;
@@ -18,7 +18,7 @@ struct Mention {
 
 bool is_of_a_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.'; }
 
-/// The options named, in the order of the sentence, each the first time.
+/// The options in the sentence, in order, each only the first time.
 std::vector<Mention> mentions(const std::string& sentence) {
   std::vector<Mention> found;
   for (std::size_t begin = 0; begin < sentence.size();) {
@@ -33,7 +33,7 @@ std::vector<Mention> mentions(const std::string& sentence) {
   return found;
 }
 
-/// " = VALUE" or " (VALUE)" after a name belongs to it.
+/// The end of the option with its value, " = VALUE" or " (VALUE)", if that follows the name.
 std::size_t end_of_value(const std::string& sentence, std::size_t end) {
   const bool brackets = sentence.compare(end, 2, " (") == 0;
   if (!brackets && sentence.compare(end, 3, " = ") != 0) return end;
@@ -42,7 +42,7 @@ std::size_t end_of_value(const std::string& sentence, std::size_t end) {
   return brackets ? stop + 1 : stop;
 }
 
-/// "line 3" in a sentence that begins with another line of the same file.
+/// "line 3" if the sentence begins with another line of the same file, else the whole place.
 std::string seen_from(const std::string& leading, const std::string& place) {
   const std::size_t colon = leading.rfind(':');
   const bool same_file = colon != std::string::npos && place.compare(0, colon + 1, leading, 0, colon + 1) == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All options as a deck, and as pairs.
+// Prints all options as a deck, and lists them as pairs.
 #include <algorithm>
 
 #include "shoal/config/options.hpp"
@@ -9,7 +9,7 @@ namespace shoal::config {
 
 namespace {
 
-/// An option that nothing uses is printed only where somebody set it.
+/// An option whose feature is not built is printed only if it was set.
 bool is_printed(const Row& row, const Options& options) {
   return row.built || value_text(row, options) != default_text(row);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to values. A number is the whole text or no number: "64x" is not 64, and "-1" is not 4294967295.
+// Reads values from text. A number must be the whole text: "64x" is not 64, and "-1" is not 4294967295.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 
 Reading wrong(std::string problem) { return {std::nullopt, std::move(problem)}; }
 
-/// The number that all of the text is.
+/// Reads the whole text as a number.
 template <typename Number>
 std::errc exactly(std::string_view text, Number& number) {
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -21,7 +21,8 @@ std::errc exactly(std::string_view text, Number& number) {
   return status;
 }
 
-/// In bounds, or the number behind the word: `auto` may be written as 0 where 0 is what it stands for.
+/// Returns true for a value within the bounds, and for the value that the word means: 0 may be written for `auto` if that
+/// means 0.
 bool within(double value, const Allowed& allowed) {
   if (!allowed.word.empty() && value == allowed.sentinel) return true;
   const bool low = allowed.low_open ? value > allowed.low : value >= allowed.low;
@@ -65,7 +66,7 @@ Reading read_whole(std::string_view text, const Allowed& allowed, std::string_vi
   const std::errc status = exactly(text, value);
   if (status == std::errc::result_out_of_range) return wrong("too large");
   if (status != std::errc()) {
-    double real = 0;  // "1e3" and "-1": a number, but not one that an integer is written as
+    double real = 0;                                    // "1e3" and "-1": numbers, but not in the form of an integer
     constexpr double exact_up_to = 9007199254740992.0;  // 2^53
     if (exactly(text, real) != std::errc() || std::abs(real) > exact_up_to || real != std::floor(real))
       return wrong("not a whole number");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two halves of the table.
+// The two parts of the table.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace shoal::config {
 
-/// What changes the numbers: model, data, batch, train, optimizer, schedule.
+/// Options that change the results of a training: model, data, batch, train, optimizer, schedule.
 std::vector<Row> training_rows();
-/// What changes where and how they are computed, and what is written: zero, comm, ..., fault.
+/// Options that change where and how it is computed, and what is written: zero, comm, ..., fault.
 std::vector<Row> run_rows();
 
 /// The text of a row: what the option does, and when to change it.
@@ -27,7 +27,7 @@ UsedBy users(const std::string& option, const Table& table, Predicate uses) {
   return by;
 }
 
-/// An option that nothing uses yet: it keeps its value in Options::not_built, and only its default can be run.
+/// An option whose feature is not built yet. Its value is stored in Options::not_built; a run accepts only the default.
 Row later(const std::string& name, const Value& value, const std::string& unit, const Allowed& allowed, const Help& help);
 
 }  // namespace shoal::config

@@ -15,7 +15,7 @@ namespace {
 constexpr double most_ranks = 1048576, most_steps = 4294967295;
 constexpr const char* megabytes = "10^6 bytes";
 
-/// off, node, or a number.
+/// Binds zero.hpz_size: off, node, or a number.
 Binding hpz_size() {
   constexpr std::size_t node = ZeroOptions::whole_node;
   return {[](const Options& options) -> Value {
@@ -28,7 +28,7 @@ Binding hpz_size() {
           }};
 }
 
-/// off, or a number of bits.
+/// Binds an option of ZeRO++: off, or a number of bits.
 Binding bits(int ZeroOptions::*member) {
   return {[=](const Options& options) -> Value {
             const int count = options.zero.*member;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is asked of the table; its rows stand in rows_training.cpp and rows_run.cpp.
+// Queries of the table. Its rows are in rows_training.cpp and rows_run.cpp.
 #include "shoal/config/table.hpp"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ std::string unknown_option(const std::string& name) {
     if (section_of(row.name) == section) keys.push_back(key_of(row.name));
     if (key_of(row.name) == key) elsewhere.push_back(row.name);
   }
-  // A slip in the key; then the right key in the wrong section, or in none; then a slip anywhere.
+  // Look for a misspelt key of this section first, then for this key in other sections, then for a similar name.
   std::string meant = nearest(key, keys);
   if (!meant.empty()) meant = section + "." + meant;
   if (meant.empty() && !elsewhere.empty()) meant = elsewhere.front();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values as text: numbers in their shortest exact form, strings with quotes where a deck needs them.
+// Prints values: numbers in their shortest exact form, texts in quotes if a deck needs them.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -10,7 +10,7 @@ namespace shoal::config {
 
 namespace {
 
-/// The shortest text that reads back exactly; an exponent without leading zeros: 3e-4.
+/// The shortest text that is read back exactly, with an exponent without leading zeros: 3e-4.
 template <typename Number>
 std::string shortest(Number value) {
   char digits[64];
@@ -26,7 +26,7 @@ std::string shortest(Number value) {
 bool is_space(char c) { return c == ' ' || c == '\t'; }
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
-/// Whether a deck's reader would take the bare text for something else.
+/// Returns true if the reader of decks would misread the text without quotes.
 bool needs_quotes(const std::string& text) {
   if (text.empty() || is_space(text.front()) || is_space(text.back()) || text.front() == '"' || text.front() == '#')
     return true;

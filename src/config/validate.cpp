@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What single rows of the table cannot see: options that contradict each other, or the number of ranks.
+// Checks that a single row of the table cannot make: options that contradict each other, or do not fit the number of ranks.
 #include "validate.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace shoal::config {
 
 namespace {
 
-/// "nearest: 96, 120": the multiples on both sides; the lower one only if it is not zero.
+/// "nearest: 96, 120": the next multiples below and above; the lower one only if it is not zero.
 std::string nearest_multiples(std::size_t value, std::size_t factor) {
   const std::size_t below = value / factor * factor;
   return text("nearest: ", below == 0 ? "" : text(below, ", "), below + factor);
@@ -58,7 +58,7 @@ std::vector<std::string> checkpoint_problems(const CheckpointOptions& o) {
       "itself; allowed: auto, independent"};
 }
 
-/// NVMe needs a directory; checked whether offload is built or not.
+/// NVMe needs a directory. This is checked although offload is not built.
 std::vector<std::string> offload_problems(const Options& o) {
   const auto word = [&](const char* name) { return value_text(*find(name), o); };
   std::vector<std::string> problems;
@@ -90,7 +90,7 @@ std::vector<std::string> optimizer_problems(const optim::OptimizerOptions& o) {
   return {};
 }
 
-/// AdaScale learns from how the gradients of a step's micro-batches differ.
+/// AdaScale measures how the gradients of the micro-batches of a step differ.
 std::vector<std::string> adascale_problems(const Options& o) {
   if (!o.adascale.on || o.batch.global >= 2 * o.batch.micro) return {};
   return {
@@ -106,8 +106,8 @@ std::string any_of(const std::vector<std::string>& words) {
   return joined({words.begin(), words.end() - 1}) + " or " + words.back();
 }
 
-/// Why nothing uses the option: " has no effect with OPTION = VALUE; used by: ..."; empty if something does. What an option
-/// depends on may depend on another one in turn.
+/// Returns why the option has no effect, " has no effect with OPTION = VALUE; it needs OPTION = ...", or an empty text if it
+/// has one. The other option may itself depend on a third one.
 std::string why_unused(const Row& row, const Options& options) {
   if (row.used_by.option.empty()) return {};
   const Row& decides = *find(row.used_by.option);
@@ -121,7 +121,7 @@ std::string why_unused(const Row& row, const Options& options) {
               hint.empty() ? text("; it needs ", decides.name, " = ", any_of(users)) : hint);
 }
 
-/// Options that were set, but which the kind that was chosen does not use.
+/// Finds options that were set but have no effect.
 std::vector<std::string> unused_options(const Options& options) {
   std::vector<std::string> problems;
   for (const Row& row : table()) {
@@ -132,7 +132,7 @@ std::vector<std::string> unused_options(const Options& options) {
   return problems;
 }
 
-/// A dynamic loss scale must not start below where it ends the run.
+/// A dynamic loss scale must not start below its minimum.
 std::vector<std::string> loss_scale_problems(const Options& options) {
   const optim::LossScaleOptions& scale = options.loss_scale;
   const double start = std::ldexp(1.0, static_cast<int>(scale.initial_power));
@@ -146,7 +146,7 @@ std::vector<std::string> absent_features(const Invocation& invocation) {
   if (invocation.dry_run || invocation.print_config) return problems;
   for (const std::string& name : invocation.not_built) {
     const Row* const row = find(name);
-    if (row == nullptr) continue;  // a DeepSpeed key's, below
+    if (row == nullptr) continue;  // a key of DeepSpeed without an option, reported below
     problems.push_back(text(name, " = ", shown(value_text(*row, invocation.options)), ": not built yet: ", name,
                             "; allowed: ", default_text(*row), ", the default"));
   }

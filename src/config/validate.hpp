@@ -9,22 +9,22 @@
 
 namespace shoal::config {
 
-/// What a sentence about an option that schedule.kind does not use adds for one who took linear for a decay; empty
-/// elsewhere.
+/// Returns an addition to the message about an option of decaying schedules, for users who take linear for a decay; empty
+/// for other options and kinds.
 std::string no_decay_hint(const std::string& option, const optim::ScheduleOptions& schedule);
 
-/// Fills what a DeepSpeed configuration leaves to the ranks and the model: batch.micro, batch.global, zero.prefetch_units.
-/// Returns what contradicts.
+/// Sets the options of a DeepSpeed configuration that depend on the number of ranks and the model: batch.micro,
+/// batch.global, zero.prefetch_units. Returns contradictions.
 std::vector<std::string> follow_deepspeed(Invocation& invocation, int ranks);
 
-/// Contradictions within schedule and with train and optimizer; total_steps is set where the kind needs it;
-/// total_name: the option that it was taken from.
+/// Contradictions within schedule, and with train and optimizer. total_steps must be set if the kind needs it; total_name:
+/// the option from which it was set.
 std::vector<std::string> schedule_problems(const Options& options, const std::string& total_name);
 
-/// Contradictions within zero, and with what quantized messages do not go with.
+/// Contradictions within zero, and options that cannot be combined with quantized messages.
 std::vector<std::string> zero_problems(const Options& options, int ranks);
 
-/// Contradictions within sync, and with what nodes that are seldom in step do not go with.
+/// Contradictions within sync, and options that cannot be combined with nodes that train locally.
 std::vector<std::string> sync_problems(const Options& options, int ranks);
 
 }  // namespace shoal::config

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a DeepSpeed configuration leaves to the number of ranks and to the model.
+// The keys of a DeepSpeed configuration whose meaning depends on the number of ranks and on the model.
 #include <algorithm>
 
 #include "shoal/base/error.hpp"
@@ -14,7 +14,8 @@ constexpr std::size_t most_samples = 4294967295;
 
 bool is_set(const Invocation& invocation, const char* option) { return !invocation.places.of(option).empty(); }
 
-/// Two of global batch, micro-batch and accumulation give the third; a global batch alone is one micro-batch per rank.
+/// Two of global batch, micro-batch and accumulation define the third. A global batch alone is divided into one micro-batch
+/// per rank.
 std::vector<std::string> batch(Invocation& invocation, std::size_t ranks) {
   BatchOptions& batch = invocation.options.batch;
   const std::size_t given = invocation.deepspeed_rest.accumulation, times = std::max<std::size_t>(given, 1);
@@ -41,15 +42,16 @@ std::vector<std::string> batch(Invocation& invocation, std::size_t ranks) {
   return {};
 }
 
-/// DeepSpeed counts the elements that it gathers ahead; here units are counted, as many as lie in between, but at least one.
+/// DeepSpeed counts the elements that it prefetches; here units are counted: as many as have that many elements, but at
+/// least one.
 void prefetch(Invocation& invocation) {
   const DeepSpeedRest& rest = invocation.deepspeed_rest;
   if (!rest.prefetch_elements || is_set(invocation, "zero.prefetch_units")) return;
   model::ModelOptions model = invocation.options.model;
   model.vocab_size = std::max<std::size_t>(model.vocab_size, 2);
-  if (!model::problems(model).empty()) return;  // said elsewhere
+  if (!model::problems(model).empty()) return;  // reported elsewhere
   const std::vector<model::UnitLayout> units = model::layout(model);
-  // The embedding and the head stand at the ends; what is gathered again and again is between them.
+  // The first and the last unit are the embedding and the head; prefetching matters for the blocks between them.
   const model::UnitLayout& unit = units.size() > 2 ? units[1] : units.front();
   const std::size_t wanted = *rest.prefetch_elements;
   invocation.options.zero.prefetch_units =

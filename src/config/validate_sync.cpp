@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sync's options ask of each other, and what cannot be combined with nodes that are seldom in step.
+// Contradictions between options of sync, and options that cannot be combined with nodes that train locally.
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
 #include "shoal/zero/stages.hpp"
@@ -11,10 +11,10 @@ using sync::SyncKind;
 
 namespace {
 
-/// Ranks of a node as far as the options say: sync.nprocs_per_node, else comm.ranks_per_node; 0: as the machine has them.
+/// Ranks of a node according to the options: sync.nprocs_per_node, else comm.ranks_per_node; 0: those of the real node.
 int ranks_in_step(const Options& o) { return o.sync.nprocs_per_node > 0 ? o.sync.nprocs_per_node : o.comm.ranks_per_node; }
 
-/// Options of the base algorithm that was not chosen.
+/// Finds options of the base algorithm of slowmo that was not chosen.
 void find_idle(const sync::SyncOptions& sync, std::vector<std::string>& problems) {
   const sync::SyncOptions unset;
   const bool pushing = sync::pushes(sync);
@@ -34,9 +34,9 @@ void find_idle(const sync::SyncOptions& sync, std::vector<std::string>& problems
   }
 }
 
-/// Means that are sent while the next steps run.
+/// Finds options that cannot be combined with averages in the background.
 void find_overlap_problems(const sync::SyncOptions& sync, std::vector<std::string>& problems) {
-  if (sync.kind == SyncKind::sgp) return;  // has no effect there, which is reported anyway
+  if (sync.kind == SyncKind::sgp) return;  // it has no effect there, which is reported elsewhere
   const std::string refused = "sync.average_overlap = true cannot be combined with ";
   if (sync::pushes(sync)) {
     problems.push_back(refused +

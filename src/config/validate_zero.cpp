@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ZeRO++'s options ask of each other, and what cannot be combined with them.
+// Contradictions between options of ZeRO++, and options that cannot be combined with them.
 #include "shoal/base/error.hpp"
 #include "shoal/zero/quantization.hpp"
 #include "validate.hpp"
@@ -17,7 +17,7 @@ std::vector<std::string> format_problems(const zero::ZeroOptions& zero) {
   std::vector<std::string> problems;
   const auto check = [&](const kernels::QuantFormat& format) {
     const std::string problem = kernels::problem_of(format);
-    const bool new_one = problems.empty();  // of several formats with one block
+    const bool new_one = problems.empty();  // one message for several formats with the same block
     if (!problem.empty() && new_one) problems.push_back(text("zero.quant_block = ", zero.quant_block, ": ", problem));
   };
   if (const auto weights = zero::gather_format(zero)) check(*weights);

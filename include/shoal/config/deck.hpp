@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decks: INI as Boost.Program_options' config-file parser reads it,
+// A deck is a configuration file in the INI form that Boost.Program_options reads:
 //     # comment
 //     [section]
 //     key = value   # comment            (or section.key = value before the first section)
-// but line by line, so that every value has its place. A # begins a comment at the start of a line or after white space
-// only: `source = a#b.txt` is one path. A value in double quotes keeps its spaces and #, with the escapes \" \\ \n \r \t
-// \xHH. Windows' line ends and a byte order mark are tolerated; a key given twice is an error.
+// It is read line by line, so that messages can name the line of every value. A # begins a comment only at the start of a
+// line or after white space: `source = a#b.txt` is one path. A value in double quotes keeps its spaces and #, with the
+// escapes \" \\ \n \r \t \xHH. Windows' line ends and a byte order mark are accepted. A key given twice is an error.
 #pragma once
 
 #include <string>
@@ -18,15 +18,15 @@
 namespace shoal::config {
 
 struct Deck {
-  Options options;                    ///< the defaults, and what the deck sets
-  Places places;                      ///< "FILE:LINE"
-  std::vector<std::string> problems;  ///< "FILE:LINE: ...", in the order of lines; empty: the deck is good
+  Options options;                    ///< the defaults, changed by the deck
+  Places places;                      ///< "FILE:LINE" of each option that the deck sets
+  std::vector<std::string> problems;  ///< "FILE:LINE: ...", in the order of lines; empty if the deck has no error
 };
 
-/// Pure: looks at nothing but its arguments, and throws nothing for whatever text.
+/// Reads nothing but its arguments, and does not throw, whatever the text.
 Deck parse_deck_text(std::string_view text, const std::string& filename);
 
-/// The same of a file; one that cannot be read is a problem too.
+/// The same for a file. A file that cannot be read is reported as a problem.
 Deck read_deck(const std::string& path);
 
 }  // namespace shoal::config

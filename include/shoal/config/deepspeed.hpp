@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A DeepSpeed configuration (ds_config.json, as of DeepSpeed 0.19) as options of this program. src/config/deepspeed_keys.cpp
-// has a row for every key that DeepSpeed knows; what has none is refused. A key is translated, or cannot matter here (a
-// note says why), or asks for what is not built yet.
+// Translates a DeepSpeed configuration (ds_config.json, as of DeepSpeed 0.19) to options of this program.
+// src/config/deepspeed_keys.cpp has a row for every key of DeepSpeed; a key without a row is an error. A key is translated,
+// or has no effect here (a note says why), or needs a feature that is not built yet.
 #pragma once
 
 #include <optional>
@@ -13,24 +13,24 @@
 
 namespace shoal::config {
 
-/// An option's value.
+/// The value that the file gives to an option.
 struct DeepSpeedSetting {
   std::string option;
   Value value;
-  bool said;          ///< false: it follows from the file (DeepSpeed's default, say), and yields to a deck
+  bool said;          ///< false: only implied, for example by a default of DeepSpeed; a deck overrides it
   std::string place;  ///< "FILE:LINE (KEY)"
 };
 
 struct DeepSpeedTranslation {
   std::vector<DeepSpeedSetting> settings;
   DeepSpeedRest rest;
-  std::vector<DeepSpeedAbsent> absent;  ///< what asks for a feature that is not there
+  std::vector<DeepSpeedAbsent> absent;  ///< keys that need a feature that is not built yet
   std::vector<std::string> notes;       ///< "FILE:LINE: ...", in the order of lines
-  std::vector<std::string> problems;    ///< the same; empty: the file is good
+  std::vector<std::string> problems;    ///< the same; empty if the file has no error
 };
 
-/// others, places: what the deck and the command line say; the meaning of some keys depends on it (the stage, the
-/// precision, the depth of the model).
+/// others, places: the options of the deck and the command line, and where they were set. The meaning of some keys depends
+/// on them (on the stage, the precision and the depth of the model).
 DeepSpeedTranslation translate_deepspeed(const JsonText& json, const std::string& filename, const Options& others,
                                          const Places& places);
 

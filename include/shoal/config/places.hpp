@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where each option got its value, so that a message can say it.
+// Where each option was set, so that messages can name the place.
 #pragma once
 
 #include <map>
@@ -8,16 +8,16 @@
 
 namespace shoal::config {
 
-/// Every value's place, for messages: "inputs/a.cfg:14", "command line".
+/// The place of each option that was set: "inputs/a.cfg:14", "command line".
 class Places {
  public:
   void set(const std::string& option, const std::string& place) { places_[option] = place; }
-  /// Empty where the option has its default.
+  /// Empty if the option has its default.
   std::string of(std::string_view option) const;
 
-  /// The sentence with the places of the options that it names: "a.cfg:3: model.n_embd = 32 is not a multiple of
-  /// model.n_head = 3 [line 2]; ...". The first option that was set leads; others that were set elsewhere follow in
-  /// brackets. Unchanged if none was set.
+  /// Returns the sentence with the places of the options that it names: "a.cfg:3: model.n_embd = 32 is not a multiple of
+  /// model.n_head = 3 [line 2]; ...". The place of the first option that was set leads; the places of others follow in
+  /// brackets, if they differ. Returns the sentence unchanged if none of its options was set.
   std::string locate(const std::string& sentence) const;
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE table of options: one row per option, from which come the command line, the deck, the help, the echo in the log and
-// the attributes of the trace. A new option is a member in its module's struct and a row in src/config/rows_*.cpp.
+// The table of options, one row per option. The command line, the deck, the help, the list of options in the log and the
+// attributes of the trace are made from it. A new option is a member in the struct of its room and a row in
+// src/config/rows_*.cpp.
 #pragma once
 
 #include <functional>
@@ -20,10 +21,10 @@ struct Binding {
   std::function<void(Options&, const Value&)> set;
 };
 
-/// An option that only some values of another one use: set to anything but its default elsewhere, it is refused rather than
-/// ignored.
+/// The values of another option with which this one has an effect. With other values it is an error to set it to anything
+/// but its default.
 struct UsedBy {
-  std::string option;               ///< empty: always used
+  std::string option;               ///< empty: the option always has an effect
   std::vector<std::string> values;  ///< of that option
 };
 
@@ -40,10 +41,10 @@ struct Row {
   Allowed allowed;
   Help help;
   UsedBy used_by = {};
-  bool built = true;  ///< false: declared, but nothing uses it yet
+  bool built = true;  ///< false: declared, but its feature does not exist yet
 };
 
-/// The alternative of Value that holds a T; an enum is held as its name.
+/// The alternative of Value that stores a T. An enum is stored as its name.
 template <typename T>
 using Stored = std::conditional_t<
     HasNames<T>, std::string,
@@ -68,23 +69,23 @@ T restored(const Value& value) {
   }
 }
 
-/// The member of a module's struct: in(&Options::zero, &ZeroOptions::stage).
+/// Binds a member of a group of options: in(&Options::zero, &ZeroOptions::stage).
 template <typename Group, typename T>
 Binding in(Group Options::*group, T Group::*member) {
   return {[=](const Options& options) { return stored(options.*group.*member); },
           [=](Options& options, const Value& value) { options.*group.*member = restored<T>(value); }};
 }
 
-/// A member of Options itself.
+/// Binds a member of Options itself.
 template <typename T>
 Binding in(T Options::*member) {
   return {[=](const Options& options) { return stored(options.*member); },
           [=](Options& options, const Value& value) { options.*member = restored<T>(value); }};
 }
 
-/// All rows, section by section, in the order of help and decks.
+/// All rows, section by section, in the order in which the help and printed decks list them.
 const std::vector<Row>& table();
-/// nullptr if there is no such option.
+/// The row of this name; nullptr if there is none.
 const Row* find(std::string_view name);
 std::vector<std::string> sections();
 /// "model" of "model.n_embd".
@@ -92,13 +93,13 @@ std::string section_of(std::string_view name);
 /// "n_embd" of "model.n_embd".
 std::string key_of(std::string_view name);
 
-/// The row's value as text, and that of its default.
+/// The value of the option as text, and its default as text.
 std::string value_text(const Row& row, const Options& options);
 std::string default_text(const Row& row);
-/// Whether the feature behind this value is there.
+/// Returns true if the feature behind the current value exists.
 bool is_built(const Row& row, const Options& options);
 
-/// "unknown option; did you mean zero.stage?", or, where nothing is close, what there is.
+/// "unknown option; did you mean zero.stage?", or the options of the section if no name is similar.
 std::string unknown_option(const std::string& name);
 
 }  // namespace shoal::config
