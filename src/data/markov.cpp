@@ -12,7 +12,7 @@ namespace shoal::data {
 
 namespace {
 
-/// "chain": keeps these numbers apart from what else is drawn from a run's seed.
+/// "chain": the key differs from those of other random numbers with the same seed.
 constexpr std::uint64_t domain = 0x636861696e;
 enum Purpose : std::uint32_t { choose_successors, draw_text };
 
@@ -85,7 +85,8 @@ double MarkovChain::probability(std::size_t from, std::size_t to) const {
   return p;
 }
 
-/// Power iteration. The background makes the distance to the fixed point shrink by 4 % or more each time.
+/// Power iteration. Since 4 % of the steps go to any symbol, each iteration reduces the distance to the fixed point by 4 %
+/// or more.
 std::vector<double> MarkovChain::stationary() const {
   std::vector<double> share(symbols_, 1.0 / static_cast<double>(symbols_)), next(symbols_);
   double change = 1;

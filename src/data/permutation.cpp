@@ -8,11 +8,11 @@ namespace shoal::data {
 
 namespace {
 
-/// "order": keeps these numbers apart from what else is drawn from a run's seed.
+/// "order": the key differs from those of other random numbers with the same seed.
 constexpr std::uint64_t domain = 0x6f72646572;
 
-/// Four rounds make a pseudo-random permutation of large domains (Luby and Rackoff 1988); small ones, of a few bits, want
-/// more.
+/// Four rounds give a pseudo-random permutation of a large domain (Luby and Rackoff 1988); small domains, of a few bits,
+/// need more.
 constexpr std::uint32_t rounds = 8;
 
 }  // namespace

@@ -34,7 +34,7 @@ std::vector<std::string> matches(const std::string& option, const std::string& p
   return {found.gl_pathv, found.gl_pathv + found.gl_pathc};
 }
 
-/// A path that exists is meant literally, whatever characters it has.
+/// A path that exists is taken literally, even if it contains the characters of lists and patterns.
 std::vector<std::string> expand(const std::string& option, const std::string& source) {
   if (exists(source)) return {source};
   std::vector<std::string> paths;
@@ -67,11 +67,11 @@ void check_file(const std::string& option, const std::string& path) {
   require_input(std::filesystem::file_size(path) > 0, option, ": ", path, ": empty");
 }
 
-/// Bytes at the end of text that begin a character but do not finish it.
+/// Number of bytes at the end of the text that begin a character and do not complete it.
 std::size_t unfinished(std::string_view text) {
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if ((byte & 0xC0U) == 0x80U) continue;  // a character goes on
+    if ((byte & 0xC0U) == 0x80U) continue;  // inside a character
     const std::size_t length = byte >= 0xF0U ? 4 : byte >= 0xE0U ? 3 : byte >= 0xC0U ? 2 : 1;
     return length > back ? back : 0;
   }

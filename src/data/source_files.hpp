@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that an option names, and the text in them.
+// Finds the files that an option names, and reads their text.
 #pragma once
 
 #include <filesystem>
@@ -10,14 +10,16 @@
 
 namespace shoal::data {
 
-/// The readable, non-empty files of a path, a list of paths (comma) or a pattern (* ? [...]), patterns sorted by name. Each
-/// thing that is none is an Error (bad_input) that begins with the option's name.
+/// The files of a path, a list of paths (comma) or a pattern (* ? [...]), in the order of the list; those of a pattern are
+/// sorted by name. Fails (bad_input) if a file is missing, unreadable or empty; the message begins with the name of the
+/// option.
 std::vector<std::filesystem::path> find_files(const std::string& option, const std::string& source);
 
-/// Whether they are tokens files (HDF5) rather than text; a mixture is an Error (bad_input).
+/// Returns true for tokens files (HDF5), false for text files. Fails (bad_input) for a mixture.
 bool are_token_files(const std::string& option, const std::vector<std::filesystem::path>& files);
 
-/// Hands over a file's text in blocks of some MiB that end between UTF-8 characters, each with its place in the file.
+/// Calls `handle` with the text of a file in blocks of some MiB, which end between UTF-8 characters, and the position of
+/// each block.
 void for_each_block(const std::filesystem::path& file,
                     const std::function<void(std::string_view block, std::size_t offset)>& handle);
 

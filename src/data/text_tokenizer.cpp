@@ -19,7 +19,7 @@ struct Character {
   std::size_t length = 0;  ///< bytes; 0: not UTF-8
 };
 
-/// The character that text begins with. Overlong forms, surrogates and numbers beyond Unicode are not UTF-8.
+/// The first character of the text. Overlong forms, surrogates and numbers beyond Unicode are not valid UTF-8.
 Character first_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
   const std::uint32_t lead = byte(0);
@@ -38,12 +38,12 @@ Character first_character(std::string_view text) {
 
 Character next_character(std::string_view text, std::size_t at, const std::filesystem::path& file, std::size_t offset) {
   const Character character = first_character(text.substr(at));
-  if (character.length > 0 && character.code != 0) return character;  // messages are put together only when they are needed
+  if (character.length > 0 && character.code != 0) return character;  // composing the message below takes time
   bad_input(file.string(), ": byte ", offset + at, character.length == 0 ? ": not UTF-8" : " is zero: a binary file",
             "; data.tokenizer = chars reads UTF-8 text, bytes reads anything");
 }
 
-/// As it stands in a message: "x" (U+0078).
+/// As in a message: "x" (U+0078).
 std::string printed(std::string_view bytes, std::uint32_t code) {
   std::ostringstream out;
   if (bytes.size() > 1 || (code >= 0x20 && code < 0x7F)) out << '"' << bytes << "\" ";
@@ -52,7 +52,7 @@ std::string printed(std::string_view bytes, std::uint32_t code) {
 }
 
 Vocabulary characters_of(const std::vector<std::filesystem::path>& files) {
-  std::vector<std::string> seen(0x80);  // by code point: its bytes
+  std::vector<std::string> seen(0x80);  // the bytes of each code point
   for (const std::filesystem::path& file : files) {
     for_each_block(file, [&](std::string_view block, std::size_t offset) {
       for (std::size_t at = 0; at < block.size();) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens that can be read from anywhere, wherever they lie: one running text, or rows of a fixed length.
+// Tokens in memory or in files, read from any position: one running text, or rows of a fixed length.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ namespace shoal::data {
 class TokenStream {
  public:
   virtual ~TokenStream() = default;
-  /// Tokens of a running text, or rows.
+  /// Number of tokens of a running text, or of rows.
   virtual std::size_t size() const = 0;
-  /// Tokens of a row; 0: a running text.
+  /// Number of tokens of a row; 0 for a running text.
   virtual std::size_t row_length() const = 0;
-  /// Tokens first, first + 1, ..., or those of row `first`.
+  /// Reads tokens first, first + 1, ..., or the tokens of row `first`.
   virtual void read(std::size_t first, Span<std::int32_t> tokens) const = 0;
 };
 
-/// A running text in memory: a byte per token where the vocabulary allows it.
+/// A running text in memory, with one byte per token if the vocabulary allows it.
 class PackedTokens : public TokenStream {
  public:
   explicit PackedTokens(std::size_t vocab_size);
@@ -38,7 +38,7 @@ class PackedTokens : public TokenStream {
   std::variant<std::vector<std::uint8_t>, std::vector<std::int32_t>> tokens_;
 };
 
-/// Tokens files one after another, read on demand. They must have one layout and one vocabulary.
+/// Several tokens files, one after another, read on demand. They must have the same layout and vocabulary.
 class FileTokens : public TokenStream {
  public:
   explicit FileTokens(const std::vector<std::filesystem::path>& files);
@@ -50,7 +50,7 @@ class FileTokens : public TokenStream {
 
  private:
   std::vector<io::TokenFile> files_;
-  std::vector<std::size_t> begins_;  ///< of each file, and the end
+  std::vector<std::size_t> begins_;  ///< first token of each file, and the total
 };
 
 }  // namespace shoal::data

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From options to samples: what kind of source it is, its vocabulary, its splits.
+// From options to samples: opens the source, takes its vocabulary, splits it.
 #include "shoal/data/tokens.hpp"
 
 #include <algorithm>
@@ -106,7 +106,7 @@ Source open_source(const DataOptions& options, std::size_t vocab_size, std::uint
   return source;
 }
 
-/// Validation text is read with the training text's vocabulary; tokens files must have the same.
+/// Validation text is read with the vocabulary of the training text; tokens files must have that vocabulary.
 Source open_validation(const DataOptions& options, const Source& train) {
   require_input(!train.entropy_rate, "data.val_source = ", options.val_source,
                 ": data.source = synthetic is validated on its own text (data.val_fraction)");
@@ -124,10 +124,10 @@ Source open_validation(const DataOptions& options, const Source& train) {
   return source;
 }
 
-/// A part of a stream, cut into samples.
+/// A part of a stream, divided into samples.
 class StreamSamples : public Samples {
  public:
-  /// part: tokens of a running text, or rows.
+  /// part: a range of tokens of a running text, or of rows.
   StreamSamples(std::shared_ptr<const TokenStream> tokens, Range part, std::size_t block_size)
       : tokens_(std::move(tokens)), begin_(part.begin) {
     const bool rows = tokens_->row_length() != 0;
@@ -145,7 +145,7 @@ class StreamSamples : public Samples {
   std::size_t begin_, stride_ = 0, count_ = 0;
 };
 
-/// what: "training split", to be told which is too short.
+/// what: "training split", for the message if it is too short.
 std::unique_ptr<Samples> make_samples(const Source& source, Range part, std::size_t block_size, const std::string& what) {
   const std::size_t row = source.tokens->row_length();
   require_input(row == 0 || row == block_size + 1, source.name, ": /samples has rows of ", row,

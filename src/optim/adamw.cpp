@@ -17,7 +17,7 @@ void AdamW::step(const Slice& slice, const Step& step) const {
   rule.beta2 = step.beta2;
   rule.epsilon = epsilon_;
   rule.weight_decay = slice.decay ? weight_decay_ : 0.0;
-  // In double: 1 - 0.999^1 in float would be wrong in the fifth digit.
+  // In double: in float, 1 - 0.999^1 is wrong in the fifth digit.
   rule.correction1 = 1.0 - std::pow(step.beta1, t);
   rule.correction2 = 1.0 - std::pow(step.beta2, t);
   rule.gradient_scale = step.gradient_scale;

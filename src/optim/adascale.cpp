@@ -11,7 +11,7 @@ namespace shoal::optim {
 
 namespace {
 
-constexpr double least_variance = 1e-6;  // FairScale's: the gain of equal gradients is 1, not 0 / 0
+constexpr double least_variance = 1e-6;  // as in FairScale: with it, the gain of equal gradients is 1, not 0 / 0
 
 double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
@@ -29,9 +29,9 @@ AdaScale::AdaScale(const AdaScaleOptions& options, std::size_t micro_batches, st
   require_input(smoothing_ < 1, "optimizer.adascale_smoothing = ", smoothing_, ": must be below 1");
 }
 
-/// [Note: averages as one rule] Both kinds of average move by a share w of what is new: average += w (value - average). An
-/// exponential average from zero, divided by what its weights add up to, has w = (1 - b) / (1 - b^t) at the t-th value; a
-/// mean of all so far w = 1 / t, and an exponential average w = 1 - b. So t is all that is kept besides the average.
+/// [Note: averages as one rule] All averages follow average += w (value - average), with a weight w of the new value. An
+/// exponential average from zero, divided by the sum of its weights, has w = (1 - b) / (1 - b^t) at value t; a plain mean
+/// has w = 1 / t; a plain exponential average has w = 1 - b. So t is the only state besides the average.
 double AdaScale::weight_of_newest() const {
   const auto t = static_cast<double>(state_.observed);
   if (debias_) return (1 - smoothing_) / (1 - std::pow(smoothing_, t));
@@ -44,8 +44,8 @@ void AdaScale::observe(Span<const Squares> groups) {
   const double weight = weight_of_newest();
   for (std::size_t i = 0; i < groups.size(); ++i) {
     require(std::isfinite(groups[i].micro) && std::isfinite(groups[i].mean), "AdaScale: a gradient that is not finite");
-    const double variance =
-        scale_ * (groups[i].micro / micro_batches_ - groups[i].mean) / (micro_batches_ - 1);  // of a small batch's gradient
+    const double variance = scale_ * (groups[i].micro / micro_batches_ - groups[i].mean) /
+                            (micro_batches_ - 1);  // variance of the gradient of a small batch
     const double square = std::max(0.0, groups[i].mean - variance / scale_);
     state_.variance[i] += weight * (std::max(least_variance, variance) - state_.variance[i]);
     state_.square[i] += weight * (square - state_.square[i]);

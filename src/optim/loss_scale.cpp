@@ -35,7 +35,7 @@ void LossScaler::update(bool overflow, std::int64_t step) {
     return;
   }
   if (options_.consecutive_hysteresis) state_.hysteresis_left = options_.hysteresis;
-  // Counted before this step: so the first growth comes a step later than the others.
+  // The count does not include this step, so the scale is doubled one step later the first time than afterwards.
   const std::uint64_t before = state_.steps_since_overflow++;
   if (before > 0 && before % options_.window == 0) {
     state_.scale *= 2;

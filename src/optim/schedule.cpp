@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function per schedule. In DeepSpeed's, i = t - 1 is the scheduler's own count at update t: it is
-// made after the optimizer and stepped once after each update, so the first update sees i = -1.
+// One function per schedule. In those of DeepSpeed, i = t - 1 is the scheduler's own count at update t: the scheduler is
+// created after the optimizer and stepped once after each update, so the first update uses i = -1.
 #include "shoal/optim/schedule.hpp"
 
 #include <algorithm>
@@ -36,19 +36,19 @@ Rates cosine(const ScheduleOptions& schedule, const OptimizerOptions& optimizer,
   return rates;
 }
 
-// DeepSpeed's. W = max(2, warmup_num_steps) is the length of the warm-up, S the total.
+// The schedules of DeepSpeed. W = max(2, warmup_num_steps) is the length of the warm-up, S the total number of steps.
 
 double warmup_length(const ScheduleOptions& schedule) {
   return static_cast<double>(std::max<std::size_t>(2, schedule.warmup_steps));
 }
 
-/// 0 .. 1 for 0 <= i < W: ln(i + 1) / ln W, or i / W.
+/// Rises from 0 to 1 for 0 <= i < W: ln(i + 1) / ln W, or i / W.
 double warmup_share(const ScheduleOptions& schedule, double i) {
   const double length = warmup_length(schedule);
   return schedule.warmup_kind == WarmupKind::log ? std::log(i + 1.0) / std::log(length) : i / length;
 }
 
-/// What is left at i >= W of a straight fall that ends at S.
+/// Falls linearly from 1 at i = W to 0 at i = S.
 double decay_share(const ScheduleOptions& schedule, double i) {
   const auto total = static_cast<double>(schedule.total_steps);
   return std::max(0.0, (total - i) / std::max(1.0, total - warmup_length(schedule)));
@@ -71,7 +71,7 @@ Rates warmup_decay_lr(const ScheduleOptions& schedule, const OptimizerOptions& o
   return {warmup_then(schedule, max_lr, i, decay_share(schedule, i)), optimizer.beta1, optimizer.beta2};
 }
 
-/// The first update has rate 0 even where warmup_min_ratio is not.
+/// The first update has rate 0, even if warmup_min_ratio is larger.
 Rates warmup_cosine_lr(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, std::int64_t t) {
   const auto i = static_cast<double>(t - 1);
   const double length = warmup_length(schedule);
@@ -85,8 +85,8 @@ Rates warmup_cosine_lr(const ScheduleOptions& schedule, const OptimizerOptions& 
   return {optimizer.lr * ratio, optimizer.beta1, optimizer.beta2};
 }
 
-/// Height 0 .. 1 .. 0 over the cycle, in stairs where asked for: counted in integers, so that no rounding moves their
-/// borders.
+/// Height in the cycle, from 0 up to 1 and down to 0, in stairs if stair counts are set. Stairs are counted in integers, so
+/// that rounding does not move their edges.
 double cycle_height(const ScheduleOptions& schedule, std::size_t first, std::size_t second, std::size_t t) {
   const std::size_t place = t % (first + second);
   const bool rising = place <= first;
@@ -101,8 +101,8 @@ double cycle_height(const ScheduleOptions& schedule, std::size_t first, std::siz
   return static_cast<double>(stair) / static_cast<double>(stairs);
 }
 
-/// One cycle (Smith 2018), then a slow decay. Momentum (Adam's beta1) runs against the rate, except at update 0, which has
-/// the lowest of both: DeepSpeed sets it so before the first step. beta2 becomes 0.99.
+/// One cycle (Smith 2018), then a slow decay. The momentum (beta1) moves against the rate, except at update 0, where both
+/// have their lowest value: DeepSpeed sets it so before the first step. beta2 is 0.99.
 Rates one_cycle(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, std::int64_t t) {
   const std::size_t first = schedule.cycle_first_step_size;
   const std::size_t second = schedule.cycle_second_step_size == 0 ? first : schedule.cycle_second_step_size;

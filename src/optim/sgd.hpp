@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stochastic gradient descent with momentum, Nesterov's too, in torch's form: the buffer is not multiplied by the rate.
+// Stochastic gradient descent with momentum, also in Nesterov's form, as in PyTorch: the momentum buffer is not multiplied
+// by the learning rate.
 #pragma once
 
 #include "shoal/optim/optimizer.hpp"

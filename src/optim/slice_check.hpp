@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every optimizer asks of the slice that it is given.
+// Checks of a slice for all optimizers.
 #pragma once
 
 #include "shoal/base/error.hpp"
@@ -18,7 +18,7 @@ inline void check(const Slice& slice, std::size_t moments, const char* optimizer
   }
 }
 
-/// Where the rounded copy goes; null where there is none.
+/// Address of the rounded copy of the parameters; null if there is none.
 inline void* rounded_copy(const Slice& slice) { return slice.parameters.empty() ? nullptr : slice.parameters.data(); }
 
 }  // namespace shoal::optim

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which samples make up micro-batch m of step t: a pure function of (seed, t, m), the same on any number of ranks. There is
-// no position to lose: the step is the state.
+// Which samples belong to micro-batch m of step t: a pure function of (seed, t, m), the same on any number of ranks. A
+// checkpoint needs no position in the data, because the step defines it.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace shoal::data {
 
-/// Position i of step t (i counts samples in the global batch). shuffle = false: sample (t * global + i) mod n, no epochs;
-/// with drop_last, epochs of floor(n / global) steps, each of which starts at sample 0 again. shuffle = true: epochs of
-/// whole global batches as torch's DistributedSampler makes them with `global` in place of its world size: drop_last leaves
-/// out the tail, otherwise the epoch's list is continued from its beginning; each epoch's order is a permutation given by
-/// (seed, epoch), computed element by element (a Feistel network over the next power of four, walked until it falls below n:
-/// Black and Rogaway 2002), so nothing is stored.
+/// The sample at position i of step t, where i counts the samples of the global batch. n is the number of samples of the data.
+/// - shuffle = false: sample (t * global + i) mod n, without epochs. With drop_last: epochs of floor(n / global) steps, each
+/// of which starts at sample 0.
+/// - shuffle = true: epochs of whole global batches as in PyTorch's DistributedSampler, with `global` in place of its world
+/// size: drop_last leaves out the rest, otherwise the list of the epoch is continued from its beginning. The order of each
+/// epoch is a permutation given by (seed, epoch), computed element by element (data/permutation.hpp).
 class SampleOrder {
  public:
   SampleOrder(std::size_t samples, std::size_t global, bool shuffle, bool drop_last, std::uint64_t seed);
@@ -29,11 +29,11 @@ class SampleOrder {
   std::uint64_t seed_;
 };
 
-/// Reads micro-batches into buffers of its own.
+/// Reads micro-batches into its own buffers.
 class Loader {
  public:
   Loader(const Samples& samples, const SampleOrder& order, std::size_t micro, std::size_t block_size);
-  /// Sequences m * micro ... of step t; valid until the next call. inputs, targets: [micro, block_size].
+  /// Sequences m * micro to (m + 1) * micro - 1 of step t, valid until the next call. inputs, targets: [micro, block_size].
   struct Batch {
     Span<const std::int32_t> inputs, targets;
     std::size_t first_sample;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A random permutation of 0 .. n-1 that is computed element by element and stored nowhere.
+// A random permutation of 0 .. n-1 that is computed element by element and never stored.
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 
 namespace shoal::data {
 
-/// A Feistel network over the next power of four, walked until it falls below n (Black and Rogaway, "Ciphers with arbitrary
-/// finite domains", CT-RSA 2002). Its round function is Philox, keyed by seed; number chooses among the permutations of one
-/// seed.
+/// A Feistel network over the next power of four, applied until the result is below n (Black and Rogaway, "Ciphers with
+/// arbitrary finite domains", CT-RSA 2002). Its round function is Philox with the key `seed`; `number` chooses one of the
+/// permutations of a seed.
 class Permutation {
  public:
   Permutation(std::size_t n, std::uint64_t seed, std::uint64_t number);
-  /// Where i < n goes.
+  /// The element that i < n is mapped to.
   std::size_t operator()(std::size_t i) const;
 
  private:

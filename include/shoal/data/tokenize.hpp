@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text files to a tokens file.
+// Makes a tokens file of text files.
 #pragma once
 
 #include <filesystem>
@@ -13,14 +13,14 @@ struct TokenizeCounts {
   std::size_t files = 0, bytes = 0, tokens = 0, vocab_size = 0;
 };
 
-/// inputs: a path, a list or a pattern, as data.source. tokenizer: bytes, chars. vocabulary: a tokens file whose vocabulary
-/// is used, so that later texts have the same ids; empty: the text's own. The output must not exist, or be a tokens file
-/// that may be replaced (overwrite); it appears when it is complete. One rank's work, block by block: the text may be larger
-/// than memory.
+/// inputs: a path, a list or a pattern, as in data.source. vocabulary: a tokens file whose vocabulary is used, so that
+/// several texts have the same ids; empty: the vocabulary of the text. The output must not exist, or be a tokens file if
+/// `overwrite` is true; it appears under its name when it is complete. One rank does the work, block by block: the text may
+/// be larger than memory.
 TokenizeCounts tokenize(const std::string& inputs, Tokenizer tokenizer, const std::string& vocabulary,
                         const std::filesystem::path& output, bool overwrite = false);
 
-/// The vocabulary of a tokens file; one without is an Error (bad_input).
+/// The vocabulary of a tokens file. Fails (bad_input) if the file has none.
 Vocabulary read_vocabulary(const std::filesystem::path& tokens_file);
 
 }  // namespace shoal::data

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token ids to text and back, given the bytes of each token.
+// Converts token ids to text and back, given the bytes of each token.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 
 namespace shoal::data {
 
-/// data.tokenizer: what becomes one token of a text. chars: a Unicode code point of UTF-8 text.
+/// data.tokenizer: what one token of a text is. chars: a Unicode code point of UTF-8 text.
 enum class Tokenizer : std::uint8_t { bytes, chars };
 inline constexpr std::array tokenizer_names = {Named{Tokenizer::bytes, "bytes"}, Named{Tokenizer::chars, "chars"}};
 constexpr const auto& table_of(Tokenizer) { return tokenizer_names; }
 
-/// The bytes of each token; empty where a tokens file brings none. A token without bytes (padding) is an empty string.
+/// The bytes of each token; empty if a tokens file contains no vocabulary. The bytes of a padding token are an empty string.
 using Vocabulary = std::vector<std::string>;
 
-/// 256 tokens of one byte each.
+/// The 256 tokens of one byte each.
 Vocabulary byte_vocabulary();
 
-/// The bytes of the tokens one after another. An id beyond the vocabulary (a model may have more symbols than its data)
-/// gives U+FFFD, the replacement character.
+/// The bytes of the tokens, one after another. An id beyond the vocabulary gives U+FFFD, the replacement character: a model
+/// may have more symbols than its data.
 std::string decode(const Vocabulary& vocabulary, Span<const std::int32_t> ids);
 
-/// Cuts text into tokens, at each place the longest that fits. For vocabularies of bytes and characters this is how the
-/// training text was read; for those of longer tokens (BPE) it is a sequence that decodes to the same text, but not always
-/// the one that their own tokenizer gives. Text that no token fits is an Error (bad_input) that names its place.
+/// Splits text into tokens; at each position it takes the longest token that fits. For vocabularies of bytes and characters
+/// this gives the tokens of the training text. For vocabularies of longer tokens (BPE) the tokens decode to the same text,
+/// but may differ from those of the vocabulary's own tokenizer. Fails (bad_input) if no token fits, and names the position.
 std::vector<std::int32_t> encode(const Vocabulary& vocabulary, std::string_view text);
 
 }  // namespace shoal::data

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The factor that keeps fp16 gradients from vanishing, static or dynamic (Micikevicius et al. 2018, section 3.2), with
-// DeepSpeed's rules.
+// The factor on the loss that keeps fp16 gradients from becoming zero, fixed or dynamic (Micikevicius et al. 2018, section
+// 3.2), with the rules of DeepSpeed.
 #pragma once
 
 #include <cstdint>
@@ -8,38 +8,39 @@
 namespace shoal::optim {
 
 struct LossScaleOptions {
-  double scale = 0;                     ///< fixed; 0: dynamic, with what follows
-  std::uint32_t initial_power = 16;     ///< it starts at 2 to this power
-  std::uint32_t window = 1000;          ///< steps without an overflow after which it doubles
-  std::uint32_t hysteresis = 2;         ///< overflows that it takes to halve
-  bool consecutive_hysteresis = false;  ///< every step without an overflow restores the hysteresis
+  double scale = 0;                     ///< a fixed scale; 0: dynamic, with the options below
+  std::uint32_t initial_power = 16;     ///< a dynamic scale starts at 2 to this power
+  std::uint32_t window = 1000;          ///< steps without an overflow after which the scale is doubled
+  std::uint32_t hysteresis = 2;         ///< overflows after which the scale is halved
+  bool consecutive_hysteresis = false;  ///< every step without an overflow restarts the count of overflows
   double minimum = 1;                   ///< an overflow at this scale ends the run
 };
 
-/// The loss is multiplied by scale() before backward, so that small gradients survive fp16; a step whose gradients overflow
-/// is skipped. With a dynamic scale, an overflow halves it (but not below the minimum) once the hysteresis is used up, and
-/// `window` steps without one double it: the first time after window + 1, as DeepSpeed counts. The hysteresis comes back
-/// when the scale grows or, where it is consecutive, with every step without an overflow.
+/// The loss is multiplied by scale() before the backward pass, so that small gradients do not become zero in fp16; a step
+/// whose gradients overflow is skipped. A dynamic scale is halved, but not below the minimum, at overflow number
+/// `hysteresis`, and at every further one until the count of overflows restarts. It is doubled after `window` steps without
+/// an overflow; the first time after window + 1 steps, as in DeepSpeed. The count restarts when the scale is doubled and,
+/// with consecutive_hysteresis, after every step without an overflow.
 class LossScaler {
  public:
-  /// Fails (bad input) where an option is out of its range.
+  /// Fails (bad_input) if an option is out of its range.
   explicit LossScaler(const LossScaleOptions& options);
 
   double scale() const { return state_.scale; }
 
-  /// What this step's gradients showed; `step` is named where the scale cannot be lowered any more: the run ends then, by an
-  /// Error that every rank meets. A fixed scale stays as it is.
+  /// Takes the result of a step. Fails on all ranks (Seen::everywhere), naming the step, if the gradients overflow at the
+  /// smallest scale. A fixed scale does not change.
   void update(bool overflow, std::int64_t step);
 
-  /// What a checkpoint keeps.
+  /// State for a checkpoint.
   struct State {
     double scale = 0;
-    std::uint64_t steps_since_overflow = 0;  ///< steps without one since the last, or since the start
-    std::uint32_t hysteresis_left = 0;       ///< overflows that it takes to halve, from here on
+    std::uint64_t steps_since_overflow = 0;  ///< steps since the last overflow, or since the start
+    std::uint32_t hysteresis_left = 0;       ///< further overflows after which the scale is halved
     bool operator==(const State&) const = default;
   };
   const State& state() const { return state_; }
-  /// Goes on from there. A fixed scale is the options': only a dynamic one is taken from the state.
+  /// Continues from a saved state, if the scale is dynamic. A fixed scale is always that of the options.
   void restore(const State& state);
 
  private:

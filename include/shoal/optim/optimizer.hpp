@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Update rules on one slice. They know neither ranks nor units: a slice may be a whole unit or one rank's shard.
+// Update rules for one slice. They do not know ranks or units: a slice may be a whole unit or the shard of one rank.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +22,16 @@ struct OptimizerOptions {
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  ///< adamw
   double weight_decay = 0.1;
-  bool decay_1d = false;  ///< decay biases and norms too
+  bool decay_1d = false;  ///< apply the weight decay to biases and layer norms too
   double momentum = 0.9;  ///< sgd
   bool nesterov = false;  ///< sgd
 };
 
-/// A contiguous piece of a unit whose tensors share one weight decay.
+/// A contiguous part of a unit whose tensors have the same weight decay.
 struct Slice {
   Span<const float> gradient;
   Span<float> master;          ///< fp32 parameters
-  Span<std::byte> parameters;  ///< their copy rounded to dtype; empty where the model computes in fp32
+  Span<std::byte> parameters;  ///< the master parameters rounded to dtype; empty if the model computes in fp32
   DType dtype = DType::f32;
   std::vector<Span<float>> moments;  ///< moment_names().size() of them
   bool decay = true;
@@ -40,9 +40,11 @@ struct Slice {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// Names of the states that it keeps per parameter: {"first", "second"}, {"first"} or {}: /moments/NAME in a checkpoint.
+  /// Names of the states that the optimizer keeps per parameter: {"first", "second"}, {"first"} or {}. A checkpoint stores
+  /// them as /moments/NAME.
   virtual std::vector<std::string> moment_names() const = 0;
-  /// step counts from 1. gradient_scale multiplies the gradient first. beta1, beta2 as the schedule has them this step.
+  /// number: the step, counted from 1. learning_rate, beta1 and beta2 are those of the schedule for this step. The gradient
+  /// is multiplied by gradient_scale first.
   struct Step {
     std::int64_t number;
     double learning_rate, beta1, beta2;
