@@ -109,7 +109,7 @@ std::vector<Row> comm_rows() {
        about("largest message of gradients or parameters; results do not change",
              "Smaller messages start earlier; larger ones are sent faster.")},
       {"comm.overlap", in(&Options::comm, &CommOptions::overlap), "", any(),
-       about("reduce gradients while the backward pass continues; results do not change",
+       about("send gradients and parameters while computation continues; results do not change",
              "Set it to false only to measure what the overlap saves.")},
       {"comm.reduce_dtype", in(&Options::comm, &CommOptions::reduce_dtype), "", one_of(names<DType>()),
        about("precision in which gradients are stored, summed and sent",
