@@ -112,7 +112,7 @@ void compare_checksums(const fs::path& path, const std::vector<CheckpointDataset
 
 CheckpointContents verify_checkpoint(const fs::path& file) {
   CheckpointContents contents = describe_checkpoint(file);
-  compare_checksums(file, contents.datasets, checksums_of_share(file, contents.datasets, 0, 1));
+  compare_checksums(file, contents.datasets, checksums_of_part(file, contents.datasets, 0, 1));
   return contents;
 }
 
