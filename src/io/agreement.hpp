@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks agree on errors before any of them goes on: what fails on one rank strands no other.
+// Ranks agree on errors before any of them goes on, so that an error on one rank does not leave the others waiting.
 #pragma once
 
 #include <exception>
@@ -10,10 +10,11 @@
 
 namespace shoal::io {
 
-/// Collective. When any rank brings an error, all throw that of the lowest such rank, marked as seen everywhere.
+/// Collective. If any rank has an error, all ranks throw the error of the lowest such rank, marked as seen everywhere.
 void agree(comm::Communicator& group, const std::optional<Error>& mine);
 
-/// Does `work` on every rank, then agrees. `work` must not communicate in a way that an error on one rank would upset.
+/// Collective. Runs `work` on every rank, then agrees on its errors. If `work` communicates, an error in it on one rank must
+/// not leave others waiting.
 template <typename Work>
 void together(comm::Communicator& group, Work&& work) {
   std::optional<Error> mine;
@@ -27,7 +28,7 @@ void together(comm::Communicator& group, Work&& work) {
   agree(group, mine);
 }
 
-/// The same for work that rank 0 does alone.
+/// Collective. The same for work that rank 0 does alone.
 template <typename Work>
 void together_by_0(comm::Communicator& group, Work&& work) {
   together(group, [&] {

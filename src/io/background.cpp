@@ -12,7 +12,8 @@ namespace shoal::io {
 
 namespace {
 
-/// Of this thread alone: on Linux a thread has its own. Where it may not be changed, the job competes with the rank.
+/// Lowers the priority of the calling thread alone; on Linux each thread has its own. If it may not be lowered, the job
+/// competes with the rank.
 void lower_priority() {
   constexpr int niceness = 12;
   static_cast<void>(::setpriority(PRIO_PROCESS, 0, niceness));

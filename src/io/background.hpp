@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job in a thread of its own, which leaves the cores to those that compute.
+// A job on a thread of its own, of low priority: the cores are for the threads that compute.
 #pragma once
 
 #include <atomic>
@@ -12,13 +12,13 @@
 
 namespace shoal::io {
 
-/// One job at a time. The thread's priority is low: where a rank has but one core and computes without pause, the job gets
-/// at most a fifteenth of it (Linux weighs niceness 12 with 70, 0 with 1024), and all of it while the rank waits. At the
-/// lowest priority, a seventieth, a save would outlast many steps, and hardly end beside other programs. Jobs make no MPI
-/// and no HDF5 calls (both belong to the main thread) and record no events.
+/// Runs one job at a time. If a rank has only one core and computes without pause, the job gets at most a fifteenth of that
+/// core (Linux gives niceness 12 the weight 70, and niceness 0 the weight 1024), and all of it while the rank waits. The
+/// lowest priority would give it a seventieth: a save would last many steps, and hardly end if other programs run. Jobs make
+/// no MPI or HDF5 calls, since both libraries are used by the main thread only, and they record no trace events.
 class Background {
  public:
-  /// The job looks at `stop` between two parts of its work, and returns early when it is set.
+  /// The job reads `stop` between two parts of its work, and returns early if it is set.
   using Job = std::function<void(const std::atomic<bool>& stop)>;
 
   Background() = default;
@@ -26,16 +26,16 @@ class Background {
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  /// The job before has ended.
+  /// The previous job must have ended and been joined.
   void start(Job job);
-  /// Whether the job has returned, or failed. After that error(), begin_ns() and end_ns() may be read.
+  /// Returns true if the job has returned or failed. Then error(), begin_ns() and end_ns() may be read.
   bool done() const { return done_.load(std::memory_order_acquire); }
   const std::optional<Error>& error() const { return error_; }
   std::int64_t begin_ns() const { return begin_ns_; }  ///< trace::now_ns()
   std::int64_t end_ns() const { return end_ns_; }
-  /// Waits for it.
+  /// Waits until the job has ended.
   void join();
-  /// Tells it to stop, and waits.
+  /// Sets `stop`, and waits until the job has ended.
   void end();
 
  private:

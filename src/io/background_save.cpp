@@ -24,11 +24,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Copied and hashed in parts that stay in a core's cache between the two.
+/// Slices are copied and hashed in parts of this size, which stay in a core's cache between the two.
 constexpr std::size_t part_elements = std::size_t{1} << 12U;
 static_assert(part_elements % checksum_piece == 0);
 
-/// Copies and returns the checksum of what was copied.
+/// Copies a slice. Returns the checksum of the copy.
 std::uint64_t copy_slice(const TensorSlice& slice, Span<float> to) {
   std::uint64_t sum = 0;
   for (std::size_t at = 0; at < to.size(); at += part_elements) {
@@ -48,7 +48,7 @@ std::uint64_t bytes_of_slices(const std::vector<TensorSlice>& tensors) {
 struct BackgroundSave::State {
   enum class Phase { idle, writing, finishing };
 
-  /// Its memory is touched now, so that the first save does not wait for the system's pages.
+  /// Writes to the memory of the copy, so that the first save does not wait until the system provides its pages.
   State(comm::World& on, Span<float> into) : world(on), copy(into) { std::fill(copy.begin(), copy.end(), 0.0F); }
 
   void copy_tensors(std::vector<TensorSlice>& slices, std::vector<std::uint64_t>& sums) const;
@@ -64,11 +64,11 @@ struct BackgroundSave::State {
   Span<float> copy;
   Phase phase = Phase::idle;
   fs::path file, temporary;
-  std::function<void()> then;  // when the file is complete
-  std::int32_t step = 0;       // whose states are saved
+  std::function<void()> then;  // called when the file is complete
+  std::int32_t step = 0;       // the step whose states are saved
   std::uint64_t own_bytes = 0, file_bytes = 0;
-  std::array<std::int64_t, 2> status{};  // does any rank still work? has any failed?
-  // In this order: the request ends before the status goes, the job before what it reads.
+  std::array<std::int64_t, 2> status{};  // is any rank still working? has any failed?
+  // Declared last, so destroyed first: the request uses `status`, and the job reads the members above.
   comm::Request status_request;
   Background job;
 };
@@ -106,7 +106,7 @@ void BackgroundSave::State::begin_finishing() {
   });
 }
 
-/// At a border: what the ranks said at the one before, and what follows.
+/// Acts on the state of all ranks at the previous boundary.
 void BackgroundSave::State::at_step_boundary() {
   status_request.wait();
   const auto [working, failed] = status;
@@ -126,7 +126,7 @@ void BackgroundSave::State::next_phase() {
   }
 }
 
-/// Below the decorators of the group: traffic and trace are about what steps send.
+/// Uses wire(), which is neither counted nor traced: traffic and trace show what steps send.
 void BackgroundSave::State::exchange_status() {
   const bool done = job.done();
   status = {done ? 0 : 1, done && job.error() ? 1 : 0};
@@ -185,7 +185,7 @@ std::uint64_t BackgroundSave::start(const fs::path& file, const CheckpointState&
     s.file_bytes = complete(group, s.temporary, std::move(layout), content, sums);
   });
   std::vector<RawPart> parts = raw_parts(content, copied, sums);
-  for (RawPart& part : parts) part.sum = nullptr;  // made when they were copied
+  for (RawPart& part : parts) part.sum = nullptr;  // computed by copy_tensors()
   s.begin_writing(s.temporary, parts);
   return s.file_bytes;
 }
@@ -197,7 +197,7 @@ void BackgroundSave::advance() {
 void BackgroundSave::finish() {
   if (under_way()) heartbeat::phase("checkpoint");
   while (under_way()) {
-    state_->job.join();  // the writer beats; so a disk that hangs is noticed
+    state_->job.join();  // the writer sends heartbeats, so the watchdog notices a disk that hangs
     state_->at_step_boundary();
   }
 }

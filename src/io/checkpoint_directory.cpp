@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// "20, 40, 60", or the begin and the end of a long list.
+/// "20, 40, 60", or the beginning and the end of a long list.
 std::string print_steps(std::vector<std::int64_t> steps) {
   constexpr std::size_t most = 8;
   std::sort(steps.begin(), steps.end());
@@ -77,7 +77,7 @@ std::optional<CheckpointDirectory::Stamp> CheckpointDirectory::stamp_of(const fs
 std::vector<fs::path> CheckpointDirectory::of_lineage(const std::optional<Lineage>& run,
                                                       const fs::path& resumed_from) const {
   for (const Unreadable& file : unreadable_) {
-    // Not damaged, but out of reach at this moment: whose it is cannot be told, and it may be the newest.
+    // The file may be whole, only not readable at this moment. Its run is unknown, and it may be the newest.
     if (file.why.code() != Exit::bad_input) throw file.why;
   }
   std::vector<CheckpointOrigin> all;
@@ -109,7 +109,7 @@ std::vector<fs::path> CheckpointDirectory::of_lineage(const std::optional<Lineag
   return files;
 }
 
-/// Every file, with its run, for a message.
+/// All files with their runs, for a message.
 std::string CheckpointDirectory::list() const {
   constexpr std::size_t most = 20;
   std::string line;
@@ -151,7 +151,7 @@ void CheckpointDirectory::wrote(const fs::path& file, const CheckpointOrigin& ch
   known_.push_back({file, checkpoint, Data::whole, std::nullopt, {}});
 }
 
-/// Files that went, or that somebody else replaced since they were opened: nothing is known of them any more.
+/// Forgets files that were deleted, or replaced by somebody else, since they were opened.
 void CheckpointDirectory::forget_changed() {
   std::erase_if(known_, [](const Known& known) {
     const std::optional<Stamp> now = stamp_of(known.file);
@@ -159,7 +159,7 @@ void CheckpointDirectory::forget_changed() {
   });
 }
 
-/// [Note: Whole]
+/// Returns true if the file is whole ([Note: Whole]).
 bool CheckpointDirectory::read_back(Known& known, std::vector<std::string>& lines) {
   if (known.data != Data::unread) return known.data == Data::whole;
   try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checkpoints of a directory.
+// Names of checkpoint files, and lists of a directory's checkpoints.
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -19,7 +19,7 @@ namespace {
 constexpr std::string_view prefix = "step_", extension = ".h5";
 constexpr std::size_t least_digits = 8;
 
-/// The step of a checkpoint's file name; nothing for other names.
+/// The step in a checkpoint's file name; nothing for other names.
 std::optional<std::int64_t> step_of(std::string_view name) {
   if (!name.starts_with(prefix) || !name.ends_with(extension)) return std::nullopt;
   if (name.size() < prefix.size() + least_digits + extension.size()) return std::nullopt;
@@ -35,8 +35,8 @@ bool is_temporary(const std::string& name) {
   return name.ends_with(suffix) && step_of(std::string_view(name).substr(0, name.size() - suffix.size()));
 }
 
-/// The entries of a directory whose names and then kinds are those of files that are looked for. An absent directory has
-/// none; one that cannot be read is an error, not an empty one: what a run goes on from depends on it.
+/// The entries of a directory for whose name `named` and for which `is_one` returns true. None if the directory does not
+/// exist. An Error if it cannot be read: a run must not take it for an empty one and start from the beginning.
 template <typename Named, typename Kind>
 std::vector<fs::path> files_of(const fs::path& directory, const Named& named, const Kind& is_one) {
   std::vector<fs::path> found;
@@ -46,7 +46,7 @@ std::vector<fs::path> files_of(const fs::path& directory, const Named& named, co
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     if (!named(entry->path().filename().string())) continue;
     const bool wanted = is_one(*entry, error);
-    if (error == std::errc::no_such_file_or_directory) error.clear();  // it went meanwhile
+    if (error == std::errc::no_such_file_or_directory) error.clear();  // it was removed meanwhile
     if (error) break;
     if (wanted) found.push_back(entry->path());
   }

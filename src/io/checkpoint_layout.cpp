@@ -48,7 +48,7 @@ void agree_on_datasets(comm::Communicator& group, const std::vector<CheckpointDa
   require(least_and_most[0] == ~least_and_most[1], "checkpoint: the ranks list different tensors");
 }
 
-/// Adds up, over all ranks, one number of each slice for the dataset that it belongs to.
+/// Sums over all ranks, by dataset, of one number per slice.
 std::vector<std::uint64_t> sums_of_datasets(comm::Communicator& group, const Catalogue& content,
                                             const std::vector<std::uint64_t>& of_slices) {
   std::vector<std::uint64_t> sums(content.datasets.size());
@@ -68,7 +68,7 @@ void require_all_elements(comm::Communicator& group, const Catalogue& content, c
   }
 }
 
-/// An upper bound: raw data on pages, object headers and names, the rest.
+/// An upper bound of the file's size: raw data rounded up to pages, object headers, names, and the rest.
 std::uint64_t bytes_needed(const CheckpointState& state, const std::vector<CheckpointDataset>& datasets) {
   std::uint64_t bytes = (std::uint64_t{1} << 18U) + 2 * state.deck.size();
   for (const auto& [name, value] : state.scalars) bytes += 512 + 2 * (name.size() + value.size());
@@ -80,11 +80,12 @@ std::uint64_t bytes_needed(const CheckpointState& state, const std::vector<Check
   return bytes;
 }
 
-/// Everything but raw data and their checksums: groups, attributes, datasets with their space. Sets the datasets' offsets.
+/// Creates groups, attributes, and datasets with their space, but writes no raw data or checksums. Sets the datasets'
+/// offsets.
 OpenLayout make_file(const fs::path& file, const CheckpointState& state, std::vector<CheckpointDataset>& datasets) {
   OpenLayout layout{hdf5::create_file(file, false), {}};
   const hdf5::Handle& h5 = layout.file;
-  // HDF5 has emptied the file, and with it what was reserved.
+  // HDF5 has emptied the file, which released the reserved space.
   File(file, File::Mode::write).reserve(0, bytes_needed(state, datasets));
   hdf5::write_attribute(h5, "format_version", format::version);
   hdf5::write_attribute(h5, "program", std::string("shoal " SHOAL_VERSION));
@@ -107,14 +108,14 @@ OpenLayout make_file(const fs::path& file, const CheckpointState& state, std::ve
   return layout;
 }
 
-/// Rank 0's part before raw data are written.
+/// The part of rank 0 before raw data are written.
 OpenLayout prepare(const fs::path& temporary, const CheckpointState& state, std::vector<CheckpointDataset>& datasets) {
-  // HDF5 must not meet a full disk: asked before it opens the file, and again once it has.
+  // HDF5 1.10 crashes on a full disk. So space is reserved before it opens the file, and again afterwards.
   File(temporary, File::Mode::create).reserve(0, bytes_needed(state, datasets));
   return make_file(temporary, state, datasets);
 }
 
-/// Rank 0's part when the checksums are known. Returns the file's final size.
+/// The part of rank 0 when the checksums are known. Returns the file's final size.
 std::uint64_t write_checksums(const fs::path& temporary, OpenLayout& layout,
                               const std::vector<CheckpointDataset>& datasets) {
   std::vector<Extent> raw;
@@ -125,7 +126,7 @@ std::uint64_t write_checksums(const fs::path& temporary, OpenLayout& layout,
   layout.datasets.clear();
   hdf5::close_file(layout.file, temporary.string() + ": cannot be written");
   const std::uint64_t size = seal(temporary, raw);
-  File(temporary, File::Mode::write).truncate(size);  // what was reserved beyond
+  File(temporary, File::Mode::write).truncate(size);  // gives back the space that was reserved beyond the end
   return size;
 }
 

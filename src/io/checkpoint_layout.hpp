@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything of a checkpoint but its raw data: which tensors the ranks list, their checksums, and the file that waits for
-// the data. What saving at once and saving in the background have in common.
+// Everything of a checkpoint except for its raw data: the tensors that the ranks list, their checksums, and the file with
+// space for the data. Used both for immediate saves and for saves in the background.
 #pragma once
 
 #include <cstdint>
@@ -15,41 +15,44 @@
 
 namespace shoal::io {
 
-/// The tensors of all slices, in the order of their first mention, and which of them each slice belongs to.
+/// The tensors of all slices, in the order of their first slices, and the tensor that each slice belongs to.
 struct Catalogue {
   std::vector<CheckpointDataset> datasets;
   std::vector<std::size_t> dataset_of_slice;
 };
 
-/// Collective. Every slice is one of whole pieces, and all ranks list the same tensors.
+/// Collective. Lists the tensors of the slices. Checks that slices consist of whole pieces, and that all ranks list the same
+/// tensors.
 Catalogue catalogue(comm::Communicator& group, const std::vector<TensorSlice>& slices);
 
-/// A file that has its datasets, and not yet their checksums: open on rank 0, empty elsewhere.
+/// A file with its datasets, but not yet with their checksums. Open on rank 0, empty on other ranks.
 struct OpenLayout {
   hdf5::Handle file;
-  std::vector<hdf5::Handle> datasets;  ///< in the catalogue's order; closed before the file
+  std::vector<hdf5::Handle> datasets;  ///< in the catalogue's order; must be closed before the file
 };
 
-/// Collective. Rank 0 reserves the space and lays the file out. Sets the offsets. From then on raw data may be written.
+/// Collective. Rank 0 reserves the disk space and lays the file out. Sets the datasets' offsets in `content`. Then raw data
+/// may be written.
 OpenLayout lay_out(comm::Communicator& group, const std::filesystem::path& temporary, const CheckpointState& state,
                    Catalogue& content, const std::vector<TensorSlice>& slices);
 
-/// Collective. Adds up the checksums of the ranks' slices (`sums`, by slice); rank 0 writes them into what lay_out() gave,
-/// closes the file and seals it. Returns the file's final size.
+/// Collective. Adds the checksums of the ranks' slices (`sums`, by slice). Rank 0 writes the results to the file, closes it
+/// and seals it. Returns the file's final size.
 std::uint64_t complete(comm::Communicator& group, const std::filesystem::path& temporary, OpenLayout layout,
                        Catalogue& content, const std::vector<std::uint64_t>& sums);
 
-/// Where the slices of this rank belong, and where their checksums are added up while they are written.
+/// The parts of the file that this rank writes. Their checksums are added to `sums`, by slice, while they are written.
 std::vector<RawPart> raw_parts(const Catalogue& content, const std::vector<TensorSlice>& slices,
                                std::vector<std::uint64_t>& sums);
 
 /// "step_00000020.h5.partial"
 std::filesystem::path temporary_name(const std::filesystem::path& file);
 
-/// Collective: rank 0 removes it, and whoever returns sees it gone.
+/// Collective. Rank 0 removes the file; when this returns, it is gone for all ranks.
 void remove_unfinished(comm::Communicator& group, const std::filesystem::path& temporary);
 
-/// Does a collective part of a save. Its error, the same on all ranks, takes the unfinished file with it.
+/// Collective. Runs a part of a save. If it throws an Error, which must be the same on all ranks, the unfinished file is
+/// removed.
 template <typename Work>
 auto or_remove(comm::Communicator& group, const std::filesystem::path& temporary, Work&& work) {
   try {

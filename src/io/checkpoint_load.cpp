@@ -28,7 +28,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointContents, format_version, program, 
 
 namespace {
 
-/// Rank 0 finds out, the others hear of it: a thousand ranks do not ask the file system.
+/// Collective. Rank 0 calls `find` and broadcasts the result, so that not every rank accesses the file system.
 template <typename Find>
 nlohmann::json from_rank_0(comm::Communicator& group, const Find& find) {
   std::vector<std::uint8_t> message;
@@ -44,7 +44,7 @@ CheckpointContents describe_together(comm::Communicator& group, const fs::path& 
   return from_rank_0(group, [&] { return describe_checkpoint(file); }).get<CheckpointContents>();
 }
 
-/// A file's contents, with the places of its datasets by name, as one node of several sees them.
+/// The contents of a file, with an index of its datasets by name, for one node of several.
 class Described {
  public:
   Described(CheckpointContents what, const NodeView& view) : contents(std::move(what)), view_(view) {
@@ -53,7 +53,8 @@ class Described {
 
   CheckpointContents contents;
 
-  /// Where a tensor is: in one dataset, or as the mean of several. Empty: nowhere.
+  /// Indices of the datasets with this tensor: one, or several of which the mean is to be taken. Empty if it is not in the
+  /// file.
   std::vector<std::size_t> places(const std::string& dataset) const {
     if (const auto found = index_.find(dataset); found != index_.end()) return {found->second};
     std::vector<std::size_t> of_nodes;
@@ -74,7 +75,7 @@ class Described {
   Index index_;
 };
 
-/// Every slice has its dataset, of the same shape. Marks what was listed.
+/// Checks that every slice has a dataset of the same shape. Sets `listed` to 1 for these datasets.
 void match(const fs::path& file, const Described& described, const std::vector<TensorSlice>& slices,
            std::vector<std::uint64_t>& listed) {
   for (const TensorSlice& slice : slices) {
@@ -93,7 +94,7 @@ void match(const fs::path& file, const Described& described, const std::vector<T
   }
 }
 
-/// Nothing of the file is passed over in a group of which some tensors are wanted.
+/// Checks that if some tensors of a group in the file are listed, all are.
 void require_all_listed(const fs::path& file, const CheckpointContents& contents, const std::vector<std::uint64_t>& listed) {
   std::map<std::string, bool> wanted;
   for (std::size_t i = 0; i < listed.size(); ++i) wanted[format::group_of(contents.datasets[i].name)] |= listed[i] != 0;
@@ -105,7 +106,7 @@ void require_all_listed(const fs::path& file, const CheckpointContents& contents
   }
 }
 
-/// Collective: the file is one of this model.
+/// Collective. Checks that the file is a checkpoint of this model.
 void match_together(comm::Communicator& group, const fs::path& file, const Described& described,
                     const std::vector<TensorSlice>& slices) {
   std::vector<std::uint64_t> listed(described.contents.datasets.size());
@@ -114,14 +115,14 @@ void match_together(comm::Communicator& group, const fs::path& file, const Descr
   require_all_listed(file, described.contents, listed);
 }
 
-/// What was seen of a dataset while it was read: the checksums of whole pieces added up, and how many they were.
+/// The pieces of a dataset that were read completely: the sum of their checksums, and their number.
 struct ReadBack {
   std::uint64_t sum = 0, pieces = 0;
 };
 
 constexpr std::size_t part_elements = std::size_t{1} << 16U;
 
-/// Reads a part of a dataset, and hashes it while it is in the cache.
+/// Reads a part of a dataset, and hashes it while it is in the core's cache.
 void read_part(const File& file, const CheckpointDataset& dataset, Range part, Span<float> values, ReadBack& seen) {
   file.read(dataset.offset + part.begin * sizeof(float), std::as_writable_bytes(values));
   const std::size_t first = (part.begin + checksum_piece - 1) / checksum_piece;
@@ -131,11 +132,11 @@ void read_part(const File& file, const CheckpointDataset& dataset, Range part, S
   seen.pieces += (end + checksum_piece - 1) / checksum_piece - first;
 }
 
-/// The mean over several datasets of the same part: added in a pairwise tree over their numbers, as nodes are by
-/// comm/tree_reduce.hpp, and divided. read(i, values) reads the i-th.
+/// Computes the mean over several datasets: their sum by the binary tree over their indices, as comm/tree_reduce.hpp adds
+/// nodes, divided by their number. read(i, values) reads the i-th one.
 template <typename Read>
 void read_mean(std::size_t count, Span<float> values, const Read& read) {
-  std::vector<std::vector<float>> sums;  // a binary counter: after number i as many are merged as i ends with ones
+  std::vector<std::vector<float>> sums;  // a binary counter: after term i, merge as often as i has trailing one bits
   for (std::size_t i = 0; i < count; ++i) {
     sums.emplace_back(values.size());
     read(i, Span<float>(sums.back()));
@@ -150,11 +151,11 @@ void read_mean(std::size_t count, Span<float> values, const Read& read) {
   std::transform(sums.front().begin(), sums.front().end(), values.begin(), [=](float sum) { return sum / divisor; });
 }
 
-/// Reads a slice part by part from where it is. seen: by dataset.
+/// Reads a slice part by part. seen: by dataset.
 void read_slice(const File& file, const Described& described, const TensorSlice& slice, std::vector<ReadBack>& seen) {
   const std::vector<std::size_t> places = described.places(slice.dataset);
   for (std::size_t at = slice.range.begin; at < slice.range.end;) {
-    // Parts end on a piece, so that only the slice's own ends can cut one.
+    // Parts end on pieces, so that only the ends of the slice can be within a piece.
     const Range part{at, std::min(slice.range.end, (at / part_elements + 1) * part_elements)};
     const Span<float> values = slice.values.subspan(part.begin - slice.range.begin, part.size());
     const auto read = [&](std::size_t i, Span<float> into) {
@@ -169,9 +170,9 @@ void read_slice(const File& file, const Described& described, const TensorSlice&
   }
 }
 
-/// Collective. Where the slices of all ranks are every piece of a dataset the same number of times (once: shards; as often
-/// as there are ranks: whole tensors) what was read has verified it. The datasets for which this cannot be told, among them
-/// those that are damaged, are read again by shares, and decide.
+/// Collective. Reads the slices and verifies all datasets of the file. If the ranks together read every piece of a dataset
+/// the same number of times (once if it is sharded; once per rank if every rank needs it whole), the sum of what they read
+/// verifies it. All other datasets, among them those that are damaged, are read again, each rank a part of the pieces.
 void read_and_verify(comm::Communicator& group, const fs::path& path, const Described& described,
                      const std::vector<TensorSlice>& slices) {
   const std::vector<CheckpointDataset>& datasets = described.contents.datasets;
@@ -254,7 +255,7 @@ std::optional<LoadedCheckpoint> load_newest_checkpoint(comm::World& world,
     std::optional<Described> described;
     if (!whole(file, [&] { described.emplace(describe_together(group, file), view); })) continue;
     const std::vector<TensorSlice> tensors = wanted(described->contents.state);
-    match_together(group, file, *described, tensors);  // another model is an error, whatever lies before it
+    match_together(group, file, *described, tensors);  // another model is an error; older files are not tried
     if (whole(file, [&] { read_and_verify(group, file, *described, tensors); })) {
       return LoadedCheckpoint{file, described->contents.state};
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in a checkpoint, and whether it is what was written: on one rank.
+// Describes a checkpoint, and verifies its checksums, on one rank.
 #include <algorithm>
 
 #include "checkpoint_format.hpp"
@@ -18,7 +18,7 @@ namespace format = checkpoint_format;
 
 namespace {
 
-/// Read in parts of this many elements; whole pieces.
+/// Data are read in parts of this many elements, which are whole pieces.
 constexpr std::size_t read_elements = std::size_t{1} << 20U;
 
 CheckpointDataset read_dataset(const hdf5::Handle& h5, const std::string& name, const std::vector<Extent>& raw) {
@@ -33,7 +33,7 @@ CheckpointDataset read_dataset(const hdf5::Handle& h5, const std::string& name, 
   return result;
 }
 
-/// Programs that wrote none were all of one.
+/// Older programs wrote no lineage: their checkpoints belong to the run "".
 Lineage read_lineage(const hdf5::Handle& h5) {
   Lineage lineage;
   if (hdf5::has_attribute(h5, "run")) lineage.run = hdf5::text_attribute(h5, "run");
@@ -80,7 +80,7 @@ std::vector<std::uint64_t> checksums_of_part(const fs::path& path, const std::ve
   std::uint64_t pieces = 0, before = 0;
   for (const CheckpointDataset& dataset : datasets) pieces += dataset.pieces();
   const std::uint64_t per_part = (pieces + parts - 1) / parts;
-  const Range mine{per_part * part, per_part * (part + 1)};  // of all pieces, numbered through
+  const Range mine{per_part * part, per_part * (part + 1)};  // of all pieces, counted over all datasets
 
   const File file(path, File::Mode::read);
   std::vector<float> buffer(std::min<std::uint64_t>(read_elements, per_part * checksum_piece));

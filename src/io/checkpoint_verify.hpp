@@ -10,13 +10,13 @@
 
 namespace shoal::io {
 
-/// Per dataset, the sum over those pieces that belong to part `part` of `parts`; over all parts they add up to the
-/// datasets' checksums.
+/// Divides all pieces of the datasets into `parts` parts and reads those of part `part`. Returns, by dataset, the sum of
+/// their checksums; summed over all parts these are the datasets' checksums.
 std::vector<std::uint64_t> checksums_of_part(const std::filesystem::path& file,
                                              const std::vector<CheckpointDataset>& datasets, std::uint64_t part,
                                              std::uint64_t parts);
 
-/// bad_input() naming the first dataset whose checksum is not what was found.
+/// bad_input() that names the first dataset whose checksum differs from `found`.
 void compare_checksums(const std::filesystem::path& file, const std::vector<CheckpointDataset>& datasets,
                        const std::vector<std::uint64_t>& found);
 

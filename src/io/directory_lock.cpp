@@ -35,12 +35,12 @@ std::int64_t touched_ns(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
-/// A file that was not there before; -1, with errno, where it was, or cannot be made.
+/// Creates a file that must not exist yet. Returns its descriptor, or -1 with errno set.
 int make_new(const fs::path& file) {
   return ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 }
 
-/// Keeps errno.
+/// Closes and removes a file; errno stays as it was.
 void give_up(int descriptor, const fs::path& file) {
   const int error = errno;
   ::unlink(file.c_str());
@@ -83,8 +83,8 @@ void DirectoryLock::State::refuse(const FoundLock& found) const {
   bad_input(what, ": in use by another run: ", name_of(found), " (", file.string(), ")");
 }
 
-/// Takes the lock where there is none. It gets its name when all is in it, so that a holder that is killed at once can be
-/// looked up like any other; only where a file system has no second names it is filled under its own.
+/// Takes a lock that nobody holds. The file gets the lock's name (by a hard link) only when its content is complete, so that
+/// the holder can be looked up even if it is killed at once. On file systems without hard links it is written in place.
 bool DirectoryLock::State::make() {
   const fs::path unnamed = file.string() + ".new." + mine.token;
   const int made = make_new(unnamed);
@@ -94,7 +94,7 @@ bool DirectoryLock::State::make() {
     cannot("cannot be written");
   }
   struct stat status {};
-  // A network's answer may come from the second of two requests: the count of names tells.
+  // A network file system may repeat a request whose answer was lost, and report that the name exists: count the names.
   const bool linked = ::link(unnamed.c_str(), file.c_str()) == 0, taken = !linked && errno == EEXIST;
   const bool named = linked || (::fstat(made, &status) == 0 && status.st_nlink == 2);
   if (named) {
@@ -118,7 +118,7 @@ bool DirectoryLock::State::make_in_place() {
   return true;
 }
 
-/// What another's lock tells now.
+/// Decides what to do about another process's lock. Returns true if it was taken over.
 bool DirectoryLock::State::examine(const FoundLock& found) {
   const LockHolder& holder = found.holder;
   if (found.readable && holder.process.visible_from(mine.process)) {
@@ -143,7 +143,7 @@ bool DirectoryLock::State::examine(const FoundLock& found) {
   return false;
 }
 
-/// How long ago that was by the clock of the file system, which need not be this machine's.
+/// Seconds since then by the clock of the file system, which may differ from this machine's: creates a file and compares.
 double DirectoryLock::State::age_s(std::int64_t touched) const {
   const fs::path probe = file.string() + ".clock." + mine.token;
   const int made = make_new(probe);
@@ -158,7 +158,7 @@ double DirectoryLock::State::age_s(std::int64_t touched) const {
   return static_cast<double>(touched_ns(status) - touched) * 1e-9;
 }
 
-/// [Note: One heir] False where another is faster.
+/// [Note: One successor] Returns false if another process is faster.
 bool DirectoryLock::State::take_over(const FoundLock& found) {
   const std::string markers = file.string() + "." + found.holder.token + ".";
   int number = 1, descriptor = -1;
@@ -175,13 +175,13 @@ bool DirectoryLock::State::take_over(const FoundLock& found) {
   return true;
 }
 
-/// Gives the marker, once it is written, the lock's name: there is no moment without a lock.
+/// Writes the marker file and renames it to the lock's name, so that a lock exists at every moment.
 bool DirectoryLock::State::replace(int marker_descriptor, const fs::path& marker, const std::string& token) {
   const auto held_by = [&](const std::string& one) {
     const std::optional<FoundLock> now = find_lock(file);
     return now && now->holder.token == one;
   };
-  // A marker can be made again after its first maker has become the holder: the token tells.
+  // Once the successor has renamed its marker, that name can be created again. Then the lock has another token.
   const bool first = held_by(token), written = first && write_synced(marker_descriptor, lock_text(mine));
   const int error = errno;
   if (written) std::rename(marker.c_str(), file.c_str());

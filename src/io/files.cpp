@@ -22,7 +22,7 @@ namespace shoal::io {
 
 namespace {
 
-/// A call moves at most this much, so that a slow disk still lets the heartbeat through.
+/// A call reads or writes at most this many bytes, so that there are heartbeats even if the disk is slow.
 constexpr std::size_t largest_call = std::size_t{64} << 20U;
 
 [[noreturn]] void fail_with_errno(const std::filesystem::path& path, const char* what) {
@@ -45,7 +45,7 @@ std::string megabytes(double bytes) {
   return buffer;
 }
 
-/// The system holds a file against its limit only when its size changes, which a reservation does not.
+/// Checks the limit on file sizes: the system compares only when a file's size changes, not when space is reserved.
 void check_size_limit(const std::filesystem::path& path, std::uint64_t bytes) {
   struct rlimit most {};
   if (::getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur == RLIM_INFINITY || most.rlim_cur >= bytes) return;
@@ -131,7 +131,7 @@ void File::sync() {
 }
 
 void File::start_writeback() {
-  // A hint: where the file system does not take it, sync() does all the work.
+  // A hint: if the file system ignores it, sync() does all the work.
   ::sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
@@ -152,7 +152,7 @@ void File::reserve(std::uint64_t begin, std::uint64_t end) {
   const auto free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
   const bool unsupported = error == EOPNOTSUPP || error == ENOSYS;
   if (unsupported && free >= end - begin) return;
-  const char* limit = unsupported || error == ENOSPC ? "" : std::strerror(error);  // a quota, a limit on file sizes
+  const char* limit = unsupported || error == ENOSPC ? "" : std::strerror(error);  // a quota, or a limit on file sizes
   throw Error(Exit::failed, Seen::everywhere,
               text(path_.string(), ": needs ", megabytes(static_cast<double>(end - begin)), ", the disk has ",
                    megabytes(static_cast<double>(free)), " free", *limit == 0 ? "" : " (", limit, *limit == 0 ? "" : ")"));
@@ -160,7 +160,8 @@ void File::reserve(std::uint64_t begin, std::uint64_t end) {
 
 void remove_leftover(const std::filesystem::path& temporary) {
   struct stat status {};
-  if (::lstat(temporary.c_str(), &status) != 0) return;  // nothing there, or nothing to be seen: creating it tells
+  if (::lstat(temporary.c_str(), &status) != 0)
+    return;  // nothing is there, or it cannot be examined: then creating the file fails
   require(S_ISREG(status.st_mode) || S_ISLNK(status.st_mode), temporary.string(), ": in the way, and no file");
   if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) fail_with_errno(temporary, "cannot be removed");
 }
@@ -174,7 +175,8 @@ void commit_file(const std::filesystem::path& temporary, const std::filesystem::
   const int error = errno;
   ::close(descriptor);
   errno = error;
-  if (status != 0 && error != EINVAL) fail_with_errno(directory, "cannot be synced");  // EINVAL: it has no such thing
+  if (status != 0 && error != EINVAL)
+    fail_with_errno(directory, "cannot be synced");  // EINVAL: the file system cannot sync directories
 }
 
 }  // namespace shoal::io

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain files: whole reads and writes at offsets, disk space reserved beforehand, names that appear only when all is on
+// Plain files: complete reads and writes at offsets, reserved disk space, and names that appear only when the content is on
 // disk.
 #pragma once
 
@@ -13,13 +13,13 @@
 
 namespace shoal::io {
 
-/// Tells files apart, whatever their names: device, then number on it.
+/// Identifies a file, whatever its name: its device, then its inode.
 using FileId = std::pair<std::uint64_t, std::uint64_t>;
 
 class File {
  public:
-  /// create: a new file. What a killed run left under the name goes, and so does a link: only files that this opened are
-  /// written to. For temporary names. create_new: the same, but whatever stands under the name is an error.
+  /// create: for temporary names. Creates a new file; removes a file that a killed run left under this name, or a link,
+  /// which is never followed. create_new: creates a new file; an existing one is an error.
   enum class Mode { read, write, create, create_new };
   File() = default;
   File(const std::filesystem::path& path, Mode mode);
@@ -28,24 +28,24 @@ class File {
   File& operator=(File&& other) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
-  /// From now on messages name it so: it was given this name.
+  /// To be called after the file was renamed: messages use the new name.
   void renamed(const std::filesystem::path& path) { path_ = path; }
-  /// fail() unless it still stands under its name.
+  /// fail() if another file has its name now, or none.
   void require_there() const;
   bool is_open() const { return descriptor_ >= 0; }
   std::uint64_t size() const;
   FileId id() const;
-  /// All of `data`, or an error: a file that ends before is one.
+  /// Reads all of `data`; an error if the file ends before.
   void read(std::uint64_t offset, Span<std::byte> data) const;
   void write(std::uint64_t offset, Span<const std::byte> data);
-  /// Gives back what was reserved beyond `size` bytes.
+  /// Sets the file's size. Space that was reserved beyond it is released.
   void truncate(std::uint64_t size);
   void sync();
-  /// Lets the disk begin with what was written, without waiting: sync() will have less left to do.
+  /// Starts writing to disk what was written so far, without waiting, so that sync() has less to do.
   void start_writeback();
   void close();
-  /// Disk space for bytes begin .. end-1, without changing the size of the file. Where the file system cannot reserve,
-  /// the free space is asked for instead. Not enough is an Error that every rank may be told: FILE: needs X MB, ...
+  /// Reserves disk space for bytes begin .. end-1, without changing the size of the file. If the file system cannot reserve,
+  /// only compares with the free space. If there is not enough, throws an Error that is marked as seen everywhere.
   void reserve(std::uint64_t begin, std::uint64_t end);
 
  private:
@@ -53,10 +53,11 @@ class File {
   int descriptor_ = -1;
 };
 
-/// Removes what a killed run left under a temporary name: a file, or a link, never what it leads to. Nothing else.
+/// Removes what a killed run left under a temporary name: a regular file, or a link (not its target). Anything else is an
+/// Error.
 void remove_leftover(const std::filesystem::path& temporary);
 
-/// Gives the synced file `temporary` its final name, for good: the directory is synced too.
+/// Gives the synced file `temporary` its final name, and syncs the directory.
 void commit_file(const std::filesystem::path& temporary, const std::filesystem::path& file);
 
 }  // namespace shoal::io

@@ -9,7 +9,7 @@ namespace shoal::io {
 
 namespace {
 
-constexpr std::uint64_t header_bytes = 16;  // of a collection, and of an object
+constexpr std::uint64_t header_bytes = 16;  // of a collection, and also of an object
 
 template <typename T>
 T number_at(const std::vector<std::byte>& data, std::uint64_t at) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// HDF5's global heap, where values of variable length lie, read by ourselves.
+// Reads values of variable length from HDF5's global heap, where HDF5 files store them, without the library.
 //
-// [Note: values of variable length] HDF5 1.10 believes what it finds there: it takes an object's number for an index and its
-// length for that of the buffer, so a damaged file corrupts the memory of the program that reads it. Here the library is
-// only asked for the references, as they stand in the dataset or attribute, and what they point to is looked up with every
-// place checked. A reference is a length (4 bytes), the address of a collection (8) and an object's number in it (4); a
-// collection is "GCOL", 1, three bytes, its length (8), then objects: number (2), 6 bytes, length (8), data to a multiple
-// of 8. An object with the number 0 is the free rest.
+// [Note: values of variable length] HDF5 1.10 does not check the heap: it uses an object's number as an index and its length
+// as the length of a buffer, so a damaged file corrupts the memory of the program that reads it. Here the library reads only
+// the references, as the dataset or attribute stores them; the values are looked up by this class, which checks every
+// address and length. A reference has a length (4 bytes), the address of a collection (8) and the number of an object in it
+// (4). A collection is "GCOL", 1, three bytes, its length (8), then objects: number (2), 6 bytes, length (8), and data
+// padded to a multiple of 8. An object with the number 0 is the free space at the end.
 #pragma once
 
 #include <cstddef>
@@ -27,12 +27,12 @@ struct HeapReference {
 
 class GlobalHeap {
  public:
-  /// Fills `to` with the file's bytes from `at` on; never asked for what lies beyond the file's end.
+  /// Fills `to` with the file's bytes from `at` on. Never called for bytes beyond the file's end.
   using Read = std::function<void(std::uint64_t at, Span<std::byte> to)>;
   GlobalHeap(std::uint64_t file_bytes, Read read) : file_bytes_(file_bytes), read_(std::move(read)) {}
 
-  /// A reference that points to no such object is bad_input(). Collections do not overlap and a value has one owner: reading
-  /// takes no more time and memory than the file is long.
+  /// The value of a reference; bad_input() if there is no such object. Collections may not overlap, and all values together
+  /// may not be longer than the file, which bounds the time and memory that a damaged file can cost.
   std::string value(const HeapReference& reference);
 
  private:

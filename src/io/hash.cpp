@@ -28,7 +28,7 @@ std::uint64_t xxh3(Span<const std::byte> data, std::uint64_t seed) {
 }
 
 std::uint64_t sum_of_pieces(Span<const float> values, std::uint64_t first) {
-  const Absence absence;  // of gigabytes it takes seconds
+  const Absence absence;  // hashing gigabytes takes seconds
   std::uint64_t sum = 0;
   const float* piece = values.data();
   const float* const end = piece + values.size();

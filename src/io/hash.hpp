@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// XXH3 (Collet, xxHash 0.8), 64 bits: the only file that includes it is hash.cpp.
+// XXH3 (Collet, xxHash 0.8), 64 bits. Only hash.cpp includes the library.
 #pragma once
 
 #include <array>
@@ -18,14 +18,14 @@ std::uint64_t xxh3(Span<const std::byte> data, std::uint64_t seed = 0);
 /// The number that hexadecimal() wrote. Any other text is bad_input(), naming `what`.
 std::uint64_t parse_hexadecimal(const std::string& value, const std::string& what);
 
-/// Elements of a piece: what a checksum is a sum over. Tensors and shards start on pieces.
+/// Number of elements of a piece, the unit of which checksums are sums. Tensors and shards begin on pieces.
 inline constexpr std::size_t checksum_piece = 16;
 
-/// Sum modulo 2^64 of xxh3(piece, seed = the piece's index) over pieces; `first` is the index of the first one.
+/// Sum modulo 2^64 of xxh3(piece, seed = the piece's index) over the pieces of `values`; `first` is the index of the first
+/// piece.
 std::uint64_t sum_of_pieces(Span<const float> values, std::uint64_t first);
 
-/// Sum modulo 2^64 of xxh3(piece, seed = the piece's index) over pieces of 64 bytes of data that come part by part; the last
-/// piece is filled up with zeros.
+/// The same sum for bytes that are passed in parts of any size. A piece has 64 bytes; the last one is filled up with zeros.
 class PieceSum {
  public:
   void update(Span<const std::byte> data);
@@ -37,7 +37,7 @@ class PieceSum {
   std::uint64_t index_ = 0, sum_ = 0;
 };
 
-/// Of data that come part by part.
+/// xxh3() of data that are passed in parts of any size.
 class Hash {
  public:
   Hash();

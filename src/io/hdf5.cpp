@@ -27,17 +27,17 @@ static_assert(std::is_same_v<hid_t, Id> && std::is_same_v<herr_t, int>);
 
 namespace {
 
-/// As many as a checkpoint of thousands of nodes that train apart has.
+/// More than a checkpoint of thousands of nodes that train locally has.
 constexpr std::size_t most_datasets = std::size_t{1} << 22U;
 
-/// Errors are thrown, not printed.
+/// Turns off the library's printing of errors; they are thrown instead.
 void silence() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
 
 Handle access_properties() {
   silence();
   Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "HDF5: access properties");
   checked(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_V18), "HDF5: format bounds");
-  // Metadata in blocks of 64 KiB rather than 2 KiB between datasets; large datasets begin on a page.
+  // Metadata are allocated in blocks of 64 KiB, not 2 KiB, between datasets. Large datasets begin on a page of 4096 bytes.
   checked(H5Pset_meta_block_size(access.id(), 1U << 16U), "HDF5: metadata block size");
   checked(H5Pset_alignment(access.id(), 1U << 16U, 4096), "HDF5: alignment");
   checked(H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG), "HDF5: close degree");

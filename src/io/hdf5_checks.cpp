@@ -20,7 +20,8 @@ constexpr std::size_t largest_chunk = std::size_t{1} << 30U;
 
 Handle file_of(const Handle& object) { return {H5Iget_file_id(object.id()), H5Fclose, "HDF5: file of an object"}; }
 
-/// From what a file has in place of a value of variable length to as many bytes without meaning: nothing to do.
+/// Conversion from a reference to a value of variable length, as the file stores it, to the same number of opaque bytes:
+/// nothing to do.
 herr_t keep_bytes(hid_t from, hid_t to, H5T_cdata_t* state, size_t /*count*/, size_t /*stride*/, size_t /*other*/,
                   void* /*data*/, void* /*background*/, hid_t /*transfer*/) {
   if (state->command != H5T_CONV_INIT) return 0;
@@ -73,7 +74,7 @@ void require_stored(const Handle& dataset, const std::string& name) {
   const Handle create(H5Dget_create_plist(dataset.id()), H5Pclose, name), type(H5Dget_type(dataset.id()), H5Tclose, name);
   require_input(H5Pget_external_count(create.id()) == 0, name, ": its data are in another file");
   const H5D_layout_t layout = H5Pget_layout(create.id());
-  if (layout == H5D_VIRTUAL) return;  // datasets of other files, each of which the library opens as its own
+  if (layout == H5D_VIRTUAL) return;  // made of datasets of other files, which the library opens and checks by themselves
   const std::size_t elements = product(shape_of(dataset, name), std::size_t{1} << 60U, name);
   const std::uint64_t stored = H5Dget_storage_size(dataset.id());
   require_input(stored <= file_bytes(dataset), name, ": ", stored, " bytes, longer than the file; the file is damaged");

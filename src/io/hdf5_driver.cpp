@@ -17,12 +17,12 @@ namespace {
 
 using Failure = std::optional<Error>;
 
-/// The library knows the first part and hands it back with every call.
+/// The library sees the base class only, and passes it back with every call.
 struct OpenFile : H5FD_t {
   File file;
   FileId id;
-  std::uint64_t end = 0;  // of the file
-  haddr_t allocated = 0;  // up to where the library has given addresses out
+  std::uint64_t end = 0;  // size of the file
+  haddr_t allocated = 0;  // end of the addresses that the library has allocated
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
 };
 
@@ -34,7 +34,7 @@ Failure& last_open() {
 OpenFile& of(H5FD_t* file) { return *static_cast<OpenFile*>(file); }
 const OpenFile& of(const H5FD_t* file) { return *static_cast<const OpenFile*>(file); }
 
-/// No exception may pass through the library.
+/// Runs `act` and returns its error: no exception may pass through the library.
 template <typename Act>
 Failure failure_of(Act&& act) {
   try {
@@ -47,7 +47,7 @@ Failure failure_of(Act&& act) {
   }
 }
 
-/// Changes the file unless it is lost already. The library is told that it was done.
+/// Changes the file unless an earlier change failed. Always reports success to the library ([Note] in the header).
 template <typename Change>
 herr_t change(OpenFile& to, Change&& act) {
   if (!*to.failure) *to.failure = failure_of(act);
@@ -104,7 +104,7 @@ herr_t handle(H5FD_t* file, hid_t /*access*/, void** result) {
   return 0;
 }
 
-/// What lies between the end of the file and that of the addresses reads as zeros.
+/// Bytes between the end of the file and the end of the allocated addresses read as zeros.
 herr_t read(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t at, size_t bytes, void* data) {
   OpenFile& from = of(file);
   const Failure failure = failure_of([&] {
@@ -144,7 +144,7 @@ hid_t registered() {
     H5FD_class_t c{};
 #if H5_VERSION_GE(1, 13, 0)
     c.version = H5FD_CLASS_VERSION;
-    c.value = static_cast<H5FD_class_value_t>(500);  // of those for drivers that are no part of the library
+    c.value = static_cast<H5FD_class_value_t>(500);  // from the range for drivers outside the library
 #endif
     c.name = "shoal";
     c.maxaddr = std::numeric_limits<std::int64_t>::max();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How HDF5 reaches files here: by a driver of our own, over io/files.hpp.
+// The driver by which HDF5 reads and writes files here, built on src/io/files.hpp.
 //
-// [Note: HDF5 is not told of failed writes] A write, a truncation or a close that fails leaves HDF5 1.10 with objects that
-// it can neither write nor forget: it crashes when it tries again, at the latest in its exit handler (which MPI_Finalize
-// runs too). So the driver keeps the first such failure to itself, writes nothing more to that file, and lets the library
-// believe that all is well; whoever writes asks for the failure at each flush and at the end (hdf5::flush,
-// hdf5::close_file).
+// [Note: HDF5 is not told of failed writes] If a write, a truncation or a close fails, HDF5 1.10 keeps objects that it can
+// neither write nor discard. It crashes when it tries again, at the latest in its exit handler (which MPI_Finalize also
+// runs). So the driver stores the first such failure, writes nothing more to that file, and reports success to the library.
+// Code that writes must ask for the failure at each flush and at the end; hdf5::flush() and hdf5::close_file() do.
 #pragma once
 
 #include <memory>
@@ -23,13 +22,13 @@ namespace shoal::io::hdf5 {
 /// Sets the driver in file access properties.
 void use_driver(const Handle& access);
 
-/// Why the last file could not be opened; nothing where the driver did open it, and the library refused what is in it.
+/// Why the driver could not open the last file; nothing if it could, and the library refused the content.
 std::optional<Error> open_failure();
 
-/// The file under a file handle, open as long as that.
+/// The file of a file handle; open as long as the handle is.
 const File& driver_file(const Handle& file);
 
-/// What keeps the content of an open file from being in it; also after it was closed.
+/// The first write to an open file that failed, if any. Remains valid after the file was closed.
 std::shared_ptr<const std::optional<Error>> write_failure(const Handle& file);
 
 }  // namespace shoal::io::hdf5

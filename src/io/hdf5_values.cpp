@@ -14,7 +14,7 @@ namespace {
 
 Handle scalar_space() { return {H5Screate(H5S_SCALAR), H5Sclose, "HDF5: scalar_space space"}; }
 
-/// An attribute that is there, its type and how many elements it has.
+/// An open attribute with its type and its dataspace.
 struct Attribute {
   Handle handle, type, space;
   std::string what;
@@ -51,7 +51,7 @@ std::vector<std::string> attribute_names(const Handle& at) {
   return names;
 }
 
-/// A new attribute of one number.
+/// Creates an attribute with one value.
 void write_number(const Handle& at, const std::string& name, Id stored, Id type, const void* value) {
   const Handle space = scalar_space();
   const Handle attribute(H5Acreate2(at.id(), name.c_str(), stored, space.id(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,

@@ -29,7 +29,7 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-/// Of a file that anybody may have written: what may stand in a message and in a file's name.
+/// Anybody may have written the file: values that may not be used in a message or in a file's name become "unknown".
 std::string plain(const std::string& value) {
   const bool good = !value.empty() && value.size() <= 255 && std::all_of(value.begin(), value.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == ':';
@@ -50,7 +50,7 @@ double seconds(const std::string& value) {
   return std::isfinite(result) && result > 0 ? result : 0;
 }
 
-/// Closes a descriptor when it goes.
+/// A file descriptor that its destructor closes.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands in a lock file: text, a word and its value a line.
+// The content of a lock file: text lines, each with a key and its value.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,26 @@ namespace shoal::io {
 
 /// Who holds a lock.
 struct LockHolder {
-  std::string token;  ///< of this lock alone
+  std::string token;  ///< random; no other lock has it
   std::string host, since;
   comm::ProcessId process;
-  double timeout = 0;  ///< seconds without a touch after which it counts as dead
+  double timeout = 0;  ///< seconds without a touch after which the holder counts as dead
   double touch_s = 0;  ///< seconds between touches
 };
 
-/// This process, from now on.
+/// This process as a holder that starts now.
 LockHolder holder_of_this_process(double timeout_s);
 
 std::string lock_text(const LockHolder& holder);
 
-/// A lock file as it is found.
+/// A lock file that was found.
 struct FoundLock {
-  bool readable = false;  ///< false: its writer has not written all yet, or could not; only the token is set then
+  bool readable = false;  ///< false if its content is not complete; then only the token is set
   LockHolder holder;
   std::int64_t touched_ns = 0;  ///< by the clock of the file system
 };
 
-/// Nothing where there is none. bad_input() for what is no lock file of this program.
+/// Nothing if there is no lock file. bad_input() if the file is not a lock file of this program.
 std::optional<FoundLock> find_lock(const std::filesystem::path& file);
 
 /// "host H, process P, since T".

@@ -21,14 +21,15 @@ namespace shoal::io {
 
 namespace {
 
-/// A collective write takes at most this much of each rank, in parts of at most a quarter: block lengths are int.
+/// A collective write takes at most this many bytes from each rank, in blocks of at most a quarter: block lengths are int.
 constexpr std::size_t largest_round = std::size_t{1} << 30U;
 
-/// Written at a time, and hashed just before, so that it is read from memory once; who is told to stop, stops after so much.
+/// Number of elements that are hashed and then written at a time, so that they are read from memory once. A writer checks
+/// whether it has to stop after each of these parts.
 constexpr std::size_t write_elements = std::size_t{1} << 17U;
 static_assert(write_elements % checksum_piece == 0);
 
-/// The disk is told to begin whenever a rank has written so much.
+/// Write-back to disk is started whenever a rank has written this many bytes.
 constexpr std::size_t writeback_bytes = std::size_t{16} << 20U;
 
 void require_mpi(int status, const std::string& what) {
@@ -48,7 +49,7 @@ bool on_parallel_file_system(const std::filesystem::path& file) {
   return type == lustre || type == gpfs || type == beegfs;
 }
 
-/// Virtual nodes share cores and each believes it has all: who says that ranks should sleep while they wait, is believed.
+/// Virtual nodes use the same cores without knowing it. If the user sets SHOAL_COMM_WAIT=sleep, ranks outnumber cores.
 bool ranks_outnumber_cores(comm::World& world) {
   const char* wait = std::getenv("SHOAL_COMM_WAIT");
   if (wait != nullptr && std::strcmp(wait, "sleep") == 0) return true;
@@ -63,7 +64,7 @@ class MpiFile {
   MpiFile(MPI_Comm communicator, const std::filesystem::path& path) : path_(path.string()) {
     MPI_Info hints = MPI_INFO_NULL;
     MPI_Info_create(&hints);
-    MPI_Info_set(hints, "romio_ds_write", "disable");  // read-modify-write would cost more than small writes do
+    MPI_Info_set(hints, "romio_ds_write", "disable");  // read-modify-write would take longer than small writes
     status_ = MPI_File_open(communicator, path.c_str(), MPI_MODE_WRONLY, hints, &file_);
     MPI_Info_free(&hints);
   }
@@ -73,7 +74,7 @@ class MpiFile {
   MpiFile(const MpiFile&) = delete;
   MpiFile& operator=(const MpiFile&) = delete;
 
-  /// Collective. An error is kept until finish(), so that no rank leaves the others in the next round.
+  /// Collective. An error is stored until finish(), so that no rank is missing in the next round.
   void write_all(Span<const RawPart> parts) {
     if (file_ == MPI_FILE_NULL) return;
     std::vector<int> lengths;
@@ -118,7 +119,7 @@ class MpiFile {
   int status_ = MPI_SUCCESS;
 };
 
-/// The part's first elements, at most so many, which it then begins after.
+/// Removes the first `elements` elements, or all if there are fewer, from the part and returns them.
 RawPart cut(RawPart& part, std::size_t elements) {
   const std::size_t n = std::min(part.values.size(), elements);
   const RawPart first{part.offset, part.values.first(n), part.piece, part.sum};
@@ -130,7 +131,7 @@ void add_checksum(const RawPart& part) {
   if (part.sum != nullptr) *part.sum += sum_of_pieces(part.values, part.piece);
 }
 
-/// Parts cut to what one block may have, grouped so that no group exceeds a round.
+/// Cuts the parts into blocks, and groups the blocks into rounds of at most largest_round bytes.
 std::vector<std::vector<RawPart>> rounds_of(const std::vector<RawPart>& parts) {
   std::vector<std::vector<RawPart>> rounds;
   std::size_t room = 0;
@@ -167,7 +168,7 @@ void write_collectively(comm::World& world, const std::filesystem::path& path, c
 
 }  // namespace
 
-/// Copying into the page cache and writing to the disk overlap.
+/// Starts write-back at intervals, so that writing to disk overlaps copying into the page cache.
 bool write_parts(File& file, const std::vector<RawPart>& parts, const std::atomic<bool>* stop) {
   std::size_t since = 0;
   for (RawPart part : parts) {
@@ -205,7 +206,7 @@ void write_raw(comm::World& world, const std::filesystem::path& path, std::vecto
     if (!collectively) write_parts(file, parts);
   });
   when_written();
-  // Only now: syncing while others still write would wait for their pages too, again and again.
+  // Not earlier: a sync while others still write would wait for their pages, too.
   together(world.all(), [&] {
     file.sync();
     file.close();

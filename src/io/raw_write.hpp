@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All ranks write their parts of one file, straight from their own memory.
+// All ranks write their parts of one file, directly from their own memory.
 #pragma once
 
 #include <atomic>
@@ -17,21 +17,21 @@
 namespace shoal::io {
 
 struct RawPart {
-  std::uint64_t offset = 0;  ///< in the file
+  std::uint64_t offset = 0;  ///< position in the file
   Span<const float> values;
-  std::uint64_t piece = 0;       ///< of the dataset, which the values begin with: pieces of checksum_piece elements
-  std::uint64_t* sum = nullptr;  ///< to which the values' checksum is added while they are written; null: to none
+  std::uint64_t piece = 0;  ///< index, in the dataset, of the piece of checksum_piece elements with which the values begin
+  std::uint64_t* sum = nullptr;  ///< the values' checksum is added to it while they are written; null: none is computed
 };
 
-/// Not collective. Writes the parts, and lets the disk begin with them. Returns false when it was told to stop before all
-/// was written.
+/// Not collective. Writes the parts, and starts their write-back to disk. Returns false if *stop was set before all were
+/// written.
 bool write_parts(File& file, const std::vector<RawPart>& parts, const std::atomic<bool>* stop = nullptr);
 
-/// What `mode` means for this file on these ranks; the same on all of them. Collective.
+/// Collective. Replaces IoMode::automatic by the mode for this file and these ranks; the same on all ranks.
 IoMode resolve(comm::World& world, const std::filesystem::path& file, IoMode mode);
 
-/// Collective; `file` exists. Parts of different ranks do not overlap. When all are written, and the disk is still busy with
-/// them, all ranks call when_written(), which is collective too. Everything is on disk when it returns.
+/// Collective. The file must exist, and the parts of different ranks must not overlap. When all parts are written but not
+/// yet synced, all ranks call when_written(), which is collective, too. Everything is on disk when write_raw() returns.
 void write_raw(comm::World& world, const std::filesystem::path& file, std::vector<RawPart> parts, IoMode mode,
                const std::function<void()>& when_written);
 

@@ -12,7 +12,7 @@ namespace shoal::io {
 
 void Removal::remove(const std::filesystem::path& file) {
   wait();
-  // As long as anybody holds the file, its blocks stay. A path alone needs no permission to read.
+  // The blocks of a file stay as long as a process has it open; closing it frees them. O_PATH needs no right to read it.
   const int held = ::open(file.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
   std::error_code error;
   std::filesystem::remove(file, error);

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t largest_header = 100'000'000;  // as Hugging Face's own reader has it
+constexpr std::uint64_t largest_header = 100'000'000;  // the limit of Hugging Face's own reader
 constexpr std::size_t elements_at_once = std::size_t{1} << 18U;
 constexpr const char* metadata_key = "__metadata__";
 
@@ -134,7 +134,7 @@ void Safetensors::read(const std::string& name, Range range, Span<float> values)
 bool is_our_safetensors(const fs::path& path) {
   const nlohmann::ordered_json ours = {{metadata_key, {{"format", "pt"}, {"program", "shoal"}}}};
   std::string expected = ours.dump();
-  expected.pop_back();  // tensors follow
+  expected.pop_back();  // the brace: tensors follow
   const File file(path, File::Mode::read);
   std::string begin(expected.size(), '\0');
   if (file.size() < sizeof(std::uint64_t) + begin.size()) return false;
@@ -145,7 +145,7 @@ bool is_our_safetensors(const fs::path& path) {
 SafetensorsWriter::SafetensorsWriter(const fs::path& file, const std::vector<Tensor>& tensors)
     : file_(file), temporary_(file.string() + ".partial") {
   nlohmann::ordered_json header;
-  header[metadata_key] = {{"format", "pt"}, {"program", "shoal"}};  // without the format transformers refuses the file
+  header[metadata_key] = {{"format", "pt"}, {"program", "shoal"}};  // transformers refuses a file without "format"
   for (const Tensor& tensor : tensors) {
     const std::uint64_t begin = expected_;
     std::uint64_t bytes = sizeof(float);
@@ -155,7 +155,7 @@ SafetensorsWriter::SafetensorsWriter(const fs::path& file, const std::vector<Ten
     header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, expected_}}};
   }
   std::string text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // data begin on a multiple of 8
+  text.append((8 - text.size() % 8) % 8, ' ');  // so that the data begin at a multiple of 8
   const std::uint64_t length = text.size();
   data_begin_ = sizeof length + length;
   output_ = std::make_unique<File>(temporary_, File::Mode::create);

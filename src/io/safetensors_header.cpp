@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The header of a safetensors file: JSON that may come from anywhere. Parsed as a stream of events, so that the depth is
-// bounded, no key is lost to a second one of its name, and nothing is kept but what is known.
+// The header of a safetensors file: JSON that may come from anywhere. It is parsed as a stream of events: so the depth is
+// limited, a repeated key is noticed, and only known fields are stored.
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -159,7 +159,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   std::vector<std::uint64_t> numbers_;
 };
 
-/// Sorted by position, each tensor begins where the one before ends, and the last one ends where the file does.
+/// Checks that, sorted by position, each tensor begins where the one before ends, and that the last one ends with the file.
 void check_coverage(const Entries& entries, std::uint64_t data_bytes, const std::string& where) {
   std::vector<const Entries::value_type*> order;
   for (const auto& entry : entries) order.push_back(&entry);
@@ -193,7 +193,7 @@ Entries parse_safetensors_header(std::string_view json, std::uint64_t data_bytes
   HeaderReader reader(where, entries);
   try {
     Json::sax_parse(json.begin(), json.end(), &reader);
-  } catch (const Json::exception& error) {  // numbers that no type holds
+  } catch (const Json::exception& error) {  // a number that is out of range for all types
     bad_input(where, ": the header is no valid JSON: ", error.what());
   }
   check_coverage(entries, data_bytes, where);

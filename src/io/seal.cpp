@@ -30,7 +30,7 @@ std::uint64_t hash_seal(Span<const Extent> table, const Footer& footer) {
   return hash.value();
 }
 
-/// Of all bytes before `end` that no extent covers. Extents are sorted; nothing is hashed twice, nothing left out.
+/// Hash of all bytes before `end` that no extent covers. The extents must be sorted; if they overlap, bad_input().
 std::uint64_t hash_metadata(const File& file, std::uint64_t end, Span<const Extent> raw) {
   Hash hash;
   std::vector<std::byte> buffer(std::size_t{1} << 20U);

@@ -19,7 +19,7 @@ Span<const std::byte> bytes(const std::string& content) { return std::as_bytes(S
 
 fs::path temporary_of(const fs::path& file) { return file.string() + ".partial"; }
 
-/// Writes it all under the temporary name; an error takes that with it.
+/// Writes the content under the temporary name, then renames it. On an error the temporary file is removed.
 File written(const fs::path& file, const std::string& content) {
   File temporary(temporary_of(file), File::Mode::create);
   try {

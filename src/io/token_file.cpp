@@ -22,7 +22,7 @@ using hdf5::Handle;
 
 constexpr std::size_t longest_row = std::size_t{1} << 28U;
 
-/// Read at a time to verify them.
+/// Number of tokens that verify() reads at a time.
 constexpr std::size_t read_tokens = std::size_t{1} << 20U;
 
 Handle open(const std::filesystem::path& path) {
@@ -56,7 +56,8 @@ std::size_t read_vocab_size(const Handle& file) {
   return static_cast<std::size_t>(value);
 }
 
-/// A 1-D dataset of integers of one width, all of them in the file; read in `memory`, an unsigned type of as many bytes.
+/// Reads a 1-D dataset of unsigned integers of the size of T, and compares its checksum if it has one. memory: the HDF5 type
+/// of T.
 template <typename T>
 std::vector<T> read_integers(const Handle& file, const std::string& name, hid_t memory) {
   const Handle dataset = hdf5::open_dataset(file, name), type(H5Dget_type(dataset.id()), H5Tclose, name);
@@ -91,7 +92,7 @@ std::vector<std::string> read_vocabulary(const Handle& file) {
   return vocabulary;
 }
 
-/// Does what must go well with a file that may come from anywhere.
+/// Runs `act`; its errors become bad_input(), with the name of the file.
 template <typename Act>
 void with_file_name(const std::filesystem::path& path, Act&& act) {
   try {
@@ -116,7 +117,7 @@ TokenFile::TokenFile(const std::filesystem::path& file) : path_(file), file_(ope
     read_layout();
     if (hdf5::has_link(file_, "vocabulary_bytes")) {
       vocabulary_ = read_vocabulary(file_);
-    } else if (hdf5::has_link(file_, "vocabulary")) {  // as this program wrote it before, and others write it
+    } else if (hdf5::has_link(file_, "vocabulary")) {  // of older versions of this program, and of others
       vocabulary_ = hdf5::read_byte_strings(file_, "/vocabulary");
     }
     require_input(vocabulary_.size() <= vocab_size_, "/vocabulary has ", vocabulary_.size(), " tokens, vocab_size is ",
@@ -150,7 +151,7 @@ void TokenFile::read(std::size_t first, Span<std::int32_t> tokens) const {
   const std::string where = path_.string() + ": " + name;
   require(first < size_ && (rows ? tokens.size() == row_length_ : tokens.size() <= size_ - first), where, ": ",
           tokens.size(), " tokens from ", first, " on do not exist");
-  // Read as unsigned: the library would otherwise cut ids beyond 2^31 down without a word.
+  // Read as unsigned: the library would silently reduce ids beyond 2^31 to the largest signed number.
   auto* ids = reinterpret_cast<std::uint32_t*>(tokens.data());
   try {
     read_part(first, rows ? 1 : tokens.size(), ids);
@@ -190,7 +191,7 @@ void TokenFile::verify_tokens() const {
   require_checksum(dataset_, sum, where);
 }
 
-/// `count` tokens, or rows, from `first` on.
+/// Reads `count` tokens, or rows, from `first` on.
 void TokenFile::read_part(std::size_t first, std::size_t count, std::uint32_t* ids) const {
   const std::string where = row_length_ != 0 ? "/samples" : "/tokens";
   const std::array<hsize_t, 2> begin{first, 0};

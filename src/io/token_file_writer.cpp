@@ -16,7 +16,7 @@ namespace {
 using hdf5::checked;
 using hdf5::Handle;
 
-/// A 1-D dataset with its checksum.
+/// Writes a 1-D dataset and its checksum.
 template <typename T>
 void write_numbers(const Handle& file, const char* name, hid_t stored, hid_t memory, const std::vector<T>& values) {
   const hsize_t size = values.size();
@@ -40,7 +40,7 @@ void write_vocabulary(const Handle& file, const std::vector<std::string>& vocabu
   write_numbers(file, "/vocabulary_offsets", H5T_STD_U64LE, H5T_NATIVE_UINT64, offsets);
 }
 
-/// An uninitialised contiguous dataset; returns where in the file its data begins.
+/// Creates a contiguous dataset without initializing it. Returns the offset of its data in the file.
 std::uint64_t create_tokens(const Handle& file, std::size_t tokens, bool narrow) {
   const hsize_t size = tokens;
   const Handle space(H5Screate_simple(1, &size, nullptr), H5Sclose, "/tokens");
@@ -54,7 +54,7 @@ std::uint64_t create_tokens(const Handle& file, std::size_t tokens, bool narrow)
   return hdf5::raw_offset(dataset, "/tokens");
 }
 
-/// More than the library takes for everything but the tokens: headers, and the vocabulary with its offsets.
+/// An upper bound for everything but the tokens: HDF5's headers, and the vocabulary with its offsets.
 std::uint64_t layout_bytes(const std::vector<std::string>& vocabulary) {
   std::uint64_t bytes = std::uint64_t{1} << 18U;
   for (const std::string& token : vocabulary) bytes += token.size() + 16;
@@ -74,8 +74,8 @@ TokenFileWriter::TokenFileWriter(const std::filesystem::path& file, std::size_t 
       vocab_size_(vocab_size) {
   require(tokens > 0 && vocab_size > 0 && vocab_size <= TokenFile::largest_vocabulary, file.string(), ": ", tokens,
           " tokens of ", vocab_size, " symbols cannot be written");
-  // On a full disk HDF5 1.10 crashes. So the space is asked for before the library sees the file, and the raw data is
-  // written past it.
+  // HDF5 1.10 crashes on a full disk. So the space is reserved before the library opens the file, and the tokens are written
+  // without the library.
   const std::uint64_t bytes = tokens * (fits_uint16(vocab_size) ? 2 : 4);
   File(temporary_.path, File::Mode::create).reserve(0, bytes + layout_bytes(vocabulary));
   Handle handle = hdf5::create_file(temporary_.path, false);
@@ -124,7 +124,7 @@ void TokenFileWriter::finish() {
   }
   seal(temporary_.path, {{position_ - bytes, bytes}});
   File whole(temporary_.path, File::Mode::write);
-  whole.truncate(whole.size());  // what was reserved beyond
+  whole.truncate(whole.size());  // gives back the space that was reserved beyond the end
   whole.sync();
   whole.close();
   commit_file(temporary_.path, path_);

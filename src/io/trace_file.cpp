@@ -17,7 +17,7 @@ namespace shoal::io {
 
 namespace {
 
-/// What a rank brings to a flush.
+/// The numbers that a rank contributes to a flush.
 struct Contribution {
   std::uint64_t events = 0, dropped = 0, name_bytes = 0;
 };
@@ -31,12 +31,12 @@ struct TraceFile::State {
   File rows;
   bool writing = true, closed = false;
   std::int32_t flushes = 0;
-  std::uint64_t total = 0;                                // rows of /events
-  std::uint64_t dropped = 0;                              // of this rank, until the last flush
-  std::uint64_t checksum = 0;                             // of the rows that this rank wrote
-  std::vector<std::string> new_names;                     // known to all, not yet in the file
-  std::unordered_map<std::string, std::int32_t> numbers;  // of all names, the same on all ranks
-  std::vector<std::int32_t> translation;                  // this rank's index of a name, its number in the file
+  std::uint64_t total = 0;                                // number of rows of /events
+  std::uint64_t dropped = 0;                              // events that this rank dropped until the last flush
+  std::uint64_t checksum = 0;                             // checksum of the rows that this rank wrote
+  std::vector<std::string> new_names;                     // known to all ranks, not yet in the file
+  std::unordered_map<std::string, std::int32_t> numbers;  // index in the file by name, the same on all ranks
+  std::vector<std::int32_t> translation;                  // index in the file by this rank's own index of a name
 
   void write(std::vector<trace::Event>& events);
   std::vector<Contribution> gather_contributions(const std::vector<trace::Event>& events, const std::string& names);
@@ -56,7 +56,7 @@ TraceFile::TraceFile(comm::World& world, const std::filesystem::path& file, cons
     remove_leftover(temporary);
     try {
       s.layout = std::make_unique<TraceLayout>(temporary, world, header);
-      s.layout->commit_as(file);  // whoever finds it under its name can read it
+      s.layout->commit_as(file);  // under this name there is always a file that can be read
     } catch (const Error&) {
       std::error_code ignored;
       std::filesystem::remove(temporary, ignored);
@@ -96,7 +96,7 @@ void TraceFile::close() {
     together(s.group, [&] { s.rows.close(); });
     s.group.all_reduce(Span<std::uint64_t>(&s.checksum, 1), comm::Reduce::sum).wait();
     together_by_0(s.group, [&] { s.writing ? s.layout->close(s.checksum) : s.layout->abandon(); });
-  } catch (const Error& error) {  // what a full disk does to a trace is no reason to fail the run
+  } catch (const Error& error) {  // a trace that a full disk cuts off does not make the run fail
     s.stop(error.what());
   }
 }
@@ -119,7 +119,7 @@ void TraceFile::State::write(std::vector<trace::Event>& events) {
         {flushes, static_cast<std::int32_t>(flush_rows.size()), end, contribution.events, contribution.dropped});
     end += contribution.events;
   }
-  std::vector<std::uint64_t> chunks;  // where those begin that hold the new rows
+  std::vector<std::uint64_t> chunks;  // offsets in the file of the chunks with the new rows
   if (end > total) chunks.resize((end + trace_chunk_rows - 1) / trace_chunk_rows - total / trace_chunk_rows);
   together_by_0(group, [&] {
     if (!chunks.empty()) chunks = layout->extend(total, end);
@@ -157,7 +157,7 @@ std::vector<Contribution> TraceFile::State::gather_contributions(const std::vect
   return contributions;
 }
 
-/// New names are numbered in the order of the ranks that bring them, on all ranks alike.
+/// Gives new names their indices, in the order of the ranks that send them, so all ranks assign the same ones.
 void TraceFile::State::merge_names(const std::vector<Contribution>& contributions, const std::string& mine) {
   std::uint64_t longest = 0;
   for (const Contribution& contribution : contributions) longest = std::max(longest, contribution.name_bytes);
@@ -177,7 +177,7 @@ void TraceFile::State::merge_names(const std::vector<Contribution>& contribution
   }
 }
 
-/// chunks: where those begin that hold rows `total` and later.
+/// chunks: offsets in the file of the chunks with rows `total` and later.
 void TraceFile::State::write_rows(const std::vector<trace::Event>& events, std::uint64_t first,
                                   const std::vector<std::uint64_t>& chunks) {
   const std::uint64_t first_chunk = total / trace_chunk_rows;

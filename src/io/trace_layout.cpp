@@ -17,7 +17,7 @@ namespace {
 using hdf5::checked;
 using hdf5::Handle;
 
-/// What the file's head takes, and what a flush may take beside its rows: chunk indices, names, flushes.
+/// Upper bounds: bytes of the file before the first flush, and of a flush without its rows (chunk indices, names, /flushes).
 constexpr std::uint64_t head_bytes = 1U << 20U, slack_bytes = 1U << 18U;
 
 constexpr std::array kind_names = {"step", "phase", "collective", "wait", "kernel", "io", "counter"};
@@ -29,7 +29,7 @@ struct NumberType {
 NumberType number_type(std::uint64_t /*example*/) { return {H5T_STD_U64LE, H5T_NATIVE_UINT64}; }
 NumberType number_type(int /*example*/) { return {H5T_STD_I32LE, H5T_NATIVE_INT}; }
 
-/// numbers: the rows of the last dimension one after another.
+/// numbers: in row-major order.
 template <typename T>
 void write_numbers(const Handle& place, const char* name, const std::vector<T>& numbers, const std::vector<hsize_t>& shape) {
   const NumberType type = number_type(T());
@@ -63,7 +63,7 @@ void write_groups(const Handle& file, const std::vector<comm::GroupKind>& groups
   write_numbers(file, "group_parts", parts, {groups.size(), ranks});
 }
 
-/// An extendable 1-D dataset. early: chunks have their place in the file as soon as the dataset has grown over them.
+/// Creates an extendable 1-D dataset. early: chunks get their place in the file as soon as the dataset is extended to them.
 Handle growing(const Handle& file, const char* name, const Handle& type, std::uint64_t chunk, bool early) {
   const hsize_t none = 0, unlimited = H5S_UNLIMITED, rows = chunk;
   const Handle space(H5Screate_simple(1, &none, &unlimited), H5Sclose, name);

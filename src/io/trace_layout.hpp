@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The HDF5 side of the trace file, held by rank 0 alone: datasets grow here, and the space of their new rows is told to the
-// ranks, which write the rows themselves (io/hdf5.hpp, [Note: HDF5 by rank 0, raw data by all ranks]).
+// The HDF5 part of the trace file. It exists on rank 0 only, which extends the datasets and sends the offsets of the new
+// rows to the ranks; they write the rows themselves (io/hdf5.hpp, [Note: HDF5 by rank 0, raw data by all ranks]).
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,21 @@ namespace shoal::io {
 class TraceLayout {
  public:
   TraceLayout(const std::filesystem::path& file, comm::World& world, const TraceHeader& header);
-  /// Gives the file, so far under a temporary name, its own.
+  /// Renames the file, so far under a temporary name.
   void commit_as(const std::filesystem::path& file);
-  /// Reserves disk space, makes /events `rows` long, and returns where the chunks begin that hold rows before .. rows-1.
+  /// Reserves disk space and extends /events from `before` to `rows` rows. Returns the offsets in the file of the chunks
+  /// with rows before .. rows-1.
   std::vector<std::uint64_t> extend(std::uint64_t before, std::uint64_t rows);
-  /// Adds to /names and /flushes and hands everything to the system, so that readers find it after a kill.
+  /// Appends to /names and /flushes, and passes everything to the operating system, so that it is in the file even if the
+  /// run is killed.
   void append(const std::vector<std::string>& new_names, const std::vector<FlushRow>& rows);
-  /// Marks the file complete and seals it; checksum: of /events.
+  /// Marks the file as complete, closes and seals it. checksum: that of /events.
   void close(std::uint64_t checksum);
-  /// Closes it as it is.
+  /// Closes the file as it is.
   void abandon();
 
  private:
-  File space_;  // the same file, to reserve space with
+  File space_;  // the same file, opened to reserve space
   hdf5::Handle file_, events_, names_, flushes_;
   std::vector<Extent> chunks_;  // of /events
 };

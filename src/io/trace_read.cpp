@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is in a trace, read by one rank. The file may come from anywhere.
+// Reads and checks a trace on one rank. The file may come from anywhere.
 #include <hdf5.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using hdf5::checked;
 using hdf5::Handle;
 
-/// A list of records of this type, all of them in the file; how many there are.
+/// bad_input() unless the dataset is a list of records of this type, all of them in the file. Returns their number.
 std::size_t require_records(const Handle& dataset, const Handle& type, const std::string& name) {
   const Handle found(H5Dget_type(dataset.id()), H5Tclose, name);
   require_input(H5Tequal(found.id(), type.id()) > 0, name, ": its records are not those of a trace");

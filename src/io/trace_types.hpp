@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of a trace as HDF5 has them.
+// The HDF5 types of the records of a trace.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ struct FlushRow {
   std::uint64_t first = 0, count = 0, dropped = 0;
 };
 
-/// trace::Event as it stands in memory, little-endian; its last, reserved word holds the rank.
+/// trace::Event as it is in memory, little-endian; its reserved last word contains the rank.
 hdf5::Handle event_type();
 hdf5::Handle flush_type();
 
-/// Sum modulo 2^64 of XXH3_64bits(row, seed = the row's index), over rows of /events: its checksum, however ranks share
-/// them.
+/// Checksum of rows of /events: sum modulo 2^64 of XXH3_64bits(row, seed = the row's index). `first`: index of the first
+/// row. The checksum of all rows is the sum over the ranks' rows, however they are distributed.
 std::uint64_t sum_of_rows(Span<const trace::Event> rows, std::uint64_t first);
 
 }  // namespace shoal::io

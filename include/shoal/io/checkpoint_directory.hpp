@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one rank knows of the checkpoints of a directory: which runs they are of, and which of them are whole. From it
-// follows what a run may go on from, and what it may delete: nothing but checkpoints of its own lineage (io/lineage.hpp),
-// once there are enough whole ones after them. Checkpoints of other runs, abandoned ones and damaged files are left alone.
+// The checkpoints of a directory, as one rank sees them: which run wrote each, and which are whole. This decides from which
+// checkpoint a run may resume, and which checkpoints it may delete: only those of its own lineage (io/lineage.hpp), and only
+// if enough newer ones are whole. It never deletes checkpoints of other runs, abandoned ones and damaged files.
 //
-// [Note: Whole] A file is whole if its checksums were read back, or if this process wrote it. Files that were there before
-// are opened once (seal and metadata); their data are read only when a deletion depends on them. Nothing here but the
-// constructor uses HDF5, which knows one thread: prune() may be called on another.
+// [Note: Whole] A file is whole if its data were read back and agreed with its checksums, or if this process wrote it. Files
+// that were there before are opened once (seal and metadata); their data are read only if a deletion depends on them. Only
+// the constructor uses HDF5, which is not thread-safe, so prune() may be called on another thread.
 #pragma once
 
 #include <cstdint>
@@ -22,40 +22,42 @@
 
 namespace shoal::io {
 
-/// Of these checkpoints, by their places: those of the lineage that are older than its `keep` newest whole ones. `whole` is
-/// asked for as few as possible, newest first.
+/// Indices of the checkpoints of the lineage that are older than its `keep` newest whole ones. whole(index): called for as
+/// few checkpoints as possible, newest first.
 std::vector<std::size_t> to_delete(const std::vector<CheckpointOrigin>& checkpoints, const Lineage& lineage, int keep,
                                    const std::function<bool(std::size_t)>& whole);
 
 class CheckpointDirectory {
  public:
-  /// Opens all that are there; an absent directory is an empty one. Error: it cannot be listed.
+  /// Opens all checkpoints in the directory; one that does not exist has none. Throws an Error if it cannot be listed.
   explicit CheckpointDirectory(std::filesystem::path directory);
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// What `resume = latest` tries, newest first: the checkpoints of a run's lineage, and those that are too damaged to tell
-  /// whose they are; after them, where the directory has none of the lineage, the file that the run itself went on from.
-  /// Without a run: of the one lineage that all of the directory's are of. bad_input() that lists what is there, where it is
-  /// not clear which are meant; an error where a file could not be read at all; nothing where there is nothing.
+  /// The files that `resume = latest` tries, newest first: the checkpoints of the run's lineage, and those that are so
+  /// damaged that their run is unknown. If the directory has none of the lineage, `resumed_from` comes last: the file from
+  /// which the run itself was resumed. Without a run, the lineage is the one to which all checkpoints of the directory
+  /// belong. bad_input() that lists the checkpoints if it is not clear which ones are meant; an Error if a file cannot be
+  /// read at all. Returns nothing if there are no checkpoints.
   std::vector<std::filesystem::path> of_lineage(const std::optional<Lineage>& run,
                                                 const std::filesystem::path& resumed_from = {}) const;
-  /// Whether any readable checkpoint is not of the lineage, in a line that names runs and steps; empty: none.
+  /// A line that names runs and steps of the readable checkpoints that are not of the lineage; empty if there are none.
   std::string others(const Lineage& lineage) const;
 
-  /// The file was read and its checksums agreed.
+  /// To be called when the file was read and its checksums agreed.
   void is_whole(const std::filesystem::path& file);
-  /// This process wrote the file, in place of what may have had its name.
+  /// To be called when this process wrote the file. It replaces what had this name before.
   void wrote(const std::filesystem::path& file, const CheckpointOrigin& checkpoint);
 
-  /// Deletes to_delete(), keep >= 1, and temporary files that an earlier run left; their space becomes free a little later
-  /// than their names. Returns lines for the log: of damaged checkpoints of the lineage, once each.
+  /// Deletes to_delete() with keep >= 1, and temporary files that an earlier run left. Their names are gone on return, their
+  /// disk space becomes free a little later. Returns lines for the log: one for each damaged checkpoint of the lineage, the
+  /// first time that it is found.
   std::vector<std::string> prune(const Lineage& lineage, int keep);
-  /// Until the space of what prune() deleted is free.
+  /// Waits until the disk space of the files that prune() deleted is free.
   void wait_for_space() { removal_.wait(); }
 
  private:
-  /// What tells whether a file is still the one that was opened.
+  /// Size and time of change: if they differ, the file is not the one that was opened.
   struct Stamp {
     std::uintmax_t bytes = 0;
     std::filesystem::file_time_type changed;
@@ -66,12 +68,12 @@ class CheckpointDirectory {
     std::filesystem::path file;
     CheckpointOrigin checkpoint;
     Data data = Data::unread;
-    std::optional<Stamp> stamp;               // none: written by this process
-    std::vector<CheckpointDataset> datasets;  // as long as data are unread
+    std::optional<Stamp> stamp;               // none if this process wrote the file
+    std::vector<CheckpointDataset> datasets;  // kept only while data == unread
   };
   struct Unreadable {
     std::filesystem::path file;
-    std::int64_t step;  // that its name says
+    std::int64_t step;  // from its name
     Error why;
   };
 

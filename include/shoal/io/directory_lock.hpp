@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A directory that one run at a time may write to. The lock is a file in it, made so that only one can make it: on a local
-// disk, on NFS and on Lustre alike, where flock() means little. It says who holds it, and is touched every few seconds.
+// A lock on a directory, so that only one run at a time writes to it. The lock is a file in the directory, created in a way
+// in which only one process can succeed: on a local disk as well as on NFS and Lustre, where flock() cannot be relied on.
+// The file names its holder, which touches it every few seconds.
 //
-// A lock outlives a holder that was killed. One of this machine is looked up among its processes; of others only the
-// touches are seen. Who finds a lock that is touched is refused; who finds one that is not waits until the last touch is
-// longer ago than the holder's own timeout, by the clock of the file system, and then takes its place.
+// If the holder is killed, the lock file stays. If the holder ran on this machine, its process is looked up; of other
+// machines' holders only the touches are visible. A run that sees the file being touched is refused. If the file is not
+// touched, the run waits until the last touch, by the clock of the file system, is longer ago than the holder's own timeout.
+// Then it takes the lock over.
 //
-// [Note: One heir] Of several that find a lock stale, the one that makes the file shoal.lock.TOKEN.1 may replace it; TOKEN
-// is the stale lock's own and never used again. Should that one die on the way, the next is who makes shoal.lock.TOKEN.2,
-// and so on: each name can be made once. The lock is replaced by a rename; a holder that was slow and not dead finds
-// another's token in it, and is told so by why_lost().
+// [Note: One successor] If several processes find the same stale lock, the one that creates the file shoal.lock.TOKEN.1 may
+// replace it; TOKEN is the stale lock's own and never used again. If that process dies before it has replaced the lock, the
+// one that creates shoal.lock.TOKEN.2 may, and so on: each name can be created only once. The lock is replaced by a rename.
+// A holder that was only slow finds another file under the lock's name, and why_lost() says so.
 #pragma once
 
 #include <filesystem>
@@ -24,22 +26,24 @@ extern const char* const lock_name;
 
 class DirectoryLock {
  public:
-  /// what: the directory as the user named it, for messages: "output.dir = out". timeout_s: after how long without a touch
-  /// others may take this lock over. note hears, once, that a stale lock is waited for, and that one was taken over.
+  /// what: the directory as the user named it, for messages: "output.dir = out". timeout_s: after this time without a touch
+  /// others may take this lock over. note: called with a line if try_take() starts to wait for a stale lock, and if it takes
+  /// one over.
   DirectoryLock(const std::filesystem::path& directory, const std::string& what, double timeout_s,
                 const std::function<void(const std::string&)>& note);
-  /// Releases it, where it is still this one's.
+  /// Releases the lock if it is still this process's.
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
 
-  /// One look, which takes poll_s() at most: true once the lock is held; false where it is not known yet whether the holder
-  /// lives, or how long ago it died: to be called again. bad_input() when another run holds it.
+  /// Tries once, without waiting. Returns true if the lock is held now; false if it is not known yet whether the holder is
+  /// alive, or if it has not been silent for long enough: then call it again, every poll_s() seconds. bad_input() if another
+  /// run holds the lock.
   bool try_take();
   double poll_s() const;
 
-  /// Why the directory is this one's no longer: it was removed, or another took the lock over; empty while it is held.
-  /// Looked up every few seconds by the thread that touches the file; `now`: looked up in this call.
+  /// Why this process no longer holds the lock (the directory or the lock was removed, or another run took the lock over);
+  /// empty while it does. Checked every few seconds by the thread that touches the file; now: checked in this call, too.
   std::string why_lost(bool now = false);
 
  private:

@@ -5,10 +5,10 @@
 
 namespace shoal::io {
 
-/// What a file that shoal writes is, told by its content.
+/// The kinds of HDF5 files that shoal writes.
 enum class FileKind { checkpoint, trace, tokens };
 
-/// bad_input() that names the file and what was looked for, where it is none of these.
+/// Finds the kind of a file by its content. bad_input() if it is none of these.
 FileKind file_kind(const std::filesystem::path& file);
 
 }  // namespace shoal::io

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HDF5 with handles that close themselves and calls that are checked. hdf5.h itself stays within io/.
+// HDF5 with handles that close themselves and calls whose results are checked. Only io/ includes hdf5.h.
 //
 // [Note: HDF5 by rank 0, raw data by all ranks] The files that ranks share (checkpoints, traces) are laid out by rank 0
 // alone: it creates groups, attributes and datasets, whose space is allocated early and never filled, and tells the others
@@ -24,19 +24,19 @@ namespace hdf5 {
 
 using Id = std::int64_t;  ///< hid_t
 
-/// An identifier, closed when it goes.
+/// An HDF5 identifier that its destructor closes.
 class Handle {
  public:
   using Close = int (*)(Id);
   Handle() = default;
-  /// Fails with `what` and HDF5's own reason when id is negative.
+  /// Throws an Error with `what` and HDF5's own reason if id is negative.
   Handle(Id id, Close closer, const std::string& what);
   Handle(Handle&& other) noexcept;
   Handle& operator=(Handle&& other) noexcept;
   ~Handle();
   Id id() const { return id_; }
   explicit operator bool() const { return id_ >= 0; }
-  /// Closing can fail, and the destructor could not say so. Files that were written: close_file().
+  /// Closes now, and throws an Error if that fails, which the destructor cannot. For files that were written: close_file().
   void close(const std::string& what);
 
  private:
@@ -44,17 +44,18 @@ class Handle {
   Close close_ = nullptr;
 };
 
-/// The most specific entry of the library's error stack, in one line.
+/// The most specific entry of the library's error stack, as one line.
 std::string reason();
-/// fail(what: reason) when result, a return value of the library, is negative.
+/// Returns `result`, a return value of the library; if it is negative, throws an Error "what: reason".
 template <typename T>
 T checked(T result, const std::string& what);
 
-/// A new file, in a format that HDF5 1.8 and later read; an existing one is emptied (or, if exclusive, is an error).
+/// Creates a file in a format that HDF5 1.8 and later versions read. An existing file is emptied; if exclusive, it is an
+/// error.
 Handle create_file(const std::filesystem::path& file, bool exclusive);
 Handle open_file(const std::filesystem::path& file);
-Handle edit_file(const std::filesystem::path& file);  ///< to write in
-/// Hands everything to the system. What could not be written until then is an Error, here and by close_file() only.
+Handle edit_file(const std::filesystem::path& file);  ///< opens it for writing
+/// Passes everything to the operating system. Failed writes are reported only here and by close_file(), as an Error.
 void flush(const Handle& file, const std::string& what);
 void close_file(Handle& file, const std::string& what);
 Handle create_group(const Handle& at, const std::string& name);
@@ -63,12 +64,12 @@ Handle open_dataset(const Handle& at, const std::string& name);
 bool has_attribute(const Handle& at, const std::string& name);
 bool has_link(const Handle& at, const std::string& name);
 
-/// A dataset of float32, contiguous, its space allocated at once and never filled. Groups on the way are made.
+/// Creates a contiguous dataset of float32. Its space is allocated at once and not initialized. Missing groups are created.
 Handle create_floats(const Handle& file, const std::string& name, const std::vector<std::size_t>& shape);
-/// Where the raw data of a contiguous dataset begins in the file; 0 when it has none.
+/// Offset in the file of the raw data of a contiguous dataset; 0 if it has none.
 std::uint64_t raw_offset(const Handle& dataset, const std::string& name);
 std::vector<std::size_t> shape_of(const Handle& dataset, const std::string& name);
-/// Whether it is contiguous float32, little-endian.
+/// Returns true if the dataset is contiguous, little-endian float32.
 bool holds_floats(const Handle& dataset);
 /// Absolute names of all datasets below a group, in alphabetical order.
 std::vector<std::string> dataset_names(const Handle& group);
@@ -76,12 +77,11 @@ std::vector<std::string> dataset_names(const Handle& group);
 void write_attribute(const Handle& at, const std::string& name, const std::string& value);
 void write_attribute(const Handle& at, const std::string& name, std::int64_t value);
 void write_real_attribute(const Handle& at, const std::string& name, double value);  ///< float64
-/// Text that may be written again later, when no longer one comes.
+/// A string of fixed length, which can be written again later with another string that is not longer.
 void write_fixed_attribute(const Handle& at, const std::string& name, const std::string& value);
 
-// What is read may come from anywhere: what is not as it is asked for (class, number of elements, place in the file) is
-// bad_input() that names the attribute or dataset, before anything of it is read. Strings may be of fixed or variable
-// length.
+// Files may come from anywhere. Before anything is read, type class, number of elements and place in the file are checked;
+// bad_input() names the attribute or dataset if they are not as required. Strings may have fixed or variable length.
 std::string text_attribute(const Handle& at, const std::string& name);
 std::int64_t number_attribute(const Handle& at, const std::string& name);
 /// All attributes that are strings.
@@ -92,12 +92,12 @@ std::map<std::string, double> real_attributes(const Handle& at);
 /// The type of UTF-8 strings of any length; h5py reads them as str.
 Handle text_type();
 
-/// A scalar dataset with one string; a 1-D dataset of strings.
+/// text: a scalar dataset with one string. texts: a 1-D dataset of strings.
 void write_text(const Handle& at, const std::string& name, const std::string& value);
 std::string read_text(const Handle& at, const std::string& name);
 void write_texts(const Handle& at, const std::string& name, const std::vector<std::string>& values);
 std::vector<std::string> read_texts(const Handle& at, const std::string& name);
-/// A 1-D dataset of bytes of variable length (of strings too): zeros are bytes as others are.
+/// A 1-D dataset of byte strings of variable length; they may contain zeros. Datasets of strings are read, too.
 std::vector<std::string> read_byte_strings(const Handle& at, const std::string& name);
 
 }  // namespace hdf5

@@ -6,8 +6,8 @@
 
 namespace shoal::io {
 
-/// Removes large files: their names at once, and what they take of the disk on a thread of its own. A file system that tells
-/// its disk of free blocks waits for it, as long as a quarter of a save, and hardly computes meanwhile.
+/// Removes large files: their names at once, their disk space on a thread. A file system that reports free blocks to its
+/// disk waits for the disk, for up to a quarter of the time of a save, and uses hardly any processor time meanwhile.
 class Removal {
  public:
   Removal() = default;
@@ -15,9 +15,9 @@ class Removal {
   Removal(const Removal&) = delete;
   Removal& operator=(const Removal&) = delete;
 
-  /// Error: the file cannot be removed. Of a symbolic link it removes the link.
+  /// Throws an Error if the file cannot be removed. Of a symbolic link, the link is removed.
   void remove(const std::filesystem::path& file);
-  /// Until all that was removed is free.
+  /// Waits until the space of all removed files is free.
   void wait();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hugging Face's safetensors: 8 bytes of header length, a JSON header, then raw tensors. Read with every offset checked
-// before it is used; written complete-or-absent.
+// Hugging Face's safetensors format: the length of the header (8 bytes), a JSON header, then the raw tensors. When a file is
+// read, every offset is checked before it is used. A file that is written gets its name only when it is complete.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,21 @@ class File;
 struct SafetensorsEntry {
   std::string dtype;  ///< F32, BF16, F16, ...
   std::vector<std::size_t> shape;
-  std::uint64_t begin = 0, end = 0;  ///< bytes, from the start of the data
+  std::uint64_t begin = 0, end = 0;  ///< in bytes from the start of the data
   std::size_t elements() const;
 };
 
-/// Why the tensor cannot be read as float; empty if it can.
+/// Returns why the tensor cannot be read as float; empty if it can.
 std::string dtype_problem(const std::string& name, const SafetensorsEntry& entry);
 
-/// The tensors of one file, of a Hugging Face directory (model.safetensors, or model.safetensors.index.json and the shards
-/// that it names), or of an index file and its shards. Headers are checked: sizes agree with shapes and dtypes, ranges
-/// neither overlap nor leave the file, every byte belongs to a tensor.
+/// Reads the tensors of one file, of a Hugging Face directory (model.safetensors, or model.safetensors.index.json and the
+/// shards that it names), or of an index file and its shards. Headers are checked: sizes agree with shapes and dtypes,
+/// ranges do not overlap or leave the file, and every byte belongs to a tensor.
 class Safetensors {
  public:
   explicit Safetensors(const std::filesystem::path& file_or_directory);
   const std::map<std::string, SafetensorsEntry>& entries() const { return entries_; }
-  /// Elements `range` of a tensor, converted to float (F32, BF16, F16).
+  /// Reads the elements `range` of a tensor and converts them to float (from F32, BF16 or F16).
   void read(const std::string& name, Range range, Span<float> values) const;
 
  private:
@@ -48,18 +48,19 @@ class Safetensors {
   std::filesystem::path source_;
   std::vector<Shard> shards_;
   std::map<std::string, SafetensorsEntry> entries_;
-  std::map<std::string, std::size_t> shard_of_;  // of each tensor, its place in shards_
+  std::map<std::string, std::size_t> shard_of_;  // index in shards_, by tensor
 };
 
-/// The header's JSON alone: what the fuzzer feeds. data_bytes: what follows the header in the file.
+/// Parses and checks the JSON header (the fuzzer calls this). data_bytes: number of bytes that follow the header in the
+/// file. where: the name of the file, for errors.
 std::map<std::string, SafetensorsEntry> parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
                                                                  const std::string& where);
 
-/// Whether SafetensorsWriter wrote this file: its header says so.
+/// Returns true if SafetensorsWriter wrote this file, according to its header.
 bool is_our_safetensors(const std::filesystem::path& file);
 
-/// Writes float tensors one after another without holding them together: names and shapes first, then append() per tensor
-/// in that order (in any number of parts). finish() syncs and gives the file its name.
+/// Writes float tensors one after another, without having all of them in memory. Names and shapes come first; then append()
+/// takes the tensors' values in that order, in any number of parts. finish() syncs the file and gives it its name.
 class SafetensorsWriter {
  public:
   struct Tensor {
@@ -67,7 +68,7 @@ class SafetensorsWriter {
     std::vector<std::size_t> shape;
   };
   SafetensorsWriter(const std::filesystem::path& file, const std::vector<Tensor>& tensors);
-  ~SafetensorsWriter();  ///< removes the unfinished file
+  ~SafetensorsWriter();  ///< removes the file if it is unfinished
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
   void append(Span<const float> values);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may be written over, one rule for all that the program writes: a file of the same kind that the program wrote, known
-// by its content, and only where the user said so; and an empty file. Everything else that stands under a name stays.
+// Which files may be overwritten. One rule for all that the program writes: an empty file, and, if the user allowed it, a
+// file of the same kind that this program wrote, recognized by its content. Any other file is left as it is.
 //
-// Whatever is written complete-or-absent grows under NAME.partial. That name is the program's own: a file there is what a
-// killed run left, and goes; a link goes too, and is never written through.
+// A file that must be complete or absent is first written as NAME.partial. That name belongs to the program: a file there
+// was left by a killed run and is removed. A link is removed, too, and never followed.
 #pragma once
 
 #include <filesystem>
@@ -17,29 +17,30 @@ namespace shoal::io {
 /// A kind of file that the program writes.
 struct OwnKind {
   std::string name;  ///< "trace"
-  /// Whether a regular file, not empty, is one. What it throws means no.
+  /// Returns true if a regular file, which is not empty, is of this kind. An exception also means that it is not.
   std::function<bool(const std::filesystem::path&)> recognizes;
 };
 OwnKind own_kind(FileKind kind);  ///< "trace", "checkpoint", "tokens file"
-OwnKind own_weights();            ///< safetensors that this program wrote
+OwnKind own_weights();            ///< safetensors files that this program wrote
 
 bool is_own(const std::filesystem::path& file, const OwnKind& kind);
 
-/// Whether it begins as HDF5 and cannot be opened: a name of ours with such content is what a killed run left.
+/// Returns true if the file begins as HDF5 and cannot be opened. Under a name of ours, a killed run has left it.
 bool is_torn(const std::filesystem::path& file);
 
-/// bad_input() unless a file may be written under this name: there is nothing, or an empty regular file, or `overwrite` and
-/// one of this kind. option leads the message ("--output "); allowed: what overwrites ("--output.overwrite").
+/// bad_input() unless a file may be written under this name: if nothing is there, or an empty regular file, or, with
+/// `overwrite`, a file of this kind. option: begins the message ("--output "). allowed: the option that allows to overwrite.
 void require_target(const std::string& option, const std::filesystem::path& file, const OwnKind& kind, bool overwrite,
                     const std::string& allowed = "--output.overwrite");
 
-/// The same, and what is replaced is removed.
+/// The same, and removes the file that will be replaced.
 void clear_target(const std::string& option, const std::filesystem::path& file, const OwnKind& kind, bool overwrite);
 
-/// Why files can not be written into this directory, or it can not be made; empty if they can. Changes nothing.
+/// Returns why no file can be written into this directory, or why it cannot be created; empty if it can. Changes nothing.
 std::string why_not_writable(const std::filesystem::path& directory);
 
-/// Makes the directory where it is absent, and a file in it, which goes again: bad_input() that begins with `option`.
+/// Creates the directory if it does not exist, and a file in it, which is removed again. bad_input() that begins with
+/// `option` if one of them cannot be created.
 void make_writable(const std::string& option, const std::filesystem::path& directory);
 
 }  // namespace shoal::io

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small files of text: whole ones, and such as grow line by line.
+// Small text files: written at once, or line by line.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,26 @@
 
 namespace shoal::io {
 
-/// Complete or absent: written as FILE.partial, synced, and given its name. What is no file, as /dev/stdout or a pipe, is
-/// written to.
+/// Writes FILE.partial, syncs it and renames it, so that the file is complete or absent. If `file` is not a regular file,
+/// but a pipe or /dev/stdout, writes to it directly.
 void write_text_file(const std::filesystem::path& file, const std::string& content);
-/// Whether write_text_file() writes to it as it stands, so that nothing there can be lost.
+/// Returns true if write_text_file() writes to `file` directly, so that it replaces nothing.
 bool is_stream(const std::filesystem::path& file);
 
 /// A file of lines that others read while it grows.
 class LineFile {
  public:
   LineFile();
-  /// Replaces what is there, by these lines, at once.
+  /// Creates the file with these lines. It replaces an existing file atomically.
   LineFile(const std::filesystem::path& file, const std::vector<std::string>& lines);
   ~LineFile();
   LineFile(LineFile&&) noexcept;
   LineFile& operator=(LineFile&&) noexcept;
 
   bool is_open() const;
-  /// On the way to the disk when it returns.
+  /// The line has been passed to the operating system when this returns; it is not synced.
   void append(const std::string& line);
-  /// fail() where the file's name is no longer that of what was written.
+  /// fail() if the file was removed or replaced.
   void require_there() const;
 
  private:

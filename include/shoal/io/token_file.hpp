@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens in HDF5: /tokens [n] (one running text) or /samples [n, T + 1] (one sample a row) of uint16 or uint32, the
-// attribute vocab_size of the file, and, where known, the bytes of each token, in one of two forms:
-//   /vocabulary_bytes    uint8: those of all tokens, one after another
-//   /vocabulary_offsets  uint64 [tokens + 1]: where each begins, and where the last ends
-// or, as older and other programs write it, /vocabulary [tokens]: bytes of variable length (vlen of uint8, or strings).
+// Tokens files in HDF5: /tokens [n] (one text) or /samples [n, T + 1] (one sample per row) of uint16 or uint32, the
+// attribute vocab_size of the file, and optionally the bytes of each token of the vocabulary, in one of two forms:
+//   /vocabulary_bytes    uint8: the bytes of all tokens, one after another
+//   /vocabulary_offsets  uint64 [tokens + 1]: where each token begins, and where the last one ends
+// or, in files of older and of other programs, /vocabulary [tokens]: bytes of variable length (vlen of uint8, or strings).
 //
-// Each of these datasets may bear an attribute checksum (hexadecimal string): the sum modulo 2^64 of XXH3_64bits(piece, seed
-// = the piece's index) over pieces of 64 bytes, the last one filled up with zeros. Those of the vocabulary are compared
-// whenever the file is opened, that of the tokens, which would have all of them read, by verify(). What this program writes
-// also ends with a seal (src/io/seal.hpp) over all that is not tokens; where there is one it is checked before HDF5 sees the
+// Each of these datasets may have an attribute checksum (hexadecimal string): the sum modulo 2^64 of XXH3_64bits(piece, seed
+// = the piece's index) over pieces of 64 bytes, of which the last is filled up with zeros. The checksums of the vocabulary
+// are compared when the file is opened; that of the tokens only by verify(), since it needs all tokens. Files that this
+// program writes end with a seal (src/io/seal.hpp) over everything but the tokens. A seal is checked before HDF5 opens the
 // file.
 #pragma once
 
@@ -27,28 +27,27 @@ namespace shoal::io {
 class File;
 class PieceSum;
 
-/// Whether the file begins with HDF5's signature. False for what is not a file.
+/// Returns true if the file begins with HDF5's signature; false also if there is no file that can be read.
 bool is_hdf5(const std::filesystem::path& file);
 
-/// Reads where it is asked to, never the whole file. Every rank opens it on its own.
+/// Reads any part of a tokens file, never all of it at once. Every rank opens the file by itself.
 class TokenFile {
  public:
   static constexpr std::size_t largest_vocabulary = std::numeric_limits<std::int32_t>::max();
 
-  /// What does not keep to the layout above is an Error (bad_input) that names the file and the dataset.
+  /// bad_input() that names the file and the dataset if the layout is not the one above.
   explicit TokenFile(const std::filesystem::path& file);
 
-  std::size_t size() const { return size_; }              ///< tokens of /tokens, or rows of /samples
-  std::size_t row_length() const { return row_length_; }  ///< tokens of a row of /samples; 0 where there is /tokens
+  std::size_t size() const { return size_; }              ///< number of tokens in /tokens, or of rows in /samples
+  std::size_t row_length() const { return row_length_; }  ///< tokens per row of /samples; 0 for /tokens
   std::size_t vocab_size() const { return vocab_size_; }
-  const std::vector<std::string>& vocabulary() const { return vocabulary_; }  ///< empty where the file has none
+  const std::vector<std::string>& vocabulary() const { return vocabulary_; }  ///< empty if the file has none
 
-  /// Tokens first, first + 1, ... of /tokens, or the tokens of row `first`. An id beyond the vocabulary is an Error
-  /// (bad_input) that names its place.
+  /// Reads the tokens first, first + 1, ... of /tokens, or the tokens of row `first` of /samples. If an id is not in the
+  /// vocabulary, throws an Error (Exit::bad_input) that names its position.
   void read(std::size_t first, Span<std::int32_t> tokens) const;
 
-  /// Reads all tokens and compares their checksum: bad_input() when they are not what was written, false when the file has
-  /// none.
+  /// Reads all tokens and compares their checksum. bad_input() if it differs. Returns false if the file has no checksum.
   bool verify() const;
 
  private:
@@ -62,10 +61,11 @@ class TokenFile {
   std::vector<std::string> vocabulary_;
 };
 
-/// Writes /tokens piece by piece: uint16 up to 65536 symbols, uint32 beyond. The file has its name only after finish().
+/// Writes /tokens part by part: uint16 for vocabularies of up to 65536 symbols, uint32 for larger ones. finish() gives the
+/// file its name.
 class TokenFileWriter {
  public:
-  /// tokens: how many append() will bring in all. The disk space is taken here.
+  /// tokens: number of tokens that append() will receive in all. Reserves the disk space.
   TokenFileWriter(const std::filesystem::path& file, std::size_t tokens, std::size_t vocab_size,
                   const std::vector<std::string>& vocabulary);
   ~TokenFileWriter();
@@ -75,7 +75,7 @@ class TokenFileWriter {
   void finish();
 
  private:
-  /// Removed when it goes, unless it got its final name: also when the constructor fails half-way.
+  /// Removes the file unless it got its final name; as a member it does so also if the constructor fails half-way.
   struct Temporary {
     std::filesystem::path path;
     ~Temporary();
@@ -87,8 +87,8 @@ class TokenFileWriter {
   void write_as(Span<const std::int32_t> tokens);
 
   std::unique_ptr<File> raw_;
-  std::unique_ptr<PieceSum> sum_;  ///< of the tokens
-  std::uint64_t position_ = 0;     ///< in bytes, of the next token
+  std::unique_ptr<PieceSum> sum_;  ///< checksum of the tokens
+  std::uint64_t position_ = 0;     ///< offset of the next token in the file
   std::size_t expected_, written_ = 0, vocab_size_;
 };
 
