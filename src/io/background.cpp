@@ -22,7 +22,7 @@ void lower_priority() {
 }  // namespace
 
 void Background::start(Job job) {
-  require(done() && !thread_.joinable(), "a job was started while another was under way");
+  require(done() && !thread_.joinable(), "a job was started while another one was running");
   stop_ = false;
   done_ = false;
   error_.reset();

@@ -77,7 +77,7 @@ void BackgroundSave::State::copy_tensors(std::vector<TensorSlice>& slices, std::
   Span<float> rest = copy;
   for (TensorSlice& slice : slices) {
     require(slice.values.size() <= rest.size(), slice.dataset, ": the checkpoint's copy of ", copy.size(),
-            " elements has no room for it");
+            " elements is too small for it");
     const Span<float> to = rest.first(slice.values.size());
     rest = rest.subspan(to.size());
     sums.push_back(copy_slice(slice, to));

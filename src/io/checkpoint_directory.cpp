@@ -91,8 +91,8 @@ std::vector<fs::path> CheckpointDirectory::of_lineage(const std::optional<Lineag
   }
   const bool from_resumed = found.empty() && !resumed_from.empty();
   require_input(!found.empty() || from_resumed || known_.empty(), path_.string(), ": ",
-                run ? text("no checkpoint is of the run that output.dir holds, ", short_name(run->run))
-                    : "the checkpoints are not of one run",
+                run ? text("no checkpoint belongs to the run in output.dir, ", short_name(run->run))
+                    : "the checkpoints belong to several runs",
                 "; found: ", list(), "; allowed: checkpoint.resume = the path of one of them");
   for (const Unreadable& file : unreadable_) found.emplace_back(file.step, file.file);
   std::sort(found.rbegin(), found.rend());
@@ -102,8 +102,8 @@ std::vector<fs::path> CheckpointDirectory::of_lineage(const std::optional<Lineag
   if (from_resumed) {
     const CheckpointState state = read_checkpoint_state(resumed_from);
     require_input(belongs(*run, state.lineage.run, state.step), resumed_from.string(),
-                  ": the run that output.dir holds went on from here, and now it is another run's (",
-                  short_name(state.lineage.run), "); allowed: checkpoint.resume = the path of another one");
+                  ": the run in output.dir was resumed from this file, which now belongs to another run (",
+                  short_name(state.lineage.run), "); allowed: checkpoint.resume = the path of another checkpoint");
     files.push_back(resumed_from);
   }
   return files;
@@ -135,7 +135,7 @@ std::string CheckpointDirectory::others(const Lineage& lineage) const {
     line += text(line.empty() ? "" : "; ", "run ", short_name(run), ": steps ", print_steps(of_run));
   }
   return text(path_.string(), " holds checkpoints that are not of this run's lineage (", line,
-              "): they are kept, but those of the same step are replaced as this run reaches it");
+              "): this run does not delete them, but replaces those whose step it reaches");
 }
 
 void CheckpointDirectory::is_whole(const fs::path& file) {
@@ -167,7 +167,7 @@ bool CheckpointDirectory::read_back(Known& known, std::vector<std::string>& line
     known.data = Data::whole;
   } catch (const Error& error) {
     known.data = Data::damaged;
-    lines.push_back(text(error.what(), "; it is left where it is and not counted among the checkpoints that are kept"));
+    lines.push_back(text(error.what(), "; it is not deleted, and not counted for checkpoint.keep"));
   }
   known.datasets.clear();
   return known.data == Data::whole;

@@ -88,7 +88,7 @@ void match(const fs::path& file, const Described& described, const std::vector<T
                     format::print(dataset.shape), ", expected ", format::print(slice.shape),
                     ": a checkpoint of another model");
       require(slice.range.end <= dataset.elements() && slice.values.size() == slice.range.size(), slice.dataset,
-              ": a slice that leaves the tensor");
+              ": the slice goes beyond the end of the tensor");
       listed[place] = 1;
     }
   }

@@ -29,7 +29,7 @@ CheckpointDataset read_dataset(const hdf5::Handle& h5, const std::string& name, 
                            hdf5::raw_offset(dataset, name)};
   const Extent extent{result.offset, result.elements() * sizeof(float)};
   require_input(extent.bytes == 0 || std::find(raw.begin(), raw.end(), extent) != raw.end(), name,
-                ": its raw data are not where the seal has them");
+                ": its raw data are not where the seal lists them");
   return result;
 }
 
@@ -52,6 +52,7 @@ CheckpointContents describe_checkpoint(const fs::path& file) {
   const std::vector<Extent> raw = check_seal(file);
   try {
     const hdf5::Handle h5 = hdf5::open_file(file);
+    require_input(hdf5::has_link(h5, "deck"), "not a checkpoint: /deck is missing; `shoal info` shows what it is");
     CheckpointContents contents;
     contents.file_bytes = fs::file_size(file);
     contents.format_version = hdf5::number_attribute(h5, "format_version");

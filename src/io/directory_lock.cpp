@@ -138,7 +138,8 @@ bool DirectoryLock::State::examine(const FoundLock& found) {
   if (age > timeout) return take_over(found);
   if (!std::exchange(reported_waiting, true)) {
     note(text(what, ": locked by another run (", name_of(found), ") that has shown no sign of life for ",
-              static_cast<std::int64_t>(std::max(age, 0.0)), " s: waits until it is ", timeout, " s (its comm.timeout)"));
+              static_cast<std::int64_t>(std::max(age, 0.0)), " s; waiting until this is ", timeout,
+              " s (its comm.timeout)"));
   }
   return false;
 }
@@ -154,7 +155,7 @@ double DirectoryLock::State::age_s(std::int64_t touched) const {
   ::close(made);
   ::unlink(probe.c_str());
   errno = error;
-  if (!known) cannot("the time cannot be asked for");
+  if (!known) cannot("the clock of the file system cannot be read");
   return static_cast<double>(touched_ns(status) - touched) * 1e-9;
 }
 
@@ -171,7 +172,7 @@ bool DirectoryLock::State::take_over(const FoundLock& found) {
   }
   if (!replace(descriptor, markers + std::to_string(number), found.holder.token)) return false;
   while (--number > 0) ::unlink((markers + std::to_string(number)).c_str());
-  note(text(what, ": the lock of a run that has ended without a word (", name_of(found), ") is taken over"));
+  note(text(what, ": taking over the lock of a run that ended without releasing it (", name_of(found), ")"));
   return true;
 }
 

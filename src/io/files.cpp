@@ -51,7 +51,7 @@ void check_size_limit(const std::filesystem::path& path, std::uint64_t bytes) {
   if (::getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur == RLIM_INFINITY || most.rlim_cur >= bytes) return;
   throw Error(Exit::failed, Seen::everywhere,
               text(path.string(), ": File too large: needs ", megabytes(static_cast<double>(bytes)),
-                   ", a file may have (ulimit -f) ", megabytes(static_cast<double>(most.rlim_cur))));
+                   ", but the limit on file sizes (ulimit -f) is ", megabytes(static_cast<double>(most.rlim_cur))));
 }
 
 }  // namespace
@@ -85,14 +85,14 @@ void File::require_there() const {
 
 std::uint64_t File::size() const {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) fail_with_errno(path_, "no size");
+  if (::fstat(descriptor_, &status) != 0) fail_with_errno(path_, "its size cannot be read");
   require(S_ISREG(status.st_mode), path_.string(), ": not a regular file");
   return static_cast<std::uint64_t>(status.st_size);
 }
 
 FileId File::id() const {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) fail_with_errno(path_, "no number");
+  if (::fstat(descriptor_, &status) != 0) fail_with_errno(path_, "cannot be examined");
   return {status.st_dev, status.st_ino};
 }
 
@@ -122,7 +122,7 @@ void File::write(std::uint64_t offset, Span<const std::byte> data) {
 }
 
 void File::truncate(std::uint64_t size) {
-  if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) fail_with_errno(path_, "cannot be cut to its size");
+  if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) fail_with_errno(path_, "cannot be truncated");
 }
 
 void File::sync() {
@@ -148,7 +148,7 @@ void File::reserve(std::uint64_t begin, std::uint64_t end) {
   if (status == 0) return;
   const int error = errno;
   struct statvfs disk {};
-  if (::fstatvfs(descriptor_, &disk) != 0) fail_with_errno(path_, "no free space known");
+  if (::fstatvfs(descriptor_, &disk) != 0) fail_with_errno(path_, "the free space of its disk cannot be read");
   const auto free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
   const bool unsupported = error == EOPNOTSUPP || error == ENOSYS;
   if (unsupported && free >= end - begin) return;
@@ -162,12 +162,14 @@ void remove_leftover(const std::filesystem::path& temporary) {
   struct stat status {};
   if (::lstat(temporary.c_str(), &status) != 0)
     return;  // nothing is there, or it cannot be examined: then creating the file fails
-  require(S_ISREG(status.st_mode) || S_ISLNK(status.st_mode), temporary.string(), ": in the way, and no file");
+  require(S_ISREG(status.st_mode) || S_ISLNK(status.st_mode), temporary.string(),
+          ": exists and is not a regular file; remove it");
   if (::unlink(temporary.c_str()) != 0 && errno != ENOENT) fail_with_errno(temporary, "cannot be removed");
 }
 
 void commit_file(const std::filesystem::path& temporary, const std::filesystem::path& file) {
-  if (std::rename(temporary.c_str(), file.c_str()) != 0) fail_with_errno(file, "cannot be given its name");
+  if (std::rename(temporary.c_str(), file.c_str()) != 0)
+    fail_with_errno(file, "the complete file cannot be renamed to this");
   const std::filesystem::path directory = file.has_parent_path() ? file.parent_path() : ".";
   const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) fail_with_errno(directory, "cannot be opened");

@@ -42,7 +42,7 @@ const GlobalHeap::Collection& GlobalHeap::collection(std::uint64_t address) {
     if (number == 0) break;
     require_whole(length <= bytes - at - header_bytes, "an object leaves its collection");
     require_whole(found->second.try_emplace(number, Object{address + at + header_bytes, length}).second,
-                  "two objects of one number");
+                  "two objects with the same number");
     const std::uint64_t step = header_bytes + (length + 7) / 8 * 8;
     if (step > bytes - at) break;
     at += step;
@@ -56,7 +56,7 @@ std::string GlobalHeap::value(const HeapReference& reference) {
   const auto found = objects.find(reference.object);
   require_input(found != objects.end() && reference.bytes <= found->second.bytes, "a value of ", reference.bytes,
                 " bytes at byte ", reference.collection, ", object ", reference.object,
-                ": there is no such; the file is damaged");
+                ": there is no such object; the file is damaged");
   require_input(reference.bytes <= file_bytes_ - value_bytes_,
                 "values of variable length are together longer than the file");
   value_bytes_ += reference.bytes;

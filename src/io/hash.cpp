@@ -47,7 +47,7 @@ std::string hexadecimal(std::uint64_t hash) {
 
 std::uint64_t parse_hexadecimal(const std::string& value, const std::string& what) {
   const bool valid = value.size() == 16 && value.find_first_not_of("0123456789abcdef") == std::string::npos;
-  require_input(valid, what, ": checksum '", value, "' is no hexadecimal number of 16 digits");
+  require_input(valid, what, ": checksum '", value, "' is not a hexadecimal number of 16 digits");
   return std::strtoull(value.c_str(), nullptr, 16);
 }
 

@@ -69,7 +69,8 @@ std::vector<Ancestor> ancestors_of(const std::map<std::string, std::string>& tex
     const char* const end = line.data() + line.size();
     const char* const begin = space == std::string::npos ? end : line.data() + space + 1;
     const auto [stop, error] = std::from_chars(begin, end, ancestor.step);
-    require_input(error == std::errc() && stop == end && ancestor.step >= 0, "lineage: '", line, "' is no run and its step");
+    require_input(error == std::errc() && stop == end && ancestor.step >= 0, "lineage: '", line,
+                  "' is not a run and a step");
     ancestors.push_back(std::move(ancestor));
   }
   return ancestors;

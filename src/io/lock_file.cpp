@@ -110,11 +110,12 @@ std::optional<FoundLock> find_lock(const std::filesystem::path& file) {
   if (lock.number() < 0 && errno == ENOENT) return std::nullopt;
   struct stat status {};
   const bool regular = lock.number() >= 0 && ::fstat(lock.number(), &status) == 0 && S_ISREG(status.st_mode);
-  require_input(regular || errno == EACCES, file.string(), ": is no lock file: in the way of one; remove it");
+  require_input(regular || errno == EACCES, file.string(), ": is not a lock file, but has the name of one; remove it");
   require_input(regular, file.string(), ": cannot be read: ", std::strerror(errno));
   const std::string content = content_of(lock.number(), file);
   const std::string_view head = std::string_view(first_line).substr(0, std::min(content.size(), std::strlen(first_line)));
-  require_input(content.starts_with(head), file.string(), ": is no lock file of this program: in the way of one");
+  require_input(content.starts_with(head), file.string(),
+                ": is not a lock file of this program, but has the name of one; remove it");
 
   FoundLock found;
   found.touched_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
@@ -125,7 +126,7 @@ std::optional<FoundLock> find_lock(const std::filesystem::path& file) {
 }
 
 std::string name_of(const FoundLock& lock) {
-  if (!lock.readable) return "its lock file does not say by whom";
+  if (!lock.readable) return "its lock file is incomplete and does not name it";
   return text("host ", lock.holder.host, ", process ", lock.holder.process.number, ", since ", lock.holder.since);
 }
 

@@ -65,17 +65,17 @@ void Safetensors::add_shard(const fs::path& path) {
   const File file(path, File::Mode::read);
   const std::uint64_t size = file.size();
   std::uint64_t header_bytes = 0;
-  require_input(size >= sizeof header_bytes, name, ": ", size, " bytes are no safetensors file");
+  require_input(size >= sizeof header_bytes, name, ": ", "not a safetensors file: it has only ", size, " bytes");
   file.read(0, std::as_writable_bytes(Span<std::uint64_t>(&header_bytes, 1)));
   const std::uint64_t most = std::min(size - sizeof header_bytes, largest_header);
   require_input(header_bytes <= most, name, ": the first 8 bytes announce a header of ", header_bytes, " bytes; at most ",
-                most, " are possible: no safetensors file, or cut off");
+                most, " are possible: not a safetensors file, or incomplete");
   std::string header(header_bytes, '\0');
   file.read(sizeof header_bytes, std::as_writable_bytes(Span<char>(header)));
   const std::uint64_t data_begin = sizeof header_bytes + header_bytes;
   for (auto& [tensor, entry] : parse_safetensors_header(header, size - data_begin, name)) {
     const bool fresh = entries_.try_emplace(tensor, std::move(entry)).second;
-    require_input(fresh, name, ": ", tensor, " is in another shard too");
+    require_input(fresh, name, ": ", tensor, " is also in another shard");
     shard_of_[tensor] = shards_.size();
   }
   shards_.push_back({path, data_begin});

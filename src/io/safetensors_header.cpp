@@ -110,7 +110,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   }
 
   bool parse_error(std::size_t position, const std::string&, const Json::exception&) override {
-    bad_input(where_, ": the header is no valid JSON at its byte ", position);
+    bad_input(where_, ": the header is not valid JSON at its byte ", position);
   }
 
  private:
@@ -124,8 +124,8 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   }
 
   [[noreturn]] void refuse(const std::string& what) const {
-    bad_input(at(), ": ", what,
-              " where none belongs; a tensor is {\"dtype\": text, \"shape\": [n, ...], \"data_offsets\": [begin, end]}");
+    bad_input(at(), ": unexpected: ", what,
+              "; a tensor is {\"dtype\": text, \"shape\": [n, ...], \"data_offsets\": [begin, end]}");
   }
 
   void finish_tensor() {
@@ -170,7 +170,7 @@ void check_coverage(const Entries& entries, std::uint64_t data_bytes, const std:
   for (const auto* entry : order) {
     const auto& [name, tensor] = *entry;
     require_input(tensor.end <= data_bytes, where, ": ", name, ": bytes ", tensor.begin, " .. ", tensor.end,
-                  " leave the file, which holds ", data_bytes, " bytes of data");
+                  " are beyond the end of the file, which has ", data_bytes, " bytes of data");
     require_input(tensor.begin >= at, where, ": ", name, ": begins at byte ", tensor.begin,
                   ", within the tensor before it, which ends at ", at);
     require_input(tensor.begin == at, where, ": ", name, ": begins at byte ", tensor.begin, "; bytes ", at, " .. ",
@@ -194,7 +194,7 @@ Entries parse_safetensors_header(std::string_view json, std::uint64_t data_bytes
   try {
     Json::sax_parse(json.begin(), json.end(), &reader);
   } catch (const Json::exception& error) {  // a number that is out of range for all types
-    bad_input(where, ": the header is no valid JSON: ", error.what());
+    bad_input(where, ": the header is not valid JSON: ", error.what());
   }
   check_coverage(entries, data_bytes, where);
   return entries;

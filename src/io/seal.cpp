@@ -45,7 +45,7 @@ std::uint64_t hash_metadata(const File& file, std::uint64_t end, Span<const Exte
   };
   for (const Extent& extent : raw) {
     require_input(extent.offset >= at && extent.offset <= end && extent.bytes <= end - extent.offset, file.path().string(),
-                  ": raw data at ", extent.offset, " overlap or leave the file");
+                  ": raw data at ", extent.offset, " overlap, or are beyond the end of the file");
     hash_until(extent.offset);
     at = extent.offset + extent.bytes;
   }
@@ -77,7 +77,7 @@ std::optional<std::vector<Extent>> find_seal(const std::filesystem::path& path) 
   file.read(size - sizeof(Footer), std::as_writable_bytes(Span<Footer>(&footer, 1)));
   if (footer.magic != magic) {
     const bool newer = std::memcmp(footer.magic.data(), magic.data(), magic_without_version) == 0;
-    require_input(!newer, name, ": sealed in another format than 1, the only one that this program reads");
+    require_input(!newer, name, ": its seal has another format than 1, the only one that this program reads");
     return std::nullopt;
   }
   const bool fits = footer.table_bytes % sizeof(Extent) == 0 && footer.table_bytes <= size - sizeof(Footer);
@@ -99,12 +99,12 @@ std::vector<Extent> check_seal(const std::filesystem::path& path) {
     std::array<unsigned char, 8> signature{};
     const std::uint64_t bytes = file.size();
     if (bytes >= signature.size()) file.read(0, std::as_writable_bytes(Span<unsigned char>(signature)));
-    require_input(signature == hdf5_signature, name, ": not a checkpoint: HDF5's signature is missing at its begin");
+    require_input(signature == hdf5_signature, name, ": not a checkpoint: it does not begin with HDF5's signature");
     return bytes;
   }();
   std::optional<std::vector<Extent>> raw = find_seal(path);
-  require_input(raw.has_value(), name, ": the seal at its end (byte ", size,
-                ") is missing: the file is cut off, was altered, or is no checkpoint");
+  require_input(raw.has_value(), name, ": there is no seal at its end (byte ", size,
+                "): the file is incomplete, was changed by another program, or is not a checkpoint");
   return std::move(*raw);
 }
 

@@ -68,8 +68,8 @@ void require_target(const std::string& option, const fs::path& file, const OwnKi
   const fs::file_status status = fs::symlink_status(file, error);
   require_input(fs::status_known(status), option, file.string(), ": ", error.message());
   if (!fs::exists(status) || is_empty_file(file)) return;
-  require_input(is_own(file, kind), option, file.string(), ": exists and is no ", kind.name,
-                ": it is not written over; allowed: another name");
+  require_input(is_own(file, kind), option, file.string(), ": exists and is not a ", kind.name,
+                ", so it is not overwritten; allowed: another name");
   require_input(overwrite, option, file.string(), ": exists; allowed: another name, or ", allowed);
 }
 
@@ -84,7 +84,7 @@ std::string why_not_writable(const fs::path& directory) {
   fs::path there = fs::absolute(directory).lexically_normal();
   std::error_code error;
   while (!fs::exists(fs::status(there, error)) && there != there.root_path()) there = there.parent_path();
-  if (!fs::is_directory(there, error)) return there.string() + " is no directory";
+  if (!fs::is_directory(there, error)) return there.string() + " is not a directory";
   if (access(there.c_str(), W_OK | X_OK) != 0) return text(there.string(), ": ", std::strerror(errno));
   return "";
 }
@@ -93,7 +93,7 @@ void make_writable(const std::string& option, const fs::path& directory) {
   std::error_code error;
   fs::create_directories(directory, error);
   require_input(!error && fs::is_directory(directory), option,
-                ": cannot be made: ", error ? error.message() : directory.string() + " is no directory");
+                ": cannot be created: ", error ? error.message() : directory.string() + " is not a directory");
   const fs::path probe = directory / text(".shoal-probe.", getpid());
   const int made = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   require_input(made >= 0, option, ": not writable: ", std::strerror(errno));

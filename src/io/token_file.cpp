@@ -80,12 +80,12 @@ std::vector<std::string> read_vocabulary(const Handle& file) {
   const auto offsets = read_integers<std::uint64_t>(file, "/vocabulary_offsets", H5T_NATIVE_UINT64);
   const std::string name = "/vocabulary_offsets";
   require_input(!offsets.empty() && offsets.front() == 0 && offsets.back() == bytes.size(), name,
-                ": do not go from 0 to the ", bytes.size(), " bytes of /vocabulary_bytes");
+                ": the first must be 0, and the last ", bytes.size(), ", the number of bytes in /vocabulary_bytes");
   std::vector<std::string> vocabulary;
   vocabulary.reserve(offsets.size() - 1);
   for (std::size_t i = 1; i < offsets.size(); ++i) {
     require_input(offsets[i - 1] <= offsets[i] && offsets[i] <= bytes.size(), name, "[", i, "] = ", offsets[i],
-                  ": less than the one before, or beyond the bytes");
+                  ": less than the offset before it, or beyond the end of /vocabulary_bytes");
     const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(offsets[i - 1]);
     vocabulary.emplace_back(begin, bytes.begin() + static_cast<std::ptrdiff_t>(offsets[i]));
   }
@@ -162,7 +162,7 @@ void TokenFile::read(std::size_t first, Span<std::int32_t> tokens) const {
     if (ids[i] < vocab_size_) continue;
     const std::string place = rows ? text(first, ", ", i) : text(first + i);
     throw Error(Exit::bad_input, Seen::here,
-                text(where, "[", place, "] = ", ids[i], ": beyond the vocabulary (vocab_size = ", vocab_size_, ")"));
+                text(where, "[", place, "] = ", ids[i], ": not in the vocabulary (vocab_size = ", vocab_size_, ")"));
   }
 }
 

@@ -104,7 +104,8 @@ void TokenFileWriter::write_as(Span<const std::int32_t> tokens) {
 }
 
 void TokenFileWriter::append(Span<const std::int32_t> tokens) {
-  require(tokens.size() <= expected_ - written_, path_.string(), ": more than the ", expected_, " tokens announced");
+  require(tokens.size() <= expected_ - written_, path_.string(), ": more than the ", expected_,
+          " tokens that were announced");
   for (const std::int32_t id : tokens) {
     require(id >= 0 && static_cast<std::size_t>(id) < vocab_size_, path_.string(), ": token ", id, " of ", vocab_size_);
   }
@@ -113,7 +114,7 @@ void TokenFileWriter::append(Span<const std::int32_t> tokens) {
 }
 
 void TokenFileWriter::finish() {
-  require(written_ == expected_, path_.string(), ": ", written_, " of the ", expected_, " tokens announced");
+  require(written_ == expected_, path_.string(), ": ", written_, " of the ", expected_, " tokens that were announced");
   raw_->close();
   const std::uint64_t bytes = expected_ * (fits_uint16(vocab_size_) ? 2 : 4);
   {

@@ -51,7 +51,7 @@ TraceFile::TraceFile(comm::World& world, const std::filesystem::path& file, cons
   State& s = *state_;
   together_by_0(s.group, [&] {
     require_input(!std::filesystem::exists(std::filesystem::symlink_status(file)), file.string(),
-                  ": exists; a trace replaces nothing");
+                  ": exists; a trace does not replace other files");
     const std::filesystem::path temporary = file.string() + ".partial";
     remove_leftover(temporary);
     try {
@@ -103,7 +103,7 @@ void TraceFile::close() {
 
 void TraceFile::State::stop(const std::string& reason) {
   if (!std::exchange(writing, false) || group.rank() != 0) return;
-  std::fprintf(stderr, "shoal: trace: %s; no more events are written after flush %d, the run goes on\n", reason.c_str(),
+  std::fprintf(stderr, "shoal: trace: %s; no events are written after flush %d; the run continues\n", reason.c_str(),
                flushes);
 }
 

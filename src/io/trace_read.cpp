@@ -62,7 +62,7 @@ void verify_events(const Handle& file) {
 
 TraceContents read_contents(const Handle& file) {
   require_input(hdf5::has_link(file, "events") && hdf5::has_link(file, "flushes"),
-                "no trace: /events or /flushes is missing");
+                "not a trace: /events or /flushes is missing");
   TraceContents contents;
   contents.format_version = hdf5::number_attribute(file, "format_version");
   require_input(contents.format_version == 1, "format_version ", contents.format_version, "; this program reads 1");
@@ -93,7 +93,8 @@ TraceContents describe_trace(const std::filesystem::path& path, bool verify) {
     contents.file_bytes = hdf5::file_bytes(file);
     if (!verify) return contents;
     const bool was_sealed = hdf5::has_attribute(file, "sealed") && hdf5::number_attribute(file, "sealed") != 0;
-    require_input(sealed || !was_sealed, "the seal at its end is missing: the file is cut off, or was altered");
+    require_input(sealed || !was_sealed,
+                  "there is no seal at its end: the file is incomplete, or was changed by another program");
     if (sealed) verify_events(file);
     return contents;
   } catch (const Error& error) {

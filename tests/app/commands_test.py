@@ -103,7 +103,7 @@ class Commands(Program):
         for words in said:
             self.assertNotRegex(words, "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
         self.assertIn("\\x1b]0;evil\\x07\\u{202e}\\xff.txt", said[1])
-        self.assertIn("\\x1b]0;evil\\x07\\u{202e}\\xff.txt: no HDF5 file", said[-1])
+        self.assertIn("\\x1b]0;evil\\x07\\u{202e}\\xff.txt: not an HDF5 file", said[-1])
 
     def test_the_log_shows_what_matters(self):
         deck = self.deck(SMALL, train={"steps": 4, "log_every": 2})

@@ -45,7 +45,7 @@ class Files(Program):
         for name in ("thesis.txt", "mine.h5", "link.h5"):
             before = (self.dir / name).read_bytes()
             self.one_line(
-                "train", deck, "--output.overwrite", f"--trace.file={name}", ranks=2, contains=[name, "is no trace"]
+                "train", deck, "--output.overwrite", f"--trace.file={name}", ranks=2, contains=[name, "is not a trace"]
             )
             self.assertEqual((self.dir / name).read_bytes(), before)
         self.one_line("train", deck, "--output.dir=new", contains=["study.h5: exists", "--output.overwrite"])
@@ -125,7 +125,7 @@ class Files(Program):
         done = self.shoal("train", deck, *options, "--train.steps=4", "--output.overwrite", ranks=2)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"process {process}", done.stdout)
-        self.assertIn("is taken over", done.stdout)
+        self.assertIn("taking over the lock", done.stdout)
         self.assertFalse((out / "shoal.lock").exists() or (saves / "shoal.lock").exists(), "released at the end")
 
     def test_a_directory_that_goes_ends_the_run(self):
@@ -213,7 +213,7 @@ class Files(Program):
         self.one_line(*tokens, contains=["tokens.h5: exists", "--output.overwrite"])
         self.assertEqual(self.shoal(*tokens, "--output.overwrite").returncode, 0)
         self.one_line(
-            "tokenize", "text.txt", "deck.cfg", "--output.overwrite", contains=["deck.cfg", "is no tokens file"]
+            "tokenize", "text.txt", "deck.cfg", "--output.overwrite", contains=["deck.cfg", "is not a tokens file"]
         )
         self.assertIn("[model]", pathlib.Path(deck).read_text())
 

@@ -72,7 +72,7 @@ class Lineage(Program):
         arguments = (f"--checkpoint.dir={self.kept}", f"--output.dir={self.dir / 'third'}")
         self.refused(
             "train", self.dir / "deck.cfg", *arguments, "--checkpoint.resume=latest",
-            contains=("not of one run", "step_00000006.h5 (step 6, run", "step_00000008.h5", "started", "the path"),
+            contains=("belong to several runs", "step_00000006.h5 (step 6, run", "step_00000008.h5", "started", "the path"),
         )  # fmt: skip
         for out, step in (("first", 8), ("second", 6)):
             self.assertEqual(self.run_to(9, "--checkpoint.resume=latest", out=out)["resumed_from"]["step"], step)

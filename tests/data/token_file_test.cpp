@@ -133,7 +133,7 @@ TEST_F(TokenFiles, AnIdBeyondTheVocabularyIsNamedWhereItStands) {
   const TokenFile a(path("a.h5")), b(path("b.h5"));
   EXPECT_NO_THROW(a.read(1, tokens));
   EXPECT_THAT([&] { a.read(2, tokens); },
-              ThrowsMessage<shoal::Error>(HasSubstr("a.h5: /tokens[4] = 4: beyond the vocabulary (vocab_size = 4)")));
+              ThrowsMessage<shoal::Error>(HasSubstr("a.h5: /tokens[4] = 4: not in the vocabulary (vocab_size = 4)")));
   EXPECT_NO_THROW(b.read(1, tokens));
   EXPECT_THAT([&] { b.read(0, tokens); }, ThrowsMessage<shoal::Error>(HasSubstr("b.h5: /samples[0, 2] = 4000000000")));
   EXPECT_THROW(a.read(4, tokens), shoal::Error);  // beyond the end

@@ -186,7 +186,7 @@ TEST_F(Background, AFileThatCannotBeGivenItsNameIsAnError) {
     fs::create_directory(file(1));
     write_all(file(1) / "x", "x");
   }
-  EXPECT_THAT(error_of([&] { save_->finish(); }, Exit::failed), HasSubstr("cannot be given its name"));
+  EXPECT_THAT(error_of([&] { save_->finish(); }, Exit::failed), HasSubstr("cannot be renamed to this"));
   EXPECT_THAT(names(), ElementsAre("step_00000001.h5"));
 }
 

@@ -92,7 +92,7 @@ TEST_F(DirectoryLockTest, OfAProcessOfThisMachineThatDiedItIsTakenOverAtOnce) {
   const auto next = lock();
   EXPECT_TRUE(next->try_take());
   ASSERT_EQ(notes_.size(), 1U);
-  EXPECT_THAT(notes_[0], testing::AllOf(HasSubstr(text("process ", child)), HasSubstr("is taken over")));
+  EXPECT_THAT(notes_[0], testing::AllOf(HasSubstr(text("process ", child)), HasSubstr("taking over the lock")));
   EXPECT_EQ(files().size(), 1U);
 }
 
@@ -129,8 +129,8 @@ TEST_F(DirectoryLockTest, OfAnotherMachineItIsWaitedForUntilItsTimeoutIsOver) {
   ASSERT_TRUE(taken(*next, 10));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(700));
   ASSERT_EQ(notes_.size(), 2U);
-  EXPECT_THAT(notes_[0], testing::AllOf(HasSubstr("host node17"), HasSubstr("waits until it is 0.8 s")));
-  EXPECT_THAT(notes_[1], HasSubstr("is taken over"));
+  EXPECT_THAT(notes_[0], testing::AllOf(HasSubstr("host node17"), HasSubstr("waiting until this is 0.8 s")));
+  EXPECT_THAT(notes_[1], HasSubstr("taking over the lock"));
 }
 
 TEST_F(DirectoryLockTest, OneLongDeadIsWatchedForThreeBeatsOnly) {
@@ -148,7 +148,7 @@ TEST_F(DirectoryLockTest, OneThatItsWriterCouldNotFillIsTakenOver) {
   age(file_, 1000);
   const auto next = lock(0.5);
   ASSERT_TRUE(taken(*next, 20));
-  EXPECT_THAT(notes_.at(0), HasSubstr("does not say by whom"));
+  EXPECT_THAT(notes_.at(0), HasSubstr("is incomplete and does not name it"));
 }
 
 TEST_F(DirectoryLockTest, OfManyWaitersOneTakesItOver) {
@@ -223,15 +223,15 @@ TEST_F(DirectoryLockTest, ItIsTouchedWhileItIsHeld) {
 
 TEST_F(DirectoryLockTest, WhatIsNoLockFileIsLeftAlone) {
   write_all(file_, "my notes about locks\n");
-  EXPECT_THAT(error_of([&] { lock()->try_take(); }), HasSubstr("is no lock file of this program"));
+  EXPECT_THAT(error_of([&] { lock()->try_take(); }), HasSubstr("is not a lock file of this program"));
   EXPECT_EQ(read_all(file_), "my notes about locks\n");
   fs::remove(file_);
   fs::create_symlink(scratch_.path() / "target", file_);
-  EXPECT_THAT(error_of([&] { lock()->try_take(); }), HasSubstr("is no lock file"));
+  EXPECT_THAT(error_of([&] { lock()->try_take(); }), HasSubstr("is not a lock file"));
   EXPECT_FALSE(fs::exists(scratch_.path() / "target"));
   fs::remove(file_);
   fs::create_directory(file_);
-  EXPECT_THAT(error_of([&] { lock()->try_take(); }), HasSubstr("is no lock file"));
+  EXPECT_THAT(error_of([&] { lock()->try_take(); }), HasSubstr("is not a lock file"));
 }
 
 TEST_F(DirectoryLockTest, ADirectoryThatCannotBeWrittenIsNamed) {

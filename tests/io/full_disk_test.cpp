@@ -105,7 +105,7 @@ TEST_F(FullDisk, ATraceStopsGrowingAndTheRunGoesOn) {
     out.close();
     const std::string said = testing::internal::GetCapturedStderr();
     if (scratch_.owner()) {
-      EXPECT_THAT(said, AllOf(HasSubstr(file.string()), HasSubstr("needs"), HasSubstr("the run goes on")));
+      EXPECT_THAT(said, AllOf(HasSubstr(file.string()), HasSubstr("needs"), HasSubstr("the run continues")));
       EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
     } else {
       EXPECT_EQ(said, "");

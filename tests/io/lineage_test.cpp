@@ -11,8 +11,8 @@
 namespace shoal::test {
 namespace {
 
-using io::Lineage;
 using io::CheckpointOrigin;
+using io::Lineage;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -72,7 +72,7 @@ TEST(Lineage, AncestorsAreTextsAndBack) {
   const std::vector<io::Ancestor> of_old = {{"", 7}};
   EXPECT_EQ(io::ancestors_of(io::texts_of(of_old)), of_old);
   for (const char* const bad : {"", "aaaa", "aaaa ", "aaaa x", "aaaa 4x", "aaaa -4", "aaaa 99999999999999999999"}) {
-    EXPECT_THAT(error_of([&] { io::ancestors_of({{"000000", bad}}); }), HasSubstr("no run and its step")) << bad;
+    EXPECT_THAT(error_of([&] { io::ancestors_of({{"000000", bad}}); }), HasSubstr("not a run and a step")) << bad;
   }
   EXPECT_EQ(io::print(c.ancestors), "aaaa until step 20, bbbb until step 40");
 }

@@ -52,11 +52,11 @@ TEST_P(SafetensorsRefusal, NamesFileAndCause) {
 INSTANTIATE_TEST_SUITE_P(
     Headers, SafetensorsRefusal,
     testing::Values(
-        Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]})", 8, "no valid JSON at its byte 61"},
-        Refusal{"", 0, "no valid JSON"}, Refusal{"[1]", 0, "a list where none belongs"}, Refusal{"7", 0, "the number 7"},
-        Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}} x)", 8, "no valid JSON at its byte"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]})", 8, "not valid JSON at its byte 61"},
+        Refusal{"", 0, "not valid JSON"}, Refusal{"[1]", 0, "unexpected: a list"}, Refusal{"7", 0, "the number 7"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}} x)", 8, "not valid JSON at its byte"},
         Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})", 4,
-                "leave the file, which holds 4 bytes"},
+                "beyond the end of the file, which has 4 bytes"},
         Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})", 12, "end at byte 8 of 12"},
         Refusal{R"({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}})", 8,
                 "hold 8 bytes, the shape and F32 need 12"},
@@ -80,8 +80,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{
             R"({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "b": {"dtype": "F32", "shape": [1], "data_offsets": [8, 12]}})",
             12, "bytes 4 .. 8 belong to no tensor"},
-        Refusal{R"({"a": {"dtype": {"x": 1}, "shape": [2], "data_offsets": [0, 8]}})", 8, "an object where none belongs"},
-        Refusal{R"({"a": {"dtype": "F32", "shape": [[2]], "data_offsets": [0, 8]}})", 8, "a list where none belongs"}));
+        Refusal{R"({"a": {"dtype": {"x": 1}, "shape": [2], "data_offsets": [0, 8]}})", 8, "unexpected: an object"},
+        Refusal{R"({"a": {"dtype": "F32", "shape": [[2]], "data_offsets": [0, 8]}})", 8, "unexpected: a list"}));
 
 TEST(Safetensors, ReadsHalfPrecisions) {
   Scratch scratch;
