@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes from each rank of a group to each other one.
+// Sends bytes from each rank of a group to each other rank.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace shoal::comm {
 
-/// Regions of memory that are sent and received as they lie; an empty one is no message.
+/// Regions of memory are sent and received in place, without packing. An empty region sends no message.
 class AllToAll {
  public:
   explicit AllToAll(Communicator& group)
@@ -23,13 +23,14 @@ class AllToAll {
 
   const std::vector<std::size_t>& partners() const { return partners_; }
 
-  /// The next of partners(): what it gets must be there. Only then is there consent to what it sends, which would otherwise
-  /// be on its way before it can consent in turn ([Note: both ways at once] in tree_reduce.cpp).
+  /// Queues the exchange with the next one of partners(); `out` must be ready. The receive is posted only now, together with
+  /// the send. Posted earlier, it would allow the partner to send before this rank has anything to send, and the two
+  /// directions of the link would be used one after the other ([Note: both directions at once] in tree_reduce.cpp).
   void exchange(std::size_t with, Span<std::byte> out, Span<std::byte> in) {
     for (Message& message : cut_into_messages({out})) sender_.add(static_cast<int>(with), std::move(message));
     for (Message& message : cut_into_messages({in})) receiver_.add(static_cast<int>(with), std::move(message));
   }
-  /// Moves on without waiting; true when all that was added has been sent and received.
+  /// Advances without waiting. Returns true if all queued exchanges are complete.
   bool advance() {
     const bool sent = sender_.advance();
     return receiver_.advance() && sent;
@@ -38,7 +39,7 @@ class AllToAll {
  private:
   std::vector<std::size_t> partners_;
   int tag_;
-  RingBuffer no_memory_;  // nothing is packed
+  RingBuffer no_memory_;  // empty: nothing is packed
   Sender sender_;
   Receiver receiver_;
 };

@@ -23,7 +23,7 @@ std::vector<std::size_t> block_sizes(const Blocks& blocks) {
   return sizes;
 }
 
-/// Neighbours in memory joined, block after block.
+/// The spans of all blocks, in order; spans that are adjacent in memory are joined.
 std::vector<Span<std::byte>> joined(const Blocks& blocks) {
   std::vector<Span<std::byte>> spans;
   for (const auto& block : blocks) {
@@ -56,7 +56,7 @@ std::size_t copy_in(const std::byte* from, const std::vector<Span<std::byte>>& b
   return at;
 }
 
-/// The library's operations under way, and what is left to do when they are complete.
+/// Waits for operations of the library. finish(): called when they are complete.
 class NativeOperation : public Operation {
  public:
   NativeOperation(std::string_view name, const Communicator& group) : name_(name), group_(group.name()) {}
@@ -87,7 +87,7 @@ class NativeReduceScatter final : public NativeOperation {
     const std::vector<Span<std::byte>> spans = joined(blocks);
     Span<std::byte> all = spans.empty() ? Span<std::byte>() : spans.front();
     sum_ = scratch.subspan(total, own);
-    if (spans.size() > 1) {  // the library wants one piece
+    if (spans.size() > 1) {  // the library needs one contiguous buffer
       all = scratch.first(total);
       std::size_t at = 0;
       for (const auto& block : blocks) at += copy_out(block, all.data() + at);
@@ -139,7 +139,8 @@ class NativeAllReduce final : public NativeOperation {
   }
 };
 
-/// What a rank must send at least, sent to the others evenly: the library's algorithm is not known.
+/// The traffic if a rank sends the same number of bytes to all others. The library's algorithm is not known; this is a lower
+/// bound.
 Traffic sent_evenly(const Communicator& group, std::size_t bytes) {
   const auto others = static_cast<std::size_t>(group.size() - 1);
   std::size_t node_peers = 0;

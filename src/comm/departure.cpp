@@ -19,7 +19,7 @@ namespace {
 
 constexpr timespec time_to_end{0, 200'000'000};
 
-/// Hydra's proxy, and this rank's connection to it; 0 and -1: another launcher started this process, or none.
+/// Hydra's proxy, and this rank's connection to it; 0 and -1 if another launcher started this process, or none.
 struct Proxy {
   Proxy() {
     const char* const number = std::getenv("PMI_FD");
@@ -32,8 +32,8 @@ struct Proxy {
 };
 const Proxy proxy;
 
-/// The helper has the rank's memory, copies of its descriptors, and a stack of its own. It calls the kernel alone, since the
-/// library's state belongs to the rank. The connection must close before the rank's output does.
+/// The helper process uses the rank's memory, copies of its descriptors, and a stack of its own. It makes system calls only,
+/// since the C library's state belongs to the rank. It must close the connection before the rank's standard output closes.
 alignas(16) char stack[16384];
 __attribute__((no_sanitize("address", "thread"))) int wait_and_end(void* /*unused*/) {
   syscall(SYS_nanosleep, &time_to_end, nullptr);

@@ -15,7 +15,7 @@ namespace shoal::comm {
 
 namespace {
 
-/// A communicator that is freed with its scope.
+/// A communicator that the destructor frees.
 class Scoped {
  public:
   Scoped() = default;
@@ -43,7 +43,7 @@ int size_of(MPI_Comm communicator) {
   return size;
 }
 
-/// Every rank's value, by rank.
+/// Collective. Returns every rank's value, by rank.
 template <typename T>
 std::vector<T> gather(MPI_Comm communicator, const T& mine) {
   std::vector<T> all(static_cast<std::size_t>(size_of(communicator)));
@@ -56,7 +56,8 @@ std::vector<T> gather(MPI_Comm communicator, const T& mine) {
 
 using Host = std::array<char, MPI_MAX_PROCESSOR_NAME>;
 
-/// Takes what nobody received: some transports print a warning about each such message. Errors do not matter any more.
+/// Receives the remaining messages: some transports print a warning about each message that nobody received. Errors are
+/// ignored.
 void drain(MPI_Comm communicator) {
   int there = 0;
   MPI_Message message = MPI_MESSAGE_NULL;
@@ -90,8 +91,7 @@ Groups::Groups(const CommOptions& options) {
   across = make(kinds[2], 2);
 }
 
-/// The group of this kind that this rank is in; `index`: the kind's index in the trace's list. Collective over all
-/// ranks.
+/// Collective over all ranks. Makes the group of this kind that this rank is in. index: the kind's index in the trace.
 std::unique_ptr<Communicator> Groups::make(const GroupKind& kind, std::int16_t index) const {
   const int rank = rank_in(ordered), part = kind.part_of[static_cast<std::size_t>(rank)];
   std::vector<bool> same_node;
@@ -141,14 +141,14 @@ Groups::~Groups() {
   across.reset();
   on_demand.clear();
   if (inquiry != MPI_COMM_NULL) {
-    drain(inquiry);  // the last answers, to ranks that wait no more
+    drain(inquiry);  // the last answers to ranks that no longer wait
     MPI_Comm_free(&inquiry);
   }
   if (ordered != MPI_COMM_NULL) MPI_Comm_free(&ordered);
 }
 
-/// Numbers the ranks node by node (nodes by the first rank on them, ranks of a node as the launcher has them) and says which
-/// node each is on; there comm.ranks_per_node goes before what the machine says.
+/// Numbers the ranks node by node (nodes by their first rank, ranks of a node as the launcher numbers them), and finds the
+/// node of each rank. comm.ranks_per_node takes precedence over the real nodes.
 void Groups::assign_nodes(const CommOptions& options) {
   Scoped machine;
   const int launched = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
@@ -158,7 +158,7 @@ void Groups::assign_nodes(const CommOptions& options) {
 
   const int first_on_node = gather(machine.get(), launched).front();
   const std::vector<int> first = gather(MPI_COMM_WORLD, first_on_node);
-  int position = 0;  // in the order of (first rank on the node, rank)
+  int position = 0;  // by (first rank on the node, rank)
   for (int r = 0; r < size; ++r) {
     const int other = first[static_cast<std::size_t>(r)];
     position += other < first_on_node || (other == first_on_node && r < launched) ? 1 : 0;
@@ -180,7 +180,7 @@ void Groups::assign_nodes(const CommOptions& options) {
   set_wait(choose_wait(options.wait, core_share(masks, static_cast<std::size_t>(rank_in(machine.get())))));
 }
 
-/// All ranks must have been given the same options, or they would make other groups and wait for each other for ever.
+/// bad_input() unless all ranks have the same options. Otherwise they would make different groups and wait for ever.
 void Groups::check_agreement(const CommOptions& options) const {
   const std::string words = text(name_of(options.backend), ' ', name_of(options.collectives), ' ', options.bucket_mb, ' ',
                                  options.overlap, ' ', options.ranks_per_node);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The groups of ranks, from the options and where the launcher put the ranks.
+// Makes the groups of ranks, from the options and from the nodes on which the launcher started the ranks.
 #pragma once
 
 #include <mpi.h>
@@ -23,11 +23,11 @@ struct Groups {
   Communicator& consecutive(int count);
   Communicator& same_position(int count);
 
-  MPI_Comm ordered = MPI_COMM_NULL;                 ///< the world's ranks, node by node
-  MPI_Comm inquiry = MPI_COMM_NULL;                 ///< the same for questions between waiting ranks, which come at any time
-  std::unique_ptr<Communicator> all, node, across;  ///< comm/topology.hpp says what they are
-  std::vector<std::unique_ptr<Communicator>> on_demand;  ///< of World::consecutive() and same_position()
-  std::vector<GroupKind> kinds;                          ///< of all that were made, by their index in the trace
+  MPI_Comm ordered = MPI_COMM_NULL;                      ///< all ranks, node by node
+  MPI_Comm inquiry = MPI_COMM_NULL;                      ///< the same ranks, for the messages of the inquiry
+  std::unique_ptr<Communicator> all, node, across;       ///< described in comm/topology.hpp
+  std::vector<std::unique_ptr<Communicator>> on_demand;  ///< made by consecutive() and same_position()
+  std::vector<GroupKind> kinds;                          ///< of all groups that were made, by their index in the trace
   Topology topology;                                     ///< of the ranks of all
 
  private:

@@ -14,7 +14,7 @@ namespace shoal::comm {
 
 namespace {
 
-constexpr std::size_t most_named = 8;  // ranks in a message
+constexpr std::size_t most_named = 8;  // a report names at most this many ranks
 
 double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -22,7 +22,7 @@ double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::
 
 }  // namespace
 
-/// grace: for the way of an answer, and for a stuck rank to name itself (comm/watchdog.cpp) before others name it.
+/// grace_: time for an answer to arrive, and for a rank that hangs to report itself (comm/watchdog.cpp) before others do.
 Inquiry::Inquiry(const MPI_Comm& communicator, std::vector<std::string> hosts, double timeout_s, double interval_s)
     : communicator_(communicator),
       hosts_(std::move(hosts)),
@@ -37,7 +37,7 @@ void Inquiry::waiting(const Operation& operation, double seconds) {
   mine.waited = seconds;
   operation.describe().copy(mine.what.data(), mine.what.size() - 1);
   receive_and_answer(mine);
-  if (seconds < timeout_ / 2) {  // another wait than the one in which it asked
+  if (seconds < timeout_ / 2) {  // a new wait: forget the answers of the last one
     asking_ = false;
     latest_.clear();
     return;
@@ -59,7 +59,7 @@ void Inquiry::at_work(const char* phase) {
   receive_and_answer(mine);
 }
 
-/// Takes all words that have come, and answers questions.
+/// Receives all messages that have arrived, and answers questions.
 void Inquiry::receive_and_answer(const Status& answer) {
   while (!outgoing_.empty()) {
     int complete = 0;
@@ -86,13 +86,14 @@ void Inquiry::receive_and_answer(const Status& answer) {
 
 void Inquiry::send(int to, Status status, Kind kind) {
   status.kind = kind;
-  OutgoingMessage& outgoing = outgoing_.emplace_back();  // a deque: it stays where it is until it is sent
+  OutgoingMessage& outgoing = outgoing_.emplace_back();  // a deque does not move its elements, so the buffer stays in place
   outgoing.status = status;
   check(MPI_Isend(&outgoing.status, sizeof outgoing.status, MPI_BYTE, to, 0, communicator_, &outgoing.request), "MPI_Isend");
 }
 
-/// Silence is counted from a rank's last status, or from the begin of this wait. While a lower rank asks too, it is left the
-/// time to speak first. All wait too long only if each has waited for the timeout when it was latest last.
+/// A rank's silence begins with its latest message, or with this wait. If a lower rank also asks, this one waits longer, so
+/// that the lower rank reports first. All ranks are reported as waiting only if the latest message of each said that it had
+/// waited for the timeout.
 void Inquiry::report_silent_ranks(const Operation& operation, double seconds, Clock::time_point now) const {
   const bool lower_asks =
       lower_asked_at_ != Clock::time_point{} && seconds_between(lower_asked_at_, now) < 2 * period_ + grace_;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that wait for long ask all others whether they are alive. Whoever waits, or computes, answers; who says nothing for
-// comm.timeout seconds is stuck or gone.
+// Ranks that wait for a long time ask all others whether they are alive. Ranks that wait or compute answer. A rank that does
+// not answer for comm.timeout seconds hangs or has died.
 //
-//   rank 0   waits ...... asks   asks   asks ...       (from half the timeout on, some times per timeout)
-//   rank 1   computes ....... "at work"   "at work"    goes on, however long it computes
-//   rank 2   stopped                                   named by rank 0 when it has been silent for the timeout
+//   rank 0   waits ...... asks   asks   asks ...       (from half the timeout on, several times per timeout)
+//   rank 1   computes ....... "at work"   "at work"    may continue, however long it computes
+//   rank 2   stopped                                   named by rank 0 when it has not answered for the timeout
 #pragma once
 
 #include <mpi.h>
@@ -21,26 +21,27 @@
 
 namespace shoal::comm {
 
-/// One of this rank's threads at a time calls it: the main thread, or the watchdog's in its place (base/absence.hpp).
+/// Called by one thread at a time: the main thread, or, while it is absent from MPI, the watchdog's (base/absence.hpp).
 class Inquiry {
  public:
-  /// communicator: used by nothing else, and outlives this. hosts: by its ranks. interval: seconds between calls of
+  /// communicator: used for nothing else; must outlive this object. hosts: by rank. interval_s: seconds between calls of
   /// waiting() and of at_work().
   Inquiry(const MPI_Comm& communicator, std::vector<std::string> hosts, double timeout_s, double interval_s);
-  /// This rank has waited for the operation for so long. Answers questions, and asks. Names the ranks that have been silent
-  /// for the timeout, or says that all ranks have waited that long, and ends the run: the lowest rank that finds it does.
+  /// To be called while this rank waits; seconds: how long it has waited for the operation. Answers questions and, from half
+  /// the timeout on, asks all other ranks. If ranks have been silent for the timeout, or if all ranks have waited that long,
+  /// prints this and ends the run; the lowest rank that detects it does so.
   void waiting(const Operation& operation, double seconds);
-  /// This rank does not wait: answers questions.
+  /// To be called while this rank does not wait. Answers questions.
   void at_work(const char* phase);
 
  private:
   using Clock = std::chrono::steady_clock;
   enum class Kind : std::int32_t { question, answer };
-  /// One message: plain data, the same on all ranks. A question says how its sender is, too.
+  /// A message: the state of its sender. Questions have it, too.
   struct Status {
     Kind kind = Kind::question;
-    double waited = 0;             // seconds that the sender has waited; 0: it is at work
-    std::array<char, 112> what{};  // that it waits for, or its phase
+    double waited = 0;             // seconds that the sender has waited; 0 if it does not wait
+    std::array<char, 112> what{};  // the operation that it waits for, or its phase
   };
   struct OutgoingMessage {
     Status status;
@@ -61,9 +62,9 @@ class Inquiry {
   double timeout_, period_, grace_;
   int rank_ = 0;
   std::deque<OutgoingMessage> outgoing_;
-  bool asking_ = false;  // in this wait
+  bool asking_ = false;  // true if this rank has asked in the present wait
   Clock::time_point asked_at_, lower_asked_at_;
-  std::map<int, ReceivedMessage> latest_;  // the last status of each rank, in this wait
+  std::map<int, ReceivedMessage> latest_;  // the latest message of each rank during the present wait
 };
 
 }  // namespace shoal::comm

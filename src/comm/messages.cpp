@@ -13,9 +13,9 @@ namespace shoal::comm {
 
 namespace {
 
-/// Pieces of fewer bytes are cheaper to copy than to send as a message each.
+/// Spans of fewer bytes are faster to copy into a common message than to send as messages of their own.
 constexpr std::size_t smallest_own_message = std::size_t{1} << 16U;
-/// Messages on their way at a time that lie in no slot.
+/// Limit for the number of messages in flight.
 constexpr std::size_t most_in_flight = 64;
 
 void add_to(Span<const std::byte> slot, const Message& message, DType type) {

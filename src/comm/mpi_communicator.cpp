@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Non-blocking MPI, every return code checked, data of any size.
+// Non-blocking MPI with every return code checked, for data of any size.
 #include "shoal/comm/mpi_communicator.hpp"
 
 #include <mpi.h>
@@ -18,13 +18,14 @@ namespace {
 constexpr int first_composite_tag = 1 << 19;
 constexpr int end_of_tags = 1 << 20;
 
-/// MPI requests that make one operation.
+/// The MPI requests of one operation.
 ///
-/// [Note: consents before data] Testing a request moves all that the library has under way. Over TCP it sends a large
-/// message when the receiver has consented, and consents, requests and data follow each other on one stream. So a rank that
-/// tested between posting one message and the next, while its partner had consented to the first already, would send that
-/// one's data before it has asked for the others and consented to the partner's: both directions of a link were used by
-/// turns. Hence what was just posted is not tested yet.
+/// [Note: clear-to-send before data] Testing one request lets the library advance all of its messages. Over TCP a large
+/// message uses a rendezvous: the sender waits for the receiver's clear-to-send, and requests, clear-to-sends and data
+/// follow each other on one stream. Suppose a rank tests between posting two messages, and its partner has already sent the
+/// clear-to-send for the first. Then its data go out before this rank has posted the rest and sent its own clear-to-sends,
+/// so the partner cannot send: the two directions of the link are used one after the other. So an operation is not tested
+/// when it has just been posted.
 class MpiOperation : public Operation {
  public:
   MpiOperation(const char* name, std::uint64_t number, const std::string& group, std::size_t bytes)
@@ -44,13 +45,13 @@ class MpiOperation : public Operation {
  private:
   const char* name_;
   std::uint64_t number_;
-  const std::string& group_;  // of the communicator, which outlives its operations
+  const std::string& group_;  // the communicator outlives its operations
   std::size_t bytes_;
   bool just_posted_ = true;
   std::vector<MPI_Request> requests_;
 };
 
-/// The library reads counts and displacements until the operation is complete.
+/// Owns the counts and displacements, which the library reads until the operation is complete.
 struct PartsOperation final : MpiOperation {
   PartsOperation(const char* name, std::uint64_t number, const std::string& group, std::size_t bytes, std::vector<int> parts)
       : MpiOperation(name, number, group, bytes), counts(std::move(parts)), displacements(counts.size(), 0) {
@@ -91,7 +92,7 @@ class MpiCommunicator : public Communicator {
     require(same_node_.size() == static_cast<std::size_t>(size_), "group ", name_, " has ", size_, " ranks, not ",
             same_node_.size());
   }
-  ~MpiCommunicator() override { MPI_Comm_free(&communicator_); }  // what fails here changes nothing any more
+  ~MpiCommunicator() override { MPI_Comm_free(&communicator_); }  // an error here would have no effect
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
 
@@ -119,7 +120,7 @@ class MpiCommunicator : public Communicator {
             " shards of ", shard.size(), " bytes into ", all.size());
     const bool in_place = shard.data() == all.data() + shard.size() * static_cast<std::size_t>(rank_);
     return cut("all_gather", shard.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
-      // Bytes begin .. begin + count of every rank's shard: one element of a type whose extent is a whole shard.
+      // Bytes begin .. begin + count of every rank's shard are one element of a type whose extent is a whole shard.
       MPI_Datatype bytes = MPI_DATATYPE_NULL, strided = MPI_DATATYPE_NULL;
       check(MPI_Type_contiguous(count, MPI_BYTE, &bytes), "MPI_Type_contiguous");
       check(MPI_Type_create_resized(bytes, 0, static_cast<MPI_Aint>(shard.size()), &strided), "MPI_Type_create_resized");
@@ -128,7 +129,7 @@ class MpiCommunicator : public Communicator {
       check(MPI_Iallgather(from, count, MPI_BYTE, all.data() + begin, 1, strided, communicator_, &request),
             "MPI_Iallgather");
       check(MPI_Type_free(&bytes), "MPI_Type_free");
-      check(MPI_Type_free(&strided), "MPI_Type_free");  // lives on until the operation is complete
+      check(MPI_Type_free(&strided), "MPI_Type_free");  // MPI keeps it until the operation is complete
     });
   }
 
@@ -187,7 +188,7 @@ class MpiCommunicator : public Communicator {
     return result;
   }
 
-  /// One operation of as many messages as the data needs, at least one: post(first element, elements, request).
+  /// One operation of as many messages as the data need, but at least one. post(first element, elements, request) posts one.
   template <typename Post>
   Request cut(const char* name, std::size_t elements, std::size_t element_bytes, const Post& post) {
     const auto operation = std::make_shared<MpiOperation>(name, ++started_, name_, elements * element_bytes);

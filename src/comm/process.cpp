@@ -23,8 +23,8 @@ struct Status {
   std::uint64_t started = 0;
 };
 
-/// From /proc/PID/stat: "PID (name) state ...", where the name may hold anything; the parent is field 4, the start
-/// time field 22.
+/// Reads /proc/PID/stat: "PID (name) state ...". The name may contain any characters; the parent is field 4, the start time
+/// field 22.
 std::optional<Status> status_of(std::int64_t number) {
   std::ifstream file("/proc/" + std::to_string(number) + "/stat");
   std::string line;
@@ -40,13 +40,13 @@ std::optional<Status> status_of(std::int64_t number) {
   return fields ? std::optional(status) : std::nullopt;
 }
 
-/// One of these is in the environment of whatever a launcher starts: MPICH's and Intel's hydra and Slurm's pmi2, PMIx,
-/// Open MPI, HPE's PALS, Flux, Slurm.
+/// Launchers set one of these in the environment of the processes that they start: MPICH's and Intel's hydra and Slurm's
+/// pmi2, PMIx, Open MPI, HPE's PALS, Flux, Slurm.
 constexpr std::array launcher_variables = {"PMI_RANK",    "PMIX_RANK",      "OMPI_COMM_WORLD_RANK",
                                            "PALS_RANKID", "FLUX_TASK_RANK", "SLURM_PROCID"};
 
-/// Whether the process was started with the variable in its environment; one whose environment may not be read belongs to
-/// somebody else, and is no shell between the launcher and this process.
+/// Returns true if the process was started with the variable in its environment. False if its environment may not be read:
+/// then it belongs to another user, so it is not a shell between the launcher and this process.
 bool started_with(std::int64_t number, const std::string& variable) {
   std::ifstream file("/proc/" + std::to_string(number) + "/environ");
   for (std::string entry; std::getline(file, entry, '\0');) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations under way on this rank. There is one list for all groups, since whoever waits for one should move all. An
-// operation that is started within another's step is a part of that one, which alone tests it: the library moves all its
-// messages whichever is asked for, and asking for each would cost a system call or more.
+// The operations in flight on this rank. There is one list for all groups, since a wait for one operation should advance all
+// of them. An operation that is started within another one's advance() is tested by that one only: the library advances all
+// its messages whichever of them is tested, and each test costs a system call or more.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -24,10 +24,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// progress() goes on while operations complete (a tree's next messages follow from the last), but returns to the kernels of
-/// the caller after this time. Each operation adds its own last step of some milliseconds.
+/// progress() continues as long as operations complete (a tree then sends its next messages), but starts no new pass after
+/// this time, so that the caller's kernels continue. The last step of an operation may add some milliseconds.
 constexpr std::chrono::milliseconds longest_progress(5);
-/// How long a stack that an exception unwinds waits for an operation whose buffers it is about to give back.
+/// While an exception unwinds the stack, a request is waited for at most this long before its buffers are destroyed.
 constexpr double unwinding_s = 1;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -48,7 +48,7 @@ void listen_if_called() {
   }
 }
 
-/// What a rank does for others between its kernels.
+/// Called by pump().
 void move_at_pump() {
   listen_if_called();
   progress();
@@ -65,7 +65,7 @@ void record(trace::Kind kind, std::string_view name, std::int64_t begin_ns, std:
   event.unit = unit;
   event.kind = static_cast<std::uint16_t>(kind);
   event.group = group;
-  event.depth = 1;  // never an outermost event: some phase waits, and collectives overlap with anything
+  event.depth = 1;  // never an outermost event: waits are within a phase, and collectives overlap with other events
   trace::record(event);
 }
 
@@ -77,19 +77,20 @@ class OpenOperations {
     open().push_back(operation);
     set_pump(move_at_pump);
   }
-  /// The first step of an operation; whether it is complete.
+  /// The first step of an operation. Returns true if it is complete.
   static bool begin(Operation& operation) {
     const Pass pass;
     return operation.step();
   }
-  /// A step of an operation that another has started; what follows from its end is up to that one.
+  /// A step of a sub-operation. The operation that started it acts on its completion.
   static void advance_nested(Operation& nested) {
     if (nested.step()) completed_ = true;
   }
   static bool none() { return open().empty(); }
   static bool busy() { return advancing_; }
 
-  /// One step of each, also of those that are added meanwhile; whether any, or a part of any, has completed.
+  /// One step of each operation, also of those that are added during the pass. Returns true if any operation or
+  /// sub-operation has completed.
   static bool advance_all() {
     const Pass pass;
     completed_ = false;
@@ -99,7 +100,7 @@ class OpenOperations {
     }
     return completed_;
   }
-  /// An operation that is given up: it stays alive, since MPI may still write to its members, but is advanced no more.
+  /// Gives up an operation: it is not advanced any more, but stays alive, since MPI may still write to its members.
   static void abandon(const std::shared_ptr<Operation>& operation) {
     static std::vector<std::shared_ptr<Operation>> abandoned;
     abandoned.push_back(operation);
@@ -107,7 +108,7 @@ class OpenOperations {
   }
 
  private:
-  /// Kernels within an operation's step pump too; they must not advance it again.
+  /// Kernels within an operation's step also call pump(), which must not advance the operation again.
   struct Pass {
     Pass() { advancing_ = true; }
     ~Pass() {
@@ -131,7 +132,7 @@ bool Operation::step() {
   try {
     done_ = advance();
   } catch (...) {
-    done_ = true;  // failed: the exception ends the run, nobody may advance it again on the way
+    done_ = true;  // failed: it must not be advanced again while the exception ends the run
     throw;
   }
   if (done_ && traced_) record(trace::Kind::collective, name(), begin_ns_, unit_, group_, bytes_);
@@ -180,7 +181,7 @@ void Request::drop() noexcept {
       }
       backoff.pause();
     }
-  } catch (const std::exception& error) {  // of MPI: nothing can be thrown from a destructor
+  } catch (const std::exception& error) {  // an MPI error: a destructor must not throw
     std::fprintf(stderr, "shoal: %s\n", error.what());
     abort_all(static_cast<int>(Exit::failed));
   }

@@ -12,13 +12,14 @@ using kernels::QuantTerm;
 
 namespace {
 
-/// A span of a block: its elements, those before it, and bytes on the wire before it in either number of bits.
+/// Position of a span in a block: its number of elements, the elements before it, and the sent bytes before it for either
+/// number of bits.
 struct At {
   std::size_t count = 0, elements = 0, int8 = 0, int4 = 0;
   std::size_t wire(int bits) const { return bits == 8 ? int8 : int4; }
 };
 
-/// f(span, at) for each span.
+/// Calls f(span, at) for each span.
 template <class F>
 void for_spans(const Block& block, DType type, const QuantFormat& format, const F& f) {
   At at;

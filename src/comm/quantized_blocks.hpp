@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block as it travels: each of its spans quantized, one after another.
+// Blocks in the form in which they are sent: the spans one after another, each quantized by itself.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace shoal::comm {
 
-/// Fails unless there is a block for each rank, of whole numbers of the type.
+/// fail() unless there is one block for each rank, whose spans consist of whole elements of the type.
 void check_blocks(const Blocks& blocks, std::size_t ranks, DType type);
 
-/// Elements and bytes on the wire of a block.
+/// Number of elements of a block, and of the bytes that are sent for it.
 std::size_t elements_of(const Block& block, DType type);
 std::size_t wire_bytes(const Block& block, DType type, const kernels::QuantFormat& format);
-/// At most, for so many elements in so many spans.
+/// Upper bound of the bytes that are sent for `elements` elements in `spans` spans.
 std::size_t most_wire_bytes(std::size_t elements, std::size_t spans, const kernels::QuantFormat& format);
 
-/// A term of a sum over blocks: a block as it is, codes of one, or floats.
+/// A term of a sum over blocks: the values of a block, its codes, or floats.
 struct BlockTerm {
   const Block* values = nullptr;
   const std::byte* codes = nullptr;
@@ -32,15 +32,16 @@ struct BlockTerm {
   static BlockTerm of_floats(const float* floats) { return {nullptr, nullptr, 8, floats}; }
 };
 
-/// The sum of the terms, in their order, span by span, of blocks like `block`: onto the wire; into floats; or into `block`.
-/// residual: as kernels::quantize() has it, an element for each of the block.
+/// Compute the sum of the terms, in their order, span by span. The terms are blocks with the spans of `block`. The result is
+/// quantized into `wire`, or stored in `floats` or in `block`. residual: one element for each element of the block, as in
+/// kernels::quantize().
 void quantize_sum(const Block& block, DType type, const std::vector<BlockTerm>& terms, const kernels::QuantFormat& format,
                   float* residual, std::byte* wire);
 void sum_to_floats(const Block& block, DType type, const std::vector<BlockTerm>& terms, const kernels::QuantFormat& format,
                    float* floats);
 void sum_to_block(const Block& block, DType type, const std::vector<BlockTerm>& terms, const kernels::QuantFormat& format);
 
-/// What quantization took from a block.
+/// The quantization error of a block.
 kernels::QuantError error_of(const Block& block, DType type, const std::byte* wire, const kernels::QuantFormat& format);
 
 }  // namespace shoal::comm

@@ -14,7 +14,7 @@ using kernels::QuantFormat;
 
 namespace {
 
-/// The tree's all-gather of the blocks' codes, which is what is counted and traced, and then their numbers.
+/// All-gathers the codes of the blocks by the tree, then dequantizes them. The tree's all-gather is counted and traced.
 class QuantizedGather final : public Operation {
  public:
   QuantizedGather(Communicator& group, Blocks blocks, DType type, const QuantFormat& format, Span<std::byte> scratch,
@@ -41,7 +41,7 @@ class QuantizedGather final : public Operation {
     return text("quantized all_gather of ", name_of_group_, ", ", bytes_, " bytes of codes");
   }
 
-  /// A block a call is made numbers again, so that no call lasts long.
+  /// Dequantizes one block per call, so that no call takes long.
   bool advance() override {
     if (!gather_.test()) return false;
     if (done_ < blocks_.size()) {

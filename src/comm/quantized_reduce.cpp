@@ -23,11 +23,11 @@ std::size_t rank_in(const Communicator& group) { return static_cast<std::size_t>
 
 bool quantizes_own(const QuantFormat& format) { return format.rounding == QuantRounding::deepspeed; }
 
-/// The codes that a rank sends to each rank of a group, and those that come from each.
+/// Memory for the codes that a rank sends to each rank of a group, and for those that it receives from each.
 struct Regions {
   std::vector<Span<std::byte>> out, in;
 
-  /// out_bytes(r): to rank r; in_bytes: from each.
+  /// out_bytes(r): bytes sent to rank r; in_bytes: bytes received from each rank.
   template <class OutBytes>
   Regions(const Communicator& group, const QuantFormat& format, BumpAllocator& memory, const OutBytes& out_bytes,
           std::size_t in_bytes)
@@ -53,7 +53,7 @@ class QuantizedReduce final : public Operation {
   bool advance() override {
     if (!within_node_.advance()) return false;
     if (summed_ < nodes_) {
-      // The sums over the node for one other node a call, so that none lasts long. Those that are ready are on their way.
+      // One call sums over this node for one other node, so that no call takes long. Finished sums are already being sent.
       sum_over_node(summed_ + 1 < nodes_ ? across_nodes_.partners()[summed_] : node_);
       ++summed_;
       across_nodes_.advance();
@@ -85,7 +85,7 @@ class QuantizedReduce final : public Operation {
         within_node_(ranks.node),
         across_nodes_(ranks.across) {
     for (const std::size_t to : within_node_.partners()) quantize_within_node(to);
-    quantize_within_node(local_rank_);  // goes nowhere
+    quantize_within_node(local_rank_);  // not sent
   }
 
   const Block& block(std::size_t node, std::size_t local) const { return blocks_[node * ranks_per_node_ + local]; }
@@ -98,20 +98,20 @@ class QuantizedReduce final : public Operation {
   }
   std::size_t own_bytes(std::size_t node) const { return wire_bytes(own_block(node), type_, formats_.across); }
 
-  /// Sums over this node of what it keeps are not quantized, but held in float.
+  /// Sums over this node of its own blocks are not quantized, but stored as float.
   std::size_t sums_bytes() const {
     if (ranks_per_node_ == 1 || nodes_ == 1 || quantizes_own(formats_.across)) return 0;
     return round_up(elements_of(own_block(node_), type_) * sizeof(float), cache_line);
   }
 
-  /// Elements in the blocks first, first + stride, ... before `last`.
+  /// Number of elements in the blocks first, first + stride, ... before `last`.
   std::size_t elements_before(std::size_t last, std::size_t first, std::size_t stride) const {
     std::size_t elements = 0;
     for (std::size_t b = first; b < last; b += stride) elements += elements_of(blocks_[b], type_);
     return elements;
   }
 
-  /// The first step: this rank's blocks of one rank of the node, on all nodes.
+  /// First step: quantizes this rank's copies of the blocks of one local rank on all nodes, and starts to send them.
   void quantize_within_node(std::size_t local) {
     const Span<std::byte> region = node_codes_.out[local];
     std::byte* codes = region.data();
@@ -130,7 +130,7 @@ class QuantizedReduce final : public Operation {
     if (error_ != nullptr) *error_ += error_of(block, type_, codes, format);
   }
 
-  /// What the ranks of this node hold of this rank's block on any node, in the order of the ranks.
+  /// The terms that the ranks of this node contribute to the block of this local rank on a node, in the order of the ranks.
   std::vector<BlockTerm> held_on_node(std::size_t node) const {
     std::size_t before = 0;
     for (std::size_t s = 0; s < node; ++s) before += wire_bytes(own_block(s), type_, formats_.node);
@@ -144,7 +144,7 @@ class QuantizedReduce final : public Operation {
     return terms;
   }
 
-  /// The sum over this node of what belongs to a node, and, quantized, on its way there.
+  /// Sums the block of a node over this node's ranks. The sum for another node is quantized and sent there.
   void sum_over_node(std::size_t node) {
     const Block& block = own_block(node);
     if (nodes_ == 1) return sum_to_block(block, type_, held_on_node(node), formats_.node);
@@ -163,7 +163,7 @@ class QuantizedReduce final : public Operation {
     if (node != node_) across_nodes_.exchange(node, across_codes_.out[node], across_codes_.in[node]);
   }
 
-  /// The sum of the nodes' sums of this rank's block, in the order of the nodes.
+  /// Adds the nodes' sums of this rank's own block, in the order of the nodes.
   void sum_over_nodes() {
     const Block& block = own_block(node_);
     std::vector<BlockTerm> terms;
@@ -246,7 +246,7 @@ Traffic quantized_reduce_traffic(int rank, int ranks_per_node, const std::vector
 std::size_t quantized_reduce_scratch_bytes(int ranks_per_node, int nodes_of_them, std::size_t block_elements,
                                            std::size_t block_spans, const ReduceFormats& formats) {
   const auto locals = static_cast<std::size_t>(ranks_per_node), nodes = static_cast<std::size_t>(nodes_of_them);
-  // To and from each rank of the node, or each node, this one's included.
+  // Codes to and from each rank of the node, or each node, including this one.
   std::size_t bytes = 0;
   if (locals > 1) bytes += 2 * locals * nodes * most_wire_bytes(block_elements, block_spans, formats.node);
   if (nodes > 1) bytes += 2 * nodes * most_wire_bytes(block_elements, block_spans, formats.across);

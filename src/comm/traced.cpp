@@ -46,7 +46,7 @@ Request Traced::counted(std::string_view name, const Traffic& sent, const Begin&
   return request;
 }
 
-/// Bytes that are sent to the other ranks evenly.
+/// Divides bytes that go to all other ranks evenly into those within the node and those to other nodes.
 Traffic Traced::split_by_node(std::uint64_t bytes) const {
   if (size() == 1) return {};
   const std::uint64_t intra = bytes * static_cast<std::uint64_t>(node_peers_) / static_cast<std::uint64_t>(size() - 1);

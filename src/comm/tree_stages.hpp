@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the reproducible tree (comm/tree_reduce.hpp) is made of: stages that follow each other. All of them exchange messages
-// under one tag with slots of one scratch memory, and none waits.
+// The stages of the reproducible tree (comm/tree_reduce.hpp), which follow each other. All exchange messages with one tag,
+// by slots of one scratch memory, and none of them blocks.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace shoal::comm {
 
-/// What every stage of one operation communicates with. Stages follow each other, so what one puts aside of what it
-/// receives may lie anywhere in the memory for it.
+/// The communicator, tag and memory of all stages of one operation. Since stages follow each other, each may use any part of
+/// the receive memory.
 struct TreeWire {
   TreeWire(Communicator& communicator, int its_tag, Span<std::byte> sending, Span<std::byte> receiving)
       : wire(communicator), tag(its_tag), send_buffer(sending), receive_memory(receiving), receive_buffer(receiving) {}
@@ -26,10 +26,11 @@ struct TreeWire {
   RingBuffer receive_buffer;
 };
 
-/// Sends messages to some ranks, and receives others in a way of its own. Begins with the first advance(). Unless it is the
-/// last with its partners, the next may begin only when this one has sent everything, too.
+/// When the next stage may begin: when this one has received all its messages; or when it has also sent all of them, which
+/// is necessary if the next stage has the same partners.
 enum class NextStage { when_received, when_also_sent };
 
+/// A stage sends messages to some ranks, and receives others as its class defines. It begins with the first advance().
 class TreeStage {
  public:
   TreeStage(TreeWire& tree, NextStage next) : sender_(tree.wire, tree.tag, tree.send_buffer), next_(next) {}
@@ -38,24 +39,24 @@ class TreeStage {
   TreeStage& operator=(const TreeStage&) = delete;
 
   void send(int to, Message message) { sender_.add(to, std::move(message)); }
-  /// Moves on without waiting; true when what this rank receives is there, so that the next stage may begin: it changes
-  /// nothing that this one still sends.
+  /// Advances without waiting. Returns true if the next stage may begin. That stage does not change data that this one is
+  /// still sending.
   bool advance() {
     const bool all_sent = continue_sending();
     return continue_receiving() && (all_sent || next_ == NextStage::when_received);
   }
-  /// Goes on sending; true when everything is sent.
+  /// Returns true if everything is sent.
   bool continue_sending() { return sender_.advance(); }
 
  private:
-  /// Goes on receiving; true when everything has arrived and is where it belongs.
+  /// Returns true if everything has arrived, and was added or stored at its destination.
   virtual bool continue_receiving() = 0;
 
   Sender sender_;
   NextStage next_;
 };
 
-/// What is received is added to what is there (as numbers of sum_as), or stored.
+/// Received values are added to those at their destination (as elements of type sum_as), or stored.
 class ExchangeStage : public TreeStage {
  public:
   ExchangeStage(TreeWire& tree, std::optional<DType> sum_as, NextStage next)
@@ -68,12 +69,12 @@ class ExchangeStage : public TreeStage {
   Receiver receiver_;
 };
 
-/// Each of the ranks `peers` (ascending, this one among them) sends some messages of its block to every other one, which
-/// adds what it gets in a pairwise tree over the peers' places in the list, as a binary counter does: after place p as many
-/// sums are merged as p ends with ones. There is room for all that arrives, so it may in any order.
+/// Each of the ranks `peers` (ascending, with this one) sends its messages of every other peer's block to that peer. A rank
+/// adds what it receives in a binary tree over the indices in `peers`, like a binary counter: after term p, sums are merged
+/// as often as p has trailing one bits. There is memory for all messages, so they may arrive in any order.
 class DirectReduceStage : public TreeStage {
  public:
-  /// own: this rank's place; messages: what it has of its own sums, where they will be.
+  /// own_index: this rank's index in peers. messages: its own terms, which the sums replace.
   DirectReduceStage(TreeWire& tree, DType type, std::vector<int> peers, std::size_t own_index, std::vector<Message> messages,
                     NextStage next);
 
@@ -88,19 +89,20 @@ class DirectReduceStage : public TreeStage {
   std::vector<int> peers_;
   std::size_t own_index_;
   std::vector<Message> messages_;
-  std::vector<Request> receives_;      // [message][place]; empty: nothing has begun
-  std::size_t added_ = 0;              // of these, in this order
-  std::vector<Span<std::byte>> sums_;  // of the message at which the adding is
+  std::vector<Request> receives_;      // [message][peer]; empty before the first advance()
+  std::size_t added_ = 0;              // number of terms added so far, in this order
+  std::vector<Span<std::byte>> sums_;  // partial sums of the message that is being added
 };
 
-/// Memory of an operation, in largest messages. Only what must be packed is sent from there.
+/// Send memory of an operation, in largest messages. Only packed messages are sent from it.
 inline constexpr std::size_t slots_to_send = 4;
-/// What is received before it is added: a turn of an exchange between nodes ([Note: both ways at once] in tree_reduce.cpp).
-/// In 8 MiB the wait between turns is lost, and memory that grows with the units would be too much.
+/// Receive memory, likewise. It limits a batch of an exchange between nodes ([Note: both directions at once] in
+/// tree_reduce.cpp). With 16 slots (8 MiB) the pause between batches is negligible; memory proportional to the units would
+/// be too much.
 inline constexpr std::size_t fewest_slots_to_receive = 4, most_slots_to_receive = 16;
 
-/// Every message of every other place, messages first, in the order of partners ([Note: no message waits for another]).
-/// add(place, message).
+/// Calls act(peer, message) for all messages of the other peers: the first message of each peer, in the order of partners
+/// ([Note: no message waits for another]), then the second of each, and so on.
 template <typename Item, typename Act>
 void for_each_message(std::size_t own_index, const std::vector<std::vector<Item>>& by_peer, const Act& act) {
   const std::vector<std::size_t> partners = partners_in_order(own_index, by_peer.size());

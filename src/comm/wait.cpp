@@ -59,7 +59,7 @@ Wait choose_wait(Wait option, double share) {
 
 void set_wait(Wait how) {
   how_to_wait = how;
-  // The kernel rounds a sleep up by 50 us unless it is told not to.
+  // By default Linux lengthens a sleep by up to 50 us.
   if (how == Wait::sleep) require(prctl(PR_SET_TIMERSLACK, 1UL) == 0, "prctl(PR_SET_TIMERSLACK): ", std::strerror(errno));
 }
 

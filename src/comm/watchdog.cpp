@@ -29,16 +29,17 @@ namespace shoal::comm {
 
 namespace {
 
-/// How long a rank leaves it to a lower one to say that a third has died.
+/// A rank waits this long for a lower rank to report that a third one has died.
 constexpr std::chrono::seconds wait_for_lower_rank(3);
 
-/// A launcher that sees a rank fail may end without passing on what it has not read yet.
+/// Time for the launcher to read the message: when it sees a rank fail, it may end without forwarding the rest of the
+/// output.
 constexpr useconds_t launcher_reads_us = 200'000;
 
-/// The share of a processor's time that a rank which computes gets at the least, however many share the processor.
+/// A rank that computes gets at least this fraction of a processor's time, however many processes use the processor.
 constexpr double least_share = 0.01;
 
-/// Standard error may be a pipe to a launcher that has died.
+/// Prints the line and ends the process. Standard error may be a pipe to a launcher that has died, hence SIG_IGN.
 [[noreturn]] void end(const std::string& line) {
   std::signal(SIGPIPE, SIG_IGN);
   dprintf(STDERR_FILENO, "%s", line.c_str());  // not through stdio: the main thread may hold its lock
@@ -46,11 +47,11 @@ constexpr double least_share = 0.01;
   _exit(static_cast<int>(Exit::failed));
 }
 
-/// A transport that finds its peer gone aborts the process (UCX does) before the watchdog has looked. The abort is held up
-/// until it has, so that the message names the rank that died and not a library's frame.
+/// If a peer has died, some transports (UCX) abort this process before the watchdog has checked its peers. The abort is
+/// delayed until the watchdog has done so: its message names the rank that died, the library's shows only a stack frame.
 void delay_abort(int) {
   usleep(3'000'000);
-  std::signal(SIGABRT, SIG_DFL);  // nobody died: abort() goes on when this returns
+  std::signal(SIGABRT, SIG_DFL);  // no rank has died: abort() continues when this returns
 }
 
 double seconds_of(clockid_t clock) {
@@ -59,7 +60,7 @@ double seconds_of(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Processor time of this process without the calling thread's.
+/// Processor time of this process without that of the calling thread.
 double processor_seconds() { return seconds_of(CLOCK_PROCESS_CPUTIME_ID) - seconds_of(CLOCK_THREAD_CPUTIME_ID); }
 
 }  // namespace
@@ -84,16 +85,16 @@ struct Watchdog::State {
     return text("rank ", r, " (", hosts[static_cast<std::size_t>(r)], ", process ", process(r).number, ")");
   }
 
-  /// The thread: looks until it is told to stop.
+  /// The thread: checks at intervals until `stop` is set.
   void watch() {
-    heartbeat::beat();  // what was before is not watched
+    heartbeat::beat();  // silence counts from here
     while (!stopped_within(std::chrono::duration<double>(interval))) {
       check_launcher();
       check_peers();
       check_processor_time();
       answer_questions();
       const double silence = static_cast<double>(heartbeat::silence_ns()) * 1e-9;
-      // Ranks that are stuck together, in a library's collective say, leave it to rank 0 to say so.
+      // If all ranks hang together, for example in a library's collective, rank 0 reports it first.
       if (silence > timeout + (rank == 0 ? 0 : 2 * interval)) {
         end(text("shoal: ", name(rank), " has shown no sign of life for ", static_cast<std::int64_t>(silence),
                  " s, in phase ", heartbeat::current_phase(), " (comm.timeout = ", timeout, ")\n"));
@@ -101,15 +102,15 @@ struct Watchdog::State {
     }
   }
 
-  /// A launcher that was killed can end nobody any more.
+  /// A launcher that was killed cannot end its ranks any more.
   void check_launcher() const {
     if (!started_by || is_running(*started_by)) return;
     end(text("shoal: ", name(rank), ": the launcher's process ", started_by->number,
              " has ended without ending its ranks; this rank ends too\n"));
   }
 
-  /// A kernel, or a loop that declared itself absent, is alive as long as it takes processor time. Elsewhere processor time
-  /// says nothing: a library that waits for a message spins.
+  /// While the main thread is absent from MPI, in a kernel or a long loop, using processor time is a sign of life. At other
+  /// times it is not: a library that waits for a message spins.
   void check_processor_time() {
     const double wall = seconds_of(CLOCK_MONOTONIC), used = processor_seconds();
     const bool computes = main_thread_absent() && used - processor_used > least_share * (wall - checked_at);
@@ -118,7 +119,8 @@ struct Watchdog::State {
     if (computes) heartbeat::beat();
   }
 
-  /// Ranks that wait for this one ask whether it lives. Where the main thread may be in MPI, it answers itself.
+  /// Answers ranks that wait for this one and ask whether it is alive. If the main thread is not absent from MPI, it is
+  /// asked to answer itself.
   void answer_questions() {
     if (!stand_in([this] { inquiry.at_work(heartbeat::current_phase()); })) call_listener();
   }
@@ -129,7 +131,7 @@ struct Watchdog::State {
     return wake.wait_for(lock, time, [this] { return stop; });
   }
 
-  /// The lowest rank that lives speaks; the others end silently once it has, and speak if it does not.
+  /// If a peer has died, the lowest living rank reports it. The others end silently after it, or report if it does not.
   void check_peers() {
     std::vector<int> dead;
     int lowest = rank;
@@ -155,7 +157,7 @@ struct Watchdog::State {
   std::vector<std::string> hosts;
   Inquiry inquiry;
   std::vector<ProcessId> processes;  // by rank
-  std::vector<int> visible_peers;    // whose processes can be seen from here
+  std::vector<int> visible_peers;    // ranks whose processes are visible from here
   std::optional<ProcessId> started_by = launcher();
   double checked_at = 0, processor_used = 0;  // by check_processor_time(), seconds
   std::mutex mutex;

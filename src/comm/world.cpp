@@ -24,13 +24,13 @@ namespace shoal::comm {
 
 namespace {
 
-constexpr double error_bound_s = 5;    // for a rank that ends with an error code: until the others do
-constexpr double message_bound_s = 3;  // for a rank that ends with a message: until the others do
+constexpr double error_bound_s = 5;    // a rank that ends with an error code waits this long for the others
+constexpr double message_bound_s = 3;  // a rank that ends with an error message waits this long for the others
 constexpr double exit_bound_s = 30;    // between the last agreement and MPI_Finalize
-/// hydra, told to abort, ends without passing on what it has not read yet.
+/// Time for the launcher to read the output: hydra ends at an abort without forwarding what it has not read yet.
 constexpr std::chrono::milliseconds launcher_reads(200);
 
-/// Order of exit codes by how bad they are.
+/// Orders exit codes by severity.
 int severity(int code) {
   if (code == static_cast<int>(Exit::done)) return 0;
   if (code == static_cast<int>(Exit::requeue)) return 1;
@@ -43,7 +43,8 @@ std::uint64_t hash_of(std::string_view words) {  // FNV-1a
   return hash;
 }
 
-/// A message's lines, each after `head`, in one write so that ranks do not mix theirs. What they quote may come from a file.
+/// Prints a message with `head` before each line, in one write, so that the ranks' lines do not mix. The message may quote a
+/// file, so it is made printable.
 void print_error(const std::string& head, std::string_view message) {
   std::string lines;
   while (true) {
@@ -57,28 +58,29 @@ void print_error(const std::string& head, std::string_view message) {
   std::fflush(stderr);
 }
 
-/// `mpiexec -disable-auto-cleanup` tells ranks of a dead one by SIGUSR1. MPICH (seen: 4.0.2) then asks the launcher who it
-/// is, on which both crash, and nobody hears of it. The watchdog finds out by itself; so the news is ignored, unless and
-/// until the program sets a handler of its own for other uses of the signal.
+/// `mpiexec -disable-auto-cleanup` sends SIGUSR1 to the ranks if one of them has died. MPICH (observed with 4.0.2) then asks
+/// the launcher which rank it was, on which both crash without a message. The watchdog detects dead ranks by itself, so the
+/// signal is ignored, unless the program installs a handler of its own for other uses of it.
 void ignore_news_of_dead_ranks(const struct sigaction& before) {
   struct sigaction now {};
   if (sigaction(SIGUSR1, nullptr, &now) == 0 && now.sa_handler != before.sa_handler) std::signal(SIGUSR1, SIG_IGN);
 }
 
-/// What each rank brings to the end of a run.
+/// The data that ranks exchange at the end of a run.
 struct Ending {
   std::int64_t code = 0;
-  std::uint64_t message = 0;  // its hash; 0: none
+  std::uint64_t message = 0;  // hash of the error message; 0: none
 };
 
 }  // namespace
 
 struct World::State {
   int launcher_rank = 0, size = 1;
-  MPI_Comm endings = MPI_COMM_NULL;  // for ends: nothing else can be mistaken for them
+  MPI_Comm endings = MPI_COMM_NULL;  // for the end of the run only, so that no other message can match
   std::unique_ptr<Groups> groups;
 
-  /// All ranks' endings, by the launcher's number; empty if they are not there in time (0: no bound).
+  /// Collective. Returns all ranks' endings, by the launcher's rank; empty if a rank does not call it within bound_s seconds
+  /// (0: no limit).
   std::vector<Ending> exchange_endings(const Ending& mine, double bound_s) const {
     std::vector<Ending> all(static_cast<std::size_t>(size));
     MPI_Request request = MPI_REQUEST_NULL;

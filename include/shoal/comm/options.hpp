@@ -5,19 +5,19 @@
 
 namespace shoal::comm {
 
-/// comm.backend: what carries messages.
+/// comm.backend: the library that sends messages.
 enum class Backend : std::uint8_t { mpi, nccl };
 inline constexpr std::array backend_names = {Named{Backend::mpi, "mpi"}, Named{Backend::nccl, "nccl"}};
 constexpr const auto& table_of(Backend) { return backend_names; }
 
-/// comm.collectives: the order in which gradients are summed. Reproducible: the fixed tree of comm/tree_reduce.hpp. Native:
-/// whatever order the MPI library chooses.
+/// comm.collectives: the order in which gradients are summed. reproducible: the fixed tree of comm/tree_reduce.hpp. native:
+/// the order that the MPI library chooses.
 enum class Collectives : std::uint8_t { reproducible, native };
 inline constexpr std::array collectives_names = {Named{Collectives::reproducible, "reproducible"},
                                                  Named{Collectives::native, "native"}};
 constexpr const auto& table_of(Collectives) { return collectives_names; }
 
-/// comm.wait: what a rank does between two tests for a message (comm/wait.hpp). Automatic: chosen at the start.
+/// comm.wait: what a rank does between two tests for a message (comm/wait.hpp). automatic: chosen at the start.
 enum class Wait : std::uint8_t { automatic, yield, sleep };
 inline constexpr std::array wait_names = {Named{Wait::automatic, "auto"}, Named{Wait::yield, "yield"},
                                           Named{Wait::sleep, "sleep"}};
@@ -29,7 +29,7 @@ struct CommOptions {
   double bucket_mb = 25;            ///< largest message, in units of 10^6 bytes
   bool overlap = true;              ///< reduce while the backward pass continues
   DType reduce_dtype = DType::f32;  ///< the precision in which gradients are stored, summed and sent
-  int ranks_per_node = 0;           ///< 0: as on the machine
+  int ranks_per_node = 0;           ///< 0: as the machine has
   Wait wait = Wait::automatic;
   double timeout = 300;  ///< seconds without progress before a stalled rank is named and the run ends
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes of this machine, as /proc shows them.
+// Processes of this machine, as /proc lists them.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace shoal::comm {
 
-/// A process among all of a machine: its number is used again after its end, with another start time; and it means something
-/// only in its name space (a container has its own) of its machine (since it was booted).
+/// Identifies a process. Its number alone is not enough: it is reused after the process has ended (with another start time),
+/// and is valid only in one name space of process numbers (a container has its own) of one machine since its last boot.
 struct ProcessId {
   std::int64_t number = 0;
   std::uint64_t started = 0;     ///< clock ticks since the machine's start
-  std::uint64_t name_space = 0;  ///< of process numbers
+  std::uint64_t name_space = 0;  ///< inode of the name space of process numbers
   std::uint64_t machine = 0;     ///< hash of the kernel's boot id
 
   bool visible_from(const ProcessId& other) const {
@@ -21,12 +21,13 @@ struct ProcessId {
 };
 
 ProcessId this_process();
-/// False when it has ended, also if nobody has asked for its exit status yet. It must be visible from this process.
+/// Returns false if the process has ended, also if its parent has not read its exit status yet. It must be visible from this
+/// process.
 bool is_running(const ProcessId& process);
 
-/// The process of the launcher (mpiexec's proxy on this node, say) that started this one, directly or through shells: the
-/// nearest ancestor that did not get the launcher's variable (PMI_RANK, ...) into its own environment. Empty where no
-/// launcher started this process, or its process cannot be seen from here (a container may hide it).
+/// The process of the launcher (for example mpiexec's proxy on this node) that started this one, directly or through shells:
+/// the nearest ancestor without the launcher's variable (PMI_RANK, ...) in its own environment. Empty if no launcher started
+/// this process, or if the launcher's process is not visible from here (a container may hide it).
 std::optional<ProcessId> launcher();
 
 }  // namespace shoal::comm

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A part of a run that has a name for MPI profilers.
+// Marks a part of a run, by name, for MPI profilers.
 #pragma once
 
 namespace shoal::comm {
 
-/// From its construction until its end, by MPI_Pcontrol(1, name) and MPI_Pcontrol(-1, name), as IPM reads them. MPI itself
-/// ignores the calls: they are for libraries that are put between a program and MPI to count and to time messages, which
-/// could otherwise not tell one step's messages from the next one's.
+/// Calls MPI_Pcontrol(1, name) when it is constructed and MPI_Pcontrol(-1, name) when it is destroyed, as IPM expects. MPI
+/// itself ignores these calls. They are for profiling libraries between the program and MPI, which count and time messages,
+/// and could not attribute them to a step otherwise.
 class ProfiledRegion {
  public:
   /// name: must outlive the region.

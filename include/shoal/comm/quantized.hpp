@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // All-gather and reduce-scatter of quantized blocks, for links that are slower than quantization (ZeRO++: Wang et al. 2023,
-// arXiv 2306.10209, sections 3.1 and 3.3). What travels are codes and scales (kernels/quantize.hpp); every span of a block
-// is quantized by itself. Deterministic; the sums are not those of the reproducible tree.
+// arXiv 2306.10209, sections 3.1 and 3.3). Codes and scales are sent (kernels/quantize.hpp). Every span of a block is
+// quantized by itself. The results are deterministic, but differ from those of the reproducible tree.
 //
-// With QuantRounding::accurate nothing is quantized that does not travel: a rank's own share of a sum is added as it is
-// (with ::deepspeed it is quantized like all others, as the library does).
+// With QuantRounding::accurate, values that are not sent are not quantized: a rank's own contribution to a sum is added
+// exactly. With ::deepspeed it is quantized like all others, as in DeepSpeed.
 #pragma once
 
 #include <string>
@@ -15,59 +15,62 @@
 
 namespace shoal::comm {
 
-/// Before: blocks[rank] is valid. Afterwards all are, on all ranks: what the owner's codes stand for, rounded to the type,
-/// on the owner too, so that all ranks hold the same. A group of one keeps its numbers as they are. Codes are made once, by
-/// their owner, and forwarded unchanged as tree_all_gather() moves bytes: between nodes of 2^k ranks each block goes once.
-/// scratch: quantized_gather_scratch_bytes(), alive until complete. error, where not null: what quantization took from this
-/// rank's own block is added to it before the call returns. residual, where not empty: an element for each of this rank's
-/// own block, added to it, and what quantization takes from the sum becomes the residual (error feedback); in what overflows
-/// it stays as it is.
+/// All-gather. On entry blocks[rank] is valid; on completion all blocks are, on all ranks. Each owner quantizes its block
+/// once, and tree_all_gather() forwards the codes unchanged, so between nodes of 2^k ranks each block is sent once. Every
+/// rank, the owner too, stores the dequantized values, rounded to the type, so all ranks hold the same bits. In a group of
+/// one rank the values stay as they are.
+/// scratch: quantized_gather_scratch_bytes(), alive until complete.
+/// error: if not null, the quantization error of this rank's own block is added to it before the call returns.
+/// residual: if not empty, it has one element for each element of this rank's own block (error feedback). It is added to the
+/// block before quantization, and then set to the new quantization error; elements that overflow keep their residual.
 Request quantized_all_gather(Communicator& group, Blocks blocks, DType type, const kernels::QuantFormat& format,
                              Span<std::byte> scratch, kernels::QuantError* error = nullptr, Span<float> residual = {});
-/// Bytes on the wire of a block: elements of each of its spans.
+/// Number of bytes that are sent for a block. spans: number of elements of each of its spans.
 std::size_t quantized_block_bytes(const std::vector<std::size_t>& spans, const kernels::QuantFormat& format);
-/// For blocks of so many elements in so many spans (those that are not empty), all blocks together.
+/// elements, spans: of all blocks together; empty spans need not be counted.
 std::size_t quantized_gather_scratch_bytes(int group_size, std::size_t elements, std::size_t spans,
                                            const kernels::QuantFormat& format);
 
-/// Ranks of equal nodes: rank d of node s is rank s * node.size() + d of all, d of node, and s of across.
+/// The groups of ranks on equal nodes: local rank d of node s is rank s * node.size() + d of all, d of node, and s of
+/// across.
 struct Hierarchy {
   Communicator& all;
   Communicator& node;
   Communicator& across;
 };
 
-/// Formats of the two steps of quantized_reduce_scatter(): within nodes, and across. They may differ in their bits.
+/// Formats of the two steps of quantized_reduce_scatter(), within nodes and across them. They may differ in bits only.
 struct ReduceFormats {
   kernels::QuantFormat node, across;
 };
 
-/// What quantization took away from what a rank sent, to be added the next time (error feedback). One pair for each message
-/// that is reduced again and again, zero at first, alive until complete; empty: none is kept. What is not quantized, and
-/// what overflows, leaves its residual as it is.
+/// Error feedback: the quantization errors of the values that a rank sent, which are added the next time. One pair for each
+/// message that is reduced repeatedly; zero at first, alive until complete; empty for no error feedback. Values that are not
+/// quantized, or that overflow, leave their residual unchanged.
 struct Residuals {
-  Span<float> node;    ///< an element for each of all blocks, in their order
-  Span<float> across;  ///< and for each of the blocks s * node.size() + node.rank(), in the order of s
+  Span<float> node;    ///< first step: one element for each element of all blocks, in the order of the blocks
+  Span<float> across;  ///< second step: likewise for the blocks s * node.size() + node.rank(), in the order of s
 };
 
-/// Afterwards blocks[rank of all] holds the sum over all ranks, made in fp32 and rounded to the type once; the other blocks
-/// are as they were. Two all-to-alls:
-/// 1. To rank d of its node a rank sends, quantized, its blocks s * node.size() + d of all nodes s. Each adds what it has
-///    got, in the order of the ranks.
-/// 2. It quantizes these sums over its node and sends number s to the rank of its own number on node s, which adds them in
-///    the order of the nodes.
-/// So shards end at their owners, and a block of the message crosses between nodes once per other node. The first step falls
-/// away on nodes of one rank, the second on a single node. Spans of block b have the same sizes on all ranks.
-/// scratch: quantized_reduce_scratch_bytes(), aligned as float, alive until complete. error, where not null, alive until
-/// complete: what quantization took from this rank's own numbers is added to it (in the first step, or on nodes of one rank
-/// in the second; sums over a node are not measured).
+/// Reduce-scatter. On completion blocks[rank of all] holds the sum over all ranks, computed in fp32 and rounded to the type
+/// once; the other blocks are unchanged. It consists of two all-to-alls:
+/// 1. Within nodes: each rank sends its blocks s * node.size() + d of all nodes s, quantized, to local rank d. Each rank
+/// adds
+///    what it receives, in the order of the ranks.
+/// 2. Across nodes: each rank quantizes these sums, and sends the sum for node s to the rank with the same local rank on
+///    node s, which adds what it receives in the order of the nodes.
+/// So each block ends at its owner, and the sum of a node for a block is sent to another node once. Nodes of one rank need
+/// no first step, a single node needs no second one. Spans of block b have the same sizes on all ranks. scratch:
+/// quantized_reduce_scratch_bytes(), aligned as float, alive until complete. error: if not null, alive until complete. The
+/// quantization error of this rank's own values is added to it: that of the first step, or on nodes of one rank that of the
+/// second. The errors of sums over a node are not included.
 Request quantized_reduce_scatter(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats,
                                  Span<std::byte> scratch, const Residuals& residuals = {},
                                  kernels::QuantError* error = nullptr);
-/// What a rank of all sends: block_spans[b] are the elements of block b's spans.
+/// Bytes that a rank of all sends. block_spans[b]: number of elements of each of block b's spans.
 Traffic quantized_reduce_traffic(int rank, int ranks_per_node, const std::vector<std::vector<std::size_t>>& block_spans,
                                  const ReduceFormats& formats);
-/// For blocks of at most so many elements, in at most so many spans, each.
+/// block_elements, block_spans: the largest number of elements, and of spans, of a block.
 std::size_t quantized_reduce_scratch_bytes(int ranks_per_node, int nodes, std::size_t block_elements,
                                            std::size_t block_spans, const ReduceFormats& formats);
 

@@ -13,12 +13,12 @@ namespace shoal::comm {
 
 /// Upper bounds for all messages that a reducer is given; its scratch memory follows from them.
 struct MessageBounds {
-  std::size_t elements = 0;         ///< of all blocks together
-  std::size_t block_elements = 0;   ///< of one block
-  std::size_t spans_per_block = 1;  ///< that are not empty
+  std::size_t elements = 0;         ///< elements of all blocks together
+  std::size_t block_elements = 0;   ///< elements of one block
+  std::size_t spans_per_block = 1;  ///< spans of one block that are not empty
 };
 
-/// What quantization keeps from one use of a message to the next. Reducers that do not quantize ignore it.
+/// State that quantization keeps from one use of a message to the next. Reducers that do not quantize ignore it.
 struct QuantState {
   Span<float> residual = {};             ///< as in quantized_all_gather(), and Residuals::across of a reduce-scatter
   kernels::QuantError* error = nullptr;  ///< this rank's quantization errors are added to it
@@ -32,7 +32,7 @@ class Reducer {
 
   /// On completion blocks[rank] holds the sum over ranks. The other blocks hold nothing of use.
   virtual Request reduce_scatter(Blocks blocks, DType type, Span<std::byte> scratch, const QuantState& state) = 0;
-  /// blocks[rank] holds this rank's values before, and every block its owner's on completion.
+  /// On entry blocks[rank] holds this rank's values; on completion every block holds its owner's.
   virtual Request all_gather(Blocks blocks, DType type, Span<std::byte> scratch, const QuantState& state) = 0;
 
   /// Returns true if one operation can leave the sums of all blocks on all ranks.
@@ -45,7 +45,7 @@ class Reducer {
   virtual std::size_t gather_scratch_bytes(const MessageBounds& bounds, DType type) const = 0;
 };
 
-/// Sends values as they are. group: null if only scratch memory is asked for, or on one rank.
+/// Makes a reducer that sends values unchanged. group: may be null on one rank, or if only scratch memory is asked for.
 std::unique_ptr<Reducer> make_reducer(Collectives how, int ranks, Communicator* group);
 
 /// The groups of a quantized reducer. All are null if only scratch memory is asked for; node and across, of a Hierarchy,
@@ -56,7 +56,7 @@ struct QuantizedGroups {
   Communicator* node = nullptr;
   Communicator* across = nullptr;
 };
-/// Sends 8-bit or 4-bit values and their scales; all_gather() sends them in formats.across.
+/// Makes a reducer that sends 8-bit or 4-bit codes with their scales; all_gather() uses formats.across.
 std::unique_ptr<Reducer> make_quantized_reducer(const QuantizedGroups& groups, const ReduceFormats& formats);
 
 }  // namespace shoal::comm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rank runs on which node, and the groups that follow from it. Pure: needs no MPI.
+// Which rank runs on which node, and the groups that follow from that. Does not use MPI.
 #pragma once
 
 #include <string>
@@ -15,34 +15,38 @@ struct Topology {
 
   int ranks() const { return static_cast<int>(node_of.size()); }
   int nodes() const { return node_of.empty() ? 0 : node_of.back() + 1; }
-  /// The rank's number among those of its node.
+  /// Local rank: index of the rank among those of its node.
   int local_of(int rank) const;
   /// [first rank, one past the last) of a node.
   std::pair<int, int> ranks_of(int node) const;
-  /// Ranks per node where all nodes have as many; 0 where they have not.
+  /// Ranks per node if all nodes have the same number; otherwise 0.
   int ranks_per_node() const;
 };
 
-/// Why not all nodes have as many ranks: "node 1 has 3 ranks, node 0 has 2"; empty if they have. node_of: Topology's.
+/// Describes a difference if not all nodes have the same number of ranks: "node 1 has 3 ranks, node 0 has 2"; otherwise
+/// empty. node_of: as in Topology.
 std::string unequal_nodes(const std::vector<int>& node_of);
 
-/// Several disjoint groups of one name, of which each rank is in one.
+/// Disjoint groups with one name; each rank is in exactly one of them.
 struct GroupKind {
   std::string name;
-  std::vector<int> part_of;  ///< which of them each rank is in; the members of one are numbered in the ranks' order
+  std::vector<int>
+      part_of;  ///< index of the group that each rank is in; the members of a group are in the order of the ranks
 };
 
-/// The groups that a run makes, in the order of their indices in the trace:
-///   all     the data-parallel ranks
-///   node    the ranks of a node
-///   across  the ranks of one number on their nodes: those of number 0 are the nodes' leaders. Where nodes have different
-///           numbers of ranks, a group holds only the nodes that have a rank of its number.
+/// The groups that every run makes, in the order of their indices in the trace:
+///   all     all data-parallel ranks
+///   node    the ranks of one node
+///   across  the ranks with the same local rank, one per node; for local rank 0 these are the node leaders. If nodes have
+///           different numbers of ranks, the group of local rank k has only the nodes with more than k ranks.
 std::vector<GroupKind> group_kinds(const Topology& topology);
 
-/// "2 nodes x 2 ranks (node1: 0-1, node2: 2-3)"; of many nodes the first two and the last; "1 node (node1)".
+/// Text for people: "2 nodes x 2 ranks (node1: 0-1, node2: 2-3)", "1 node (node1)". Of many nodes it lists the first two and
+/// the last.
 std::string describe(const Topology& topology);
 
-/// How the reproducible tree (comm/tree_reduce.hpp) lies on the nodes: "within nodes of 2 ranks first, then across 3 nodes".
+/// Describes how the reproducible tree (comm/tree_reduce.hpp) uses the nodes: "within nodes of 2 ranks first, then across 3
+/// nodes".
 std::string describe_tree(const Topology& topology);
 
 }  // namespace shoal::comm

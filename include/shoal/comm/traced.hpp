@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A group whose operations are counted (comm::traffic()) and traced, around any other.
+// Wraps a group so that its operations are counted (comm::traffic()) and traced.
 #pragma once
 
 #include <memory>
@@ -8,13 +8,13 @@
 
 namespace shoal::comm {
 
-/// Every operation is an event of kind collective from its start until its last byte, with the bytes that this rank sends.
-/// What a library's collective sends is counted as its lower bound, n bytes of data on D ranks: all_gather n (D-1) / D,
-/// all_reduce 2 n (D-1) / D, split_by_node within and between nodes as the other ranks are; broadcast n at its root. A group
-/// of one sends nothing and is not traced.
+/// Every operation is a trace event of kind collective, from its start to its completion, with the bytes that this rank
+/// sends. For collectives of the library, which do not show what they send, a lower bound is counted. For n bytes of data on
+/// D ranks it is n (D-1) / D for all_gather and 2 n (D-1) / D for all_reduce, divided evenly among the other ranks of this
+/// node and of other nodes; for broadcast it is n at the root. A group of one rank sends nothing and is not traced.
 class Traced : public Communicator {
  public:
-  /// group_index: the group's place in the trace's list of groups.
+  /// group_index: the group's index in the trace's list of groups.
   Traced(std::unique_ptr<Communicator> group, std::int16_t group_index);
 
   int rank() const override { return group_->rank(); }

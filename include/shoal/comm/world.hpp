@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI from start to end, and the groups of ranks: all made here, collectively, in one order, and checked by exchanging a
-// hash.
+// Starts and ends MPI, and makes the groups of ranks. All groups are made here, collectively and in the same order; an
+// exchanged hash shows that all ranks have the same options.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@
 
 namespace shoal::comm {
 
-/// Why comm.ranks_per_node does not suit so many ranks; empty if it does.
+/// Returns why comm.ranks_per_node is not possible with this number of ranks; empty if it is.
 std::string ranks_per_node_problem(const CommOptions& options, int ranks);
 
-/// Starts MPI (thread level: serialized, see base/absence.hpp); ended by the destructor. One per process.
+/// Starts MPI (with thread level `serialized`, see base/absence.hpp). The destructor ends it. One object per process.
 class World {
  public:
   World(int& argc, char**& argv);
@@ -26,42 +26,44 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  /// The rank's number in all(); before make_groups() the launcher's. Rank 0 is the same in both.
+  /// The rank in all(); before make_groups() the rank given by the launcher. Rank 0 is the same process in both.
   int rank() const;
   int size() const;
 
-  /// Refuses a world of another size than the job's number of tasks (SLURM_NTASKS), as when the launcher and MPI do not find
-  /// each other and every task believes it is alone.
+  /// bad_input() if the number of ranks is not the job's number of tasks (SLURM_NTASKS). That happens if the launcher and
+  /// the MPI library do not fit together, and every task is the only rank of its own world.
   void check_launcher() const;
 
-  /// Makes the groups below (comm/topology.hpp), by all ranks when the options are known; called again, the earlier ones
-  /// end. Each is traced (comm/traced.hpp); their indices there are 0, 1, 2 in this order.
+  /// Collective. Makes the groups below (comm/topology.hpp); if called again, it replaces them. All are traced
+  /// (comm/traced.hpp), with the indices 0, 1, 2 in this order.
   void make_groups(const CommOptions& options);
-  Communicator& all();     ///< data-parallel ranks, numbered node by node whatever the launcher's placement
-  Communicator& node();    ///< those of this node
-  Communicator& across();  ///< those that have this rank's number on their node: for number 0, the nodes' leaders
-  /// The `count` ranks of all() from the last multiple of it on, and those that have this rank's number among their
-  /// neighbours. count divides all(). Collective, as they are made when first asked for.
+  Communicator& all();     ///< all data-parallel ranks, numbered node by node however the launcher placed them
+  Communicator& node();    ///< the ranks of this node
+  Communicator& across();  ///< the ranks with this rank's local rank, one per node: for local rank 0, the node leaders
+  /// consecutive(count): the group of `count` consecutive ranks of all() that contains this rank (the same rank / count).
+  /// same_position(count): the ranks at the same position in such groups (the same rank % count). count must divide
+  /// all().size(). Collective: a group is made when it is first asked for.
   Communicator& consecutive(int count);
   Communicator& same_position(int count);
-  const std::vector<GroupKind>& group_kinds() const;  ///< of those made so far, by their index in the trace
+  const std::vector<GroupKind>& group_kinds() const;  ///< of all groups made so far, by their index in the trace
   const Topology& topology() const;                   ///< of the ranks of all()
   int nodes() const;
 
-  /// One exit code for all ranks: call at the end, with each rank's own. An error goes before requeue, requeue before done;
-  /// of two errors the larger code. A rank that ends with an error expects the others within 5 s, or ends them.
+  /// Collective, at the end of a run. Returns one exit code for all ranks, given each rank's own. Errors take precedence
+  /// over `requeue`, and that over `done`; of several error codes the largest. A rank with an error code waits for the
+  /// others for 5 s, then ends them.
   int agree(int exit_code);
 
-  /// The end of a run that failed; returns the exit code of all ranks, if it returns.
-  /// Seen::everywhere: the ranks meet; rank 0 prints "shoal: message", others only what differs from it. If they do not meet
-  /// within 3 s the error is this rank's alone.
-  /// Seen::here: prints "shoal: rank R: message" and ends all ranks at once.
+  /// Ends a run that failed. If it returns, it returns the exit code of all ranks.
+  /// Seen::everywhere: all ranks are expected to call it. Rank 0 prints "shoal: message"; other ranks print only a message
+  /// that differs from rank 0's. If not all ranks call it within 3 s, the error is treated as seen here. Seen::here: prints
+  /// "shoal: rank R: message", and ends all ranks at once.
   int end_with_error(Exit code, Seen seen, const std::string& message);
 
-  /// For HDF5, which wants the MPI communicator itself: an MPI_Comm* behind a void*, of the ranks of all().
+  /// For MPI-IO, which needs the MPI communicator itself: an MPI_Comm*, as void*, of the ranks of all().
   const void* mpi_communicator() const;
-  /// The same for the watchdog, whose questions must not be mistaken for anything else. Freed with the world, where all
-  /// ranks meet: a watchdog may end by one rank's error alone.
+  /// A communicator of the same ranks for the watchdog, so that its messages cannot match others. It is freed with the
+  /// groups, when all ranks are at the end: a watchdog may end on one rank alone, because of an error there.
   const void* inquiry_communicator() const;
 
  private:
@@ -69,10 +71,10 @@ class World {
   std::unique_ptr<State> state_;
 };
 
-/// Ends all ranks at once with this code, without waiting for any of them (MPI_Abort).
+/// Ends all ranks at once with this exit code, without waiting for them (MPI_Abort).
 [[noreturn]] void abort_all(int exit_code);
 
-/// ("MPI", "MPICH 4.0.2 ...").
+/// Name and version of the MPI library: ("MPI", "MPICH 4.0.2 ...").
 std::pair<std::string, std::string> library_version();
 
 }  // namespace shoal::comm

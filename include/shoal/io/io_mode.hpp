@@ -5,9 +5,9 @@
 
 namespace shoal::io {
 
-/// checkpoint.io: how raw data reach the disk. Independent: each rank writes its own slices. Collective: through MPI-IO's
-/// collective buffering, for parallel file systems that suffer from many writers. Automatic: collective on Lustre, GPFS and
-/// BeeGFS unless ranks outnumber cores (MPI-IO's collectives spin); independent elsewhere.
+/// checkpoint.io: how raw data are written. independent: each rank writes its slices at their place in the file. collective:
+/// through MPI-IO's collective buffering, for parallel file systems on which many writers are slow. automatic: collective on
+/// Lustre, GPFS and BeeGFS unless there are more ranks than cores (MPI-IO's collectives spin), independent elsewhere.
 enum class IoMode : std::uint8_t { automatic, independent, collective };
 inline constexpr std::array io_mode_names = {Named{IoMode::automatic, "auto"}, Named{IoMode::independent, "independent"},
                                              Named{IoMode::collective, "collective"}};
