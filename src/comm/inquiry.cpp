@@ -114,7 +114,8 @@ void Inquiry::report_silent_ranks(const Operation& operation, double seconds, Cl
 }
 
 void Inquiry::report(const Operation& operation, double seconds, const std::vector<int>& silent) const {
-  std::string fault = silent.empty() ? "all other ranks wait too: no two for the same" : "no sign of life from ";
+  std::string fault = silent.empty() ? "all ranks are waiting (a deadlock, or collectives called in different orders)"
+                                     : "no sign of life from ";
   for (std::size_t i = 0; i < std::min(silent.size(), most_named); ++i) {
     fault += text(i > 0 ? ", rank " : "rank ", silent[i], " (", hosts_[static_cast<std::size_t>(silent[i])], ")");
   }

@@ -82,7 +82,7 @@ std::optional<Span<std::byte>> RingBuffer::take(std::size_t bytes) {
     require(length <= memory_.size(), "a message of ", bytes, " bytes, but memory of ", memory_.size());
     end_ = 0;
   } else if (const std::size_t oldest = regions_.front().begin;
-             end_ <= oldest) {  // it has gone round: free is what lies between
+             end_ <= oldest) {  // it has wrapped around: the space between the two is free
     if (length > oldest - end_) return {};
   } else if (length > memory_.size() - end_) {
     if (length > oldest) return {};

@@ -53,7 +53,8 @@ void check_blocks(const Blocks& blocks, std::size_t ranks, DType type) {
   require(blocks.size() == ranks, "a quantized collective of ", ranks, " ranks got ", blocks.size(), " blocks");
   for (const Block& block : blocks) {
     for (const Span<std::byte> span : block) {
-      require(span.size() % size_of(type) == 0, "a span of ", span.size(), " bytes is no whole number of ", name_of(type));
+      require(span.size() % size_of(type) == 0, "a span of ", span.size(), " bytes does not consist of whole elements of ",
+              name_of(type));
     }
   }
 }

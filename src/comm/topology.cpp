@@ -92,9 +92,8 @@ std::string describe_tree(const Topology& topology) {
   if (each > 0 && std::has_single_bit(static_cast<unsigned>(each))) {
     return text("within nodes of ", each, " ranks first, then across ", nodes, " nodes");
   }
-  return text(
-      "over the ranks' numbers, whatever node they are on (it goes within nodes first where all have the same power ",
-      "of two of ranks)");
+  return "over the ranks in order, across nodes at any level (within nodes first only if all have the same power of two of "
+         "ranks)";
 }
 
 }  // namespace shoal::comm

@@ -228,7 +228,8 @@ Request start_tree(Communicator& group, std::optional<DType> sum_as, Blocks bloc
 Request tree_reduce_scatter(Communicator& group, Blocks blocks, DType type, Span<std::byte> scratch) {
   for (const auto& block : blocks) {
     for (const Span<std::byte> span : block) {
-      require(span.size() % size_of(type) == 0, "a span of ", span.size(), " bytes is no whole number of ", name_of(type));
+      require(span.size() % size_of(type) == 0, "a span of ", span.size(), " bytes does not consist of whole elements of ",
+              name_of(type));
     }
   }
   return start_tree(group, type, std::move(blocks), scratch);

@@ -48,8 +48,7 @@ double core_share(Span<const CoreMask> ranks, std::size_t mine) {
 Wait choose_wait(Wait option, double share) {
   if (const char* const environment = std::getenv("SHOAL_COMM_WAIT")) {
     const std::optional<Wait> value = value_named<Wait>(environment);
-    require_input(value.has_value(), "SHOAL_COMM_WAIT = ", environment,
-                  ": no such way to wait; allowed: auto, yield, sleep");
+    require_input(value.has_value(), "SHOAL_COMM_WAIT = ", environment, ": unknown; allowed: auto, yield, sleep");
     option = *value;
   }
   if (option != Wait::automatic) return option;

@@ -109,7 +109,8 @@ World::~World() {
     MPI_Request barrier = MPI_REQUEST_NULL;
     check(MPI_Ibarrier(state_->endings, &barrier), "MPI_Ibarrier");
     if (!finish(barrier, exit_bound_s)) {
-      print_error(text("shoal: rank ", rank(), ": "), "the other ranks did not come to the end of the run");
+      print_error(text("shoal: rank ", rank(), ": "),
+                  text("the other ranks did not reach the end of the run within ", exit_bound_s, " s"));
       abort_all(static_cast<int>(Exit::failed));
     }
     state_->groups.reset();
@@ -153,7 +154,8 @@ int World::agree(int exit_code) {
   const std::vector<Ending> all = state_->exchange_endings({exit_code, 0}, bound_s);
   if (all.empty()) {
     print_error(text("shoal: rank ", rank(), ": "),
-                text("ends with exit code ", exit_code, "; the other ranks go on: ended"));
+                text("failed (exit code ", exit_code, "), and the other ranks did not end within ", error_bound_s,
+                     " s; this ends all ranks"));
     abort_all(exit_code);
   }
   for (const Ending& other : all) {

@@ -352,7 +352,7 @@ class Sync(Program):
         """If a rank is killed, ranks on its machine notice that its process is gone. If it is stopped, which is like a
         node that has lost its power, ranks that wait for it at the next synchronization notice it."""
         named = {
-            signal.SIGKILL: r"shoal: rank \d: rank 3 \(.*\) died without a word",
+            signal.SIGKILL: r"shoal: rank \d: rank 3 \(.*\) died without an error message",
             signal.SIGSTOP: r"shoal: rank \d has waited \d+ s for .*: no sign of life from rank 3 \(",
         }
         for how, words in named.items():
