@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operation of the MPI backend against what one rank can compute alone.
+// Compares every operation of the MPI backend with a result that one rank computes alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace shoal::comm {
 namespace {
 
-/// What rank r holds: differs by rank and place; sums of it are exact.
+/// The values of rank r. They differ by rank and index, and their sums are exact.
 template <typename T>
 std::vector<T> pattern(int r, std::size_t n) {
   std::vector<T> values(n);
@@ -34,7 +34,8 @@ T reduced(int ranks, std::size_t n, std::size_t i, Reduce how) {
   return result;
 }
 
-/// The group of all ranks, once as it is and once with messages so small that everything is cut (as above 2^31 bytes).
+/// The group of all ranks, once with the usual messages and once with messages so small that everything is cut, as data
+/// above 2^31 bytes are.
 class MpiCollectives : public testing::TestWithParam<std::size_t> {
  protected:
   void SetUp() override {
@@ -148,7 +149,7 @@ TEST_P(MpiCollectives, ThePumpAloneCompletesThem) {
   std::vector<double> data = pattern<double>(group().rank(), 100'000);
   Request request = group().all_reduce(Span<double>(data), Reduce::sum);
   EXPECT_TRUE(request.complete() || shoal::detail::pump_function != nullptr);
-  while (shoal::detail::pump_function != nullptr) pump();  // taken out when nothing is open
+  while (shoal::detail::pump_function != nullptr) pump();  // removed when nothing is in flight
   EXPECT_TRUE(request.test());
   EXPECT_EQ(data[99'999], reduced<double>(group().size(), 100'000, 99'999, Reduce::sum));
 }

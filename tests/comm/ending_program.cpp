@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run that ends as its argument says; ending_test.cpp looks at what is said and at the exit code.
+// A run that ends in the way that its argument names. ending_test.cpp checks its output and its exit code.
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -28,12 +28,12 @@ void sum(World& world) {
   world.all().all_reduce(shoal::Span<double>(one), shoal::comm::Reduce::sum).wait();
 }
 
-/// The launcher's proxy is killed, so that it can end nobody.
+/// Kills the launcher's proxy, so that it cannot end its ranks.
 void orphans(World& world) {
   dprintf(STDOUT_FILENO, "rank %d\n", getpid());
   sum(world);
   if (world.rank() == 0) {
-    sleep(1);  // until the launcher has passed on what was said
+    sleep(1);  // until the launcher has forwarded the output
     kill(getppid(), SIGKILL);
   }
   for (int i = 0; i < 1000; ++i) {
@@ -50,7 +50,7 @@ void spin(double seconds) {
   }
 }
 
-/// Ten times the timeout: first a single kernel, then many.
+/// Computes for ten times the timeout: first in a single kernel, then in many.
 void compute() {
   {
     const shoal::Absence absence;
@@ -62,7 +62,7 @@ void compute() {
   }
 }
 
-/// The others wait for rank 1, which does `act` first.
+/// The other ranks wait for rank 1, which calls `act` first.
 template <typename Act>
 void without_rank_1(World& world, const Act& act) {
   shoal::heartbeat::phase("step");
@@ -105,7 +105,7 @@ Exit run(World& world, const std::string& how) {
     });
   }
   if (how == "slow")
-    without_rank_1(world, [] {  // nearly as long as the timeout
+    without_rank_1(world, [] {  // nearly the timeout
       for (int i = 0; i < 25; ++i) {
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
         shoal::heartbeat::beat();

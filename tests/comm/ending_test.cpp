@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// However a run ends: mpiexec's exit code is ours, what went wrong is said once and by the right rank, and nobody waits for
-// ever.
+// However a run ends, mpiexec returns our exit code, the right rank prints the error once, and no rank waits for ever.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -112,8 +111,8 @@ TEST(Ending, AWorldOfAnotherSizeThanTheJobsIsRefused) {
   EXPECT_THAT(ended.said, AllOf(HasSubstr("SLURM_NTASKS = 4"), HasSubstr("world of 2 ranks")));
 }
 
-/// mpiexec would end the others itself (hydra 4.0.2 even, now and then, under -disable-auto-cleanup), so it must not notice:
-/// a shell stays in the killed rank's place.
+/// mpiexec would end the other ranks itself (hydra 4.0.2 sometimes even with -disable-auto-cleanup), so it must not notice
+/// the death: a shell, the parent of the killed rank, continues.
 TEST(Ending, AKilledRankIsNamedByTheOthers) {
   const Ended ended = launch("sh -c '" ENDING_PROGRAM " killed; code=$?; test $code -lt 128 || sleep 30; exit $code'", 3);
   EXPECT_NE(ended.code, 0);
@@ -122,7 +121,7 @@ TEST(Ending, AKilledRankIsNamedByTheOthers) {
   EXPECT_LT(ended.seconds, 20);
 }
 
-/// mpiexec ends at once; the ranks' standard error goes to a file, since the pipe ends with the proxy.
+/// mpiexec ends at once. The ranks' standard error goes to a file, since the pipe ends with the proxy.
 TEST(Ending, RanksEndWithTheirLauncher) {
   const auto words = std::filesystem::temp_directory_path() / ("ending-test-" + std::to_string(getpid()));
   const Ended ended = launch("sh -c 'exec " ENDING_PROGRAM " orphans 2>> " + words.string() + "'", 2);
@@ -160,7 +159,7 @@ TEST(Ending, WhoComputesForTenTimesTheTimeoutIsAlive) {
   EXPECT_GT(ended.seconds, 10);
 }
 
-/// In a kernel, but asleep; at work, but neither in a kernel nor between two: as in a library that waits for ever.
+/// Asleep in a kernel; and busy, but neither in a kernel nor between two, like a library that waits for ever.
 TEST(Ending, WhoDoesNotComputeIsNot) {
   for (const char* how : {"stuck_kernel", "spins"}) {
     const Ended ended = run(how, 2);

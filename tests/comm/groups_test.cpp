@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The groups of ranks, on one node and with nodes as comm.ranks_per_node divides them.
+// The groups of ranks, on one node and on nodes that comm.ranks_per_node makes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library's collectives on the messages that the tree takes: the same data where nothing is rounded.
+// The MPI library's collectives give the same results as the tree, on values whose sums are exact.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -11,11 +11,11 @@
 namespace shoal::comm {
 namespace {
 
-/// A message of two units: block d holds elements of both, of sizes that differ by rank; some are empty.
+/// A message of two units: block d has elements of both, in numbers that differ by rank; some spans are empty.
 struct Units {
   std::vector<float> first, second;
   Blocks blocks;
-  /// apart: the blocks leave gaps, as where a unit is cut into several messages.
+  /// apart: there are gaps between the blocks, as if a unit was cut into several messages.
   Units(int ranks, bool two, bool apart) {
     const auto size = static_cast<std::size_t>(ranks);
     const std::size_t stride = apart ? 40 : 32;
@@ -57,7 +57,7 @@ class NativeTest : public testing::TestWithParam<std::tuple<bool, bool>> {
   Communicator& group_ = test::world().all();
   int ranks_ = group_.size();
   Units make() const { return {ranks_, std::get<0>(GetParam()), std::get<1>(GetParam())}; }
-  /// Small whole numbers: every order of summation gives the same.
+  /// Small whole numbers, so that every order of summation gives the same result.
   static float of_rank(int rank, std::size_t i) {
     return static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 13) % 101);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that are all in this process, and messages between them that arrive when, and in what order, a test says.
+// Simulates ranks within this process. A test decides when, and in which order, messages between them arrive.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@
 
 namespace shoal::comm {
 
-/// As MPI does, it pairs what is sent with what is received by ranks and tag, in the order of either side's calls; then
-/// messages arrive in any order. What is sent is read when it arrives.
+/// Matches sends with receives like MPI, by ranks and tag, in the order of the calls on each side. Then messages may arrive
+/// in any order. The data of a send are read when the message arrives.
 class Network {
  public:
   explicit Network(int ranks_per_node = 1) : ranks_per_node_(ranks_per_node) {}
 
-  /// What one of the ranks of a group communicates with, at this place in it.
+  /// The communicator of the rank with index `place` in the group.
   std::unique_ptr<Communicator> member(const std::vector<int>& group, int place) {
     return std::make_unique<Member>(*this, group, place);
   }
@@ -47,7 +47,7 @@ class Network {
     }
     bool sends_;
     std::vector<int> group_;
-    int from_, to_, tag_;  // places in it
+    int from_, to_, tag_;  // indices in group_
     Span<std::byte> data_;
     bool arrived_ = false;
   };
@@ -55,7 +55,7 @@ class Network {
   /// (send, receive)
   using Pair = std::pair<std::shared_ptr<Message>, std::shared_ptr<Message>>;
 
-  /// Messages that are both sent and received.
+  /// Messages whose send and receive are both posted.
   const std::vector<Pair>& ready() const { return ready_; }
   void deliver(std::size_t which) {
     const auto [send, receive] = ready_[which];
@@ -76,7 +76,7 @@ class Network {
     const std::string& name() const override { return name_; }
     bool same_node(int r) const override { return node_of(r) == node_of(place_); }
     Request send(Span<const std::byte> data, int to, int tag) override {
-      const Span<std::byte> read = {const_cast<std::byte*>(data.data()), data.size()};  // by deliver() alone
+      const Span<std::byte> read = {const_cast<std::byte*>(data.data()), data.size()};  // only deliver() reads it
       return network_.post(std::make_shared<Message>(true, group_, place_, to, tag, read));
     }
     Request receive(Span<std::byte> data, int from, int tag) override {
@@ -123,12 +123,12 @@ class Network {
   }
 
   int ranks_per_node_;
-  std::deque<std::shared_ptr<Message>> waiting_;  // for their other end
+  std::deque<std::shared_ptr<Message>> waiting_;  // for their counterpart
   std::vector<Pair> ready_;
 };
 
-/// Messages of so many ranks arrive in random order, but those from one rank to another only where nothing else is left to
-/// arrive.
+/// Delivers messages among `ranks` ranks in random order. Those from one rank to another, chosen at random, are delivered
+/// only if nothing else is left.
 class Arrivals {
  public:
   Arrivals(Network& network, int ranks, std::mt19937& random)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// [Note: no message waits for another] in src/comm/messages.hpp, for more ranks than a test can start: lists of messages as
-// `for_each_message` makes them, of which each rank has only the first few under way.
+// [Note: no message waits for another] in src/comm/messages.hpp, for more ranks than a test can start: for_each_message()
+// makes the lists of messages, and each rank has only the first few of its list in flight.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct Item {
   std::size_t place, message;
   bool operator==(const Item&) const = default;
 };
-using Lists = std::vector<std::deque<Item>>;  // by place: to whom or from whom, in order
+using Lists = std::vector<std::deque<Item>>;  // by rank: its messages, in order, each with the other rank
 
 Lists lists_of(std::size_t places, std::size_t messages) {
   std::vector<std::size_t> numbers(messages);
@@ -29,7 +29,8 @@ Lists lists_of(std::size_t places, std::size_t messages) {
   return lists;
 }
 
-/// Whether everything arrives where a message needs both of its ranks to have it among their first `window`.
+/// Returns true if all messages arrive although a message can arrive only while it is among the first `window` of the lists
+/// of both of its ranks.
 bool all_arrive(Lists sends, Lists receives, std::size_t window) {
   const auto among_first = [&](std::deque<Item>& list, const Item& item) {
     const auto end = list.begin() + static_cast<std::ptrdiff_t>(std::min(window, list.size()));

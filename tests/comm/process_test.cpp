@@ -49,20 +49,20 @@ TEST(Process, OneThatHasEndedDoesNotRunEvenWhileNobodyHasTakenItsStatus) {
   ProcessId id;
   ASSERT_EQ(read(ids[0], &id, sizeof id), static_cast<ssize_t>(sizeof id));
   siginfo_t info{};
-  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);  // it has ended, and stays a zombie
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);  // it has ended, and remains as a zombie
   EXPECT_EQ(id.number, child);
   EXPECT_FALSE(is_running(id));
   waitpid(child, nullptr, 0);
   EXPECT_FALSE(is_running(id));
 }
 
-/// Run by the tests below in a process of its own.
+/// The tests below run it in a separate process.
 TEST(ProcessChild, DISABLED_PrintsItsLauncher) {
   const auto found = launcher();
   std::printf("launcher %lld\n", found ? static_cast<long long>(found->number) : 0LL);
 }
 
-/// A shell (its number comes first) runs `command`, where CHILD stands for the test above.
+/// A shell prints its process number, then runs `command`, in which CHILD is replaced by a call of the test above.
 std::pair<long long, long long> shell_and_launcher(std::string command) {
   const std::string child = std::filesystem::read_symlink("/proc/self/exe").string() +
                             " --gtest_also_run_disabled_tests --gtest_filter=ProcessChild.* | grep ^launcher";

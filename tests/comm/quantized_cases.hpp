@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of quantized collectives have in common: nodes, blocks, and the two steps of the sum made by one rank.
+// Used by all tests of quantized collectives: nodes, blocks, and the two steps of the sum, computed by one rank.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using Numbers = std::vector<std::vector<float>>;  // span by span
 
 inline std::size_t world_size() { return static_cast<std::size_t>(test::world().size()); }
 
-/// The ranks as nodes of `locals`.
+/// The ranks, divided into nodes of `locals` ranks.
 struct Nodes {
   std::size_t locals, nodes, local, node;
   explicit Nodes(std::size_t ranks_per_node) : locals(ranks_per_node), nodes(world_size() / ranks_per_node) {
@@ -34,7 +34,7 @@ struct Nodes {
   static Hierarchy groups() { return {test::world().all(), test::world().node(), test::world().across()}; }
 };
 
-/// Ranks of a node: each divisor, and of six ranks three nodes of two.
+/// Numbers of ranks per node to test: every divisor of the number of ranks; of six ranks only 2.
 inline std::vector<std::size_t> divisions() {
   if (world_size() == 6) return {2};
   std::vector<std::size_t> all;
@@ -49,7 +49,7 @@ class Quantized : public testing::Test {
   void TearDown() override { test::world().make_groups({}); }
 };
 
-/// What a rank holds of a block.
+/// A value of a rank's copy of a block.
 inline float number(std::size_t rank, std::size_t block, std::size_t span, std::size_t i, std::size_t round = 0) {
   const auto bits = philox(1000 * rank + block, {static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(span),
                                                  static_cast<std::uint32_t>(round), 0});
@@ -91,7 +91,7 @@ inline std::size_t codes_of(const std::vector<std::size_t>& lengths, const Quant
   return bytes;
 }
 
-/// A rank's buffer, its blocks in it with gaps between the spans.
+/// A rank's buffer with its blocks, and gaps between the spans.
 template <typename T>
 struct Buffer {
   Buffer(const Lengths& lengths, std::size_t rank, std::size_t round = 0) {
@@ -143,7 +143,7 @@ inline void add(std::vector<float>& sum, const std::vector<float>& more, bool fi
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = first ? more[i] : sum[i] + more[i];
 }
 
-/// What the block of rank `local` of node `node` sums up to.
+/// The expected sum of the block of local rank `local` of node `node`.
 template <typename T>
 Numbers expected_sum(const Nodes& n, std::size_t node, std::size_t local, const Lengths& lengths,
                      const ReduceFormats& formats) {

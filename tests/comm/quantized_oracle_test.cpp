@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two-step reduce-scatter on 2 nodes of 2 ranks against DeepSpeed's arithmetic (oracles/quantization/qgz.h5), and our
-// own rounding against it. (The oracle's third case has one node, on which there is no second step here.)
+// Compares the two-step reduce-scatter on 2 nodes of 2 ranks with DeepSpeed's arithmetic (oracles/quantization/qgz.h5), and
+// the error of our own rounding with that of DeepSpeed's. (The oracle's third case has one node, so it has no second step
+// here.)
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,8 +21,8 @@ constexpr std::size_t locals = 2, nodes = 2, ranks = 4;
 
 struct Case {
   std::string name;
-  std::size_t group;  ///< elements
-  /// What quantizing twice costs DeepSpeed's mean, relative rms (quantization.json).
+  std::size_t group;  ///< elements that share a scale
+  /// Relative rms error of DeepSpeed's mean after quantizing twice (quantization.json).
   double deepspeed_error;
 };
 const std::string in_float = "/float_between_steps/", in_half = "/half_between_steps/";
@@ -41,7 +42,7 @@ class QgzOracle : public testing::Test {
   }
   void TearDown() override { test::world().make_groups({}); }
 
-  /// Those of as many nodes of as many ranks as there are here.
+  /// The cases with the nodes and ranks of this test.
   void find_cases() {
     const auto index = test::read_json(shoal::test::shared_data("oracles/quantization/quantization.json"));
     for (const auto& [what, figures] : index.at("measured").items()) {
@@ -56,7 +57,7 @@ class QgzOracle : public testing::Test {
     ASSERT_GE(cases_.size(), 2U);
   }
 
-  /// A row of a dataset with a row for each rank.
+  /// This rank's row of a dataset with one row per rank.
   template <typename V>
   std::vector<V> of_rank(const std::string& name, std::size_t rank) const {
     const std::vector<V> all = oracle_->dataset<V>(name);
@@ -65,7 +66,7 @@ class QgzOracle : public testing::Test {
     return {begin, begin + static_cast<std::ptrdiff_t>(n)};
   }
 
-  /// This rank's share of the sum.
+  /// This rank's shard of the sum.
   std::vector<float> reduced(const Case& c, QuantRounding rounding) const {
     std::vector<float> gradient = of_rank<float>(c.name + "/gradients", rank_);
     const std::size_t share = gradient.size() / ranks;
@@ -97,12 +98,13 @@ TEST_F(QgzOracle, SumsWithDeepSpeedsRoundingAreTheOracles) {
     const auto share = of_rank<float>(c.name + in_float + "share", rank_);
     ASSERT_EQ(sum.size(), share.size());
     for (std::size_t i = 0; i < sum.size(); ++i) {
-      ASSERT_EQ(sum[i] / static_cast<float>(nodes), share[i]) << c.name << ", " << i;  // which is divided by the nodes
+      ASSERT_EQ(sum[i] / static_cast<float>(nodes), share[i])
+          << c.name << ", " << i;  // the oracle's is divided by the nodes
     }
   }
 }
 
-/// Codes of both steps, in the order of sending: shares 0 and 2, for local rank 0, before 1 and 3.
+/// The codes of both steps, in the order in which they are sent: shards 0 and 2, for local rank 0, before 1 and 3.
 TEST_F(QgzOracle, CodesOfBothStepsAreTheOracles) {
   for (const Case& c : cases_) {
     const QuantFormat int4{4, c.group, QuantRounding::deepspeed};
@@ -133,7 +135,7 @@ TEST_F(QgzOracle, CodesOfBothStepsAreTheOracles) {
   }
 }
 
-/// The same with what the library rounds between the steps, worked out with our kernels on numbers of 16 bits.
+/// The same with the rounding of the library between the steps, computed with our kernels on 16-bit numbers.
 TEST_F(QgzOracle, HalfPrecisionBetweenTheStepsIsTheOracles) {
   for (const Case& c : cases_) {
     const QuantFormat int4{4, c.group, QuantRounding::deepspeed};
@@ -141,13 +143,13 @@ TEST_F(QgzOracle, HalfPrecisionBetweenTheStepsIsTheOracles) {
     const std::size_t bytes = kernels::quantized_bytes(share, int4), scales = share / c.group * sizeof(float);
     std::vector<std::byte> sent(bytes);
     std::vector<f16> values(share);
-    const auto add = [&](std::vector<f16>& sum) {  // each number and each sum is rounded to fp16
+    const auto add = [&](std::vector<f16>& sum) {  // each value and each sum is rounded to fp16
       kernels::dequantize(int4, DType::f16, share, sent.data(), values.data());
       for (std::size_t i = 0; i < share; ++i) sum[i] = f16(float(sum[i]) + float(values[i]));
     };
     const std::size_t own_local = rank_ % locals, own_node = rank_ / locals;
     std::vector<f16> total(share);
-    for (std::size_t s = 0; s < nodes; ++s) {  // the rank of this one's number on node s, which sends for this one's share
+    for (std::size_t s = 0; s < nodes; ++s) {  // the rank of node s with this local rank, which sends terms of this shard
       const std::size_t sender = s * locals + own_local;
       const auto codes1 = of_rank<std::int32_t>(c.name + in_half + "codes_step1", sender);
       const auto codes2 = of_rank<std::int32_t>(c.name + in_half + "codes_step2", sender);
@@ -176,7 +178,7 @@ TEST_F(QgzOracle, HalfPrecisionBetweenTheStepsIsTheOracles) {
   }
 }
 
-/// At the same bytes, and blocks as long; and within the limit that the oracle gives for other roundings than the library's.
+/// With the same bytes and block lengths; and within the limit that the oracle gives for other roundings than the library's.
 TEST_F(QgzOracle, OurOwnRoundingHalvesTheMeansError) {
   for (const Case& c : cases_) {
     for (const QuantRounding rounding : {QuantRounding::deepspeed, QuantRounding::accurate}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The quantized reduce-scatter where messages arrive in any order, and one rank's to another late: the same bits, and nobody
-// waits for ever.
+// The quantized reduce-scatter if messages arrive in any order, and those from one rank to another late: the result has the
+// same bits, and no rank waits for ever.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace {
 
 struct Shape {
   int nodes, locals;
-  std::size_t length;  // of a block
+  std::size_t length;  // elements of a block
 };
 std::ostream& operator<<(std::ostream& out, const Shape& shape) {
   return out << shape.nodes << " nodes of " << shape.locals << ", blocks of " << shape.length;
@@ -25,7 +25,7 @@ std::ostream& operator<<(std::ostream& out, const Shape& shape) {
 
 class QuantizedOrder : public testing::TestWithParam<Shape> {
  protected:
-  /// What each rank holds of its own block at the end.
+  /// Each rank's own block at the end.
   std::vector<std::vector<float>> sums(unsigned seed) const {
     const Shape shape = GetParam();
     const int ranks = shape.nodes * shape.locals;
@@ -82,7 +82,7 @@ TEST_P(QuantizedOrder, ChangesNoBit) {
   for (unsigned seed = 1; seed < 8; ++seed) EXPECT_EQ(sums(seed), expected) << "seed " << seed;
 }
 
-// Of the longest an exchange has several messages, of the shortest none.
+// The longest blocks need several messages per exchange, the shortest none.
 INSTANTIATE_TEST_SUITE_P(Shapes, QuantizedOrder,
                          testing::Values(Shape{2, 1, 2'000'000}, Shape{4, 1, 200'000}, Shape{3, 1, 1'500'000},
                                          Shape{2, 2, 300'000}, Shape{3, 2, 100'000}, Shape{1, 4, 1'000}, Shape{2, 3, 0}));

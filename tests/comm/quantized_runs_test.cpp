@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantized collectives over time: error feedback, overflow, several at once; and what is refused.
+// Quantized collectives over time: error feedback, overflow, several in flight; and refusals.
 #include <cmath>
 #include <limits>
 
@@ -9,7 +9,7 @@
 namespace shoal::comm::quantized_test {
 namespace {
 
-/// Of the same gradient again and again, the mean of what arrives comes nearer to the exact sum with every round.
+/// If the same gradient is reduced repeatedly, the mean of the results approaches the exact sum.
 TEST_F(Quantized, ErrorFeedbackLosesNothingInTheLongRun) {
   if (world_size() == 1) GTEST_SKIP() << "one rank has nobody to exchange anything with";
   for (const std::size_t locals : divisions()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantized collectives against the same steps made by one rank, bit by bit, however the ranks are divided into nodes; and
-// the bytes that they send.
+// Quantized collectives give the same bits as the same steps computed by one rank, however the ranks are divided into nodes.
+// Also checks the number of bytes that they send.
 #include "shoal/comm/quantized.hpp"
 
 #include <cmath>
@@ -21,7 +21,7 @@ TYPED_TEST(QuantizedOf, ReduceScatterIsTheTwoStepsOfOneRank) {
     const Nodes nodes(locals);
     for (const ReduceFormats& formats : reduce_formats) {
       for (const Lengths& lengths : layouts()) {
-        // The long one once.
+        // The long layout once only.
         const bool once = dtype_of<T> == DType::bf16 && formats.node.rounding == QuantRounding::accurate;
         if (lengths[0][0] > 100'000 && !(once && formats.node.bits == 8 && locals == 2)) continue;
         const auto rank = static_cast<std::size_t>(test::world().all().rank());
@@ -47,7 +47,7 @@ TYPED_TEST(QuantizedOf, ReduceScatterIsTheTwoStepsOfOneRank) {
           EXPECT_EQ(traffic().at("reduce_scatter").intra, theory.intra);
           EXPECT_EQ(traffic().at("reduce_scatter").inter, theory.inter);
         }
-        for (const Span<std::byte> span : buffer.blocks[rank]) {  // nothing else was written to
+        for (const Span<std::byte> span : buffer.blocks[rank]) {  // no other block was written
           const std::size_t at = static_cast<std::size_t>(span.data() - reinterpret_cast<std::byte*>(buffer.data.data()));
           if (!span.empty()) std::memcpy(span.data(), reinterpret_cast<const std::byte*>(before.data()) + at, span.size());
         }
@@ -77,7 +77,7 @@ TYPED_TEST(QuantizedOf, AllGatherIsTheOwnersCodesOnAllRanks) {
         QuantError error;
         reset_traffic();
         quantized_all_gather(all, buffer.blocks, dtype_of<T>, format, scratch, &error).wait();
-        if (world_size() == 1) continue;  // nothing travels
+        if (world_size() == 1) continue;  // nothing is sent
         for (std::size_t b = 0; b < world_size(); ++b) {
           Numbers want = numbers_of<T>(b, b, lengths[b]);
           double lost = 0.0;
@@ -89,7 +89,7 @@ TYPED_TEST(QuantizedOf, AllGatherIsTheOwnersCodesOnAllRanks) {
           expect_block<T>(buffer.blocks[b], want);
           EXPECT_TRUE(b != rank || std::abs(error.errors - lost) <= 1e-5 * lost);
         }
-        // Codes go to each other rank once, whatever the numbers of ranks; all blocks together, each is sent by somebody.
+        // Each block's codes go to every other rank once, for any number of ranks; over all ranks, all blocks are sent.
         std::vector<std::uint64_t> sent{traffic().at("all_gather").total()};
         all.all_reduce(Span<std::uint64_t>(sent), Reduce::sum).wait();
         std::size_t codes = 0;
@@ -100,7 +100,7 @@ TYPED_TEST(QuantizedOf, AllGatherIsTheOwnersCodesOnAllRanks) {
   }
 }
 
-/// 2 nodes of 2 ranks, blocks of 1024 elements, in bytes per rank: as ZeRO++'s table has them, scales included.
+/// Bytes per rank on 2 nodes of 2 ranks, for blocks of 1024 elements: as in ZeRO++'s table, plus the scales.
 TEST_F(Quantized, BytesBetweenNodesAreTheTheorys) {
   if (world_size() != 4) GTEST_SKIP() << "for 2 nodes of 2 ranks";
   const Nodes nodes(2);
@@ -112,10 +112,11 @@ TEST_F(Quantized, BytesBetweenNodesAreTheTheorys) {
   reset_traffic();
   quantized_all_gather(test::world().all(), parameters.blocks, DType::bf16, int8, scratch).wait();
   quantized_reduce_scatter(Nodes::groups(), gradients.blocks, DType::bf16, {int4, int4}, scratch).wait();
-  // One block to the other node, then two to the neighbour: half of what bf16 takes, and 4 bytes for 256 elements.
+  // One block to the other node, then two to the other rank of this node: half of the bytes in bf16, and 4 bytes per 256
+  // elements.
   EXPECT_EQ(traffic().at("all_gather").inter, 1024U + 16U);
   EXPECT_EQ(traffic().at("all_gather").intra, 2U * (1024U + 16U));
-  // Two blocks to the neighbour, one to the other node: a quarter.
+  // Two blocks to the other rank of this node, one to the other node: a quarter.
   EXPECT_EQ(traffic().at("reduce_scatter").intra, 2U * (512U + 16U));
   EXPECT_EQ(traffic().at("reduce_scatter").inter, 512U + 16U);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where messages are put aside (src/comm/messages.hpp): what is out never overlaps, and no room is given away.
+// The ring buffer for messages (src/comm/messages.hpp): regions in use never overlap, and no memory is lost.
 #include <gtest/gtest.h>
 
 #include <deque>

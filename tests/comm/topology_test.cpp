@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rank is on which node, and the groups that follow.
+// Which rank is on which node, and the resulting groups.
 #include "shoal/comm/topology.hpp"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 namespace shoal::comm {
 namespace {
 
-/// Nodes node1, node2, ... with so many ranks each.
+/// Nodes node1, node2, ... with these numbers of ranks.
 Topology nodes_of(const std::vector<int>& ranks) {
   Topology topology;
   for (std::size_t node = 0; node < ranks.size(); ++node) {

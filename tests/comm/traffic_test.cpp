@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counted bytes equal theory; operations and waits are events of the trace.
+// Counted bytes are those of theory; operations and waits are events in the trace.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -72,7 +72,7 @@ TEST_F(TrafficOf, TreesIsThatOfARing) {
   EXPECT_EQ(sent.count("send") + sent.count("receive"), 0U) << "a tree's messages are not counted apart";
 }
 
-/// The pairwise tree over so many numbers, low bits of the index first; what is not there counts as absent.
+/// The sum along the binary tree over the indices, low bits first; missing leaves are skipped.
 float serial_tree(std::vector<float> leaves) {
   while (leaves.size() > 1) {
     std::vector<float> sums;
@@ -171,7 +171,7 @@ TEST_F(TrafficOf, OperationsAndWaitsAreEvents) {
   }
   EXPECT_EQ(operations, 1);
   EXPECT_EQ(barriers, 1);
-  EXPECT_LE(waits, 1);  // none where it was complete at once
+  EXPECT_LE(waits, 1);  // none if it was complete at once
   EXPECT_LE(events.size(), 4U) << "messages of the tree are no events of their own";
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of the reproducible tree have in common: numbers, and the same tree made by one rank.
+// Used by all tests of the reproducible tree: values, and the same tree computed by one rank.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,20 @@
 
 namespace shoal::comm {
 
-/// Numbers of many magnitudes, so that another order of summation gives other bits.
+/// Values of many magnitudes, so that another order of summation gives other bits.
 template <typename T>
 std::vector<T> random_numbers(std::size_t seed, std::size_t n) {
   std::vector<T> values(n);
   std::uint64_t state = 0x9e3779b97f4a7c15U * (seed + 1);
   for (T& value : values) {
-    state = state * 6364136223846793005U + 1442695040888963407U;  // Knuth's; the high bits are the random ones
+    state = state * 6364136223846793005U + 1442695040888963407U;  // Knuth's generator; its high bits are random
     const auto unit = static_cast<float>(static_cast<std::int32_t>(state >> 32U)) * 0x1p-31F;
     value = T(unit * static_cast<float>(1U << (state >> 28U) % 12U));
   }
   return values;
 }
 
-/// The pairwise tree over a power of two of leaves, or what is there of it: low bits first, each sum rounded to T.
+/// The sum along the binary tree over the indices: low bits first, each sum rounded to T; missing leaves are skipped.
 template <typename T>
 std::vector<T> serial_tree(std::vector<std::vector<T>> leaves) {
   while (leaves.size() > 1) {

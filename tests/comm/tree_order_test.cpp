@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reproducible tree where messages arrive in any order, and one rank's of another late: the same bits, and nobody waits
-// for ever.
+// The reproducible tree if messages arrive in any order, and those from one rank to another late: the result has the same
+// bits, and no rank waits for ever.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -21,8 +21,8 @@ namespace {
 
 using Numbers = std::vector<float>;
 
-/// Blocks of spans that lie apart, all of them small: so messages are packed where they leave and where they arrive. Blocks
-/// differ in size.
+/// Blocks of small spans with gaps between them, so that messages are packed by the sender and unpacked by the receiver.
+/// Blocks have different sizes.
 struct Layout {
   Layout(int ranks, std::size_t spans, std::size_t length) : length_(length) {
     for (int block = 0; block < ranks; ++block) spans_.push_back(spans + spans / 4 * static_cast<unsigned>(block % 3));
@@ -48,7 +48,7 @@ struct Layout {
 
 struct Size {
   int ranks;
-  std::size_t most_mib;  // of all blocks together
+  std::size_t most_mib;  // limit of the size of all blocks together
 };
 std::ostream& operator<<(std::ostream& out, const Size& size) {
   return out << size.ranks << " ranks, up to " << size.most_mib << " MiB";
@@ -104,7 +104,7 @@ TEST_P(TreeOrder, ChangesNoBit) {
   }
 }
 
-/// One memory serves messages of many sizes, planned for the largest.
+/// The same memory is used for messages of many sizes, and planned for the largest.
 TEST(TreeScratch, IsNoLessForMoreBytes) {
   for (const int ranks : {2, 3, 101, 404}) {
     for (std::size_t bytes = 64; bytes < (std::size_t{1} << 16U); bytes += 64) {
@@ -113,8 +113,8 @@ TEST(TreeScratch, IsNoLessForMoreBytes) {
   }
 }
 
-// Of 16 MiB and more an exchange takes several turns, among an odd number of ranks of less; within a node what is packed
-// does not always find room at once. For something of each of 21 ranks there is room in smaller messages only.
+// An exchange of 16 MiB or more needs several batches, and one among an odd number of ranks needs them for less; within a
+// node packed messages sometimes wait for memory. For 21 ranks there is only memory for smaller messages.
 INSTANTIATE_TEST_SUITE_P(Ranks, TreeOrder,
                          testing::Values(Size{2, 40}, Size{3, 5}, Size{4, 5}, Size{6, 5}, Size{8, 5}, Size{12, 5},
                                          Size{21, 3}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reproducible tree against the same tree made by one rank, bit by bit.
+// Compares the reproducible tree with the same tree computed by one rank, bit by bit.
 #include "shoal/comm/tree_reduce.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ void expect_same_bits(Span<const std::byte> got, Span<const std::byte> expected,
   ASSERT_EQ(differing, got.end()) << what << ", byte " << differing - got.begin();
 }
 
-/// How a buffer is divided: lengths of the spans of each rank's block, and gaps after them, which must stay as they are.
+/// How a buffer is divided: the lengths of the spans of each rank's block, and the gaps after them, which must not change.
 struct Layout {
   const char* name;
   std::vector<std::vector<std::size_t>> spans;  // by block
@@ -114,7 +114,7 @@ TYPED_TEST(TreeReduce, WithTheAllGatherEveryRankHasTheSerialTree) {
     for (std::size_t b = 0; b < got.size(); ++b) {
       for (std::size_t s = 0; s < got[b].size(); ++s) {
         expect_same_bits(got[b][s], expected[b][s], layout.name);
-        for (std::size_t i = 0; i < layout.gap; ++i) {  // what lies between the spans is nobody's
+        for (std::size_t i = 0; i < layout.gap; ++i) {  // the gaps belong to no rank
           const auto* end = reinterpret_cast<const TypeParam*>(got[b][s].data() + got[b][s].size()) + i;
           EXPECT_EQ(*end, before[static_cast<std::size_t>(end - f.buffer.data())]) << layout.name;
         }
@@ -123,7 +123,7 @@ TYPED_TEST(TreeReduce, WithTheAllGatherEveryRankHasTheSerialTree) {
   }
 }
 
-/// Rank 0's spans lie apart, the others' are neighbours: only rank 0 packs.
+/// Rank 0's spans have gaps between them, those of other ranks are adjacent: only rank 0 packs.
 TYPED_TEST(TreeReduce, RanksMayKeepTheirSpansInDifferentPlaces) {
   Layout layout{"apart on rank 0", std::vector<std::vector<std::size_t>>(ranks(), {700, 800, 900}), 0};
   Fixture<TypeParam> f(layout);
@@ -169,7 +169,8 @@ TYPED_TEST(TreeReduce, SeveralInFlightDoNotMix) {
   }
 }
 
-/// What makes the trajectory the same on 1, 2 and 4 ranks: M leaves, neighbours summed on their rank, then the ranks' tree.
+/// Why the trajectory is the same on 1, 2 and 4 ranks: each rank adds its neighbouring ones of M leaves, then the ranks'
+/// tree adds these sums.
 TYPED_TEST(TreeReduce, LeavesDividedOverRanksGiveTheTreeOverAllLeaves) {
   constexpr std::size_t leaves = 16, n = 5000;
   if (leaves % ranks() != 0) GTEST_SKIP() << "the promise is for powers of two";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which way to wait is chosen for which cores.
+// How the way of waiting is chosen.
 #include "shoal/comm/wait.hpp"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints written from a copy while the tensors change: what was there at start() is what is read.
+// Checkpoints that are written from a copy while the tensors change have the values at start().
 #include "shoal/io/background_save.hpp"
 
 #include <sys/resource.h>
@@ -22,7 +22,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// Large enough that a rank writes for a while: 12 MB.
+/// Large enough that writing takes a while: 12 MB.
 const std::vector<Shape>& wide_model() {
   static const std::vector<Shape> shapes = {{"/parameters/a", {1024, 1024}},
                                             {"/parameters/b", {7}},
@@ -45,7 +45,7 @@ class Background : public testing::Test {
     return save_->start(file(step), {step, "deck", {}, {{"scale", 0.1}}}, tensors_.slices, std::move(then));
   }
 
-  /// What a step does to the states.
+  /// Changes the states as a training step does.
   void change() {
     for (const io::TensorSlice& slice : tensors_.slices) std::fill(slice.values.begin(), slice.values.end(), -2.0F);
   }
@@ -107,13 +107,14 @@ TEST_F(Background, BordersOfStepsCompleteItOnAllRanksAtTheSameOne) {
   std::int64_t borders = 0;
   while (save_->under_way()) {
     ASSERT_LT(++borders, 10'000);
-    if (world().all().rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // ranks are never in step
+    if (world().all().rank() == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // ranks reach the boundary at different times
     save_->advance();
   }
   std::int64_t least_and_most[2] = {borders, -borders};
   world().all().all_reduce(Span<std::int64_t>(least_and_most), comm::Reduce::min).wait();
   EXPECT_EQ(least_and_most[0], -least_and_most[1]);
-  EXPECT_GE(borders, 3);  // asked, heard that all have written, heard that it has its name
+  EXPECT_GE(borders, 3);  // one to ask, one to learn that all have written, one to learn that the file is renamed
   expect_good(file(1));
 }
 
@@ -173,7 +174,7 @@ TEST_F(Background, AWriteThatFailsOnOneRankIsOneErrorOnAll) {
   EXPECT_FALSE(save_->under_way());
   EXPECT_THAT(names(), ElementsAre("step_00000001.h5"));
   world().all().barrier().wait();
-  start(3);  // nothing of the failure is left
+  start(3);  // the failed save has left nothing behind
   save_->finish();
   expect_good(file(3));
 }
@@ -182,7 +183,7 @@ TEST_F(Background, AFileThatCannotBeGivenItsNameIsAnError) {
   start(1);
   world().all().barrier().wait();
   if (scratch_.owner()) {
-    // A name that is taken by a directory cannot be given to a file.
+    // A file cannot be renamed to the name of a directory.
     fs::create_directory(file(1));
     write_all(file(1) / "x", "x");
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checkpoint that is not what was written is refused, with one line, whatever byte it is.
+// If any byte of a checkpoint has changed, it is refused with an error of one line.
 #include <hdf5.h>
 
 #include "io/scratch.hpp"
@@ -29,12 +29,12 @@ class Damage : public testing::Test {
     file.seekp(static_cast<std::streamoff>(at)).put(byte);
   }
 
-  /// Rank 0 alone reads it back.
+  /// Only rank 0 reads it back.
   std::string verify() const {
     return error_of([&] { io::verify_checkpoint(file_); });
   }
 
-  /// All ranks load it; the error's text.
+  /// All ranks load it. Returns the error's text.
   std::string load() const {
     world().all().barrier().wait();
     Tensors target = cut(small_model(), world().all().rank(), world().all().size(), false);
@@ -100,8 +100,8 @@ TEST_F(Damage, WhatIsNoCheckpointIsSaidToBeNone) {
   EXPECT_THAT(load(), HasSubstr("no such checkpoint"));
 }
 
-/// Changes a checkpoint's metadata. HDF5 drops the seal when it closes a file that it has changed; the new one is as good as
-/// the old.
+/// Changes a checkpoint's metadata. HDF5 cuts the seal off when it closes a file that it has changed; a new, valid one is
+/// appended.
 template <typename Change>
 void change_metadata(const fs::path& file, const Change& change) {
   std::vector<io::Extent> raw = io::check_seal(file);

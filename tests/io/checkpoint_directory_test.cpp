@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of a directory of checkpoints: what a run goes on from, and what it deletes.
+// From which checkpoints of a directory a run may resume, and which of them it deletes.
 #include "shoal/io/checkpoint_directory.hpp"
 
 #include <sys/resource.h>
@@ -32,7 +32,7 @@ class Directory : public testing::Test {
     return file(step);
   }
 
-  /// One bit of a tensor: seal and metadata are as they were.
+  /// Flips one bit of a tensor; the seal and the metadata stay valid.
   void damage(const fs::path& at) {
     std::string content = read_all(at);
     content[io::describe_checkpoint(at).datasets[0].offset] ^= 1;
@@ -67,7 +67,7 @@ TEST(Removal, TakesTheNameAtOnceAndThenTheSpace) {
   EXPECT_FALSE(fs::exists(file));
   removal.wait();
   for (const fs::directory_entry& open : fs::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;  // the iterator's own
+    std::error_code gone;  // an error of the iterator itself
     EXPECT_THAT(fs::read_symlink(open.path(), gone).string(), Not(HasSubstr(file.string())));
   }
   fs::create_directories(file / "below");
@@ -160,7 +160,7 @@ TEST_F(Directory, ADamagedNewestDoesNotOutliveTheGood) {
 
 TEST_F(Directory, OfOtherRunsNothingIsDeleted) {
   for (const int step : {10, 20, 40}) write(a, step);
-  write({}, 5);  // of an older program
+  write({}, 5);  // as an older program wrote it
   write_all(file(7), "no checkpoint");
   write_all(file(50).string() + ".partial", "what a killed run left");
   write_all(scratch_.path() / "notes.partial", "");
@@ -188,7 +188,7 @@ TEST_F(Directory, OneThatWasReadIsNotReadAgain) {
   for (const int step : {10, 20}) write(a, step);
   CheckpointDirectory directory(scratch_.path());
   directory.is_whole(file(20));
-  // Were it read again it would not be whole; its size and its time tell nothing.
+  // Reading it again would show the damage; its size and its time of change do not.
   const auto time = fs::last_write_time(file(20));
   damage(file(20));
   fs::last_write_time(file(20), time);

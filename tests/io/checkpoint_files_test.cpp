@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checkpoints of a directory: which are listed, kept, and resumed from.
+// Which checkpoints of a directory are listed, kept, and used to resume.
 #include "io/scratch.hpp"
 #include "io/tensors.hpp"
 #include "shoal/io/checkpoint.hpp"
@@ -30,7 +30,7 @@ TEST(CheckpointFiles, AreListedByStep) {
   EXPECT_TRUE(io::list_checkpoints(scratch.path() / "absent").empty());
 }
 
-/// All of a directory, newest first.
+/// All checkpoints of a directory, newest first.
 std::function<std::vector<fs::path>()> newest_first(const fs::path& directory) {
   return [=] {
     std::vector<fs::path> files = io::list_checkpoints(directory);
@@ -78,7 +78,7 @@ TEST(CheckpointFiles, LatestFallsBackToTheOneBefore) {
     write_all(middle, damaged);
   }
   EXPECT_EQ(newest(), "step_00000001.h5");
-  ASSERT_EQ(warnings.size(), scratch.owner() ? 2U : 0U);  // said once
+  ASSERT_EQ(warnings.size(), scratch.owner() ? 2U : 0U);  // printed once
   if (scratch.owner()) {
     EXPECT_THAT(warnings[0], HasSubstr("step_00000003.h5"));
     EXPECT_THAT(warnings[1], AllOf(HasSubstr("step_00000002.h5"), HasSubstr("damaged")));

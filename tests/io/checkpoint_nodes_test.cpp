@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of nodes that differ: each gets its own back; anyone else gets the mean.
+// Checkpoints of nodes with different tensors: the same number of nodes get their own back, any other number gets the mean.
 #include <gmock/gmock.h>
 
 #include "io/scratch.hpp"
@@ -15,9 +15,9 @@ using testing::ThrowsMessage;
 constexpr int nodes = 3;
 constexpr const char* common = "/parameters/common";
 constexpr const char* own = "/parameters/own";
-const std::vector<std::size_t> shape = {83000};  // more than is read at a time, not a whole number of pieces
+const std::vector<std::size_t> shape = {83000};  // more than is read at a time, and not a whole number of pieces
 
-/// Written by all ranks, each a part of every node's tensors.
+/// Written by all ranks; each writes a part of every node's tensors.
 void save(const std::filesystem::path& file, int of_nodes) {
   const int rank = world().all().rank(), ranks = world().all().size();
   Tensors tensors;
@@ -69,7 +69,7 @@ TEST(CheckpointOfNodes, TheMeanIsAddedInATree) {
   const Scratch scratch(&world().all());
   const auto file = scratch.path() / "step_00000007.h5";
   const int rank = world().all().rank(), ranks = world().all().size();
-  // 2^24 + 1 is no float, -2^24 + 1 is one.
+  // -2^24 + 1 can be represented as a float, 2^24 + 1 cannot.
   const float values[] = {16777216.0F, 1.0F, 1.0F, -16777216.0F};
   Tensors tensors;
   for (int n = 0; n < 4; ++n) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints on several ranks: what is written is what is read, however it was and is cut.
+// Checkpoints on several ranks: however tensors were sharded and are sharded now, the values that were written are read.
 #include "shoal/io/checkpoint.hpp"
 
 #include <limits>
@@ -23,7 +23,7 @@ io::CheckpointState some_state() {
           {{"loss_scale", 65536}, {"tenth", 0.1}, {"large", 1e300}, {"infinite", std::numeric_limits<double>::infinity()}}};
 }
 
-/// Saved with the elements on the first `writers` ranks.
+/// Saves with all elements on the first `writers` ranks.
 std::uint64_t save(const std::filesystem::path& file, int writers, IoMode mode = IoMode::automatic) {
   const Tensors tensors = cut(small_model(), world().all().rank(), writers, true);
   return io::save_checkpoint(world(), file, some_state(), tensors.slices, mode);
@@ -38,7 +38,7 @@ void expect_values(const Tensors& tensors) {
 }
 
 TEST(Checksum, IsXxh3OverPieces) {
-  EXPECT_EQ(io::xxh3({}), 0x2d06800538d394c2U);  // the published value for no input
+  EXPECT_EQ(io::xxh3({}), 0x2d06800538d394c2U);  // the published value for empty input
   std::vector<float> values(40);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const auto piece = [&](std::size_t begin, std::size_t end) {
@@ -96,7 +96,7 @@ TEST(Checkpoint, AnyRangesAreRead) {
   Scratch scratch(&world().all());
   const auto file = scratch.path() / "step_00000001.h5";
   save(file, world().all().size());
-  Tensors target;  // overlapping ranges that start within pieces, and nothing of the rest
+  Tensors target;  // overlapping ranges that begin within pieces, and no other elements
   const auto begin = static_cast<std::size_t>(world().all().rank() + 3);
   for (const Shape& s : small_model()) {
     const std::size_t n = elements_of(s.shape);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A directory has one writer: who is refused, who waits, who takes over, and what the holder hears when it lost it.
+// A directory has one writer: which run is refused, which waits, which takes over, and how a holder learns of the loss.
 #include "shoal/io/directory_lock.hpp"
 
 #include <sys/stat.h>
@@ -28,7 +28,7 @@ class DirectoryLockTest : public testing::Test {
                                            [this](const std::string& line) { notes_.push_back(line); });
   }
 
-  /// Until it is held, or for so long; an error comes out.
+  /// Tries for `seconds` seconds. Returns true if the lock was taken; errors are thrown.
   static bool taken(DirectoryLock& lock, double seconds, double pause_s = 0.01) {
     const auto begin = std::chrono::steady_clock::now();
     while (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < seconds) {
@@ -38,7 +38,7 @@ class DirectoryLockTest : public testing::Test {
     return false;
   }
 
-  /// The lock of a run on another machine, touched so many seconds ago.
+  /// Writes the lock of a run on another machine, touched `seconds_ago` seconds ago.
   void write_foreign(double timeout_s, double seconds_ago, const std::string& token = "t0ken") {
     io::LockHolder holder = io::holder_of_this_process(timeout_s);
     holder.process.machine += 1;
@@ -134,7 +134,7 @@ TEST_F(DirectoryLockTest, OfAnotherMachineItIsWaitedForUntilItsTimeoutIsOver) {
 }
 
 TEST_F(DirectoryLockTest, OneLongDeadIsWatchedForThreeBeatsOnly) {
-  write_foreign(1, 1000);  // beats every 1/8 s
+  write_foreign(1, 1000);  // touched every 1/8 s
   const auto next = lock(1);
   const auto begin = std::chrono::steady_clock::now();
   ASSERT_TRUE(taken(*next, 10));
@@ -168,7 +168,7 @@ TEST_F(DirectoryLockTest, OfManyWaitersOneTakesItOver) {
         } catch (const Error&) {
           ++refused;
         }
-        while (winners + refused < 6) std::this_thread::yield();  // the winner holds it until all have looked
+        while (winners + refused < 6) std::this_thread::yield();  // the winner holds it until all have tried
       });
     }
     for (std::thread& waiter : waiters) waiter.join();

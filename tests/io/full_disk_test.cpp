@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A disk that is full: a tmpfs of 4 MB. Needs the right to mount.
+// A full disk: a tmpfs of 4 MB. Needs permission to mount.
 #include <sys/mount.h>
 #include <sys/statvfs.h>
 
@@ -37,7 +37,7 @@ class FullDisk : public testing::Test {
     GTEST_SKIP() << "a small tmpfs cannot be mounted here; what a full disk does is not tested";
   }
 
-  /// Fills the disk but for `left` bytes.
+  /// Fills the disk except for `left` bytes.
   void fill(std::uint64_t left) const {
     if (scratch_.owner()) {
       struct statvfs disk {};

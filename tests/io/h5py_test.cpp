@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints and traces are plain HDF5: h5py opens them, without knowing of shoal.
+// Checkpoints and traces are plain HDF5 files: h5py opens them without anything from shoal.
 #include <cstdio>
 #include <cstdlib>
 
@@ -13,7 +13,7 @@
 namespace shoal::test {
 namespace {
 
-/// Exit status of a program that rank 0 runs; 0 elsewhere.
+/// Exit status of a program that rank 0 runs; 0 on other ranks.
 int python(const Scratch& scratch, const std::string& program) {
   world().all().barrier().wait();
   std::int64_t status = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which checkpoints are of one trajectory, and which of them may be deleted.
+// Which checkpoints belong to one trajectory, and which of them may be deleted.
 #include "shoal/io/lineage.hpp"
 
 #include <gmock/gmock.h>
@@ -19,10 +19,10 @@ using testing::IsEmpty;
 using testing::MatchesRegex;
 
 const Lineage a = {"aaaa", "", {}};
-const Lineage b = {"bbbb", "", {{"aaaa", 20}}};                // went on from a's step 20
+const Lineage b = {"bbbb", "", {{"aaaa", 20}}};                // resumed from a's step 20
 const Lineage c = {"cccc", "", {{"aaaa", 20}, {"bbbb", 40}}};  // and from b's step 40
 const Lineage d = {"dddd", "", {{"aaaa", 20}}};                // also from a's step 20
-const Lineage old = {};                                        // of a program that knew no runs
+const Lineage old = {};                                        // of an older program
 
 TEST(Lineage, EveryRunHasAnIdentityOfItsOwn) {
   const Lineage first = io::new_run(), second = io::new_run();
@@ -77,7 +77,7 @@ TEST(Lineage, AncestorsAreTextsAndBack) {
   EXPECT_EQ(io::print(c.ancestors), "aaaa until step 20, bbbb until step 40");
 }
 
-/// Deletions, with the checkpoints at `damaged` places not whole; asked: how many had to be read.
+/// The checkpoints that are deleted if those with the indices `damaged` are not whole. asked: how many had to be read.
 std::vector<std::size_t> deleted(const std::vector<CheckpointOrigin>& checkpoints, const Lineage& lineage, int keep,
                                  const std::vector<std::size_t>& damaged = {}, std::size_t* asked = nullptr) {
   return io::to_delete(checkpoints, lineage, keep, [&](std::size_t i) {
@@ -96,7 +96,7 @@ TEST(Prune, OtherRunsAndAbandonedTrajectoriesAreLeftAlone) {
 }
 
 TEST(Prune, TheNewestWholeOneIsNeverDeleted) {
-  // A damaged step 40 of this very run must not count: each new checkpoint would go at once.
+  // A damaged step 40 of the same run must not count: otherwise each new checkpoint would be deleted at once.
   const std::vector<CheckpointOrigin> checkpoints = {{a, 20}, {a, 22}, {a, 40}};
   EXPECT_THAT(deleted(checkpoints, a, 1, {2}), ElementsAre(0));
   EXPECT_THAT(deleted(checkpoints, a, 2, {2}), IsEmpty());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPT-2 that Hugging Face's transformers wrote.
+// Reads a GPT-2 that Hugging Face's transformers wrote.
 #include <cmath>
 #include <filesystem>
 

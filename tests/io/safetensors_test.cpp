@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-/// A file of this header and these data.
+/// Writes a file with this header and these data.
 std::string file_of(const std::string& header, const std::string& data) {
   const std::uint64_t length = header.size();
   return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + data;

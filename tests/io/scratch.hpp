@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of files share: a directory that goes with the test, whole files as bytes, errors by what they say.
+// Used by all tests of files: a temporary directory, whole files as bytes, and the texts of errors.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ class Scratch {
     std::array<char, 64> name{};
     std::string pattern = (std::filesystem::temp_directory_path() / "shoal-io-XXXXXX").string();
     if (owner()) {
-      if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error(pattern + ": cannot be made");
+      if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error(pattern + ": cannot be created");
       pattern.copy(name.data(), name.size() - 1);
     }
     if (group_ != nullptr) group_->broadcast(comm::bytes_of(Span<char>(name)), 0).wait();
@@ -57,7 +57,7 @@ inline void write_all(const std::filesystem::path& file, const std::string& cont
   std::ofstream(file, std::ios::binary) << content;
 }
 
-/// What the error of `act` says; an empty text where there is none.
+/// The text of the error that `act` throws; empty if it throws none.
 template <typename Act>
 std::string error_of(Act&& act, Exit code = Exit::bad_input) {
   try {

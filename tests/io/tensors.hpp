@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors cut over ranks, with values that tell where they belong.
+// Tensors sharded over ranks, with values that identify tensor and element.
 #pragma once
 
 #include <algorithm>
@@ -35,8 +35,8 @@ struct Tensors {
   }
 };
 
-/// Rank `rank` of `parts`: whole pieces of 16, uneven; ranks beyond `parts`, and the last ones of small tensors, get
-/// nothing.
+/// The part of rank `rank` of `parts`: whole pieces of 16, in unequal numbers. Ranks beyond `parts`, and the last ranks for
+/// small tensors, get nothing.
 inline Range part_of(std::size_t elements, int rank, int parts) {
   if (rank >= parts) return {elements, elements};
   const std::size_t per = round_up((elements + static_cast<std::size_t>(parts) - 1) / static_cast<std::size_t>(parts), 16);

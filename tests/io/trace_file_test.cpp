@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trace on several ranks: every rank's events, in its own order, with names that mean the same.
+// The trace on several ranks: it has every rank's events, in the rank's order, with one table of names.
 #include "shoal/io/trace_file.hpp"
 
 #include <hdf5.h>
@@ -45,7 +45,7 @@ struct Flush {
   std::uint64_t first, count, dropped;
 };
 
-/// Events of this rank: names in an order of its own, some that no other rank has.
+/// Records events of this rank. Their names are in an order of its own, and some exist on no other rank.
 std::vector<std::string> record(int count, int round) {
   const int rank = world().all().rank();
   std::vector<std::string> names;
@@ -89,7 +89,7 @@ TEST(TraceFile, HoldsEveryRanksEventsInOrder) {
   const io::hdf5::Handle h5 = io::hdf5::open_file(file);
   const std::vector<std::string> names = io::hdf5::read_texts(h5, "/names"), kinds = io::hdf5::read_texts(h5, "/kinds");
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
-  ASSERT_EQ(flushes.size(), (recorded.size() + 1) * static_cast<std::size_t>(size));  // one more by close()
+  ASSERT_EQ(flushes.size(), (recorded.size() + 1) * static_cast<std::size_t>(size));  // close() adds one
   std::uint64_t row = 0;
   for (std::size_t i = 0; i < flushes.size(); ++i) {
     const Flush& f = flushes[i];
@@ -128,10 +128,10 @@ TEST(TraceFile, DescribesTheRun) {
   trace::start(trace::Level::steps, 10);
   {
     io::TraceFile out(world(), file, some_header());
-    record(25, 0);  // 15 more than there is room for
+    record(25, 0);  // 15 more than fit into the buffer
     out.flush();
     world().all().barrier().wait();
-    const io::TraceContents growing = io::describe_trace(file);  // readable while it grows
+    const io::TraceContents growing = io::describe_trace(file);  // it can be read while it grows
     EXPECT_FALSE(growing.complete);
     EXPECT_EQ(growing.events, 10U * static_cast<unsigned>(world().all().size()));
     world().all().barrier().wait();
@@ -151,7 +151,7 @@ TEST(TraceFile, DescribesTheRun) {
   EXPECT_EQ(io::hdf5::read_texts(h5, "/units"), some_header().units);
   EXPECT_EQ(read_rows<std::uint64_t>(file, "unit_elements"), some_header().unit_elements);
   EXPECT_EQ(io::hdf5::read_texts(h5, "/groups"), std::vector<std::string>{"world"});
-  std::vector<std::int32_t> numbers;  // on one node: every rank's local rank is its number
+  std::vector<std::int32_t> numbers;  // on one node, the local rank is the rank
   for (int rank = 0; rank < world().size(); ++rank) numbers.push_back(rank);
   const std::vector<std::int32_t> zeros(numbers.size(), 0);
   EXPECT_EQ(read_rows<std::int32_t>(file, "machine/node"), zeros);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints as sharded states write and read them: each rank its pieces of the units' flat buffers, whose borders fall
-// anywhere within tensors; other partitions when read; no rank ever holds more than its own slices.
+// Checkpoints of sharded states: each rank writes its shards of the units' flat buffers, which begin and end anywhere within
+// tensors; they are read with other partitions; and no rank needs more memory than for its own slices.
 #include <hdf5.h>
 #include <sys/resource.h>
 
@@ -17,19 +17,19 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-/// Tensors of a unit one after another in its flat buffer, each on a border of 16 elements.
+/// The tensors of a unit, one after another in its flat buffer, each aligned to 16 elements.
 const std::vector<std::vector<Shape>>& units() {
   static const std::vector<std::vector<Shape>> all = {
       {{"/parameters/wte", {65, 24}}, {"/parameters/wpe", {32, 24}}},
-      {{"/parameters/h.0.ln_1.weight", {24}},  // several tensors within one piece of 256
+      {{"/parameters/h.0.ln_1.weight", {24}},  // several tensors within one granule of 256
        {"/parameters/h.0.ln_1.bias", {24}},
        {"/parameters/h.0.attn.weight", {24, 72}},
        {"/parameters/h.0.attn.bias", {72}}},
-      {{"/parameters/ln_f.weight", {7}}, {"/parameters/scale", {}}}};  // fewer pieces than ranks
+      {{"/parameters/ln_f.weight", {7}}, {"/parameters/scale", {}}}};  // fewer granules than ranks
   return all;
 }
 
-/// What rank `rank` of `ranks` keeps when it takes its shard of every unit.
+/// The slices of rank `rank` of `ranks`, with its shard of every unit.
 Tensors shards(int rank, int ranks, bool fill) {
   Tensors tensors;
   for (const std::vector<Shape>& unit : units()) {
@@ -89,7 +89,8 @@ TEST(Universal, ShardsOfAnyNumberOfRanksAreReadByAnyOther) {
   }
 }
 
-/// Shards of a part of the ranks, kept by several: every element the same number of times, or (3 ranks, groups of 2) not.
+/// Shards within groups of ranks, so that several ranks have the same one: every element the same number of times, or, for 3
+/// ranks in groups of 2, not.
 TEST(Universal, ShardsThatSeveralRanksKeepAreRead) {
   Scratch scratch(&world().all());
   const int rank = world().all().rank(), size = world().all().size();
@@ -100,7 +101,7 @@ TEST(Universal, ShardsThatSeveralRanksKeepAreRead) {
   expect_values(target);
 }
 
-/// Wherever the slices lie and however often they are read: damage is found and named.
+/// Damage is detected and named, wherever the slices are and however often they are read.
 TEST(Universal, DamageIsFoundWhileShardsAreRead) {
   Scratch scratch(&world().all());
   const int rank = world().all().rank(), size = world().all().size();
@@ -123,7 +124,7 @@ TEST(Universal, DamageIsFoundWhileShardsAreRead) {
   }
 }
 
-/// Lets this process map only so many further bytes while it lives.
+/// While it exists, this process can map only this many further bytes.
 class AddressLimit {
  public:
   explicit AddressLimit(std::size_t further) {
@@ -149,7 +150,7 @@ TEST(Universal, NoRankHoldsMoreThanItsSlices) {
   const int rank = world().all().rank(), size = world().all().size();
   const fs::path file = scratch.path() / io::checkpoint_name(1);
   const std::vector<Shape> model = {{"/parameters/a", {8192, 4096}}, {"/moments/first/a", {8192, 4096}}};  // 268 MB
-  constexpr std::size_t allowed = std::size_t{24} << 20U;  // the MPI library takes some of it
+  constexpr std::size_t allowed = std::size_t{24} << 20U;  // the MPI library needs some of it
   {
     const Tensors tensors = cut(model, rank, size, true);
     const AddressLimit limit(allowed);
@@ -161,7 +162,7 @@ TEST(Universal, NoRankHoldsMoreThanItsSlices) {
     io::load_checkpoint(world(), file, target.slices);
   }
   expect_values(target);
-  // Cut elsewhere, so that the checksums are read by shares.
+  // Sharded differently, so that data are read again for the checksums.
   Tensors shifted;
   const Range mine{static_cast<std::size_t>(rank) * 1000 + 5, static_cast<std::size_t>(rank) * 1000 + 900};
   for (const Shape& s : model) shifted.add(s.name, s.shape, mine, false);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files from anywhere: whatever an attribute or dataset is, whichever byte of a file is another, one line says so, and
-// nothing is read that is not there.
+// Files from anywhere: whatever an attribute or dataset is, and whichever byte of a file has changed, there is an error of
+// one line, and nothing outside the file or the memory is read.
 #include <hdf5.h>
 
 #include <array>
@@ -24,7 +24,8 @@ using testing::HasSubstr;
 
 constexpr char marker[] = "a marker";  // as the bytes of an event
 
-/// A file with some bits of one byte turned over, as long as it lives. In place: rewriting a file waits for the disk.
+/// Flips some bits of one byte of a file while it exists. It changes the file in place: writing a new one would wait for the
+/// disk.
 class Flipped {
  public:
   Flipped(const fs::path& file, std::uint64_t at, char bits) : file_(file), at_(at), bits_(bits) { flip(); }
@@ -47,7 +48,7 @@ class Flipped {
 
 class Untrusted : public testing::Test {
  protected:
-  /// A trace that ended well.
+  /// A complete trace.
   fs::path make_trace() const {
     const fs::path file = scratch_.path() / "trace.h5";
     trace::start(trace::Level::steps, 1000);
@@ -66,7 +67,7 @@ class Untrusted : public testing::Test {
     return file;
   }
 
-  /// Tokens of 40 symbols with a vocabulary as older programs wrote it; returns where its references begin.
+  /// Tokens of 40 symbols with a vocabulary in the form of older programs. Returns the offset of its references.
   std::uint64_t make_old_tokens(const fs::path& file, bool strings) const {
     const hid_t h5 = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     const std::int64_t symbols = 40;
@@ -140,7 +141,7 @@ TEST_F(Untrusted, AttributesOfAnotherClassOrNumber) {
   const hid_t h5 = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
   const hid_t type = H5Tcopy(H5T_C_S1);
   H5Tset_size(type, 5);
-  put_attribute(h5, "level", type, 1, "steps");  // of fixed length, without a zero at its end: as good as any
+  put_attribute(h5, "level", type, 1, "steps");  // of fixed length, without a terminating zero: valid
   H5Tclose(type);
   H5Fclose(h5);
   EXPECT_EQ(describe(file), "");
@@ -181,7 +182,7 @@ TEST_F(Untrusted, AnyBitOfASealedTraceThatFlipsIsFound) {
     const Flipped flipped(file, at, static_cast<char>(1 << at % 8));
     if (describe(file, true).empty()) ++unnoticed;
   }
-  // The rows of a chunk that were not written are nobody's.
+  // Rows of a chunk that were never written do not count.
   EXPECT_LE(unnoticed, 4096 * sizeof(trace::Event) / 211 + 1);
   std::string damaged = good;
   const std::size_t row = good.find(marker);
@@ -213,11 +214,11 @@ TEST_F(Untrusted, DamagedReferencesAndHeaps) {
     for (const std::uint64_t begin : {references, std::uint64_t{heap}}) {
       for (std::uint64_t at = begin; at < begin + 640; ++at) {
         const Flipped flipped(file, at, std::array{'\x01', '\x80', '\xFF'}[at % 3]);
-        const std::string message = open_tokens(file);  // some other text of the file may come out; a crash must not
+        const std::string message = open_tokens(file);  // another text of the file may be returned; a crash is not allowed
         ASSERT_TRUE(message.empty() || message.starts_with(file.string() + ": /vocabulary")) << at << ": " << message;
       }
     }
-    std::string all_the_same = good;  // every token is one object
+    std::string all_the_same = good;  // all tokens refer to one object
     for (int i = 1; i < 40; ++i)
       std::memcpy(&all_the_same[references + 16 * static_cast<unsigned>(i)], &good[references], 16);
     write_all(file, all_the_same);
@@ -271,7 +272,7 @@ TEST_F(Untrusted, TokensAndVocabulariesThatChangedAreFound) {
   EXPECT_EQ(open_tokens(file), "");
   EXPECT_TRUE(io::TokenFile(file).verify());
   int silent = 0;
-  for (std::size_t at = 0; at < good.size(); at += 5) {  // but for the seal's own name
+  for (std::size_t at = 0; at < good.size(); at += 5) {  // except for the name in the seal
     if (at + 40 >= good.size() && at + 24 < good.size()) continue;
     const Flipped flipped(file, at, 2);
     if (open_tokens(file).empty()) ++silent;
