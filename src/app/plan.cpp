@@ -58,7 +58,7 @@ PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::i
   }
   run.paper = plan::model_states(parameter_count(options.model, options.model.n_layer), engine, sync_group_size);
   if (limit) {
-    run.layers = plan::deepest(engine, sync_group_size, *limit, besides);
+    run.layers = plan::max_layers_that_fit(engine, sync_group_size, *limit, besides);
     run.parameters_then = *run.layers == 0 ? 0 : parameter_count(options.model, *run.layers);
   }
   return run;

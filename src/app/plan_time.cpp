@@ -22,9 +22,9 @@ plan::Cluster TimeModel::cluster_of(int ranks, int ranks_per_node) const {
   require_input(ranks % cluster.nodes == 0, ranks, " ranks cannot be shared out evenly among ", cluster.nodes,
                 " nodes; allowed: --nodes and --ranks of which each of these is a multiple");
   cluster.ranks_per_node = ranks / cluster.nodes;
-  const std::string lacking = plan::lacking(machine.network, cluster);
-  require_input(lacking.empty(), source, " cannot tell what ", cluster.nodes, " nodes x ", cluster.ranks_per_node,
-                " ranks need: ", lacking);
+  const std::string missing = plan::missing_measurement(machine.network, cluster);
+  require_input(missing.empty(), source, " cannot tell what ", cluster.nodes, " nodes x ", cluster.ranks_per_node,
+                " ranks need: ", missing);
   return cluster;
 }
 

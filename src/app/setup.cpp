@@ -16,7 +16,7 @@ namespace {
 /// Whether an evaluation meets nodes that differ, so that their mean has to be shown.
 bool evaluates_apart(const config::Options& options, int nodes) {
   if (options.data.val_fraction == 0 && options.data.val_source.empty()) return false;
-  const sync::Schedule schedule(options.sync, nodes);
+  const sync::SyncSchedule schedule(options.sync, nodes);
   if (schedule.nodes_differ_after(options.train.steps)) return true;
   const std::size_t every = options.train.eval_every, evaluations = every == 0 ? 0 : options.train.steps / every;
   // Nodes meet at the multiples of one or two numbers: where they do at four evaluations in a row, they do at all.
@@ -92,8 +92,8 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
       training ? extra_allocations(setup.options, rank, ranks, sync_group_size) : [](zero::Engine&, Memory&) {};
   setup.plan = plan::memory(setup.engine, rank % sync_group_size, sync_group_size, besides);
   const std::string problem =
-      plan::why_too_large(setup.engine, sync_group_size, plan::available_bytes(options.memory_limit_gib, on_node),
-                          training ? extra_allocations(setup.options, 0, ranks, sync_group_size) : besides);
+      plan::memory_problem(setup.engine, sync_group_size, plan::available_bytes(options.memory_limit_gib, on_node),
+                           training ? extra_allocations(setup.options, 0, ranks, sync_group_size) : besides);
   require_input(problem.empty(), problem);
   return setup;
 }

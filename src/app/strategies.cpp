@@ -41,22 +41,28 @@ void forget_unused(Options& options) {
   }
 }
 
-Options with_zero(Options options, int stage, std::size_t hpz_size, int qwz, int qgz) {
-  options.zero.stage = stage;
-  options.zero.hpz_size = hpz_size;
-  options.zero.qwz = qwz;
-  options.zero.qgz = qgz;
+struct ZeroStrategy {
+  int stage = 0;
+  std::size_t hpz_size = 0;  // 0: off, like the others
+  int qwz = 0, qgz = 0;
+};
+
+Options with_zero(Options options, const ZeroStrategy& zero) {
+  options.zero.stage = zero.stage;
+  options.zero.hpz_size = zero.hpz_size;
+  options.zero.qwz = zero.qwz;
+  options.zero.qgz = zero.qgz;
   options.sync.kind = sync::SyncKind::every_step;
   return options;
 }
 
 Options with_sync(const Options& deck, sync::SyncKind kind) {
-  Options options = with_zero(deck, deck.zero.stage, 0, 0, 0);
+  Options options = with_zero(deck, {.stage = deck.zero.stage});
   options.sync.kind = kind;
   return options;
 }
 
-bool alike(const Options& one, const Options& other) {
+bool same_strategy(const Options& one, const Options& other) {
   return std::all_of(deciding.begin(), deciding.end(), [&](const char* name) {
     return config::value_text(*config::find(name), one) == config::value_text(*config::find(name), other);
   });
@@ -68,19 +74,19 @@ std::vector<Strategy> strategies(const Options& deck, int nodes) {
   std::vector<Strategy> all;
   all.reserve(stages.size());
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-    all.push_back({stages.at(stage), with_zero(deck, static_cast<int>(stage), 0, 0, 0)});
+    all.push_back({stages.at(stage), with_zero(deck, {.stage = static_cast<int>(stage)})});
   }
   if (nodes > 1) {
     const std::size_t near = deck.zero.hpz_size != 0 ? deck.zero.hpz_size : zero::ZeroOptions::whole_node;
     const int qwz = deck.zero.qwz != 0 ? deck.zero.qwz : 8, qgz = deck.zero.qgz != 0 ? deck.zero.qgz : 4;
-    all.push_back({"hpZ", with_zero(deck, 3, near, 0, 0)});
-    all.push_back({"hpZ+qwZ", with_zero(deck, 3, near, qwz, 0)});
-    all.push_back({"hpZ+qwZ+qgZ", with_zero(deck, 3, near, qwz, qgz)});
+    all.push_back({"hpZ", with_zero(deck, {.stage = 3, .hpz_size = near})});
+    all.push_back({"hpZ+qwZ", with_zero(deck, {.stage = 3, .hpz_size = near, .qwz = qwz})});
+    all.push_back({"hpZ+qwZ+qgZ", with_zero(deck, {.stage = 3, .hpz_size = near, .qwz = qwz, .qgz = qgz})});
     for (const sync::SyncRow& kind : sync::sync_kinds) {
       if (kind.value != sync::SyncKind::every_step) all.push_back({kind.name, with_sync(deck, kind.value)});
     }
   }
-  if (std::none_of(all.begin(), all.end(), [&](const Strategy& s) { return alike(s.options, deck); })) {
+  if (std::none_of(all.begin(), all.end(), [&](const Strategy& s) { return same_strategy(s.options, deck); })) {
     all.push_back({"deck", deck});
   }
   return all;
@@ -108,7 +114,7 @@ std::vector<PredictedRun> predict(const config::Invocation& deck, int ranks, con
     run.ranks = ranks;
     run.cluster = cluster;
     run.strategy = strategy.name;
-    run.asked = alike(strategy.options, deck.options);
+    run.asked = same_strategy(strategy.options, deck.options);
     const Options& o = strategy.options;
     run.same_trajectory = o.zero.qwz == 0 && o.zero.qgz == 0 && !sync::trains_locally(o.sync);
     for (const char* name : deciding) run.options[name] = config::value_text(*config::find(name), o);

@@ -97,7 +97,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
     } else {
       import_weights(o.model, machine.engine);
     }
-    if (machine.synchroniser) machine.synchroniser->begin();
+    if (machine.synchroniser) machine.synchroniser->start_from_masters();
   }
   Run run(world, setup, files, machine, before, directory.get(), peak);
   world.all().barrier().wait();

@@ -154,7 +154,7 @@ void Trainer::synchronise(std::int64_t t) {
   const auto step = static_cast<std::size_t>(t) + 1;
   const bool writes = synchroniser_->writes_masters(step);
   if (writes) engine_.wait_for_parameters();
-  synchroniser_->after(step, optim::rates(options_.schedule, options_.optimizer, t).learning_rate);
+  synchroniser_->after_step(step, optim::rates(options_.schedule, options_.optimizer, t).learning_rate);
   if (writes) engine_.refresh();
 }
 
@@ -162,7 +162,7 @@ void Trainer::synchronise(std::int64_t t) {
 bool Trainer::reports_after(std::int64_t step) const {
   if (place_.across.ranks == 1) return true;
   const auto steps = static_cast<std::size_t>(step);
-  const sync::Schedule& schedule = synchroniser_->schedule();
+  const sync::SyncSchedule& schedule = synchroniser_->schedule();
   return schedule.period() == 0 ? steps % options_.train.log_every == 0 : schedule.synchronizes(steps);
 }
 

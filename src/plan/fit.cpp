@@ -199,8 +199,8 @@ std::string cheapest_remedy(const zero::EngineOptions& options, int ranks, std::
 
 }  // namespace
 
-std::string why_too_large(const zero::EngineOptions& options, int ranks, std::size_t limit,
-                          const ExtraAllocations& further) {
+std::string memory_problem(const zero::EngineOptions& options, int ranks, std::size_t limit,
+                           const ExtraAllocations& further) {
   const MemoryPlan plan = memory(options, 0, ranks, further);
   if (plan.bytes.total() <= limit) return {};
   std::ostringstream out;
@@ -215,7 +215,8 @@ std::string why_too_large(const zero::EngineOptions& options, int ranks, std::si
 
 // Bytes grow nearly linearly with the layers, so a few guesses on the line through the last two come close to the largest
 // model that fits. If bytes do not grow so (automatic checkpointing), every other guess bisects the remaining range.
-std::size_t deepest(const zero::EngineOptions& options, int ranks, std::size_t limit, const ExtraAllocations& further) {
+std::size_t max_layers_that_fit(const zero::EngineOptions& options, int ranks, std::size_t limit,
+                                const ExtraAllocations& further) {
   struct Guess {
     std::size_t layers = 0, bytes = 0;
   };

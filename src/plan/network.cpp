@@ -39,7 +39,7 @@ NetworkModel with_link_rate(const NetworkModel& model, double bits_per_s) {
   return other;
 }
 
-const char* lacking(const NetworkModel& model, const Cluster& cluster) {
+const char* missing_measurement(const NetworkModel& model, const Cluster& cluster) {
   if (cluster.ranks_per_node > 1 && !model.node) return "it was measured with one rank on each node";
   if (cluster.nodes > 1 && !model.across)
     return "it was measured within one node; --link-rate gives the links between nodes";

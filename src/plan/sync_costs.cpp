@@ -53,7 +53,7 @@ std::vector<std::size_t> bytes_across(const std::vector<BlockSpans>& units, int 
 Period period_of(const sync::SyncOptions& asked, int nodes) {
   sync::SyncOptions options = asked;
   options.warmup_steps = 0;
-  const sync::Schedule schedule(options, nodes);
+  const sync::SyncSchedule schedule(options, nodes);
   Period period;
   if (!sync::trains_locally(options)) {
     period.events.push_back({{}, 0, 1, 1});
@@ -74,9 +74,9 @@ Period period_of(const sync::SyncOptions& asked, int nodes) {
   const std::size_t hides = std::min(options.average_delay, between - 1);
   for (std::size_t step = 1; step <= period.steps; ++step) {
     if (step % between != 0 && step % between <= hides) continue;
-    const sync::Actions now = schedule.after(step);
+    const sync::Actions now = schedule.actions_after(step);
     const std::size_t lasts = schedule.averages(step) ? 1 + hides : 1;
-    const int hop = now.push ? sync::Schedule::hop(schedule.pushes_before(step), nodes) : 0;
+    const int hop = now.push ? sync::SyncSchedule::hop(schedule.pushes_before(step), nodes) : 0;
     const auto same = [&](const SyncEvent& other) {
       const sync::Actions& then = other.actions;
       return then.average == now.average && then.push == now.push && then.outer == now.outer && other.hop == hop &&
@@ -144,7 +144,7 @@ void SyncCosts::run(const SyncEvent& event) {
   after(event);
 }
 
-/// Follows Synchroniser::after() and its caller.
+/// Follows Synchroniser::after_step() and its caller.
 void SyncCosts::after(const SyncEvent& event) {
   const sync::Actions& actions = event.actions;
   if (!actions.average && !actions.push && !actions.outer && !pushing_) return;

@@ -36,9 +36,9 @@ std::unique_ptr<comm::Reducer> reducer_of(const Sending& sending, const NodeGrou
 
 /// A mean on its way. Quantized, it goes unit by unit, since codes take memory beside what they stand for; otherwise all at
 /// once.
-class Average::Exchange final : public comm::Operation {
+class Average::MeanOperation final : public comm::Operation {
  public:
-  Exchange(Average& average, Update update) : average_(average), update_(std::move(update)) { part_ = part_from(0); }
+  MeanOperation(Average& average, Update update) : average_(average), update_(std::move(update)) { part_ = part_from(0); }
 
   std::string_view name() const override { return "average"; }
   std::string describe() const override {
@@ -93,10 +93,10 @@ Average::Average(const SubShards& sub_shards, const NodeGroups& groups, const Se
       exact_(exact_reducer(groups.across)),
       in_node_(exact_reducer(groups.node)) {
   const bool differences = sending.type != DType::f32 || sending.quantized;
-  std::size_t largest_share = 0;
+  std::size_t largest_sub_shard = 0;
   for (std::size_t u = 0; !alone() && u < sub_shards.units(); ++u) {
     const std::size_t elements = sub_shards.shards()[u].size();
-    largest_share = std::max(largest_share, sub_shards.sub_shards()[u].size());
+    largest_sub_shard = std::max(largest_sub_shard, sub_shards.sub_shards()[u].size());
     if (differences) reference_.push_back(memory.take<float>(Kind::master, elements, "parameters in common"));
     if (differences || sending.overlap) {
       const std::size_t bytes = elements * size_of(sending.type);
@@ -105,7 +105,7 @@ Average::Average(const SubShards& sub_shards, const NodeGroups& groups, const Se
     if (sending.overlap) sent_.push_back(memory.take<float>(Kind::buffers, elements, "parameters that were sent"));
     if (sending.quantized) residuals_.push_back(memory.take<float>(Kind::buffers, elements, "quantization residuals"));
   }
-  if (sending.type != DType::f32) mean_ = memory.take<float>(Kind::buffers, largest_share, "mean of a unit");
+  if (sending.type != DType::f32) mean_ = memory.take<float>(Kind::buffers, largest_sub_shard, "mean of a unit");
   scratch_ = memory.take<std::byte>(Kind::buffers, scratch_bytes(), "messages between nodes");
 }
 
@@ -113,14 +113,14 @@ std::size_t Average::scratch_bytes() const {
   std::size_t bytes = std::max(exact_->reduce_scratch_bytes({sub_shards_->shard_elements()}, DType::f32),
                                in_node_->gather_scratch_bytes({sub_shards_->whole_bytes() / sizeof(float)}, DType::f32));
   for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
-    const comm::MessageBounds bounds{sub_shards_->shards()[u].size(), sub_shards_->largest_share(u)};
+    const comm::MessageBounds bounds{sub_shards_->shards()[u].size(), sub_shards_->largest_sub_shard(u)};
     bytes = std::max({bytes, reducer_->reduce_scratch_bytes(bounds, sending_.type),
                       reducer_->gather_scratch_bytes(bounds, sending_.type)});
   }
   return bytes;
 }
 
-void Average::begin() {
+void Average::set_reference() {
   if (!in_differences()) return;
   for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
     const Span<float> now = sub_shards_->master(u, sub_shards_->shards()[u]);
@@ -139,7 +139,7 @@ void Average::start(Update update) {
     }
     return;
   }
-  require(!under_way_, "a mean of parameters begins while another one is under way");
+  require(!in_flight_, "a mean of parameters begins while another one is under way");
   for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
     const Range shard = sub_shards_->shards()[u];
     const Span<float> now = sub_shards_->master(u, shard);
@@ -150,9 +150,9 @@ void Average::start(Update update) {
     }
     if (sending_.overlap) std::copy(now.begin(), now.end(), sent_[u].begin());
   }
-  under_way_ = true;
+  in_flight_ = true;
   arrived_ = false;
-  request_ = comm::Request(std::make_shared<Exchange>(*this, std::move(update)));
+  request_ = comm::Request(std::make_shared<MeanOperation>(*this, std::move(update)));
 }
 
 comm::Request Average::reduce(Range units) {
@@ -162,30 +162,30 @@ comm::Request Average::reduce(Range units) {
 }
 
 void Average::make_mean(std::size_t unit, const Update& update) {
-  const Range share = sub_shards_->sub_shards()[unit];
+  const Range sub_shard = sub_shards_->sub_shards()[unit];
   const auto nodes = static_cast<float>(groups_.across.ranks);
-  const Span<std::byte> sum = message(unit, share);
-  const Span<float> mean = sending_.type == DType::f32 ? floats(unit, share) : mean_.first(share.size());
+  const Span<std::byte> sum = message(unit, sub_shard);
+  const Span<float> mean = sending_.type == DType::f32 ? floats(unit, sub_shard) : mean_.first(sub_shard.size());
   if (in_differences()) {
-    kernels::add_to_base(sending_.type, share.size(), common(unit, share), sum.data(), nodes, mean.data());
+    kernels::add_to_base(sending_.type, sub_shard.size(), common(unit, sub_shard), sum.data(), nodes, mean.data());
   } else {
     kernels::divide(mean.size(), nodes, mean.data());
   }
-  if (update) update(unit, share, mean);
-  if (in_differences()) kernels::subtract(sending_.type, mean.size(), mean.data(), common(unit, share), sum.data());
+  if (update) update(unit, sub_shard, mean);
+  if (in_differences()) kernels::subtract(sending_.type, mean.size(), mean.data(), common(unit, sub_shard), sum.data());
 }
 
 comm::Request Average::gather(Range units) {
   comm::QuantState state;
   if (sending_.quantized) {
-    const Range shard = sub_shards_->shards()[units.begin], share = sub_shards_->sub_shards()[units.begin];
-    state.residual = residuals_[units.begin].subspan(share.begin - shard.begin, share.size());
+    const Range shard = sub_shards_->shards()[units.begin], sub_shard = sub_shards_->sub_shards()[units.begin];
+    state.residual = residuals_[units.begin].subspan(sub_shard.begin - shard.begin, sub_shard.size());
   }
   return reducer_->all_gather(messages(units), sending_.type, scratch_, state);
 }
 
 void Average::wait_for_mean() {
-  if (!under_way_ || arrived_) return;
+  if (!in_flight_ || arrived_) return;
   request_.wait();
   for (std::size_t u = 0; in_differences() && u < sub_shards_->units(); ++u) {  // the owner too: it has what all have
     kernels::add_to_base(sending_.type, reference_[u].size(), reference_[u].data(), message_[u].data(), 1,
@@ -194,8 +194,8 @@ void Average::wait_for_mean() {
   arrived_ = true;
 }
 
-void Average::finish() {
-  if (!under_way_) return;
+void Average::apply_mean() {
+  if (!in_flight_) return;
   wait_for_mean();
   for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
     const Range shard = sub_shards_->shards()[u];
@@ -207,7 +207,7 @@ void Average::finish() {
       std::copy(mean.begin(), mean.end(), now.begin());
     }
   }
-  under_way_ = false;
+  in_flight_ = false;
 }
 
 void Average::run_exactly() {

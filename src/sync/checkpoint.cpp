@@ -27,7 +27,7 @@ SyncState Synchroniser::state(std::size_t steps) {
   if (schedule_.in_warmup(steps)) return state;
 
   wait_for_mean();
-  const bool mean_in_flight = average_.under_way(), push_in_flight = push_ != nullptr && push_->under_way();
+  const bool mean_in_flight = average_.in_flight(), push_in_flight = push_ != nullptr && push_->in_flight();
   append(state.common, average_.common_slices(units_, sub_shards_.sub_shards()));
   if (schedule_.averages_outer()) append(state.common, outer_slices());
   if (mean_in_flight) append(state.common, average_.mean_slices(units_, sub_shards_.sub_shards()));
@@ -64,7 +64,7 @@ std::vector<std::string> Synchroniser::restore(const SyncCheckpoint& from, const
   const bool mean_dropped = has(mean_number) && !mean;
   const bool outer = from.same_kind && has(outer_number) && schedule_.has_outer() && !mean_dropped;
 
-  begin();
+  start_from_masters();
   std::vector<NamedSlice> slices;
   if (outer) append(slices, outer_slices());
   if (push) append(slices, push_->slices(units_));

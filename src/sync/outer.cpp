@@ -15,7 +15,7 @@ Outer::Outer(const SyncOptions& options, const SubShards& sub_shards, const std:
   }
 }
 
-void Outer::begin() {
+void Outer::reset() {
   for (std::size_t u = 0; u < ranges_.size(); ++u) {
     const Span<float> now = sub_shards_->master(u, ranges_[u]);
     std::copy(now.begin(), now.end(), parameters_[u].begin());

@@ -12,7 +12,7 @@ namespace shoal::sync {
 namespace {
 
 constexpr std::size_t piece_elements = std::size_t{1} << 20U;  // of a message: 4 MiB, for the network's full rate
-constexpr std::size_t in_flight = 2;
+constexpr std::size_t pieces_in_flight = 2;
 constexpr int tag = 0;  // messages between two ranks arrive in the order in which they were sent
 
 }  // namespace
@@ -26,7 +26,7 @@ Push::Push(const SubShards& sub_shards, const NodeGroups& groups, bool overlap, 
     sent_.push_back(memory.take<float>(Kind::buffers, shard.size(), "parameters that were sent"));
     received_.push_back(memory.take<float>(Kind::buffers, shard.size(), "parameters of a neighbour"));
   }
-  for (std::size_t i = 0; !overlap_ && i < in_flight; ++i) {
+  for (std::size_t i = 0; !overlap_ && i < pieces_in_flight; ++i) {
     const std::size_t piece = std::min(largest, piece_elements);
     received_.push_back(memory.take<float>(Kind::buffers, piece, "parameters of a neighbour"));
   }
@@ -48,7 +48,7 @@ void Push::exchange_piecewise(int to, int from) {
     Span<float> own, other;
     comm::Request sending, receiving;
   };
-  std::array<Piece, in_flight> pieces;
+  std::array<Piece, pieces_in_flight> pieces;
   std::size_t count = 0;
   const auto finish_piece = [](Piece& piece) {
     piece.sending.wait();
@@ -61,7 +61,7 @@ void Push::exchange_piecewise(int to, int from) {
     const trace::OnBehalfOf unit(static_cast<int>(u));
     const Range shard = sub_shards_->shards()[u];
     for (std::size_t begin = shard.begin; begin < shard.end; begin += piece_elements, ++count) {
-      const std::size_t slot = count % in_flight;
+      const std::size_t slot = count % pieces_in_flight;
       finish_piece(pieces[slot]);
       const Span<float> own = sub_shards_->master(u, intersection(shard, {begin, begin + piece_elements}));
       const Span<float> other = received_[slot].first(own.size());
@@ -69,7 +69,7 @@ void Push::exchange_piecewise(int to, int from) {
                       group.receive(comm::bytes_of(other), from, tag)};
     }
   }
-  for (std::size_t i = 0; i < in_flight; ++i) finish_piece(pieces[(count + i) % in_flight]);
+  for (std::size_t i = 0; i < pieces_in_flight; ++i) finish_piece(pieces[(count + i) % pieces_in_flight]);
 }
 
 void Push::start(int to, int from) {
@@ -81,18 +81,18 @@ void Push::start(int to, int from) {
     requests_.push_back(group.receive(comm::bytes_of(received_[u]), from, tag));
     requests_.push_back(group.send(comm::const_bytes_of(Span<const float>(sent_[u])), to, tag));
   }
-  under_way_ = true;
+  in_flight_ = true;
 }
 
 void Push::finish() {
-  if (!under_way_) return;
+  if (!in_flight_) return;
   for (comm::Request& request : requests_) request.wait();
   requests_.clear();
   for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
     const Span<float> own = sub_shards_->master(u, sub_shards_->shards()[u]);
     kernels::average_with_stale(own.size(), received_[u].data(), sent_[u].data(), own.data());
   }
-  under_way_ = false;
+  in_flight_ = false;
 }
 
 std::vector<NamedSlice> Push::slices(const std::vector<model::UnitLayout>& units) {

@@ -3,14 +3,14 @@
 
 namespace shoal::sync {
 
-bool Schedule::has_outer() const {
+bool SyncSchedule::has_outer() const {
   if (options_.kind == SyncKind::diloco) return true;
   return options_.kind == SyncKind::slowmo && (options_.slowmo_momentum != 0 || options_.slowmo_lr != 1);
 }
 
-bool Schedule::averages_outer() const { return options_.kind == SyncKind::diloco || options_.slowmo_memory_efficient; }
+bool SyncSchedule::averages_outer() const { return options_.kind == SyncKind::diloco || options_.slowmo_memory_efficient; }
 
-Actions Schedule::after(std::size_t step) const {
+Actions SyncSchedule::actions_after(std::size_t step) const {
   Actions actions;
   if (in_warmup(step)) return actions;
   step -= options_.warmup_steps;
@@ -25,39 +25,39 @@ Actions Schedule::after(std::size_t step) const {
   return actions;
 }
 
-bool Schedule::averages(std::size_t step) const {
-  const Actions actions = after(step);
+bool SyncSchedule::averages(std::size_t step) const {
+  const Actions actions = actions_after(step);
   return nodes_ > 1 && (actions.average || (actions.outer && averages_outer()));
 }
 
-bool Schedule::applies_mean(std::size_t step) const {
+bool SyncSchedule::applies_mean(std::size_t step) const {
   return overlaps() && step > options_.average_delay && averages(step - options_.average_delay);
 }
 
-bool Schedule::synchronizes(std::size_t step) const {
+bool SyncSchedule::synchronizes(std::size_t step) const {
   if (in_warmup(step)) return nodes_ > 1;
   return overlaps() ? applies_mean(step) : averages(step);
 }
 
 // Where the outer update's own state is not shared, it does not average: but localsgd's mean of the same step came before,
 // on the same state of all nodes.
-bool Schedule::nodes_differ_after(std::size_t steps) const {
+bool SyncSchedule::nodes_differ_after(std::size_t steps) const {
   return nodes_ > 1 && trains_locally(options_) && steps > options_.warmup_steps && (overlaps() || !synchronizes(steps));
 }
 
-std::size_t Schedule::period() const {
+std::size_t SyncSchedule::period() const {
   if (nodes_ == 1 || !trains_locally(options_)) return 1;
   if (options_.kind == SyncKind::diloco) return options_.slowmo_frequency;
   if (!pushes(options_)) return options_.localsgd_frequency;
   return has_outer() && averages_outer() ? options_.slowmo_frequency : 0;
 }
 
-std::size_t Schedule::pushes_before(std::size_t step) const {
+std::size_t SyncSchedule::pushes_before(std::size_t step) const {
   const std::size_t steps = step - 1 - options_.warmup_steps;
   return has_outer() && averages_outer() ? steps - steps / options_.slowmo_frequency : steps;
 }
 
-int Schedule::hop(std::size_t exchange, int nodes) {
+int SyncSchedule::hop(std::size_t exchange, int nodes) {
   int hops = 0;
   while (1 << hops < nodes) ++hops;
   return hops == 0 ? 0 : 1 << (exchange % static_cast<std::size_t>(hops));

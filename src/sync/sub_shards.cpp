@@ -25,7 +25,7 @@ std::size_t SubShards::shard_elements() const {
   return elements;
 }
 
-std::size_t SubShards::largest_share(std::size_t unit) const {
+std::size_t SubShards::largest_sub_shard(std::size_t unit) const {
   std::size_t largest = 0;
   for (int k = 0; k < groups_.across.ranks; ++k) {
     largest = std::max(largest, sub_shard_of(shards_[unit], k, groups_.across.ranks).size());

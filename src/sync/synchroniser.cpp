@@ -32,45 +32,45 @@ Synchroniser::Synchroniser(const SyncOptions& options, const SyncContext& run, c
   }
 }
 
-void Synchroniser::begin() {
-  average_.begin();
-  if (outer_) outer_->begin();
+void Synchroniser::start_from_masters() {
+  average_.set_reference();
+  if (outer_) outer_->reset();
 }
 
 bool Synchroniser::writes_masters(std::size_t step) const {
   if (schedule_.ends_warmup(step)) return true;
   // A checkpoint may come from a run with another rhythm: one mean is taken in before the next is sent, at the latest.
-  if (schedule_.overlaps()) return mean_under_way() && (schedule_.applies_mean(step) || schedule_.averages(step));
-  const Actions actions = schedule_.after(step);
-  return actions.average || actions.push || actions.outer || (push_ != nullptr && push_->under_way());
+  if (schedule_.overlaps()) return mean_in_flight() && (schedule_.applies_mean(step) || schedule_.averages(step));
+  const Actions actions = schedule_.actions_after(step);
+  return actions.average || actions.push || actions.outer || (push_ != nullptr && push_->in_flight());
 }
 
-void Synchroniser::after(std::size_t step, double learning_rate) {
+void Synchroniser::after_step(std::size_t step, double learning_rate) {
   const bool acts = this->writes_masters(step), sends = schedule_.overlaps() && schedule_.averages(step);
   if (!acts && !sends) return;
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "synchronise");
-  if (schedule_.ends_warmup(step)) return begin();
+  if (schedule_.ends_warmup(step)) return start_from_masters();
   if (!schedule_.overlaps()) {
     act(step, learning_rate);
   } else if (acts) {
-    average_.finish();
+    average_.apply_mean();
   }
   if (acts) average_.gather_in_node();
-  if (sends) start(schedule_.after(step), learning_rate);
+  if (sends) start(schedule_.actions_after(step), learning_rate);
 }
 
 void Synchroniser::act(std::size_t step, double learning_rate) {
-  const Actions actions = schedule_.after(step);
+  const Actions actions = schedule_.actions_after(step);
   if (push_ != nullptr) push_->finish();
   if (actions.average) {
     start({.average = true}, learning_rate);
-    average_.finish();
+    average_.apply_mean();
   }
-  if (actions.push) push_->exchange(Schedule::hop(schedule_.pushes_before(step), groups_.across.ranks));
+  if (actions.push) push_->exchange(SyncSchedule::hop(schedule_.pushes_before(step), groups_.across.ranks));
   if (!actions.outer) return;
   if (schedule_.averages_outer()) {
     start(actions, learning_rate);
-    average_.finish();
+    average_.apply_mean();
     return;
   }
   for (std::size_t u = 0; u < sub_shards_.units(); ++u) {
@@ -83,8 +83,8 @@ void Synchroniser::act(std::size_t step, double learning_rate) {
 void Synchroniser::start(const Actions& actions, double learning_rate) {
   Average::Update update;
   if (actions.outer) {
-    update = [this, learning_rate](std::size_t u, Range share, Span<float> mean) {
-      outer_->update(u, share, mean, learning_rate);
+    update = [this, learning_rate](std::size_t u, Range sub_shard, Span<float> mean) {
+      outer_->update(u, sub_shard, mean, learning_rate);
     };
   }
   average_.start(std::move(update));

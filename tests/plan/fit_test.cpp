@@ -47,20 +47,20 @@ std::string advice_for(const zero::EngineOptions& wanted, int ranks, const std::
 
 TEST(WhyTooLarge, IsEmptyWhereItFits) {
   const std::size_t bytes = needed(options(), 2);
-  EXPECT_THAT(why_too_large(options(), 2, bytes), IsEmpty());
-  EXPECT_THAT(why_too_large(options(), 2, bytes - 1), Not(IsEmpty()));
+  EXPECT_THAT(memory_problem(options(), 2, bytes), IsEmpty());
+  EXPECT_THAT(memory_problem(options(), 2, bytes - 1), Not(IsEmpty()));
 }
 
 TEST(WhyTooLarge, NamesTheLargestParts) {
   const MemoryPlan plan = memory(options(), 0, 2);
-  const std::string sentence = why_too_large(options(), 2, 1000000);
+  const std::string sentence = memory_problem(options(), 2, 1000000);
   EXPECT_THAT(sentence, HasSubstr("needs " + bytes_text(plan.bytes.total()) + " per rank, and a rank may take 977 KiB"));
   EXPECT_THAT(sentence, HasSubstr("largest: " + plan.parts.front().label + " " + bytes_text(plan.parts.front().bytes)));
 }
 
 // Each limit is what one more change takes, or a byte less.
 TEST(WhyTooLarge, AdvisesTheCheapestChangeThatIsEnough) {
-  const auto sentence = [&](std::size_t limit) { return advice(why_too_large(options(), 2, limit)); };
+  const auto sentence = [&](std::size_t limit) { return advice(memory_problem(options(), 2, limit)); };
   const std::string again = "activation.checkpoint_interval = ";
   std::size_t limit = needed(with(1, 0), 2);
   EXPECT_EQ(sentence(limit), advice_for(with(1, 0), 2, "zero.stage = 1"));
@@ -81,7 +81,7 @@ TEST(WhyTooLarge, AdvisesTheCheapestChangeThatIsEnough) {
 
 TEST(WhyTooLarge, AdvisesAnotherIntervalThanTheOneThatIsNotEnough) {
   const zero::EngineOptions automatic = with(0, -1);
-  EXPECT_EQ(advice(why_too_large(automatic, 1, needed(with(0, 1), 1))),
+  EXPECT_EQ(advice(memory_problem(automatic, 1, needed(with(0, 1), 1))),
             advice_for(with(0, 1), 1, "activation.checkpoint_interval = 1"));
 }
 
@@ -96,8 +96,8 @@ TEST(WhyTooLarge, FindsWhatTakesLeastForGpt2) {
   automatic.capacity.checkpoint_interval = -1;
   const std::size_t limit = needed(least, 1);
   ASSERT_LT(limit, needed(automatic, 1));
-  EXPECT_EQ(advice(why_too_large(gpt2, 1, limit)), advice_for(least, 1, "activation.checkpoint_interval = 1"));
-  EXPECT_THAT(advice(why_too_large(gpt2, 1, limit / 16)),
+  EXPECT_EQ(advice(memory_problem(gpt2, 1, limit)), advice_for(least, 1, "activation.checkpoint_interval = 1"));
+  EXPECT_THAT(advice(memory_problem(gpt2, 1, limit / 16)),
               HasSubstr("even zero.stage = 3, activation.checkpoint_interval = 1, batch.micro = 1, 4 ranks"));
 }
 
@@ -110,20 +110,21 @@ TEST(WhyTooLarge, OnOneRankAdvisesNoSharing) {
   alone.micro_batches = 1;  // no rank can join
   zero::EngineOptions again = alone;
   again.capacity.checkpoint_interval = -1;
-  EXPECT_EQ(advice(why_too_large(alone, 1, needed(again, 1))), advice_for(again, 1, "activation.checkpoint_interval = auto"))
+  EXPECT_EQ(advice(memory_problem(alone, 1, needed(again, 1))),
+            advice_for(again, 1, "activation.checkpoint_interval = auto"))
       << "of 2 blocks one: the same as 1";
   zero::EngineOptions smaller = again;
   smaller.capacity.sequences = 16;
   smaller.micro_batches = 4;
-  const std::string sentence = advice(why_too_large(again, 1, needed(smaller, 1)));
+  const std::string sentence = advice(memory_problem(again, 1, needed(smaller, 1)));
   EXPECT_EQ(sentence, advice_for(smaller, 1, "batch.micro = 16"));
 }
 
 TEST(WhyTooLarge, SaysWhereNothingHelps) {
-  EXPECT_THAT(advice(why_too_large(options(), 2, 1000)), HasSubstr("a smaller model, or fewer ranks per node: even "));
+  EXPECT_THAT(advice(memory_problem(options(), 2, 1000)), HasSubstr("a smaller model, or fewer ranks per node: even "));
   zero::EngineOptions evaluating = options();
   evaluating.capacity.training = false;
-  EXPECT_EQ(advice(why_too_large(evaluating, 2, 1000)), "a smaller model, or fewer ranks per node");
+  EXPECT_EQ(advice(memory_problem(evaluating, 2, 1000)), "a smaller model, or fewer ranks per node");
 }
 
 TEST(Deepest, IsTheBorder) {
@@ -134,7 +135,7 @@ TEST(Deepest, IsTheBorder) {
         o.model.n_layer = layers;
         const std::size_t limit = needed(o, 2);
         o.model.n_layer = 6;  // where the search starts
-        const std::size_t found = deepest(o, 2, limit);
+        const std::size_t found = max_layers_that_fit(o, 2, limit);
         EXPECT_GE(found, layers) << "stage " << stage << ", interval " << interval;
         o.model.n_layer = found;
         EXPECT_LE(needed(o, 2), limit) << "stage " << stage << ", interval " << interval << ", " << layers;
@@ -146,8 +147,8 @@ TEST(Deepest, IsTheBorder) {
 }
 
 TEST(Deepest, HasBounds) {
-  EXPECT_EQ(deepest(options(), 2, 1000), 0U);
-  EXPECT_EQ(deepest(options(), 2, std::size_t{1} << 50U), most_layers);
+  EXPECT_EQ(max_layers_that_fit(options(), 2, 1000), 0U);
+  EXPECT_EQ(max_layers_that_fit(options(), 2, std::size_t{1} << 50U), most_layers);
 }
 
 }  // namespace

@@ -53,12 +53,12 @@ NetworkModel two_levels() {
 
 TEST(Lacking, NamesWhatWasNotMeasured) {
   NetworkModel model = two_levels();
-  EXPECT_EQ(std::string(lacking(model, {4, 2})), "");
+  EXPECT_EQ(std::string(missing_measurement(model, {4, 2})), "");
   model.node.reset();
-  EXPECT_NE(std::string(lacking(model, {4, 2})), "");
-  EXPECT_EQ(std::string(lacking(model, {4, 1})), "");
+  EXPECT_NE(std::string(missing_measurement(model, {4, 2})), "");
+  EXPECT_EQ(std::string(missing_measurement(model, {4, 1})), "");
   model.across.reset();
-  EXPECT_NE(std::string(lacking(model, {4, 1})).find("--link-rate"), std::string::npos);
+  EXPECT_NE(std::string(missing_measurement(model, {4, 1})).find("--link-rate"), std::string::npos);
 }
 
 }  // namespace

@@ -29,13 +29,13 @@ SyncOptions localsgd(const SyncOptions& more) {
 
 void begin(Toy& toy) {
   toy.fill([](std::size_t u, std::size_t i) { return start(first_of(u) + i); });
-  toy.synchroniser().begin();
+  toy.synchroniser().start_from_masters();
 }
 
 /// Gradients do not depend on where parameters are: what is lost once is lost for good, unless it is sent later.
 void step(Toy& toy, std::size_t t) {
   toy.train(t, local_rate, [&](std::size_t u, std::size_t i, float) { return target(node(), t, first_of(u) + i); });
-  toy.synchroniser().after(t, local_rate);
+  toy.synchroniser().after_step(t, local_rate);
 }
 
 /// Root mean square of how far nodes' mean is from the exact one, after each of so many meetings.
@@ -82,7 +82,7 @@ TEST(Means, WhatIsNotFiniteIsPassedOn) {
     toy.train(2, local_rate, [&](std::size_t u, std::size_t i, float) {
       return u == 0 && i == 300 && node() == 1 ? broken : target(node(), 2, first_of(u) + i);
     });
-    toy.synchroniser().after(2, local_rate);
+    toy.synchroniser().after_step(2, local_rate);
     const std::vector<float> x = toy.whole();
     for (std::size_t i = 0; i < x.size(); ++i) {
       // SubShards begin on whole pieces, which are several blocks.
@@ -108,7 +108,7 @@ TEST(Means, ArriveWhileNodesTrain) {
     step(toy, 1);
     comm::reset_traffic();
     step(toy, 2);
-    ASSERT_TRUE(toy.synchroniser().mean_under_way());
+    ASSERT_TRUE(toy.synchroniser().mean_in_flight());
     const auto begin = std::chrono::steady_clock::now();
     while (detail::pump_function != nullptr && std::chrono::steady_clock::now() - begin < std::chrono::seconds(20)) pump();
     EXPECT_EQ(detail::pump_function, nullptr) << "nothing is open any more";
@@ -117,7 +117,7 @@ TEST(Means, ArriveWhileNodesTrain) {
     toy.synchroniser().wait_for_mean();
     EXPECT_EQ(toy.whole(), before) << "it is taken in when its step comes";
     step(toy, 3);
-    EXPECT_FALSE(toy.synchroniser().mean_under_way());
+    EXPECT_FALSE(toy.synchroniser().mean_in_flight());
   }
 }
 
@@ -132,7 +132,7 @@ TEST(Means, ContinueFromACheckpoint) {
       Toy toy(options, units(), 0, 0);
       begin(toy);
       for (std::size_t t = 1; t <= 4; ++t) step(toy, t);
-      EXPECT_EQ(toy.synchroniser().mean_under_way(), nodes() > 1);
+      EXPECT_EQ(toy.synchroniser().mean_in_flight(), nodes() > 1);
       checkpoint.emplace(toy.synchroniser().state(4), 4);
       for (std::size_t t = 5; t <= 8; ++t) {
         step(toy, t);

@@ -48,7 +48,7 @@ void expect_trajectory(const Case& c) {
   Toy toy(c.options, units, 0, c.momentum);
   toy.fill(
       [&](std::size_t, std::size_t i) { return element[i] < parameters ? c.start[rank * parameters + element[i]] : 0.0F; });
-  toy.synchroniser().begin();
+  toy.synchroniser().start_from_masters();
   double largest = 0;
   std::size_t next = 0;
   for (std::size_t t = 0; t < c.steps; ++t) {
@@ -61,8 +61,8 @@ void expect_trajectory(const Case& c) {
       }
       return sum / static_cast<float>(c.per_node);
     });
-    if (t == 0 && c.begins_late) toy.synchroniser().begin();
-    toy.synchroniser().after(t + 1, rate);
+    if (t == 0 && c.begins_late) toy.synchroniser().start_from_masters();
+    toy.synchroniser().after_step(t + 1, rate);
     if (next == c.checked.size() || c.checked[next] != t + 1) continue;
     const std::vector<float> x = toy.whole();
     for (std::size_t i = 0; i < parameters; ++i) {
@@ -146,7 +146,7 @@ TEST(SlowMoOracle, MixingMatrices) {
   for (std::size_t t = 0; t <= exchanges; ++t) {
     for (std::size_t i = 0; i < n * n; ++i) ASSERT_NEAR(product[i], products[t * n * n + i], 1e-15) << "after " << t;
     if (t == exchanges) break;
-    const int hop = Schedule::hop(t, nodes);
+    const int hop = SyncSchedule::hop(t, nodes);
     std::vector<double> matrix(n * n, 0.0), next(n * n, 0.0);
     for (std::size_t node = 0; node < n; ++node) {
       matrix[node * n + node] = 0.5;

@@ -13,10 +13,10 @@ namespace {
 
 /// One letter a step: a average, p push, o outer, m outer update of the mean; two letters: in this order; -: nothing.
 std::string actions(const SyncOptions& options, int nodes, std::size_t steps) {
-  const Schedule schedule(options, nodes);
+  const SyncSchedule schedule(options, nodes);
   std::string words;
   for (std::size_t step = 1; step <= steps; ++step) {
-    const Actions actions = schedule.after(step);
+    const Actions actions = schedule.actions_after(step);
     if (step > 1) words += ' ';
     if (actions.average) words += 'a';
     if (actions.push) words += 'p';
@@ -34,7 +34,7 @@ SyncOptions options(const std::string& kind, const std::string& base = "localsgd
   return o;
 }
 
-TEST(Schedule, WhatHappensAfterWhichStep) {
+TEST(SyncSchedule, WhatHappensAfterWhichStep) {
   EXPECT_EQ(actions(options("every_step"), 4, 6), "- - - - - -");
   EXPECT_EQ(actions(options("localsgd"), 4, 6), "- - a - - a");
   EXPECT_EQ(actions(options("sgp"), 4, 6), "p p p p p p");
@@ -48,16 +48,16 @@ TEST(Schedule, WhatHappensAfterWhichStep) {
   EXPECT_EQ(actions(held, 4, 6), "p p p p p po");
 }
 
-TEST(Schedule, OneNodeMeetsNobodyButItsOwnPast) {
+TEST(SyncSchedule, OneNodeMeetsNobodyButItsOwnPast) {
   EXPECT_EQ(actions(options("localsgd"), 1, 6), "- - - - - -");
   EXPECT_EQ(actions(options("sgp"), 1, 6), "- - - - - -");
   EXPECT_EQ(actions(options("slowmo"), 1, 6), "- - - - - m");
   EXPECT_EQ(actions(options("diloco"), 1, 6), "- - - - - m");
-  EXPECT_FALSE(Schedule(options("slowmo"), 1).nodes_differ_after(5));
-  EXPECT_FALSE(Schedule(options("slowmo"), 1).synchronizes(6));
+  EXPECT_FALSE(SyncSchedule(options("slowmo"), 1).nodes_differ_after(5));
+  EXPECT_FALSE(SyncSchedule(options("slowmo"), 1).synchronizes(6));
 }
 
-TEST(Schedule, SlowMomentumThatWouldChangeNothingIsOff) {
+TEST(SyncSchedule, SlowMomentumThatWouldChangeNothingIsOff) {
   SyncOptions o = options("slowmo");
   o.slowmo_momentum = 0;
   EXPECT_EQ(actions(o, 4, 6), actions(options("localsgd"), 4, 6));
@@ -65,11 +65,11 @@ TEST(Schedule, SlowMomentumThatWouldChangeNothingIsOff) {
   EXPECT_EQ(actions(o, 4, 6), "- - a - - m");
 }
 
-TEST(Schedule, MeansThatArriveLater) {
+TEST(SyncSchedule, MeansThatArriveLater) {
   SyncOptions o = options("slowmo");
   o.average_overlap = true;
   o.average_delay = 2;
-  const Schedule late(o, 2);
+  const SyncSchedule late(o, 2);
   EXPECT_TRUE(late.averages(3));
   EXPECT_FALSE(late.synchronizes(3)) << "nodes go on";
   EXPECT_TRUE(late.synchronizes(5));
@@ -77,17 +77,17 @@ TEST(Schedule, MeansThatArriveLater) {
   EXPECT_FALSE(late.applies_mean(2));
   EXPECT_TRUE(late.nodes_differ_after(5)) << "by the steps since";
   EXPECT_FALSE(late.nodes_differ_after(0));
-  const Schedule alone(o, 1);
+  const SyncSchedule alone(o, 1);
   EXPECT_FALSE(alone.overlaps()) << "nobody to wait for";
   EXPECT_FALSE(alone.applies_mean(5));
   EXPECT_FALSE(alone.nodes_differ_after(5));
 }
 
-TEST(Schedule, AllElseBeginsWhenNodesAreWarm) {
+TEST(SyncSchedule, AllElseBeginsWhenNodesAreWarm) {
   SyncOptions o = options("slowmo");
   o.warmup_steps = 4;
   EXPECT_EQ(actions(o, 4, 10), "- - - - - - a - - m");
-  const Schedule warm(o, 4);
+  const SyncSchedule warm(o, 4);
   EXPECT_TRUE(warm.in_warmup(4));
   EXPECT_FALSE(warm.in_warmup(5));
   EXPECT_TRUE(warm.synchronizes(1)) << "gradients are shared";
@@ -95,21 +95,21 @@ TEST(Schedule, AllElseBeginsWhenNodesAreWarm) {
   EXPECT_TRUE(warm.synchronizes(7));
   EXPECT_FALSE(warm.nodes_differ_after(4));
   EXPECT_TRUE(warm.nodes_differ_after(5));
-  EXPECT_FALSE(Schedule(o, 1).synchronizes(1)) << "nobody to meet";
+  EXPECT_FALSE(SyncSchedule(o, 1).synchronizes(1)) << "nobody to meet";
   EXPECT_EQ(actions(o, 1, 10), "- - - - - - - - - m");
   o.average_overlap = true;
-  const Schedule late(o, 4);
+  const SyncSchedule late(o, 4);
   EXPECT_FALSE(late.nodes_differ_after(4));
   EXPECT_TRUE(late.nodes_differ_after(7)) << "by the steps since";
   EXPECT_TRUE(late.applies_mean(8));
-  EXPECT_EQ(Schedule(options("sgp"), 4).pushes_before(3), 2U);
+  EXPECT_EQ(SyncSchedule(options("sgp"), 4).pushes_before(3), 2U);
   o = options("sgp");
   o.warmup_steps = 4;
-  EXPECT_EQ(Schedule(o, 4).pushes_before(7), 2U);
+  EXPECT_EQ(SyncSchedule(o, 4).pushes_before(7), 2U);
 }
 
-TEST(Schedule, NodesDifferBetweenMeetings) {
-  const Schedule localsgd(options("localsgd"), 2), diloco(options("diloco"), 2), sgp(options("sgp"), 2);
+TEST(SyncSchedule, NodesDifferBetweenMeetings) {
+  const SyncSchedule localsgd(options("localsgd"), 2), diloco(options("diloco"), 2), sgp(options("sgp"), 2);
   EXPECT_FALSE(localsgd.nodes_differ_after(0));
   EXPECT_TRUE(localsgd.nodes_differ_after(1));
   EXPECT_FALSE(localsgd.nodes_differ_after(3));
@@ -117,23 +117,23 @@ TEST(Schedule, NodesDifferBetweenMeetings) {
   EXPECT_FALSE(diloco.nodes_differ_after(6));
   EXPECT_FALSE(sgp.nodes_differ_after(0));
   EXPECT_TRUE(sgp.nodes_differ_after(6));
-  EXPECT_FALSE(Schedule(options("every_step"), 2).nodes_differ_after(1));
+  EXPECT_FALSE(SyncSchedule(options("every_step"), 2).nodes_differ_after(1));
   EXPECT_EQ(localsgd.period(), 3U);
   EXPECT_EQ(diloco.period(), 6U);
   EXPECT_EQ(sgp.period(), 0U);
-  EXPECT_EQ(Schedule(options("slowmo", "sgp"), 2).period(), 6U);
-  EXPECT_EQ(Schedule(options("every_step"), 2).period(), 1U);
+  EXPECT_EQ(SyncSchedule(options("slowmo", "sgp"), 2).period(), 6U);
+  EXPECT_EQ(SyncSchedule(options("every_step"), 2).period(), 1U);
 }
 
 /// The product of log2 N mixing matrices is the exact mean where N is a power of two: each node has something of all.
-TEST(Schedule, TheExponentialGraphReachesAllNodes) {
+TEST(SyncSchedule, TheExponentialGraphReachesAllNodes) {
   for (const int nodes : {2, 4, 8, 16}) {
     std::vector<std::vector<double>> has(static_cast<std::size_t>(nodes),
                                          std::vector<double>(static_cast<std::size_t>(nodes)));
     for (std::size_t n = 0; n < has.size(); ++n) has[n][n] = 1;
     std::size_t exchange = 0;
     for (int reach = 1; reach < nodes; reach *= 2, ++exchange) {
-      const int hop = Schedule::hop(exchange, nodes);
+      const int hop = SyncSchedule::hop(exchange, nodes);
       EXPECT_EQ(hop, reach);
       const auto before = has;
       for (int n = 0; n < nodes; ++n) {
@@ -144,19 +144,19 @@ TEST(Schedule, TheExponentialGraphReachesAllNodes) {
     for (const auto& node : has) {
       for (const double part : node) EXPECT_EQ(part, 1.0 / nodes);
     }
-    EXPECT_EQ(Schedule::hop(exchange, nodes), 1) << "and begins again";
+    EXPECT_EQ(SyncSchedule::hop(exchange, nodes), 1) << "and begins again";
   }
-  EXPECT_EQ(Schedule::hop(0, 1), 0);
-  EXPECT_EQ(Schedule::hop(1, 3), 2);
-  EXPECT_EQ(Schedule::hop(2, 5), 4);
+  EXPECT_EQ(SyncSchedule::hop(0, 1), 0);
+  EXPECT_EQ(SyncSchedule::hop(1, 3), 2);
+  EXPECT_EQ(SyncSchedule::hop(2, 5), 4);
 }
 
-TEST(Schedule, TheGraphMovesOnWithExchangesNotWithSteps) {
-  const Schedule slow(options("slowmo", "sgp"), 4);
+TEST(SyncSchedule, TheGraphMovesOnWithExchangesNotWithSteps) {
+  const SyncSchedule slow(options("slowmo", "sgp"), 4);
   EXPECT_EQ(slow.pushes_before(1), 0U);
   EXPECT_EQ(slow.pushes_before(6), 5U);
   EXPECT_EQ(slow.pushes_before(7), 5U) << "the outer update took the place of step 6's";
-  EXPECT_EQ(Schedule(options("sgp"), 4).pushes_before(7), 6U);
+  EXPECT_EQ(SyncSchedule(options("sgp"), 4).pushes_before(7), 6U);
 }
 
 }  // namespace

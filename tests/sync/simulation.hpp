@@ -84,10 +84,10 @@ class Simulation {
 
  private:
   void together(std::size_t t, std::size_t i) {
-    const Actions actions = schedule_.after(t);
+    const Actions actions = schedule_.actions_after(t);
     const std::size_t nodes = x.size();
-    if (options_.sgp_overlap && t > 1 && schedule_.after(t - 1).push) {  // what was sent a step ago
-      const auto hop = static_cast<std::size_t>(Schedule::hop(schedule_.pushes_before(t - 1), static_cast<int>(nodes)));
+    if (options_.sgp_overlap && t > 1 && schedule_.actions_after(t - 1).push) {  // what was sent a step ago
+      const auto hop = static_cast<std::size_t>(SyncSchedule::hop(schedule_.pushes_before(t - 1), static_cast<int>(nodes)));
       for (std::size_t n = 0; n < nodes; ++n) x[n][i] += (sent_[(n + nodes - hop) % nodes][i] - sent_[n][i]) / 2;
     }
     if (schedule_.applies_mean(t)) {
@@ -97,7 +97,7 @@ class Simulation {
     for (const auto& node : x) now.push_back(node[i]);
     if (actions.push && !options_.sgp_overlap) {
       const std::vector<double> before = now;
-      const auto hop = static_cast<std::size_t>(Schedule::hop(schedule_.pushes_before(t), static_cast<int>(nodes)));
+      const auto hop = static_cast<std::size_t>(SyncSchedule::hop(schedule_.pushes_before(t), static_cast<int>(nodes)));
       for (std::size_t n = 0; n < nodes; ++n) now[n] = (before[n] + before[(n + nodes - hop) % nodes]) / 2;
     }
     const bool meets = actions.average || (actions.outer && schedule_.averages_outer());
@@ -128,7 +128,7 @@ class Simulation {
   }
 
   SyncOptions options_;
-  Schedule schedule_;
+  SyncSchedule schedule_;
 
  public:
   std::vector<std::vector<double>> x;  // [node][element]

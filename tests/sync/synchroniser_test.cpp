@@ -76,11 +76,11 @@ class SynchroniserTest : public testing::TestWithParam<std::size_t> {
 
   static void begin(Toy& toy) {
     toy.fill([](std::size_t u, std::size_t i) { return start(first_of(u) + i); });
-    toy.synchroniser().begin();
+    toy.synchroniser().start_from_masters();
   }
   static void step(Toy& toy, std::size_t t) {
     toy.train(t, local_rate, [&](std::size_t u, std::size_t i, float x) { return x - target(node(), t, first_of(u) + i); });
-    toy.synchroniser().after(t, local_rate);
+    toy.synchroniser().after_step(t, local_rate);
   }
 };
 
@@ -124,7 +124,7 @@ TEST_P(SynchroniserTest, NodesHaveTheSameBitsExactlyWhenTheScheduleSaysSo) {
     shoal::test::world().across().broadcast(comm::bytes_of(Span<float>(of_node_0)), 0).wait();
     std::vector<std::int64_t> differs{mine != of_node_0 ? 1 : 0};
     shoal::test::world().all().all_reduce(Span<std::int64_t>(differs), comm::Reduce::max).wait();
-    const bool halved = nodes() == 2 && toy.synchroniser().schedule().after(t).push && !options().sgp_overlap;
+    const bool halved = nodes() == 2 && toy.synchroniser().schedule().actions_after(t).push && !options().sgp_overlap;
     if (halved) continue;  // half of each other's is the same for both: more than the schedule promises
     EXPECT_EQ(differs[0] != 0, toy.synchroniser().schedule().nodes_differ_after(t)) << "after step " << t;
   }
@@ -166,7 +166,7 @@ TEST_P(SynchroniserTest, ACheckpointListsEveryElementOnce) {
   };
   comm::Communicator &all = shoal::test::world().all(), &node = shoal::test::world().node();
   Synchroniser& synchroniser = toy.synchroniser();
-  const Schedule& schedule = synchroniser.schedule();
+  const SyncSchedule& schedule = synchroniser.schedule();
   const bool several = nodes() > 1, differ = schedule.nodes_differ_after(1);
   const std::size_t moments = 1;  // the optimizer's momentum
   const std::size_t outer = schedule.has_outer() ? 2 : 0;
@@ -181,7 +181,7 @@ TEST_P(SynchroniserTest, ACheckpointListsEveryElementOnce) {
   // A mean in flight: what each node sent, and the mean, unless that is what nodes have in common anyway.
   if (!schedule.overlaps()) return;
   std::size_t t = 1;
-  while (!synchroniser.mean_under_way()) step(toy, ++t);
+  while (!synchroniser.mean_in_flight()) step(toy, ++t);
   state = synchroniser.state(t);
   EXPECT_EQ(copies(all, state.common), reference + common_outer + (reference == 0 ? 1 : 0));
   EXPECT_EQ(copies(node, state.own), 1 + moments + lost + 1);

@@ -60,6 +60,6 @@ struct Cluster {
 };
 
 /// Returns an error text if the model lacks measurements for such a cluster; otherwise an empty text.
-const char* lacking(const NetworkModel& model, const Cluster& cluster);
+const char* missing_measurement(const NetworkModel& model, const Cluster& cluster);
 
 }  // namespace shoal::plan

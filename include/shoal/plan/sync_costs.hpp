@@ -45,7 +45,7 @@ class SyncCosts {
   void take_in(const SyncEvent& event);
   void push(int hop);
 
-  sync::Schedule schedule_;
+  sync::SyncSchedule schedule_;
   bool pushes_late_;
   int sync_group_size_, ranks_;
   const CollectiveCosts* collectives_;

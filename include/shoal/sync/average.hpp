@@ -52,19 +52,19 @@ class Average {
   Average& operator=(const Average&) = delete;
 
   /// Collective over all nodes, before the first mean: what nodes have in common is the mean of what they have.
-  void begin();
+  void set_reference();
 
   /// What is done to the mean of each unit's share, on the one rank that has it, before the others get it. Called within
   /// communication's progress: it must not communicate.
-  using Update = std::function<void(std::size_t unit, Range share, Span<float> mean)>;
+  using Update = std::function<void(std::size_t unit, Range sub_shard, Span<float> mean)>;
   /// Collective over all nodes: begins to take the mean of this rank's shards as they are now, updated. With overlap they
-  /// may change meanwhile; without it finish() follows at once.
+  /// may change meanwhile; without it apply_mean() follows at once.
   void start(Update update = {});
   /// Until the mean is here. The shards are as they were.
   void wait_for_mean();
   /// The mean that is under way, if one is, is waited for and becomes this rank's shards, with what they have moved since.
-  void finish();
-  bool under_way() const { return under_way_; }
+  void apply_mean();
+  bool in_flight() const { return in_flight_; }
   /// The mean in fp32, at once, however start() sends it.
   void run_exactly();
 
@@ -82,10 +82,10 @@ class Average {
   std::vector<NamedSlice> sent_slices(const std::vector<model::UnitLayout>& units) const;
   std::vector<NamedSlice> mean_slices(const std::vector<model::UnitLayout>& units, const std::vector<Range>& wanted) const;
   /// What sent_slices() and mean_slices() named was read back.
-  void restore() { under_way_ = arrived_ = true; }
+  void restore() { in_flight_ = arrived_ = true; }
 
  private:
-  class Exchange;
+  class MeanOperation;
 
   std::size_t scratch_bytes() const;
   comm::Request reduce(Range units);
@@ -110,7 +110,7 @@ class Average {
   Span<float> mean_;  // of a unit's share, where it is sent in 16 bits
   Span<std::byte> scratch_;
   comm::Request request_;
-  bool under_way_ = false, arrived_ = false;
+  bool in_flight_ = false, arrived_ = false;
 };
 
 }  // namespace shoal::sync

@@ -19,7 +19,7 @@ class Outer {
   Outer(const SyncOptions& options, const SubShards& sub_shards, const std::vector<Range>& ranges, Memory& memory);
 
   /// From the master parameters as they are now, at rest.
-  void begin();
+  void reset();
   /// Elements `range` of the unit, which lie in its range; x: their values, which the nodes' steps have moved; they are
   /// replaced. inner_rate: the learning rate of the last of these steps. Where it is zero there is nothing to divide by:
   /// slowmo takes x as it is then and keeps its momentum.

@@ -33,9 +33,9 @@ class Push {
   /// Overlapped, for checkpoints: /push/sent/NAME and /push/received/NAME of an exchange under way, which has arrived when
   /// this returns; without one whatever is there.
   std::vector<NamedSlice> slices(const std::vector<model::UnitLayout>& units);
-  bool under_way() const { return under_way_; }
+  bool in_flight() const { return in_flight_; }
   /// What slices() named was read back.
-  void restore() { under_way_ = true; }
+  void restore() { in_flight_ = true; }
 
  private:
   void exchange_piecewise(int to, int from);
@@ -43,7 +43,7 @@ class Push {
 
   const SubShards* sub_shards_;
   NodeGroups groups_;
-  bool overlap_, under_way_ = false;
+  bool overlap_, in_flight_ = false;
   std::vector<Span<float>> sent_, received_;  // overlapped: by unit; otherwise two pieces, received_ only
   std::vector<comm::Request> requests_;
 };

@@ -26,10 +26,10 @@ struct Actions {
   bool outer = false;    ///< outer update, of the mean over all nodes or of what each node has (averages_outer())
 };
 
-class Schedule {
+class SyncSchedule {
  public:
   /// On one node nothing is averaged or pushed.
-  Schedule(const SyncOptions& options, int nodes) : options_(options), nodes_(nodes) {}
+  SyncSchedule(const SyncOptions& options, int nodes) : options_(options), nodes_(nodes) {}
 
   /// Whether nodes still share gradients in this step, counted from 1, and whether that ends with it.
   bool in_warmup(std::size_t step) const { return step <= options_.warmup_steps; }
@@ -37,7 +37,7 @@ class Schedule {
   std::size_t warmup_steps() const { return options_.warmup_steps; }
 
   /// step: counted from 1.
-  Actions after(std::size_t step) const;
+  Actions actions_after(std::size_t step) const;
   /// Whether there is an outer update at all: SlowMo's is off with momentum 0 and rate 1, where it would change nothing.
   bool has_outer() const;
   /// Whether the outer update takes the mean over nodes first, so that its state is the same for all: in diloco, and in

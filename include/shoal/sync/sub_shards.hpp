@@ -28,7 +28,7 @@ class SubShards {
   /// Of all shards together.
   std::size_t shard_elements() const;
   /// Of the shares that this rank's shard of the unit is made of.
-  std::size_t largest_share(std::size_t unit) const;
+  std::size_t largest_sub_shard(std::size_t unit) const;
 
   /// Master parameters of a range of this rank's shard.
   Span<float> master(std::size_t unit, Range range) const;

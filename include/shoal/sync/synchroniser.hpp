@@ -34,18 +34,18 @@ class Synchroniser {
   Synchroniser(const Synchroniser&) = delete;
   Synchroniser& operator=(const Synchroniser&) = delete;
 
-  const Schedule& schedule() const { return schedule_; }
+  const SyncSchedule& schedule() const { return schedule_; }
   const NodeGroups& groups() const { return groups_; }
 
   /// Before the first step, or after parameters were loaded without the outer update's state: that starts from them.
-  void begin();
+  void start_from_masters();
   /// While nodes warm up, in every step before its norm: this rank's shards of the gradient become the sum over all nodes.
   void sum_gradients(const GradientSum::Gradient& gradient) { gradients_->run(gradient); }
-  /// Whether after() will write to the masters. Then nothing may be published meanwhile, and what is derived from them is to
-  /// be refreshed after it.
+  /// Whether after_step() will write to the masters. Then nothing may be published meanwhile, and what is derived from them
+  /// is to be refreshed after it.
   bool writes_masters(std::size_t step) const;
   /// All ranks, after the local update of every step `step` (from 1), at the learning rate that the schedule has for it.
-  void after(std::size_t step, double learning_rate);
+  void after_step(std::size_t step, double learning_rate);
   /// Until what is on its way between nodes is here; taken in it is when its step comes.
   void wait_for_mean() { average_.wait_for_mean(); }
 
@@ -65,7 +65,7 @@ class Synchroniser {
   std::vector<std::string> restore(const SyncCheckpoint& from, const ReadSlices& read);
   /// The masters, if all nodes have the same: every element on one rank.
   std::vector<NamedSlice> common_parameters() const { return states_->parameter_slices(sub_shards_.sub_shards()); }
-  bool mean_under_way() const { return average_.under_way(); }
+  bool mean_in_flight() const { return average_.in_flight(); }
 
  private:
   void act(std::size_t step, double learning_rate);
@@ -75,7 +75,7 @@ class Synchroniser {
   std::vector<model::UnitLayout> units_;
   zero::States* states_;
   NodeGroups groups_;
-  Schedule schedule_;
+  SyncSchedule schedule_;
   bool overlap_;
   SubShards sub_shards_;
   std::optional<Outer> outer_;
