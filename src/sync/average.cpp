@@ -27,26 +27,26 @@ std::unique_ptr<comm::Reducer> exact_reducer(const zero::RankGroups& groups) {
 
 std::unique_ptr<comm::Reducer> reducer_of(const Sending& sending, const NodeGroups& groups) {
   if (!sending.quantized) return exact_reducer(groups.across);
-  // For this collective every rank of the group is a node.
+  // For this collective each rank of the group is a node by itself.
   return comm::make_quantized_reducer({groups.across.ranks, 1, groups.across.group, groups.self, groups.across.group},
                                       {*sending.quantized, *sending.quantized});
 }
 
 }  // namespace
 
-/// A mean on its way. Quantized, it goes unit by unit, since codes take memory beside what they stand for; otherwise all at
-/// once.
+/// A mean in flight. Quantized means are sent unit by unit, because the quantized values need scratch memory in addition to
+/// the buffers; others are sent as one message.
 class Average::MeanOperation final : public comm::Operation {
  public:
   MeanOperation(Average& average, Update update) : average_(average), update_(std::move(update)) { part_ = part_from(0); }
 
   std::string_view name() const override { return "average"; }
   std::string describe() const override {
-    return text("the mean of the parameters over ", average_.groups_.across.ranks, " nodes, of which ", part_.begin,
-                " units of ", average_.sub_shards_->units(), " are done");
+    return text("the mean of the parameters over ", average_.groups_.across.ranks, " nodes, ", part_.begin, " of ",
+                average_.sub_shards_->units(), " units done");
   }
 
-  /// A unit's mean a call, so that none lasts long.
+  /// Computes the mean of one unit per call, so that no call takes long.
   bool advance() override {
     if (!message_.test()) return false;
     switch (next_) {
@@ -127,7 +127,7 @@ void Average::set_reference() {
     std::copy(now.begin(), now.end(), reference_[u].begin());
   }
   run_exactly();
-  for (std::size_t u = 0; u < sub_shards_->units(); ++u) {  // and each its own again
+  for (std::size_t u = 0; u < sub_shards_->units(); ++u) {  // restore each node's own parameters
     std::swap_ranges(reference_[u].begin(), reference_[u].end(), sub_shards_->master(u, sub_shards_->shards()[u]).begin());
   }
 }
@@ -139,7 +139,7 @@ void Average::start(Update update) {
     }
     return;
   }
-  require(!in_flight_, "a mean of parameters begins while another one is under way");
+  require(!in_flight_, "a mean of parameters is started while another one is in flight");
   for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
     const Range shard = sub_shards_->shards()[u];
     const Span<float> now = sub_shards_->master(u, shard);
@@ -187,7 +187,8 @@ comm::Request Average::gather(Range units) {
 void Average::wait_for_mean() {
   if (!in_flight_ || arrived_) return;
   request_.wait();
-  for (std::size_t u = 0; in_differences() && u < sub_shards_->units(); ++u) {  // the owner too: it has what all have
+  // Also on the owner of the mean, which has it exactly: its reference must be that of all nodes.
+  for (std::size_t u = 0; in_differences() && u < sub_shards_->units(); ++u) {
     kernels::add_to_base(sending_.type, reference_[u].size(), reference_[u].data(), message_[u].data(), 1,
                          reference_[u].data());
   }
@@ -212,7 +213,7 @@ void Average::apply_mean() {
 
 void Average::run_exactly() {
   if (alone()) return;
-  wait_for_mean();  // it uses the scratch memory
+  wait_for_mean();  // the mean in flight uses the same scratch memory
   const auto blocks = [&] {
     return sub_shards_->blocks_across({0, sub_shards_->units()}, [&](std::size_t u, Range range) {
       return comm::bytes_of(sub_shards_->master(u, range));

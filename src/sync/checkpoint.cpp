@@ -58,7 +58,7 @@ std::vector<std::string> Synchroniser::restore(const SyncCheckpoint& from, const
                 ": the nodes that wrote ", from.name, " trained apart, and after ", from.steps,
                 " steps they have no gradient in common; allowed: up to ", from.steps);
   const bool push = from.same_kind && has(push_number) && push_ != nullptr && overlap_;
-  // A mean of parameters cannot become one of differences, nor the other way round.
+  // A mean of parameters cannot be continued as a mean of differences, nor the reverse.
   const bool mean =
       from.same_kind && has(mean_number) && schedule_.overlaps() && has(common_number) == average_.in_differences();
   const bool mean_dropped = has(mean_number) && !mean;

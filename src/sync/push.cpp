@@ -11,7 +11,7 @@ namespace shoal::sync {
 
 namespace {
 
-constexpr std::size_t piece_elements = std::size_t{1} << 20U;  // of a message: 4 MiB, for the network's full rate
+constexpr std::size_t piece_elements = std::size_t{1} << 20U;  // per message: 4 MiB, enough for the network's full rate
 constexpr std::size_t pieces_in_flight = 2;
 constexpr int tag = 0;  // messages between two ranks arrive in the order in which they were sent
 
@@ -42,7 +42,7 @@ void Push::exchange(int hop) {
   }
 }
 
-/// A piece is mixed when it has been sent and its counterpart is here, while the next one is on its way.
+/// A piece is averaged when it has been sent and the neighbour's has arrived; the next one is in flight meanwhile.
 void Push::exchange_piecewise(int to, int from) {
   struct Piece {
     Span<float> own, other;

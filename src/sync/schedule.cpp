@@ -39,8 +39,8 @@ bool SyncSchedule::synchronizes(std::size_t step) const {
   return overlaps() ? applies_mean(step) : averages(step);
 }
 
-// Where the outer update's own state is not shared, it does not average: but localsgd's mean of the same step came before,
-// on the same state of all nodes.
+// With slowmo_memory_efficient = false each node makes the outer update by itself. After a step with LocalSGD's mean nodes
+// agree all the same: the mean comes first, and all nodes have the same outer state.
 bool SyncSchedule::nodes_differ_after(std::size_t steps) const {
   return nodes_ > 1 && trains_locally(options_) && steps > options_.warmup_steps && (overlaps() || !synchronizes(steps));
 }

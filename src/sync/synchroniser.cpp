@@ -39,7 +39,8 @@ void Synchroniser::start_from_masters() {
 
 bool Synchroniser::writes_masters(std::size_t step) const {
   if (schedule_.ends_warmup(step)) return true;
-  // A checkpoint may come from a run with another rhythm: one mean is taken in before the next is sent, at the latest.
+  // After resuming with other frequencies a mean may be in flight that applies_mean() is true for at no step: it is applied
+  // before the next one is started.
   if (schedule_.overlaps()) return mean_in_flight() && (schedule_.applies_mean(step) || schedule_.averages(step));
   const Actions actions = schedule_.actions_after(step);
   return actions.average || actions.push || actions.outer || (push_ != nullptr && push_->in_flight());
@@ -79,7 +80,7 @@ void Synchroniser::act(std::size_t step, double learning_rate) {
   }
 }
 
-/// A mean, with the outer update on the way where it is due.
+/// Starts a mean, with the outer update if it is due.
 void Synchroniser::start(const Actions& actions, double learning_rate) {
   Average::Update update;
   if (actions.outer) {

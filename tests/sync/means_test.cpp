@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Means over nodes: what quantization takes from many of them, numbers that are not finite, and what goes on while nodes
-// train.
+// Means over nodes: the error of many quantized ones, numbers that are not finite, means in flight while nodes train, and
+// checkpoints of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,19 +32,19 @@ void begin(Toy& toy) {
   toy.synchroniser().start_from_masters();
 }
 
-/// Gradients do not depend on where parameters are: what is lost once is lost for good, unless it is sent later.
+/// The gradients do not depend on the parameters, so training does not correct an error of a mean: only error feedback can.
 void step(Toy& toy, std::size_t t) {
   toy.train(t, local_rate, [&](std::size_t u, std::size_t i, float) { return target(node(), t, first_of(u) + i); });
   toy.synchroniser().after_step(t, local_rate);
 }
 
-/// Root mean square of how far nodes' mean is from the exact one, after each of so many meetings.
-std::vector<double> errors_of_means(const SyncOptions& options, std::size_t meetings) {
+/// Root mean square of the difference between the nodes' mean and the exact one, after each of `means` means.
+std::vector<double> errors_of_means(const SyncOptions& options, std::size_t means) {
   Toy toy(options, units(), 0, 0);
   begin(toy);
   std::vector<double> exact, errors;
   for (std::size_t i = 0; i < elements(); ++i) exact.push_back(start(i));
-  for (std::size_t t = 1; t <= 2 * meetings; ++t) {
+  for (std::size_t t = 1; t <= 2 * means; ++t) {
     step(toy, t);
     for (std::size_t i = 0; i < exact.size(); ++i) {
       for (std::size_t n = 0; n < nodes(); ++n) exact[i] -= local_rate * target(n, t, i) / static_cast<double>(nodes());
@@ -58,22 +58,23 @@ std::vector<double> errors_of_means(const SyncOptions& options, std::size_t meet
   return errors;
 }
 
-/// Measured after 32 means of 2 nodes, as multiples of the error after the first: 1.0; 3.6 where only owners keep what the
-/// mean lost, 5.4 where nobody keeps anything.
+/// Measured after 32 means of 2 nodes, as multiples of the error after the first: 1.0; 3.6 if only the owners keep the error
+/// of the mean, 5.4 if no errors are kept.
 TEST(Means, ErrorsOfManyQuantizedOnesDoNotAddUp) {
-  if (shoal::test::world().size() == 1) GTEST_SKIP() << "one rank has nobody to exchange anything with";
+  if (shoal::test::world().size() == 1) GTEST_SKIP() << "one rank has no other to exchange with";
   divide_into_nodes(1);
   const std::vector<double> quantized = errors_of_means(localsgd({.average_dtype = AverageType::int8}), 32);
   const std::vector<double> rounded = errors_of_means(localsgd({.average_dtype = AverageType::bf16}), 32);
   const double first = quantized.front(), last = quantized.back();
-  EXPECT_GT(first, 1e-5) << "8 bits show";
+  EXPECT_GT(first, 1e-5) << "the effect of 8 bits is visible";
   EXPECT_LT(last, 1.5 * first);
-  EXPECT_LT(last, rounded.back()) << "in 16 bits nothing is kept";
+  EXPECT_LT(last, rounded.back()) << "in 16 bits no errors are kept";
 }
 
-/// A block of a scale becomes NaN on all nodes; the rest, and what is kept of it, is as ever.
+/// The quantization block with the value that is not finite becomes NaN on all nodes; other blocks, and all residuals, stay
+/// finite.
 TEST(Means, WhatIsNotFiniteIsPassedOn) {
-  if (shoal::test::world().size() == 1) GTEST_SKIP() << "one rank has nobody to exchange anything with";
+  if (shoal::test::world().size() == 1) GTEST_SKIP() << "one rank has no other to exchange with";
   divide_into_nodes(1);
   for (const float broken : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     Toy toy(localsgd({.average_dtype = AverageType::int8}), units(), 0, 0);
@@ -85,7 +86,7 @@ TEST(Means, WhatIsNotFiniteIsPassedOn) {
     toy.synchroniser().after_step(2, local_rate);
     const std::vector<float> x = toy.whole();
     for (std::size_t i = 0; i < x.size(); ++i) {
-      // SubShards begin on whole pieces, which are several blocks.
+      // Sub-shards begin at whole granules, which are several blocks.
       EXPECT_EQ(std::isnan(x[i]), i / quant_block == 300 / quant_block) << "element " << i;
     }
     std::size_t residuals = 0;
@@ -98,9 +99,9 @@ TEST(Means, WhatIsNotFiniteIsPassedOn) {
   }
 }
 
-/// Kernels pump: nobody has to wait for a mean to be on its way, from its sum to what the others get of it.
+/// Kernels poll communication: a mean progresses from its sum to its all-gather without a rank that waits for it.
 TEST(Means, ArriveWhileNodesTrain) {
-  if (shoal::test::world().size() == 1) GTEST_SKIP() << "one rank has nobody to exchange anything with";
+  if (shoal::test::world().size() == 1) GTEST_SKIP() << "one rank has no other to exchange with";
   divide_into_nodes(1);
   for (const AverageType sent : {AverageType::fp32, AverageType::int8}) {
     Toy toy(localsgd({.average_dtype = sent, .average_overlap = true}), units(), 0, 0);
@@ -111,11 +112,11 @@ TEST(Means, ArriveWhileNodesTrain) {
     ASSERT_TRUE(toy.synchroniser().mean_in_flight());
     const auto begin = std::chrono::steady_clock::now();
     while (detail::pump_function != nullptr && std::chrono::steady_clock::now() - begin < std::chrono::seconds(20)) pump();
-    EXPECT_EQ(detail::pump_function, nullptr) << "nothing is open any more";
+    EXPECT_EQ(detail::pump_function, nullptr) << "all operations are complete";
     EXPECT_GT(comm::traffic()["all_gather"].total(), 0U);
     const std::vector<float> before = toy.whole();
     toy.synchroniser().wait_for_mean();
-    EXPECT_EQ(toy.whole(), before) << "it is taken in when its step comes";
+    EXPECT_EQ(toy.whole(), before) << "it is applied at its step";
     step(toy, 3);
     EXPECT_FALSE(toy.synchroniser().mean_in_flight());
   }
@@ -127,7 +128,7 @@ TEST(Means, ContinueFromACheckpoint) {
   for (const AverageType sent : {AverageType::fp32, AverageType::bf16, AverageType::int8}) {
     const SyncOptions options = localsgd({.average_dtype = sent, .average_overlap = true});
     std::optional<MemoryCheckpoint> checkpoint;
-    std::vector<std::vector<float>> straight;  // two runs at once would mix up their messages
+    std::vector<std::vector<float>> straight;  // before the second run: messages of two runs would mix
     {
       Toy toy(options, units(), 0, 0);
       begin(toy);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trajectories of FairScale's SlowMoDistributedDataParallel on a problem of ten parameters, rank by rank. Without the
-// reference data 12 steps of one of them, from data/slowmo.txt.
+// Compares with the trajectories of FairScale's SlowMoDistributedDataParallel on a problem of ten parameters, rank by rank.
+// If the reference data are absent, with 12 steps of one of them, from data/slowmo.txt.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -20,16 +20,16 @@ struct Case {
   SyncOptions options;
   std::size_t ranks = 4, per_node = 1, steps = 12;
   double rate = 0.05, momentum = 0.9;
-  std::size_t change_at = 0;  // the step from 0 with another rate; 0: none
+  std::size_t change_at = 0;  // the first step, from 0, with another rate; 0: none
   double changed_rate = 0;
   bool begins_late = false;             // the outer update's state begins after the first local step
   std::vector<float> h, target, start;  // [10], [steps, ranks, 10], [ranks, 10]
   std::vector<double> x;                // [ranks, checked + 1, 10]
-  std::vector<std::size_t> checked;     // after how many steps
+  std::vector<std::size_t> checked;     // numbers of steps after which x is compared
 };
 
-/// FairScale's rank r owns elements r L .. (r + 1) L - 1; here shares are whole pieces. So those elements are put into piece
-/// r: the rule is elementwise, and what lies between stays zero.
+/// FairScale's rank r owns elements r L .. (r + 1) L - 1, but here sub-shards are whole granules. So those elements are put
+/// into granule r. The update is elementwise, and the elements between stay zero.
 std::size_t place(std::size_t element, std::size_t ranks) {
   const std::size_t length = (parameters + ranks - 1) / ranks;
   return element / length * zero::piece + element % length;
@@ -39,7 +39,7 @@ void expect_trajectory(const Case& c) {
   divide_into_nodes(static_cast<int>(c.per_node));
   const auto rank = static_cast<std::size_t>(shoal::test::world().all().rank());
   const std::size_t node = rank / c.per_node;
-  std::vector<std::size_t> element(c.ranks * zero::piece, parameters);  // by place
+  std::vector<std::size_t> element(c.ranks * zero::piece, parameters);  // by place in the unit
   for (std::size_t i = 0; i < parameters; ++i) element[place(i, c.ranks)] = i;
   std::vector<model::UnitLayout> units(1);
   units[0].name = "all";

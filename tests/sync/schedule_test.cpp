@@ -11,19 +11,20 @@
 namespace shoal::sync {
 namespace {
 
-/// One letter a step: a average, p push, o outer, m outer update of the mean; two letters: in this order; -: nothing.
+/// One letter per action, in order: a average, p push, o outer update, m outer update of the mean; -: none. Steps are
+/// separated by spaces.
 std::string actions(const SyncOptions& options, int nodes, std::size_t steps) {
   const SyncSchedule schedule(options, nodes);
-  std::string words;
+  std::string letters;
   for (std::size_t step = 1; step <= steps; ++step) {
     const Actions actions = schedule.actions_after(step);
-    if (step > 1) words += ' ';
-    if (actions.average) words += 'a';
-    if (actions.push) words += 'p';
-    if (actions.outer) words += schedule.averages_outer() ? 'm' : 'o';
-    if (words.empty() || words.back() == ' ') words += '-';
+    if (step > 1) letters += ' ';
+    if (actions.average) letters += 'a';
+    if (actions.push) letters += 'p';
+    if (actions.outer) letters += schedule.averages_outer() ? 'm' : 'o';
+    if (letters.empty() || letters.back() == ' ') letters += '-';
   }
-  return words;
+  return letters;
 }
 
 SyncOptions options(const std::string& kind, const std::string& base = "localsgd") {
@@ -48,7 +49,7 @@ TEST(SyncSchedule, WhatHappensAfterWhichStep) {
   EXPECT_EQ(actions(held, 4, 6), "p p p p p po");
 }
 
-TEST(SyncSchedule, OneNodeMeetsNobodyButItsOwnPast) {
+TEST(SyncSchedule, OneNodeHasOuterUpdatesOnly) {
   EXPECT_EQ(actions(options("localsgd"), 1, 6), "- - - - - -");
   EXPECT_EQ(actions(options("sgp"), 1, 6), "- - - - - -");
   EXPECT_EQ(actions(options("slowmo"), 1, 6), "- - - - - m");
@@ -71,36 +72,36 @@ TEST(SyncSchedule, MeansThatArriveLater) {
   o.average_delay = 2;
   const SyncSchedule late(o, 2);
   EXPECT_TRUE(late.averages(3));
-  EXPECT_FALSE(late.synchronizes(3)) << "nodes go on";
+  EXPECT_FALSE(late.synchronizes(3)) << "nodes do not wait";
   EXPECT_TRUE(late.synchronizes(5));
   EXPECT_TRUE(late.applies_mean(8)) << "with the outer update of step 6";
   EXPECT_FALSE(late.applies_mean(2));
-  EXPECT_TRUE(late.nodes_differ_after(5)) << "by the steps since";
+  EXPECT_TRUE(late.nodes_differ_after(5)) << "they have made steps since it was sent";
   EXPECT_FALSE(late.nodes_differ_after(0));
   const SyncSchedule alone(o, 1);
-  EXPECT_FALSE(alone.overlaps()) << "nobody to wait for";
+  EXPECT_FALSE(alone.overlaps()) << "no other node";
   EXPECT_FALSE(alone.applies_mean(5));
   EXPECT_FALSE(alone.nodes_differ_after(5));
 }
 
-TEST(SyncSchedule, AllElseBeginsWhenNodesAreWarm) {
+TEST(SyncSchedule, LocalTrainingBeginsAfterTheWarmUp) {
   SyncOptions o = options("slowmo");
   o.warmup_steps = 4;
   EXPECT_EQ(actions(o, 4, 10), "- - - - - - a - - m");
   const SyncSchedule warm(o, 4);
   EXPECT_TRUE(warm.in_warmup(4));
   EXPECT_FALSE(warm.in_warmup(5));
-  EXPECT_TRUE(warm.synchronizes(1)) << "gradients are shared";
+  EXPECT_TRUE(warm.synchronizes(1)) << "gradients are summed";
   EXPECT_FALSE(warm.synchronizes(5));
   EXPECT_TRUE(warm.synchronizes(7));
   EXPECT_FALSE(warm.nodes_differ_after(4));
   EXPECT_TRUE(warm.nodes_differ_after(5));
-  EXPECT_FALSE(SyncSchedule(o, 1).synchronizes(1)) << "nobody to meet";
+  EXPECT_FALSE(SyncSchedule(o, 1).synchronizes(1)) << "no other node";
   EXPECT_EQ(actions(o, 1, 10), "- - - - - - - - - m");
   o.average_overlap = true;
   const SyncSchedule late(o, 4);
   EXPECT_FALSE(late.nodes_differ_after(4));
-  EXPECT_TRUE(late.nodes_differ_after(7)) << "by the steps since";
+  EXPECT_TRUE(late.nodes_differ_after(7)) << "they have made steps since it was sent";
   EXPECT_TRUE(late.applies_mean(8));
   EXPECT_EQ(SyncSchedule(options("sgp"), 4).pushes_before(3), 2U);
   o = options("sgp");
@@ -108,7 +109,7 @@ TEST(SyncSchedule, AllElseBeginsWhenNodesAreWarm) {
   EXPECT_EQ(SyncSchedule(o, 4).pushes_before(7), 2U);
 }
 
-TEST(SyncSchedule, NodesDifferBetweenMeetings) {
+TEST(SyncSchedule, NodesDifferBetweenSynchronizations) {
   const SyncSchedule localsgd(options("localsgd"), 2), diloco(options("diloco"), 2), sgp(options("sgp"), 2);
   EXPECT_FALSE(localsgd.nodes_differ_after(0));
   EXPECT_TRUE(localsgd.nodes_differ_after(1));
@@ -125,7 +126,7 @@ TEST(SyncSchedule, NodesDifferBetweenMeetings) {
   EXPECT_EQ(SyncSchedule(options("every_step"), 2).period(), 1U);
 }
 
-/// The product of log2 N mixing matrices is the exact mean where N is a power of two: each node has something of all.
+/// If N is a power of two, the product of log2 N mixing matrices is the exact mean: each node then has an equal part of all.
 TEST(SyncSchedule, TheExponentialGraphReachesAllNodes) {
   for (const int nodes : {2, 4, 8, 16}) {
     std::vector<std::vector<double>> has(static_cast<std::size_t>(nodes),
@@ -144,18 +145,18 @@ TEST(SyncSchedule, TheExponentialGraphReachesAllNodes) {
     for (const auto& node : has) {
       for (const double part : node) EXPECT_EQ(part, 1.0 / nodes);
     }
-    EXPECT_EQ(SyncSchedule::hop(exchange, nodes), 1) << "and begins again";
+    EXPECT_EQ(SyncSchedule::hop(exchange, nodes), 1) << "the graph begins again";
   }
   EXPECT_EQ(SyncSchedule::hop(0, 1), 0);
   EXPECT_EQ(SyncSchedule::hop(1, 3), 2);
   EXPECT_EQ(SyncSchedule::hop(2, 5), 4);
 }
 
-TEST(SyncSchedule, TheGraphMovesOnWithExchangesNotWithSteps) {
+TEST(SyncSchedule, TheGraphAdvancesPerExchangeNotPerStep) {
   const SyncSchedule slow(options("slowmo", "sgp"), 4);
   EXPECT_EQ(slow.pushes_before(1), 0U);
   EXPECT_EQ(slow.pushes_before(6), 5U);
-  EXPECT_EQ(slow.pushes_before(7), 5U) << "the outer update took the place of step 6's";
+  EXPECT_EQ(slow.pushes_before(7), 5U) << "the outer update replaced the exchange of step 6";
   EXPECT_EQ(SyncSchedule(options("sgp"), 4).pushes_before(7), 6U);
 }
 

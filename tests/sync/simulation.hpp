@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a problem of known gradients becomes under every strategy, all nodes at once, in double.
+// Simulates all nodes on a problem with known gradients, under every strategy, in double.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace shoal::sync::test {
 
 inline constexpr double local_rate = 0.1, local_momentum = 0.9;
 
-/// Shards of several pieces, of a part of one, and none. No gaps between tensors, which no optimizer writes to.
+/// Shards of several granules, of a part of one, and empty ones. There are no gaps between tensors, as no optimizer writes
+/// to those.
 inline std::vector<model::UnitLayout> units() {
   std::vector<model::UnitLayout> result(3);
   const std::size_t rows[] = {41, 3, 90};
@@ -26,7 +27,7 @@ inline std::vector<model::UnitLayout> units() {
   return result;
 }
 
-/// Where a unit begins among all elements; of the number of units: how many these are.
+/// Index of the unit's first element among all elements. For unit = the number of units: the number of elements.
 inline std::size_t first_of(std::size_t unit) {
   static const std::vector<std::size_t> first = [] {
     std::vector<std::size_t> sums = {0};
@@ -67,11 +68,11 @@ class Simulation {
         x[n][i] -= local_rate * v_[n][i];
       }
     }
-    for (std::size_t i = 0; i < elements(); ++i) together(t, i);
+    for (std::size_t i = 0; i < elements(); ++i) synchronise(t, i);
     if (!schedule_.overlaps() || schedule_.averages(t)) sent_ = x;
   }
 
-  /// How far a parameter, or the mean of the nodes', was from what these had in common, at most, when they met.
+  /// Largest difference, at a synchronization, between a parameter (or the nodes' mean of it) and the reference.
   double farthest() const { return farthest_; }
 
   std::vector<double> mean() const {
@@ -83,10 +84,11 @@ class Simulation {
   }
 
  private:
-  void together(std::size_t t, std::size_t i) {
+  /// Element i after step t: exchanges, means and outer updates.
+  void synchronise(std::size_t t, std::size_t i) {
     const Actions actions = schedule_.actions_after(t);
     const std::size_t nodes = x.size();
-    if (options_.sgp_overlap && t > 1 && schedule_.actions_after(t - 1).push) {  // what was sent a step ago
+    if (options_.sgp_overlap && t > 1 && schedule_.actions_after(t - 1).push) {  // sent one step before
       const auto hop = static_cast<std::size_t>(SyncSchedule::hop(schedule_.pushes_before(t - 1), static_cast<int>(nodes)));
       for (std::size_t n = 0; n < nodes; ++n) x[n][i] += (sent_[(n + nodes - hop) % nodes][i] - sent_[n][i]) / 2;
     }
@@ -100,15 +102,15 @@ class Simulation {
       const auto hop = static_cast<std::size_t>(SyncSchedule::hop(schedule_.pushes_before(t), static_cast<int>(nodes)));
       for (std::size_t n = 0; n < nodes; ++n) now[n] = (before[n] + before[(n + nodes - hop) % nodes]) / 2;
     }
-    const bool meets = actions.average || (actions.outer && schedule_.averages_outer());
-    if (meets) {
+    const bool averages = actions.average || (actions.outer && schedule_.averages_outer());
+    if (averages) {
       for (const double value : now) farthest_ = std::max(farthest_, std::abs(value - reference_[i]));
       double mean = 0;
       for (const double value : now) mean += value / static_cast<double>(nodes);
       now.assign(nodes, mean);
     }
     for (std::size_t n = 0; actions.outer && n < nodes; ++n) now[n] = outer(n, i, now[n]);
-    if (meets) {
+    if (averages) {
       farthest_ = std::max(farthest_, std::abs(now[0] - reference_[i]));
       reference_[i] = now[0];
     }
@@ -135,7 +137,7 @@ class Simulation {
 
  private:
   std::vector<std::vector<double>> v_, old_, u_, sent_;
-  std::vector<double> reference_;  // as of the last mean, which may be on its way
+  std::vector<double> reference_;  // the last mean, which may be in flight
   double farthest_ = 0;
 };
 

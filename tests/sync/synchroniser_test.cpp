@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every strategy against a simulation of all nodes in double, on nodes of one or of two ranks, in stage 0 of ZeRO and in
-// another one. Neither a node's ranks nor the stage is known to a strategy (sync/sub_shards.hpp is what knows them), so each
-// meets all strategies together, and not every single one.
+// Compares every strategy with a simulation of all nodes in double, on nodes of one or two ranks, at ZeRO stage 0 and at
+// another one. Strategies do not depend on the ranks of a node or on the stage (sync/sub_shards.hpp does), so not every
+// combination is tested: half of the strategies run on nodes of one rank, the others on nodes of two.
 #include "shoal/sync/synchroniser.hpp"
 
 #include <gtest/gtest.h>
@@ -53,11 +53,11 @@ std::vector<Strategy> strategies() {
   return result;
 }
 
-/// The number of a strategy; the first half on nodes of one rank, the second on nodes of two.
+/// Parameter: the number of a strategy; the first half run on nodes of one rank, the second half on nodes of two.
 class SynchroniserTest : public testing::TestWithParam<std::size_t> {
  protected:
   void SetUp() override {
-    if (shoal::test::world().size() % per_node() != 0) GTEST_SKIP() << "ranks that such nodes do not divide";
+    if (shoal::test::world().size() % per_node() != 0) GTEST_SKIP() << "the number of ranks is not divisible by a node's";
     divide_into_nodes(per_node());
   }
   static int per_node() { return GetParam() < strategies().size() / 2 ? 1 : 2; }
@@ -65,10 +65,11 @@ class SynchroniserTest : public testing::TestWithParam<std::size_t> {
   static std::size_t node() { return static_cast<std::size_t>(shoal::test::world().across().rank()); }
   static std::size_t nodes() { return static_cast<std::size_t>(shoal::test::world().nodes()); }
 
-  /// What a meeting rounds away, as a part of how far parameters have moved: in 16 bits four times 2^-9. In 8 bits a code
-  /// misses by 2^-7 of the largest in its block at most (kernels/quantize.hpp: one that is as large, but of the other sign);
-  /// a node's difference, the mean's, and as much again of what was lost before.
-  static double lost_by_a_meeting() {
+  /// Bound on the rounding error of one synchronization, relative to how far parameters have moved: in 16 bits four times
+  /// 2^-9. In 8 bits a quantized value is off by at most 2^-7 of the largest in its block (kernels/quantize.hpp: a value
+  /// that is as large, but of the other sign): once for a node's difference, once for the mean's, and as much again for the
+  /// residuals that are added to them.
+  static double error_of_a_mean() {
     return options().average_dtype == AverageType::fp32   ? 0
            : options().average_dtype == AverageType::bf16 ? 4 * 0x1p-9
                                                           : 4 * 0x1p-7;
@@ -95,18 +96,18 @@ TEST_P(SynchroniserTest, FollowsTheSimulationInTwoStagesWithTheSameBits) {
     for (std::size_t t = 1; t <= steps; ++t) {
       step(toy, t);
       if (stage == 0) simulation.step(t);
-      if (t % 4 > 1) continue;  // gathering takes longer than the rest
+      if (t % 4 > 1) continue;  // whole() takes longer than a step
       const std::vector<float> x = toy.whole();
       if (stage == 0) {
         of_stage_0.push_back(x);
-        // Parameters stay below 4; a step makes a dozen roundings of that at most, and none grows in this problem.
-        const double meetings = static_cast<double>(t) / 2, lost = lost_by_a_meeting() * simulation.farthest();
-        const double tolerance = static_cast<double>(t) * 12 * 4 * 0x1p-24 + meetings * lost;
+        // Parameters stay below 4; a step rounds them a dozen times at most, and this problem amplifies no error.
+        const double means = static_cast<double>(t) / 2, lost = error_of_a_mean() * simulation.farthest();
+        const double tolerance = static_cast<double>(t) * 12 * 4 * 0x1p-24 + means * lost;
         double largest = 0;
         for (std::size_t i = 0; i < x.size(); ++i) largest = std::max(largest, std::abs(x[i] - simulation.x[node()][i]));
         ASSERT_LE(largest, tolerance) << "after step " << t;
-        if (lost > 0 && meetings > 2 && nodes() > 1) {
-          ASSERT_GT(largest, 1e-5) << name_of(options().average_dtype) << " shows";
+        if (lost > 0 && means > 2 && nodes() > 1) {
+          ASSERT_GT(largest, 1e-5) << "no effect of " << name_of(options().average_dtype);
         }
       }
       ASSERT_EQ(x, of_stage_0[checks++]) << "after step " << t;
@@ -125,12 +126,12 @@ TEST_P(SynchroniserTest, NodesHaveTheSameBitsExactlyWhenTheScheduleSaysSo) {
     std::vector<std::int64_t> differs{mine != of_node_0 ? 1 : 0};
     shoal::test::world().all().all_reduce(Span<std::int64_t>(differs), comm::Reduce::max).wait();
     const bool halved = nodes() == 2 && toy.synchroniser().schedule().actions_after(t).push && !options().sgp_overlap;
-    if (halved) continue;  // half of each other's is the same for both: more than the schedule promises
+    if (halved) continue;  // two nodes that average with each other agree, which the schedule does not promise
     EXPECT_EQ(differs[0] != 0, toy.synchroniser().schedule().nodes_differ_after(t)) << "after step " << t;
   }
 }
 
-TEST_P(SynchroniserTest, TheAverageIsShownAndTakenBack) {
+TEST_P(SynchroniserTest, TheMeanIsSwappedInAndTheNodesOwnRestored) {
   for (const int stage : {0, 2}) {
     Toy toy(options(), units(), stage, local_momentum);
     Simulation simulation(options(), nodes());
@@ -143,7 +144,7 @@ TEST_P(SynchroniserTest, TheAverageIsShownAndTakenBack) {
     toy.synchroniser().swap_in_mean();
     const std::vector<float> shown = toy.whole();
     const std::vector<double> mean = simulation.mean();
-    const double tolerance = 40 * 4 * 0x1p-24 + lost_by_a_meeting() * simulation.farthest();
+    const double tolerance = 40 * 4 * 0x1p-24 + error_of_a_mean() * simulation.farthest();
     for (std::size_t i = 0; i < mean.size(); ++i) ASSERT_NEAR(shown[i], mean[i], tolerance);
     toy.synchroniser().restore_own();
     EXPECT_EQ(toy.whole(), own);

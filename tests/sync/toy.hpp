@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that train a problem whose gradients are known, with the states of a real run and nodes of any size.
+// Ranks that train a problem with known gradients, with the states of a real run, on nodes of any size.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace shoal::sync::test {
 
 inline constexpr std::size_t quant_block = 64;
 
-/// The gradient that this rank's node has in element `element` of the unit, where the parameter is x.
+/// Returns the gradient of this rank's node for element `element` of the unit, whose parameter is x.
 using Gradient = std::function<float(std::size_t unit, std::size_t element, float x)>;
 
 class Toy {
@@ -35,7 +35,7 @@ class Toy {
   const Memory& memory() const { return *memory_; }
   const Ledger& planned() const { return planned_; }
 
-  /// Each rank sets what it keeps.
+  /// Each rank sets the elements that it keeps.
   void fill(const std::function<float(std::size_t unit, std::size_t element)>& value) {
     for (std::size_t u = 0; u < units_.size(); ++u) {
       const int unit = static_cast<int>(u);
@@ -55,7 +55,7 @@ class Toy {
     }
   }
 
-  /// Everything, on every rank of the node.
+  /// All parameters of the node, on each of its ranks.
   std::vector<float> whole() const {
     std::vector<float> all;
     for (std::size_t u = 0; u < units_.size(); ++u) {
@@ -91,7 +91,8 @@ class Toy {
   std::unique_ptr<Synchroniser> synchroniser_;
 };
 
-/// From now on nodes have so many ranks. Making groups takes MPI a while, so tests of one size of nodes go together.
+/// From now on nodes have this number of ranks. MPI takes long to create groups, so tests with nodes of one size run
+/// together.
 inline void divide_into_nodes(int ranks_per_node) {
   static int now = 0;
   if (ranks_per_node == now) return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sum of gradients over all nodes, while they warm up (sync/schedule.hpp): a reduce-scatter of this rank's shards by
-// the fixed tree over the nodes' numbers, and an all-gather. Nodes whose number, and that of the step's micro-batches, is a
-// power of two have the gradient of sync.kind = every_step bit by bit: the tree within a node is the lower part of it
-// ([Note: one trajectory] in zero/accumulation.hpp), this one the upper.
+// The sum of gradients over all nodes, while nodes warm up (sync/schedule.hpp): a reduce-scatter of this rank's shards by
+// the fixed tree over the nodes' numbers, and an all-gather. If the numbers of nodes and of the step's micro-batches are
+// powers of two, the result is bitwise the gradient of sync.kind = every_step: the sums within a node are the lower part of
+// that tree ([Note: one trajectory] in zero/accumulation.hpp), and these are the upper part.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,12 @@ namespace shoal::sync {
 
 class GradientSum {
  public:
-  /// Gradients are of this type; shares must outlive this.
+  /// type: of the gradients. sub_shards must outlive this.
   GradientSum(const SubShards& sub_shards, const NodeGroups& groups, DType type, Memory& memory);
 
-  /// Elements `range` of this rank's shard of a unit's gradient.
+  /// Returns elements `range` of this rank's shard of a unit's gradient.
   using Gradient = std::function<Span<std::byte>(std::size_t unit, Range range)>;
-  /// Collective over all nodes: each one's gradient becomes the sum.
+  /// Collective over all nodes: replaces each node's gradient by the sum.
   void run(const Gradient& gradient);
 
  private:

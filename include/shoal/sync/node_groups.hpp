@@ -5,11 +5,12 @@
 
 namespace shoal::sync {
 
-/// Where a rank stands: in its node, whose ranks stay in step and share gradients and states out (ZeRO's group), and among
-/// the ranks of its number on all nodes. across.rank is the node's number, across.ranks the number of nodes.
+/// This rank's groups. node: the ranks that reduce gradients at every step, among which ZeRO shards the states. across: the
+/// ranks with this rank's number in the node, one of each node; across.rank is the node's number, across.ranks the number of
+/// nodes.
 struct NodeGroups {
   zero::RankGroups node, across;
-  comm::Communicator* self = nullptr;  ///< this rank alone, where means are quantized
+  comm::Communicator* self = nullptr;  ///< this rank alone; set if means are quantized
 };
 
 }  // namespace shoal::sync

@@ -42,21 +42,21 @@ struct SyncOptions {
   double slowmo_momentum = 0.5;               ///< of the outer update
   double slowmo_lr = 1.0;                     ///< rate of the outer update
   SyncKind slowmo_base = SyncKind::localsgd;  ///< what the nodes do between outer updates: localsgd or sgp
-  /// Averages are sent as they are (fp32), or as differences from what the nodes had in common (bf16, int8).
+  /// Means are sent as they are (fp32), or as differences from the last mean (bf16, int8).
   AverageType average_dtype = AverageType::fp32;
-  bool average_overlap = false;         ///< a mean is sent during the next steps
-  std::size_t average_delay = 1;        ///< and arrives after so many of them
-  bool slowmo_memory_efficient = true;  ///< the outer update's state is shared out over all ranks
-  bool sgp_overlap = false;             ///< an exchange goes on during the next step
-  /// In the first so many steps nodes share gradients, too; all else begins after them (post-local SGD: Lin et al. 2020,
-  /// arXiv 1808.07217).
+  bool average_overlap = false;         ///< means are sent during the next steps
+  std::size_t average_delay = 1;        ///< steps after which such a mean is applied
+  bool slowmo_memory_efficient = true;  ///< the outer update's state is sharded over all ranks
+  bool sgp_overlap = false;             ///< exchanges with neighbours run during the next step
+  /// First steps in which nodes sum their gradients; they train locally after these (post-local SGD: Lin et al. 2020, arXiv
+  /// 1808.07217).
   std::size_t warmup_steps = 0;
-  int nprocs_per_node = 0;  ///< neighbouring ranks that make a node here; 0: those of the machine's node
+  int nprocs_per_node = 0;  ///< consecutive ranks that count as a node; 0: those of the machine's node
 };
 
-/// Whether nodes ever differ.
+/// Returns true if nodes train locally between synchronizations, so that their parameters may differ.
 inline bool trains_locally(const SyncOptions& options) { return options.kind != SyncKind::every_step; }
-/// Whether neighbours in a graph exchange parameters at every step (stochastic gradient push).
+/// Returns true if neighbours in a graph of the nodes exchange parameters at every step (stochastic gradient push).
 inline bool pushes(const SyncOptions& options) {
   const SyncTraits does = row_of(options.kind).does;
   return does.push && (!does.average || options.slowmo_base == SyncKind::sgp);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The outer update and what it remembers: parameters as they were after the last one, and its momentum.
+// The outer update of SlowMo and DiLoCo, and its state: the parameters after the last outer update, and its momentum.
 #pragma once
 
 #include <string>
@@ -15,14 +15,14 @@ namespace shoal::sync {
 
 class Outer {
  public:
-  /// ranges: what of each unit is updated on this rank; shares must outlive this.
+  /// ranges: the elements of each unit that this rank updates. sub_shards must outlive this.
   Outer(const SyncOptions& options, const SubShards& sub_shards, const std::vector<Range>& ranges, Memory& memory);
 
-  /// From the master parameters as they are now, at rest.
+  /// Starts from the master parameters as they are now, with zero momentum.
   void reset();
-  /// Elements `range` of the unit, which lie in its range; x: their values, which the nodes' steps have moved; they are
-  /// replaced. inner_rate: the learning rate of the last of these steps. Where it is zero there is nothing to divide by:
-  /// slowmo takes x as it is then and keeps its momentum.
+  /// Replaces x, the elements `range` of the unit after the nodes' local steps, by their values after the outer update. The
+  /// range is inside the unit's range of this rank. inner_rate: learning rate of the last local step. SlowMo divides by it:
+  /// if it is zero, SlowMo takes x as it is and keeps its momentum.
   void update(std::size_t unit, Range range, Span<float> x, double inner_rate);
 
   /// For checkpoints: /outer/parameters/NAME, /outer/momentum/NAME.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stochastic gradient push (Assran et al. 2019, arXiv 1811.10792): a node sends half of its parameters to one neighbour and
-// adds the half that comes from another. Every node has one of each, so the push-sum weights stay 1 and are not sent.
+// Stochastic gradient push (Assran et al. 2019, arXiv 1811.10792): each node sends half of its parameters to one neighbour
+// and adds the half that it receives from another. As every node sends to one and receives from one, the push-sum weights
+// stay 1 and are not sent.
 //
-// Overlapped, an exchange goes on during the next step and is taken in after it: x += (received - sent) / 2, where x has
-// moved by a local step since it was sent. So each exchange reaches its node one step late, no part of a local step is lost,
-// and the mean over the nodes is kept as without overlap: the paper's overlapped form with a delay of one.
+// Overlapped, an exchange runs during the next step and is applied after it: x += (received - sent) / 2, where x has made a
+// local step since it was sent. So each exchange takes effect one step late, no part of a local step is lost, and the mean
+// over the nodes is kept as without overlap: the paper's overlapped form with a delay of one.
 #pragma once
 
 #include <vector>
@@ -19,22 +20,22 @@ namespace shoal::sync {
 
 class Push {
  public:
-  /// shares must outlive this.
+  /// sub_shards must outlive this.
   Push(const SubShards& sub_shards, const NodeGroups& groups, bool overlap, Memory& memory);
   Push(const Push&) = delete;
   Push& operator=(const Push&) = delete;
 
-  /// With the nodes `hop` places after and before, by all nodes. Not overlapped: this rank's shards are mixed when it
-  /// returns.
+  /// Collective over all nodes: sends to the node whose number is `hop` higher and receives from the one whose number is
+  /// `hop` lower. Not overlapped, this rank's shards are averaged with what was received when it returns.
   void exchange(int hop);
-  /// Overlapped: waits for the exchange under way, if there is one, and takes it in.
+  /// Overlapped: waits for the exchange in flight, if there is one, and applies it.
   void finish();
 
-  /// Overlapped, for checkpoints: /push/sent/NAME and /push/received/NAME of an exchange under way, which has arrived when
-  /// this returns; without one whatever is there.
+  /// Overlapped, for checkpoints: /push/sent/NAME and /push/received/NAME of the exchange in flight, for which it waits;
+  /// without one they hold anything.
   std::vector<NamedSlice> slices(const std::vector<model::UnitLayout>& units);
   bool in_flight() const { return in_flight_; }
-  /// What slices() named was read back.
+  /// Continues with the exchange whose slices() were read from a checkpoint.
   void restore() { in_flight_ = true; }
 
  private:
@@ -44,7 +45,7 @@ class Push {
   const SubShards* sub_shards_;
   NodeGroups groups_;
   bool overlap_, in_flight_ = false;
-  std::vector<Span<float>> sent_, received_;  // overlapped: by unit; otherwise two pieces, received_ only
+  std::vector<Span<float>> sent_, received_;  // overlapped: by unit; otherwise received_ alone, two pieces
   std::vector<comm::Request> requests_;
 };
 

@@ -2,15 +2,17 @@
 // What nodes do after which step: a pure function of the options and the step's number, the same on all ranks.
 //
 //   localsgd   every localsgd_frequency steps all nodes take the mean of their parameters (Stich 2018)
-//   sgp        after every step each node sends its parameters to the one `hop` places after it and takes the mean with what
-//              comes from the one `hop` before, hop = 1, 2, 4, ...: stochastic gradient push (Assran et al. 2019)
+//   sgp        after every step each node sends its parameters to one neighbour and takes the mean of its own and those that
+//              it receives from another: stochastic gradient push (Assran et al. 2019). The neighbours' numbers are `hop`
+//              higher and lower, hop = 1, 2, 4, ...
 //   slowmo     one of these two, and every slowmo_frequency steps an outer update with momentum (Wang et al. 2019)
 //   diloco     every slowmo_frequency steps an outer update of the mean, with Nesterov's momentum (Douillard et al. 2023)
 //
-// A mean may be sent while the next steps run, and be taken in after so many of them (sync/average.hpp).
+// With sync.average_overlap a mean is sent while the next steps run, and applied average_delay steps later
+// (sync/average.hpp).
 //
-// While nodes warm up (sync.warmup_steps) they share gradients at every step (sync/gradient_sum.hpp) and do none of this;
-// all of it counts the steps after that.
+// While nodes warm up (the first sync.warmup_steps steps) they sum gradients at every step (sync/gradient_sum.hpp) and do
+// none of this; all of it counts the steps after the warm-up.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +21,11 @@
 
 namespace shoal::sync {
 
-/// After one step, in this order.
+/// Actions after one step, in this order.
 struct Actions {
-  bool average = false;  ///< mean over all nodes, begun where it is sent during the next steps
-  bool push = false;     ///< exchange with two neighbours
-  bool outer = false;    ///< outer update, of the mean over all nodes or of what each node has (averages_outer())
+  bool average = false;  ///< mean over all nodes; only started, if it is sent during the next steps
+  bool push = false;     ///< exchange with two neighbours (sgp)
+  bool outer = false;    ///< outer update of the mean over all nodes, or of each node's parameters (averages_outer())
 };
 
 class SyncSchedule {
@@ -31,35 +33,36 @@ class SyncSchedule {
   /// On one node nothing is averaged or pushed.
   SyncSchedule(const SyncOptions& options, int nodes) : options_(options), nodes_(nodes) {}
 
-  /// Whether nodes still share gradients in this step, counted from 1, and whether that ends with it.
+  /// Steps are counted from 1. in_warmup(): nodes sum their gradients in this step. ends_warmup(): it is the last such
+  /// step, and local training begins after it.
   bool in_warmup(std::size_t step) const { return step <= options_.warmup_steps; }
   bool ends_warmup(std::size_t step) const { return step == options_.warmup_steps; }
   std::size_t warmup_steps() const { return options_.warmup_steps; }
 
-  /// step: counted from 1.
   Actions actions_after(std::size_t step) const;
-  /// Whether there is an outer update at all: SlowMo's is off with momentum 0 and rate 1, where it would change nothing.
+  /// Returns true if there are outer updates. SlowMo has none with momentum 0 and rate 1, since they would change nothing.
   bool has_outer() const;
-  /// Whether the outer update takes the mean over nodes first, so that its state is the same for all: in diloco, and in
-  /// slowmo where that state is shared out. There the base algorithm's exchange of the same step falls away.
+  /// Returns true if the outer update is applied to the mean over nodes, so that its state is equal on all of them and can
+  /// be sharded over them: in DiLoCo, and in SlowMo with slowmo_memory_efficient. In such a step the base algorithm's own
+  /// exchange is skipped.
   bool averages_outer() const;
 
-  /// Whether nodes send each other means while the next steps run; and whether they take in, after this step, one that
-  /// was begun sync.average_delay steps ago.
+  /// overlaps(): means are sent while the next steps run. applies_mean(): after this step nodes apply the mean that was
+  /// started average_delay steps before.
   bool overlaps() const { return options_.average_overlap && nodes_ > 1; }
   bool applies_mean(std::size_t step) const;
-  /// Whether a mean over the nodes is begun after this step, and, without overlap, finished.
+  /// Returns true if a mean over the nodes is started after this step and, without overlap, applied.
   bool averages(std::size_t step) const;
-  /// Whether all nodes meet after this step, none going on before the others have come.
+  /// Returns true if all nodes wait for each other after this step.
   bool synchronizes(std::size_t step) const;
-  /// Whether nodes have different parameters after so many steps.
+  /// Returns true if nodes have different parameters after `steps` steps.
   bool nodes_differ_after(std::size_t steps) const;
-  /// Steps between two meetings, once nodes are warm; 0: they never meet.
+  /// Steps between two synchronizations after the warm-up; 0: there are none.
   std::size_t period() const;
 
-  /// Exchanges with neighbours before this step, and the distance of the neighbours in exchange number `exchange`, from 0:
-  /// the directed exponential graph.
+  /// Number of exchanges with neighbours before this step.
   std::size_t pushes_before(std::size_t step) const;
+  /// Distance of the neighbours' numbers in exchange `exchange`, counted from 0: the directed exponential graph.
   static int hop(std::size_t exchange, int nodes);
 
  private:

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who does what when nodes meet. Every rank brings the shard of each unit that it owns in its node (zero/stages.hpp), and
-// meets those of its number on the other nodes, which own the same. Of that shard it sums one share, in whole pieces:
+// Which rank averages which elements. Each rank has a shard of each unit (zero/stages.hpp), and the ranks with the same
+// local rank have the same shard on every node. They form a group, which cuts that shard again, in whole granules, into one
+// sub-shard per node; each rank of the group sums its own:
 //
-//   unit     |  shard of local rank 0  |  shard of local rank 1  |      (on every node alike)
-//            | node 0's  |  node 1's   | node 0's  |  node 1's   |
+//   unit     |  shard of local rank 0  |  shard of local rank 1  |      (the same on every node)
+//            | node 0's  |  node 1's   | node 0's  |  node 1's   |      (who sums it)
 //
-// So over all ranks every element is one rank's, once.
+// So over all ranks every element belongs to one rank's sub-shard.
 #pragma once
 
 #include <vector>
@@ -18,23 +19,23 @@ namespace shoal::sync {
 
 class SubShards {
  public:
-  /// states must outlive this; it has `units` units.
+  /// units: number of units in states, which must outlive this.
   SubShards(zero::States& states, std::size_t units, const NodeGroups& groups);
 
   std::size_t units() const { return shards_.size(); }
-  /// This rank's, by unit: elements of the unit's flat buffer.
+  /// This rank's shards and sub-shards, by unit: elements of the unit's flat buffer.
   const std::vector<Range>& shards() const { return shards_; }
   const std::vector<Range>& sub_shards() const { return sub_shards_; }
-  /// Of all shards together.
+  /// Number of elements of all shards of this rank.
   std::size_t shard_elements() const;
-  /// Of the shares that this rank's shard of the unit is made of.
+  /// Number of elements of the largest sub-shard of this rank's shard of the unit, over the nodes.
   std::size_t largest_sub_shard(std::size_t unit) const;
 
   /// Master parameters of a range of this rank's shard.
   Span<float> master(std::size_t unit, Range range) const;
 
-  /// This rank's shards of these units as one message among its peers across nodes: block k is what node k's rank sums.
-  /// span_of(unit, range): where it lies.
+  /// This rank's shards of these units as one message in the group across nodes: block k is what node k's rank sums.
+  /// span_of(unit, range) returns the memory of these elements.
   template <typename SpanOf>
   comm::Blocks blocks_across(Range units, const SpanOf& span_of) const {
     const int nodes = groups_.across.ranks;
@@ -47,13 +48,13 @@ class SubShards {
     }
     return blocks;
   }
-  /// All shards of units that every rank updates whole (stage 0), as one message in the node. Empty blocks where there are
-  /// none.
+  /// The shards of units that every rank updates whole (stage 0), as one message in the node. In other stages the blocks are
+  /// empty.
   comm::Blocks blocks_in_node() const;
-  std::size_t whole_bytes() const;  ///< of these units
+  std::size_t whole_bytes() const;  ///< bytes of these units
 
  private:
-  /// The part of a shard that node `node` of `nodes` sums.
+  /// Returns the part of a shard that node `node` of `nodes` sums.
   static Range sub_shard_of(Range shard, int node, int nodes);
 
   zero::States* states_;

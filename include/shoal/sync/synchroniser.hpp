@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How nodes that train apart come together: what sync/schedule.hpp says for a step, done to the fp32 master parameters.
-// The optimizer's moments stay each node's own: they are neither averaged nor reset.
+// Synchronizes nodes that train locally: does what sync/schedule.hpp says for a step, to the fp32 master parameters. The
+// optimizer's moments stay each node's own: they are neither averaged nor reset.
 #pragma once
 
 #include <memory>
@@ -19,16 +19,16 @@
 
 namespace shoal::sync {
 
-/// What is to be known of the run around it.
+/// What the synchroniser needs to know of the run.
 struct SyncContext {
-  DType gradients = DType::f32;   ///< their type, where nodes warm up
-  std::size_t quant_block = 256;  ///< elements that share a scale where means are sent in int8
+  DType gradients = DType::f32;   ///< the gradients' type, for the warm-up
+  std::size_t quant_block = 256;  ///< elements per scale, if means are sent in int8
   bool shows = false;             ///< swap_in_mean() will be called
 };
 
 class Synchroniser {
  public:
-  /// states: of ZeRO's group, which is groups.node; they must outlive this.
+  /// states: those of the ranks of groups.node, over which ZeRO shards; they must outlive this.
   Synchroniser(const SyncOptions& options, const SyncContext& run, const std::vector<model::UnitLayout>& units,
                zero::States& states, const NodeGroups& groups, Memory& memory);
   Synchroniser(const Synchroniser&) = delete;
@@ -37,24 +37,24 @@ class Synchroniser {
   const SyncSchedule& schedule() const { return schedule_; }
   const NodeGroups& groups() const { return groups_; }
 
-  /// Before the first step, or after parameters were loaded without the outer update's state: that starts from them.
+  /// Collective. Before the first step, or if parameters were loaded without the synchronization's state: the reference and
+  /// the outer update start from the masters as they are.
   void start_from_masters();
-  /// While nodes warm up, in every step before its norm: this rank's shards of the gradient become the sum over all nodes.
+  /// In every step of the warm-up, before the norm: this rank's shards of the gradient become their sum over all nodes.
   void sum_gradients(const GradientSum::Gradient& gradient) { gradients_->run(gradient); }
-  /// Whether after_step() will write to the masters. Then nothing may be published meanwhile, and what is derived from them
-  /// is to be refreshed after it.
+  /// Returns true if after_step() will change the masters. Then the caller must wait for the all-gather of parameters before
+  /// it (Engine::wait_for_parameters), and renew after it what is derived from the masters (Engine::refresh).
   bool writes_masters(std::size_t step) const;
-  /// All ranks, after the local update of every step `step` (from 1), at the learning rate that the schedule has for it.
+  /// On all ranks after the local update of step `step`, counted from 1. learning_rate: the schedule's for this step.
   void after_step(std::size_t step, double learning_rate);
-  /// Until what is on its way between nodes is here; taken in it is when its step comes.
+  /// Waits for the mean in flight, if there is one. It is applied later, after the step that the schedule says.
   void wait_for_mean() { average_.wait_for_mean(); }
 
-  /// The masters become their mean over the nodes, until restore_own() brings this node's own back; a mean that is under
-  /// way is no part of it. Collective; nothing may be published meanwhile, and what is derived from the masters is to be
-  /// refreshed after both.
+  /// Replaces the masters by their mean over the nodes, until restore_own(). A mean in flight is neither used nor applied.
+  /// Collective; before and after both the caller does as for after_step().
   void swap_in_mean();
   void restore_own();
-  /// The same for good.
+  /// Replaces the masters by their mean over the nodes, permanently.
   void replace_by_mean();
 
   /// What a checkpoint after `steps` steps is to hold of parameters, moments and the synchronization's own state. Waits for
@@ -79,10 +79,10 @@ class Synchroniser {
   bool overlap_;
   SubShards sub_shards_;
   std::optional<Outer> outer_;
-  Average average_;  // ends before the outer update, which its exchange makes on the way
+  Average average_;  // declared after outer_, so destroyed before it: its operation may call outer_->update()
   std::unique_ptr<Push> push_;
   std::optional<GradientSum> gradients_;
-  std::vector<Span<float>> own_;  // by unit: shards while the average is shown
+  std::vector<Span<float>> own_;  // by unit: this node's shards between swap_in_mean() and restore_own()
 };
 
 }  // namespace shoal::sync
