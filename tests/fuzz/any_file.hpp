@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// HDF5 files that are well made and hold the wrong things: attributes and datasets of any type, number and layout under the
-// names that a reader looks for, as the fuzzer's bytes say. Beyond that only such bytes are changed as the readers look at
-// themselves: references to values of variable length, the heaps where those lie, the seal. HDF5 1.10 is not what is tested.
+// Valid HDF5 files with unexpected content. The fuzzer's bytes choose types, sizes and layouts of the attributes and
+// datasets that a reader looks for. In the finished file only bytes are changed that our readers interpret themselves:
+// references to values of variable length, the heaps that hold these values, and the seal. So our readers are tested, not
+// the HDF5 library.
 #pragma once
 
 #include <hdf5.h>
@@ -20,7 +21,7 @@
 
 namespace shoal::fuzz {
 
-/// The fuzzer's bytes, one after another; zeros when there are no more.
+/// Reads the fuzzer's bytes one after another, and zeros after the last one.
 class Bytes {
  public:
   Bytes(const std::uint8_t* data, std::size_t size) : data_(data), left_(size) {}
@@ -38,7 +39,7 @@ class Bytes {
   std::size_t left_;
 };
 
-/// A file with a path, in memory.
+/// A temporary file in memory that has a path.
 class MemoryFile {
  public:
   MemoryFile() : path_("/dev/shm/shoal-fuzz-XXXXXX"), descriptor_(::mkstemp(path_.data())) {
@@ -73,6 +74,11 @@ class MemoryFile {
   int descriptor_;
 };
 
+/// A range of bytes in a file.
+struct Extent {
+  std::uint64_t offset = 0, bytes = 0;
+};
+
 class AnyFile {
  public:
   AnyFile(Bytes& bytes, const std::string& path) : bytes_(bytes) {
@@ -85,7 +91,7 @@ class AnyFile {
   AnyFile& operator=(const AnyFile&) = delete;
   hid_t id() const { return file_; }
 
-  /// Mostly of the type and as the one value that is wanted.
+  /// Adds an attribute: usually one value of type `wanted`, sometimes another type or number of values, or no attribute.
   void attribute(hid_t at, const char* name, hid_t wanted) {
     if (bytes_.one_in(16)) return;
     const hid_t type = bytes_.one_in(4) ? any_type() : H5Tcopy(wanted),
@@ -100,15 +106,16 @@ class AnyFile {
     H5Tclose(type);
   }
 
-  /// Where its raw data lie, and how many bytes; (0, 0) if it was left out or has none of its own.
-  std::pair<std::uint64_t, std::uint64_t> dataset(const char* name, hid_t wanted, int dimensions, hid_t of_attribute = -1) {
+  /// Adds a dataset, usually of type `wanted`, sometimes none. of_attribute: type of its checksum; -1: it has none. Returns
+  /// where the file stores its raw data, if it does.
+  Extent dataset(const char* name, hid_t wanted, int dimensions, hid_t of_attribute = -1) {
     if (bytes_.one_in(8)) return {};
     const hid_t type = bytes_.one_in(4) ? any_type() : H5Tcopy(wanted),
                 space = bytes_.one_in(4) ? any_space(false) : small_space(dimensions);
     const hid_t create = any_layout(space), links = H5Pcreate(H5P_LINK_CREATE);
     H5Pset_create_intermediate_group(links, 1);
     const hid_t made = H5Dcreate2(file_, name, type, space, links, create, H5P_DEFAULT);
-    std::pair<std::uint64_t, std::uint64_t> place;
+    Extent extent;
     if (made >= 0) {
       if (count_of(space) <= most_written && !bytes_.one_in(16)) {
         const Values values(bytes_, type, count_of(space));
@@ -116,13 +123,13 @@ class AnyFile {
       }
       if (of_attribute >= 0) attribute(made, "checksum", of_attribute);
       const haddr_t offset = H5Dget_offset(made);
-      if (offset != HADDR_UNDEF) place = {offset, H5Dget_storage_size(made)};
+      if (offset != HADDR_UNDEF) extent = {offset, H5Dget_storage_size(made)};
       H5Dclose(made);
     }
     for (const hid_t list : {create, links}) H5Pclose(list);
     H5Sclose(space);
     H5Tclose(type);
-    return place;
+    return extent;
   }
 
   static hid_t text() {
@@ -135,12 +142,12 @@ class AnyFile {
  private:
   static constexpr std::uint64_t most_written = 5000;
 
-  /// As many values of a type as are asked for; pointers to values of variable length are good ones.
+  /// `count` values of a type. Pointers to values of variable length are valid.
   class Values {
    public:
     Values(Bytes& bytes, hid_t type, std::uint64_t count) : raw_(count * H5Tget_size(type) + 1) {
       const bool strings = H5Tis_variable_str(type) > 0, variable = H5Tget_class(type) == H5T_VLEN;
-      const std::uint64_t filled = std::min<std::uint64_t>(count, 64);  // the rest is zeros, or one value again and again
+      const std::uint64_t filled = std::min<std::uint64_t>(count, 64);  // the others are zeros, or the same again
       if (strings || variable) texts_.resize(filled);
       for (std::uint64_t i = 0; i < filled; ++i) {
         if (!strings && !variable) break;
@@ -235,24 +242,37 @@ class AnyFile {
   hid_t file_;
 };
 
-/// Changes some bytes of [begin, begin + bytes).
-inline void damage(Bytes& bytes, const MemoryFile& file, std::uint64_t begin, std::uint64_t length) {
-  if (length == 0) return;
+/// Changes up to five bytes of the extent.
+inline void damage(Bytes& bytes, const MemoryFile& file, Extent extent) {
+  if (extent.bytes == 0) return;
   for (std::uint64_t left = bytes.below(6); left > 0; --left) {
-    const std::uint64_t at = begin + bytes.below(std::min<std::uint64_t>(length, 1U << 16U));
+    const std::uint64_t at = extent.offset + bytes.below(std::min<std::uint64_t>(extent.bytes, 1U << 16U));
     file.put(at, static_cast<std::uint8_t>(bytes.number(1)));
   }
 }
 
-/// The heaps of values of variable length, wherever they are.
+/// Damages about half of the heaps that hold values of variable length; they begin with "GCOL".
 inline void damage_heaps(Bytes& bytes, const MemoryFile& file) {
   const std::string content = file.content();
   for (std::size_t at = content.find("GCOL"); at != std::string::npos; at = content.find("GCOL", at + 4)) {
-    if (bytes.one_in(2)) damage(bytes, file, at, std::min<std::size_t>(content.size() - at, 1024));
+    if (bytes.one_in(2)) damage(bytes, file, {at, std::min<std::size_t>(content.size() - at, 1024)});
   }
 }
 
-/// Whatever the file is, it is read, or refused in one line that names it.
+/// Fills the file: build(AnyFile) adds the content, and returns the extent of a dataset that holds references to values of
+/// variable length. Then damages these references, and the heaps.
+template <typename Build>
+void make(Bytes& bytes, const MemoryFile& file, Build&& build) {
+  Extent references;
+  {
+    AnyFile h5(bytes, file.path());
+    references = build(h5);
+  }
+  damage(bytes, file, references);
+  damage_heaps(bytes, file);
+}
+
+/// Calls read(). It must return, or throw an Error whose message is one line that begins with the file's path.
 template <typename Read>
 void must_be_read_or_refused(const MemoryFile& file, Read&& read) {
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Anything as a checkpoint: a good seal around wrong content, a damaged one around any; refused with one line, or datasets
-// whose data lie within the file.
+// Reads any HDF5 file as a checkpoint, with a valid or a damaged seal. It must be refused in one line, or the data of its
+// datasets must be within the file.
 #include "any_file.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "src/io/seal.hpp"
@@ -10,8 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Bytes bytes(data, size);
   const fuzz::MemoryFile file;
   std::vector<io::Extent> raw;
-  {
-    fuzz::AnyFile h5(bytes, file.path());
+  fuzz::make(bytes, file, [&](fuzz::AnyFile& h5) {
     const hid_t text = fuzz::AnyFile::text();
     h5.attribute(h5.id(), "format_version", H5T_STD_I8LE);
     h5.attribute(h5.id(), "program", text);
@@ -27,16 +26,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (length > 0) raw.push_back({offset, length});
     }
     H5Tclose(text);
-  }
-  fuzz::damage_heaps(bytes, file);
+    return fuzz::Extent();
+  });
   try {
     io::seal(file.path(), raw);
-  } catch (const Error&) {  // what was never written has no place in the file
+  } catch (const Error&) {  // the space of data that were never written may be beyond the file's end
     return 0;
   }
   if (bytes.one_in(2)) {
     const std::uint64_t seal = std::min<std::uint64_t>(file.size(), 40 + 16 * raw.size());
-    fuzz::damage(bytes, file, file.size() - seal, seal);
+    fuzz::damage(bytes, file, {file.size() - seal, seal});
   }
   if (bytes.one_in(8)) file.cut(bytes.below(file.size() + 1));
   fuzz::must_be_read_or_refused(file, [&] {

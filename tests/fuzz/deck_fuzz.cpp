@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a deck: no crash, every problem with its place, and a good deck survives being printed and read again.
+// Reads any bytes as a deck. Every problem must name its place in the file, and a deck without problems must be the same
+// after it was printed and read again.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

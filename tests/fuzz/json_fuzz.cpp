@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a DeepSpeed configuration: no crash, every problem and note with its place, every value with its line, and
-// only values that the options allow.
+// Reads any bytes as a DeepSpeed configuration. Every problem and note must name its place in the file, every value must
+// have a line, and every setting must be a value that its option allows.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -18,9 +18,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (entry.line < 1 || entry.line > lines || entry.path.empty()) std::abort();
   }
   const DeepSpeedTranslation file = translate_deepspeed(json, "fuzz.json", Options(), Places());
-  for (const auto* const sentences : {&file.problems, &file.notes}) {
-    for (const std::string& sentence : *sentences) {
-      if (!sentence.starts_with("fuzz.json:")) std::abort();
+  for (const auto* const messages : {&file.problems, &file.notes}) {
+    for (const std::string& message : *messages) {
+      if (!message.starts_with("fuzz.json:")) std::abort();
     }
   }
   for (const DeepSpeedSetting& setting : file.settings) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as the header of a safetensors file: refused with one line, or entries that lie within the data. The first two
-// say how long the data is; two blanks, as the seeds have them: 8224 bytes.
+// Reads any bytes as the header of a safetensors file. It must be refused in one line, or its entries must cover the data
+// exactly. The first two bytes are the number of bytes of data; the seeds begin with two blanks: 8224 bytes.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Anything as a tokens file: refused with one line, or tokens below vocab_size and no more names than that.
+// Reads any HDF5 file as a tokens file. It must be refused in one line, or its tokens must be below vocab_size, and it must
+// not name more than vocab_size tokens.
 #include "any_file.hpp"
 #include "shoal/io/token_file.hpp"
 
@@ -7,9 +8,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace shoal;
   fuzz::Bytes bytes(data, size);
   const fuzz::MemoryFile file;
-  std::pair<std::uint64_t, std::uint64_t> references;
-  {
-    fuzz::AnyFile h5(bytes, file.path());
+  fuzz::make(bytes, file, [&](fuzz::AnyFile& h5) {
+    fuzz::Extent references;
     const hid_t text = fuzz::AnyFile::text(), variable = bytes.one_in(2) ? H5Tvlen_create(H5T_STD_U8LE) : H5Tcopy(text);
     h5.attribute(h5.id(), "vocab_size", H5T_STD_U16LE);
     if (bytes.one_in(3)) {
@@ -24,9 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       h5.dataset("vocabulary_offsets", H5T_STD_U64LE, 1, text);
     }
     for (const hid_t type : {text, variable}) H5Tclose(type);
-  }
-  fuzz::damage(bytes, file, references.first, references.second);
-  fuzz::damage_heaps(bytes, file);
+    return references;
+  });
   fuzz::must_be_read_or_refused(file, [&] {
     const io::TokenFile tokens(file.path());
     if (tokens.vocabulary().size() > tokens.vocab_size()) std::abort();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Anything as a trace, with and without a seal: refused with one line, or described.
+// Reads any HDF5 file as a trace, with and without a seal. It must be refused in one line, or described.
 #include "any_file.hpp"
 #include "shoal/io/trace_file.hpp"
 #include "src/io/seal.hpp"
@@ -9,9 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace shoal;
   fuzz::Bytes bytes(data, size);
   const fuzz::MemoryFile file;
-  std::pair<std::uint64_t, std::uint64_t> references;
-  {
-    fuzz::AnyFile h5(bytes, file.path());
+  fuzz::make(bytes, file, [&](fuzz::AnyFile& h5) {
     const hid_t text = fuzz::AnyFile::text();
     for (const char* const name : {"format_version", "world_size", "nodes", "complete", "sealed"}) {
       h5.attribute(h5.id(), name, H5T_STD_I8LE);
@@ -20,14 +18,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const io::hdf5::Handle event = io::event_type(), flush = io::flush_type();
     h5.dataset("events", event.id(), 1, text);
     h5.dataset("flushes", flush.id(), 1);
-    references = h5.dataset("names", text, 1);
+    const fuzz::Extent references = h5.dataset("names", text, 1);
     H5Tclose(text);
-  }
-  fuzz::damage(bytes, file, references.first, references.second);
-  fuzz::damage_heaps(bytes, file);
+    return references;
+  });
   const bool verify = bytes.one_in(2);
   if (bytes.one_in(2)) io::seal(file.path(), {});
-  if (bytes.one_in(2)) fuzz::damage(bytes, file, file.size() < 40 ? 0 : file.size() - 40, 40);
+  if (bytes.one_in(2)) fuzz::damage(bytes, file, {file.size() < 40 ? 0 : file.size() - 40, 40});
   fuzz::must_be_read_or_refused(file, [&] { io::describe_trace(file.path(), verify); });
   return 0;
 }
