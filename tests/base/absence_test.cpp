@@ -15,42 +15,42 @@ namespace {
 
 using namespace std::chrono_literals;
 
-bool another_thread_stands_in() {
-  bool stood = false;
-  std::thread([&] { stood = stand_in([] {}); }).join();
-  return stood;
+bool another_thread_may_stand_in() {
+  bool called = false;
+  std::thread([&] { called = stand_in([] {}); }).join();
+  return called;
 }
 
-TEST(AbsenceOfTheMainThread, AnotherStandsInOnlyMeanwhile) {
+TEST(AbsenceOfTheMainThread, AnotherMayStandInOnlyMeanwhile) {
   begin_absences();
-  EXPECT_FALSE(another_thread_stands_in());
+  EXPECT_FALSE(another_thread_may_stand_in());
   {
     const Absence whole;
     EXPECT_TRUE(main_thread_absent());
     { const Absence nested; }
-    EXPECT_TRUE(another_thread_stands_in());
+    EXPECT_TRUE(another_thread_may_stand_in());
   }
   EXPECT_FALSE(main_thread_absent());
-  EXPECT_FALSE(another_thread_stands_in());
+  EXPECT_FALSE(another_thread_may_stand_in());
   end_absences();
 }
 
-TEST(AbsenceOfTheMainThread, UnknownBeforeItIsWatched) {
+TEST(AbsenceOfTheMainThread, IsUnknownBeforeBeginAbsences) {
   const Absence absence;
-  EXPECT_FALSE(another_thread_stands_in());
+  EXPECT_FALSE(another_thread_may_stand_in());
 }
 
-TEST(AbsenceOfTheMainThread, OtherThreadsHaveNone) {
+TEST(AbsenceOfTheMainThread, IsNotThatOfAnotherThread) {
   begin_absences();
   std::thread([] {
     const Absence absence;
     EXPECT_FALSE(main_thread_absent());
   }).join();
-  EXPECT_FALSE(another_thread_stands_in());
+  EXPECT_FALSE(another_thread_may_stand_in());
   end_absences();
 }
 
-TEST(AbsenceOfTheMainThread, ItReturnsWhenTheOtherIsDone) {
+TEST(AbsenceOfTheMainThread, EndsAfterTheOtherThreadIsDone) {
   begin_absences();
   std::atomic<bool> inside = false, done = false;
   std::optional<Absence> absence(std::in_place);
@@ -68,17 +68,17 @@ TEST(AbsenceOfTheMainThread, ItReturnsWhenTheOtherIsDone) {
   end_absences();
 }
 
-TEST(PumpOf, WhoIsAbsentBeatsButMovesNothing) {
-  static int moved;
-  moved = 0;
-  set_pump([] { ++moved; });
+TEST(Pump, OfAnAbsentThreadBeatsButCallsNothing) {
+  static int calls;
+  calls = 0;
+  set_pump([] { ++calls; });
   {
     const Absence absence;
     pump();
   }
-  EXPECT_EQ(moved, 0);
+  EXPECT_EQ(calls, 0);
   pump();
-  EXPECT_EQ(moved, 1);
+  EXPECT_EQ(calls, 1);
   set_pump(nullptr);
   std::this_thread::sleep_for(20ms);
   pump();

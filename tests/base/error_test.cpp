@@ -10,7 +10,7 @@
 namespace shoal {
 namespace {
 
-/// The Error that act() throws; the test fails if it throws none.
+/// Returns the Error that act() throws. The test fails if it throws none.
 Error thrown_by(const std::function<void()>& act) {
   try {
     act();
@@ -21,19 +21,19 @@ Error thrown_by(const std::function<void()>& act) {
   return {Exit::done, Seen::here, ""};
 }
 
-TEST(Error, TextPutsThePartsInARow) {
+TEST(Error, TextConcatenatesTheParts) {
   EXPECT_EQ(text("batch.global = ", 100, " is ", std::string("not"), ' ', std::string_view("ours"), ": ", 0.5),
             "batch.global = 100 is not ours: 0.5");
 }
 
-TEST(Error, BadInputEndsWithTwoAndIsSaidOnce) {
+TEST(Error, BadInputEndsWithTwoAndIsPrintedOnce) {
   const Error error = thrown_by([] { bad_input("zero.stage = ", 4, ": no such stage"); });
   EXPECT_STREQ(error.what(), "zero.stage = 4: no such stage");
   EXPECT_EQ(error.code(), Exit::bad_input);
   EXPECT_EQ(error.seen(), Seen::everywhere);
 }
 
-TEST(Error, AFailureEndsWithOneAndIsThisRanks) {
+TEST(Error, AFailureEndsWithOneAndIsPrintedByItsRank) {
   const Error error = thrown_by([] { fail("disk ", 3, " is full"); });
   EXPECT_STREQ(error.what(), "disk 3 is full");
   EXPECT_EQ(error.code(), Exit::failed);
@@ -54,7 +54,7 @@ TEST(Error, RequireInputIsTheUsersFaultOnlyIfNot) {
   EXPECT_EQ(error.code(), Exit::bad_input);
 }
 
-// Batch scripts rely on the numbers.
+// Batch scripts check these numbers.
 TEST(Error, ExitCodes) {
   EXPECT_EQ(static_cast<int>(Exit::done), 0);
   EXPECT_EQ(static_cast<int>(Exit::failed), 1);

@@ -28,8 +28,8 @@ TEST(Heartbeat, NamesThePhaseThatWasEnteredLast) {
   EXPECT_STREQ(heartbeat::current_phase(), "step");
 }
 
-// A sleep is never too short, but any longer on a busy machine: so the silence is bounded from below by what was slept, and
-// from above by what a clock around everything says.
+// A sleep is never shorter than asked for, but may be much longer on a busy machine. So the silence is at least the time
+// asked for, and at most what a clock around the whole test measures.
 TEST(Heartbeat, SilenceGrowsUntilTheNextBeat) {
   const std::int64_t begin = steady_ns();
   heartbeat::beat();

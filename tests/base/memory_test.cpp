@@ -13,7 +13,7 @@
 namespace shoal {
 namespace {
 
-/// Code that takes memory, run once against an arena that counts and once against the real one.
+/// Takes memory in its constructor, as the program's modules do: first from a Memory that counts, then from a real one.
 struct Buffers {
   Span<float> weights, bias;
   Span<bf16> activations;
@@ -31,13 +31,13 @@ Ledger plan() {
   return counting.taken();
 }
 
-TEST(Memory, CountingHandsOutSizesAlone) {
+TEST(Memory, CountingReturnsSizesWithoutMemory) {
   Memory counting;
   const Buffers buffers(counting);
   EXPECT_TRUE(counting.counting());
   EXPECT_EQ(buffers.weights.size(), 100U);
   EXPECT_EQ(buffers.weights.data(), nullptr);
-  EXPECT_EQ(counting.taken()[Kind::parameters], 448U + 64U);  // 400 and 12 bytes, on borders of 64
+  EXPECT_EQ(counting.taken()[Kind::parameters], 448U + 64U);  // 400 and 12 bytes, rounded up to multiples of 64
   EXPECT_EQ(counting.taken()[Kind::activations], 128U);
   EXPECT_EQ(counting.taken()[Kind::buffers], 0U);
   EXPECT_EQ(counting.taken().total(), 640U);
@@ -51,7 +51,7 @@ TEST(Memory, TakesExactlyWhatWasCounted) {
   EXPECT_EQ(memory.taken(), planned);
 }
 
-TEST(Memory, BuffersAreZeroAlignedAndApart) {
+TEST(Memory, BuffersAreZeroAlignedAndDisjoint) {
   Memory memory(plan());
   const Buffers buffers(memory);
   for (const void* at : {static_cast<void*>(buffers.weights.data()), static_cast<void*>(buffers.bias.data()),
@@ -69,14 +69,14 @@ TEST(Memory, MoreThanPlannedNamesKindAndLabel) {
   const Buffers buffers(memory);
   try {
     memory.take<float>(Kind::activations, 17, "attention");
-    FAIL() << "17 floats were not planned";
+    FAIL() << "17 floats more than planned were handed out";
   } catch (const Error& error) {
     EXPECT_EQ(error.seen(), Seen::here);
     const std::string message = error.what();
     EXPECT_NE(message.find("activations"), std::string::npos) << message;
     EXPECT_NE(message.find("attention"), std::string::npos) << message;
   }
-  EXPECT_EQ(memory.taken(), plan()) << "what was refused is not counted";
+  EXPECT_EQ(memory.taken(), plan()) << "a refused take() must not be counted";
 }
 
 TEST(Memory, EntriesAddUpToWhatWasTaken) {

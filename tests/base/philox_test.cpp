@@ -19,7 +19,7 @@ TEST(Philox, KnownAnswers) {
             (Philox4{0xd16cfe09U, 0x94fdccebU, 0x5001e420U, 0x24126ea1U}));
 }
 
-TEST(Philox, EachBitOfKeyAndCounterCounts) {
+TEST(Philox, EachBitOfKeyAndCounterChangesTheResult) {
   std::set<Philox4> seen = {philox(0, {0, 0, 0, 0})};
   for (unsigned bit = 0; bit < 64; ++bit) EXPECT_TRUE(seen.insert(philox(std::uint64_t{1} << bit, {0, 0, 0, 0})).second);
   for (unsigned bit = 0; bit < 128; ++bit) {
@@ -37,7 +37,7 @@ TEST(Philox, UniformIsAboveZeroAndReachesOne) {
   EXPECT_EQ(uniform(0xffffffffU), 1.0F);
 }
 
-// Means over n numbers lie within four standard deviations.
+// A mean over n numbers must be within four standard deviations of the expected value.
 TEST(Philox, UniformHasItsMoments) {
   constexpr std::uint32_t n = 1U << 16U;
   double sum = 0, squares = 0;
@@ -57,7 +57,7 @@ TEST(BoxMuller, IsFiniteAtTheEnds) {
       for (const double x : box_muller(a, b)) EXPECT_TRUE(std::isfinite(x));
     }
   }
-  EXPECT_NEAR(box_muller(0, 0)[0], std::sqrt(64 * std::log(2.0)), 1e-12);  // the largest there is
+  EXPECT_NEAR(box_muller(0, 0)[0], std::sqrt(64 * std::log(2.0)), 1e-12);  // the largest possible value
   EXPECT_EQ(box_muller(ones, 0)[0], 0.0);
 }
 

@@ -9,7 +9,7 @@ namespace {
 int first_calls = 0, second_calls = 0;
 void first() { ++first_calls; }
 void second() { ++second_calls; }
-/// As comm/ does when its last operation has ended: it takes itself away from within.
+/// Uninstalls itself, as the function of comm/ does when its last operation has ended.
 void once() {
   ++first_calls;
   set_pump(nullptr);
@@ -23,9 +23,9 @@ class Pump : public testing::Test {
 
 TEST_F(Pump, DoesNothingBeforeAFunctionIsInstalled) { EXPECT_NO_FATAL_FAILURE(pump()); }
 
-TEST_F(Pump, CallsWhatIsInstalledOncePerCall) {
+TEST_F(Pump, CallsTheFunctionOncePerCall) {
   set_pump(first);
-  EXPECT_EQ(first_calls, 0) << "installing is not calling";
+  EXPECT_EQ(first_calls, 0) << "set_pump() must not call the function";
   pump();
   pump();
   EXPECT_EQ(first_calls, 2);
@@ -39,14 +39,14 @@ TEST_F(Pump, TheLastFunctionInstalledReplacesTheOneBefore) {
   EXPECT_EQ(second_calls, 1);
 }
 
-TEST_F(Pump, IsSilentAfterItsFunctionIsTakenAway) {
+TEST_F(Pump, DoesNothingAfterItsFunctionIsUninstalled) {
   set_pump(first);
   set_pump(nullptr);
   pump();
   EXPECT_EQ(first_calls, 0);
 }
 
-TEST_F(Pump, AFunctionMayTakeItselfAway) {
+TEST_F(Pump, AFunctionMayUninstallItself) {
   set_pump(once);
   pump();
   pump();

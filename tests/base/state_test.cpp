@@ -6,7 +6,7 @@
 namespace shoal {
 namespace {
 
-TEST(State, AShapeAsItIsShown) {
+TEST(State, AShapeAsText) {
   EXPECT_EQ(shape_text({50257, 768}), "50257 x 768");
   EXPECT_EQ(shape_text({7}), "7");
   EXPECT_EQ(shape_text({2, 0, 3}), "2 x 0 x 3");

@@ -22,16 +22,16 @@ class Trace : public testing::Test {
 
 std::string name_of(const Event& event) { return names().at(static_cast<std::size_t>(event.name)); }
 
-TEST_F(Trace, OffRecordsNothing) {
+TEST_F(Trace, LevelOffRecordsNothing) {
   start(Level::off, 10);
   { const Region region(Level::steps, Kind::step, "step"); }
   counter("memory/rss", 1);
   EXPECT_FALSE(on(Level::steps));
-  EXPECT_FALSE(on(Level::off)) << "nothing is recorded at level off";
+  EXPECT_FALSE(on(Level::off)) << "no event has level off";
   EXPECT_EQ(pending(), 0U);
 }
 
-TEST_F(Trace, ALevelIncludesThoseBelow) {
+TEST_F(Trace, ALevelIncludesTheLowerOnes) {
   start(Level::comm, 10);
   EXPECT_TRUE(on(Level::steps));
   EXPECT_TRUE(on(Level::comm));
@@ -57,14 +57,14 @@ TEST_F(Trace, RegionsNestAndBelongToStepMicroBatchAndUnit) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   const auto events = drain();
-  ASSERT_EQ(events.size(), 2U);  // in the order of their ends
+  ASSERT_EQ(events.size(), 2U);  // in the order in which they ended
   const Event &inner = events[0], &outer = events[1];
   EXPECT_EQ(name_of(inner), "layernorm");
   EXPECT_EQ(name_of(outer), "forward");
   EXPECT_EQ(inner.depth, 1);
   EXPECT_EQ(outer.depth, 0);
   EXPECT_EQ(inner.unit, 3);
-  EXPECT_EQ(outer.unit, -1) << "as it was when it began";
+  EXPECT_EQ(outer.unit, -1) << "the unit in which the region began";
   EXPECT_EQ(inner.step, 7);
   EXPECT_EQ(inner.micro, 2);
   EXPECT_GE(inner.duration_ns, 2'000'000);
@@ -72,7 +72,7 @@ TEST_F(Trace, RegionsNestAndBelongToStepMicroBatchAndUnit) {
   EXPECT_GE(outer.begin_ns + outer.duration_ns, inner.begin_ns + inner.duration_ns);
 }
 
-TEST_F(Trace, AFullRingDropsAndCounts) {
+TEST_F(Trace, AFullBufferDropsEventsAndCountsThem) {
   start(Level::steps, 3);
   for (std::uint64_t i = 0; i < 5; ++i) counter("memory/rss", i);
   EXPECT_EQ(pending(), 3U);
@@ -82,8 +82,8 @@ TEST_F(Trace, AFullRingDropsAndCounts) {
   EXPECT_EQ(events[0].bytes, 0U);
   EXPECT_EQ(events[2].bytes, 2U);
   counter("memory/rss", 9);
-  EXPECT_EQ(drain().at(0).bytes, 9U) << "room again after a drain";
-  EXPECT_EQ(dropped(), 2U) << "since the start";
+  EXPECT_EQ(drain().at(0).bytes, 9U) << "drain() makes space for new events";
+  EXPECT_EQ(dropped(), 2U) << "all since start()";
   start(Level::steps, 3);
   EXPECT_EQ(dropped(), 0U);
 }

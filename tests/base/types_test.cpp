@@ -12,10 +12,10 @@ namespace {
 
 float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-/// Infinity and NaN fill the uppermost exponent.
+/// Infinity and NaN have the largest exponent.
 bool finite(std::uint16_t bits) { return (bits & 0x7f80U) != 0x7f80U; }
 
-TEST(Bf16, EachValueComesBack) {
+TEST(Bf16, EachValueSurvivesTheWayToFloatAndBack) {
   for (std::uint32_t bits = 0; bits <= 0xffffU; ++bits) {
     bf16 value;
     value.bits = static_cast<std::uint16_t>(bits);
@@ -30,13 +30,14 @@ TEST(Bf16, EachValueComesBack) {
   }
 }
 
-// Between each value and the next one up in size, subnormal ones and the last before infinity included.
+// Checks floats between each value and the next larger one, also between subnormal values, and between the largest value
+// and infinity.
 TEST(Bf16, RoundsToTheNearestAndTiesToEven) {
   for (std::uint32_t bits = 0; bits <= 0xffffU; ++bits) {
     const auto low = static_cast<std::uint16_t>(bits);
     if (!finite(low)) continue;
     const std::uint32_t wide = bits << 16U;
-    const auto up = static_cast<std::uint16_t>(bits + 1);  // infinity above the largest
+    const auto up = static_cast<std::uint16_t>(bits + 1);  // after the largest value: infinity
     const std::uint16_t even = bits % 2 == 0 ? low : up;
     ASSERT_EQ(bf16(float_of(wide + 1)).bits, low);
     ASSERT_EQ(bf16(float_of(wide + 0x7fffU)).bits, low);
@@ -56,7 +57,7 @@ TEST(Bf16, KnownValues) {
   EXPECT_EQ(bf16(std::numeric_limits<float>::denorm_min()).bits, 0U);
 }
 
-// A payload in the lower half alone must not be cut off to infinity.
+// If the payload of a NaN is in the lower 16 bits only, cutting these off would make it infinity.
 template <typename T>
 void expect_nan_stays_nan() {
   for (const std::uint32_t bits :
@@ -69,14 +70,14 @@ void expect_nan_stays_nan() {
 
 TEST(Bf16, NaNStaysNaN) { expect_nan_stays_nan<bf16>(); }
 
-/// What IEEE 754 says the bits stand for.
+/// Returns the value of these bits by IEEE 754.
 double value_of_half(std::uint32_t bits) {
   const int exponent = static_cast<int>(bits >> 10U & 0x1fU), mantissa = static_cast<int>(bits & 0x3ffU);
   const double size = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
   return (bits & 0x8000U) != 0 ? -size : size;
 }
 
-TEST(F16, EachValueIsWhatTheBitsSayAndComesBack) {
+TEST(F16, EachValueIsThatOfItsBitsAndSurvivesTheWayToFloatAndBack) {
   for (std::uint32_t bits = 0; bits <= 0xffffU; ++bits) {
     f16 value;
     value.bits = static_cast<std::uint16_t>(bits);
@@ -97,8 +98,8 @@ TEST(F16, EachValueIsWhatTheBitsSayAndComesBack) {
   }
 }
 
-// Between each value and the next one up in size: the middle, which is a float, and its neighbours. 65520 is the middle
-// between the largest value and what the next one would be: from there on infinity.
+// Checks, between each value and the next larger one, the midpoint, which is a float, and the floats next to it. 65520 is
+// the midpoint between the largest value and the one that would follow it: from there on numbers become infinity.
 TEST(F16, RoundsToTheNearestAndTiesToEven) {
   for (std::uint32_t bits = 0; bits < 0x7c00U; ++bits) {
     const std::uint32_t even = bits % 2 == 0 ? bits : bits + 1;

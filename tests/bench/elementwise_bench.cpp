@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes between the matrix products: time, and bytes that must be read or written per second (what a cache fetches
-// before it is overwritten does not count), to be held against the copy's. By CPU time, on one thread. The sizes are those
-// of W1 (8 sequences of 256, width 384, 65 symbols, 10.8 million parameters) and the rows of GPT-2's head.
+// Measures the kernels between the matrix products: CPU time on one thread, and bytes per second, to be compared with those
+// of the copy. Bytes are those that the kernel must read or write; what a cache fetches before it is overwritten does not
+// count. The sizes are those of W1 (8 sequences of 256, width 384, 65 symbols, 10.8 million parameters), and of GPT-2's
+// head.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>
@@ -27,7 +28,7 @@ using namespace shoal::kernels;
 constexpr std::size_t samples = 8, length = 256, rows = samples * length, width = 384, hidden = 4 * width;
 constexpr std::size_t parameters = 10'800'000;
 
-/// Memory as a run has it, in huge pages: with small ones a pass over a few arrays at once takes up to half as long again.
+/// Memory in huge pages, as in a run. With small pages a kernel that reads several arrays takes up to 50 % longer.
 class Arena {
  public:
   template <typename T = float>
@@ -38,12 +39,12 @@ class Arena {
   }
 
  private:
-  static Ledger room() {
+  static Ledger capacity() {
     Ledger bytes;
-    bytes[Kind::buffers] = std::size_t{1} << 30U;  // only what is touched is taken from the system
+    bytes[Kind::buffers] = std::size_t{1} << 30U;  // the system provides only pages that are touched
     return bytes;
   }
-  Memory memory_{room()};
+  Memory memory_{capacity()};
 };
 
 template <class Pass>
@@ -148,7 +149,7 @@ void adamw_update(benchmark::State& state, bool rounded) {
   const AdamWStep step{1e-3, 0.9, 0.95, 1e-8, 0.1, 0.1, 0.05, 1.0};
   const auto gradient = arena.values(parameters), master = arena.values(parameters), first = arena.values(parameters),
              second = arena.values(parameters);
-  fill(parameters, 0.01F, second.data());  // squares are not negative
+  fill(parameters, 0.01F, second.data());  // second moments are not negative
   const auto copy = arena.values<bf16>(rounded ? parameters : 0);
   run(state, parameters * (rounded ? 30 : 28), [&] {
     adamw(parameters, step, gradient.data(), master.data(), first.data(), second.data(), rounded ? DType::bf16 : DType::f32,

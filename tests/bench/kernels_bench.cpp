@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// GFLOP/s of what a step's time goes into: each matrix product of a block and of the head, and attention, for two models:
-// W1 (width 384, 6 heads, 8 sequences of 256) and W2 (width 768, 12 heads, 1024 tokens, 50304 symbols), and attention over
-// long sequences (W3, 2048). By CPU time, on one thread. Attention's floating-point operations are those of the lower
-// triangle: 2 (forward) or 5 (backward) products of 2 HS T (T + 1) / 2.
+// Measures GFLOP/s of the kernels that take most of a step, by CPU time on one thread: each matrix product of a block and of
+// the head, and attention. The sizes are those of W1 (width 384, 6 heads, 8 sequences of 256), of W2 (width 768, 12 heads,
+// 1024 tokens, 50304 symbols), and for attention also of W3 (sequences of 2048). Attention counts the operations of the
+// lower triangle: per head of a sequence, 2 (forward) or 5 (backward) products of 2 HS T (T + 1) / 2 operations.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -43,7 +43,7 @@ void product(benchmark::State& state, std::size_t m, std::size_t n, std::size_t 
   count_flops(state, 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
 }
 
-/// y = x W of `tokens` rows, with its two gradients.
+/// y = x W, where x has `tokens` rows, and its two gradients.
 template <typename T>
 void register_layer(const std::string& name, std::size_t tokens, std::size_t in, std::size_t out) {
   const std::string type = name_of(dtype_of<T>);
@@ -55,7 +55,7 @@ void register_layer(const std::string& name, std::size_t tokens, std::size_t in,
   add("dw", [=](benchmark::State& s) { product<T, float>(s, in, out, tokens, {.a = Transpose::yes}); });
 }
 
-/// logits = h E' for a chunk of rows, E [V, C], with its two gradients.
+/// logits = h E' for a chunk of rows, E [V, C], and its two gradients.
 template <typename T>
 void register_head(const std::string& name, std::size_t rows, std::size_t C, std::size_t V) {
   const std::string type = name_of(dtype_of<T>);

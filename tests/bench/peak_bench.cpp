@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one core's arithmetic units can do (kernels/peak.hpp): GFLOP/s of loops of multiply-adds, of vdpbf16ps and of AMX
-// tiles in registers, 0 where the processor lacks them; and the most of what products in fp32 and bf16 may be made of.
-// bench.py holds trainings against it.
+// Measures the peak GFLOP/s of one core (kernels/peak.hpp): of loops of multiply-adds, of vdpbf16ps and of AMX tiles, all in
+// registers (0: the processor lacks them), and the best that products in fp32 and in bf16 can reach with these. bench.py
+// compares trainings with it.
 #include <cstdio>
 
 #include "shoal/kernels/peak.hpp"

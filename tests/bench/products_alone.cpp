@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times oneDNN's matrix products by themselves, each whole and as the library likes it: what those of a training step are
-// compared with (measures_products.py). One thread; operands lie as shoal has them, row-major, and stay in the caches that
-// they fit into.
+// Times oneDNN's matrix products by themselves, each in one call: measures_products.py compares the products of a training
+// step with them. One thread; operands are row-major, as in shoal, and stay in the caches that are large enough for them.
 //
 // usage: products_alone FILE
-// A line of FILE: label m n k, A and B transposed (t) or not (n), their type and C's (fp32, bf16), what is added: -, bias, c
-// (what C holds), or both with a comma. Prints a line for each: the label and the seconds of every call.
+// A line of FILE: label m n k, A and B transposed (t) or not (n), the type of A and B, the type of C (fp32, bf16), and what
+// is added: - (nothing), bias, c (the previous C) or bias,c. Prints for each line the label and the seconds of every call.
 #include <omp.h>
 
 #include <chrono>
@@ -28,7 +27,7 @@ using dnnl::memory;
 constexpr double seconds_each = 0.25;
 constexpr std::size_t least_calls = 12, calls_before = 2;
 
-struct Asked {
+struct Problem {
   std::string label;
   memory::dim m = 0, n = 0, k = 0;
   std::string a, b, type, result, adds;
@@ -36,9 +35,9 @@ struct Asked {
   bool adds_c() const { return adds == "c" || adds == "bias,c"; }
 };
 
-std::istream& operator>>(std::istream& in, Asked& asked) {
-  return in >> asked.label >> asked.m >> asked.n >> asked.k >> asked.a >> asked.b >> asked.type >> asked.result >>
-         asked.adds;
+std::istream& operator>>(std::istream& in, Problem& problem) {
+  return in >> problem.label >> problem.m >> problem.n >> problem.k >> problem.a >> problem.b >> problem.type >>
+         problem.result >> problem.adds;
 }
 
 memory::data_type type_of(const std::string& name) {
@@ -50,7 +49,7 @@ memory::desc stored(memory::dim rows, memory::dim columns, const std::string& ty
   return {{rows, columns}, type_of(type), transposed ? memory::dims{1, rows} : memory::dims{columns, 1}};
 }
 
-/// Numbers of about one: denormal or huge ones would cost time of their own.
+/// Returns a matrix of ordinary numbers: with denormal or huge ones a product could take longer.
 memory filled(const memory::desc& description, const dnnl::engine& engine) {
   memory result(description, engine);
   const std::size_t bytes = description.get_size();
@@ -64,25 +63,25 @@ memory filled(const memory::desc& description, const dnnl::engine& engine) {
   return result;
 }
 
-std::vector<double> seconds_of_calls(const Asked& asked) {
+std::vector<double> seconds_of_calls(const Problem& problem) {
   using Clock = std::chrono::steady_clock;
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::stream stream(engine);
   dnnl::primitive_attr attributes;
-  if (asked.adds_c()) {
+  if (problem.adds_c()) {
     dnnl::post_ops add;
     add.append_sum(1.0F);
     attributes.set_post_ops(add);
   }
-  const memory::desc a = stored(asked.m, asked.k, asked.type, asked.a == "t");
-  const memory::desc b = stored(asked.k, asked.n, asked.type, asked.b == "t");
-  const memory::desc c = stored(asked.m, asked.n, asked.result, false);
-  const memory::desc bias = stored(1, asked.n, asked.type, false);
-  const auto operation = asked.adds_bias() ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
+  const memory::desc a = stored(problem.m, problem.k, problem.type, problem.a == "t");
+  const memory::desc b = stored(problem.k, problem.n, problem.type, problem.b == "t");
+  const memory::desc c = stored(problem.m, problem.n, problem.result, false);
+  const memory::desc bias = stored(1, problem.n, problem.type, false);
+  const auto operation = problem.adds_bias() ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
   const dnnl::matmul product(dnnl::matmul::primitive_desc(operation, attributes, engine));
   std::unordered_map<int, memory> arguments{
       {DNNL_ARG_SRC, filled(a, engine)}, {DNNL_ARG_WEIGHTS, filled(b, engine)}, {DNNL_ARG_DST, filled(c, engine)}};
-  if (asked.adds_bias()) arguments.emplace(DNNL_ARG_BIAS, filled(bias, engine));
+  if (problem.adds_bias()) arguments.emplace(DNNL_ARG_BIAS, filled(bias, engine));
   std::vector<double> seconds;
   double spent = 0;
   while (spent < seconds_each || seconds.size() < calls_before + least_calls) {
@@ -110,9 +109,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    for (Asked asked; file >> asked;) {
-      std::printf("%s", asked.label.c_str());
-      for (const double seconds : seconds_of_calls(asked)) std::printf(" %.9f", seconds);
+    for (Problem problem; file >> problem;) {
+      std::printf("%s", problem.label.c_str());
+      for (const double seconds : seconds_of_calls(problem)) std::printf(" %.9f", seconds);
       std::printf("\n");
     }
   } catch (const std::exception& error) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantization for slow links: time, and bytes read and written per second, to be held against elementwise_bench's copy. By
-// CPU time, on one thread, for the parameters of W1 (10.8 million).
+// Measures quantization, which is for slow links: CPU time on one thread for the parameters of W1 (10.8 million), and bytes
+// read and written per second, to be compared with the copy of elementwise_bench.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using namespace shoal::kernels;
 
 constexpr std::size_t n = 10'800'000;
 
-/// Memory as a run has it, in huge pages.
+/// Memory in huge pages, as in a run.
 class Arena {
  public:
   template <typename T>
@@ -34,15 +34,15 @@ class Arena {
   }
 
  private:
-  static Ledger room() {
+  static Ledger capacity() {
     Ledger bytes;
     bytes[Kind::buffers] = 4 * n * sizeof(float);
     return bytes;
   }
-  Memory memory_{room()};
+  Memory memory_{capacity()};
 };
 
-void done(benchmark::State& state, std::size_t bytes) {
+void count_bytes(benchmark::State& state, std::size_t bytes) {
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(bytes));
 }
 
@@ -52,7 +52,7 @@ void to_codes(benchmark::State& state, QuantFormat format) {
   const Span<T> x = arena.values<T>();
   const Span<std::byte> codes = arena.codes(format);
   for ([[maybe_unused]] auto _ : state) quantize(format, dtype_of<T>, n, x.data(), codes.data());
-  done(state, n * sizeof(T) + codes.size());
+  count_bytes(state, n * sizeof(T) + codes.size());
 }
 
 template <typename T>
@@ -62,10 +62,10 @@ void to_numbers(benchmark::State& state, QuantFormat format) {
   const Span<std::byte> codes = arena.codes(format);
   quantize(format, dtype_of<T>, n, x.data(), codes.data());
   for ([[maybe_unused]] auto _ : state) dequantize(format, dtype_of<T>, n, codes.data(), x.data());
-  done(state, n * sizeof(T) + codes.size());
+  count_bytes(state, n * sizeof(T) + codes.size());
 }
 
-/// The sum of a rank's numbers and what came from another, quantized anew.
+/// Adds the codes from another rank to this rank's numbers, and quantizes the sum.
 void to_codes_of_sum(benchmark::State& state, QuantFormat format) {
   Arena arena;
   const Span<float> x = arena.values<float>();
@@ -73,7 +73,7 @@ void to_codes_of_sum(benchmark::State& state, QuantFormat format) {
   quantize(format, DType::f32, n, x.data(), arrived.data());
   const QuantTerm terms[] = {QuantTerm::of(DType::f32, x.data()), QuantTerm::codes(format.bits, arrived.data())};
   for ([[maybe_unused]] auto _ : state) quantize(format, n, terms, nullptr, codes.data());
-  done(state, n * sizeof(float) + 2 * codes.size());
+  count_bytes(state, n * sizeof(float) + 2 * codes.size());
 }
 
 }  // namespace

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library for LD_PRELOAD that makes a system call on files fail: what a disk that is full or broken does to a program. It
-// is told by the environment:
-//   SHOAL_FAIL_BELOW   a directory: only calls on paths below it (or on descriptors of such) count
-//   SHOAL_FAIL_RANK    the rank (PMI_RANK) that meets the failure; without PMI_RANK a process is rank 0
+// A library for LD_PRELOAD that makes system calls on files fail, as a full or broken disk does. Environment variables
+// choose the calls:
+//   SHOAL_FAIL_BELOW   a directory: only calls on paths below it, or on files opened there, count
+//   SHOAL_FAIL_RANK    the rank (PMI_RANK) whose calls fail; without PMI_RANK a process is rank 0
 //   SHOAL_FAIL_CALL    open | read | write | fsync | rename | ftruncate | fallocate | opendir | close | mkdir
 //                      (opendir: also open with O_DIRECTORY, as std::filesystem lists directories)
 //   SHOAL_FAIL_AT      the k-th of these calls fails, k = 1, 2, ...
-//   SHOAL_FAIL_LASTS   1: so do all later ones
-//   SHOAL_FAIL_ERRNO   the number that errno gets
-//   SHOAL_FAIL_LOG     a file: who meets the failure adds a line (rank, call, path); without SHOAL_FAIL_CALL every call does
-// Calls inside the C library, fwrite's say, do not pass through here; those of fopen do, as open.
+//   SHOAL_FAIL_LASTS   1: all later ones fail, too
+//   SHOAL_FAIL_ERRNO   the value of errno after a failure
+//   SHOAL_FAIL_LOG     a file that gets a line (rank, call, path) for each failure; without SHOAL_FAIL_CALL, for
+//                      each call
+// Calls that the C library makes itself, such as those of fwrite, do not fail; fopen does, as `open`.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -26,7 +27,7 @@
 
 namespace {
 
-/// The next library's function of this name.
+/// Returns the function of this name in the libraries loaded after this one.
 template <typename Function>
 Function* real(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
@@ -64,7 +65,7 @@ void note(const char* call, const char* path) {
   real<int(int)>("close")(file);
 }
 
-/// Whether this call is to fail; errno is set then.
+/// Returns true if this call must fail, and sets errno.
 bool fails(const char* call, const char* path) {
   Plan& p = plan();
   if (p.below == nullptr || path == nullptr || std::strncmp(path, p.below, std::strlen(p.below)) != 0) return false;
@@ -121,7 +122,7 @@ FILE* fopen64(const char* path, const char* mode) {
   return fails("open", path) ? nullptr : real<FILE*(const char*, const char*)>("fopen64")(path, mode);
 }
 int close(int file) {
-  // As Linux does it: the descriptor is gone all the same.
+  // On Linux a close() that fails closes the descriptor, too.
   const bool failing = fails("close", file);
   const int error = errno, status = real<int(int)>("close")(file);
   if (!failing) return status;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// main() of tests of one process.
+// main() of tests that run on one process.
 #include "support/skips.hpp"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  testing::UnitTest::GetInstance()->listeners().Append(new shoal::test::TellsSkips);
+  testing::UnitTest::GetInstance()->listeners().Append(new shoal::test::PrintsSkips);
   return shoal::test::exit_code(RUN_ALL_TESTS());
 }

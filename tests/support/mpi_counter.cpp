@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that is preloaded into a run and writes down what the run hands to MPI: it defines the MPI functions that send,
-// notes each call, and passes it on to the library's own by MPI's profiling names (PMPI_...). It knows nothing of the
-// program's formulas, which tests hold against it. The program tells it where steps begin and end (MPI_Pcontrol, see
-// shoal/comm/profiled_region.hpp).
+// A library for LD_PRELOAD that records what a run hands to MPI. It defines the MPI functions that send, records each call,
+// and passes it on to the MPI library by its profiling name (PMPI_...). It uses none of the program's formulas, so that
+// tests can compare these with what it recorded. The program marks the steps by MPI_Pcontrol
+// (shoal/comm/profiled_region.hpp).
 //
 // Each rank writes $SHOAL_MPI_COUNT/rank_R.txt in MPI_Finalize. Its lines:
-//   group G RANK...                     the ranks of a communicator, by their numbers in MPI_COMM_WORLD
+//   group G RANK...                     the ranks of a communicator, as ranks of MPI_COMM_WORLD
 //   send REGION BEGUN G RANK TAG BYTES  one message
-//   collective REGION G NAME BYTES      what this rank hands over to a collective of the library; in a reduce-scatter for
-//   others
-// REGION: s in step s, -s after it, 0 before the first. BEGUN: where this rank first posted a message with this tag, sent or
-// to be received: composite operations have a tag each, and may still send after the step that began them.
+//   collective REGION G NAME BYTES      bytes that this rank hands to a collective of the MPI library; in a reduce-scatter
+//                                       those for other ranks
+// REGION: s in step s, -s between step s and the next, 0 before the first step. BEGUN: the region in which this rank posted
+// its first message with this tag, to send or to receive it. Each operation of several messages has its own tag, and may
+// still send after the step in which it began.
 #include <mpi.h>
 
 #include <cstdio>
@@ -23,16 +24,16 @@
 
 namespace {
 
-constexpr int first_composite_tag = 1 << 19;  // lower ones are used again and again
+constexpr int first_composite_tag = 1 << 19;  // lower tags belong to many messages
 
 long steps = 0;
-bool sync_group_size = false;
+bool inside_step = false;
 std::map<MPI_Comm, int> groups;
 std::map<std::pair<int, int>, long> begun;
-std::vector<std::vector<int>> members;  // of each group, by their numbers in MPI_COMM_WORLD
+std::vector<std::vector<int>> members;  // by group: the ranks in MPI_COMM_WORLD
 std::string lines;
 
-long region() { return sync_group_size ? steps : -steps; }
+long region() { return inside_step ? steps : -steps; }
 
 template <typename... Fields>
 void line(const char* format, Fields... fields) {
@@ -67,7 +68,7 @@ long long bytes_of(int count, MPI_Datatype type) {
   return static_cast<long long>(count) * size;
 }
 
-/// Where the operation with this tag was begun.
+/// Returns the region in which the operation with this tag began.
 long posted(MPI_Comm communicator, int tag) {
   if (tag < first_composite_tag) return region();
   return begun.try_emplace({group_of(communicator), tag}, region()).first->second;
@@ -95,7 +96,7 @@ int size_of(MPI_Comm communicator) {
   return size;
 }
 
-/// What this rank brings, where it may lie in place.
+/// Returns the bytes that this rank contributes; its part may be in place.
 long long own_part(const void* from, int count, MPI_Datatype type, const int* counts, MPI_Datatype others,
                    MPI_Comm communicator) {
   return from == MPI_IN_PLACE ? bytes_of(counts[rank_in(communicator)], others) : bytes_of(count, type);
@@ -106,12 +107,12 @@ long long own_part(const void* from, int count, MPI_Datatype type, const int* co
 extern "C" {
 
 int MPI_Pcontrol(const int level, ...) {
-  sync_group_size = level > 0;
-  if (sync_group_size) ++steps;
+  inside_step = level > 0;
+  if (inside_step) ++steps;
   return MPI_SUCCESS;
 }
 
-int MPI_Comm_free(MPI_Comm* communicator) {  // another may get its handle
+int MPI_Comm_free(MPI_Comm* communicator) {  // a later communicator may get the same handle
   groups.erase(*communicator);
   return PMPI_Comm_free(communicator);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs tests on all ranks: MPI, then the kernels; rank 0 prints, the others only failures; one exit code for all; a test
-// that hangs ends within a minute and is named.
+// main() of tests that run on several ranks: starts MPI and the kernels, and runs every test on all ranks. Rank 0 prints the
+// results, the other ranks only their failures. All ranks end with the same exit code. A test that hangs is ended after a
+// minute, and its name is printed.
 #include "support/mpi_main.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,7 @@ namespace {
 comm::World* the_world = nullptr;
 
 constexpr unsigned longest_test_s = 60;
-std::array<char, 256> hang_message{};  // made before, since little is allowed within a signal handler
+std::array<char, 256> hang_message{};  // written before each test: a signal handler may do little
 
 extern "C" void end_hanging_test(int) {
   std::size_t length = 0;
@@ -32,8 +33,8 @@ extern "C" void end_hanging_test(int) {
   _exit(1);
 }
 
-/// Bounds the time of every test, and names it with the rank.
-class Bound : public testing::EmptyTestEventListener {
+/// Ends a test that takes longer than longest_test_s, and prints its name and the rank.
+class TimeLimit : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo& test) override {
     const std::string message = text("rank ", world().rank(), ": ", test.test_suite_name(), ".", test.name(),
                                      " did not end within ", longest_test_s, " s\n");
@@ -44,9 +45,9 @@ class Bound : public testing::EmptyTestEventListener {
   void OnTestEnd(const testing::TestInfo&) override { alarm(0); }
 };
 
-/// What ranks other than 0 print: every line of a failure with the rank's number.
+/// Prints the failures of a rank other than 0, each line with the rank's number.
 class Failures : public testing::EmptyTestEventListener {
-  // Remembered: gtest holds the lock of current_test_info() while it reports a part.
+  // The name is stored here, because gtest holds the lock of current_test_info() while it reports a result.
   void OnTestStart(const testing::TestInfo& test) override { test_ = text(test.test_suite_name(), ".", test.name()); }
 
   void OnTestPartResult(const testing::TestPartResult& result) override {
@@ -70,8 +71,8 @@ int run_all() {
     listeners.Append(new Failures);
   }
   std::signal(SIGALRM, end_hanging_test);
-  listeners.Append(new Bound);
-  listeners.Append(new TellsSkips);
+  listeners.Append(new TimeLimit);
+  listeners.Append(new PrintsSkips);
   return RUN_ALL_TESTS();
 }
 

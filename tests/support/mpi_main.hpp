@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// main() of tests that run on several ranks (mpi_main.cpp) gives them what they run on.
+// For tests that run on several ranks: the World that their main() (mpi_main.cpp) has started.
 #pragma once
 
 #include "shoal/comm/world.hpp"
 
 namespace shoal::test {
 
-/// Started, with groups made of default options.
+/// The World, with the groups of default options.
 comm::World& world();
 
 }  // namespace shoal::test

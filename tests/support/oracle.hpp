@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads reference data (shared_data.hpp) that is in HDF5 and JSON files. Tests that include it link shoal_hdf5 and
+// Reads reference data (shared_data.hpp) from HDF5 and JSON files. Tests that include it link shoal_hdf5 and
 // nlohmann_json::nlohmann_json.
 #pragma once
 
@@ -40,7 +40,7 @@ class Hdf5 {
     H5Dclose(set);
     return values;
   }
-  /// An attribute of the file, or of a group in it.
+  /// Returns an attribute of the file, or of a group in it.
   double number(const std::string& attribute, const std::string& group = "/") const {
     const hid_t at = H5Aopen_by_name(file_, group.c_str(), attribute.c_str(), H5P_DEFAULT, H5P_DEFAULT);
     require(at >= 0, group, ": no attribute ", attribute);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reference data of other programs, which need not be there: $SHOAL_SHARED, or ../shared beside the source tree.
+// Reference data of other programs, in the folder $SHOAL_SHARED, or shared/ beside the source tree. Tests that need them are
+// skipped if they are missing.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ inline std::filesystem::path shared_data(const std::filesystem::path& name) {
 
 }  // namespace shoal::test
 
-/// Leaves the test out, or all tests of a fixture whose SetUp() says it, where the file is missing.
+/// Skips the test if the file is missing; in SetUp() of a fixture, all tests of the fixture.
 #define SHOAL_NEED(file)              \
   if (!std::filesystem::exists(file)) \
-  GTEST_SKIP() << std::filesystem::path(file).string() << " is not there (SHOAL_SHARED names the shared folder)"
+  GTEST_SKIP() << std::filesystem::path(file).string() << " is missing (SHOAL_SHARED names the shared folder)"

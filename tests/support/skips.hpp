@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that are left out. Both main()s of the tests (main.cpp, mpi_main.cpp) say aloud which, and why: CI lists these
-// lines. A program in which no test ran to its end has tested nothing, and says so by its exit code.
+// Skipped tests. Both main() functions of the tests (main.cpp, mpi_main.cpp) print a line for each, with the reason; CI
+// lists these lines. A program that skipped all its tests ends with its own exit code, and CTest shows it as skipped.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,11 +10,11 @@
 
 namespace shoal::test {
 
-/// What CMake's SKIP_RETURN_CODE is.
+/// CMake's SKIP_RETURN_CODE (src/cmake/ShoalTargets.cmake).
 inline constexpr int exit_skipped = 77;
 
-/// A line for every test that was left out: "SKIPPED: Suite.Test: reason".
-class TellsSkips : public testing::EmptyTestEventListener {
+/// Prints a line for every skipped test: "SKIPPED: Suite.Test: reason".
+class PrintsSkips : public testing::EmptyTestEventListener {
   void OnTestEnd(const testing::TestInfo& test) override {
     const testing::TestResult& result = *test.result();
     if (!result.Skipped()) return;
@@ -28,7 +28,7 @@ class TellsSkips : public testing::EmptyTestEventListener {
   }
 };
 
-/// The program's exit code after RUN_ALL_TESTS() returned `result`.
+/// Returns the program's exit code if RUN_ALL_TESTS() returned `result`.
 inline int exit_code(int result) {
   const testing::UnitTest& all = *testing::UnitTest::GetInstance();
   if (result != 0 || all.successful_test_count() > 0) return result;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Units of a model that never was, for tests of what is done with their flat buffers.
+// Units of an invented model, for tests of code that works on their flat buffers.
 #pragma once
 
 #include <initializer_list>
@@ -10,7 +10,7 @@
 
 namespace shoal::test {
 
-/// unit1, unit2, ... of so many elements, without named tensors.
+/// Returns units unit1, unit2, ... of these numbers of elements, without named tensors.
 inline std::vector<model::UnitLayout> units_of(std::initializer_list<std::size_t> sizes) {
   std::vector<model::UnitLayout> units;
   for (const std::size_t size : sizes) {
