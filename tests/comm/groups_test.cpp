@@ -56,8 +56,8 @@ TEST_F(GroupsOf, NodesOfOneRank) {
   EXPECT_EQ(sum_of_ranks(world, world.across()), world.size() * (world.size() - 1) / 2);
 }
 
+SHOAL_RUN_IF(GroupsOf, NodesOfTwoRanks, ranks % 2 == 0);
 TEST_F(GroupsOf, NodesOfTwoRanks) {
-  if (test::world().size() % 2 != 0) GTEST_SKIP() << "ranks that do not make nodes of two";
   World& world = divided(2);
   const int first = world.rank() / 2 * 2;
   EXPECT_EQ(world.nodes(), world.size() / 2);
@@ -78,9 +78,9 @@ TEST_F(GroupsOf, WhatDoesNotDivideIsRefused) {
   EXPECT_THAT([&] { test::world().make_groups(options); }, ThrowsMessage<Error>(HasSubstr("comm.ranks_per_node")));
 }
 
+SHOAL_RUN_IF(GroupsOf, RanksWithOtherOptionsAreNamed, ranks > 1);
 TEST_F(GroupsOf, RanksWithOtherOptionsAreNamed) {
   World& world = test::world();
-  if (world.size() == 1) GTEST_SKIP() << "one rank has no other to disagree with";
   CommOptions options;
   if (world.rank() == world.size() - 1) options.bucket_mb = 3;
   EXPECT_THAT([&] { world.make_groups(options); },

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "shoal/base/error.hpp"
 #include "shoal/kernels/runtime.hpp"
@@ -22,6 +23,27 @@ namespace shoal::test {
 namespace {
 
 comm::World* the_world = nullptr;
+
+struct RankCondition {
+  const char* suite;
+  const char* test;
+  bool (*holds)(int ranks);
+};
+
+std::vector<RankCondition>& rank_conditions() {
+  static std::vector<RankCondition> all;
+  return all;
+}
+
+/// Leaves out the tests whose SHOAL_RUN_IF() does not hold. A filter of gtest is "WANTED-UNWANTED:UNWANTED:...".
+void leave_out_tests_for_other_ranks() {
+  std::string& filter = testing::GTEST_FLAG(filter);
+  for (const RankCondition& condition : rank_conditions()) {
+    if (condition.holds(world().size())) continue;
+    filter += filter.find('-') == std::string::npos ? '-' : ':';
+    filter += text(condition.suite, ".", condition.test, ":", condition.suite, "/*.", condition.test);  // /*: typed tests
+  }
+}
 
 constexpr unsigned longest_test_s = 60;
 std::array<char, 256> hang_message{};  // written before each test: a signal handler may do little
@@ -65,6 +87,7 @@ class Failures : public testing::EmptyTestEventListener {
 };
 
 int run_all() {
+  leave_out_tests_for_other_ranks();
   auto& listeners = testing::UnitTest::GetInstance()->listeners();
   if (world().rank() != 0) {
     delete listeners.Release(listeners.default_result_printer());
@@ -79,6 +102,11 @@ int run_all() {
 }  // namespace
 
 comm::World& world() { return *the_world; }
+
+bool detail::add_rank_condition(const char* suite, const char* test, bool (*holds)(int ranks)) {
+  rank_conditions().push_back({suite, test, holds});
+  return true;
+}
 
 }  // namespace shoal::test
 

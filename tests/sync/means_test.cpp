@@ -60,8 +60,8 @@ std::vector<double> errors_of_means(const SyncOptions& options, std::size_t mean
 
 /// Measured after 32 means of 2 nodes, as multiples of the error after the first: 1.0; 3.6 if only the owners keep the error
 /// of the mean, 5.4 if no errors are kept.
+SHOAL_RUN_IF(Means, ErrorsOfManyQuantizedOnesDoNotAddUp, ranks > 1);
 TEST(Means, ErrorsOfManyQuantizedOnesDoNotAddUp) {
-  if (shoal::test::world().size() == 1) GTEST_SKIP() << "one rank has no other to exchange with";
   divide_into_nodes(1);
   const std::vector<double> quantized = errors_of_means(localsgd({.average_dtype = AverageType::int8}), 32);
   const std::vector<double> rounded = errors_of_means(localsgd({.average_dtype = AverageType::bf16}), 32);
@@ -73,8 +73,8 @@ TEST(Means, ErrorsOfManyQuantizedOnesDoNotAddUp) {
 
 /// The quantization block with the value that is not finite becomes NaN on all nodes; other blocks, and all residuals, stay
 /// finite.
+SHOAL_RUN_IF(Means, WhatIsNotFiniteIsPassedOn, ranks > 1);
 TEST(Means, WhatIsNotFiniteIsPassedOn) {
-  if (shoal::test::world().size() == 1) GTEST_SKIP() << "one rank has no other to exchange with";
   divide_into_nodes(1);
   for (const float broken : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     Toy toy(localsgd({.average_dtype = AverageType::int8}), units(), 0, 0);
@@ -100,8 +100,8 @@ TEST(Means, WhatIsNotFiniteIsPassedOn) {
 }
 
 /// Kernels poll communication: a mean progresses from its sum to its all-gather without a rank that waits for it.
+SHOAL_RUN_IF(Means, ArriveWhileNodesTrain, ranks > 1);
 TEST(Means, ArriveWhileNodesTrain) {
-  if (shoal::test::world().size() == 1) GTEST_SKIP() << "one rank has no other to exchange with";
   divide_into_nodes(1);
   for (const AverageType sent : {AverageType::fp32, AverageType::int8}) {
     Toy toy(localsgd({.average_dtype = sent, .average_overlap = true}), units(), 0, 0);

@@ -160,8 +160,8 @@ TEST(SlowMoOracle, MixingMatrices) {
   }
 }
 
+SHOAL_RUN_IF(SlowMoOracle, TwelveStepsCopied, ranks == 4);
 TEST(SlowMoOracle, TwelveStepsCopied) {
-  if (shoal::test::world().size() != 4) GTEST_SKIP() << "the copied case is of 4 ranks";
   Case c;
   c.options.kind = SyncKind::slowmo;
   c.options.slowmo_frequency = 6;

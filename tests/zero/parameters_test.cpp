@@ -90,7 +90,6 @@ TEST_P(SecondaryTest, OnlyTheFirstGatherAfterAnUpdateLeavesTheNode) {
   GatherOptions options;
   options.zero.stage = 3;
   std::tie(options.zero.hpz_size, options.zero.prefetch_units, options.zero.reshard_after_forward) = GetParam();
-  if (test::world().size() % static_cast<int>(options.zero.hpz_size) != 0) GTEST_SKIP() << "not a divisor";
   comm::CommOptions nodes;
   nodes.ranks_per_node = static_cast<int>(options.zero.hpz_size);
   test::world().make_groups(nodes);
@@ -114,8 +113,17 @@ TEST_P(SecondaryTest, OnlyTheFirstGatherAfterAnUpdateLeavesTheNode) {
   rank.parameters.wait_for_parameters();
 }
 
+/// Sizes of hpZ groups that divide the number of ranks.
+std::vector<std::size_t> hpz_sizes() {
+  std::vector<std::size_t> result;
+  for (const std::size_t size : {1U, 2U, 4U}) {
+    if (static_cast<std::size_t>(test::world().size()) % size == 0) result.push_back(size);
+  }
+  return result;
+}
+
 INSTANTIATE_TEST_SUITE_P(All, SecondaryTest,
-                         testing::Combine(testing::Values(1, 2, 4), testing::Values(0, 2), testing::Bool()));
+                         testing::Combine(testing::ValuesIn(hpz_sizes()), testing::Values(0, 2), testing::Bool()));
 
 INSTANTIATE_TEST_SUITE_P(All, ParametersTest,
                          testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(0, 1, 3), testing::Values(0, 1000),
