@@ -108,15 +108,15 @@ Cost CollectiveCosts::quantized_reduce_scatter(const Grouping& grouping, const s
   const int nodes = static_cast<int>(grouping.groups.front().size()) / ranks_per_node;
   add_seconds(cost, ranks_per_node > 1 ? 1 : 0, nodes > 1 ? 1 : 0);
   const auto locals = static_cast<double>(ranks_per_node);
-  const auto elements = static_cast<double>(largest), column = elements / locals;
-  const Codec near = network_->codec(formats.node.bits), far = network_->codec(formats.across.bits);
+  const auto elements = static_cast<double>(largest), column = elements / locals;  // column: blocks of one local rank
+  const Codec in_node = network_->codec(formats.node.bits), across = network_->codec(formats.across.bits);
   if (ranks_per_node > 1) {
-    cost.before_s = (elements - column) * near.quantize_s;
-    cost.between_s = column * (locals - 1) * near.dequantize_s;
+    cost.before_s = (elements - column) * in_node.quantize_s;
+    cost.between_s = column * (locals - 1) * in_node.dequantize_s;
   }
   if (nodes > 1) {
-    cost.between_s += column * (nodes - 1) / nodes * far.quantize_s;
-    cost.after_s = column / nodes * (nodes - 1) * far.dequantize_s;
+    cost.between_s += column * (nodes - 1) / nodes * across.quantize_s;
+    cost.after_s = column / nodes * (nodes - 1) * across.dequantize_s;
   }
   return cost;
 }
@@ -126,9 +126,9 @@ Cost CollectiveCosts::shift(int distance, const std::vector<std::size_t>& bytes)
   cost.sent.resize(bytes.size());
   bool within = false, across = false;
   for (int rank = 0; rank < cluster_->ranks(); ++rank) {
-    const bool mates = node_of((rank + distance) % cluster_->ranks()) == node_of(rank);
-    (mates ? cost.sent[at(rank)].intra : cost.sent[at(rank)].inter) = bytes[at(rank)];
-    (mates ? within : across) = true;
+    const bool same_node = node_of((rank + distance) % cluster_->ranks()) == node_of(rank);
+    (same_node ? cost.sent[at(rank)].intra : cost.sent[at(rank)].inter) = bytes[at(rank)];
+    (same_node ? within : across) = true;
   }
   add_seconds(cost, within ? 1 : 0, across ? 1 : 0);
   return cost;
@@ -145,9 +145,9 @@ Cost CollectiveCosts::small(const Grouping& grouping) const {
 void CollectiveCosts::add_exchanges(Cost& cost, const Grouping& grouping) const {
   const std::vector<int>& group = grouping.groups.front();
   const auto on_its_node = [&](int rank) { return node_of(rank) == node_of(group.front()); };
-  const int mates = std::max(1, static_cast<int>(std::count_if(group.begin(), group.end(), on_its_node)));
-  const int nodes = static_cast<int>(group.size()) / mates;
-  add_seconds(cost, mates > 1 ? comm::tree_exchanges(mates) : 0, nodes > 1 ? comm::tree_exchanges(nodes) : 0);
+  const int per_node = std::max(1, static_cast<int>(std::count_if(group.begin(), group.end(), on_its_node)));
+  const int nodes = static_cast<int>(group.size()) / per_node;
+  add_seconds(cost, per_node > 1 ? comm::tree_exchanges(per_node) : 0, nodes > 1 ? comm::tree_exchanges(nodes) : 0);
 }
 
 /// Within nodes the rank that sends most decides; across nodes, the bytes that all ranks of a node send over its link.

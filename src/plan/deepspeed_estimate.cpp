@@ -10,11 +10,11 @@ namespace shoal::plan {
 
 namespace {
 
-std::size_t whole(double bytes) { return static_cast<std::size_t>(bytes); }
+std::size_t truncated(double bytes) { return static_cast<std::size_t>(bytes); }
 
 /// int(multiplier * parameters / gpus)
-std::size_t share(std::size_t multiplier, std::size_t params, const DeepSpeedCluster& cluster) {
-  return whole(static_cast<double>(multiplier * params) / (static_cast<double>(cluster.nodes) * cluster.gpus_per_node));
+std::size_t per_gpu(std::size_t multiplier, std::size_t params, const DeepSpeedCluster& cluster) {
+  return truncated(static_cast<double>(multiplier * params) / (static_cast<double>(cluster.nodes) * cluster.gpus_per_node));
 }
 
 }  // namespace
@@ -37,9 +37,10 @@ DeepSpeedEstimate deepspeed_zero2(const DeepSpeedModel& model, const DeepSpeedCl
   const auto total = static_cast<double>(model.total_params);
   const double gpus = cluster.gpus_per_node;
   if (offload_optimizer) {
-    return {whole(total * std::max(4.0 * cluster.nodes * gpus, 16.0) * cluster.buffer_factor), 2 * model.total_params};
+    return {truncated(total * std::max(4.0 * cluster.nodes * gpus, 16.0) * cluster.buffer_factor), 2 * model.total_params};
   }
-  return {whole(total * 4 * gpus * cluster.buffer_factor), 2 * model.total_params + share(18, model.total_params, cluster)};
+  return {truncated(total * 4 * gpus * cluster.buffer_factor),
+          2 * model.total_params + per_gpu(18, model.total_params, cluster)};
 }
 
 DeepSpeedEstimate deepspeed_zero3(const DeepSpeedModel& model, const DeepSpeedCluster& cluster,
@@ -48,12 +49,13 @@ DeepSpeedEstimate deepspeed_zero3(const DeepSpeedModel& model, const DeepSpeedCl
   const double gpus = cluster.gpus_per_node, part = 1.0 / cluster.nodes, factor = cluster.buffer_factor;
   const std::size_t largest = 4 * model.largest_layer_params;
   if (!options.offload_optimizer) {
-    return {whole((options.zero_init ? layer : total) * 4 * gpus * factor),
-            largest + share(18, model.total_params, cluster)};
+    return {truncated((options.zero_init ? layer : total) * 4 * gpus * factor),
+            largest + per_gpu(18, model.total_params, cluster)};
   }
-  const double held = options.offload_param ? 18 : 16;
-  const double cpu = options.zero_init ? total * held * part * factor : total * std::max(4 * gpus, held * part) * factor;
-  return {whole(cpu), options.offload_param ? largest : largest + share(2, model.total_params, cluster)};
+  const double bytes_each = options.offload_param ? 18 : 16;
+  const double cpu =
+      options.zero_init ? total * bytes_each * part * factor : total * std::max(4 * gpus, bytes_each * part) * factor;
+  return {truncated(cpu), options.offload_param ? largest : largest + per_gpu(2, model.total_params, cluster)};
 }
 
 }  // namespace shoal::plan

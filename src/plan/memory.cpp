@@ -7,10 +7,10 @@
 
 namespace shoal::plan {
 
-MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks, const ExtraAllocations& further) {
+MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks, const ExtraAllocations& extra) {
   Memory counting;
   zero::Engine engine(options, {rank, ranks, nullptr}, counting);
-  if (further) further(engine, counting);
+  if (extra) extra(engine, counting);
   MemoryPlan plan{counting.taken(), {}};
   for (const Memory::Entry& entry : counting.entries()) {
     const auto same = [&](const Memory::Entry& e) { return e.kind == entry.kind && e.label == entry.label; };

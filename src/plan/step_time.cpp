@@ -12,7 +12,7 @@ namespace shoal::plan {
 
 namespace {
 
-constexpr int settling_steps = 2;  // steps before the measured one, so that it begins with the usual operations in flight
+constexpr int steps_before = 2;  // before the measured one, so that it begins with the usual operations in flight
 constexpr double forward_share = 1.0 / 3;
 
 double rate_of(const std::map<std::size_t, double>& gflops, std::size_t width) {
@@ -22,8 +22,8 @@ double rate_of(const std::map<std::size_t, double>& gflops, std::size_t width) {
   if (above == gflops.end()) return std::prev(above)->second;
   const auto below = std::prev(above);
   const auto log_of = [](std::size_t w) { return std::log(static_cast<double>(w)); };
-  const double way = (log_of(width) - log_of(below->first)) / (log_of(above->first) - log_of(below->first));
-  return below->second + way * (above->second - below->second);
+  const double fraction = (log_of(width) - log_of(below->first)) / (log_of(above->first) - log_of(below->first));
+  return below->second + fraction * (above->second - below->second);
 }
 
 }  // namespace
@@ -33,13 +33,13 @@ StepTime step_time(const zero::EngineOptions& options, const sync::SyncOptions& 
   const CollectiveCosts collectives(network, cluster);
   Timeline timeline(cluster.ranks());
   StepSimulation simulation(options, sync_group_size, collectives, cluster, arithmetic, timeline);
-  SyncCosts meetings(sync, options, sync_group_size, cluster, collectives, simulation, timeline);
+  SyncCosts sync_costs(sync, options, sync_group_size, cluster, collectives, simulation, timeline);
   const Period period = period_of(sync, cluster.ranks() / sync_group_size);
   for (const SyncEvent& event : period.events) {
-    timeline.count(0);
-    for (int i = 0; i < settling_steps; ++i) meetings.run(event);
-    timeline.count(static_cast<double>(event.times) / static_cast<double>(period.steps));
-    meetings.run(event);
+    timeline.set_weight(0);
+    for (int i = 0; i < steps_before; ++i) sync_costs.run(event);
+    timeline.set_weight(static_cast<double>(event.times) / static_cast<double>(period.steps));
+    sync_costs.run(event);
   }
 
   StepTime time;
@@ -61,10 +61,10 @@ StepTime step_time(const zero::EngineOptions& options, const sync::SyncOptions& 
 Arithmetic arithmetic(const zero::EngineOptions& options, int sync_group_size, const TrainingRates& rates) {
   const double tokens =
       static_cast<double>(options.micro_batches * options.capacity.sequences * options.capacity.length) / sync_group_size;
-  const double again = options.capacity.checkpoint_interval != 0 ? 1 + forward_share : 1;
+  const double passes = options.capacity.checkpoint_interval != 0 ? 1 + forward_share : 1;
   const std::size_t width = options.model.kind == model::ModelKind::mlp ? options.model.inner() : options.model.n_embd;
   Arithmetic result;
-  result.micro_batches_s = tokens * model::flops_per_token(options.model) * again / (rate_of(rates.gflops, width) * 1e9);
+  result.micro_batches_s = tokens * model::flops_per_token(options.model) * passes / (rate_of(rates.gflops, width) * 1e9);
   zero::RankGroups first;
   first.ranks = sync_group_size;
   for (const zero::ShardLayout& layout : zero::shard_layouts(model::layout(options.model), options.zero, first)) {

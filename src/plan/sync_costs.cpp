@@ -50,8 +50,8 @@ std::vector<std::size_t> bytes_across(const std::vector<BlockSpans>& units, int 
 
 }  // namespace
 
-Period period_of(const sync::SyncOptions& asked, int nodes) {
-  sync::SyncOptions options = asked;
+Period period_of(const sync::SyncOptions& given, int nodes) {
+  sync::SyncOptions options = given;
   options.warmup_steps = 0;
   const sync::SyncSchedule schedule(options, nodes);
   Period period;
@@ -71,20 +71,20 @@ Period period_of(const sync::SyncOptions& asked, int nodes) {
   // Steps that run while an average is in flight belong to the event that started it. If the delay reaches the step that
   // starts the next average, that step belongs to the next event.
   const std::size_t between = schedule.overlaps() ? schedule.period() : 1;
-  const std::size_t hides = std::min(options.average_delay, between - 1);
+  const std::size_t overlapped = std::min(options.average_delay, between - 1);
   for (std::size_t step = 1; step <= period.steps; ++step) {
-    if (step % between != 0 && step % between <= hides) continue;
+    if (step % between != 0 && step % between <= overlapped) continue;
     const sync::Actions now = schedule.actions_after(step);
-    const std::size_t lasts = schedule.averages(step) ? 1 + hides : 1;
+    const std::size_t steps = schedule.averages(step) ? 1 + overlapped : 1;
     const int hop = now.push ? sync::SyncSchedule::hop(schedule.pushes_before(step), nodes) : 0;
     const auto same = [&](const SyncEvent& other) {
       const sync::Actions& then = other.actions;
       return then.average == now.average && then.push == now.push && then.outer == now.outer && other.hop == hop &&
-             other.steps == lasts;
+             other.steps == steps;
     };
     const auto found = std::find_if(period.events.begin(), period.events.end(), same);
     if (found == period.events.end()) {
-      period.events.push_back({now, hop, 1, lasts});
+      period.events.push_back({now, hop, 1, steps});
     } else {
       ++found->times;
     }
@@ -96,24 +96,24 @@ SyncCosts::SyncCosts(const sync::SyncOptions& options, const zero::EngineOptions
                      const Cluster& cluster, const CollectiveCosts& collectives, StepSimulation& simulation,
                      Timeline& timeline)
     : schedule_(options, cluster.ranks() / sync_group_size),
-      pushes_late_(options.sgp_overlap),
+      push_overlaps_(options.sgp_overlap),
       sync_group_size_(sync_group_size),
       ranks_(cluster.ranks()),
       collectives_(&collectives),
-      rehearsal_(&simulation),
+      simulation_(&simulation),
       time_(&timeline) {
   if (!sync::trains_locally(options)) return;
-  prepare_means(options, engine, ranks_ / sync_group_size);
-  reports_ = collectives.small(Grouping::consecutive(ranks_, ranks_));
+  prepare_averages(options, engine, ranks_ / sync_group_size);
+  exchange_reports_ = collectives.small(Grouping::consecutive(ranks_, ranks_));
   gathers_in_node_ = sync_group_size > 1 && !zero::stage_of(engine.zero).shards_optimizer;
   if (gathers_in_node_) {
-    in_node_ = collectives.all_gather(Grouping::consecutive(ranks_, sync_group_size),
-                                      {{shard_bytes_.begin(), shard_bytes_.begin() + sync_group_size}});
+    gather_in_node_ = collectives.all_gather(Grouping::consecutive(ranks_, sync_group_size),
+                                             {{shard_bytes_.begin(), shard_bytes_.begin() + sync_group_size}});
   }
 }
 
 /// As in sync/average.hpp: quantized averages go unit by unit, others all at once.
-void SyncCosts::prepare_means(const sync::SyncOptions& options, const zero::EngineOptions& engine, int nodes) {
+void SyncCosts::prepare_averages(const sync::SyncOptions& options, const zero::EngineOptions& engine, int nodes) {
   const Grouping across = Grouping::same_position(ranks_, sync_group_size_);
   const sync::Sending sending = sync::sending_of(options, engine.zero.quant_block);
   std::vector<std::vector<BlockSpans>> by_unit;  // [unit][group]
@@ -140,7 +140,7 @@ void SyncCosts::prepare_means(const sync::SyncOptions& options, const zero::Engi
 }
 
 void SyncCosts::run(const SyncEvent& event) {
-  rehearsal_->step();
+  simulation_->step();
   after(event);
 }
 
@@ -149,16 +149,16 @@ void SyncCosts::after(const SyncEvent& event) {
   const sync::Actions& actions = event.actions;
   if (!actions.average && !actions.push && !actions.outer && !pushing_) return;
   const bool averages = actions.outer && schedule_.averages_outer();
-  if (event.steps > 1) return take_in(event);
-  rehearsal_->settle();
+  if (event.steps > 1) return average_delayed(event);
+  simulation_->wait_for_parameters();
   if (pushing_) time_->wait(*pushing_);
   pushing_.reset();
   if (actions.average) average();
   if (actions.push) push(event.hop);
   if (averages) average();
-  if (gathers_in_node_) time_->run(OperationKind::all_gather, in_node_);
-  rehearsal_->start_all_gather();
-  if (actions.average || averages) time_->run(OperationKind::all_gather, reports_);
+  if (gathers_in_node_) time_->run(OperationKind::all_gather, gather_in_node_);
+  simulation_->start_all_gather();
+  if (actions.average || averages) time_->run(OperationKind::all_gather, exchange_reports_);
 }
 
 void SyncCosts::average() {
@@ -169,24 +169,24 @@ void SyncCosts::average() {
 }
 
 /// An average that is in flight during the event's further steps, and is applied after them.
-void SyncCosts::take_in(const SyncEvent& event) {
-  std::vector<Timeline::Pending> mean;
+void SyncCosts::average_delayed(const SyncEvent& event) {
+  std::vector<Timeline::Pending> operations;
   for (std::size_t i = 0; i < reduce_.size(); ++i) {
-    mean.push_back(time_->start(OperationKind::reduce_scatter, reduce_[i]));
-    mean.push_back(time_->start(OperationKind::all_gather, gather_[i]));
+    operations.push_back(time_->start(OperationKind::reduce_scatter, reduce_[i]));
+    operations.push_back(time_->start(OperationKind::all_gather, gather_[i]));
   }
-  for (std::size_t step = 1; step < event.steps; ++step) rehearsal_->step();
-  rehearsal_->settle();
-  for (const Timeline::Pending& pending : mean) time_->wait(pending);
-  if (gathers_in_node_) time_->run(OperationKind::all_gather, in_node_);
-  rehearsal_->start_all_gather();
-  time_->run(OperationKind::all_gather, reports_);
+  for (std::size_t step = 1; step < event.steps; ++step) simulation_->step();
+  simulation_->wait_for_parameters();
+  for (const Timeline::Pending& pending : operations) time_->wait(pending);
+  if (gathers_in_node_) time_->run(OperationKind::all_gather, gather_in_node_);
+  simulation_->start_all_gather();
+  time_->run(OperationKind::all_gather, exchange_reports_);
 }
 
 void SyncCosts::push(int hop) {
   const Timeline::Pending pushing =
       time_->start(OperationKind::send, collectives_->shift(hop * sync_group_size_, shard_bytes_));
-  if (pushes_late_) {
+  if (push_overlaps_) {
     pushing_ = pushing;
   } else {
     time_->wait(pushing);

@@ -14,7 +14,7 @@ Bytes Sent::total() const {
   return sum;
 }
 
-void Timeline::count(double weight) {
+void Timeline::set_weight(double weight) {
   elapsed_s_ = elapsed_s();
   since_s_ = now_s_;
   weight_ = weight;

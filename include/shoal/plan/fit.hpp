@@ -14,7 +14,7 @@ namespace shoal::plan {
 /// the cheapest change that makes the run fit, and the bytes needed then. Returns an empty text if the run fits. It plans
 /// rank 0, which needs the most memory, so the text is the same on all ranks.
 std::string memory_problem(const zero::EngineOptions& options, int ranks, std::size_t limit,
-                           const ExtraAllocations& further = {});
+                           const ExtraAllocations& extra = {});
 
 /// The largest depth that max_layers_that_fit() tries: several times the depth of any GPT in use.
 inline constexpr std::size_t most_layers = 512;
@@ -22,6 +22,6 @@ inline constexpr std::size_t most_layers = 512;
 /// Returns the largest model.n_layer, up to most_layers, with which rank 0 of `ranks` takes at most `limit` bytes; all other
 /// options are those of `options`. 0: not even one layer fits.
 std::size_t max_layers_that_fit(const zero::EngineOptions& options, int ranks, std::size_t limit,
-                                const ExtraAllocations& further = {});
+                                const ExtraAllocations& extra = {});
 
 }  // namespace shoal::plan

@@ -19,7 +19,7 @@ struct MemoryPlan {
 using ExtraAllocations = std::function<void(zero::Engine& engine, Memory& memory)>;
 
 /// The plan of rank `rank` of `ranks`.
-MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks, const ExtraAllocations& further = {});
+MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks, const ExtraAllocations& extra = {});
 
 /// Bytes that one rank may take: limit_gib (memory.limit) if it is set, else the node's physical memory divided by its
 /// ranks.

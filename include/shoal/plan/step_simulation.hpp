@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simulates a training step of zero::Engine with time instead of numbers: which collective starts when, how many are in
-// flight, and what waits for them. The functions that a run calls decide what is sent and in which messages.
+// flight, and what waits for them.
 #pragma once
 
 #include <cstddef>
 #include <deque>
-#include <map>
-#include <memory>
+#include <utility>
 #include <vector>
 
+#include "shoal/plan/step_messages.hpp"
 #include "shoal/plan/timeline.hpp"
-#include "shoal/zero/engine.hpp"
 
 namespace shoal::plan {
 
@@ -23,75 +22,60 @@ struct Arithmetic {
 
 class StepSimulation {
  public:
-  /// The states are sharded over groups of `sync_group_size` consecutive ranks; all groups do the same. options,
-  /// collectives, cluster and timeline must outlive this object.
+  /// The states are sharded over groups of `sync_group_size` consecutive ranks; all groups do the same. timeline must
+  /// outlive this object.
   StepSimulation(const zero::EngineOptions& options, int sync_group_size, const CollectiveCosts& collectives,
                  const Cluster& cluster, const Arithmetic& arithmetic, Timeline& timeline);
 
   /// From the first micro-batch to the update. Returns while the all-gather of updated parameters is in flight.
   void step();
   /// Waits for that all-gather.
-  void settle();
+  void wait_for_parameters();
   /// Starts it again, after nodes have changed the parameters.
   void start_all_gather();
 
  private:
-  using Costs = std::shared_ptr<const Cost>;
-
+  /// One entry of the order in which a micro-batch uses units.
   struct Use {
-    double share = 0;  ///< fraction of a micro-batch's computation
-    std::vector<int> units, completed;
-    std::vector<std::size_t> starting;  ///< gathers that start at its beginning (indices into gathers_)
+    double share = 0;                   ///< fraction of a micro-batch's computation
+    std::vector<int> units;             ///< used at the same time
+    std::vector<int> completed;         ///< units whose gradients it completes
+    std::vector<std::size_t> starting;  ///< gathers that start at its beginning (indices into messages_.gathers)
   };
 
-  void check_effort(std::size_t events_of_a_micro_step) const;
-  void plan_visits();
-  void plan_gathers();
-  void plan_buckets();
-  Costs cost_of(comm::TreeDirection direction, const zero::Bucket& bucket, DType dtype);
-  Costs gather_cost(std::size_t unit, int ranks, bool quantized);
-  Costs cost_of_tree(comm::TreeDirection direction, const Grouping& grouping, const std::vector<std::size_t>& bytes);
+  void plan_uses(const zero::EngineOptions& options, const std::vector<model::UnitLayout>& units);
 
-  void micro_step(bool reduces);
+  void micro_step(bool is_last);
   void start_gather(std::size_t lifetime);
-  void acquire(int unit, std::size_t visit);
   void finish_gather();
-  void make_room(int unit);
-  void complete(int unit, bool reduces);
-  void start_reducing();
-  void finish_reducing(std::size_t buckets);
+  void acquire(int unit, std::size_t use);
+  void wait_for_gradient_memory(int unit);
+  void complete(int unit, bool is_last);
+  void start_reduce();
+  void finish_reduces(std::size_t buckets);
+  void finish_all_reduces();
   void gather_gradients();
+  void start_next_all_gather();
   void wait_for_gathered(std::size_t buckets);
 
-  const zero::EngineOptions* options_;
-  int ranks_;  // that reduce gradients with each other at every step
-  const CollectiveCosts* collectives_;
-  const Cluster* cluster_;
   Arithmetic arithmetic_;
   Timeline* time_;
-  std::vector<model::UnitLayout> units_;
   std::vector<zero::ShardLayout> layouts_;
   zero::AccumulationPlan accumulation_;
-  Grouping group_;
   bool overlap_;
+  std::vector<Use> uses_;
+  StepMessages messages_;
 
-  std::vector<Use> visits_;
-  zero::GatherPlan gathers_;
-  // By unit: a gather over all ranks, and one within the hpZ group; null if the unit has none.
-  std::vector<Costs> gather_far_, gather_near_;
-  std::vector<bool> fresh_;                                          // by unit: the hpZ partition is up to date
-  std::deque<std::pair<std::size_t, Timeline::Pending>> gathering_;  // in flight, with their indices into gathers_
+  std::vector<bool> hpz_valid_;                                      // by unit: the hpZ group has current parameters
+  std::deque<std::pair<std::size_t, Timeline::Pending>> gathering_;  // in flight, with indices into messages_.gathers
 
-  std::vector<zero::Bucket> reduced_, gathered_buckets_;
-  std::vector<Costs> reduce_, gather_sums_, publish_;  // by bucket
-  std::vector<std::size_t> buckets_before_;            // by unit: buckets to finish before its gradient is written
-  std::vector<std::size_t> published_with_;            // by unit: buckets that must have arrived before it is used
-  std::vector<bool> complete_;
-  std::deque<Timeline::Pending> reducing_, publishing_;
-  std::size_t started_ = 0, finished_ = 0, publish_started_ = 0, gathered_ = 0;
+  std::vector<bool> complete_;  // by unit: its gradient, in this micro-step
   bool first_gradient_ = false;
-  Cost small_;
-  std::map<std::pair<std::vector<std::size_t>, std::pair<comm::TreeDirection, std::size_t>>, Costs> known_;
+  std::deque<Timeline::Pending> reducing_;                  // in flight
+  std::size_t reduces_started_ = 0, reduces_finished_ = 0;  // buckets of this reduction
+
+  std::deque<Timeline::Pending> all_gathers_;                       // of updated parameters, in flight
+  std::size_t all_gathers_started_ = 0, all_gathers_finished_ = 0;  // buckets
 };
 
 }  // namespace shoal::plan

@@ -40,22 +40,22 @@ class SyncCosts {
 
  private:
   void after(const SyncEvent& event);
-  void prepare_means(const sync::SyncOptions& options, const zero::EngineOptions& engine, int nodes);
+  void prepare_averages(const sync::SyncOptions& options, const zero::EngineOptions& engine, int nodes);
   void average();
-  void take_in(const SyncEvent& event);
+  void average_delayed(const SyncEvent& event);
   void push(int hop);
 
   sync::SyncSchedule schedule_;
-  bool pushes_late_;
+  bool push_overlaps_;
   int sync_group_size_, ranks_;
   const CollectiveCosts* collectives_;
-  StepSimulation* rehearsal_;
+  StepSimulation* simulation_;
   Timeline* time_;
   std::vector<std::size_t> shard_bytes_;  // of each rank of the run, in fp32
   std::vector<Cost> reduce_, gather_;     // of an average: one entry for all units, or one per unit
-  Cost in_node_, reports_;
+  Cost gather_in_node_, exchange_reports_;
   bool gathers_in_node_ = false;
-  std::optional<Timeline::Pending> pushing_;
+  std::optional<Timeline::Pending> pushing_;  // in flight since an earlier event
 };
 
 }  // namespace shoal::plan

@@ -36,7 +36,7 @@ class Timeline {
     double arrives_s = 0, after_s = 0;
   };
   /// From now on, bytes, seconds of operations and elapsed time count with this weight.
-  void count(double weight);
+  void set_weight(double weight);
   void work(double seconds) { now_s_ += seconds; }
   Pending start(OperationKind operation, const Cost& cost);
   void wait(const Pending& pending);
