@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t page_width = 100, name_width = 38;
 
-constexpr const char* not_built_yet =
-    "Not built yet. A run that sets one of these options to another value than its default ends with an error.";
+constexpr const char* of_absent_features =
+    "A run that sets one of these options to another value than its default ends with an error.";
 
 /// One option of the page.
 struct Entry {
@@ -71,7 +71,7 @@ Entry entry_of(const CommandSpec::Own& own) {
 /// Section by section; options that are not built come last, together.
 std::vector<Section> option_sections() {
   std::vector<Section> result;
-  Section absent = {"Not built yet", not_built_yet, {}};
+  Section absent = {"Not built yet", of_absent_features, {}};
   for (const std::string& name : sections()) {
     Section section = {"[" + name + "]", {}, {}};
     for (const Row& row : table()) {
@@ -105,7 +105,7 @@ std::vector<Entry> own_entries(const CommandSpec& command) {
                        {},
                        {}});
   }
-  entries.push_back({"help", "print this page", {}, {}, {}});
+  entries.push_back({"help", "print this page; --help=markdown: as tables in Markdown", {}, {}, {}});
   return entries;
 }
 
