@@ -4,6 +4,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "product.hpp"
@@ -19,8 +20,8 @@ namespace {
 
 constexpr std::size_t cache_line = 64;
 
-/// A product cut into tiles, with the at most four calls that they are: inner tiles, and those at the lower border,
-/// the right border and the corner.
+/// A product cut into tiles of C. At most four different Products compute them: one for inner tiles, and one each for the
+/// lower edge, the right edge and the corner, where tiles may be smaller.
 class TiledProduct {
  public:
   TiledProduct(const ProductShape& shape, const ProductKey& whole)
@@ -43,15 +44,15 @@ class TiledProduct {
   std::size_t per_launch() const { return tiling_.per_launch(shape_, static_cast<std::size_t>(threads())); }
 
   template <typename T, typename R>
-  void compute(std::size_t tile, int thread, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const T* bias,
-               const R* added, Span<std::byte> workspace) const {
+  void compute(std::size_t tile, int thread, const MatmulInputs<T, R>& in, const Matrix<R>& c,
+               Span<std::byte> workspace) const {
     const std::size_t down = tile / tiling_.across(shape_), across = tile % tiling_.across(shape_);
     const std::size_t row = down * tiling_.rows, column = across * tiling_.columns;
     Product& call = *calls_[down + 1 == tiling_.down(shape_) ? 1 : 0][across + 1 == tiling_.across(shape_) ? 1 : 0];
-    call({.a = a.data + (shape_.a == Transpose::yes ? row : row * a.stride),
-          .b = b.data + (shape_.b == Transpose::yes ? column * b.stride : column),
-          .bias = bias == nullptr ? nullptr : bias + column,
-          .added = added == nullptr ? nullptr : added + row * c.stride + column,
+    call({.a = in.a.data + (shape_.a == Transpose::yes ? row : row * in.a.stride),
+          .b = in.b.data + (shape_.b == Transpose::yes ? column * in.b.stride : column),
+          .bias = in.bias == nullptr ? nullptr : in.bias + column,
+          .added = in.added == nullptr ? nullptr : in.added + row * c.stride + column,
           .c = c.data + row * c.stride + column,
           .workspace = workspace.subspan(static_cast<std::size_t>(thread) * workspace_per_thread_, workspace_per_thread_)},
          thread);
@@ -65,38 +66,42 @@ class TiledProduct {
 };
 
 template <typename T, typename R>
-TiledProduct tiled(std::size_t m, std::size_t n, std::size_t k, std::array<std::size_t, 3> strides,
-                   const MatmulOptions& options, bool bias) {
-  const ProductShape shape{m, n, k, options.a, options.b, dtype_of<T>, dtype_of<R>};
+TiledProduct tiled(const MatmulShape& s) {
+  const ProductShape shape{
+      .m = s.m, .n = s.n, .k = s.k, .a = s.transpose_a, .b = s.transpose_b, .type = dtype_of<T>, .result = dtype_of<R>};
   return {shape,
-          {is_blocked(shape), !bias && is_transposed(shape), m, n, k, strides[0], strides[1], strides[2], options.a,
-           options.b, dtype_of<T>, dtype_of<R>, options.accumulate, bias}};
+          {.blocked = is_blocked(shape),
+           .transposed = !s.bias && is_transposed(shape),
+           .m = s.m,
+           .n = s.n,
+           .k = s.k,
+           .a_stride = s.a_stride,
+           .b_stride = s.b_stride,
+           .c_stride = s.c_stride,
+           .a = s.transpose_a,
+           .b = s.transpose_b,
+           .type = dtype_of<T>,
+           .result = dtype_of<R>,
+           .accumulate = s.added,
+           .bias = s.bias}};
 }
 
 }  // namespace
 
 template <typename T, typename R>
-void multiply(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options,
-              const T* bias, const R* added, Span<std::byte> workspace) {
-  const std::size_t k = options.a == Transpose::yes ? a.rows : a.columns;
-  const TiledProduct product = tiled<T, R>(c.rows, c.columns, k, {a.stride, b.stride, c.stride}, options, bias != nullptr);
-  require_workspace(label, c.rows, c.columns, k, product.workspace_bytes(), workspace);
-  if (!options.accumulate) {
-    added = nullptr;
-  } else if (added == nullptr) {
-    added = c.data;
-  }
+void multiply(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace) {
+  const MatmulShape shape = shape_of(in, c);
+  const TiledProduct product = tiled<T, R>(shape);
+  require_workspace(label, shape, product.workspace_bytes(), workspace);
   const std::size_t tiles = product.tiles(), step = product.per_launch();
   for (std::size_t first = 0; first < tiles; first += step) {
     const std::size_t end = std::min(tiles, first + step);
     std::optional<Absence> absence(std::in_place);
     if (threads() == 1 || end - first == 1) {
-      for (std::size_t tile = first; tile < end; ++tile) product.compute(tile, 0, a, b, c, bias, added, workspace);
+      for (std::size_t tile = first; tile < end; ++tile) product.compute(tile, 0, in, c, workspace);
     } else {
 #pragma omp parallel for schedule(static) num_threads(threads())
-      for (std::size_t tile = first; tile < end; ++tile) {
-        product.compute(tile, omp_get_thread_num(), a, b, c, bias, added, workspace);
-      }
+      for (std::size_t tile = first; tile < end; ++tile) product.compute(tile, omp_get_thread_num(), in, c, workspace);
     }
     absence.reset();
     pump();
@@ -104,22 +109,18 @@ void multiply(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R>
 }
 
 template <typename T, typename R>
-std::size_t multiply_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, std::array<std::size_t, 3> strides,
-                                     const MatmulOptions& options, bool bias) {
-  return tiled<T, R>(m, n, k, strides, options, bias).workspace_bytes();
+std::size_t multiply_workspace_bytes(const MatmulShape& shape) {
+  return tiled<T, R>(shape).workspace_bytes();
 }
 
-void require_workspace(const char* label, std::size_t m, std::size_t n, std::size_t k, std::size_t bytes,
-                       Span<std::byte> workspace) {
-  require(bytes <= workspace.size(), label, ": the product of [", m, ", ", k, "] and [", k, ", ", n, "] wants ", bytes,
-          " bytes of workspace; ", workspace.size(), " were planned");
+void require_workspace(const char* label, const MatmulShape& shape, std::size_t bytes, Span<std::byte> workspace) {
+  require(bytes <= workspace.size(), label, ": the product of [", shape.m, ", ", shape.k, "] and [", shape.k, ", ", shape.n,
+          "] wants ", bytes, " bytes of workspace; ", workspace.size(), " were planned");
 }
 
-#define SHOAL_INSTANCE(T, R)                                                                                             \
-  template void multiply<T, R>(const char*, Matrix<const T>, Matrix<const T>, Matrix<R>, const MatmulOptions&, const T*, \
-                               const R*, Span<std::byte>);                                                               \
-  template std::size_t multiply_workspace_bytes<T, R>(std::size_t, std::size_t, std::size_t, std::array<std::size_t, 3>, \
-                                                      const MatmulOptions&, bool);
+#define SHOAL_INSTANCE(T, R)                                                                        \
+  template void multiply<T, R>(const char*, const MatmulInputs<T, R>&, Matrix<R>, Span<std::byte>); \
+  template std::size_t multiply_workspace_bytes<T, R>(const MatmulShape&);
 SHOAL_INSTANCE(float, float)
 SHOAL_INSTANCE(bf16, bf16)
 SHOAL_INSTANCE(bf16, float)

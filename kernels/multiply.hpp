@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products in the types that the library multiplies, tile by tile: what is behind matmul(). Shapes are checked there.
+// Matrix products of types that are multiplied as they are, tile by tile: what matmul() calls after it has checked the
+// shapes.
 #pragma once
 
-#include <array>
 #include <cstddef>
 
 #include "shoal/base/types.hpp"
@@ -10,16 +10,28 @@
 
 namespace shoal::kernels {
 
-/// As matmul(), with a workspace of its own. Instances: <float, float>, <bf16, bf16>, <bf16, float>.
+/// As matmul(). Instances: <float, float>, <bf16, bf16>, <bf16, float>.
 template <typename T, typename R>
-void multiply(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options,
-              const T* bias, const R* added, Span<std::byte> workspace);
-/// strides: of A, B and C as stored.
+void multiply(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace);
+/// The strides must not be 0.
 template <typename T, typename R>
-std::size_t multiply_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, std::array<std::size_t, 3> strides,
-                                     const MatmulOptions& options, bool bias);
+std::size_t multiply_workspace_bytes(const MatmulShape& shape);
 
-void require_workspace(const char* label, std::size_t m, std::size_t n, std::size_t k, std::size_t bytes,
-                       Span<std::byte> workspace);
+template <typename T, typename R>
+MatmulShape shape_of(const MatmulInputs<T, R>& in, const Matrix<R>& c) {
+  return {.m = c.rows,
+          .n = c.columns,
+          .k = in.transpose_a == Transpose::yes ? in.a.rows : in.a.columns,
+          .transpose_a = in.transpose_a,
+          .transpose_b = in.transpose_b,
+          .bias = in.bias != nullptr,
+          .added = in.added != nullptr,
+          .a_stride = in.a.stride,
+          .b_stride = in.b.stride,
+          .c_stride = c.stride};
+}
+
+/// Fails if the workspace is smaller than `bytes`.
+void require_workspace(const char* label, const MatmulShape& shape, std::size_t bytes, Span<std::byte> workspace);
 
 }  // namespace shoal::kernels

@@ -6,6 +6,7 @@
 
 #include "instructions.hpp"
 #include "multiply.hpp"
+#include "shoal/base/bump_allocator.hpp"
 #include "simd.hpp"
 #include "tiles.hpp"
 #include "tiling.hpp"
@@ -14,11 +15,10 @@ namespace shoal::kernels {
 
 namespace {
 
-/// Floats of a panel of B, and of one of A together with its results (8 MiB each, unless the sum over k is so long that the
-/// least number of rows and columns takes more). Each element of A is widened once per panel of B.
+/// Floats of a panel of B, and of a panel of A together with its results: 8 MiB each, or more if k is so large that `least`
+/// rows or columns take more. Each element of A is converted once for each panel of B.
 constexpr std::size_t panel_elements = std::size_t{1} << 21U;
 constexpr std::size_t least = 64;
-constexpr std::size_t line = 64;
 
 template <typename From, typename To>
 void convert_rows(const char* label, Matrix<const From> from, Matrix<To> to) {
@@ -28,132 +28,134 @@ void convert_rows(const char* label, Matrix<const From> from, Matrix<To> to) {
   });
 }
 
-/// How C is cut, and where the floats of one cut lie in the workspace.
+/// How C is cut into parts, and the buffers in which one part is computed.
 template <typename R>
 class Panels {
  public:
-  Panels(std::size_t m, std::size_t n, std::size_t k, const MatmulOptions& options, bool bias)
-      : m_(m),
-        n_(n),
-        k_(k),
-        options_(options),
-        bias_(bias),
-        columns_(std::min(n, std::max(least, panel_elements / k / least * least))),
-        rows_(std::min(m, std::max(least, panel_elements / (k + columns_) / least * least))) {}
+  explicit Panels(const MatmulShape& shape)
+      : shape_(shape),
+        columns_(std::min(shape.n, std::max(least, panel_elements / shape.k / least * least))),
+        rows_(std::min(shape.m, std::max(least, panel_elements / (shape.k + columns_) / least * least))) {}
 
   std::size_t rows() const { return rows_; }
   std::size_t columns() const { return columns_; }
-  /// Of the rows as stored of a panel with so many rows of op(A).
-  std::size_t a_stride(std::size_t rows) const { return options_.a == Transpose::yes ? spread_stride(rows) : k_; }
+  /// Stride of a panel, as stored, with this many rows of op(A).
+  std::size_t a_stride(std::size_t rows) const { return a_transposed() ? spread_stride(rows) : shape_.k; }
 
-  /// Offsets in bytes.
-  std::size_t a() const { return 0; }
-  std::size_t b() const { return a() + size(options_.a == Transpose::yes ? k_ * a_stride(rows_) : rows_ * k_); }
-  std::size_t c() const { return b() + size(k_ * columns_); }
-  std::size_t bias() const { return c() + (rounded ? size(rows_ * columns_) : 0); }
-  std::size_t library() const { return bias() + (bias_ ? size(columns_) : 0); }
+  struct Buffers {
+    float *a, *b, *c, *bias;  ///< c: null if C is float; bias: null without a bias
+    std::size_t bytes;
+  };
+  Buffers buffers(BumpAllocator memory) const {
+    Buffers panels{};
+    panels.a = memory.take<float>(a_transposed() ? shape_.k * a_stride(rows_) : rows_ * shape_.k);
+    panels.b = memory.take<float>(shape_.k * columns_);
+    if constexpr (rounded) panels.c = memory.take<float>(rows_ * columns_);
+    if (shape_.bias) panels.bias = memory.take<float>(columns_);
+    panels.bytes = memory.used();
+    return panels;
+  }
 
-  std::size_t bytes(std::size_t c_stride) const {
+  /// Bytes of the buffers and, behind them, of the products of the panels.
+  std::size_t bytes() const {
     std::size_t most = 0;
-    for (const std::size_t rows : {rows_, (m_ - 1) % rows_ + 1}) {
-      for (const std::size_t columns : {columns_, (n_ - 1) % columns_ + 1}) {
-        most =
-            std::max(most, multiply_workspace_bytes<float, float>(
-                               rows, columns, k_,
-                               {a_stride(rows), options_.b == Transpose::yes ? k_ : columns, rounded ? columns : c_stride},
-                               options_, bias_));
+    for (const std::size_t rows : {rows_, (shape_.m - 1) % rows_ + 1}) {
+      for (const std::size_t columns : {columns_, (shape_.n - 1) % columns_ + 1}) {
+        MatmulShape panel = shape_;
+        panel.m = rows;
+        panel.n = columns;
+        panel.a_stride = a_stride(rows);
+        panel.b_stride = shape_.transpose_b == Transpose::yes ? shape_.k : columns;
+        if constexpr (rounded) panel.c_stride = columns;
+        most = std::max(most, multiply_workspace_bytes<float, float>(panel));
       }
     }
-    return library() + most;
+    return buffers(BumpAllocator()).bytes + most;
   }
 
   static constexpr bool rounded = !std::is_same_v<R, float>;
 
  private:
-  static std::size_t size(std::size_t elements) { return round_up(elements * sizeof(float), line); }
+  bool a_transposed() const { return shape_.transpose_a == Transpose::yes; }
 
-  std::size_t m_, n_, k_;
-  MatmulOptions options_;
-  bool bias_;
+  MatmulShape shape_;
   std::size_t columns_, rows_;
 };
 
-/// Rows (or, where it is transposed, columns) `range` of op(X) = [range, k], as stored.
+/// The part of X, as stored, that holds the rows or columns `range`.
 template <typename T>
-Matrix<T> cut(Matrix<T> x, Range range, bool by_stored_rows) {
-  if (by_stored_rows) return {x.data + range.begin * x.stride, range.size(), x.columns, x.stride};
+Matrix<T> stored_rows(Matrix<T> x, Range range) {
+  return {x.data + range.begin * x.stride, range.size(), x.columns, x.stride};
+}
+template <typename T>
+Matrix<T> stored_columns(Matrix<T> x, Range range) {
   return {x.data + range.begin, x.rows, range.size(), x.stride};
 }
 
 }  // namespace
 
 bool is_widened(DType type) {
-  // Without the processor's own instructions the library takes many times as long as for floats, or refuses.
+  // Without instructions for bf16 the library takes many times as long as for floats, or refuses.
   return type == DType::f16 || (type == DType::bf16 && !may_use(Instructions::bf16));
 }
 
 template <typename T, typename R>
-void multiply_widened(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options,
-                      const T* bias, const R* added, Span<std::byte> workspace) {
-  const std::size_t k = options.a == Transpose::yes ? a.rows : a.columns;
-  const Panels<R> panels(c.rows, c.columns, k, options, bias != nullptr);
-  require_workspace(label, c.rows, c.columns, k, panels.bytes(c.stride), workspace);
-  if (added == nullptr) added = c.data;
-  const auto floats = [&](std::size_t offset) { return reinterpret_cast<float*>(workspace.data() + offset); };
-  const auto widened = [&](Matrix<const T> x, std::size_t offset, std::size_t stride) {
-    const Matrix<float> wide(floats(offset), x.rows, x.columns, stride);
-    convert_rows("widen", x, wide);
-    return Matrix<const float>(wide.data, wide.rows, wide.columns, stride);
+void multiply_widened(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace) {
+  const MatmulShape shape = shape_of(in, c);
+  const Panels<R> panels(shape);
+  require_workspace(label, shape, panels.bytes(), workspace);
+  const typename Panels<R>::Buffers buffers = panels.buffers(BumpAllocator(workspace));
+  const auto widened = [](Matrix<const T> x, float* to, std::size_t stride) {
+    convert_rows("widen", x, Matrix<float>(to, x.rows, x.columns, stride));
+    return Matrix<const float>(to, x.rows, x.columns, stride);
   };
 
   for (std::size_t column = 0; column < c.columns; column += panels.columns()) {
     const Range columns{column, std::min(c.columns, column + panels.columns())};
-    const Matrix<const T> b_cut = cut(b, columns, options.b == Transpose::yes);
-    const Matrix<const float> right = widened(b_cut, panels.b(), b_cut.columns);
-    const float* const wide_bias =
-        bias == nullptr ? nullptr : widened({bias + column, 1, columns.size()}, panels.bias(), columns.size()).data;
+    const Matrix<const T> b_part =
+        in.transpose_b == Transpose::yes ? stored_rows(in.b, columns) : stored_columns(in.b, columns);
+    const Matrix<const float> b = widened(b_part, buffers.b, b_part.columns);
+    if (in.bias != nullptr) widened({in.bias + column, 1, columns.size()}, buffers.bias, columns.size());
     for (std::size_t row = 0; row < c.rows; row += panels.rows()) {
       const Range rows{row, std::min(c.rows, row + panels.rows())};
-      const Matrix<const float> left =
-          widened(cut(a, rows, options.a == Transpose::no), panels.a(), panels.a_stride(rows.size()));
+      const Matrix<const T> a_part = in.transpose_a == Transpose::no ? stored_rows(in.a, rows) : stored_columns(in.a, rows);
       const std::size_t at = row * c.stride + column;
       const Matrix<R> result(c.data + at, rows.size(), columns.size(), c.stride);
-      const auto product = [&](Matrix<float> into, const float* plus) {
-        multiply<float, float>(label, left, right, into, options, wide_bias, plus, workspace.subspan(panels.library()));
-      };
+      MatmulInputs<float, float> product{.a = widened(a_part, buffers.a, panels.a_stride(rows.size())),
+                                         .b = b,
+                                         .transpose_a = in.transpose_a,
+                                         .transpose_b = in.transpose_b,
+                                         .bias = buffers.bias};
       if constexpr (Panels<R>::rounded) {
-        const Matrix<float> wide(floats(panels.c()), result.rows, result.columns);
-        if (options.accumulate)
-          convert_rows("widen", Matrix<const R>(added + at, result.rows, result.columns, c.stride), wide);
-        product(wide, nullptr);
+        const Matrix<float> wide(buffers.c, result.rows, result.columns);
+        if (in.added != nullptr) {
+          convert_rows("widen", Matrix<const R>(in.added + at, result.rows, result.columns, c.stride), wide);
+          product.added = wide.data;
+        }
+        multiply(label, product, wide, workspace.subspan(buffers.bytes));
         convert_rows("narrow", Matrix<const float>(wide.data, wide.rows, wide.columns), result);
       } else {
-        product(result, added + at);
+        if (in.added != nullptr) product.added = in.added + at;
+        multiply(label, product, result, workspace.subspan(buffers.bytes));
       }
     }
   }
 }
 
 template <typename R>
-std::size_t multiply_widened_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, std::size_t c_stride,
-                                             const MatmulOptions& options, bool bias) {
-  return Panels<R>(m, n, k, options, bias).bytes(c_stride);
+std::size_t multiply_widened_workspace_bytes(const MatmulShape& shape) {
+  return Panels<R>(shape).bytes();
 }
 
-#define SHOAL_INSTANCE(T, R)                                                                                           \
-  template void multiply_widened<T, R>(const char*, Matrix<const T>, Matrix<const T>, Matrix<R>, const MatmulOptions&, \
-                                       const T*, const R*, Span<std::byte>);
+#define SHOAL_INSTANCE(T, R) \
+  template void multiply_widened<T, R>(const char*, const MatmulInputs<T, R>&, Matrix<R>, Span<std::byte>);
 SHOAL_INSTANCE(f16, f16)
 SHOAL_INSTANCE(f16, float)
 SHOAL_INSTANCE(bf16, bf16)
 SHOAL_INSTANCE(bf16, float)
 #undef SHOAL_INSTANCE
-#define SHOAL_INSTANCE(R)                                                                                      \
-  template std::size_t multiply_widened_workspace_bytes<R>(std::size_t, std::size_t, std::size_t, std::size_t, \
-                                                           const MatmulOptions&, bool);
-SHOAL_INSTANCE(f16)
-SHOAL_INSTANCE(bf16)
-SHOAL_INSTANCE(float)
-#undef SHOAL_INSTANCE
+template std::size_t multiply_widened_workspace_bytes<f16>(const MatmulShape&);
+template std::size_t multiply_widened_workspace_bytes<bf16>(const MatmulShape&);
+template std::size_t multiply_widened_workspace_bytes<float>(const MatmulShape&);
 
 }  // namespace shoal::kernels

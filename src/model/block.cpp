@@ -12,15 +12,18 @@ namespace shoal::model::gpt {
 
 namespace {
 
-/// out = residual + drop(x W + bias), x [rows, in]; out may be residual. `projected` [rows, C] is used with dropout only.
+/// out = residual + drop(x W + bias) with x [rows, width] and residual = branch.added; out may be the residual.
 template <typename T>
-void add_branch(const char* label, const BlockShape& s, std::size_t in, const T* x, const T* weight, const T* bias,
-                const T* residual, const kernels::Dropout& dropout, T* projected, T* out) {
+void add_branch(const char* label, const BlockShape& s, std::size_t width, const LinearInputs<T>& branch,
+                const kernels::Dropout& dropout, const BlockScratch<T>& scratch, T* out) {
+  const LinearShape shape{.rows = s.rows(), .in = width, .out = s.C};
   if (dropout.active()) {
-    linear(label, s.rows(), in, s.C, x, weight, bias, projected);
-    kernels::dropout_add(dropout, s.B, s.T * s.C, projected, residual, out);
+    T* const projected = scratch.h;
+    linear<T>(label, shape, {.x = branch.x, .weight = branch.weight, .bias = branch.bias}, projected,
+              scratch.product_workspace);
+    kernels::dropout_add(dropout, s.B, s.T * s.C, projected, branch.added, out);
   } else {
-    linear(label, s.rows(), in, s.C, x, weight, bias, out, residual);
+    linear(label, shape, branch, out, scratch.product_workspace);
   }
 }
 
@@ -41,15 +44,17 @@ void mlp_backward(const BlockShape& s, const Weights<T>& w, const Gradient& g, c
   T* const d_gelu = scratch.wide_a;
   T* const du = scratch.wide_a;
   T* const gelu = scratch.wide_b;
-  linear_input_gradient("mlp_out_dx", rows, s.inner, s.C, d_out, w[block::mlp_out_weight], d_gelu);
+  const LinearShape into{.rows = rows, .in = s.C, .out = s.inner}, out_of{.rows = rows, .in = s.inner, .out = s.C};
+  const Span<std::byte> products = scratch.product_workspace;
+  linear_input_gradient("mlp_out_dx", out_of, d_out, w[block::mlp_out_weight], d_gelu, products);
   kernels::gelu_backward(rows, s.inner, a.u, d_gelu, gelu, du, g[block::mlp_bias], scratch.workspace);
-  linear_weight_gradient("mlp_out_dw", rows, s.inner, s.C, gelu, d_out, g[block::mlp_out_weight]);
+  linear_weight_gradient("mlp_out_dw", out_of, gelu, d_out, g[block::mlp_out_weight], products);
   kernels::column_sum(rows, s.C, d_out, g[block::mlp_out_bias], scratch.workspace);
 
   kernels::layernorm_recompute(rows, s.C, a.x_mid, w[block::ln_2_weight], w[block::ln_2_bias], a.mean_2, a.rstd_2,
                                scratch.h);
-  linear_weight_gradient("mlp_dw", rows, s.C, s.inner, scratch.h, du, g[block::mlp_weight]);
-  linear_input_gradient("mlp_dx", rows, s.C, s.inner, du, w[block::mlp_weight], scratch.dh);
+  linear_weight_gradient("mlp_dw", into, scratch.h, du, g[block::mlp_weight], products);
+  linear_input_gradient("mlp_dx", into, du, w[block::mlp_weight], scratch.dh, products);
   kernels::layernorm_backward<T>(rows, s.C, a.x_mid, w[block::ln_2_weight], a.mean_2, a.rstd_2, scratch.dh, dx, dx,
                                  g[block::ln_2_weight], g[block::ln_2_bias], scratch.workspace);
 }
@@ -62,16 +67,18 @@ void attention_branch_backward(const BlockShape& s, const Weights<T>& w, const G
   const T* const d_out = branch_gradient(s, dropout.attention_out, dx, scratch.branch);
   T* const d_attention = scratch.dh;
   T* const dqkv = scratch.wide_a;
-  linear_weight_gradient("attention_out_dw", rows, s.C, s.C, a.attention, d_out, g[block::attention_out_weight]);
+  const LinearShape qkv{.rows = rows, .in = s.C, .out = 3 * s.C}, out_of{.rows = rows, .in = s.C, .out = s.C};
+  const Span<std::byte> products = scratch.product_workspace;
+  linear_weight_gradient("attention_out_dw", out_of, a.attention, d_out, g[block::attention_out_weight], products);
   kernels::column_sum(rows, s.C, d_out, g[block::attention_out_bias], scratch.workspace);
-  linear_input_gradient("attention_out_dx", rows, s.C, s.C, d_out, w[block::attention_out_weight], d_attention);
+  linear_input_gradient("attention_out_dx", out_of, d_out, w[block::attention_out_weight], d_attention, products);
   kernels::attention_backward<T>(s.attention(), a.qkv, a.attention, a.logsumexp, d_attention, dqkv, dropout.probabilities,
                                  scratch.workspace);
 
   kernels::column_sum(rows, 3 * s.C, dqkv, g[block::attention_bias], scratch.workspace);
   kernels::layernorm_recompute(rows, s.C, a.x, w[block::ln_1_weight], w[block::ln_1_bias], a.mean_1, a.rstd_1, scratch.h);
-  linear_weight_gradient("qkv_dw", rows, s.C, 3 * s.C, scratch.h, dqkv, g[block::attention_weight]);
-  linear_input_gradient("qkv_dx", rows, s.C, 3 * s.C, dqkv, w[block::attention_weight], scratch.dh);
+  linear_weight_gradient("qkv_dw", qkv, scratch.h, dqkv, g[block::attention_weight], products);
+  linear_input_gradient("qkv_dx", qkv, dqkv, w[block::attention_weight], scratch.dh, products);
   kernels::layernorm_backward<T>(rows, s.C, a.x, w[block::ln_1_weight], a.mean_1, a.rstd_1, scratch.dh, dx, dx,
                                  g[block::ln_1_weight], g[block::ln_1_bias], scratch.workspace);
 }
@@ -83,11 +90,13 @@ void mlp_forward(const BlockShape& s, const Weights<T>& w, const BlockActivation
   const std::size_t rows = s.rows();
   kernels::layernorm_forward(rows, s.C, s.epsilon, a.x_mid, w[block::ln_2_weight], w[block::ln_2_bias], scratch.h, a.mean_2,
                              a.rstd_2);
-  linear("mlp", rows, s.C, s.inner, scratch.h, w[block::mlp_weight], w[block::mlp_bias], a.u);
+  linear<T>("mlp", {.rows = rows, .in = s.C, .out = s.inner},
+            {.x = scratch.h, .weight = w[block::mlp_weight], .bias = w[block::mlp_bias]}, a.u, scratch.product_workspace);
   if (out == nullptr) return;
   kernels::gelu_forward(rows * s.inner, a.u, scratch.wide_b);
-  add_branch("mlp_out", s, s.inner, scratch.wide_b, w[block::mlp_out_weight], w[block::mlp_out_bias], a.x_mid, dropout,
-             scratch.h, out);
+  add_branch<T>("mlp_out", s, s.inner,
+                {.x = scratch.wide_b, .weight = w[block::mlp_out_weight], .bias = w[block::mlp_out_bias], .added = a.x_mid},
+                dropout, scratch, out);
 }
 
 }  // namespace
@@ -97,10 +106,14 @@ void block_forward(const BlockShape& s, const Weights<T>& w, const BlockActivati
                    const BlockDropout& dropout, T* out) {
   kernels::layernorm_forward(s.rows(), s.C, s.epsilon, a.x, w[block::ln_1_weight], w[block::ln_1_bias], scratch.h, a.mean_1,
                              a.rstd_1);
-  linear("qkv", s.rows(), s.C, 3 * s.C, scratch.h, w[block::attention_weight], w[block::attention_bias], a.qkv);
+  linear<T>("qkv", {.rows = s.rows(), .in = s.C, .out = 3 * s.C},
+            {.x = scratch.h, .weight = w[block::attention_weight], .bias = w[block::attention_bias]}, a.qkv,
+            scratch.product_workspace);
   kernels::attention_forward(s.attention(), a.qkv, a.attention, a.logsumexp, dropout.probabilities, scratch.workspace);
-  add_branch("attention_out", s, s.C, a.attention, w[block::attention_out_weight], w[block::attention_out_bias], a.x,
-             dropout.attention_out, scratch.h, a.x_mid);
+  add_branch<T>(
+      "attention_out", s, s.C,
+      {.x = a.attention, .weight = w[block::attention_out_weight], .bias = w[block::attention_out_bias], .added = a.x},
+      dropout.attention_out, scratch, a.x_mid);
   mlp_forward(s, w, a, scratch, dropout.mlp_out, out);
 }
 
@@ -122,21 +135,25 @@ void block_decode(const BlockShape& shape, const Weights<T>& w, const BlockActiv
   T* const row = a.qkv + position * stride;
   kernels::layernorm_forward(1, s.C, s.epsilon, x, w[block::ln_1_weight], w[block::ln_1_bias], scratch.h, a.mean_1,
                              a.rstd_1);
-  linear("qkv", 1, s.C, stride, scratch.h, w[block::attention_weight], w[block::attention_bias], row);
+  linear<T>("qkv", {.rows = 1, .in = s.C, .out = stride},
+            {.x = scratch.h, .weight = w[block::attention_weight], .bias = w[block::attention_bias]}, row,
+            scratch.product_workspace);
   kernels::attention_decode<T>(s.NH, s.C / s.NH, position + 1, row, a.qkv + s.C, a.qkv + 2 * s.C, stride, a.attention);
-  add_branch("attention_out", s, s.C, a.attention, w[block::attention_out_weight], w[block::attention_out_bias], x, {},
-             scratch.h, x);
+  add_branch<T>(
+      "attention_out", s, s.C,
+      {.x = a.attention, .weight = w[block::attention_out_weight], .bias = w[block::attention_out_bias], .added = x}, {},
+      scratch, x);
   mlp_forward(s, w, a, scratch, {}, x);
 }
 
 template <typename T>
 std::size_t block_product_workspace_bytes(const BlockShape& s, bool training) {
   const std::size_t rows = s.rows();
-  std::size_t bytes = std::max(linear_workspace_bytes<T>(rows, s.C, 3 * s.C, training),
-                               linear_workspace_bytes<T>(rows, s.C, s.inner, training));
-  for (const bool added : {false, true}) {  // a branch's end: with dropout, and without
-    bytes = std::max({bytes, linear_workspace_bytes<T>(rows, s.C, s.C, training, added),
-                      linear_workspace_bytes<T>(rows, s.inner, s.C, training, added)});
+  std::size_t bytes = std::max(linear_workspace_bytes<T>({rows, s.C, 3 * s.C}, training),
+                               linear_workspace_bytes<T>({rows, s.C, s.inner}, training));
+  for (const bool added : {false, true}) {  // the last product of a branch, with dropout and without
+    bytes = std::max({bytes, linear_workspace_bytes<T>({rows, s.C, s.C}, training, added),
+                      linear_workspace_bytes<T>({rows, s.inner, s.C}, training, added)});
   }
   return bytes;
 }

@@ -38,12 +38,13 @@ struct BlockActivations {
 /// Memory that every block writes over. branch, wide_a and dh are there for training only.
 template <typename T>
 struct BlockScratch {
-  T* h;       ///< [rows, C] a norm's output; later what a branch adds, where it goes through dropout
-  T* dh;      ///< [rows, C] gradient of h
-  T* branch;  ///< [rows, C] gradient of a branch, where it goes through dropout
-  T* wide_a;  ///< [rows, inner] gradient of gelu(u), then of u; or [rows, 3C] gradient of qkv
-  T* wide_b;  ///< [rows, inner] gelu(u)
-  Span<std::byte> workspace;
+  T* h;                               ///< [rows, C] a norm's output; later what a branch adds, where it goes through dropout
+  T* dh;                              ///< [rows, C] gradient of h
+  T* branch;                          ///< [rows, C] gradient of a branch, where it goes through dropout
+  T* wide_a;                          ///< [rows, inner] gradient of gelu(u), then of u; or [rows, 3C] gradient of qkv
+  T* wide_b;                          ///< [rows, inner] gelu(u)
+  Span<std::byte> workspace;          ///< of kernels other than matrix products
+  Span<std::byte> product_workspace;  ///< of matrix products
 };
 
 /// The three places of a block where elements are dropped.

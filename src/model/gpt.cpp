@@ -96,9 +96,9 @@ std::size_t Gpt<T>::product_workspace_bytes(const gpt::BlockShape& s) const {
 }
 
 template <typename T>
-Span<std::byte> Gpt<T>::product_workspace(const gpt::BlockShape& s) {
+void Gpt<T>::set_product_workspace(const gpt::BlockShape& s) {
   const bool whole = s.B == capacity_.sequences && s.T == capacity_.length;
-  return whole ? product_workspace_.planned() : product_workspace_.of(product_workspace_bytes(s));
+  scratch_.product_workspace = whole ? product_workspace_.planned() : product_workspace_.of(product_workspace_bytes(s));
 }
 
 template <typename T>
@@ -150,7 +150,7 @@ double Gpt<T>::forward(const MicroBatch& batch, float gradient_scale) {
   check(batch);
   keep(batch);
   const gpt::BlockShape s = shape(batch.sequences, batch.length);
-  const LentWorkspace lent(product_workspace(s));
+  set_product_workspace(s);
   T* const x = blocks_[0].x;
   embed(s.B, s.T, kept_.inputs.data(), 0, x);
   const kernels::Dropout at_start = dropout(batch, embedding_unit, embedded);
@@ -177,14 +177,16 @@ double Gpt<T>::losses(const MicroBatch& batch, const T* x, std::optional<float> 
 
   kernels::layernorm_forward(rows, options_.n_embd, static_cast<float>(options_.layer_norm_epsilon), x,
                              own[gpt::head::ln_f_weight], own[gpt::head::ln_f_bias], scratch_.h, final_mean_, final_rstd_);
+  const HeadInputs<T> in{.rows = rows, .hidden = scratch_.h, .weight = weight, .targets = batch.targets.data()};
+  const Span<std::byte> products = scratch_.product_workspace;
   if (gradient_scale) {
     // The tied embedding's gradient is one buffer: the head's part is written first, then the embedding adds its own.
     float* const dweight = options_.tied ? Gradient(access_, embedding_unit, units_[embedding_unit])[gpt::embedding::token]
                                          : Gradient(access_, head_unit(), head_layout())[gpt::head::lm_head];
     const HeadGradient<T> gradient{*gradient_scale, dx_, dweight};
-    head_.losses(rows, scratch_.h, weight, batch.targets.data(), losses_, &gradient, head_scratch_);
+    head_.losses(in, losses_, &gradient, head_scratch_, products);
   } else {
-    head_.losses(rows, scratch_.h, weight, batch.targets.data(), losses_, nullptr, head_scratch_);
+    head_.losses(in, losses_, nullptr, head_scratch_, products);
   }
   return kernels::sum(rows, losses_);
 }
@@ -192,7 +194,7 @@ double Gpt<T>::losses(const MicroBatch& batch, const T* x, std::optional<float> 
 template <typename T>
 void Gpt<T>::backward() {
   const gpt::BlockShape s = shape(kept_.sequences, kept_.length);
-  const LentWorkspace lent(product_workspace(s));
+  set_product_workspace(s);
   {
     const TracedUnit traced(head_unit());
     const Weights<T> w(access_, head_unit(), head_layout());
@@ -267,7 +269,7 @@ T* Gpt<T>::run_blocks(const MicroBatch& batch) {
 
 template <typename T>
 double Gpt<T>::evaluate(const MicroBatch& batch) {
-  const LentWorkspace lent(product_workspace(shape(batch.sequences, batch.length)));
+  set_product_workspace(shape(batch.sequences, batch.length));
   return losses(batch, run_blocks(batch), std::nullopt);
 }
 
@@ -283,9 +285,9 @@ void Gpt<T>::logits_of(std::size_t rows, const T* x, std::size_t stride, float* 
   }
   if (options_.tied) {
     const Weights<T> borrowed(access_, embedding_unit, units_[embedding_unit]);
-    head_.logits(rows, scratch_.h, borrowed[gpt::embedding::token], out);
+    head_.logits(rows, scratch_.h, borrowed[gpt::embedding::token], out, scratch_.product_workspace);
   } else {
-    head_.logits(rows, scratch_.h, own[gpt::head::lm_head], out);
+    head_.logits(rows, scratch_.h, own[gpt::head::lm_head], out, scratch_.product_workspace);
   }
 }
 
@@ -293,7 +295,7 @@ template <typename T>
 void Gpt<T>::logits(const MicroBatch& batch, Span<float> out) {
   require(out.size() == batch.sequences * options_.vocab_size, "room for ", out.size(), " logits of ", batch.sequences,
           " sequences");
-  const LentWorkspace lent(product_workspace(shape(batch.sequences, batch.length)));
+  set_product_workspace(shape(batch.sequences, batch.length));
   const std::size_t stride = batch.length * options_.n_embd;
   logits_of(batch.sequences, run_blocks(batch) + stride - options_.n_embd, stride, out.data());
 }
@@ -308,7 +310,7 @@ template <typename T>
 void Gpt<T>::decode(std::int32_t token, Span<float> out) {
   require(decoded_ > 0 && decoded_ < capacity_.length, "position ", decoded_, " of a sequence of up to ", capacity_.length);
   const gpt::BlockShape s = shape(1, 1);
-  const LentWorkspace lent(product_workspace_.planned());
+  scratch_.product_workspace = product_workspace_.planned();
   T* const x = blocks_[0].x;
   embed(1, 1, &token, decoded_, x);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {

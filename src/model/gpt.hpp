@@ -33,7 +33,8 @@ class Gpt final : public Model, private Decoder {
   void take_activations(Memory& memory);
   void take_scratch(Memory& memory);
   std::size_t product_workspace_bytes(const gpt::BlockShape& shape) const;
-  Span<std::byte> product_workspace(const gpt::BlockShape& shape);
+  /// Sets the workspace of all matrix products until the next call.
+  void set_product_workspace(const gpt::BlockShape& shape);
   void check(const MicroBatch& batch) const;
   void keep(const MicroBatch& batch);
   gpt::BlockShape shape(std::size_t sequences, std::size_t length) const;

@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "products.hpp"
 #include "shoal/base/bump_allocator.hpp"
 #include "shoal/kernels/cross_entropy.hpp"
+#include "shoal/kernels/matmul.hpp"
 
 namespace shoal::model {
+
+using kernels::matmul_workspace_bytes;
+using kernels::Transpose;
 
 namespace {
 
@@ -40,29 +43,28 @@ std::size_t Head<T>::scratch_bytes() const {
 
 template <typename T>
 std::size_t Head<T>::logits_workspace_bytes(std::size_t rows) const {
-  return kernels::matmul_workspace_bytes<T, float>(rows, V_, C_, {kernels::Transpose::no, kernels::Transpose::yes, false},
-                                                   false);
+  return matmul_workspace_bytes<T, float>({.m = rows, .n = V_, .k = C_, .transpose_b = Transpose::yes});
 }
 
 template <typename T>
 std::size_t Head<T>::losses_workspace_bytes(std::size_t rows) const {
-  using kernels::matmul_workspace_bytes;
-  using kernels::Transpose;
   std::size_t bytes = 0;
   for (const std::size_t chunk : {std::min(rows, chunk_rows_), rows % chunk_rows_}) {
     if (chunk == 0) continue;
     bytes = std::max(bytes, logits_workspace_bytes(chunk));
     if (!training_) continue;
-    bytes = std::max({bytes, matmul_workspace_bytes<T, T>(chunk, C_, V_, {Transpose::no, Transpose::no, false}, false),
-                      matmul_workspace_bytes<T, float>(V_, C_, chunk, {Transpose::yes, Transpose::no, false}, false),
-                      matmul_workspace_bytes<T, float>(V_, C_, chunk, {Transpose::yes, Transpose::no, true}, false)});
+    bytes = std::max(bytes, matmul_workspace_bytes<T, T>({.m = chunk, .n = C_, .k = V_}));
+    for (const bool added : {false, true}) {
+      bytes = std::max(bytes, matmul_workspace_bytes<T, float>(
+                                  {.m = V_, .n = C_, .k = chunk, .transpose_a = Transpose::yes, .added = added}));
+    }
   }
   return bytes;
 }
 
 template <typename T>
-void Head<T>::losses(std::size_t rows, const T* hidden, const T* weight, const std::int32_t* targets, float* losses,
-                     const HeadGradient<T>* gradient, Span<std::byte> scratch) const {
+void Head<T>::losses(const HeadInputs<T>& in, float* losses, const HeadGradient<T>* gradient, Span<std::byte> scratch,
+                     Span<std::byte> workspace) const {
   BumpAllocator buffers(scratch);
   float* const logits_chunk = buffers.take<float>(chunk_rows_ * V_);
   T* dlogits = nullptr;
@@ -71,26 +73,30 @@ void Head<T>::losses(std::size_t rows, const T* hidden, const T* weight, const s
   } else {
     dlogits = logits_chunk;
   }
-  for (std::size_t first = 0; first < rows; first += chunk_rows_) {
-    const std::size_t n = std::min(chunk_rows_, rows - first);
-    const T* const h = hidden + first * C_;
-    logits(n, h, weight, logits_chunk);
+  for (std::size_t first = 0; first < in.rows; first += chunk_rows_) {
+    const std::size_t n = std::min(chunk_rows_, in.rows - first);
+    const T* const h = in.hidden + first * C_;
+    logits(n, h, in.weight, logits_chunk, workspace);
     if (gradient == nullptr) {
-      kernels::cross_entropy_forward(n, V_, logits_chunk, targets + first, losses + first);
+      kernels::cross_entropy_forward(n, V_, logits_chunk, in.targets + first, losses + first);
       continue;
     }
-    kernels::cross_entropy(n, V_, logits_chunk, targets + first, gradient->scale, losses + first, dlogits);
-    kernels::matmul("head_dx", view<T>(dlogits, n, V_), view(weight, V_, C_),
-                    kernels::Matrix<T>(gradient->hidden + first * C_, n, C_));
-    kernels::matmul("head_dw", view<T>(dlogits, n, V_), view(h, n, C_), kernels::Matrix<float>(gradient->weight, V_, C_),
-                    {kernels::Transpose::yes, kernels::Transpose::no, first > 0});
+    kernels::cross_entropy(n, V_, logits_chunk, in.targets + first, gradient->scale, losses + first, dlogits);
+    kernels::matmul<T, T>("head_dx", {.a = {dlogits, n, V_}, .b = {in.weight, V_, C_}},
+                          {gradient->hidden + first * C_, n, C_}, workspace);
+    kernels::matmul<T, float>("head_dw",
+                              {.a = {dlogits, n, V_},
+                               .b = {h, n, C_},
+                               .transpose_a = Transpose::yes,
+                               .added = first > 0 ? gradient->weight : nullptr},
+                              {gradient->weight, V_, C_}, workspace);
   }
 }
 
 template <typename T>
-void Head<T>::logits(std::size_t rows, const T* hidden, const T* weight, float* logits) const {
-  kernels::matmul("head", view(hidden, rows, C_), view(weight, V_, C_), kernels::Matrix<float>(logits, rows, V_),
-                  {kernels::Transpose::no, kernels::Transpose::yes, false});
+void Head<T>::logits(std::size_t rows, const T* hidden, const T* weight, float* logits, Span<std::byte> workspace) const {
+  kernels::matmul<T, float>("head", {.a = {hidden, rows, C_}, .b = {weight, V_, C_}, .transpose_b = Transpose::yes},
+                            {logits, rows, V_}, workspace);
 }
 
 template class Head<float>;

@@ -10,7 +10,17 @@
 
 namespace shoal::model {
 
-/// What the head's backward, which is part of its forward, is to make. scale multiplies the gradient of the summed loss.
+/// What the losses are computed from.
+template <typename T>
+struct HeadInputs {
+  std::size_t rows;
+  const T* hidden;              ///< [rows, C]
+  const T* weight;              ///< [V, C]
+  const std::int32_t* targets;  ///< [rows]
+};
+
+/// The gradients that losses() computes, as the head's backward is a part of its forward. scale multiplies the gradient of
+/// the summed loss.
 template <typename T>
 struct HeadGradient {
   float scale;
@@ -24,18 +34,18 @@ class Head {
   /// For up to `rows` rows of C, and V symbols.
   Head(std::size_t rows, std::size_t C, std::size_t V, bool training);
 
-  /// Bytes of scratch, which is free again after each call.
+  /// Bytes of losses()' scratch memory, which holds nothing between two calls.
   std::size_t scratch_bytes() const;
-  /// Bytes of the library's workspace for losses() and for logits() of so many rows.
+  /// Bytes of workspace for the matrix products of losses() and of logits() with this many rows.
   std::size_t losses_workspace_bytes(std::size_t rows) const;
   std::size_t logits_workspace_bytes(std::size_t rows) const;
 
-  /// losses[r] = -ln softmax(hidden[r] weight')[targets[r]]; weight [V, C]. gradient may be null.
-  void losses(std::size_t rows, const T* hidden, const T* weight, const std::int32_t* targets, float* losses,
-              const HeadGradient<T>* gradient, Span<std::byte> scratch) const;
+  /// losses[r] = -ln softmax(hidden[r] weight')[targets[r]]. Without gradients if `gradient` is null.
+  void losses(const HeadInputs<T>& in, float* losses, const HeadGradient<T>* gradient, Span<std::byte> scratch,
+              Span<std::byte> workspace) const;
 
-  /// logits [rows, V]; rows may be any number.
-  void logits(std::size_t rows, const T* hidden, const T* weight, float* logits) const;
+  /// logits [rows, V] = hidden weight', for any number of rows.
+  void logits(std::size_t rows, const T* hidden, const T* weight, float* logits, Span<std::byte> workspace) const;
 
  private:
   std::size_t chunk_rows_, C_, V_;

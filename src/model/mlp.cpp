@@ -116,10 +116,10 @@ template <typename T>
 std::size_t Mlp<T>::product_workspace_bytes(std::size_t sequences, std::size_t length) const {
   const std::size_t inner = options_.inner(), V = options_.vocab_size;
   const bool training = capacity_.training;
-  return std::max({linear_workspace_bytes<T>(sequences, length * options_.n_embd, inner, training),
-                   linear_workspace_bytes<T>(sequences, inner, inner, training),
-                   linear_workspace_bytes<T>(sequences, inner, V, training),
-                   kernels::matmul_workspace_bytes<T, float>(sequences, V, inner, {}, true)});
+  return std::max({linear_workspace_bytes<T>({sequences, length * options_.n_embd, inner}, training),
+                   linear_workspace_bytes<T>({sequences, inner, inner}, training),
+                   linear_workspace_bytes<T>({sequences, inner, V}, training),
+                   kernels::matmul_workspace_bytes<T, float>({.m = sequences, .n = V, .k = inner, .bias = true})});
 }
 
 template <typename T>
@@ -154,7 +154,8 @@ void Mlp<T>::hidden_forward(const MicroBatch& batch, std::size_t layer) {
   const std::size_t skipped = layer == 0 ? first_row(batch.length) * inner : 0;
   const TracedUnit traced(unit);
   const Weights<T> w(access_, unit, units_[first_hidden + layer]);
-  linear("hidden", batch.sequences, inputs, inner, x, w[weight] + skipped, w[bias], hidden_[layer]);
+  linear<T>("hidden", {.rows = batch.sequences, .in = inputs, .out = inner},
+            {.x = x, .weight = w[weight] + skipped, .bias = w[bias]}, hidden_[layer], products_);
   kernels::relu_forward(batch.sequences * inner, hidden_[layer]);
 }
 
@@ -169,15 +170,16 @@ template <typename T>
 void Mlp<T>::output(std::size_t rows, const T* hidden, float* logits) {
   const TracedUnit traced(head_unit());
   const Weights<T> w(access_, head_unit(), units_.back());
-  kernels::matmul("head", view(hidden, rows, options_.inner()), view(w[weight], options_.inner(), options_.vocab_size),
-                  kernels::Matrix<float>(logits, rows, options_.vocab_size), {}, w[bias]);
+  const std::size_t inner = options_.inner(), V = options_.vocab_size;
+  kernels::matmul<T, float>("head", {.a = {hidden, rows, inner}, .b = {w[weight], inner, V}, .bias = w[bias]},
+                            {logits, rows, V}, products_);
 }
 
 template <typename T>
 double Mlp<T>::forward(const MicroBatch& batch, float gradient_scale) {
   require(capacity_.training, "the model was made without memory for backward");
   check(batch);
-  const LentWorkspace lent(product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length)));
+  products_ = product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length));
   const std::size_t rows = batch.sequences;
   kept_ = batch;
   std::copy_n(batch.inputs.begin(), rows * batch.length, tokens_.begin());
@@ -194,9 +196,10 @@ void Mlp<T>::head_backward(std::size_t rows, const T* hidden) {
   const TracedUnit traced(head_unit());
   const Weights<T> w(access_, head_unit(), units_.back());
   const Gradient g(access_, head_unit(), units_.back());
-  linear_weight_gradient<T>("head_dw", rows, inner, V, hidden, dlogits_, g[weight]);
+  const LinearShape shape{.rows = rows, .in = inner, .out = V};
+  linear_weight_gradient<T>("head_dw", shape, hidden, dlogits_, g[weight], products_);
   kernels::column_sum(rows, V, dlogits_, g[bias], workspace_);
-  linear_input_gradient<T>("head_dx", rows, inner, V, dlogits_, w[weight], dx_);
+  linear_input_gradient<T>("head_dx", shape, dlogits_, w[weight], dx_, products_);
   access_.gradient_complete(head_unit());
 }
 
@@ -211,17 +214,18 @@ void Mlp<T>::hidden_backward(std::size_t rows, std::size_t layer) {
   const Gradient g(access_, unit, units_[first_hidden + layer]);
   kernels::relu_backward(rows * inner, hidden_[layer], dx_, dx_);
   kernels::fill(skipped, 0.0F, g[weight]);
-  linear_weight_gradient<T>("hidden_dw", rows, inputs, inner, layer == 0 ? embedded_ : hidden_[layer - 1], dx_,
-                            g[weight] + skipped);
+  const LinearShape shape{.rows = rows, .in = inputs, .out = inner};
+  linear_weight_gradient<T>("hidden_dw", shape, layer == 0 ? embedded_ : hidden_[layer - 1], dx_, g[weight] + skipped,
+                            products_);
   kernels::column_sum(rows, inner, dx_, g[bias], workspace_);
-  linear_input_gradient<T>("hidden_dx", rows, inputs, inner, dx_, w[weight] + skipped, next_dx_);
+  linear_input_gradient<T>("hidden_dx", shape, dx_, w[weight] + skipped, next_dx_, products_);
   std::swap(dx_, next_dx_);
   access_.gradient_complete(unit);
 }
 
 template <typename T>
 void Mlp<T>::backward() {
-  const LentWorkspace lent(product_workspace_.of(product_workspace_bytes(kept_.sequences, kept_.length)));
+  products_ = product_workspace_.of(product_workspace_bytes(kept_.sequences, kept_.length));
   head_backward(kept_.sequences, hidden_.back());
   const auto again = [&](std::size_t layer) {
     const trace::Region region(trace::Level::steps, trace::Kind::phase, "recompute");
@@ -238,7 +242,7 @@ void Mlp<T>::backward() {
 
 template <typename T>
 double Mlp<T>::evaluate(const MicroBatch& batch) {
-  const LentWorkspace lent(product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length)));
+  products_ = product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length));
   output(batch.sequences, run_hidden(batch), logits_);
   collect_targets(batch);
   kernels::cross_entropy_forward(batch.sequences, options_.vocab_size, logits_, targets_, losses_);
@@ -249,7 +253,7 @@ template <typename T>
 void Mlp<T>::logits(const MicroBatch& batch, Span<float> out) {
   require(out.size() == batch.sequences * options_.vocab_size, "room for ", out.size(), " logits of ", batch.sequences,
           " sequences");
-  const LentWorkspace lent(product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length)));
+  products_ = product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length));
   output(batch.sequences, run_hidden(batch), out.data());
 }
 

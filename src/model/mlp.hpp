@@ -66,6 +66,7 @@ class Mlp final : public Model {
   Span<std::int32_t> tokens_;
   Span<std::byte> workspace_;
   ProductWorkspace product_workspace_;
+  Span<std::byte> products_;  // the part of it, or beyond it, that the running batch uses
   MicroBatch kept_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of a linear map y = x W + bias, W [in, out], and the workspace that they need.
+// The matrix products of a linear layer y = x W + bias, with W stored as [in, out], and their workspace.
 #pragma once
 
 #include <algorithm>
@@ -11,55 +11,61 @@
 
 namespace shoal::model {
 
-template <typename T>
-kernels::Matrix<const T> view(const T* data, std::size_t rows, std::size_t columns) {
-  return {data, rows, columns};
-}
+/// x is [rows, in], y is [rows, out].
+struct LinearShape {
+  std::size_t rows, in, out;
+};
 
-/// y = x W + bias (+ added, of y's shape, which may be y).
 template <typename T>
-void linear(const char* label, std::size_t rows, std::size_t in, std::size_t out, const T* x, const T* weight, const T* bias,
-            T* y, const T* added = nullptr) {
-  kernels::MatmulOptions options;
-  options.accumulate = added != nullptr;
-  kernels::matmul(label, view(x, rows, in), view(weight, in, out), kernels::Matrix<T>(y, rows, out), options, bias, added);
+struct LinearInputs {
+  const T *x, *weight, *bias;
+  const T* added = nullptr;  ///< of y's shape; may be y
+};
+
+/// y = x W + bias [+ added].
+template <typename T>
+void linear(const char* label, const LinearShape& s, const LinearInputs<T>& in, T* y, Span<std::byte> workspace) {
+  kernels::matmul<T, T>(label,
+                        {.a = {in.x, s.rows, s.in}, .b = {in.weight, s.in, s.out}, .bias = in.bias, .added = in.added},
+                        {y, s.rows, s.out}, workspace);
 }
 
 /// dx = dy W'.
 template <typename T>
-void linear_input_gradient(const char* label, std::size_t rows, std::size_t in, std::size_t out, const T* dy,
-                           const T* weight, T* dx) {
-  kernels::MatmulOptions options;
-  options.b = kernels::Transpose::yes;
-  kernels::matmul(label, view(dy, rows, out), view(weight, in, out), kernels::Matrix<T>(dx, rows, in), options);
+void linear_input_gradient(const char* label, const LinearShape& s, const T* dy, const T* weight, T* dx,
+                           Span<std::byte> workspace) {
+  kernels::matmul<T, T>(label,
+                        {.a = {dy, s.rows, s.out}, .b = {weight, s.in, s.out}, .transpose_b = kernels::Transpose::yes},
+                        {dx, s.rows, s.in}, workspace);
 }
 
-/// dW = x' dy in float.
+/// dW = x' dy, in float.
 template <typename T>
-void linear_weight_gradient(const char* label, std::size_t rows, std::size_t in, std::size_t out, const T* x, const T* dy,
-                            float* dweight) {
-  kernels::MatmulOptions options;
-  options.a = kernels::Transpose::yes;
-  kernels::matmul(label, view(x, rows, in), view(dy, rows, out), kernels::Matrix<float>(dweight, in, out), options);
+void linear_weight_gradient(const char* label, const LinearShape& s, const T* x, const T* dy, float* dweight,
+                            Span<std::byte> workspace) {
+  kernels::matmul<T, float>(label,
+                            {.a = {x, s.rows, s.in}, .b = {dy, s.rows, s.out}, .transpose_a = kernels::Transpose::yes},
+                            {dweight, s.in, s.out}, workspace);
 }
 
-/// Bytes of workspace for the products above, whichever needs most: y = x W + bias or, where `added`, y += x W + bias.
+/// Bytes of workspace for linear(), with or without `added`, and, for training, for both gradients.
 template <typename T>
-std::size_t linear_workspace_bytes(std::size_t rows, std::size_t in, std::size_t out, bool training, bool added = false) {
+std::size_t linear_workspace_bytes(const LinearShape& s, bool training, bool added = false) {
   using kernels::matmul_workspace_bytes;
   using kernels::Transpose;
-  std::size_t bytes = matmul_workspace_bytes<T, T>(rows, out, in, {Transpose::no, Transpose::no, added}, true);
+  std::size_t bytes = matmul_workspace_bytes<T, T>({.m = s.rows, .n = s.out, .k = s.in, .bias = true, .added = added});
   if (training) {
-    bytes = std::max({bytes, matmul_workspace_bytes<T, T>(rows, in, out, {Transpose::no, Transpose::yes, false}, false),
-                      matmul_workspace_bytes<T, float>(in, out, rows, {Transpose::yes, Transpose::no, false}, false)});
+    bytes =
+        std::max({bytes, matmul_workspace_bytes<T, T>({.m = s.rows, .n = s.in, .k = s.out, .transpose_b = Transpose::yes}),
+                  matmul_workspace_bytes<T, float>({.m = s.in, .n = s.out, .k = s.rows, .transpose_a = Transpose::yes})});
   }
   return bytes;
 }
 
-/// What the library may use. Planned for the whole capacity; the library picks its code by shape, so that the products of a
-/// smaller batch may want more than those of a larger one (a weight gradient of 384 x 1152 in fp32: 0.4 MB for 508 rows,
-/// nothing for 2048). They get memory of their own then, which is no part of the plan: training always runs at the whole
-/// capacity.
+/// The workspace of a model's matrix products, planned for its whole capacity. oneDNN chooses its algorithm by shape, so the
+/// products of a smaller batch may need more than those of a larger one (a weight gradient of 384 x 1152 in fp32: 0.4 MB for
+/// 508 rows, nothing for 2048). For such a batch more memory is allocated, which is not part of the memory plan: training
+/// always runs at the whole capacity.
 class ProductWorkspace {
  public:
   ProductWorkspace() = default;
@@ -78,15 +84,6 @@ class ProductWorkspace {
   };
   Span<std::byte> planned_;
   std::vector<Line> unplanned_;
-};
-
-/// Lends the library a workspace until the end of the scope.
-class LentWorkspace {
- public:
-  explicit LentWorkspace(Span<std::byte> workspace) { kernels::set_matmul_workspace(workspace); }
-  ~LentWorkspace() { kernels::set_matmul_workspace({}); }
-  LentWorkspace(const LentWorkspace&) = delete;
-  LentWorkspace& operator=(const LentWorkspace&) = delete;
 };
 
 }  // namespace shoal::model

@@ -29,18 +29,20 @@ void count_flops(benchmark::State& state, double flops) {
 }
 
 template <typename T, typename R>
-void product(benchmark::State& state, std::size_t m, std::size_t n, std::size_t k, const MatmulOptions& options) {
-  const auto a = values<T>(m * k), b = values<T>(k * n);
-  std::vector<R> c(m * n);
-  std::vector<std::byte> workspace(matmul_workspace_bytes<T, R>(m, n, k, options, false));
-  set_matmul_workspace(workspace);
-  const Matrix<const T> left =
-      options.a == Transpose::yes ? Matrix<const T>(a.data(), k, m) : Matrix<const T>(a.data(), m, k);
-  const Matrix<const T> right =
-      options.b == Transpose::yes ? Matrix<const T>(b.data(), n, k) : Matrix<const T>(b.data(), k, n);
-  for ([[maybe_unused]] auto _ : state) matmul("product", left, right, Matrix<R>(c.data(), m, n), options);
-  set_matmul_workspace({});
-  count_flops(state, 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k));
+void product(benchmark::State& state, const MatmulShape& s) {
+  const auto a = values<T>(s.m * s.k), b = values<T>(s.k * s.n);
+  std::vector<R> c(s.m * s.n);
+  std::vector<std::byte> workspace(matmul_workspace_bytes<T, R>(s));
+  const auto stored = [](const std::vector<T>& x, std::size_t rows, std::size_t columns, Transpose transpose) {
+    return transpose == Transpose::yes ? Matrix<const T>(x.data(), columns, rows) : Matrix<const T>(x.data(), rows, columns);
+  };
+  const MatmulInputs<T, R> in{.a = stored(a, s.m, s.k, s.transpose_a),
+                              .b = stored(b, s.k, s.n, s.transpose_b),
+                              .transpose_a = s.transpose_a,
+                              .transpose_b = s.transpose_b,
+                              .added = s.added ? c.data() : nullptr};
+  for ([[maybe_unused]] auto _ : state) matmul("product", in, Matrix<R>(c.data(), s.m, s.n), workspace);
+  count_flops(state, 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k));
 }
 
 /// y = x W, where x has `tokens` rows, and its two gradients.
@@ -50,9 +52,10 @@ void register_layer(const std::string& name, std::size_t tokens, std::size_t in,
   const auto add = [&](const std::string& what, auto&&... shape) {
     benchmark::RegisterBenchmark((type + "/" + name + "/" + what).c_str(), shape...)->Unit(benchmark::kMillisecond);
   };
-  add("forward", [=](benchmark::State& s) { product<T, T>(s, tokens, out, in, {}); });
-  add("dx", [=](benchmark::State& s) { product<T, T>(s, tokens, in, out, {.b = Transpose::yes}); });
-  add("dw", [=](benchmark::State& s) { product<T, float>(s, in, out, tokens, {.a = Transpose::yes}); });
+  add("forward", [=](benchmark::State& s) { product<T, T>(s, {.m = tokens, .n = out, .k = in}); });
+  add("dx", [=](benchmark::State& s) { product<T, T>(s, {.m = tokens, .n = in, .k = out, .transpose_b = Transpose::yes}); });
+  add("dw",
+      [=](benchmark::State& s) { product<T, float>(s, {.m = in, .n = out, .k = tokens, .transpose_a = Transpose::yes}); });
 }
 
 /// logits = h E' for a chunk of rows, E [V, C], and its two gradients.
@@ -62,11 +65,13 @@ void register_head(const std::string& name, std::size_t rows, std::size_t C, std
   const auto add = [&](const std::string& what, auto&& run) {
     benchmark::RegisterBenchmark((type + "/" + name + "/" + what).c_str(), run)->Unit(benchmark::kMillisecond);
   };
-  add("forward", [=](benchmark::State& s) { product<T, float>(s, rows, V, C, {.b = Transpose::yes}); });
-  add("dx", [=](benchmark::State& s) { product<T, T>(s, rows, C, V, {}); });
-  add("dw", [=](benchmark::State& s) { product<T, float>(s, V, C, rows, {.a = Transpose::yes}); });
-  add("dw, added",
-      [=](benchmark::State& s) { product<T, float>(s, V, C, rows, {.a = Transpose::yes, .accumulate = true}); });
+  add("forward",
+      [=](benchmark::State& s) { product<T, float>(s, {.m = rows, .n = V, .k = C, .transpose_b = Transpose::yes}); });
+  add("dx", [=](benchmark::State& s) { product<T, T>(s, {.m = rows, .n = C, .k = V}); });
+  add("dw", [=](benchmark::State& s) { product<T, float>(s, {.m = V, .n = C, .k = rows, .transpose_a = Transpose::yes}); });
+  add("dw, added", [=](benchmark::State& s) {
+    product<T, float>(s, {.m = V, .n = C, .k = rows, .transpose_a = Transpose::yes, .added = true});
+  });
 }
 
 template <typename T>

@@ -244,11 +244,8 @@ TEST_F(AttentionByTiles, AndMatrixProductsDoNotDisturbEachOther) {
   const auto product = [&] {
     const std::vector<bf16> a = reference::numbers<bf16>(70 * 50, 3), b = reference::numbers<bf16>(50 * 60, 4);
     std::vector<float> c(70 * 60);
-    std::vector<std::byte> workspace(matmul_workspace_bytes<bf16, float>(70, 60, 50, {}, false));
-    set_matmul_workspace(workspace);
-    matmul("product", Matrix<const bf16>(a.data(), 70, 50), Matrix<const bf16>(b.data(), 50, 60),
-           Matrix<float>(c.data(), 70, 60), {});
-    set_matmul_workspace({});
+    std::vector<std::byte> workspace(matmul_workspace_bytes<bf16, float>({.m = 70, .n = 60, .k = 50}));
+    matmul<bf16, float>("product", {.a = {a.data(), 70, 50}, .b = {b.data(), 50, 60}}, {c.data(), 70, 60}, workspace);
     return c;
   };
   const std::vector<float> alone = product();

@@ -48,18 +48,23 @@ Lines<T> in_lines(const std::vector<T>& v) {
   return {v.begin(), v.end()};
 }
 
-/// A product with operands padded by `gap` elements between rows, and NaN in the gaps of C's surroundings left as they are.
+struct Options {
+  Transpose a = Transpose::no, b = Transpose::no;
+  bool accumulate = false;  ///< add to what C held
+};
+
+/// A product whose operands have `gap` elements between their rows.
 template <typename T, typename R>
 struct Case {
   std::size_t m, n, k;
-  MatmulOptions options;
+  Options options;
   bool with_bias;
   std::size_t gap;
   std::vector<T> a_data, b_data, bias;
   Lines<R> c_data;
   std::vector<std::byte> workspace;
 
-  Case(std::size_t rows, std::size_t columns, std::size_t inner, const MatmulOptions& o, bool with, std::size_t between)
+  Case(std::size_t rows, std::size_t columns, std::size_t inner, const Options& o, bool with, std::size_t between)
       : m(rows),
         n(columns),
         k(inner),
@@ -70,7 +75,16 @@ struct Case {
         b_data(reference::numbers<T>((b_rows()) * (b_columns() + gap), 2)),
         bias(reference::numbers<T>(n, 3)),
         c_data(in_lines(reference::numbers<R>(m * (n + gap), 4))),
-        workspace(matmul_workspace_bytes<T, R>(m, n, k, options, with, {a().stride, b().stride, n + gap})) {}
+        workspace(matmul_workspace_bytes<T, R>({.m = m,
+                                                .n = n,
+                                                .k = k,
+                                                .transpose_a = options.a,
+                                                .transpose_b = options.b,
+                                                .bias = with,
+                                                .added = options.accumulate,
+                                                .a_stride = a().stride,
+                                                .b_stride = b().stride,
+                                                .c_stride = n + gap})) {}
 
   std::size_t a_rows() const { return options.a == Transpose::yes ? k : m; }
   std::size_t a_columns() const { return options.a == Transpose::yes ? m : k; }
@@ -79,12 +93,21 @@ struct Case {
   Matrix<const T> a() const { return {a_data.data(), a_rows(), a_columns(), a_columns() + gap}; }
   Matrix<const T> b() const { return {b_data.data(), b_rows(), b_columns(), b_columns() + gap}; }
   Matrix<R> c() { return {c_data.data(), m, n, n + gap}; }
-  const T* bias_or_none() const { return with_bias ? bias.data() : nullptr; }
+  MatmulInputs<T, R> inputs() const {
+    return {.a = a(),
+            .b = b(),
+            .transpose_a = options.a,
+            .transpose_b = options.b,
+            .bias = with_bias ? bias.data() : nullptr,
+            .added = options.accumulate ? c_data.data() : nullptr};
+  }
 
-  void run(const R* added = nullptr) {
-    set_matmul_workspace(workspace);
-    matmul<T, R>("test", a(), b(), c(), options, bias_or_none(), added);
-    set_matmul_workspace({});
+  void run() { matmul("test", inputs(), c(), workspace); }
+  /// With another matrix than C added.
+  void run_with(const R* added) {
+    MatmulInputs<T, R> in = inputs();
+    in.added = added;
+    matmul("test", in, c(), workspace);
   }
 
   /// Each of k roundings in float is off by at most 2^-24 of the sum of magnitudes, either way, so that they add up as their
@@ -95,7 +118,7 @@ struct Case {
   }
 
   void check() {
-    const reference::Product expected = reference::matmul<T, R>(a(), b(), c(), options, bias_or_none());
+    const reference::Product expected = reference::matmul(inputs(), c());
     const Lines<R> before = c_data;
     run();
     for (std::size_t i = 0; i < m; ++i) {
@@ -120,9 +143,11 @@ struct Case {
         left[i] = options.a == Transpose::yes ? whole.data[i * whole.stride + row] : whole.data[row * whole.stride + i];
       }
       std::vector<R> held(before.data() + row * (n + gap), before.data() + row * (n + gap) + n);
-      const reference::Product expected =
-          reference::matmul<T, R>(Matrix<const T>(left.data(), 1, k), b(), Matrix<R>(held.data(), 1, n),
-                                  {.b = options.b, .accumulate = options.accumulate}, bias_or_none());
+      MatmulInputs<T, R> in = inputs();
+      in.a = Matrix<const T>(left.data(), 1, k);
+      in.transpose_a = Transpose::no;
+      if (options.accumulate) in.added = held.data();
+      const reference::Product expected = reference::matmul(in, Matrix<R>(held.data(), 1, n));
       for (std::size_t j = 0; j < n; ++j) {
         ASSERT_NEAR(static_cast<double>(c_data[row * (n + gap) + j]), expected.value[j],
                     tolerance(expected.value[j], expected.magnitude[j]))
@@ -235,7 +260,7 @@ TYPED_TEST(Matmul, AddsAnotherMatrix) {
         const Lines<R> added = beside.c_data;
         std::fill(beside.c_data.begin(), beside.c_data.end(), R(std::nanf("")));
         into.run();
-        beside.run(added.data());
+        beside.run_with(added.data());
         ASSERT_EQ(std::memcmp(into.c_data.data(), beside.c_data.data(), m * n * sizeof(R)), 0);
       }
     }
@@ -320,7 +345,7 @@ TEST(MatmulErrors, NamesThePlaceAndTheShapes) {
   const std::vector<float> a(12), b(20);
   std::vector<float> c(16);
   try {
-    matmul<float, float>("qkv", {a.data(), 3, 4}, {b.data(), 5, 4}, {c.data(), 3, 4});
+    matmul<float, float>("qkv", {.a = {a.data(), 3, 4}, .b = {b.data(), 5, 4}}, {c.data(), 3, 4}, {});
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "qkv: a product of [3, 4] and [5, 4] into [3, 4]");
@@ -330,7 +355,7 @@ TEST(MatmulErrors, NamesThePlaceAndTheShapes) {
 TEST(MatmulErrors, RefusesAWorkspaceTooSmall) {
   // A transposed A is copied by the library.
   Case<float, float> c(512, 512, 512, {.a = Transpose::yes}, false, 0);
-  ASSERT_GT((matmul_workspace_bytes<float, float>(512, 512, 512, {.a = Transpose::yes}, false)), 0U);
+  ASSERT_GT((matmul_workspace_bytes<float, float>({.m = 512, .n = 512, .k = 512, .transpose_a = Transpose::yes})), 0U);
   c.workspace.clear();
   EXPECT_THROW(c.run(), Error);
 }
@@ -340,8 +365,10 @@ TEST(MatmulF16, WorkspaceIsBounded) {
   for (const Transpose a : transposes) {
     for (const Transpose b : transposes) {
       for (const std::size_t k : {64, 768, 3072, 16384}) {
-        EXPECT_LE((matmul_workspace_bytes<f16, f16>(8192, 50304, k, {a, b, false}, true)), std::size_t{28} << 20U) << k;
-        EXPECT_LE((matmul_workspace_bytes<f16, float>(8192, 50304, k, {a, b, true}, true)), std::size_t{28} << 20U) << k;
+        MatmulShape shape{.m = 8192, .n = 50304, .k = k, .transpose_a = a, .transpose_b = b, .bias = true};
+        EXPECT_LE((matmul_workspace_bytes<f16, f16>(shape)), std::size_t{28} << 20U) << k;
+        shape.added = true;
+        EXPECT_LE((matmul_workspace_bytes<f16, float>(shape)), std::size_t{28} << 20U) << k;
       }
     }
   }

@@ -20,17 +20,14 @@ template <typename T>
 double product_gflops(std::size_t size) {
   const std::vector<T> a(size * size, T(0.5F)), b(size * size, T(0.25F));
   std::vector<T> c(size * size);
-  std::vector<std::byte> workspace(matmul_workspace_bytes<T, T>(size, size, size, {}, false));
-  set_matmul_workspace(workspace);
+  std::vector<std::byte> workspace(matmul_workspace_bytes<T, T>({.m = size, .n = size, .k = size}));
   double best = 0;
   for (int call = 0; call < 6; ++call) {
     const auto begin = std::chrono::steady_clock::now();
-    matmul("product", Matrix<const T>(a.data(), size, size), Matrix<const T>(b.data(), size, size),
-           Matrix<T>(c.data(), size, size));
+    matmul<T, T>("product", {.a = {a.data(), size, size}, .b = {b.data(), size, size}}, {c.data(), size, size}, workspace);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     best = std::max(best, 2e-9 * static_cast<double>(size * size * size) / seconds);
   }
-  set_matmul_workspace({});
   return best;
 }
 

@@ -36,10 +36,11 @@ struct Product {
   std::vector<double> magnitude;  ///< the same sums over absolute values: what bounds the error
 };
 
-/// Element by element of B as it lies in memory, whose sums are the definition's in its order.
+/// Walks over B in the order in which memory holds it. The terms of each element of C are added in the definition's order.
 template <typename T, typename R>
-Product matmul(Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options, const T* bias) {
-  const std::size_t m = c.rows, n = c.columns, k = options.a == Transpose::yes ? a.rows : a.columns;
+Product matmul(const MatmulInputs<T, R>& in, const Matrix<R>& c) {
+  const Matrix<const T>&a = in.a, &b = in.b;
+  const std::size_t m = c.rows, n = c.columns, k = in.transpose_a == Transpose::yes ? a.rows : a.columns;
   Product product{std::vector<double>(m * n), std::vector<double>(m * n)};
   std::vector<double> row(k);
   for (std::size_t i = 0; i < m; ++i) {
@@ -50,10 +51,10 @@ Product matmul(Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOp
       magnitudes[j] += std::abs(term);
     };
     for (std::size_t l = 0; l < k; ++l) {
-      row[l] = static_cast<double>(options.a == Transpose::yes ? a.data[l * a.stride + i] : a.data[i * a.stride + l]);
+      row[l] = static_cast<double>(in.transpose_a == Transpose::yes ? a.data[l * a.stride + i] : a.data[i * a.stride + l]);
     }
-    for (std::size_t j = 0; bias != nullptr && j < n; ++j) add(j, static_cast<double>(bias[j]));
-    if (options.b == Transpose::yes) {
+    for (std::size_t j = 0; in.bias != nullptr && j < n; ++j) add(j, static_cast<double>(in.bias[j]));
+    if (in.transpose_b == Transpose::yes) {
       for (std::size_t j = 0; j < n; ++j) {
         for (std::size_t l = 0; l < k; ++l) add(j, row[l] * static_cast<double>(b.data[j * b.stride + l]));
       }
@@ -62,7 +63,7 @@ Product matmul(Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOp
         for (std::size_t j = 0; j < n; ++j) add(j, row[l] * static_cast<double>(b.data[l * b.stride + j]));
       }
     }
-    for (std::size_t j = 0; options.accumulate && j < n; ++j) add(j, static_cast<double>(c.data[i * c.stride + j]));
+    for (std::size_t j = 0; in.added != nullptr && j < n; ++j) add(j, static_cast<double>(in.added[i * c.stride + j]));
   }
   return product;
 }

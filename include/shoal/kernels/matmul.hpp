@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, row-major: oneDNN on CPUs, and our own kernels on those with AMX. Large products are cut, so that open
-// communication makes progress at least every 20 ms; the result does not depend on the number of threads.
+// Matrix products, row-major. oneDNN computes them; on processors with AMX our own kernels compute most of them. A large
+// product is cut into parts, so that communication in flight makes progress at least every 20 ms. The result does not depend
+// on the number of threads.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 
 namespace shoal::kernels {
 
-/// A view of rows x columns elements; element (i, j) stands at data[i * stride + j].
+/// A view of rows x columns elements: element (i, j) is data[i * stride + j].
 template <typename T>
 struct Matrix {
   T* data;
@@ -20,32 +21,35 @@ struct Matrix {
 
 enum class Transpose { no, yes };
 
-/// C = op(A) op(B), and then by choice + bias (one per column of C), + a matrix of C's shape and stride: `added`, or what C
-/// holds already where that is null.
-/// op(A) is [m, k], op(B) is [k, n], C is [m, n]; op transposes where asked. Products are summed in float.
-/// Instances <A and B, C>: <float, float>, <bf16, bf16>, <bf16, float>, <f16, f16>, <f16, float>. fp16 is storage, and
-/// so is bf16 where a processor has no instructions for it: they are widened, panel by panel, and multiplied as float. With
-/// AMX, products of floats are those of their bf16 parts, to the accuracy of multiply-adds in float
-/// (kernels/blocked_fp32.cpp).
-struct MatmulOptions {
-  Transpose a = Transpose::no, b = Transpose::no;
-  bool accumulate = false;  ///< add that matrix
-};
+/// The operands of C = op(A) op(B) [+ bias] [+ added], where op(A) is [m, k], op(B) is [k, n] and C is [m, n].
 template <typename T, typename R>
-void matmul(const char* label, Matrix<const T> a, Matrix<const T> b, Matrix<R> c, const MatmulOptions& options = {},
-            const T* bias = nullptr, const R* added = nullptr);
+struct MatmulInputs {
+  Matrix<const T> a, b;
+  Transpose transpose_a = Transpose::no, transpose_b = Transpose::no;
+  const T* bias = nullptr;   ///< [n], added to each row of C; null: none
+  const R* added = nullptr;  ///< [m, n] with C's stride; may be C, which then accumulates; null: none
+};
 
-/// Elements from the begin of one row to that of the next, of A, B and C as stored; 0: rows follow one another without a
-/// gap.
-struct MatmulStrides {
-  std::size_t a = 0, b = 0, c = 0;
-};
-/// Bytes of workspace for such a product: packed operands, what the library wants, and widened panels. The library copies
-/// some operands because of their strides, so that a product may want more with gaps than without. The largest workspace is
-/// planned for by the model and handed in by set_matmul_workspace() before the first product.
+/// Products are summed in float. Instances <A and B, C>: <float, float>, <bf16, bf16>, <bf16, float>, <f16, f16>,
+/// <f16, float>.
+/// Nothing is computed in fp16: panels of A and B are converted to float and multiplied as such. The same holds for bf16 on
+/// processors without instructions for it. With AMX, float matrices are multiplied as sums of bf16 numbers, as accurately as
+/// with fused multiply-adds of floats (kernels/blocked_fp32.cpp).
+/// workspace: at least matmul_workspace_bytes() of the product's shape.
 template <typename T, typename R>
-std::size_t matmul_workspace_bytes(std::size_t m, std::size_t n, std::size_t k, const MatmulOptions& options, bool bias,
-                                   const MatmulStrides& strides = {});
-void set_matmul_workspace(Span<std::byte> workspace);
+void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace);
+
+/// What the workspace of a product depends on. Strides are elements from the begin of one row to the begin of the next, of
+/// A, B and C as stored; 0: rows follow one another without gaps.
+struct MatmulShape {
+  std::size_t m = 0, n = 0, k = 0;
+  Transpose transpose_a = Transpose::no, transpose_b = Transpose::no;
+  bool bias = false, added = false;
+  std::size_t a_stride = 0, b_stride = 0, c_stride = 0;
+};
+/// Bytes for packed operands, the library's own needs and panels in float. The library copies some operands because of their
+/// strides, so a product may need more with gaps than without.
+template <typename T, typename R>
+std::size_t matmul_workspace_bytes(const MatmulShape& shape);
 
 }  // namespace shoal::kernels
