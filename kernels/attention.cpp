@@ -13,24 +13,25 @@ template std::size_t attention_workspace_bytes<bf16>(const AttentionShape&);
 template std::size_t attention_workspace_bytes<f16>(const AttentionShape&);
 
 template <typename T>
-void attention_forward(const AttentionShape& shape, const T* qkv, T* out, float* logsumexp, const Dropout& dropout,
+void attention_forward(const AttentionShape& shape, const T* qkv, const AttentionOutputs<T>& out, const Dropout& dropout,
                        Span<std::byte> workspace) {
-  attention::forward_by<T>(attention::unit<T>(), shape, qkv, out, logsumexp, dropout, workspace);
+  attention::forward_by<T>(attention::unit<T>(), shape, qkv, out, dropout, workspace);
 }
-template void attention_forward<float>(const AttentionShape&, const float*, float*, float*, const Dropout&, Span<std::byte>);
-template void attention_forward<bf16>(const AttentionShape&, const bf16*, bf16*, float*, const Dropout&, Span<std::byte>);
-template void attention_forward<f16>(const AttentionShape&, const f16*, f16*, float*, const Dropout&, Span<std::byte>);
 
 template <typename T>
-void attention_backward(const AttentionShape& shape, const T* qkv, const T* out, const float* logsumexp, const T* dout,
-                        T* dqkv, const Dropout& dropout, Span<std::byte> workspace) {
-  attention::backward_by<T>(attention::unit<T>(), shape, qkv, out, logsumexp, dout, dqkv, dropout, workspace);
+void attention_backward(const AttentionShape& shape, const AttentionBackwardInputs<T>& in, T* dqkv, const Dropout& dropout,
+                        Span<std::byte> workspace) {
+  attention::backward_by<T>(attention::unit<T>(), shape, in, dqkv, dropout, workspace);
 }
-template void attention_backward<float>(const AttentionShape&, const float*, const float*, const float*, const float*,
-                                        float*, const Dropout&, Span<std::byte>);
-template void attention_backward<bf16>(const AttentionShape&, const bf16*, const bf16*, const float*, const bf16*, bf16*,
-                                       const Dropout&, Span<std::byte>);
-template void attention_backward<f16>(const AttentionShape&, const f16*, const f16*, const float*, const f16*, f16*,
-                                      const Dropout&, Span<std::byte>);
+
+#define SHOAL_INSTANCE(T)                                                                                           \
+  template void attention_forward<T>(const AttentionShape&, const T*, const AttentionOutputs<T>&, const Dropout&,   \
+                                     Span<std::byte>);                                                              \
+  template void attention_backward<T>(const AttentionShape&, const AttentionBackwardInputs<T>&, T*, const Dropout&, \
+                                      Span<std::byte>);
+SHOAL_INSTANCE(float)
+SHOAL_INSTANCE(bf16)
+SHOAL_INSTANCE(f16)
+#undef SHOAL_INSTANCE
 
 }  // namespace shoal::kernels

@@ -61,9 +61,9 @@ struct Head {
 /// For backward, of every query of `positions`: dout . out, which the softmax's derivative takes from all of its row (Dao et
 /// al., Algorithm 4, line 19), and the log-sum-exp in exponents of 2. Zero where there is no query.
 template <typename T>
-void prepare_rows(const Head& head, std::size_t positions, const T* out, const float* logsumexp, const T* dout,
-                  float* dout_out, float* exponents) {
-  const Rows<const T> o = head.of_out(out), d = head.of_out(dout);
+void prepare_rows(const Head& head, std::size_t positions, const AttentionBackwardInputs<T>& in, float* dout_out,
+                  float* exponents) {
+  const Rows<const T> o = head.of_out(in.out), d = head.of_out(in.dout);
   for (std::size_t t = 0; t < positions; ++t) {
     const bool exists = t < head.shape.T;
     Floats sum{};
@@ -74,7 +74,7 @@ void prepare_rows(const Head& head, std::size_t positions, const T* out, const f
       });
     }
     dout_out[t] = simd::sum(sum);
-    exponents[t] = exists ? logsumexp[head.index() * head.shape.T + t] * log2e : 0.0F;
+    exponents[t] = exists ? in.logsumexp[head.index() * head.shape.T + t] * log2e : 0.0F;
   }
 }
 
@@ -122,10 +122,10 @@ std::size_t backward_bytes(const AttentionShape& shape);
 
 /// attention_forward() and attention_backward() by the unit that is asked for, vectors or unit<T>().
 template <typename T>
-void forward_by(Unit by, const AttentionShape& shape, const T* qkv, T* out, float* logsumexp, const Dropout& dropout,
+void forward_by(Unit by, const AttentionShape& shape, const T* qkv, const AttentionOutputs<T>& out, const Dropout& dropout,
                 Span<std::byte> workspace);
 template <typename T>
-void backward_by(Unit by, const AttentionShape& shape, const T* qkv, const T* out, const float* logsumexp, const T* dout,
-                 T* dqkv, const Dropout& dropout, Span<std::byte> workspace);
+void backward_by(Unit by, const AttentionShape& shape, const AttentionBackwardInputs<T>& in, T* dqkv, const Dropout& dropout,
+                 Span<std::byte> workspace);
 
 }  // namespace shoal::kernels::attention

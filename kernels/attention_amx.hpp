@@ -9,10 +9,10 @@ namespace shoal::kernels::attention::tiled {
 
 std::size_t forward_bytes(const AttentionShape& shape);
 std::size_t backward_bytes(const AttentionShape& shape);
-void forward(const Head& head, const Dropout& dropout, Span<std::byte> workspace, const bf16* qkv, bf16* out,
-             float* logsumexp);
-void backward(const Head& head, const Dropout& dropout, Span<std::byte> workspace, const bf16* qkv, const bf16* out,
-              const float* logsumexp, const bf16* dout, bf16* dqkv);
+void forward(const Head& head, const Dropout& dropout, Span<std::byte> workspace, const bf16* qkv,
+             const AttentionOutputs<bf16>& out);
+void backward(const Head& head, const Dropout& dropout, Span<std::byte> workspace, const AttentionBackwardInputs<bf16>& in,
+              bf16* dqkv);
 
 #if defined(SHOAL_AMX)
 

@@ -55,9 +55,9 @@ class HeadBackward {
   HeadBackward(const Head& head, const Dropout& dropout, Span<std::byte> workspace)
       : head_(head), dropout_(dropout), packing_(head.shape), buffers_(packing_, BumpAllocator(workspace)) {}
 
-  void operator()(const bf16* qkv, const bf16* out, const float* logsumexp, const bf16* dout, bf16* dqkv) {
-    pack(qkv, dout);
-    prepare_rows(head_, packing_.positions(), out, logsumexp, dout, buffers_.dout_out, buffers_.logsumexp);
+  void operator()(const AttentionBackwardInputs<bf16>& in, bf16* dqkv) {
+    pack(in.qkv, in.dout);
+    prepare_rows(head_, packing_.positions(), in, buffers_.dout_out, buffers_.logsumexp);
     const std::size_t end = packing_.positions();
     for (std::size_t j0 = 0; j0 < end; j0 += key_rows) {
       const std::size_t j1 = std::min(j0 + key_rows, end);
@@ -228,10 +228,10 @@ class HeadBackward {
 
 std::size_t backward_bytes(const AttentionShape& shape) { return Buffers(Packing(shape), BumpAllocator()).bytes; }
 
-void backward(const Head& head, const Dropout& dropout, Span<std::byte> workspace, const bf16* qkv, const bf16* out,
-              const float* logsumexp, const bf16* dout, bf16* dqkv) {
+void backward(const Head& head, const Dropout& dropout, Span<std::byte> workspace, const AttentionBackwardInputs<bf16>& in,
+              bf16* dqkv) {
   const amx::Registers registers;
-  HeadBackward(head, dropout, workspace)(qkv, out, logsumexp, dout, dqkv);
+  HeadBackward(head, dropout, workspace)(in, dqkv);
 }
 
 }  // namespace shoal::kernels::attention::tiled

@@ -51,7 +51,7 @@ class HeadForward {
         buffers_(packing_, BumpAllocator(workspace)),
         scale_(head.scale() * log2e) {}
 
-  void operator()(const bf16* qkv, bf16* out, float* logsumexp) {
+  void operator()(const bf16* qkv, const AttentionOutputs<bf16>& out) {
     pack_rows(packing_, head_.of_qkv(qkv, 0), buffers_.q);
     pack_columns(packing_, head_.of_qkv(qkv, 1), buffers_.k);
     pack_pairs(packing_, head_.of_qkv(qkv, 2), buffers_.v);
@@ -63,7 +63,7 @@ class HeadForward {
         for (std::size_t r = 0; r < rows; ++r) exponentiate(strip, r);
         add_values(strip);
       }
-      finish(q0, rows, out, logsumexp);
+      finish(q0, rows, out);
     }
   }
 
@@ -146,15 +146,15 @@ class HeadForward {
     }
   }
 
-  void finish(std::size_t q0, std::size_t rows, bf16* out, float* logsumexp) {
-    const Rows<bf16> to = head_.of_out(out);
+  void finish(std::size_t q0, std::size_t rows, const AttentionOutputs<bf16>& out) {
+    const Rows<bf16> to = head_.of_out(out.out);
     for (std::size_t r = 0; r < rows; ++r) {
       const float sum = buffers_.sum[r], factor = 1.0F / sum;
       const float* const from = buffers_.out + r * packing_.channels();
       to.expect_after<true>(q0 + r);
       simd::for_vectors(packing_.HS,
                         [&](std::size_t c, auto part) { simd::store(to[q0 + r] + c, simd::load(from + c) * factor, part); });
-      logsumexp[head_.index() * packing_.T + q0 + r] = buffers_.maximum[r] * ln2 + simd::log(simd::broadcast(sum))[0];
+      out.logsumexp[head_.index() * packing_.T + q0 + r] = buffers_.maximum[r] * ln2 + simd::log(simd::broadcast(sum))[0];
     }
   }
 
@@ -169,10 +169,10 @@ class HeadForward {
 
 std::size_t forward_bytes(const AttentionShape& shape) { return Buffers(Packing(shape), BumpAllocator()).bytes; }
 
-void forward(const Head& head, const Dropout& dropout, Span<std::byte> workspace, const bf16* qkv, bf16* out,
-             float* logsumexp) {
+void forward(const Head& head, const Dropout& dropout, Span<std::byte> workspace, const bf16* qkv,
+             const AttentionOutputs<bf16>& out) {
   const amx::Registers registers;
-  HeadForward(head, dropout, workspace)(qkv, out, logsumexp);
+  HeadForward(head, dropout, workspace)(qkv, out);
 }
 
 }  // namespace shoal::kernels::attention::tiled

@@ -72,9 +72,9 @@ class HeadBackward {
         buffers_(packing_, BumpAllocator(workspace)),
         scale_(head.scale() * log2e) {}
 
-  void operator()(const T* qkv, const T* out, const float* logsumexp, const T* dout, T* dqkv) {
-    pack(qkv, dout);
-    prepare_rows(head_, packing_.positions(), out, logsumexp, dout, buffers_.dout_out, buffers_.logsumexp);
+  void operator()(const AttentionBackwardInputs<T>& in, T* dqkv) {
+    pack(in.qkv, in.dout);
+    prepare_rows(head_, packing_.positions(), in, buffers_.dout_out, buffers_.logsumexp);
     std::fill_n(buffers_.dq, packing_.positions() * packing_.columns(), 0.0F);
     for (std::size_t j0 = 0; j0 < packing_.T; j0 += key_rows) {
       const std::size_t rows = std::min(key_rows, packing_.T - j0);
@@ -238,23 +238,23 @@ template std::size_t backward_bytes<bf16>(const AttentionShape&);
 template std::size_t backward_bytes<f16>(const AttentionShape&);
 
 template <typename T>
-void backward_by(Unit by, const AttentionShape& shape, const T* qkv, const T* out, const float* logsumexp, const T* dout,
-                 T* dqkv, const Dropout& dropout, Span<std::byte> workspace) {
+void backward_by(Unit by, const AttentionShape& shape, const AttentionBackwardInputs<T>& in, T* dqkv, const Dropout& dropout,
+                 Span<std::byte> workspace) {
   require(by == Unit::vectors || by == unit<T>(), "attention_backward: no tiles for ", name_of(dtype_of<T>),
           " on this machine");
   for_heads<T>("attention_backward", shape, 5, workspace, [&](const Head& head, Span<std::byte> mine) {
     if constexpr (has_tiles<T>) {
-      if (by == Unit::tiles) return tiled::backward(head, dropout, mine, qkv, out, logsumexp, dout, dqkv);
+      if (by == Unit::tiles) return tiled::backward(head, dropout, mine, in, dqkv);
     }
-    HeadBackward<T>(head, dropout, mine)(qkv, out, logsumexp, dout, dqkv);
+    HeadBackward<T>(head, dropout, mine)(in, dqkv);
   });
 }
-template void backward_by<float>(Unit, const AttentionShape&, const float*, const float*, const float*, const float*, float*,
-                                 const Dropout&, Span<std::byte>);
-template void backward_by<bf16>(Unit, const AttentionShape&, const bf16*, const bf16*, const float*, const bf16*, bf16*,
-                                const Dropout&, Span<std::byte>);
-template void backward_by<f16>(Unit, const AttentionShape&, const f16*, const f16*, const float*, const f16*, f16*,
-                               const Dropout&, Span<std::byte>);
+template void backward_by<float>(Unit, const AttentionShape&, const AttentionBackwardInputs<float>&, float*, const Dropout&,
+                                 Span<std::byte>);
+template void backward_by<bf16>(Unit, const AttentionShape&, const AttentionBackwardInputs<bf16>&, bf16*, const Dropout&,
+                                Span<std::byte>);
+template void backward_by<f16>(Unit, const AttentionShape&, const AttentionBackwardInputs<f16>&, f16*, const Dropout&,
+                               Span<std::byte>);
 
 }  // namespace attention
 

@@ -10,8 +10,7 @@ namespace shoal::kernels {
 
 // Bound by reading the cache once: keys and values are met position by position, with the softmax corrected on the way.
 template <typename T>
-void attention_decode(std::size_t heads, std::size_t head_size, std::size_t length, const T* q, const T* keys,
-                      const T* values, std::size_t stride, T* out) {
+void attention_decode(std::size_t heads, std::size_t head_size, const T* q, const KeyValueCache<T>& cache, T* out) {
   const float scale = 1.0F / std::sqrt(static_cast<float>(head_size));
   for_tiles("attention_decode", heads, [=](std::size_t head) {
     constexpr std::size_t most = 16;  // vectors of a head's channels that are summed at a time
@@ -20,8 +19,8 @@ void attention_decode(std::size_t heads, std::size_t head_size, std::size_t leng
       const std::size_t channels = std::min(most * simd::width, head_size - first);
       simd::Floats sums[most] = {};
       float largest = -INFINITY, total = 0.0F;
-      for (std::size_t t = 0; t < length; ++t) {
-        const T* const key = keys + t * stride + head * head_size;
+      for (std::size_t t = 0; t < cache.length; ++t) {
+        const T* const key = cache.keys + t * cache.stride + head * head_size;
         simd::Floats dot{};
         simd::for_vectors(head_size, [&](std::size_t c, auto part) {
           dot = simd::fma(simd::load(query + c, part), simd::load(key + c, part), dot);
@@ -30,7 +29,7 @@ void attention_decode(std::size_t heads, std::size_t head_size, std::size_t leng
         const float correction = simd::exp(simd::broadcast(largest - now))[0],
                     weight = simd::exp(simd::broadcast(score - now))[0];
         total = total * correction + weight;
-        const T* const value = values + t * stride + head * head_size + first;
+        const T* const value = cache.values + t * cache.stride + head * head_size + first;
         simd::for_vectors(channels, [&](std::size_t c, auto part) {
           simd::Floats& sum = sums[c / simd::width];
           sum = simd::fma(simd::load(value + c, part), simd::broadcast(weight), sum * correction);
@@ -44,11 +43,8 @@ void attention_decode(std::size_t heads, std::size_t head_size, std::size_t leng
   });
 }
 
-template void attention_decode<float>(std::size_t, std::size_t, std::size_t, const float*, const float*, const float*,
-                                      std::size_t, float*);
-template void attention_decode<bf16>(std::size_t, std::size_t, std::size_t, const bf16*, const bf16*, const bf16*,
-                                     std::size_t, bf16*);
-template void attention_decode<f16>(std::size_t, std::size_t, std::size_t, const f16*, const f16*, const f16*, std::size_t,
-                                    f16*);
+template void attention_decode<float>(std::size_t, std::size_t, const float*, const KeyValueCache<float>&, float*);
+template void attention_decode<bf16>(std::size_t, std::size_t, const bf16*, const KeyValueCache<bf16>&, bf16*);
+template void attention_decode<f16>(std::size_t, std::size_t, const f16*, const KeyValueCache<f16>&, f16*);
 
 }  // namespace shoal::kernels

@@ -54,7 +54,7 @@ class HeadForward {
         buffers_(packing_, BumpAllocator(workspace)),
         scale_(head.scale() * log2e) {}
 
-  void operator()(const T* qkv, T* out, float* logsumexp) {
+  void operator()(const T* qkv, const AttentionOutputs<T>& out) {
     pack_natural(packing_, head_.of_qkv(qkv, 0), buffers_.q);
     pack_transposed(packing_, head_.of_qkv(qkv, 1), buffers_.k_transposed);
     pack_paired(packing_, head_.of_qkv(qkv, 2), buffers_.v_paired);
@@ -67,7 +67,7 @@ class HeadForward {
         for (std::size_t r = 0; r < rows; ++r) exponentiate(strip, r);
         add_values(strip);
       }
-      finish(q0, rows, out, logsumexp);
+      finish(q0, rows, out);
     }
   }
 
@@ -142,15 +142,15 @@ class HeadForward {
     }
   }
 
-  void finish(std::size_t q0, std::size_t rows, T* out, float* logsumexp) {
-    const Rows<T> to = head_.of_out(out);
+  void finish(std::size_t q0, std::size_t rows, const AttentionOutputs<T>& out) {
+    const Rows<T> to = head_.of_out(out.out);
     for (std::size_t r = 0; r < rows; ++r) {
       const float sum = buffers_.sum[r], factor = 1.0F / sum;
       const float* const from = buffers_.out + r * packing_.columns();
       to.template expect_after<true>(q0 + r);
       simd::for_vectors(packing_.HS,
                         [&](std::size_t c, auto part) { simd::store(to[q0 + r] + c, simd::load(from + c) * factor, part); });
-      logsumexp[head_.index() * packing_.T + q0 + r] = buffers_.maximum[r] * ln2 + simd::log(simd::broadcast(sum))[0];
+      out.logsumexp[head_.index() * packing_.T + q0 + r] = buffers_.maximum[r] * ln2 + simd::log(simd::broadcast(sum))[0];
     }
   }
 
@@ -174,19 +174,22 @@ template std::size_t forward_bytes<bf16>(const AttentionShape&);
 template std::size_t forward_bytes<f16>(const AttentionShape&);
 
 template <typename T>
-void forward_by(Unit by, const AttentionShape& shape, const T* qkv, T* out, float* logsumexp, const Dropout& dropout,
+void forward_by(Unit by, const AttentionShape& shape, const T* qkv, const AttentionOutputs<T>& out, const Dropout& dropout,
                 Span<std::byte> workspace) {
   require(by == Unit::vectors || by == unit<T>(), "attention: no tiles for ", name_of(dtype_of<T>), " on this machine");
   for_heads<T>("attention", shape, 2, workspace, [&](const Head& head, Span<std::byte> mine) {
     if constexpr (has_tiles<T>) {
-      if (by == Unit::tiles) return tiled::forward(head, dropout, mine, qkv, out, logsumexp);
+      if (by == Unit::tiles) return tiled::forward(head, dropout, mine, qkv, out);
     }
-    HeadForward<T>(head, dropout, mine)(qkv, out, logsumexp);
+    HeadForward<T>(head, dropout, mine)(qkv, out);
   });
 }
-template void forward_by<float>(Unit, const AttentionShape&, const float*, float*, float*, const Dropout&, Span<std::byte>);
-template void forward_by<bf16>(Unit, const AttentionShape&, const bf16*, bf16*, float*, const Dropout&, Span<std::byte>);
-template void forward_by<f16>(Unit, const AttentionShape&, const f16*, f16*, float*, const Dropout&, Span<std::byte>);
+template void forward_by<float>(Unit, const AttentionShape&, const float*, const AttentionOutputs<float>&, const Dropout&,
+                                Span<std::byte>);
+template void forward_by<bf16>(Unit, const AttentionShape&, const bf16*, const AttentionOutputs<bf16>&, const Dropout&,
+                               Span<std::byte>);
+template void forward_by<f16>(Unit, const AttentionShape&, const f16*, const AttentionOutputs<f16>&, const Dropout&,
+                              Span<std::byte>);
 
 }  // namespace attention
 

@@ -48,24 +48,24 @@ SHOAL_INLINE float loss_of(const Normalizer& row, float target_logit) {
 
 }  // namespace
 
-void cross_entropy_forward(std::size_t rows, std::size_t V, const float* logits, const std::int32_t* targets,
-                           float* losses) {
-  for_rows("cross_entropy_forward", rows, V, [=](std::size_t row) {
-    const float* const x = logits + row * V;
-    losses[row] = loss_of(normalizer(V, x), x[targets[row]]);
+void cross_entropy_forward(RowShape shape, const CrossEntropyInputs& in, float* losses) {
+  const std::size_t V = shape.C;
+  for_rows("cross_entropy_forward", shape.rows, V, [=](std::size_t row) {
+    const float* const x = in.logits + row * V;
+    losses[row] = loss_of(normalizer(V, x), x[in.targets[row]]);
   });
 }
 
 template <typename T>
-void cross_entropy(std::size_t rows, std::size_t V, const float* logits, const std::int32_t* targets, float scale,
-                   float* losses, T* dlogits) {
-  for_rows("cross_entropy", rows, V, [=](std::size_t row) {
-    const float* const x = logits + row * V;
-    T* const dx = dlogits + row * V;
-    const std::int32_t target = targets[row];
-    const float target_logit = x[target];  // dx may be x
+void cross_entropy(RowShape shape, const CrossEntropyInputs& in, float scale, const CrossEntropyOutputs<T>& out) {
+  const std::size_t V = shape.C;
+  for_rows("cross_entropy", shape.rows, V, [=](std::size_t row) {
+    const float* const x = in.logits + row * V;
+    T* const dx = out.dlogits + row * V;
+    const std::int32_t target = in.targets[row];
+    const float target_logit = x[target];  // read before dx, which may be x, is written
     const Normalizer norm = normalizer(V, x);
-    losses[row] = loss_of(norm, target_logit);
+    out.losses[row] = loss_of(norm, target_logit);
     const float factor = scale / norm.sum;
     for_vectors(
         V, [=](std::size_t i, auto part) { store(dx + i, simd::exp(load(x + i, part) - norm.largest) * factor, part); });
@@ -73,8 +73,8 @@ void cross_entropy(std::size_t rows, std::size_t V, const float* logits, const s
   });
 }
 
-template void cross_entropy<float>(std::size_t, std::size_t, const float*, const std::int32_t*, float, float*, float*);
-template void cross_entropy<bf16>(std::size_t, std::size_t, const float*, const std::int32_t*, float, float*, bf16*);
-template void cross_entropy<f16>(std::size_t, std::size_t, const float*, const std::int32_t*, float, float*, f16*);
+template void cross_entropy<float>(RowShape, const CrossEntropyInputs&, float, const CrossEntropyOutputs<float>&);
+template void cross_entropy<bf16>(RowShape, const CrossEntropyInputs&, float, const CrossEntropyOutputs<bf16>&);
+template void cross_entropy<f16>(RowShape, const CrossEntropyInputs&, float, const CrossEntropyOutputs<f16>&);
 
 }  // namespace shoal::kernels

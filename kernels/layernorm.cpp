@@ -54,27 +54,29 @@ SHOAL_INLINE void statistics(std::size_t C, float epsilon, const T* x, float& me
 }  // namespace
 
 template <typename T>
-void layernorm_forward(std::size_t rows, std::size_t C, float epsilon, const T* x, const T* gain, const T* bias, T* y,
-                       float* mean, float* rstd) {
-  for_rows("layernorm_forward", rows, C, [=](std::size_t row) {
-    statistics(C, epsilon, x + row * C, mean[row], rstd[row]);
-    write_row(C, x + row * C, gain, bias, mean[row], rstd[row], y + row * C);
+void layernorm_forward(RowShape shape, float epsilon, const LayerNormInputs<T>& in, const LayerNormOutputs<T>& out) {
+  const std::size_t C = shape.C;
+  for_rows("layernorm_forward", shape.rows, C, [=](std::size_t row) {
+    const T* const x = in.x + row * C;
+    statistics(C, epsilon, x, out.mean[row], out.rstd[row]);
+    write_row(C, x, in.gain, in.bias, out.mean[row], out.rstd[row], out.y + row * C);
   });
 }
 
 template <typename T>
-void layernorm_recompute(std::size_t rows, std::size_t C, const T* x, const T* gain, const T* bias, const float* mean,
-                         const float* rstd, T* y) {
-  for_rows("layernorm_recompute", rows, C,
-           [=](std::size_t row) { write_row(C, x + row * C, gain, bias, mean[row], rstd[row], y + row * C); });
+void layernorm_recompute(RowShape shape, const LayerNormInputs<T>& in, const LayerNormStatistics& saved, T* y) {
+  const std::size_t C = shape.C;
+  for_rows("layernorm_recompute", shape.rows, C, [=](std::size_t row) {
+    write_row(C, in.x + row * C, in.gain, in.bias, saved.mean[row], saved.rstd[row], y + row * C);
+  });
 }
 
 // With h = (x - mean) rstd and d = dy gain:  dx = rstd (d - mean(d) - h mean(d h)),  dgain = sum dy h,  dbias = sum dy.
 template <typename T>
-void layernorm_backward(std::size_t rows, std::size_t C, const T* x, const T* gain, const float* mean, const float* rstd,
-                        const T* dy, const T* residual_gradient, T* dx, float* dgain, float* dbias,
+void layernorm_backward(RowShape shape, const LayerNormBackwardInputs<T>& in, const LayerNormGradients<T>& out,
                         Span<std::byte> workspace) {
-  require(workspace.size() >= layernorm_workspace_bytes(rows, C), "layernorm_backward: a workspace of ", workspace.size(),
+  const std::size_t rows = shape.rows, C = shape.C;
+  require(workspace.size() >= layernorm_workspace_bytes(shape), "layernorm_backward: a workspace of ", workspace.size(),
           " bytes for ", rows, " x ", C);
   auto* const partials = reinterpret_cast<float*>(workspace.data());
   for_tiles("layernorm_backward", row_groups(rows), [=](std::size_t group) {
@@ -84,50 +86,41 @@ void layernorm_backward(std::size_t rows, std::size_t C, const T* x, const T* ga
     const Range range = rows_of_group(group, rows);
     for (std::size_t row = range.begin; row < range.end; ++row) {
       const std::size_t at = row * C;
-      const float row_mean = mean[row];
-      const float row_rstd = rstd[row];
+      const float row_mean = in.mean[row];
+      const float row_rstd = in.rstd[row];
       Sums sum;
       Sums product;
       for_vectors(C, [&](std::size_t i, auto part) {
-        const Floats d = load(dy + at + i, part) * load(gain + i, part);
+        const Floats d = load(in.dy + at + i, part) * load(in.gain + i, part);
         sum.at(i) += d;
-        product.at(i) = simd::fma(d, normalized(load(x + at + i, part), row_mean, row_rstd), product.at(i));
+        product.at(i) = simd::fma(d, normalized(load(in.x + at + i, part), row_mean, row_rstd), product.at(i));
       });
-      const float middle = sum.total() / static_cast<float>(C);
-      const Floats along = broadcast(-product.total() / static_cast<float>(C));
+      const float mean_d = sum.total() / static_cast<float>(C);
+      const Floats minus_mean_dh = broadcast(-product.total() / static_cast<float>(C));
       for_vectors(C, [&](std::size_t i, auto part) {
-        const Floats gradient = load(dy + at + i, part);
-        const Floats h = normalized(load(x + at + i, part), row_mean, row_rstd);
-        store(partial_gain + i, simd::fma(gradient, h, load(partial_gain + i, part)), part);
-        store(partial_bias + i, load(partial_bias + i, part) + gradient, part);
-        const Floats through = simd::fma(h, along, gradient * load(gain + i, part) - middle) * row_rstd;
-        store(dx + at + i, residual_gradient == nullptr ? through : load(residual_gradient + at + i, part) + through, part);
+        const Floats dy = load(in.dy + at + i, part);
+        const Floats h = normalized(load(in.x + at + i, part), row_mean, row_rstd);
+        store(partial_gain + i, simd::fma(dy, h, load(partial_gain + i, part)), part);
+        store(partial_bias + i, load(partial_bias + i, part) + dy, part);
+        const Floats dx = simd::fma(h, minus_mean_dh, dy * load(in.gain + i, part) - mean_d) * row_rstd;
+        store(out.dx + at + i, in.residual_gradient == nullptr ? dx : load(in.residual_gradient + at + i, part) + dx, part);
       });
     }
   });
-  join_row_groups("layernorm_backward_gain", row_groups(rows), C, partials, 2 * C, dgain);
-  join_row_groups("layernorm_backward_bias", row_groups(rows), C, partials + C, 2 * C, dbias);
+  join_row_groups("layernorm_backward_gain", row_groups(rows), C, partials, 2 * C, out.dgain);
+  join_row_groups("layernorm_backward_bias", row_groups(rows), C, partials + C, 2 * C, out.dbias);
 }
 
-std::size_t layernorm_workspace_bytes(std::size_t rows, std::size_t C) { return row_groups(rows) * 2 * C * sizeof(float); }
+std::size_t layernorm_workspace_bytes(RowShape shape) { return row_groups(shape.rows) * 2 * shape.C * sizeof(float); }
 
-template void layernorm_forward<float>(std::size_t, std::size_t, float, const float*, const float*, const float*, float*,
-                                       float*, float*);
-template void layernorm_forward<bf16>(std::size_t, std::size_t, float, const bf16*, const bf16*, const bf16*, bf16*, float*,
-                                      float*);
-template void layernorm_forward<f16>(std::size_t, std::size_t, float, const f16*, const f16*, const f16*, f16*, float*,
-                                     float*);
-template void layernorm_recompute<float>(std::size_t, std::size_t, const float*, const float*, const float*, const float*,
-                                         const float*, float*);
-template void layernorm_recompute<bf16>(std::size_t, std::size_t, const bf16*, const bf16*, const bf16*, const float*,
-                                        const float*, bf16*);
-template void layernorm_recompute<f16>(std::size_t, std::size_t, const f16*, const f16*, const f16*, const float*,
-                                       const float*, f16*);
-template void layernorm_backward<float>(std::size_t, std::size_t, const float*, const float*, const float*, const float*,
-                                        const float*, const float*, float*, float*, float*, Span<std::byte>);
-template void layernorm_backward<bf16>(std::size_t, std::size_t, const bf16*, const bf16*, const float*, const float*,
-                                       const bf16*, const bf16*, bf16*, float*, float*, Span<std::byte>);
-template void layernorm_backward<f16>(std::size_t, std::size_t, const f16*, const f16*, const float*, const float*,
-                                      const f16*, const f16*, f16*, float*, float*, Span<std::byte>);
+#define SHOAL_INSTANCE(T)                                                                                        \
+  template void layernorm_forward<T>(RowShape, float, const LayerNormInputs<T>&, const LayerNormOutputs<T>&);    \
+  template void layernorm_recompute<T>(RowShape, const LayerNormInputs<T>&, const LayerNormStatistics&, T*);     \
+  template void layernorm_backward<T>(RowShape, const LayerNormBackwardInputs<T>&, const LayerNormGradients<T>&, \
+                                      Span<std::byte>);
+SHOAL_INSTANCE(float)
+SHOAL_INSTANCE(bf16)
+SHOAL_INSTANCE(f16)
+#undef SHOAL_INSTANCE
 
 }  // namespace shoal::kernels

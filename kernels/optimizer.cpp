@@ -20,9 +20,9 @@ namespace {
 /// rule(i, part, p) updates p, the masters from element i on; their rounded copy follows where there is one. (A vector that
 /// is returned has an ABI of its own on processors with smaller registers.)
 template <class Rule>
-void update(const char* label, std::size_t n, float* master, DType type, void* parameters, const Rule& rule) {
-  dispatch(type, [=]<typename T>(T) {
-    auto* const rounded = static_cast<T*>(parameters);
+void update(const char* label, std::size_t n, float* master, const RoundedParameters& parameters, const Rule& rule) {
+  dispatch(parameters.type, [=]<typename T>(T) {
+    auto* const rounded = static_cast<T*>(parameters.data);
     for_elements(label, n, [=](std::size_t begin, std::size_t count) {
       for_vectors(count, [=](std::size_t offset, auto part) {
         const std::size_t i = begin + offset;
@@ -37,8 +37,8 @@ void update(const char* label, std::size_t n, float* master, DType type, void* p
 
 }  // namespace
 
-void adamw(std::size_t n, const AdamWStep& step, const float* gradient, float* master, float* first, float* second,
-           DType type, void* parameters) {
+void adamw(std::size_t n, const AdamWStep& step, const float* gradient, const AdamWState& state,
+           const RoundedParameters& rounded) {
   // Differences from 1 are taken before rounding to float: 1 - 0.999F is wrong in the fifth digit.
   const auto gradient_scale = static_cast<float>(step.gradient_scale);
   const auto keep = static_cast<float>(1.0 - step.learning_rate * step.weight_decay);
@@ -49,7 +49,8 @@ void adamw(std::size_t n, const AdamWStep& step, const float* gradient, float* m
   const auto rate = static_cast<float>(-step.learning_rate / step.correction1);
   const auto root = static_cast<float>(1.0 / std::sqrt(step.correction2));
   const auto epsilon = static_cast<float>(step.epsilon);
-  update("adamw", n, master, type, parameters, [=](std::size_t i, auto part, Floats& p) {
+  float *const first = state.first, *const second = state.second;
+  update("adamw", n, state.master, rounded, [=](std::size_t i, auto part, Floats& p) {
     const Floats g = load(gradient + i, part) * gradient_scale;
     const Floats m = fma(broadcast(beta1), load(first + i, part), g * gain1);
     const Floats v = fma(broadcast(beta2), load(second + i, part), g * g * gain2);
@@ -60,9 +61,10 @@ void adamw(std::size_t n, const AdamWStep& step, const float* gradient, float* m
   });
 }
 
-void sgd(std::size_t n, const SgdStep& step, const float* gradient, float* master, float* buffer, DType type,
-         void* parameters) {
-  update("sgd", n, master, type, parameters, [=](std::size_t i, auto part, Floats& p) {
+void sgd(std::size_t n, const SgdStep& step, const float* gradient, const SgdState& state,
+         const RoundedParameters& rounded) {
+  float* const buffer = state.buffer;
+  update("sgd", n, state.master, rounded, [=](std::size_t i, auto part, Floats& p) {
     const Floats g = fma(broadcast(step.weight_decay), p, load(gradient + i, part) * step.gradient_scale);
     Floats direction = g;
     if (buffer != nullptr) {

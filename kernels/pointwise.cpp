@@ -49,9 +49,9 @@ SHOAL_INLINE Floats slope(Floats u, Floats g, const Gate& at) {
   return simd::fma(g * shut, simd::fma(u * u, broadcast(3.0F * c2 * k), broadcast(c2)), at.open);
 }
 
-float* partials_in(Span<std::byte> workspace, std::size_t rows, std::size_t C, const char* caller) {
-  require(workspace.size() >= column_sum_workspace_bytes(rows, C), caller, ": a workspace of ", workspace.size(),
-          " bytes for ", rows, " x ", C);
+float* partials_in(Span<std::byte> workspace, RowShape shape, const char* caller) {
+  require(workspace.size() >= column_sum_workspace_bytes(shape), caller, ": a workspace of ", workspace.size(),
+          " bytes for ", shape.rows, " x ", shape.C);
   return reinterpret_cast<float*>(workspace.data());
 }
 
@@ -68,9 +68,10 @@ void gelu_forward(std::size_t n, const T* u, T* g) {
 }
 
 template <typename T>
-void gelu_backward(std::size_t rows, std::size_t C, const T* u, const T* dg, T* g, T* du, float* dbias,
+void gelu_backward(RowShape shape, const GeluBackwardInputs<T>& in, const GeluBackwardOutputs<T>& out,
                    Span<std::byte> workspace) {
-  float* const partials = partials_in(workspace, rows, C, "gelu_backward");
+  const std::size_t rows = shape.rows, C = shape.C;
+  float* const partials = partials_in(workspace, shape, "gelu_backward");
   for_tiles("gelu_backward", row_groups(rows), [=](std::size_t group) {
     float* const partial = partials + group * C;
     std::fill_n(partial, C, 0.0F);
@@ -78,22 +79,23 @@ void gelu_backward(std::size_t rows, std::size_t C, const T* u, const T* dg, T* 
     for (std::size_t row = range.begin; row < range.end; ++row) {
       for_vectors(C, [=](std::size_t i, auto part) {
         const std::size_t at = row * C + i;
-        const Floats v = load(u + at, part);
+        const Floats v = load(in.u + at, part);
         const Gate open = gate<T>(v);
         const Floats value = v * open.open;
-        const Floats gradient = load(dg + at, part) * slope(v, value, open);
-        store(g + at, value, part);
-        store(du + at, gradient, part);
+        const Floats gradient = load(in.dg + at, part) * slope(v, value, open);
+        store(out.g + at, value, part);
+        store(out.du + at, gradient, part);
         store(partial + i, load(partial + i, part) + gradient, part);
       });
     }
   });
-  join_row_groups("gelu_backward_bias", row_groups(rows), C, partials, C, dbias);
+  join_row_groups("gelu_backward_bias", row_groups(rows), C, partials, C, out.dbias);
 }
 
 template <typename T>
-void column_sum(std::size_t rows, std::size_t C, const T* x, float* sums, Span<std::byte> workspace) {
-  float* const partials = partials_in(workspace, rows, C, "column_sum");
+void column_sum(RowShape shape, const T* x, float* sums, Span<std::byte> workspace) {
+  const std::size_t rows = shape.rows, C = shape.C;
+  float* const partials = partials_in(workspace, shape, "column_sum");
   for_tiles("column_sum", row_groups(rows), [=](std::size_t group) {
     float* const partial = partials + group * C;
     std::fill_n(partial, C, 0.0F);
@@ -107,7 +109,7 @@ void column_sum(std::size_t rows, std::size_t C, const T* x, float* sums, Span<s
   join_row_groups("column_sum_join", row_groups(rows), C, partials, C, sums);
 }
 
-std::size_t column_sum_workspace_bytes(std::size_t rows, std::size_t C) { return row_groups(rows) * C * sizeof(float); }
+std::size_t column_sum_workspace_bytes(RowShape shape) { return row_groups(shape.rows) * shape.C * sizeof(float); }
 
 template <typename T>
 void add(std::size_t n, const T* from, T* into) {
@@ -183,13 +185,14 @@ template void convert<f16, float>(std::size_t, const f16*, float*);
 template void gelu_forward<float>(std::size_t, const float*, float*);
 template void gelu_forward<bf16>(std::size_t, const bf16*, bf16*);
 template void gelu_forward<f16>(std::size_t, const f16*, f16*);
-template void gelu_backward<float>(std::size_t, std::size_t, const float*, const float*, float*, float*, float*,
+template void gelu_backward<float>(RowShape, const GeluBackwardInputs<float>&, const GeluBackwardOutputs<float>&,
                                    Span<std::byte>);
-template void gelu_backward<bf16>(std::size_t, std::size_t, const bf16*, const bf16*, bf16*, bf16*, float*, Span<std::byte>);
-template void gelu_backward<f16>(std::size_t, std::size_t, const f16*, const f16*, f16*, f16*, float*, Span<std::byte>);
-template void column_sum<float>(std::size_t, std::size_t, const float*, float*, Span<std::byte>);
-template void column_sum<bf16>(std::size_t, std::size_t, const bf16*, float*, Span<std::byte>);
-template void column_sum<f16>(std::size_t, std::size_t, const f16*, float*, Span<std::byte>);
+template void gelu_backward<bf16>(RowShape, const GeluBackwardInputs<bf16>&, const GeluBackwardOutputs<bf16>&,
+                                  Span<std::byte>);
+template void gelu_backward<f16>(RowShape, const GeluBackwardInputs<f16>&, const GeluBackwardOutputs<f16>&, Span<std::byte>);
+template void column_sum<float>(RowShape, const float*, float*, Span<std::byte>);
+template void column_sum<bf16>(RowShape, const bf16*, float*, Span<std::byte>);
+template void column_sum<f16>(RowShape, const f16*, float*, Span<std::byte>);
 template void relu_forward<float>(std::size_t, float*);
 template void relu_forward<bf16>(std::size_t, bf16*);
 template void relu_forward<f16>(std::size_t, f16*);

@@ -27,17 +27,16 @@ Constants constants(const AdamWStep& step) {
           static_cast<float>(step.epsilon)};
 }
 
-__global__ void adamw_kernel(std::size_t n, Constants c, const float* gradient, float* master, float* first, float* second,
-                             bf16* parameters) {
+__global__ void adamw_kernel(std::size_t n, Constants c, const float* gradient, AdamWState state, bf16* parameters) {
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
   for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride) {
     const float g = gradient[i] * c.gradient_scale;
-    const float m = fmaf(c.beta1, first[i], g * c.gain1);
-    const float v = fmaf(c.beta2, second[i], g * g * c.gain2);
-    const float p = fmaf(c.rate, m / fmaf(sqrtf(v), c.root, c.epsilon), master[i] * c.keep);
-    first[i] = m;
-    second[i] = v;
-    master[i] = p;
+    const float m = fmaf(c.beta1, state.first[i], g * c.gain1);
+    const float v = fmaf(c.beta2, state.second[i], g * g * c.gain2);
+    const float p = fmaf(c.rate, m / fmaf(sqrtf(v), c.root, c.epsilon), state.master[i] * c.keep);
+    state.first[i] = m;
+    state.second[i] = v;
+    state.master[i] = p;
     if (parameters != nullptr) parameters[i] = bf16(p);
   }
 }
@@ -49,12 +48,11 @@ int device_count() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
-void adamw(std::size_t n, const AdamWStep& step, const float* gradient, float* master, float* first, float* second,
-           bf16* parameters) {
+void adamw(std::size_t n, const AdamWStep& step, const float* gradient, const AdamWState& state, bf16* parameters) {
   if (n == 0) return;
   constexpr unsigned block = 256;
   const auto blocks = static_cast<unsigned>(std::min<std::size_t>((n + block - 1) / block, 65535));
-  adamw_kernel<<<blocks, block>>>(n, constants(step), gradient, master, first, second, parameters);
+  adamw_kernel<<<blocks, block>>>(n, constants(step), gradient, state, parameters);
   const cudaError_t status = cudaGetLastError();
   require(status == cudaSuccess, "adamw on the GPU: ", cudaGetErrorString(status));
 }

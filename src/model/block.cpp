@@ -47,16 +47,24 @@ void mlp_backward(const BlockShape& s, const Weights<T>& w, const Gradient& g, c
   const LinearShape into{.rows = rows, .in = s.C, .out = s.inner}, out_of{.rows = rows, .in = s.inner, .out = s.C};
   const Span<std::byte> products = scratch.product_workspace;
   linear_input_gradient("mlp_out_dx", out_of, d_out, w[block::mlp_out_weight], d_gelu, products);
-  kernels::gelu_backward(rows, s.inner, a.u, d_gelu, gelu, du, g[block::mlp_bias], scratch.workspace);
+  kernels::gelu_backward<T>({rows, s.inner}, {.u = a.u, .dg = d_gelu}, {.g = gelu, .du = du, .dbias = g[block::mlp_bias]},
+                            scratch.workspace);
   linear_weight_gradient("mlp_out_dw", out_of, gelu, d_out, g[block::mlp_out_weight], products);
-  kernels::column_sum(rows, s.C, d_out, g[block::mlp_out_bias], scratch.workspace);
+  kernels::column_sum({rows, s.C}, d_out, g[block::mlp_out_bias], scratch.workspace);
 
-  kernels::layernorm_recompute(rows, s.C, a.x_mid, w[block::ln_2_weight], w[block::ln_2_bias], a.mean_2, a.rstd_2,
-                               scratch.h);
+  kernels::layernorm_recompute<T>({rows, s.C}, {.x = a.x_mid, .gain = w[block::ln_2_weight], .bias = w[block::ln_2_bias]},
+                                  {.mean = a.mean_2, .rstd = a.rstd_2}, scratch.h);
   linear_weight_gradient("mlp_dw", into, scratch.h, du, g[block::mlp_weight], products);
   linear_input_gradient("mlp_dx", into, du, w[block::mlp_weight], scratch.dh, products);
-  kernels::layernorm_backward<T>(rows, s.C, a.x_mid, w[block::ln_2_weight], a.mean_2, a.rstd_2, scratch.dh, dx, dx,
-                                 g[block::ln_2_weight], g[block::ln_2_bias], scratch.workspace);
+  kernels::layernorm_backward<T>({rows, s.C},
+                                 {.x = a.x_mid,
+                                  .gain = w[block::ln_2_weight],
+                                  .mean = a.mean_2,
+                                  .rstd = a.rstd_2,
+                                  .dy = scratch.dh,
+                                  .residual_gradient = dx},
+                                 {.dx = dx, .dgain = g[block::ln_2_weight], .dbias = g[block::ln_2_bias]},
+                                 scratch.workspace);
 }
 
 /// dx += gradient of the attention branch.
@@ -70,17 +78,26 @@ void attention_branch_backward(const BlockShape& s, const Weights<T>& w, const G
   const LinearShape qkv{.rows = rows, .in = s.C, .out = 3 * s.C}, out_of{.rows = rows, .in = s.C, .out = s.C};
   const Span<std::byte> products = scratch.product_workspace;
   linear_weight_gradient("attention_out_dw", out_of, a.attention, d_out, g[block::attention_out_weight], products);
-  kernels::column_sum(rows, s.C, d_out, g[block::attention_out_bias], scratch.workspace);
+  kernels::column_sum({rows, s.C}, d_out, g[block::attention_out_bias], scratch.workspace);
   linear_input_gradient("attention_out_dx", out_of, d_out, w[block::attention_out_weight], d_attention, products);
-  kernels::attention_backward<T>(s.attention(), a.qkv, a.attention, a.logsumexp, d_attention, dqkv, dropout.probabilities,
-                                 scratch.workspace);
+  kernels::attention_backward<T>(s.attention(),
+                                 {.qkv = a.qkv, .out = a.attention, .logsumexp = a.logsumexp, .dout = d_attention}, dqkv,
+                                 dropout.probabilities, scratch.workspace);
 
-  kernels::column_sum(rows, 3 * s.C, dqkv, g[block::attention_bias], scratch.workspace);
-  kernels::layernorm_recompute(rows, s.C, a.x, w[block::ln_1_weight], w[block::ln_1_bias], a.mean_1, a.rstd_1, scratch.h);
+  kernels::column_sum({rows, 3 * s.C}, dqkv, g[block::attention_bias], scratch.workspace);
+  kernels::layernorm_recompute<T>({rows, s.C}, {.x = a.x, .gain = w[block::ln_1_weight], .bias = w[block::ln_1_bias]},
+                                  {.mean = a.mean_1, .rstd = a.rstd_1}, scratch.h);
   linear_weight_gradient("qkv_dw", qkv, scratch.h, dqkv, g[block::attention_weight], products);
   linear_input_gradient("qkv_dx", qkv, dqkv, w[block::attention_weight], scratch.dh, products);
-  kernels::layernorm_backward<T>(rows, s.C, a.x, w[block::ln_1_weight], a.mean_1, a.rstd_1, scratch.dh, dx, dx,
-                                 g[block::ln_1_weight], g[block::ln_1_bias], scratch.workspace);
+  kernels::layernorm_backward<T>({rows, s.C},
+                                 {.x = a.x,
+                                  .gain = w[block::ln_1_weight],
+                                  .mean = a.mean_1,
+                                  .rstd = a.rstd_1,
+                                  .dy = scratch.dh,
+                                  .residual_gradient = dx},
+                                 {.dx = dx, .dgain = g[block::ln_1_weight], .dbias = g[block::ln_1_bias]},
+                                 scratch.workspace);
 }
 
 /// out = x_mid + MLP branch; without out, what its backward needs.
@@ -88,8 +105,9 @@ template <typename T>
 void mlp_forward(const BlockShape& s, const Weights<T>& w, const BlockActivations<T>& a, const BlockScratch<T>& scratch,
                  const kernels::Dropout& dropout, T* out) {
   const std::size_t rows = s.rows();
-  kernels::layernorm_forward(rows, s.C, s.epsilon, a.x_mid, w[block::ln_2_weight], w[block::ln_2_bias], scratch.h, a.mean_2,
-                             a.rstd_2);
+  kernels::layernorm_forward<T>({rows, s.C}, s.epsilon,
+                                {.x = a.x_mid, .gain = w[block::ln_2_weight], .bias = w[block::ln_2_bias]},
+                                {.y = scratch.h, .mean = a.mean_2, .rstd = a.rstd_2});
   linear<T>("mlp", {.rows = rows, .in = s.C, .out = s.inner},
             {.x = scratch.h, .weight = w[block::mlp_weight], .bias = w[block::mlp_bias]}, a.u, scratch.product_workspace);
   if (out == nullptr) return;
@@ -104,12 +122,14 @@ void mlp_forward(const BlockShape& s, const Weights<T>& w, const BlockActivation
 template <typename T>
 void block_forward(const BlockShape& s, const Weights<T>& w, const BlockActivations<T>& a, const BlockScratch<T>& scratch,
                    const BlockDropout& dropout, T* out) {
-  kernels::layernorm_forward(s.rows(), s.C, s.epsilon, a.x, w[block::ln_1_weight], w[block::ln_1_bias], scratch.h, a.mean_1,
-                             a.rstd_1);
+  kernels::layernorm_forward<T>({s.rows(), s.C}, s.epsilon,
+                                {.x = a.x, .gain = w[block::ln_1_weight], .bias = w[block::ln_1_bias]},
+                                {.y = scratch.h, .mean = a.mean_1, .rstd = a.rstd_1});
   linear<T>("qkv", {.rows = s.rows(), .in = s.C, .out = 3 * s.C},
             {.x = scratch.h, .weight = w[block::attention_weight], .bias = w[block::attention_bias]}, a.qkv,
             scratch.product_workspace);
-  kernels::attention_forward(s.attention(), a.qkv, a.attention, a.logsumexp, dropout.probabilities, scratch.workspace);
+  kernels::attention_forward<T>(s.attention(), a.qkv, {.out = a.attention, .logsumexp = a.logsumexp}, dropout.probabilities,
+                                scratch.workspace);
   add_branch<T>(
       "attention_out", s, s.C,
       {.x = a.attention, .weight = w[block::attention_out_weight], .bias = w[block::attention_out_bias], .added = a.x},
@@ -133,12 +153,14 @@ void block_decode(const BlockShape& shape, const Weights<T>& w, const BlockActiv
   a.x = a.x_mid = x;
   const std::size_t stride = 3 * s.C;  // from one position of the cache to the next
   T* const row = a.qkv + position * stride;
-  kernels::layernorm_forward(1, s.C, s.epsilon, x, w[block::ln_1_weight], w[block::ln_1_bias], scratch.h, a.mean_1,
-                             a.rstd_1);
+  kernels::layernorm_forward<T>({1, s.C}, s.epsilon, {.x = x, .gain = w[block::ln_1_weight], .bias = w[block::ln_1_bias]},
+                                {.y = scratch.h, .mean = a.mean_1, .rstd = a.rstd_1});
   linear<T>("qkv", {.rows = 1, .in = s.C, .out = stride},
             {.x = scratch.h, .weight = w[block::attention_weight], .bias = w[block::attention_bias]}, row,
             scratch.product_workspace);
-  kernels::attention_decode<T>(s.NH, s.C / s.NH, position + 1, row, a.qkv + s.C, a.qkv + 2 * s.C, stride, a.attention);
+  kernels::attention_decode<T>(s.NH, s.C / s.NH, row,
+                               {.keys = a.qkv + s.C, .values = a.qkv + 2 * s.C, .stride = stride, .length = position + 1},
+                               a.attention);
   add_branch<T>(
       "attention_out", s, s.C,
       {.x = a.attention, .weight = w[block::attention_out_weight], .bias = w[block::attention_out_bias], .added = x}, {},
@@ -162,9 +184,9 @@ template <typename T>
 std::size_t block_workspace_bytes(const BlockShape& s, bool training) {
   std::size_t bytes = kernels::attention_workspace_bytes<T>(s.attention());
   if (training) {
-    bytes = std::max({bytes, kernels::layernorm_workspace_bytes(s.rows(), s.C),
-                      kernels::column_sum_workspace_bytes(s.rows(), s.inner),
-                      kernels::column_sum_workspace_bytes(s.rows(), 3 * s.C)});
+    bytes = std::max({bytes, kernels::layernorm_workspace_bytes({s.rows(), s.C}),
+                      kernels::column_sum_workspace_bytes({s.rows(), s.inner}),
+                      kernels::column_sum_workspace_bytes({s.rows(), 3 * s.C})});
   }
   return bytes;
 }

@@ -140,8 +140,9 @@ template <typename T>
 void Gpt<T>::embed(std::size_t sequences, std::size_t length, const std::int32_t* tokens, std::size_t first_position, T* x) {
   const TracedUnit traced(embedding_unit);
   const Weights<T> w(access_, embedding_unit, units_[embedding_unit]);
-  kernels::embedding_forward(sequences, length, options_.n_embd, tokens, w[gpt::embedding::token],
-                             w[gpt::embedding::position] + first_position * options_.n_embd, x);
+  const T* const positions = w[gpt::embedding::position] + first_position * options_.n_embd;
+  kernels::embedding_forward<T>({sequences, length, options_.n_embd}, tokens,
+                                {.token = w[gpt::embedding::token], .position = positions}, x);
 }
 
 template <typename T>
@@ -175,8 +176,9 @@ double Gpt<T>::losses(const MicroBatch& batch, const T* x, std::optional<float> 
   if (options_.tied) borrowed.emplace(access_, embedding_unit, units_[embedding_unit]);
   const T* const weight = options_.tied ? (*borrowed)[gpt::embedding::token] : own[gpt::head::lm_head];
 
-  kernels::layernorm_forward(rows, options_.n_embd, static_cast<float>(options_.layer_norm_epsilon), x,
-                             own[gpt::head::ln_f_weight], own[gpt::head::ln_f_bias], scratch_.h, final_mean_, final_rstd_);
+  kernels::layernorm_forward<T>({rows, options_.n_embd}, static_cast<float>(options_.layer_norm_epsilon),
+                                {.x = x, .gain = own[gpt::head::ln_f_weight], .bias = own[gpt::head::ln_f_bias]},
+                                {.y = scratch_.h, .mean = final_mean_, .rstd = final_rstd_});
   const HeadInputs<T> in{.rows = rows, .hidden = scratch_.h, .weight = weight, .targets = batch.targets.data()};
   const Span<std::byte> products = scratch_.product_workspace;
   if (gradient_scale) {
@@ -199,8 +201,10 @@ void Gpt<T>::backward() {
     const TracedUnit traced(head_unit());
     const Weights<T> w(access_, head_unit(), head_layout());
     const Gradient g(access_, head_unit(), head_layout());
-    kernels::layernorm_backward<T>(s.rows(), s.C, final_, w[gpt::head::ln_f_weight], final_mean_, final_rstd_, dx_, nullptr,
-                                   dx_, g[gpt::head::ln_f_weight], g[gpt::head::ln_f_bias], scratch_.workspace);
+    kernels::layernorm_backward<T>(
+        {s.rows(), s.C},
+        {.x = final_, .gain = w[gpt::head::ln_f_weight], .mean = final_mean_, .rstd = final_rstd_, .dy = dx_},
+        {.dx = dx_, .dgain = g[gpt::head::ln_f_weight], .dbias = g[gpt::head::ln_f_bias]}, scratch_.workspace);
     access_.gradient_complete(head_unit());
   }
   const auto again = [&](std::size_t i) {
@@ -239,7 +243,8 @@ void Gpt<T>::embedding_backward() {
   float* const dwte = g[gpt::embedding::token];
   float* const dwpe = g[gpt::embedding::position];
   if (!options_.tied) kernels::fill(options_.vocab_size * C, 0.0F, dwte);
-  kernels::embedding_backward(kept_.sequences, kept_.length, C, kept_.inputs.data(), dx_, dwte, dwpe);
+  kernels::embedding_backward<T>({kept_.sequences, kept_.length, C}, kept_.inputs.data(), dx_,
+                                 {.token = dwte, .position = dwpe});
   kernels::fill((options_.block_size - kept_.length) * C, 0.0F, dwpe + kept_.length * C);
   access_.gradient_complete(embedding_unit);
 }
@@ -279,9 +284,10 @@ void Gpt<T>::logits_of(std::size_t rows, const T* x, std::size_t stride, float* 
   const std::size_t C = options_.n_embd;
   const Weights<T> own(access_, head_unit(), head_layout());
   for (std::size_t row = 0; row < rows; ++row) {
-    kernels::layernorm_forward(1, C, static_cast<float>(options_.layer_norm_epsilon), x + row * stride,
-                               own[gpt::head::ln_f_weight], own[gpt::head::ln_f_bias], scratch_.h + row * C,
-                               final_mean_ + row, final_rstd_ + row);
+    kernels::layernorm_forward<T>(
+        {1, C}, static_cast<float>(options_.layer_norm_epsilon),
+        {.x = x + row * stride, .gain = own[gpt::head::ln_f_weight], .bias = own[gpt::head::ln_f_bias]},
+        {.y = scratch_.h + row * C, .mean = final_mean_ + row, .rstd = final_rstd_ + row});
   }
   if (options_.tied) {
     const Weights<T> borrowed(access_, embedding_unit, units_[embedding_unit]);

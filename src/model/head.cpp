@@ -76,12 +76,13 @@ void Head<T>::losses(const HeadInputs<T>& in, float* losses, const HeadGradient<
   for (std::size_t first = 0; first < in.rows; first += chunk_rows_) {
     const std::size_t n = std::min(chunk_rows_, in.rows - first);
     const T* const h = in.hidden + first * C_;
+    const kernels::CrossEntropyInputs chunk{.logits = logits_chunk, .targets = in.targets + first};
     logits(n, h, in.weight, logits_chunk, workspace);
     if (gradient == nullptr) {
-      kernels::cross_entropy_forward(n, V_, logits_chunk, in.targets + first, losses + first);
+      kernels::cross_entropy_forward({n, V_}, chunk, losses + first);
       continue;
     }
-    kernels::cross_entropy(n, V_, logits_chunk, in.targets + first, gradient->scale, losses + first, dlogits);
+    kernels::cross_entropy<T>({n, V_}, chunk, gradient->scale, {.losses = losses + first, .dlogits = dlogits});
     kernels::matmul<T, T>("head_dx", {.a = {dlogits, n, V_}, .b = {in.weight, V_, C_}},
                           {gradient->hidden + first * C_, n, C_}, workspace);
     kernels::matmul<T, float>("head_dw",

@@ -106,7 +106,7 @@ Mlp<T>::Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t
       dlogits_ = take(B * V, "gradient of logits");
     }
     const std::size_t sums =
-        std::max(kernels::column_sum_workspace_bytes(B, V), kernels::column_sum_workspace_bytes(B, options.inner()));
+        std::max(kernels::column_sum_workspace_bytes({B, V}), kernels::column_sum_workspace_bytes({B, options.inner()}));
     workspace_ = memory.take<std::byte>(Kind::buffers, sums, "kernels' workspace");
   }
   product_workspace_ = ProductWorkspace(memory, product_workspace_bytes(B, capacity.length));
@@ -138,8 +138,8 @@ const T* Mlp<T>::run_hidden(const MicroBatch& batch) {
   {
     const TracedUnit traced(embedding_unit);
     const Weights<T> w(access_, embedding_unit, units_[embedding_unit]);
-    kernels::embedding_forward<T>(batch.sequences, batch.length, options_.n_embd, batch.inputs.data(), w[weight], nullptr,
-                                  embedded_);
+    kernels::embedding_forward<T>({batch.sequences, batch.length, options_.n_embd}, batch.inputs.data(),
+                                  {.token = w[weight], .position = nullptr}, embedded_);
   }
   for (std::size_t i = 0; i < hidden_.size(); ++i) hidden_forward(batch, i);
   return hidden_.back();
@@ -186,7 +186,8 @@ double Mlp<T>::forward(const MicroBatch& batch, float gradient_scale) {
   kept_.inputs = tokens_.first(rows * batch.length);
   output(rows, run_hidden(kept_), logits_);
   collect_targets(batch);
-  kernels::cross_entropy(rows, options_.vocab_size, logits_, targets_, gradient_scale, losses_, dlogits_);
+  kernels::cross_entropy<T>({rows, options_.vocab_size}, {.logits = logits_, .targets = targets_}, gradient_scale,
+                            {.losses = losses_, .dlogits = dlogits_});
   return kernels::sum(rows, losses_);
 }
 
@@ -198,7 +199,7 @@ void Mlp<T>::head_backward(std::size_t rows, const T* hidden) {
   const Gradient g(access_, head_unit(), units_.back());
   const LinearShape shape{.rows = rows, .in = inner, .out = V};
   linear_weight_gradient<T>("head_dw", shape, hidden, dlogits_, g[weight], products_);
-  kernels::column_sum(rows, V, dlogits_, g[bias], workspace_);
+  kernels::column_sum({rows, V}, dlogits_, g[bias], workspace_);
   linear_input_gradient<T>("head_dx", shape, dlogits_, w[weight], dx_, products_);
   access_.gradient_complete(head_unit());
 }
@@ -217,7 +218,7 @@ void Mlp<T>::hidden_backward(std::size_t rows, std::size_t layer) {
   const LinearShape shape{.rows = rows, .in = inputs, .out = inner};
   linear_weight_gradient<T>("hidden_dw", shape, layer == 0 ? embedded_ : hidden_[layer - 1], dx_, g[weight] + skipped,
                             products_);
-  kernels::column_sum(rows, inner, dx_, g[bias], workspace_);
+  kernels::column_sum({rows, inner}, dx_, g[bias], workspace_);
   linear_input_gradient<T>("hidden_dx", shape, dx_, w[weight] + skipped, next_dx_, products_);
   std::swap(dx_, next_dx_);
   access_.gradient_complete(unit);
@@ -236,7 +237,8 @@ void Mlp<T>::backward() {
   const TracedUnit traced(embedding_unit);
   const Gradient g(access_, embedding_unit, units_[embedding_unit]);
   kernels::fill(options_.vocab_size * options_.n_embd, 0.0F, g[weight]);
-  kernels::embedding_backward(kept_.sequences, kept_.length, options_.n_embd, kept_.inputs.data(), dx_, g[weight], nullptr);
+  kernels::embedding_backward<T>({kept_.sequences, kept_.length, options_.n_embd}, kept_.inputs.data(), dx_,
+                                 {.token = g[weight], .position = nullptr});
   access_.gradient_complete(embedding_unit);
 }
 
@@ -245,7 +247,7 @@ double Mlp<T>::evaluate(const MicroBatch& batch) {
   products_ = product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length));
   output(batch.sequences, run_hidden(batch), logits_);
   collect_targets(batch);
-  kernels::cross_entropy_forward(batch.sequences, options_.vocab_size, logits_, targets_, losses_);
+  kernels::cross_entropy_forward({batch.sequences, options_.vocab_size}, {.logits = logits_, .targets = targets_}, losses_);
   return kernels::sum(batch.sequences, losses_);
 }
 

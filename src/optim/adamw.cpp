@@ -21,8 +21,9 @@ void AdamW::step(const Slice& slice, const Step& step) const {
   rule.correction1 = 1.0 - std::pow(step.beta1, t);
   rule.correction2 = 1.0 - std::pow(step.beta2, t);
   rule.gradient_scale = step.gradient_scale;
-  kernels::adamw(slice.master.size(), rule, slice.gradient.data(), slice.master.data(), slice.moments[0].data(),
-                 slice.moments[1].data(), slice.dtype, rounded_copy(slice));
+  kernels::adamw(slice.master.size(), rule, slice.gradient.data(),
+                 {.master = slice.master.data(), .first = slice.moments[0].data(), .second = slice.moments[1].data()},
+                 {.type = slice.dtype, .data = rounded_copy(slice)});
 }
 
 }  // namespace shoal::optim

@@ -26,8 +26,9 @@ void Sgd::step(const Slice& slice, const Step& step) const {
   rule.nesterov = nesterov_;
   rule.first_step = step.number == 1;
   rule.gradient_scale = step.gradient_scale;
-  kernels::sgd(slice.master.size(), rule, slice.gradient.data(), slice.master.data(),
-               buffered ? slice.moments[0].data() : nullptr, slice.dtype, rounded_copy(slice));
+  kernels::sgd(slice.master.size(), rule, slice.gradient.data(),
+               {.master = slice.master.data(), .buffer = buffered ? slice.moments[0].data() : nullptr},
+               {.type = slice.dtype, .data = rounded_copy(slice)});
 }
 
 }  // namespace shoal::optim

@@ -63,7 +63,8 @@ void layernorm(benchmark::State& state) {
   const auto y = arena.values<T>(x.size());
   std::vector<float> mean(rows), rstd(rows);
   run(state, 2 * x.size() * sizeof(T), [&] {
-    layernorm_forward(rows, width, 1e-5F, x.data(), gain.data(), bias.data(), y.data(), mean.data(), rstd.data());
+    layernorm_forward<T>({rows, width}, 1e-5F, {.x = x.data(), .gain = gain.data(), .bias = bias.data()},
+                         {.y = y.data(), .mean = mean.data(), .rstd = rstd.data()});
   });
 }
 
@@ -75,10 +76,16 @@ void layernorm_gradient(benchmark::State& state) {
   const auto dx = arena.values<T>(x.size());
   const auto mean = arena.values(rows), rstd = arena.values(rows);
   std::vector<float> dgain(width), dbias(width);
-  std::vector<std::byte> workspace(layernorm_workspace_bytes(rows, width));
+  std::vector<std::byte> workspace(layernorm_workspace_bytes({rows, width}));
   run(state, 4 * x.size() * sizeof(T), [&] {
-    layernorm_backward<T>(rows, width, x.data(), gain.data(), mean.data(), rstd.data(), dy.data(), residual.data(),
-                          dx.data(), dgain.data(), dbias.data(), workspace);
+    layernorm_backward<T>({rows, width},
+                          {.x = x.data(),
+                           .gain = gain.data(),
+                           .mean = mean.data(),
+                           .rstd = rstd.data(),
+                           .dy = dy.data(),
+                           .residual_gradient = residual.data()},
+                          {.dx = dx.data(), .dgain = dgain.data(), .dbias = dbias.data()}, workspace);
   });
 }
 
@@ -96,9 +103,11 @@ void gelu_gradient(benchmark::State& state) {
   const auto u = arena.values<T>(rows * hidden), dg = arena.values<T>(rows * hidden);
   const auto g = arena.values<T>(u.size()), du = arena.values<T>(u.size());
   std::vector<float> dbias(hidden);
-  std::vector<std::byte> workspace(column_sum_workspace_bytes(rows, hidden));
-  run(state, 4 * u.size() * sizeof(T),
-      [&] { gelu_backward<T>(rows, hidden, u.data(), dg.data(), g.data(), du.data(), dbias.data(), workspace); });
+  std::vector<std::byte> workspace(column_sum_workspace_bytes({rows, hidden}));
+  run(state, 4 * u.size() * sizeof(T), [&] {
+    gelu_backward<T>({rows, hidden}, {.u = u.data(), .dg = dg.data()},
+                     {.g = g.data(), .du = du.data(), .dbias = dbias.data()}, workspace);
+  });
 }
 
 template <typename T>
@@ -106,8 +115,8 @@ void bias_gradient(benchmark::State& state) {
   Arena arena;
   const auto x = arena.values<T>(rows * hidden);
   std::vector<float> sums(hidden);
-  std::vector<std::byte> workspace(column_sum_workspace_bytes(rows, hidden));
-  run(state, x.size() * sizeof(T), [&] { column_sum<T>(rows, hidden, x.data(), sums.data(), workspace); });
+  std::vector<std::byte> workspace(column_sum_workspace_bytes({rows, hidden}));
+  run(state, x.size() * sizeof(T), [&] { column_sum<T>({rows, hidden}, x.data(), sums.data(), workspace); });
 }
 
 template <typename T>
@@ -128,8 +137,10 @@ void embedding_gradient(benchmark::State& state) {
   std::vector<std::int32_t> tokens(rows);
   for (std::size_t i = 0; i < rows; ++i) tokens[i] = static_cast<std::int32_t>(i * 7 % symbols);
   std::vector<float> dwte(symbols * width), dwpe(length * width);
-  run(state, dx.size() * sizeof(T),
-      [&] { embedding_backward(samples, length, width, tokens.data(), dx.data(), dwte.data(), dwpe.data()); });
+  run(state, dx.size() * sizeof(T), [&] {
+    embedding_backward<T>({samples, length, width}, tokens.data(), dx.data(),
+                          {.token = dwte.data(), .position = dwpe.data()});
+  });
 }
 
 template <typename T>
@@ -140,8 +151,10 @@ void loss(benchmark::State& state) {
   const std::vector<std::int32_t> targets(n, 3);
   const auto losses = arena.values(n);
   const auto gradient = arena.values<T>(n * V);
-  run(state, n * V * (sizeof(float) + sizeof(T)),
-      [&] { cross_entropy(n, V, logits.data(), targets.data(), 1e-3F, losses.data(), gradient.data()); });
+  run(state, n * V * (sizeof(float) + sizeof(T)), [&] {
+    cross_entropy<T>({n, V}, {.logits = logits.data(), .targets = targets.data()}, 1e-3F,
+                     {.losses = losses.data(), .dlogits = gradient.data()});
+  });
 }
 
 void adamw_update(benchmark::State& state, bool rounded) {
@@ -152,8 +165,8 @@ void adamw_update(benchmark::State& state, bool rounded) {
   fill(parameters, 0.01F, second.data());  // second moments are not negative
   const auto copy = arena.values<bf16>(rounded ? parameters : 0);
   run(state, parameters * (rounded ? 30 : 28), [&] {
-    adamw(parameters, step, gradient.data(), master.data(), first.data(), second.data(), rounded ? DType::bf16 : DType::f32,
-          copy.data());
+    adamw(parameters, step, gradient.data(), {.master = master.data(), .first = first.data(), .second = second.data()},
+          {.type = rounded ? DType::bf16 : DType::f32, .data = copy.data()});
   });
 }
 

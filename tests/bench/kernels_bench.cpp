@@ -80,12 +80,15 @@ void attention(benchmark::State& state, const AttentionShape& s, bool backward) 
   std::vector<T> out(s.B * s.T * s.C), dqkv(qkv.size());
   std::vector<float> logsumexp(s.B * s.NH * s.T);
   std::vector<std::byte> workspace(attention_workspace_bytes<T>(s));
-  attention_forward<T>(s, qkv.data(), out.data(), logsumexp.data(), {}, workspace);
+  const AttentionOutputs<T> outputs{.out = out.data(), .logsumexp = logsumexp.data()};
+  const AttentionBackwardInputs<T> in{
+      .qkv = qkv.data(), .out = out.data(), .logsumexp = logsumexp.data(), .dout = dout.data()};
+  attention_forward<T>(s, qkv.data(), outputs, {}, workspace);
   for ([[maybe_unused]] auto _ : state) {
     if (backward) {
-      attention_backward<T>(s, qkv.data(), out.data(), logsumexp.data(), dout.data(), dqkv.data(), {}, workspace);
+      attention_backward<T>(s, in, dqkv.data(), {}, workspace);
     } else {
-      attention_forward<T>(s, qkv.data(), out.data(), logsumexp.data(), {}, workspace);
+      attention_forward<T>(s, qkv.data(), outputs, {}, workspace);
     }
   }
   const auto pairs = static_cast<double>(s.B * s.NH * (s.T * (s.T + 1) / 2));

@@ -51,10 +51,13 @@ struct Case {
     unit = u;
     return *this;
   }
+  AttentionOutputs<T> outputs() { return {.out = out.data(), .logsumexp = logsumexp.data()}; }
+  AttentionBackwardInputs<T> backward_inputs() const {
+    return {.qkv = qkv.data(), .out = out.data(), .logsumexp = logsumexp.data(), .dout = dout.data()};
+  }
   Case& run() {
-    attention::forward_by<T>(unit, shape, qkv.data(), out.data(), logsumexp.data(), dropout, workspace);
-    attention::backward_by<T>(unit, shape, qkv.data(), out.data(), logsumexp.data(), dout.data(), dqkv.data(), dropout,
-                              workspace);
+    attention::forward_by<T>(unit, shape, qkv.data(), outputs(), dropout, workspace);
+    attention::backward_by<T>(unit, shape, backward_inputs(), dqkv.data(), dropout, workspace);
     return *this;
   }
   reference::Attention expected() const {
@@ -169,9 +172,8 @@ TYPED_TEST(Attention, DoesNotDependOnThreads) {
 TYPED_TEST(Attention, IsByThisProcessesUnit) {
   Case<TypeParam> c({1, 70, 64, 1}, no_dropout), d(c);
   c.run();
-  attention_forward<TypeParam>(d.shape, d.qkv.data(), d.out.data(), d.logsumexp.data(), d.dropout, d.workspace);
-  attention_backward<TypeParam>(d.shape, d.qkv.data(), d.out.data(), d.logsumexp.data(), d.dout.data(), d.dqkv.data(),
-                                d.dropout, d.workspace);
+  attention_forward<TypeParam>(d.shape, d.qkv.data(), d.outputs(), d.dropout, d.workspace);
+  attention_backward<TypeParam>(d.shape, d.backward_inputs(), d.dqkv.data(), d.dropout, d.workspace);
   EXPECT_TRUE(same_results(c, d));
 }
 
@@ -218,7 +220,7 @@ TEST(AttentionDerivative, IsWhatFiniteDifferencesSay) {
     const std::vector<float> direction = reference::numbers<float>(c.qkv.size(), 5), qkv = c.qkv, gradient = c.dqkv;
     const auto loss = [&](float h) {
       for (std::size_t i = 0; i < qkv.size(); ++i) c.qkv[i] = qkv[i] + h * direction[i];
-      attention_forward<float>(shape, c.qkv.data(), c.out.data(), c.logsumexp.data(), dropout, c.workspace);
+      attention_forward<float>(shape, c.qkv.data(), c.outputs(), dropout, c.workspace);
       double sum = 0.0;
       for (std::size_t i = 0; i < c.out.size(); ++i) sum += static_cast<double>(c.out[i]) * static_cast<double>(c.dout[i]);
       return sum;
@@ -278,8 +280,10 @@ TYPED_TEST(Attention, DecodingIsTheLastRow) {
     Case<TypeParam> c(shape, no_dropout);
     const std::size_t last = shape.T - 1, stride = 3 * shape.C;
     std::vector<TypeParam> out(shape.C);
-    attention_decode<TypeParam>(2, HS, shape.T, c.qkv.data() + last * stride, c.qkv.data() + shape.C,
-                                c.qkv.data() + 2 * shape.C, stride, out.data());
+    attention_decode<TypeParam>(
+        2, HS, c.qkv.data() + last * stride,
+        {.keys = c.qkv.data() + shape.C, .values = c.qkv.data() + 2 * shape.C, .stride = stride, .length = shape.T},
+        out.data());
     const std::vector<double> all = c.expected().out;
     const std::vector<double> expected(all.end() - static_cast<std::ptrdiff_t>(shape.C), all.end());
     EXPECT_LE(distance(out, expected), one_of<TypeParam>(1e-5, 0.005, 5e-4)) << HS;

@@ -24,7 +24,8 @@ struct Result {
 template <typename T>
 Result<T> run(std::size_t V, const std::vector<float>& logits) {
   Result<T> out{std::vector<float>(rows), std::vector<T>(rows * V)};
-  cross_entropy(rows, V, logits.data(), targets(V).data(), scale, out.losses.data(), out.gradient.data());
+  cross_entropy<T>({rows, V}, {.logits = logits.data(), .targets = targets(V).data()}, scale,
+                   {.losses = out.losses.data(), .dlogits = out.gradient.data()});
   return out;
 }
 
@@ -52,7 +53,7 @@ TYPED_TEST(CrossEntropy, IsTheReference) {
     expect_near(got.losses, losses, ulps, 2.0);
     expect_near(got.gradient, gradient, ulps, 0.37);
     std::vector<float> alone(rows);
-    cross_entropy_forward(rows, V, logits.data(), targets(V).data(), alone.data());
+    cross_entropy_forward({rows, V}, {.logits = logits.data(), .targets = targets(V).data()}, alone.data());
     EXPECT_TRUE(same_bits(alone, got.losses));
   }
 }
@@ -77,7 +78,8 @@ TEST(CrossEntropyInPlace, GivesTheSameBits) {
     const auto logits = numbers(rows * V, 3, -8.0F, 8.0F);
     const auto apart = run<float>(V, logits);
     std::vector<float> over = logits, losses(rows);
-    cross_entropy<float>(rows, V, over.data(), targets(V).data(), scale, losses.data(), over.data());
+    cross_entropy<float>({rows, V}, {.logits = over.data(), .targets = targets(V).data()}, scale,
+                         {.losses = losses.data(), .dlogits = over.data()});
     EXPECT_TRUE(same_bits(over, apart.gradient));
     EXPECT_TRUE(same_bits(losses, apart.losses));
   }

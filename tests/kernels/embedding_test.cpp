@@ -24,8 +24,8 @@ TYPED_TEST(Embedding, ForwardGathersAndAdds) {
     const auto wte = numbers<TypeParam>(vocabulary * C, 1);
     const auto wpe = numbers<TypeParam>(T * C, 2);
     std::vector<TypeParam> x(B * T * C), without(B * T * C);
-    embedding_forward(B, T, C, ids.data(), wte.data(), wpe.data(), x.data());
-    embedding_forward<TypeParam>(B, T, C, ids.data(), wte.data(), nullptr, without.data());
+    embedding_forward<TypeParam>({B, T, C}, ids.data(), {.token = wte.data(), .position = wpe.data()}, x.data());
+    embedding_forward<TypeParam>({B, T, C}, ids.data(), {.token = wte.data(), .position = nullptr}, without.data());
     for (std::size_t row = 0; row < B * T; ++row) {
       for (std::size_t c = 0; c < C; ++c) {
         const float token = wte[static_cast<std::size_t>(ids[row]) * C + c];
@@ -44,7 +44,7 @@ TYPED_TEST(Embedding, BackwardAddsInTheOrderOfTheTokens) {
     const auto dx = numbers<TypeParam>(B * T * C, 3);
     const auto before = numbers(vocabulary * C, 4);
     std::vector<float> dwte = before, dwpe(T * C, -7.0F), want = before, positions(T * C);
-    embedding_backward(B, T, C, ids.data(), dx.data(), dwte.data(), dwpe.data());
+    embedding_backward<TypeParam>({B, T, C}, ids.data(), dx.data(), {.token = dwte.data(), .position = dwpe.data()});
     for (std::size_t row = 0; row < B * T; ++row) {
       for (std::size_t c = 0; c < C; ++c) {
         want[static_cast<std::size_t>(ids[row]) * C + c] += dx[row * C + c];
@@ -55,7 +55,7 @@ TYPED_TEST(Embedding, BackwardAddsInTheOrderOfTheTokens) {
     EXPECT_TRUE(same_bits(dwpe, positions));
 
     std::vector<float> alone = before;
-    embedding_backward<TypeParam>(B, T, C, ids.data(), dx.data(), alone.data(), nullptr);
+    embedding_backward<TypeParam>({B, T, C}, ids.data(), dx.data(), {.token = alone.data(), .position = nullptr});
     EXPECT_TRUE(same_bits(alone, want));
   }
 }
@@ -65,7 +65,7 @@ TYPED_TEST(Embedding, NothingDependsOnThreads) {
   const auto dx = numbers<TypeParam>(B * T * 1000, 5);
   expect_independent_of_threads<float>([&] {
     std::vector<float> dwte(vocabulary * 1000);
-    embedding_backward<TypeParam>(B, T, 1000, ids.data(), dx.data(), dwte.data(), nullptr);
+    embedding_backward<TypeParam>({B, T, 1000}, ids.data(), dx.data(), {.token = dwte.data(), .position = nullptr});
     return dwte;
   });
 }

@@ -26,8 +26,17 @@ struct Norm {
         y(rows * C),
         mean(rows),
         rstd(rows) {}
+  LayerNormInputs<T> inputs() const { return {.x = x.data(), .gain = gain.data(), .bias = bias.data()}; }
+  LayerNormBackwardInputs<T> backward_inputs(const T* dy, const T* residual) const {
+    return {.x = x.data(),
+            .gain = gain.data(),
+            .mean = mean.data(),
+            .rstd = rstd.data(),
+            .dy = dy,
+            .residual_gradient = residual};
+  }
   void forward() {
-    layernorm_forward(rows, C, epsilon, x.data(), gain.data(), bias.data(), y.data(), mean.data(), rstd.data());
+    layernorm_forward<T>({rows, C}, epsilon, inputs(), {.y = y.data(), .mean = mean.data(), .rstd = rstd.data()});
   }
   reference::LayerNorm exact() const {
     return reference::layernorm(rows, C, static_cast<double>(epsilon), doubles(x), doubles(gain), doubles(bias));
@@ -43,9 +52,9 @@ template <typename T>
 NormGradient<T> backward(const Norm<T>& norm, const std::vector<T>& dy, const T* residual) {
   NormGradient<T> out{std::vector<T>(norm.rows * norm.C), std::vector<float>(norm.C, -7.0F),
                       std::vector<float>(norm.C, -7.0F)};
-  std::vector<std::byte> workspace(layernorm_workspace_bytes(norm.rows, norm.C));
-  layernorm_backward<T>(norm.rows, norm.C, norm.x.data(), norm.gain.data(), norm.mean.data(), norm.rstd.data(), dy.data(),
-                        residual, out.dx.data(), out.dgain.data(), out.dbias.data(), workspace);
+  std::vector<std::byte> workspace(layernorm_workspace_bytes({norm.rows, norm.C}));
+  layernorm_backward<T>({norm.rows, norm.C}, norm.backward_inputs(dy.data(), residual),
+                        {.dx = out.dx.data(), .dgain = out.dgain.data(), .dbias = out.dbias.data()}, workspace);
   return out;
 }
 
@@ -82,8 +91,8 @@ TYPED_TEST(LayerNorm, RecomputeGivesForwardsBits) {
     Norm<TypeParam> norm(7, C);
     norm.forward();
     std::vector<TypeParam> again(norm.y.size());
-    layernorm_recompute(norm.rows, C, norm.x.data(), norm.gain.data(), norm.bias.data(), norm.mean.data(), norm.rstd.data(),
-                        again.data());
+    layernorm_recompute<TypeParam>({norm.rows, C}, norm.inputs(), {.mean = norm.mean.data(), .rstd = norm.rstd.data()},
+                                   again.data());
     EXPECT_TRUE(same_bits(again, norm.y));
   }
 }
@@ -136,13 +145,13 @@ TYPED_TEST(LayerNorm, BackwardMayWriteOverItsOperands) {
   const auto dy = numbers<TypeParam>(norm.rows * norm.C, 7);
   const auto residual = numbers<TypeParam>(norm.rows * norm.C, 8);
   const auto apart = backward(norm, dy, residual.data());
-  std::vector<std::byte> workspace(layernorm_workspace_bytes(norm.rows, norm.C));
+  std::vector<std::byte> workspace(layernorm_workspace_bytes({norm.rows, norm.C}));
   for (const bool over_residual : {false, true}) {
     std::vector<TypeParam> first = dy, second = residual;
     std::vector<float> dgain(norm.C), dbias(norm.C);
     std::vector<TypeParam>& dx = over_residual ? second : first;
-    layernorm_backward<TypeParam>(norm.rows, norm.C, norm.x.data(), norm.gain.data(), norm.mean.data(), norm.rstd.data(),
-                                  first.data(), second.data(), dx.data(), dgain.data(), dbias.data(), workspace);
+    layernorm_backward<TypeParam>({norm.rows, norm.C}, norm.backward_inputs(first.data(), second.data()),
+                                  {.dx = dx.data(), .dgain = dgain.data(), .dbias = dbias.data()}, workspace);
     EXPECT_TRUE(same_bits(dx, apart.dx));
     EXPECT_TRUE(same_bits(dgain, apart.dgain));
   }

@@ -13,6 +13,8 @@ struct State {
   std::vector<float> master, first, second;
   std::vector<bf16> parameters;
   explicit State(std::size_t n) : master(numbers(n, 1)), first(n), second(n), parameters(n) {}
+  AdamWState adamw_from(std::size_t begin) { return {&master[begin], &first[begin], &second[begin]}; }
+  RoundedParameters rounded_from(std::size_t begin) { return {DType::bf16, &parameters[begin]}; }
 };
 
 std::vector<float> gradient(std::size_t n, int t) { return numbers(n, 100 + static_cast<std::uint64_t>(t)); }
@@ -33,15 +35,14 @@ SgdStep sgd_step(bool nesterov, bool first) {
 void run_adamw(State& s, std::size_t begin, std::size_t end) {
   for (int t = 1; t <= steps; ++t) {
     const auto g = gradient(s.master.size(), t);
-    adamw(end - begin, adamw_step(t), &g[begin], &s.master[begin], &s.first[begin], &s.second[begin], DType::bf16,
-          &s.parameters[begin]);
+    adamw(end - begin, adamw_step(t), &g[begin], s.adamw_from(begin), s.rounded_from(begin));
   }
 }
 void run_sgd(State& s, bool nesterov, bool buffered, std::size_t begin, std::size_t end) {
   for (int t = 1; t <= steps; ++t) {
     const auto g = gradient(s.master.size(), t);
-    sgd(end - begin, sgd_step(nesterov, t == 1), &g[begin], &s.master[begin], buffered ? &s.first[begin] : nullptr,
-        DType::bf16, &s.parameters[begin]);
+    sgd(end - begin, sgd_step(nesterov, t == 1), &g[begin],
+        {.master = &s.master[begin], .buffer = buffered ? &s.first[begin] : nullptr}, s.rounded_from(begin));
   }
 }
 
@@ -76,7 +77,7 @@ TEST(AdamW, FirstStepMovesByTheLearningRate) {
   State s(3);
   s.master = {0.0F, 0.0F, 0.0F};
   const std::vector<float> g = {3.0F, -1e-3F, 0.0F};
-  adamw(3, adamw_step(1), g.data(), s.master.data(), s.first.data(), s.second.data(), DType::f32, nullptr);
+  adamw(3, adamw_step(1), g.data(), s.adamw_from(0), {});
   EXPECT_NEAR(s.master[0], -lr, 1e-8);
   EXPECT_NEAR(s.master[1], lr, 1e-6);
   EXPECT_EQ(s.master[2], 0.0F);
@@ -122,9 +123,10 @@ TEST(Optimizers, RoundToF16) {
   const auto expect_rounded = [&] {
     for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(rounded[i].bits, f16(s.master[i]).bits);
   };
-  adamw(n, adamw_step(1), g.data(), s.master.data(), s.first.data(), s.second.data(), DType::f16, rounded.data());
+  adamw(n, adamw_step(1), g.data(), s.adamw_from(0), {.type = DType::f16, .data = rounded.data()});
   expect_rounded();
-  sgd(n, sgd_step(true, true), g.data(), s.master.data(), s.first.data(), DType::f16, rounded.data());
+  sgd(n, sgd_step(true, true), g.data(), {.master = s.master.data(), .buffer = s.first.data()},
+      {.type = DType::f16, .data = rounded.data()});
   expect_rounded();
 }
 
@@ -150,9 +152,8 @@ TEST(Optimizers, WhatIsNotFiniteShows) {
   State adam(20), plain(20);
   std::vector<float> g(20, 1.0F);
   g[18] = std::nanf("");
-  adamw(20, adamw_step(1), g.data(), adam.master.data(), adam.first.data(), adam.second.data(), DType::bf16,
-        adam.parameters.data());
-  sgd(20, sgd_step(false, true), g.data(), plain.master.data(), nullptr, DType::bf16, plain.parameters.data());
+  adamw(20, adamw_step(1), g.data(), adam.adamw_from(0), adam.rounded_from(0));
+  sgd(20, sgd_step(false, true), g.data(), {.master = plain.master.data(), .buffer = nullptr}, plain.rounded_from(0));
   for (std::size_t i = 0; i < 20; ++i) {
     EXPECT_EQ(std::isnan(adam.master[i]), i == 18);
     EXPECT_EQ(std::isnan(plain.master[i]), i == 18);

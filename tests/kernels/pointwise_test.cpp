@@ -18,8 +18,9 @@ struct GeluBackward {
 template <typename T>
 GeluBackward<T> run_gelu_backward(std::size_t rows, std::size_t C, const std::vector<T>& u, const std::vector<T>& dg) {
   GeluBackward<T> out{std::vector<T>(rows * C), std::vector<T>(rows * C), std::vector<float>(C)};
-  std::vector<std::byte> workspace(column_sum_workspace_bytes(rows, C));
-  gelu_backward<T>(rows, C, u.data(), dg.data(), out.g.data(), out.du.data(), out.dbias.data(), workspace);
+  std::vector<std::byte> workspace(column_sum_workspace_bytes({rows, C}));
+  gelu_backward<T>({rows, C}, {.u = u.data(), .dg = dg.data()},
+                   {.g = out.g.data(), .du = out.du.data(), .dbias = out.dbias.data()}, workspace);
   return out;
 }
 
@@ -101,12 +102,13 @@ TYPED_TEST(Pointwise, GeluBackwardMayWriteOverItsOperands) {
   const auto u = numbers<TypeParam>(rows * C, 5);
   const auto dg = numbers<TypeParam>(rows * C, 6);
   const auto apart = run_gelu_backward(rows, C, u, dg);
-  std::vector<std::byte> workspace(column_sum_workspace_bytes(rows, C));
+  std::vector<std::byte> workspace(column_sum_workspace_bytes({rows, C}));
   for (const bool over_u : {false, true}) {
     std::vector<TypeParam> first = u, second = dg, g(rows * C);
     std::vector<float> dbias(C);
     std::vector<TypeParam>& du = over_u ? first : second;
-    gelu_backward<TypeParam>(rows, C, first.data(), second.data(), g.data(), du.data(), dbias.data(), workspace);
+    gelu_backward<TypeParam>({rows, C}, {.u = first.data(), .dg = second.data()},
+                             {.g = g.data(), .du = du.data(), .dbias = dbias.data()}, workspace);
     EXPECT_TRUE(same_bits(du, apart.du));
     EXPECT_TRUE(same_bits(g, apart.g));
     EXPECT_TRUE(same_bits(dbias, apart.dbias));
@@ -130,8 +132,8 @@ TYPED_TEST(Pointwise, ColumnSumIsTheReference) {
     for (const std::size_t C : odd_sizes) {
       const auto x = numbers<TypeParam>(rows * C, 8);
       std::vector<float> sums(C, -7.0F);
-      std::vector<std::byte> workspace(column_sum_workspace_bytes(rows, C));
-      column_sum<TypeParam>(rows, C, x.data(), sums.data(), workspace);
+      std::vector<std::byte> workspace(column_sum_workspace_bytes({rows, C}));
+      column_sum<TypeParam>({rows, C}, x.data(), sums.data(), workspace);
       expect_near(sums, reference::column_sum(rows, C, doubles(x)), 64.0 + 4.0, 2.0 * static_cast<double>(rows));
     }
   }
@@ -209,8 +211,8 @@ TEST(Elementwise, NothingToDo) {
 
 TEST(Elementwise, WorkspaceThatIsTooSmallIsRefused) {
   std::vector<float> x(100), sums(10);
-  std::vector<std::byte> workspace(column_sum_workspace_bytes(10, 10) - 1);
-  EXPECT_THROW(column_sum<float>(10, 10, x.data(), sums.data(), workspace), std::runtime_error);
+  std::vector<std::byte> workspace(column_sum_workspace_bytes({10, 10}) - 1);
+  EXPECT_THROW(column_sum<float>({10, 10}, x.data(), sums.data(), workspace), std::runtime_error);
 }
 
 }  // namespace

@@ -151,7 +151,7 @@ class TenSteps : public GptOracle, public ::testing::WithParamInterface<Variant>
         (p.is_vector() ? v.decay_vectors : v.decay_matrices) ? static_cast<float>(oracle_->number("weight_decay")) : 0;
     if (v.sgd) {
       const kernels::SgdStep rule{static_cast<float>(oracle_->number("sgd_lr")), 0.9F, 0, false, step == 0, clip};
-      kernels::sgd(values.size(), rule, gradient.data(), values.data(), first.data(), DType::f32, nullptr);
+      kernels::sgd(values.size(), rule, gradient.data(), {.master = values.data(), .buffer = first.data()}, {});
       return;
     }
     const double beta1 = 0.9, beta2 = 0.999;
@@ -170,7 +170,8 @@ class TenSteps : public GptOracle, public ::testing::WithParamInterface<Variant>
       rule.gradient_scale = 1;
       rule.weight_decay = 0;
     }
-    kernels::adamw(values.size(), rule, used.data(), values.data(), first.data(), second.data(), DType::f32, nullptr);
+    kernels::adamw(values.size(), rule, used.data(),
+                   {.master = values.data(), .first = first.data(), .second = second.data()}, {});
   }
 
   struct Step {

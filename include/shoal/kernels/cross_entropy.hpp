@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax and cross-entropy of a block of rows, loss and gradient in one pass over logits that are gone afterwards.
+// Softmax and cross-entropy of rows of logits. Loss and gradient are computed in one pass, since the logits are not kept.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "shoal/base/types.hpp"
+#include "shoal/kernels/rows.hpp"
 
 namespace shoal::kernels {
 
-/// losses[r] = -ln softmax(logits[r, :])[targets[r]] in float.
-void cross_entropy_forward(std::size_t rows, std::size_t V, const float* logits, const std::int32_t* targets, float* losses);
+struct CrossEntropyInputs {
+  const float* logits;          ///< [rows, C], C symbols
+  const std::int32_t* targets;  ///< [rows]
+};
+/// losses[r] = -ln softmax(logits[r, :])[targets[r]], in float.
+void cross_entropy_forward(RowShape shape, const CrossEntropyInputs& in, float* losses);
 
-/// The same, and dlogits = (softmax - onehot) * scale. dlogits may be logits where T is float; a bf16 dlogits is another
-/// buffer.
 template <typename T>
-void cross_entropy(std::size_t rows, std::size_t V, const float* logits, const std::int32_t* targets, float scale,
-                   float* losses, T* dlogits);
+struct CrossEntropyOutputs {
+  float* losses;  ///< [rows]
+  T* dlogits;     ///< [rows, C]; may be the logits if T is float, otherwise it must not overlap them
+};
+/// The same losses, and dlogits = (softmax - onehot) * scale.
+template <typename T>
+void cross_entropy(RowShape shape, const CrossEntropyInputs& in, float scale, const CrossEntropyOutputs<T>& out);
 
 }  // namespace shoal::kernels

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise kernels and sums over rows. GELU in the tanh form of Hendrycks and Gimpel (2016), as GPT-2 has it.
+// Elementwise kernels and sums over rows. GELU in the tanh form of Hendrycks and Gimpel (2016), as in GPT-2.
 #pragma once
 
 #include <cstddef>
 
 #include "shoal/base/types.hpp"
+#include "shoal/kernels/rows.hpp"
 
 namespace shoal::kernels {
 
@@ -12,27 +13,38 @@ namespace shoal::kernels {
 template <typename T>
 void gelu_forward(std::size_t n, const T* u, T* g);
 
-/// One pass of backward for rows x C: g = gelu(u) again (an operand of the weight gradient), du = dg * gelu'(u), and
-/// dbias[C] = sum of du over rows (overwritten). du may be dg or u. workspace: column_sum_workspace_bytes(rows, C).
 template <typename T>
-void gelu_backward(std::size_t rows, std::size_t C, const T* u, const T* dg, T* g, T* du, float* dbias,
+struct GeluBackwardInputs {
+  const T *u, *dg;  ///< [rows, C]
+};
+template <typename T>
+struct GeluBackwardOutputs {
+  T* g;          ///< [rows, C]
+  T* du;         ///< [rows, C]; may be u or dg
+  float* dbias;  ///< [C], overwritten
+};
+/// The whole backward of bias and GELU in one pass: g = gelu(u) again, which is an operand of the weight gradient,
+/// du = dg * gelu'(u), and dbias = sum of du over the rows. workspace: column_sum_workspace_bytes(shape).
+template <typename T>
+void gelu_backward(RowShape shape, const GeluBackwardInputs<T>& in, const GeluBackwardOutputs<T>& out,
                    Span<std::byte> workspace);
 
-/// sums[C] = sum over rows of x (overwritten), rows in fixed groups.
+/// sums[C] = sum of x over the rows (overwritten). Rows are summed in fixed groups.
 template <typename T>
-void column_sum(std::size_t rows, std::size_t C, const T* x, float* sums, Span<std::byte> workspace);
-std::size_t column_sum_workspace_bytes(std::size_t rows, std::size_t C);
+void column_sum(RowShape shape, const T* x, float* sums, Span<std::byte> workspace);
+std::size_t column_sum_workspace_bytes(RowShape shape);
 
-/// into += from: in float, and rounded once.
+/// into += from, added in float and rounded once.
 template <typename T>
 void add(std::size_t n, const T* from, T* into);
-/// y = x elementwise in another type. To a smaller one, y may begin where x does: it then overwrites x's front half.
+/// y = x, converted elementwise to another type. If that type is smaller, y may begin where x does, and overwrites its front
+/// half.
 template <typename From, typename To>
 void convert(std::size_t n, const From* x, To* y);
 void fill(std::size_t n, float value, float* x);
 void copy_bytes(std::size_t bytes, const void* from, void* to);
 
-/// x = max(x, 0); and its backward: dx = dy where y > 0, else 0 (dx may be dy).
+/// x = max(x, 0). Its backward: dx = y > 0 ? dy : 0; dx may be dy.
 template <typename T>
 void relu_forward(std::size_t n, T* x);
 template <typename T>

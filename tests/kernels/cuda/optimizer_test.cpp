@@ -46,8 +46,8 @@ TEST(CudaAdamW, IsTheHostsUpdate) {
   OnDevice g(gradient), p(master), m(first), v(second);
   for (int t = 1; t <= 10; ++t) {
     const AdamWStep step{1e-3, 0.9, 0.95, 1e-8, 0.1, 1 - std::pow(0.9, t), 1 - std::pow(0.95, t), 0.5};
-    adamw(n, step, gradient.data(), master.data(), first.data(), second.data(), DType::f32, nullptr);
-    cuda::adamw(n, step, g.data(), p.data(), m.data(), v.data(), nullptr);
+    adamw(n, step, gradient.data(), {.master = master.data(), .first = first.data(), .second = second.data()}, {});
+    cuda::adamw(n, step, g.data(), {.master = p.data(), .first = m.data(), .second = v.data()}, nullptr);
   }
   const std::vector<float> updated = p.host();
   // Division and square root are correctly rounded on both; ten updates of at most lr differ by a few roundings of p.

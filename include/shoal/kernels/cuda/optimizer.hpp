@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizer's fused pass on a GPU: the arithmetic of kernels/optimizer.hpp, on device memory. Not called by a training
-// run yet: the arenas of a run are host memory.
+// The optimizer's fused pass on a GPU: the arithmetic of kernels/optimizer.hpp, on device memory. Training does not call it
+// yet, as its arenas are in host memory.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,11 @@
 
 namespace shoal::kernels::cuda {
 
-/// GPUs that this process can use; 0 without a driver.
+/// Number of GPUs that this process can use; 0 without a driver.
 int device_count();
 
-/// kernels::adamw on device pointers, on the default stream; returns when the launch is queued. fail() with CUDA's own words
-/// where it cannot be.
-void adamw(std::size_t n, const AdamWStep& step, const float* gradient, float* master, float* first, float* second,
-           bf16* parameters);
+/// kernels::adamw() on device pointers, on the default stream. Returns when the launch is queued; fails with CUDA's error text
+/// if it cannot be.
+void adamw(std::size_t n, const AdamWStep& step, const float* gradient, const AdamWState& state, bf16* parameters);
 
 }  // namespace shoal::kernels::cuda
