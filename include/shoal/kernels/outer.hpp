@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates of parameters that nodes trained apart from each other: elementwise passes over flat slices, in fp32.
+// Updates of parameters that nodes trained locally between synchronizations (LocalSGD, SlowMo, DiLoCo, SGP): elementwise
+// passes over n elements, in fp32.
 #pragma once
 
 #include <cstddef>
@@ -8,29 +9,32 @@
 
 namespace shoal::kernels {
 
-/// x /= divisor: the last part of a mean.
+/// x /= divisor, which turns a sum into a mean.
 void divide(std::size_t n, float divisor, float* x);
 
 /// x = (x + other) / 2.
 void average_with(std::size_t n, const float* other, float* x);
-/// x += (other - before) / 2: meet() of x as it was `before`, with what x has become since left on top.
+/// x += (other - before) / 2: averages a stale copy. `before` is the value of x that was sent to the other node; what x has
+/// changed since, x - before, is kept.
 void average_with_stale(std::size_t n, const float* other, const float* before, float* x);
-/// x = mean + (x - before): a mean with x as it was `before`, with what x has become since left on top.
+/// x = mean + (x - before): replaces the value that x had when the mean was started by the mean, and keeps what x has changed
+/// since.
 void rebase(std::size_t n, const float* mean, const float* before, float* x);
 
-/// difference = x - base, rounded to the type; and back: x = base + difference / divisor. x may be any of the others that is
-/// in fp32.
+/// subtract(): difference = x - base, rounded to the type. add_to_base(): x = base + difference / divisor. In both,
+/// operands in fp32 may be the same.
 void subtract(DType type, std::size_t n, const float* x, const float* base, void* difference);
 void add_to_base(DType type, std::size_t n, const float* base, const void* difference, float divisor, float* x);
 
-/// The outer update of parameters x that have moved away from `outer`; afterwards x = outer.
+/// The outer optimizer's update: `outer` holds the parameters of the last synchronization, x what they have become by local
+/// training. Afterwards both hold the updated parameters. u is the outer momentum.
 struct OuterStep {
   float momentum, rate;
-  float inner_rate;  ///< learning rate of the steps in between; slow_momentum() only
+  float inner_rate;  ///< learning rate of the local steps; used by slow_momentum() only
 };
 /// SlowMo (Wang et al. 2019, algorithm 1): u = momentum u + (outer - x) / inner_rate; outer -= rate inner_rate u.
 void slow_momentum(std::size_t n, const OuterStep& step, float* outer, float* u, float* x);
-/// Nesterov's momentum as torch's SGD has it, for DiLoCo (Douillard et al. 2023, algorithm 1): d = outer - x;
+/// Nesterov momentum as in PyTorch's SGD, for DiLoCo (Douillard et al. 2023, algorithm 1): d = outer - x;
 /// u = momentum u + d; outer -= rate (d + momentum u).
 void outer_nesterov(std::size_t n, const OuterStep& step, float* outer, float* u, float* x);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The most that a processor's arithmetic units can do: what utilisation refers to.
+// The peak rate of a processor's arithmetic units, to which utilisation refers.
 #pragma once
 
 #include "shoal/base/types.hpp"
 
 namespace shoal::kernels {
 
-/// The instructions that matrix products are made of.
+/// The instructions that matrix products consist of.
 enum class Arithmetic {
   multiply_add,  ///< vfmadd231ps: fused multiply-adds of floats
   bf16_pairs,    ///< vdpbf16ps: products of pairs of bf16, added to floats
@@ -15,14 +15,14 @@ enum class Arithmetic {
 /// "vfmadd231ps", ...
 const char* name_of(Arithmetic arithmetic);
 
-/// GFLOP/s of such instructions on all threads() together, each on a core of its own: instructions that do not depend on
-/// each other, on registers alone. Seconds are the threads' own processor time, so that other programs, and ranks that share
-/// a core, do not make it smaller; the best of several milliseconds. 0 where the processor, or the limit of instructions
-/// (kernels/instructions.hpp), lacks them. A product of matrices cannot be faster.
+/// GFLOP/s of such instructions, summed over threads() threads that each have a core of their own. The instructions are
+/// independent and use registers only, so no matrix product can be faster. Time is the threads' own processor time, so that
+/// other programs and other ranks on the same core do not reduce the result; it is the best of several milliseconds.
+/// Returns 0 if the processor lacks the instructions, or if the limit of kernels/instructions.hpp excludes them.
 double measured_gflops(Arithmetic arithmetic);
 
-/// The most that this process can reach in products of such numbers, on threads() cores: by whichever instructions they may
-/// be made of. With AMX, products of floats are six products of bf16 each; fp16 is multiplied as floats.
+/// The peak GFLOP/s of matrix products of this type on threads() cores, by the fastest instructions that can compute them.
+/// With AMX a product of floats can be computed as six products of bf16; fp16 is multiplied as float.
 double measured_peak_gflops(DType type);
 
 }  // namespace shoal::kernels

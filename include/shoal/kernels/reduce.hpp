@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over flat buffers that do not depend on ranks or threads: per piece of 256 elements, then by a binary tree over the
-// piece's index (zero/tree_sum.hpp).
+// Sums over flat buffers that do not depend on the number of ranks or threads: first over each granule of 256 elements, then
+// by a binary tree over the granules' indices (zero/tree_sum.hpp).
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace shoal::kernels {
 
-inline constexpr std::size_t piece = 256;
+inline constexpr std::size_t piece = 256;  ///< the granule
 
-/// sums[i] = sum of squares of x[256 i ... 256 i + 255] in double (the last piece may be short). Inf and NaN show in the
-/// sum.
+/// sums[i] = sum of squares of x[256 i ... 256 i + 255] in double; the last granule may be shorter. Inf and NaN propagate into
+/// the sum.
 template <typename T>
 void sum_of_squares_by_piece(std::size_t n, const T* x, double* sums);
 

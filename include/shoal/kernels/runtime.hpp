@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine below the kernels: Kokkos, the matrix-product library and their threads. Neither leaves kernels/.
+// What kernels run on: Kokkos, the matrix-product library and their threads. No other folder uses these libraries.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace shoal::kernels {
 
-/// Starts Kokkos and sets the number of threads that kernels use on this rank. One per process, for its whole life.
+/// Starts Kokkos and sets the number of threads that kernels use on this rank. A process creates one, which lives until the
+/// process ends.
 class Runtime {
  public:
   explicit Runtime(int threads);
@@ -17,22 +18,21 @@ class Runtime {
   Runtime& operator=(const Runtime&) = delete;
 };
 
-/// Threads that kernels use. No kernel's result depends on them, but the memory that is planned for does: they are set
-/// before.
+/// Number of threads that kernels use. No kernel's result depends on it, but workspaces do: set it before memory is planned.
 int threads();
 void set_threads(int threads);
 
-/// Cores this process may run on (its affinity mask).
+/// Number of cores that this process may run on (by its affinity mask).
 int available_cores();
 
-/// "AMD EPYC 9xxx, AVX-512, bf16" or the GPU's name. "AMX" follows where attention in bf16 takes its tiles.
+/// For example "AMD EPYC 9xxx, AVX-512, bf16", followed by ", AMX" if this process uses it.
 std::string device_name();
 
-/// (library, version) of what kernels are built on: Kokkos (with its backend), oneDNN, the compiler and its target.
+/// (library, version) of Kokkos (with its backend), oneDNN, and the compiler (with its target).
 std::vector<std::pair<std::string, std::string>> library_versions();
 
-/// Forwards kernels to the trace as events of kind kernel (through the Kokkos Tools callbacks for Kokkos kernels), as long
-/// as trace::on(Level::kernels).
+/// Records Kokkos kernels in the trace, as events of kind `kernel`, while trace::on(Level::kernels). It uses the callbacks of
+/// Kokkos Tools.
 void connect_trace();
 
 }  // namespace shoal::kernels

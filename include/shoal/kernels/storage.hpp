@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flat buffers whose element type is known at run time only: gradients and parameters as they are stored and sent. All
-// arithmetic is in fp32 (sums of squares in double), and what is stored is rounded to nearest, ties to even. An element's
-// bits do not depend on where a slice begins.
+// Kernels on flat buffers whose element type is known only at run time: gradients and parameters as they are stored and sent.
+// Arithmetic is in fp32 (sums of squares in double); results are rounded to nearest, ties to even. The bits of an element do
+// not depend on where in a buffer it is.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,13 @@
 
 namespace shoal::kernels {
 
-/// into += from; n elements of the type each.
+/// into += from, n elements of the type.
 void add(DType type, std::size_t n, const void* from, void* into);
-/// y = x rounded to the type. y may be x: the result then lies over x's front half.
+/// y = x rounded to the type. y may begin where x does: it then overwrites x, or its front half if the type is smaller.
 void narrow(DType type, std::size_t n, const float* x, void* y);
-/// y = x, exactly. y and x must not overlap, unless the type is f32 and they are the same.
+/// y = x, which is exact. y and x must not overlap, except that they may be the same if the type is f32.
 void widen(DType type, std::size_t n, const void* x, float* y);
-/// As kernels/reduce.hpp: a sum for each piece of 256 elements.
+/// As in kernels/reduce.hpp: one sum for each granule of 256 elements.
 void sum_of_squares_by_piece(DType type, std::size_t n, const void* x, double* sums);
 
 }  // namespace shoal::kernels
