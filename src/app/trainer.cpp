@@ -98,6 +98,7 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
   zero::Norm norm;
   {
     const auto region = phase("clip");
+    engine_.start_gradient_gather();
     norm = engine_.norm();
   }
   report.norm = norm.value;
@@ -106,7 +107,7 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
     report.learning_rate *= scale_rate(report, updates_before, norm);
     engine_.update(norm, {updates_before + 1, report.learning_rate, rates.beta1, rates.beta2, 1.0F});
   } else {
-    engine_.skip();
+    engine_.discard_gradients();
     ++skipped_;
     report.updated = false;
     if (adascale_) report.effective_steps = adascale_->effective_steps();

@@ -94,7 +94,7 @@ Norm Engine::norm() {
 void Engine::update(const Norm& norm, const optim::Optimizer::Step& step) {
   {
     const trace::Region region(trace::Level::steps, trace::Kind::phase, "publish");
-    gradients_->gather();
+    gradients_->wait_for_gather();
   }
   {
     const trace::Region region(trace::Level::steps, trace::Kind::phase, "optimizer");

@@ -82,6 +82,7 @@ class EngineOracle : public testing::Test {
     EngineOfAll::world().all_reduce(Span<double>(taken.losses), comm::Reduce::sum).wait();
     for (const double loss : taken.losses) taken.loss += loss / static_cast<double>(o.micro_batches);
     if (at_norm) at_norm();
+    engine->start_gradient_gather();
     const Norm norm = engine->norm();
     taken.norm = norm.value;
     const auto& betas = config_.at("betas");

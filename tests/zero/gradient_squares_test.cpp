@@ -124,8 +124,9 @@ Measured measured(Squares squares, int stage, const RankGroups& place) {
     }
     gradients.finish_round();
   }
+  gradients.start_gather();
   const Norm norm = gradients.norm();
-  gradients.gather();
+  gradients.wait_for_gather();
   if (squares != Squares::weighted) {
     EXPECT_NEAR(norm.square, norm.value * norm.value, 1e-12 * norm.square);
   }

@@ -8,6 +8,7 @@
 #include <random>
 #include <tuple>
 
+#include "shoal/base/error.hpp"
 #include "shoal/kernels/storage.hpp"
 #include "shoal/zero/stages.hpp"
 #include "support/mpi_main.hpp"
@@ -103,8 +104,9 @@ Result run(int stage, std::size_t micro_batches, const GradientOptions& options)
     }
     gradients.finish_round();
   }
+  gradients.start_gather();
   result.norm = gradients.norm();
-  gradients.gather();
+  gradients.wait_for_gather();
   for (std::size_t u = 0; u < layouts.size(); ++u) {
     const Range own = result.held[u].optimizer;
     std::vector<float> values(own.size());
@@ -156,26 +158,50 @@ TEST_P(Gradient, IsRoundedAtEveryNodeOfTheTree) { expect_tree(DType::bf16); }
 INSTANTIATE_TEST_SUITE_P(StagesAndMicroBatches, Gradient,
                          testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(4, 8, 12, 20, 24)));
 
-TEST(GradientNorm, NamesTheUnitThatIsNotFinite) {
-  comm::Communicator& group = test::world().all();
-  const auto layouts = units();
-  const AccumulationPlan accumulation(static_cast<std::size_t>(group.size()), group.size());
-  const RankGroups place{group.rank(), group.size(), &group};
-  const auto held = shard_layouts(layouts, {}, place);
-  Memory counting;
-  const Gradients planned(layouts, held, accumulation, {group.rank(), group.size(), nullptr}, {}, counting);
-  Memory memory(counting.taken());
-  Gradients gradients(layouts, held, accumulation, place, {}, memory);
-  gradients.begin_micro_step(0, 0);
-  for (int u = 2; u >= 0; --u) {
-    if (u == 1 && group.rank() == group.size() - 1) gradients.of(u)[3] = std::nanf("");
-    gradients.complete(u);
+/// Stage 0 with one micro-batch per rank.
+class WholeGradients : public testing::Test {
+ protected:
+  static Gradients make(const std::vector<ShardLayout>& held, comm::Communicator* group, Memory& memory) {
+    const auto ranks = static_cast<std::size_t>(all().size());
+    return {units(), held, AccumulationPlan(ranks, all().size()), {all().rank(), all().size(), group}, {}, memory};
   }
-  gradients.finish_round();
-  const Norm norm = gradients.norm();
-  gradients.gather();
+  static Ledger counted(const std::vector<ShardLayout>& held) {
+    Memory counting;
+    const Gradients planned = make(held, nullptr, counting);
+    return counting.taken();
+  }
+  static comm::Communicator& all() { return test::world().all(); }
+
+  /// One rank writes a NaN into a unit; none if it is -1.
+  void backward(int broken_unit) {
+    gradients_.begin_micro_step(0, 0);
+    for (int u = 2; u >= 0; --u) {
+      if (u == broken_unit && all().rank() == all().size() - 1) gradients_.of(u)[3] = std::nanf("");
+      gradients_.complete(u);
+    }
+    gradients_.finish_round();
+  }
+
+  std::vector<ShardLayout> held_ = shard_layouts(units(), {}, {all().rank(), all().size(), nullptr});
+  Memory memory_{counted(held_)};
+  Gradients gradients_ = make(held_, &all(), memory_);
+};
+
+TEST_F(WholeGradients, TheNormNamesTheUnitThatIsNotFinite) {
+  backward(1);
+  gradients_.start_gather();
+  const Norm norm = gradients_.norm();
+  gradients_.wait_for_gather();
   EXPECT_TRUE(std::isnan(norm.value));
   EXPECT_EQ(norm.non_finite_unit, 1);
+}
+
+TEST_F(WholeGradients, AreNotUsedBeforeTheirGatherWasStarted) {
+  if (all().size() == 1) GTEST_SKIP() << "one rank has nothing to gather";
+  backward(-1);
+  EXPECT_THROW(gradients_.wait_for_gather(), Error);
+  gradients_.start_gather();
+  gradients_.wait_for_gather();
 }
 
 }  // namespace

@@ -49,11 +49,12 @@ class Training {
     }
     engine.scale_losses(scaler_.scale());
     if (after) after(engine);
+    engine.start_gradient_gather();
     const Norm norm = engine.norm();
     const bool overflow = !std::isfinite(norm.value);
     scaler_.update(overflow, updates_);
     if (overflow) {
-      engine.skip();
+      engine.discard_gradients();
     } else {
       engine.update(norm, {++updates_, 1e-3, 0.9, 0.95, 1.0F});
     }

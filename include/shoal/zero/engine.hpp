@@ -69,13 +69,18 @@ class Engine final : private model::UnitAccess {
   void finish_round() { gradients_->finish_round(); }
   /// Elements `range` of this rank's shard of the step's gradient, after the last round.
   Span<std::byte> gradient_shard(int unit, Range range) { return gradients_->shard(unit, range); }
-  /// Collective, after the last round.
+
+  // The end of a step, after the last round: start_gradient_gather(), norm(), and then update() or discard_gradients().
+
+  /// Collective. If every rank updates whole units (stage 0), starts to gather their gradients on all ranks.
+  void start_gradient_gather() { gradients_->start_gather(); }
+  /// Norm of the step's gradient, unclipped. Collective; gradients are gathered meanwhile.
   Norm norm();
-  /// Clips and updates what this rank keeps of every unit, and publishes it; a norm that is not finite must not come here
-  /// (skip() then).
+  /// Waits for the gradients, clips them, updates what this rank keeps of every unit, and starts the all-gather of what
+  /// other ranks need of it. The norm must be finite.
   void update(const Norm& norm, const optim::Optimizer::Step& step);
-  /// Leaves all states as they are.
-  void skip() { gradients_->gather(); }
+  /// In place of update(): waits for the gradients, and leaves all states as they are.
+  void discard_gradients() { gradients_->wait_for_gather(); }
 
   /// The batch's summed loss, without dropout. Collective where parameters are shared out: every rank calls it as often.
   double evaluate(const model::MicroBatch& batch);

@@ -19,7 +19,6 @@
 #include "shoal/zero/norm.hpp"
 #include "shoal/zero/partial_sums.hpp"
 #include "shoal/zero/quantization.hpp"
-#include "shoal/zero/staging.hpp"
 
 namespace shoal::zero {
 
@@ -32,77 +31,95 @@ struct GradientOptions {
   std::optional<QuantizedReduction> quantized = std::nullopt;  ///< qgZ
 };
 
+class Accumulator;
+
+/// A step calls, in this order: for each round and micro-step begin_micro_step(), then of() and complete() for every unit,
+/// and finish_round() at the end of the round; then start_gather(), norm(), wait_for_gather(), and reads reduced().
 class Gradients {
  public:
   Gradients(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts,
             const AccumulationPlan& accumulation, const RankGroups& groups, const GradientOptions& options, Memory& memory);
+  ~Gradients();
+  Gradients(const Gradients&) = delete;
+  Gradients& operator=(const Gradients&) = delete;
 
   /// The next micro-batch's gradient is about to be computed.
   void begin_micro_step(std::size_t round, std::size_t micro_step);
-  /// Where it goes, by unit: the flat buffer in float.
+  /// The unit's flat buffer in float, to which backward writes its gradient.
   float* of(int unit);
   /// The unit's gradient is whole: it is merged into the partial sums, and what can be reduced is started.
   void complete(int unit);
-  /// After the last turn of a round: all of the round's sum is on its owners. After the last round: the whole sum.
+  /// After the last micro-step of a round: waits until the owners have the round's sum; after the last round, the step's.
   void finish_round();
 
-  /// Whether sums are only on their owners' shards until norm(), whatever the collectives, since more is added there.
+  /// If set, sums are on their owners' shards alone until start_gather(), whatever the collectives: more is added there.
   void keep_in_shards(bool keep) { in_shards_ = keep; }
-  /// Elements `range` of this rank's shard of the reduced gradient, between the last finish_round() and norm().
+  /// Elements `range` of this rank's shard of the reduced gradient, between the last finish_round() and start_gather().
   Span<std::byte> shard(int unit, Range range) { return sums_.sum(unit, range); }
 
-  /// Of the reduced gradient. Collective, after the last round's finish_round(); what other ranks need whole is still on its
-  /// way meanwhile.
+  /// Collective. If every rank updates whole units (stage 0), starts to gather the reduced gradients on all ranks.
+  void start_gather();
+  /// Norm of the reduced gradient. Collective; the gather is in flight meanwhile.
   Norm norm();
-  /// Of this turn's gradient, before it was added to any other; 0 with Squares::none. After the turn's backward.
+  /// Waits until this rank holds the reduced gradient of ShardLayout::optimizer, all units.
+  void wait_for_gather();
+  /// Elements `range` of the unit's reduced gradient, within ShardLayout::optimizer.
+  Span<const std::byte> reduced(int unit, Range range) const { return sums_.sum(unit, range); }
+
+  /// Sum of squares of this micro-step's gradient, before it was added to any other; 0 with Squares::none. After backward.
   double micro_step_square() const { return squares_.of_micro_step(); }
   /// Used with Squares::weighted.
   SampledWeights& weights() { return squares_.weights(); }
-  /// Waits until this rank holds the reduced gradient of ShardLayout::optimizer, all units. After norm().
-  void gather();
 
   /// As GradientQuantState has them.
   std::vector<NamedSlice> residual_slices() const { return quant_state_.residual_slices(); }
   const std::string& residual_layout() const { return quant_state_.residual_layout(); }
 
   DType dtype() const { return options_.dtype; }
-  /// Elements `range` of the unit's reduced gradient; they lie in ShardLayout::optimizer.
-  Span<const std::byte> reduced(int unit, Range range) const { return sums_.sum(unit, range); }
-
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
  private:
+  /// When the reduction of a bucket is started.
+  enum class Start {
+    in_backward,          ///< when its last unit is complete; backward goes on meanwhile
+    in_backward_waiting,  ///< when its last unit is complete; backward waits for it
+    at_end_of_round,
+  };
+
   comm::Blocks blocks(const Bucket& bucket) const;
-  Span<std::byte> outgoing(int unit, Range range) const;
   comm::Request reduce(std::size_t bucket, Span<std::byte> scratch);
   bool reduces_whole() const;
+  bool has_to_gather() const { return gathers_ && !reduces_whole(); }
   void start_ready();
   void start_next();
-  comm::Request start_gather(std::size_t bucket) const;
+  comm::Request gather(std::size_t bucket) const;
   void finish_oldest();
-  void finish_buckets();
+  void finish_started();
+  void finish_reduction();
 
   std::vector<model::UnitLayout> units_;
   std::vector<ShardLayout> layouts_;
-  AccumulationPlan accumulation_;
   RankGroups groups_;
   GradientOptions options_;
-  bool gathers_;  // every rank updates all units, and needs their whole gradients
+  Start start_;
+  std::size_t first_reduced_micro_step_;  // of a round: earlier ones are summed on this rank alone
+  bool gathers_;                          // every rank updates all units, and needs their whole gradients
   bool in_shards_ = false;
 
   std::vector<Bucket> buckets_;
   PartialSums sums_;
-  Staging staging_;
   std::unique_ptr<comm::Reducer> reducer_, gatherer_;  // for the sums, and for gathering them to every rank
-  GradientQuantState quant_state_;
   GlobalNorm norm_;
   GradientSquares squares_;
-  std::vector<Span<std::byte>> scratch_;  // one per message in flight
+  std::unique_ptr<Accumulator> accumulator_;
+  GradientQuantState quant_state_;
+  std::vector<Span<std::byte>> scratch_;  // one per bucket in flight
 
   std::size_t round_ = 0, micro_step_ = 0;
-  std::vector<bool> begun_, complete_;      // by unit, in this turn
-  std::size_t started_ = 0, finished_ = 0;  // messages of this reduction
-  std::size_t reduced_micro_step_ = 0;      // the turn that the messages under way belong to
+  bool first_buffer_ = false;               // no unit's buffer was asked for in this micro-step yet
+  std::vector<bool> may_write_, complete_;  // by unit, in this micro-step
+  std::size_t started_ = 0, finished_ = 0;  // buckets of this reduction
+  std::size_t reduced_micro_step_ = 0;      // the one that the buckets in flight belong to
   std::deque<comm::Request> reducing_;
   std::vector<comm::Request> gathering_;
 };

@@ -14,14 +14,12 @@ namespace shoal::zero {
 
 class Staging {
  public:
-  Staging() = default;  ///< none
   /// order: the units as backward completes them. messages: what the units are reduced in from here, each as soon as its
   /// last unit is complete, `in_flight` of them while further units are computed; empty where a unit leaves its place as
   /// soon as it is complete.
   Staging(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, const std::vector<Bucket>& buckets,
           std::size_t in_flight, Memory& memory);
 
-  bool used() const { return !memory_.empty(); }
   /// The unit's flat buffer, in float.
   std::byte* of(int unit) const { return memory_.data() + offsets_[static_cast<std::size_t>(unit)]; }
   /// How many messages must be complete before the unit is written to: those that take from what lay there.

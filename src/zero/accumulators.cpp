@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "accumulators.hpp"
+
+#include <utility>
+
+#include "shoal/kernels/storage.hpp"
+
+namespace shoal::zero {
+
+namespace {
+
+class InPlace final : public Accumulator {
+ public:
+  explicit InPlace(PartialSums& sums) : sums_(sums) {}
+  float* buffer(int unit, std::size_t micro_step) const override {
+    return reinterpret_cast<float*>(sums_.top(unit, micro_step));
+  }
+  std::size_t buckets_before(int) const override { return 0; }
+  void complete(int unit, std::size_t micro_step) override { sums_.merge(unit, micro_step); }
+  Span<std::byte> bucket_part(int unit, Range range) const override { return sums_.sum(unit, range); }
+  void reduced(int, std::size_t, Range) override {}
+
+ private:
+  PartialSums& sums_;
+};
+
+/// A gradient in staging memory, rounded there to the type in which gradients are summed.
+class Staged : public Accumulator {
+ public:
+  Staged(const std::vector<model::UnitLayout>& units, DType dtype, PartialSums& sums, Staging staging)
+      : sums_(sums), staging_(std::move(staging)), units_(units), dtype_(dtype) {}
+  float* buffer(int unit, std::size_t) const override { return reinterpret_cast<float*>(staging_.of(unit)); }
+  std::size_t buckets_before(int unit) const override { return staging_.buckets_before(unit); }
+  void complete(int unit, std::size_t) override {
+    kernels::narrow(dtype_, elements(unit), buffer(unit, 0), staging_.of(unit));
+  }
+
+ protected:
+  std::size_t elements(int unit) const { return units_[static_cast<std::size_t>(unit)].elements; }
+  Span<std::byte> staged(int unit, Range range) const {
+    return {staging_.of(unit) + range.begin * size_of(dtype_), range.size() * size_of(dtype_)};
+  }
+
+  PartialSums& sums_;
+
+ private:
+  Staging staging_;
+  std::vector<model::UnitLayout> units_;
+  DType dtype_;
+};
+
+class Converted final : public Staged {
+ public:
+  using Staged::Staged;
+  void complete(int unit, std::size_t micro_step) override {
+    Staged::complete(unit, micro_step);
+    const Range whole{0, elements(unit)};
+    sums_.add(unit, micro_step, whole, staged(unit, whole).data());
+  }
+  Span<std::byte> bucket_part(int unit, Range range) const override { return sums_.sum(unit, range); }
+  void reduced(int, std::size_t, Range) override {}
+};
+
+class ReducedFirst final : public Staged {
+ public:
+  using Staged::Staged;
+  Span<std::byte> bucket_part(int unit, Range range) const override { return staged(unit, range); }
+  void reduced(int unit, std::size_t micro_step, Range range) override {
+    sums_.add(unit, micro_step, range, staged(unit, range).data());
+  }
+};
+
+}  // namespace
+
+bool accumulates_in_place(const AccumulationPlan& accumulation, DType dtype) {
+  const bool adds_in_sequence = accumulation.sequential && accumulation.micro_steps_per_round > 1;
+  return !accumulation.reduced_every_micro_step && dtype == DType::f32 && !adds_in_sequence;
+}
+
+std::unique_ptr<Accumulator> make_accumulator(const std::vector<model::UnitLayout>& units, const std::vector<int>& order,
+                                              const std::vector<Bucket>& buckets, std::size_t in_flight,
+                                              const AccumulationPlan& accumulation, DType dtype, PartialSums& sums,
+                                              Memory& memory) {
+  if (accumulates_in_place(accumulation, dtype)) return std::make_unique<InPlace>(sums);
+  if (accumulation.reduced_every_micro_step) {
+    return std::make_unique<ReducedFirst>(units, dtype, sums, Staging(units, order, buckets, in_flight, memory));
+  }
+  return std::make_unique<Converted>(units, dtype, sums, Staging(units, order, {}, in_flight, memory));
+}
+
+}  // namespace shoal::zero
