@@ -36,11 +36,11 @@ SHOAL_INLINE double sum_of(std::size_t n, const T* x, const Term& term) {
 }  // namespace
 
 template <typename T>
-void sum_of_squares_by_piece(std::size_t n, const T* x, double* sums) {
+void sum_of_squares_by_granule(std::size_t n, const T* x, double* sums) {
   for_elements("sum_of_squares", n, [=](std::size_t begin, std::size_t count) {
-    static_assert(tile_elements % piece == 0);
-    for (std::size_t i = begin; i < begin + count; i += piece) {
-      sums[i / piece] = sum_of(std::min(piece, n - i), x + i, [](Doubles& v) { v *= v; });
+    static_assert(tile_elements % granule == 0);
+    for (std::size_t i = begin; i < begin + count; i += granule) {
+      sums[i / granule] = sum_of(std::min(granule, n - i), x + i, [](Doubles& v) { v *= v; });
     }
   });
 }
@@ -55,8 +55,8 @@ double sum(std::size_t n, const float* x) {
   return total;
 }
 
-template void sum_of_squares_by_piece<float>(std::size_t, const float*, double*);
-template void sum_of_squares_by_piece<bf16>(std::size_t, const bf16*, double*);
-template void sum_of_squares_by_piece<f16>(std::size_t, const f16*, double*);
+template void sum_of_squares_by_granule<float>(std::size_t, const float*, double*);
+template void sum_of_squares_by_granule<bf16>(std::size_t, const bf16*, double*);
+template void sum_of_squares_by_granule<f16>(std::size_t, const f16*, double*);
 
 }  // namespace shoal::kernels

@@ -32,8 +32,8 @@ void widen(DType type, std::size_t n, const void* x, float* y) {
   });
 }
 
-void sum_of_squares_by_piece(DType type, std::size_t n, const void* x, double* sums) {
-  dispatch(type, [=]<typename T>(T) { sum_of_squares_by_piece(n, static_cast<const T*>(x), sums); });
+void sum_of_squares_by_granule(DType type, std::size_t n, const void* x, double* sums) {
+  dispatch(type, [=]<typename T>(T) { sum_of_squares_by_granule(n, static_cast<const T*>(x), sums); });
 }
 
 }  // namespace shoal::kernels

@@ -110,7 +110,7 @@ std::optional<Resumed> resume(comm::World& world, const Setup& setup, Machine& m
   }
   begin_residuals(loaded->state, machine, speaks);
   resume_synchroniser(world, setup, machine, *loaded, view);
-  machine.engine.refresh();
+  machine.engine.rebuild_parameters();
   if (speaks) {
     directory->is_whole(loaded->file);
     std::printf("# resumed from %s: %lld steps are done\n", loaded->file.c_str(),
@@ -123,7 +123,7 @@ std::optional<Resumed> resume(comm::World& world, const Setup& setup, Machine& m
 
 void load_parameters(comm::World& world, const fs::path& file, zero::Engine& engine) {
   io::load_checkpoint(world, file, engine.states().parameter_slices(zero::States::Which::kept));
-  engine.refresh();
+  engine.rebuild_parameters();
 }
 
 }  // namespace shoal::app

@@ -95,7 +95,7 @@ void replace_by_mean(Machine& machine, std::int64_t steps) {
   if (!machine.synchroniser || !machine.synchroniser->schedule().nodes_differ_after(static_cast<std::size_t>(steps))) return;
   machine.engine.wait_for_parameters();
   machine.synchroniser->replace_by_mean();
-  machine.engine.refresh();
+  machine.engine.rebuild_parameters();
 }
 
 std::vector<NamedSlice> common_parameters(Machine& machine) {

@@ -156,7 +156,7 @@ void Trainer::synchronise(std::int64_t t) {
   const bool writes = synchroniser_->writes_masters(step);
   if (writes) engine_.wait_for_parameters();
   synchroniser_->after_step(step, optim::rates(options_.schedule, options_.optimizer, t).learning_rate);
-  if (writes) engine_.refresh();
+  if (writes) engine_.rebuild_parameters();
 }
 
 /// Returns true if nodes exchange their reports after this step: if they synchronize and so wait for each other anyway.
@@ -258,14 +258,14 @@ double Trainer::evaluate(std::int64_t steps) {
   if (differ) {
     engine_.wait_for_parameters();
     synchroniser_->swap_in_mean();
-    engine_.refresh();
+    engine_.rebuild_parameters();
   }
   const double loss = app::evaluate(world_.all(), engine_, *validation_, options_.batch.micro, options_.model.block_size,
                                     options_.train.eval_batches * options_.batch.global);
   if (differ) {
     engine_.wait_for_parameters();
     synchroniser_->restore_own();
-    engine_.refresh();
+    engine_.rebuild_parameters();
   }
   return loss;
 }

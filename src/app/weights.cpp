@@ -98,7 +98,7 @@ void import_weights(const model::ModelOptions& options, zero::Engine& engine) {
   for (const NamedSlice& slice : engine.states().parameter_slices(zero::States::Which::kept)) {
     weights.file.read(weights.names.at(tensor_name(slice)), slice.range, slice.values);
   }
-  engine.refresh();
+  engine.rebuild_parameters();
 }
 
 void require_export(const std::string& option, const fs::path& directory, bool overwrite) {

@@ -22,8 +22,9 @@ void check_count(const std::vector<model::UnitLayout>& units, const std::vector<
                  std::size_t per_shard) {
   std::size_t length = 0;
   for (const int u : order) length += shard_length(units[static_cast<std::size_t>(u)].elements, ranks);
-  require_input(length / per_shard < most_buckets, "comm.bucket_mb: in messages of ", std::max(most, piece) * sizeof(float),
-                " bytes this model is ", length / per_shard, " of them; allowed: ", most_buckets, " at most");
+  require_input(length / per_shard < most_buckets, "comm.bucket_mb: in messages of ",
+                std::max(most, granule) * sizeof(float), " bytes this model is ", length / per_shard,
+                " of them; allowed: ", most_buckets, " at most");
 }
 
 }  // namespace
@@ -55,7 +56,7 @@ comm::Blocks shard_blocks(Span<std::byte> whole, std::size_t element_bytes, int 
 std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, int ranks,
                                  std::size_t most) {
   const auto size = static_cast<std::size_t>(ranks);
-  const std::size_t per_shard = std::max(piece, most / size / piece * piece);  // elements of one shard in a message
+  const std::size_t per_shard = std::max(granule, most / size / granule * granule);  // elements of one shard in a message
   check_count(units, order, ranks, most, per_shard);
   std::vector<Bucket> buckets;
   std::size_t room = 0;  // what is left of per_shard in the last message

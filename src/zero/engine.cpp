@@ -50,11 +50,11 @@ Engine::Engine(const EngineOptions& options, const RankGroups& groups, Memory& m
 
 void Engine::initialize(std::uint64_t seed) {
   states_.initialize(seed);
-  refresh();
+  rebuild_parameters();
 }
 
-void Engine::refresh() {
-  states_.refresh();
+void Engine::rebuild_parameters() {
+  states_.round_masters();
   parameters_->start_all_gather();
 }
 
@@ -65,7 +65,7 @@ void Engine::set_gradient_groups(std::size_t groups) {
 
 void Engine::weigh_squares(std::int64_t updates, double beta2) {
   const double correction = 1 - std::pow(beta2, static_cast<double>(updates));  // as Adam corrects its second moment
-  gradients_->weights().refresh(
+  gradients_->weights().resample(
       static_cast<std::uint64_t>(updates), [&](int unit) { return states_.second_moment_shard(unit); }, correction,
       options_.optimizer.epsilon);
 }

@@ -42,14 +42,14 @@ class Live {
 };
 
 /// What must be there: every use by itself; all uses of a unit at once where it is kept after forward.
-std::vector<GatherLifetime> uses(const UseOrder& visits, const std::vector<std::size_t>& bytes_of, bool keep) {
+std::vector<GatherLifetime> uses(const UseOrder& visits, const std::vector<std::size_t>& bytes_of, bool keep_after_forward) {
   std::vector<GatherLifetime> result;
   for (std::size_t v = 0; v < visits.size(); ++v) {
     for (const int unit : visits[v]) {
       if (bytes_of[static_cast<std::size_t>(unit)] == 0) continue;
-      const auto same = [&](const GatherLifetime& r) { return r.unit == unit; };
+      const auto same = [&](const GatherLifetime& gather) { return gather.unit == unit; };
       const auto before = std::find_if(result.rbegin(), result.rend(), same);
-      if (before != result.rend() && (keep || before->last + 1 >= v)) {
+      if (before != result.rend() && (keep_after_forward || before->last + 1 >= v)) {
         before->last = v;
       } else {
         result.push_back({unit, v, v, v});
@@ -64,7 +64,7 @@ void join_near_uses(std::vector<GatherLifetime>& gather_lifetimes, const std::ve
                     std::size_t prefetch, Live& live) {
   for (std::size_t i = 0; i < gather_lifetimes.size(); ++i) {
     const auto next = std::find_if(gather_lifetimes.begin() + static_cast<std::ptrdiff_t>(i) + 1, gather_lifetimes.end(),
-                                   [&](const GatherLifetime& r) { return r.unit == gather_lifetimes[i].unit; });
+                                   [&](const GatherLifetime& gather) { return gather.unit == gather_lifetimes[i].unit; });
     if (next == gather_lifetimes.end() || next->first > gather_lifetimes[i].last + 1 + prefetch) continue;
     const std::size_t bytes = bytes_of[static_cast<std::size_t>(gather_lifetimes[i].unit)];
     if (!live.fits(gather_lifetimes[i].last + 1, next->first, bytes)) continue;
@@ -81,13 +81,13 @@ GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& 
                         const std::vector<std::string>& names, const ZeroOptions& options) {
   GatherPlan plan{visits, uses(visits, bytes_of, !options.reshard_after_forward), 0};
   Live live(visits.size(), options.max_live_mb);
-  const auto bytes = [&](const GatherLifetime& r) { return bytes_of[static_cast<std::size_t>(r.unit)]; };
-  for (const GatherLifetime& r : plan.gather_lifetimes) live.add(r.first, r.last + 1, bytes(r));
+  const auto bytes = [&](const GatherLifetime& gather) { return bytes_of[static_cast<std::size_t>(gather.unit)]; };
+  for (const GatherLifetime& gather : plan.gather_lifetimes) live.add(gather.first, gather.last + 1, bytes(gather));
   if (const std::size_t* const most = live.over()) {
     std::string together;
-    for (const GatherLifetime& r : plan.gather_lifetimes) {
-      if (r.first <= live.visit(most) && live.visit(most) <= r.last) {
-        together += (together.empty() ? "" : ", ") + names[static_cast<std::size_t>(r.unit)];
+    for (const GatherLifetime& gather : plan.gather_lifetimes) {
+      if (gather.first <= live.visit(most) && live.visit(most) <= gather.last) {
+        together += (together.empty() ? "" : ", ") + names[static_cast<std::size_t>(gather.unit)];
       }
     }
     require_input(false, "zero.max_live_mb = ", options.max_live_mb, ": the units that are needed together (", together,
@@ -98,19 +98,20 @@ GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& 
 
   std::vector<GatherLifetime>& gather_lifetimes = plan.gather_lifetimes;
   for (std::size_t k = 0; k < gather_lifetimes.size(); ++k) {
-    GatherLifetime& r = gather_lifetimes[k];
-    r.start = k < options.prefetch_units ? 0 : std::min(r.first, gather_lifetimes[k - options.prefetch_units].first);
-    if (k > 0) r.start = std::max(r.start, gather_lifetimes[k - 1].start);  // gathers start in one order
-    while (r.start < r.first && !live.fits(r.start, r.first, bytes(r))) ++r.start;
-    live.add(r.start, r.first, bytes(r));
+    GatherLifetime& gather = gather_lifetimes[k];
+    gather.start =
+        k < options.prefetch_units ? 0 : std::min(gather.first, gather_lifetimes[k - options.prefetch_units].first);
+    if (k > 0) gather.start = std::max(gather.start, gather_lifetimes[k - 1].start);  // gathers start in one order
+    while (gather.start < gather.first && !live.fits(gather.start, gather.first, bytes(gather))) ++gather.start;
+    live.add(gather.start, gather.first, bytes(gather));
   }
 
   std::vector<Lifetime> lifetimes;
   lifetimes.reserve(gather_lifetimes.size());
-  for (const GatherLifetime& r : gather_lifetimes) lifetimes.push_back({bytes(r), r.start, r.last});
-  const Places places = place(lifetimes);
-  for (std::size_t k = 0; k < gather_lifetimes.size(); ++k) gather_lifetimes[k].offset = places.offsets[k];
-  plan.bytes = places.bytes;
+  for (const GatherLifetime& gather : gather_lifetimes) lifetimes.push_back({bytes(gather), gather.start, gather.last});
+  const MemoryLayout layout = lay_out(lifetimes);
+  for (std::size_t k = 0; k < gather_lifetimes.size(); ++k) gather_lifetimes[k].offset = layout.offsets[k];
+  plan.bytes = layout.bytes;
   return plan;
 }
 

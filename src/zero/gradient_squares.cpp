@@ -15,22 +15,22 @@ GradientSquares::GradientSquares(Squares squares, const std::vector<ShardLayout>
   if (squares == Squares::none) return;
   if (squares == Squares::weighted) weights_ = SampledWeights(layouts, groups, memory);
   std::size_t largest = 0;
-  for (const ShardLayout& h : layouts) largest = std::max(largest, piece_count(h.elements));
-  pieces_ = memory.take<double>(Kind::buffers, largest, "sums by piece");
+  for (const ShardLayout& layout : layouts) largest = std::max(largest, granule_count(layout.elements));
+  granule_sums_ = memory.take<double>(Kind::buffers, largest, "sums by piece");
   unit_.resize(layouts.size(), 0.0);
 }
 
 void GradientSquares::measure(int unit, const float* gradient) {
   if (unit_.empty()) return;
   const auto u = static_cast<std::size_t>(unit);
-  const std::size_t elements = layouts_[u].elements, pieces = piece_count(elements);
-  const Span<double> sums = pieces_.first(pieces);
+  const std::size_t elements = layouts_[u].elements, granules = granule_count(elements);
+  const Span<double> sums = granule_sums_.first(granules);
   if (weights_.used()) {
     weights_.square(unit, 0, DType::f32, gradient, sums);
   } else {
-    kernels::sum_of_squares_by_piece(elements, gradient, sums.data());
+    kernels::sum_of_squares_by_granule(elements, gradient, sums.data());
   }
-  const std::vector<double> whole = subtree_sums(pieces, {0, pieces}, sums);  // one tree, or none of an empty unit
+  const std::vector<double> whole = subtree_sums(granules, {0, granules}, sums);  // one tree, or none of an empty unit
   unit_[u] = whole.empty() ? 0.0 : whole.front();
 }
 

@@ -36,8 +36,8 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
              : accumulation.reduced_every_micro_step ? Start::in_backward_waiting
                                                      : Start::at_end_of_round),
       first_reduced_micro_step_(accumulation.reduced_every_micro_step ? 0 : accumulation.micro_steps_per_round - 1),
-      gathers_(groups.ranks > 1 &&
-               std::none_of(layouts.begin(), layouts.end(), [](const ShardLayout& h) { return h.updated_in_part(); })),
+      gathers_(groups.ranks > 1 && std::none_of(layouts.begin(), layouts.end(),
+                                                [](const ShardLayout& layout) { return layout.updated_in_part(); })),
       buckets_(make_buckets(units, completion_order(units.size()), groups.ranks, options.bucket_elements)),
       sums_(layouts, accumulation, options.dtype, accumulates_in_place(accumulation, options.dtype), memory),
       reducer_(make_gradient_reducer(options.quantized, options.collectives, groups)),

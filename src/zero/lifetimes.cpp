@@ -10,7 +10,7 @@ namespace shoal::zero {
 
 namespace {
 
-constexpr std::size_t border = 64;  // bytes: a cache line
+constexpr std::size_t alignment = 64;  // bytes: a cache line
 
 /// The lowest offset at which `bytes` lie clear of all ranges in `taken` (sorted by begin).
 std::size_t lowest_gap(const std::vector<Range>& taken, std::size_t bytes) {
@@ -24,28 +24,28 @@ std::size_t lowest_gap(const std::vector<Range>& taken, std::size_t bytes) {
 
 }  // namespace
 
-Places place(const std::vector<Lifetime>& buffers) {
+MemoryLayout lay_out(const std::vector<Lifetime>& buffers) {
   std::vector<std::size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return buffers[a].bytes > buffers[b].bytes; });
 
-  Places places;
-  places.offsets.resize(buffers.size());
+  MemoryLayout layout;
+  layout.offsets.resize(buffers.size());
   for (std::size_t done = 0; done < order.size(); ++done) {
     const std::size_t i = order[done];
     std::vector<Range> taken;
     for (std::size_t k = 0; k < done; ++k) {
       const std::size_t other = order[k];
       if (!buffers[other].overlaps(buffers[i])) continue;
-      taken.push_back({places.offsets[other], places.offsets[other] + round_up(buffers[other].bytes, border)});
+      taken.push_back({layout.offsets[other], layout.offsets[other] + round_up(buffers[other].bytes, alignment)});
     }
     std::sort(taken.begin(), taken.end(), [](Range a, Range b) { return a.begin < b.begin; });
-    const std::size_t bytes = round_up(buffers[i].bytes, border);
-    places.offsets[i] = lowest_gap(taken, bytes);
-    places.bytes = std::max(places.bytes, places.offsets[i] + bytes);
+    const std::size_t bytes = round_up(buffers[i].bytes, alignment);
+    layout.offsets[i] = lowest_gap(taken, bytes);
+    layout.bytes = std::max(layout.bytes, layout.offsets[i] + bytes);
   }
-  return places;
+  return layout;
 }
 
 }  // namespace shoal::zero

@@ -28,7 +28,7 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
       near_gatherer_(comm::make_reducer(options.collectives, secondary_.ranks(), groups.neighbours)),
       publisher_(comm::make_reducer(options.collectives, groups.ranks, groups.group)),
       errors_(units.size()) {
-  gathers_ = std::any_of(layouts_.begin(), layouts_.end(), [](const ShardLayout& h) { return h.gathered; });
+  gathers_ = std::any_of(layouts_.begin(), layouts_.end(), [](const ShardLayout& layout) { return layout.gathered; });
   std::vector<std::string> names;
   std::vector<int> published;
   for (std::size_t u = 0; u < units.size(); ++u) {
@@ -48,8 +48,8 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
     largest = std::max(largest, buckets_[m].elements);
   }
   all_gathers_done_ = all_gathers_started_ = buckets_.size();
-  for (const ShardLayout& h : layouts_) {
-    if (h.gathered) largest = std::max(largest, h.elements);
+  for (const ShardLayout& layout : layouts_) {
+    if (layout.gathered) largest = std::max(largest, layout.elements);
   }
   if (largest == 0) return;
   const comm::MessageBounds bounds{largest};
@@ -64,7 +64,8 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
 Parameters::Schedule Parameters::schedule(const UseOrder& visits, const std::vector<std::string>& names,
                                           const GatherOptions& options) const {
   std::vector<std::size_t> bytes_of;
-  for (const ShardLayout& h : layouts_) bytes_of.push_back(h.gathered ? h.elements * size_of(states_.dtype()) : 0);
+  for (const ShardLayout& layout : layouts_)
+    bytes_of.push_back(layout.gathered ? layout.elements * size_of(states_.dtype()) : 0);
   ZeroOptions zero = options.zero;
   if (!options.overlap) zero.prefetch_units = 0;
   Schedule pass;
@@ -88,7 +89,7 @@ const void* Parameters::acquire(int unit) {
     return states_.parameters(unit).data();
   }
   const std::size_t wanted = gather_lifetime(unit);
-  const auto awaited = [&](const Gather& g) { return g.lifetime == wanted; };
+  const auto awaited = [&](const Gather& g) { return g.index == wanted; };
   while (std::any_of(gathering_.begin(), gathering_.end(), awaited)) finish_gather();
   return whole(pass_->plan.gather_lifetimes[wanted]).data();
 }
@@ -100,60 +101,63 @@ void Parameters::release(int) {
 /// The gathers that the plan starts here, in the same order on all ranks.
 void Parameters::begin_use() {
   require(pass_ != nullptr && visit_ < pass_->plan.visits.size(), "visit ", visit_, " is not in the pass's plan");
-  for (const std::size_t lifetime : pass_->starting[visit_]) start_gather(lifetime);
+  for (const std::size_t index : pass_->starting[visit_]) start_gather(index);
 }
 
 void Parameters::leave_visit() {
-  for (const GatherLifetime& r : pass_->plan.gather_lifetimes) {
-    if (r.last != visit_) continue;
-    const trace::OnBehalfOf unit(r.unit);
-    const trace::Region region(trace::Level::comm, trace::Kind::phase, "release", whole(r).size());
+  for (const GatherLifetime& lifetime : pass_->plan.gather_lifetimes) {
+    if (lifetime.last != visit_) continue;
+    const trace::OnBehalfOf unit(lifetime.unit);
+    const trace::Region region(trace::Level::comm, trace::Kind::phase, "release", whole(lifetime).size());
 #ifndef NDEBUG
-    std::memset(whole(r).data(), 0xff, whole(r).size());  // NaN in every dtype
+    std::memset(whole(lifetime).data(), 0xff, whole(lifetime).size());  // NaN in every dtype
 #endif
   }
   ++visit_;
 }
 
 std::size_t Parameters::gather_lifetime(int unit) const {
-  const auto here = [&](const GatherLifetime& r) { return r.unit == unit && r.first <= visit_ && visit_ <= r.last; };
+  const auto here = [&](const GatherLifetime& lifetime) {
+    return lifetime.unit == unit && lifetime.first <= visit_ && visit_ <= lifetime.last;
+  };
   const auto& gather_lifetimes = pass_->plan.gather_lifetimes;
   const auto found = std::find_if(gather_lifetimes.begin(), gather_lifetimes.end(), here);
   require(found != gather_lifetimes.end(), "unit ", unit, " is not in visit ", visit_, " of the pass's plan");
   return static_cast<std::size_t>(found - gather_lifetimes.begin());
 }
 
-Span<std::byte> Parameters::whole(const GatherLifetime& r) const {
-  const std::size_t elements = layouts_[static_cast<std::size_t>(r.unit)].elements;
-  return gathered_.subspan(r.offset, elements * size_of(states_.dtype()));
+Span<std::byte> Parameters::whole(const GatherLifetime& lifetime) const {
+  const std::size_t elements = layouts_[static_cast<std::size_t>(lifetime.unit)].elements;
+  return gathered_.subspan(lifetime.offset, elements * size_of(states_.dtype()));
 }
 
-void Parameters::start_gather(std::size_t lifetime) {
-  const GatherLifetime& r = pass_->plan.gather_lifetimes[lifetime];
-  const ShardLayout& layout = layouts_[static_cast<std::size_t>(r.unit)];
-  const trace::OnBehalfOf unit(r.unit);
+void Parameters::start_gather(std::size_t index) {
+  const GatherLifetime& lifetime = pass_->plan.gather_lifetimes[index];
+  const ShardLayout& layout = layouts_[static_cast<std::size_t>(lifetime.unit)];
+  const trace::OnBehalfOf unit(lifetime.unit);
   if (gathering_.size() == scratch_.size()) finish_gather();
   const std::size_t size = size_of(states_.dtype());
   const Span<std::byte> scratch = scratch_[gathers_started_++ % scratch_.size()];
-  const bool near = secondary_.fresh(r.unit);
+  const bool near = secondary_.fresh(lifetime.unit);
   if (near) {
-    secondary_.copy_shard(r.unit, whole(r));
+    secondary_.copy_shard(lifetime.unit, whole(lifetime));
   } else {
-    const Span<std::byte> own = states_.parameters(r.unit);
-    kernels::copy_bytes(own.size(), own.data(), whole(r).data() + layout.shard.begin * size);
+    const Span<std::byte> own = states_.parameters(lifetime.unit);
+    kernels::copy_bytes(own.size(), own.data(), whole(lifetime).data() + layout.shard.begin * size);
   }
   comm::Reducer& gatherer = near ? *near_gatherer_ : *gatherer_;
-  gathering_.push_back({lifetime, !near,
-                        gatherer.all_gather(shard_blocks(whole(r), size, near ? secondary_.ranks() : groups_.ranks),
-                                            states_.dtype(), scratch, {{}, &errors_[static_cast<std::size_t>(r.unit)]})});
+  gathering_.push_back(
+      {index, !near,
+       gatherer.all_gather(shard_blocks(whole(lifetime), size, near ? secondary_.ranks() : groups_.ranks), states_.dtype(),
+                           scratch, {{}, &errors_[static_cast<std::size_t>(lifetime.unit)]})});
 }
 
 /// The oldest.
 void Parameters::finish_gather() {
   Gather& gather = gathering_.front();
   gather.request.wait();
-  const GatherLifetime& r = pass_->plan.gather_lifetimes[gather.lifetime];
-  if (gather.over_all_ranks) secondary_.refresh(r.unit, whole(r));
+  const GatherLifetime& lifetime = pass_->plan.gather_lifetimes[gather.index];
+  if (gather.over_all_ranks) secondary_.store(lifetime.unit, whole(lifetime));
   gathering_.pop_front();
 }
 

@@ -10,30 +10,30 @@ PartialSums::PartialSums(const std::vector<ShardLayout>& layouts, const Accumula
                          bool in_place, Memory& memory)
     : layouts_(layouts), accumulation_(accumulation), dtype_(dtype) {
   std::size_t bytes = 0;
-  for (const ShardLayout& h : layouts_) {
+  for (const ShardLayout& layout : layouts_) {
     offsets_.push_back(bytes);
-    bytes += h.gradients.size() * size_of(dtype_);
+    bytes += layout.gradients.size() * size_of(dtype_);
   }
   stack_.push_back(memory.take<std::byte>(Kind::gradients, bytes, "gradients"));
-  for (std::size_t place = 1; place < accumulation_.stack(in_place); ++place) {
+  for (std::size_t level = 1; level < accumulation_.stack(in_place); ++level) {
     stack_.push_back(memory.take<std::byte>(Kind::buffers, bytes, "partial sums of accumulation"));
   }
   if (accumulation_.rounds == 1) return;
-  for (const ShardLayout& h : layouts_) {
-    rounds_.push_back(memory.take<std::byte>(Kind::buffers, h.shard.size() * size_of(dtype_), "sum over rounds"));
+  for (const ShardLayout& layout : layouts_) {
+    rounds_.push_back(memory.take<std::byte>(Kind::buffers, layout.shard.size() * size_of(dtype_), "sum over rounds"));
   }
 }
 
-std::byte* PartialSums::at(std::size_t place, int unit, std::size_t element) const {
+std::byte* PartialSums::at(std::size_t level, int unit, std::size_t element) const {
   const auto u = static_cast<std::size_t>(unit);
-  return stack_[place].data() + offsets_[u] + (element - layouts_[u].gradients.begin) * size_of(dtype_);
+  return stack_[level].data() + offsets_[u] + (element - layouts_[u].gradients.begin) * size_of(dtype_);
 }
 
 std::byte* PartialSums::top(int unit, std::size_t micro_step) const {
   return at(accumulation_.level(micro_step), unit, layouts_[static_cast<std::size_t>(unit)].gradients.begin);
 }
 
-/// Adds the top to the place below, `count` times.
+/// Adds the top to the level below, `count` times.
 void PartialSums::merge_from(std::size_t top, std::size_t count, int unit, Range range) {
   for (; count > 0; --count, --top) {
     kernels::add(dtype_, range.size(), at(top, unit, range.begin), at(top - 1, unit, range.begin));
@@ -46,12 +46,12 @@ void PartialSums::merge(int unit, std::size_t micro_step) {
 }
 
 void PartialSums::add(int unit, std::size_t micro_step, Range range, const std::byte* gradient) {
-  const std::size_t place = accumulation_.level(micro_step), merges = accumulation_.merges(micro_step);
+  const std::size_t level = accumulation_.level(micro_step), merges = accumulation_.merges(micro_step);
   if (merges == 0) {
-    kernels::copy_bytes(range.size() * size_of(dtype_), gradient, at(place, unit, range.begin));
+    kernels::copy_bytes(range.size() * size_of(dtype_), gradient, at(level, unit, range.begin));
   } else {
-    kernels::add(dtype_, range.size(), gradient, at(place - 1, unit, range.begin));
-    merge_from(place - 1, merges - 1, unit, range);
+    kernels::add(dtype_, range.size(), gradient, at(level - 1, unit, range.begin));
+    merge_from(level - 1, merges - 1, unit, range);
   }
 }
 

@@ -14,39 +14,39 @@ constexpr double least_share = 1e-3;  // of the unit's mean second moment
 
 SampledWeights::SampledWeights(const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory)
     : layouts_(layouts), groups_(groups) {
-  std::size_t pieces = 0;
-  for (const ShardLayout& h : layouts_) {
-    offsets_.push_back(pieces);
-    slots_.push_back(piece_count(shard_length(h.elements, groups_.ranks)));
-    pieces += slots_.back();
+  std::size_t granules = 0;
+  for (const ShardLayout& layout : layouts_) {
+    offsets_.push_back(granules);
+    slots_.push_back(granule_count(shard_length(layout.elements, groups_.ranks)));
+    granules += slots_.back();
   }
   const auto ranks = static_cast<std::size_t>(groups_.ranks);
-  all_ = memory.take<float>(Kind::buffers, pieces * ranks, "weights of a sample");
-  own_ = ranks == 1 ? all_ : memory.take<float>(Kind::buffers, pieces, "weights of a sample");
+  all_ = memory.take<float>(Kind::buffers, granules * ranks, "weights of a sample");
+  own_ = ranks == 1 ? all_ : memory.take<float>(Kind::buffers, granules, "weights of a sample");
 }
 
 /// Multiples of odd fractions of 2^32 fall evenly over a piece, from one to the next and from update to update.
-std::size_t SampledWeights::element(int unit, std::size_t piece_index) const {
-  const std::size_t begin = piece_index * piece;
-  const std::size_t length = std::min(piece, layouts_[static_cast<std::size_t>(unit)].elements - begin);
-  const auto draw = static_cast<std::uint32_t>(piece_index * 2654435769U + updates_ * 2246822519U);
+std::size_t SampledWeights::element(int unit, std::size_t granule_index) const {
+  const std::size_t begin = granule_index * granule;
+  const std::size_t length = std::min(granule, layouts_[static_cast<std::size_t>(unit)].elements - begin);
+  const auto draw = static_cast<std::uint32_t>(granule_index * 2654435769U + updates_ * 2246822519U);
   return begin + static_cast<std::size_t>((static_cast<std::uint64_t>(draw) * length) >> 32U);
 }
 
-float& SampledWeights::weight(int unit, std::size_t piece_index) const {
+float& SampledWeights::weight(int unit, std::size_t granule_index) const {
   const auto u = static_cast<std::size_t>(unit);
-  return all_[piece_index / slots_[u] * own_.size() + offsets_[u] + piece_index % slots_[u]];
+  return all_[granule_index / slots_[u] * own_.size() + offsets_[u] + granule_index % slots_[u]];
 }
 
-void SampledWeights::refresh(std::uint64_t updates, const std::function<Span<const float>(int unit)>& shard,
-                             double correction, double epsilon) {
+void SampledWeights::resample(std::uint64_t updates, const std::function<Span<const float>(int unit)>& shard,
+                              double correction, double epsilon) {
   updates_ = updates;
   for (std::size_t u = 0; u < layouts_.size(); ++u) {
     const int unit = static_cast<int>(u);
     const std::size_t begin = layouts_[u].shard.begin;
     const Span<const float> second = shard(unit);
-    for (std::size_t i = 0; i < piece_count(second.size()); ++i) {
-      own_[offsets_[u] + i] = second[element(unit, begin / piece + i) - begin];
+    for (std::size_t i = 0; i < granule_count(second.size()); ++i) {
+      own_[offsets_[u] + i] = second[element(unit, begin / granule + i) - begin];
     }
   }
   if (groups_.ranks > 1) groups_.group->all_gather(comm::bytes_of(own_), comm::bytes_of(all_)).wait();
@@ -55,10 +55,10 @@ void SampledWeights::refresh(std::uint64_t updates, const std::function<Span<con
 
 /// Second moments become weights; 0 where no gradient was ever seen in the whole unit.
 void SampledWeights::weigh(int unit, double correction, double epsilon) {
-  const std::size_t pieces = piece_count(layouts_[static_cast<std::size_t>(unit)].elements);
+  const std::size_t granules = granule_count(layouts_[static_cast<std::size_t>(unit)].elements);
   double mean = 0;
-  for (std::size_t i = 0; i < pieces; ++i) mean += static_cast<double>(weight(unit, i)) / static_cast<double>(pieces);
-  for (std::size_t i = 0; i < pieces; ++i) {
+  for (std::size_t i = 0; i < granules; ++i) mean += static_cast<double>(weight(unit, i)) / static_cast<double>(granules);
+  for (std::size_t i = 0; i < granules; ++i) {
     const double second = std::max(static_cast<double>(weight(unit, i)), least_share * mean);
     const double divisor = std::sqrt(second / correction) + epsilon;
     weight(unit, i) = mean == 0 ? 0.0F : static_cast<float>(1 / (divisor * divisor));
@@ -69,7 +69,7 @@ void SampledWeights::square(int unit, std::size_t first, DType dtype, const void
   dispatch(dtype, [&]<typename T>(T) {
     const auto* const values = static_cast<const T*>(gradient);
     for (std::size_t i = 0; i < squares.size(); ++i) {
-      const auto value = static_cast<double>(static_cast<float>(values[element(unit, first + i) - first * piece]));
+      const auto value = static_cast<double>(static_cast<float>(values[element(unit, first + i) - first * granule]));
       squares[i] = static_cast<double>(weight(unit, first + i)) * value * value;
     }
   });

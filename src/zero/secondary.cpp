@@ -27,7 +27,7 @@ Range Secondary::bytes_of_shard(Span<const std::byte> whole) const {
   return {shard.begin * element_bytes_, shard.end * element_bytes_};
 }
 
-void Secondary::refresh(int unit, Span<const std::byte> whole) {
+void Secondary::store(int unit, Span<const std::byte> whole) {
   const auto u = static_cast<std::size_t>(unit);
   if (!kept_[u]) return;
   kernels::copy_bytes(shards_[u].size(), whole.data() + bytes_of_shard(whole).begin, shards_[u].data());

@@ -32,9 +32,9 @@ Staging::Staging(const std::vector<model::UnitLayout>& units, const std::vector<
     lifetimes.push_back({units[u].elements * sizeof(float), first, last});
     buckets_before_[u] = complete_before[first];
   }
-  const Places places = place(lifetimes);
-  offsets_ = places.offsets;
-  memory_ = memory.take<std::byte>(Kind::buffers, places.bytes, "gradients of a micro-batch");
+  const MemoryLayout layout = lay_out(lifetimes);
+  offsets_ = layout.offsets;
+  memory_ = memory.take<std::byte>(Kind::buffers, layout.bytes, "gradients of a micro-batch");
 }
 
 }  // namespace shoal::zero

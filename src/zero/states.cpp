@@ -16,13 +16,13 @@ namespace shoal::zero {
 namespace {
 
 /// Neighbouring tensors that share one weight decay, as ranges of the flat buffer.
-struct Segment {
+struct DecayRange {
   Range range;
   bool decay;
 };
 
-std::vector<Segment> segments(const model::UnitLayout& unit, bool decay_1d) {
-  std::vector<Segment> result;
+std::vector<DecayRange> decay_ranges(const model::UnitLayout& unit, bool decay_1d) {
+  std::vector<DecayRange> result;
   for (const model::Parameter& p : unit.parameters) {
     const bool decay = decay_1d || !p.is_vector();
     if (!result.empty() && result.back().decay == decay) {
@@ -46,18 +46,18 @@ States::States(const std::vector<model::UnitLayout>& units, const std::vector<Sh
                const std::vector<std::string>& moments, const RankGroups& groups, Memory& memory)
     : units_(units), layouts_(layouts), dtype_(dtype), groups_(groups), moment_names_(moments), moments_(moments.size()) {
   const bool rounded = dtype != DType::f32;
-  for (const ShardLayout& h : layouts_) {
+  for (const ShardLayout& layout : layouts_) {
     const Span<std::byte> parameters =
-        memory.take<std::byte>(Kind::parameters, h.parameters.size() * size_of(dtype), "parameters");
+        memory.take<std::byte>(Kind::parameters, layout.parameters.size() * size_of(dtype), "parameters");
     parameters_.push_back(parameters);
     if (rounded) {
-      master_.push_back(memory.take<float>(Kind::master, h.optimizer.size(), "master parameters"));
+      master_.push_back(memory.take<float>(Kind::master, layout.optimizer.size(), "master parameters"));
     } else {
       auto* const first = reinterpret_cast<float*>(parameters.data());
-      const std::size_t skipped = h.optimizer.begin - h.parameters.begin;
-      master_.emplace_back(first == nullptr ? nullptr : first + skipped, h.optimizer.size());
+      const std::size_t skipped = layout.optimizer.begin - layout.parameters.begin;
+      master_.emplace_back(first == nullptr ? nullptr : first + skipped, layout.optimizer.size());
     }
-    for (auto& moment : moments_) moment.push_back(memory.take<float>(Kind::moments, h.optimizer.size(), "moments"));
+    for (auto& moment : moments_) moment.push_back(memory.take<float>(Kind::moments, layout.optimizer.size(), "moments"));
   }
 }
 
@@ -67,23 +67,24 @@ std::byte* States::parameter(int unit, std::size_t element) const {
 }
 
 Span<const float> States::second_moment_shard(int unit) const {
-  const ShardLayout& h = layout(unit);
-  return moments_.at(1)[static_cast<std::size_t>(unit)].subspan(h.shard.begin - h.optimizer.begin, h.shard.size());
+  const ShardLayout& own = layout(unit);
+  return moments_.at(1)[static_cast<std::size_t>(unit)].subspan(own.shard.begin - own.optimizer.begin, own.shard.size());
 }
 
 void States::initialize(std::uint64_t seed) {
   for (std::size_t u = 0; u < units_.size(); ++u) {
-    const ShardLayout& h = layouts_[u];
+    const ShardLayout& layout = layouts_[u];
     {
       const Absence absence;  // a unit's random numbers take seconds
-      model::initialize(units_[u], seed, h.shard, master_[u].subspan(h.shard.begin - h.optimizer.begin, h.shard.size()));
+      model::initialize(units_[u], seed, layout.shard,
+                        master_[u].subspan(layout.shard.begin - layout.optimizer.begin, layout.shard.size()));
     }
     pump();
-    if (!h.updated_in_part() && groups_.ranks > 1) gather(groups_, master_[u]);  // each rank draws its shard alone
+    if (!layout.updated_in_part() && groups_.ranks > 1) gather(groups_, master_[u]);  // each rank draws its shard alone
   }
 }
 
-void States::refresh() {
+void States::round_masters() {
   if (dtype_ == DType::f32) return;
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const Range kept = intersection(layouts_[u].parameters, layouts_[u].optimizer);
@@ -98,8 +99,8 @@ void States::step(int unit, Range range, Span<const float> gradient, const optim
                   const optim::Optimizer::Step& step, bool decay_1d) {
   const auto u = static_cast<std::size_t>(unit);
   const std::size_t begin = layouts_[u].optimizer.begin;
-  for (const Segment& segment : segments(units_[u], decay_1d)) {
-    const Range r = intersection(segment.range, range);
+  for (const DecayRange& part : decay_ranges(units_[u], decay_1d)) {
+    const Range r = intersection(part.range, range);
     if (r.empty()) continue;
     optim::Slice slice;
     slice.gradient = gradient.subspan(r.begin - range.begin, r.size());
@@ -107,7 +108,7 @@ void States::step(int unit, Range range, Span<const float> gradient, const optim
     slice.dtype = dtype_;
     if (dtype_ != DType::f32) slice.parameters = {parameter(unit, r.begin), r.size() * size_of(dtype_)};
     for (const auto& moment : moments_) slice.moments.push_back(moment[u].subspan(r.begin - begin, r.size()));
-    slice.decay = segment.decay;
+    slice.decay = part.decay;
     optimizer.step(slice, step);
   }
 }
@@ -121,10 +122,10 @@ int States::first_not_finite() const {
 }
 
 std::vector<float> States::whole_master(int unit) const {
-  const ShardLayout& h = layout(unit);
-  std::vector<float> whole(h.elements);
-  std::copy(master(unit).begin(), master(unit).end(), whole.begin() + static_cast<std::ptrdiff_t>(h.optimizer.begin));
-  if (h.updated_in_part()) gather(groups_, whole);
+  const ShardLayout& own = layout(unit);
+  std::vector<float> whole(own.elements);
+  std::copy(master(unit).begin(), master(unit).end(), whole.begin() + static_cast<std::ptrdiff_t>(own.optimizer.begin));
+  if (own.updated_in_part()) gather(groups_, whole);
   return whole;
 }
 
@@ -145,7 +146,7 @@ std::vector<NamedSlice> named_slices(const std::vector<model::UnitLayout>& units
 
 std::vector<Range> States::ranges(Which which) const {
   std::vector<Range> result;
-  for (const ShardLayout& h : layouts_) result.push_back(which == Which::kept ? h.optimizer : h.shard);
+  for (const ShardLayout& layout : layouts_) result.push_back(which == Which::kept ? layout.optimizer : layout.shard);
   return result;
 }
 

@@ -12,61 +12,61 @@ namespace {
 /// A node of the tree: pieces [begin, begin + width), width a power of two; those beyond the buffer's end are absent.
 struct Node {
   std::size_t begin, width;
-  Range within(std::size_t pieces) const { return intersection({begin, begin + width}, {0, pieces}); }
+  Range within(std::size_t granules) const { return intersection({begin, begin + width}, {0, granules}); }
   Node left() const { return {begin, width / 2}; }
   Node right() const { return {begin + width / 2, width / 2}; }
 };
 
-Node root(std::size_t pieces) { return {0, std::bit_ceil(pieces)}; }
+Node root(std::size_t granules) { return {0, std::bit_ceil(granules)}; }
 
 bool contains(Range outer, Range inner) { return outer.begin <= inner.begin && inner.end <= outer.end; }
 
 /// value(leaf), or the sum of both halves; an absent half adds nothing.
 template <typename IsLeaf, typename Value>
-double evaluate(Node node, std::size_t pieces, const IsLeaf& is_leaf, const Value& value) {
-  const Range range = node.within(pieces);
+double evaluate(Node node, std::size_t granules, const IsLeaf& is_leaf, const Value& value) {
+  const Range range = node.within(granules);
   if (is_leaf(range)) return value(range);
-  const double left = evaluate(node.left(), pieces, is_leaf, value);
-  if (node.right().within(pieces).empty()) return left;
-  return left + evaluate(node.right(), pieces, is_leaf, value);
+  const double left = evaluate(node.left(), granules, is_leaf, value);
+  if (node.right().within(granules).empty()) return left;
+  return left + evaluate(node.right(), granules, is_leaf, value);
 }
 
 template <typename Use>
-void visit_subtrees(Node node, std::size_t pieces, Range own, const Use& visit) {
-  const Range range = node.within(pieces);
+void visit_subtrees(Node node, std::size_t granules, Range own, const Use& visit) {
+  const Range range = node.within(granules);
   if (intersection(range, own).empty()) return;
   if (contains(own, range)) {
     visit(node);
     return;
   }
-  visit_subtrees(node.left(), pieces, own, visit);
-  visit_subtrees(node.right(), pieces, own, visit);
+  visit_subtrees(node.left(), granules, own, visit);
+  visit_subtrees(node.right(), granules, own, visit);
 }
 
 }  // namespace
 
-std::vector<double> subtree_sums(std::size_t pieces, Range own, Span<const double> sums) {
+std::vector<double> subtree_sums(std::size_t granules, Range own, Span<const double> sums) {
   std::vector<double> result;
-  if (pieces == 0) return result;
-  visit_subtrees(root(pieces), pieces, own, [&](Node node) {
+  if (granules == 0) return result;
+  visit_subtrees(root(granules), granules, own, [&](Node node) {
     result.push_back(evaluate(
-        node, pieces, [](Range r) { return r.size() == 1; }, [&](Range r) { return sums[r.begin - own.begin]; }));
+        node, granules, [](Range r) { return r.size() == 1; }, [&](Range r) { return sums[r.begin - own.begin]; }));
   });
   return result;
 }
 
-std::size_t subtree_count(std::size_t pieces, Range own) {
+std::size_t subtree_count(std::size_t granules, Range own) {
   std::size_t count = 0;
-  if (pieces != 0) visit_subtrees(root(pieces), pieces, own, [&](Node) { ++count; });
+  if (granules != 0) visit_subtrees(root(granules), granules, own, [&](Node) { ++count; });
   return count;
 }
 
-double join_subtrees(std::size_t pieces, const std::vector<Range>& owners, const std::vector<Span<const double>>& values) {
-  if (pieces == 0) return 0.0;
+double join_subtrees(std::size_t granules, const std::vector<Range>& owners, const std::vector<Span<const double>>& values) {
+  if (granules == 0) return 0.0;
   std::vector<std::size_t> next(owners.size(), 0);  // subtrees come left to right, so each rank's are used in order
   std::size_t owner = 0;
   return evaluate(
-      root(pieces), pieces,
+      root(granules), granules,
       [&](Range r) {
         while (owners[owner].end <= r.begin) ++owner;
         return contains(owners[owner], r);

@@ -173,8 +173,8 @@ void adamw_update(benchmark::State& state, bool rounded) {
 void gradient_norm(benchmark::State& state) {
   Arena arena;
   const auto x = arena.values(parameters);
-  std::vector<double> sums(parameters / piece + 1);
-  run(state, parameters * sizeof(float), [&] { sum_of_squares_by_piece(parameters, x.data(), sums.data()); });
+  std::vector<double> sums(parameters / granule + 1);
+  run(state, parameters * sizeof(float), [&] { sum_of_squares_by_granule(parameters, x.data(), sums.data()); });
 }
 
 void accumulate(benchmark::State& state) {

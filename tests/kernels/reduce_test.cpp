@@ -10,8 +10,8 @@ namespace shoal::kernels::test {
 namespace {
 
 std::vector<double> squares(const std::vector<float>& x) {
-  std::vector<double> sums((x.size() + piece - 1) / piece);
-  sum_of_squares_by_piece(x.size(), x.data(), sums.data());
+  std::vector<double> sums((x.size() + granule - 1) / granule);
+  sum_of_squares_by_granule(x.size(), x.data(), sums.data());
   return sums;
 }
 
@@ -24,27 +24,27 @@ TEST(SumOfSquares, IsTheReferenceByPiece) {
     const auto got = squares(x);
     for (std::size_t p = 0; p < got.size(); ++p) {
       double want = 0;
-      for (std::size_t i = p * piece; i < std::min(n, (p + 1) * piece); ++i) want += static_cast<double>(x[i]) * x[i];
+      for (std::size_t i = p * granule; i < std::min(n, (p + 1) * granule); ++i) want += static_cast<double>(x[i]) * x[i];
       EXPECT_NEAR(got[p], want, 256 * 1024 * 0x1p-53) << "piece " << p << " of " << n;
     }
   }
 }
 
 TEST(SumOfSquares, OfPartsAreThoseOfTheWhole) {
-  const auto x = numbers(5 * piece + 77, 2);
+  const auto x = numbers(5 * granule + 77, 2);
   const auto whole = squares(x);
   for (std::size_t cut = 0; cut <= 5; ++cut) {
-    auto parts = squares({x.begin(), x.begin() + static_cast<std::ptrdiff_t>(cut * piece)});
-    const auto rest = squares({x.begin() + static_cast<std::ptrdiff_t>(cut * piece), x.end()});
+    auto parts = squares({x.begin(), x.begin() + static_cast<std::ptrdiff_t>(cut * granule)});
+    const auto rest = squares({x.begin() + static_cast<std::ptrdiff_t>(cut * granule), x.end()});
     parts.insert(parts.end(), rest.begin(), rest.end());
     EXPECT_TRUE(same_bits(parts, whole)) << "cut at piece " << cut;
   }
 }
 
 TEST(SumOfSquares, WhatIsNotFiniteShows) {
-  auto x = numbers(3 * piece, 3);
-  x[piece + 3] = std::numeric_limits<float>::infinity();
-  x[2 * piece + 255] = std::nanf("");
+  auto x = numbers(3 * granule, 3);
+  x[granule + 3] = std::numeric_limits<float>::infinity();
+  x[2 * granule + 255] = std::nanf("");
   const auto got = squares(x);
   EXPECT_TRUE(std::isfinite(got[0]));
   EXPECT_TRUE(std::isinf(got[1]));
@@ -52,7 +52,7 @@ TEST(SumOfSquares, WhatIsNotFiniteShows) {
 }
 
 TEST(SumOfSquares, LargeFloatsDoNotOverflow) {
-  const std::vector<float> x(piece, 3e38F);
+  const std::vector<float> x(granule, 3e38F);
   EXPECT_NEAR(squares(x)[0] / (256 * 9e76), 1.0, 1e-6);
 }
 

@@ -55,7 +55,7 @@ TYPED_TEST(Storage, NarrowInPlaceIsNarrow) {
 }
 
 TYPED_TEST(Storage, OfPartsAreThoseOfTheWhole) {
-  constexpr std::size_t n = 5 * piece + 77;
+  constexpr std::size_t n = 5 * granule + 77;
   const DType type = dtype_of<TypeParam>;
   const auto x = numbers(n, 5);
   const auto from = numbers<TypeParam>(n, 6);
@@ -75,9 +75,9 @@ TYPED_TEST(Storage, SumsOfSquaresAreThoseOfTheWidenedNumbers) {
   for (const std::size_t n : sizes) {
     const auto x = numbers<TypeParam>(n, 7);
     const std::vector<float> wide(x.begin(), x.end());
-    std::vector<double> got((n + piece - 1) / piece), want(got.size());
-    sum_of_squares_by_piece(dtype_of<TypeParam>, n, x.data(), got.data());
-    sum_of_squares_by_piece(n, wide.data(), want.data());
+    std::vector<double> got((n + granule - 1) / granule), want(got.size());
+    sum_of_squares_by_granule(dtype_of<TypeParam>, n, x.data(), got.data());
+    sum_of_squares_by_granule(n, wide.data(), want.data());
     EXPECT_TRUE(same_bits(got, want)) << n;
   }
 }
@@ -93,7 +93,7 @@ TYPED_TEST(Storage, WhatIsNotFiniteStays) {
   EXPECT_EQ(static_cast<float>(y[2]), -infinity);
   EXPECT_TRUE(std::isnan(static_cast<float>(y[3])));
   double sum = 0;
-  sum_of_squares_by_piece(dtype_of<TypeParam>, 4, y.data(), &sum);
+  sum_of_squares_by_granule(dtype_of<TypeParam>, 4, y.data(), &sum);
   EXPECT_TRUE(std::isnan(sum));
 }
 

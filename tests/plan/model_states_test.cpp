@@ -52,7 +52,7 @@ TEST(ModelStates, OfAPlanAreTheFormulaAndPadding) {
         const Ledger formula = model_states(parameters, o, ranks);
         const Ledger planned = memory(o, 0, ranks).bytes;
         for (const Kind kind : {Kind::parameters, Kind::master, Kind::gradients, Kind::moments}) {
-          const std::size_t padding = 2 * units.size() * (zero::piece * sizeof(float) + 64);  // 2: both moments
+          const std::size_t padding = 2 * units.size() * (granule * sizeof(float) + 64);  // 2: both moments
           EXPECT_GE(planned[kind], formula[kind]) << name_of(kind) << ", stage " << stage << ", " << ranks << " ranks";
           EXPECT_LE(planned[kind], formula[kind] + padding) << name_of(kind) << ", stage " << stage << ", " << ranks;
         }

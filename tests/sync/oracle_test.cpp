@@ -32,18 +32,18 @@ struct Case {
 /// into granule r. The update is elementwise, and the elements between stay zero.
 std::size_t place(std::size_t element, std::size_t ranks) {
   const std::size_t length = (parameters + ranks - 1) / ranks;
-  return element / length * zero::piece + element % length;
+  return element / length * granule + element % length;
 }
 
 void expect_trajectory(const Case& c) {
   divide_into_nodes(static_cast<int>(c.per_node));
   const auto rank = static_cast<std::size_t>(shoal::test::world().all().rank());
   const std::size_t node = rank / c.per_node;
-  std::vector<std::size_t> element(c.ranks * zero::piece, parameters);  // by place in the unit
+  std::vector<std::size_t> element(c.ranks * granule, parameters);  // by place in the unit
   for (std::size_t i = 0; i < parameters; ++i) element[place(i, c.ranks)] = i;
   std::vector<model::UnitLayout> units(1);
   units[0].name = "all";
-  units[0].add("x", {c.ranks * zero::piece}, 0);
+  units[0].add("x", {c.ranks * granule}, 0);
 
   Toy toy(c.options, units, 0, c.momentum);
   toy.fill(

@@ -99,7 +99,7 @@ TEST(AccumulationPlan, OtherNumbersOfRanksMakeOneRound) {
   EXPECT_EQ(rank_sum(AccumulationPlan(15, 5), 0, 1), "((3+4)+5)");
 }
 
-TEST(AccumulationPlan, InSequenceARankAddsItsTurnsOneAfterAnother) {
+TEST(AccumulationPlan, InSequenceARankAddsItsMicroBatchesOneAfterAnother) {
   const AccumulationPlan accumulation(12, 2, false, true);
   EXPECT_EQ(accumulation.rounds, 1U);
   EXPECT_EQ(rank_sum(accumulation, 0, 1), "(((((6+7)+8)+9)+10)+11)");

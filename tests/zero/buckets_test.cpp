@@ -13,7 +13,7 @@ namespace {
 
 using test::units_of;
 
-TEST(Messages, CoverEveryElementOnceAndKeepToTheirSize) {
+TEST(Buckets, CoverEveryElementOnceAndKeepToTheirSize) {
   const auto units = units_of({10000, 48, 300, 70000, 16});
   for (const int ranks : {1, 2, 3, 4, 8}) {
     for (const std::size_t most : {1UL, 4096UL, 20000UL, 1000000UL}) {
@@ -30,14 +30,14 @@ TEST(Messages, CoverEveryElementOnceAndKeepToTheirSize) {
           }
         }
         EXPECT_EQ(elements, bucket.elements);
-        EXPECT_LE(elements, std::max(most, piece * static_cast<std::size_t>(ranks)));
+        EXPECT_LE(elements, std::max(most, granule * static_cast<std::size_t>(ranks)));
       }
       for (const auto& unit : covered) EXPECT_EQ(std::set<int>(unit.begin(), unit.end()), std::set<int>{1});
     }
   }
 }
 
-TEST(Messages, ComeInTheOrderInWhichUnitsAreCompleted) {
+TEST(Buckets, ComeInTheOrderInWhichUnitsAreCompleted) {
   const auto units = units_of({5000, 5000, 5000});
   int before = 2;
   for (const Bucket& bucket : make_buckets(units, {2, 1, 0}, 2, 2048)) {
@@ -48,7 +48,7 @@ TEST(Messages, ComeInTheOrderInWhichUnitsAreCompleted) {
   EXPECT_EQ(before, 0);
 }
 
-TEST(Messages, SmallUnitsAreJoinedLargeOnesCut) {
+TEST(Buckets, SmallUnitsAreJoinedLargeOnesCut) {
   EXPECT_EQ(make_buckets(units_of({256, 256, 256}), {2, 1, 0}, 1, 1000000).size(), 1U);
   EXPECT_EQ(make_buckets(units_of({256 * 8}), {0}, 1, 512).size(), 4U);
 }

@@ -52,7 +52,7 @@ class EngineOracle : public testing::Test {
       const std::vector<float> initial = oracle_->dataset<float>("init/" + name_of(slice));
       for (std::size_t i = 0; i < slice.values.size(); ++i) slice.values[i] = initial.at(slice.range.begin + i);
     }
-    engine.refresh();
+    engine.rebuild_parameters();
   }
   static std::string name_of(const NamedSlice& slice) { return slice.dataset.substr(std::string("/parameters/").size()); }
 

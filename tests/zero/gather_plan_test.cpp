@@ -31,9 +31,9 @@ GatherPlan plan(const ZeroOptions& zero) { return plan_gathers(visits, sizes, na
 /// "unit:start<first-last" of every lifetime.
 std::string shape(const GatherPlan& plan) {
   std::string text;
-  for (const GatherLifetime& r : plan.gather_lifetimes) {
-    text += (text.empty() ? "" : " ") + std::to_string(r.unit) + ":" + std::to_string(r.start) + "<" +
-            std::to_string(r.first) + "-" + std::to_string(r.last);
+  for (const GatherLifetime& gather : plan.gather_lifetimes) {
+    text += (text.empty() ? "" : " ") + std::to_string(gather.unit) + ":" + std::to_string(gather.start) + "<" +
+            std::to_string(gather.first) + "-" + std::to_string(gather.last);
   }
   return text;
 }
@@ -69,8 +69,8 @@ TEST(GatherPlan, NothingIsGatheredAheadBeyondTheLimit) {
     std::size_t most = 0;
     for (std::size_t v = 0; v < visits.size(); ++v) {
       std::size_t live = 0;
-      for (const GatherLifetime& r : limited.gather_lifetimes) {
-        if (r.start <= v && v <= r.last) live += sizes[static_cast<std::size_t>(r.unit)];
+      for (const GatherLifetime& gather : limited.gather_lifetimes) {
+        if (gather.start <= v && v <= gather.last) live += sizes[static_cast<std::size_t>(gather.unit)];
       }
       most = std::max(most, live);
     }

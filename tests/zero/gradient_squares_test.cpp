@@ -33,8 +33,8 @@ std::vector<float> numbers(std::size_t unit, std::size_t elements, std::size_t s
 std::vector<float> second_moments(std::size_t unit, std::size_t elements) {
   std::vector<float> values = numbers(unit, elements, 99);
   for (std::size_t i = 0; i < elements; ++i) {
-    values[i] *= values[i] * std::exp(-static_cast<float>(i / piece));
-    if (unit == 1 || i / piece + 2 == piece_count(elements)) values[i] = 0;
+    values[i] *= values[i] * std::exp(-static_cast<float>(i / granule));
+    if (unit == 1 || i / granule + 2 == granule_count(elements)) values[i] = 0;
   }
   return values;
 }
@@ -44,8 +44,8 @@ std::vector<double> weights(std::size_t unit, std::size_t elements) {
   const std::vector<float> second = second_moments(unit, elements);
   std::vector<double> result(elements, 0.0);
   std::vector<std::size_t> sample;
-  for (std::size_t i = 0; i < piece_count(elements); ++i) {
-    const std::size_t begin = i * piece, length = std::min(piece, elements - begin);
+  for (std::size_t i = 0; i < granule_count(elements); ++i) {
+    const std::size_t begin = i * granule, length = std::min(granule, elements - begin);
     const auto draw = static_cast<std::uint32_t>(i * 2654435769U + updates * 2246822519U);
     sample.push_back(begin + static_cast<std::size_t>(draw * 0x1p-32 * static_cast<double>(length)));
   }
@@ -85,20 +85,20 @@ Measured by_plain_loops(Squares squares) {
   return result;
 }
 
-Measured measured(Squares squares, int stage, const RankGroups& place) {
+Measured measured(Squares squares, int stage, const RankGroups& groups) {
   const auto layouts = units();
-  const AccumulationPlan accumulation(micro_batches, place.ranks,
-                                      place.ranks > 1 && stages[static_cast<std::size_t>(stage)].shards_gradients);
+  const AccumulationPlan accumulation(micro_batches, groups.ranks,
+                                      groups.ranks > 1 && stages[static_cast<std::size_t>(stage)].shards_gradients);
   ZeroOptions zero;
   zero.stage = stage;
   GradientOptions options;
   options.bucket_elements = 2048;
   options.squares = squares;
-  const auto held = shard_layouts(layouts, zero, place);
+  const auto held = shard_layouts(layouts, zero, groups);
   Memory counting;
-  const Gradients planned(layouts, held, accumulation, {place.rank, place.ranks, nullptr}, options, counting);
+  const Gradients planned(layouts, held, accumulation, {groups.rank, groups.ranks, nullptr}, options, counting);
   Memory memory(counting.taken());
-  Gradients gradients(layouts, held, accumulation, place, options, memory);
+  Gradients gradients(layouts, held, accumulation, groups, options, memory);
   EXPECT_EQ(memory.taken(), counting.taken());
   std::vector<std::vector<float>> second;
   for (std::size_t u = 0; u < layouts.size(); ++u) {
@@ -108,12 +108,12 @@ Measured measured(Squares squares, int stage, const RankGroups& place) {
   }
   if (squares == Squares::weighted) {
     const auto shard = [&](int unit) -> Span<const float> { return second[static_cast<std::size_t>(unit)]; };
-    gradients.weights().refresh(updates, shard, correction, epsilon);
+    gradients.weights().resample(updates, shard, correction, epsilon);
   }
   Measured result;
   for (std::size_t round = 0; round < accumulation.rounds; ++round) {
     for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
-      const std::size_t m = accumulation.micro_batch(round, micro_step, place.rank);
+      const std::size_t m = accumulation.micro_batch(round, micro_step, groups.rank);
       gradients.begin_micro_step(round, micro_step);
       for (int u = static_cast<int>(layouts.size()) - 1; u >= 0; --u) {
         const auto values = numbers(static_cast<std::size_t>(u), layouts[static_cast<std::size_t>(u)].elements, m);
@@ -131,7 +131,7 @@ Measured measured(Squares squares, int stage, const RankGroups& place) {
     EXPECT_NEAR(norm.square, norm.value * norm.value, 1e-12 * norm.square);
   }
   result.sum = norm.square;
-  if (place.ranks > 1) place.group->all_reduce(Span<double>(result.micro), comm::Reduce::sum).wait();
+  if (groups.ranks > 1) groups.group->all_reduce(Span<double>(result.micro), comm::Reduce::sum).wait();
   return result;
 }
 
@@ -149,8 +149,8 @@ TEST(GradientSquares, AreTheSameBitsInEveryStageAndOnAnyNumberOfRanks) {
 }
 
 /// 4096 squares of normal numbers have a mean within 5 / sqrt(4096 / 2) of 1, at any update.
-TEST(SampledWeights, SpeakForAllElements) {
-  constexpr std::size_t elements = 4096 * piece;
+TEST(SampledWeights, RepresentAllElements) {
+  constexpr std::size_t elements = 4096 * granule;
   std::vector<float> second = numbers(0, elements, 1), gradient = numbers(0, elements, 2);
   for (std::size_t i = 0; i < elements; ++i) {
     second[i] = std::exp(second[i]);
@@ -166,7 +166,7 @@ TEST(SampledWeights, SpeakForAllElements) {
   std::vector<double> squares(4096);
   double before = 0;
   for (const std::uint64_t update : {1, 2, 1000}) {
-    weights.refresh(
+    weights.resample(
         update, [&](int) -> Span<const float> { return second; }, 1.0, 0.0);
     weights.square(0, 0, DType::f32, gradient.data(), squares);
     const double mean = std::accumulate(squares.begin(), squares.end(), 0.0) / 4096;
@@ -176,7 +176,7 @@ TEST(SampledWeights, SpeakForAllElements) {
   }
 }
 
-TEST(GradientSquares, AreNothingWhereNothingIsMeasured) {
+TEST(GradientSquares, AreZeroIfNothingIsMeasured) {
   comm::Communicator& group = test::world().all();
   const Measured none = measured(Squares::none, 1, {group.rank(), group.size(), &group});
   EXPECT_EQ(none.micro, std::vector<double>(micro_batches, 0.0));

@@ -74,15 +74,15 @@ Result run(int stage, std::size_t micro_batches, const GradientOptions& options)
   const auto layouts = units();
   const AccumulationPlan accumulation(micro_batches, group.size(),
                                       group.size() > 1 && stages[static_cast<std::size_t>(stage)].shards_gradients);
-  const RankGroups place{group.rank(), group.size(), &group};
+  const RankGroups groups{group.rank(), group.size(), &group};
   ZeroOptions zero;
   zero.stage = stage;
   Result result;
-  result.held = shard_layouts(layouts, zero, place);
+  result.held = shard_layouts(layouts, zero, groups);
   Memory counting;
-  const Gradients planned(layouts, result.held, accumulation, {place.rank, place.ranks, nullptr}, options, counting);
+  const Gradients planned(layouts, result.held, accumulation, {groups.rank, groups.ranks, nullptr}, options, counting);
   Memory memory(counting.taken());
-  Gradients gradients(layouts, result.held, accumulation, place, options, memory);
+  Gradients gradients(layouts, result.held, accumulation, groups, options, memory);
   EXPECT_EQ(memory.taken(), counting.taken());
   for (std::size_t round = 0; round < accumulation.rounds; ++round) {
     for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
@@ -140,7 +140,7 @@ class Gradient : public testing::TestWithParam<std::tuple<int, std::size_t>> {
         for (const float v : exact) squares += static_cast<double>(v) * v;
         if (promised) {
           EXPECT_EQ(result.gradients[u], part(exact, result.held[u].optimizer))
-              << "unit " << u << ", messages of " << options.bucket_elements;
+              << "unit " << u << ", buckets of " << options.bucket_elements;
         }
       }
       // Other numbers of ranks round differently at each of at most log2(24) + 3 nodes.
@@ -153,7 +153,7 @@ class Gradient : public testing::TestWithParam<std::tuple<int, std::size_t>> {
   }
 };
 
-TEST_P(Gradient, IsTheTreesSumBitByBitForAnyMessageSize) { expect_tree(DType::f32); }
+TEST_P(Gradient, IsTheTreesSumBitByBitForAnyBucketSize) { expect_tree(DType::f32); }
 TEST_P(Gradient, IsRoundedAtEveryNodeOfTheTree) { expect_tree(DType::bf16); }
 INSTANTIATE_TEST_SUITE_P(StagesAndMicroBatches, Gradient,
                          testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(4, 8, 12, 20, 24)));

@@ -26,10 +26,10 @@ struct Rank {
   std::vector<ShardLayout> held;
   States states;
   Parameters parameters;
-  Rank(const GatherOptions& options, const RankGroups& place, Memory& memory)
-      : held(shard_layouts(units(), options.zero, place)),
-        states(units(), held, DType::f32, {}, place, memory),
-        parameters(units(), held, states, there_and_back, there, place, options, memory) {}
+  Rank(const GatherOptions& options, const RankGroups& groups, Memory& memory)
+      : held(shard_layouts(units(), options.zero, groups)),
+        states(units(), held, DType::f32, {}, groups, memory),
+        parameters(units(), held, states, there_and_back, there, groups, options, memory) {}
 
   void write_shards(int version) {
     for (std::size_t u = 0; u < held.size(); ++u) {

@@ -20,18 +20,18 @@ TEST(Partition, ShardsCoverTheBufferOnceInOrder) {
   }
 }
 
-TEST(Partition, ShardsAreWholePieces) {
+TEST(Partition, ShardsAreWholeGranules) {
   for (int ranks = 1; ranks <= 9; ++ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
       const Range shard = shard_of(12345, rank, ranks);
       if (!shard.empty()) {
-        EXPECT_EQ(shard.begin % piece, 0U);
+        EXPECT_EQ(shard.begin % granule, 0U);
       }
     }
   }
 }
 
-TEST(Partition, NoShardIsLongerThanItsShareRoundedUp) {
+TEST(Partition, NoShardIsLongerThanItsPartRoundedUpToGranules) {
   EXPECT_EQ(shard_length(1000, 4), 256U);
   EXPECT_EQ(shard_length(1025, 4), 512U);
   EXPECT_EQ(shard_length(0, 4), 0U);

@@ -36,12 +36,12 @@ struct Staged {
   std::size_t units_taken() const { return memory.taken()[Kind::buffers] / 4096; }
 };
 
-TEST(Staging, AUnitThatLeavesAtOnceNeedsOnePlace) {
+TEST(Staging, AUnitThatIsCopiedOutAtOnceNeedsOneBuffer) {
   EXPECT_EQ(Staged(units(8, false), {}, 1).units_taken(), 1U);
   EXPECT_EQ(Staged(units(8, true), {}, 1).units_taken(), 2U);  // the early one is there all the time
 }
 
-TEST(Staging, APlaceIsFreeWhenItsMessagesAreComplete) {
+TEST(Staging, MemoryIsReusedWhenTheBucketsThatReadItAreFinished) {
   const auto layouts = units(8, false);
   const auto buckets = make_buckets(layouts, backwards(9), 2, 1024);  // one per unit
   const Staged staged(layouts, buckets, 1);
@@ -55,7 +55,7 @@ TEST(Staging, APlaceIsFreeWhenItsMessagesAreComplete) {
   EXPECT_EQ(Staged(layouts, buckets, 0).units_taken(), 1U);
 }
 
-TEST(Staging, UnitsThatShareAMessageWaitForIt) {
+TEST(Staging, ABucketOfTwoUnitsKeepsTheMemoryOfBoth) {
   const auto layouts = units(8, false);
   const auto buckets = make_buckets(layouts, backwards(9), 2, 2048);  // two units in each
   const Staged staged(layouts, buckets, 0);

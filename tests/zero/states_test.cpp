@@ -38,8 +38,8 @@ class StatesTest : public testing::TestWithParam<std::tuple<int, DType>> {
     comm::Communicator& group = test::world().all();
     return {group.rank(), group.size(), counting ? nullptr : &group};
   }
-  States make(const RankGroups& place, Memory& memory) const {
-    return {units(), held_, dtype(), {"first", "second"}, place, memory};
+  States make(const RankGroups& rank_groups, Memory& memory) const {
+    return {units(), held_, dtype(), {"first", "second"}, rank_groups, memory};
   }
   Ledger count() const {
     Memory counting;
@@ -54,7 +54,7 @@ class StatesTest : public testing::TestWithParam<std::tuple<int, DType>> {
 
 TEST_P(StatesTest, InitialValuesDoNotDependOnRanksAndStage) {
   states_.initialize(11);
-  states_.refresh();
+  states_.round_masters();
   for (std::size_t u = 0; u < units().size(); ++u) {
     const model::UnitLayout unit = units()[u];
     const int number = static_cast<int>(u);
@@ -66,11 +66,11 @@ TEST_P(StatesTest, InitialValuesDoNotDependOnRanksAndStage) {
     for (std::size_t i = 0; i < own.size(); ++i) EXPECT_EQ(master[i], alone[own.begin + i]);
     const std::byte* const first = states_.parameters(number).data();
     for (std::size_t i = kept.begin; i < kept.end; ++i) {
-      const std::size_t place = i - held_[u].parameters.begin;
+      const std::size_t index = i - held_[u].parameters.begin;
       if (dtype() == DType::f32) {
-        EXPECT_EQ(reinterpret_cast<const float*>(first)[place], alone[i]);
+        EXPECT_EQ(reinterpret_cast<const float*>(first)[index], alone[i]);
       } else {
-        EXPECT_EQ(reinterpret_cast<const bf16*>(first)[place].bits, bf16(alone[i]).bits);
+        EXPECT_EQ(reinterpret_cast<const bf16*>(first)[index].bits, bf16(alone[i]).bits);
       }
     }
     EXPECT_EQ(states_.whole_master(number), alone);

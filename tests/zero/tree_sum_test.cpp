@@ -31,28 +31,29 @@ double serial_tree(std::vector<double> values) {
   return values[0];
 }
 
-std::vector<Range> cut(std::size_t pieces, std::size_t ranks) {
+std::vector<Range> cut(std::size_t granules, std::size_t ranks) {
   std::vector<Range> owners;
-  const std::size_t each = (pieces + ranks - 1) / ranks;
-  for (std::size_t r = 0; r < ranks; ++r) owners.push_back({std::min(pieces, r * each), std::min(pieces, (r + 1) * each)});
+  const std::size_t each = (granules + ranks - 1) / ranks;
+  for (std::size_t r = 0; r < ranks; ++r)
+    owners.push_back({std::min(granules, r * each), std::min(granules, (r + 1) * each)});
   return owners;
 }
 
 TEST(TreeSum, IsTheSameBitsForAnyNumberOfRanks) {
-  for (const std::size_t pieces : {1UL, 2UL, 3UL, 7UL, 8UL, 100UL, 1000UL, 1023UL, 4097UL}) {
-    const std::vector<double> sums = noise(pieces);
+  for (const std::size_t granules : {1UL, 2UL, 3UL, 7UL, 8UL, 100UL, 1000UL, 1023UL, 4097UL}) {
+    const std::vector<double> sums = noise(granules);
     const double expected = serial_tree(sums);
     for (std::size_t ranks = 1; ranks <= 9; ++ranks) {
-      const std::vector<Range> owners = cut(pieces, ranks);
+      const std::vector<Range> owners = cut(granules, ranks);
       std::vector<std::vector<double>> kept;
       std::vector<Span<const double>> values;
       for (const Range& own : owners) {
-        kept.push_back(subtree_sums(pieces, own, Span<const double>(sums).subspan(own.begin, own.size())));
-        EXPECT_EQ(kept.back().size(), subtree_count(pieces, own));
-        EXPECT_LE(kept.back().size(), 2 * static_cast<std::size_t>(std::bit_width(pieces)));
+        kept.push_back(subtree_sums(granules, own, Span<const double>(sums).subspan(own.begin, own.size())));
+        EXPECT_EQ(kept.back().size(), subtree_count(granules, own));
+        EXPECT_LE(kept.back().size(), 2 * static_cast<std::size_t>(std::bit_width(granules)));
       }
       values.assign(kept.begin(), kept.end());
-      EXPECT_EQ(join_subtrees(pieces, owners, values), expected) << pieces << " pieces on " << ranks << " ranks";
+      EXPECT_EQ(join_subtrees(granules, owners, values), expected) << granules << " pieces on " << ranks << " ranks";
     }
   }
 }

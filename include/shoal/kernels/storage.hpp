@@ -17,6 +17,6 @@ void narrow(DType type, std::size_t n, const float* x, void* y);
 /// y = x, which is exact. y and x must not overlap, except that they may be the same if the type is f32.
 void widen(DType type, std::size_t n, const void* x, float* y);
 /// As in kernels/reduce.hpp: one sum for each granule of 256 elements.
-void sum_of_squares_by_piece(DType type, std::size_t n, const void* x, double* sums);
+void sum_of_squares_by_granule(DType type, std::size_t n, const void* x, double* sums);
 
 }  // namespace shoal::kernels

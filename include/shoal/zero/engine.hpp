@@ -41,7 +41,7 @@ class Engine final : private model::UnitAccess {
   /// Random initial values; or, after the slices of states() were written to, everything that is derived from them.
   /// Collective.
   void initialize(std::uint64_t seed);
-  void refresh();
+  void rebuild_parameters();
   /// Waits until what an update() published has arrived: before the slices of states() are written to, or read and written.
   void wait_for_parameters() { parameters_->wait_for_parameters(); }
 

@@ -34,8 +34,8 @@ class GradientSquares {
  private:
   std::vector<ShardLayout> layouts_;
   SampledWeights weights_;
-  Span<double> pieces_;       // of the largest unit
-  std::vector<double> unit_;  // by unit; empty: none
+  Span<double> granule_sums_;  // of the largest unit
+  std::vector<double> unit_;   // by unit; empty: none
 };
 
 }  // namespace shoal::zero

@@ -14,13 +14,13 @@ struct Lifetime {
   bool overlaps(const Lifetime& other) const { return first <= other.last && other.first <= last; }
 };
 
-struct Places {
+struct MemoryLayout {
   std::vector<std::size_t> offsets;  ///< by buffer, in bytes, on 64-byte borders
   std::size_t bytes = 0;             ///< of all together
 };
 
 /// Greedy by size: the largest buffer first, each at the lowest place where it fits (Pisarchyk and Lee 2020, "Efficient
 /// Memory Management for Deep Neural Net Inference", section 5).
-Places place(const std::vector<Lifetime>& buffers);
+MemoryLayout lay_out(const std::vector<Lifetime>& buffers);
 
 }  // namespace shoal::zero

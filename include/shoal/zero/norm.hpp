@@ -31,8 +31,8 @@ class GlobalNorm {
 
   std::vector<ShardLayout> layouts_;
   RankGroups groups_;
-  std::vector<Span<double>> piece_sums_;  // by unit, of this rank's shard
-  Span<double> subtrees_, all_subtrees_;  // of all units: this rank's, and every rank's
+  std::vector<Span<double>> granule_sums_;  // by unit, of this rank's shard
+  Span<double> subtrees_, all_subtrees_;    // of all units: this rank's, and every rank's
 };
 
 }  // namespace shoal::zero

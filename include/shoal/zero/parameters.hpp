@@ -53,7 +53,7 @@ class Parameters {
     std::vector<std::vector<std::size_t>> starting;  // gather_lifetimes by visit
   };
   struct Gather {
-    std::size_t lifetime;
+    std::size_t index;    // of plan.gather_lifetimes
     bool over_all_ranks;  // or from the neighbours' second partition
     comm::Request request;
   };
@@ -61,7 +61,7 @@ class Parameters {
   Schedule schedule(const UseOrder& visits, const std::vector<std::string>& names, const GatherOptions& options) const;
   void begin_use();
   void leave_visit();
-  void start_gather(std::size_t lifetime);
+  void start_gather(std::size_t index);
   void finish_gather();
   std::size_t gather_lifetime(int unit) const;
   Span<std::byte> whole(const GatherLifetime& lifetime) const;

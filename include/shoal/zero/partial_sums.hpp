@@ -16,15 +16,15 @@ class PartialSums {
  public:
   PartialSums() = default;
   /// Holds ShardLayout::gradients of every unit in `dtype`. in_place: gradients are written to the stack's top by whoever
-  /// makes them; otherwise they are added from elsewhere, which takes one place less.
+  /// makes them; otherwise they are added from elsewhere, which takes one level less.
   PartialSums(const std::vector<ShardLayout>& layouts, const AccumulationPlan& accumulation, DType dtype, bool in_place,
               Memory& memory);
 
-  /// The place of this turn's gradient of a unit, where it is written in place.
+  /// The level of this turn's gradient of a unit, where it is written in level.
   std::byte* top(int unit, std::size_t micro_step) const;
-  /// The unit's gradient of this turn is in its place: merges.
+  /// The unit's gradient of this turn is in its level: merges.
   void merge(int unit, std::size_t micro_step);
-  /// Elements `range` of the unit's flat buffer, from elsewhere: into their place, and merges.
+  /// Elements `range` of the unit's flat buffer, from elsewhere: into their level, and merges.
   void add(int unit, std::size_t micro_step, Range range, const std::byte* gradient);
   /// After the last turn of a round: what the unit's sum is now, on this rank's shard, is added to the rounds before.
   void finish_round(int unit, std::size_t round);
@@ -33,7 +33,7 @@ class PartialSums {
   Span<std::byte> sum(int unit, Range range) const { return {at(0, unit, range.begin), range.size() * size_of(dtype_)}; }
 
  private:
-  std::byte* at(std::size_t place, int unit, std::size_t element) const;
+  std::byte* at(std::size_t level, int unit, std::size_t element) const;
   void merge_from(std::size_t top, std::size_t count, int unit, Range range);
 
   std::vector<ShardLayout> layouts_;

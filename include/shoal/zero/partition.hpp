@@ -6,19 +6,17 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "shoal/base/granule.hpp"
 #include "shoal/base/types.hpp"
 
 namespace shoal::zero {
 
-/// Shards are whole pieces of this many elements, so that sums per piece do not depend on the number of ranks.
-inline constexpr std::size_t piece = 256;
-
-constexpr std::size_t piece_count(std::size_t elements) { return (elements + piece - 1) / piece; }
+constexpr std::size_t granule_count(std::size_t elements) { return (elements + granule - 1) / granule; }
 
 /// Elements of every shard but the last ones, which may be short or empty.
 constexpr std::size_t shard_length(std::size_t elements, int ranks) {
   const auto size = static_cast<std::size_t>(ranks);
-  return (piece_count(elements) + size - 1) / size * piece;
+  return (granule_count(elements) + size - 1) / size * granule;
 }
 
 /// The elements of a flat buffer that rank d of D keeps.

@@ -29,15 +29,15 @@ class SampledWeights {
 
   /// Draws a sample, and weighs it by 1 / (sqrt(v / correction) + epsilon)^2. `updates` says which sample; shard(unit): v on
   /// this rank's shard. Collective.
-  void refresh(std::uint64_t updates, const std::function<Span<const float>(int unit)>& shard, double correction,
-               double epsilon);
+  void resample(std::uint64_t updates, const std::function<Span<const float>(int unit)>& shard, double correction,
+                double epsilon);
 
   /// squares[i] = that of the element of piece first + i, weighted; `gradient` begins with piece `first`.
   void square(int unit, std::size_t first, DType dtype, const void* gradient, Span<double> squares) const;
 
  private:
-  std::size_t element(int unit, std::size_t piece_index) const;
-  float& weight(int unit, std::size_t piece_index) const;
+  std::size_t element(int unit, std::size_t granule_index) const;
+  float& weight(int unit, std::size_t granule_index) const;
   void weigh(int unit, double correction, double epsilon);
 
   std::vector<ShardLayout> layouts_;

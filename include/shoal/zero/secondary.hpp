@@ -25,7 +25,7 @@ class Secondary {
   /// Whether the unit may be gathered from the neighbours: the same on all ranks.
   bool fresh(int unit) const { return fresh_[static_cast<std::size_t>(unit)]; }
   /// The unit has arrived whole.
-  void refresh(int unit, Span<const std::byte> whole);
+  void store(int unit, Span<const std::byte> whole);
   /// The parameters were updated.
   void expire();
   /// This rank's shard to its place in memory for the whole unit.

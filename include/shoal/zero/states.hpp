@@ -37,10 +37,10 @@ class States {
   /// Adam's second moment on this rank's shard.
   Span<const float> second_moment_shard(int unit) const;
 
-  /// Random initial values. Moments are zero. Collective; refresh() is still to be called.
+  /// Random initial values. Moments are zero. Collective; round_masters() is still to be called.
   void initialize(std::uint64_t seed);
   /// Rounds the masters to parameters, after they were written to.
-  void refresh();
+  void round_masters();
 
   /// One optimizer step of the elements `range` of the unit, which lie in ShardLayout::optimizer. decay_1d: weight decay on
   /// biases and norms too.
