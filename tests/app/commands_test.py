@@ -49,7 +49,13 @@ class Commands(Program):
         self.refused("train", deck, "--dry-run", "--ranks", "3", contains=["batch.global"])
         self.ok("train", deck, "--dry-run", "--ranks", "4", "--comm.ranks_per_node=2")
         self.refused(
-            "train", deck, "--dry-run", "--ranks", "4", "--comm.ranks_per_node=3", contains=["divide the 4 ranks"]
+            "train",
+            deck,
+            "--dry-run",
+            "--ranks",
+            "4",
+            "--comm.ranks_per_node=3",
+            contains=["divide the number of ranks (4)"],
         )
         done = self.shoal("train", deck, "--dry-run", "--zero.tile_linear=2")
         self.assertEqual(done.returncode, 0, done.stderr)
