@@ -144,7 +144,7 @@ std::string DeepSpeedFile::shown_value(const std::string& path) const {
 Value DeepSpeedFile::chosen(const std::string& option) const {
   if (places_.of(option) != "command line") {
     for (const DeepSpeedSetting& setting : settings_) {
-      if (setting.option == option && setting.said) return setting.value;
+      if (setting.option == option && setting.is_explicit) return setting.value;
     }
   }
   return find(option)->member.get(others_);
@@ -165,20 +165,20 @@ std::string DeepSpeedFile::place(const std::string& path) const {
   return line == 0 ? filename_ : text(filename_, ":", line, " (", written_path(path), ")");
 }
 
-std::string DeepSpeedFile::said(const std::string& path) const {
+std::string DeepSpeedFile::lead(const std::string& path) const {
   const std::string value = shown_value(path);
   return text(filename_, ":", line_of(path), ": ", written_path(path), value.empty() ? "" : " = ", value, ": ");
 }
 
-void DeepSpeedFile::add(const std::string& option, const Value& value, const std::string& path, bool said) {
+void DeepSpeedFile::add(const std::string& option, const Value& value, const std::string& path, bool is_explicit) {
   const Row& row = *find(option);
   const Reading reading = read(print(value, row.allowed), row.allowed, row.member.get(others_), option);
   if (!reading.value) return problem(path, option, " = ", print(value, row.allowed), ": ", reading.problem);
-  settings_.push_back({option, *reading.value, said, place(path)});
+  settings_.push_back({option, *reading.value, is_explicit, place(path)});
 }
 
 void DeepSpeedFile::absent(const std::string& path, const std::string& instead) {
-  absent_.push_back({path, text(said(path), "not built yet: ", path, instead.empty() ? "" : "; ", instead)});
+  absent_.push_back({path, text(lead(path), "not built yet: ", path, instead.empty() ? "" : "; ", instead)});
 }
 
 DeepSpeedTranslation DeepSpeedFile::translation() {

@@ -14,15 +14,15 @@ namespace shoal::config {
 namespace {
 
 /// Settings of the file so far, by option, to find two keys that contradict each other.
-using Said = std::map<std::string, const DeepSpeedSetting*>;
+using ExplicitSettings = std::map<std::string, const DeepSpeedSetting*>;
 
 std::string shown_value(const Row& row, const Value& value) { return shown(print(value, row.allowed)); }
 
-void apply(const DeepSpeedSetting& setting, const Deck& deck, Said& said, Invocation& invocation,
+void apply(const DeepSpeedSetting& setting, const Deck& deck, ExplicitSettings& seen, Invocation& invocation,
            std::vector<std::string>& problems) {
   const Row& row = *find(setting.option);
-  if (setting.said) {
-    const auto [first, fresh] = said.emplace(setting.option, &setting);
+  if (setting.is_explicit) {
+    const auto [first, fresh] = seen.emplace(setting.option, &setting);
     if (!fresh && first->second->value != setting.value) {
       problems.push_back(text(setting.place, ": ", row.name, " = ", shown_value(row, setting.value), ", but ",
                               first->second->place, " gives ", shown_value(row, first->second->value)));
@@ -30,7 +30,7 @@ void apply(const DeepSpeedSetting& setting, const Deck& deck, Said& said, Invoca
   }
   const std::string in_deck = deck.places.of(row.name);
   if (!in_deck.empty() && setting.value != row.member.get(deck.options)) {
-    if (!setting.said) return;
+    if (!setting.is_explicit) return;
     problems.push_back(text(in_deck, ": ", row.name, " = ", shown(value_text(row, deck.options)), ", but ", setting.place,
                             " gives ", shown_value(row, setting.value), "; remove one of the two"));
     return;
@@ -46,10 +46,10 @@ void apply_deepspeed(const std::string& path, const Deck& deck, Invocation& invo
   DeepSpeedTranslation file = translate_deepspeed(read_json(path), path, invocation.options, invocation.places);
   problems.insert(problems.end(), file.problems.begin(), file.problems.end());
   if (!file.problems.empty()) return;
-  Said said;
-  for (const bool is_said : {true, false}) {
+  ExplicitSettings seen;
+  for (const bool is_explicit : {true, false}) {
     for (const DeepSpeedSetting& setting : file.settings) {
-      if (setting.said == is_said) apply(setting, deck, said, invocation, problems);
+      if (setting.is_explicit == is_explicit) apply(setting, deck, seen, invocation, problems);
     }
   }
   invocation.deepspeed = true;

@@ -50,11 +50,11 @@ class DeepSpeedFile {
   void imply(const std::string& option, const Value& value, const std::string& path) { add(option, value, path, false); }
   template <typename... Parts>
   void note(const std::string& path, const Parts&... parts) {
-    notes_.emplace(line_of(path), text(said(path), parts...));
+    notes_.emplace(line_of(path), text(lead(path), parts...));
   }
   template <typename... Parts>
   void problem(const std::string& path, const Parts&... parts) {
-    problems_.emplace(line_of(path), text(said(path), parts...));
+    problems_.emplace(line_of(path), text(lead(path), parts...));
   }
   /// A problem or a note about the whole file: a key is missing.
   void lacks(const std::string& what) { problems_.emplace(0, filename_ + ": " + what); }
@@ -83,11 +83,11 @@ class DeepSpeedFile {
   bool take_old(const JsonEntry& entry);
   void take_value(const JsonEntry& entry, const DeepSpeedKey& key);
   void take_feature(const JsonEntry& entry, const DeepSpeedKey& key);
-  void add(const std::string& option, const Value& value, const std::string& path, bool said);
+  void add(const std::string& option, const Value& value, const std::string& path, bool is_explicit);
   std::size_t line_of(const std::string& path) const;
   std::string written_path(const std::string& path) const;
   /// "FILE:LINE: KEY = VALUE: ".
-  std::string said(const std::string& path) const;
+  std::string lead(const std::string& path) const;
 
   std::string filename_;
   const JsonText& json_;

@@ -17,7 +17,7 @@ namespace shoal::config {
 struct DeepSpeedSetting {
   std::string option;
   Value value;
-  bool said;          ///< false: only implied, for example by a default of DeepSpeed; a deck overrides it
+  bool is_explicit;   ///< false: only implied, for example by a default of DeepSpeed; a deck overrides it
   std::string place;  ///< "FILE:LINE (KEY)"
 };
 
