@@ -74,7 +74,7 @@ void require_stored(const Handle& dataset, const std::string& name) {
   const Handle create(H5Dget_create_plist(dataset.id()), H5Pclose, name), type(H5Dget_type(dataset.id()), H5Tclose, name);
   require_input(H5Pget_external_count(create.id()) == 0, name, ": its data are in another file");
   const H5D_layout_t layout = H5Pget_layout(create.id());
-  if (layout == H5D_VIRTUAL) return;  // made of datasets of other files, which the library opens and checks by themselves
+  if (layout == H5D_VIRTUAL) return;  // made of datasets of other files, which the library opens as files of their own
   const std::size_t elements = product(shape_of(dataset, name), std::size_t{1} << 60U, name);
   const std::uint64_t stored = H5Dget_storage_size(dataset.id());
   require_input(stored <= file_bytes(dataset), name, ": ", stored, " bytes, longer than the file; the file is damaged");

@@ -11,7 +11,7 @@
 
 namespace shoal::io {
 
-/// Who holds a lock.
+/// The holder of a lock.
 struct LockHolder {
   std::string token;  ///< random; no other lock has it
   std::string host, since;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HDF5 with handles that close themselves and calls whose results are checked. Only io/ includes hdf5.h.
 //
-// [Note: HDF5 by rank 0, raw data by all ranks] The files that ranks share (checkpoints, traces) are laid out by rank 0
+// [Note: HDF5 by rank 0, raw data by all ranks] Files with data of all ranks (checkpoints, traces) are laid out by rank 0
 // alone: it creates groups, attributes and datasets, whose space is allocated early and not initialized, and sends the
 // offset of each dataset (or chunk) in the file to the other ranks. Then all ranks write their raw data at once, directly
 // from their buffers to those offsets. The file is plain HDF5; no rank but 0 waits in a metadata operation, none of
