@@ -15,13 +15,13 @@ template std::size_t attention_workspace_bytes<f16>(const AttentionShape&);
 template <typename T>
 void attention_forward(const AttentionShape& shape, const T* qkv, const AttentionOutputs<T>& out, const Dropout& dropout,
                        Span<std::byte> workspace) {
-  attention::forward_by<T>(attention::unit<T>(), shape, qkv, out, dropout, workspace);
+  attention::forward_by<T>(attention::backend<T>(), shape, qkv, out, dropout, workspace);
 }
 
 template <typename T>
 void attention_backward(const AttentionShape& shape, const AttentionBackwardInputs<T>& in, T* dqkv, const Dropout& dropout,
                         Span<std::byte> workspace) {
-  attention::backward_by<T>(attention::unit<T>(), shape, in, dqkv, dropout, workspace);
+  attention::backward_by<T>(attention::backend<T>(), shape, in, dqkv, dropout, workspace);
 }
 
 #define SHOAL_INSTANCE(T)                                                                                           \

@@ -8,7 +8,7 @@
 
 #include "amx.hpp"
 #include "attention_tiles.hpp"
-#include "for_each.hpp"
+#include "parallel_for.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/kernels/attention.hpp"
 
@@ -68,7 +68,7 @@ void prepare_rows(const Head& head, std::size_t positions, const AttentionBackwa
     const bool exists = t < head.shape.T;
     Floats sum{};
     if (exists) {
-      o.expect_after(t);
+      o.prefetch_after(t);
       simd::for_vectors(head.size(), [&](std::size_t c, auto part) {
         sum = simd::fma(simd::load(o[t] + c, part), simd::load(d[t] + c, part), sum);
       });
@@ -79,7 +79,7 @@ void prepare_rows(const Head& head, std::size_t positions, const AttentionBackwa
 }
 
 /// What a head's products are computed by: vector instructions, or the processor's matrix unit.
-enum class Unit { vectors, tiles };
+enum class Backend { vectors, tiles };
 /// The types for which this build has the latter.
 #if defined(SHOAL_AMX)
 template <typename T>
@@ -90,8 +90,8 @@ inline constexpr bool has_tiles = false;
 #endif
 /// What this process uses. Tiles work from the first call on.
 template <typename T>
-Unit unit() {
-  return has_tiles<T> && amx::available() ? Unit::tiles : Unit::vectors;
+Backend backend() {
+  return has_tiles<T> && amx::available() ? Backend::tiles : Backend::vectors;
 }
 
 /// body(head, its thread's part of the workspace) for all heads of all sequences, so many at a time that one thread is
@@ -108,8 +108,8 @@ void for_heads(const char* label, const AttentionShape& s, std::size_t products,
   const std::size_t step = static_cast<std::size_t>(threads()) *
                            std::max<std::size_t>(1, flops_per_launch / std::max<std::size_t>(1, flops_per_head));
   for (std::size_t first = 0; first < heads; first += step) {
-    for_tiles(label, std::min(step, heads - first), [&](std::size_t tile, int thread) {
-      body(Head(s, first + tile), workspace.subspan(static_cast<std::size_t>(thread) * per_thread, per_thread));
+    parallel_for(label, std::min(step, heads - first), [&](std::size_t item, int thread) {
+      body(Head(s, first + item), workspace.subspan(static_cast<std::size_t>(thread) * per_thread, per_thread));
     });
   }
 }
@@ -120,12 +120,12 @@ std::size_t forward_bytes(const AttentionShape& shape);
 template <typename T>
 std::size_t backward_bytes(const AttentionShape& shape);
 
-/// attention_forward() and attention_backward() by the unit that is asked for, vectors or unit<T>().
+/// attention_forward() and attention_backward() by the unit that is asked for, vectors or backend<T>().
 template <typename T>
-void forward_by(Unit by, const AttentionShape& shape, const T* qkv, const AttentionOutputs<T>& out, const Dropout& dropout,
-                Span<std::byte> workspace);
+void forward_by(Backend by, const AttentionShape& shape, const T* qkv, const AttentionOutputs<T>& out,
+                const Dropout& dropout, Span<std::byte> workspace);
 template <typename T>
-void backward_by(Unit by, const AttentionShape& shape, const AttentionBackwardInputs<T>& in, T* dqkv, const Dropout& dropout,
-                 Span<std::byte> workspace);
+void backward_by(Backend by, const AttentionShape& shape, const AttentionBackwardInputs<T>& in, T* dqkv,
+                 const Dropout& dropout, Span<std::byte> workspace);
 
 }  // namespace shoal::kernels::attention

@@ -48,7 +48,7 @@ SHOAL_INLINE Words load_pairs(const Source& rows, std::size_t position, std::siz
 inline void pack_rows(const Packing& p, const Source& rows, bf16* out) {
   auto* words = reinterpret_cast<Word*>(out);
   for (std::size_t t = 0; t < p.positions(); ++t) {
-    rows.expect_after(t);
+    rows.prefetch_after(t);
     for (std::size_t c = 0; c < p.channels(); c += amx::depth, words += simd::width) {
       store_words(words, load_channels(rows, t, c));
     }
@@ -64,7 +64,7 @@ inline amx::Factor rows_of(const Packing& p, const bf16* packed, std::size_t pos
 inline void pack_columns(const Packing& p, const Source& rows, bf16* out) {
   auto* words = reinterpret_cast<Word*>(out);
   for (std::size_t t = 0; t < p.positions(); t += amx::columns) {
-    for (std::size_t l = 0; l < amx::columns; ++l) rows.expect_after(t + l);
+    for (std::size_t l = 0; l < amx::columns; ++l) rows.prefetch_after(t + l);
     for (std::size_t c = 0; c < p.channels(); c += amx::depth) {
       std::array<Words, 16> tile;
       for (std::size_t l = 0; l < amx::columns; ++l) tile[l] = load_channels(rows, t + l, c);
@@ -81,8 +81,8 @@ inline amx::Factor columns_of(const Packing& p, const bf16* packed, std::size_t 
 inline void pack_pairs(const Packing& p, const Source& rows, bf16* out) {
   auto* words = reinterpret_cast<Word*>(out);
   for (std::size_t t = 0; t < p.positions(); t += 2) {
-    rows.expect_after(t);
-    rows.expect_after(t + 1);
+    rows.prefetch_after(t);
+    rows.prefetch_after(t + 1);
     for (std::size_t c = 0; c < p.channels(); c += simd::width, words += simd::width) {
       store_words(words, load_pairs(rows, t, c));
     }
@@ -97,7 +97,7 @@ inline amx::Factor pairs_of(const Packing& p, const bf16* packed, std::size_t po
 inline void pack_transposed(const Packing& p, const Source& rows, bf16* out) {
   auto* words = reinterpret_cast<Word*>(out);
   for (std::size_t t = 0; t < p.positions(); t += block) {
-    for (std::size_t l = 0; l < block; ++l) rows.expect_after(t + l);
+    for (std::size_t l = 0; l < block; ++l) rows.prefetch_after(t + l);
     for (std::size_t c = 0; c < p.channels(); c += simd::width) {
       std::array<Words, 16> tile;
       for (std::size_t l = 0; l < simd::width; ++l) tile[l] = load_pairs(rows, t + 2 * l, c);

@@ -106,7 +106,7 @@ class HeadBackward {
   }
 
   /// Keys j .. j + 31 against queries i .. i + 31, which stand at `at` in a chunk. `careful`: some are not seen, or dropped.
-  template <bool careful>
+  template <bool masked>
   void differentiate_block(std::size_t j, std::size_t i, std::size_t at) {
     const Floats scale = simd::broadcast(head_.scale() * log2e);
     const Floats minus_logsumexp[2] = {-simd::load(buffers_.logsumexp + i),
@@ -123,7 +123,7 @@ class HeadBackward {
           const std::size_t in_block = r * block + h * simd::width;
           p[h] = quick_exp2(simd::fma(simd::load(buffers_.scores + in_block), scale, minus_logsumexp[h]));
           Floats dp = simd::load(buffers_.dp + in_block), dropped = p[h];
-          if constexpr (careful) {
+          if constexpr (masked) {
             const std::size_t query = i + h * simd::width, key = j + r;
             const auto seen = ~simd::first(key > query ? std::min(key - query, simd::width) : 0);
             dropped = p[h] = seen ? p[h] : Floats{};
@@ -193,7 +193,7 @@ class HeadBackward {
 
   void store_keys(const float* from, float factor, const Rows<bf16>& to, std::size_t begin, std::size_t end) {
     for (std::size_t t = begin; t < std::min(end, packing_.T); ++t, from += packing_.channels()) {
-      to.expect_after<true>(t);
+      to.prefetch_after<Access::write>(t);
       simd::for_vectors(packing_.HS,
                         [&](std::size_t c, auto part) { simd::store(to[t] + c, simd::load(from + c) * factor, part); });
     }
@@ -202,7 +202,7 @@ class HeadBackward {
   void store_queries(const Rows<bf16>& to) {
     const float scale = head_.scale();
     for (std::size_t t = 0; t < packing_.T; t += block) {
-      for (std::size_t l = 0; l < block; ++l) to.expect_after<true>(t + l);
+      for (std::size_t l = 0; l < block; ++l) to.prefetch_after<Access::write>(t + l);
       for (std::size_t half = 0; half < 2; ++half) {
         simd::for_vectors(packing_.HS, [&](std::size_t channel, auto part) {
           const float* const from = buffers_.dq + t * packing_.channels() + channel * block + half * simd::width;

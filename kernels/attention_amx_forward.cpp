@@ -151,7 +151,7 @@ class HeadForward {
     for (std::size_t r = 0; r < rows; ++r) {
       const float sum = buffers_.sum[r], factor = 1.0F / sum;
       const float* const from = buffers_.out + r * packing_.channels();
-      to.expect_after<true>(q0 + r);
+      to.prefetch_after<Access::write>(q0 + r);
       simd::for_vectors(packing_.HS,
                         [&](std::size_t c, auto part) { simd::store(to[q0 + r] + c, simd::load(from + c) * factor, part); });
       out.logsumexp[head_.index() * packing_.T + q0 + r] = buffers_.maximum[r] * ln2 + simd::log(simd::broadcast(sum))[0];

@@ -138,7 +138,7 @@ class HeadBackward {
   }
 
   /// A block's sixteen queries from i on. `careful`: some are not seen, not there, or dropped.
-  template <bool careful>
+  template <bool masked>
   void differentiate_vectors(const Chunk& chunk, std::size_t r, std::size_t begin, std::size_t i) {
     const Floats scale = simd::broadcast(scale_);
     const Floats minus_logsumexp = -simd::load(buffers_.logsumexp + i), dout_out = simd::load(buffers_.dout_out + i);
@@ -151,7 +151,7 @@ class HeadBackward {
     for (std::size_t row = 0; row < block_rows; ++row) {
       Floats p = exp2_of_negative(simd::fma(simd::load(scores), scale, minus_logsumexp));
       Floats dp = simd::load(dps), dropped = p;
-      if constexpr (careful) {
+      if constexpr (masked) {
         const auto seen = seen_from(chunk.j0 + r + row, i);
         p = seen ? p : Floats{};
         if (dropout_.active()) {
@@ -212,7 +212,7 @@ class HeadBackward {
   void store(const float* from, float factor, T* dqkv, std::size_t part, Range rows) {
     const Rows<T> to = head_.of_qkv(dqkv, part);
     for (std::size_t t = rows.begin; t < rows.end; ++t, from += packing_.columns()) {
-      to.template expect_after<true>(t);
+      to.template prefetch_after<Access::write>(t);
       simd::for_vectors(packing_.HS,
                         [&](std::size_t c, auto lanes) { simd::store(to[t] + c, simd::load(from + c) * factor, lanes); });
     }
@@ -238,22 +238,22 @@ template std::size_t backward_bytes<bf16>(const AttentionShape&);
 template std::size_t backward_bytes<f16>(const AttentionShape&);
 
 template <typename T>
-void backward_by(Unit by, const AttentionShape& shape, const AttentionBackwardInputs<T>& in, T* dqkv, const Dropout& dropout,
-                 Span<std::byte> workspace) {
-  require(by == Unit::vectors || by == unit<T>(), "attention_backward: no tiles for ", name_of(dtype_of<T>),
+void backward_by(Backend by, const AttentionShape& shape, const AttentionBackwardInputs<T>& in, T* dqkv,
+                 const Dropout& dropout, Span<std::byte> workspace) {
+  require(by == Backend::vectors || by == backend<T>(), "attention_backward: no tiles for ", name_of(dtype_of<T>),
           " on this machine");
   for_heads<T>("attention_backward", shape, 5, workspace, [&](const Head& head, Span<std::byte> mine) {
     if constexpr (has_tiles<T>) {
-      if (by == Unit::tiles) return tiled::backward(head, dropout, mine, in, dqkv);
+      if (by == Backend::tiles) return tiled::backward(head, dropout, mine, in, dqkv);
     }
     HeadBackward<T>(head, dropout, mine)(in, dqkv);
   });
 }
-template void backward_by<float>(Unit, const AttentionShape&, const AttentionBackwardInputs<float>&, float*, const Dropout&,
-                                 Span<std::byte>);
-template void backward_by<bf16>(Unit, const AttentionShape&, const AttentionBackwardInputs<bf16>&, bf16*, const Dropout&,
+template void backward_by<float>(Backend, const AttentionShape&, const AttentionBackwardInputs<float>&, float*,
+                                 const Dropout&, Span<std::byte>);
+template void backward_by<bf16>(Backend, const AttentionShape&, const AttentionBackwardInputs<bf16>&, bf16*, const Dropout&,
                                 Span<std::byte>);
-template void backward_by<f16>(Unit, const AttentionShape&, const AttentionBackwardInputs<f16>&, f16*, const Dropout&,
+template void backward_by<f16>(Backend, const AttentionShape&, const AttentionBackwardInputs<f16>&, f16*, const Dropout&,
                                Span<std::byte>);
 
 }  // namespace attention

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "for_each.hpp"
+#include "parallel_for.hpp"
 #include "shoal/kernels/attention.hpp"
 #include "simd.hpp"
 
@@ -12,7 +12,7 @@ namespace shoal::kernels {
 template <typename T>
 void attention_decode(std::size_t heads, std::size_t head_size, const T* q, const KeyValueCache<T>& cache, T* out) {
   const float scale = 1.0F / std::sqrt(static_cast<float>(head_size));
-  for_tiles("attention_decode", heads, [=](std::size_t head) {
+  parallel_for("attention_decode", heads, [=](std::size_t head) {
     constexpr std::size_t most = 16;  // vectors of a head's channels that are summed at a time
     const T* const query = q + head * head_size;
     for (std::size_t first = 0; first < head_size; first += most * simd::width) {

@@ -147,7 +147,7 @@ class HeadForward {
     for (std::size_t r = 0; r < rows; ++r) {
       const float sum = buffers_.sum[r], factor = 1.0F / sum;
       const float* const from = buffers_.out + r * packing_.columns();
-      to.template expect_after<true>(q0 + r);
+      to.template prefetch_after<Access::write>(q0 + r);
       simd::for_vectors(packing_.HS,
                         [&](std::size_t c, auto part) { simd::store(to[q0 + r] + c, simd::load(from + c) * factor, part); });
       out.logsumexp[head_.index() * packing_.T + q0 + r] = buffers_.maximum[r] * ln2 + simd::log(simd::broadcast(sum))[0];
@@ -174,21 +174,22 @@ template std::size_t forward_bytes<bf16>(const AttentionShape&);
 template std::size_t forward_bytes<f16>(const AttentionShape&);
 
 template <typename T>
-void forward_by(Unit by, const AttentionShape& shape, const T* qkv, const AttentionOutputs<T>& out, const Dropout& dropout,
-                Span<std::byte> workspace) {
-  require(by == Unit::vectors || by == unit<T>(), "attention: no tiles for ", name_of(dtype_of<T>), " on this machine");
+void forward_by(Backend by, const AttentionShape& shape, const T* qkv, const AttentionOutputs<T>& out,
+                const Dropout& dropout, Span<std::byte> workspace) {
+  require(by == Backend::vectors || by == backend<T>(), "attention: no tiles for ", name_of(dtype_of<T>),
+          " on this machine");
   for_heads<T>("attention", shape, 2, workspace, [&](const Head& head, Span<std::byte> mine) {
     if constexpr (has_tiles<T>) {
-      if (by == Unit::tiles) return tiled::forward(head, dropout, mine, qkv, out);
+      if (by == Backend::tiles) return tiled::forward(head, dropout, mine, qkv, out);
     }
     HeadForward<T>(head, dropout, mine)(qkv, out);
   });
 }
-template void forward_by<float>(Unit, const AttentionShape&, const float*, const AttentionOutputs<float>&, const Dropout&,
+template void forward_by<float>(Backend, const AttentionShape&, const float*, const AttentionOutputs<float>&, const Dropout&,
                                 Span<std::byte>);
-template void forward_by<bf16>(Unit, const AttentionShape&, const bf16*, const AttentionOutputs<bf16>&, const Dropout&,
+template void forward_by<bf16>(Backend, const AttentionShape&, const bf16*, const AttentionOutputs<bf16>&, const Dropout&,
                                Span<std::byte>);
-template void forward_by<f16>(Unit, const AttentionShape&, const f16*, const AttentionOutputs<f16>&, const Dropout&,
+template void forward_by<f16>(Backend, const AttentionShape&, const f16*, const AttentionOutputs<f16>&, const Dropout&,
                               Span<std::byte>);
 
 }  // namespace attention

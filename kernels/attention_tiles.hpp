@@ -92,7 +92,9 @@ SHOAL_INLINE void multiply(Left a, Right b, std::size_t steps, Result c, std::si
 
 // ---- operands of one head, packed and padded with zeros ------------------------------------------------------------------
 
-/// Rows of one head as they stand in memory.
+enum class Access { read, write };
+
+/// The rows of one head in a tensor.
 template <typename T>
 struct Rows {
   T* data;
@@ -101,11 +103,12 @@ struct Rows {
 
   /// Asks for the row that a walk over rows will come to next but a few: the processor does not foresee it, as neighbours
   /// stand on different pages.
-  template <bool write = false>
-  void expect_after(std::size_t row) const {
+  template <Access access = Access::read>
+  void prefetch_after(std::size_t row) const {
     constexpr std::size_t ahead = 16, line = 64 / sizeof(T);
     if (row + ahead >= count) return;
-    for (std::size_t c = 0; c < size; c += line) __builtin_prefetch((*this)[row + ahead] + c, write ? 1 : 0, 2);
+    for (std::size_t c = 0; c < size; c += line)
+      __builtin_prefetch((*this)[row + ahead] + c, access == Access::write ? 1 : 0, 2);
   }
 };
 
@@ -130,7 +133,7 @@ template <class P, typename T>
 void pack_natural(const Packing<P>& p, Rows<const T> rows, Word* out) {
   const std::size_t per_vector = simd::width * P::per_word;
   for (std::size_t t = 0; t < p.positions(); ++t, out += p.row_words()) {
-    rows.expect_after(t);
+    rows.prefetch_after(t);
     for (std::size_t w = 0; w < p.row_words(); w += simd::width) {
       const std::size_t from = w * P::per_word;
       const bool exists = t < rows.count && from < rows.size;
@@ -143,7 +146,7 @@ void pack_natural(const Packing<P>& p, Rows<const T> rows, Word* out) {
 template <class P, typename T>
 void pack_transposed(const Packing<P>& p, Rows<const T> rows, Word* out) {
   for (std::size_t t = 0; t < p.T; t += simd::width) {
-    for (std::size_t l = 0; l < simd::width; ++l) rows.expect_after(t + l);
+    for (std::size_t l = 0; l < simd::width; ++l) rows.prefetch_after(t + l);
     Word* const tile = out + t / tile_columns * tile_columns * p.words() + t % tile_columns;
     for (std::size_t w = 0; w < p.words(); w += simd::width) {
       const std::size_t from = w * P::per_word;
@@ -168,8 +171,8 @@ void pack_paired(const Packing<P>& p, Rows<const T> rows, Word* out) {
       return row < rows.count ? P::load_halves(rows[row] + channel, rows.size - channel) : Halves{};
     };
     for (std::size_t t = 0; t < p.positions(); t += 2, out += p.columns()) {
-      rows.expect_after(t);
-      rows.expect_after(t + 1);
+      rows.prefetch_after(t);
+      rows.prefetch_after(t + 1);
       for (std::size_t c = 0; c < rows.size; c += simd::width) store_words(out + c, P::join(load(t, c), load(t + 1, c)));
     }
   }

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "loops.hpp"
 #include "simd.hpp"
-#include "tiles.hpp"
 
 namespace shoal::kernels {
 
@@ -80,17 +80,17 @@ SHOAL_INLINE std::array<Floats, 4> factors(const Dropout& d, std::uint32_t sampl
 template <typename T>
 SHOAL_INLINE void scale_add(const char* label, const Dropout& d, std::size_t samples, std::size_t elements, const T* x,
                             const T* residual, T* y) {
-  static_assert(tile_elements % batch == 0);
+  static_assert(item_elements % batch == 0);
   const float kept = 1.0F / (1.0F - d.probability);
-  const std::size_t tiles = (elements + tile_elements - 1) / tile_elements;
-  for_tiles(label, samples * tiles, [=](std::size_t tile) {
-    const std::size_t sample = tile / tiles;
-    const std::size_t begin = tile % tiles * tile_elements;
-    const std::size_t end = std::min(elements, begin + tile_elements);
-    const auto place = static_cast<std::uint32_t>(d.first_sample + sample);
+  const std::size_t per_sample = (elements + item_elements - 1) / item_elements;
+  parallel_for(label, samples * per_sample, [=](std::size_t item) {
+    const std::size_t sample = item / per_sample;
+    const std::size_t begin = item % per_sample * item_elements;
+    const std::size_t end = std::min(elements, begin + item_elements);
+    const auto global_sample = static_cast<std::uint32_t>(d.first_sample + sample);
     for (std::size_t first = begin; first < end; first += batch) {
       std::array<Floats, 4> factor = {broadcast(1.0F), broadcast(1.0F), broadcast(1.0F), broadcast(1.0F)};
-      if (d.active()) factor = factors(d, place, first / 4, kept);
+      if (d.active()) factor = factors(d, global_sample, first / 4, kept);
       const std::size_t at = sample * elements + first;
       for_vectors(std::min(batch, end - first), [&](std::size_t i, auto part) {
         const Floats v = load(x + at + i, part) * factor[i / simd::width];

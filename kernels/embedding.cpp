@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "loops.hpp"
 #include "simd.hpp"
-#include "tiles.hpp"
 
 namespace shoal::kernels {
 
@@ -31,11 +31,11 @@ void embedding_forward(const EmbeddingShape& shape, const std::int32_t* tokens, 
 template <typename T>
 void embedding_backward(const EmbeddingShape& shape, const std::int32_t* tokens, const T* dx,
                         const EmbeddingGradients& gradients) {
-  constexpr std::size_t columns_per_tile = 192;
+  constexpr std::size_t columns_per_item = 192;
   const std::size_t rows = shape.B * shape.T, positions = shape.T, C = shape.C;
-  for_tiles("embedding_backward", (C + columns_per_tile - 1) / columns_per_tile, [=](std::size_t tile) {
-    const std::size_t begin = tile * columns_per_tile;
-    const std::size_t columns = std::min(columns_per_tile, C - begin);
+  parallel_for("embedding_backward", (C + columns_per_item - 1) / columns_per_item, [=](std::size_t item) {
+    const std::size_t begin = item * columns_per_item;
+    const std::size_t columns = std::min(columns_per_item, C - begin);
     for (std::size_t row = 0; row < rows; ++row) {
       const T* const gradient = dx + row * C + begin;
       float* const token = gradients.token + static_cast<std::size_t>(tokens[row]) * C + begin;

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "loops.hpp"
 #include "row_groups.hpp"
 #include "shoal/base/error.hpp"
 #include "simd.hpp"
-#include "tiles.hpp"
 
 namespace shoal::kernels {
 
@@ -79,7 +79,7 @@ void layernorm_backward(RowShape shape, const LayerNormBackwardInputs<T>& in, co
   require(workspace.size() >= layernorm_workspace_bytes(shape), "layernorm_backward: a workspace of ", workspace.size(),
           " bytes for ", rows, " x ", C);
   auto* const partials = reinterpret_cast<float*>(workspace.data());
-  for_tiles("layernorm_backward", row_groups(rows), [=](std::size_t group) {
+  parallel_for("layernorm_backward", row_groups(rows), [=](std::size_t group) {
     float* const partial_gain = partials + group * 2 * C;
     float* const partial_bias = partial_gain + C;
     std::fill_n(partial_gain, 2 * C, 0.0F);

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
+#include "loops.hpp"
 #include "simd.hpp"
-#include "tiles.hpp"
 
 namespace shoal::kernels {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/outer.hpp"
 
+#include "loops.hpp"
 #include "simd.hpp"
-#include "tiles.hpp"
 
 namespace shoal::kernels {
 

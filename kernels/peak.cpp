@@ -24,9 +24,9 @@ namespace {
 /// that are known. Two more registers hold the factors.
 constexpr std::size_t sums = 14;
 
-/// So many turns of a loop, of `flops` floating-point operations each.
+/// So many iterations of a loop, of `flops` floating-point operations each.
 struct Loop {
-  void (*run)(std::size_t turns);
+  void (*run)(std::size_t iterations);
   double flops;
 };
 
@@ -42,12 +42,12 @@ struct Loop {
               "10\n" instruction " %%" r "14, %%" r "15, %%" r "11\n" instruction " %%" r "14, %%" r "15, %%" r          \
               "12\n" instruction " %%" r "14, %%" r "15, %%" r "13\n"
 #define SHOAL_LOOP(name, instruction, r)                                                                                   \
-  void name(std::size_t turns) {                                                                                           \
+  void name(std::size_t iterations) {                                                                                      \
     const float factor = 0x1.01p-9F; /* both halves are bf16 of about this size */                                         \
     asm volatile("vzeroall\n vbroadcastss %1, %%" r "14\n vbroadcastss %1, %%" r                                           \
                  "15\n"                                                                                                    \
                  "1:\n" SHOAL_EACH_SUM(instruction, r) "dec %0\n jnz 1b\n vzeroupper\n"                                    \
-                 : "+r"(turns)                                                                                             \
+                 : "+r"(iterations)                                                                                        \
                  : "m"(factor)                                                                                             \
                  : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
                    "xmm12", "xmm13", "xmm14", "xmm15");                                                                    \
@@ -58,7 +58,7 @@ SHOAL_LOOP(bf16_pairs, "vdpbf16ps", "zmm")
 #undef SHOAL_LOOP
 #undef SHOAL_EACH_SUM
 
-void bf16_tiles(std::size_t turns) {
+void bf16_tiles(std::size_t iterations) {
   const amx::Registers registers;
   amx::zero<0>();
   amx::zero<1>();
@@ -70,7 +70,7 @@ void bf16_tiles(std::size_t turns) {
   factor.fill(bf16(0x1p-9F));
   amx::load<6>(factor.data(), amx::row_bytes);
   amx::load<7>(factor.data(), amx::row_bytes);
-  for (; turns > 0; --turns) {
+  for (; iterations > 0; --iterations) {
     amx::multiply_add<0, 6, 7>();
     amx::multiply_add<1, 6, 7>();
     amx::multiply_add<2, 6, 7>();
@@ -82,10 +82,10 @@ void bf16_tiles(std::size_t turns) {
 #endif
 
 /// Where nothing better is known: with the instructions that the build is for.
-void multiply_adds_of_the_build(std::size_t turns) {
+void multiply_adds_of_the_build(std::size_t iterations) {
   const simd::Floats factor = simd::broadcast(0x1p-9F);
   std::array<simd::Floats, sums> sum{};
-  for (; turns > 0; --turns) {
+  for (; iterations > 0; --iterations) {
     for (simd::Floats& s : sum) s = simd::fma(factor, factor, s);
   }
   volatile float kept = 0;
@@ -118,19 +118,19 @@ double processor_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-double seconds_of(const Loop& loop, std::size_t turns) {
+double seconds_of(const Loop& loop, std::size_t iterations) {
   const double begin = processor_seconds();
-  loop.run(turns);
+  loop.run(iterations);
   return processor_seconds() - begin;
 }
 
 /// Turns that take about a millisecond. The first ones also wake the units up.
-std::size_t turns_of(const Loop& loop) {
+std::size_t iterations_of(const Loop& loop) {
   constexpr double wanted = 1e-3;
-  std::size_t turns = 64;
-  double seconds = seconds_of(loop, turns);
-  while (seconds < wanted / 8) seconds = seconds_of(loop, turns *= 2);
-  return static_cast<std::size_t>(static_cast<double>(turns) * wanted / seconds) + 1;
+  std::size_t iterations = 64;
+  double seconds = seconds_of(loop, iterations);
+  while (seconds < wanted / 8) seconds = seconds_of(loop, iterations *= 2);
+  return static_cast<std::size_t>(static_cast<double>(iterations) * wanted / seconds) + 1;
 }
 
 }  // namespace
@@ -145,7 +145,7 @@ double measured_gflops(Arithmetic arithmetic) {
   constexpr int slices = 8;
   const Loop loop = loop_of(arithmetic);
   if (loop.run == nullptr) return 0;
-  const std::size_t turns = turns_of(loop);
+  const std::size_t iterations = iterations_of(loop);
   std::vector<double> rates(static_cast<std::size_t>(threads()));
   double best = 0;
   // All threads at a time, as two of them may share a core's units, and many busy cores have a lower clock.
@@ -153,7 +153,7 @@ double measured_gflops(Arithmetic arithmetic) {
   for (int slice = 0; slice < slices; ++slice) {
 #pragma omp barrier
     rates[static_cast<std::size_t>(omp_get_thread_num())] =
-        static_cast<double>(turns) * loop.flops / seconds_of(loop, turns);
+        static_cast<double>(iterations) * loop.flops / seconds_of(loop, iterations);
 #pragma omp barrier
 #pragma omp single
     {

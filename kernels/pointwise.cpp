@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "loops.hpp"
 #include "row_groups.hpp"
 #include "shoal/base/error.hpp"
 #include "simd.hpp"
-#include "tiles.hpp"
 
 namespace shoal::kernels {
 
@@ -72,7 +72,7 @@ void gelu_backward(RowShape shape, const GeluBackwardInputs<T>& in, const GeluBa
                    Span<std::byte> workspace) {
   const std::size_t rows = shape.rows, C = shape.C;
   float* const partials = partials_in(workspace, shape, "gelu_backward");
-  for_tiles("gelu_backward", row_groups(rows), [=](std::size_t group) {
+  parallel_for("gelu_backward", row_groups(rows), [=](std::size_t group) {
     float* const partial = partials + group * C;
     std::fill_n(partial, C, 0.0F);
     const Range range = rows_of_group(group, rows);
@@ -96,7 +96,7 @@ template <typename T>
 void column_sum(RowShape shape, const T* x, float* sums, Span<std::byte> workspace) {
   const std::size_t rows = shape.rows, C = shape.C;
   float* const partials = partials_in(workspace, shape, "column_sum");
-  for_tiles("column_sum", row_groups(rows), [=](std::size_t group) {
+  parallel_for("column_sum", row_groups(rows), [=](std::size_t group) {
     float* const partial = partials + group * C;
     std::fill_n(partial, C, 0.0F);
     const Range range = rows_of_group(group, rows);
@@ -134,7 +134,7 @@ void convert(std::size_t n, const From* x, To* y) {
   // overwrite has been read in the rounds before, so threads may share a round.
   require(n == 0 || sizeof(To) < sizeof(From), "convert: to a larger type in place");
   for (std::size_t done = 0; done < n;) {
-    const std::size_t round = std::min(n - done, std::max(done, tile_elements));
+    const std::size_t round = std::min(n - done, std::max(done, item_elements));
     part_from(done, round);
     done += round;
   }
@@ -146,12 +146,12 @@ void fill(std::size_t n, float value, float* x) {
 
 void copy_bytes(std::size_t bytes, const void* from, void* to) {
   // In tiles of 1 MiB: large enough for the C library's own choice of streaming stores.
-  constexpr std::size_t bytes_per_tile = std::size_t{1} << 20U;
+  constexpr std::size_t bytes_per_item = std::size_t{1} << 20U;
   const auto* const source = static_cast<const std::byte*>(from);
   auto* const target = static_cast<std::byte*>(to);
-  for_tiles("copy", (bytes + bytes_per_tile - 1) / bytes_per_tile, [=](std::size_t tile) {
-    const std::size_t begin = tile * bytes_per_tile;
-    std::memcpy(target + begin, source + begin, std::min(bytes_per_tile, bytes - begin));
+  parallel_for("copy", (bytes + bytes_per_item - 1) / bytes_per_item, [=](std::size_t item) {
+    const std::size_t begin = item * bytes_per_item;
+    std::memcpy(target + begin, source + begin, std::min(bytes_per_item, bytes - begin));
   });
 }
 

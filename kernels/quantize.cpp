@@ -6,9 +6,9 @@
 #include <cmath>
 #include <vector>
 
+#include "loops.hpp"
 #include "quantize_block.hpp"
 #include "shoal/base/error.hpp"
-#include "tiles.hpp"
 
 namespace shoal::kernels {
 
@@ -31,13 +31,13 @@ void check(const QuantFormat& format, Span<const QuantTerm> terms) {
 
 std::size_t blocks_in(std::size_t n, std::size_t block) { return (n + block - 1) / block; }
 
-/// Where the scales and the codes of a block are.
+/// The scale and the codes of one block.
 template <class Byte>
-struct Place {
+struct QuantBlock {
   Byte *scale, *codes;
 };
 template <int bits, class Byte>
-Place<Byte> place_of(Byte* quantized, std::size_t n, std::size_t block, std::size_t index) {
+QuantBlock<Byte> block_of(Byte* quantized, std::size_t n, std::size_t block, std::size_t index) {
   Byte* const codes = quantized + blocks_in(n, block) * sizeof(float);
   return {quantized + index * sizeof(float), Codes<bits>::at(codes, index * block)};
 }
@@ -56,23 +56,23 @@ void with_code(const QuantFormat& format, const F& f) {
 /// body(index, begin, count) for each block of n elements, some to a tile.
 template <class Body>
 void for_blocks(const char* label, std::size_t n, std::size_t block, const Body& body) {
-  const std::size_t blocks = blocks_in(n, block), per_tile = std::max<std::size_t>(1, tile_elements / block);
-  for_tiles(label, blocks_in(blocks, per_tile), [=, &body](std::size_t tile) {
-    const std::size_t end = std::min(blocks, (tile + 1) * per_tile);
-    for (std::size_t b = tile * per_tile; b < end; ++b) body(b, b * block, std::min(block, n - b * block));
+  const std::size_t blocks = blocks_in(n, block), per_item = std::max<std::size_t>(1, item_elements / block);
+  parallel_for(label, blocks_in(blocks, per_item), [=, &body](std::size_t item) {
+    const std::size_t end = std::min(blocks, (item + 1) * per_item);
+    for (std::size_t b = item * per_item; b < end; ++b) body(b, b * block, std::min(block, n - b * block));
   });
 }
 
 /// Elements that are fetched before their turn: a block is turned over in the cache meanwhile.
 constexpr std::size_t ahead = 1024;
 
-/// sum = the codes' numbers, or sum += them, over one block.
+/// sum = or += the values of one block's codes.
 template <class Code>
-void add_codes(const Code& code, std::size_t n, const std::byte* quantized, std::size_t index, std::size_t count, bool first,
-               float* sum) {
-  const auto place = place_of<Code::bits>(quantized, n, code.block, index);
-  first ? code.template decode<false>(place.scale, place.codes, count, sum)
-        : code.template decode<true>(place.scale, place.codes, count, sum);
+void decode_block(const Code& code, std::size_t n, const std::byte* quantized, std::size_t index, std::size_t count,
+                  Decode decode, float* sum) {
+  const auto block = block_of<Code::bits>(quantized, n, code.block, index);
+  decode == Decode::replace ? code.template decode<Decode::replace>(block.scale, block.codes, count, sum)
+                            : code.template decode<Decode::add>(block.scale, block.codes, count, sum);
 }
 
 /// The terms' sum over one block: the first is stored, the others are added.
@@ -82,8 +82,9 @@ void sum_block(const Code& code, std::size_t n, Span<const QuantTerm> terms, std
   bool first = true;
   for (const QuantTerm& term : terms) {
     if (term.values == nullptr) {
-      term.bits == 8 ? add_codes(code.template with<8>(), n, term.quantized, index, count, first, sum)
-                     : add_codes(code.template with<4>(), n, term.quantized, index, count, first, sum);
+      const Decode decode = first ? Decode::replace : Decode::add;
+      term.bits == 8 ? decode_block(code.template with<8>(), n, term.quantized, index, count, decode, sum)
+                     : decode_block(code.template with<4>(), n, term.quantized, index, count, decode, sum);
     } else {
       dispatch(term.type, [&]<typename T>(T) {
         const T* const values = static_cast<const T*>(term.values) + begin;
@@ -121,16 +122,16 @@ void quantize(const QuantFormat& format, std::size_t n, Span<const QuantTerm> te
     for_blocks("quantize", n, format.block, [&](std::size_t index, std::size_t begin, std::size_t count) {
       alignas(64) BlockBuffer sum;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
       sum_block(code, n, terms, index, begin, count, sum.data());
-      const auto place = place_of<Code::bits>(out, n, format.block, index);
-      if (residual == nullptr) return code.encode(sum.data(), count, place.scale, place.codes);
+      const auto block = block_of<Code::bits>(out, n, format.block, index);
+      if (residual == nullptr) return code.encode(sum.data(), count, block.scale, block.codes);
       float* const kept = residual + begin;
       for_vectors(count, [&](std::size_t i, auto part) {
         store(sum.data() + i, load(sum.data() + i, part) + load(kept + i, part), part);
       });
-      code.encode(sum.data(), count, place.scale, place.codes);
-      if (code.overflowed(place.scale)) return;
+      code.encode(sum.data(), count, block.scale, block.codes);
+      if (code.overflowed(block.scale)) return;
       for_vectors(count, [&](std::size_t i, auto part) { store(kept + i, load(sum.data() + i, part), part); });
-      code.template decode<true, -1>(place.scale, place.codes, count, kept);
+      code.template decode<Decode::subtract>(block.scale, block.codes, count, kept);
     });
   });
 }
@@ -171,8 +172,8 @@ QuantError quantization_error(const QuantFormat& format, DType type, std::size_t
         return simd::sum(sum);
       };
       of_block[index].values = squares();
-      const auto place = place_of<Code::bits>(quantized, n, format.block, index);
-      code.template decode<true, -1>(place.scale, place.codes, count, error.data());
+      const auto block = block_of<Code::bits>(quantized, n, format.block, index);
+      code.template decode<Decode::subtract>(block.scale, block.codes, count, error.data());
       of_block[index].errors = squares();
     });
   });

@@ -42,13 +42,15 @@ SHOAL_INLINE void encode_all(const float* x, std::size_t n, std::byte* codes, co
   });
 }
 
-/// y = value_of(codes), or y += sign * value_of(codes).
-template <int bits, bool adding, int sign, class ValueOf>
+/// What decoding does with the values: y = values, y += values or y -= values.
+enum class Decode { replace, add, subtract };
+template <int bits, Decode mode, class ValueOf>
 SHOAL_INLINE void decode_all(const std::byte* codes, std::size_t n, float* y, const ValueOf& value_of) {
   simd::for_vectors(n, [=](std::size_t i, auto part) {
     const simd::Ints code = Codes<bits>::load(Codes<bits>::at(codes, i), part.lanes);
     simd::Floats v = value_of(__builtin_convertvector(code, simd::Floats));
-    if constexpr (adding) v = sign > 0 ? simd::load(y + i, part) + v : simd::load(y + i, part) - v;
+    if constexpr (mode == Decode::add) v = simd::load(y + i, part) + v;
+    if constexpr (mode == Decode::subtract) v = simd::load(y + i, part) - v;
     simd::store(y + i, v, part);
   });
 }
@@ -77,11 +79,11 @@ struct DeepSpeedCode {
     encode_all<bits>(x, n, codes, [=](simd::Floats v) { return finite ? v * per_unit : simd::Floats{}; });
   }
 
-  template <bool adding, int sign = 1>
+  template <Decode mode>
   void decode(const std::byte* scale, const std::byte* codes, std::size_t n, float* y) const {
     float step = 0.0F;
     std::memcpy(&step, scale, sizeof step);
-    decode_all<bits, adding, sign>(codes, n, y, [=](simd::Floats code) { return code * step; });
+    decode_all<bits, mode>(codes, n, y, [=](simd::Floats code) { return code * step; });
   }
 
   static bool overflowed(const std::byte* scale) {
@@ -115,13 +117,15 @@ class QuarterScales {
   }
   bool overflowed() const { return exponent_ == overflow; }
 
-  /// The quarter's extremum(); up: the scale is no less than its magnitude.
-  void set(std::size_t quarter, std::uint32_t extremum, bool up) {
+  /// How a quarter's scale n/32 is rounded.
+  enum class Round { up, nearest };
+  /// extremum: the quarter's extremum().
+  void set(std::size_t quarter, std::uint32_t extremum, Round round) {
     if (overflowed()) return;
     // 2^(5 - exponent): at most 2^105; the product is exact, or far below 1.
     const float per_scale = std::bit_cast<float>((254U + 5U - exponent_) << 23U);
     const float n = std::bit_cast<float>(extremum >> 1U) * per_scale;
-    const auto whole = static_cast<std::uint32_t>(std::max(1.0F, up ? std::ceil(n) : std::nearbyint(n)));
+    const auto whole = static_cast<std::uint32_t>(std::max(1.0F, round == Round::up ? std::ceil(n) : std::nearbyint(n)));
     bits_[quarter] = (whole - 1U) | (~extremum & 1U) << 5U;
   }
   /// What turns the quarter's largest magnitude into about -1; NaN after overflow.
@@ -161,8 +165,11 @@ struct AccurateCode {
       largest = std::max(largest, extrema[q]);
     }
     QuarterScales scales(largest >> 1U);
-    // To the nearest is better for INT4, whose steps are wider than a scale is wrong.
-    for (std::size_t q = 0; q < QuarterScales::quarters; ++q) scales.set(q, extrema[q], bits == 8);
+    // INT8 rounds the scale up, so that no element is cut off. INT4 rounds it to nearest: the distance between its codes is
+    // larger than the error of a scale that was rounded down.
+    using Round = QuarterScales::Round;
+    for (std::size_t q = 0; q < QuarterScales::quarters; ++q)
+      scales.set(q, extrema[q], bits == 8 ? Round::up : Round::nearest);
     scales.store(scale);
     for (std::size_t q = 0; q * quarter < n; ++q) {
       const bool finite = !scales.overflowed();
@@ -172,13 +179,13 @@ struct AccurateCode {
     }
   }
 
-  template <bool adding, int sign = 1>
+  template <Decode mode>
   void decode(const std::byte* scale, const std::byte* codes, std::size_t n, float* y) const {
     const QuarterScales scales(scale);
     for (std::size_t q = 0; q * quarter < n; ++q) {
       const float unit = scales.of(q) / lowest;
-      decode_all<bits, adding, sign>(Codes<bits>::at(codes, q * quarter), std::min(quarter, n - q * quarter),
-                                     y + q * quarter, [=](simd::Floats code) { return value_of(code) * unit; });
+      decode_all<bits, mode>(Codes<bits>::at(codes, q * quarter), std::min(quarter, n - q * quarter), y + q * quarter,
+                             [=](simd::Floats code) { return value_of(code) * unit; });
     }
   }
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "loops.hpp"
 #include "simd.hpp"
-#include "tiles.hpp"
 
 namespace shoal::kernels {
 
@@ -38,7 +38,7 @@ SHOAL_INLINE double sum_of(std::size_t n, const T* x, const Term& term) {
 template <typename T>
 void sum_of_squares_by_granule(std::size_t n, const T* x, double* sums) {
   for_elements("sum_of_squares", n, [=](std::size_t begin, std::size_t count) {
-    static_assert(tile_elements % granule == 0);
+    static_assert(item_elements % granule == 0);
     for (std::size_t i = begin; i < begin + count; i += granule) {
       sums[i / granule] = sum_of(std::min(granule, n - i), x + i, [](Doubles& v) { v *= v; });
     }
@@ -48,8 +48,8 @@ void sum_of_squares_by_granule(std::size_t n, const T* x, double* sums) {
 double sum(std::size_t n, const float* x) {
   constexpr std::size_t group = 4096;
   std::vector<double> partials((n + group - 1) / group);
-  for_tiles("sum", partials.size(),
-            [&](std::size_t g) { partials[g] = sum_of(std::min(group, n - g * group), x + g * group, [](Doubles&) {}); });
+  parallel_for("sum", partials.size(),
+               [&](std::size_t g) { partials[g] = sum_of(std::min(group, n - g * group), x + g * group, [](Doubles&) {}); });
   double total = 0.0;
   for (const double partial : partials) total += partial;
   return total;

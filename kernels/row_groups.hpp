@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "for_each.hpp"
+#include "parallel_for.hpp"
 #include "simd.hpp"
 
 namespace shoal::kernels {
@@ -24,10 +24,10 @@ constexpr Range rows_of_group(std::size_t group, std::size_t rows) {
 /// sums[c] = sum of partials[g][c] over the groups in order; partial rows stand `stride` floats apart.
 inline void join_row_groups(const char* label, std::size_t groups, std::size_t columns, const float* partials,
                             std::size_t stride, float* sums) {
-  constexpr std::size_t columns_per_tile = 256;
-  for_tiles(label, (columns + columns_per_tile - 1) / columns_per_tile, [=](std::size_t tile) {
-    const std::size_t begin = tile * columns_per_tile;
-    simd::for_vectors(std::min(columns_per_tile, columns - begin), [=](std::size_t i, auto part) {
+  constexpr std::size_t columns_per_item = 256;
+  parallel_for(label, (columns + columns_per_item - 1) / columns_per_item, [=](std::size_t item) {
+    const std::size_t begin = item * columns_per_item;
+    simd::for_vectors(std::min(columns_per_item, columns - begin), [=](std::size_t i, auto part) {
       simd::Floats total{};
       for (std::size_t g = 0; g < groups; ++g) total += simd::load(partials + g * stride + begin + i, part);
       simd::store(sums + begin + i, total, part);

@@ -5,10 +5,10 @@
 #include <type_traits>
 
 #include "instructions.hpp"
+#include "loops.hpp"
 #include "multiply.hpp"
 #include "shoal/base/bump_allocator.hpp"
 #include "simd.hpp"
-#include "tiles.hpp"
 #include "tiling.hpp"
 
 namespace shoal::kernels {

@@ -105,7 +105,7 @@ std::int32_t draw(Span<const float> logits, const GenerateOptions& o, std::uint6
 }
 
 std::vector<std::int32_t> generate(Model& model, const ModelOptions& options, Span<const std::int32_t> prompt,
-                                   const GenerateOptions& wanted, const std::function<void(std::int32_t)>& hear) {
+                                   const GenerateOptions& wanted, const std::function<void(std::int32_t)>& on_token) {
   require_input(!prompt.empty(), "the prompt is empty; it needs at least one token");
   for (std::size_t i = 0; i < prompt.size(); ++i) {
     require_input(prompt[i] >= 0 && static_cast<std::size_t>(prompt[i]) < options.vocab_size, "token ", i,
@@ -118,7 +118,7 @@ std::vector<std::int32_t> generate(Model& model, const ModelOptions& options, Sp
   Continuation continuation(model, options, prompt);
   for (;;) {
     added.push_back(draw(continuation.logits(), wanted, added.size()));
-    if (hear) hear(added.back());
+    if (on_token) on_token(added.back());
     if (added.size() == wanted.tokens) return added;
     continuation.append(added.back());
   }

@@ -21,8 +21,8 @@ namespace {
 constexpr int embedding_unit = 0;
 constexpr std::uint64_t dropout_stream = 0xC3A5C85C97CB3127U;  // apart from the streams of initial values and sampling
 
-// Places within a unit where elements are dropped (kernels/dropout.hpp: site = unit * 8 + place).
-enum DropoutPlace : std::uint32_t { probabilities = 0, attention_out = 1, mlp_out = 2, embedded = 0 };
+// Where elements are dropped within a unit (kernels::Dropout::site is 8 times the unit plus this).
+enum DropoutSite : std::uint32_t { probabilities = 0, attention_out = 1, mlp_out = 2, embedded = 0 };
 
 }  // namespace
 
@@ -108,9 +108,9 @@ gpt::BlockShape Gpt<T>::shape(std::size_t sequences, std::size_t length) const {
 }
 
 template <typename T>
-kernels::Dropout Gpt<T>::dropout(const MicroBatch& batch, int unit, std::uint32_t place) const {
+kernels::Dropout Gpt<T>::dropout(const MicroBatch& batch, int unit, std::uint32_t site) const {
   return {static_cast<float>(options_.dropout), dropout_key_, batch.step, batch.first_sample,
-          static_cast<std::uint32_t>(unit) * 8 + place};
+          static_cast<std::uint32_t>(unit) * 8 + site};
 }
 
 template <typename T>

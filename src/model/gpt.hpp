@@ -38,7 +38,7 @@ class Gpt final : public Model, private Decoder {
   void check(const MicroBatch& batch) const;
   void keep(const MicroBatch& batch);
   gpt::BlockShape shape(std::size_t sequences, std::size_t length) const;
-  kernels::Dropout dropout(const MicroBatch& batch, int unit, std::uint32_t place) const;
+  kernels::Dropout dropout(const MicroBatch& batch, int unit, std::uint32_t site) const;
   gpt::BlockDropout block_dropout(const MicroBatch& batch, int unit) const;
 
   void embed(std::size_t sequences, std::size_t length, const std::int32_t* tokens, std::size_t first_position, T* x);

@@ -25,8 +25,8 @@ std::vector<BlockActivations<T>> take_blocks(const BlockShape& s, const Segments
     return memory.take<float>(Kind::activations, elements, "statistics").data();
   };
   std::vector<BlockActivations<T>> blocks(segments.layers());
-  const std::size_t last_segment = segments.last_segment();
-  for (std::size_t i = last_segment; i < blocks.size(); ++i) {
+  const std::size_t last = segments.first_of_last_segment();
+  for (std::size_t i = last; i < blocks.size(); ++i) {
     BlockActivations<T>& a = blocks[i];
     a.x = take(rows * s.C, "residual stream");
     a.x_mid = training ? take(rows * s.C, "residual stream") : a.x;
@@ -36,9 +36,9 @@ std::vector<BlockActivations<T>> take_blocks(const BlockShape& s, const Segments
     a.logsumexp = statistics(s.B * s.NH * s.T);
     for (float** kept : {&a.mean_1, &a.rstd_1, &a.mean_2, &a.rstd_2}) *kept = statistics(rows);
   }
-  for (std::size_t i = 0; i < last_segment; ++i) {
+  for (std::size_t i = 0; i < last; ++i) {
     const std::size_t first = segments.first_of(i);
-    blocks[i] = blocks[last_segment + i - first];
+    blocks[i] = blocks[last + i - first];
     if (training && i == first) blocks[i].x = take(rows * s.C, "residual stream");
     if (decoding) blocks[i].qkv = take(rows * 3 * s.C, "keys and values");
   }

@@ -28,7 +28,7 @@ class Segments {
   /// First layer of the segment that `layer` is in.
   std::size_t first_of(std::size_t layer) const;
   /// First layer of the last segment.
-  std::size_t last_segment() const { return layers_ - longest_; }
+  std::size_t first_of_last_segment() const { return layers_ - longest_; }
   bool is_last_of_segment(std::size_t layer) const { return (layers_ - 1 - layer) % longest_ == 0; }
 
   /// Backward's order. again(layer): from its input, its output and what its backward needs. back(layer, again): its

@@ -18,7 +18,7 @@ namespace shoal::kernels {
 
 namespace {
 
-using attention::Unit;
+using attention::Backend;
 
 constexpr Dropout no_dropout{};
 constexpr Dropout some_dropout{.probability = 0.25F, .key = 77, .step = 3, .first_sample = 40, .site = 9};
@@ -30,7 +30,7 @@ struct Case {
   std::vector<T> qkv, dout, out, dqkv;
   std::vector<float> logsumexp;
   std::vector<std::byte> workspace;
-  Unit unit = attention::unit<T>();
+  Backend backend = attention::backend<T>();
 
   Case(const AttentionShape& s, const Dropout& d, float size = 2.0F)
       : shape(s),
@@ -47,8 +47,8 @@ struct Case {
     std::memset(static_cast<void*>(dqkv.data()), 0xff, dqkv.size() * sizeof(T));
     std::memset(static_cast<void*>(out.data()), 0xff, out.size() * sizeof(T));
   }
-  Case& by(Unit u) {
-    unit = u;
+  Case& by(Backend b) {
+    backend = b;
     return *this;
   }
   AttentionOutputs<T> outputs() { return {.out = out.data(), .logsumexp = logsumexp.data()}; }
@@ -56,8 +56,8 @@ struct Case {
     return {.qkv = qkv.data(), .out = out.data(), .logsumexp = logsumexp.data(), .dout = dout.data()};
   }
   Case& run() {
-    attention::forward_by<T>(unit, shape, qkv.data(), outputs(), dropout, workspace);
-    attention::backward_by<T>(unit, shape, backward_inputs(), dqkv.data(), dropout, workspace);
+    attention::forward_by<T>(backend, shape, qkv.data(), outputs(), dropout, workspace);
+    attention::backward_by<T>(backend, shape, backward_inputs(), dqkv.data(), dropout, workspace);
     return *this;
   }
   reference::Attention expected() const {
@@ -74,11 +74,11 @@ bool same_results(const Case<T>& a, const Case<T>& b) {
 
 /// What T's products can be computed by here.
 template <typename T>
-std::vector<Unit> units() {
-  if (attention::unit<T>() == Unit::tiles) return {Unit::vectors, Unit::tiles};
-  return {Unit::vectors};
+std::vector<Backend> backends() {
+  if (attention::backend<T>() == Backend::tiles) return {Backend::vectors, Backend::tiles};
+  return {Backend::vectors};
 }
-const char* name_of(Unit unit) { return unit == Unit::tiles ? "by tiles" : "by vectors"; }
+const char* name_of(Backend backend) { return backend == Backend::tiles ? "by tiles" : "by vectors"; }
 
 /// The largest difference as a part of the largest value expected.
 template <typename T>
@@ -132,10 +132,10 @@ TYPED_TEST(Attention, IsTheDefinition) {
       SCOPED_TRACE(testing::Message() << "T " << shape.T << ", HS " << shape.C / shape.NH << ", dropout "
                                       << dropout.probability);
       const reference::Attention expected = Case<TypeParam>(shape, dropout).expected();
-      for (const Unit unit : units<TypeParam>()) {
-        SCOPED_TRACE(name_of(unit));
+      for (const Backend backend : backends<TypeParam>()) {
+        SCOPED_TRACE(name_of(backend));
         Case<TypeParam> c(shape, dropout);
-        c.by(unit).run();
+        c.by(backend).run();
         EXPECT_LE(distance(c.out, expected.out), one_of<TypeParam>(1e-5, 0.008, 5e-4));
         EXPECT_LE(distance(c.logsumexp, expected.logsumexp), 1e-5);
         EXPECT_LE(distance(c.dqkv, expected.dqkv), one_of<TypeParam>(1e-5, 0.015, 1e-3));
@@ -145,10 +145,10 @@ TYPED_TEST(Attention, IsTheDefinition) {
 }
 
 TYPED_TEST(Attention, LargeScoresDoNotOverflow) {
-  for (const Unit unit : units<TypeParam>()) {
-    SCOPED_TRACE(name_of(unit));
+  for (const Backend backend : backends<TypeParam>()) {
+    SCOPED_TRACE(name_of(backend));
     Case<TypeParam> c({1, 70, 64, 1}, no_dropout, 60.0F);  // scores of thousands
-    c.by(unit).run();
+    c.by(backend).run();
     const reference::Attention expected = c.expected();
     EXPECT_LE(distance(c.out, expected.out), 0.01);
     EXPECT_LE(distance(c.logsumexp, expected.logsumexp), 1e-5);
@@ -156,20 +156,20 @@ TYPED_TEST(Attention, LargeScoresDoNotOverflow) {
 }
 
 TYPED_TEST(Attention, DoesNotDependOnThreads) {
-  for (const Unit unit : units<TypeParam>()) {
+  for (const Backend backend : backends<TypeParam>()) {
     for (const Dropout& dropout : {no_dropout, some_dropout}) {
       Case<TypeParam> one({3, 100, 96, 3}, dropout);
-      one.by(unit).run();
+      one.by(backend).run();
       for (const int threads : {2, 3}) {
         const WithThreads with(threads);
         Case<TypeParam> several({3, 100, 96, 3}, dropout);
-        EXPECT_TRUE(same_results(one, several.by(unit).run())) << name_of(unit) << ", " << threads << " threads";
+        EXPECT_TRUE(same_results(one, several.by(backend).run())) << name_of(backend) << ", " << threads << " threads";
       }
     }
   }
 }
 
-TYPED_TEST(Attention, IsByThisProcessesUnit) {
+TYPED_TEST(Attention, UsesThisProcessesBackend) {
   Case<TypeParam> c({1, 70, 64, 1}, no_dropout), d(c);
   c.run();
   attention_forward<TypeParam>(d.shape, d.qkv.data(), d.outputs(), d.dropout, d.workspace);
@@ -178,27 +178,27 @@ TYPED_TEST(Attention, IsByThisProcessesUnit) {
 }
 
 TYPED_TEST(Attention, DoesNotSeeTheFuture) {
-  for (const Unit unit : units<TypeParam>()) {
+  for (const Backend backend : backends<TypeParam>()) {
     const AttentionShape shape{1, 90, 64, 1};
     Case<TypeParam> c(shape, no_dropout), changed(shape, no_dropout);
     for (std::size_t i = 50 * 3 * shape.C; i < c.qkv.size(); ++i) changed.qkv[i] = TypeParam(3.0F);
-    c.by(unit).run();
-    changed.by(unit).run();
-    EXPECT_EQ(std::memcmp(c.out.data(), changed.out.data(), 50 * shape.C * sizeof(TypeParam)), 0) << name_of(unit);
-    EXPECT_NE(std::memcmp(c.out.data(), changed.out.data(), 51 * shape.C * sizeof(TypeParam)), 0) << name_of(unit);
+    c.by(backend).run();
+    changed.by(backend).run();
+    EXPECT_EQ(std::memcmp(c.out.data(), changed.out.data(), 50 * shape.C * sizeof(TypeParam)), 0) << name_of(backend);
+    EXPECT_NE(std::memcmp(c.out.data(), changed.out.data(), 51 * shape.C * sizeof(TypeParam)), 0) << name_of(backend);
   }
 }
 
 TYPED_TEST(Attention, NaNInGivesNaNOut) {
-  for (const Unit unit : units<TypeParam>()) {
+  for (const Backend backend : backends<TypeParam>()) {
     for (const std::size_t part : {0, 1, 2}) {
-      SCOPED_TRACE(testing::Message() << name_of(unit) << ", part " << part);
+      SCOPED_TRACE(testing::Message() << name_of(backend) << ", part " << part);
       // Rows of one block with it may be NaN too, as it is multiplied by zero: from 18 on by vectors, from 32 on by tiles.
-      const std::size_t row = unit == Unit::tiles ? 44 : 20, free = unit == Unit::tiles ? 31 : 11;
+      const std::size_t row = backend == Backend::tiles ? 44 : 20, free = backend == Backend::tiles ? 31 : 11;
       const AttentionShape shape{1, row + 20, 64, 1};
       Case<TypeParam> c(shape, no_dropout);
       c.qkv[row * 3 * shape.C + part * shape.C + 5] = TypeParam(std::numeric_limits<float>::quiet_NaN());
-      c.by(unit).run();
+      c.by(backend).run();
       const auto nan = [&](std::size_t r, std::size_t channel) {
         return std::isnan(static_cast<float>(c.out[r * shape.C + channel]));
       };
@@ -236,7 +236,7 @@ TEST(AttentionDerivative, IsWhatFiniteDifferencesSay) {
 #if defined(SHOAL_AMX)
 class AttentionByTiles : public testing::Test {
   void SetUp() override {
-    if (attention::unit<bf16>() != Unit::tiles) GTEST_SKIP() << "this process has no tile registers";
+    if (attention::backend<bf16>() != Backend::tiles) GTEST_SKIP() << "this process has no tile registers";
   }
 };
 
@@ -252,9 +252,9 @@ TEST_F(AttentionByTiles, AndMatrixProductsDoNotDisturbEachOther) {
   };
   const std::vector<float> alone = product();
   Case<bf16> before(shape, no_dropout), after(shape, no_dropout);
-  before.by(Unit::tiles).run();
+  before.by(Backend::tiles).run();
   EXPECT_EQ(product(), alone);
-  EXPECT_TRUE(same_results(before, after.by(Unit::tiles).run()));
+  EXPECT_TRUE(same_results(before, after.by(Backend::tiles).run()));
 }
 
 // Claimed: 3e-6 of the value. Below 2^-126 it stays there.

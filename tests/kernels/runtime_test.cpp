@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernels/amx.hpp"
-#include "kernels/for_each.hpp"
 #include "kernels/instructions.hpp"
+#include "kernels/parallel_for.hpp"
 #include "kernels/runtime_environment.hpp"
 #include "shoal/base/trace.hpp"
 
@@ -41,26 +41,26 @@ TEST(Runtime, HeedsTheLimitOfInstructions) {
   }
 }
 
-TEST(ForTiles, VisitsEachTileOnce) {
+TEST(ParallelFor, CallsEachItemOnce) {
   for (const int threads : {1, 2, 3}) {
     const WithThreads with(threads);
-    for (const std::size_t tiles : {0, 1, 2, 100}) {
-      std::vector<int> visits(tiles);
-      for_tiles("visit", tiles, [&](std::size_t tile, int thread) {
+    for (const std::size_t items : {0, 1, 2, 100}) {
+      std::vector<int> calls(items);
+      parallel_for("visit", items, [&](std::size_t item, int thread) {
         EXPECT_GE(thread, 0);
         EXPECT_LT(thread, threads);
-        ++visits[tile];
+        ++calls[item];
       });
-      EXPECT_EQ(visits, std::vector<int>(tiles, 1)) << threads << " threads";
+      EXPECT_EQ(calls, std::vector<int>(items, 1)) << threads << " threads";
     }
   }
 }
 
-TEST(ForTiles, LetsCommunicationMove) {
+TEST(ParallelFor, LetsCommunicationMove) {
   static int pumped;
   pumped = 0;
   set_pump([] { ++pumped; });
-  for_tiles("pump", 5, [](std::size_t) {});
+  parallel_for("pump", 5, [](std::size_t) {});
   set_pump(nullptr);
   EXPECT_EQ(pumped, 1);
 }
@@ -70,10 +70,10 @@ TEST(Trace, RecordsKernelsWhileItIsOn) {
   for (const int threads : {1, 2}) {
     const WithThreads with(threads);
     trace::start(trace::Level::kernels, 16);
-    for_tiles("traced_kernel", 3, [](std::size_t) {});
+    parallel_for("traced_kernel", 3, [](std::size_t) {});
     const std::vector<trace::Event> events = trace::drain();
     trace::stop();
-    for_tiles("untraced_kernel", 3, [](std::size_t) {});
+    parallel_for("untraced_kernel", 3, [](std::size_t) {});
     ASSERT_EQ(events.size(), 1U) << threads << " threads";
     EXPECT_EQ(trace::names()[static_cast<std::size_t>(events[0].name)], "traced_kernel");
     EXPECT_EQ(events[0].kind, static_cast<std::uint16_t>(trace::Kind::kernel));

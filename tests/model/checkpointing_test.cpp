@@ -130,7 +130,7 @@ TEST(Checkpointing, LeavesADecoderOnlyWhereOneIsAskedFor) {
 TEST(Segments, TheLastOneIsWhole) {
   const Segments segments(8, 3);
   EXPECT_EQ(segments.longest(), 3U);
-  EXPECT_EQ(segments.last_segment(), 5U);
+  EXPECT_EQ(segments.first_of_last_segment(), 5U);
   const std::vector<std::size_t> first = {0, 0, 2, 2, 2, 5, 5, 5};
   for (std::size_t layer = 0; layer < 8; ++layer) {
     EXPECT_EQ(segments.first_of(layer), first[layer]) << "layer " << layer;

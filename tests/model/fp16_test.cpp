@@ -9,7 +9,7 @@ namespace {
 
 const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
 
-bool all_finite(const WholeResidency& access) {
+bool all_finite(const WholeUnits& access) {
   for (std::size_t u = 0; u < access.units().size(); ++u) {
     for (const float g : access.whole_gradient(u)) {
       if (!std::isfinite(g)) return false;
@@ -68,7 +68,7 @@ TEST(Fp16, OverflowInForwardGivesALossThatIsNotFinite) {
   instance.access.for_each([](const Parameter& p, Span<float> values, Span<const float>) {
     if (!p.is_vector()) std::fill(values.begin(), values.end(), 60000.0F);
   });
-  instance.access.publish();
+  instance.access.round_masters();
   EXPECT_FALSE(std::isfinite(instance.forward_backward(RandomBatch(2, 7, tiny_gpt().vocab_size).batch)));
 }
 

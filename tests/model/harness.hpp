@@ -32,9 +32,9 @@ class KernelsEnvironment : public ::testing::Environment {
 
 /// All units whole, on this rank alone; refuses what the contract forbids. Until a unit's gradient is complete, its tensors
 /// hold NaN where nothing was written, and its gaps zero.
-class WholeResidency final : public UnitAccess {
+class WholeUnits final : public UnitAccess {
  public:
-  WholeResidency(std::vector<UnitLayout> units, DType dtype, std::uint64_t seed) : units_(std::move(units)), dtype_(dtype) {
+  WholeUnits(std::vector<UnitLayout> units, DType dtype, std::uint64_t seed) : units_(std::move(units)), dtype_(dtype) {
     for (const UnitLayout& unit : units_) {
       masters_.emplace_back(unit.elements);
       gradients_.emplace_back(unit.elements);
@@ -43,11 +43,11 @@ class WholeResidency final : public UnitAccess {
     }
     held_.resize(units_.size());
     open_.resize(units_.size());
-    publish();
+    round_masters();
   }
 
   /// The model's copy of the parameters, after masters were changed.
-  void publish() {
+  void round_masters() {
     for (std::size_t u = 0; u < units_.size(); ++u) {
       for (std::size_t i = 0; i < masters_[u].size(); ++i) {
         rounded_[u][i] = dtype_ == DType::f16 ? f16(masters_[u][i]).bits : bf16(masters_[u][i]).bits;
@@ -128,7 +128,7 @@ class Instance {
     return loss;
   }
 
-  WholeResidency access;
+  WholeUnits access;
   Memory counting;
   std::unique_ptr<Memory> memory;
   std::unique_ptr<Model> model;
@@ -186,7 +186,7 @@ inline std::vector<ModelOptions> all_models() {
 
 /// Parameters of a size that makes every tensor matter: GPT-2's initial ones leave attention almost flat. Hidden layers with
 /// ReLU get biases of 2 or -2, so that few inputs come near 0, where it has no slope.
-inline void scramble(WholeResidency& access) {
+inline void scramble(WholeUnits& access) {
   std::uint32_t tensor = 0;
   access.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
     const float deviation = p.is_vector() ? 0.1F : 0.3F;
@@ -198,7 +198,7 @@ inline void scramble(WholeResidency& access) {
     }
     ++tensor;
   });
-  access.publish();
+  access.round_masters();
 }
 
 inline double norm(Span<const float> x) {

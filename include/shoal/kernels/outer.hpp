@@ -17,8 +17,8 @@ void average_with(std::size_t n, const float* other, float* x);
 /// x += (other - before) / 2: averages a stale copy. `before` is the value of x that was sent to the other node; what x has
 /// changed since, x - before, is kept.
 void average_with_stale(std::size_t n, const float* other, const float* before, float* x);
-/// x = mean + (x - before): replaces the value that x had when the mean was started by the mean, and keeps what x has changed
-/// since.
+/// x = mean + (x - before): replaces the value that x had when the mean was started by the mean, and keeps what x has
+/// changed since.
 void rebase(std::size_t n, const float* mean, const float* before, float* x);
 
 /// subtract(): difference = x - base, rounded to the type. add_to_base(): x = base + difference / divisor. In both,

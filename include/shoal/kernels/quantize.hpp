@@ -11,8 +11,8 @@
 // rounded, so the codes are DeepSpeed's if the elements are binary16 numbers.)
 //
 // QuantRounding::accurate uses the same number of bytes better:
-// - Each quarter of a block has its own scale: a power of two for the block (8 bits), times n/32 with 1 <= n <= 32 and a sign
-//   for the quarter (6 bits).
+// - Each quarter of a block has its own scale: a power of two for the block (8 bits), times n/32 with 1 <= n <= 32 and
+//   a sign for the quarter (6 bits).
 // - The sign flips the quarter so that its largest-magnitude element is negative. Two's complement has one more negative
 //   code, so that element is not cut off and all 2^bits codes are used (as in llama.cpp's Q4_0). An element of the same
 //   magnitude and the other sign still loses a step.
@@ -74,10 +74,11 @@ struct QuantTerm {
 };
 
 /// out, of quantized_bytes(n) bytes, = the quantized sum of the terms, which are added in fp32 in their order.
-/// residual, of n elements, is the error-feedback residual (Seide et al. 2014): it is added last, and then set to the part of
-/// the sum that quantization has lost. In a block that overflows it is not changed. Null: none.
+/// residual, of n elements, is the error-feedback residual (Seide et al. 2014): it is added last, and then set to the part
+/// of the sum that quantization has lost. In a block that overflows it is not changed. Null: none.
 void quantize(const QuantFormat& format, std::size_t n, Span<const QuantTerm> terms, float* residual, std::byte* out);
-/// y = the sum of the terms, which are added in fp32 in their order, rounded to the type once. y may be the values of a term.
+/// y = the sum of the terms, which are added in fp32 in their order, rounded to the type once. y may be the values of a
+/// term.
 void dequantize(const QuantFormat& format, std::size_t n, Span<const QuantTerm> terms, DType type, void* y);
 
 /// The same for a single term.

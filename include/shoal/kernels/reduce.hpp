@@ -9,8 +9,8 @@
 
 namespace shoal::kernels {
 
-/// sums[i] = sum of squares of x[256 i ... 256 i + 255] in double; the last granule may be shorter. Inf and NaN propagate into
-/// the sum.
+/// sums[i] = sum of squares of x[256 i ... 256 i + 255] in double; the last granule may be shorter. Inf and NaN propagate
+/// into the sum.
 template <typename T>
 void sum_of_squares_by_granule(std::size_t n, const T* x, double* sums);
 

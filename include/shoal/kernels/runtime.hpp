@@ -31,8 +31,8 @@ std::string device_name();
 /// (library, version) of Kokkos (with its backend), oneDNN, and the compiler (with its target).
 std::vector<std::pair<std::string, std::string>> library_versions();
 
-/// Records Kokkos kernels in the trace, as events of kind `kernel`, while trace::on(Level::kernels). It uses the callbacks of
-/// Kokkos Tools.
+/// Records Kokkos kernels in the trace, as events of kind `kernel`, while trace::on(Level::kernels). It uses the callbacks
+/// of Kokkos Tools.
 void connect_trace();
 
 }  // namespace shoal::kernels

@@ -27,6 +27,6 @@ std::int32_t draw(Span<const float> logits, const GenerateOptions& options, std:
 /// cannot slide: when a sequence has filled block_size, its last half is run anew from position 0. A model without a Decoder
 /// sees the last block_size tokens each time.
 std::vector<std::int32_t> generate(Model& model, const ModelOptions& options, Span<const std::int32_t> prompt,
-                                   const GenerateOptions& wanted, const std::function<void(std::int32_t)>& hear = {});
+                                   const GenerateOptions& wanted, const std::function<void(std::int32_t)>& on_token = {});
 
 }  // namespace shoal::model

@@ -40,7 +40,7 @@ class Recording final : public UnitAccess {
     for (std::size_t u = 0; u < begun_.size(); ++u) early[u] = early[u] || begun_[u];
   }
 
-  WholeResidency whole;
+  WholeUnits whole;
   UseOrder visits;                 ///< the units of each, in the order of their first acquisition
   std::vector<bool> early;         ///< per unit: another one's gradient was completed while this one's was begun
   std::vector<std::size_t> asked;  ///< per unit: the visit in which, or after which, its gradient was first asked for
