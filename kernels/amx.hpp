@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of blocks of bf16 by tile registers.
+// Products of blocks of bf16 matrices, by AMX's tile registers.
 #pragma once
 
 #if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__AVX512BW__) && \
@@ -11,7 +11,7 @@
 
 namespace shoal::kernels::amx {
 
-/// Whether kernels use tiles: this build has them, and this process may use them.
+/// Returns true if kernels use AMX: this build has the code, and this process may use the instructions.
 inline bool available() {
 #if defined(SHOAL_AMX)
   return may_use(Instructions::tiles);
@@ -32,12 +32,12 @@ inline bool available() {
 
 namespace shoal::kernels::amx {
 
-/// Products below are of blocks of two tiles by two.
+/// Rows and columns of a block of the result: two tiles by two.
 inline constexpr std::size_t block = 32;
 
-/// Where the two tiles of a factor stand at each step of the sum: distances in bytes between a tile's rows, between the
-/// tiles, and between steps. A left tile has 32 elements of the sum in a row; a right tile has 16 columns in a row, and in
-/// each of its words two elements of the sum.
+/// The two tiles of a factor at each step of the sum. row, tile and step are distances in bytes: between the rows of a tile,
+/// between the two tiles, and between steps. A row of a left factor's tile holds 32 elements of the sum. A row of a right
+/// factor's tile holds 16 columns, as words of two elements that are neighbours in the sum.
 struct Factor {
   const void* data;
   std::size_t row, tile, step;
@@ -47,7 +47,7 @@ struct Result {
   std::size_t row;  ///< in floats
 };
 
-// A block's sums are in tiles 0 to 3, by rows.
+// The sums of a block are in tiles 0 to 3, row by row.
 SHOAL_INLINE void zero_block() {
   zero<0>();
   zero<1>();
@@ -63,8 +63,8 @@ SHOAL_INLINE void store_block(const Result& c) {
   store<3>(below + columns, row);
 }
 
-/// The block c of 32 x 32 floats = or += a b, summed over `steps` of 32. between() is called once a step, for work that the
-/// processor can do beside the products.
+/// c = or += a b for a block of 32 x 32 floats, summed over `steps` times 32 elements. between() is called once in each
+/// step, for work that the processor can do while it multiplies.
 template <Write write, class Between>
 SHOAL_INLINE void multiply(const Factor& a, const Factor& b, std::size_t steps, const Result& c, const Between& between) {
   if constexpr (write == Write::add) {

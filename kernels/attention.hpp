@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What forward and backward share: how they find a head in [B, T, 3C], and how a layer's heads are handed to threads.
+// What forward and backward have in common: how a head is found in [B, T, 3C], and how the heads of a layer are distributed
+// over threads.
 #pragma once
 
 #include <algorithm>
@@ -40,12 +41,12 @@ struct Head {
     return {out + b * shape.T * shape.C + head * size(), shape.T, size(), shape.C};
   }
 
-  /// 1 / (1 - p) where the probability of (row, column) is kept, else 0.
+  /// Dropout's factor of the probability at (row, column): 1 / (1 - p) if it is kept, else 0.
   float kept(const Dropout& d, std::size_t row, std::size_t column) const {
     const std::uint64_t element = (static_cast<std::uint64_t>(head) * shape.T + row) * shape.T + column;
     return dropout_keep(d, d.first_sample + static_cast<std::uint32_t>(b), element) ? 1.0F / (1.0F - d.probability) : 0.0F;
   }
-  /// Of sixteen neighbouring columns, or rows.
+  /// The factors of sixteen neighbouring columns of a row, and of sixteen neighbouring rows of a column.
   SHOAL_INLINE Floats kept_in_row(const Dropout& d, std::size_t row, std::size_t column) const {
     Floats factors{};
     for (std::size_t l = 0; l < simd::width; ++l) factors[l] = kept(d, row, column + l);
@@ -58,8 +59,8 @@ struct Head {
   }
 };
 
-/// For backward, of every query of `positions`: dout . out, which the softmax's derivative takes from all of its row (Dao et
-/// al., Algorithm 4, line 19), and the log-sum-exp in exponents of 2. Zero where there is no query.
+/// Computes what backward needs of each query: dout . out, which the derivative of the softmax subtracts from the whole row
+/// (Dao et al., Algorithm 4, line 19), and the log-sum-exp in base 2. Both are zero from position T to `positions`.
 template <typename T>
 void prepare_rows(const Head& head, std::size_t positions, const AttentionBackwardInputs<T>& in, float* dout_out,
                   float* exponents) {
@@ -78,9 +79,9 @@ void prepare_rows(const Head& head, std::size_t positions, const AttentionBackwa
   }
 }
 
-/// What a head's products are computed by: vector instructions, or the processor's matrix unit.
+/// What computes the matrix products of a head: vector instructions, or AMX's tiles.
 enum class Backend { vectors, tiles };
-/// The types for which this build has the latter.
+/// True for the types for which this build can use tiles.
 #if defined(SHOAL_AMX)
 template <typename T>
 inline constexpr bool has_tiles = std::is_same_v<T, bf16>;
@@ -88,14 +89,14 @@ inline constexpr bool has_tiles = std::is_same_v<T, bf16>;
 template <typename T>
 inline constexpr bool has_tiles = false;
 #endif
-/// What this process uses. Tiles work from the first call on.
+/// The backend that this process uses for T.
 template <typename T>
 Backend backend() {
   return has_tiles<T> && amx::available() ? Backend::tiles : Backend::vectors;
 }
 
-/// body(head, its thread's part of the workspace) for all heads of all sequences, so many at a time that one thread is
-/// busy for about 10 ms (`products`: products of size T x T/2 x HS a head), but at least one.
+/// Calls body(head, workspace of the thread) for all heads of all sequences. A launch has as many heads as keep each thread
+/// busy for about 10 ms, but at least one for each thread. products: matrix products of size T x T/2 x HS for each head.
 template <typename T, class Body>
 void for_heads(const char* label, const AttentionShape& s, std::size_t products, Span<std::byte> workspace,
                const Body& body) {
@@ -114,13 +115,13 @@ void for_heads(const char* label, const AttentionShape& s, std::size_t products,
   }
 }
 
-/// Bytes that one thread needs for one head, by either unit: what is planned does not depend on the processor.
+/// Bytes of workspace of one thread, by the backend that needs more: so the memory plan does not depend on the processor.
 template <typename T>
 std::size_t forward_bytes(const AttentionShape& shape);
 template <typename T>
 std::size_t backward_bytes(const AttentionShape& shape);
 
-/// attention_forward() and attention_backward() by the unit that is asked for, vectors or backend<T>().
+/// attention_forward() and attention_backward() by a given backend: vectors or backend<T>().
 template <typename T>
 void forward_by(Backend by, const AttentionShape& shape, const T* qkv, const AttentionOutputs<T>& out,
                 const Dropout& dropout, Span<std::byte> workspace);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of bf16 by AMX: how operands are packed for its tiles, and what forward and backward share besides.
+// Attention in bf16 by AMX: how operands are packed for the tiles, and what else forward and backward have in common.
 #pragma once
 
 #include "amx.hpp"
@@ -19,7 +19,7 @@ void backward(const Head& head, const Dropout& dropout, Span<std::byte> workspac
 using amx::block;
 using Source = Rows<const bf16>;
 
-/// A head's T positions of HS channels, both padded with zeros to whole blocks. Each packing below has
+/// The T positions and HS channels of a head, both padded with zeros to whole blocks. Each layout below has
 /// positions() * channels() elements.
 struct Packing {
   std::size_t T, HS;
@@ -27,16 +27,16 @@ struct Packing {
   std::size_t positions() const { return round_up(T, block); }
   std::size_t channels() const { return round_up(HS, block); }
   std::size_t size() const { return positions() * channels(); }
-  /// Steps of a sum over channels.
+  /// Number of steps of a sum over channels.
   std::size_t channel_steps() const { return channels() / amx::depth; }
 };
 
-/// 32 channels of a position from `channel` on.
+/// 32 channels of a position, from `channel` on; zero outside of the head.
 SHOAL_INLINE Words load_channels(const Source& rows, std::size_t position, std::size_t channel) {
   if (position >= rows.count || channel >= rows.size) return Words{};
   return Pair::load(rows[position] + channel, rows.size - channel);
 }
-/// Words of two neighbouring positions' 16 channels.
+/// 16 channels of two neighbouring positions: a word holds one channel of both.
 SHOAL_INLINE Words load_pairs(const Source& rows, std::size_t position, std::size_t channel) {
   const auto load = [&](std::size_t at) {
     return at < rows.count && channel < rows.size ? Pair::load_halves(rows[at] + channel, rows.size - channel) : Halves{};
@@ -44,7 +44,7 @@ SHOAL_INLINE Words load_pairs(const Source& rows, std::size_t position, std::siz
   return Pair::join(load(position), load(position + 1));
 }
 
-/// [positions, channels]: rows of a left factor, summed over channels.
+/// Layout [positions, channels]: rows of a left factor in a sum over channels.
 inline void pack_rows(const Packing& p, const Source& rows, bf16* out) {
   auto* words = reinterpret_cast<Word*>(out);
   for (std::size_t t = 0; t < p.positions(); ++t) {
@@ -59,8 +59,8 @@ inline amx::Factor rows_of(const Packing& p, const bf16* packed, std::size_t pos
   return {packed + position * p.channels(), row, amx::rows * row, amx::row_bytes};
 }
 
-/// Tiles [positions / 16, channels / 32] of [16 pairs of channels, 16 positions]: columns of a right factor, summed over
-/// channels.
+/// Layout [positions / 16, channels / 32] of tiles [16 pairs of channels, 16 positions]: columns of a right factor in a sum
+/// over channels.
 inline void pack_columns(const Packing& p, const Source& rows, bf16* out) {
   auto* words = reinterpret_cast<Word*>(out);
   for (std::size_t t = 0; t < p.positions(); t += amx::columns) {
@@ -77,7 +77,7 @@ inline amx::Factor columns_of(const Packing& p, const bf16* packed, std::size_t 
   return {packed + position * p.channels(), amx::row_bytes, p.channel_steps() * amx::tile_bytes, amx::tile_bytes};
 }
 
-/// [pairs of positions, channels]: rows of a right factor, summed over positions.
+/// Layout [pairs of positions, channels]: rows of a right factor in a sum over positions.
 inline void pack_pairs(const Packing& p, const Source& rows, bf16* out) {
   auto* words = reinterpret_cast<Word*>(out);
   for (std::size_t t = 0; t < p.positions(); t += 2) {
@@ -93,7 +93,7 @@ inline amx::Factor pairs_of(const Packing& p, const bf16* packed, std::size_t po
   return {packed + position * p.channels() + 2 * channel, row, amx::row_bytes, amx::depth / 2 * row};
 }
 
-/// [positions / 32, channels] of 32 positions: rows of a left factor that is the operand transposed, summed over positions.
+/// Layout [positions / 32, channels, 32 positions]: rows of the transposed operand, a left factor in a sum over positions.
 inline void pack_transposed(const Packing& p, const Source& rows, bf16* out) {
   auto* words = reinterpret_cast<Word*>(out);
   for (std::size_t t = 0; t < p.positions(); t += block) {
@@ -111,8 +111,8 @@ inline amx::Factor transposed_of(const Packing& p, const bf16* packed, std::size
           p.channels() * amx::row_bytes};
 }
 
-/// 2^x for x <= 0 (or above it by rounding), to 3e-6 of itself: a thousandth of what rounding to bf16 leaves. Exact for 0.
-/// x = n + f with |f| <= 1/2; 2^f by a polynomial of degree 4, fitted for the least relative error.
+/// 2^x for x <= 0 (or slightly above by rounding) with a relative error of 3e-6, a thousandth of the error of rounding to
+/// bf16. Exact for 0. x = n + f with |f| <= 1/2; 2^f by a polynomial of degree 4, fitted for the least relative error.
 SHOAL_INLINE Floats quick_exp2(Floats x) {
   constexpr float magic = 0x1.8p23F + 127.0F;  // as in exp2_of_negative()
   x = simd::max(simd::broadcast(-126.0F), x);
@@ -125,7 +125,7 @@ SHOAL_INLINE Floats quick_exp2(Floats x) {
   return p * std::bit_cast<Floats>(std::bit_cast<Words>(shifted) << 23U);
 }
 
-/// 32 neighbouring elements, rounded.
+/// 32 neighbouring elements, rounded to bf16.
 SHOAL_INLINE Words rounded(Floats first, Floats second) { return std::bit_cast<Words>(_mm512_cvtne2ps_pbh(second, first)); }
 
 #endif

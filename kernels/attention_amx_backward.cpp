@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backward by tiles: strips of keys, for each all queries that see them, in chunks. As in attention_backward.cpp scores
-// stand transposed, [key, query]. dq is summed transposed too: then its right factor is made of words of neighbouring keys,
-// which lie in the registers where the scores' derivatives are computed.
+// Backward by AMX. Keys are processed in strips. For each strip, the queries that attend to its keys are processed in
+// chunks. As in attention_backward.cpp, scores are stored transposed, [key, query]. dq is summed transposed, too: its right
+// factor then consists of words of neighbouring keys, which are in registers when the derivatives of the scores are
+// computed.
 #include "attention_amx.hpp"
 
 #if defined(SHOAL_AMX)
@@ -16,12 +17,12 @@ static_assert(key_rows % block == 0 && query_columns % block == 0);
 
 struct Buffers {
   bf16 *k, *v, *q_columns, *dout_columns, *q_pairs, *dout_pairs, *k_transposed;
-  float *logsumexp, *dout_out;    // [positions], the former in exponents of 2
+  float *logsumexp, *dout_out;    // [positions]; logsumexp is in base 2
   float* dq;                      // [positions / block, channels, block]
   float *dk, *dv;                 // [key_rows, channels]
-  float *scores, *dp;             // one block's, [block, block]
+  float *scores, *dp;             // [block, block], of one block
   bf16 *probabilities, *dscores;  // [key_rows, query_columns]
-  Word* dscores_by_key;           // [key_rows / 2, query_columns]: words of neighbouring keys
+  Word* dscores_by_key;           // [key_rows / 2, query_columns]: words of two neighbouring keys
   std::size_t bytes;
 
   Buffers(const Packing& p, BumpAllocator memory) {
@@ -42,11 +43,11 @@ struct Buffers {
   }
 };
 
-/// Keys j0 .. j1 - 1 against queries i0 .. i1 - 1, all of them multiples of 32.
+/// Keys j0 .. j1 - 1 and queries i0 .. i1 - 1. All four are multiples of 32.
 struct Chunk {
   std::size_t j0, j1, i0, i1;
   bool first() const { return i0 == j0; }
-  /// The first query of the first block that sees a key of the block at row r; i1 if there is none.
+  /// The first query of the first block that attends to a key of the block at row r; i1 if there is none.
   std::size_t begin(std::size_t r) const { return std::min(i1, std::max(i0, j0 + r)); }
 };
 
@@ -86,7 +87,7 @@ class HeadBackward {
     pack_transposed(packing_, k, buffers_.k_transposed);
   }
 
-  /// probabilities = exp(q k' scale - logsumexp) and the scores' derivatives, block by block.
+  /// probabilities = exp(q k' scale - logsumexp), and the derivatives of the scores, block by block.
   void differentiate(const Chunk& chunk) {
     for (std::size_t r = 0; r < chunk.j1 - chunk.j0; r += block) {
       const std::size_t j = chunk.j0 + r;
@@ -105,7 +106,8 @@ class HeadBackward {
     }
   }
 
-  /// Keys j .. j + 31 against queries i .. i + 31, which stand at `at` in a chunk. `careful`: some are not seen, or dropped.
+  /// Keys j .. j + 31 and queries i .. i + 31, which begin at element `at` of the chunk's buffers. masked: some queries do
+  /// not attend to some of the keys, or dropout is active.
   template <bool masked>
   void differentiate_block(std::size_t j, std::size_t i, std::size_t at) {
     const Floats scale = simd::broadcast(head_.scale() * log2e);
@@ -142,7 +144,8 @@ class HeadBackward {
         ds_of_two[r - row] = rounded(ds[0], ds[1]);
         store_words(reinterpret_cast<Word*>(buffers_.dscores + at + r * query_columns), ds_of_two[r - row]);
       }
-      // Words of two keys, for sixteen queries each: not the first and the second half, but as query_of() has it.
+      // Words of two keys for sixteen queries each. The instructions interleave within 128 bits, so that the two vectors do
+      // not hold the first and the second sixteen queries: query_of() gives their order.
       const auto first = std::bit_cast<__m512i>(ds_of_two[0]), second = std::bit_cast<__m512i>(ds_of_two[1]);
       store_words(by_key + row / 2 * query_columns, std::bit_cast<Words>(_mm512_unpacklo_epi16(first, second)));
       store_words(by_key + row / 2 * query_columns + simd::width,
@@ -150,12 +153,12 @@ class HeadBackward {
     }
   }
 
-  /// Which query of a block stands in a half's column of dscores_by_key and dq.
+  /// The query of a block that is in a column of the first (0) or second (1) half of dscores_by_key and dq.
   static constexpr std::size_t query_of(std::size_t half, std::size_t column) {
     return column / 4 * 8 + half * 4 + column % 4;
   }
 
-  /// Rows of dv or dk = or += (probabilities or dscores) times the queries' (dout or q).
+  /// Rows of dv = or += probabilities times dout, or rows of dk = or += dscores times q.
   void add_to_keys(const Chunk& chunk, const bf16* left, const bf16* right, float* sum) {
     constexpr std::size_t row = query_columns * sizeof(bf16);
     for (std::size_t r = 0; r < chunk.j1 - chunk.j0; r += block) {
@@ -173,7 +176,7 @@ class HeadBackward {
     }
   }
 
-  /// Columns of dq = or += the keys times dscores.
+  /// Columns of the transposed dq = or += k' times dscores.
   void add_to_queries(const Chunk& chunk) {
     constexpr std::size_t row = query_columns * sizeof(Word);
     for (std::size_t i = chunk.i0; i < chunk.i1; i += block) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward by tiles: 32 queries at a time against strips of keys.
+// Forward by AMX: 32 queries at a time, with strips of keys.
 #include "attention_amx.hpp"
 
 #if defined(SHOAL_AMX)
@@ -9,14 +9,14 @@ namespace shoal::kernels::attention::tiled {
 namespace {
 
 constexpr std::size_t key_columns = 256;                         // of a strip: its scores stay in L1
-constexpr std::size_t score_stride = key_columns + simd::width;  // not a power of two, so that rows do not share cache sets
+constexpr std::size_t score_stride = key_columns + simd::width;  // no power of two, so that rows are in different cache sets
 
-/// What a thread keeps while it works on a head.
+/// The buffers of a thread for one head.
 struct Buffers {
   bf16 *q, *k, *v;
-  float* scores;         // [block, score_stride]; becomes the probabilities, in bf16
+  float* scores;         // [block, score_stride]; overwritten by the probabilities, in bf16
   float* out;            // [block, channels]
-  float *maximum, *sum;  // [block] of the row's scores so far, in exponents of 2
+  float *maximum, *sum;  // [block], of each row's scores so far, in base 2
   std::size_t bytes;
 
   Buffers(const Packing& p, BumpAllocator memory) {
@@ -31,13 +31,13 @@ struct Buffers {
   }
 };
 
-/// Queries q0 .. q0 + 31 against keys k0 .. k1 - 1, all of them multiples of 32. The last strip's last block is the one on
+/// Queries q0 .. q0 + 31 and keys k0 .. k1 - 1; q0, k0 and k1 are multiples of 32. The last block of the last strip is on
 /// the diagonal.
 struct Strip {
   std::size_t q0, k0, k1;
   bool first() const { return k0 == 0; }
   std::size_t keys() const { return k1 - k0; }
-  /// Keys that all queries see.
+  /// Number of keys that all these queries attend to.
   std::size_t whole() const { return std::min(k1, q0) - k0; }
   bool diagonal() const { return k1 > q0; }
 };
@@ -77,13 +77,14 @@ class HeadForward {
     }
   }
 
-  /// Turns a row of scores into exponentials relative to the row's maximum so far, and corrects what came before for it.
+  /// Replaces a row of scores by their exponentials relative to the row's maximum so far, and rescales the row's earlier
+  /// sums to this maximum.
   void exponentiate(const Strip& s, std::size_t r) {
     float* const row = buffers_.scores + r * score_stride;
     auto* const words = reinterpret_cast<Word*>(row);
     const std::size_t whole = s.whole();
     const Floats none = simd::broadcast(-std::numeric_limits<float>::infinity());
-    const auto seen = [r](std::size_t half) {  // of the block on the diagonal
+    const auto seen = [r](std::size_t half) {  // lanes, in the block on the diagonal
       return simd::first(r + 1 > half ? std::min(r + 1 - half, simd::width) : 0);
     };
 

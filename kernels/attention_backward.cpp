@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys are walked in strips; for each, all queries that see them, in chunks. Scores stand transposed, [key, query], so that
-// what belongs to a query (its logsumexp, its dout . out) is a vector along the columns, and the sums of dv and dk run along
-// rows in memory.
+// Backward by vector instructions. Keys are processed in strips. For each strip, the queries that attend to its keys are
+// processed in chunks. Scores are stored transposed, [key, query]: so the values of a query (logsumexp and dout . out) form
+// a vector along the columns, and the sums of dv and dk run along rows in memory.
 #include <type_traits>
 
 #include "attention_amx.hpp"
@@ -22,10 +22,10 @@ struct Buffers {
   static constexpr std::size_t row_words = query_columns / P::per_word;
 
   Word *k, *v, *q_transposed, *dout_transposed, *q_paired, *dout_paired, *k_paired;
-  float *logsumexp, *dout_out;    // [positions], the former in exponents of 2
+  float *logsumexp, *dout_out;    // [positions]; logsumexp is in base 2
   float* dq;                      // [positions, columns of a head]
   float *dk, *dv;                 // [key_rows, columns of a head]
-  float *scores, *dp;             // one block's, [block_rows, tile_columns]
+  float *scores, *dp;             // [block_rows, tile_columns], of one block
   Word *probabilities, *dscores;  // [key_rows, query_columns]
   Word* dscores_by_key;           // [key_rows / per_word, query_columns]: words of neighbouring keys
   std::size_t bytes;
@@ -45,7 +45,7 @@ struct Buffers {
     dv = memory.take<float>(key_rows * p.columns());
     scores = memory.take<float>(block_rows * tile_columns);
     dp = memory.take<float>(block_rows * tile_columns);
-    // Blocks of the last rows of dq look beyond the chunk, at what does not count.
+    // The blocks of dq's last rows read beyond the chunk. The rows that they compute from it are not used.
     probabilities = memory.take<Word>(key_rows * row_words);
     dscores = memory.take<Word>(key_rows * row_words);
     dscores_by_key = joined ? memory.take<Word>(key_rows / P::per_word * query_columns) : dscores;
@@ -53,10 +53,10 @@ struct Buffers {
   }
 };
 
-/// Keys j0 .. j0 + rows - 1 against queries i0 .. i1 - 1.
+/// Keys j0 .. j0 + rows - 1 and queries i0 .. i1 - 1.
 struct Chunk {
   std::size_t j0, rows, i0, i1;
-  /// The first query, on a vector's border, that sees a key of the block beginning at row r.
+  /// The first query that attends to a key of the block that begins at row r, rounded down to a whole vector.
   std::size_t begin(std::size_t r) const { return std::max(i0, (j0 + r) / simd::width * simd::width); }
 };
 
@@ -105,7 +105,7 @@ class HeadBackward {
     if (Buffers<P>::joined) pack_paired(packing_, k, buffers_.k_paired);
   }
 
-  /// probabilities = exp(q k' scale - logsumexp) and the scores' derivatives, block by block.
+  /// probabilities = exp(q k' scale - logsumexp), and the derivatives of the scores, block by block.
   void differentiate(const Chunk& chunk) {
     for (std::size_t tile = chunk.i0; tile < chunk.i1; tile += tile_columns) {
       for (std::size_t r = 0; r < chunk.rows; r += block_rows) {
@@ -117,7 +117,8 @@ class HeadBackward {
                                  packing_.words(), {buffers_.scores, tile_columns}, end - begin);
         multiply<P, Write::over>({buffers_.v + at, packing_.row_words(), 1}, {buffers_.dout_transposed + of, tile_columns},
                                  packing_.words(), {buffers_.dp, tile_columns}, end - begin);
-        // The rows of dq that begin before this block's first query, by less than their number, meet zeros here.
+        // A block of rows of dq may begin up to block_rows - 1 queries before this block's first query, and must find zeros
+        // there.
         if (begin == chunk.begin(r) && begin > chunk.i0) clear_by_key(r, begin - simd::width - chunk.i0);
         const bool edge = begin < chunk.j0 + r + block_rows || end > packing_.T;
         for (std::size_t i = begin; i < end; i += simd::width) {
@@ -137,14 +138,15 @@ class HeadBackward {
     }
   }
 
-  /// A block's sixteen queries from i on. `careful`: some are not seen, not there, or dropped.
+  /// The sixteen queries from i on, for all keys of a block. masked: some queries do not exist or do not attend to some of
+  /// the keys, or dropout is active.
   template <bool masked>
   void differentiate_vectors(const Chunk& chunk, std::size_t r, std::size_t begin, std::size_t i) {
     const Floats scale = simd::broadcast(scale_);
     const Floats minus_logsumexp = -simd::load(buffers_.logsumexp + i), dout_out = simd::load(buffers_.dout_out + i);
     std::array<Floats, block_rows> ds;
     const std::size_t column = i - chunk.i0;
-    // Local, as what is stored through them could be the members, for all that the compiler knows.
+    // Local copies, since the compiler must assume that the stores below change the members.
     const float *scores = buffers_.scores + i - begin, *dps = buffers_.dp + i - begin;
     Word* probabilities = buffers_.probabilities + r * Buffers<P>::row_words;
     Word* dscores = buffers_.dscores + r * Buffers<P>::row_words;
@@ -177,14 +179,14 @@ class HeadBackward {
     }
   }
 
-  /// Lanes of queries i .. i + 15 that see key j and exist.
+  /// Lanes of the queries i .. i + 15 that exist and attend to key j.
   SHOAL_INLINE simd::Ints seen_from(std::size_t j, std::size_t i) const {
     const std::size_t before = j > i ? std::min(j - i, simd::width) : 0;
     const std::size_t there = packing_.T > i ? std::min(packing_.T - i, simd::width) : 0;
     return simd::first(there) & ~simd::first(before);
   }
 
-  /// Rows of dv or dk += (probabilities or dscores) times the queries' (dout or q).
+  /// Rows of dv += probabilities times dout, or rows of dk += dscores times q.
   void add_to_keys(const Chunk& chunk, const Word* left, const Word* right, float* sum) {
     for (std::size_t r = 0; r < chunk.rows; r += block_rows) {
       const std::size_t begin = chunk.begin(r);
@@ -197,7 +199,7 @@ class HeadBackward {
     }
   }
 
-  /// Rows of dq += dscores' times the keys.
+  /// Rows of dq += dscores' times k.
   void add_to_queries(const Chunk& chunk) {
     const Right keys{buffers_.k_paired + chunk.j0 / P::per_word * packing_.columns(), packing_.columns()};
     for (std::size_t i = chunk.i0; i < chunk.i1; i += block_rows) {
@@ -208,7 +210,7 @@ class HeadBackward {
     }
   }
 
-  /// Rows of a part of dqkv.
+  /// Stores rows of dq (part 0), dk (1) or dv (2), multiplied by `factor`.
   void store(const float* from, float factor, T* dqkv, std::size_t part, Range rows) {
     const Rows<T> to = head_.of_qkv(dqkv, part);
     for (std::size_t t = rows.begin; t < rows.end; ++t, from += packing_.columns()) {
@@ -222,7 +224,7 @@ class HeadBackward {
   const Dropout& dropout_;
   Packing<P> packing_;
   Buffers<P> buffers_;
-  float scale_;  // of scores, in exponents of 2
+  float scale_;  // 1 / sqrt(HS), for scores in base 2
 };
 
 }  // namespace

@@ -8,12 +8,13 @@
 
 namespace shoal::kernels {
 
-// Bound by reading the cache once: keys and values are met position by position, with the softmax corrected on the way.
+// Limited by the reading of the cache. So there is one pass over the positions (for each 256 channels of a head), in which
+// the sums are rescaled whenever a larger score is found.
 template <typename T>
 void attention_decode(std::size_t heads, std::size_t head_size, const T* q, const KeyValueCache<T>& cache, T* out) {
   const float scale = 1.0F / std::sqrt(static_cast<float>(head_size));
   parallel_for("attention_decode", heads, [=](std::size_t head) {
-    constexpr std::size_t most = 16;  // vectors of a head's channels that are summed at a time
+    constexpr std::size_t most = 16;  // vectors of a head's channels that one pass sums
     const T* const query = q + head * head_size;
     for (std::size_t first = 0; first < head_size; first += most * simd::width) {
       const std::size_t channels = std::min(most * simd::width, head_size - first);

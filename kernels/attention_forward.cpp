@@ -7,17 +7,17 @@ namespace attention {
 
 namespace {
 
-constexpr std::size_t query_rows = 4 * block_rows;               // of a strip of scores
-constexpr std::size_t key_columns = 512;                         // of a strip: scores and the keys' tiles stay in L1 and L2
-constexpr std::size_t score_stride = key_columns + simd::width;  // not a power of two, so that rows do not share cache sets
+constexpr std::size_t query_rows = 4 * block_rows;  // of a strip of scores
+constexpr std::size_t key_columns = 512;            // of a strip: its scores and keys stay in the L1 and L2 caches
+constexpr std::size_t score_stride = key_columns + simd::width;  // no power of two, so that rows are in different cache sets
 
-/// What a thread keeps while it works on a head.
+/// The buffers of a thread for one head.
 template <class P>
 struct Buffers {
   Word *q, *k_transposed, *v_paired;
-  float* scores;         // [query_rows, score_stride]; becomes the probabilities, in words
+  float* scores;         // [query_rows, score_stride]; overwritten by the probabilities, in words
   float* out;            // [query_rows, columns of a head]
-  float *maximum, *sum;  // [query_rows] of the row's scores so far, in exponents of 2
+  float *maximum, *sum;  // [query_rows], of each row's scores so far, in base 2
   std::size_t bytes;
 
   Buffers(const Packing<P>& p, BumpAllocator memory) {
@@ -32,7 +32,7 @@ struct Buffers {
   }
 };
 
-/// The strip of rows q0 .. q0 + rows - 1 and columns k0 .. k1 - 1 of a head.
+/// Queries q0 .. q0 + rows - 1 and keys k0 .. k1 - 1 of a head: rows and columns of its scores.
 struct Strip {
   std::size_t q0, rows, k0, k1;
   /// One past the last column that rows r .. r + count - 1 attend to, counted from k0.
@@ -87,7 +87,8 @@ class HeadForward {
     }
   }
 
-  /// Turns a row of scores into exponentials relative to the row's maximum so far, and corrects what came before for it.
+  /// Replaces a row of scores by their exponentials relative to the row's maximum so far, and rescales the row's earlier
+  /// sums to this maximum.
   void exponentiate(const Strip& s, std::size_t r) {
     float* const row = buffers_.scores + r * score_stride;
     auto* const words = reinterpret_cast<Word*>(row);
@@ -104,7 +105,7 @@ class HeadForward {
                   now = std::max(simd::max(largest) * scale_, s.k0 == 0 ? simd::max(none) : before);
       const Floats scale = simd::broadcast(scale_), maximum = simd::broadcast(now);
       Floats sum{};
-      const bool drops = dropout_.active();  // asked once: for all that the compiler knows, what is put changes it
+      const bool drops = dropout_.active();  // a copy: the compiler must assume that put() changes the member
       const auto put = [&, drops](std::size_t c, Floats p) {
         sum += p;
         if (drops) p *= head_.kept_in_row(dropout_, s.q0 + r, s.k0 + c);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The products of attention: a few rows of C held in registers, B read in vectors, A word by word.
+// The matrix products of attention by vector instructions: registers hold the sums of a few rows of C; B is read in vectors
+// and A word by word.
 #pragma once
 
 #include <algorithm>
@@ -14,20 +15,21 @@
 
 namespace shoal::kernels::attention {
 
-/// Rows of C that are computed at a time, and positions of a tile of transposed operands.
+/// Rows of C that are computed at a time, and positions in a tile of a transposed operand.
 inline constexpr std::size_t block_rows = 6;
 inline constexpr std::size_t tile_columns = 64;
 
-// Sums of a block's rows in registers: 6 x 4 of AVX-512's 32 or 6 x 2 of AVX2's 16, besides those of B and a word of A.
+// Registers for the sums of a row. A block takes 6 x 4 of AVX-512's 32 registers, or 6 x 2 of AVX2's 16; the others are for
+// B and a word of A.
 inline constexpr std::size_t most_registers = std::is_same_v<Register, Floats> ? 4 : 2;
 inline constexpr std::size_t register_width = sizeof(Register) / sizeof(float);
 
-/// Words of A: element (row r, word k of the sum) stands at data[r * row + k * step].
+/// Words of A: word k of the sum for row r is data[r * row + k * step].
 struct Left {
   const Word* data;
   std::size_t row, step;
 };
-/// Words of B: word k of the sum for column c stands at data[k * step + c].
+/// Words of B: word k of the sum for column c is data[k * step + c].
 struct Right {
   const Word* data;
   std::size_t step;
@@ -37,12 +39,13 @@ struct Result {
   std::size_t row;
 };
 
-/// By reference: structures on the stack are copied in wider pieces than they are written, and wait for the stores.
+/// c = or += a b, for block_rows rows. The structures are passed by reference: copies on the stack would be read in wider
+/// parts than they were written, and such loads wait for the stores.
 template <class P, std::size_t registers, Write write>
 void multiply_block(const Left& left_side, const Right& right_side, std::size_t steps, const Result& c) {
   Left a = left_side;
   Right b = right_side;
-  // Without the pragmas the compiler keeps the sums on the stack around the loop.
+  // Without the pragmas the compiler keeps the sums on the stack, not in registers.
   Register sum[block_rows][registers];
 #pragma GCC unroll 6
   for (std::size_t r = 0; r < block_rows; ++r) {
@@ -75,7 +78,7 @@ void multiply_block(const Left& left_side, const Right& right_side, std::size_t 
   }
 }
 
-/// C of block_rows rows and `columns` columns (a multiple of 16): = or += A B, summed over `steps` words.
+/// c = or += a b, for block_rows rows and `columns` columns (a multiple of 16), summed over `steps` words.
 template <class P, Write write>
 SHOAL_INLINE void multiply(Left a, Right b, std::size_t steps, Result c, std::size_t columns) {
   constexpr std::size_t most = most_registers * register_width;
@@ -101,8 +104,8 @@ struct Rows {
   std::size_t count, size, stride;
   T* operator[](std::size_t row) const { return data + row * stride; }
 
-  /// Asks for the row that a walk over rows will come to next but a few: the processor does not foresee it, as neighbours
-  /// stand on different pages.
+  /// Prefetches the row that a loop over rows will reach after some more rows. The processor does not predict it, since
+  /// neighbouring rows are on different pages.
   template <Access access = Access::read>
   void prefetch_after(std::size_t row) const {
     constexpr std::size_t ahead = 16, line = 64 / sizeof(T);
@@ -112,15 +115,15 @@ struct Rows {
   }
 };
 
-/// Sizes of what is packed from T positions of a head of HS channels.
+/// Sizes of the packed operands of a head, which has T positions and HS channels.
 template <class P>
 struct Packing {
   std::size_t T, HS;
-  /// Channels with padding, as columns of a result and as words of a sum.
+  /// Channels with padding: as columns of a result, as words of a sum, and as whole vectors of such words.
   std::size_t columns() const { return round_up(HS, simd::width); }
   std::size_t words() const { return (HS + P::per_word - 1) / P::per_word; }
   std::size_t row_words() const { return round_up(words(), simd::width); }
-  /// Positions with padding: whole vectors that a block beginning at the last position does not leave.
+  /// Positions with padding: a block of block_rows rows that begins at the last position ends within them. Whole vectors.
   std::size_t positions() const { return round_up(T + block_rows, simd::width); }
 
   std::size_t natural_size() const { return positions() * row_words(); }
@@ -128,7 +131,7 @@ struct Packing {
   std::size_t paired_size() const { return positions() / P::per_word * columns(); }
 };
 
-/// Each position's channels in a row of words.
+/// Layout [positions, row_words]: the channels of each position.
 template <class P, typename T>
 void pack_natural(const Packing<P>& p, Rows<const T> rows, Word* out) {
   const std::size_t per_vector = simd::width * P::per_word;
@@ -142,7 +145,7 @@ void pack_natural(const Packing<P>& p, Rows<const T> rows, Word* out) {
   }
 }
 
-/// Tiles of 64 positions; in a tile, for each word of the sum over channels, the 64 positions' words.
+/// Layout [T / 64, words, 64 positions]: tiles of 64 positions, transposed, for a sum over channels.
 template <class P, typename T>
 void pack_transposed(const Packing<P>& p, Rows<const T> rows, Word* out) {
   for (std::size_t t = 0; t < p.T; t += simd::width) {
@@ -161,7 +164,8 @@ void pack_transposed(const Packing<P>& p, Rows<const T> rows, Word* out) {
   }
 }
 
-/// Words of neighbouring positions: for each pair of positions (each position where a word holds one), the channels.
+/// Layout [positions / per_word, columns], for a sum over positions: a word holds one channel of two neighbouring positions,
+/// or of one.
 template <class P, typename T>
 void pack_paired(const Packing<P>& p, Rows<const T> rows, Word* out) {
   if constexpr (P::per_word == 1) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the products of attention are made of: words of one float or of two neighbouring bf16. A product of either kind is
-// then the same loop over words.
+// The operands of attention's products by vector instructions: words of one float, or of two neighbouring bf16. So the same
+// loop over words computes both kinds of products.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace shoal::kernels::attention {
 
 using simd::Floats, simd::Halves;
 
-// What products are summed in: the processor's own registers, as compilers cut a larger vector into poor pieces.
+// The type of the sums is the processor's own register, since compilers generate poor code for larger vectors.
 #if defined(__FMA__) && !defined(__AVX512F__)
 using Register = float __attribute__((vector_size(32)));
 using RegisterWords = Word __attribute__((vector_size(32)));
@@ -30,12 +30,12 @@ using RegisterWords = Words;
 SHOAL_INLINE Register fma(Register a, Register b, Register c) { return simd::fma(a, b, c); }
 #endif
 
-/// One element a word, widened to float.
+/// Words of one element, converted to float.
 template <typename T>
 struct Single {
   static constexpr std::size_t per_word = 1;
 
-  /// Sixteen words from here on, where `valid` counts the elements that exist; the rest is zero.
+  /// Loads sixteen words, of which the first `valid` elements exist; the rest is zero.
   static SHOAL_INLINE Words load(const T* from, std::size_t valid) {
     if (valid >= simd::width) return std::bit_cast<Words>(simd::load(from));
     return std::bit_cast<Words>(simd::load(from, valid));
@@ -43,14 +43,14 @@ struct Single {
   static SHOAL_INLINE Register multiply_add(RegisterWords a, RegisterWords b, Register c) {
     return fma(std::bit_cast<Register>(a), std::bit_cast<Register>(b), c);
   }
-  /// Puts sixteen neighbouring elements of a row.
+  /// Stores sixteen neighbouring elements of a row.
   static SHOAL_INLINE void put(Word* row, std::size_t element, Floats v) {
     store_words(row + element, std::bit_cast<Words>(v));
   }
 };
 
 #if defined(__AVX512BF16__)
-/// Two elements a word, the lower first. Converted as bf16's constructor rounds, but subnormals become zero.
+/// Words of two elements, the first one in the lower half. Rounds as bf16's constructor does, but subnormals become zero.
 struct Pair {
   static constexpr std::size_t per_word = 2;
 
@@ -78,10 +78,11 @@ template <typename T>
 using Operand = Single<T>;
 #endif
 
-/// 2^x for x <= 0, to 1.4 ulp; below -126 it stays at 2^-126, which is nothing beside the row's largest, 2^0. NaN stays NaN.
+/// 2^x for x <= 0, to 1.4 ulp. Below -126 the result is 2^-126, which is negligible beside the row's largest, 2^0. NaN stays
+/// NaN.
 /// x = n + f with |f| <= 1/2; 2^f by a polynomial of degree 5, fitted for the least relative error (9e-8).
 SHOAL_INLINE Floats exp2_of_negative(Floats x) {
-  constexpr float magic = 0x1.8p23F + 127.0F;  // adding it rounds to an integer, which then stands in the low bits, biased
+  constexpr float magic = 0x1.8p23F + 127.0F;  // adding it rounds to an integer: it is then in the low bits, plus the bias
   x = simd::max(simd::broadcast(-126.0F), x);
   const Floats shifted = x + magic;
   const Floats f = x - (shifted - magic);

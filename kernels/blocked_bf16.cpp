@@ -43,8 +43,8 @@ struct Tiles {
     return {panel, amx::row_bytes, amx::tile_bytes, 2 * amx::tile_bytes};
   }
 
-  /// What a row of 16 words of a tile is made of, before the tile is transposed: 32 neighbours of one line in memory
-  /// (rows), or 16 neighbours each of two lines, paired (pairs).
+  /// The 16 words of a row of a tile, before the tile is transposed, are 32 neighbours of one line in memory (rows), or 16
+  /// neighbours each of two lines, in pairs (pairs).
   enum class Layout { rows, rows_transposed, pairs, pairs_transposed };
 
   template <Layout layout>

@@ -18,8 +18,8 @@
 // In contrast to BLIS the loop over KC is inside those over NC and MC: the sums of MC x NB elements of C stay in a buffer,
 // in float, until they are complete. So each element of C is written (and rounded) once, by the epilogue.
 //
-// KC depends on k alone. So the bits of an element of C depend neither on where in C it is nor on how the product is divided
-// among threads.
+// KC depends on k alone. So the bits of an element of C depend neither on its position in C nor on how the product is
+// divided among threads.
 #pragma once
 
 #include <algorithm>
@@ -36,9 +36,9 @@
 
 namespace shoal::kernels {
 
-/// What one packing call reads: `count` rows of A, or columns of B, over `depth` elements of the sum. If `k_contiguous`,
-/// neighbours in memory are neighbours in the sum; otherwise they are neighbouring rows of A or columns of B. `stride`
-/// elements lie between the begins of two lines.
+/// The input of one packing call: `count` rows of A, or columns of B, over `depth` elements of the sum. If `k_contiguous`,
+/// neighbours in memory are neighbours in the sum; otherwise they are neighbouring rows of A or columns of B. A line of such
+/// neighbours starts `stride` elements after the one before.
 template <typename T>
 struct PackSource {
   const T* data;

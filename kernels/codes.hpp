@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codes of 8 and 4 bits in memory, sixteen at a time.
+// Loads and stores codes of 8 and 4 bits, sixteen at a time.
 #pragma once
 
 #include <cstring>
@@ -10,7 +10,7 @@ namespace shoal::kernels {
 
 /// Rounded to nearest, ties to even; |v| < 2^22.
 SHOAL_INLINE simd::Ints rounded(simd::Floats v) {
-  constexpr float magic = 0x1.8p23F;  // adding it rounds to an integer, which then stands in the low bits
+  constexpr float magic = 0x1.8p23F;  // adding it rounds to an integer, which is then in the low bits
   return std::bit_cast<simd::Ints>(v + magic) - std::bit_cast<std::int32_t>(magic);
 }
 
@@ -47,7 +47,7 @@ struct Codes<8> {
 template <>
 struct Codes<4> {
   using Bytes = std::uint8_t __attribute__((vector_size(8)));
-  using Pairs = std::uint64_t __attribute__((vector_size(64)));  // two elements, the even-numbered one below
+  using Pairs = std::uint64_t __attribute__((vector_size(64)));  // two elements, the even-numbered one in the lower half
 
   SHOAL_INLINE static std::byte* at(std::byte* codes, std::size_t i) { return codes + i / 2; }
   SHOAL_INLINE static const std::byte* at(const std::byte* codes, std::size_t i) { return codes + i / 2; }

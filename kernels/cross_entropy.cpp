@@ -16,12 +16,12 @@ using simd::store;
 
 namespace {
 
-/// What normalises a row: softmax(x)[i] = e^(x[i] - largest) / sum.
+/// The normalization of a row: softmax(x)[i] = e^(x[i] - largest) / sum.
 struct Normalizer {
   float largest, sum;
 };
 
-/// Two readings of the row. A NaN shows in the sum, whether or not it was taken for the largest.
+/// Reads the row twice. If there is a NaN the sum is NaN, whether or not the maximum is.
 SHOAL_INLINE Normalizer normalizer(std::size_t V, const float* x) {
   constexpr float lowest = -std::numeric_limits<float>::infinity();
   Floats largest[4] = {broadcast(lowest), broadcast(lowest), broadcast(lowest), broadcast(lowest)};
@@ -41,7 +41,7 @@ SHOAL_INLINE Normalizer normalizer(std::size_t V, const float* x) {
   return {top, simd::sum((sums[0] + sums[1]) + (sums[2] + sums[3]))};
 }
 
-/// -ln softmax(x)[target]. Not the C library's logarithm, whose last bit differs between its versions.
+/// -ln softmax(x)[target]. Does not call the C library's logarithm, whose last bit differs between its versions.
 SHOAL_INLINE float loss_of(const Normalizer& row, float target_logit) {
   return simd::log(broadcast(row.sum))[0] + (row.largest - target_logit);
 }

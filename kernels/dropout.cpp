@@ -18,7 +18,7 @@ using simd::Words;
 
 namespace {
 
-/// Elements that one call of factors() decides: sixteen Philox calls of four words.
+/// Elements of one call of factors(), which computes sixteen Philox calls of four words.
 constexpr std::size_t batch = 4 * simd::width;
 
 /// Upper and lower halves of the 64-bit products of sixteen words with one constant.
@@ -37,11 +37,11 @@ SHOAL_INLINE void multiply(Words a, std::uint32_t b, Words& upper, Words& lower)
   lower = std::bit_cast<Words>((even & 0xffffffffU) | (odd << 32U));
 }
 
-/// philox() of sixteen neighbouring groups of four elements, then 0 for each element that is dropped and `kept` for the
-/// others: four vectors, in the order of the elements.
+/// Computes philox() for sixteen neighbouring groups of four elements. Returns 0 for each element that is dropped and `kept`
+/// for the others: four vectors, in the order of the elements.
 SHOAL_INLINE std::array<Floats, 4> factors(const Dropout& d, std::uint32_t sample, std::uint64_t group, float kept) {
   constexpr Words lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  // `group` is a multiple of 16: the lanes share the counter's upper half.
+  // `group` is a multiple of 16, so all lanes have the same upper half of the counter.
   Words c0 = lane + static_cast<std::uint32_t>(group);
   Words c1 = Words{} + d.step;
   Words c2 = Words{} + sample;
@@ -62,7 +62,7 @@ SHOAL_INLINE std::array<Floats, 4> factors(const Dropout& d, std::uint32_t sampl
   std::array<Floats, 4> f{};
   const std::array<Words, 4> bits = {c0, c1, c2, c3};
   for (std::size_t w = 0; w < 4; ++w) {
-    const auto drawn = std::bit_cast<simd::Ints>((bits[w] >> 8U) + 1U);  // uniform(), 2^24 times
+    const auto drawn = std::bit_cast<simd::Ints>((bits[w] >> 8U) + 1U);  // 2^24 times the result of uniform()
     f[w] = __builtin_convertvector(drawn, Floats) * 0x1p-24F > d.probability ? broadcast(kept) : Floats{};
   }
   // Word w of lane l belongs to element 4 l + w: a transposition of 4 x 16.

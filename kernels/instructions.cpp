@@ -12,16 +12,16 @@ namespace shoal::kernels {
 
 namespace {
 
-/// The library's sets of instructions are sets of bits.
+/// Returns true if oneDNN uses all of these instructions. Its instruction sets are bit masks.
 bool library_uses(dnnl::cpu_isa wanted) {
   static const auto usable = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   return (usable & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
 }
 
-/// A thread's state grows by 8 KB at its first tile instruction, so Linux wants to be asked.
+/// Asks Linux for the use of tiles: it requires this since a thread's state grows by 8 KB at the first tile instruction.
 bool granted_tiles() {
 #if defined(__x86_64__) && defined(__linux__)
-  constexpr int request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM in <asm/prctl.h>; the state's number in XSAVE
+  constexpr int request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM in <asm/prctl.h>; the index of this state in XSAVE
   static const bool granted = syscall(SYS_arch_prctl, request, tile_data) == 0;
   return granted;
 #else

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of the processor's instructions this process uses. One limit, oneDNN's ONEDNN_MAX_CPU_ISA, holds for the library and
-// for the kernels of this folder that choose by processor: a limited run computes what the limited processor would compute.
-// What the compiler was told (SHOAL_ARCH) is no part of it.
+// Which of the processor's instructions this process uses. oneDNN's environment variable ONEDNN_MAX_CPU_ISA limits the
+// library and also the kernels of this folder that choose their instructions at run time. So a limited run computes the same
+// bits as a processor that has only these instructions. The limit has no effect on the code that the compiler generates for
+// SHOAL_ARCH.
 #pragma once
 
 #include <string>
@@ -11,16 +12,16 @@ namespace shoal::kernels {
 enum class Instructions {
   avx2,
   avx512,
-  bf16,  ///< AVX-512's products of bf16
-  tiles  ///< AMX's products of tiles of bf16
+  bf16,  ///< AVX512_BF16: products of pairs of bf16
+  tiles  ///< AMX: products of tiles of bf16
 };
 
-/// Whether the processor has them, the limit allows them and the system grants them. Asked once, so that a run has one
-/// answer.
+/// Returns true if the processor has the instructions, the limit allows them and the operating system permits them. The
+/// answer does not change during a run.
 bool may_use(Instructions instructions);
 
-/// What the library uses, by the limit that would allow just that: AVX2, AVX512_CORE, AVX512_CORE_BF16, AVX512_CORE_AMX;
-/// "less than AVX2" on older processors.
+/// The instructions that oneDNN uses, as the value of ONEDNN_MAX_CPU_ISA that allows exactly these: AVX2, AVX512_CORE,
+/// AVX512_CORE_BF16 or AVX512_CORE_AMX. "less than AVX2" on older processors.
 std::string instructions_used();
 
 }  // namespace shoal::kernels

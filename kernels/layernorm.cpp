@@ -19,7 +19,7 @@ using simd::store;
 
 namespace {
 
-/// Four running sums, so that additions need not wait for one another. The order of a sum depends on its length alone.
+/// Four partial sums, so that additions need not wait for one another. Their order depends only on the length of the sum.
 struct Sums {
   Floats parts[4] = {};
   SHOAL_INLINE Floats& at(std::size_t i) { return parts[i / simd::width % 4]; }
@@ -35,7 +35,7 @@ SHOAL_INLINE void write_row(std::size_t C, const T* x, const T* gain, const T* b
   });
 }
 
-/// Two passes over a row that is in the cache: the mean, then the squares of what is left of it.
+/// Two passes over a row, which stays in the cache: the mean, then the squares of the differences from it.
 template <typename T>
 SHOAL_INLINE void statistics(std::size_t C, float epsilon, const T* x, float& mean, float& rstd) {
   Sums sum;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN's products. What one needs to be called by several threads at a time (arguments, streams) exists once a thread.
+// Matrix products by oneDNN. Each thread has its own arguments and stream, so that several threads can call a product at
+// once.
 #include <cstring>
 #include <dnnl.hpp>
 #include <unordered_map>
@@ -22,7 +23,7 @@ const dnnl::engine& cpu() {
 
 memory::data_type data_type(DType type) { return type == DType::f32 ? memory::data_type::f32 : memory::data_type::bf16; }
 
-/// rows x columns of what stands in memory with `stride` between rows, or between columns where it is transposed.
+/// rows x columns elements, with `stride` elements between rows, or between columns if the matrix is stored transposed.
 memory::desc view(std::size_t rows, std::size_t columns, DType type, std::size_t stride, Transpose transpose) {
   const auto dimension = [](std::size_t size) { return static_cast<memory::dim>(size); };
   const memory::dims strides =
@@ -30,14 +31,15 @@ memory::desc view(std::size_t rows, std::size_t columns, DType type, std::size_t
   return {{dimension(rows), dimension(columns)}, data_type(type), strides};
 }
 
-/// Where A is turned over (tiling.hpp says why), unless the sum is so long that each thread's copy takes more than 4 MiB.
+/// Returns true if a transposed A is copied, so that its rows have the stride spread_stride(): tiling.hpp gives the reason.
+/// It is not copied if the sum is so long that the copy of each thread would take more than 4 MiB.
 bool copies_a(const ProductKey& key) {
   constexpr std::size_t most = std::size_t{1} << 20U;
   return key.type == DType::f32 && key.a == Transpose::yes && !is_spread(key.m, key.a_stride) &&
          key.k * spread_stride(key.m) <= most;
 }
 
-/// Strides and widths in bytes.
+/// The width and the strides are in bytes.
 void copy_rows(std::size_t rows, std::size_t width, const void* from, std::size_t from_stride, void* to,
                std::size_t to_stride) {
   const auto* row = static_cast<const std::byte*>(from);
@@ -93,7 +95,7 @@ class LibraryProduct final : public Product {
   }
 
   void operator()(const Operands& operands, int thread) override {
-    // It adds to what C holds, and to nothing else.
+    // oneDNN adds the product only to what C holds.
     if (operands.added != operands.c && operands.added != nullptr) {
       const std::size_t element = size_of(key_.result), row = key_.c_stride * element;
       copy_rows(key_.m, key_.n * element, operands.added, row, operands.c, row);
@@ -106,7 +108,7 @@ class LibraryProduct final : public Product {
       a = copy;
     }
     Call& call = calls_[static_cast<std::size_t>(thread)];
-    // The library reads A, B and bias only; its handles know no const.
+    // The library only reads A, B and bias, but its handles are not const.
     call.a.set_data_handle(const_cast<void*>(a));
     call.b.set_data_handle(const_cast<void*>(operands.b));
     call.bias.set_data_handle(const_cast<void*>(operands.bias));
@@ -119,7 +121,7 @@ class LibraryProduct final : public Product {
   struct Call {
     dnnl::stream stream;
     memory a, b, bias, c, workspace;
-    std::unordered_map<int, memory> arguments;  // handles to those above
+    std::unordered_map<int, memory> arguments;  // handles of the members above
   };
 
   dnnl::matmul::primitive_desc description_;

@@ -17,8 +17,9 @@ using simd::store;
 
 namespace {
 
-/// rule(i, part, p) updates p, the masters from element i on; their rounded copy follows where there is one. (A vector that
-/// is returned has an ABI of its own on processors with smaller registers.)
+/// Calls rule(i, part, p) for each vector p of master parameters, from element i on, which updates p. Stores p and, if
+/// wanted, its rounded copy. (The rule does not return p: how such a vector is returned depends on the size of the
+/// registers.)
 template <class Rule>
 void update(const char* label, std::size_t n, float* master, const RoundedParameters& parameters, const Rule& rule) {
   dispatch(parameters.type, [=]<typename T>(T) {

@@ -15,7 +15,7 @@ using simd::store;
 
 namespace {
 
-/// rule(i, part) for every vector from element i on.
+/// Calls rule(i, part) for each vector, which begins at element i.
 template <class Rule>
 void each(const char* label, std::size_t n, const Rule& rule) {
   for_elements(label, n, [=](std::size_t begin, std::size_t count) {

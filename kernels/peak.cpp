@@ -20,19 +20,20 @@ namespace shoal::kernels {
 
 namespace {
 
-/// Instructions that are under way at a time: their latency times how many begin per cycle is at most 12 on the processors
-/// that are known. Two more registers hold the factors.
+/// Number of sums, and so of instructions in flight. Latency times instructions per cycle is at most 12 on known processors.
+/// Two more registers hold the factors.
 constexpr std::size_t sums = 14;
 
-/// So many iterations of a loop, of `flops` floating-point operations each.
+/// A loop. Each iteration has `flops` floating-point operations.
 struct Loop {
   void (*run)(std::size_t iterations);
   double flops;
 };
 
 #if defined(__x86_64__)
-// Registers 14 and 15 are the factors, small enough for sums that stay finite. The instruction sets are not the build's, so
-// that the instructions stand as text. The registers' first 16 bytes are named as overwritten; the rest comes with them.
+// Registers 14 and 15 hold the factors, which are small enough that the sums stay finite. The instructions are assembler
+// text, since the build need not be for processors that have them. The list of overwritten registers names the first 16
+// bytes of each, which includes the rest.
 #define SHOAL_EACH_SUM(instruction, r)                                                                                   \
   instruction " %%" r "14, %%" r "15, %%" r "0\n" instruction " %%" r "14, %%" r "15, %%" r "1\n" instruction " %%" r    \
               "14, %%" r "15, %%" r "2\n" instruction " %%" r "14, %%" r "15, %%" r "3\n" instruction " %%" r "14, %%" r \
@@ -81,7 +82,7 @@ void bf16_tiles(std::size_t iterations) {
 }
 #endif
 
-/// Where nothing better is known: with the instructions that the build is for.
+/// On other processors: the multiply-adds that the compiler generates.
 void multiply_adds_of_the_build(std::size_t iterations) {
   const simd::Floats factor = simd::broadcast(0x1p-9F);
   std::array<simd::Floats, sums> sum{};
@@ -124,7 +125,7 @@ double seconds_of(const Loop& loop, std::size_t iterations) {
   return processor_seconds() - begin;
 }
 
-/// Turns that take about a millisecond. The first ones also wake the units up.
+/// Number of iterations that take about a millisecond. The measurement also warms up the arithmetic units.
 std::size_t iterations_of(const Loop& loop) {
   constexpr double wanted = 1e-3;
   std::size_t iterations = 64;
@@ -148,7 +149,8 @@ double measured_gflops(Arithmetic arithmetic) {
   const std::size_t iterations = iterations_of(loop);
   std::vector<double> rates(static_cast<std::size_t>(threads()));
   double best = 0;
-  // All threads at a time, as two of them may share a core's units, and many busy cores have a lower clock.
+  // All threads run at the same time: two of them may use the units of one core, and the clock is lower if many cores are
+  // busy.
 #pragma omp parallel num_threads(threads())
   for (int slice = 0; slice < slices; ++slice) {
 #pragma omp barrier

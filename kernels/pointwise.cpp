@@ -19,8 +19,8 @@ using simd::store;
 
 namespace {
 
-// gelu(u) = u (1 + tanh z) / 2 with z = c (u + k u^3), and (1 + tanh z) / 2 = 1 / (1 + e^-2z): one exponential, and no
-// digits lost where tanh is near -1.
+// gelu(u) = u (1 + tanh z) / 2 with z = c (u + k u^3), and (1 + tanh z) / 2 = 1 / (1 + e^-2z). The latter form needs one
+// exponential and loses no digits if tanh z is near -1.
 constexpr float c2 = 1.5957691216057308F;  // 2 c = 2 sqrt(2 / pi)
 constexpr float k = 0.044715F;
 
@@ -29,7 +29,7 @@ struct Gate {
   Floats open;   ///< 1 / (1 + e^-2z)
 };
 
-/// To the accuracy that T's results have: bf16's roundoff is 2^-8.
+/// As accurate as results of type T: bf16's roundoff is 2^-8.
 template <typename T>
 SHOAL_INLINE Gate gate(Floats u) {
   if constexpr (std::is_same_v<T, bf16>) {
@@ -44,7 +44,7 @@ SHOAL_INLINE Gate gate(Floats u) {
 
 /// gelu'(u) = s + u s (1 - s) 2z' with s = open; 1 - s = decay s.
 SHOAL_INLINE Floats slope(Floats u, Floats g, const Gate& at) {
-  constexpr float largest = 0x1p127F;  // so that decay s is 0, not inf * 0, far below zero
+  constexpr float largest = 0x1p127F;  // so that decay s is 0 and not inf * 0 for u far below zero
   const Floats shut = simd::min(broadcast(largest), at.decay) * at.open;
   return simd::fma(g * shut, simd::fma(u * u, broadcast(3.0F * c2 * k), broadcast(c2)), at.open);
 }
@@ -130,8 +130,8 @@ void convert(std::size_t n, const From* x, To* y) {
     });
   };
   if (static_cast<const void*>(x) != static_cast<void*>(y)) return part_from(0, n);
-  // One tile, by one thread in ascending order; then as many elements again as are done, time after time: what these
-  // overwrite has been read in the rounds before, so threads may share a round.
+  // In place: the first round is one work item, which one thread converts in ascending order. Each further round converts as
+  // many elements as are already done. What it overwrites was read in earlier rounds, so several threads can convert it.
   require(n == 0 || sizeof(To) < sizeof(From), "convert: to a larger type in place");
   for (std::size_t done = 0; done < n;) {
     const std::size_t round = std::min(n - done, std::max(done, item_elements));
@@ -145,7 +145,7 @@ void fill(std::size_t n, float value, float* x) {
 }
 
 void copy_bytes(std::size_t bytes, const void* from, void* to) {
-  // In tiles of 1 MiB: large enough for the C library's own choice of streaming stores.
+  // Parts of 1 MiB are large enough for the C library to use non-temporal stores.
   constexpr std::size_t bytes_per_item = std::size_t{1} << 20U;
   const auto* const source = static_cast<const std::byte*>(from);
   auto* const target = static_cast<std::byte*>(to);

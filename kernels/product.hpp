@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One tile's matrix product: what computes it is prepared once a shape and kept for the process' life.
+// The matrix product of one tile of C. The object that computes it is created once for each shape and kept until the process
+// ends.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +11,10 @@
 
 namespace shoal::kernels {
 
-/// Everything that may change how a product is computed. Strides count elements between rows as stored.
+/// Everything that determines how a product is computed. Strides are elements between the rows as stored.
 struct ProductKey {
-  bool blocked;     ///< by this folder's own kernels (blocked_product.hpp) rather than the library
-  bool transposed;  ///< those compute C' instead, and turn it over: for A' B into floats without bias
+  bool blocked;     ///< computed by blocked_product.hpp rather than by oneDNN
+  bool transposed;  ///< blocked only: computes C' and transposes it, for A' B into floats without bias
   std::size_t m, n, k;
   std::size_t a_stride, b_stride, c_stride;
   Transpose a, b;
@@ -33,18 +34,18 @@ class Product {
 
   struct Operands {
     const void *a, *b, *bias;
-    const void* added;  ///< of C's stride; C itself, another matrix, or null where nothing is added
+    const void* added;  ///< with C's stride: C itself, another matrix, or null if nothing is added
     void* c;
     Span<std::byte> workspace;  ///< at least workspace_bytes()
   };
-  /// Computed by the calling thread alone, which is number `thread` of its team.
+  /// The calling thread computes the product. `thread` is its number in the team.
   virtual void operator()(const Operands& operands, int thread) = 0;
 
-  /// Makes room for the arguments of so many threads; before a team calls.
+  /// Allocates the arguments of this many threads. Must be called before a team of threads calls the product.
   virtual void prepare(int threads) = 0;
 };
 
-/// Made on first use. Not for use inside a team.
+/// The product for this key, created on first use. Must not be called inside a team of threads.
 Product& product(const ProductKey& key);
 
 std::unique_ptr<Product> make_library_product(const ProductKey& key);

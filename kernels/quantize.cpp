@@ -42,7 +42,7 @@ QuantBlock<Byte> block_of(Byte* quantized, std::size_t n, std::size_t block, std
   return {quantized + index * sizeof(float), Codes<bits>::at(codes, index * block)};
 }
 
-/// f(BlockCode) with the arithmetic of the format.
+/// Calls f with the DeepSpeedCode or AccurateCode of the format.
 template <class F>
 void with_code(const QuantFormat& format, const F& f) {
   const std::size_t block = format.block;
@@ -53,7 +53,7 @@ void with_code(const QuantFormat& format, const F& f) {
   }
 }
 
-/// body(index, begin, count) for each block of n elements, some to a tile.
+/// Calls body(index, begin, count) for each block of n elements. A work item has several blocks.
 template <class Body>
 void for_blocks(const char* label, std::size_t n, std::size_t block, const Body& body) {
   const std::size_t blocks = blocks_in(n, block), per_item = std::max<std::size_t>(1, item_elements / block);
@@ -63,7 +63,7 @@ void for_blocks(const char* label, std::size_t n, std::size_t block, const Body&
   });
 }
 
-/// Elements that are fetched before their turn: a block is turned over in the cache meanwhile.
+/// Elements that are prefetched ahead of the loop: memory answers while a block is processed in the cache.
 constexpr std::size_t ahead = 1024;
 
 /// sum = or += the values of one block's codes.
@@ -75,7 +75,7 @@ void decode_block(const Code& code, std::size_t n, const std::byte* quantized, s
                             : code.template decode<Decode::add>(block.scale, block.codes, count, sum);
 }
 
-/// The terms' sum over one block: the first is stored, the others are added.
+/// The sum of the terms over one block: the first term is stored, the others are added.
 template <class Code>
 void sum_block(const Code& code, std::size_t n, Span<const QuantTerm> terms, std::size_t index, std::size_t begin,
                std::size_t count, float* sum) {

@@ -14,8 +14,8 @@ namespace shoal::kernels {
 
 inline constexpr std::uint32_t infinite = 0x7f800000U;
 
-/// The largest magnitude, as its bits shifted left by one, and below them the sign of the number that has it (of two, the
-/// negative one). Infinity, and NaN above it, show as at least 2 * infinite.
+/// The bits of the largest magnitude, shifted left by one, and in the lowest bit the sign of the element that has it; if
+/// there are elements of both signs, 1. Infinity and NaN give at least 2 * infinite.
 SHOAL_INLINE std::uint32_t extremum(const float* x, std::size_t n) {
   simd::Words most{};
   simd::for_vectors(n, [&](std::size_t i, auto part) {
@@ -30,7 +30,7 @@ SHOAL_INLINE std::uint32_t extremum(const float* x, std::size_t n) {
   return std::max(most[0], most[1]);
 }
 
-/// codes = code_of(x), cut off at the ends of `bits`.
+/// codes = code_of(x), rounded and clamped to `bits` bits.
 template <int bits, class CodeOf>
 SHOAL_INLINE void encode_all(const float* x, std::size_t n, std::byte* codes, const CodeOf& code_of) {
   constexpr std::int32_t least = -(1 << (bits - 1)), greatest = -least - 1;
@@ -70,9 +70,9 @@ struct DeepSpeedCode {
     const std::uint32_t magnitude = extremum(x, n) >> 1U;
     const bool finite = magnitude < infinite;
     const auto largest = std::bit_cast<float>(magnitude);
-    // Below, the division is infinite; the library's binary16 numbers do not go there.
+    // Below this the division overflows. DeepSpeed's binary16 numbers are never as small.
     const bool some = finite && largest >= 0x1p-116F;
-    // Divided by the half, as twice the largest may be infinite.
+    // levels / (2 largest), but twice the largest may overflow.
     const float per_unit = some ? levels / 2.0F / largest : 1.0F;
     const float step = finite ? 1.0F / per_unit : std::numeric_limits<float>::quiet_NaN();
     std::memcpy(scale, &step, sizeof step);
@@ -93,16 +93,17 @@ struct DeepSpeedCode {
   }
 };
 
-/// The scales of a block in 32 bits: above, the exponent of a power of two that is at least the largest magnitude (as a
-/// float's: 127 is 1; 255 overflow); below, for each quarter, n-1 in 5 bits and the sign.
+/// The scales of a block in 32 bits. The upper 8 bits hold the exponent of a power of two that is at least the largest
+/// magnitude, biased as in a float (127 means 1; 255 means overflow). The lower 24 bits hold n-1 (5 bits) and the sign for
+/// each quarter.
 class QuarterScales {
  public:
   static constexpr std::size_t quarters = 4;
   static constexpr std::uint32_t overflow = 255;
-  /// Of the exponent: 2^-100. What is smaller than its 32nd part becomes zero.
+  /// The least exponent, of 2^-100. With n = 1 the least scale is 2^-105: smaller quarters have fewer codes, or are zero.
   static constexpr std::uint32_t least = 27;
 
-  /// largest: the block's largest magnitude, a float's bits.
+  /// largest: the bits of the block's largest magnitude as a float.
   explicit QuarterScales(std::uint32_t largest) : exponent_(std::clamp((largest + 0x7fffffU) >> 23U, least, overflow)) {}
   explicit QuarterScales(const std::byte* from) {
     std::uint32_t word = 0;
@@ -122,18 +123,18 @@ class QuarterScales {
   /// extremum: the quarter's extremum().
   void set(std::size_t quarter, std::uint32_t extremum, Round round) {
     if (overflowed()) return;
-    // 2^(5 - exponent): at most 2^105; the product is exact, or far below 1.
+    // 32 divided by the power of two: at most 2^105. The product is exact, or far below 1.
     const float per_scale = std::bit_cast<float>((254U + 5U - exponent_) << 23U);
     const float n = std::bit_cast<float>(extremum >> 1U) * per_scale;
     const auto whole = static_cast<std::uint32_t>(std::max(1.0F, round == Round::up ? std::ceil(n) : std::nearbyint(n)));
     bits_[quarter] = (whole - 1U) | (~extremum & 1U) << 5U;
   }
-  /// What turns the quarter's largest magnitude into about -1; NaN after overflow.
+  /// The scale with its sign: the quarter's largest-magnitude element divided by it is about -1. NaN after overflow.
   float of(std::size_t quarter) const {
     if (overflowed()) return std::numeric_limits<float>::quiet_NaN();
     const auto n = static_cast<float>((bits_[quarter] & 31U) + 1U);
     const float scale = n * 0x1p-5F * std::bit_cast<float>(exponent_ << 23U);
-    // Without a branch, which would be as hard to predict as the sign is.
+    // There is no branch, since the processor could not predict the sign.
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scale) | (bits_[quarter] & 32U) << 26U);
   }
 
@@ -145,11 +146,12 @@ class QuarterScales {
 template <int bits_>
 struct AccurateCode {
   static constexpr int bits = bits_;
-  /// What the lowest code stands for; the codes of INT4 are k (16 + |k|) = sign(k) ((|k| + 8)^2 - 64).
+  /// The magnitude of the lowest code's value, in units. In INT4 the value of code k is
+  /// k (16 + |k|) = sign(k) ((|k| + 8)^2 - 64) units.
   static constexpr float lowest = bits == 8 ? 128.0F : 192.0F;
 
   std::size_t block, quarter;
-  /// A quarter is an even number of elements, so that INT4's begin on whole bytes.
+  /// A quarter has an even number of elements, so that its INT4 codes begin at a whole byte.
   explicit AccurateCode(std::size_t elements)
       : block(elements), quarter(round_up((elements + QuarterScales::quarters - 1) / QuarterScales::quarters, 2)) {}
   template <int other>
@@ -195,7 +197,7 @@ struct AccurateCode {
   SHOAL_INLINE static simd::Floats magnitude(simd::Floats v) {
     return std::bit_cast<simd::Floats>(std::bit_cast<simd::Words>(v) & 0x7fffffffU);
   }
-  /// In units, not rounded.
+  /// The code of a value that is given in units, not rounded yet.
   SHOAL_INLINE static simd::Floats code_of(simd::Floats units) {
     if constexpr (bits == 8) return units;
     const simd::Floats code = simd::sqrt(magnitude(units) + 64.0F) - 8.0F;

@@ -16,13 +16,14 @@ using simd::load;
 
 namespace {
 
-/// Sum of term(x) in double over at most a few thousand elements: two vectors of eight lanes, then over the lanes.
+/// Sum, in double, of at most a few thousand elements, each of which term() has changed: two vectors of eight partial sums,
+/// then the sum over the lanes.
 template <typename T, class Term>
 SHOAL_INLINE double sum_of(std::size_t n, const T* x, const Term& term) {
   Doubles low{};
   Doubles high{};
   for_vectors(n, [&](std::size_t i, auto part) {
-    const Floats v = load(x + i, part);  // zero beyond the end, and so is term
+    const Floats v = load(x + i, part);  // zero behind the last element, and term() keeps zeros
     Doubles a = simd::lower(v);
     Doubles b = simd::upper(v);
     term(a);

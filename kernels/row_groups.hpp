@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over rows, column by column: fixed groups of rows are summed into partial rows, and these are added in their order.
-// The groups depend on the number of rows alone.
+// Sums of each column over the rows. Fixed groups of rows are summed into partial rows, which are then added in their order.
+// The groups depend only on the number of rows.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace shoal::kernels {
 
-/// Rows summed one after another by one thread. The partial row stays in the first-level cache up to some 4096 columns.
+/// Rows that a thread sums one after another. The partial row stays in the L1 cache for up to about 4096 columns.
 inline constexpr std::size_t rows_per_group = 64;
 
 constexpr std::size_t row_groups(std::size_t rows) { return (rows + rows_per_group - 1) / rows_per_group; }
@@ -21,7 +21,7 @@ constexpr Range rows_of_group(std::size_t group, std::size_t rows) {
   return {group * rows_per_group, std::min(rows, (group + 1) * rows_per_group)};
 }
 
-/// sums[c] = sum of partials[g][c] over the groups in order; partial rows stand `stride` floats apart.
+/// sums[c] = sum of partials[g][c] over the groups g in order. There are `stride` floats from one partial row to the next.
 inline void join_row_groups(const char* label, std::size_t groups, std::size_t columns, const float* partials,
                             std::size_t stride, float* sums) {
   constexpr std::size_t columns_per_item = 256;

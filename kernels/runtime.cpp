@@ -22,7 +22,7 @@ namespace {
 
 int thread_count = 1;
 
-/// Kernels that Kokkos has begun and not ended: they nest a few levels at most.
+/// Kernels that Kokkos has begun and not ended. They are nested a few levels deep at most.
 struct OpenKernels {
   static constexpr std::size_t deepest = 8;
   std::array<std::optional<trace::Region>, deepest> regions;
@@ -77,11 +77,11 @@ void set_threads(int threads) {
   thread_count = threads;
 }
 
-// Teams are made by kernels, of threads() threads each. Outside of them OpenMP has one thread, so that oneDNN prepares its
-// products for one.
+// Kernels start teams of threads() threads themselves. Otherwise OpenMP has one thread, so that oneDNN prepares its products
+// for one thread.
 Runtime::Runtime(int threads) {
   set_threads(threads);
-  omp_set_num_threads(threads);  // what a Kokkos with the OpenMP backend starts with
+  omp_set_num_threads(threads);  // read by a Kokkos that has the OpenMP backend
   Kokkos::initialize();
   omp_set_num_threads(1);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sixteen floats at a time, by the compiler's vector extensions: one AVX-512 register, or two or four of something smaller.
-// A tail goes through the same code as the body, as a partial vector filled up with zeros, and multiply-adds are fused where
-// fma() says so and nowhere else. So an element's bits do not depend on where in a buffer, or in a slice of it, it stands.
+// Vectors of sixteen floats, by the compiler's vector extensions: one AVX-512 register, or two or four smaller registers.
+// The tail of a loop is a partial vector padded with zeros, which goes through the same code, and multiply-adds are fused
+// only by fma(). So the bits of an element do not depend on its position in a buffer.
 #pragma once
 
 #include <bit>
@@ -18,7 +18,7 @@
 #include <immintrin.h>
 #endif
 #if defined(__GNUC__) && !defined(__clang__)
-// Without AVX-512, a function that takes such a vector by value has another ABI than with it. All here are inlined.
+// A function that takes such a vector by value has another ABI with AVX-512 than without. All functions here are inlined.
 #pragma GCC diagnostic ignored "-Wpsabi"
 #endif
 
@@ -48,7 +48,7 @@ SHOAL_INLINE Floats fma(Floats a, Floats b, Floats c) {
 }
 
 SHOAL_INLINE Floats sqrt(Floats a) {
-#if defined(__AVX512F__)  // with a mask of all lanes, here and below: GCC 12 warns of the other form's undefined operand
+#if defined(__AVX512F__)  // masked forms, here and below: GCC 12 warns about the other forms
   return _mm512_maskz_sqrt_ps(0xffff, a);
 #else
   for (std::size_t l = 0; l < width; ++l) a[l] = std::sqrt(a[l]);
@@ -56,7 +56,7 @@ SHOAL_INLINE Floats sqrt(Floats a) {
 #endif
 }
 
-/// The larger and the smaller lane by lane; b where one of them is NaN.
+/// The larger and the smaller value, lane by lane; b if one of them is NaN.
 SHOAL_INLINE Floats max(Floats a, Floats b) {
 #if defined(__AVX512F__)
   return _mm512_maskz_max_ps(0xffff, a, b);
@@ -79,14 +79,14 @@ template <typename T>
 concept Half = std::is_same_v<T, bf16> || std::is_same_v<T, f16>;
 
 SHOAL_INLINE Words words_of(Halves bits) {
-#if defined(__AVX512F__)  // which GCC 12 does in two halves
+#if defined(__AVX512F__)  // GCC 12 would convert two halves
   return std::bit_cast<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, std::bit_cast<__m256i>(bits)));
 #else
   return __builtin_convertvector(bits, Words);
 #endif
 }
 
-/// f16's conversions by integer arithmetic, for processors without an instruction, as in base/types.hpp.
+/// f16's conversions by integer arithmetic as in base/types.hpp, for processors without instructions for them.
 SHOAL_INLINE Floats widen_f16_by_parts(Halves halves) {
   const Words bits = words_of(halves), size = (bits & 0x7fffU) << 13U;
   const Floats small = std::bit_cast<Floats>(size + 0x38800000U) - 0x1p-14F;
@@ -123,12 +123,12 @@ SHOAL_INLINE Floats widen(Halves bits) {
 #endif
 }
 
-/// As the type's own constructor rounds: to nearest, ties to even, NaN stays NaN.
+/// Rounds as the type's constructor does: to nearest, ties to even, NaN stays NaN.
 template <Half T>
 SHOAL_INLINE Halves narrow(Floats values) {
   if constexpr (std::is_same_v<T, bf16>) {
 #if defined(__AVX512BF16__) && defined(__AVX512DQ__)
-    // The instruction takes subnormal numbers for zero: where there are any, the long way.
+    // The instruction treats subnormal numbers as zero. If there are any, the code below rounds them.
     if (__builtin_expect(_mm512_fpclass_ps_mask(values, 0x20) == 0, 1)) {
       return std::bit_cast<Halves>(_mm512_cvtneps_pbh(values));
     }
@@ -171,8 +171,8 @@ SHOAL_INLINE void store(T* to, Floats v) {
   std::memcpy(static_cast<void*>(to), &bits, sizeof bits);
 }
 
-/// Stores of a whole cache line that go by the caches, to an aligned place; bf16 and f16 as store() rounds.
-/// wait_for_streams() before anybody else reads.
+/// Non-temporal stores of a whole cache line to an aligned address; bf16 and f16 are rounded as by store(). Call
+/// wait_for_streams() before another thread reads the line.
 SHOAL_INLINE void stream(float* to, Floats v) {
 #if defined(__AVX512F__)
   _mm512_stream_ps(to, v);
@@ -207,7 +207,7 @@ SHOAL_INLINE void wait_for_streams() {
 #endif
 }
 
-/// The first `lanes` of 16; zero beyond.
+/// Loads and stores of the first `lanes` of 16 elements. The other lanes of a loaded vector are zero.
 SHOAL_INLINE Floats load(const float* from, std::size_t lanes) {
 #if defined(__AVX512F__)
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1U << lanes) - 1U), from);
@@ -236,14 +236,14 @@ SHOAL_INLINE void store(T* to, Floats v, std::size_t lanes) {
   std::memcpy(static_cast<void*>(to), &bits, lanes * sizeof(T));
 }
 
-/// Lanes 0 .. lanes-1.
+/// A mask of lanes 0 .. lanes-1.
 SHOAL_INLINE Ints first(std::size_t lanes) {
   constexpr Ints index = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return index < static_cast<std::int32_t>(lanes);
 }
 
-/// Where a loop over n elements stands: offset i, of which `lanes` are there. The whole vectors and the tail are two
-/// instances of body(i, all{}) and body(i, some{lanes}).
+/// for_vectors() loops over n elements: it calls body(i, All{}) for each whole vector, which begins at element i, and
+/// body(i, Some{lanes}) for the tail.
 struct All {
   static constexpr bool partial = false;
   static constexpr std::size_t lanes = width;
@@ -275,7 +275,7 @@ SHOAL_INLINE void store(T* to, Floats v, Some part) {
   store(to, v, part.lanes);
 }
 
-// ---- over the lanes, always in the same order: halves onto halves --------------------------------------------------------
+// ---- reductions over the lanes, always in the same order: one half is added to the other --------------------------------
 
 SHOAL_INLINE float sum(Floats v) {
   v += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
@@ -312,7 +312,7 @@ inline constexpr float ln2_low = 0x1.7f7d1cp-20F;
 /// e^x to less than 1 ulp. exp(-inf) = 0, exp(x > 88.73) = inf, subnormal results are rounded once; NaN stays NaN.
 /// x = n ln 2 + r with |r| <= ln 2 / 2; e^r by a polynomial of degree 6, fitted for the least relative error (3e-9).
 SHOAL_INLINE Floats exp(Floats x) {
-  constexpr float magic = 0x1.8p23F;  // adding it rounds to an integer, which then stands in the low bits
+  constexpr float magic = 0x1.8p23F;                      // adding it rounds to an integer, which is then in the low bits
   x = min(broadcast(89.0F), max(broadcast(-104.0F), x));  // beyond, e^x is 0 or inf in float
   const Floats shifted = fma(x, broadcast(log2e), broadcast(magic));
   const Floats n = shifted - magic;
@@ -333,7 +333,8 @@ SHOAL_INLINE Floats exp(Floats x) {
 #endif
 }
 
-/// 1 / x to 2^-14 relative for |x| from 2^-126 to 2^126: what 16-bit results need. 1 / inf = 0; NaN stays NaN.
+/// 1 / x with a relative error of 2^-14, for |x| from 2^-126 to 2^126: accurate enough for 16-bit results. 1 / inf = 0; NaN
+/// stays NaN.
 SHOAL_INLINE Floats rough_reciprocal(Floats x) {
 #if defined(__AVX512F__)
   return _mm512_maskz_rcp14_ps(0xffff, x);
@@ -342,8 +343,8 @@ SHOAL_INLINE Floats rough_reciprocal(Floats x) {
 #endif
 }
 
-/// 2^x to 2^-18 relative: what 16-bit results need. 0 and inf beyond float's range;
-/// NaN stays NaN. 2^f for 0 <= f < 1 by a polynomial of degree 4, fitted for the least relative error (2^-18.5).
+/// 2^x with a relative error of 2^-18: accurate enough for 16-bit results. 0 and inf beyond float's range; NaN stays NaN.
+/// 2^f for 0 <= f < 1 by a polynomial of degree 4, fitted for the least relative error (2^-18.5).
 SHOAL_INLINE Floats rough_exp2(Floats x) {
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
   const Floats f = _mm512_maskz_reduce_ps(0xffff, x, _MM_FROUND_TO_NEG_INF);
@@ -372,7 +373,8 @@ SHOAL_INLINE Floats log(Floats x) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const Ints subnormal = x < 0x1p-126F;
   const Floats scaled = subnormal ? x * 0x1p23F : x;
-  // The bits above sqrt(1/2)'s are the exponent e, and what is left stands over sqrt(1/2).
+  // The bits of x minus those of sqrt(1/2): the upper ones are the exponent e, the lower ones the distance of 1 + f from
+  // sqrt(1/2).
   constexpr std::int32_t root = 0x3f3504f3;
   const Ints above = std::bit_cast<Ints>(scaled) - root;
   const Ints exponent = (above >> 23) - (subnormal ? Ints{} + 23 : Ints{});

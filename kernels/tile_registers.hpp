@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Advanced Matrix Extensions: eight registers of 16 x 16 floats, or of 16 rows of 32 bf16, and the product of two of them
-// (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18). As text for the assembler, so that
-// any build has them; only for use where may_use(Instructions::tiles).
+// (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18). The instructions are assembler text,
+// so that every build contains them. They must be used only if may_use(Instructions::tiles).
 #pragma once
 
 #if defined(__x86_64__)
@@ -13,13 +13,13 @@
 
 namespace shoal::kernels::amx {
 
-/// Of a tile of the result, and of the sum that one product runs over.
+/// Rows and columns of a tile of the result, and elements of the sum in one product.
 inline constexpr std::size_t rows = 16, columns = 16, depth = 32;
-/// A tile's row, and a tile whose rows follow one another.
+/// Bytes of a row of a tile, and of a tile whose rows follow one another.
 inline constexpr std::size_t row_bytes = 64, tile_bytes = rows * row_bytes;
 
-/// This thread's tile registers, whole, as long as it lives. Others (the matrix-product library) set up their own: so no
-/// call may leave this folder in between, and what they had is gone afterwards.
+/// Configures the tile registers of this thread, all at full size, as long as the object lives. oneDNN configures the same
+/// registers for itself: so it must not be called during that time, and its configuration is lost.
 class Registers {
  public:
   Registers() {
@@ -41,7 +41,7 @@ class Registers {
   Registers& operator=(const Registers&) = delete;
 };
 
-// The compilers' own macros take a register's number as text, these as a template's argument.
+// The compilers' intrinsics need the number of a register as a literal. Here it is a template argument.
 template <int tile>
 SHOAL_INLINE void zero() {
   asm volatile("tilezero %%tmm%c0" ::"i"(tile));
@@ -54,7 +54,7 @@ template <int tile>
 SHOAL_INLINE void store(void* to, std::size_t row) {
   asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(row), "i"(tile) : "memory");
 }
-/// c += a b. Subnormal numbers count as zero.
+/// c += a b. Subnormal numbers are treated as zero.
 template <int c, int a, int b>
 SHOAL_INLINE void multiply_add() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(c), "i"(a), "i"(b));

@@ -7,22 +7,23 @@ namespace shoal::kernels {
 
 namespace {
 
-/// The size of equal pieces of about `wanted`, in whole multiples of `step` (registers and cache lines), at least `least`.
-std::size_t piece(std::size_t whole, std::size_t wanted, std::size_t step, std::size_t least) {
-  const std::size_t pieces = parts(whole, std::max<std::size_t>(1, wanted));
-  return std::min(whole, std::max(least, round_up(parts(whole, pieces), step)));
+/// The size of equal parts of about `wanted`, rounded up to a multiple of `step` (registers and cache lines), at least
+/// `least`.
+std::size_t part_size(std::size_t whole, std::size_t wanted, std::size_t step, std::size_t least) {
+  const std::size_t count = parts(whole, std::max<std::size_t>(1, wanted));
+  return std::min(whole, std::max(least, round_up(parts(whole, count), step)));
 }
 
 std::size_t flops_per_call(DType type) { return type == DType::f32 ? 2'600'000'000 : 5'200'000'000; }
 
-/// Cuts what is longer into a piece for each thread, and more where they would take too long.
+/// Cuts the longer dimension of C into a part for each thread, and into more parts if a part would take too long.
 Tiling tiling_of_blocked(const ProductShape& s, std::size_t threads) {
-  constexpr std::size_t least = 192, step = 96;  // whole strips of both kernels
+  constexpr std::size_t least = 192, step = 96;  // whole micro-panels of both micro-kernels
   Tiling t{s.m, s.n, flops_per_call(s.type)};
   const auto calls = [&] { return parts(2 * t.rows * t.columns * s.k, t.flops_per_call); };
   std::size_t &longer = s.m < s.n ? t.columns : t.rows, &shorter = s.m < s.n ? t.rows : t.columns;
-  longer = piece(longer, parts(longer, std::max(threads, calls())), step, std::min(least, parts(longer, threads)));
-  if (calls() > 1) shorter = piece(shorter, parts(shorter, calls()), step, least);
+  longer = part_size(longer, parts(longer, std::max(threads, calls())), step, std::min(least, parts(longer, threads)));
+  if (calls() > 1) shorter = part_size(shorter, parts(shorter, calls()), step, least);
   return t;
 }
 
@@ -32,28 +33,28 @@ Tiling tiling_of_library(const ProductShape& s) {
   const bool f32 = s.type == DType::f32;
   Tiling t{s.m, s.n, flops_per_call(s.type)};
   if (s.a == Transpose::yes) {
-    // Weight gradients: the library turns a tile's columns of A over into its workspace, which should stay in L2.
-    t.rows = piece(s.m, 400'000 / s.k, 64, 64);
+    // Weight gradients: the library transposes a tile's columns of A into its workspace, which should stay in the L2 cache.
+    t.rows = part_size(s.m, 400'000 / s.k, 64, 64);
   } else {
-    // B is read once a tile: more rows where it does not fit into the caches.
+    // B is read once for each tile: tiles have more rows if B does not fit the caches.
     const std::size_t b_bytes = s.k * s.n * size_of(s.type);
-    t.rows = piece(s.m, b_bytes > (4U << 20U) ? 512 : 256, 32, 32);
-    // fp32 reads a plain B in place, and long columns of long rows miss the TLB. bf16 copies B, and a tile of a bf16 result
-    // narrower than C costs a buffer.
-    if (f32 && s.b == Transpose::no && b_bytes > (5U << 20U)) t.columns = piece(s.n, (5U << 18U) / s.k, 64, 384);
+    t.rows = part_size(s.m, b_bytes > (4U << 20U) ? 512 : 256, 32, 32);
+    // In fp32 the library reads a B that is not transposed in place: long columns of long rows miss the TLB, so tiles are
+    // narrower. In bf16 it copies B, and a tile of a bf16 result that is narrower than C needs one more buffer.
+    if (f32 && s.b == Transpose::no && b_bytes > (5U << 20U)) t.columns = part_size(s.n, (5U << 18U) / s.k, 64, 384);
   }
-  // Long products: narrower before lower, as B is copied or turned over once for all rows.
+  // Long products: tiles get narrower before they get lower, since B is copied or transposed once for all rows.
   const auto calls = [&] { return (2 * t.rows * t.columns * s.k + t.flops_per_call / 2) / t.flops_per_call; };
-  if (calls() > 1) t.columns = piece(s.n, t.columns / calls(), 64, 192);
-  if (calls() > 1) t.rows = piece(s.m, t.rows / calls(), 32, 32);
+  if (calls() > 1) t.columns = part_size(s.n, t.columns / calls(), 64, 192);
+  if (calls() > 1) t.rows = part_size(s.m, t.rows / calls(), 32, 32);
   return t;
 }
 
 }  // namespace
 
 bool is_blocked(const ProductShape& s) {
-  // On processors with tiles. Elsewhere (AMD's Zen 5) the library is at 95 % of the peak already. Strips are packed over
-  // the whole sum, so that few of a very long one (over a vocabulary) would fit the caches.
+  // Only on processors with AMX: on others (AMD's Zen 5) the library already reaches 95 % of the peak. Micro-panels of A are
+  // packed over the whole sum, so that only few would fit the caches if it is very long (over a vocabulary).
   constexpr std::size_t least = 16, longest = 4096;
   return amx::available() && s.m >= least && s.n >= least && s.k >= least && s.k <= longest;
 }

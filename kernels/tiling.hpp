@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a matrix product is cut into tiles of its result. Each tile is one Product's call on one thread.
+// How a matrix product is cut into tiles of C. One thread computes a tile with one call of a Product.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,13 @@
 
 namespace shoal::kernels {
 
-/// How many parts of this size cover the whole.
+/// Number of parts of this size that cover the whole.
 constexpr std::size_t parts(std::size_t whole, std::size_t part) { return (whole + part - 1) / part; }
 
-/// The library reads A of a weight gradient (fp32, transposed) down its columns. Rows a multiple of a few KiB apart fall
-/// into few sets of the L1 cache, and it takes up to a quarter longer; rows without a gap it multiplies by another kernel
-/// that is slower, too. This stride, an odd number of cache lines with a gap, avoids both.
+/// A stride for A in weight gradients in fp32, where oneDNN reads the transposed A down its columns. If the rows are a
+/// multiple of a few KiB apart they fall into few sets of the L1 cache, and the product takes up to a quarter longer. If
+/// there is no gap between the rows, oneDNN uses another kernel, which is slower, too. This stride avoids both: it is an odd
+/// number of cache lines, and there is a gap.
 constexpr std::size_t spread_stride(std::size_t columns) {
   constexpr std::size_t line = 64 / sizeof(float);
   return (parts(columns + 1, line) | 1U) * line;
@@ -32,25 +33,25 @@ struct ProductShape {
 };
 
 struct Tiling {
-  std::size_t rows, columns;   ///< of a tile; those at the lower and right border may be smaller
-  std::size_t flops_per_call;  ///< what one thread computes in about 10 ms; a tile has up to half more
+  std::size_t rows, columns;   ///< of a tile; those at the lower and right edge of C may be smaller
+  std::size_t flops_per_call;  ///< what one thread computes in about 10 ms; a tile may have up to 1.5 times as many
 
   std::size_t down(const ProductShape& s) const { return parts(s.m, rows); }
   std::size_t across(const ProductShape& s) const { return parts(s.n, columns); }
-  /// Tiles of one launch, after which open communication makes progress.
+  /// Number of tiles of one launch. After each launch communication in flight makes progress.
   std::size_t per_launch(const ProductShape& s, std::size_t threads) const {
     return std::max<std::size_t>(1, threads * (flops_per_call / std::max<std::size_t>(1, 2 * rows * columns * s.k)));
   }
 };
 
-/// Whether this folder's own kernels compute such a product (blocked_product.hpp), or the library. By the shape of the whole
-/// product and the processor.
+/// Returns true if blocked_product.hpp computes such a product, and false if oneDNN does. It depends on the shape of the
+/// whole product and on the processor.
 bool is_blocked(const ProductShape& shape);
-/// Whether those compute C' = B' A instead of C = A' B. The left factor is turned over when it is packed, the right one
-/// not: so it had better be the smaller one.
+/// Returns true if blocked_product.hpp computes C' = B' A instead of C = A' B. Packing transposes the first factor but not
+/// the second one, so the first one should be the smaller matrix.
 bool is_transposed(const ProductShape& shape);
 
-/// The library's bits depend on a tile's shape: there, tiles are the same for any number of threads.
+/// The bits of oneDNN's results depend on the shape of a tile, so its tiles are the same for any number of threads.
 Tiling tiling_of(const ProductShape& shape, std::size_t threads);
 
 }  // namespace shoal::kernels

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 32-bit words that hold one float, or two neighbouring bf16 (the layout that AVX512_BF16's dot product and AMX's take): how
-// operands of hand-written products are packed.
+// The packed operands of hand-written products are 32-bit words, which hold one float or two neighbouring bf16 (VNNI layout:
+// what the instructions of AVX512_BF16 and AMX read).
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ namespace shoal::kernels {
 using simd::Words;
 using Word = std::uint32_t;
 
-/// Whether a product replaces what its result held, or is added to it.
+/// A product is written over its result, or added to it.
 enum class Write { over, add };
 
 SHOAL_INLINE Words load_words(const Word* from) {
@@ -30,7 +30,8 @@ SHOAL_INLINE Words load_words(const Word* from) {
 SHOAL_INLINE void store_words(Word* to, Words w) { std::memcpy(to, &w, sizeof w); }
 
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
-/// Sixteen words of two elements from here on, where `valid` counts the elements that exist; the rest is zero.
+/// load_pairs() loads sixteen words of two elements, load_halves() sixteen elements. The first `valid` elements exist; the
+/// rest is zero.
 SHOAL_INLINE Words load_pairs(const bf16* from, std::size_t valid) {
   const auto lanes = valid >= 32 ? ~__mmask32{0} : (__mmask32{1} << valid) - 1U;
   return std::bit_cast<Words>(_mm512_maskz_loadu_epi16(lanes, from));
@@ -46,7 +47,7 @@ SHOAL_INLINE Words join(simd::Halves lower, simd::Halves upper) {
   return simd::words_of(lower) | (simd::words_of(upper) << 16U);
 }
 
-/// Turns 16 x 16 words over, by exchanging halves, quarters, ...
+/// Transposes 16 x 16 words, by exchanging halves, then quarters, and so on.
 inline void transpose_16x16(std::array<Words, 16>& m) {
   const auto exchange = [&m]<std::size_t distance>() {
     for (std::size_t i = 0; i < 16; ++i) {

@@ -10,7 +10,7 @@ namespace shoal::kernels::cuda {
 
 namespace {
 
-/// The step's constants, rounded to float once, on the host, as kernels/optimizer.cpp rounds them.
+/// The constants of a step, rounded to float on the host, as in kernels/optimizer.cpp.
 struct Constants {
   float gradient_scale, keep, beta1, beta2, gain1, gain2, rate, root, epsilon;
 };

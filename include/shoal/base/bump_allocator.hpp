@@ -16,7 +16,7 @@ class BumpAllocator {
 
   /// Without memory: buffers are only counted, and null.
   BumpAllocator() = default;
-  /// Each buffer begins a multiple of `alignment` bytes after the begin of `memory`.
+  /// Each buffer begins a multiple of `alignment` bytes after the start of `memory`.
   explicit BumpAllocator(Span<std::byte> memory, std::size_t alignment = cache_line)
       : counting_(false), memory_(memory), alignment_(alignment) {}
 

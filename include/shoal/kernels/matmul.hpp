@@ -39,8 +39,8 @@ struct MatmulInputs {
 template <typename T, typename R>
 void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace);
 
-/// What the workspace of a product depends on. Strides are elements from the begin of one row to the begin of the next, of
-/// A, B and C as stored; 0: rows follow one another without gaps.
+/// Everything that the workspace of a product depends on. Strides are elements from the start of one row to the start of the
+/// next, of A, B and C as stored; 0: rows follow one another without gaps.
 struct MatmulShape {
   std::size_t m = 0, n = 0, k = 0;
   Transpose transpose_a = Transpose::no, transpose_b = Transpose::no;

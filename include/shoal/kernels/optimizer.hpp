@@ -17,7 +17,7 @@ struct AdamWStep {
   double correction1, correction2;  ///< 1 - beta1^t, 1 - beta2^t
   double gradient_scale;            ///< the product of the factors for clipping and loss scaling
 };
-/// What a step updates.
+/// The numbers that a step updates.
 struct AdamWState {
   float* master;  ///< p
   float* first;   ///< m

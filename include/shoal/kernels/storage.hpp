@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels on flat buffers whose element type is known only at run time: gradients and parameters as they are stored and
 // sent. Arithmetic is in fp32 (sums of squares in double); results are rounded to nearest, ties to even. The bits of an
-// element do not depend on where in a buffer it is.
+// element do not depend on its position in a buffer.
 #pragma once
 
 #include <cstddef>
