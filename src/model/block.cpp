@@ -27,7 +27,7 @@ void add_branch(const char* label, const BlockShape& s, std::size_t width, const
   }
 }
 
-/// The gradient that enters a branch, given that of the sum.
+/// Returns the gradient of a branch's result, given the gradient dx of its sum with the residual.
 template <typename T>
 const T* branch_gradient(const BlockShape& s, const kernels::Dropout& dropout, const T* dx, T* branch) {
   if (!dropout.active()) return dx;
@@ -100,7 +100,7 @@ void attention_branch_backward(const BlockShape& s, const Weights<T>& w, const G
                                  scratch.workspace);
 }
 
-/// out = x_mid + MLP branch; without out, what its backward needs.
+/// out = x_mid + MLP branch. If out is null, computes only the activations that backward needs.
 template <typename T>
 void mlp_forward(const BlockShape& s, const Weights<T>& w, const BlockActivations<T>& a, const BlockScratch<T>& scratch,
                  const kernels::Dropout& dropout, T* out) {
@@ -151,7 +151,7 @@ void block_decode(const BlockShape& shape, const Weights<T>& w, const BlockActiv
   s.B = s.T = 1;
   BlockActivations<T> a = activations;
   a.x = a.x_mid = x;
-  const std::size_t stride = 3 * s.C;  // from one position of the cache to the next
+  const std::size_t stride = 3 * s.C;  // elements from one position of the cache to the next
   T* const row = a.qkv + position * stride;
   kernels::layernorm_forward<T>({1, s.C}, s.epsilon, {.x = x, .gain = w[block::ln_1_weight], .bias = w[block::ln_1_bias]},
                                 {.y = scratch.h, .mean = a.mean_1, .rstd = a.rstd_1});

@@ -2,8 +2,8 @@
 // One transformer block, pre-LN as in GPT-2, forward and backward written out by hand:
 //   x_mid = x     + drop(attention(ln_1(x) W_qkv + b) W_o + b)
 //   out   = x_mid + drop(gelu(ln_2(x_mid) W_fc + b) W_out + b)
-// For backward it keeps what matrix products and attention made; what a cheap pass over memory can make again (both norms'
-// outputs and gelu(u)) is recomputed into scratch that all blocks share.
+// The results of matrix products and attention are saved for backward. What one cheap pass over memory can compute again
+// (the outputs of both norms, and gelu(u)) is recomputed, in scratch memory that all blocks use.
 #pragma once
 
 #include <cstddef>
@@ -23,54 +23,55 @@ struct BlockShape {
   kernels::AttentionShape attention() const { return {B, T, C, NH}; }
 };
 
-/// What one block keeps from forward for backward. [rows, C] unless said otherwise.
+/// The activations that forward saves for backward. Their shape is [rows, C] unless another one is given.
 template <typename T>
 struct BlockActivations {
   T* x;                                      ///< the block's input
-  T* x_mid;                                  ///< after the attention branch; may be x where nothing is kept
+  T* x_mid;                                  ///< after the attention branch; may be x if nothing is saved
   T* qkv;                                    ///< [rows, 3C]
-  T* attention;                              ///< the heads' outputs
+  T* attention;                              ///< the outputs of the heads
   T* u;                                      ///< [rows, inner], before the GELU
   float* logsumexp;                          ///< [B, NH, T]
   float *mean_1, *rstd_1, *mean_2, *rstd_2;  ///< [rows]
 };
 
-/// Memory that every block writes over. branch, wide_a and dh are there for training only.
+/// Memory that each block overwrites. branch, wide_a and dh are used in training only.
 template <typename T>
 struct BlockScratch {
-  T* h;                               ///< [rows, C] a norm's output; later what a branch adds, where it goes through dropout
+  T* h;                               ///< [rows, C] the output of a norm; later the result of a branch, if there is dropout
   T* dh;                              ///< [rows, C] gradient of h
-  T* branch;                          ///< [rows, C] gradient of a branch, where it goes through dropout
+  T* branch;                          ///< [rows, C] gradient of a branch's result, if there is dropout
   T* wide_a;                          ///< [rows, inner] gradient of gelu(u), then of u; or [rows, 3C] gradient of qkv
   T* wide_b;                          ///< [rows, inner] gelu(u)
   Span<std::byte> workspace;          ///< of kernels other than matrix products
   Span<std::byte> product_workspace;  ///< of matrix products
 };
 
-/// The three places of a block where elements are dropped.
+/// The three sites of a block at which elements are dropped.
 struct BlockDropout {
   kernels::Dropout probabilities, attention_out, mlp_out;
 };
 
-/// out may be activations.x where nothing is kept, or nullptr where only the activations are wanted: the last product is
-/// left out then.
+/// out may be activations.x if nothing is saved. If it is nullptr, only the activations are computed, without the last
+/// product.
 template <typename T>
 void block_forward(const BlockShape& shape, const Weights<T>& weights, const BlockActivations<T>& activations,
                    const BlockScratch<T>& scratch, const BlockDropout& dropout, T* out);
 
-/// dx: in, the gradient of the block's output; out, that of its input. Writes every gradient of the unit.
+/// dx holds the gradient of the block's output before the call, and the gradient of its input after it. Writes all gradients
+/// of the unit.
 template <typename T>
 void block_backward(const BlockShape& shape, const Weights<T>& weights, const Gradient& gradient,
                     const BlockActivations<T>& activations, const BlockScratch<T>& scratch, const BlockDropout& dropout,
                     T* dx);
 
-/// One new position of one sequence: x [C] is replaced by the block's output. activations.qkv [positions, 3C] holds the rows
-/// of the positions before it and receives this one's; of the other activations one row is used.
+/// One new position of one sequence: replaces x [C] by the block's output. activations.qkv [positions, 3C] holds the rows of
+/// the earlier positions, and the row of this one is added. One row of each other activation is used.
 template <typename T>
 void block_decode(const BlockShape& shape, const Weights<T>& weights, const BlockActivations<T>& activations,
                   const BlockScratch<T>& scratch, std::size_t position, T* x);
 
-/// Bytes of workspace for matrix products, and for the other kernels, of a block of this shape.
+/// Bytes of workspace of a block of this shape: for matrix products, and for other kernels.
 template <typename T>
 std::size_t block_product_workspace_bytes(const BlockShape& shape, bool training);
 template <typename T>

@@ -12,16 +12,16 @@ namespace shoal::model {
 
 namespace {
 
-constexpr std::uint64_t sampling_stream = 0xB492B66FBE98F273U;  // apart from the streams of initial values and dropout
+constexpr std::uint64_t sampling_stream = 0xB492B66FBE98F273U;  // differs from the streams of initial values and dropout
 
-/// Uniform in [0, 1) with 32 bits.
+/// A uniform random number in [0, 1) with 32 bits.
 double uniform_draw(const GenerateOptions& o, std::uint64_t index) {
   const Philox4 bits = philox(o.seed ^ sampling_stream,
                               {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32U), o.sample, 0});
   return static_cast<double>(bits[0]) * 0x1p-32;
 }
 
-/// The tokens that may be drawn, likeliest first where there is a choice to make; equals in the order of their ids.
+/// The tokens that may be drawn. With top_k they are sorted by their logits, equals by their ids.
 std::vector<std::int32_t> candidates(Span<const float> logits, std::size_t top_k) {
   std::vector<std::int32_t> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0);
@@ -36,7 +36,7 @@ std::vector<std::int32_t> candidates(Span<const float> logits, std::size_t top_k
   return ids;
 }
 
-/// Logits after the last token, by whichever way the model offers.
+/// Computes the logits after the last token, with the Decoder if the model has one.
 class Continuation {
  public:
   Continuation(Model& model, const ModelOptions& options, Span<const std::int32_t> prompt)
@@ -80,7 +80,7 @@ class Continuation {
   Model& model_;
   Decoder* decoder_;
   std::size_t block_size_;
-  std::size_t held_ = 0;  // positions that the decoder has
+  std::size_t held_ = 0;  // positions in the decoder's cache
   std::vector<std::int32_t> tokens_;
   std::vector<float> logits_;
 };
@@ -92,7 +92,7 @@ std::int32_t draw(Span<const float> logits, const GenerateOptions& o, std::uint6
   require(std::isfinite(*likeliest), "token ", index, " cannot be drawn: the largest logit is ", *likeliest);
   if (o.temperature == 0) return static_cast<std::int32_t>(likeliest - logits.begin());
   const std::vector<std::int32_t> ids = candidates(logits, o.top_k);
-  std::vector<double> cumulative;  // of the probabilities, up to their common factor
+  std::vector<double> cumulative;  // sums of the probabilities, without their common factor
   cumulative.reserve(ids.size());
   double sum = 0;
   for (const std::int32_t id : ids) {

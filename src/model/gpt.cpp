@@ -19,7 +19,7 @@ namespace shoal::model {
 namespace {
 
 constexpr int embedding_unit = 0;
-constexpr std::uint64_t dropout_stream = 0xC3A5C85C97CB3127U;  // apart from the streams of initial values and sampling
+constexpr std::uint64_t dropout_stream = 0xC3A5C85C97CB3127U;  // differs from the streams of initial values and sampling
 
 // Where elements are dropped within a unit (kernels::Dropout::site is 8 times the unit plus this).
 enum DropoutSite : std::uint32_t { probabilities = 0, attention_out = 1, mlp_out = 2, embedded = 0 };
@@ -70,7 +70,7 @@ void Gpt<T>::take_scratch(Memory& memory) {
   if (training && options_.dropout > 0) {
     scratch_.branch = memory.take<T>(Kind::activations, rows * s.C, "scratch of a block").data();
   }
-  // The head runs when no block does: its chunk of logits lies where the blocks have their widest scratch.
+  // The head never runs at the same time as a block, so its chunk of logits uses the memory of the largest scratch buffers.
   const auto divide = [&](BumpAllocator buffers) {
     scratch_.wide_b = buffers.take<T>(rows * s.inner);
     if (training) {
@@ -182,7 +182,8 @@ double Gpt<T>::losses(const MicroBatch& batch, const T* x, std::optional<float> 
   const HeadInputs<T> in{.rows = rows, .hidden = scratch_.h, .weight = weight, .targets = batch.targets.data()};
   const Span<std::byte> products = scratch_.product_workspace;
   if (gradient_scale) {
-    // The tied embedding's gradient is one buffer: the head's part is written first, then the embedding adds its own.
+    // The gradient of a tied embedding is one buffer: the head writes its part here, and the embedding's backward adds to
+    // it.
     float* const dweight = options_.tied ? Gradient(access_, embedding_unit, units_[embedding_unit])[gpt::embedding::token]
                                          : Gradient(access_, head_unit(), head_layout())[gpt::head::lm_head];
     const HeadGradient<T> gradient{*gradient_scale, dx_, dweight};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPT-2 (Radford et al. 2019): embeddings, n_layer blocks, a final norm and a head that may be the token embedding.
+// GPT-2 (Radford et al. 2019): embeddings, n_layer blocks, a final norm, and a head whose weight may be that of the token
+// embedding.
 #pragma once
 
 #include <optional>
@@ -42,18 +43,18 @@ class Gpt final : public Model, private Decoder {
   gpt::BlockDropout block_dropout(const MicroBatch& batch, int unit) const;
 
   void embed(std::size_t sequences, std::size_t length, const std::int32_t* tokens, std::size_t first_position, T* x);
-  /// All blocks with nothing kept but keys and values where there is memory for them; returns the last one's output.
+  /// Runs all blocks and saves nothing, except keys and values if there is memory for them. Returns the last block's output.
   T* run_blocks(const MicroBatch& batch);
-  /// What block i writes to where nothing is kept: all buffers but qkv are those of the first block.
+  /// The buffers of block i if nothing is saved: those of the first block, except for qkv.
   gpt::BlockActivations<T> unkept(std::size_t i) const;
-  /// Final norm, logits and losses; with a scale also the gradients of the norm's output (into dx_) and of the head.
+  /// Final norm, logits and losses. With a scale, also the gradients of the norm's output (in dx_) and of the head's weight.
   double losses(const MicroBatch& batch, const T* x, std::optional<float> gradient_scale);
-  /// Logits of `rows` rows of x, which lie `stride` elements apart.
+  /// Logits of `rows` rows of x, with `stride` elements from one row to the next.
   void logits_of(std::size_t rows, const T* x, std::size_t stride, float* out);
   void embedding_backward();
-  /// Activations of block i of the kept batch, once more. out: as for block_forward.
+  /// Computes the activations of block i again, for forward's batch. out: as for block_forward.
   void recompute(const gpt::BlockShape& shape, const Weights<T>& weights, std::size_t i, T* out);
-  /// The block's backward; where `again`, its activations are recomputed first.
+  /// The backward of block i. If `again`, recomputes its activations first.
   void block_backward(const gpt::BlockShape& shape, std::size_t i, bool again);
 
   int block_unit(std::size_t i) const { return 1 + static_cast<int>(i); }
@@ -75,12 +76,12 @@ class Gpt final : public Model, private Decoder {
   T* dx_ = nullptr;                                                          // [rows, C], gradient of the residual stream
   float *final_mean_ = nullptr, *final_rstd_ = nullptr, *losses_ = nullptr;  // [rows]
   gpt::BlockScratch<T> scratch_{};
-  Span<std::byte> head_scratch_;  // the same memory as scratch_'s wide buffers and dh
+  Span<std::byte> head_scratch_;  // the memory of wide_a, wide_b and dh of scratch_
   ProductWorkspace product_workspace_;
 
-  MicroBatch kept_;  // of the last forward
+  MicroBatch kept_;  // the batch of the last forward
   Span<std::int32_t> tokens_;
-  std::size_t decoded_ = 0;  // positions of the decoder's sequence
+  std::size_t decoded_ = 0;  // positions in the decoder's sequence
 };
 
 }  // namespace shoal::model

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buffers that the blocks of a GPT write their activations to, and which of them the blocks share.
+// The buffers for the activations of a GPT's blocks, and which blocks use the same ones.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace shoal::model::gpt {
 
-/// Where each block's activations are.
-/// For training: the blocks of the last segment have buffers of their own; those of earlier ones use the same, but for the
-/// segment's input. Otherwise `segments` are of one block, and inputs are shared too: every block works in place.
-/// decoding: each block keeps its keys and values.
+/// Takes the buffers of all blocks.
+/// Training: each block of the last segment has its own buffers. The blocks of earlier segments use the same ones, except
+/// that each segment has its own input. No training: segments have one block, and all blocks also use the same input, so
+/// each block works in place. decoding: each block has its own keys and values.
 template <typename T>
 std::vector<BlockActivations<T>> take_blocks(const BlockShape& s, const Segments& segments, bool training, bool decoding,
                                              Memory& memory) {

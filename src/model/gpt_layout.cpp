@@ -13,7 +13,7 @@ constexpr float weight_std = 0.02F;
 
 UnitLayout block_layout(const ModelOptions& o, std::size_t index) {
   const std::size_t C = o.n_embd;
-  // Two branches per block are added to the residual stream: GPT-2 keeps its variance independent of depth.
+  // Each block adds two branches to the residual stream. As in GPT-2, its variance does not depend on the number of blocks.
   const float out_std = weight_std / std::sqrt(2.0F * static_cast<float>(o.n_layer));
   const std::string prefix = text("transformer.h.", index, ".");
   UnitLayout unit{text("h.", index), {}, 0};
@@ -56,7 +56,7 @@ Segments segments(const ModelOptions& o, const Capacity& capacity) {
 
 std::vector<std::vector<int>> use_order(const ModelOptions& o, const Capacity& capacity) {
   const int embedding = 0, head = static_cast<int>(o.n_layer) + 1;
-  return visits_of(segments(o, capacity), o.tied ? std::vector{head, embedding} : std::vector{head}, capacity.training);
+  return use_order_of(segments(o, capacity), o.tied ? std::vector{head, embedding} : std::vector{head}, capacity.training);
 }
 
 std::vector<std::string> problems(const ModelOptions& o) {
@@ -72,7 +72,7 @@ double flops_per_token(const ModelOptions& o) {
   const auto layers = static_cast<double>(o.n_layer);
   const double block = 4 * C * C + 2 * C * static_cast<double>(o.inner());
   const double products = layers * block + C * static_cast<double>(o.vocab_size);
-  const double keys = (static_cast<double>(o.block_size) + 1) / 2;  // that a token attends to, on average
+  const double keys = (static_cast<double>(o.block_size) + 1) / 2;  // number of keys that a token attends to, on average
   return 6 * products + 12 * layers * C * keys;
 }
 

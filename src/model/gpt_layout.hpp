@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of GPT-2 (Radford et al. 2019) by Hugging Face's names: units embedding, h.0, h.1, ..., head.
+// The tensors of GPT-2 (Radford et al. 2019) with Hugging Face's names, in the units embedding, h.0, h.1, ..., head.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace shoal::model::gpt {
 
-// Places of the tensors in UnitLayout::parameters.
+// Indices of the tensors in UnitLayout::parameters.
 namespace embedding {
 enum : std::size_t { token, position };  // [V, C], [T, C]
 }
@@ -32,11 +32,11 @@ enum : std::size_t {
 };
 }
 namespace head {
-enum : std::size_t { ln_f_weight, ln_f_bias, lm_head };  // lm_head [V, C] only where it is not tied
+enum : std::size_t { ln_f_weight, ln_f_bias, lm_head };  // lm_head [V, C] only if it is not tied
 }
 
 std::vector<UnitLayout> layout(const ModelOptions& options);
-/// Without training, every block works in place: segments of one block.
+/// Without training each block is a segment, since all blocks work in place.
 Segments segments(const ModelOptions& options, const Capacity& capacity);
 std::vector<std::vector<int>> use_order(const ModelOptions& options, const Capacity& capacity);
 std::vector<std::string> problems(const ModelOptions& options);

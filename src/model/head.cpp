@@ -15,8 +15,8 @@ using kernels::Transpose;
 
 namespace {
 
-// A chunk's logits and their gradient. Each chunk reads the weight twice and reads and writes its gradient once, so chunks
-// are as few as memory allows: 4 for GPT-2's vocabulary and 1024 rows.
+// Bytes of the logits of a chunk and their gradient. Each chunk reads the weight twice, and reads and writes the weight's
+// gradient once. So there should be few chunks: 4 for GPT-2's vocabulary and 1024 rows.
 constexpr std::size_t chunk_bytes = std::size_t{64} << 20U;
 constexpr std::size_t chunk_alignment = 16;  // rows
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logits, softmax and cross-entropy in chunks of rows: with a vocabulary of 50 000 the logits of a micro-batch are several
-// times the size of all other activations, so they never exist whole, nor does their gradient.
+// Logits, softmax and cross-entropy in chunks of rows. With a vocabulary of 50 000 the logits of a micro-batch are several
+// times as large as all other activations, so neither the logits nor their gradient are ever stored as a whole.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct HeadGradient {
 template <typename T>
 class Head {
  public:
-  /// For up to `rows` rows of C, and V symbols.
+  /// For up to `rows` rows of C elements, and V symbols.
   Head(std::size_t rows, std::size_t C, std::size_t V, bool training);
 
   /// Bytes of losses()' scratch memory, which holds nothing between two calls.

@@ -12,12 +12,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Compares one field of a config after another with what the options say.
+/// Compares the fields of a config with the options.
 class Comparison {
  public:
   explicit Comparison(const Json& config) : config_(config) {}
 
-  /// fallback: GPT2Config's default. option: how the deck says the same.
+  /// fallback: GPT2Config's default. option: the name of the same option in the deck.
   template <typename Value>
   void expect(const char* field, const Value& fallback, const Value& ours, const char* option) {
     const auto found = config_.find(field);
@@ -25,7 +25,7 @@ class Comparison {
     if (theirs != Json(ours))
       problems_.push_back(text(field, " is ", theirs.dump(), ", ", option, " is ", Json(ours).dump()));
   }
-  /// A field that must have one value, for shoal computes nothing else.
+  /// A field that must have one value, since shoal can compute nothing else.
   template <typename Value>
   void require_field(const char* field, const Value& only) {
     const auto found = config_.find(field);

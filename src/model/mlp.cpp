@@ -19,14 +19,14 @@ namespace {
 
 constexpr int embedding_unit = 0;
 constexpr int first_hidden = 1;
-enum : std::size_t { weight, bias };  // places in the layout of a hidden layer and of the head
+enum : std::size_t { weight, bias };  // indices of the parameters of a hidden layer and of the head
 
 }  // namespace
 
 namespace mlp {
 
 std::vector<UnitLayout> layout(const ModelOptions& o) {
-  // He et al. (2015): the variance of the signal survives a layer with ReLU.
+  // He et al. (2015): so a layer with ReLU does not change the variance of the signal.
   const auto deviation = [](std::size_t inputs) { return std::sqrt(2.0F / static_cast<float>(inputs)); };
   std::vector<UnitLayout> units;
   UnitLayout embedding{"embedding", {}, 0};
@@ -53,7 +53,7 @@ Segments segments(const ModelOptions& o, const Capacity& capacity) {
 }
 
 std::vector<std::vector<int>> use_order(const ModelOptions& o, const Capacity& capacity) {
-  return visits_of(segments(o, capacity), {static_cast<int>(o.n_layer) + 1}, capacity.training);
+  return use_order_of(segments(o, capacity), {static_cast<int>(o.n_layer) + 1}, capacity.training);
 }
 
 std::vector<std::string> problems(const ModelOptions& o) {
@@ -66,7 +66,7 @@ double flops_per_token(const ModelOptions& o) {
   const double first = static_cast<double>(o.block_size * o.n_embd) * inner;
   const double rest = static_cast<double>(o.n_layer - 1) * inner * inner;
   const double head = inner * static_cast<double>(o.vocab_size);
-  return 6 * (first + rest + head) / static_cast<double>(o.block_size);  // one prediction for block_size tokens
+  return 6 * (first + rest + head) / static_cast<double>(o.block_size);  // there is one prediction for block_size tokens
 }
 
 }  // namespace mlp
@@ -86,7 +86,7 @@ Mlp<T>::Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t
     return memory.take<T>(Kind::activations, elements, label).data();
   };
   embedded_ = take(B * capacity.length * options.n_embd, "embeddings");
-  // A layer's output is the next one's input: segments keep their last one and share the others.
+  // The output of a layer is the input of the next one. Each segment has its own last output; the other ones are shared.
   std::vector<T*> shared(segments_.longest() - 1);
   for (T*& output : shared) output = take(B * options.inner(), "hidden layers");
   for (std::size_t i = 0; i < options.n_layer; ++i) {
@@ -232,7 +232,7 @@ void Mlp<T>::backward() {
     const trace::Region region(trace::Level::steps, trace::Kind::phase, "recompute");
     hidden_forward(kept_, layer);
   };
-  // The last layer of a segment has kept its output: it is never made again.
+  // The output of the last layer of a segment is saved, so it is never computed again.
   segments_.backward(again, [&](std::size_t layer, bool) { hidden_backward(kept_.sequences, layer); });
   const TracedUnit traced(embedding_unit);
   const Gradient g(access_, embedding_unit, units_[embedding_unit]);

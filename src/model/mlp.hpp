@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A classifier of the next token from the block_size tokens before it (Bengio, Ducharme, Vincent, Jauvin 2003): their
-// embeddings side by side, n_layer hidden layers of n_inner with ReLU, and a head of its own. The smallest model there is:
-// it shows what a new one takes. One prediction per sequence, that of the last target.
+// A classifier that predicts the next token from the block_size tokens before it (Bengio, Ducharme, Vincent, Jauvin 2003).
+// It concatenates their embeddings and has n_layer hidden layers of n_inner with ReLU, and a head with its own weight. There
+// is one prediction for each sequence: the last target. It is the smallest model here, and an example for new ones.
 #pragma once
 
 #include <string>
@@ -36,17 +36,17 @@ class Mlp final : public Model {
  private:
   void check(const MicroBatch& batch) const;
   std::size_t product_workspace_bytes(std::size_t sequences, std::size_t length) const;
-  /// The last hidden layer's output.
+  /// Returns the output of the last hidden layer.
   const T* run_hidden(const MicroBatch& batch);
   void hidden_forward(const MicroBatch& batch, std::size_t layer);
   void collect_targets(const MicroBatch& batch);
   void output(std::size_t rows, const T* hidden, float* logits);
-  /// Gradients of the head, dx_ that of its input; dlogits_ is made.
+  /// Computes the gradients of the head, and of its input (in dx_), from dlogits_.
   void head_backward(std::size_t rows, const T* hidden);
   void hidden_backward(std::size_t rows, std::size_t layer);
 
-  /// A sequence shorter than block_size is one whose earlier tokens have embeddings of zero: the first layer's weight is
-  /// used from this row on.
+  /// A sequence shorter than block_size is computed as if its missing first tokens had embeddings of zero: the first layer
+  /// uses its weight from this row on.
   std::size_t first_row(std::size_t length) const { return (options_.block_size - length) * options_.n_embd; }
   int head_unit() const { return static_cast<int>(units_.size()) - 1; }
 
@@ -57,16 +57,16 @@ class Mlp final : public Model {
   Segments segments_;
 
   T* embedded_ = nullptr;   // [sequences, length * n_embd]
-  std::vector<T*> hidden_;  // [sequences, n_inner], per layer; shared among segments but for the last of each
-  T* dx_ = nullptr;         // gradient of the layer at work's output
-  T* next_dx_ = nullptr;    // and of its input
+  std::vector<T*> hidden_;  // for each layer [sequences, n_inner]; only the last of a segment has its own memory
+  T* dx_ = nullptr;         // gradient of the output of the current layer
+  T* next_dx_ = nullptr;    // gradient of its input
   float *logits_ = nullptr, *losses_ = nullptr;
   T* dlogits_ = nullptr;
   std::int32_t* targets_ = nullptr;
   Span<std::int32_t> tokens_;
   Span<std::byte> workspace_;
   ProductWorkspace product_workspace_;
-  Span<std::byte> products_;  // the part of it, or beyond it, that the running batch uses
+  Span<std::byte> products_;  // the workspace for the current batch
   MicroBatch kept_;
 };
 

@@ -25,7 +25,7 @@ std::size_t Segments::first_of(std::size_t layer) const {
   return layers_ - std::min(layers_, to_the_end);
 }
 
-std::vector<std::vector<int>> visits_of(const Segments& segments, const std::vector<int>& head, bool training) {
+std::vector<std::vector<int>> use_order_of(const Segments& segments, const std::vector<int>& head, bool training) {
   constexpr int embedding = 0, first_layer = 1;
   const auto unit = [](std::size_t layer) { return first_layer + static_cast<int>(layer); };
   std::vector<std::vector<int>> order = {{embedding}};

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers cut into segments, of whose activations only the inputs outlive forward; backward computes the rest again, one
-// segment after another (Chen, Xu, Zhang, Guestrin 2016, "Training Deep Nets with Sublinear Memory Cost"):
+// Activation checkpointing (Chen, Xu, Zhang, Guestrin 2016, "Training Deep Nets with Sublinear Memory Cost"). Layers are
+// divided into segments. Forward saves only the input of each segment, and all activations of the last one. Backward
+// computes the other activations again, one segment after another:
 //
-//   layer               0   1   2   3   4   5   6   7       8 layers, 3 at a time
+//   layer               0   1   2   3   4   5   6   7       8 layers in segments of 3
 //   segment            |first| |  middle | |   last  |      the first may be shorter
-//   kept input          x       x           x
-//   backward            6th 5th 4th: 3 and 2 again, then 4, 3, 2 back       1st: what forward left is used as it is
+//   saved input         x       x           x
 //
-// The last segment is whole, for it is the one that nothing computes again. Results are bitwise those without segments: the
-// same kernels run on the same values, and dropout is a function of its place.
+//   backward:  7, 6, 5 from what forward saved
+//              compute 2 and 3 again; 4, which is computed again at the same time; 3, 2
+//              compute 0 again; 1, which is computed again at the same time; 0
+//
+// The last segment is never the shorter one, since it is the one that is not computed again. Results have the same bits as
+// without segments: the same kernels run on the same values, and dropout's mask does not depend on when it is computed.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +27,7 @@ class Segments {
   Segments(std::size_t layers, std::int64_t interval);
 
   std::size_t layers() const { return layers_; }
-  /// The most layers of a segment: as many have activations at one time.
+  /// Number of layers of the longest segment: the activations of this many layers exist at the same time.
   std::size_t longest() const { return longest_; }
   /// First layer of the segment that `layer` is in.
   std::size_t first_of(std::size_t layer) const;
@@ -31,8 +35,9 @@ class Segments {
   std::size_t first_of_last_segment() const { return layers_ - longest_; }
   bool is_last_of_segment(std::size_t layer) const { return (layers_ - 1 - layer) % longest_ == 0; }
 
-  /// Backward's order. again(layer): from its input, its output and what its backward needs. back(layer, again): its
-  /// backward; where `again` is true, what it needs is made first, in the same visit, and its output is not asked for.
+  /// Calls again() and back() in the order of backward. again(layer) computes the output and the activations of a layer from
+  /// its input. back(layer, again) is the backward of a layer. If `again` is true, it must first compute the activations in
+  /// the same use of the unit; the output is not needed.
   template <typename Again, typename Back>
   void backward(Again&& again, Back&& back) const {
     for (std::size_t end = layers_; end > 0;) {
@@ -48,8 +53,8 @@ class Segments {
   std::size_t layers_, longest_;
 };
 
-/// The visits of a model whose units are an embedding, the layers and a head. head: what forward's visit of the head
-/// acquires.
-std::vector<std::vector<int>> visits_of(const Segments& segments, const std::vector<int>& head, bool training);
+/// The order of use (model::use_order()) for a model whose units are an embedding, the layers and a head. head: the units
+/// that forward acquires for the head.
+std::vector<std::vector<int>> use_order_of(const Segments& segments, const std::vector<int>& head, bool training);
 
 }  // namespace shoal::model

@@ -14,16 +14,16 @@ namespace shoal::model {
 
 namespace {
 
-constexpr std::uint64_t initial_values_stream = 0x9AE16A3B2F90404FU;  // apart from the streams of dropout and sampling
+constexpr std::uint64_t initial_values_stream = 0x9AE16A3B2F90404FU;  // differs from the streams of dropout and sampling
 
-/// FNV-1a (Fowler, Noll, Vo) of a tensor's name: the same on every machine, unlike std::hash.
+/// FNV-1a (Fowler, Noll, Vo) of a tensor's name. In contrast to std::hash it is the same on every machine.
 std::uint64_t hash(std::string_view name) {
   std::uint64_t h = 0xCBF29CE484222325U;
   for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
   return h;
 }
 
-/// Normal numbers for elements `range` of one tensor: four neighbours share a Philox call.
+/// Normal random numbers for elements `range` of one tensor. Four neighbouring elements use one Philox call.
 void normal(std::uint64_t seed, std::uint64_t tensor, float deviation, Range range, float* values) {
   const auto name_low = static_cast<std::uint32_t>(tensor);
   const auto name_high = static_cast<std::uint32_t>(tensor >> 32U);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named tensors as views into what a UnitAccess hands out and what the arenas hold.
+// Named tensors as views of the buffers that a UnitAccess provides.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace shoal::model {
 
-/// A unit's parameters, present from construction to destruction.
+/// The parameters of a unit: acquired by the constructor, released by the destructor.
 template <typename T>
 class Weights {
  public:
@@ -30,7 +30,7 @@ class Weights {
   const T* base_;
 };
 
-/// Where the gradients of a unit's tensors go.
+/// The gradient buffers of a unit's tensors.
 class Gradient {
  public:
   Gradient(UnitAccess& access, int unit, const UnitLayout& layout) : layout_(layout), base_(access.gradient(unit)) {}
@@ -41,7 +41,7 @@ class Gradient {
   float* base_;
 };
 
-/// Events of the trace belong to this unit until the end of the scope.
+/// Attributes the events of the trace to this unit until the end of the scope.
 class TracedUnit {
  public:
   explicit TracedUnit(int unit) { trace::set_unit(static_cast<std::int16_t>(unit)); }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rest of the program knows of a model.
+// The interface of models. To add one, write a pair of files like src/model/mlp.hpp and mlp.cpp, list them in CMake, and add
+// a value to ModelKind and a row to src/model/registry.cpp. Unit 0 must be the embedding and the last one the head.
 #pragma once
 
 #include <cstdint>
@@ -24,48 +25,48 @@ struct ModelOptions {
   std::size_t n_layer = 4, n_head = 4, n_embd = 128;
   std::size_t n_inner = 0;       ///< width of the MLP; 0: 4 n_embd
   std::size_t block_size = 128;  ///< positions
-  std::size_t vocab_size = 0;    ///< 0: as the data has it
+  std::size_t vocab_size = 0;    ///< 0: that of the data
   double dropout = 0;
-  bool tied = true;  ///< the head is the token embedding
+  bool tied = true;  ///< the head uses the token embedding as its weight
   double layer_norm_epsilon = 1e-5;
   std::string init_from;  ///< a Hugging Face directory or safetensors file; empty: random
   std::size_t inner() const { return n_inner == 0 ? 4 * n_embd : n_inner; }
 };
 
 struct ActivationOptions {
-  /// Blocks between kept activations; what lies between is computed again in backward (Chen et al. 2016). 0: all are kept;
-  /// more blocks than there are: the same. automatic: the root of n_layer, rounded, which would take the least memory if a
-  /// block kept nothing but its input. The GPT's keep nine times as much: there 1 takes least up to 21 blocks, 2 up to
-  /// about 60.
+  /// Activation checkpointing (Chen et al. 2016): the number of blocks in a segment. Only the input of each segment is
+  /// saved, and backward computes the other activations again. 0, or more than there are blocks: everything is saved.
+  /// automatic: round(sqrt(n_layer)), which would need the least memory if a block saved only its input. A block of the GPT
+  /// saves about nine times as much more, so that 1 needs the least memory up to 21 blocks, and 2 up to about 60.
   std::int64_t checkpoint_interval = 0;
   static constexpr std::int64_t automatic = -1;
 };
 
-/// Sequences that go through the model together.
+/// Sequences that are computed together.
 struct MicroBatch {
   std::size_t sequences = 0, length = 0;
   Span<const std::int32_t> inputs, targets;  ///< [sequences, length]; token ids < vocab_size
-  std::uint32_t step = 0;                    ///< of the run, from 0: keys dropout
-  std::uint32_t first_sample = 0;            ///< place of the first sequence in the global batch: keys dropout
+  std::uint32_t step = 0;                    ///< of the run, from 0; an input of dropout's random numbers
+  std::uint32_t first_sample = 0;            ///< index of the first sequence in the global batch; another such input
 };
 
-/// How much one instance is made for.
+/// The largest batch and the operations for which a model is created.
 struct Capacity {
   std::size_t sequences = 1, length = 1;
-  bool training = true;                  ///< false: no memory for backward
-  bool decoding = false;                 ///< memory for a Decoder, where the model has one (training that keeps all has it)
+  bool training = true;   ///< false: no memory for backward
+  bool decoding = false;  ///< memory for a Decoder, if the model has one (training has it if it saves all activations)
   std::int64_t checkpoint_interval = 0;  ///< as in ActivationOptions
 };
 
-/// Generation with keys and values kept: one sequence, position after position. Without dropout.
+/// Generation with a cache of keys and values: one sequence, position after position. Without dropout.
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  /// Positions that a sequence may have.
+  /// The most positions of a sequence.
   virtual std::size_t positions() const = 0;
-  /// Starts over with tokens as positions 0, 1, ...; logits [vocab_size] are those after the last one.
+  /// Begins a new sequence with these tokens at positions 0, 1, ... logits: [vocab_size], after the last token.
   virtual void prefill(Span<const std::int32_t> tokens, Span<float> logits) = 0;
-  /// The next position.
+  /// Appends a token at the next position. logits: after it.
   virtual void decode(std::int32_t token, Span<float> logits) = 0;
 };
 
@@ -73,40 +74,40 @@ class Model {
  public:
   virtual ~Model() = default;
 
-  /// Losses that one sequence contributes: its length for a language model, 1 for a classifier.
+  /// Number of losses of the batch: for each sequence its length in a language model, 1 in a classifier.
   virtual std::size_t predictions(const MicroBatch& batch) const = 0;
 
-  /// Sum over the batch's predictions of -ln p(target), in double, added in a fixed order. Keeps what backward needs. The
-  /// gradient of gradient_scale x this sum is what backward will compute; the head's part of it is made here, chunk by
-  /// chunk, so that the logits are never stored whole.
+  /// Returns the sum of -ln p(target) over the batch's predictions, in double, added in a fixed order. Saves what backward
+  /// needs: backward computes the gradient of gradient_scale times this sum. The head's part of the gradient is computed
+  /// here, in chunks, so that the logits are never stored as a whole.
   virtual double forward(const MicroBatch& batch, float gradient_scale) = 0;
-  /// Units in reverse order: writes each unit's gradient and calls gradient_complete().
+  /// In the reverse order of the units, writes each unit's gradient and calls gradient_complete().
   virtual void backward() = 0;
 
-  /// The same sum without anything kept and without dropout.
+  /// Returns the same sum without dropout, and saves nothing for backward.
   virtual double evaluate(const MicroBatch& batch) = 0;
 
   /// Logits after the last position of each sequence: [sequences, vocab_size]. Without dropout.
   virtual void logits(const MicroBatch& batch, Span<float> out) = 0;
 
-  /// nullptr where the model has none, or was made without memory for it. Its sequence is lost when another function of the
-  /// model runs.
+  /// nullptr if the model has none or was created without memory for it. Its sequence is lost when another function of the
+  /// model is called.
   virtual Decoder* decoder() { return nullptr; }
 };
 
-/// The units of a model, in the order of forward; needs no memory. vocab_size must be set.
+/// The units of a model in the order of forward. vocab_size must be set.
 std::vector<UnitLayout> layout(const ModelOptions& options);
-/// The units that are acquired together, first to last: one visit ends when all of its units are released. Of forward and
-/// backward where the capacity is for training, of evaluate() otherwise. Whoever keeps the parameters plans by it.
+/// The order in which forward and backward use units, or evaluate() if the capacity is not for training. Each entry lists
+/// the units that are acquired together; it ends when all of them are released. zero/gather_plan.hpp plans gathers from it.
 std::vector<std::vector<int>> use_order(const ModelOptions& options, const Capacity& capacity);
-/// Every unmet condition on the options as a sentence that names the options and their values.
+/// Returns a sentence for each condition that the options do not meet, with the names and values of the options.
 std::vector<std::string> problems(const ModelOptions& options);
-/// Floating-point operations of one token of forward and backward: 6 N + 6 n_layer n_embd (T + 1) for the GPT, N the weights
-/// that take part in matrix products (the head included). A token attends to itself and those before, (T + 1) / 2 on
-/// average: what a causal model need not compute does not count, so that no processor can seem faster than it is.
+/// Floating-point operations of forward and backward for one token. For the GPT: 6 N + 6 n_layer n_embd (T + 1), where N is
+/// the number of weights in matrix products, including the head. A token attends to itself and to those before it, (T + 1) /
+/// 2 on average. What a causal model need not compute is not counted, so that no processor seems faster than it is.
 double flops_per_token(const ModelOptions& options);
 
-/// memory may be counting (then the model must not be run). Seeds of dropout come from `seed`.
+/// If `memory` only counts, the model must not be run. `seed` determines dropout's random numbers.
 std::unique_ptr<Model> make(const ModelOptions& options, DType dtype, const Capacity& capacity, std::uint64_t seed,
                             Memory& memory, UnitAccess& access);
 

@@ -6,8 +6,8 @@
 
 namespace shoal::model {
 
-/// The layers of which a segment consists (src/model/segments.hpp) when activation.checkpoint_interval = interval: those
-/// whose activations are there at one time. All of them: nothing is computed again; otherwise all but so many are.
+/// Number of layers of a segment (src/model/segments.hpp) for activation.checkpoint_interval = interval: the activations of
+/// this many layers are in memory at the same time, and backward computes those of all other layers again.
 std::size_t segment_length(std::size_t layers, std::int64_t interval);
 
 }  // namespace shoal::model

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A unit is what is gathered, reduced and released together: a transformer block, the embeddings, the head. It owns one
-// flat buffer per state; named tensors are views into it.
+// A unit is what is gathered, reduced and released together, like an FSDP unit: a transformer block, the embeddings, the
+// head. It has one flat buffer for each state; named tensors are views of it.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,15 @@
 
 namespace shoal::model {
 
-/// Tensors start on borders of this many elements, so that checksums over pieces of 16 do not depend on how a unit is cut
-/// into shards (which are whole pieces of 256). What lies between two tensors is zero and stays zero.
+/// Tensors start at multiples of this many elements, so that checksums over 16 elements do not depend on how a unit is cut
+/// into shards (which consist of granules of 256 elements). The gaps between tensors are zero and stay zero.
 inline constexpr std::size_t tensor_alignment = 16;
 
 struct Parameter {
-  std::string name;                ///< Hugging Face's name where there is one
+  std::string name;                ///< Hugging Face's name if there is one
   std::vector<std::size_t> shape;  ///< linear weights are [in, out]
-  std::size_t offset = 0;          ///< of its first element in the unit's flat buffer
-  float initial_std = 0;           ///< normal with this deviation; 0: constant
+  std::size_t offset = 0;          ///< index of its first element in the unit's flat buffer
+  float initial_std = 0;           ///< standard deviation of normal initial values; 0: they are constant
   float initial_constant = 0;
   std::size_t elements() const;
   Range range() const { return {offset, offset + elements()}; }
@@ -29,19 +29,19 @@ struct Parameter {
 struct UnitLayout {
   std::string name;
   std::vector<Parameter> parameters;
-  std::size_t elements = 0;  ///< of the flat buffer, gaps included: a multiple of tensor_alignment
-  /// Its gradient is begun before its turn in backward: another unit's gradient is completed between the first call of
-  /// UnitAccess::gradient() and gradient_complete(). So with a tied embedding, whose gradient the head begins.
+  std::size_t elements = 0;  ///< of the flat buffer with its gaps: a multiple of tensor_alignment
+  /// True if other units' gradients are completed between the first call of UnitAccess::gradient() for this unit and its
+  /// gradient_complete(). An example is a tied embedding: the head writes the first part of its gradient.
   bool early_gradient = false;
 
   /// Appends a tensor; returns its index in parameters.
   std::size_t add(std::string name, std::vector<std::size_t> shape, float initial_std, float initial_constant = 0);
-  /// Elements of tensors alone, without gaps.
+  /// Number of elements of all tensors, without gaps.
   std::size_t parameter_count() const;
 };
 
-/// The initial values of elements `range` of the unit's flat buffer (gaps: 0), a function of (seed, tensor name, element)
-/// alone. values.size() == range.size().
+/// Computes the initial values of elements `range` of the unit's flat buffer (0 in gaps). A value is a function of seed,
+/// tensor name and element only. values.size() must be range.size().
 void initialize(const UnitLayout& unit, std::uint64_t seed, Range range, Span<float> values);
 
 }  // namespace shoal::model

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model asks of whoever keeps its states: when are a unit's parameters here, and where does its gradient go? The
-// model calls; zero/ answers, and no rank, shard or message is seen here.
+// The callbacks by which a model gets the parameters of a unit and a buffer for its gradient. The model calls them and zero/
+// implements them, so that a model does not depend on ranks, shards or messages.
 //
-// What may be relied on, for a model that was made for a capacity and runs it (tests/model/visits_test.cpp):
-// - forward() and then backward() acquire units in the order of model::use_order(); evaluate() and logits() in that of its
-//   forward half. A visit begins where nothing is acquired and ends when all is released.
-// - backward() completes each unit's gradient once, from the last unit to the first, and begins it in the unit's last visit
-//   (that of the embedding, which backward does not acquire, after all visits). Two are begun in forward: the head's, where
-//   it makes one there (none is completed before it), and those of units with UnitLayout::early_gradient.
-// - A unit whose activations are computed again is acquired for that too, in the same visit as for its backward or in one of
-//   its own before.
+// A model that runs batches of its whole capacity guarantees (tests/model/use_order_test.cpp):
+// - forward() and then backward() acquire units in the order of model::use_order(). evaluate() and logits() acquire them in
+//   the order of its forward half. A use begins when nothing is acquired, and ends when everything is released.
+// - backward() completes the gradient of each unit once, from the last unit to the first. It first asks for a unit's
+// gradient
+//   buffer in the last use of this unit. There are three exceptions: backward does not use the embedding, and asks for its
+//   gradient after all uses; forward asks for the head's own weight gradient, if there is one, before any gradient is
+//   completed; forward also asks for the gradients of units with UnitLayout::early_gradient.
+// - A unit whose activations are computed again is also acquired for that: in the same use as for its backward, or in an
+//   earlier one.
 #pragma once
 
 namespace shoal::model {
@@ -18,15 +20,16 @@ class UnitAccess {
  public:
   virtual ~UnitAccess() = default;
 
-  /// The unit's flat buffer of parameters in the model's dtype, whole, until release(). Calls nest per unit (a head that
-  /// borrows the embedding acquires it too).
+  /// Returns the unit's whole flat buffer of parameters in the model's dtype, which is valid until release(). A unit may be
+  /// acquired several times at once, and then must be released as often. (A tied head acquires the embedding, too.)
   virtual const void* acquire(int unit) = 0;
   virtual void release(int unit) = 0;
 
-  /// Where the micro-batch's gradient of the unit goes: the flat buffer in float, to be overwritten (its gaps are zero).
-  /// The same memory from the first call until gradient_complete(). Holds garbage from an earlier micro-batch.
+  /// Returns the flat buffer, in float, for the unit's gradient of this micro-batch. The model must overwrite all tensors,
+  /// which hold values of an earlier micro-batch; the gaps are zero. All calls until gradient_complete() return the same
+  /// memory.
   virtual float* gradient(int unit) = 0;
-  /// All of the unit's gradient is written; its reduction may begin.
+  /// The unit's whole gradient has been written, so its reduction may begin.
   virtual void gradient_complete(int unit) = 0;
 };
 
