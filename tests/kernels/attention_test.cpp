@@ -42,7 +42,7 @@ struct Case {
         logsumexp(s.B * s.NH * s.T),
         workspace(attention_workspace_bytes<T>(s)) {
     for (T& x : qkv) x = T(size * static_cast<float>(x));
-    // Nothing may depend on what the workspace or the results held: all bits set is NaN.
+    // Results must not depend on earlier contents of the workspace or the outputs. All bits set is NaN.
     std::memset(workspace.data(), 0xff, workspace.size());
     std::memset(static_cast<void*>(dqkv.data()), 0xff, dqkv.size() * sizeof(T));
     std::memset(static_cast<void*>(out.data()), 0xff, out.size() * sizeof(T));
@@ -72,7 +72,7 @@ bool same_results(const Case<T>& a, const Case<T>& b) {
          std::memcmp(a.dqkv.data(), b.dqkv.data(), a.dqkv.size() * sizeof(T)) == 0 && a.logsumexp == b.logsumexp;
 }
 
-/// What T's products can be computed by here.
+/// The backends that this process can use for T.
 template <typename T>
 std::vector<Backend> backends() {
   if (attention::backend<T>() == Backend::tiles) return {Backend::vectors, Backend::tiles};
@@ -80,14 +80,14 @@ std::vector<Backend> backends() {
 }
 const char* name_of(Backend backend) { return backend == Backend::tiles ? "by tiles" : "by vectors"; }
 
-/// The largest difference as a part of the largest value expected.
+/// The largest difference, relative to the largest expected value.
 template <typename T>
 double distance(const std::vector<T>& is, const std::vector<double>& expected) {
   double largest = 0.0, difference = 0.0;
   for (std::size_t i = 0; i < is.size(); ++i) {
     largest = std::max(largest, std::abs(expected[i]));
     const double here = std::abs(static_cast<double>(is[i]) - expected[i]);
-    difference = here <= difference ? difference : here;  // NaN is kept
+    difference = here <= difference ? difference : here;  // NaN stays
   }
   return difference / largest;
 }
@@ -103,9 +103,9 @@ std::vector<AttentionShape> shapes() {
   all.push_back({1, 48, 64, 1});
   all.push_back({1, 192, 64, 1});
   all.push_back({1, 9, 512, 1});
-  all.push_back({1, 32, 256, 2});  // a head size of 128; T and head size just whole tiles, and just beyond
+  all.push_back({1, 32, 256, 2});  // a head size of 128; T and head size are whole tiles, and then slightly more
   all.push_back({1, 33, 66, 2});
-  all.push_back({2, 289, 128, 1});  // the second strip of keys has one query's block
+  all.push_back({2, 289, 128, 1});  // the second strip of keys has a single block of queries
   return all;
 }
 
@@ -115,17 +115,17 @@ template <typename T>
 class Attention : public testing::Test {};
 using Types = testing::Types<float, bf16, f16>;
 
-/// By type: float, bf16, f16.
+/// Selects by type: float, bf16, f16.
 template <typename T>
 double one_of(double f32, double b16, double h16) {
   return std::is_same_v<T, float> ? f32 : std::is_same_v<T, bf16> ? b16 : h16;
 }
 TYPED_TEST_SUITE(Attention, Types);
 
-// Scores are sums of HS products of size 4 (fp32: rounding 2^-24 a term, and exponents carry it on; HS 2^-24 * 16 is an
-// upper bound near 1e-4, errors are random, so 1e-5 stands). bf16: the probabilities, the scores' derivatives and the
-// results are rounded to 2^-9; a few of these add up. fp16: computed in fp32, so the results alone are rounded, to 2^-11 of
-// their size, and out, which backward takes in rounded.
+// Scores are sums of HS products of size 4. fp32: each term has a rounding of 2^-24, and the exponential passes it on.
+// HS 2^-24 * 16 is an upper bound near 1e-4; errors are random, so the limit is 1e-5. bf16: the probabilities, the
+// derivatives of the scores and the results are rounded to 2^-9, and a few of these roundings add up. fp16: computed in
+// fp32, so only the results are rounded, to 2^-11 of their size, and so is `out`, which backward reads.
 TYPED_TEST(Attention, IsTheDefinition) {
   for (const AttentionShape& shape : shapes()) {
     for (const Dropout& dropout : {no_dropout, some_dropout}) {
@@ -193,7 +193,8 @@ TYPED_TEST(Attention, NaNInGivesNaNOut) {
   for (const Backend backend : backends<TypeParam>()) {
     for (const std::size_t part : {0, 1, 2}) {
       SCOPED_TRACE(testing::Message() << name_of(backend) << ", part " << part);
-      // Rows of one block with it may be NaN too, as it is multiplied by zero: from 18 on by vectors, from 32 on by tiles.
+      // Rows of the same block may be NaN, too, since NaN is multiplied by zero: rows from 18 on with vectors, from 32 on
+      // with tiles.
       const std::size_t row = backend == Backend::tiles ? 44 : 20, free = backend == Backend::tiles ? 31 : 11;
       const AttentionShape shape{1, row + 20, 64, 1};
       Case<TypeParam> c(shape, no_dropout);
@@ -210,8 +211,8 @@ TYPED_TEST(Attention, NaNInGivesNaNOut) {
   }
 }
 
-// Forward and backward belong together: a directional derivative of sum(dout * out) by central differences of the kernels
-// alone. With h = 2^-6 the differences' own error is about h^2 of the value, and rounding's 2^-24 * |loss| / h.
+// Compares backward with forward alone: a directional derivative of sum(dout * out), by central differences. With h = 2^-6
+// their error is about h^2 of the value, and that of rounding 2^-24 * |loss| / h.
 TEST(AttentionDerivative, IsWhatFiniteDifferencesSay) {
   for (const Dropout& dropout : {no_dropout, some_dropout}) {
     const AttentionShape shape{2, 33, 48, 3};
@@ -240,7 +241,7 @@ class AttentionByTiles : public testing::Test {
   }
 };
 
-// The library's products set up the same registers for themselves.
+// The library's products configure the same registers for themselves.
 TEST_F(AttentionByTiles, AndMatrixProductsDoNotDisturbEachOther) {
   const AttentionShape shape{1, 100, 96, 1};
   const auto product = [&] {
@@ -257,7 +258,7 @@ TEST_F(AttentionByTiles, AndMatrixProductsDoNotDisturbEachOther) {
   EXPECT_TRUE(same_results(before, after.by(Backend::tiles).run()));
 }
 
-// Claimed: 3e-6 of the value. Below 2^-126 it stays there.
+// A relative error of at most 3e-6, and 2^-126 for all smaller results.
 TEST_F(AttentionByTiles, ExponentialsAreFarBetterThanRounding) {
   const auto power = [](float x) { return attention::tiled::quick_exp2(simd::broadcast(x))[0]; };
   double largest = 0.0;

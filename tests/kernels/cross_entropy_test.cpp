@@ -33,8 +33,8 @@ template <typename T>
 class CrossEntropy : public testing::Test {};
 TYPED_TEST_SUITE(CrossEntropy, StorageTypes);
 
-// Each logit less the largest is rounded at a size of up to 16, so that a probability is off by 16 roundings of itself;
-// their sum adds V / 64 + 8 more. The loss adds numbers up to 16.
+// The difference of a logit from the largest one is up to 16 and is rounded, so a probability has an error of 16 of its own
+// roundings. Their sum adds V / 64 + 8 more. The loss adds numbers of up to 16.
 TYPED_TEST(CrossEntropy, IsTheReference) {
   for (const std::size_t V : odd_sizes) {
     const auto logits = numbers(rows * V, 1, -8.0F, 8.0F);
@@ -105,7 +105,7 @@ TYPED_TEST(CrossEntropy, MaskedLogitsCountNothing) {
   EXPECT_EQ(static_cast<float>(got.gradient[3]), 0.0F);
 }
 
-// Wherever in the row it stands: in a whole vector or in the tail.
+// Everywhere in the row: in a whole vector and in the tail.
 TYPED_TEST(CrossEntropy, NaNShowsInTheLoss) {
   for (const std::size_t V : {5, 16, 70, 257}) {
     for (const std::size_t at : {std::size_t{1}, V / 2, V - 1}) {

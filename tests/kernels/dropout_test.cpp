@@ -64,7 +64,7 @@ TYPED_TEST(DropoutOf, NothingDependsOnThreads) {
   });
 }
 
-// A micro-batch that begins at another sample sees the masks of its own samples.
+// A micro-batch that begins at another sample gets the masks of its own samples.
 TEST(Dropout, MasksBelongToSamplesOfTheGlobalBatch) {
   const std::size_t elements = 100;
   const std::vector<float> ones(4 * elements, 1.0F);
@@ -77,7 +77,7 @@ TEST(Dropout, MasksBelongToSamplesOfTheGlobalBatch) {
   EXPECT_TRUE(same_bits(together, apart));
 }
 
-// A fraction p is dropped, to four standard deviations; other steps, sites, samples and seeds drop others.
+// A fraction p is dropped, within four standard deviations. Other steps, sites, samples and seeds drop other elements.
 TEST(Dropout, DropsItsShare) {
   const std::size_t n = 1U << 18U;
   const std::vector<float> ones(n, 1.0F);

@@ -6,7 +6,7 @@
 namespace shoal::kernels::test {
 namespace {
 
-constexpr std::size_t B = 3, T = 5, vocabulary = 4;  // tokens come again, within a sample and across samples
+constexpr std::size_t B = 3, T = 5, vocabulary = 4;  // tokens occur several times, in one sample and in different ones
 
 std::vector<std::int32_t> tokens() {
   std::vector<std::int32_t> ids(B * T);
@@ -37,7 +37,7 @@ TYPED_TEST(Embedding, ForwardGathersAndAdds) {
   }
 }
 
-// Floats added in the same order: the same bits.
+// The same floats are added in the same order, so the bits are the same.
 TYPED_TEST(Embedding, BackwardAddsInTheOrderOfTheTokens) {
   const auto ids = tokens();
   for (const std::size_t C : odd_sizes) {

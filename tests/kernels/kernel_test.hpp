@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of kernels have in common: sizes, numbers to compute with, and comparison.
+// Common to the tests of kernels: sizes, operands, and comparisons.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,10 +17,10 @@
 
 namespace shoal::kernels::test {
 
-/// Around the width of a vector, a piece and a group of rows, and some that are odd.
+/// Sizes near the width of a vector, a granule and a group of rows, and some odd ones.
 inline constexpr std::array<std::size_t, 12> odd_sizes = {1, 15, 16, 17, 63, 64, 65, 129, 255, 256, 257, 1000};
 
-/// n numbers in (low, high], the same for the same stream.
+/// n random numbers in (low, high], which are the same for the same stream.
 template <typename T = float>
 std::vector<T> numbers(std::size_t n, std::uint64_t stream, float low = -2.0F, float high = 2.0F) {
   std::vector<T> values(n);
@@ -41,8 +41,8 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-/// |got - want| <= roundoff of the result's type + `ulps` roundings in float of something as large as `magnitude`, and
-/// `ulps_of_value` of the result itself.
+/// Expects |got - want| to be at most the roundoff of the result's type, plus `ulps` roundings of a float of size
+/// `magnitude`, plus `ulps_of_value` roundings of a float of the result's size.
 template <typename T>
 void expect_near(const std::vector<T>& got, const std::vector<double>& want, double ulps, double magnitude,
                  double ulps_of_value = 0) {
@@ -54,7 +54,7 @@ void expect_near(const std::vector<T>& got, const std::vector<double>& want, dou
   }
 }
 
-/// What `compute` returns is the same, bit for bit, with one thread and with two.
+/// Expects the same bits from `compute` with one thread and with two.
 template <typename T>
 void expect_independent_of_threads(const std::function<std::vector<T>()>& compute) {
   const std::vector<T> one = compute();

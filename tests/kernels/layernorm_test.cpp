@@ -62,8 +62,8 @@ template <typename T>
 class LayerNorm : public testing::Test {};
 TYPED_TEST_SUITE(LayerNorm, StorageTypes);
 
-// Numbers up to 3 with a standard deviation near 1.2: what is left of x after its mean is off by a few roundings of 3, and
-// grows by rstd (near 0.9) and gain (up to 2). In one column x is its mean: nothing is left but bias, and rstd is large.
+// The elements are up to 3, with a standard deviation near 1.2. x - mean has an error of a few roundings of 3, which is
+// multiplied by rstd (near 0.9) and gain (up to 2). If there is one column, x is its mean: y is bias, and rstd is large.
 TYPED_TEST(LayerNorm, ForwardIsTheReference) {
   for (const std::size_t C : odd_sizes) {
     Norm<TypeParam> norm(5, C);

@@ -31,7 +31,7 @@ struct Types {
   using Result = R;
 };
 
-/// Begins at a cache line, which our kernels ask for before they store whole lines.
+/// Allocates at the start of a cache line: only then our kernels store whole lines.
 template <typename T>
 struct LineAllocator {
   using value_type = T;
@@ -103,15 +103,15 @@ struct Case {
   }
 
   void run() { matmul("test", inputs(), c(), workspace); }
-  /// With another matrix than C added.
+  /// Adds another matrix than C.
   void run_with(const R* added) {
     MatmulInputs<T, R> in = inputs();
     in.added = added;
     matmul("test", in, c(), workspace);
   }
 
-  /// Each of k roundings in float is off by at most 2^-24 of the sum of magnitudes, either way, so that they add up as their
-  /// root; then the result is rounded.
+  /// Each of k roundings in float has an error of at most 2^-24 of the sum of magnitudes, with a random sign, so that they
+  /// add up to sqrt(k) of them. Then the result is rounded.
   double tolerance(double value, double magnitude) const {
     return (std::sqrt(static_cast<double>(k)) + 2.0) * 0x1p-24 * magnitude + roundoff<R> * std::abs(value) * 1.01 +
            subnormal_roundoff<R>;
@@ -131,7 +131,7 @@ struct Case {
     }
   }
 
-  /// Some rows of a large product.
+  /// Checks only some rows, for a large product.
   void check_rows(const std::vector<std::size_t>& rows) {
     const Lines<R> before = c_data;
     run();
@@ -194,14 +194,14 @@ TYPED_TEST(Matmul, IsTheDefinition) {
   }
 }
 
-// Large enough to be cut both ways, with borders of all four kinds.
+// Large enough to be cut in both directions, with all four kinds of tiles at the edges.
 TYPED_TEST(Matmul, OfManyTilesIsTheDefinition) {
   using T = typename TypeParam::Operand;
   using R = typename TypeParam::Result;
   const std::size_t m = 600, n = 700, k = 20000;
   for (const Transpose b : transposes) {
     const ProductShape shape{m, n, k, Transpose::no, b, dtype_of<T>, dtype_of<R>};
-    if (!is_widened(dtype_of<T>)) {  // which are cut into panels, of 64 rows and columns where k is so large
+    if (!is_widened(dtype_of<T>)) {  // they are cut into panels, of 64 rows and columns for such a large k
       const Tiling tiling = tiling_of(shape, 1);
       ASSERT_FALSE(is_blocked(shape));
       ASSERT_GT(tiling.down(shape), 1U);
@@ -213,8 +213,8 @@ TYPED_TEST(Matmul, OfManyTilesIsTheDefinition) {
   }
 }
 
-// Our own kernels: several blocks of rows, A packed more than once, sums of one chunk and of several, borders within a
-// strip. The library is asked for the same.
+// For our own kernels: several blocks of rows, A packed more than once, sums of one KC and of several, edges within a
+// micro-panel. The library computes the same products.
 TYPED_TEST(Matmul, OfManyBlocksIsTheDefinition) {
   using T = typename TypeParam::Operand;
   using R = typename TypeParam::Result;
@@ -226,10 +226,10 @@ TYPED_TEST(Matmul, OfManyBlocksIsTheDefinition) {
     for (const Transpose a : transposes) {
       for (const Transpose b : transposes) {
         for (const bool accumulate : {false, true}) {
-          if (m * n * k > 1'000'000'000 && (a == b) == accumulate) continue;  // half of them take long enough
+          if (m * n * k > 1'000'000'000 && (a == b) == accumulate) continue;  // only half of the large ones, to save time
           SCOPED_TRACE(testing::Message() << m << " x " << n << " x " << k << (a == Transpose::yes ? " A'" : "")
                                           << (b == Transpose::yes ? " B'" : "") << (accumulate ? " added" : ""));
-          // Whole lines of C, which our kernels store by themselves, and others.
+          // With even n, rows of C are whole cache lines, which our kernels store in another way.
           Case<T, R>(m, n, k, {a, b, accumulate}, !accumulate, n % 2 == 0 ? 32 - n % 32 : 1)
               .check_rows({0, m / 3, 383, m - 1});
         }
@@ -246,7 +246,8 @@ TYPED_TEST(Matmul, OfManyTilesWithATransposedIsTheDefinition) {
   }
 }
 
-// As if C had held the other matrix: by our kernels in blocks and tiles, whole lines and parts of them, and by the library.
+// The result is the same as if C had held the other matrix: for products by our kernels, in blocks and tiles, in whole cache
+// lines and parts of them, and by the library.
 TYPED_TEST(Matmul, AddsAnotherMatrix) {
   using T = typename TypeParam::Operand;
   using R = typename TypeParam::Result;
@@ -292,7 +293,7 @@ TYPED_TEST(Matmul, KeepsNaN) {
   EXPECT_FALSE(std::isnan(static_cast<float>(c.c_data[6 * 30 + 11])));
 }
 
-// Whoever computes it, and of whatever parts.
+// By all kernels, also if floats are multiplied as sums of bf16.
 TEST(MatmulF32, IsExactWhereFloatsAre) {
   Case<float, float> c(70, 50, 300, {}, false, 0);
   const auto whole = [](std::size_t i) { return static_cast<float>(static_cast<int>(i * 2654435761U % 4001U) - 2000); };
@@ -327,7 +328,8 @@ TEST(MatmulF32, IsAsExactAsMultiplyAdds) {
         theirs += std::pow(double{chain} - sum, 2);
       }
     }
-    EXPECT_LE(std::sqrt(ours), 1.05 * std::sqrt(theirs)) << k;  // the library's chain is the same one, or shorter ones
+    EXPECT_LE(std::sqrt(ours), 1.05 * std::sqrt(theirs))
+        << k;  // the library adds in the same order, or in several shorter chains
   }
 }
 
@@ -353,14 +355,14 @@ TEST(MatmulErrors, NamesThePlaceAndTheShapes) {
 }
 
 TEST(MatmulErrors, RefusesAWorkspaceTooSmall) {
-  // A transposed A is copied by the library.
+  // The library copies a transposed A.
   Case<float, float> c(512, 512, 512, {.a = Transpose::yes}, false, 0);
   ASSERT_GT((matmul_workspace_bytes<float, float>({.m = 512, .n = 512, .k = 512, .transpose_a = Transpose::yes})), 0U);
   c.workspace.clear();
   EXPECT_THROW(c.run(), Error);
 }
 
-// Whatever the matrices' size: panels of 8 MiB each for A with its results, and B, and what their product takes on top.
+// For matrices of any size: panels of 8 MiB for A with its results and for B, and the workspace of their product.
 TEST(MatmulF16, WorkspaceIsBounded) {
   for (const Transpose a : transposes) {
     for (const Transpose b : transposes) {

@@ -31,7 +31,7 @@ SgdStep sgd_step(bool nesterov, bool first) {
           static_cast<float>(gradient_scale)};
 }
 
-/// Steps 1 .. `steps` on the elements [begin, end) alone.
+/// Runs steps 1 .. `steps` on the elements [begin, end) only.
 void run_adamw(State& s, std::size_t begin, std::size_t end) {
   for (int t = 1; t <= steps; ++t) {
     const auto g = gradient(s.master.size(), t);
@@ -46,8 +46,8 @@ void run_sgd(State& s, bool nesterov, bool buffered, std::size_t begin, std::siz
   }
 }
 
-/// Ten steps are off by ten roundings of a parameter below 2.5, and as much in the moments. The same with 1 - 0.999 in
-/// float would be off by 6e-6 of each update.
+/// Ten steps have an error of ten roundings of a parameter below 2.5, and the moments about as much. If 1 - 0.999 were
+/// computed in float, each update would have a relative error of 6e-6.
 void expect_close(const std::vector<float>& got, const std::vector<double>& want) { expect_near(got, want, 3 * steps, 2.5); }
 
 TEST(AdamW, IsTheReferenceOverTenSteps) {

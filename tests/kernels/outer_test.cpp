@@ -35,7 +35,7 @@ void expect_rule(const Kernel& kernel, Rule (*rule)(Rule), double largest) {
     }
     kernel(n, step, outer.data(), u.data(), x.data());
     expect_near(u, want_u, 3, largest);  // a difference, a division, a product with a sum
-    expect_near(x, want_x, 4, 8);        // u times rates of 0.035 at most, whose own roundings are two more
+    expect_near(x, want_x, 4, 8);        // u times rates of at most 0.035, which have two more roundings
     EXPECT_TRUE(same_bits(x, outer));
   }
 }

@@ -15,7 +15,7 @@ namespace shoal::kernels {
 
 namespace {
 
-/// GFLOP/s of a square product by the clock, on all threads(): the best of several calls.
+/// GFLOP/s of a square product on all threads(), in wall-clock time: the best of several calls.
 template <typename T>
 double product_gflops(std::size_t size) {
   const std::vector<T> a(size * size, T(0.5F)), b(size * size, T(0.25F));
@@ -33,7 +33,7 @@ double product_gflops(std::size_t size) {
 
 }  // namespace
 
-// A core's clock may rise between the two measurements, so that there are several attempts.
+// There are several attempts, since a core's clock may rise between the two measurements.
 template <typename T>
 void expect_no_product_above_the_peak() {
   double product = 0, peak = 0;
@@ -53,14 +53,14 @@ TEST(Peak, NoProductIsFaster) {
   }
 }
 
-// Other programs on the machine may disturb a measurement: one of several attempts must agree.
+// Other programs on the machine may disturb a measurement, so one of several attempts must succeed.
 TEST(Peak, OfTwoThreadsIsAboutTwice) {
   bool agrees = false;
   for (int attempt = 0; attempt < 10 && !agrees; ++attempt) {
     const double one = measured_gflops(Arithmetic::multiply_add);
     const WithThreads with(2);
     const double two = measured_gflops(Arithmetic::multiply_add);
-    agrees = two > 0.8 * one && two < 2.6 * one;  // 0.8: where the threads share one core's units
+    agrees = two > 0.8 * one && two < 2.6 * one;  // 0.8: the threads may use the units of the same core
   }
   EXPECT_TRUE(agrees);
 }

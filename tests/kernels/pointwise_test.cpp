@@ -28,12 +28,13 @@ template <typename T>
 class Pointwise : public testing::Test {};
 TYPED_TEST_SUITE(Pointwise, StorageTypes);
 
-/// For bf16 the gate is off by this, relative, in units of float's roundoff: 2^-14 by the reciprocal, 2^-18 by the
+/// The relative error of the gate for bf16 in units of float's roundoff: 2^-14 from the reciprocal, 2^-18 from the
 /// exponential.
 template <typename T>
 constexpr double rough_gate = std::is_same_v<T, bf16> ? 0x1p24 * (0x1p-14 + 0x1p-18) : 0.0;
 
-// Roundings: some five in the exponent's argument, at most 14 in size where gelu is above 1e-6; the rest below one.
+// Roundings: about five in the argument of the exponential, which is at most 14 if gelu is above 1e-6; the others are of
+// numbers below one.
 TYPED_TEST(Pointwise, GeluIsTheReference) {
   for (const std::size_t n : odd_sizes) {
     const auto u = numbers<TypeParam>(n, 1, -6.0F, 6.0F);
@@ -58,7 +59,7 @@ TYPED_TEST(Pointwise, GeluBackwardIsTheReference) {
 
     std::vector<double> du = doubles(u);
     for (std::size_t i = 0; i < du.size(); ++i) du[i] = static_cast<double>(dg[i]) * reference::gelu_slope(du[i]);
-    // The slope is the gate, and a term of at most 0.63 in size that has the gate twice.
+    // The slope is the gate, plus a term of at most 0.63 that contains the gate twice.
     const double ulps = 12 + 2.26 * rough_gate<TypeParam>;
     expect_near(got.du, du, ulps, 2.0);
     expect_near(got.dbias, reference::column_sum(rows, C, du), ulps + 64, 2.0 * rows);
@@ -192,7 +193,7 @@ TEST(Elementwise, ConvertIsRounding) {
 }
 
 TEST(Elementwise, FillAndCopyTouchWhatTheyAreGiven) {
-  const std::size_t n = (std::size_t{1} << 19U) + 3;  // two tiles of 1 MiB and a bit
+  const std::size_t n = (std::size_t{1} << 19U) + 3;  // two work items of 1 MiB, and a little more
   std::vector<float> x(n + 1, 9.0F), y(n + 1, 8.0F);
   std::iota(x.begin(), x.end() - 1, 0.0F);
   copy_bytes(n * sizeof(float), x.data(), y.data());

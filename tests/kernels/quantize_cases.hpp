@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of quantization have in common: formats, numbers, and codes picked out of their bytes.
+// Common to the tests of quantization: formats, elements, and codes extracted from their bytes.
 #pragma once
 
 #include <string>
@@ -52,7 +52,7 @@ inline int code_at(const QuantFormat& format, std::size_t n, const Bytes& bytes,
   return code < 8 ? code : code - 16;
 }
 
-/// Normal numbers, and a hundredth of them ten times as large.
+/// About normal numbers; every hundredth is ten times as large.
 inline std::vector<float> gradient_like(std::size_t n, std::uint64_t stream) {
   std::vector<float> x = numbers(n, stream, -1.0F, 1.0F);
   for (std::uint64_t more = 1; more < 6; ++more) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codes against a reference and DeepSpeed's, and how far off they are.
+// Compares codes with a reference and with DeepSpeed's, and checks their errors.
 #include <set>
 
 #include "quantize_cases.hpp"
@@ -42,7 +42,7 @@ TYPED_TEST(Quantize, IsTheReferenceCodeByCode) {
   }
 }
 
-/// Twenty-four numbers of the oracle's case group_8, with what DeepSpeed's kernels make of them.
+/// Twenty-four numbers of the oracle's case group_8, and the codes of DeepSpeed's kernels.
 TEST(QuantizeAsDeepSpeed, MeetsItsCodesAndSteps) {
   const std::vector<float> x = {-0x1.83cp-3F, -0x1.6dp+0F,  0x1.e48p-2F, 0x1.66p-5F,   0x1.02p-4F,   0x1.318p+0F,
                                 -0x1.c24p-6F, -0x1.224p+0F, -0x1.58p-4F, 0x1.d38p-3F,  -0x1.b44p-3F, -0x1.0f4p-2F,
@@ -72,7 +72,7 @@ TEST(QuantizeAsDeepSpeed, MeetsTheOracleCodeByCode) {
   SHOAL_NEED(file);
   const shoal::test::Hdf5 oracle(file);
   const auto index = shoal::test::read_json(shoal::test::shared_data("oracles/quantization/quantization.json"));
-  std::set<std::string> cases;  // of "normal/int8_symmetric", with those of qgz.h5 beside them
+  std::set<std::string> cases;  // like "normal/int8_symmetric", and those of qgz.h5
   for (const auto& [what, figures] : index.at("measured").items()) cases.insert(what.substr(0, what.find('/')));
   cases.erase("qgz");
   ASSERT_GE(cases.size(), 16U);
@@ -104,10 +104,10 @@ TEST(QuantizeAsDeepSpeed, MeetsTheOracleCodeByCode) {
 }
 
 /// A quarter's scale is n/32 of a power of two that is less than twice the block's largest magnitude m.
-/// INT8: no less than the quarter's own largest magnitude; evenly spaced codes are off by half a step, or, at the end that
-/// has a code less, a whole one.
-/// INT4: off by half a 32nd, or up to 1/32 above a quarter of small numbers; codes 7 and 8 stand 31/192 apart, and where
-/// one takes over from the other is a quarter of 1/192 off the middle.
+/// INT8: the scale is at least the quarter's own largest magnitude. Its codes are evenly spaced, so errors are at most half
+/// a step, or a whole step at the end that has one code less. INT4: the scale has an error of half a 32nd, or up to 1/32 if
+/// the quarter's elements are small. The values of codes 7 and 8 differ by 31/192, and the boundary between them is a
+/// quarter of 1/192 away from the middle.
 TEST(QuantizeAccurately, ErrorsAreBounded) {
   for (const QuantFormat& format : formats()) {
     if (format.rounding != Rounding::accurate) continue;
@@ -137,7 +137,7 @@ double relative_error(const QuantFormat& format, const std::vector<float>& x) {
   return std::sqrt(error.errors / error.values);
 }
 
-/// What the header promises.
+/// The errors that the header states.
 TEST(QuantizeAccurately, Int4LosesMuchLessThanDeepSpeeds) {
   std::vector<float> normal(1U << 18U), heavy(normal.size());
   const auto a = numbers(normal.size(), 1, 0.0F, 1.0F), b = numbers(normal.size(), 2, 0.0F, 1.0F);
@@ -145,7 +145,7 @@ TEST(QuantizeAccurately, Int4LosesMuchLessThanDeepSpeeds) {
   for (std::size_t i = 0; i < normal.size(); ++i) {
     normal[i] = std::sqrt(-2.0F * std::log(a[i])) * std::cos(6.2831853F * b[i]);
   }
-  for (std::size_t i = 0; i < heavy.size(); ++i) {  // t: over the root of a mean of three squares
+  for (std::size_t i = 0; i < heavy.size(); ++i) {  // t: divided by the root of a mean of three squares
     double sum = 0.0;
     for (std::size_t k = 1; k <= 3; ++k) sum += std::pow(normal[(i + k * 70'001) % normal.size()], 2.0);
     heavy[i] = normal[i] / static_cast<float>(std::sqrt(sum / 3.0));

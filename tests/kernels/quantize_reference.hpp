@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantization of one block element by element, as include/shoal/kernels/quantize.hpp describes it.
+// Quantizes one block, element by element, as include/shoal/kernels/quantize.hpp describes it.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace shoal::kernels::test {
 
 struct ReferenceBlock {
   std::vector<int> codes;
-  std::vector<float> values;  ///< what the codes stand for
+  std::vector<float> values;  ///< the values of the codes
 };
 
 inline bool all_finite(const std::vector<float>& x) {
@@ -39,7 +39,7 @@ inline ReferenceBlock deepspeed_reference(const std::vector<float>& x, int bits)
   return block;
 }
 
-/// The number with the largest magnitude; of two, the negative one.
+/// The element with the largest magnitude; the negative one if there are two.
 inline float extremum_of(const std::vector<float>& x, Range range) {
   float found = 0.0F;
   for (std::size_t i = range.begin; i < range.end; ++i) {
@@ -48,7 +48,7 @@ inline float extremum_of(const std::vector<float>& x, Range range) {
   return found;
 }
 
-/// The power of two that the scales of a block are parts of.
+/// The power of two of which the scales of a block are parts.
 inline float power_of(const std::vector<float>& x) {
   int exponent = 0;
   const float fraction = std::frexp(std::abs(extremum_of(x, {0, x.size()})), &exponent);
@@ -57,7 +57,7 @@ inline float power_of(const std::vector<float>& x) {
 
 inline std::size_t quarter_of(std::size_t block) { return round_up((block + 3) / 4, 2); }
 
-/// block: elements of a whole block, of which x may be the front.
+/// block: elements of a whole block; x may be its first part.
 inline ReferenceBlock accurate_reference(const std::vector<float>& x, int bits, std::size_t block) {
   if (!all_finite(x) || std::abs(extremum_of(x, {0, x.size()})) > 0x1p127F) return overflow(x.size());
   const int half = 1 << (bits - 1);

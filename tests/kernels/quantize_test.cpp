@@ -110,7 +110,7 @@ TEST(Quantize, AnyMagnitudeIsKept) {
       for (const float v : x) largest = std::max(largest, std::abs(v));
       for (float& v : x) v = std::ldexp(v / largest, exponent);
       const auto y = dequantized(format, x.size(), quantized(format, x));
-      // A step of INT4 is at most 31/192 of the largest magnitude, or 1/8 for DeepSpeed's; the floor is 2^-100 / 32.
+      // A step of INT4 is at most 31/192 of the largest magnitude, or 1/8 for DeepSpeed's. The least scale is 2^-100 / 32.
       const double bound = 0.25 * std::ldexp(1.0, exponent) + 0x1p-100;
       for (std::size_t i = 0; i < x.size(); ++i) ASSERT_LE(std::abs(double(y[i]) - double(x[i])), bound) << exponent;
     }
@@ -142,7 +142,7 @@ TEST(Quantize, TheErrorIsThatOfTheValues) {
     }
     const QuantError got = quantization_error(format, DType::bf16, x.size(), x.data(), bytes.data());
     EXPECT_NEAR(got.values, values, 1e-12 * values);
-    EXPECT_NEAR(got.errors, errors, 1e-5 * errors);  // differences are made in float
+    EXPECT_NEAR(got.errors, errors, 1e-5 * errors);  // differences are computed in float
   }
 }
 

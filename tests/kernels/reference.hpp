@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products and attention as their definitions say, in double precision, and numbers to try them with.
+// Matrix products and attention by their definitions, in double precision, and operands for them.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 
 namespace shoal::kernels::reference {
 
-/// Uniform in -1 .. 1, the same for the same key; exactly what T holds. They repeat after a prime number of them, so that no
-/// two rows of a matrix are the same and large ones cost little.
+/// Uniform random numbers in -1 .. 1, rounded to T, which are the same for the same key. They are repeated after a prime
+/// number of them: so large matrices cost little, and no two rows of a matrix are the same.
 template <typename T>
 std::vector<T> numbers(std::size_t count, std::uint64_t key) {
   constexpr std::size_t period = 65537;
@@ -33,10 +33,10 @@ std::vector<T> numbers(std::size_t count, std::uint64_t key) {
 
 struct Product {
   std::vector<double> value;
-  std::vector<double> magnitude;  ///< the same sums over absolute values: what bounds the error
+  std::vector<double> magnitude;  ///< the same sums over absolute values, which bound the error
 };
 
-/// Walks over B in the order in which memory holds it. The terms of each element of C are added in the definition's order.
+/// Reads B in the order in which memory holds it. The terms of each element of C are added in the order of the definition.
 template <typename T, typename R>
 Product matmul(const MatmulInputs<T, R>& in, const Matrix<R>& c) {
   const Matrix<const T>&a = in.a, &b = in.b;
@@ -72,7 +72,7 @@ struct Attention {
   std::vector<double> out, logsumexp, dqkv;
 };
 
-/// Forward, and backward from dout.
+/// Forward, and backward for dout.
 template <typename T>
 Attention attention(const AttentionShape& s, const T* qkv, const double* dout, const Dropout& dropout) {
   const std::size_t HS = s.C / s.NH;

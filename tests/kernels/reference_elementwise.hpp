@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elementwise kernels, norms and losses again: plain loops in double, written from the formulas.
+// References for the elementwise kernels, norms and losses: plain loops in double, written from the formulas.
 #pragma once
 
 #include <algorithm>
@@ -78,7 +78,7 @@ inline double cross_entropy(std::size_t V, const double* logits, std::int32_t ta
   return std::log(sum) + largest - logits[target];
 }
 
-/// d of f at x[i] by central differences: off by some 1e-9 for functions of this size.
+/// Derivative of f by x[i], by central differences. The error is about 1e-9 for functions of this size.
 template <class Function>
 double slope_of(const Function& f, Vector x, std::size_t i) {
   constexpr double h = 1e-5;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kokkos for all tests of a program, and threads for some.
+// Starts Kokkos for all tests of a program, and sets the number of threads for some.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class RuntimeEnvironment : public testing::Environment {
 
 inline testing::Environment* const runtime_environment = testing::AddGlobalTestEnvironment(new RuntimeEnvironment);
 
-/// So many threads while it lives, then one again.
+/// Sets this number of threads as long as it lives; then there is one thread again.
 class WithThreads {
  public:
   explicit WithThreads(int threads) { set_threads(threads); }

@@ -27,7 +27,7 @@ TEST(Runtime, SaysWhatItIsBuiltOn) {
   EXPECT_GE(available_cores(), 1);
 }
 
-// The library's and our own: a run that is limited to AVX-512 computes as a processor without AMX.
+// Both the library and our own kernels: a run that is limited to AVX-512 computes like a processor without AMX.
 TEST(Runtime, HeedsTheLimitOfInstructions) {
   const char* const limit = std::getenv("ONEDNN_MAX_CPU_ISA");
   const std::string used = instructions_used();

@@ -42,8 +42,8 @@ float value(float x) {
   return lanes[0];
 }
 
-/// The largest error, in units of the last place of the exact result, over every stride-th float from the bits `from` to
-/// `to`.
+/// The largest error, in units of the last place of the exact result, of every stride-th float from the one with the bits
+/// `from` to the one with the bits `to`.
 template <class Function>
 double worst_error(std::uint32_t from, std::uint32_t to, std::uint32_t stride) {
   double worst = 0;
@@ -68,7 +68,7 @@ TEST(Simd, ExpIsWithinOneUlp) {
   EXPECT_LT(worst_error<Exp>(0x80000000U, std::bit_cast<std::uint32_t>(-104.0F), 611), 1.0);
 }
 
-// A relative error is 2^23 to 2^24 times as many units of the last place.
+// A relative error e is e 2^23 to e 2^24 units of the last place.
 TEST(Simd, RoughFunctionsSufficeForHalves) {
   const auto bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
   EXPECT_LT(worst_error<RoughExp2>(0, bits(127.99F), 611), 0x1p24 * 0x1p-18);
@@ -112,7 +112,8 @@ TEST(Simd, LogAtTheEnds) {
   EXPECT_TRUE(std::isnan(value<Log>(nan)));
 }
 
-// Two floats for each of the 2^16 results, just below and just above the point between neighbours, that point, and NaNs.
+// For each of the 2^16 results: the point between it and its neighbour, and the floats just below and just above that point;
+// and NaNs.
 TEST(Simd, NarrowRoundsAsBf16Does) {
   for (std::uint32_t upper = 0; upper < 0x10000U; upper += width) {
     for (const std::uint32_t lower : {0U, 1U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU}) {
@@ -137,7 +138,7 @@ TEST(Simd, WidenIsExact) {
   }
 }
 
-// Each half; and floats near each middle between neighbours, from below the smallest to beyond the largest, and NaNs.
+// Each half; floats near the middle between any two neighbours, from below the smallest to above the largest; and NaNs.
 TEST(Simd, WidensF16AsF16Does) {
   for (std::uint32_t bits = 0; bits < 0x10000U; bits += width) {
     std::array<f16, width> x{};
@@ -173,7 +174,7 @@ TEST(Simd, NarrowsToF16AsF16Does) {
 template <typename T>
 void check_partial() {
   for (std::size_t lanes = 1; lanes <= width; ++lanes) {
-    std::vector<T> from(lanes);  // an address sanitizer sees what is read beyond
+    std::vector<T> from(lanes);  // AddressSanitizer detects reads behind the last element
     for (std::size_t l = 0; l < lanes; ++l) from[l] = T(static_cast<float>(l + 1));
     std::array<float, width> all{};
     store(all.data(), load(from.data(), lanes));

@@ -13,7 +13,7 @@ template <typename T>
 class Storage : public testing::Test {};
 TYPED_TEST_SUITE(Storage, StorageTypes);
 
-/// Around a vector, a tile (16384), and where rounds of a conversion in place end.
+/// Sizes near a vector, a work item (16384), and the ends of the rounds of a conversion in place.
 constexpr std::size_t sizes[] = {0, 1, 15, 16, 17, 255, 1000, 16383, 16384, 16385, 32768, 32800, 100'003};
 
 TYPED_TEST(Storage, AddRoundsTheFloatSumOnce) {

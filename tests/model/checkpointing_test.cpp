@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activation checkpointing: the bits of a run that keeps everything, in the memory that the drawing in segments.hpp says.
+// Activation checkpointing: the results have the bits of a run that saves everything, and the memory is that of the drawing
+// in segments.hpp.
 #include <bit>
 
 #include "harness.hpp"
@@ -22,8 +23,8 @@ std::vector<ModelOptions> models(std::size_t layers) {
   return {with_layers(tiny_gpt(), layers), dropout, own, with_layers(tiny_mlp(), layers)};
 }
 
-/// Bits of the losses and of all gradients of three micro-batches, of which the second is smaller and an evaluation and
-/// logits come before the third.
+/// Bits of the losses and of all gradients of three micro-batches. The second one is smaller, and logits and an evaluation
+/// are computed before the third one.
 std::vector<std::uint32_t> bits(const ModelOptions& options, DType dtype, std::int64_t interval) {
   Instance instance(options, {3, 7, true, false, interval}, dtype);
   scramble(instance.access);
@@ -70,7 +71,7 @@ std::size_t activations(const ModelOptions& options, DType dtype, std::int64_t i
   return Instance(options, {2, options.block_size, true, false, interval}, dtype).memory->taken()[Kind::activations];
 }
 
-/// Sizes that fill whole lines of 64 bytes, so that the formulas are exact.
+/// All sizes are whole cache lines of 64 bytes, so that the formulas are exact.
 TEST(Checkpointing, OfAGptKeepsASegmentsInputAndOneSegment) {
   ModelOptions options = with_layers(tiny_gpt(), 7);
   options.n_head = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models that store parameters and activations in fp16: near fp32, and honest about overflow.
+// Models that store parameters and activations in fp16 are close to fp32, and show overflow.
 #include <gtest/gtest.h>
 
 #include "harness.hpp"
@@ -28,10 +28,11 @@ TEST(Fp16, MemoryIsTakenAsPlannedAndSufficesForSmallerBatches) {
   }
 }
 
-/// fp16 has 11 bits of mantissa: each rounding is off by 2^-12 / sqrt(3) in the root mean square. On its way to a gradient a
-/// value is rounded about 12 times per block and direction: for 2 blocks, there and back, 48 roundings add up to
-/// sqrt(48) 2^-12 / sqrt(3) = 0.1 %. These models' sharp attention enlarges some of them: ten times that is allowed. bf16
-/// has 3 bits less, and so eight times the error; half of that must show over all tensors and some batches.
+/// fp16 has 11 bits of mantissa: each rounding has a root-mean-square error of 2^-12 / sqrt(3). A value is rounded about 12
+/// times in each block and direction before it reaches a gradient. For 2 blocks in both directions 48 roundings add up to
+/// sqrt(48) 2^-12 / sqrt(3) = 0.1 %. The sharp attention of these models enlarges some of them: ten times as much is
+/// allowed. bf16 has 3 bits less, and so eight times the error; over all tensors and some batches at least half of that must
+/// be found.
 TEST(Fp16, AgreesWithFp32AndBetterThanBf16) {
   for (const ModelOptions& options : all_models()) {
     double of_fp16 = 0, of_bf16 = 0;
@@ -48,7 +49,7 @@ TEST(Fp16, AgreesWithFp32AndBetterThanBf16) {
   }
 }
 
-/// A scale that the gradients do not bear shows in them, and in nothing else.
+/// If the loss scale is too large, gradients overflow, and nothing else.
 TEST(Fp16, OverflowGivesGradientsThatAreNotFinite) {
   for (const ModelOptions& options : all_models()) {
     Instance instance(options, {4, 7}, DType::f16);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampling, and that the cache of keys and values changes nothing.
+// Sampling, and that the cache of keys and values does not change the results.
 #include "shoal/model/generate.hpp"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ GenerateOptions greedy(std::size_t tokens) {
   return wanted;
 }
 
-/// Logits of transformers and the 20 tokens that it continues with (the smallest margin is 0.012).
+/// Logits of transformers, and the 20 tokens of its continuation (the smallest margin is 0.012).
 class HuggingFaceGpt : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -101,7 +101,7 @@ TEST(Decoder, GivesTheLogitsOfAWholePass) {
     decoder->prefill(tokens.first(3), stepwise);
     for (std::size_t length = 3;; ++length) {
       whole.model->logits({1, length, tokens.first(length), {}, 0, 0}, at_once);
-      // Sums in another order; for bf16 that moves some roundings (2^-8) of values near 1, twelve a block.
+      // Sums have another order. For bf16 this changes some roundings (2^-8) of values near 1; there are twelve in a block.
       const float limit = dtype == DType::f32 ? 1e-5F : 0.1F;
       for (std::size_t v = 0; v < at_once.size(); ++v) EXPECT_NEAR(stepwise[v], at_once[v], limit) << length << " tokens";
       if (length == 7) break;
@@ -124,7 +124,7 @@ TEST(Generate, IsTheSameWithAndWithoutACache) {
   scramble(plain.access);
   const std::vector<std::int32_t> prompt = {3, 1};
   GenerateOptions wanted;
-  wanted.tokens = 5;  // fills block_size; what follows has another window
+  wanted.tokens = 5;  // fills block_size; later tokens have another window
   EXPECT_EQ(generate(*cached.model, options, prompt, wanted), generate(*plain.model, options, prompt, wanted));
 }
 
@@ -135,7 +135,7 @@ TEST(Generate, GoesOnBeyondBlockSizeFromItsLastHalf) {
   scramble(plain.access);
   const std::vector<std::int32_t> prompt = {3, 1, 4, 1, 5, 9};
   std::vector<std::int32_t> all = prompt;
-  GenerateOptions wanted;  // draws at random tell windows apart, which the likeliest token of a small model may not
+  GenerateOptions wanted;  // random draws: the most likely token of a small model may be the same for different windows
   wanted.tokens = 60;
   generate(*cached.model, options, prompt, wanted, [&](std::int32_t token) { all.push_back(token); });
   ASSERT_EQ(all.size(), prompt.size() + wanted.tokens);
@@ -190,7 +190,7 @@ TEST(Draw, TemperatureSharpensAndTopKCuts) {
   for (std::uint64_t i = 0; i < 100; ++i) cold.push_back(draw(logits, wanted, i));
   EXPECT_THAT(cold, Each(2));
   wanted.temperature = 1;
-  wanted.top_k = 2;  // of the equals 1 and 3, the first
+  wanted.top_k = 2;  // tokens 1 and 3 are equal: the first one is taken
   for (std::uint64_t i = 0; i < 100; ++i) two.push_back(draw(logits, wanted, i));
   EXPECT_THAT(two, Each(::testing::AnyOf(1, 2)));
   EXPECT_THAT(two, ::testing::Contains(1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One step and ten of a tiny GPT-2 against transformers and torch in double precision (gpt_step_a.h5). The limits are those
-// that its makers suggest for a program in float, from the spread of torch's own float32 runs.
+// Compares one step and ten steps of a tiny GPT-2 with transformers and PyTorch in double precision (gpt_step_a.h5). The
+// limits for a program in float come with the file: they follow from the spread of PyTorch's own float32 runs.
 #include <algorithm>
 
 #include "harness.hpp"
@@ -49,8 +49,8 @@ class GptOracle : public ::testing::Test {
             0};
   }
 
-  /// In theory the key part of the bias of q, k, v has no gradient (softmax does not see a shift of all scores): what is
-  /// there is rounding, which Adam turns into steps as long as any other.
+  /// In theory the key part of the bias of q, k, v has no gradient, since softmax is invariant under a shift of all scores.
+  /// Its gradient is rounding error only, from which Adam makes steps as large as others.
   bool is_key_bias(const Parameter& p, std::size_t i) const {
     return p.name.ends_with("attn.c_attn.bias") && i >= options_.n_embd && i < 2 * options_.n_embd;
   }
@@ -101,7 +101,7 @@ TEST_F(GptOracle, LossAndEveryGradient) {
   EXPECT_NEAR(std::sqrt(square), oracle_->dataset<double>("first/f64/grad_norm")[0], 1e-5 * std::sqrt(square));
 }
 
-/// Micro-batches of any size sum up to the whole.
+/// The gradients of micro-batches add up to the gradient of the whole batch.
 TEST_F(GptOracle, GradientsOfMicroBatchesAddUp) {
   const auto model = instance();
   const std::size_t rows = batch_size_ * options_.block_size;
@@ -131,7 +131,7 @@ TEST_F(GptOracle, GradientsOfMicroBatchesAddUp) {
   });
 }
 
-/// One optimizer's rule for one tensor, after clipping.
+/// The update of a tensor by one optimizer, after clipping.
 struct Variant {
   std::string name;
   bool decay_matrices, decay_vectors, decay_as_l2, sgd;
@@ -205,7 +205,8 @@ class TenSteps : public GptOracle, public ::testing::WithParamInterface<Variant>
       double largest = 0;
       for (const double e : expected) largest = std::max(largest, std::abs(e));
       for (std::size_t i = 0; i < values.size(); ++i) {
-        // Ten gradients, each within 1e-5 of its largest and along paths that part by 1e-5; squares double it.
+        // Ten gradients, each within 1e-5 of its largest element, of parameters that differ by up to 1e-5; squares double
+        // it.
         ASSERT_NEAR(moments.at(p.name)[i], expected[i], 1e-4 * largest + 1e-8) << moment << p.name << ", element " << i;
       }
     });
@@ -228,7 +229,8 @@ TEST_P(TenSteps, LossesNormsAndParameters) {
   expect_parameters(*model, "params_step10", 1e-5);
 }
 
-/// A forgotten clip, or a gradient off by a factor, hardly shows in Adam's parameters; it does in the second moment.
+/// Without clipping, or with a gradient that is wrong by a factor, Adam's parameters hardly change, but its second moment
+/// does.
 TEST_P(TenSteps, Moments) {
   const auto model = instance();
   for (std::size_t step = 0; step < 10; ++step) take_step(*model, step);

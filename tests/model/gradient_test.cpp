@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every tensor's gradient against finite differences of the loss, which is summed in double.
+// Compares the gradient of each tensor with finite differences of the loss, which is summed in double.
 #include <array>
 
 #include "harness.hpp"
@@ -40,7 +40,7 @@ std::vector<Case> cases() {
 
 class Gradients : public ::testing::TestWithParam<Case> {};
 
-/// Slope of the loss along `direction` from one tensor's values: fourth-order central differences.
+/// Slope of the loss along `direction` in the values of one tensor, by fourth-order central differences.
 double slope(Instance& instance, const MicroBatch& batch, Span<float> values, const std::vector<double>& direction) {
   constexpr double h = 4e-3;
   const std::vector<float> kept(values.begin(), values.end());
@@ -78,7 +78,7 @@ TEST_P(Gradients, AgreeWithFiniteDifferences) {
   data.batch.first_sample = 8;
   instance.forward_backward(data.batch);
 
-  // Copies, for further forward passes write the head's gradients anew.
+  // Copies, since each forward pass overwrites the head's gradients.
   std::vector<std::vector<float>> gradients;
   instance.access.for_each(
       [&](const Parameter&, Span<float>, Span<const float> g) { gradients.emplace_back(g.begin(), g.end()); });
@@ -93,7 +93,7 @@ TEST_P(Gradients, AgreeWithFiniteDifferences) {
       const std::vector<double> direction = draw == 0 ? along : random_direction(g.size(), draw);
       double expected = 0;
       for (std::size_t i = 0; i < g.size(); ++i) expected += direction[i] * static_cast<double>(g[i]);
-      // The loss of 21 predictions has rounding errors near 1e-6, over a distance of 12 h / 8 near 1e-2 / 2: 2e-4.
+      // The loss of 21 predictions has rounding errors near 1e-6; divided by 12 h / 8, near 1e-2 / 2, these are 2e-4.
       EXPECT_NEAR(slope(instance, data.batch, values, direction), expected, 2e-3 * length + 1e-3)
           << p.name << (draw == 0 ? ", along the gradient" : ", along a random direction");
     }
@@ -118,7 +118,7 @@ TEST_P(Gradients, AreLinearInTheirScale) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Gradients, ::testing::ValuesIn(cases()), [](const auto& c) { return c.param.name; });
 
-/// What lies between tensors stays as the UnitAccess made it, and every element of a tensor is written.
+/// The gaps between tensors are not written, and every element of a tensor is.
 TEST(Gradients, AreWrittenWholeAndLeaveGapsAlone) {
   for (const Case& c : cases()) {
     Instance instance(c.options, {2, c.length});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model needs to run alone: kernels, memory, and a UnitAccess that keeps every unit whole.
+// Runs a model alone: starts kernels, plans memory, and has a UnitAccess that stores whole units.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 
 namespace shoal::model::test {
 
-/// Kernels run on one thread from the first test to the last.
+/// Starts the kernels, with one thread, for all tests of the program.
 class KernelsEnvironment : public ::testing::Environment {
  public:
   void SetUp() override { runtime_ = std::make_unique<kernels::Runtime>(1); }
@@ -30,8 +30,8 @@ class KernelsEnvironment : public ::testing::Environment {
   std::unique_ptr<kernels::Runtime> runtime_;
 };
 
-/// All units whole, on this rank alone; refuses what the contract forbids. Until a unit's gradient is complete, its tensors
-/// hold NaN where nothing was written, and its gaps zero.
+/// Stores whole units, without other ranks, and fails if the model violates the contract of UnitAccess. While a gradient is
+/// not complete, elements that the model has not written are NaN, and gaps are zero.
 class WholeUnits final : public UnitAccess {
  public:
   WholeUnits(std::vector<UnitLayout> units, DType dtype, std::uint64_t seed) : units_(std::move(units)), dtype_(dtype) {
@@ -46,7 +46,7 @@ class WholeUnits final : public UnitAccess {
     round_masters();
   }
 
-  /// The model's copy of the parameters, after masters were changed.
+  /// Rounds the master parameters to the copy that the model reads. Call it after masters were changed.
   void round_masters() {
     for (std::size_t u = 0; u < units_.size(); ++u) {
       for (std::size_t i = 0; i < masters_[u].size(); ++i) {
@@ -60,14 +60,14 @@ class WholeUnits final : public UnitAccess {
   const std::vector<float>& whole_gradient(std::size_t unit) const { return gradients_[unit]; }
   const std::vector<int>& completed() const { return completed_; }
   void forget_completed() { completed_.clear(); }
-  /// Units that are acquired and not released, gradients that are begun and not complete.
+  /// Number of units that are acquired and not released, and of gradients that are begun and not complete.
   int outstanding() const {
     int count = 0;
     for (std::size_t u = 0; u < units_.size(); ++u) count += held_[u] + (open_[u] ? 1 : 0);
     return count;
   }
 
-  /// Calls f(name, parameters, gradients) for each tensor.
+  /// Calls f(tensor, its master parameters, its gradient) for each tensor.
   void for_each(const std::function<void(const Parameter&, Span<float>, Span<const float>)>& f) {
     for (std::size_t u = 0; u < units_.size(); ++u) {
       for (const Parameter& p : units_[u].parameters) {
@@ -112,7 +112,7 @@ class WholeUnits final : public UnitAccess {
   std::vector<bool> open_;
 };
 
-/// A model with memory as a counting construction planned it.
+/// A model and its memory, which was planned by constructing the model with a Memory that only counts.
 class Instance {
  public:
   explicit Instance(const ModelOptions& options, const Capacity& capacity, DType dtype = DType::f32, std::uint64_t seed = 1)
@@ -134,7 +134,7 @@ class Instance {
   std::unique_ptr<Model> model;
 };
 
-/// Tokens drawn at random, targets too.
+/// Random tokens and targets.
 struct RandomBatch {
   RandomBatch(std::size_t sequences, std::size_t length, std::size_t vocabulary, std::uint64_t seed = 7)
       : inputs(sequences * length), targets(sequences * length) {
@@ -145,7 +145,7 @@ struct RandomBatch {
     }
     batch = {sequences, length, inputs, targets, 0, 0};
   }
-  /// Sequences first .. first + count - 1, at their places in the global batch.
+  /// Sequences first .. first + count - 1, with their indices in the global batch.
   MicroBatch part(std::size_t first, std::size_t count) const {
     MicroBatch cut = batch;
     cut.sequences = count;
@@ -158,7 +158,7 @@ struct RandomBatch {
   MicroBatch batch;
 };
 
-/// A GPT small enough for finite differences, with no two sizes alike.
+/// A GPT that is small enough for finite differences.
 inline ModelOptions tiny_gpt() {
   ModelOptions o;
   o.n_layer = 2;
@@ -184,8 +184,8 @@ inline std::vector<ModelOptions> all_models() {
   return {tiny_gpt(), untied, dropped, tiny_mlp()};
 }
 
-/// Parameters of a size that makes every tensor matter: GPT-2's initial ones leave attention almost flat. Hidden layers with
-/// ReLU get biases of 2 or -2, so that few inputs come near 0, where it has no slope.
+/// Sets parameters to values so large that every tensor matters: with GPT-2's initial values attention is almost uniform.
+/// The hidden layers with ReLU get biases of 2 or -2, so that few of its inputs are near 0, where it has no derivative.
 inline void scramble(WholeUnits& access) {
   std::uint32_t tensor = 0;
   access.for_each([&](const Parameter& p, Span<float> values, Span<const float>) {
@@ -212,8 +212,8 @@ struct Distance {
   double relative;
 };
 
-/// How far a model in the type is from fp32 with the same parameters: its loss, and for each tensor's gradient the norm of
-/// the difference as a part of the norm.
+/// Distances between a model in the given type and one in fp32 with the same parameters: the relative difference of the
+/// losses, and, for the gradient of each tensor, the norm of the difference divided by the norm.
 inline std::vector<Distance> distances(const ModelOptions& options, DType dtype, const RandomBatch& data, float scale = 1) {
   Instance narrow(options, {4, 7}, dtype), wide(options, {4, 7});
   scramble(narrow.access);

@@ -19,7 +19,7 @@ ModelOptions options() {
   return o;
 }
 
-/// As transformers 5 writes it, with what it adds for a GPT-2.
+/// As transformers 5 writes it, with the fields that it adds for a GPT-2.
 constexpr const char* written_by_transformers = R"({
   "activation_function": "gelu_new", "add_cross_attention": false, "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.0,
   "bos_token_id": 0, "dtype": "float32", "embd_pdrop": 0.0, "eos_token_id": 0, "initializer_range": 0.3,

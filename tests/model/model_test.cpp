@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every model promises: memory as planned, dropout by the sample's place alone, bf16 near fp32, refusals in sentences.
+// Properties of all models: memory is taken as planned, dropout depends only on the sample's index in the global batch, bf16
+// is close to fp32, errors are sentences.
 #include <gmock/gmock.h>
 
 #include "harness.hpp"
@@ -17,7 +18,7 @@ ModelOptions changed(ModelOptions options, const std::function<void(ModelOptions
   return options;
 }
 
-/// Instance itself constructs with exactly what a counting construction counted: too little would have failed.
+/// An Instance has exactly the memory that a counting construction counted: with too little its constructor would fail.
 TEST(Memory, IsTakenAsPlannedToTheByte) {
   for (const ModelOptions& options : all_models()) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -36,8 +37,8 @@ TEST(Memory, OfEvaluationDoesNotGrowWithDepth) {
   EXPECT_EQ(Instance(shallow, {2, 7, false}).counting.taken(), Instance(deep, {2, 7, false}).counting.taken());
 }
 
-/// The library chooses its code by shape: the weight gradient of 384 x 1152 wants
-/// 0.4 MB of workspace for 508 rows and none for 2048.
+/// oneDNN chooses its algorithm by shape: the weight gradient of 384 x 1152 needs 0.4 MB of workspace for 508 rows and none
+/// for 2048.
 TEST(Memory, SufficesForAnySmallerBatch) {
   const ModelOptions wide = changed(tiny_gpt(), [](ModelOptions& o) {
     o.n_layer = 1;
@@ -109,9 +110,9 @@ TEST_F(Dropout, DoesNotDependOnHowTheBatchIsCut) {
   }
 }
 
-/// bf16 has 8 bits of mantissa, so each rounding is off by up to 2^-9, and by 2^-9 / sqrt(3) in the root mean square. On its
-/// way to a gradient a value is rounded about 12 times per block and direction: for 2 blocks, there and back, 48 roundings
-/// add up to sqrt(48) 2^-9 / sqrt(3) = 0.8 %. Five times that is allowed.
+/// bf16 has 8 bits of mantissa: each rounding has an error of up to 2^-9, and a root-mean-square error of 2^-9 / sqrt(3). A
+/// value is rounded about 12 times in each block and direction before it reaches a gradient. For 2 blocks in both directions
+/// 48 roundings add up to sqrt(48) 2^-9 / sqrt(3) = 0.8 %. Five times as much is allowed.
 TEST(Bf16, AgreesWithFp32) {
   for (const ModelOptions& options : all_models()) {
     for (const auto& [what, distance] : distances(options, DType::bf16, RandomBatch(4, 7, options.vocab_size))) {
@@ -120,7 +121,7 @@ TEST(Bf16, AgreesWithFp32) {
   }
 }
 
-/// 50 257 symbols and 400 rows are two chunks of logits in fp32; half the rows are one.
+/// In fp32, 50 257 symbols and 400 rows are two chunks of logits; half of the rows are one chunk.
 TEST(Head, ChunksOfLogitsAddUp) {
   const ModelOptions options = changed(tiny_gpt(), [](ModelOptions& o) {
     o.n_layer = 1;

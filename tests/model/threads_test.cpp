@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// No result depends on the number of threads. Kernels are started once per process, so each number has a process of its own.
+// No result depends on the number of threads. Kernels can be started only once in a process, so each number of threads is
+// run in a process of its own.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -18,7 +18,7 @@ UnitLayout three_tensors() {
   return unit;
 }
 
-TEST(UnitLayout, TensorsStartOnBorders) {
+TEST(UnitLayout, TensorsAreAligned) {
   const UnitLayout unit = three_tensors();
   EXPECT_EQ(unit.parameters[0].range(), (Range{0, 63}));
   EXPECT_EQ(unit.parameters[1].range(), (Range{64, 69}));

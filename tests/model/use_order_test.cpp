@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model asks of its UnitAccess, and when: access.hpp says what may be relied on.
+// How a model calls its UnitAccess: the guarantees of include/shoal/model/unit_access.hpp.
 #include <algorithm>
 #include <array>
 
@@ -12,16 +12,16 @@ const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new 
 
 using UseOrder = std::vector<std::vector<int>>;
 
-/// Writes down what is asked of it.
+/// Records the calls.
 class Recording final : public UnitAccess {
  public:
   explicit Recording(const ModelOptions& options)
       : whole(layout(options), DType::f32, 1), early(whole.units().size()), asked(early.size()), begun_(early.size()) {}
 
   const void* acquire(int unit) override {
-    if (held_++ == 0) visits.emplace_back();
-    std::vector<int>& visit = visits.back();
-    if (std::find(visit.begin(), visit.end(), unit) == visit.end()) visit.push_back(unit);
+    if (held_++ == 0) uses.emplace_back();
+    std::vector<int>& units = uses.back();
+    if (std::find(units.begin(), units.end(), unit) == units.end()) units.push_back(unit);
     return whole.acquire(unit);
   }
   void release(int unit) override {
@@ -30,7 +30,7 @@ class Recording final : public UnitAccess {
   }
   float* gradient(int unit) override {
     const auto u = static_cast<std::size_t>(unit);
-    if (!begun_[u]) asked[u] = visits.size() - 1;
+    if (!begun_[u]) asked[u] = uses.size() - 1;
     begun_[u] = true;
     return whole.gradient(unit);
   }
@@ -41,16 +41,16 @@ class Recording final : public UnitAccess {
   }
 
   WholeUnits whole;
-  UseOrder visits;                 ///< the units of each, in the order of their first acquisition
-  std::vector<bool> early;         ///< per unit: another one's gradient was completed while this one's was begun
-  std::vector<std::size_t> asked;  ///< per unit: the visit in which, or after which, its gradient was first asked for
+  UseOrder uses;                   ///< the units of each use, in the order of their first acquisition
+  std::vector<bool> early;         ///< for each unit: another gradient was completed while this one was begun
+  std::vector<std::size_t> asked;  ///< for each unit: the use in which, or after which, its gradient was first asked for
 
  private:
   std::vector<bool> begun_;
   int held_ = 0;
 };
 
-/// A model over a Recording, and what it did in one micro-batch.
+/// Runs one micro-batch of a model with a Recording.
 struct Recorded {
   Recorded(const ModelOptions& options, const Capacity& capacity) : access(options) {
     Memory counting;
@@ -94,7 +94,7 @@ TEST(UseOrder, AreWhatTheModelAcquires) {
       for (const bool training : {true, false}) {
         const Capacity capacity{2, 7, training, false, interval};
         const Recorded run(options, capacity);
-        EXPECT_EQ(run.access.visits, use_order(options, capacity))
+        EXPECT_EQ(run.access.uses, use_order(options, capacity))
             << name(options, interval) << (training ? "" : ", evaluate");
         EXPECT_EQ(run.access.whole.outstanding(), 0) << name(options, interval);
       }
@@ -102,15 +102,15 @@ TEST(UseOrder, AreWhatTheModelAcquires) {
   }
 }
 
-/// Written out: 5 blocks, 2 at a time, are the segments {1}, {2, 3}, {4, 5}; the last one is never computed again, and the
-/// last block of the others is computed again and gone back through in one visit.
+/// 5 blocks in segments of 2 are the segments {1}, {2, 3} and {4, 5}. The last segment is not computed again. The last block
+/// of the others is computed again in the same use as its backward.
 TEST(UseOrder, OfFiveBlocksTwoAtATime) {
   ModelOptions options = tiny_gpt();
   options.n_layer = 5;
   EXPECT_EQ(use_order(options, {1, 7, true, false, 2}),
             (UseOrder{{0}, {1}, {2}, {3}, {4}, {5}, {6, 0}, {6}, {5}, {4}, {2}, {3}, {2}, {1}}));
   EXPECT_EQ(use_order(options, {1, 7, true, false, 0}), use_order(options, {1, 7, true, false, 1}))
-      << "one block at a time is computed again in its visit of backward";
+      << "one block at a time is computed again in its use for backward";
   EXPECT_EQ(use_order(options, {1, 7, false, false, 2}), (UseOrder{{0}, {1}, {2}, {3}, {4}, {5}, {6, 0}}));
 }
 
@@ -125,19 +125,19 @@ TEST(Gradients, AreCompletedFromTheLastUnitToTheFirst) {
   }
 }
 
-/// Of the blocks; the embedding's, which has no visit in backward, after all visits.
-TEST(Gradients, AreBegunInTheirUnitsLastVisit) {
+/// The gradients of blocks. That of the embedding, which backward does not use, is begun after all uses.
+TEST(Gradients, AreBegunInTheirUnitsLastUse) {
   for (const ModelOptions& options : models()) {
     for (const std::int64_t interval : intervals) {
       const Recorded run(options, {2, 7, true, false, interval});
       const Recording& seen = run.access;
       for (int unit = 1; unit <= static_cast<int>(options.n_layer); ++unit) {
-        const auto last = std::find(seen.visits.rbegin(), seen.visits.rend(), std::vector{unit});
-        EXPECT_EQ(seen.asked[static_cast<std::size_t>(unit)], static_cast<std::size_t>(seen.visits.rend() - last) - 1)
+        const auto last = std::find(seen.uses.rbegin(), seen.uses.rend(), std::vector{unit});
+        EXPECT_EQ(seen.asked[static_cast<std::size_t>(unit)], static_cast<std::size_t>(seen.uses.rend() - last) - 1)
             << name(options, interval) << ", unit " << unit;
       }
       if (!seen.early[0]) {
-        EXPECT_EQ(seen.asked[0], seen.visits.size() - 1) << name(options, interval);
+        EXPECT_EQ(seen.asked[0], seen.uses.size() - 1) << name(options, interval);
       }
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU's AdamW against the host's, where there is a GPU.
+// Compares the GPU's AdamW with the host's, if there is a GPU.
 #include "shoal/kernels/cuda/optimizer.hpp"
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@
 namespace shoal::kernels {
 namespace {
 
-/// A copy of host values on the device while it lives.
+/// A copy of host values on the device, as long as it lives.
 class OnDevice {
  public:
   explicit OnDevice(const std::vector<float>& values) : count_(values.size()) {
@@ -50,7 +50,7 @@ TEST(CudaAdamW, IsTheHostsUpdate) {
     cuda::adamw(n, step, g.data(), {.master = p.data(), .first = m.data(), .second = v.data()}, nullptr);
   }
   const std::vector<float> updated = p.host();
-  // Division and square root are correctly rounded on both; ten updates of at most lr differ by a few roundings of p.
+  // Division and square root are correctly rounded on both. So ten updates of at most lr differ by a few roundings of p.
   for (std::size_t i = 0; i < n; ++i) EXPECT_NEAR(updated[i], master[i], 10 * 0x1p-24 * 2) << i;
 }
 
