@@ -34,10 +34,11 @@ struct ModelOptions {
 };
 
 struct ActivationOptions {
-  /// Activation checkpointing (Chen et al. 2016): the number of blocks in a segment. Only the input of each segment is
-  /// saved, and backward computes the other activations again. 0, or more than there are blocks: everything is saved.
-  /// automatic: round(sqrt(n_layer)), which would need the least memory if a block saved only its input. A block of the GPT
-  /// saves about nine times as much more, so that 1 needs the least memory up to 21 blocks, and 2 up to about 60.
+  /// Activation checkpointing (Chen et al. 2016): the number of blocks in a segment. Forward saves the input of each segment
+  /// and all activations of the last one, and backward computes the others again. 0, or more than there are blocks:
+  /// everything is saved. automatic: round(sqrt(n_layer)), which would need the least memory if a block saved only its
+  /// input. A block of the GPT saves about nine times the size of its input in addition: so 1 needs the least memory up to
+  /// 21 blocks, and 2 up to about 60.
   std::int64_t checkpoint_interval = 0;
   static constexpr std::int64_t automatic = -1;
 };

@@ -6,10 +6,9 @@
 // - forward() and then backward() acquire units in the order of model::use_order(). evaluate() and logits() acquire them in
 //   the order of its forward half. A use begins when nothing is acquired, and ends when everything is released.
 // - backward() completes the gradient of each unit once, from the last unit to the first. It first asks for a unit's
-// gradient
-//   buffer in the last use of this unit. There are three exceptions: backward does not use the embedding, and asks for its
-//   gradient after all uses; forward asks for the head's own weight gradient, if there is one, before any gradient is
-//   completed; forward also asks for the gradients of units with UnitLayout::early_gradient.
+//   gradient buffer in the last use of this unit. There are three exceptions: backward does not use the embedding, and asks
+//   for its gradient after all uses; forward asks for the head's own weight gradient, if there is one, before any gradient
+//   is completed; forward also asks for the gradients of units with UnitLayout::early_gradient.
 // - A unit whose activations are computed again is also acquired for that: in the same use as for its backward, or in an
 //   earlier one.
 #pragma once
