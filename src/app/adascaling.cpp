@@ -18,8 +18,9 @@ AdaScaling::AdaScaling(const config::Options& options, std::size_t micro_batches
 
 AdaScaling::Step AdaScaling::observe(std::int64_t updates, Span<const double> micro_squares, double mean_square) {
   const auto count = static_cast<double>(micro_squares.size());
-  const double micro = std::accumulate(micro_squares.begin(), micro_squares.end(), 0.0);  // in the micro-batches' order
-  // Before the first update there are no second moments to weigh with: that step is made as one of the small batch.
+  const double micro =
+      std::accumulate(micro_squares.begin(), micro_squares.end(), 0.0);  // in the order of the micro-batches
+  // Before the first update there are no second moments for weights, so that step counts as one of the small batch.
   if (!weighted_ || updates > 0) adascale_.observe(std::array{optim::AdaScale::Squares{count * count * micro, mean_square}});
   adascale_.advance();
   return {adascale_.gain(), std::pow(adascale_.gain(), power_)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// shoal bench comm: every collective by message size, the model that follows, and a file for `shoal plan`.
+// shoal bench comm: times every collective by message size, fits a model to it, and writes a file for `shoal plan`.
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -10,6 +10,7 @@
 #include "commands.hpp"
 #include "own_results.hpp"
 #include "report.hpp"
+#include "shoal/base/counted.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/notation.hpp"
@@ -20,14 +21,15 @@ namespace shoal::app {
 
 namespace {
 
-std::vector<std::string> words_of(const std::string& list) {
-  std::vector<std::string> words;
+/// The items of a list with commas.
+std::vector<std::string> items_of(const std::string& list) {
+  std::vector<std::string> items;
   for (std::size_t begin = 0; begin < list.size();) {
     const std::size_t comma = std::min(list.find(',', begin), list.size());
-    words.push_back(list.substr(begin, comma - begin));
+    items.push_back(list.substr(begin, comma - begin));
     begin = comma + 1;
   }
-  return words;
+  return items;
 }
 
 CommBenchOptions bench_options(const config::Invocation& invocation) {
@@ -40,17 +42,18 @@ CommBenchOptions bench_options(const config::Invocation& invocation) {
   options.repetitions = invocation.own<std::uint64_t>("repetitions");
   options.warm_up = invocation.own<std::uint64_t>("warm-up");
   options.row_seconds = invocation.own<double>("row-seconds");
-  options.collectives = words_of(invocation.own<std::string>("only"));
-  options.groups = words_of(invocation.own<std::string>("groups"));
+  options.collectives = items_of(invocation.own<std::string>("only"));
+  options.groups = items_of(invocation.own<std::string>("groups"));
   return options;
 }
 
 void print_head(const comm::World& world, int threads) {
-  print_table(text("shoal ", version(), ": bench comm"),
-              {{"ranks", text(world.size(), " on ", comm::describe(world.topology()))},
-               {"device", text(kernels::device_name(), ", ", threads, threads == 1 ? " thread" : " threads", " each")},
-               {"time", "of one operation on the slowest rank, over the repetitions; of one way of a ping-pong"},
-               {"algbw", "bytes of all ranks' blocks / median time; busbw: what a rank's link carries of it (nccl-tests)"}});
+  print_table(
+      text("shoal ", version(), ": bench comm"),
+      {{"ranks", text(world.size(), " on ", comm::describe(world.topology()))},
+       {"device", text(kernels::device_name(), ", ", counted(threads, "thread"), " each")},
+       {"time", "of one operation (ping-pong: one way) on the slowest rank; least, median and most of the repetitions"},
+       {"bandwidth", "algbw: bytes of all ranks' blocks / median time; busbw: load of a rank's link (as in nccl-tests)"}});
   std::printf("#%-16s  %-6s  %-6s %6s %10s %7s %11s %11s %11s %11s %11s %6s\n", "collective", "how", "group", "ranks",
               "bytes", "reps", "min us", "median us", "max us", "algbw MB/s", "busbw MB/s", "wrong");
   std::fflush(stdout);
@@ -66,9 +69,9 @@ void print_row(const CommRow& row) {
 }
 
 std::string link_text(const std::optional<plan::Link>& link, double deviation) {
-  if (!link) return "not measured (needs all_gather:tree in at least two sizes)";
-  return text(fixed(link->latency_s * 1e6, 1), " us an exchange + ", fixed(link->s_per_byte * 1e9, 3),
-              " ns a byte that a rank sends (", fixed(1e-6 / link->s_per_byte, 0), " MB/s); the fit is off by up to ",
+  if (!link) return "not measured: needs all_gather:tree in at least two sizes";
+  return text(fixed(link->latency_s * 1e6, 1), " us per exchange + ", fixed(link->s_per_byte * 1e9, 3),
+              " ns per byte that a rank sends (", fixed(1e-6 / link->s_per_byte, 0), " MB/s); the fit deviates by up to ",
               fixed(100 * deviation, 0), " %");
 }
 
@@ -77,11 +80,11 @@ std::string codec_text(const plan::Codec& codec) {
 }
 
 std::string training_text(const plan::TrainingRates& rates) {
-  std::string words;
+  std::string by_width;
   for (const auto& [width, gflops] : rates.gflops) {
-    words += text(words.empty() ? "" : ", ", fixed(gflops, 1), " at n_embd ", width);
+    by_width += text(by_width.empty() ? "" : ", ", fixed(gflops, 1), " at n_embd ", width);
   }
-  return text(words, " GFLOP/s a rank; updates ", fixed(rates.update_s * 1e9, 2), " ns an element");
+  return text(by_width, " GFLOP/s per rank; updates ", fixed(rates.update_s * 1e9, 2), " ns per element");
 }
 
 void print_model(const std::optional<MachineModel>& measured, bool several_nodes) {
@@ -91,32 +94,33 @@ void print_model(const std::optional<MachineModel>& measured, bool several_nodes
   const auto& network = model.network;
   if (network.ranks_per_node > 1) rows.emplace_back("within nodes", link_text(network.node, model.node_deviation));
   if (several_nodes) rows.emplace_back("across nodes", link_text(network.across, model.across_deviation));
-  rows.emplace_back("sums", text(fixed(network.sum_s_per_byte * 1e9, 3), " ns a byte"));
-  rows.emplace_back("quantization",
-                    text("and back, ns an element: INT8 ", codec_text(network.int8), ", INT4 ", codec_text(network.int4)));
+  rows.emplace_back("sums", text(fixed(network.sum_s_per_byte * 1e9, 3), " ns per byte"));
+  rows.emplace_back("quantization", text("INT8 ", codec_text(network.int8), ", INT4 ", codec_text(network.int4),
+                                         " ns per element (to codes + back)"));
   for (const auto& [dtype, gflops] : model.gflops)
-    rows.emplace_back("cores, " + dtype, text("at most ", fixed(gflops, 0), " GFLOP/s a rank"));
+    rows.emplace_back("cores, " + dtype, text("at most ", fixed(gflops, 0), " GFLOP/s per rank"));
   for (const auto& [dtype, rates] : model.training) rows.emplace_back("training, " + dtype, training_text(rates));
-  print_table("the model, with all ranks at work", rows);
+  print_table("the model, measured with all ranks at work", rows);
 }
 
 Exit bench(comm::World& world, config::Invocation& invocation) {
   const std::string& what = invocation.arguments.at(0);
   require_input(what == "comm", "bench ", what, ": no such benchmark; allowed: comm");
-  require_input(world.size() > 1,
-                "bench comm measures between ranks, and there is one; start it as `mpiexec -n RANKS shoal ...`");
+  require_input(
+      world.size() > 1,
+      "bench comm measures communication between ranks, but there is one rank; start it as `mpiexec -n RANKS shoal ...`");
   const CommBenchOptions options = bench_options(invocation);
   const std::filesystem::path file = invocation.own<std::string>("output");
   on_rank_0(world.all(), [&] { require_result("--output ", file, own_bench(), invocation.options.output.overwrite); });
   const int threads = choose_threads(world, invocation.options.train.threads);
   const kernels::Runtime runtime(threads);
-  const bool speaks = world.rank() == 0;
-  if (speaks) print_head(world, threads);
+  const bool prints = world.rank() == 0;
+  if (prints) print_head(world, threads);
   const std::vector<CommRow> rows = bench_comm(world, options, [&](const CommRow& row) {
-    if (speaks) print_row(row);
+    if (prints) print_row(row);
   });
   const std::optional<MachineModel> model = machine_model(world, rows);
-  if (speaks) print_model(model, world.nodes() > 1);
+  if (prints) print_model(model, world.nodes() > 1);
 
   std::map<std::string, std::string> machine = {{"device", kernels::device_name()}, {"threads", std::to_string(threads)}};
   for (const auto& [name, library] : library_versions()) machine[name] = library;
@@ -126,7 +130,7 @@ Exit bench(comm::World& world, config::Invocation& invocation) {
   std::uint64_t wrong = 0;
   for (const CommRow& row : rows) wrong += row.wrong;
   if (wrong > 0)
-    throw Error(Exit::failed, Seen::everywhere, text(wrong, " elements are wrong: see the table's last column"));
+    throw Error(Exit::failed, Seen::everywhere, text(counted(wrong, "wrong element"), ": see the table's last column"));
   return Exit::done;
 }
 
@@ -137,21 +141,23 @@ Command bench_command() {
   using config::at_least;
   const auto size = config::not_empty().as("a size with its unit, as 256B or 16MiB");
   return {{.name = "bench",
-           .summary = "measure this machine: `bench comm` the collectives, by message size",
+           .summary = "measure this machine: `bench comm` times collectives by message size",
            .arguments = {"comm"},
            .checks = false,
-           .own = {{"min", std::string("256B"), "", size, "the smallest message: all blocks together"},
-                   {"max", std::string("16MiB"), "", size, "the largest"},
-                   {"factor", std::uint64_t{4}, "", at_least(2), "from one size to the next"},
-                   {"repetitions", std::uint64_t{20}, "", at_least(1), "the most of a row"},
-                   {"row-seconds", 0.3, "s", config::above(0), "repetitions end after so long, from the third on"},
-                   {"warm-up", std::uint64_t{1}, "operations", at_least(1), "before the first repetition"},
+           .own = {{"min", std::string("256B"), "", size, "smallest message, all blocks together"},
+                   {"max", std::string("16MiB"), "", size, "largest message"},
+                   {"factor", std::uint64_t{4}, "", at_least(2), "ratio of one size to the one before"},
+                   {"repetitions", std::uint64_t{20}, "", at_least(1), "at most this many timings per row"},
+                   {"row-seconds", 0.3, "s", config::above(0), "stop a row after this time, but not before 3 timings"},
+                   {"warm-up", std::uint64_t{1}, "operations", at_least(1), "untimed operations before the first timing"},
                    {"only", std::string{}, "", any().as("a list, as all_gather:tree,reduce_scatter"),
-                    "the collectives to measure; empty: all"},
+                    "collectives to measure; default: all"},
                    {"groups", std::string{}, "", any().as("a list of node, across, all"),
-                    "whose collectives; empty: node and across, and all where it is neither"},
+                    "among the ranks of a node (node), between nodes (across), among all ranks (all); default: node and "
+                    "across, and all if it "
+                    "differs from both"},
                    {"output", std::string{}, "", any().as("the path of a new file"),
-                    "writes rows, topology and model for `shoal plan --network FILE`"}}},
+                    "write rows, topology and model for `shoal plan --network FILE`"}}},
           bench};
 }
 

@@ -26,11 +26,11 @@ double largest(comm::World& world, double mine) {
   return mine;
 }
 
-constexpr double segment_s = 0.1;    // of arithmetic without a break, as between two waits of a step
-constexpr std::size_t segments = 5;  // of which the median counts
+constexpr double segment_s = 0.1;    // arithmetic without a break, as between two waits of a step
+constexpr std::size_t segments = 5;  // the median of these counts
 
-/// Seconds of one of so many passes, from when the first rank begins until the last one has ended: what ranks that share
-/// cores wait for each other at the end of a step's segment is in it.
+/// Mean seconds of a pass, from the start of the first rank to the end of the last one. So it includes the time that ranks
+/// on the same cores wait for each other at the end of a segment of a step.
 template <typename Pass>
 double segment_seconds_of(comm::World& world, std::size_t passes, const Pass& pass) {
   world.all().barrier().wait();
@@ -43,7 +43,7 @@ double segment_seconds_of(comm::World& world, std::size_t passes, const Pass& pa
 
 template <typename Pass>
 double seconds_of(comm::World& world, const Pass& pass) {
-  pass();  // pages and products are set up when they are first used
+  pass();  // the first pass also allocates pages and sets up products
   const double once = segment_seconds_of(world, 1, pass);
   const auto passes = static_cast<std::size_t>(std::clamp(segment_s / once, 1.0, 100000.0));
   std::vector<double> seconds;
@@ -66,7 +66,7 @@ zero::EngineOptions training_of(std::size_t width, DType dtype) {
   return options;
 }
 
-/// Steps of one rank by itself, as it has them between communication.
+/// Training steps of one rank without communication.
 class Training {
  public:
   explicit Training(const zero::EngineOptions& options)
@@ -112,7 +112,7 @@ plan::TrainingRates rates_of(comm::World& world, DType dtype) {
 }  // namespace
 
 double sum_seconds_per_byte(comm::World& world) {
-  constexpr std::size_t bytes = std::size_t{1} << 20U;  // more than a message of the tree
+  constexpr std::size_t bytes = std::size_t{1} << 20U;  // larger than a message of the tree
   const std::vector<float> from(bytes / sizeof(float));
   std::vector<float> into(from.size());
   return seconds_of(world, [&] { kernels::add(DType::f32, from.size(), from.data(), into.data()); }) / bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank's arithmetic takes while all ranks do the same at once, as ranks of one run do: they may share cores.
+// Times a rank's arithmetic while all ranks do the same, as in a run: several ranks may use the same cores.
 #pragma once
 
 #include <map>
@@ -10,14 +10,14 @@
 
 namespace shoal::app {
 
-/// Seconds a byte of adding fp32 numbers, and seconds an element of quantization. Collective.
+/// Seconds per byte for adding fp32 numbers, and per element for quantization. Collective.
 double sum_seconds_per_byte(comm::World& world);
 plan::Codec codec_seconds(comm::World& world, int bits);
 
-/// Of products alone, by train.dtype: GFLOP/s of the slowest rank. Collective.
+/// Peak of matrix products by train.dtype: measured_peak() (peak.hpp), in GFLOP/s per rank. Collective.
 std::map<std::string, double> peak_gflops(comm::World& world);
 
-/// Of training, by train.dtype: blocks of several widths, forward and backward, and AdamW. Collective.
+/// Speed of training by train.dtype: forward and backward for several widths, and AdamW. Collective.
 std::map<std::string, plan::TrainingRates> training_rates(comm::World& world);
 
 }  // namespace shoal::app

@@ -45,7 +45,7 @@ void quantized_all_gather(Work& work) {
   comm::quantized_all_gather(work.group(), work.blocks(), DType::f32, format_of(bits), work.scratch()).wait();
 }
 
-/// Within nodes in INT8, as zero.qgz_node has it.
+/// INT8 within nodes, the default of zero.qgz_node.
 comm::ReduceFormats reduce_formats(int bits) { return {format_of(8), format_of(bits)}; }
 
 template <int bits>
@@ -53,21 +53,22 @@ void quantized_reduce_scatter(Work& work) {
   comm::quantized_reduce_scatter(work.groups(), work.blocks(), DType::f32, reduce_formats(bits), work.scratch()).wait();
 }
 
-/// Whole numbers that differ between ranks and places, small enough to be summed exactly.
+/// Whole numbers that differ between ranks and between places, small enough to be summed exactly.
 constexpr std::size_t largest_number = 96;
 float number(int rank, std::size_t place) {
   return static_cast<float>((7 * place + 13 * static_cast<std::size_t>(rank)) % (largest_number + 1));
 }
 
-/// What quantization may take from one of them (kernels/quantize.hpp): a scale is above the largest of its quarter of a
-/// block by no more than 1/32 of a power of two, which is below twice the largest of the block; and no number is further
-/// from its code than codes are from each other at the far end, where one as large as the largest, but of the other sign,
-/// is: 1/128 of the scale in INT8, (8 x 24 - 7 x 23) / 192 of it in INT4.
-constexpr double lost(int bits) {
+/// Error bound for one of these numbers in a quantized all-gather (kernels/quantize.hpp). The scale is at most (1 + 2/32)
+/// times the largest magnitude of the block: it is rounded up by less than 1/32 of a power of two, which is below twice that
+/// magnitude. The error is largest for a number that is as large as the largest, but of the other sign: it is the distance
+/// of the last two codes, 1/128 of the scale in INT8 and (8 x 24 - 7 x 23) / 192 of it in INT4.
+constexpr double error_bound(int bits) {
   return static_cast<double>(largest_number) * (1 + 2.0 / 32) * (bits == 8 ? 1.0 / 128 : 31.0 / 192);
 }
-/// Of a term of a sum in two steps; what the second takes is in proportion to sums over a node, so to their terms.
-constexpr double lost_in_sums(int bits) { return lost(8) + lost(bits); }
+/// Error bound per term of the two-step reduce-scatter (INT8 within nodes, then `bits`). The second step's error is
+/// proportional to the sum over a node, so to its number of terms.
+constexpr double error_bound_in_sums(int bits) { return error_bound(8) + error_bound(bits); }
 
 float sum_over(int ranks, std::size_t place) {
   float sum = 0;
@@ -86,10 +87,10 @@ const std::vector<Collective>& bench_collectives() {
       {"all_gather", "tree", Effect::gather, tree_all_gather},
       {"reduce_scatter", "native", Effect::reduce_scatter, native_reduce_scatter},
       {"reduce_scatter", "tree", Effect::reduce_scatter, tree_reduce_scatter},
-      {"all_gather", "int8", Effect::gather, quantized_all_gather<8>, lost(8)},
-      {"all_gather", "int4", Effect::gather, quantized_all_gather<4>, lost(4)},
-      {"reduce_scatter", "int8", Effect::reduce_scatter, quantized_reduce_scatter<8>, lost_in_sums(8), true},
-      {"reduce_scatter", "int4", Effect::reduce_scatter, quantized_reduce_scatter<4>, lost_in_sums(4), true},
+      {"all_gather", "int8", Effect::gather, quantized_all_gather<8>, error_bound(8)},
+      {"all_gather", "int4", Effect::gather, quantized_all_gather<4>, error_bound(4)},
+      {"reduce_scatter", "int8", Effect::reduce_scatter, quantized_reduce_scatter<8>, error_bound_in_sums(8), true},
+      {"reduce_scatter", "int4", Effect::reduce_scatter, quantized_reduce_scatter<4>, error_bound_in_sums(4), true},
       {"all_reduce", "native", Effect::all_reduce, native_all_reduce},
       {"all_reduce", "tree", Effect::all_reduce, tree_all_reduce},
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `shoal bench comm` can measure: adding a collective is a row in the table of bench_collectives.cpp.
+// The collectives that `shoal bench comm` measures. A new one is a row in the table of bench_collectives.cpp.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,23 @@
 
 namespace shoal::app {
 
-/// What a collective makes of the data of D ranks: D blocks of equal length on every rank, block b rank b's.
+/// What a collective does to the data of D ranks: D blocks of equal length on every rank, of which block b belongs to rank
+/// b.
 enum class Effect {
-  gather,          ///< every rank's own block comes to all
-  reduce_scatter,  ///< a rank's own block becomes the sum over ranks
+  gather,          ///< all ranks get every rank's own block
+  reduce_scatter,  ///< a rank's own block becomes the sum over the ranks
   all_reduce,      ///< all blocks become the sum
   broadcast,       ///< all blocks become rank 0's
-  ping_pong,       ///< those of rank 0 go to rank 1 and back; other ranks look on
+  ping_pong,       ///< rank 0 sends its blocks to rank 1 and back; other ranks do nothing
   nothing,
 };
 
 struct Collective;
 
-/// The memory of one measurement, and what its data must be before and after.
+/// The memory of one measurement, its data before and the check of its data after.
 class Work {
  public:
-  /// Of at least this many bytes: whole blocks of fp32. groups.all is the group that is measured.
+  /// Takes whole blocks of fp32, at least `bytes` in all. groups.all is the group that is measured.
   Work(const comm::Hierarchy& groups, std::size_t bytes);
 
   const comm::Hierarchy& groups() const { return groups_; }
@@ -34,13 +35,13 @@ class Work {
   std::size_t bytes() const { return data_.size() * sizeof(float); }
   Span<std::byte> data() { return comm::bytes_of(Span<float>(data_)); }
   comm::Blocks blocks();
-  /// As much as any collective needs.
+  /// Scratch memory, enough for any of the collectives.
   Span<std::byte> scratch() { return scratch_; }
 
-  /// Known numbers where the collective begins with some, -1 elsewhere; how many are wrong after it.
+  /// fill(): sets the collective's input to known numbers, and the rest to -1. wrong(): number of wrong elements after it.
   void fill(Effect effect);
   std::uint64_t wrong(const Collective& collective) const;
-  /// Zeros, which sums leave as they are.
+  /// Sets all data to zero, so that repeated sums do not overflow.
   void clear();
 
  private:
@@ -56,13 +57,13 @@ struct Collective {
   std::string_view how;  ///< the algorithm
   Effect effect;
   void (*run)(Work& work);  ///< one operation from start to end
-  double error = 0;  ///< largest error of a right result for each term of it; whole numbers below 2^24 are summed exactly
-  bool equal_nodes = false;  ///< for nodes of as many ranks each
+  double error = 0;  ///< error bound of a correct result per term of a sum; 0: sums of whole numbers are exact in fp32
+  bool equal_nodes = false;  ///< needs the same number of ranks on each node
 
-  /// Bus bandwidth is this many times bytes / time (nccl-tests, doc/PERFORMANCE.md): what a rank's link must carry whatever
-  /// the algorithm, so that it can be compared with the link's rate.
+  /// Factor of bytes / time that gives the bus bandwidth (nccl-tests, doc/PERFORMANCE.md): the least that a rank's link must
+  /// carry with any algorithm, so it can be compared with the link's rate.
   double bus_factor(int ranks) const;
-  /// Messages that follow each other in one operation: a ping-pong's time is that of two.
+  /// Number of messages in a row in one operation, by which its time is divided: 2 for a ping-pong.
   int trips() const { return effect == Effect::ping_pong ? 2 : 1; }
 };
 

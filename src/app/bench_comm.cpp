@@ -18,7 +18,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Shorter operations are measured several at a time: ranks leave the barrier before them some microseconds apart.
+/// Shorter operations are timed several in a row, because the ranks leave the barrier before them at different times, up to
+/// some microseconds.
 constexpr double shortest_s = 0.002;
 constexpr std::size_t fewest_repetitions = 3, most_operations_each = 500;
 
@@ -32,7 +33,7 @@ std::uint64_t sum(comm::World& world, std::uint64_t mine) {
   return mine;
 }
 
-/// Seconds of one of so many operations, on the slowest rank.
+/// Mean seconds of one of these operations on the slowest rank.
 double time(comm::World& world, const Collective& collective, Work& work, std::size_t operations) {
   world.all().barrier().wait();
   const Clock::time_point begin = Clock::now();
@@ -121,7 +122,7 @@ void check_names(const CommBenchOptions& options) {
   }
 }
 
-/// `all` only where it is neither of the others.
+/// `all` only if it differs from the other kinds.
 std::vector<std::string> kinds_to_measure(const comm::Topology& topology, const std::vector<std::string>& asked) {
   if (!asked.empty()) return asked;
   if (topology.nodes() == 1) return {"node"};
@@ -129,7 +130,7 @@ std::vector<std::string> kinds_to_measure(const comm::Topology& topology, const 
   return {"node", "across", "all"};
 }
 
-/// Of a kind of groups, the groups of its ranks on one node and of their like on others.
+/// Returns the groups of this kind, and how their ranks are divided into nodes.
 comm::Hierarchy groups_named(comm::World& world, const std::string& name) {
   comm::Communicator& alone = world.consecutive(1);
   if (name == "node") return {world.node(), world.node(), alone};
@@ -163,7 +164,7 @@ std::vector<CommRow> bench_comm(comm::World& world, const CommBenchOptions& opti
 
 namespace {
 
-/// The link that the tree's all-gathers of this kind of groups went over, and how far the fit is off.
+/// Fits the link that the tree's all-gathers of this kind of groups used. deviation: the largest of the fit.
 std::optional<plan::Link> link_of(const std::vector<CommRow>& rows, const std::string& group, double& deviation) {
   std::vector<plan::Sample> samples;
   int exchanges = 1;

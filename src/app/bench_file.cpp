@@ -76,7 +76,7 @@ Json json_of(const MachineModel& model) {
 
 double not_negative(const Json& json, const char* name) {
   const double value = json.at(name).get<double>();
-  require_input(std::isfinite(value) && value >= 0, name, " = ", value, ": not a number of at least 0");
+  require_input(std::isfinite(value) && value >= 0, name, " = ", value, ": allowed: numbers from 0");
   return value;
 }
 
@@ -119,7 +119,7 @@ MachineModel read_bench_file(const std::filesystem::path& file, const std::strin
     require_input(json.at("format_version") == format_version, "format_version ", json.at("format_version").dump(),
                   "; this program reads ", format_version);
     const Json& model = json.at("model");
-    require_input(!model.is_null(), "has no model: all_gather:tree was not measured, in at least two sizes");
+    require_input(!model.is_null(), "has no model: it needs all_gather:tree measured in at least two sizes");
     MachineModel result;
     result.network.ranks_per_node = model.at("ranks_per_node").get<int>();
     require_input(result.network.ranks_per_node >= 1, "ranks_per_node = ", result.network.ranks_per_node);

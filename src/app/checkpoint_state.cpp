@@ -10,7 +10,8 @@ constexpr const char* shaping[] = {"train.seed",        "batch.global",   "batch
                                    "train.dtype",       "sync.kind",      "sync.average_dtype", "sync.average_overlap",
                                    "sync.average_delay"};
 
-/// This node's tensors, and that every other node has its own: all ranks list the same.
+/// Lists the tensors `own` for every node, each under the node's name: all ranks list the same tensors, and other nodes'
+/// with an empty range.
 std::vector<NamedSlice> per_node(const std::vector<NamedSlice>& own, const sync::NodeGroups& place) {
   if (place.across.ranks == 1) return own;
   std::vector<NamedSlice> all;

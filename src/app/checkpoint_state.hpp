@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run's checkpoint holds: which tensors, and what is said beside them.
+// What a run's checkpoint holds: tensors, texts and numbers.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,23 @@
 
 namespace shoal::app {
 
-/// Options that the rest of the trajectory depends on, by name: kept as text beside the tensors.
+/// The options that determine the losses of the following steps, by name; a checkpoint keeps them as texts.
 std::map<std::string, std::string> shaping_options(const config::Options& options);
 
-/// A text beside the tensors: how quantized gradients were cut when their residuals were written; absent where there are
+/// Name of a text: into which parts quantized gradients were divided when their residuals were written. Absent if there are
 /// none.
 inline constexpr const char* residuals_text = "zero/residuals";
 
-/// Parameters and moments of this rank: its shards, or all that it keeps.
+/// Parameters and moments of this rank: its shards (own), or all that it keeps (kept).
 std::vector<NamedSlice> model_slices(zero::Engine& engine, zero::States::Which which);
-/// The same and residuals, if ranks are always in step: for the memory that a copy of them takes.
+/// The slices of a checkpoint with sync.kind = every_step; checkpoint.async needs memory for a copy of them.
 std::vector<NamedSlice> slices_to_copy(zero::Engine& engine);
 
-/// What a checkpoint after so many steps holds.
 struct CheckpointContents {
   io::CheckpointState state;
   std::vector<NamedSlice> slices;  ///< every element is listed by one rank
 };
-/// numbers: further state, by name.
+/// Returns what a checkpoint after `steps` steps is to hold. numbers: further state, by name.
 CheckpointContents contents_to_write(const config::Options& options, Machine& machine, std::int64_t steps,
                                      const std::map<std::string, double>& numbers);
 

@@ -16,7 +16,7 @@ void on_rank_0(comm::Communicator& group, const std::function<void()>& act) {
     } catch (const Error& error) {
       message = error.what();
       code = static_cast<std::uint64_t>(error.code());
-    } catch (const std::exception& error) {  // the standard library's: file systems, memory
+    } catch (const std::exception& error) {  // from the standard library: file systems, memory
       message = error.what();
       code = static_cast<std::uint64_t>(Exit::failed);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small agreements between ranks that the commands need.
+// Small collectives that the commands need.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace shoal::app {
 
-/// Rank 0 acts, all wait for it. If it throws, every rank throws the same Error, so that none is left waiting.
+/// Rank 0 calls act(), and all ranks wait for it. If it throws, every rank throws the same Error.
 void on_rank_0(comm::Communicator& group, const std::function<void()>& act);
 
-/// Rank `root`'s text on all ranks.
+/// Returns rank `root`'s text on all ranks.
 std::string broadcast_text(comm::Communicator& group, const std::string& text, int root);
 
-/// Every rank's number, by rank.
+/// Returns the number of every rank, by rank.
 std::vector<std::uint64_t> gather_numbers(comm::Communicator& group, std::uint64_t mine);
 
 }  // namespace shoal::app

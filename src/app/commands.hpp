@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's commands: adding one is a file of its own and a line in main.cpp.
+// The program's commands. A new one needs a file of its own, a declaration here, and an entry in main.cpp's commands().
 #pragma once
 
 #include "shoal/base/error.hpp"
@@ -11,8 +11,8 @@ namespace shoal::app {
 struct Command {
   config::CommandSpec spec;
   Exit (*run)(comm::World& world, config::Invocation& invocation);
-  /// One process does all: it may be started without a launcher, also where a batch job has many tasks, and the options of
-  /// comm are not about its own ranks.
+  /// The command runs on one process. It may be started without a launcher even in a batch job of many tasks, and the
+  /// options of [comm] do not describe its own ranks.
   bool alone = false;
 };
 

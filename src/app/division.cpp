@@ -17,12 +17,13 @@ Division divide(const config::Options& options, int ranks, int on_node) {
 void check_nodes(const config::Options& options, comm::World& world, const Division& division) {
   const std::string unequal = comm::unequal_nodes(world.topology().node_of);
   require_input(options.zero.hpz_size != zero::ZeroOptions::whole_node || unequal.empty(), "zero.hpz_size = node: ", unequal,
-                "; allowed: off, a number");
+                "; allowed: off, or a number of ranks");
   require_input(options.zero.qgz == 0 || unequal.empty(), "zero.qgz = ", options.zero.qgz, ": ", unequal,
-                "; allowed: off, or as many ranks on each node");
+                "; allowed: off, or the same number of ranks on each node");
   if (!sync::trains_locally(options.sync)) return;
   require_input(options.sync.nprocs_per_node > 0 || unequal.empty(), "sync.kind = ", name_of(options.sync.kind), ": ",
-                unequal, "; allowed: as many on each, or sync.nprocs_per_node = a divisor of the ", world.size(), " ranks");
+                unequal, "; allowed: the same number on each node, or sync.nprocs_per_node = a divisor of the ",
+                world.size(), " ranks");
   if (!sync::pushes(options.sync) || !zero::stage_of(options.zero).shards_parameters || world.size() == 1) return;
   const std::string problem = config::sgp_stage3_problem(division.sync_group_size, world.node().size());
   require_input(problem.empty(), problem);

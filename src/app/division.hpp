@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranks belong together.
+// How ranks are divided into nodes and groups.
 #pragma once
 
 #include "shoal/comm/world.hpp"
@@ -10,20 +10,20 @@ namespace shoal::app {
 
 struct Division {
   int ranks = 1;            ///< data-parallel ranks
-  int sync_group_size = 1;  ///< of these, neighbours that share gradients at every step: all, or with sync.kind a node's
-  int on_node = 1;          ///< on a node
+  int sync_group_size = 1;  ///< ranks that reduce gradients at every step: all, or those of a node if nodes train locally
+  int on_node = 1;          ///< ranks per node
 };
 
-/// on_node: ranks of a node of the machine; comm.ranks_per_node goes before it.
+/// on_node: ranks on a node of the machine; comm.ranks_per_node takes precedence.
 Division divide(const config::Options& options, int ranks, int on_node);
 
-/// Fails where nodes have unequal numbers of ranks and an option needs them equal: they are what stays in step, or what
-/// keeps a second partition.
+/// Fails if nodes have unequal numbers of ranks and an option needs equal ones: because the ranks of a node reduce gradients
+/// together, or because they hold a second copy of the parameters.
 void check_nodes(const config::Options& options, comm::World& world, const Division& division);
 
-/// Where a rank stands, without the groups.
+/// A rank's numbers in its groups, without communicators.
 sync::NodeGroups node_groups(int rank, int ranks, int sync_group_size);
-/// Where this one does. hpz_size: of zero::ZeroOptions, resolved.
+/// This rank's numbers in its groups, with communicators. hpz_size: of zero::ZeroOptions, resolved.
 sync::NodeGroups make_node_groups(comm::World& world, const Division& division, const config::Options& options,
                                   std::size_t hpz_size);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// shoal eval: the mean loss of a checkpoint over a validation split.
+// shoal eval: the mean loss of a checkpoint on the validation split.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -8,6 +8,7 @@
 #include "evaluate.hpp"
 #include "from_checkpoint.hpp"
 #include "report.hpp"
+#include "shoal/base/counted.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/kernels/runtime.hpp"
 
@@ -25,8 +26,8 @@ Exit eval(comm::World& world, config::Invocation& invocation) {
   const std::size_t most = o.train.eval_batches * o.batch.global;
   const double loss = evaluate(world.all(), loaded.engine(), samples, o.batch.micro, o.model.block_size, most);
   if (world.all().rank() == 0) {
-    std::printf("# %s, step %lld, on %d ranks\n", loaded.file().c_str(), static_cast<long long>(loaded.step()),
-                world.size());
+    std::printf("# %s, step %lld, on %s\n", loaded.file().c_str(), static_cast<long long>(loaded.step()),
+                counted(world.size(), "rank").c_str());
     std::printf("# %s\n", loaded.setup().dataset.description.c_str());
     std::printf("validation loss %.6f  perplexity %.4f  samples %zu\n", loss, std::exp(loss),
                 most == 0 ? samples.count() : std::min(most, samples.count()));

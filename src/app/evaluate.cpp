@@ -17,7 +17,8 @@ double evaluate(comm::Communicator& group, zero::Engine& engine, const data::Sam
   std::vector<std::int32_t> row(block_size + 1), inputs, targets;
   double predictions = 0;
   for (std::size_t first_batch = 0; first_batch < batches; first_batch += size) {
-    // A rank that is left without a batch in the last turn computes the last one too: all ranks gather parameters together.
+    // A rank that has no batch of its own in the last round computes the last batch, too, since gathering parameters is
+    // collective.
     const std::size_t own = std::min(first_batch + rank, batches - 1);
     inputs.clear();
     targets.clear();

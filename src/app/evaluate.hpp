@@ -9,8 +9,8 @@
 
 namespace shoal::app {
 
-/// Mean loss over the first `most` samples (0: all), in batches of `micro`. Batches are dealt to the ranks in turn, and
-/// added in their own order.
+/// Mean loss over the first `most` samples (0: all), in batches of `micro`. Batch b goes to rank b modulo the number of
+/// ranks; losses are added in the order of the batches. Collective.
 double evaluate(comm::Communicator& group, zero::Engine& engine, const data::Samples& samples, std::size_t micro,
                 std::size_t block_size, std::size_t most);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// shoal export: a checkpoint's weights in Hugging Face's form.
+// shoal export: writes a checkpoint's weights in Hugging Face's format.
 #include <cstdio>
 
 #include "collective.hpp"
@@ -22,7 +22,7 @@ Exit export_checkpoint(comm::World& world, config::Invocation& invocation) {
   const LoadedModel loaded(world, invocation, Purpose::weights);
   export_weights(world, loaded.setup().options.model, loaded.engine(), directory);
   if (world.all().rank() == 0) {
-    std::printf("%s: the weights of step %lld are in %s\n", loaded.file().c_str(), static_cast<long long>(loaded.step()),
+    std::printf("%s: weights of step %lld written to %s\n", loaded.file().c_str(), static_cast<long long>(loaded.step()),
                 directory.c_str());
   }
   return Exit::done;
@@ -33,7 +33,7 @@ Exit export_checkpoint(comm::World& world, config::Invocation& invocation) {
 Command export_command() {
   return {
       {.name = "export",
-       .summary = "write a checkpoint's weights as Hugging Face safetensors; over an earlier export with --output.overwrite",
+       .summary = "write a checkpoint's weights as Hugging Face safetensors; --output.overwrite replaces an earlier export",
        .arguments = {"CHECKPOINT", "DIR"},
        .checks = false},
       export_checkpoint};

@@ -12,12 +12,12 @@ namespace shoal::app {
 
 namespace {
 
-/// The checkpoint's own deck, under what this command line and its deck set.
+/// The options of the checkpoint's own deck, overridden by those that this command line and its deck set.
 config::Options overlaid(const io::CheckpointState& state, const std::filesystem::path& file,
                          const config::Invocation& invocation) {
   config::Deck deck = config::parse_deck_text(state.deck, file.string());
-  require_input(deck.problems.empty(), file.string(),
-                ": its deck is not this version's: ", deck.problems.empty() ? std::string() : deck.problems.front());
+  require_input(deck.problems.empty(), file.string(), ": its options are not those of this version: ",
+                deck.problems.empty() ? std::string() : deck.problems.front());
   for (const config::Row& row : config::table()) {
     if (!invocation.places.of(row.name).empty()) row.member.set(deck.options, row.member.get(invocation.options));
   }
@@ -34,13 +34,13 @@ LoadedModel::LoadedModel(comm::World& world, const config::Invocation& invocatio
   config::Invocation resolved;
   resolved.options = overlaid(state, file_, invocation);
   resolved.places = invocation.places;
-  // How the training run's ranks stood to each other is nothing to these ranks, which share the work out as they like.
+  // The nodes and groups of the training run do not matter here.
   resolved.options.sync = {};
   if (invocation.places.of("comm.ranks_per_node").empty()) resolved.options.comm.ranks_per_node = 0;
-  // Samples are dealt out as they come: the training run's accumulation need not fit these ranks.
+  // Samples are distributed one micro-batch at a time, so the training run's batch.global need not fit these ranks.
   const std::size_t samples_per_step = resolved.options.batch.global;
   resolved.options.batch.global = 0;
-  resolved.options.adascale = {};  // nor is anything learned from it
+  resolved.options.adascale = {};  // nothing is trained
   config::validate(resolved, world.size());
   resolved.options.batch.global = samples_per_step;
   setup_ = std::make_unique<Setup>(prepare(world, resolved.options, world.size(), purpose));

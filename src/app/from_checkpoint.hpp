@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trained model ready to run: the checkpoint brings its deck, the command line may override it.
+// A trained model, ready to run: its options are those of the checkpoint, unless the command line or its deck sets them.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class LoadedModel {
  private:
   std::filesystem::path file_;
   std::int64_t step_ = 0;
-  std::unique_ptr<Setup> setup_;  // pointers: made one after the other, and they refer to each other
+  std::unique_ptr<Setup> setup_;  // pointers, since they are built one after the other and refer to each other
   std::unique_ptr<kernels::Runtime> runtime_;
   std::unique_ptr<Machine> machine_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// shoal generate: text continued by a checkpoint's model.
+// shoal generate: continues a text with a checkpoint's model.
 #include "shoal/model/generate.hpp"
 
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace shoal::app {
 
 namespace {
 
-/// Of the last character, those bytes that are there of one that is not complete: the next token may bring the others.
+/// Number of bytes at the end of the text that begin a character but do not complete it: the next token may do so.
 std::size_t incomplete_bytes(std::string_view text) {
   for (std::size_t back = 1; back <= std::min<std::size_t>(text.size(), 3); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
@@ -28,10 +28,11 @@ std::size_t incomplete_bytes(std::string_view text) {
   return 0;
 }
 
-/// Tokens as they come: their bytes, or on a terminal what can be printed of them, for a vocabulary may come from anywhere.
-class Speech {
+/// Prints tokens as they come: their bytes, or on a terminal whole characters with control characters escaped, since the
+/// vocabulary may come from anywhere.
+class TextPrinter {
  public:
-  void say(const std::string& bytes) {
+  void add(const std::string& bytes) {
     pending_ += bytes;
     print(pending_.size() - (terminal_ ? incomplete_bytes(pending_) : 0));
   }
@@ -53,12 +54,13 @@ class Speech {
   std::string pending_;
 };
 
-/// Every rank computes the same continuation, so that none waits for another; rank 0 prints.
+/// Every rank computes the same continuation by itself, and rank 0 prints it.
 Exit generate(comm::World& world, config::Invocation& invocation) {
   const LoadedModel loaded(world, invocation, Purpose::generate);
   const data::Vocabulary& vocabulary = loaded.setup().dataset.vocabulary;
-  require_input(!vocabulary.empty(), "data.source = ", loaded.setup().options.data.source,
-                " brings no vocabulary, so tokens cannot become text; data.vocabulary names a tokens file that has one");
+  require_input(
+      !vocabulary.empty(), "data.source = ", loaded.setup().options.data.source,
+      " has no vocabulary, so tokens cannot be printed as text; allowed: data.vocabulary = a tokens file that has one");
   model::GenerateOptions wanted;
   wanted.tokens = invocation.own<std::uint64_t>("tokens");
   wanted.temperature = invocation.own<double>("temperature");
@@ -66,18 +68,18 @@ Exit generate(comm::World& world, config::Invocation& invocation) {
   wanted.seed = invocation.own<std::uint64_t>("seed");
   const std::string& prompt = invocation.own<std::string>("prompt");
   std::vector<std::int32_t> ids = data::encode(vocabulary, prompt);
-  if (ids.empty()) ids.push_back(0);  // something must come first
-  const bool speaks = world.all().rank() == 0;
-  Speech speech;
-  const auto say = [&](Span<const std::int32_t> tokens) {
-    if (speaks) speech.say(data::decode(vocabulary, tokens));
+  if (ids.empty()) ids.push_back(0);  // the model needs at least one token
+  const bool prints = world.all().rank() == 0;
+  TextPrinter printer;
+  const auto print = [&](Span<const std::int32_t> tokens) {
+    if (prints) printer.add(data::decode(vocabulary, tokens));
   };
-  say(ids);
+  print(ids);
   model::generate(loaded.model(), loaded.setup().options.model, ids, wanted, [&](std::int32_t token) {
     heartbeat::beat();
-    say(Span<const std::int32_t>(&token, 1));
+    print(Span<const std::int32_t>(&token, 1));
   });
-  if (speaks) speech.end();
+  if (prints) printer.end();
   return Exit::done;
 }
 
@@ -92,11 +94,11 @@ Command generate_command() {
            .arguments = {"CHECKPOINT", "[DECK]"},
            .checks = false,
            .own = {{"prompt", std::string{}, "", any().as("text"),
-                    "what is continued; empty: the first token of the vocabulary"},
-                   {"tokens", std::uint64_t{100}, "tokens", at_least(1), "how many are added"},
-                   {"temperature", 1.0, "", at_least(0), "logits are divided by it; 0: always the likeliest token"},
-                   {"top_k", std::uint64_t{0}, "tokens", at_least(0), "draw from the k likeliest only; 0: from all"},
-                   {"seed", std::uint64_t{1}, "", any(), "of the draws"}}},
+                    "text to continue; default: the first token of the vocabulary"},
+                   {"tokens", std::uint64_t{100}, "tokens", at_least(1), "number of tokens to add"},
+                   {"temperature", 1.0, "", at_least(0), "logits are divided by it; 0: always take the likeliest token"},
+                   {"top_k", std::uint64_t{0}, "tokens", at_least(0), "choose among the k likeliest tokens; 0: among all"},
+                   {"seed", std::uint64_t{1}, "", any(), "seed of the random choice of tokens"}}},
           generate};
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// shoal info: what is in a checkpoint, a trace or a tokens file.
+// shoal info: describes a checkpoint, a trace or a tokens file.
 #include <cstdio>
 
 #include "collective.hpp"
 #include "commands.hpp"
 #include "report.hpp"
+#include "shoal/base/counted.hpp"
 #include "shoal/base/printable.hpp"
 #include "shoal/base/state.hpp"
 #include "shoal/io/checkpoint.hpp"
@@ -25,7 +26,7 @@ std::string checksums_text(bool has, bool verify) {
 }
 
 std::string run_text(const io::Lineage& lineage) {
-  return lineage.run.empty() ? "unknown: written by an older program" : text(lineage.run, ", started ", lineage.started);
+  return lineage.run.empty() ? "unknown (written by an older program)" : text(lineage.run, ", started ", lineage.started);
 }
 
 void describe_checkpoint(const std::string& file, bool verify) {
@@ -49,16 +50,17 @@ void describe_checkpoint(const std::string& file, bool verify) {
 
 void describe_trace(const std::string& file, bool verify) {
   const io::TraceContents contents = io::describe_trace(file, verify);
-  print_table("trace " + file,
-              {{"started", contents.started},
-               {"written by", contents.version},
-               {"format", std::to_string(contents.format_version)},
-               {"ranks", text(contents.world_size, " on ", contents.nodes, " nodes")},
-               {"level", contents.level},
-               {"complete", contents.complete ? "yes" : "no: the run did not end well, or still goes on"},
-               {"events", text(contents.events, " in ", contents.flushes, " writes, ", contents.dropped, " dropped")},
-               {"size", plan::bytes_text(contents.file_bytes)},
-               {"checksums", checksums_text(contents.sealed, verify)}});
+  print_table(
+      "trace " + file,
+      {{"started", contents.started},
+       {"written by", contents.version},
+       {"format", std::to_string(contents.format_version)},
+       {"ranks", text(contents.world_size, " on ", counted(contents.nodes, "node"))},
+       {"level", contents.level},
+       {"complete", contents.complete ? "yes" : "no: the run failed, was killed, or is still going"},
+       {"events", text(contents.events, " in ", counted(contents.flushes, "write"), ", ", contents.dropped, " dropped")},
+       {"size", plan::bytes_text(contents.file_bytes)},
+       {"checksums", checksums_text(contents.sealed, verify)}});
 }
 
 void describe_tokens(const std::string& file, bool verify) {
@@ -90,7 +92,7 @@ Exit info(comm::World& world, config::Invocation& invocation) {
 
 Command info_command() {
   return {{.name = "info",
-           .summary = "what is in a checkpoint, a trace or a tokens file",
+           .summary = "describe a checkpoint, a trace or a tokens file",
            .arguments = {"FILE"},
            .options = false,
            .checks = false,

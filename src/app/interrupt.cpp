@@ -31,7 +31,7 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>
 
 std::array<struct sigaction, kinds.size()> before;
 
-/// Runs in any thread, in the midst of anything: it may call nothing that takes a lock.
+/// The signal handler. It interrupts any thread anywhere, so it must not call anything that takes a lock.
 void keep(int signal, siginfo_t* info, void* /*context*/) {
   const int error = errno;
   timespec now{};
@@ -58,7 +58,7 @@ Interrupts::Interrupts() {
   first_ns = 0;
   struct sigaction action {};
   action.sa_sigaction = keep;
-  action.sa_flags = SA_SIGINFO | SA_RESTART;  // no system call of any library fails because of it
+  action.sa_flags = SA_SIGINFO | SA_RESTART;  // so that no library's system call fails with EINTR
   for (std::size_t i = 0; i < kinds.size(); ++i) sigaction(kinds[i].signal, &action, &before[i]);
 }
 

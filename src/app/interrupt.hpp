@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Signals that ask a run to end: SIGINT (Ctrl-C), SIGTERM (the batch system's time limit), SIGUSR1 (its warning before).
+// Signals that ask a run to end: SIGINT (Ctrl-C), SIGTERM (the batch system's time limit), SIGUSR1 (its warning before
+// that).
 #pragma once
 
 #include <string>
 
 namespace shoal::app {
 
-/// As long as one lives, the first of these signals is only kept, for whoever asks between two steps, and a second one ends
-/// the process at once by the signal's default action. Copies of one signal that a launcher sends by several ways count as
-/// one: those that come within a fifth of a second.
+/// While an object of this class exists, the first of these signals is only recorded, and the run asks for it between two
+/// steps. A second signal ends the process at once by its default action. A launcher may deliver one signal several times:
+/// signals within a fifth of a second count as one.
 class Interrupts {
  public:
   Interrupts();
@@ -16,9 +17,9 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  /// The signal that this rank got first; 0: none so far.
+  /// The first signal that this rank received; 0: none so far.
   static int first();
-  /// Whether hydra, MPICH's launcher, has forwarded it: then it may lose the exit code (comm/departure.hpp).
+  /// Returns true if hydra, MPICH's launcher, has forwarded it: hydra may then lose the exit code (comm/departure.hpp).
   static bool by_hydra();
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MPI, the command line, the command; the only catch; the exit code that all ranks share.
+// Starts MPI, reads the command line and runs the command. Errors are caught here alone, and all ranks end with one exit
+// code.
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -30,23 +31,23 @@ std::string usage() {
   for (const Command& command : commands()) {
     result += "  " + command.spec.name + std::string(10 - command.spec.name.size(), ' ') + command.spec.summary + "\n";
   }
-  return result + "\n`shoal COMMAND --help` tells more; `shoal --version` lists what the program is linked with.\n";
+  return result + "\n`shoal COMMAND --help` explains a command; `shoal --version` lists the libraries and their versions.\n";
 }
 
-void say(const comm::World& world, const std::string& what) {
+void print(const comm::World& world, const std::string& what) {
   if (world.rank() == 0) std::fputs(what.c_str(), stdout);
 }
 
 void print_versions(const comm::World& world) {
   std::string lines = "shoal " + version() + "\n";
   for (const auto& [name, library] : library_versions()) lines += "  " + name + " " + library + "\n";
-  say(world, lines);
+  print(world, lines);
 }
 
 Exit run(comm::World& world, int argc, char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "--help";
   if (first == "--help" || first == "-h" || first == "help") {
-    say(world, usage());
+    print(world, usage());
     return Exit::done;
   }
   if (first == "--version") {
@@ -57,7 +58,7 @@ Exit run(comm::World& world, int argc, char** argv) {
     if (first != command.spec.name) continue;
     config::Invocation invocation = config::parse(command.spec, argc - 2, argv + 2);
     if (invocation.help) {
-      say(world, invocation.help_as_markdown ? config::help_as_markdown(command.spec) : config::help(command.spec));
+      print(world, invocation.help_as_markdown ? config::help_as_markdown(command.spec) : config::help(command.spec));
       return Exit::done;
     }
     if (!command.alone) world.check_launcher();
@@ -76,13 +77,13 @@ Exit run(comm::World& world, int argc, char** argv) {
             "; allowed: train, plan, bench, eval, generate, tokenize, export, info (shoal --help)");
 }
 
-/// The exit code of all ranks.
+/// Runs the command and returns the exit code of all ranks.
 int run_to_the_end(comm::World& world, int argc, char** argv) {
   try {
     return world.agree(static_cast<int>(run(world, argc, argv)));
   } catch (const Error& error) {
     return world.end_with_error(error.code(), error.seen(), error.what());
-  } catch (const std::exception& error) {  // the standard library's: out of memory, file systems
+  } catch (const std::exception& error) {  // from the standard library: out of memory, file systems
     return world.end_with_error(Exit::failed, Seen::here, error.what());
   }
 }

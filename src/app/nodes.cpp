@@ -10,7 +10,7 @@ namespace shoal::app {
 
 namespace {
 
-/// Values of all nodes, [node][value]: each is known to the ranks of one node and summed with zeros, which is exact.
+/// Values of all nodes, [node][value]. Each comes from one rank and is added to zeros of the others, which is exact.
 class Gathered {
  public:
   Gathered(comm::World& world, const sync::NodeGroups& place, const std::vector<double>& own)
@@ -54,8 +54,8 @@ void exchange_reports(comm::World& world, const sync::NodeGroups& place, std::ve
       if (first_broken < 0 && all(n, i * fields + broken) != 0) first_broken = n;
     }
     if (first_broken < 0) continue;
-    const std::string words = text("node ", first_broken, ": ", report.broken);
-    report.broken = broadcast_text(world.all(), words, first_broken * place.node.ranks);
+    const std::string reason = text("node ", first_broken, ": ", report.broken);
+    report.broken = broadcast_text(world.all(), reason, first_broken * place.node.ranks);
   }
   for (int n = 0; n < nodes; ++n) reports.back().stop |= all(n, own.size() - 1) != 0;
 }

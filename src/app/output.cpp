@@ -24,12 +24,12 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-/// A line of metrics.jsonl that an earlier run wrote. One without an end, the last, is what a killed run left of it.
+/// Returns the step of a line of metrics.jsonl that an earlier run wrote; nothing if a killed run left the line incomplete.
 std::optional<std::int64_t> step_of_line(const std::string& line, bool ended, const std::string& place) {
   const Json parsed = Json::parse(line, nullptr, false);
   if (parsed.is_discarded() && !ended) return std::nullopt;
   const bool good = parsed.is_object() && parsed.contains("step") && parsed.at("step").is_number_integer();
-  require_input(good, place, ": no line of a run's record (a JSON object with a whole number \"step\")");
+  require_input(good, place, ": not a line of a run's metrics (a JSON object with a whole number \"step\")");
   return parsed.at("step").get<std::int64_t>();
 }
 
@@ -49,7 +49,7 @@ Json step_seconds(const std::vector<double>& seconds) {
   return {{"median", median(seconds)}, {"mean", mean}, {"min", *least}, {"max", *most}};
 }
 
-/// Gains of the steps that were updates, and where they lead.
+/// AdaScale's gains of the steps that were updates, and the number of small-batch steps in the end.
 Json adascale_summary(const History& history) {
   Json gains = Json::array();
   double effective_steps = 0;
@@ -70,14 +70,14 @@ Json verdict_summary(const Verdict& verdict) {
           {"text", verdict.text}};
 }
 
-/// The checkpoint that the run went on from.
+/// The checkpoint from which the run was resumed.
 Json resumed_from(const History& history) {
   if (history.resumed_from.empty()) return nullptr;
   const io::Ancestor& before = history.lineage.ancestors.back();
   return {{"file", history.resumed_from.string()}, {"run", before.run}, {"step", before.step}};
 }
 
-/// Mean bytes per step and operation of the rank that sends most.
+/// Mean bytes per step and operation, of the rank that sends most.
 Json traffic_per_step(comm::World& world, const History& history) {
   const std::size_t steps = history.steps.size();
   Json mine = Json::object();
@@ -208,7 +208,7 @@ void write_summary(comm::World& world, const Setup& setup, const Memory& memory,
       {"entropy_rate", setup.dataset.entropy_rate ? Json(*setup.dataset.entropy_rate) : Json(nullptr)},
       {"options", options},
   };
-  // A path may be any bytes; JSON is UTF-8.
+  // JSON must be UTF-8, but a path may contain any bytes.
   const auto dumped = [&] { return summary.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; };
   on_rank_0(world.all(), [&] { io::write_text_file(fs::path(o.output.dir) / summary_name, dumped()); });
 }

@@ -36,17 +36,17 @@ io::OwnKind own_summary() {
 }
 
 io::OwnKind own_metrics() {
-  return {"record of a run", [](const fs::path& file) {
+  return {"metrics file of a run", [](const fs::path& file) {
             std::ifstream in(file);
             std::string line;
             std::getline(in, line);
-            // A run that was killed may have left no more than a piece of its first line.
+            // A killed run may have left an incomplete first line.
             return (in.eof() && line.starts_with('{')) || has_all(Json::parse(line, nullptr, false), {"step", "loss"});
           }};
 }
 
 io::OwnKind own_run_record() {
-  return {"run's identity", [](const fs::path& file) { return has_all(json_of(file), {"run", "ancestors"}); }};
+  return {"identity of a run", [](const fs::path& file) { return has_all(json_of(file), {"run", "ancestors"}); }};
 }
 
 io::OwnKind own_plan() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's results in JSON, known by their content: what may be written over where the user said so.
+// Recognizes the program's own result files by their content. Only these are replaced with --output.overwrite.
 #pragma once
 
 #include "shoal/io/target.hpp"
@@ -12,8 +12,8 @@ io::OwnKind own_run_record();  ///< run.json
 io::OwnKind own_plan();        ///< plan --json FILE
 io::OwnKind own_bench();       ///< bench comm --output FILE
 
-/// For commands that write one result where the user said: require_target(), and that its directory can be written to. What
-/// is no file, as /dev/stdout, passes. option: "--json "; empty paths pass.
+/// For commands that write one result to a path of the user's: calls require_target() and checks that the directory is
+/// writable. Streams such as /dev/stdout, and empty paths, pass. option leads the message, as in "--json ".
 void require_result(const std::string& option, const std::filesystem::path& file, const io::OwnKind& kind, bool overwrite);
 
 }  // namespace shoal::app

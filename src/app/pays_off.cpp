@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "report.hpp"
+#include "shoal/base/counted.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/comm/tree_reduce.hpp"
 #include "shoal/zero/buckets.hpp"
@@ -15,23 +16,25 @@ namespace {
 
 constexpr std::size_t probe_bytes = std::size_t{1} << 20U;
 
-std::string once_warm(const sync::SyncOptions& o) {
-  const std::string late = o.average_overlap ? text(", which arrives ", o.average_delay, " later") : "";
-  const std::string localsgd = text("the mean of parameters every ", o.localsgd_frequency, " steps", late);
-  std::string push = text("half of a neighbour's parameters every step", o.sgp_overlap ? ", one step late" : "");
-  const std::string outer = text("an outer update every ", o.slowmo_frequency, " steps (momentum ", o.slowmo_momentum,
-                                 ", rate ", o.slowmo_lr, ")", o.kind == sync::SyncKind::diloco ? late : "");
+/// After the warm-up.
+std::string local_training(const sync::SyncOptions& o) {
+  const std::string late = o.average_overlap ? text(", applied ", counted(o.average_delay, "step"), " later") : "";
+  const std::string localsgd = text("average of the parameters every ", counted(o.localsgd_frequency, "step"), late);
+  std::string push = text("average with a neighbour every step", o.sgp_overlap ? ", one step late" : "");
+  const std::string outer =
+      text("outer update every ", counted(o.slowmo_frequency, "step"), " (momentum ", o.slowmo_momentum, ", rate ",
+           o.slowmo_lr, ")", o.kind == sync::SyncKind::diloco ? late : "");
   if (o.kind == sync::SyncKind::localsgd) return localsgd;
   if (o.kind == sync::SyncKind::sgp) return push;
-  return o.kind == sync::SyncKind::diloco ? outer : text(outer, ", between them ", sync::pushes(o) ? push : localsgd);
+  return o.kind == sync::SyncKind::diloco ? outer : text(outer, "; between them ", sync::pushes(o) ? push : localsgd);
 }
 
 std::string strategy(const sync::SyncOptions& o) {
-  if (o.warmup_steps == 0) return once_warm(o);
-  return text("gradients at every step, for ", o.warmup_steps, " steps; then ", once_warm(o));
+  if (o.warmup_steps == 0) return local_training(o);
+  return text("sums of gradients for ", counted(o.warmup_steps, "step"), ", then ", local_training(o));
 }
 
-/// Bytes of gradients that this rank would exchange with other nodes at every step.
+/// Bytes of the gradients that this rank would sum over the nodes at every step.
 std::size_t gradient_bytes(const Setup& setup, const Machine& machine) {
   std::size_t elements = 0;
   for (std::size_t u = 0; u < machine.engine.units().size(); ++u) {
@@ -50,10 +53,10 @@ double all_reduce_seconds(const zero::RankGroups& across, std::size_t bytes) {
   return static_cast<double>(trace::now_ns() - begin) * 1e-9;
 }
 
-/// The slowest rank's, all at once as in a step, scaled from a small message to the whole.
+/// Seconds of the slowest rank, all ranks at the same time as in a step; measured with a small message and scaled up.
 double measured_all_reduce(comm::World& world, const zero::RankGroups& across, std::size_t bytes) {
   const std::size_t probe = std::clamp<std::size_t>(bytes, sizeof(float), probe_bytes) / sizeof(float) * sizeof(float);
-  all_reduce_seconds(across, sizeof(float));  // connections are made when they are first used
+  all_reduce_seconds(across, sizeof(float));  // connections are set up at their first use
   world.all().barrier().wait();
   std::vector<double> seconds{all_reduce_seconds(across, probe) * static_cast<double>(bytes) / static_cast<double>(probe)};
   world.all().all_reduce(Span<double>(seconds), comm::Reduce::max).wait();
@@ -66,30 +69,34 @@ std::size_t steps_between(const sync::SyncOptions& o) {
 
 std::string verdict(const Setup& setup, comm::World& world, const Machine& machine, double peak_gflops) {
   const config::Options& o = setup.options;
-  if (machine.place.across.ranks == 1) return "no: there is one node, and its ranks are in step";
+  if (machine.place.across.ranks == 1)
+    return "no: there is one node, and its ranks reduce gradients at every step in any case";
   const double reduce = measured_all_reduce(world, machine.place.across, gradient_bytes(setup, machine));
   const auto every = static_cast<double>(steps_between(o.sync));
   const double tokens = static_cast<double>(o.batch.global * o.model.block_size) / setup.division.ranks;
   const double backward = 2.0 / 3.0 * tokens * model::flops_per_token(o.model) / (peak_gflops * 1e9);
   const double saved = reduce * (1 - 1 / every);
-  const std::string compared = text("an all-reduce of the gradients between nodes at every step would take ",
-                                    human_time(reduce), " x (1 - 1/", steps_between(o.sync), ") = ", human_time(saved),
-                                    " more, and could hide behind a backward pass of ", human_time(backward), " at best");
-  return saved > backward ? "yes, if backward is not much slower than the processor allows: " + compared
-                          : "no: " + compared + "; sync.kind = every_step is as fast, and exact";
+  const auto ms = [](double seconds) { return fixed(1e3 * seconds, 3) + " ms"; };
+  const std::string added = text("synchronizing at every step would add ", ms(saved), " per step (an all-reduce of ",
+                                 ms(reduce), " x (1 - 1/", steps_between(o.sync), "))");
+  const std::string least = text("the backward pass (at least ", ms(backward), ")");
+  return saved > backward
+             ? text("yes, unless backward is much slower than the processor allows: ", added, ", more than ", least,
+                    " can hide")
+             : text("no: ", added, ", which ", least, " can hide; sync.kind = every_step is as fast, and exact");
 }
 
 }  // namespace
 
 void print_pays_off(const Setup& setup, comm::World& world, const Machine& machine, double peak_gflops) {
   if (!machine.synchroniser) return;
-  const std::string words = verdict(setup, world, machine, peak_gflops);
+  const std::string worth_it = verdict(setup, world, machine, peak_gflops);
   if (world.all().rank() != 0) return;
-  print_table("nodes that train apart",
-              {{"nodes", text(machine.place.across.ranks, machine.place.across.ranks == 1 ? " node of " : " nodes of ",
-                              machine.place.node.ranks, machine.place.node.ranks == 1 ? " rank" : " ranks")},
-               {"sync", text(name_of(setup.options.sync.kind), ": ", strategy(setup.options.sync))},
-               {"pays off", words}});
+  print_table(
+      "nodes that train locally",
+      {{"nodes", text(counted(machine.place.across.ranks, "node"), " of ", counted(machine.place.node.ranks, "rank"))},
+       {"sync", text(name_of(setup.options.sync.kind), ": ", strategy(setup.options.sync))},
+       {"worth it", worth_it}});
 }
 
 }  // namespace shoal::app

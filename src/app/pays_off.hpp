@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether nodes that train apart can be faster than nodes in step, said before the first step.
+// Estimates before the first step if local training of the nodes can be faster than synchronizing at every step.
 #pragma once
 
 #include "setup.hpp"
 
 namespace shoal::app {
 
-/// Prints, on rank 0, how nodes agree and whether that can pay off. Collective: where there are several nodes it measures
-/// the links between them (a MiB at most). peak_gflops: of one rank.
+/// Prints on rank 0 how nodes synchronize and if that is worth it. Collective: if there are several nodes, it measures the
+/// links between them with messages of up to 1 MiB. peak_gflops: per rank.
 ///
-/// The rule is that of FairScale's guide to SlowMo: an exchange of gradients at every step hides behind backward, one of
-/// parameters every H steps does not; so it pays off where t_all_reduce (1 - 1/H) > t_backward, H = 2 for stochastic
-/// gradient push. Here t_backward is what it would be at the processor's measured peak: where the rule fails with it, it
-/// fails.
+/// The rule is that of FairScale's guide to SlowMo: the exchange of gradients at every step is hidden behind backward, an
+/// exchange of parameters every H steps is not. So it is worth it if t_all_reduce (1 - 1/H) > t_backward, with H = 2 for
+/// stochastic gradient push. Here t_backward is the time at the processor's measured peak, a lower bound: if the inequality
+/// is false with it, it is false.
 void print_pays_off(const Setup& setup, comm::World& world, const Machine& machine, double peak_gflops);
 
 }  // namespace shoal::app

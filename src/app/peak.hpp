@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the model's arithmetic is held against.
+// The reference for the utilisation of the cores.
 #pragma once
 
 #include "shoal/base/types.hpp"
@@ -7,8 +7,8 @@
 
 namespace shoal::app {
 
-/// GFLOP/s that no training in this number type can exceed, of an average rank: measured on the threads of all ranks at a
-/// time (kernels/peak.hpp), of which no more count than there are cores. Collective.
+/// GFLOP/s per rank that no training in this number type can exceed (kernels/peak.hpp), measured on all ranks at the same
+/// time and averaged over them. If ranks have more threads than cores, only as many threads as cores count. Collective.
 double measured_peak(comm::World& world, DType type);
 
 }  // namespace shoal::app

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// shoal plan: the memory of every ZeRO stage on any number of ranks, and the time of a step, found on one process that
-// trains nothing.
+// shoal plan: predicts the memory of every ZeRO stage on any number of ranks, and step times, on one process and without
+// training.
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -28,7 +28,7 @@ std::size_t parameter_count(model::ModelOptions model, std::size_t layers) {
   return plan::deepspeed_model(model::layout(model)).total_params;
 }
 
-/// With activation checkpointing: at the deck's interval, or auto.
+/// The interval for the rows with activation checkpointing: the deck's, or auto.
 std::int64_t with_checkpointing(const config::Options& options) {
   const std::int64_t interval = options.activation.checkpoint_interval;
   return interval == 0 ? model::ActivationOptions::automatic : interval;
@@ -48,9 +48,9 @@ PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::i
   zero::EngineOptions engine = engine_options(options, division, Purpose::train);
   engine.zero.stage = stage;
   engine.capacity.checkpoint_interval = interval;
-  const plan::ExtraAllocations besides = extra_allocations(options, 0, ranks, sync_group_size);
+  const plan::ExtraAllocations extra = extra_allocations(options, 0, ranks, sync_group_size);
   try {
-    run.plan = plan::memory(engine, 0, sync_group_size, besides);
+    run.plan = plan::memory(engine, 0, sync_group_size, extra);
   } catch (const Error& error) {
     if (error.code() != Exit::bad_input) throw;
     run.refused = error.what();
@@ -58,13 +58,13 @@ PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::i
   }
   run.paper = plan::model_states(parameter_count(options.model, options.model.n_layer), engine, sync_group_size);
   if (limit) {
-    run.layers = plan::max_layers_that_fit(engine, sync_group_size, *limit, besides);
+    run.layers = plan::max_layers_that_fit(engine, sync_group_size, *limit, extra);
     run.parameters_then = *run.layers == 0 ? 0 : parameter_count(options.model, *run.layers);
   }
   return run;
 }
 
-/// DeepSpeed's estimate for every way that it knows: whole nodes where comm.ranks_per_node says so, else one node.
+/// DeepSpeed's estimates for all its ways to run: on nodes of comm.ranks_per_node ranks, or on one node if that is not set.
 std::vector<DeepSpeedRow> deepspeed_rows(const config::Options& options, int ranks) {
   const plan::DeepSpeedModel model = plan::deepspeed_model(model::layout(options.model));
   const int on_node = options.comm.ranks_per_node;
@@ -99,11 +99,11 @@ PlanReport report_of(config::Invocation& invocation) {
   config::Options& o = invocation.options;
   report.limit = limit_of(invocation);
   const std::optional<TimeModel> times = time_model(invocation);
-  std::string gave_way;
+  std::string batch_replaced_for;
   for (const int ranks : plan::rank_counts(invocation.own<std::string>("ranks"))) {
-    auto [run, batch_gave_way] = resolved(invocation, ranks);
-    if (batch_gave_way) gave_way += text(gave_way.empty() ? "" : ", ", ranks);
-    if (o.model.vocab_size == 0) {  // as the data has it
+    auto [run, batch_replaced] = resolved(invocation, ranks);
+    if (batch_replaced) batch_replaced_for += text(batch_replaced_for.empty() ? "" : ", ", ranks);
+    if (o.model.vocab_size == 0) {  // from the data
       o.model.vocab_size = data::open(o.data, 0, o.model.block_size, o.train.seed).vocab_size;
     }
     run.options.model.vocab_size = o.model.vocab_size;
@@ -120,9 +120,9 @@ PlanReport report_of(config::Invocation& invocation) {
     const std::vector<DeepSpeedRow> rows = deepspeed_rows(run.options, ranks);
     report.deepspeed.insert(report.deepspeed.end(), rows.begin(), rows.end());
   }
-  if (!gave_way.empty()) {
-    report.notes.push_back(text("batch.global = ", o.batch.global, " cannot be shared out in equal micro-batches among ",
-                                gave_way, " ranks: planned there with batch.global = batch.micro x ranks"));
+  if (!batch_replaced_for.empty()) {
+    report.notes.push_back(text("batch.global = ", o.batch.global, " cannot be divided into equal micro-batches among ",
+                                batch_replaced_for, " ranks: planned there with batch.global = batch.micro x ranks"));
   }
   report.deck = invocation.deck.empty() ? "default options" : invocation.deck;
   report.dtype = name_of(o.train.dtype);
@@ -132,7 +132,7 @@ PlanReport report_of(config::Invocation& invocation) {
   report.n_layer = o.model.n_layer;
   if (times) {
     report.time_source = times->source;
-    report.arithmetic = times->step_seconds > 0 ? "as given" : "at the rate of training measured there";
+    report.arithmetic = times->step_seconds > 0 ? "as given" : "at the training speed measured there";
   }
   return report;
 }
@@ -154,16 +154,16 @@ Command plan_command() {
   using config::any;
   using config::not_empty;
   std::vector<config::CommandSpec::Own> own = {
-      {"ranks", std::string("1,2,4,...,64"), "", not_empty().as("a list, in which dots double"),
-       "numbers of ranks, as 1,2,6 or 1,2,4,...,1024"},
+      {"ranks", std::string("1,2,4,...,64"), "", not_empty().as("a list, in which dots stand for doubling"),
+       "numbers of ranks to plan for, as 1,2,6 or 1,2,4,...,1024"},
       {"memory", std::string{}, "", any().as("a size with its unit, as 24GiB or 80GB"),
-       "what a rank may take: tells the most layers that fit; without it memory.limit, where that is set"},
+       "memory of a rank: adds the largest number of layers that fits; default: memory.limit, if set"},
       {"json", std::string{}, "", any().as("the path of a new file"),
-       "writes the same in bytes, and DeepSpeed's estimates with offload"}};
+       "write all numbers in bytes, with every buffer and DeepSpeed's estimates with offload"}};
   const auto times = time_options();
   own.insert(own.end(), times.begin(), times.end());
   return {{.name = "plan",
-           .summary = "tell a rank's memory for every ZeRO stage, and a step's time for every strategy, without a run",
+           .summary = "predict memory per rank and time per step, without training",
            .arguments = {"[DECK]"},
            .checks = false,
            .own = own},

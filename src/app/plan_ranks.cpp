@@ -24,13 +24,13 @@ Resolved resolved(config::Invocation asked, int ranks) {
   result = {asked, true};
   config::BatchOptions& batch = result.run.options.batch;
   const bool micro_follows = asked.deepspeed && asked.places.of("batch.micro").empty();
-  if (micro_follows) {  // of a DeepSpeed configuration with a global batch alone
+  if (micro_follows) {  // a DeepSpeed configuration sets the global batch alone
     const std::size_t times = std::max<std::size_t>(asked.deepspeed_rest.accumulation, 1);
     batch.micro = std::max<std::size_t>(1, batch.global / times / static_cast<std::size_t>(ranks));
     result.run.places.set("batch.micro", asked.places.of("batch.global"));
   }
   batch.global = 0;
-  config::validate(result.run, ranks);  // throws what else is wrong
+  config::validate(result.run, ranks);  // throws if something else is wrong
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report.hpp"
+#include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/io/text_file.hpp"
 #include "shoal/plan/fit.hpp"
@@ -36,7 +37,7 @@ std::string layers_text(const PlannedRun& run) {
   return text(*run.layers >= plan::most_layers ? ">= " : "", *run.layers, " (", count_text(run.parameters_then), ")");
 }
 
-/// DeepSpeed's figure for this run: without offload, as this program trains.
+/// DeepSpeed's estimate for this run, without offload, which this program does not have.
 std::string deepspeed_text(const PlanReport& report, const PlannedRun& run) {
   const auto found = std::find_if(report.deepspeed.begin(), report.deepspeed.end(), [&](const DeepSpeedRow& row) {
     return row.ranks == run.ranks && row.stage == run.stage && !row.how.offload_optimizer;
@@ -78,13 +79,13 @@ void print_legend(const PlanReport& report) {
               count_text(report.parameters).c_str(), report.n_layer, report.dtype.c_str(), report.reduce_dtype.c_str(),
               report.optimizer.c_str());
   std::fputs(
-      "# Bytes of rank 0, which keeps the most: what a run takes for itself, besides the program and its libraries.\n"
+      "# Bytes of rank 0, which keeps the most, without the program itself and its libraries.\n"
       "# *: the deck's own stage and activation.checkpoint_interval (ckpt).\n"
-      "# states: parameters + master + gradients + moments. DeepSpeed: its own estimate of these in mixed precision,\n"
-      "# made for stages 2 and 3, here without offload.\n",
+      "# states: parameters + master + gradients + moments. DeepSpeed: its own estimate of these for stages 2 and 3, in\n"
+      "# mixed precision and without offload.\n",
       stdout);
   if (report.limit) {
-    std::printf("# layers that fit: the most with which rank 0 takes no more than %s (parameters of that model)\n",
+    std::printf("# layers that fit: the most layers with which rank 0 takes at most %s (parameters of that model)\n",
                 plan::bytes_text(*report.limit).c_str());
   }
   for (const std::string& note : report.notes) std::printf("# %s\n", note.c_str());
@@ -159,7 +160,7 @@ void print_plan_report(const PlanReport& report) {
     if (run.refused.empty()) {
       print_cells(lines[++line], widths, ' ');
     } else {
-      std::printf("# %d ranks, stage %d, ckpt %s: refused: %s\n", run.ranks, run.stage,
+      std::printf("# %s, stage %d, ckpt %s: refused: %s\n", counted(run.ranks, "rank").c_str(), run.stage,
                   interval_text(run.checkpoint_interval).c_str(), run.refused.c_str());
     }
   }

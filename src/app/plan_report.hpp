@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `shoal plan` found out, as a table and as JSON.
+// The results of `shoal plan` as tables and as JSON.
 #pragma once
 
 #include <cstddef>
@@ -15,25 +15,25 @@
 
 namespace shoal::app {
 
-/// One way to run the deck, and the bytes of rank 0.
+/// One stage and checkpoint interval on one number of ranks, with the bytes of rank 0.
 struct PlannedRun {
   int ranks = 1;
   std::size_t micro = 1, global = 1;  ///< sequences
   int stage = 0;
   std::int64_t checkpoint_interval = 0;  ///< as in model::ActivationOptions
   bool asked = false;                    ///< stage and interval are the deck's own
-  std::string refused;                   ///< why such a run would not be started; then nothing below is set
+  std::string refused;                   ///< why such a run would be refused; then nothing below is set
   plan::MemoryPlan plan;
-  Ledger paper;                       ///< model states by the paper's formula
-  std::optional<std::size_t> layers;  ///< the most that fit into PlanReport::limit
-  std::size_t parameters_then = 0;    ///< of the model with so many layers
+  Ledger paper;                       ///< model states by the formula of the ZeRO paper
+  std::optional<std::size_t> layers;  ///< the most layers that fit into PlanReport::limit
+  std::size_t parameters_then = 0;    ///< number of parameters of the model with this many layers
 };
 
-/// DeepSpeed's estimate of one way to run with DeepSpeed.
+/// DeepSpeed's own estimate for one way to run it.
 struct DeepSpeedRow {
   int ranks, stage;
   plan::DeepSpeedCluster cluster;
-  plan::DeepSpeedZero3 how;  ///< offload_param and zero_init: of stage 3
+  plan::DeepSpeedZero3 how;  ///< offload_param and zero_init are of stage 3
   plan::DeepSpeedEstimate estimate;
 };
 
@@ -45,7 +45,7 @@ struct PlanReport {
   std::vector<PredictedRun> predicted;  ///< with --network: by ranks, strategy
   std::vector<DeepSpeedRow> deepspeed;
   std::vector<std::string> notes;
-  std::string time_source, arithmetic;  ///< with --network: what the step times follow from
+  std::string time_source, arithmetic;  ///< with --network: the sources of the step times, for the table's head
 };
 
 void print_plan_report(const PlanReport& report);

@@ -8,23 +8,24 @@
 #include "bench_file.hpp"
 #include "plan_report.hpp"
 #include "report.hpp"
+#include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/plan/notation.hpp"
 
 namespace shoal::app {
 
 plan::Cluster TimeModel::cluster_of(int ranks, int ranks_per_node) const {
-  constexpr int most_ranks = 16384;  // each is followed through the step
-  require_input(ranks <= most_ranks, ranks, " ranks: --network predicts steps of up to ", most_ranks);
+  constexpr int most_ranks = 16384;  // each is simulated
+  require_input(ranks <= most_ranks, ranks, " ranks: --network predicts steps of up to ", most_ranks, " ranks");
   plan::Cluster cluster;
   const int each = ranks_per_node > 0 ? ranks_per_node : std::min(ranks, machine.network.ranks_per_node);
   cluster.nodes = nodes > 0 ? nodes : std::max(1, ranks / each);
-  require_input(ranks % cluster.nodes == 0, ranks, " ranks cannot be shared out evenly among ", cluster.nodes,
-                " nodes; allowed: --nodes and --ranks of which each of these is a multiple");
+  require_input(ranks % cluster.nodes == 0, counted(ranks, "rank"), " cannot be divided evenly among ",
+                counted(cluster.nodes, "node"), "; allowed: numbers in --ranks that are multiples of --nodes");
   cluster.ranks_per_node = ranks / cluster.nodes;
   const std::string missing = plan::missing_measurement(machine.network, cluster);
-  require_input(missing.empty(), source, " cannot tell what ", cluster.nodes, " nodes x ", cluster.ranks_per_node,
-                " ranks need: ", missing);
+  require_input(missing.empty(), source, " does not describe ", counted(cluster.nodes, "node"), " x ",
+                counted(cluster.ranks_per_node, "rank"), ": ", missing);
   return cluster;
 }
 
@@ -32,19 +33,20 @@ plan::Arithmetic TimeModel::arithmetic(const zero::EngineOptions& options, int s
   if (step_seconds > 0) return {step_seconds, 0};
   const auto found =
       machine.training.find(name_of(dtype == DType::bf16 ? DType::bf16 : DType::f32));  // fp16 is storage: products in fp32
-  require_input(found != machine.training.end(), source, ": no training in ", name_of(dtype), "; give --step-seconds");
+  require_input(found != machine.training.end(), source, ": has no speed of training in ", name_of(dtype),
+                "; give --step-seconds");
   return plan::arithmetic(options, sync_group_size, found->second);
 }
 
 std::vector<config::CommandSpec::Own> time_options() {
   return {{"network", std::string{}, "", config::any().as("a result of `shoal bench comm --output FILE`"),
-           "predicts the time of a step on the machine that was measured"},
+           "predict step times of every strategy on the machine that was measured"},
           {"nodes", std::uint64_t{0}, "nodes", config::any(),
-           "with --network: how many the ranks are on; 0: as comm.ranks_per_node or the file has it"},
+           "with --network: number of nodes; 0: from comm.ranks_per_node or FILE"},
           {"link-rate", 0.0, "Gbit/s", config::at_least(0),
-           "with --network: of a node's link in each direction; 0: as measured"},
+           "with --network: rate of a node's link in each direction; 0: as measured"},
           {"step-seconds", 0.0, "s", config::at_least(0),
-           "with --network: of a step's arithmetic on a rank; 0: by the rates of training in FILE"}};
+           "with --network: seconds of computation per step and rank, without communication; 0: estimated from FILE"}};
 }
 
 std::optional<TimeModel> time_model(const config::Invocation& invocation) {
@@ -56,7 +58,7 @@ std::optional<TimeModel> time_model(const config::Invocation& invocation) {
   if (file.empty()) {
     require_input(
         rate == 0 && model.nodes == 0 && model.step_seconds == 0,
-        "--nodes, --link-rate and --step-seconds go with --network FILE, which `shoal bench comm --output FILE` makes");
+        "--nodes, --link-rate and --step-seconds need --network FILE, a result of `shoal bench comm --output FILE`");
     return std::nullopt;
   }
   model.machine = read_bench_file(file, "--network");
@@ -76,11 +78,11 @@ bool fits(const PlanReport& report, const PredictedRun& run) {
   return run.refused.empty() && (!report.limit || run.memory_bytes <= *report.limit);
 }
 
-/// Null where none fits.
-const PredictedRun* fastest(const PlanReport& report, int ranks, bool of_all_trajectories) {
+/// The fastest run that fits; null if none does.
+const PredictedRun* fastest(const PlanReport& report, int ranks, bool exact_only) {
   const PredictedRun* best = nullptr;
   for (const PredictedRun& run : report.predicted) {
-    if (run.ranks != ranks || !fits(report, run) || !(run.same_trajectory || of_all_trajectories)) continue;
+    if (run.ranks != ranks || !fits(report, run) || (exact_only && !run.same_trajectory)) continue;
     if (best == nullptr || run.time.total_s() < best->time.total_s()) best = &run;
   }
   return best;
@@ -104,26 +106,27 @@ void print_row(const PlanReport& report, const PredictedRun& run) {
 }
 
 void print_fastest(const PlanReport& report, int ranks) {
-  const PredictedRun* const any = fastest(report, ranks, true);
-  const PredictedRun* const exact = fastest(report, ranks, false);
+  const PredictedRun* const any = fastest(report, ranks, false);
+  const PredictedRun* const exact = fastest(report, ranks, true);
   if (any == nullptr) return;
-  std::printf("# fastest on %d ranks: %s%s\n", ranks, any->strategy.c_str(),
-              any->same_trajectory ? ""
-              : exact == nullptr   ? ", on a trajectory of its own"
-                                   : text(", on a trajectory of its own; with the exact one: ", exact->strategy, ", ",
-                                          fixed(exact->time.total_s() / any->time.total_s(), 2), " times as long")
-                                       .c_str());
+  std::string line = text("# fastest on ", counted(ranks, "rank"), ": ", any->strategy);
+  if (!any->same_trajectory) line += " (other losses)";
+  if (!any->same_trajectory && exact != nullptr) {
+    line += text("; fastest with exact results: ", exact->strategy, ", which takes ",
+                 fixed(exact->time.total_s() / any->time.total_s(), 2), " times as long");
+  }
+  std::printf("%s\n", line.c_str());
 }
 
 }  // namespace
 
 void print_times(const PlanReport& report) {
-  std::printf("\n# Seconds of a step, by %s; arithmetic: %s.\n", report.time_source.c_str(), report.arithmetic.c_str());
+  std::printf("\n# Predicted steps. Network: %s. Arithmetic: %s.\n", report.time_source.c_str(), report.arithmetic.c_str());
   std::fputs(
-      "# Means over steps. sent: by the rank that sends most, within its node and across nodes; per node: by all ranks\n"
-      "# of one, across. comm: all communication, and what quantization takes; exposed: what of it arithmetic does not "
-      "hide.\n"
-      "# *: the deck's own. ~: not the trajectory of the others: messages lose digits, or nodes train apart for a while.\n"
+      "# Bytes and seconds are means over steps. sent within, across: by the rank that sends most, within its node and\n"
+      "# to other nodes; per node: by all ranks of a node to other nodes. comm: all communication and quantization;\n"
+      "# exposed: the part that arithmetic does not hide. *: the deck's own strategy.\n"
+      "# ~: other losses than the rows without ~ (rounded messages, or nodes that synchronize less often).\n"
       "#ranks  nodes  strategy        memory/rank  sent within  sent across     per node     comm s  "
       "exposed s  arithmetic s     step s  tokens/s\n",
       stdout);
@@ -163,7 +166,7 @@ Json fastest_json(const PlanReport& report) {
   for (std::size_t r = 0; r < report.predicted.size(); ++r) {
     const int ranks = report.predicted[r].ranks;
     if (r > 0 && report.predicted[r - 1].ranks == ranks) continue;
-    const PredictedRun* const best = fastest(report, ranks, true);
+    const PredictedRun* const best = fastest(report, ranks, false);
     if (best != nullptr) json.push_back({{"ranks", ranks}, {"strategy", best->strategy}});
   }
   return json;

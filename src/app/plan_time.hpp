@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The step times that `shoal plan --network FILE` predicts, for every strategy.
+// Step times of every strategy, as `shoal plan --network FILE` predicts them.
 #pragma once
 
 #include <map>
@@ -16,39 +16,39 @@ namespace shoal::app {
 
 struct PlanReport;
 
-/// What the command line says about the machine.
+/// The machine that the command line describes.
 struct TimeModel {
   MachineModel machine;
-  std::string source;       ///< the file, and a link rate that was given, in words
-  int nodes = 0;            ///< --nodes; 0: as comm.ranks_per_node or the file has it
-  double step_seconds = 0;  ///< --step-seconds; 0: by the machine's rates of training
+  std::string source;       ///< the file, and the link rate if one was given, for messages
+  int nodes = 0;            ///< --nodes; 0: from comm.ranks_per_node or the file
+  double step_seconds = 0;  ///< --step-seconds; 0: from the machine's training rates
   plan::Cluster cluster_of(int ranks, int ranks_per_node) const;
   plan::Arithmetic arithmetic(const zero::EngineOptions& options, int sync_group_size, DType dtype) const;
 };
 
-/// The command's own options for it; and what they say. None without --network.
+/// The command's own options for it, and the machine that they describe; nothing without --network.
 std::vector<config::CommandSpec::Own> time_options();
 std::optional<TimeModel> time_model(const config::Invocation& invocation);
 
-/// The deck with one strategy.
+/// The deck with one strategy in place of its own.
 struct PredictedRun {
   int ranks = 1;
   plan::Cluster cluster;
   std::string strategy;
-  std::map<std::string, std::string> options;  ///< those that make the strategy
-  bool asked = false;                          ///< the deck's own
-  bool same_trajectory = true;                 ///< as every exact strategy has it
-  std::string refused;                         ///< why such a run would not be started; then nothing below is set
+  std::map<std::string, std::string> options;  ///< the options that define the strategy
+  bool asked = false;                          ///< it is the deck's own strategy
+  bool same_trajectory = true;                 ///< its losses are those of all exact strategies
+  std::string refused;                         ///< why such a run would be refused; then nothing below is set
   std::size_t memory_bytes = 0;                ///< of rank 0
   std::size_t tokens = 0;                      ///< of a step
   plan::StepTime time;
 };
-/// Of every strategy that means something on these ranks.
+/// Predictions for every strategy that makes a difference on these ranks.
 std::vector<PredictedRun> predict(const config::Invocation& deck, int ranks, const TimeModel& model);
 
 void print_times(const PlanReport& report);
 nlohmann::ordered_json json_of(const PredictedRun& run);
-/// By number of ranks, of the runs that fit.
+/// The fastest strategy by number of ranks, among the runs that fit.
 nlohmann::ordered_json fastest_json(const PlanReport& report);
 
 }  // namespace shoal::app

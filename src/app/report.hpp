@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a person reads: the banner, a line per step, the closing summary with a verdict. Written by rank 0 to standard
-// output.
+// The log for people, which rank 0 writes to standard output: the banner, a line per step, and the closing summary with a
+// verdict.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ namespace shoal::app {
 
 /// "1 h 02 min", "43 s".
 std::string human_time(double seconds);
-/// Fixed-point with this many digits after the point.
+/// The number with this many digits after the point.
 std::string fixed(double value, int digits);
 
-/// Lines "name   value", aligned, under a title. They may come from a file: what a terminal would obey is shown.
+/// Prints lines "name   value", aligned, under a title. The texts may come from a file, so control characters are escaped.
 void print_table(const std::string& title, const std::vector<std::pair<std::string, std::string>>& rows);
 
-/// The head of the log. peak_gflops: measured, of one rank. most_taken: by kind, of the rank that took most.
+/// The head of the log. peak_gflops: measured_peak(). most_taken: the memory of the rank that took most, by kind.
 void print_banner(const Setup& setup, comm::World& world, const Ledger& most_taken, double peak_gflops);
 
-/// Step lines: one per log_every steps, and between them a line that is redrawn where standard output is a terminal (or
-/// SHOAL_PROGRESS=redraw says that what reads it is one; =plain says it is not).
+/// Step lines: one per log_every steps. Between them the last line is redrawn at every step if standard output is a
+/// terminal; SHOAL_PROGRESS=redraw or plain overrides this.
 class StepLog {
  public:
   StepLog(const Setup& setup, comm::World& world, double peak_gflops, std::int64_t first_step);
@@ -46,13 +46,13 @@ class StepLog {
   int ranks_;
   double peak_gflops_;
   std::int64_t first_step_;
-  bool speaks_, redraws_, drawn_ = false;
+  bool prints_, redraws_, drawn_ = false;
   double seconds_ = 0, since_line_ = 0;
   double begin_ = 0;  // the position before the first step
   std::size_t steps_since_line_ = 0;
 };
 
-/// Why the run ended, what it reached, and whether it took what was planned.
+/// Prints the closing summary. Its last line is the verdict.
 void print_verdict(comm::World& world, const Setup& setup, const Memory& memory, const History& history, const Saves& saves,
                    const Verdict& verdict);
 

@@ -8,6 +8,7 @@
 #include "collective.hpp"
 #include "output.hpp"
 #include "run_record.hpp"
+#include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/printable.hpp"
 
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What `latest` tries, newest first. Rank 0 only.
+/// The checkpoints that checkpoint.resume = latest tries, newest first. Rank 0 only.
 std::vector<fs::path> latest_first(const config::Options& options, const io::CheckpointDirectory& directory) {
   const std::optional<RunRecord> record = read_run_record(options.output.dir);
   if (!record) return directory.of_lineage(std::nullopt);
@@ -34,13 +35,13 @@ void warn_of_changes(const io::CheckpointState& state, const config::Options& op
   for (const auto& [name, value] : shaping_options(options)) {
     const auto before = state.scalars.find(name);
     if (before != state.scalars.end() && before->second != value) {
-      std::printf("# warning: %s is %s now and was %s when the checkpoint was written: the trajectory will differ\n",
-                  name.c_str(), value.c_str(), printable(before->second).c_str());
+      std::printf("# warning: %s is %s now, but was %s when the checkpoint was written: losses will differ\n", name.c_str(),
+                  value.c_str(), printable(before->second).c_str());
     }
   }
 }
 
-/// If nodes train locally in this run: the rest of their state.
+/// If nodes train locally in this run: restores the state of their synchronization.
 void resume_synchroniser(comm::World& world, const Setup& setup, Machine& machine, const io::LoadedCheckpoint& loaded,
                          const io::NodeView& view) {
   if (!machine.synchroniser) return;
@@ -55,15 +56,15 @@ void resume_synchroniser(comm::World& world, const Setup& setup, Machine& machin
   }
 }
 
-/// Residuals of quantized gradients begin at zero where the checkpoint has none that fit: the candidate that was read may
-/// not have been whole.
-void begin_residuals(const io::CheckpointState& state, Machine& machine, bool speaks) {
+/// Sets the residuals of quantized gradients to zero if the checkpoint has none that fit. They may hold values already, from
+/// a checkpoint that was tried before and found incomplete.
+void reset_residuals(const io::CheckpointState& state, Machine& machine, bool prints) {
   const std::string layout = machine.engine.residual_layout();
   const auto found = state.scalars.find(residuals_text);
   if (layout.empty() || (found != state.scalars.end() && found->second == layout)) return;
   for (const NamedSlice& slice : machine.engine.residual_slices()) std::fill(slice.values.begin(), slice.values.end(), 0.0F);
-  if (!speaks) return;
-  std::printf("# zero.quant_feedback: residuals begin at zero: the checkpoint has %s, this run %s\n",
+  if (!prints) return;
+  std::printf("# zero.quant_feedback: residuals start at zero: the checkpoint has %s, this run has %s\n",
               found == state.scalars.end() ? "none" : printable(found->second).c_str(), layout.c_str());
 }
 
@@ -76,13 +77,13 @@ std::vector<NamedSlice> slices_to_read(const io::CheckpointState& state, Machine
   return slices;
 }
 
-void tell_of_nodes(const io::CheckpointState& state, int nodes) {
+void print_change_of_nodes(const io::CheckpointState& state, int nodes) {
   const int before = sync::saved_nodes(state.numbers);
   if (before == nodes || before <= 1) return;
   std::printf(
-      "# the checkpoint is of %d nodes that trained apart, this run has %d: parameters and moments that differed are "
-      "their mean\n",
-      before, nodes);
+      "# the checkpoint is of %d nodes that trained locally, this run has %s: where their parameters and moments differed, "
+      "their mean is used\n",
+      before, counted(nodes, "node").c_str());
 }
 
 }  // namespace
@@ -99,23 +100,22 @@ std::optional<Resumed> resume(comm::World& world, const Setup& setup, Machine& m
   if (asked == "none") return std::nullopt;
   const io::NodeView view = {machine.place.across.rank, machine.place.across.ranks};
   const auto wanted = [&](const io::CheckpointState& state) { return slices_to_read(state, machine); };
-  const bool speaks = world.all().rank() == 0;
+  const bool prints = world.all().rank() == 0;
   const std::optional<Resumed> loaded = asked == "latest"
                                             ? io::load_newest_checkpoint(
                                                   world, [&] { return latest_first(options, *directory); }, wanted, view)
                                             : io::load_checkpoint(world, asked, wanted, view);
   if (!loaded) {
-    if (speaks) std::printf("# nothing to resume in %s: the run begins at step 0\n", checkpoint_directory(options).c_str());
+    if (prints) std::printf("# nothing to resume in %s: the run begins at step 0\n", checkpoint_directory(options).c_str());
     return std::nullopt;
   }
-  begin_residuals(loaded->state, machine, speaks);
+  reset_residuals(loaded->state, machine, prints);
   resume_synchroniser(world, setup, machine, *loaded, view);
   machine.engine.rebuild_parameters();
-  if (speaks) {
+  if (prints) {
     directory->is_whole(loaded->file);
-    std::printf("# resumed from %s: %lld steps are done\n", loaded->file.c_str(),
-                static_cast<long long>(loaded->state.step));
-    tell_of_nodes(loaded->state, machine.place.across.ranks);
+    std::printf("# resumed from %s: %s done\n", loaded->file.c_str(), counted(loaded->state.step, "step").c_str());
+    print_change_of_nodes(loaded->state, machine.place.across.ranks);
     warn_of_changes(loaded->state, options);
   }
   return loaded;

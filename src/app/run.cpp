@@ -21,7 +21,7 @@ namespace shoal::app {
 
 namespace {
 
-/// Collective, since a signal may have reached any rank.
+/// The reason for stopping early. Collective, since a signal may have reached any rank.
 std::string why_stopped(comm::Communicator& ranks) {
   std::int64_t signal = Interrupts::first();
   ranks.all_reduce(Span<std::int64_t>(&signal, 1), comm::Reduce::max).wait();
@@ -56,7 +56,7 @@ bool Run::wants_validation(std::int64_t step, bool last) const {
   return setup_.dataset.validation != nullptr && (last || due(options_.train.eval_every, step));
 }
 
-/// Whoever asked for checkpoints, or went on from one, finds one at the end.
+/// Returns true if the last step is saved: the options ask for checkpoints, or the run was resumed from one.
 bool Run::keeps_checkpoints() const {
   return options_.checkpoint.every != 0 || !options_.checkpoint.dir.empty() || before_.has_value();
 }
@@ -65,7 +65,7 @@ bool Run::wants_checkpoint(std::int64_t step, bool last, bool stop) const {
   return stop || due(options_.checkpoint.every, step) || (last && keeps_checkpoints());
 }
 
-/// last_known: no later step is known yet, so the parameters are those after this one.
+/// last_known: this is the last step whose report is known, so the parameters are those after it.
 void Run::record(const StepReport& report, bool last_known) {
   history_.steps.push_back(report);
   std::optional<double> validation;
@@ -81,13 +81,13 @@ void Run::record(const StepReport& report, bool last_known) {
 
 void Run::check(const StepReport& report) {
   if (report.broken.empty() || options_.train.on_nan == config::OnNan::skip) return;
-  saves_.finish();  // what was good is kept
+  saves_.finish();  // completes the last good checkpoint
   throw Error(
       Exit::failed, Seen::everywhere,
-      text("step ", report.step, ": ", report.broken, "; the run stops (train.on_nan = skip would leave such updates out)"));
+      text("step ", report.step, ": ", report.broken, "; the run stops (train.on_nan = skip would skip such updates)"));
 }
 
-/// When all ranks are here anyway.
+/// Called when the ranks have synchronized anyway.
 void Run::flush_trace(std::int64_t step) {
   if (trace_ == nullptr) return;
   const auto interval = static_cast<std::int64_t>(options_.trace.interval);
@@ -95,13 +95,13 @@ void Run::flush_trace(std::int64_t step) {
   flushed_ = step;
 }
 
-/// Whether the directories are still this run's, and what it wrote is in them. Collective.
+/// Fails if the directories are no longer this run's, or metrics.jsonl was removed. Collective.
 void Run::check_files() {
   files_.check();
   on_rank_0(world_.all(), [&] { metrics_.require_there(); });
 }
 
-/// Evaluations and checkpoints are not counted: only what steps send.
+/// Counts what this step sent. Evaluations and checkpoints are not counted.
 void Run::add_traffic() {
   for (const auto& [operation, sent] : comm::traffic()) {
     comm::Traffic& sum = history_.traffic[operation];
@@ -116,7 +116,7 @@ Exit Run::steps() {
   const auto want_stop = [&] {
     if (files_.lost()) return true;  // check_files() says why
     if (Interrupts::first() != 0) return true;
-    return world_.all().rank() == 0 && options_.train.stop_after > 0 &&  // rank 0's clock alone counts
+    return world_.all().rank() == 0 && options_.train.stop_after > 0 &&  // by rank 0's clock alone
            static_cast<double>(trace::now_ns() - begin) * 1e-9 > options_.train.stop_after;
   };
   for (std::int64_t t = first_step_; !trainer_.done(t); ++t) {
@@ -125,7 +125,7 @@ Exit Run::steps() {
     const std::vector<StepReport> known = trainer_.step(t, want_stop, at_boundary);
     add_traffic();
     if (trace_ != nullptr) mark_memory(machine_.memory);
-    if (known.empty()) continue;  // nodes that train apart: this step's report comes with a later one's
+    if (known.empty()) continue;  // nodes train locally: this step's report is exchanged with a later one's
     for (const StepReport& report : known) record(report, &report == &known.back());
     flush_trace(t + 1);
     saves_.advance();

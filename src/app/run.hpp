@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of a training, with evaluations and checkpoints between them, and what is written at its end.
+// The steps of a training run, the evaluations and checkpoints between them, and the output at its end.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +24,13 @@ namespace shoal::app {
 /// The part of a run between its first and its last step.
 class Run {
  public:
-  /// `before`: what the run goes on from. directory: on rank 0, the checkpoints that are there.
+  /// before: the checkpoint from which the run is resumed. directory: the checkpoints that exist, on rank 0.
   Run(comm::World& world, const Setup& setup, RunFiles& files, Machine& machine, const std::optional<Resumed>& before,
       io::CheckpointDirectory* directory, double peak_gflops);
 
-  /// Returns why the run ended.
+  /// Runs the steps. Returns why they ended.
   Exit steps();
-  /// Returns what the program returns.
+  /// Writes the output at the end. Returns the program's exit code.
   Exit close(Exit exit);
 
  private:
@@ -52,7 +52,7 @@ class Run {
   const std::optional<Resumed>& before_;
   std::int64_t first_step_;
   io::Lineage lineage_;
-  std::int64_t flushed_ = 0;  // the step after which the trace was asked about last
+  std::int64_t flushed_ = 0;  // step of the last flush_trace()
   Trainer trainer_;
   Saves saves_;
   std::unique_ptr<io::TraceFile> trace_;

@@ -25,7 +25,8 @@ namespace {
 
 bool resumes(const config::Options& options) { return options.checkpoint.resume != "none"; }
 
-/// Whether a run is known to read or write checkpoint.dir: one that was resumed, or was told where, saves its last step.
+/// Returns true if the run will certainly read or write checkpoint.dir: a run that was resumed, or for which checkpoint.dir
+/// is set, saves its last step.
 bool uses_checkpoints(const config::Options& options) {
   return options.checkpoint.every != 0 || !options.checkpoint.dir.empty() || options.train.stop_after > 0 ||
          resumes(options);
@@ -37,58 +38,59 @@ bool is_trace_name(const std::string& name) {
   return name == trace_name || (name.starts_with("trace_from_") && name.ends_with(".h5"));
 }
 
-/// What an earlier run wrote into output.dir, by its names.
-struct Left {
+/// Files that an earlier run wrote into output.dir, recognized by their names.
+struct OldFiles {
   std::vector<std::pair<fs::path, io::OwnKind>> files;
   std::vector<fs::path> unfinished;  // under temporary names
 };
 
-Left left_in(const fs::path& directory) {
-  Left left;
+OldFiles old_files_in(const fs::path& directory) {
+  OldFiles old;
   std::error_code absent;
   for (const auto& entry : fs::directory_iterator(directory, absent)) {
     const std::string name = entry.path().filename();
-    if (name == metrics_name) left.files.emplace_back(entry.path(), own_metrics());
-    if (name == summary_name) left.files.emplace_back(entry.path(), own_summary());
-    if (name == run_record_name) left.files.emplace_back(entry.path(), own_run_record());
-    if (is_trace_name(name)) left.files.emplace_back(entry.path(), io::own_kind(io::FileKind::trace));
+    if (name == metrics_name) old.files.emplace_back(entry.path(), own_metrics());
+    if (name == summary_name) old.files.emplace_back(entry.path(), own_summary());
+    if (name == run_record_name) old.files.emplace_back(entry.path(), own_run_record());
+    if (is_trace_name(name)) old.files.emplace_back(entry.path(), io::own_kind(io::FileKind::trace));
   }
   const fs::path checkpoints = directory / "checkpoints";
   for (const fs::path& file : io::list_checkpoints(checkpoints)) {
-    left.files.emplace_back(file, io::own_kind(io::FileKind::checkpoint));
+    old.files.emplace_back(file, io::own_kind(io::FileKind::checkpoint));
   }
-  left.unfinished = io::list_unfinished_checkpoints(checkpoints);
-  return left;
+  old.unfinished = io::list_unfinished_checkpoints(checkpoints);
+  return old;
 }
 
-/// All are looked at before the first is removed.
-void remove_left(const Left& left) {
-  for (const auto& [file, kind] : left.files) {
+/// Checks all files before it removes the first.
+void remove_files(const OldFiles& old) {
+  for (const auto& [file, kind] : old.files) {
     if (!io::is_torn(file)) io::require_target("", file, kind, true);
   }
-  std::vector<fs::path> doomed = left.unfinished;
-  for (const auto& [file, kind] : left.files) doomed.push_back(file);
-  for (const fs::path& file : doomed) {
+  std::vector<fs::path> paths = old.unfinished;
+  for (const auto& [file, kind] : old.files) paths.push_back(file);
+  for (const fs::path& file : paths) {
     std::error_code error;
     fs::remove(file, error);
     require_input(!error, file.string(), ": cannot be removed: ", error.message());
   }
 }
 
-void make_room(const config::Options& options) {
-  const Left left = left_in(options.output.dir);
+/// Fails if output.dir holds another run that may not be replaced; removes one that may be.
+void prepare_output(const config::Options& options) {
+  const OldFiles old = old_files_in(options.output.dir);
   if (resumes(options)) {
     io::require_target("", fs::path(options.output.dir) / summary_name, own_summary(), true);
     io::require_target("", fs::path(options.output.dir) / run_record_name, own_run_record(), true);
     lines_until(fs::path(options.output.dir) / metrics_name, std::numeric_limits<std::int64_t>::max());
     return;
   }
-  if (left.files.empty() && left.unfinished.empty()) return;
-  const fs::path& first = left.files.empty() ? left.unfinished.front() : left.files.front().first;
+  if (old.files.empty() && old.unfinished.empty()) return;
+  const fs::path& first = old.files.empty() ? old.unfinished.front() : old.files.front().first;
   require_input(options.output.overwrite, "output.dir = ", options.output.dir, " holds another run (",
                 fs::relative(first, options.output.dir).string(),
                 "); allowed: another directory, checkpoint.resume, or --output.overwrite");
-  remove_left(left);
+  remove_files(old);
 }
 
 void check_other_targets(const config::Options& options) {
@@ -123,7 +125,7 @@ RunFiles::RunFiles(comm::World& world, const config::Options& options) : world_(
   take(output_, "output.dir = " + options.output.dir, options.output.dir);
   if (uses_checkpoints(options)) enter_checkpoints();
   on_rank_0(world.all(), [&] {
-    make_room(options);
+    prepare_output(options);
     check_other_targets(options);
   });
 }
@@ -134,7 +136,8 @@ void RunFiles::enter_checkpoints() {
   in_checkpoints_ = true;
 }
 
-/// Rank 0 looks for a moment at a time: so that no rank waits for another longer than that.
+/// Rank 0 tries to take the lock again and again, for a moment each time; the others wait for each attempt, so that the
+/// watchdog sees progress.
 void RunFiles::take(std::unique_ptr<io::DirectoryLock>& lock, const std::string& option, const fs::path& directory) {
   const auto note = [](const std::string& line) { std::printf("# %s\n", line.c_str()), std::fflush(stdout); };
   std::uint64_t held = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a training writes. All of it is found out before anything is computed: that the directories can be made and written
-// to, that no other run is in them, and that what stands there already may be replaced.
+// The directories of a run. It checks before it computes anything: that they can be created and written to, that no other
+// run uses them, and that existing files may be replaced.
 #pragma once
 
 #include <memory>
@@ -12,24 +12,24 @@
 
 namespace shoal::app {
 
-/// Rank 0, before a run that is only tried (--dry-run): whether its directories could be written to. Changes nothing.
+/// On rank 0, for --dry-run: fails if the run's directories cannot be written to. Changes nothing.
 void require_writable(const config::Options& options);
 
-/// output.dir and checkpoint.dir while a run is in them. All functions but lost() are collective, with the same error on all
+/// output.dir and checkpoint.dir while a run uses them. All functions but lost() are collective, with the same error on all
 /// ranks.
 class RunFiles {
  public:
-  /// Makes output.dir where it is absent, and locks it (io/directory_lock.hpp), and checkpoint.dir where the options say
-  /// that checkpoints are written or looked for. What another run left in output.dir is refused, unless that is resumed or
-  /// may be overwritten: then the files that it wrote are removed, and no other.
+  /// Creates output.dir if needed and locks it (io/directory_lock.hpp); the same for checkpoint.dir if the options make the
+  /// run read or write checkpoints. Fails if output.dir holds another run, unless this run resumes it or may overwrite it.
+  /// In the latter case removes the files that it wrote, and no others.
   RunFiles(comm::World& world, const config::Options& options);
 
-  /// Before a checkpoint is written: makes checkpoint.dir where it is absent, and locks it.
+  /// Before a checkpoint is written: creates checkpoint.dir if needed, and locks it.
   void enter_checkpoints();
 
-  /// Whether a directory is this run's no longer, as rank 0 knows it: a reason to stop at the next step's border.
+  /// Returns true if rank 0 has noticed that a directory is no longer this run's. Then the run stops after the step.
   bool lost() const;
-  /// fail() on all ranks where it is so at this moment.
+  /// Calls fail() on all ranks if it is so now.
   void check();
 
  private:

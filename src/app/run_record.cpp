@@ -53,10 +53,10 @@ std::optional<RunRecord> read_run_record(const fs::path& output_dir) {
   require(in.good(), file.string(), ": cannot be read");
   try {
     return from_json(Json::parse(in));
-  } catch (const std::exception&) {  // whatever of it is not as it was written
+  } catch (const std::exception&) {  // any difference from what write() writes
     bad_input(file.string(),
-              ": does not say which run this directory holds; allowed: checkpoint.resume = the path of a "
-              "checkpoint, or --output.overwrite");
+              ": is damaged, so it is unknown which run this directory holds; allowed: checkpoint.resume = the path "
+              "of a checkpoint, or --output.overwrite");
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// run.json in output.dir: which run the directory holds, so that `checkpoint.resume = latest` goes on with that one.
+// run.json in output.dir: the identity of the run in this directory, which `checkpoint.resume = latest` continues.
 #pragma once
 
 #include <filesystem>
@@ -16,16 +16,16 @@ inline constexpr const char* run_record_name = "run.json";
 
 struct RunRecord {
   io::Lineage lineage;
-  std::filesystem::path checkpoints;   ///< the directory that the run writes them to
-  std::filesystem::path resumed_from;  ///< the file; empty: the run began at step 0
+  std::filesystem::path checkpoints;   ///< the directory of the run's checkpoints
+  std::filesystem::path resumed_from;  ///< the checkpoint file; empty: the run began at step 0
 };
 
-/// Of output.dir; nothing where it holds no run, or one of an older program. bad_input(): it cannot be understood. Rank 0
-/// only.
+/// Reads the record in output.dir, on rank 0. Returns nothing if there is none, because output.dir holds no run or one of an
+/// older program; calls bad_input() if the record is damaged.
 std::optional<RunRecord> read_run_record(const std::filesystem::path& output_dir);
 
-/// Collective. This run's identity and lineage, the same on all ranks, which from now on the run of output.dir is: rank 0
-/// writes them there, complete or not at all.
+/// Collective. Creates this run's identity and lineage, the same on all ranks, and writes them to output.dir, completely or
+/// not at all.
 io::Lineage begin_run(comm::World& world, const config::Options& options, const std::optional<Resumed>& resumed);
 
 }  // namespace shoal::app

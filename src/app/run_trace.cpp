@@ -15,9 +15,9 @@ namespace shoal::app {
 
 namespace {
 
-constexpr std::size_t trace_events = 1U << 18U;  // 12 MiB: what is kept between two writes of the trace
+constexpr std::size_t trace_events = 1U << 18U;  // 12 MiB: the events between two writes of the trace
 
-/// Where nothing is in the way any more.
+/// Returns the path for the trace, from which a file of an earlier run has been removed if that is allowed.
 std::filesystem::path free_trace_path(comm::World& world, const config::Options& o, std::int64_t first_step) {
   std::string path;
   on_rank_0(world.all(), [&] {
@@ -32,7 +32,7 @@ std::filesystem::path free_trace_path(comm::World& world, const config::Options&
 
 void start_trace(comm::World& world, const config::Options& options) {
   world.all().barrier().wait();
-  trace::set_zero();  // on all ranks at one moment, before the first event
+  trace::set_zero();  // on all ranks at the same time, before the first event
   trace::start(options.trace.level, trace_events);
 }
 

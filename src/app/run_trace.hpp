@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trace of a run: from when events are kept, the file that they go to, and what is marked after every step.
+// The trace of a run: starts the recording of events, opens the file for them, and records memory after every step.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace shoal::app {
 
-/// From now on events of trace.level are kept, with times counted from now on all ranks. Collective.
+/// From now on events of trace.level are recorded; on all ranks their times count from now. Collective.
 void start_trace(comm::World& world, const config::Options& options);
 
-/// The file that events go to, with the run's options and machine in it; null where trace.level = off. A resumed run gets a
-/// part of its own beside those that are there. Collective.
+/// Creates the file for the events, with the run's options and machine; null if trace.level = off. A resumed run gets a file
+/// of its own in addition to those that exist. Collective.
 std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup, const Machine& machine,
                                           std::int64_t first_step);
 
-/// What the process takes, as the kernel sees it, and what its arenas hold.
+/// Records the memory of the process, as the operating system counts it, and the memory taken from the plan.
 void mark_memory(const Memory& memory);
 
 }  // namespace shoal::app

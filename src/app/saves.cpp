@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Adds the time until it goes to `seconds`.
+/// Adds the time from its construction to its destruction to `seconds`.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds) {}
@@ -54,7 +54,8 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
   const Stopwatch watch(seconds_);
   on_rank_0(world_.all(), [&] {
     fs::create_directories(path_);
-    if (!background_) directory_->wait_for_space();  // while the steps went on, it has become free
+    if (!background_)
+      directory_->wait_for_space();  // for the space of the checkpoints that were deleted after the last save
   });
   const fs::path file = path_ / io::checkpoint_name(step);
   auto [state, slices] = contents_to_write(setup_.options, machine_, step, numbers);
@@ -72,7 +73,7 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
   on_rank_0(world_.all(), [&] { complete(file, step); });
 }
 
-/// On rank 0, with checkpoint.async on a thread of its own.
+/// Called on rank 0; with checkpoint.async on the saving thread.
 void Saves::complete(const fs::path& file, std::int64_t step) {
   directory_->wrote(file, {lineage_, step});
   const int keep = static_cast<int>(setup_.options.checkpoint.keep);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of a run: where they are written, and which are kept.
+// Writes the checkpoints of a run and deletes old ones.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,27 @@
 
 namespace shoal::app {
 
-/// The memory that checkpoint.async copies this rank's states into; without it none.
+/// Memory for the copy of this rank's states that checkpoint.async makes; empty without it.
 Span<float> take_checkpoint_copy(const config::Options& options, zero::Engine& engine, Memory& memory);
 
 class Saves {
  public:
-  /// Takes the memory of take_checkpoint_copy(). directory: on rank 0, what is there already; outlives this.
+  /// Takes the memory of take_checkpoint_copy(). directory: the existing checkpoints, on rank 0; must outlive this.
   Saves(comm::World& world, const Setup& setup, Machine& machine, io::Lineage lineage, io::CheckpointDirectory* directory);
 
-  /// Collective. Writes step_N.h5 and removes the oldest of this lineage beyond checkpoint.keep; with checkpoint.async
-  /// returns when the states have been copied, and may be changed. numbers: further state, by name, that resume() gives
-  /// back.
+  /// Collective. Writes step_N.h5 and deletes the oldest checkpoints of this lineage if there are more than checkpoint.keep.
+  /// With checkpoint.async it returns when the states have been copied, so that they may change. numbers: further state, by
+  /// name, that resume() returns.
   void save(std::int64_t step, const std::map<std::string, double>& numbers = {});
-  /// Collective, at the border of every step: moves a save in the background on, without waiting for it. Its error comes out
-  /// here, or of save() or finish().
+  /// Collective, between two steps: lets a save in the background progress, without waiting for it. An error of that save is
+  /// thrown here, or by save() or finish().
   void advance();
-  /// Collective: until the save in the background is complete. To be called before a run ends, well or not.
+  /// Collective: waits until the save in the background is complete. To be called before a run ends, even with an error.
   void finish();
 
   const std::optional<std::filesystem::path>& last() const { return last_; }  ///< complete after finish()
-  double seconds() const { return seconds_; }                                 ///< for which saves held the training up
-  std::uint64_t bytes() const { return bytes_; }                              ///< of all saves together, all ranks
+  double seconds() const { return seconds_; }                                 ///< for which the training waited for saves
+  std::uint64_t bytes() const { return bytes_; }                              ///< of all saves, by all ranks
 
  private:
   void complete(const std::filesystem::path& file, std::int64_t step);
@@ -54,9 +54,9 @@ class Saves {
   std::uint64_t bytes_ = 0;
 };
 
-/// The run's parameters at its end, after so many steps: nodes that differ take their mean.
+/// At the end of the run, after `steps` steps: if the nodes' parameters differ, replaces them by their mean.
 void replace_by_mean(Machine& machine, std::int64_t steps);
-/// Parameters that all nodes have alike, every element on one rank.
+/// The parameters, if all nodes have the same: every element on one rank.
 std::vector<NamedSlice> common_parameters(Machine& machine);
 
 }  // namespace shoal::app

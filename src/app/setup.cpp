@@ -13,13 +13,14 @@ namespace shoal::app {
 
 namespace {
 
-/// Whether an evaluation meets nodes that differ, so that their mean has to be shown.
-bool evaluates_apart(const config::Options& options, int nodes) {
+/// Returns true if nodes differ at an evaluation, which then needs memory for their mean.
+bool evaluates_mean(const config::Options& options, int nodes) {
   if (options.data.val_fraction == 0 && options.data.val_source.empty()) return false;
   const sync::SyncSchedule schedule(options.sync, nodes);
   if (schedule.nodes_differ_after(options.train.steps)) return true;
   const std::size_t every = options.train.eval_every, evaluations = every == 0 ? 0 : options.train.steps / every;
-  // Nodes meet at the multiples of one or two numbers: where they do at four evaluations in a row, they do at all.
+  // Nodes agree after the multiples of one or two numbers of steps. If they agree at the last four evaluations, they agree
+  // at all.
   for (std::size_t k = evaluations; k > 0 && k + 4 > evaluations; --k) {
     if (schedule.nodes_differ_after(k * every)) return true;
   }
@@ -30,7 +31,7 @@ std::optional<sync::Synchroniser> synchroniser(const config::Options& options, z
                                                const sync::NodeGroups& place, Memory& memory) {
   if (!sync::trains_locally(options.sync)) return std::nullopt;
   const sync::SyncContext run = {options.comm.reduce_dtype, options.zero.quant_block,
-                                 evaluates_apart(options, place.across.ranks)};
+                                 evaluates_mean(options, place.across.ranks)};
   return std::optional<sync::Synchroniser>(std::in_place, options.sync, run, engine.units(), engine.states(), place, memory);
 }
 
@@ -55,14 +56,14 @@ zero::EngineOptions engine_options(const config::Options& options, const Divisio
   if (engine.zero.hpz_size == zero::ZeroOptions::whole_node)
     engine.zero.hpz_size = static_cast<std::size_t>(division.on_node);
   require_input(zero::hpz_divides(engine.zero.hpz_size, division.sync_group_size), "zero.hpz_size = ", engine.zero.hpz_size,
-                " does not divide the ", division.sync_group_size, " ranks that are in step");
+                " does not divide the ", division.sync_group_size, " ranks that reduce gradients at every step");
   engine.gradients.bucket_elements = static_cast<std::size_t>(options.comm.bucket_mb * 1e6 / sizeof(float));
   engine.gradients.overlap = options.comm.overlap;
   engine.gradients.collectives = options.comm.collectives;
   engine.gradients.dtype = options.comm.reduce_dtype;
   engine.gradients.squares = measured_squares(options);
   engine.gradients.quantized = zero::quantized_reduction(options.zero, division.on_node);
-  // Without training nothing is summed over micro-batches: the ranks share the samples out as they like.
+  // Without training nothing is summed over micro-batches, so any number will do.
   const auto ranks = static_cast<std::size_t>(division.ranks),
              groups = ranks / static_cast<std::size_t>(division.sync_group_size);
   engine.micro_batches = training ? options.batch.global / options.batch.micro / groups : ranks;
@@ -80,7 +81,7 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   }
   if (setup.options.model.vocab_size == 0) setup.options.model.vocab_size = setup.dataset.vocab_size;
   setup.threads = choose_threads(world, options.train.threads);
-  kernels::set_threads(setup.threads);  // workspaces are planned for so many
+  kernels::set_threads(setup.threads);  // workspaces are planned for this number
   const bool as_started = ranks == world.size(), training = purpose == Purpose::train;
   const int rank = as_started ? world.all().rank() : 0, on_node = as_started ? world.node().size() : 1;
   setup.division = divide(options, ranks, as_started ? on_node : ranks);
@@ -88,12 +89,12 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   if (training && as_started) check_nodes(options, world, setup.division);
   setup.engine = engine_options(setup.options, setup.division, purpose);
   const int sync_group_size = setup.division.sync_group_size;
-  const plan::ExtraAllocations besides =
+  const plan::ExtraAllocations extra =
       training ? extra_allocations(setup.options, rank, ranks, sync_group_size) : [](zero::Engine&, Memory&) {};
-  setup.plan = plan::memory(setup.engine, rank % sync_group_size, sync_group_size, besides);
+  setup.plan = plan::memory(setup.engine, rank % sync_group_size, sync_group_size, extra);
   const std::string problem =
       plan::memory_problem(setup.engine, sync_group_size, plan::available_bytes(options.memory_limit_gib, on_node),
-                           training ? extra_allocations(setup.options, 0, ranks, sync_group_size) : besides);
+                           training ? extra_allocations(setup.options, 0, ranks, sync_group_size) : extra);
   require_input(problem.empty(), problem);
   return setup;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The strategies that `shoal plan` compares: each is a handful of options, with all else as the deck has it.
+// The strategies that `shoal plan` compares. Each sets a few options and takes all others from the deck.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -33,7 +33,7 @@ bool used(const config::Row& row, const Options& options) {
          std::find(users.begin(), users.end(), config::value_text(decides, options)) != users.end();
 }
 
-/// What the deck sets for its own strategy means nothing to another one.
+/// Resets options that the strategy does not use, which the deck may have set for its own one.
 void forget_unused(Options& options) {
   const Options unset;
   for (const config::Row& row : config::table()) {
@@ -68,7 +68,7 @@ bool same_strategy(const Options& one, const Options& other) {
   });
 }
 
-/// On a single node there is nothing that nodes could do less of.
+/// On a single node only ZeRO's stages make a difference, since the other strategies reduce traffic between nodes.
 std::vector<Strategy> strategies(const Options& deck, int nodes) {
   constexpr std::array<const char*, zero::stages.size()> stages = {"stage 0", "stage 1", "stage 2", "stage 3"};
   std::vector<Strategy> all;

@@ -16,7 +16,7 @@ namespace shoal::app {
 
 namespace {
 
-/// OMP_NUM_THREADS, where it is set to a number ("4", or "4,2" for nested levels); 0 otherwise.
+/// OMP_NUM_THREADS, if it is a number ("4", or "4,2" for nested levels); otherwise 0.
 int openmp_limit() {
   const char* const value = std::getenv("OMP_NUM_THREADS");
   if (value == nullptr) return 0;
@@ -28,7 +28,8 @@ int openmp_limit() {
 cpu_set_t cores_of_this_rank() {
   cpu_set_t mine;
   CPU_ZERO(&mine);
-  require(sched_getaffinity(0, sizeof mine, &mine) == 0, "cannot ask for this process's cores: ", std::strerror(errno));
+  require(sched_getaffinity(0, sizeof mine, &mine) == 0,
+          "cannot find out which cores this process may use: ", std::strerror(errno));
   return mine;
 }
 
@@ -53,8 +54,8 @@ int choose_threads(comm::World& world, int asked) {
   const int cores = CPU_COUNT(&mine);
   const int limit = openmp_limit();
   if (asked > 0) {
-    require_input(limit == 0 || asked <= limit, "train.threads = ", asked, ", but OMP_NUM_THREADS = ", limit,
-                  " is its upper limit; allowed: auto, 1 ... ", limit);
+    require_input(limit == 0 || asked <= limit, "train.threads = ", asked, " is above OMP_NUM_THREADS = ", limit,
+                  "; allowed: auto, or from 1 to ", limit);
     return asked;
   }
   const int threads = std::max(1, cores / std::max(1, static_cast<int>(sharing)));

@@ -5,12 +5,12 @@
 
 namespace shoal::app {
 
-/// Threads of this rank: train.threads, or (auto) the cores it may use divided by the ranks that share them; OMP_NUM_THREADS
-/// is the upper limit where it is set. Collective over the node.
+/// Number of threads of this rank: train.threads; if that is auto, the cores that it may use divided by the number of ranks
+/// that may use them. OMP_NUM_THREADS, if set, is the upper limit. Collective over the node.
 int choose_threads(comm::World& world, int asked);
 
-/// 1, or less where the threads of this node's ranks, of which this rank has so many, are more than the cores that they may
-/// use. Collective over the node.
+/// Returns the cores that the node's ranks may use, divided by the number of their threads, but at most 1. threads: of this
+/// rank. Collective over the node.
 double cores_per_thread(comm::World& world, int threads);
 
 }  // namespace shoal::app

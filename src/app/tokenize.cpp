@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// shoal tokenize: text files to a tokens file.
+// shoal tokenize: turns text files into a tokens file.
 #include "shoal/data/tokenize.hpp"
 
 #include <cstdio>
 
 #include "collective.hpp"
 #include "commands.hpp"
+#include "shoal/base/counted.hpp"
 #include "shoal/config/value.hpp"
 
 namespace shoal::app {
@@ -21,8 +22,8 @@ Exit tokenize(comm::World& world, config::Invocation& invocation) {
     const data::TokenizeCounts counts =
         data::tokenize(inputs, invocation.own_named<data::Tokenizer>("tokenizer"), invocation.own<std::string>("vocabulary"),
                        arguments.back(), invocation.options.output.overwrite);
-    std::printf("%s: %zu tokens of a vocabulary of %zu, from %zu bytes in %zu files\n", arguments.back().c_str(),
-                counts.tokens, counts.vocab_size, counts.bytes, counts.files);
+    std::printf("%s: %zu tokens, a vocabulary of %zu, from %zu bytes in %s\n", arguments.back().c_str(), counts.tokens,
+                counts.vocab_size, counts.bytes, counted(counts.files, "file").c_str());
   });
   return Exit::done;
 }
@@ -35,11 +36,12 @@ Command tokenize_command() {
            .arguments = {"INPUT...", "OUTPUT"},
            .options = false,
            .checks = false,
-           .own = {{"tokenizer", std::string("bytes"), "", config::one_of(names<data::Tokenizer>()), "what a token is"},
+           .own = {{"tokenizer", std::string("bytes"), "", config::one_of(names<data::Tokenizer>()),
+                    "what becomes a token: every byte, or every character"},
                    {"vocabulary", std::string{}, "", config::any().as("the path of a tokens file"),
-                    "take the vocabulary of this file; empty: the text's own"},
-                   // The one of the sections' options that it takes.
-                   {"output.overwrite", false, "", config::any(), "replace OUTPUT, where it is a tokens file"}}},
+                    "use the vocabulary of this file; default: the text's own"},
+                   // The only option of a section that this command takes.
+                   {"output.overwrite", false, "", config::any(), "replace OUTPUT, if it is a tokens file"}}},
           tokenize};
 }
 

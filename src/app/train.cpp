@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// shoal train: checks what was asked for, sets up, finds what to go on from, and runs.
+// shoal train: checks the options, sets up, loads what the run starts from, and trains.
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -17,6 +17,7 @@
 #include "run_files.hpp"
 #include "run_trace.hpp"
 #include "setup.hpp"
+#include "shoal/base/counted.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/kernels/runtime.hpp"
@@ -27,7 +28,8 @@ namespace shoal::app {
 
 namespace {
 
-Ledger of_the_rank_with_most(comm::World& world, const Ledger& taken) {
+/// The most bytes of any rank, by kind.
+Ledger largest_over_ranks(comm::World& world, const Ledger& taken) {
   std::array<std::uint64_t, kinds.size()> bytes{};
   for (const Kind kind : kinds) bytes[static_cast<std::size_t>(kind)] = taken[kind];
   world.all().all_reduce(Span<std::uint64_t>(bytes), comm::Reduce::max).wait();
@@ -36,23 +38,25 @@ Ledger of_the_rank_with_most(comm::World& world, const Ledger& taken) {
   return most;
 }
 
-/// --dry-run: what was checked, and what the run would take.
+/// Returns true if the run starts from model.init_from, and not from a checkpoint.
+bool starts_from_weights(const config::Options& o) {
+  if (o.model.init_from.empty()) return false;
+  if (o.checkpoint.resume == "latest") return io::list_checkpoints(checkpoint_directory(o)).empty();
+  return o.checkpoint.resume == "none";
+}
+
+/// --dry-run: prints the memory that the run would take, and what was checked.
 void print_plan(comm::World& world, const Setup& setup) {
   if (world.all().rank() != 0) return;
   std::vector<std::pair<std::string, std::string>> rows;
   for (const auto& part : setup.plan.parts) {
     rows.emplace_back(part.label, text(plan::bytes_text(part.bytes), " (", name_of(part.kind), ")"));
   }
-  rows.emplace_back("together", plan::bytes_text(setup.plan.bytes.total()));
-  print_table(text("memory of a rank of ", setup.division.ranks), rows);
-  std::printf("# dry run: the options, the data and the memory are in order; nothing was trained\n");
-}
-
-/// Whether model.init_from is read, unless checkpoint.resume = latest finds a checkpoint.
-bool starts_from_weights(const config::Options& o) {
-  if (o.model.init_from.empty()) return false;
-  if (o.checkpoint.resume == "latest") return io::list_checkpoints(checkpoint_directory(o)).empty();
-  return o.checkpoint.resume == "none";
+  rows.emplace_back("total", plan::bytes_text(setup.plan.bytes.total()));
+  print_table(text("planned memory of rank 0 of ", setup.division.ranks), rows);
+  std::printf("# dry run passed: options, data, memory, directories%s\n",
+              starts_from_weights(setup.options) ? ", weights" : "");
+  std::printf("# not checked: checkpoint.resume, and files that output.dir holds already\n");
 }
 
 Exit train(comm::World& world, config::Invocation& invocation) {
@@ -60,7 +64,8 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   config::validate(invocation, ranks);
   if (world.all().rank() == 0) {
     for (const std::string& key : invocation.not_built) std::fprintf(stderr, "not built yet: %s\n", key.c_str());
-    std::FILE* const log = invocation.print_config ? stderr : stdout;  // a deck that is read back comes alone
+    std::FILE* const log =
+        invocation.print_config ? stderr : stdout;  // standard output holds the deck alone, so that it can be read back
     for (const std::string& note : invocation.notes) std::fprintf(log, "# %s\n", note.c_str());
   }
   if (invocation.print_config) {
@@ -74,18 +79,19 @@ Exit train(comm::World& world, config::Invocation& invocation) {
     print_plan(world, setup);
     return Exit::done;
   }
-  require_input(ranks == world.size(), "--ranks ", ranks, " checks a deck for other ranks than the ", world.size(),
-                " that were started: it goes with --dry-run or --print-config");
+  require_input(ranks == world.size(), "--ranks ", ranks, ": ", counted(world.size(), "rank"),
+                world.size() == 1 ? " was" : " were",
+                " started; another number goes with --dry-run or --print-config alone");
   const config::Options& o = setup.options;
   RunFiles files(world, o);
-  const Interrupts interrupts;  // until the first step is made they wait for its end
+  const Interrupts interrupts;  // a signal before the first step stops the run after that step
   const kernels::Runtime runtime(setup.threads);
   kernels::connect_trace();
   start_trace(world, o);
 
   const double peak = measured_peak(world, setup.engine.dtype);
   Machine machine(setup, world);
-  const Ledger most_taken = of_the_rank_with_most(world, machine.memory.taken());
+  const Ledger most_taken = largest_over_ranks(world, machine.memory.taken());
   if (world.all().rank() == 0) print_banner(setup, world, most_taken, peak);
   print_pays_off(setup, world, machine, peak);
   heartbeat::phase("load");

@@ -4,27 +4,28 @@
 #include <algorithm>
 
 #include "report.hpp"
+#include "shoal/base/counted.hpp"
 
 namespace shoal::app {
 
 namespace {
 
-/// Why updates were left out: fp16's loss scale where it was nothing else.
+/// Why updates were skipped.
 std::string why_skipped(const History& history) {
   const bool overflows = std::any_of(history.steps.begin(), history.steps.end(), [](const auto& r) { return r.overflow; });
   const bool broken =
       std::any_of(history.steps.begin(), history.steps.end(), [](const auto& r) { return !r.broken.empty(); });
-  return overflows && broken ? "loss scale overflow, or not finite" : overflows ? "loss scale overflow" : "not finite";
+  return overflows && broken ? "loss scale overflow, not finite" : overflows ? "loss scale overflow" : "not finite";
 }
 
 }  // namespace
 
 std::string position_text(const config::Options& options, const History& history) {
-  if (history.steps.empty()) return "its start";
+  if (history.steps.empty()) return "0 steps";
   const StepReport& last = history.steps.back();
-  return options.adascale.on ? text("step ", last.step, ", which made ", fixed(last.effective_steps, 1), " of ",
-                                    options.train.steps, " steps of the small batch (AdaScale)")
-                             : text("step ", last.step, " of ", options.train.steps);
+  if (!options.adascale.on) return text(last.step, " of ", counted(options.train.steps, "step"));
+  return text(counted(last.step, "step"), ", worth ", fixed(last.effective_steps, 1), " small-batch steps (",
+              options.train.steps, " were asked for)");
 }
 
 Verdict judge(const Setup& setup, const Memory& memory, const History& history, Exit exit) {
@@ -36,18 +37,22 @@ Verdict judge(const Setup& setup, const Memory& memory, const History& history, 
   }
   const bool as_planned = setup.plan.bytes == memory.taken();
   verdict.ok = as_planned && updated && !verdict.stopped_early;
-  if (verdict.stopped_early) {  // also without an update: what is resumed goes on with a smaller loss scale
-    verdict.text = text("STOPPED EARLY at ", position_text(setup.options, history), " (requeue)");
+  if (verdict.stopped_early) {  // even if no update was made: the resumed run continues with a smaller loss scale
+    verdict.text = text("STOPPED EARLY after ", position_text(setup.options, history), " (exit code 75: requeue)");
   } else if (!updated) {
     verdict.exit = Exit::failed;
-    verdict.text = text("NO UPDATE: all ", verdict.steps_made, " updates were skipped (", why_skipped(history), ")");
+    verdict.text = text(
+        "NO UPDATE: ", verdict.steps_made == 1 ? "the only update was" : text("all ", verdict.steps_made, " updates were"),
+        " skipped (", why_skipped(history), ")");
     return verdict;
   } else {
-    verdict.text = !as_planned ? "MEMORY WAS NOT AS PLANNED" : history.steps.empty() ? "OK, nothing was left to do" : "OK";
+    verdict.text = text(as_planned ? "OK: " : "MEMORY WAS NOT AS PLANNED: ",
+                        history.steps.empty() ? "no steps were left to do" : position_text(setup.options, history));
   }
   if (verdict.updates_skipped > 0) {
-    verdict.text +=
-        text(", ", verdict.updates_skipped, " of ", verdict.steps_made, " updates skipped (", why_skipped(history), ")");
+    verdict.text += text(", ", counted(verdict.updates_skipped, "update"), " skipped (", why_skipped(history), ")");
+  } else if (!history.steps.empty() && !verdict.stopped_early) {
+    verdict.text += ", every update applied";
   }
   return verdict;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a run ended, in a few words for people and in numbers for scripts.
+// How a run ended: one line for people, numbers for scripts.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,20 @@
 
 namespace shoal::app {
 
-/// What the last line of the log and summary.json say of the steps of this run (not of those before a resumption).
+/// What the last line of the log and summary.json hold about the steps of this run (not about those before it was resumed).
 struct Verdict {
-  Exit exit = Exit::done;           ///< what the program returns
+  Exit exit = Exit::done;           ///< the program's exit code
   bool stopped_early = false;       ///< steps are left to do
-  bool ok = true;                   ///< all steps are made, updates among them, in the memory that was planned
+  bool ok = true;                   ///< all steps are done, not all updates were skipped, and memory was as planned
   std::size_t steps_made = 0;       ///< in this run
-  std::size_t updates_skipped = 0;  ///< of these steps: those whose update some node left out
-  std::string text;                 ///< one line; begins with "OK" where ok
+  std::size_t updates_skipped = 0;  ///< steps among these whose update a node skipped
+  std::string text;                 ///< one line; begins with "OK" if ok
 };
 
-/// The same on all ranks but for what each knows of its own memory. `exit`: why the loop over the steps ended.
+/// Equal on all ranks, except that each judges its own memory. `exit`: why the loop over the steps ended.
 Verdict judge(const Setup& setup, const Memory& memory, const History& history, Exit exit);
 
-/// Where the run is: "step 7 of 40"; with AdaScale both kinds of steps; "its start".
+/// How far the run is: "7 of 40 steps"; with AdaScale "2 steps, worth 9.0 small-batch steps (5 were asked for)"; "0 steps".
 std::string position_text(const config::Options& options, const History& history);
 
 }  // namespace shoal::app

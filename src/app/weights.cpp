@@ -26,13 +26,13 @@ constexpr const char *weights_name = "model.safetensors", *config_name = "config
 
 std::string tensor_name(const NamedSlice& slice) { return slice.dataset.substr(std::string_view(parameters_prefix).size()); }
 
-/// model.init_from, whose config.json, if it has one, describes the model.
+/// Returns model.init_from. Fails if its config.json, if it has one, does not describe the model.
 fs::path checked_source(const model::ModelOptions& options) {
   fs::path source = options.init_from;
   if (!fs::is_directory(source)) return source;
   const fs::path file = source / config_name;
   std::ifstream in(file);
-  if (!in) return source;  // weights alone: names and shapes are checked all the same
+  if (!in) return source;  // without config.json: names and shapes are checked all the same
   std::ostringstream content;
   content << in.rdbuf();
   std::string problems;
@@ -49,7 +49,8 @@ std::string shape_problem(const std::string& name, const std::vector<std::size_t
   return text(name, " has shape ", shape_text(theirs), ", the model needs ", shape_text(ours));
 }
 
-/// The file's name of every tensor of the model, by ours, from headers alone; all that disagrees is named in one error.
+/// Returns the file's name of every tensor of the model, by our name. Reads headers alone; one error names all that
+/// disagrees.
 std::map<std::string, std::string> matching_names(const model::ModelOptions& options, const io::Safetensors& weights) {
   std::string problems;
   const auto add = [&](const std::string& problem) {
@@ -62,26 +63,26 @@ std::map<std::string, std::string> matching_names(const model::ModelOptions& opt
     const auto [other, fresh] = names.try_emplace(*ours, name);
     if (!fresh) add(text(name, " and ", other->second, " are the same tensor"));
   }
-  std::map<std::string, std::string> without_place = names;
+  std::map<std::string, std::string> unused = names;
   for (const model::UnitLayout& unit : model::layout(options)) {
     for (const auto& parameter : unit.parameters) {
       const auto found = names.find(parameter.name);
       if (found == names.end()) {
-        add(parameter.name + " is not there");
+        add(parameter.name + " is missing");
         continue;
       }
       const io::SafetensorsEntry& entry = weights.entries().at(found->second);
       add(shape_problem(parameter.name, entry.shape, parameter.shape));
       add(io::dtype_problem(found->second, entry));
-      without_place.erase(parameter.name);
+      unused.erase(parameter.name);
     }
   }
-  for (const auto& [ours, theirs] : without_place) add(theirs + " has no place in the model");
+  for (const auto& [ours, theirs] : unused) add(theirs + " is no tensor of the model");
   require_input(problems.empty(), problems);
   return names;
 }
 
-/// Opened and checked: headers and config.json, no tensor.
+/// The weights of model.init_from, whose headers and config.json have been checked.
 struct Weights {
   explicit Weights(const model::ModelOptions& options)
       : file(checked_source(options)), names(matching_names(options, file)) {}
@@ -103,7 +104,7 @@ void import_weights(const model::ModelOptions& options, zero::Engine& engine) {
 
 void require_export(const std::string& option, const fs::path& directory, bool overwrite) {
   const fs::path weights = directory / weights_name;
-  // Nothing in a configuration says who wrote it: it belongs to the weights beside it.
+  // A configuration does not say which program wrote it: it is ours if the weights in the same directory are.
   const io::OwnKind config = {"configuration of weights that this program wrote",
                               [&](const fs::path&) { return io::is_own(weights, io::own_weights()); }};
   io::require_target(option, weights, io::own_weights(), overwrite);
@@ -122,7 +123,7 @@ void export_weights(comm::World& world, const model::ModelOptions& options, zero
     }
     writer = std::make_unique<io::SafetensorsWriter>(directory / weights_name, tensors);
   });
-  for (std::size_t u = 0; u < units.size(); ++u) {  // never more than one unit is whole
+  for (std::size_t u = 0; u < units.size(); ++u) {  // at most one unit is gathered at a time
     const std::vector<float> values = engine.states().whole_master(static_cast<int>(u));
     on_rank_0(world.all(), [&] {
       for (const auto& p : units[u].parameters) writer->append(Span<const float>(values).subspan(p.offset, p.elements()));
@@ -131,7 +132,7 @@ void export_weights(comm::World& world, const model::ModelOptions& options, zero
   on_rank_0(world.all(), [&] {
     writer->finish();
     const std::string config = model::config_json(options);
-    if (config.empty()) return;  // a model that Hugging Face has no name for: weights alone
+    if (config.empty()) return;  // Hugging Face does not have this model: weights alone
     io::write_text_file(directory / config_name, config + "\n");
   });
 }

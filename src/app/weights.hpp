@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights in and out as Hugging Face safetensors with their config.json.
+// Reads and writes weights as Hugging Face safetensors with their config.json.
 #pragma once
 
 #include <filesystem>
@@ -11,19 +11,19 @@
 
 namespace shoal::app {
 
-/// Whether model.init_from fits the model, as import_weights() finds it, without reading a tensor: an error if not.
+/// Fails if import_weights() would not accept model.init_from. Reads no tensor.
 void check_weights(const model::ModelOptions& options);
 
 /// Fills the engine's parameters from model.init_from: a directory with model.safetensors or with an index and its shards,
-/// or one safetensors file. Names, shapes and, where the directory has a config.json, the model's sizes must agree with the
-/// options; every disagreement is named.
+/// or one safetensors file. Names and shapes must agree with the options, and if the directory has a config.json, the sizes
+/// of the model in it; the error names every difference.
 void import_weights(const model::ModelOptions& options, zero::Engine& engine);
 
-/// Rank 0: bad_input() unless model.safetensors and config.json may be written into this directory: they are not there, or,
-/// where `overwrite`, are of an earlier export. option leads the message.
+/// On rank 0: calls bad_input() unless model.safetensors and config.json may be written into this directory: they do not
+/// exist, or, with `overwrite`, are those of an earlier export. option leads the message.
 void require_export(const std::string& option, const std::filesystem::path& directory, bool overwrite);
 
-/// Writes directory/model.safetensors and config.json, over what is there. Rank 0 writes; all ranks wait.
+/// Collective: rank 0 writes directory/model.safetensors and config.json, and replaces existing ones.
 void export_weights(comm::World& world, const model::ModelOptions& options, zero::Engine& engine,
                     const std::filesystem::path& directory);
 

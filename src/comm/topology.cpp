@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <bit>
 
-#include "shoal/base/error.hpp"
+#include "shoal/base/counted.hpp"
 
 namespace shoal::comm {
 
 namespace {
-
-std::string count_of(int count, const char* what) { return text(count, ' ', what, count == 1 ? "" : "s"); }
 
 /// "node1: 0-3"
 std::string node_text(const Topology& topology, int node) {
@@ -23,7 +21,7 @@ std::string node_text(const Topology& topology, int node) {
 std::string sizes_text(const Topology& topology) {
   const int nodes = topology.nodes();
   if (const int each = topology.ranks_per_node(); each > 0) {
-    return count_of(nodes, "node") + " x " + count_of(each, "rank");
+    return counted(nodes, "node") + " x " + counted(each, "rank");
   }
   int least = topology.ranks(), most = 0;
   for (int node = 0; node < nodes; ++node) {
@@ -31,7 +29,7 @@ std::string sizes_text(const Topology& topology) {
     least = std::min(least, end - first);
     most = std::max(most, end - first);
   }
-  return text(count_of(nodes, "node"), " of ", least, " to ", count_of(most, "rank"));
+  return text(counted(nodes, "node"), " of ", least, " to ", counted(most, "rank"));
 }
 
 }  // namespace

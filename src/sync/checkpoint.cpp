@@ -55,8 +55,8 @@ std::vector<std::string> Synchroniser::restore(const SyncCheckpoint& from, const
   };
   const int nodes_before = saved_nodes(from.numbers);
   require_input(nodes_before <= 1 || !schedule_.in_warmup(from.steps + 1), "sync.warmup_steps = ", schedule_.warmup_steps(),
-                ": the nodes that wrote ", from.name, " trained apart, and after ", from.steps,
-                " steps they have no gradient in common; allowed: up to ", from.steps);
+                ": the nodes that wrote ", from.name, " trained locally, so they cannot warm up after step ", from.steps,
+                "; allowed: up to ", from.steps);
   const bool push = from.same_kind && has(push_number) && push_ != nullptr && overlap_;
   // A mean of parameters cannot be continued as a mean of differences, nor the reverse.
   const bool mean =
@@ -80,9 +80,9 @@ std::vector<std::string> Synchroniser::restore(const SyncCheckpoint& from, const
 
   std::vector<std::string> notes;
   if (mean_dropped)
-    notes.emplace_back("a mean that was on its way between nodes when the checkpoint was written is left out");
+    notes.emplace_back("the checkpoint has a mean in flight between nodes that this run cannot continue: it is dropped");
   if (schedule_.has_outer() && !outer && !schedule_.in_warmup(from.steps)) {
-    notes.emplace_back("the checkpoint has no outer update that this run could go on with: it begins here, at rest");
+    notes.emplace_back("the checkpoint has no outer update that this run can continue: it starts here, with zero momentum");
   }
   return notes;
 }

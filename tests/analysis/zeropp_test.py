@@ -106,7 +106,7 @@ class ZeroPlusPlus(Program):
         arguments = [f"--{name}={value}" for name, value in cut.items()]
         done = self.shoal("train", deck, f"--output.dir={self.dir / 'cut'}", *arguments, ranks=RANKS)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("residuals begin at zero", done.stdout)
+        self.assertIn("residuals start at zero", done.stdout)
 
 
 if __name__ == "__main__":

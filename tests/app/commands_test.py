@@ -44,7 +44,7 @@ class Commands(Program):
     def test_dry_run(self):
         deck = self.deck(SMALL)
         plan = self.ok("train", deck, "--dry-run", "--ranks", "4", f"--output.dir={self.dir / 'dry'}")
-        self.assertIn("together", plan)
+        self.assertIn("total", plan)
         self.assertFalse((self.dir / "dry").exists())
         self.refused("train", deck, "--dry-run", "--ranks", "3", contains=["batch.global"])
         self.ok("train", deck, "--dry-run", "--ranks", "4", "--comm.ranks_per_node=2")
@@ -121,11 +121,11 @@ class Commands(Program):
             "device",
             "libraries",
             "parameters",
-            "floor",
-            "MFU",
+            "best possible loss",
+            "% peak",
             "tokens/s",
             "ETA",
-            "verdict",
+            "# OK: 4 of 4 steps, every update applied\n",
         ):
             self.assertIn(part, log)
         summary = json.loads((out / "summary.json").read_text())

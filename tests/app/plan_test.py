@@ -95,10 +95,10 @@ class Plan(Program):
             self.assertIn(str(run["most_layers"]), cells["layers that fit"])
         asked = [(run["stage"], run["checkpoint_interval"]) for run in plan["runs"] if run["asked"]]
         self.assertEqual(asked, [(2, 0)] * 11)
-        self.assertIn("# batch.global = 8 cannot be shared out", said)
+        self.assertIn("# batch.global = 8 cannot be divided", said)
         self.assertEqual(self.only(plan, 4, 0, False)["batch_global"], 8)
         self.assertEqual(self.only(plan, 1024, 0, False)["batch_global"], 1024)
-        self.assertEqual(said.count("cannot be shared out"), 1)
+        self.assertEqual(said.count("cannot be divided"), 1)
 
     def test_deepspeeds_estimate_stands_beside_it(self):
         deck = self.deck(SMALL)

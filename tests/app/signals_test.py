@@ -88,7 +88,7 @@ class Run:
         (line,) = re.findall(STOPPED, said)
         self.test.assertEqual(line[0], how.name)
         self.test.assertTrue((self.test.dir / line[2]).is_file(), line[2])
-        self.test.assertIn(f"stopped by {how.name} at step {line[1]} of 1000000", said)
+        self.test.assertIn(f"stopped by {how.name} after {line[1]} of 1000000 steps", said)
         return int(line[1])
 
 
