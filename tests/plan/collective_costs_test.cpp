@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one collective costs, worked out by hand.
+// Costs of single collectives, compared with numbers that were computed by hand.
 #include "shoal/plan/collective_costs.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,8 @@ Bytes even(int ranks, std::size_t bytes) {
 TEST(Tree, GoesWithinNodesAndAcrossThem) {
   const NetworkModel network = two_levels();
   constexpr std::size_t bytes = 12'000'000;
-  // 3 nodes x 2 ranks: half goes to the neighbour, then of the other half two thirds across, in one exchange with each.
+  // 3 nodes x 2 ranks. A rank sends its sixth to two other nodes, in one exchange. Then the two ranks of a node send each
+  // other the half that the other lacks.
   const Cluster six = {3, 2};
   const Grouping all = Grouping::consecutive(6, 6);
   const Cost gather = CollectiveCosts(network, six).all_gather(all, even(6, bytes));
@@ -30,13 +31,13 @@ TEST(Tree, GoesWithinNodesAndAcrossThem) {
   const Cost reduce = CollectiveCosts(network, six).reduce_scatter(all, even(6, bytes));
   EXPECT_TRUE(reduce.node_first);
   EXPECT_NEAR(reduce.total_s() - gather.total_s(), 10e6 * 2e-11, 1e-12);
-  // With one rank a node the link is one rank's alone.
-  const Cluster apart = {4, 1};
-  EXPECT_NEAR(CollectiveCosts(network, apart).all_gather(Grouping::consecutive(4, 4), even(4, bytes)).total_s(),
+  // One rank per node has the link of its node to itself.
+  const Cluster four_nodes = {4, 1};
+  EXPECT_NEAR(CollectiveCosts(network, four_nodes).all_gather(Grouping::consecutive(4, 4), even(4, bytes)).total_s(),
               2 * 10e-6 + 9e6 * 0.5e-8, 1e-12);
 }
 
-TEST(Tree, OfNeighboursStaysInTheNodeAndOfTheirLikeDoesNot) {
+TEST(Tree, OfConsecutiveRanksStaysInTheNodeAndOfTheSamePositionDoesNot) {
   const NetworkModel network = two_levels();
   const Cluster four = {2, 2};
   const Cost near = CollectiveCosts(network, four).all_gather(Grouping::consecutive(4, 2), even(2, 1000));
@@ -52,14 +53,14 @@ TEST(Tree, OfNeighboursStaysInTheNodeAndOfTheirLikeDoesNot) {
   EXPECT_NEAR(far.across_s, 10e-6 + 500 * 1e-8, 1e-12);
 }
 
-TEST(LinkRate, IsSharedByTheRanksOfANodeAndPaysForFrames) {
+TEST(LinkRate, IsDividedAmongTheRanksOfANodeAndIncludesHeaders) {
   const NetworkModel network = with_link_rate(two_levels(), 1e9);
   const Cluster four = {2, 2};
   const Cost gather = CollectiveCosts(network, four).all_gather(Grouping::consecutive(4, 4), even(4, 8'000'000));
   EXPECT_NEAR(gather.across_s - 10e-6, 2 * 2e6 * 8 / (1e9 * useful_share), 1e-9);
 }
 
-/// 2 nodes x 2 ranks, blocks of 1000 elements: codes and four scales.
+/// 2 nodes x 2 ranks. A block of 1000 elements is sent as codes and four scales.
 TEST(Quantized, CollectivesSendCodesAndScalesAndTakeTime) {
   const NetworkModel network = two_levels();
   const Cluster four = {2, 2};
@@ -74,8 +75,8 @@ TEST(Quantized, CollectivesSendCodesAndScalesAndTakeTime) {
   EXPECT_NEAR(gather.after_s, 4000 * 1e-9, 1e-15);
 
   const Cost reduce = collectives.quantized_reduce_scatter(all, {blocks}, 2, {{8}, {4}});
-  EXPECT_EQ(reduce.sent[2].intra, 2 * int8) << "the neighbour's blocks of both nodes";
-  EXPECT_EQ(reduce.sent[2].inter, int4) << "the node's sum of the other node's";
+  EXPECT_EQ(reduce.sent[2].intra, 2 * int8) << "two blocks: those of the other local rank, on both nodes";
+  EXPECT_EQ(reduce.sent[2].inter, int4) << "one block: the node's sum for the other node";
   EXPECT_NEAR(reduce.before_s, 2000 * 3e-9, 1e-15);
   EXPECT_NEAR(reduce.between_s, 2000 * 1e-9 + 1000 * 5e-9, 1e-15);
   EXPECT_NEAR(reduce.after_s, 1000 * 2e-9, 1e-15);
@@ -88,7 +89,7 @@ TEST(Shift, GoesToOneRankEach) {
   const std::vector<std::size_t> bytes = {10, 20, 30, 40};
   const Cost across = CollectiveCosts(network, four).shift(2, bytes);
   EXPECT_EQ(across.sent[1].inter, 20U);
-  EXPECT_NEAR(across.across_s, 10e-6 + 70 * 1e-8 / 2, 1e-15) << "two ranks send over a link";
+  EXPECT_NEAR(across.across_s, 10e-6 + 70 * 1e-8 / 2, 1e-15) << "both ranks of a node send over its link";
   EXPECT_EQ(across.node_s, 0);
 }
 

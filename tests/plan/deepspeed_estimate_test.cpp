@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Against DeepSpeed 0.19.8's own figures (shared/oracles/memory-estimators), to the byte.
+// The estimates must be equal to those of DeepSpeed 0.19.8 (shared/oracles/memory-estimators), to the byte.
 #include "shoal/plan/deepspeed_estimate.hpp"
 
 #include <gtest/gtest.h>
@@ -56,8 +56,8 @@ TEST_F(Oracle, EveryEstimateIsTheSame) {
   }
 }
 
-TEST(DeepSpeedEstimate, OfANumberThatCanBeCheckedByHand) {
-  // 1000 parameters on 2 nodes of 4: 2 x 1000 + 18 x 1000 / 8; stage 3 with a layer of 100: 4 x 100 + 18 x 1000 / 8.
+TEST(DeepSpeedEstimate, OfNumbersThatCanBeCheckedByHand) {
+  // 1000 parameters on 2 nodes of 4 GPUs: 2 x 1000 + 18 x 1000 / 8. Stage 3, largest layer 100: 4 x 100 + 18 x 1000 / 8.
   const DeepSpeedModel model = {1000, 100};
   const DeepSpeedCluster cluster = {4, 2, 1.5};
   EXPECT_EQ(deepspeed_zero2(model, cluster, false).gpu_bytes, 4250U);

@@ -15,7 +15,7 @@ zero::EngineOptions options(int stage, std::size_t micro_batches) {
   return o;
 }
 
-// `shoal plan` speaks of rank 0 alone.
+// `shoal plan` prints the memory of rank 0 only.
 TEST(MemoryPlan, RankZeroKeepsTheMost) {
   for (int stage = 0; stage < 4; ++stage) {
     for (const int ranks : {2, 3, 4, 7, 16}) {
@@ -41,14 +41,14 @@ TEST(MemoryPlan, ListsItsPartsLargestFirst) {
   EXPECT_EQ(sum, plan.bytes);
 }
 
-TEST(MemoryPlan, CountsWhatIsTakenBesides) {
+TEST(MemoryPlan, CountsExtraAllocations) {
   const std::size_t before = memory(options(0, 2), 0, 1).bytes[Kind::buffers];
   const MemoryPlan with =
-      memory(options(0, 2), 0, 1, [](zero::Engine&, Memory& memory) { memory.take<float>(Kind::buffers, 1024, "besides"); });
+      memory(options(0, 2), 0, 1, [](zero::Engine&, Memory& memory) { memory.take<float>(Kind::buffers, 1024, "extra"); });
   EXPECT_EQ(with.bytes[Kind::buffers], before + 4096);
 }
 
-TEST(AvailableBytes, AreTheLimitOrAShareOfTheNode) {
+TEST(AvailableBytes, AreTheLimitOrTheMemoryOfTheNodeDividedByItsRanks) {
   EXPECT_EQ(available_bytes(0.5, 8), std::size_t{1} << 29U);
   EXPECT_EQ(available_bytes(0, 4), available_bytes(0, 1) / 4);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The paper's formulas, and how far a planned run is from them.
+// Compares the formulas with the paper's figures, and with the plan of a run.
 #include "shoal/plan/model_states.hpp"
 
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ zero::EngineOptions options(int stage, DType dtype, DType gradients) {
   return o;
 }
 
-// Figure 1 of the paper: 7.5 billion parameters on 64 ranks take 120, 31.4, 16.6 and 1.9 GB, gradients being 16 bits.
-TEST(ModelStates, ArePaperFigureOne) {
+// Figure 1 of the paper: with 16-bit gradients, 7.5 billion parameters on 64 ranks take 120, 31.4, 16.6 and 1.9 GB.
+TEST(ModelStates, AreThoseOfThePapersFigureOne) {
   const double wanted[] = {120, 31.4, 16.6, 1.9};
   for (int stage = 0; stage < 4; ++stage) {
     const Ledger ledger = model_states(7'500'000'000, options(stage, DType::bf16, DType::bf16), 64);
@@ -39,8 +39,8 @@ TEST(ModelStates, InFp32HaveNoSecondParameters) {
   EXPECT_EQ(ledger[Kind::moments], 2000U);
 }
 
-// A shard is whole pieces, the last pieces of every unit may be short, and a buffer begins on a 64-byte border: a rank keeps
-// up to a piece (1 KiB of fp32) more of each state and unit than its share.
+// Shards are whole granules except for the last of a unit, and buffers are aligned to 64 bytes. So a rank may keep, of each
+// state and unit, one granule (1 KiB in fp32) and 64 bytes more than the formula says.
 TEST(ModelStates, OfAPlanAreTheFormulaAndPadding) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (int stage = 0; stage < 4; ++stage) {
@@ -52,7 +52,7 @@ TEST(ModelStates, OfAPlanAreTheFormulaAndPadding) {
         const Ledger formula = model_states(parameters, o, ranks);
         const Ledger planned = memory(o, 0, ranks).bytes;
         for (const Kind kind : {Kind::parameters, Kind::master, Kind::gradients, Kind::moments}) {
-          const std::size_t padding = 2 * units.size() * (granule * sizeof(float) + 64);  // 2: both moments
+          const std::size_t padding = 2 * units.size() * (granule * sizeof(float) + 64);  // 2: two moments
           EXPECT_GE(planned[kind], formula[kind]) << name_of(kind) << ", stage " << stage << ", " << ranks << " ranks";
           EXPECT_LE(planned[kind], formula[kind] + padding) << name_of(kind) << ", stage " << stage << ", " << ranks;
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A machine and a model whose times can be worked out by hand.
+// A network and a model whose times can be computed by hand.
 #pragma once
 
 #include "shoal/plan/network.hpp"
@@ -7,7 +7,7 @@
 
 namespace shoal::plan {
 
-/// Two ranks share a node's link, as measured.
+/// Measured with two ranks on each node, which use its link at the same time.
 inline NetworkModel two_levels() {
   NetworkModel model;
   model.ranks_per_node = 2;

@@ -12,7 +12,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// The line that refuses it; empty if nothing does.
+/// Returns the message of the error that read() throws; empty if it throws none.
 template <typename Read>
 std::string refusal(const Read& read) {
   try {
@@ -24,10 +24,10 @@ std::string refusal(const Read& read) {
   return {};
 }
 
-TEST(RankCounts, AreWhatTheListSays) {
+TEST(RankCounts, AreThoseOfTheList) {
   EXPECT_EQ(rank_counts("1"), (std::vector{1}));
   EXPECT_EQ(rank_counts("1,2, 4 ,6"), (std::vector{1, 2, 4, 6}));
-  EXPECT_EQ(rank_counts("6,4"), (std::vector{6, 4})) << "in the order asked for";
+  EXPECT_EQ(rank_counts("6,4"), (std::vector{6, 4})) << "in the order of the list";
   EXPECT_EQ(rank_counts("1048576"), (std::vector{1048576}));
 }
 
@@ -38,7 +38,7 @@ TEST(RankCounts, DotsDouble) {
   EXPECT_EQ(rank_counts("1,...,4,3,...,6"), (std::vector{1, 2, 4, 3, 6}));
 }
 
-TEST(RankCounts, RefusesAllElse) {
+TEST(RankCounts, RefusesEverythingElse) {
   for (const char* const list :
        {"",    "0",     "-1",    "2,x",         "2,",      ",2",      "2,,4",    "1.5", "4x", "1048577", "99999999999",
         "...", "...,4", "1,...", "1,...,...,4", "1,...,3", "4,...,4", "8,...,4", "1 2", "+2"}) {
@@ -57,7 +57,7 @@ TEST(Bytes, HaveUnits) {
   EXPECT_EQ(bytes("1TiB", "--memory"), std::size_t{1} << 40U);
 }
 
-TEST(Bytes, RefusesAllElse) {
+TEST(Bytes, RefusesEverythingElse) {
   for (const char* const size : {"", "24", "GiB", "24Gi?", "24 gib", "0GiB", "-1GiB", "nanGiB", "infGiB", "1e30GiB",
                                  "24GiBB", "0.1B", "2,4GiB", "24 G iB", "0x10GiB"}) {
     EXPECT_THAT(refusal([&] { bytes(size, "--memory"); }),
@@ -74,7 +74,7 @@ TEST(BytesText, HasThreeDigits) {
   EXPECT_EQ(bytes_text(std::size_t{24} << 30U), "24.0 GiB");
   EXPECT_EQ(bytes_text(std::size_t{475} << 20U), "475 MiB");
   EXPECT_EQ(bytes_text(10234), "9.99 KiB");
-  EXPECT_EQ(bytes_text(10239), "10.0 KiB") << "9.999 has three digits only as 10.0";
+  EXPECT_EQ(bytes_text(10239), "10.0 KiB") << "9.999 rounded to three digits";
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of every strategy: ZeRO's volumes (Rajbhandari et al. 2020, section 7; Wang et al. 2023, "ZeRO++"), and what hides
-// behind what.
+// Step times of every strategy: the bytes sent, compared with the volumes of the papers (Rajbhandari et al. 2020, section 7;
+// Wang et al. 2023, "ZeRO++"), and the part of the communication that computation hides.
 #include "shoal/plan/step_time.hpp"
 
 #include <gtest/gtest.h>
@@ -22,18 +22,18 @@ double elements() {
   return sum;
 }
 
-/// With accumulation: 8 micro-batches on 4 ranks are 2 turns. A node of 2 sends half of what is reduced or gathered across.
+/// 8 micro-batches on 4 ranks are 2 micro-steps of each rank.
 TEST(StepTimeOf, SendsWhatTheStagesSend) {
   const double bytes = elements() * sizeof(float);
   for (const int stage : {0, 1, 2, 3}) {
     const StepTime time = step_time(some_options(stage), {}, 4, four_nodes, two_levels(), {});
-    const double once = 0.75 * bytes;  // on the mean; shards are whole pieces, and one rank sends a little more
+    const double once = 0.75 * bytes;  // mean over ranks; one sends more: shards are whole granules
     const double reduced = time.sent[OperationKind::reduce_scatter].inter,
                  gathered = time.sent[OperationKind::all_gather].inter;
     EXPECT_NEAR(reduced, (stage < 2 ? 1 : 2) * once, 0.05 * once) << stage;
     if (stage < 3) {
       EXPECT_NEAR(gathered, once, 0.05 * once) << stage;
-    } else {  // forward and backward of each turn; what backward needs first is still there
+    } else {  // forward and backward of each micro-step, except units that backward uses first
       EXPECT_GT(gathered, 2 * once);
       EXPECT_LE(gathered, 4.1 * once);
     }
@@ -42,15 +42,17 @@ TEST(StepTimeOf, SendsWhatTheStagesSend) {
   }
 }
 
+/// A node of two ranks sends half of all gradients, and of all parameters, to the other node.
 TEST(StepTimeOf, WithASecondPartitionGathersAcrossOnce) {
   zero::EngineOptions options = some_options(3);
   const StepTime plain = time_of(options);
   options.zero.hpz_size = 2;
   const StepTime near = time_of(options);
   const double bytes = elements() * sizeof(float);
-  EXPECT_NEAR(near.across_per_node, (2 + 1) * bytes / 2, 0.03 * bytes) << "two turns' gradients, and parameters once";
+  EXPECT_NEAR(near.across_per_node, (2 + 1) * bytes / 2, 0.03 * bytes)
+      << "gradients of two micro-steps, and parameters once";
   EXPECT_LT(near.across_per_node, plain.across_per_node);
-  options.zero.hpz_size = 1;  // every rank keeps all
+  options.zero.hpz_size = 1;  // every rank keeps a whole copy
   EXPECT_LT(time_of(options).sent[OperationKind::all_gather].intra, near.sent[OperationKind::all_gather].intra);
 }
 
@@ -70,23 +72,24 @@ TEST(StepTimeOf, InEightAndFourBitsSendsAQuarterAndAnEighth) {
   EXPECT_LT(both.total_s(), exact.total_s());
 }
 
-TEST(StepTimeOf, HidesNothingWithoutArithmeticAndAllButTheEndsWithMuch) {
+TEST(StepTimeOf, HidesNothingWithoutComputationAndMostWithMuch) {
   for (const int stage : {0, 1, 2, 3}) {
     zero::EngineOptions options = some_options(stage);
     options.zero.prefetch_units = 2;
     const StepTime none = time_of(options), much = time_of(options, two_by_two, 10);
-    EXPECT_GT(none.exposed_s, 0.5 * none.communication_s) << "but messages that follow each other share a node's two levels";
+    EXPECT_GT(none.exposed_s, 0.5 * none.communication_s) << "one message within nodes hides another between nodes";
     EXPECT_LE(none.exposed_s, none.communication_s * (1 + 1e-9));
-    EXPECT_LT(much.exposed_s, (stage == 0 ? 0.9 : 0.7) * none.exposed_s) << stage << ": sums are gathered before the update";
+    EXPECT_LT(much.exposed_s, (stage == 0 ? 0.9 : 0.7) * none.exposed_s)
+        << stage << ": stage 0 gathers sums before the update, and nothing hides that";
     options.gradients.overlap = false;
-    const StepTime apart = time_of(options, two_by_two, 10);
-    EXPECT_GT(apart.exposed_s, much.exposed_s);
-    EXPECT_NEAR(apart.total_s(), 10 + apart.exposed_s, 1e-12);
+    const StepTime sequential = time_of(options, two_by_two, 10);
+    EXPECT_GT(sequential.exposed_s, much.exposed_s);
+    EXPECT_NEAR(sequential.total_s(), 10 + sequential.exposed_s, 1e-12);
   }
 }
 
-/// One message of all units is complete when backward is over, and what is published arrives when forward begins.
-TEST(StepTimeOf, HidesNothingInASingleMessage) {
+/// A bucket of all units is complete only when backward ends, and its updated parameters are needed when forward begins.
+TEST(StepTimeOf, HidesNothingOfASingleBucket) {
   zero::EngineOptions options = some_options(1);
   options.gradients.bucket_elements = 1'000'000;
   const StepTime one = time_of(options, two_by_two, 10);
@@ -97,7 +100,7 @@ TEST(StepTimeOf, HidesNothingInASingleMessage) {
 
 TEST(Arithmetic, FollowsTheWidthAndTheShards) {
   const TrainingRates rates = {{{32, 1.0}, {128, 3.0}}, 1e-9};
-  const zero::EngineOptions options = some_options(1);  // n_embd 64: half way
+  const zero::EngineOptions options = some_options(1);  // n_embd 64: halfway between the rates
   const Arithmetic four = arithmetic(options, 4, rates), two = arithmetic(options, 2, rates);
   EXPECT_NEAR(four.micro_batches_s, 2 * 64 * model::flops_per_token(options.model) / 2e9, 1e-12);
   EXPECT_NEAR(two.micro_batches_s, 2 * four.micro_batches_s, 1e-12);
