@@ -34,59 +34,60 @@ zero::EngineOptions with(int stage, std::int64_t checkpoint_interval, std::size_
 
 std::size_t needed(const zero::EngineOptions& o, int ranks) { return memory(o, 0, ranks).bytes.total(); }
 
-/// What the sentence advises, with the bytes.
-std::string advice(const std::string& sentence) {
+/// Returns the part of the error text that advises a change, with its bytes.
+std::string advice(const std::string& problem) {
   const std::string mark = "the cheapest way to make it fit: ";
-  const auto at = sentence.find(mark);
-  return at == std::string::npos ? "" : sentence.substr(at + mark.size());
+  const auto at = problem.find(mark);
+  return at == std::string::npos ? "" : problem.substr(at + mark.size());
 }
 
-std::string advice_for(const zero::EngineOptions& wanted, int ranks, const std::string& words) {
-  return words + ": " + bytes_text(needed(wanted, ranks));
+std::string advice_for(const zero::EngineOptions& wanted, int ranks, const std::string& changes) {
+  return changes + ": " + bytes_text(needed(wanted, ranks));
 }
 
-TEST(WhyTooLarge, IsEmptyWhereItFits) {
+TEST(MemoryProblem, IsEmptyIfTheRunFits) {
   const std::size_t bytes = needed(options(), 2);
   EXPECT_THAT(memory_problem(options(), 2, bytes), IsEmpty());
   EXPECT_THAT(memory_problem(options(), 2, bytes - 1), Not(IsEmpty()));
 }
 
-TEST(WhyTooLarge, NamesTheLargestParts) {
+TEST(MemoryProblem, NamesTheLargestParts) {
   const MemoryPlan plan = memory(options(), 0, 2);
-  const std::string sentence = memory_problem(options(), 2, 1000000);
-  EXPECT_THAT(sentence, HasSubstr("needs " + bytes_text(plan.bytes.total()) + " per rank, and a rank may take 977 KiB"));
-  EXPECT_THAT(sentence, HasSubstr("largest: " + plan.parts.front().label + " " + bytes_text(plan.parts.front().bytes)));
+  const std::string problem = memory_problem(options(), 2, 1000000);
+  EXPECT_THAT(problem, HasSubstr("needs " + bytes_text(plan.bytes.total()) + " per rank, and a rank may take 977 KiB"));
+  EXPECT_THAT(problem, HasSubstr("largest: " + plan.parts.front().label + " " + bytes_text(plan.parts.front().bytes)));
 }
 
-// Each limit is what one more change takes, or a byte less.
-TEST(WhyTooLarge, AdvisesTheCheapestChangeThatIsEnough) {
-  const auto sentence = [&](std::size_t limit) { return advice(memory_problem(options(), 2, limit)); };
-  const std::string again = "activation.checkpoint_interval = ";
+// Each limit is the memory that the next change needs, or one byte less.
+TEST(MemoryProblem, AdvisesTheCheapestChangeThatIsEnough) {
+  const auto advised = [&](std::size_t limit) { return advice(memory_problem(options(), 2, limit)); };
+  const std::string interval = "activation.checkpoint_interval = ";
   std::size_t limit = needed(with(1, 0), 2);
-  EXPECT_EQ(sentence(limit), advice_for(with(1, 0), 2, "zero.stage = 1"));
-  ASSERT_LT(needed(with(0, 6), 2), limit) << "or the limits below mean something else";
-  EXPECT_EQ(sentence(limit - 1), advice_for(with(0, 6), 2, again + "6")) << "half of the blocks are computed again";
+  EXPECT_EQ(advised(limit), advice_for(with(1, 0), 2, "zero.stage = 1"));
+  ASSERT_LT(needed(with(0, 6), 2), limit) << "otherwise the limits below test something else";
+  EXPECT_EQ(advised(limit - 1), advice_for(with(0, 6), 2, interval + "6")) << "half of the blocks are recomputed";
   limit = needed(with(0, 6), 2);
-  EXPECT_EQ(sentence(limit - 1), advice_for(with(0, -1), 2, again + "auto"));
+  EXPECT_EQ(advised(limit - 1), advice_for(with(0, -1), 2, interval + "auto"));
   limit = needed(with(0, -1), 2);
-  ASSERT_LT(needed(with(0, 1), 2), limit) << "of 12 blocks every one's input is less than segments of three blocks";
-  EXPECT_EQ(sentence(limit - 1), advice_for(with(0, 1), 2, again + "1"));
+  ASSERT_LT(needed(with(0, 1), 2), limit)
+      << "keeping the input of each of 12 blocks takes less than segments of three blocks";
+  EXPECT_EQ(advised(limit - 1), advice_for(with(0, 1), 2, interval + "1"));
   limit = needed(with(0, 1), 2);
-  EXPECT_EQ(sentence(limit - 1), advice_for(with(1, -1), 2, "zero.stage = 1, " + again + "auto"));
+  EXPECT_EQ(advised(limit - 1), advice_for(with(1, -1), 2, "zero.stage = 1, " + interval + "auto"));
   limit = needed(with(2, 1), 2);
-  EXPECT_EQ(sentence(limit), advice_for(with(2, 1), 2, "zero.stage = 2, " + again + "1"));
-  EXPECT_EQ(sentence(limit - 1),
-            advice_for(with(1, 1), 4, "zero.stage = 1, " + again + "1, 4 ranks, no more of them on a node"));
+  EXPECT_EQ(advised(limit), advice_for(with(2, 1), 2, "zero.stage = 2, " + interval + "1"));
+  EXPECT_EQ(advised(limit - 1),
+            advice_for(with(1, 1), 4, "zero.stage = 1, " + interval + "1, 4 ranks, no more of them on a node"));
 }
 
-TEST(WhyTooLarge, AdvisesAnotherIntervalThanTheOneThatIsNotEnough) {
+TEST(MemoryProblem, AdvisesAnotherIntervalThanTheOneThatIsNotEnough) {
   const zero::EngineOptions automatic = with(0, -1);
   EXPECT_EQ(advice(memory_problem(automatic, 1, needed(with(0, 1), 1))),
             advice_for(with(0, 1), 1, "activation.checkpoint_interval = 1"));
 }
 
-/// The sizes of inputs/gpt2_124m.cfg on one rank, with a limit that every block's input alone meets.
-TEST(WhyTooLarge, FindsWhatTakesLeastForGpt2) {
+/// The sizes of inputs/gpt2_124m.cfg on one rank. Only interval 1 needs no more than the limit.
+TEST(MemoryProblem, AdvisesWhatNeedsLeastForGpt2) {
   zero::EngineOptions gpt2;
   gpt2.model = {.n_layer = 12, .n_head = 12, .n_embd = 768, .block_size = 1024, .vocab_size = 50257, .init_from = ""};
   gpt2.capacity = {.sequences = 4, .length = 1024};
@@ -101,40 +102,39 @@ TEST(WhyTooLarge, FindsWhatTakesLeastForGpt2) {
               HasSubstr("even zero.stage = 3, activation.checkpoint_interval = 1, batch.micro = 1, 4 ranks"));
 }
 
-// Where activations are most of the bytes.
-TEST(WhyTooLarge, OnOneRankAdvisesNoSharing) {
+// A model whose activations take most of the memory.
+TEST(MemoryProblem, OnOneRankAdvisesNoSharding) {
   zero::EngineOptions alone = options();
   alone.model.n_layer = 2;
   alone.model.n_embd = 32;
   alone.capacity.sequences = 64;
-  alone.micro_batches = 1;  // no rank can join
-  zero::EngineOptions again = alone;
-  again.capacity.checkpoint_interval = -1;
-  EXPECT_EQ(advice(memory_problem(alone, 1, needed(again, 1))),
-            advice_for(again, 1, "activation.checkpoint_interval = auto"))
-      << "of 2 blocks one: the same as 1";
-  zero::EngineOptions smaller = again;
+  alone.micro_batches = 1;  // which more ranks cannot divide
+  zero::EngineOptions recomputing = alone;
+  recomputing.capacity.checkpoint_interval = -1;
+  EXPECT_EQ(advice(memory_problem(alone, 1, needed(recomputing, 1))),
+            advice_for(recomputing, 1, "activation.checkpoint_interval = auto"))
+      << "for 2 blocks auto means 1";
+  zero::EngineOptions smaller = recomputing;
   smaller.capacity.sequences = 16;
   smaller.micro_batches = 4;
-  const std::string sentence = advice(memory_problem(again, 1, needed(smaller, 1)));
-  EXPECT_EQ(sentence, advice_for(smaller, 1, "batch.micro = 16"));
+  EXPECT_EQ(advice(memory_problem(recomputing, 1, needed(smaller, 1))), advice_for(smaller, 1, "batch.micro = 16"));
 }
 
-TEST(WhyTooLarge, SaysWhereNothingHelps) {
+TEST(MemoryProblem, SaysIfNoChangeHelps) {
   EXPECT_THAT(advice(memory_problem(options(), 2, 1000)), HasSubstr("a smaller model, or fewer ranks per node: even "));
   zero::EngineOptions evaluating = options();
   evaluating.capacity.training = false;
   EXPECT_EQ(advice(memory_problem(evaluating, 2, 1000)), "a smaller model, or fewer ranks per node");
 }
 
-TEST(Deepest, IsTheBorder) {
+TEST(MaxLayers, FitAndOneMoreDoesNot) {
   for (const std::int64_t interval : {0, -1, 2}) {
     for (int stage = 0; stage < 4; ++stage) {
       for (const std::size_t layers : {1, 2, 5, 6, 7, 19, 60}) {
         zero::EngineOptions o = with(stage, interval);
         o.model.n_layer = layers;
         const std::size_t limit = needed(o, 2);
-        o.model.n_layer = 6;  // where the search starts
+        o.model.n_layer = 6;  // the search starts from it
         const std::size_t found = max_layers_that_fit(o, 2, limit);
         EXPECT_GE(found, layers) << "stage " << stage << ", interval " << interval;
         o.model.n_layer = found;
@@ -146,7 +146,7 @@ TEST(Deepest, IsTheBorder) {
   }
 }
 
-TEST(Deepest, HasBounds) {
+TEST(MaxLayers, HaveBounds) {
   EXPECT_EQ(max_layers_that_fit(options(), 2, 1000), 0U);
   EXPECT_EQ(max_layers_that_fit(options(), 2, std::size_t{1} << 50U), most_layers);
 }

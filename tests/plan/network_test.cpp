@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The latency-bandwidth model: fits, and what it lacks.
+// The latency-bandwidth model: its fit, and the error text for missing measurements.
 #include "shoal/plan/network.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace shoal::plan {
 namespace {
 
-TEST(Fit, FindsTheLineThatMadeTheSamples) {
+TEST(Fit, FindsTheLineOfTheSamples) {
   std::vector<Sample> samples;
   for (double bytes = 256; bytes < 1e8; bytes *= 4) samples.push_back({bytes, 20e-6 + 0.5e-9 * bytes});
   const Line line = fit(samples).value();
@@ -51,7 +51,7 @@ NetworkModel two_levels() {
   return model;
 }
 
-TEST(Lacking, NamesWhatWasNotMeasured) {
+TEST(MissingMeasurement, IsNamed) {
   NetworkModel model = two_levels();
   EXPECT_EQ(std::string(missing_measurement(model, {4, 2})), "");
   model.node.reset();
