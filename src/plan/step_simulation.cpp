@@ -70,14 +70,14 @@ void StepSimulation::plan_uses(const zero::EngineOptions& options, const std::ve
     use.units = order[i];
     for (const int unit : order[i]) {
       if (unit != embedding && last_use[at(unit)] == i) use.completed.push_back(unit);
-      if (unit == head ? i == head_use : unit != embedding || i == head_use) use.share += weights_of(units[at(unit)]);
+      if (unit == head ? i == head_use : unit != embedding || i == head_use) use.fraction += weights_of(units[at(unit)]);
     }
     const bool is_forward = i < head_use || (i > head_use && use.completed.empty());  // the latter: recomputation
-    use.share *= is_forward ? 1 : i == head_use ? 3 : 2;
-    sum += use.share;
+    use.fraction *= is_forward ? 1 : i == head_use ? 3 : 2;
+    sum += use.fraction;
   }
   uses_.back().completed.push_back(embedding);
-  for (Use& use : uses_) use.share /= sum;
+  for (Use& use : uses_) use.fraction /= sum;
 }
 
 void StepSimulation::step() {
@@ -107,7 +107,7 @@ void StepSimulation::micro_step(bool is_last) {
     for (const std::size_t lifetime : uses_[u].starting) start_gather(lifetime);
     for (const int unit : uses_[u].units) acquire(unit, u);
     for (const int unit : uses_[u].completed) wait_for_gradient_memory(unit);
-    time_->work(uses_[u].share * seconds);
+    time_->work(uses_[u].fraction * seconds);
     for (const int unit : uses_[u].completed) complete(unit, is_last);
   }
 }

@@ -37,7 +37,7 @@ class StepSimulation {
  private:
   /// One entry of the order in which a micro-batch uses units.
   struct Use {
-    double share = 0;                   ///< fraction of a micro-batch's computation
+    double fraction = 0;                ///< fraction of a micro-batch's computation
     std::vector<int> units;             ///< used at the same time
     std::vector<int> completed;         ///< units whose gradients it completes
     std::vector<std::size_t> starting;  ///< gathers that start at its beginning (indices into messages_.gathers)
