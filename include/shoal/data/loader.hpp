@@ -10,7 +10,8 @@
 
 namespace shoal::data {
 
-/// The sample at position i of step t, where i counts the samples of the global batch. n is the number of samples of the data.
+/// The sample at position i of step t, where i counts the samples of the global batch. n is the number of samples of the
+/// data.
 /// - shuffle = false: sample (t * global + i) mod n, without epochs. With drop_last: epochs of floor(n / global) steps, each
 /// of which starts at sample 0.
 /// - shuffle = true: epochs of whole global batches as in PyTorch's DistributedSampler, with `global` in place of its world

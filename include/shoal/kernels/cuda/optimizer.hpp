@@ -12,8 +12,8 @@ namespace shoal::kernels::cuda {
 /// Number of GPUs that this process can use; 0 without a driver.
 int device_count();
 
-/// kernels::adamw() on device pointers, on the default stream. Returns when the launch is queued; fails with CUDA's error text
-/// if it cannot be.
+/// kernels::adamw() on device pointers, on the default stream. Returns when the launch is queued; fails with CUDA's error
+/// text if it cannot be.
 void adamw(std::size_t n, const AdamWStep& step, const float* gradient, const AdamWState& state, bf16* parameters);
 
 }  // namespace shoal::kernels::cuda
