@@ -124,7 +124,7 @@ TEST_F(Directory, WhereARunWentOnFromStandsForItsOwn) {
   const Tensors tensors = cut(small_model(), 0, 1, true);
   io::save_checkpoint(world(), origin, {20, "", {}, {}, Lineage{"eeee", "", {}}}, tensors.slices, io::IoMode::independent);
   EXPECT_THAT(error_of([&] { CheckpointDirectory(scratch_.path()).of_lineage(b, origin); }),
-              HasSubstr("another run's (eeee)"));
+              HasSubstr("another run (eeee)"));
   fs::remove(origin);
   EXPECT_THAT(error_of([&] { CheckpointDirectory(scratch_.path()).of_lineage(b, origin); }),
               HasSubstr("no such checkpoint"));
