@@ -69,9 +69,8 @@ std::vector<StepReport> Trainer::step(std::int64_t t, const std::function<bool()
   return std::exchange(unexchanged_, {});
 }
 
-/// The order of a step on this node. The engine communicates inside these calls: it reduce-scatters gradients in
-/// micro_batch() and finish_round(), all-gathers them in norm() if a rank updates whole units (stage 0), and starts the
-/// all-gather of the updated parameters in update().
+/// The order of a step on this node. Some communication is hidden in calls of the engine: micro_batch() and finish_round()
+/// reduce-scatter the gradients, and update() starts the all-gather of the updated parameters.
 StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_stop) {
   const std::int64_t updates_before = t - skipped_;
   const optim::Rates rates =
