@@ -4,7 +4,6 @@ exit code, and nothing is overwritten."""
 
 import json
 import os
-import re
 import subprocess
 import time
 import unittest

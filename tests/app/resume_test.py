@@ -4,7 +4,6 @@ too."""
 
 import json
 import os
-import re
 import signal
 import subprocess
 import time
