@@ -10,11 +10,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <sstream>
 
 #include "collective.hpp"
 #include "run_record.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/io/checkpoint.hpp"
+#include "shoal/io/text_file.hpp"
 #include "verdict.hpp"
 
 namespace shoal::app {
@@ -116,7 +118,8 @@ fs::path next_trace_part(const config::Options& options, std::int64_t first_step
 
 std::vector<std::string> lines_until(const fs::path& metrics, std::int64_t last_step) {
   std::vector<std::string> kept;
-  std::ifstream in(metrics);
+  if (!fs::exists(metrics)) return kept;
+  std::istringstream in(io::read_text_file(metrics));
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     const auto step = step_of_line(line, !in.eof(), text(metrics.string(), ":", number));

@@ -8,6 +8,7 @@
 #include "collective.hpp"
 #include "output.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/io/text_file.hpp"
 
 namespace shoal::app {
 
@@ -49,10 +50,9 @@ void write(const fs::path& file, const RunRecord& record) {
 std::optional<RunRecord> read_run_record(const fs::path& output_dir) {
   const fs::path file = output_dir / run_record_name;
   if (!fs::exists(file)) return std::nullopt;
-  std::ifstream in(file);
-  require(in.good(), file.string(), ": cannot be read");
+  const std::string content = io::read_text_file(file);
   try {
-    return from_json(Json::parse(in));
+    return from_json(Json::parse(content));
   } catch (const std::exception&) {  // any difference from what write() writes
     bad_input(file.string(),
               ": is damaged, so it is unknown which run this directory holds; allowed: checkpoint.resume = the path "

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weights.hpp"
 
-#include <fstream>
 #include <map>
 #include <memory>
-#include <sstream>
 #include <vector>
 
 #include "collective.hpp"
@@ -31,12 +29,9 @@ fs::path checked_source(const model::ModelOptions& options) {
   fs::path source = options.init_from;
   if (!fs::is_directory(source)) return source;
   const fs::path file = source / config_name;
-  std::ifstream in(file);
-  if (!in) return source;  // without config.json: names and shapes are checked all the same
-  std::ostringstream content;
-  content << in.rdbuf();
+  if (!fs::exists(file)) return source;  // names and shapes are checked all the same
   std::string problems;
-  for (const std::string& problem : model::disagreements(content.str(), options)) {
+  for (const std::string& problem : model::disagreements(io::read_text_file(file), options)) {
     problems += (problems.empty() ? "" : "\n") + file.string() + ": " + problem;
   }
   require_input(problems.empty(), problems);

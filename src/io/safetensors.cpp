@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "files.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/io/text_file.hpp"
 
 namespace shoal::io {
 
@@ -83,8 +83,7 @@ void Safetensors::add_shard(const fs::path& path) {
 
 void Safetensors::read_index(const fs::path& path) {
   const std::string name = path.string();
-  std::ifstream in(path);
-  const nlohmann::json index = nlohmann::json::parse(in, nullptr, false);
+  const nlohmann::json index = nlohmann::json::parse(read_text_file(path), nullptr, false);
   const bool valid = index.is_object() && index.contains("weight_map") && index["weight_map"].is_object();
   require_input(valid, name, ": not an index of shards: no object weight_map");
   std::map<std::string, std::string> map;  // tensor, shard

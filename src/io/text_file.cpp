@@ -56,6 +56,13 @@ void write_text_file(const fs::path& file, const std::string& content) {
   require(out.good(), file.string(), ": cannot be written");
 }
 
+std::string read_text_file(const fs::path& file) {
+  const File in(file, File::Mode::read);
+  std::string content(in.size(), '\0');
+  in.read(0, std::as_writable_bytes(Span<char>(content)));
+  return content;
+}
+
 struct LineFile::State {
   File file;
   std::uint64_t size = 0;

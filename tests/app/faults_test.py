@@ -42,6 +42,9 @@ ERRORS = {
 }
 OTHERWISE = (errno.EIO,)
 
+# Failures that a run once did not survive: (scenario, call, file, error, whether all later calls fail, too).
+KNOWN = (("resume", "open", "metrics.jsonl", errno.EMFILE, 0),)  # the run went on without its earlier lines
+
 Call = collections.namedtuple("Call", "scenario rank call at path")
 
 
@@ -107,6 +110,21 @@ class Faults(Program):
         for call in recorded[scenario]:
             kinds[call.rank, call.call, pathlib.Path(call.path).name].append(call)
         return choose.choice(kinds[choose.choice(sorted(kinds))])
+
+    def test_failures_that_were_once_not_survived(self):
+        recorded = {}
+        for scenario, name, file, error, lasts in KNOWN:
+            if scenario not in recorded:
+                recorded[scenario] = self.record(scenario)
+            calls = [
+                call
+                for call in recorded[scenario]
+                if (call.rank, call.call, pathlib.Path(call.path).name) == (0, name, file)
+            ]
+            self.assertTrue(calls, f"{scenario} makes no call of {name} on {file}")
+            for call in calls:
+                with self.subTest(call=call, error=errno.errorcode[error], lasts=lasts):
+                    self.check(call, error, lasts)
 
     def test_every_failing_call_is_survived(self):
         if not pathlib.Path(LIBRARY).exists():

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small text files: written at once, or line by line.
+// Small text files: read at once; written at once, or line by line.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,9 @@ namespace shoal::io {
 void write_text_file(const std::filesystem::path& file, const std::string& content);
 /// Returns true if write_text_file() writes to `file` directly, so that it replaces nothing.
 bool is_stream(const std::filesystem::path& file);
+
+/// Returns the content of a regular file. fail() with the system's reason if it cannot be opened or read.
+std::string read_text_file(const std::filesystem::path& file);
 
 /// A file of lines that others read while it grows.
 class LineFile {
