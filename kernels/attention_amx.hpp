@@ -21,9 +21,9 @@ using Source = Rows<const bf16>;
 
 /// The T positions and HS channels of a head, both padded with zeros to whole blocks. Each layout below has
 /// positions() * channels() elements.
-struct Packing {
+struct TilePacking {
   std::size_t T, HS;
-  explicit Packing(const AttentionShape& s) : T(s.T), HS(s.C / s.NH) {}
+  explicit TilePacking(const AttentionShape& s) : T(s.T), HS(s.C / s.NH) {}
   std::size_t positions() const { return round_up(T, block); }
   std::size_t channels() const { return round_up(HS, block); }
   std::size_t size() const { return positions() * channels(); }
@@ -45,7 +45,7 @@ SHOAL_INLINE Words load_pairs(const Source& rows, std::size_t position, std::siz
 }
 
 /// Layout [positions, channels]: rows of a left factor in a sum over channels.
-inline void pack_rows(const Packing& p, const Source& rows, bf16* out) {
+inline void pack_rows(const TilePacking& p, const Source& rows, bf16* out) {
   auto* words = reinterpret_cast<Word*>(out);
   for (std::size_t t = 0; t < p.positions(); ++t) {
     rows.prefetch_after(t);
@@ -54,31 +54,28 @@ inline void pack_rows(const Packing& p, const Source& rows, bf16* out) {
     }
   }
 }
-inline amx::Factor rows_of(const Packing& p, const bf16* packed, std::size_t position) {
+inline amx::Factor rows_of(const TilePacking& p, const bf16* packed, std::size_t position) {
   const std::size_t row = p.channels() * sizeof(bf16);
   return {packed + position * p.channels(), row, amx::rows * row, amx::row_bytes};
 }
 
 /// Layout [positions / 16, channels / 32] of tiles [16 pairs of channels, 16 positions]: columns of a right factor in a sum
 /// over channels.
-inline void pack_columns(const Packing& p, const Source& rows, bf16* out) {
+inline void pack_columns(const TilePacking& p, const Source& rows, bf16* out) {
   auto* words = reinterpret_cast<Word*>(out);
   for (std::size_t t = 0; t < p.positions(); t += amx::columns) {
     for (std::size_t l = 0; l < amx::columns; ++l) rows.prefetch_after(t + l);
     for (std::size_t c = 0; c < p.channels(); c += amx::depth) {
-      std::array<Words, 16> tile;
-      for (std::size_t l = 0; l < amx::columns; ++l) tile[l] = load_channels(rows, t + l, c);
-      transpose_16x16(tile);
-      for (const Words& row : tile) store_words(std::exchange(words, words + simd::width), row);
+      words = store_tile(words, load_transposed([&](std::size_t l) { return load_channels(rows, t + l, c); }));
     }
   }
 }
-inline amx::Factor columns_of(const Packing& p, const bf16* packed, std::size_t position) {
+inline amx::Factor columns_of(const TilePacking& p, const bf16* packed, std::size_t position) {
   return {packed + position * p.channels(), amx::row_bytes, p.channel_steps() * amx::tile_bytes, amx::tile_bytes};
 }
 
 /// Layout [pairs of positions, channels]: rows of a right factor in a sum over positions.
-inline void pack_pairs(const Packing& p, const Source& rows, bf16* out) {
+inline void pack_pairs(const TilePacking& p, const Source& rows, bf16* out) {
   auto* words = reinterpret_cast<Word*>(out);
   for (std::size_t t = 0; t < p.positions(); t += 2) {
     rows.prefetch_after(t);
@@ -88,25 +85,22 @@ inline void pack_pairs(const Packing& p, const Source& rows, bf16* out) {
     }
   }
 }
-inline amx::Factor pairs_of(const Packing& p, const bf16* packed, std::size_t position, std::size_t channel) {
+inline amx::Factor pairs_of(const TilePacking& p, const bf16* packed, std::size_t position, std::size_t channel) {
   const std::size_t row = p.channels() * sizeof(Word);
   return {packed + position * p.channels() + 2 * channel, row, amx::row_bytes, amx::depth / 2 * row};
 }
 
 /// Layout [positions / 32, channels, 32 positions]: rows of the transposed operand, a left factor in a sum over positions.
-inline void pack_transposed(const Packing& p, const Source& rows, bf16* out) {
+inline void pack_transposed(const TilePacking& p, const Source& rows, bf16* out) {
   auto* words = reinterpret_cast<Word*>(out);
   for (std::size_t t = 0; t < p.positions(); t += block) {
     for (std::size_t l = 0; l < block; ++l) rows.prefetch_after(t + l);
     for (std::size_t c = 0; c < p.channels(); c += simd::width) {
-      std::array<Words, 16> tile;
-      for (std::size_t l = 0; l < simd::width; ++l) tile[l] = load_pairs(rows, t + 2 * l, c);
-      transpose_16x16(tile);
-      for (const Words& row : tile) store_words(std::exchange(words, words + simd::width), row);
+      words = store_tile(words, load_transposed([&](std::size_t l) { return load_pairs(rows, t + 2 * l, c); }));
     }
   }
 }
-inline amx::Factor transposed_of(const Packing& p, const bf16* packed, std::size_t position, std::size_t channel) {
+inline amx::Factor transposed_of(const TilePacking& p, const bf16* packed, std::size_t position, std::size_t channel) {
   return {packed + position * p.channels() + channel * block, amx::row_bytes, amx::tile_bytes,
           p.channels() * amx::row_bytes};
 }

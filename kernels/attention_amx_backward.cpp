@@ -25,7 +25,7 @@ struct Buffers {
   Word* dscores_by_key;           // [key_rows / 2, query_columns]: words of two neighbouring keys
   std::size_t bytes;
 
-  Buffers(const Packing& p, BumpAllocator memory) {
+  Buffers(const TilePacking& p, BumpAllocator memory) {
     for (bf16** packed : {&k, &v, &q_columns, &dout_columns, &q_pairs, &dout_pairs, &k_transposed}) {
       *packed = memory.take<bf16>(p.size());
     }
@@ -209,9 +209,7 @@ class HeadBackward {
       for (std::size_t half = 0; half < 2; ++half) {
         simd::for_vectors(packing_.HS, [&](std::size_t channel, auto part) {
           const float* const from = buffers_.dq + t * packing_.channels() + channel * block + half * simd::width;
-          std::array<Words, 16> tile;
-          for (std::size_t c = 0; c < simd::width; ++c) tile[c] = std::bit_cast<Words>(simd::load(from + c * block));
-          transpose_16x16(tile);
+          const Tile tile = load_transposed([&](std::size_t c) { return load_words(from + c * block); });
           for (std::size_t column = 0; column < simd::width; ++column) {
             const std::size_t query = t + query_of(half, column);
             if (query < packing_.T) simd::store(to[query] + channel, std::bit_cast<Floats>(tile[column]) * scale, part);
@@ -223,13 +221,13 @@ class HeadBackward {
 
   const Head& head_;
   const Dropout& dropout_;
-  Packing packing_;
+  TilePacking packing_;
   Buffers buffers_;
 };
 
 }  // namespace
 
-std::size_t backward_bytes(const AttentionShape& shape) { return Buffers(Packing(shape), BumpAllocator()).bytes; }
+std::size_t backward_bytes(const AttentionShape& shape) { return Buffers(TilePacking(shape), BumpAllocator()).bytes; }
 
 void backward(const Head& head, const Dropout& dropout, Span<std::byte> workspace, const AttentionBackwardInputs<bf16>& in,
               bf16* dqkv) {

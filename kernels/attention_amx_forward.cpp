@@ -19,7 +19,7 @@ struct Buffers {
   float *maximum, *sum;  // [block], of each row's scores so far, in base 2
   std::size_t bytes;
 
-  Buffers(const Packing& p, BumpAllocator memory) {
+  Buffers(const TilePacking& p, BumpAllocator memory) {
     q = memory.take<bf16>(p.size());
     k = memory.take<bf16>(p.size());
     v = memory.take<bf16>(p.size());
@@ -161,14 +161,14 @@ class HeadForward {
 
   const Head& head_;
   const Dropout& dropout_;
-  Packing packing_;
+  TilePacking packing_;
   Buffers buffers_;
   float scale_;
 };
 
 }  // namespace
 
-std::size_t forward_bytes(const AttentionShape& shape) { return Buffers(Packing(shape), BumpAllocator()).bytes; }
+std::size_t forward_bytes(const AttentionShape& shape) { return Buffers(TilePacking(shape), BumpAllocator()).bytes; }
 
 void forward(const Head& head, const Dropout& dropout, Span<std::byte> workspace, const bf16* qkv,
              const AttentionOutputs<bf16>& out) {

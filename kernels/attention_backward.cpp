@@ -30,7 +30,7 @@ struct Buffers {
   Word* dscores_by_key;           // [key_rows / per_word, query_columns]: words of neighbouring keys
   std::size_t bytes;
 
-  Buffers(const Packing<P>& p, BumpAllocator memory) {
+  Buffers(const VectorPacking<P>& p, BumpAllocator memory) {
     k = memory.take<Word>(p.natural_size());
     v = memory.take<Word>(p.natural_size());
     q_transposed = memory.take<Word>(p.transposed_size());
@@ -222,7 +222,7 @@ class HeadBackward {
 
   const Head& head_;
   const Dropout& dropout_;
-  Packing<P> packing_;
+  VectorPacking<P> packing_;
   Buffers<P> buffers_;
   float scale_;  // 1 / sqrt(HS), for scores in base 2
 };

@@ -20,7 +20,7 @@ struct Buffers {
   float *maximum, *sum;  // [query_rows], of each row's scores so far, in base 2
   std::size_t bytes;
 
-  Buffers(const Packing<P>& p, BumpAllocator memory) {
+  Buffers(const VectorPacking<P>& p, BumpAllocator memory) {
     q = memory.take<Word>(p.natural_size());
     k_transposed = memory.take<Word>(p.transposed_size());
     v_paired = memory.take<Word>(p.paired_size());
@@ -157,7 +157,7 @@ class HeadForward {
 
   const Head& head_;
   const Dropout& dropout_;
-  Packing<P> packing_;
+  VectorPacking<P> packing_;
   Buffers<P> buffers_;
   float scale_;
 };

@@ -117,7 +117,7 @@ struct Rows {
 
 /// Sizes of the packed operands of a head, which has T positions and HS channels.
 template <class P>
-struct Packing {
+struct VectorPacking {
   std::size_t T, HS;
   /// Channels with padding: as columns of a result, as words of a sum, and as whole vectors of such words.
   std::size_t columns() const { return round_up(HS, simd::width); }
@@ -133,7 +133,7 @@ struct Packing {
 
 /// Layout [positions, row_words]: the channels of each position.
 template <class P, typename T>
-void pack_natural(const Packing<P>& p, Rows<const T> rows, Word* out) {
+void pack_natural(const VectorPacking<P>& p, Rows<const T> rows, Word* out) {
   const std::size_t per_vector = simd::width * P::per_word;
   for (std::size_t t = 0; t < p.positions(); ++t, out += p.row_words()) {
     rows.prefetch_after(t);
@@ -147,13 +147,13 @@ void pack_natural(const Packing<P>& p, Rows<const T> rows, Word* out) {
 
 /// Layout [T / 64, words, 64 positions]: tiles of 64 positions, transposed, for a sum over channels.
 template <class P, typename T>
-void pack_transposed(const Packing<P>& p, Rows<const T> rows, Word* out) {
+void pack_transposed(const VectorPacking<P>& p, Rows<const T> rows, Word* out) {
   for (std::size_t t = 0; t < p.T; t += simd::width) {
     for (std::size_t l = 0; l < simd::width; ++l) rows.prefetch_after(t + l);
     Word* const tile = out + t / tile_columns * tile_columns * p.words() + t % tile_columns;
     for (std::size_t w = 0; w < p.words(); w += simd::width) {
       const std::size_t from = w * P::per_word;
-      std::array<Words, 16> block;
+      Tile block;
       for (std::size_t l = 0; l < simd::width; ++l) {
         block[l] = t + l < rows.count ? P::load(rows[t + l] + from, rows.size - from) : Words{};
       }
@@ -167,7 +167,7 @@ void pack_transposed(const Packing<P>& p, Rows<const T> rows, Word* out) {
 /// Layout [positions / per_word, columns], for a sum over positions: a word holds one channel of two neighbouring positions,
 /// or of one.
 template <class P, typename T>
-void pack_paired(const Packing<P>& p, Rows<const T> rows, Word* out) {
+void pack_paired(const VectorPacking<P>& p, Rows<const T> rows, Word* out) {
   if constexpr (P::per_word == 1) {
     pack_natural(p, rows, out);
   } else {

@@ -37,8 +37,6 @@ struct Tiles {
   }
 
  private:
-  using Tile = std::array<Words, amx::rows>;
-
   static SHOAL_INLINE amx::Factor factor(const bf16* panel) {
     return {panel, amx::row_bytes, amx::tile_bytes, 2 * amx::tile_bytes};
   }

@@ -101,7 +101,7 @@ struct Thirds {
 
   static void pack(const PackSource<float>& p, Transpose transpose, bf16* to) {
     for (std::size_t first = 0; first < rows; first += amx::rows, to += tile_size) {
-      std::array<std::array<Words, amx::rows>, parts> tiles;
+      std::array<Tile, parts> tiles;
       for (std::size_t r = 0; r < amx::rows; ++r) {
         const Parts low = split(p.k_contiguous ? load(p, first + r, 0) : load(p, 2 * r, first));
         const Parts high = split(p.k_contiguous ? load(p, first + r, simd::width) : load(p, 2 * r + 1, first));
@@ -111,8 +111,7 @@ struct Thirds {
       }
       for (std::size_t part = 0; part < parts; ++part) {
         if (transpose == Transpose::yes) transpose_16x16(tiles[part]);
-        auto* const words = reinterpret_cast<Word*>(to + part * part_size);
-        for (std::size_t r = 0; r < amx::rows; ++r) store_words(words + r * simd::width, tiles[part][r]);
+        store_tile(reinterpret_cast<Word*>(to + part * part_size), tiles[part]);
       }
     }
   }

@@ -100,11 +100,7 @@ class Epilogue {
     while (left_ > 0 && due_ >= std::min(left_, simd::width)) {
       const std::size_t lanes = std::min(left_, simd::width);
       for (std::size_t column = 0; column < tile_.columns; column += simd::width) {
-        std::array<Words, simd::width> block;
-        for (std::size_t r = 0; r < simd::width; ++r) {
-          block[r] = std::bit_cast<Words>(simd::load(sums_ + r * row_size + column));
-        }
-        transpose_16x16(block);
+        const Tile block = load_transposed([&](std::size_t r) { return load_words(sums_ + r * row_size + column); });
         for (std::size_t i = 0; i < std::min(simd::width, tile_.columns - column); ++i) {
           put((column + i) * tile_.stride, std::bit_cast<simd::Floats>(block[i]), lanes);
         }

@@ -24,9 +24,7 @@ using Word = std::uint32_t;
 /// A product is written over its result, or added to it.
 enum class Write { over, add };
 
-SHOAL_INLINE Words load_words(const Word* from) {
-  return std::bit_cast<Words>(simd::load(reinterpret_cast<const float*>(from)));
-}
+SHOAL_INLINE Words load_words(const float* from) { return std::bit_cast<Words>(simd::load(from)); }
 SHOAL_INLINE void store_words(Word* to, Words w) { std::memcpy(to, &w, sizeof w); }
 
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
@@ -47,8 +45,11 @@ SHOAL_INLINE Words join(simd::Halves lower, simd::Halves upper) {
   return simd::words_of(lower) | (simd::words_of(upper) << 16U);
 }
 
-/// Transposes 16 x 16 words, by exchanging halves, then quarters, and so on.
-inline void transpose_16x16(std::array<Words, 16>& m) {
+/// Sixteen rows of sixteen words: what packing loads, transposes and stores at a time.
+using Tile = std::array<Words, 16>;
+
+/// Transposes a tile, by exchanging halves, then quarters, and so on.
+inline void transpose_16x16(Tile& m) {
   const auto exchange = [&m]<std::size_t distance>() {
     for (std::size_t i = 0; i < 16; ++i) {
       if ((i & distance) != 0) continue;
@@ -65,6 +66,23 @@ inline void transpose_16x16(std::array<Words, 16>& m) {
   exchange.template operator()<4>();
   exchange.template operator()<2>();
   exchange.template operator()<1>();
+}
+
+/// The transpose of the tile whose row r is load(r).
+template <class Load>
+SHOAL_INLINE Tile load_transposed(const Load& load) {
+  Tile tile;
+  for (std::size_t r = 0; r < tile.size(); ++r) tile[r] = load(r);
+  transpose_16x16(tile);
+  return tile;
+}
+/// Stores the rows of a tile one after another. Returns the address behind them.
+SHOAL_INLINE Word* store_tile(Word* to, const Tile& tile) {
+  for (const Words& row : tile) {
+    store_words(to, row);
+    to += simd::width;
+  }
+  return to;
 }
 
 }  // namespace shoal::kernels

@@ -12,11 +12,10 @@ namespace shoal::model::gpt {
 
 namespace {
 
-/// out = residual + drop(x W + bias) with x [rows, width] and residual = branch.added; out may be the residual.
+/// out = residual + drop(x W + bias) with residual = branch.added; out may be the residual.
 template <typename T>
-void add_branch(const char* label, const BlockShape& s, std::size_t width, const LinearInputs<T>& branch,
+void add_branch(const char* label, const BlockShape& s, const LinearShape& shape, const LinearInputs<T>& branch,
                 const kernels::Dropout& dropout, const BlockScratch<T>& scratch, T* out) {
-  const LinearShape shape{.rows = s.rows(), .in = width, .out = s.C};
   if (dropout.active()) {
     T* const projected = scratch.h;
     linear<T>(label, shape, {.x = branch.x, .weight = branch.weight, .bias = branch.bias}, projected,
@@ -44,19 +43,18 @@ void mlp_backward(const BlockShape& s, const Weights<T>& w, const Gradient& g, c
   T* const d_gelu = scratch.wide_a;
   T* const du = scratch.wide_a;
   T* const gelu = scratch.wide_b;
-  const LinearShape into{.rows = rows, .in = s.C, .out = s.inner}, out_of{.rows = rows, .in = s.inner, .out = s.C};
   const Span<std::byte> products = scratch.product_workspace;
-  linear_input_gradient("mlp_out_dx", out_of, d_out, w[block::mlp_out_weight], d_gelu, products);
+  linear_input_gradient("mlp_out_dx", s.mlp_out(), d_out, w[block::mlp_out_weight], d_gelu, products);
   kernels::gelu_backward<T>({rows, s.inner}, {.u = a.u, .dg = d_gelu}, {.g = gelu, .du = du, .dbias = g[block::mlp_bias]},
                             scratch.workspace);
-  linear_weight_gradient("mlp_out_dw", out_of, gelu, d_out, g[block::mlp_out_weight], products);
-  kernels::column_sum({rows, s.C}, d_out, g[block::mlp_out_bias], scratch.workspace);
+  linear_weight_gradient("mlp_out_dw", s.mlp_out(), gelu, d_out, g[block::mlp_out_weight], products);
+  kernels::column_sum(s.stream(), d_out, g[block::mlp_out_bias], scratch.workspace);
 
-  kernels::layernorm_recompute<T>({rows, s.C}, {.x = a.x_mid, .gain = w[block::ln_2_weight], .bias = w[block::ln_2_bias]},
+  kernels::layernorm_recompute<T>(s.stream(), {.x = a.x_mid, .gain = w[block::ln_2_weight], .bias = w[block::ln_2_bias]},
                                   {.mean = a.mean_2, .rstd = a.rstd_2}, scratch.h);
-  linear_weight_gradient("mlp_dw", into, scratch.h, du, g[block::mlp_weight], products);
-  linear_input_gradient("mlp_dx", into, du, w[block::mlp_weight], scratch.dh, products);
-  kernels::layernorm_backward<T>({rows, s.C},
+  linear_weight_gradient("mlp_dw", s.mlp(), scratch.h, du, g[block::mlp_weight], products);
+  linear_input_gradient("mlp_dx", s.mlp(), du, w[block::mlp_weight], scratch.dh, products);
+  kernels::layernorm_backward<T>(s.stream(),
                                  {.x = a.x_mid,
                                   .gain = w[block::ln_2_weight],
                                   .mean = a.mean_2,
@@ -75,21 +73,21 @@ void attention_branch_backward(const BlockShape& s, const Weights<T>& w, const G
   const T* const d_out = branch_gradient(s, dropout.attention_out, dx, scratch.branch);
   T* const d_attention = scratch.dh;
   T* const dqkv = scratch.wide_a;
-  const LinearShape qkv{.rows = rows, .in = s.C, .out = 3 * s.C}, out_of{.rows = rows, .in = s.C, .out = s.C};
   const Span<std::byte> products = scratch.product_workspace;
-  linear_weight_gradient("attention_out_dw", out_of, a.attention, d_out, g[block::attention_out_weight], products);
-  kernels::column_sum({rows, s.C}, d_out, g[block::attention_out_bias], scratch.workspace);
-  linear_input_gradient("attention_out_dx", out_of, d_out, w[block::attention_out_weight], d_attention, products);
+  linear_weight_gradient("attention_out_dw", s.attention_out(), a.attention, d_out, g[block::attention_out_weight],
+                         products);
+  kernels::column_sum(s.stream(), d_out, g[block::attention_out_bias], scratch.workspace);
+  linear_input_gradient("attention_out_dx", s.attention_out(), d_out, w[block::attention_out_weight], d_attention, products);
   kernels::attention_backward<T>(s.attention(),
                                  {.qkv = a.qkv, .out = a.attention, .logsumexp = a.logsumexp, .dout = d_attention}, dqkv,
                                  dropout.probabilities, scratch.workspace);
 
   kernels::column_sum({rows, 3 * s.C}, dqkv, g[block::attention_bias], scratch.workspace);
-  kernels::layernorm_recompute<T>({rows, s.C}, {.x = a.x, .gain = w[block::ln_1_weight], .bias = w[block::ln_1_bias]},
+  kernels::layernorm_recompute<T>(s.stream(), {.x = a.x, .gain = w[block::ln_1_weight], .bias = w[block::ln_1_bias]},
                                   {.mean = a.mean_1, .rstd = a.rstd_1}, scratch.h);
-  linear_weight_gradient("qkv_dw", qkv, scratch.h, dqkv, g[block::attention_weight], products);
-  linear_input_gradient("qkv_dx", qkv, dqkv, w[block::attention_weight], scratch.dh, products);
-  kernels::layernorm_backward<T>({rows, s.C},
+  linear_weight_gradient("qkv_dw", s.qkv(), scratch.h, dqkv, g[block::attention_weight], products);
+  linear_input_gradient("qkv_dx", s.qkv(), dqkv, w[block::attention_weight], scratch.dh, products);
+  kernels::layernorm_backward<T>(s.stream(),
                                  {.x = a.x,
                                   .gain = w[block::ln_1_weight],
                                   .mean = a.mean_1,
@@ -105,14 +103,14 @@ template <typename T>
 void mlp_forward(const BlockShape& s, const Weights<T>& w, const BlockActivations<T>& a, const BlockScratch<T>& scratch,
                  const kernels::Dropout& dropout, T* out) {
   const std::size_t rows = s.rows();
-  kernels::layernorm_forward<T>({rows, s.C}, s.epsilon,
+  kernels::layernorm_forward<T>(s.stream(), s.epsilon,
                                 {.x = a.x_mid, .gain = w[block::ln_2_weight], .bias = w[block::ln_2_bias]},
                                 {.y = scratch.h, .mean = a.mean_2, .rstd = a.rstd_2});
-  linear<T>("mlp", {.rows = rows, .in = s.C, .out = s.inner},
-            {.x = scratch.h, .weight = w[block::mlp_weight], .bias = w[block::mlp_bias]}, a.u, scratch.product_workspace);
+  linear<T>("mlp", s.mlp(), {.x = scratch.h, .weight = w[block::mlp_weight], .bias = w[block::mlp_bias]}, a.u,
+            scratch.product_workspace);
   if (out == nullptr) return;
   kernels::gelu_forward(rows * s.inner, a.u, scratch.wide_b);
-  add_branch<T>("mlp_out", s, s.inner,
+  add_branch<T>("mlp_out", s, s.mlp_out(),
                 {.x = scratch.wide_b, .weight = w[block::mlp_out_weight], .bias = w[block::mlp_out_bias], .added = a.x_mid},
                 dropout, scratch, out);
 }
@@ -122,16 +120,15 @@ void mlp_forward(const BlockShape& s, const Weights<T>& w, const BlockActivation
 template <typename T>
 void block_forward(const BlockShape& s, const Weights<T>& w, const BlockActivations<T>& a, const BlockScratch<T>& scratch,
                    const BlockDropout& dropout, T* out) {
-  kernels::layernorm_forward<T>({s.rows(), s.C}, s.epsilon,
+  kernels::layernorm_forward<T>(s.stream(), s.epsilon,
                                 {.x = a.x, .gain = w[block::ln_1_weight], .bias = w[block::ln_1_bias]},
                                 {.y = scratch.h, .mean = a.mean_1, .rstd = a.rstd_1});
-  linear<T>("qkv", {.rows = s.rows(), .in = s.C, .out = 3 * s.C},
-            {.x = scratch.h, .weight = w[block::attention_weight], .bias = w[block::attention_bias]}, a.qkv,
+  linear<T>("qkv", s.qkv(), {.x = scratch.h, .weight = w[block::attention_weight], .bias = w[block::attention_bias]}, a.qkv,
             scratch.product_workspace);
   kernels::attention_forward<T>(s.attention(), a.qkv, {.out = a.attention, .logsumexp = a.logsumexp}, dropout.probabilities,
                                 scratch.workspace);
   add_branch<T>(
-      "attention_out", s, s.C,
+      "attention_out", s, s.attention_out(),
       {.x = a.attention, .weight = w[block::attention_out_weight], .bias = w[block::attention_out_bias], .added = a.x},
       dropout.attention_out, scratch, a.x_mid);
   mlp_forward(s, w, a, scratch, dropout.mlp_out, out);
@@ -153,16 +150,15 @@ void block_decode(const BlockShape& shape, const Weights<T>& w, const BlockActiv
   a.x = a.x_mid = x;
   const std::size_t stride = 3 * s.C;  // elements from one position of the cache to the next
   T* const row = a.qkv + position * stride;
-  kernels::layernorm_forward<T>({1, s.C}, s.epsilon, {.x = x, .gain = w[block::ln_1_weight], .bias = w[block::ln_1_bias]},
+  kernels::layernorm_forward<T>(s.stream(), s.epsilon, {.x = x, .gain = w[block::ln_1_weight], .bias = w[block::ln_1_bias]},
                                 {.y = scratch.h, .mean = a.mean_1, .rstd = a.rstd_1});
-  linear<T>("qkv", {.rows = 1, .in = s.C, .out = stride},
-            {.x = scratch.h, .weight = w[block::attention_weight], .bias = w[block::attention_bias]}, row,
+  linear<T>("qkv", s.qkv(), {.x = scratch.h, .weight = w[block::attention_weight], .bias = w[block::attention_bias]}, row,
             scratch.product_workspace);
   kernels::attention_decode<T>(s.NH, s.C / s.NH, row,
                                {.keys = a.qkv + s.C, .values = a.qkv + 2 * s.C, .stride = stride, .length = position + 1},
                                a.attention);
   add_branch<T>(
-      "attention_out", s, s.C,
+      "attention_out", s, s.attention_out(),
       {.x = a.attention, .weight = w[block::attention_out_weight], .bias = w[block::attention_out_bias], .added = x}, {},
       scratch, x);
   mlp_forward(s, w, a, scratch, {}, x);
@@ -170,12 +166,10 @@ void block_decode(const BlockShape& shape, const Weights<T>& w, const BlockActiv
 
 template <typename T>
 std::size_t block_product_workspace_bytes(const BlockShape& s, bool training) {
-  const std::size_t rows = s.rows();
-  std::size_t bytes = std::max(linear_workspace_bytes<T>({rows, s.C, 3 * s.C}, training),
-                               linear_workspace_bytes<T>({rows, s.C, s.inner}, training));
+  std::size_t bytes = std::max(linear_workspace_bytes<T>(s.qkv(), training), linear_workspace_bytes<T>(s.mlp(), training));
   for (const bool added : {false, true}) {  // the last product of a branch, with dropout and without
-    bytes = std::max({bytes, linear_workspace_bytes<T>({rows, s.C, s.C}, training, added),
-                      linear_workspace_bytes<T>({rows, s.inner, s.C}, training, added)});
+    bytes = std::max({bytes, linear_workspace_bytes<T>(s.attention_out(), training, added),
+                      linear_workspace_bytes<T>(s.mlp_out(), training, added)});
   }
   return bytes;
 }
@@ -184,7 +178,7 @@ template <typename T>
 std::size_t block_workspace_bytes(const BlockShape& s, bool training) {
   std::size_t bytes = kernels::attention_workspace_bytes<T>(s.attention());
   if (training) {
-    bytes = std::max({bytes, kernels::layernorm_workspace_bytes({s.rows(), s.C}),
+    bytes = std::max({bytes, kernels::layernorm_workspace_bytes(s.stream()),
                       kernels::column_sum_workspace_bytes({s.rows(), s.inner}),
                       kernels::column_sum_workspace_bytes({s.rows(), 3 * s.C})});
   }

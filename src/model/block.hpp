@@ -8,8 +8,10 @@
 
 #include <cstddef>
 
+#include "products.hpp"
 #include "shoal/kernels/attention.hpp"
 #include "shoal/kernels/dropout.hpp"
+#include "shoal/kernels/rows.hpp"
 #include "shoal/model/model.hpp"
 #include "views.hpp"
 
@@ -20,7 +22,12 @@ struct BlockShape {
   std::size_t B, T, C, NH, inner;
   float epsilon;
   std::size_t rows() const { return B * T; }
+  kernels::RowShape stream() const { return {rows(), C}; }  ///< of the residual stream
   kernels::AttentionShape attention() const { return {B, T, C, NH}; }
+  LinearShape qkv() const { return {rows(), C, 3 * C}; }
+  LinearShape attention_out() const { return {rows(), C, C}; }
+  LinearShape mlp() const { return {rows(), C, inner}; }
+  LinearShape mlp_out() const { return {rows(), inner, C}; }
 };
 
 /// The activations that forward saves for backward. Their shape is [rows, C] unless another one is given.
