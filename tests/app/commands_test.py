@@ -84,7 +84,7 @@ class Commands(Program):
         self.assertAlmostEqual(
             float(evaluated.split("validation loss")[1].split()[0]), summary["val_losses"][0][1], delta=1e-4
         )
-        self.assertEqual(self.ok("eval", checkpoint), evaluated.replace(" 2 ranks", " 1 ranks"))
+        self.assertEqual(self.ok("eval", checkpoint), evaluated.replace(" 2 ranks", " 1 rank"))
         generated = self.ok("generate", checkpoint, "--prompt", "12 and", "--tokens", "20", "--temperature", "0")
         self.assertIn("12 and", generated)
         self.assertEqual(
