@@ -24,7 +24,7 @@ class InPlace final : public Accumulator {
   PartialSums& sums_;
 };
 
-/// A gradient in staging memory, rounded there to the type in which gradients are summed.
+/// Gradients in staging memory, which are rounded there to the type in which they are kept.
 class Staged : public Accumulator {
  public:
   Staged(const std::vector<model::UnitLayout>& units, DType dtype, PartialSums& sums, Staging staging)

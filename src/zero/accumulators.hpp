@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient accumulation in the three ways that the stage, the gradients' type and the collectives ask for:
+// How a micro-batch's gradient gets from the buffer that backward writes to this rank's partial sums:
 //
-//                 backward writes to     then                                          buckets send, when
-//   InPlace       the partial sums       merges them                                   the partial sum, once a round
-//   Converted     staging memory, fp32   rounds it and adds it to the partial sums     the partial sum, once a round
-//   ReducedFirst  staging memory, fp32   rounds it; adds this rank's shard of the sum  the staged gradient, after
-//                                        over ranks to the partial sums                every micro-step
+// - InPlace: backward writes it on top of the partial sums, where it is merged. Buckets send the sum of a round.
+// - Converted: backward writes fp32 to staging memory; the gradient is rounded to the type in which it is kept and added to
+//   the partial sums. Buckets send the sum of a round.
+// - ReducedFirst (stages 2 and 3): backward writes fp32 to staging memory; buckets send the rounded gradient from there
+//   after every micro-step, and this rank's shard of the sum over ranks is added to the partial sums.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,6 @@
 
 namespace shoal::zero {
 
-/// The way from the buffer that backward writes to this rank's partial sums.
 class Accumulator {
  public:
   virtual ~Accumulator() = default;
@@ -27,17 +26,17 @@ class Accumulator {
   virtual std::size_t buckets_before(int unit) const = 0;
   /// Backward has written all of the unit's gradient.
   virtual void complete(int unit, std::size_t micro_step) = 0;
-  /// Elements `range` of what a bucket sends, and of what it has reduced.
+  /// Memory that a bucket reduces for elements `range` of the unit.
   virtual Span<std::byte> bucket_part(int unit, Range range) const = 0;
-  /// A bucket that was started in this micro-step has the sum over ranks in bucket_part(), a part of this rank's shard.
+  /// A bucket that was started in this micro-step is finished: bucket_part() has the sum over ranks of `range`, which is in
+  /// this rank's shard.
   virtual void reduced(int unit, std::size_t micro_step, Range range) = 0;
 };
 
-/// Where gradients of `dtype` are kept as backward computes them: fp32, whole, and summed in a tree.
+/// Returns true if backward can write to the partial sums: they are whole and in fp32, and are added in a tree.
 bool accumulates_in_place(const AccumulationPlan& accumulation, DType dtype);
 
-/// sums must outlive it; they are in place if accumulates_in_place(). order: the units as backward completes them; buckets:
-/// in which they are reduced, `in_flight` at a time while backward goes on.
+/// sums: made in place if accumulates_in_place(); must outlive the result. The other arguments are as in Staging.
 std::unique_ptr<Accumulator> make_accumulator(const std::vector<model::UnitLayout>& units, const std::vector<int>& order,
                                               const std::vector<Bucket>& buckets, std::size_t in_flight,
                                               const AccumulationPlan& accumulation, DType dtype, PartialSums& sums,

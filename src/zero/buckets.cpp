@@ -10,9 +10,9 @@ namespace shoal::zero {
 
 namespace {
 
-constexpr std::size_t most_buckets = 131072;  // of the gradients of a model of 800 G parameters, in 25 MB each
+constexpr std::size_t most_buckets = 131072;  // enough for a model of 800 G parameters in buckets of 25 MB
 
-/// Of all ranks' blocks of the sub-range together: shards are alike but for the last one, which may be short.
+/// Number of elements of the sub-range over all ranks. All shards have the same length, except a shorter last one.
 std::size_t elements_of(Range sub, std::size_t unit_elements, std::size_t shard) {
   const std::size_t whole = unit_elements / shard, rest = unit_elements % shard;
   return whole * sub.size() + std::min(std::max(rest, sub.begin), sub.end) - sub.begin;
@@ -56,10 +56,10 @@ comm::Blocks shard_blocks(Span<std::byte> whole, std::size_t element_bytes, int 
 std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, int ranks,
                                  std::size_t most) {
   const auto size = static_cast<std::size_t>(ranks);
-  const std::size_t per_shard = std::max(granule, most / size / granule * granule);  // elements of one shard in a message
+  const std::size_t per_shard = std::max(granule, most / size / granule * granule);  // elements of one shard in a bucket
   check_count(units, order, ranks, most, per_shard);
   std::vector<Bucket> buckets;
-  std::size_t room = 0;  // what is left of per_shard in the last message
+  std::size_t room = 0;  // elements of a shard that the last bucket still takes
   for (const int u : order) {
     const std::size_t elements = units[static_cast<std::size_t>(u)].elements;
     const std::size_t length = shard_length(elements, ranks);

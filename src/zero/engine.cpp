@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t widened_elements = std::size_t{1} << 16U;  // small enough to stay in a cache
 
-/// torch's clip_grad_norm_: the factor that brings the norm to the limit, with its guard against a norm of zero.
+/// Factor that brings the norm to the limit, as in PyTorch's clip_grad_norm_, with its guard against a norm of zero.
 float clip_factor(double norm, double limit) {
   return limit == 0 ? 1.0F : static_cast<float>(std::min(1.0, limit / (norm + 1e-6)));
 }

@@ -11,21 +11,21 @@ namespace shoal::zero {
 
 namespace {
 
-/// Bytes of gathered parameters at every visit, under a limit.
+/// Bytes of gathered parameters by visit, and their limit.
 class Live {
  public:
   Live(std::size_t visits, double limit_mb)
       : bytes_(visits, 0),
         limit_(limit_mb == 0 ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(limit_mb * 1e6)) {}
 
-  /// Whether `bytes` more fit at all visits begin ... end - 1.
+  /// Returns true if this many bytes more are within the limit at all visits begin ... end - 1.
   bool fits(std::size_t begin, std::size_t end, std::size_t bytes) const {
     return std::all_of(at(begin), at(end), [&](std::size_t live) { return live + bytes <= limit_; });
   }
   void add(std::size_t begin, std::size_t end, std::size_t bytes) {
     for (std::size_t v = begin; v < end; ++v) bytes_[v] += bytes;
   }
-  /// The visit that holds most, where that is more than the limit.
+  /// Bytes of the visit with most of them if this exceeds the limit, otherwise null.
   const std::size_t* over() const {
     const auto* const most = std::max_element(bytes_.data(), bytes_.data() + bytes_.size());
     return bytes_.empty() || *most <= limit_ ? nullptr : most;
@@ -41,7 +41,8 @@ class Live {
   std::size_t limit_;
 };
 
-/// What must be there: every use by itself; all uses of a unit at once where it is kept after forward.
+/// The lifetimes without prefetch: one for each run of consecutive visits that use a unit, or one for all its uses if it is
+/// kept after forward.
 std::vector<GatherLifetime> uses(const UseOrder& visits, const std::vector<std::size_t>& bytes_of, bool keep_after_forward) {
   std::vector<GatherLifetime> result;
   for (std::size_t v = 0; v < visits.size(); ++v) {
@@ -59,7 +60,8 @@ std::vector<GatherLifetime> uses(const UseOrder& visits, const std::vector<std::
   return result;
 }
 
-/// Joins uses of a unit whose next gather would start as soon as it was released, where there is room between them.
+/// Joins two lifetimes of a unit if at most `prefetch` visits lie between them and the limit leaves memory for it meanwhile:
+/// otherwise the unit would be gathered again about when it is released.
 void join_near_uses(std::vector<GatherLifetime>& gather_lifetimes, const std::vector<std::size_t>& bytes_of,
                     std::size_t prefetch, Live& live) {
   for (std::size_t i = 0; i < gather_lifetimes.size(); ++i) {
@@ -71,7 +73,7 @@ void join_near_uses(std::vector<GatherLifetime>& gather_lifetimes, const std::ve
     live.add(gather_lifetimes[i].last + 1, next->first, bytes);
     gather_lifetimes[i].last = next->last;
     gather_lifetimes.erase(next);
-    --i;  // its next use may be near too
+    --i;  // the next lifetime may be joined too
   }
 }
 
@@ -101,7 +103,8 @@ GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& 
     GatherLifetime& gather = gather_lifetimes[k];
     gather.start =
         k < options.prefetch_units ? 0 : std::min(gather.first, gather_lifetimes[k - options.prefetch_units].first);
-    if (k > 0) gather.start = std::max(gather.start, gather_lifetimes[k - 1].start);  // gathers start in one order
+    if (k > 0)
+      gather.start = std::max(gather.start, gather_lifetimes[k - 1].start);  // gathers start in the order of the lifetimes
     while (gather.start < gather.first && !live.fits(gather.start, gather.first, bytes(gather))) ++gather.start;
     live.add(gather.start, gather.first, bytes(gather));
   }

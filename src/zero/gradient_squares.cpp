@@ -30,7 +30,7 @@ void GradientSquares::measure(int unit, const float* gradient) {
   } else {
     kernels::sum_of_squares_by_granule(elements, gradient, sums.data());
   }
-  const std::vector<double> whole = subtree_sums(granules, {0, granules}, sums);  // one tree, or none of an empty unit
+  const std::vector<double> whole = subtree_sums(granules, {0, granules}, sums);  // one sum, or none if the unit is empty
   unit_[u] = whole.empty() ? 0.0 : whole.front();
 }
 

@@ -13,9 +13,9 @@ namespace shoal::zero {
 
 namespace {
 
-constexpr std::size_t in_flight = 2;  // messages whose scratch memory is planned; the next one waits for the oldest
+constexpr std::size_t in_flight = 2;  // buckets with scratch memory of their own; the next one waits for the oldest
 
-/// Backward completes the last unit first; the embedding, which a tied head writes to first, is the last.
+/// Backward completes the last unit first and the embedding last, even if a tied head begins the embedding's gradient.
 std::vector<int> completion_order(std::size_t units) {
   std::vector<int> order(units);
   std::iota(order.rbegin(), order.rend(), 0);
@@ -31,7 +31,7 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
       layouts_(layouts),
       groups_(groups),
       options_(options),
-      // Staged gradients are reduced at once in any case, since the next units need their memory.
+      // Gradients that are reduced after every micro-step are sent at once in any case: the next units need their memory.
       start_(options.overlap                         ? Start::in_backward
              : accumulation.reduced_every_micro_step ? Start::in_backward_waiting
                                                      : Start::at_end_of_round),
@@ -73,7 +73,7 @@ void Gradients::begin_micro_step(std::size_t round, std::size_t micro_step) {
 float* Gradients::of(int unit) {
   const auto u = static_cast<std::size_t>(unit);
   if (!may_write_[u]) {
-    // Buckets of the micro-step before had this one's forward to finish in.
+    // The buckets of the last micro-step were in flight during this one's forward; now their memory is needed.
     if (std::exchange(first_buffer_, false)) finish_reduction();
     while (finished_ < accumulator_->buckets_before(unit)) finish_oldest();
     may_write_[u] = true;
@@ -97,7 +97,7 @@ comm::Blocks Gradients::blocks(const Bucket& bucket) const {
                        [&](int unit, Range range) { return accumulator_->bucket_part(unit, range); });
 }
 
-/// Buckets are started in one order on all ranks: that of buckets_, each as soon as its last unit is complete.
+/// Starts all buckets whose last unit is complete, in the order of buckets_, which is the same on all ranks.
 void Gradients::start_ready() {
   while (started_ < buckets_.size() && complete_[static_cast<std::size_t>(buckets_[started_].last_unit)]) start_next();
 }

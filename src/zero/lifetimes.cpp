@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t alignment = 64;  // bytes: a cache line
 
-/// The lowest offset at which `bytes` lie clear of all ranges in `taken` (sorted by begin).
+/// Returns the lowest offset at which `bytes` overlap no range in `taken`, which is sorted by begin.
 std::size_t lowest_gap(const std::vector<Range>& taken, std::size_t bytes) {
   std::size_t offset = 0;
   for (const Range& range : taken) {

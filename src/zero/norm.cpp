@@ -18,10 +18,9 @@ Range shard_granules(std::size_t elements, int rank, int ranks) {
   return {granule_count(shard.begin), granule_count(shard.end)};
 }
 
-/// The most numbers that a rank contributes: its subtrees of every unit.
+/// Number of subtrees that a rank has in all units, at most.
 std::size_t most_subtrees(const std::vector<ShardLayout>& layouts, int ranks) {
-  std::map<std::size_t, std::size_t>
-      units_by_size;  // most units are alike: a thousand blocks on as many ranks count at once
+  std::map<std::size_t, std::size_t> units_by_size;  // counts equal units once, since there may be thousands
   for (const ShardLayout& layout : layouts) ++units_by_size[layout.elements];
   std::size_t most = 0;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -42,7 +41,8 @@ GlobalNorm::GlobalNorm(const std::vector<ShardLayout>& layouts, const RankGroups
     const Range granules = shard_granules(layout.elements, groups_.rank, groups_.ranks);
     granule_sums_.push_back(memory.take<double>(Kind::buffers, granules.size(), "sums by piece"));
   }
-  const std::size_t most = most_subtrees(layouts_, groups_.ranks);  // equal room for all, so that one all-gather serves
+  const std::size_t most =
+      most_subtrees(layouts_, groups_.ranks);  // the same on all ranks, so that one all-gather is enough
   subtrees_ = memory.take<double>(Kind::buffers, most, "sums by subtree");
   all_subtrees_ = memory.take<double>(Kind::buffers, most * static_cast<std::size_t>(groups_.ranks), "sums by subtree");
 }
@@ -71,7 +71,7 @@ Norm GlobalNorm::of(DType dtype, const std::function<Span<const std::byte>(int u
   return norm;
 }
 
-/// What piece_sums_ of all ranks add up to. Collective.
+/// Adds granule_sums_ of all ranks, by unit. Collective.
 std::vector<double> GlobalNorm::sums_by_unit() {
   std::size_t at = 0;
   for (std::size_t u = 0; u < layouts_.size(); ++u) {

@@ -12,7 +12,7 @@ namespace shoal::zero {
 
 namespace {
 
-constexpr std::size_t in_flight = 2;  // messages whose scratch memory is planned; the next one waits for the oldest
+constexpr std::size_t in_flight = 2;  // messages with scratch memory of their own; the next one waits for the oldest
 
 }  // namespace
 
@@ -98,7 +98,7 @@ void Parameters::release(int) {
   if (gathers_ && --held_ == 0) leave_visit();
 }
 
-/// The gathers that the plan starts here, in the same order on all ranks.
+/// Starts the gathers that the plan has at the beginning of this visit, in the same order on all ranks.
 void Parameters::begin_use() {
   require(pass_ != nullptr && visit_ < pass_->plan.visits.size(), "visit ", visit_, " is not in the pass's plan");
   for (const std::size_t index : pass_->starting[visit_]) start_gather(index);
@@ -152,7 +152,7 @@ void Parameters::start_gather(std::size_t index) {
                            scratch, {{}, &errors_[static_cast<std::size_t>(lifetime.unit)]})});
 }
 
-/// The oldest.
+/// Waits for the oldest gather.
 void Parameters::finish_gather() {
   Gather& gather = gathering_.front();
   gather.request.wait();
@@ -174,7 +174,7 @@ void Parameters::start_all_gather() {
   for (std::size_t u = 0; u < errors_.size(); ++u) trace_error("parameters", static_cast<int>(u), errors_[u]);
   all_gathers_done_ = all_gathers_started_ = 0;
   while (all_gathers_started_ < std::min(scratch_.size(), buckets_.size())) start_next_all_gather();
-  if (!overlap_ || gathers_) wait_for_parameters();  // gathers use the same scratch memory
+  if (!overlap_ || gathers_) wait_for_parameters();  // gathers of units use the same scratch memory
 }
 
 void Parameters::start_next_all_gather() {
@@ -186,7 +186,8 @@ void Parameters::start_next_all_gather() {
 
 void Parameters::wait_for_parameters() { wait_for_gathered(buckets_.size()); }
 
-/// The next message is started when the oldest has arrived, at the same call of acquire() on all ranks.
+/// Waits until this many buckets have arrived. The next bucket is started when the oldest has arrived, in the same call of
+/// acquire() on all ranks.
 void Parameters::wait_for_gathered(std::size_t buckets) {
   for (; all_gathers_done_ < buckets; ++all_gathers_done_) {
     all_gathers_.front().wait();

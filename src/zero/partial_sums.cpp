@@ -33,7 +33,7 @@ std::byte* PartialSums::top(int unit, std::size_t micro_step) const {
   return at(accumulation_.level(micro_step), unit, layouts_[static_cast<std::size_t>(unit)].gradients.begin);
 }
 
-/// Adds the top to the level below, `count` times.
+/// Merges `count` times, from level `top` downwards.
 void PartialSums::merge_from(std::size_t top, std::size_t count, int unit, Range range) {
   for (; count > 0; --count, --top) {
     kernels::add(dtype_, range.size(), at(top, unit, range.begin), at(top - 1, unit, range.begin));

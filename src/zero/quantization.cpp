@@ -23,7 +23,7 @@ std::size_t elements_for(int rank, const Bucket& bucket, const std::vector<Shard
   return elements;
 }
 
-/// FNV-1a over all places where messages are cut.
+/// FNV-1a over the parts of all buckets.
 std::uint64_t hash_of(const std::vector<Bucket>& buckets) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   const auto add = [&](std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3U; };
@@ -83,9 +83,10 @@ void GradientQuantState::take_residuals(int ranks_per_node, const std::vector<Bu
                                         const std::vector<ShardLayout>& layouts, Memory& memory) {
   const int on_node = ranks_per_node, ranks = groups_.ranks;
   columns_.resize(static_cast<std::size_t>(ranks));
-  std::vector<std::size_t> own;  // by message
+  std::vector<std::size_t> own;  // by bucket
   for (const Bucket& bucket : buckets) {
-    std::vector<std::size_t> of_place(static_cast<std::size_t>(on_node));  // ranks of one place on their nodes send alike
+    std::vector<std::size_t> of_place(
+        static_cast<std::size_t>(on_node));  // by local rank: ranks with the same one send the same blocks
     for (int rank = 0; rank < ranks; ++rank) {
       of_place[static_cast<std::size_t>(rank % on_node)] += elements_for(rank, bucket, layouts, ranks);
     }

@@ -25,7 +25,8 @@ SampledWeights::SampledWeights(const std::vector<ShardLayout>& layouts, const Ra
   own_ = ranks == 1 ? all_ : memory.take<float>(Kind::buffers, granules, "weights of a sample");
 }
 
-/// Multiples of odd fractions of 2^32 fall evenly over a piece, from one to the next and from update to update.
+/// Index of the sampled element. Multiples of these odd constants modulo 2^32 are spread evenly, from granule to granule and
+/// from update to update.
 std::size_t SampledWeights::element(int unit, std::size_t granule_index) const {
   const std::size_t begin = granule_index * granule;
   const std::size_t length = std::min(granule, layouts_[static_cast<std::size_t>(unit)].elements - begin);
@@ -53,7 +54,7 @@ void SampledWeights::resample(std::uint64_t updates, const std::function<Span<co
   for (std::size_t u = 0; u < layouts_.size(); ++u) weigh(static_cast<int>(u), correction, epsilon);
 }
 
-/// Second moments become weights; 0 where no gradient was ever seen in the whole unit.
+/// Replaces second moments by weights; 0 if the whole unit has had no gradient yet.
 void SampledWeights::weigh(int unit, double correction, double epsilon) {
   const std::size_t granules = granule_count(layouts_[static_cast<std::size_t>(unit)].elements);
   double mean = 0;

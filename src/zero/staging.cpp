@@ -8,13 +8,14 @@
 
 namespace shoal::zero {
 
-// Time is the place in backward's order: unit order[t] is computed at time t, an early one from the start of the pass.
+// Time is the index in backward's order: unit order[t] is written at time t, or from time 0 to t if its gradient is early.
 Staging::Staging(const std::vector<model::UnitLayout>& units, const std::vector<int>& order,
                  const std::vector<Bucket>& buckets, std::size_t in_flight, Memory& memory) {
   std::vector<std::size_t> time_of(units.size());
   for (std::size_t t = 0; t < order.size(); ++t) time_of[static_cast<std::size_t>(order[t])] = t;
 
-  // Complete before time t: what could be started before, but for those in flight. buckets_of: up to a unit's last one.
+  // complete_before[t]: number of buckets that are finished before time t; those that were started, except `in_flight` ones.
+  // buckets_of: number of buckets up to the unit's last one.
   std::vector<std::size_t> complete_before(order.size() + 1, 0), buckets_of(units.size(), 0);
   for (std::size_t m = 0; m < buckets.size(); ++m) {
     ++complete_before[time_of[static_cast<std::size_t>(buckets[m].last_unit)] + 1];

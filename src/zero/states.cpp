@@ -15,7 +15,7 @@ namespace shoal::zero {
 
 namespace {
 
-/// Neighbouring tensors that share one weight decay, as ranges of the flat buffer.
+/// Consecutive tensors with the same weight decay, as a range of the flat buffer.
 struct DecayRange {
   Range range;
   bool decay;
@@ -34,7 +34,7 @@ std::vector<DecayRange> decay_ranges(const model::UnitLayout& unit, bool decay_1
   return result;
 }
 
-/// Every rank's shard of a flat buffer to all ranks. For buffers outside the steps: its scratch memory is not planned.
+/// Gathers a flat buffer on all ranks from their shards. For use outside of steps: its scratch memory is not planned.
 void gather(const RankGroups& groups, Span<float> whole) {
   std::vector<std::byte> scratch(comm::tree_scratch_bytes(groups.ranks, whole.size_bytes()));
   comm::tree_all_gather(*groups.group, shard_blocks(comm::bytes_of(whole), sizeof(float), groups.ranks), scratch).wait();
@@ -61,7 +61,7 @@ States::States(const std::vector<model::UnitLayout>& units, const std::vector<Sh
   }
 }
 
-/// Where an element of a unit's flat buffer lies in its parameters on this rank.
+/// Address of an element of the unit's flat buffer in the parameters of this rank.
 std::byte* States::parameter(int unit, std::size_t element) const {
   return parameters(unit).data() + (element - layout(unit).parameters.begin) * size_of(dtype_);
 }
@@ -75,7 +75,7 @@ void States::initialize(std::uint64_t seed) {
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const ShardLayout& layout = layouts_[u];
     {
-      const Absence absence;  // a unit's random numbers take seconds
+      const Absence absence;  // the random numbers of a unit take seconds
       model::initialize(units_[u], seed, layout.shard,
                         master_[u].subspan(layout.shard.begin - layout.optimizer.begin, layout.shard.size()));
     }

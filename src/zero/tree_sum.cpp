@@ -9,7 +9,7 @@ namespace shoal::zero {
 
 namespace {
 
-/// A node of the tree: pieces [begin, begin + width), width a power of two; those beyond the buffer's end are absent.
+/// A node of the tree: granules [begin, begin + width), width a power of two; those beyond the buffer's end are absent.
 struct Node {
   std::size_t begin, width;
   Range within(std::size_t granules) const { return intersection({begin, begin + width}, {0, granules}); }
@@ -21,7 +21,7 @@ Node root(std::size_t granules) { return {0, std::bit_ceil(granules)}; }
 
 bool contains(Range outer, Range inner) { return outer.begin <= inner.begin && inner.end <= outer.end; }
 
-/// value(leaf), or the sum of both halves; an absent half adds nothing.
+/// Returns value(range) of a leaf, and otherwise the sum of both halves; an absent half is skipped.
 template <typename IsLeaf, typename Value>
 double evaluate(Node node, std::size_t granules, const IsLeaf& is_leaf, const Value& value) {
   const Range range = node.within(granules);
@@ -63,7 +63,8 @@ std::size_t subtree_count(std::size_t granules, Range own) {
 
 double join_subtrees(std::size_t granules, const std::vector<Range>& owners, const std::vector<Span<const double>>& values) {
   if (granules == 0) return 0.0;
-  std::vector<std::size_t> next(owners.size(), 0);  // subtrees come left to right, so each rank's are used in order
+  std::vector<std::size_t> next(owners.size(),
+                                0);  // subtrees are visited left to right, so those of a rank are used in order
   std::size_t owner = 0;
   return evaluate(
       root(granules), granules,

@@ -10,7 +10,7 @@
 namespace shoal::zero {
 namespace {
 
-/// What the stack of one rank does in a round, written as an expression over micro-batch numbers.
+/// The sum that one rank makes in a round, as an expression over the indices of micro-batches.
 std::string rank_sum(const AccumulationPlan& accumulation, std::size_t round, int rank) {
   std::vector<std::string> stack(accumulation.stack(true));
   for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
@@ -23,7 +23,7 @@ std::string rank_sum(const AccumulationPlan& accumulation, std::size_t round, in
   return stack.at(0);
 }
 
-/// The tree among ranks, low bits first.
+/// The tree over the ranks, low bits first.
 std::string tree(std::vector<std::string> sums) {
   while (sums.size() > 1) {
     std::vector<std::string> next;
@@ -33,14 +33,15 @@ std::string tree(std::vector<std::string> sums) {
   return sums[0];
 }
 
-/// Every rank sums its accumulation, then the ranks their sums.
+/// The sum of a round that is reduced once: of each rank's own sum, then over the ranks.
 std::string group_sum(const AccumulationPlan& accumulation, std::size_t round) {
   std::vector<std::string> sums;
   for (int rank = 0; rank < accumulation.ranks; ++rank) sums.push_back(rank_sum(accumulation, round, rank));
   return tree(sums);
 }
 
-/// The ranks sum every turn; what arrives is added to the stack from elsewhere.
+/// The sum of a round that is reduced after every micro-step: over the ranks, then on the stack, to which it is added from
+/// another buffer.
 std::string sum_of_micro_steps(const AccumulationPlan& accumulation, std::size_t round) {
   std::vector<std::string> stack(accumulation.stack(false));
   for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An engine over all ranks of the test, and what its states hold.
+// An engine over all ranks of the test, and the bytes of its states.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ class EngineOfAll {
   Engine engine_;
 };
 
-/// The largest and the smallest of the ranks' numbers: equal where all have the same.
+/// The largest and the smallest number of all ranks; they are equal if all ranks have the same.
 inline std::pair<double, double> extremes(double mine) {
   std::vector<double> numbers = {mine, -mine};
   EngineOfAll::world().all_reduce(Span<double>(numbers), comm::Reduce::max).wait();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ten steps of a tiny GPT-2 on several ranks with accumulation, in every stage, against torch's DistributedDataParallel
-// (gpt_step_a.h5, dp) and against DeepSpeed's own engine (zero_engine_a.json). The limits are those that their makers
-// suggest.
+// Ten steps of a tiny GPT-2 on several ranks with accumulation, in every stage, compared with PyTorch's
+// DistributedDataParallel (gpt_step_a.h5, dp) and with DeepSpeed's own engine (zero_engine_a.json). The tolerances are those
+// that the makers of these files suggest.
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -60,7 +60,7 @@ class EngineOracle : public testing::Test {
     std::vector<double> losses;  ///< of all micro-batches
     double loss, norm;
   };
-  /// at_norm: when the step's gradient is complete.
+  /// Runs one step. at_norm is called when the step's gradient is complete.
   Step take(EngineOfAll& engine, std::size_t step, const EngineOptions& o, const std::function<void()>& at_norm) const {
     const AccumulationPlan& accumulation = engine->accumulation();
     const std::size_t rows = o.capacity.sequences * o.model.block_size;
@@ -90,7 +90,7 @@ class EngineOracle : public testing::Test {
     return taken;
   }
 
-  /// The part of a tensor's gradient that this rank has: the mean over all ranks and micro-batches.
+  /// Compares this rank's shard of the gradient, the mean over all ranks and micro-batches.
   void expect_gradients(EngineOfAll& engine, const std::string& group) const {
     std::size_t compared = 0;
     for (std::size_t u = 0; u < engine->units().size(); ++u) {
@@ -111,7 +111,7 @@ class EngineOracle : public testing::Test {
     EXPECT_GT(extremes(static_cast<double>(compared)).first, 0);
   }
 
-  /// The key part of the bias of q, k, v has a gradient of rounding errors alone, which Adam makes steps of.
+  /// Leaves out the key part of the bias of q, k, v: its gradient consists of rounding errors, which Adam scales up.
   void expect_parameters(EngineOfAll& engine, const std::string& group) const {
     engine->wait_for_parameters();
     const std::size_t width = config_.at("n_embd");

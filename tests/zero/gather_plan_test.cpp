@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t mb = 1'000'000;
 
-/// A model of an embedding (0), three blocks and a head (4) that borrows the embedding; there and back.
+/// A model of an embedding (0), three blocks and a head (4) that uses the embedding too: forward and backward.
 const UseOrder visits = {{0}, {1}, {2}, {3}, {4, 0}, {4}, {3}, {2}, {1}};
 const std::vector<std::string> names = {"embedding", "h.0", "h.1", "h.2", "head"};
 const std::vector<std::size_t> sizes = {4 * mb, mb, mb, mb, mb};
@@ -43,8 +43,8 @@ TEST(GatherPlan, WithoutPrefetchAUnitIsGatheredAtItsVisit) {
 }
 
 TEST(GatherPlan, PrefetchStartsTheNextUnitWhileOneRuns) {
-  // The last block stays from forward to backward: released after visit 3 it would be gathered again at visit 5.
   EXPECT_EQ(shape(plan(options(1))), "0:0<0-0 1:0<1-1 2:1<2-2 3:2<3-3 4:3<4-5 0:4<4-4 3:4<6-6 2:6<7-7 1:7<8-8");
+  // Two units ahead, block 3 is kept from forward to backward: only visits 4 and 5 lie between its uses.
   EXPECT_EQ(shape(plan(options(2))), "0:0<0-0 1:0<1-1 2:0<2-2 3:1<3-6 4:2<4-5 0:3<4-4 2:4<7-7 1:4<8-8");
 }
 
@@ -58,7 +58,7 @@ TEST(GatherPlan, WholeUnitsAreNotGathered) {
 
 TEST(GatherPlan, MemoryIsWhatIsLiveTogether) {
   const GatherPlan alone = plan(options(0));
-  EXPECT_LT(alone.bytes, 5 * mb + 1024);  // the head and what it borrows
+  EXPECT_LT(alone.bytes, 5 * mb + 1024);  // the head and the embedding, which it uses
   EXPECT_LT(plan(options(0, 0, false)).bytes, 8 * mb + 1024);
   EXPECT_GE(plan(options(0, 0, false)).bytes, 8 * mb);
 }

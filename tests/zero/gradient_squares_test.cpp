@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Squares of micro-batches' gradients and of their mean: plain loops' to rounding, and one rank's bit by bit.
+// Squares of the gradients of micro-batches and of their sum: equal to plain loops up to rounding, and to those of one rank
+// bit by bit.
 #include "shoal/zero/gradient_squares.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +30,8 @@ std::vector<float> numbers(std::size_t unit, std::size_t elements, std::size_t s
   return values;
 }
 
-/// Second moments of very different size from piece to piece; no gradient has reached the last but one, nor all of unit 1.
+/// Second moments that differ much from granule to granule. They are zero in the last granule but one, and in all of unit 1:
+/// no gradient has reached these.
 std::vector<float> second_moments(std::size_t unit, std::size_t elements) {
   std::vector<float> values = numbers(unit, elements, 99);
   for (std::size_t i = 0; i < elements; ++i) {
@@ -39,7 +41,7 @@ std::vector<float> second_moments(std::size_t unit, std::size_t elements) {
   return values;
 }
 
-/// By element; all but one of each piece count nothing, and the unit's mean is over those.
+/// Weights by element: zero except for the sampled element of each granule. The unit's mean is over the sampled elements.
 std::vector<double> weights(std::size_t unit, std::size_t elements) {
   const std::vector<float> second = second_moments(unit, elements);
   std::vector<double> result(elements, 0.0);
@@ -58,7 +60,7 @@ std::vector<double> weights(std::size_t unit, std::size_t elements) {
   return result;
 }
 
-/// By micro-batch, and of their sum.
+/// The squares by micro-batch, and that of their sum.
 struct Measured {
   std::vector<double> micro = std::vector<double>(micro_batches, 0.0);
   double sum = 0;
@@ -141,14 +143,14 @@ TEST(GradientSquares, AreTheSameBitsInEveryStageAndOnAnyNumberOfRanks) {
     const Measured alone = measured(squares, 0, {0, 1, nullptr});
     const Measured exact = by_plain_loops(squares);
     for (std::size_t m = 0; m < micro_batches; ++m) EXPECT_NEAR(alone.micro[m], exact.micro[m], 1e-6 * exact.micro[m]);
-    EXPECT_NEAR(alone.sum, exact.sum, 1e-6 * exact.sum);  // added in float
+    EXPECT_NEAR(alone.sum, exact.sum, 1e-6 * exact.sum);  // gradients are added in float
     for (int stage = 0; stage < 4; ++stage) {
       EXPECT_TRUE(measured(squares, stage, {group.rank(), group.size(), &group}) == alone) << "stage " << stage;
     }
   }
 }
 
-/// 4096 squares of normal numbers have a mean within 5 / sqrt(4096 / 2) of 1, at any update.
+/// The mean of 4096 squares of normally distributed numbers is within 5 / sqrt(4096 / 2) of 1, at any update.
 TEST(SampledWeights, RepresentAllElements) {
   constexpr std::size_t elements = 4096 * granule;
   std::vector<float> second = numbers(0, elements, 1), gradient = numbers(0, elements, 2);

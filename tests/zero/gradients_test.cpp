@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients summed over micro-batches and ranks against the tree of [Note: one trajectory], bit by bit.
+// Gradients summed over micro-batches and ranks have the bits of the tree in [Note: one trajectory].
 #include "shoal/zero/gradients.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::vector<model::UnitLayout> units() {
   return result;
 }
 
-/// The gradient of micro-batch m, of numbers whose sum depends on the order.
+/// The gradient of micro-batch m: numbers whose sum depends on the order of addition.
 std::vector<float> leaf(std::size_t unit, std::size_t elements, std::size_t m) {
   std::mt19937 generator(static_cast<unsigned>(unit * 1000 + m));
   std::normal_distribution<float> normal;
@@ -44,7 +44,7 @@ std::vector<float> add(std::vector<float> a, const std::vector<float>& b, DType 
   return rounded(a, dtype);
 }
 
-/// One rank's view: rounds of 2^k leaves in a binary tree, rounds added in order.
+/// The sum as one rank makes it: in each round a binary tree over 2^k gradients; the rounds are added in order.
 std::vector<float> expected(std::size_t unit, std::size_t elements, std::size_t micro_batches, DType dtype) {
   const AccumulationPlan one(micro_batches, 1);
   std::vector<float> total;
@@ -64,7 +64,7 @@ std::vector<float> expected(std::size_t unit, std::size_t elements, std::size_t 
 }
 
 struct Result {
-  std::vector<std::vector<float>> gradients;  // what this rank holds in the end
+  std::vector<std::vector<float>> gradients;  // what this rank has in the end
   std::vector<ShardLayout> held;
   Norm norm;
 };
@@ -94,7 +94,7 @@ Result run(int stage, std::size_t micro_batches, const GradientOptions& options)
         std::copy(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end),
                   gradients.of(u) + begin);
       };
-      write(0, 0, 2);  // an early gradient is begun first and completed last
+      write(0, 0, 2);  // an early gradient is the first to be begun and the last to be completed
       for (int u = static_cast<int>(layouts.size()) - 1; u > 0; --u) {
         write(u, 0, 1);
         gradients.complete(u);
@@ -123,11 +123,11 @@ std::vector<float> part(const std::vector<float>& all, Range range) {
 /// (stage, micro-batches of a step)
 class Gradient : public testing::TestWithParam<std::tuple<int, std::size_t>> {
  protected:
-  /// The same whatever the messages and their overlap.
+  /// Compares the gradients with the tree for several bucket sizes, with and without overlap.
   void expect_tree(DType dtype) const {
     const auto [stage, m] = GetParam();
     const int ranks = test::world().size();
-    if (m % static_cast<std::size_t>(ranks) != 0) return;  // batch sizes that do not divide are refused before this
+    if (m % static_cast<std::size_t>(ranks) != 0) return;  // such batches are refused earlier
     const bool promised = std::has_single_bit(static_cast<unsigned>(ranks));
     const auto layouts = units();
     Result first;
@@ -143,7 +143,7 @@ class Gradient : public testing::TestWithParam<std::tuple<int, std::size_t>> {
               << "unit " << u << ", buckets of " << options.bucket_elements;
         }
       }
-      // Other numbers of ranks round differently at each of at most log2(24) + 3 nodes.
+      // On other numbers of ranks rounding differs at each of at most log2(24) + 3 nodes.
       const double bound = promised ? 1e-12 : 8 * (dtype == DType::f32 ? 0x1p-24 : 0x1p-8);
       EXPECT_NEAR(result.norm.value, std::sqrt(squares), bound * std::sqrt(squares));
       if (first.gradients.empty()) first = result;
@@ -172,7 +172,7 @@ class WholeGradients : public testing::Test {
   }
   static comm::Communicator& all() { return test::world().all(); }
 
-  /// One rank writes a NaN into a unit; none if it is -1.
+  /// Runs a backward in which one rank writes a NaN into this unit; -1: no rank does.
   void backward(int broken_unit) {
     gradients_.begin_micro_step(0, 0);
     for (int u = 2; u >= 0; --u) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An overflow of fp16 gradients on one rank, in one unit: every rank learns of it in the same step, draws the same
-// conclusion, and the step leaves no trace in any state.
+// An overflow of fp16 gradients on one rank, in one unit: all ranks detect it in the same step and skip the update, and no
+// state changes.
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -26,7 +26,7 @@ EngineOptions options(int stage) {
   return o;
 }
 
-/// A run as the trainer makes it, of steps that are all alike but for their tokens.
+/// A run with the trainer's order of a step. Steps differ only in their tokens.
 class Training {
  public:
   explicit Training(int stage) : engine_(options(stage)), scaler_({.initial_power = 8, .hysteresis = 1}) {
@@ -34,7 +34,7 @@ class Training {
   }
 
   using Change = std::function<void(Engine&)>;
-  /// before: each micro-batch; after: the last of them, before the norm is made. Returns the norm.
+  /// Calls `before` before each micro-batch, and `after` after the last one, before the norm. Returns the norm.
   Norm step(const Change& before = {}, const Change& after = {}) {
     Engine& engine = *engine_;
     engine.scale_losses(scaler_.scale());
@@ -61,7 +61,7 @@ class Training {
     return norm;
   }
 
-  /// As if the step that was left out had never been, but for the scale.
+  /// Copies the loss scale of a run whose step was skipped.
   void take_scale_of(const Training& other) { scaler_ = other.scaler_; }
   const optim::LossScaler& scaler() const { return scaler_; }
   EngineOfAll& engine() { return engine_; }
@@ -100,7 +100,7 @@ class Overflow : public testing::TestWithParam<int> {
     }
   }
 
-  /// A step with the overflow, then one without, next to a run that never had it.
+  /// Makes a step with the overflow, then one without it, and compares with a run that has had no overflow.
   void expect_no_trace(const Training::Change& before, const Training::Change& after, int unit) {
     const std::vector<std::byte> states = run_.engine().states();
     const double scale = run_.scaler().scale();
@@ -124,7 +124,7 @@ TEST_P(Overflow, OfOneValueInOneUnitOnOneRank) {
   const int ranks = EngineOfAll::world().size(), units = static_cast<int>(run_.engine()->units().size());
   int places = 0;
   for (int unit = 0; unit < units; ++unit) {
-    const int rank = (unit + 1) % ranks;  // each has its turn
+    const int rank = (unit + 1) % ranks;  // so that each rank is used
     const Range shard = shard_of(run_.engine()->units()[static_cast<std::size_t>(unit)].elements, rank, ranks);
     if (shard.empty()) continue;
     SCOPED_TRACE(testing::Message() << "unit " << unit << ", rank " << rank);
@@ -148,7 +148,7 @@ TEST_P(Overflow, OfTheBackwardOfOneRank) {
     SCOPED_TRACE(testing::Message() << "rank " << rank);
     expect_no_trace(
         [&](Engine& engine) {
-          if (EngineOfAll::world().rank() == rank) engine.scale_losses(0x1p100);  // fp16 ends at 65504
+          if (EngineOfAll::world().rank() == rank) engine.scale_losses(0x1p100);  // the largest fp16 number is 65504
         },
         {}, -1);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whoever acquires a unit sees all of it, whatever the ranks keep.
+// A unit is whole while it is acquired, however it is sharded.
 #include "shoal/zero/parameters.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ float value(std::size_t unit, std::size_t element, int version) {
   return static_cast<float>(unit * 10000 + element % 4096) + 0.5F * static_cast<float>(version);
 }
 
-/// Everything that one rank has, on memory that only counts or is reserved.
+/// The states and parameters of one rank, on memory that only counts or is reserved.
 struct Rank {
   std::vector<ShardLayout> held;
   States states;
@@ -80,7 +80,7 @@ std::uint64_t sent_to_other_nodes() {
   return bytes;
 }
 
-/// (neighbours, prefetched units, kept after forward)
+/// (hpz_size, prefetched units, reshard_after_forward)
 class SecondaryTest : public testing::TestWithParam<std::tuple<std::size_t, std::size_t, bool>> {
  protected:
   void TearDown() override { test::world().make_groups({}); }

@@ -38,15 +38,16 @@ struct Staged {
 
 TEST(Staging, AUnitThatIsCopiedOutAtOnceNeedsOneBuffer) {
   EXPECT_EQ(Staged(units(8, false), {}, 1).units_taken(), 1U);
-  EXPECT_EQ(Staged(units(8, true), {}, 1).units_taken(), 2U);  // the early one is there all the time
+  EXPECT_EQ(Staged(units(8, true), {}, 1).units_taken(), 2U);  // the early one takes memory from the start
 }
 
 TEST(Staging, MemoryIsReusedWhenTheBucketsThatReadItAreFinished) {
   const auto layouts = units(8, false);
-  const auto buckets = make_buckets(layouts, backwards(9), 2, 1024);  // one per unit
+  const auto buckets = make_buckets(layouts, backwards(9), 2, 1024);  // one bucket per unit
   const Staged staged(layouts, buckets, 1);
   EXPECT_EQ(staged.units_taken(), 2U);
-  // Unit 8 is first, message 0 its own. Unit 7 is written while message 0 is under way; unit 6 lies where unit 8 did.
+  // Unit 8 is written first, and bucket 0 sends it. Unit 7 is written while bucket 0 is in flight; unit 6 has the memory of
+  // unit 8.
   EXPECT_EQ(staged.staging.buckets_before(8), 0U);
   EXPECT_EQ(staged.staging.buckets_before(7), 0U);
   EXPECT_EQ(staged.staging.buckets_before(6), 1U);
@@ -57,7 +58,7 @@ TEST(Staging, MemoryIsReusedWhenTheBucketsThatReadItAreFinished) {
 
 TEST(Staging, ABucketOfTwoUnitsKeepsTheMemoryOfBoth) {
   const auto layouts = units(8, false);
-  const auto buckets = make_buckets(layouts, backwards(9), 2, 2048);  // two units in each
+  const auto buckets = make_buckets(layouts, backwards(9), 2, 2048);  // two units in each bucket
   const Staged staged(layouts, buckets, 0);
   EXPECT_EQ(staged.units_taken(), 2U);
   EXPECT_EQ(staged.staging.buckets_before(7), 0U);

@@ -85,8 +85,8 @@ TEST_P(StatesTest, TakesWhatThePaperSaysAndLessThanOneKibibyteMore) {
   const bool rounded = dtype() != DType::f32;
   const double kib = 1024.0 * static_cast<double>(units().size());
   const auto expect_within = [&](Kind kind, double bytes, double states) {
-    // Shards are whole pieces: rank 0's, the largest, is at most one piece longer than its part; borders of arenas are 64
-    // bytes.
+    // Shards are whole granules: that of rank 0, the longest, has at most a granule more than its part. Arenas align buffers
+    // to 64 bytes.
     EXPECT_LE(static_cast<double>(memory_.taken()[kind]), bytes + states * kib) << name_of(kind);
     if (groups(true).rank != 0) return;
     EXPECT_GE(static_cast<double>(memory_.taken()[kind]), bytes) << name_of(kind);
@@ -114,7 +114,7 @@ TEST_P(StatesTest, OwnSlicesCoverEveryTensorOnceOverRanks) {
 TEST_P(StatesTest, FirstNotFiniteNamesTheUnit) {
   states_.initialize(1);
   EXPECT_EQ(states_.first_not_finite(), 2);
-  if (states_.master(1).empty()) return;  // another rank's
+  if (states_.master(1).empty()) return;  // another rank has it
   states_.master(1).back() = INFINITY;
   EXPECT_EQ(states_.first_not_finite(), 1);
 }

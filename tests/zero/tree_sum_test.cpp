@@ -18,7 +18,7 @@ std::vector<double> noise(std::size_t n) {
   return values;
 }
 
-/// The tree, level by level: neighbours are added, a lonely last one moves up.
+/// The tree, level by level: pairs are added, and a last one without a partner moves up.
 double serial_tree(std::vector<double> values) {
   if (values.empty()) return 0;
   while (values.size() > 1) {

@@ -32,7 +32,7 @@ class Reducer {
 
   /// On completion blocks[rank] holds the sum over ranks. The other blocks hold nothing of use.
   virtual Request reduce_scatter(Blocks blocks, DType type, Span<std::byte> scratch, const QuantState& state) = 0;
-  /// On entry blocks[rank] holds this rank's values; on completion every block holds its owner's.
+  /// On entry blocks[rank] holds this rank's values; on completion every block holds those of its rank, on all ranks.
   virtual Request all_gather(Blocks blocks, DType type, Span<std::byte> scratch, const QuantState& state) = 0;
 
   /// Returns true if one operation can leave the sums of all blocks on all ranks.
@@ -45,18 +45,18 @@ class Reducer {
   virtual std::size_t gather_scratch_bytes(const MessageBounds& bounds, DType type) const = 0;
 };
 
-/// Makes a reducer that sends values unchanged. group: may be null on one rank, or if only scratch memory is asked for.
+/// The messages of this reducer are not quantized. group: may be null on one rank, or if only scratch memory is asked for.
 std::unique_ptr<Reducer> make_reducer(Collectives how, int ranks, Communicator* group);
 
-/// The groups of a quantized reducer. All are null if only scratch memory is asked for; node and across, of a Hierarchy,
-/// may be null if nothing is reduced.
+/// The communicators of a quantized reducer, as in Hierarchy. All may be null if only scratch memory is asked for; node and
+/// across may be null if only all_gather() is called.
 struct QuantizedGroups {
   int ranks = 1, ranks_per_node = 1;
   Communicator* all = nullptr;
   Communicator* node = nullptr;
   Communicator* across = nullptr;
 };
-/// Makes a reducer that sends 8-bit or 4-bit codes with their scales; all_gather() uses formats.across.
+/// The messages of this reducer are 8-bit or 4-bit values and their scales; all_gather() uses formats.across.
 std::unique_ptr<Reducer> make_quantized_reducer(const QuantizedGroups& groups, const ReduceFormats& formats);
 
 }  // namespace shoal::comm

@@ -1,15 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who computes which micro-batch when, and in which order gradients are summed.
+// Which rank computes which micro-batch when, and in which order gradients are summed.
 //
-// [Note: one trajectory] A step has M = batch.global / batch.micro micro-batches, M = q 2^k with q odd: q rounds of 2^k. The
-// gradients of a round are summed in the binary tree over the micro-batch's index in the round, low bits first, whoever
-// computes them; the sums of the rounds are added in order. A power of two D of ranks that divides M divides 2^k; A = 2^k /
-// D turns are each rank's in a round. Where gradients are reduced once a round, rank d takes the neighbours d A ... d A + A
-// - 1, so that what it sums itself are the low bits of the index, and what is summed among ranks (comm/tree_reduce.hpp) the
-// high ones. Where they are reduced after every turn, turn a takes the neighbours a D ... a D + D - 1, rank d the d-th of
-// them: then the ranks are the low bits and a rank's own sums the high ones. The sum is the same for both and for every such
-// D, bit by bit. Any other D that divides M makes one round of it. That sum is reproducible, but differs in rounding from
-// that of other numbers of ranks, and of the two orders.
+// [Note: one trajectory] A step has M = batch.global / batch.micro micro-batches. Their gradients are added in a fixed
+// order, so the sum has the same bits in every stage and on every number D of ranks that is a power of two and divides M.
+// With M = q 2^k, q odd, a step is q accumulation rounds of 2^k micro-batches. The gradients of a round are added in a
+// binary tree over the index of the micro-batch in the round, lowest bit first; the sums of the rounds are added in order.
+// In a round each rank computes A = 2^k / D micro-batches, one per micro-step. A rank adds some levels of the tree by
+// itself; the ranks add the others together (comm/tree_reduce.hpp). For example, four micro-batches with gradients g0 ... g3
+// are one round, whose sum is (g0 + g1) + (g2 + g3) on
+//
+//   1 rank   Rank 0 computes g0, g1, g2 and g3, and adds them in this order.
+//   2 ranks  Reduced once a round: rank 0 adds g0 + g1, and rank 1 adds g2 + g3. Then the ranks add these two sums.
+//            Reduced after every micro-step: in micro-step 0 rank 0 computes g0 and rank 1 g1, and the ranks add g0 + g1.
+//            In micro-step 1 they add g2 + g3. Each rank adds these two sums on its own shard.
+//   4 ranks  Rank d computes gd. Ranks 0 and 1 add g0 + g1, ranks 2 and 3 add g2 + g3, and then all add these two sums.
+//
+// In general:
+// - Reduced once a round, rank d computes the micro-batches d A ... d A + A - 1 of the round: the rank adds the levels of
+//   the low bits of the index by itself, and the ranks add those of the high bits together.
+// - Reduced after every micro-step, rank d computes micro-batch a D + d in micro-step a: the ranks add the levels of the low
+//   bits together, and each rank those of the high bits, on its shard.
+//
+// Any other D that divides M makes a single round of all M micro-batches. Its sum is reproducible, but its rounding depends
+// on D and on how often gradients are reduced.
 #pragma once
 
 #include <bit>
@@ -19,13 +32,13 @@ namespace shoal::zero {
 
 struct AccumulationPlan {
   std::size_t rounds = 1;
-  std::size_t micro_steps_per_round = 1;  ///< micro-batches that one rank computes in a round: A
+  std::size_t micro_steps_per_round = 1;  ///< A: micro-batches that each rank computes in a round
   int ranks = 1;
   bool reduced_every_micro_step = false;
-  bool sequential = false;  ///< a rank adds its turns one after another: native collectives, which round as they like anyway
+  bool sequential = false;  ///< each rank adds its gradients one after another (native collectives fix no order either)
 
   AccumulationPlan() = default;
-  /// ranks must divide micro_batches.
+  /// group_size must divide micro_batches.
   constexpr AccumulationPlan(std::size_t micro_batches, int group_size, bool every_micro_step = false,
                              bool in_sequence = false)
       : ranks(group_size), reduced_every_micro_step(every_micro_step), sequential(in_sequence) {
@@ -41,28 +54,28 @@ struct AccumulationPlan {
 
   constexpr std::size_t micro_batches() const { return rounds * micro_steps_per_round * static_cast<std::size_t>(ranks); }
 
-  /// The micro-batch's index in the step.
+  /// Index in the step of the micro-batch that `rank` computes.
   constexpr std::size_t micro_batch(std::size_t round, std::size_t micro_step, int rank) const {
     const auto size = static_cast<std::size_t>(ranks), own = static_cast<std::size_t>(rank);
     if (reduced_every_micro_step) return (round * micro_steps_per_round + micro_step) * size + own;
     return (round * size + own) * micro_steps_per_round + micro_step;
   }
 
-  // A rank sums its turns with a stack of partial sums (a binary counter): before turn a the stack holds one sum per set bit
-  // of a, the largest at the bottom; the new gradient goes on top and is merged downwards while neighbours are of equal
-  // size.
+  // A rank adds the gradients of a round with a stack of partial sums, which works like a binary counter: before micro-step
+  // a it holds one sum per set bit of a, the one of most micro-batches at the bottom. The new gradient is put on top, and
+  // the top is merged into the sum below it as long as both are of the same number of micro-batches.
 
-  /// Height of the stack before turn a, and so the place of turn a's gradient.
+  /// Height of the stack before this micro-step: the level at which its gradient is put.
   constexpr std::size_t level(std::size_t micro_step) const {
     return sequential ? std::size_t{micro_step > 0} : static_cast<std::size_t>(std::popcount(micro_step));
   }
-  /// How many times the top is added to the one below after turn a. The last turn leaves one sum.
+  /// Number of merges after this micro-step. After the last one of a round a single sum is left.
   constexpr std::size_t merges(std::size_t micro_step) const {
     return sequential || micro_step + 1 == micro_steps_per_round ? level(micro_step)
                                                                  : static_cast<std::size_t>(std::countr_one(micro_step));
   }
-  /// The largest height: buffers that are needed. in_place: a gradient is written to the top before it is merged; otherwise
-  /// it is added from elsewhere, and only one that is not merged at once takes a place.
+  /// Number of buffers that the stack needs. in_place: backward writes each gradient into a new top entry. Otherwise it is
+  /// added from another buffer, and needs an entry only if it is not merged at once.
   constexpr std::size_t stack(bool in_place) const {
     std::size_t most = 1;
     for (std::size_t micro_step = 0; micro_step < micro_steps_per_round; ++micro_step) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How gradients are cut into messages: each takes the same sub-range of every rank's shard, so that a reduce-scatter of it
-// ends with the owner. Large units are cut, small ones joined.
+// Buckets: the messages in which gradients are reduced and parameters gathered. A bucket takes the same sub-range of every
+// rank's shard, so that its reduce-scatter leaves each sum on the rank that owns it. Large units are cut into several
+// buckets, and small ones are joined in one.
 #pragma once
 
 #include <cstddef>
@@ -21,25 +22,25 @@ struct Part {
 
 struct Bucket {
   std::vector<Part> parts;
-  int last_unit = 0;         ///< the message is complete when this unit's gradient is
-  std::size_t elements = 0;  ///< of all ranks' blocks together
+  int last_unit = 0;         ///< the bucket can be reduced when this unit's gradient is complete
+  std::size_t elements = 0;  ///< of the blocks of all ranks
 };
 
-/// Messages of at most `most` elements (at least one piece per rank), in the order in which backward completes units: last
-/// unit first, the embedding's at the end. `order` lists the units so.
+/// Cuts the units into buckets of at most `most` elements, or one granule per rank if that is more. order: the units to be
+/// sent, first to last. Gradients are sent as backward completes them, the last unit first and the embedding last.
 std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, int ranks,
                                  std::size_t most);
 
-/// The elements of a unit's flat buffer that `part` takes from rank d's shard.
+/// Elements of the unit's flat buffer that `part` takes from the shard of `rank`.
 Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks);
 
-/// What a reducer must know of the bucket to say how much scratch memory it needs.
+/// Sizes of the bucket, from which the scratch memory of a reducer follows.
 comm::MessageBounds bounds_of(const Bucket& bucket, const std::vector<ShardLayout>& layouts, int ranks);
 
-/// A whole buffer as one message: every rank's shard of it is its block.
+/// Blocks of a message that is a whole buffer: each rank's block is its shard.
 comm::Blocks shard_blocks(Span<std::byte> whole, std::size_t element_bytes, int ranks);
 
-/// Where a message's blocks lie: span_of(unit, range) of each part, by rank.
+/// Blocks of a bucket. span_of(unit, range): the memory of these elements of the unit on this rank.
 template <typename SpanOf>
 comm::Blocks bucket_blocks(const Bucket& bucket, const std::vector<ShardLayout>& layouts, int ranks, const SpanOf& span_of) {
   comm::Blocks blocks(static_cast<std::size_t>(ranks));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model together with its states on this rank: what one step does with them, from tokens to published parameters.
+// A model together with its states on this rank, and the parts of a training step: forward and backward of micro-batches,
+// reduction of gradients, norm, update, all-gather of parameters. app/trainer.cpp has their order.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +17,20 @@
 namespace shoal::zero {
 
 struct EngineOptions {
-  model::ModelOptions model;  ///< vocab_size set
+  model::ModelOptions model;  ///< vocab_size must be set
   DType dtype = DType::f32;
-  model::Capacity capacity;  ///< training = false: parameters and one forward pass only
+  model::Capacity capacity;  ///< training = false: parameters and forward only
   optim::OptimizerOptions optimizer;
   ZeroOptions zero;
   GradientOptions gradients;
-  std::size_t micro_batches = 1;  ///< of one step over all ranks
-  double grad_clip = 1.0;         ///< 0: none
+  std::size_t micro_batches = 1;  ///< of a step, over all ranks of the group
+  double grad_clip = 1.0;         ///< largest norm; 0: gradients are not clipped
   std::uint64_t seed = 1;
 };
 
 class Engine final : private model::UnitAccess {
  public:
-  /// memory: counting (plan/memory.hpp), or reserved for what was counted with the same arguments.
+  /// memory: one that only counts (plan/memory.hpp), or one that has reserved what was counted with the same arguments.
   Engine(const EngineOptions& options, const RankGroups& groups, Memory& memory);
 
   States& states() { return states_; }
@@ -38,34 +39,34 @@ class Engine final : private model::UnitAccess {
   const AccumulationPlan& accumulation() const { return accumulation_; }
   const std::vector<Bucket>& buckets() const { return gradients_->buckets(); }
 
-  /// Random initial values; or, after the slices of states() were written to, everything that is derived from them.
-  /// Collective.
+  /// Sets parameters to random initial values. Collective.
   void initialize(std::uint64_t seed);
+  /// Rounds the master parameters and starts their all-gather, after slices of states() were written. Collective.
   void rebuild_parameters();
-  /// Waits until what an update() published has arrived: before the slices of states() are written to, or read and written.
+  /// Waits for the all-gather that update() or rebuild_parameters() has started. It must be called before slices of states()
+  /// are written, since the all-gather reads them, and before whole parameters are read.
   void wait_for_parameters() { parameters_->wait_for_parameters(); }
 
-  /// What quantized gradients left over (zero.quant_feedback), for checkpoints: GradientQuantState's.
+  /// Error-feedback residuals of quantized gradients (zero.quant_feedback), for checkpoints; see GradientQuantState.
   std::vector<NamedSlice> residual_slices() const {
     return gradients_ ? gradients_->residual_slices() : std::vector<NamedSlice>{};
   }
   std::string residual_layout() const { return gradients_ ? gradients_->residual_layout() : std::string(); }
 
-  /// The loss, and so every gradient, is multiplied by this from now on; norms and updates are of what it was before.
+  /// Multiplies the loss, and so every gradient, by this factor from now on. Norms and updates are those of unscaled losses.
   void scale_losses(double factor) { loss_scale_ = factor; }
-  /// From now on a step's gradient is a part of the mean over so many groups of ranks like this one; before norm() somebody
-  /// adds up gradient_shard() of all of them. 1: it is this group's alone.
+  /// Sets the number of groups of ranks (nodes) whose gradients make up the mean from now on. Each has its gradients divided
+  /// by it, and the caller must sum gradient_shard() over the groups before start_gradient_gather(). 1: this group alone.
   void set_gradient_groups(std::size_t groups);
-  /// With Squares::weighted, before a step's first micro-batch, once `updates` > 0 were made: from now on
-  /// micro_step_square() and Norm::square are of a new sample, weighted by the second moments, which decay by beta2.
-  /// Collective.
+  /// With Squares::weighted, before a step's first micro-batch and after `updates` > 0 updates: draws a new sample for
+  /// micro_step_square() and Norm::square, weighted by the second moments, whose decay is beta2. Collective.
   void weigh_squares(std::int64_t updates, double beta2);
-  /// Forward and backward of this rank's micro-batch of (round, micro_step); returns its summed loss. The step's gradient is
-  /// that of the mean over all predictions of all micro-batches.
+  /// Runs forward and backward of this rank's micro-batch of (round, micro_step) and returns its summed loss. The step's
+  /// gradient is that of the mean over all predictions of all micro-batches.
   double micro_batch(std::size_t round, std::size_t micro_step, const model::MicroBatch& batch);
-  /// Of the gradient of the last micro_batch(), as it enters the step's gradient, which is a mean: of its M-th part.
+  /// Sum of squares of the last micro-batch's gradient, scaled by 1/M as it contributes to the step's mean gradient.
   double micro_step_square() const { return gradients_->micro_step_square() / (loss_scale_ * loss_scale_); }
-  /// After the last turn of a round.
+  /// Called after the last micro-step of a round.
   void finish_round() { gradients_->finish_round(); }
   /// Elements `range` of this rank's shard of the step's gradient, after the last round.
   Span<std::byte> gradient_shard(int unit, Range range) { return gradients_->shard(unit, range); }
@@ -76,13 +77,14 @@ class Engine final : private model::UnitAccess {
   void start_gradient_gather() { gradients_->start_gather(); }
   /// Norm of the step's gradient, unclipped. Collective; gradients are gathered meanwhile.
   Norm norm();
-  /// Waits for the gradients, clips them, updates what this rank keeps of every unit, and starts the all-gather of what
-  /// other ranks need of it. The norm must be finite.
+  /// Waits until the gradients are gathered, clips them, updates what this rank keeps of every unit, and starts the
+  /// all-gather of published parameters. The norm must be finite.
   void update(const Norm& norm, const optim::Optimizer::Step& step);
-  /// In place of update(): waits for the gradients, and leaves all states as they are.
+  /// In place of update(): waits until the gradients are gathered, and leaves all states as they are.
   void discard_gradients() { gradients_->wait_for_gather(); }
 
-  /// The batch's summed loss, without dropout. Collective where parameters are shared out: every rank calls it as often.
+  /// Returns the batch's summed loss, without dropout. Collective if parameters are sharded: every rank must then call it
+  /// the same number of times.
   double evaluate(const model::MicroBatch& batch);
 
  private:
@@ -98,9 +100,9 @@ class Engine final : private model::UnitAccess {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::vector<ShardLayout> layouts_;
   States states_;
-  std::unique_ptr<Gradients> gradients_;  // null where nothing is trained
+  std::unique_ptr<Gradients> gradients_;  // null if nothing is trained
   std::unique_ptr<Parameters> parameters_;
-  Span<float> widened_;  // a part of a gradient that is kept in 16 bits
+  Span<float> widened_;  // in fp32, a part of a gradient that is kept in 16 bits
   double loss_scale_ = 1;
   std::size_t groups_ = 1;
   std::unique_ptr<model::Model> model_;

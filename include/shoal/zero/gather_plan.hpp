@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the parameters of each unit are gathered and released in a pass through the model, and where they lie meanwhile. The
-// order in which a pass visits units is known beforehand (model::visits), so all of this is decided before the first step:
-// no trace of an earlier pass is needed, and the memory is known to the byte.
+// When the parameters of each unit are gathered and released in a pass through the model, and in which memory they are
+// meanwhile. The order in which a pass uses units is known beforehand (model::use_order), so all of this is decided before
+// the first step: no pass has to be recorded first, and the memory is known to the byte.
 #pragma once
 
 #include <cstddef>
@@ -12,28 +12,28 @@
 
 namespace shoal::zero {
 
-/// The units of every visit, first to last.
+/// The visits of a pass, first to last. A visit lists the units that are used at the same time.
 using UseOrder = std::vector<std::vector<int>>;
 
-/// A unit's parameters are whole on this rank from one visit to another.
+/// The time from the gather of a unit's parameters to their release, during which they are whole on this rank.
 struct GatherLifetime {
   int unit;
-  std::size_t first, last;  ///< visits that use it
+  std::size_t first, last;  ///< the first and the last visit that use it
   std::size_t start;        ///< the gather is started at the beginning of this visit
-  std::size_t offset = 0;   ///< in bytes, in the memory of gathered parameters
+  std::size_t offset = 0;   ///< in the memory of gathered parameters, in bytes
 };
 
 struct GatherPlan {
   UseOrder visits;
   std::vector<GatherLifetime> gather_lifetimes;  ///< in the order in which their gathers start
-  std::size_t bytes = 0;                         ///< memory for all
+  std::size_t bytes = 0;                         ///< of the memory of gathered parameters
 };
 
-/// bytes_of[u]: of the whole unit u; 0 where it is not gathered. A unit's gather starts when the one that is
-/// options.prefetch_units places before it in the order of first uses is first used, later where options.max_live_mb leaves
-/// no room. Between two uses it is released, unless its next gather would start at once, or until its last use where
-/// options.reshard_after_forward is off. A limit too small for the units that are used together is refused (bad_input,
-/// naming `names` of the units).
+/// bytes_of[u]: bytes of the whole unit u; 0 if it is not gathered. A gather starts when the unit whose gather was planned
+/// options.prefetch_units before it is first used, or later if options.max_live_mb leaves no memory for it. A unit is
+/// released after a use, unless at most options.prefetch_units visits lie before its next use and there is memory to keep
+/// it. It is kept until its last use if options.reshard_after_forward is false. A limit too small for the units that are
+/// used together is refused (bad_input, with the `names` of these units).
 GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& bytes_of,
                         const std::vector<std::string>& names, const ZeroOptions& options);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The squared norm of each micro-batch's gradient, before it is added to any other: what AdaScale (optim/adascale.hpp)
-// learns how gradients differ from. One rank has the whole gradient then, in every stage, so that no stage changes a bit of
-// it.
+// The squared norm of each micro-batch's gradient, before it is added to any other. AdaScale (optim/adascale.hpp) estimates
+// the variance of gradients from it. In every stage one rank has the whole gradient at that time, so the result has the same
+// bits in all of them.
 #pragma once
 
 #include <vector>
@@ -12,23 +12,23 @@
 
 namespace shoal::zero {
 
-/// What is measured of gradients besides their norm.
+/// What is measured of each micro-batch's gradient.
 enum class Squares : std::uint8_t {
   none,
   plain,     ///< sums of squares
-  weighted,  ///< of a sample, in the units of second moments: [Note: weights of a sample] in zero/sampled_weights.hpp
+  weighted,  ///< weighted sums over a sample of elements: [Note: weights of a sample] in zero/sampled_weights.hpp
 };
 
 class GradientSquares {
  public:
-  GradientSquares() = default;  ///< none
+  GradientSquares() = default;  ///< measures nothing
   GradientSquares(Squares squares, const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory);
 
   SampledWeights& weights() { return weights_; }
 
-  /// The unit's gradient in this turn: its flat buffer. Does nothing where nothing is measured.
+  /// gradient: the unit's flat buffer, of this micro-step. Does nothing with Squares::none.
   void measure(int unit, const float* gradient);
-  /// Over all units, after the turn's backward.
+  /// Sum over all units, after the micro-step's backward.
   double of_micro_step() const;
 
  private:

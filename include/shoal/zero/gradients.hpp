@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of all units on this rank: summed over the rank's own micro-batches and over ranks, in messages that start while
-// backward goes on. The order of every sum is [Note: one trajectory] in zero/accumulation.hpp. A stage that shares gradients
-// out reduces them after every turn, any other once a round.
+// Gradients of all units on this rank: summed over the rank's own micro-batches and over ranks, in buckets whose reduction
+// starts while backward goes on. [Note: one trajectory] in zero/accumulation.hpp has the order of all sums. Stages that
+// shard gradients reduce them after every micro-step, the others once a round.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,9 @@
 namespace shoal::zero {
 
 struct GradientOptions {
-  std::size_t bucket_elements = 6'250'000;  ///< largest message
-  bool overlap = true;                      ///< reduce while backward goes on; false: after it
-  DType dtype = DType::f32;                 ///< in which gradients are held, summed and sent
+  std::size_t bucket_elements = 6'250'000;  ///< of the largest bucket
+  bool overlap = true;                      ///< backward goes on while buckets are reduced
+  DType dtype = DType::f32;                 ///< in which gradients are kept, summed and sent
   comm::Collectives collectives = comm::Collectives::reproducible;
   Squares squares = Squares::none;
   std::optional<QuantizedReduction> quantized = std::nullopt;  ///< qgZ
@@ -47,12 +47,14 @@ class Gradients {
   void begin_micro_step(std::size_t round, std::size_t micro_step);
   /// The unit's flat buffer in float, to which backward writes its gradient.
   float* of(int unit);
-  /// The unit's gradient is whole: it is merged into the partial sums, and what can be reduced is started.
+  /// Backward has written all of the unit's gradient. Adds it to the partial sums, and starts to reduce complete buckets.
   void complete(int unit);
-  /// After the last micro-step of a round: waits until the owners have the round's sum; after the last round, the step's.
+  /// Called after the last micro-step of a round. Waits until each rank has the round's sum on its shards; after the last
+  /// round that is the step's sum.
   void finish_round();
 
-  /// If set, sums are on their owners' shards alone until start_gather(), whatever the collectives: more is added there.
+  /// If set, each sum is on its owner's shard alone until start_gather(), even if native collectives could leave it on all
+  /// ranks: sync/gradient_sum.hpp adds to the shards.
   void keep_in_shards(bool keep) { in_shards_ = keep; }
   /// Elements `range` of this rank's shard of the reduced gradient, between the last finish_round() and start_gather().
   Span<std::byte> shard(int unit, Range range) { return sums_.sum(unit, range); }

@@ -10,27 +10,29 @@ namespace shoal::zero {
 struct ZeroOptions {
   int stage = 0;                      ///< a row of zero/stages.hpp
   std::size_t prefetch_units = 1;     ///< units gathered ahead of the one that runs (stage 3)
-  double max_live_mb = 0;             ///< largest gathered parameters, in units of 10^6 bytes; 0: what prefetch_units takes
+  double max_live_mb = 0;             ///< most gathered parameters, in 10^6 bytes; 0: as much as prefetch_units takes
   std::size_t persist_below = 0;      ///< units of fewer elements stay whole (stage 3)
-  bool reshard_after_forward = true;  ///< false: a gathered unit stays until its backward is over (stage 3)
-  /// Neighbouring ranks that keep a second partition of the parameters (stage 3; zero/secondary.hpp). 0: none, as where it
-  /// is all ranks or more; whole_node: those of a node, to be replaced by their number before anything is made.
+  bool reshard_after_forward = true;  ///< false: a gathered unit is kept until its backward is over (stage 3)
+  /// Number of consecutive ranks that keep a second partition of the parameters (stage 3; zero/secondary.hpp). There is none
+  /// if it is 0, or not less than the number of ranks. whole_node stands for the ranks of a node, and is replaced by their
+  /// number before an engine is made.
   std::size_t hpz_size = 0;
   static constexpr std::size_t whole_node = static_cast<std::size_t>(-1);
 
   // Quantized messages (zero/quantization.hpp).
-  int qwz = 0;                    ///< bits that parameters are gathered in: 8, 4; 0: as they are (stage 3)
-  int qgz = 0;                    ///< bits that gradients are reduced in across nodes: 8, 4; 0: as they are
+  int qwz = 0;                    ///< bits in which parameters are gathered: 8, 4; 0: not quantized (stage 3)
+  int qgz = 0;                    ///< bits in which gradients are reduced across nodes: 8, 4; 0: not quantized
   int qgz_node = 8;               ///< and within nodes
-  std::size_t quant_block = 256;  ///< elements that share a scale
+  std::size_t quant_block = 256;  ///< elements with one scale
   kernels::QuantRounding quant_rounding = kernels::QuantRounding::accurate;
-  bool quant_feedback = false;  ///< what quantization took from a gradient is added to the next
+  bool quant_feedback = false;  ///< quantization errors of a gradient are added to the next one
 };
 
-/// Whether so many ranks have a second partition.
+/// Returns true if a group of this many ranks has a second partition.
 constexpr bool has_secondary(std::size_t hpz_size, int ranks) {
   return hpz_size > 0 && hpz_size < static_cast<std::size_t>(ranks);
 }
+/// Returns true if the second partition, if there is one, divides the ranks evenly.
 constexpr bool hpz_divides(std::size_t hpz_size, int ranks) {
   return !has_secondary(hpz_size, ranks) || static_cast<std::size_t>(ranks) % hpz_size == 0;
 }

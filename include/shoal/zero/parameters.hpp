@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The presence of parameters: units whose parameters are shared out are gathered before a pass uses them and released after
-// it (stage 3), units that every rank keeps whole but updates in part are gathered after each step (stages 1 and 2).
+// Gathers parameters. Units whose parameters are sharded (stage 3) are gathered before each use and released after it. Units
+// that every rank keeps whole but updates in part (stages 1 and 2) are published: gathered once after each update.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ namespace shoal::zero {
 
 struct GatherOptions {
   ZeroOptions zero;
-  std::size_t bucket_elements = 6'250'000;  ///< largest message when parameters are published
-  bool overlap = true;                      ///< false: nothing is gathered ahead of its use
+  std::size_t bucket_elements = 6'250'000;  ///< of the largest bucket of published parameters
+  bool overlap = true;                      ///< false: nothing is gathered while the model computes
   comm::Collectives collectives = comm::Collectives::reproducible;
 };
 
@@ -30,31 +30,33 @@ class Parameters {
  public:
   enum class Pass { training, evaluation };
 
-  /// training: empty where nothing is trained.
+  /// training and evaluation: the use orders of the two passes; training is empty if nothing is trained.
   Parameters(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, States& states,
              const UseOrder& training, const UseOrder& evaluation, const RankGroups& groups, const GatherOptions& options,
              Memory& memory);
 
-  /// All ranks, before each pass. Its acquire() calls must follow the visits.
+  /// Collective, before each pass. Its calls of acquire() must follow the use order.
   void begin(Pass pass);
-  /// The whole unit in the model's dtype, until release(); calls nest.
+  /// Waits for the unit's parameters and returns them, whole and in the model's dtype. They stay until release(); a unit may
+  /// be acquired again meanwhile. Collective, as gathers are started here.
   const void* acquire(int unit);
   void release(int unit);
 
-  /// All ranks, after the shards were written to: starts to gather what every rank keeps whole.
+  /// Collective, after the shards were written. Starts the all-gather of published units, and invalidates the second
+  /// partition.
   void start_all_gather();
-  /// Waits until all of it has arrived.
+  /// Waits until that all-gather is complete.
   void wait_for_parameters();
 
  private:
-  /// One pass: its plan, and for each visit the gathers that start at its beginning.
+  /// A pass: its plan, and by visit the gathers that start at its beginning.
   struct Schedule {
     GatherPlan plan;
-    std::vector<std::vector<std::size_t>> starting;  // gather_lifetimes by visit
+    std::vector<std::vector<std::size_t>> starting;  // by visit: indices of plan.gather_lifetimes
   };
   struct Gather {
     std::size_t index;    // of plan.gather_lifetimes
-    bool over_all_ranks;  // or from the neighbours' second partition
+    bool over_all_ranks;  // false: from the second partition
     comm::Request request;
   };
 
@@ -74,24 +76,24 @@ class Parameters {
   Secondary secondary_;
   RankGroups groups_;
   bool overlap_, gathers_;
-  // For units gathered over all ranks, those gathered from hpZ's neighbours, and those published after an update.
+  // For units gathered from all ranks, for those gathered from the second partition, and for published ones.
   std::unique_ptr<comm::Reducer> gatherer_, near_gatherer_, publisher_;
 
   Schedule passes_[2];
   const Schedule* pass_ = nullptr;
-  std::size_t visit_ = 0;  // of the pass: the next one, while nothing is held
+  std::size_t visit_ = 0;  // of the pass; the next one while no unit is acquired
   std::size_t held_ = 0;   // calls of acquire() without their release()
   Span<std::byte> gathered_;
   std::vector<kernels::QuantError> errors_;  // qwZ: by unit, since the last update
   std::deque<Gather> gathering_;
   std::size_t gathers_started_ = 0;
 
-  std::vector<Bucket> buckets_;             // of what is published
-  std::vector<std::size_t> gathered_with_;  // by unit: how many messages must have arrived
+  std::vector<Bucket> buckets_;             // of published units
+  std::vector<std::size_t> gathered_with_;  // by unit: number of buckets that must have arrived before its use
   std::deque<comm::Request> all_gathers_;
   std::size_t all_gathers_done_ = 0, all_gathers_started_ = 0;
 
-  std::vector<Span<std::byte>> scratch_;  // one per message in flight, for gathering and for publishing
+  std::vector<Span<std::byte>> scratch_;  // one per message in flight, of both kinds of gathers
 };
 
 }  // namespace shoal::zero

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank sums itself: the gradients of its turns in a stack of partial sums ([Note: one trajectory] in
-// zero/accumulation.hpp), and the rounds in order.
+// The sums that a rank makes by itself: of the gradients of its micro-steps, in the stack of partial sums that
+// AccumulationPlan describes (zero/accumulation.hpp), and of the rounds in order.
 #pragma once
 
 #include <cstddef>
@@ -15,21 +15,21 @@ namespace shoal::zero {
 class PartialSums {
  public:
   PartialSums() = default;
-  /// Holds ShardLayout::gradients of every unit in `dtype`. in_place: gradients are written to the stack's top by whoever
-  /// makes them; otherwise they are added from elsewhere, which takes one level less.
+  /// Keeps ShardLayout::gradients of every unit in `dtype`. in_place: backward writes gradients to top(), and merge() adds
+  /// them. Otherwise add() takes them from another buffer, and the stack needs at most one level less.
   PartialSums(const std::vector<ShardLayout>& layouts, const AccumulationPlan& accumulation, DType dtype, bool in_place,
               Memory& memory);
 
-  /// The level of this turn's gradient of a unit, where it is written in level.
+  /// The buffer of the unit's gradient of this micro-step, if it is written in place.
   std::byte* top(int unit, std::size_t micro_step) const;
-  /// The unit's gradient of this turn is in its level: merges.
+  /// Merges the gradient that was written to top().
   void merge(int unit, std::size_t micro_step);
-  /// Elements `range` of the unit's flat buffer, from elsewhere: into their level, and merges.
+  /// Puts elements `range` of the unit's gradient of this micro-step on the stack, from another buffer, and merges them.
   void add(int unit, std::size_t micro_step, Range range, const std::byte* gradient);
-  /// After the last turn of a round: what the unit's sum is now, on this rank's shard, is added to the rounds before.
+  /// After the last micro-step of a round: adds the unit's sum, on this rank's shard, to that of the rounds before.
   void finish_round(int unit, std::size_t round);
 
-  /// Elements `range` of a unit's sum: of the round until the last round is finished, of the step then.
+  /// Elements `range` of the unit's sum: that of the round, or once the last round is finished, that of the step.
   Span<std::byte> sum(int unit, Range range) const { return {at(0, unit, range.begin), range.size() * size_of(dtype_)}; }
 
  private:
@@ -39,9 +39,9 @@ class PartialSums {
   std::vector<ShardLayout> layouts_;
   AccumulationPlan accumulation_;
   DType dtype_ = DType::f32;
-  std::vector<std::size_t> offsets_;     // of each unit in the buffers of the stack, in bytes
-  std::vector<Span<std::byte>> stack_;   // [0]: the sum in the end
-  std::vector<Span<std::byte>> rounds_;  // by unit: this rank's shard summed over the rounds before; empty: one round only
+  std::vector<std::size_t> offsets_;     // by unit, in each buffer of the stack, in bytes
+  std::vector<Span<std::byte>> stack_;   // by level; [0] has the sum in the end
+  std::vector<Span<std::byte>> rounds_;  // by unit: sum of earlier rounds, on this rank's shard; empty: one round
 };
 
 }  // namespace shoal::zero

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// ZeRO++ (Wang et al. 2023, arXiv 2306.10209): what ZeRO sends in 8 or 4 bits. qwZ (section 3.1): parameters, where they are
-// gathered from all ranks; what comes from hpZ's neighbours was quantized before. qgZ (section 3.3): gradients, in an
-// all-to-all within nodes and another one across them. The collectives are comm/quantized.hpp's.
+// ZeRO++ (Wang et al. 2023, arXiv 2306.10209): messages in 8 or 4 bits. qwZ (section 3.1) quantizes parameters that are
+// gathered from all ranks; hpZ's second partition stores the result and gathers it as it is. qgZ (section 3.3) quantizes
+// gradients, in an all-to-all within nodes and another one across nodes. comm/quantized.hpp has the collectives.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace shoal::zero {
 
-/// How parameters are gathered; none: as they are.
+/// Format in which parameters are gathered; none without qwZ.
 std::optional<kernels::QuantFormat> gather_format(const ZeroOptions& options);
 /// Gathers units over all ranks: quantized with qwZ, otherwise by `collectives`.
 std::unique_ptr<comm::Reducer> make_gatherer(const ZeroOptions& options, comm::Collectives collectives,
@@ -29,13 +29,14 @@ struct QuantizedReduction {
   int ranks_per_node = 1;
   bool feedback = false;
 };
-/// How gradients are reduced; none: as they are.
+/// How gradients are reduced with qgZ; none without it.
 std::optional<QuantizedReduction> quantized_reduction(const ZeroOptions& options, int ranks_per_node);
 /// Reduces gradients: quantized if `quantized` has a value (qgZ), otherwise by `collectives`.
 std::unique_ptr<comm::Reducer> make_gradient_reducer(const std::optional<QuantizedReduction>& quantized,
                                                      comm::Collectives collectives, const RankGroups& groups);
 
-/// Relative rms errors as counters in the trace, in millionths: "quantization_error/WHAT", of a unit.
+/// Writes a unit's relative rms error, in millionths, into the trace as the counter "quantization_error/WHAT", and resets
+/// it.
 void trace_error(const char* what, int unit, kernels::QuantError& error);
 
 /// What qgZ keeps of each gradient bucket: its error-feedback residual, and the errors of this step. Empty without qgZ.

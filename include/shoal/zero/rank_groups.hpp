@@ -5,13 +5,13 @@
 
 namespace shoal::zero {
 
-/// Which rank of how many this is, and how they communicate (null while only memory is counted).
+/// This rank's index in ZeRO's group, and the communicators of its groups, which are null while only memory is counted.
 struct RankGroups {
   int rank = 0, ranks = 1;
   comm::Communicator* group = nullptr;
-  comm::Communicator* neighbours = nullptr;  ///< ZeroOptions::hpz_size ranks, this one among them; where that is not 0
-  comm::Communicator* node = nullptr;        ///< with qgZ: the ranks of this node (nodes have as many),
-  comm::Communicator* across = nullptr;      ///< and those of this rank's number on all nodes
+  comm::Communicator* neighbours = nullptr;  ///< with hpZ: the ZeroOptions::hpz_size ranks of its second partition
+  comm::Communicator* node = nullptr;        ///< with qgZ: the ranks of this node; all nodes have the same number
+  comm::Communicator* across = nullptr;      ///< with qgZ: the ranks with this local rank, one per node
 };
 
 }  // namespace shoal::zero

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Squares of gradients in the units of Adam's second moments, of one element in each piece of 256.
+// Squares of gradients in the units of Adam's second moments, of one element in each granule.
 //
-// [Note: weights of a sample] AdaScale measures how gradients differ where the update is made of them. Adam's update divides
-// by the root of the second moment v, so the squares to compare are those of g / (sqrt(v) + epsilon), element by element:
-// else a few with large gradients would decide the gain of all. But a micro-batch's gradient is whole on one rank before it
-// is reduced, while v is shared out from stage 1 on, and nobody shall hold all of it. One element of every piece is as good:
-// millions of parameters leave thousands of them, and 1/256 of v is quickly gathered. Which one it is changes from update to
-// update, so that none is left out for good. Elements whose v is tiny, the embedding of a token not seen for long, must not
-// outweigh all others when a gradient comes: v counts as at least a thousandth of the unit's mean.
+// [Note: weights of a sample] AdaScale measures how much gradients differ. Adam divides its update by the root of the second
+// moment v, so the squares to compare are those of g / (sqrt(v) + epsilon), element by element. Without this division a few
+// elements with large gradients would decide the gain of all. But a micro-batch's gradient is whole on one rank before it is
+// reduced, while v is sharded from stage 1 on, and no rank shall hold all of it. So a sample of one element in each granule
+// is used: millions of parameters leave thousands of elements, and gathering 1/256 of v is quick. After every update another
+// element of each granule is drawn, so that all are used in time. Elements whose v is tiny, such as the embedding of a token
+// that was not seen for long, must not outweigh all others when a gradient reaches them: v counts as at least a thousandth
+// of the unit's mean.
 #pragma once
 
 #include <cstddef>
@@ -22,17 +23,17 @@ namespace shoal::zero {
 
 class SampledWeights {
  public:
-  SampledWeights() = default;  ///< none
+  SampledWeights() = default;  ///< not used
   SampledWeights(const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory);
 
   bool used() const { return !slots_.empty(); }
 
-  /// Draws a sample, and weighs it by 1 / (sqrt(v / correction) + epsilon)^2. `updates` says which sample; shard(unit): v on
-  /// this rank's shard. Collective.
+  /// Draws the sample that belongs to this number of updates, with weights 1 / (sqrt(v / correction) + epsilon)^2.
+  /// shard(unit): v on this rank's shard. Collective.
   void resample(std::uint64_t updates, const std::function<Span<const float>(int unit)>& shard, double correction,
                 double epsilon);
 
-  /// squares[i] = that of the element of piece first + i, weighted; `gradient` begins with piece `first`.
+  /// squares[i] = the weighted square of the sampled element of granule first + i; `gradient` begins with granule `first`.
   void square(int unit, std::size_t first, DType dtype, const void* gradient, Span<double> squares) const;
 
  private:
@@ -43,8 +44,8 @@ class SampledWeights {
   std::vector<ShardLayout> layouts_;
   RankGroups groups_;
   std::uint64_t updates_ = 0;
-  std::vector<std::size_t> slots_, offsets_;  // by unit: pieces of the longest shard, and where they begin in a rank's part
-  Span<float> own_, all_;                     // this rank's part, and every rank's: first v, then weights
+  std::vector<std::size_t> slots_, offsets_;  // by unit: granules of the longest shard, and their offset in a rank's part
+  Span<float> own_, all_;                     // this rank's part, and all ranks' parts: first of v, then of weights
 };
 
 }  // namespace shoal::zero

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// hpZ: a second partition of the gathered parameters, over a few neighbouring ranks, mostly those of a node (Wang et al.
-// 2023, "ZeRO++", section 3.2). The first gather of a unit after an update goes over all ranks and refreshes it; every
-// other one, in backward and in the later micro-batches of the step, stays among the neighbours. The paper gathers over all
-// ranks in each forward: what was refreshed is as good until the next update.
+// hpZ: a second partition of the gathered parameters, over a few consecutive ranks, usually those of a node (Wang et al.
+// 2023, "ZeRO++", section 3.2). The first gather of a unit after an update is over all ranks, and its result is stored in
+// the second partition. Later gathers, in backward and in the other micro-batches of the step, use this partition and stay
+// among its ranks. The paper gathers over all ranks in every forward; here once per update is enough, since the second
+// partition stays valid until parameters change.
 #pragma once
 
 #include <vector>
@@ -15,20 +16,20 @@ namespace shoal::zero {
 
 class Secondary {
  public:
-  /// Of every gathered unit this rank's shard among options.hpz_size neighbours, in the model's dtype; nothing without
+  /// Keeps this rank's shard of every gathered unit among options.hpz_size ranks, in the model's dtype; nothing without
   /// has_secondary().
   Secondary(const std::vector<ShardLayout>& layouts, DType dtype, const ZeroOptions& options, const RankGroups& groups,
             Memory& memory);
 
-  /// Of the neighbours; 1 where there is no second partition.
+  /// Number of ranks of the second partition; 1 if there is none.
   int ranks() const { return ranks_; }
-  /// Whether the unit may be gathered from the neighbours: the same on all ranks.
+  /// Returns true if the unit may be gathered from the second partition; the same on all ranks.
   bool fresh(int unit) const { return fresh_[static_cast<std::size_t>(unit)]; }
-  /// The unit has arrived whole.
+  /// Stores this rank's shard of the unit, which was gathered over all ranks.
   void store(int unit, Span<const std::byte> whole);
-  /// The parameters were updated.
+  /// Marks all units as outdated, after parameters were updated.
   void expire();
-  /// This rank's shard to its place in memory for the whole unit.
+  /// Copies this rank's shard to its position in the whole unit.
   void copy_shard(int unit, Span<std::byte> whole) const;
 
  private:

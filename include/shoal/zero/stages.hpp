@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stages of ZeRO (Rajbhandari et al. 2020, section 5) as a table, and what they mean for a unit: which slice of its flat
-// buffer does this rank keep of each state? The rest of the program asks for these properties, never for the stage's number.
+// The stages of ZeRO (Rajbhandari et al. 2020, section 5) as a table, and the shard layout that follows for each unit: which
+// elements of its flat buffer does this rank keep of each state? The rest of the program asks for these properties, never
+// for the stage's number.
 #pragma once
 
 #include <array>
@@ -14,10 +15,10 @@
 
 namespace shoal::zero {
 
-/// Which states are shared out among the ranks; the others are whole on every rank.
+/// Which states are sharded over the ranks; the others are whole on every rank.
 struct Stage {
   bool shards_optimizer;   ///< moments and master parameters: P_os
-  bool shards_gradients;   ///< reduced after every micro-batch, so that nobody keeps a whole gradient: P_os+g
+  bool shards_gradients;   ///< reduced after every micro-step, so that no rank keeps a whole gradient: P_os+g
   bool shards_parameters;  ///< gathered unit by unit when they are needed: P_os+g+p
 };
 inline constexpr std::array<Stage, 4> stages = {{
@@ -28,18 +29,18 @@ inline constexpr std::array<Stage, 4> stages = {{
 }};
 inline const Stage& stage_of(const ZeroOptions& options) { return stages.at(static_cast<std::size_t>(options.stage)); }
 
-/// What this rank keeps of a unit's flat buffer between steps.
+/// The elements of a unit's flat buffer that this rank keeps between steps.
 struct ShardLayout {
   std::size_t elements = 0;  ///< of the flat buffer
-  Range shard;               ///< what this rank owns where a state is shared out
+  Range shard;               ///< the elements that this rank keeps of a sharded state
   Range parameters, gradients, optimizer;
-  bool gathered = false;   ///< parameters are shared out and gathered for each use (the same on all ranks)
-  bool published = false;  ///< parameters are whole, but each rank updates its shard alone: gathered after each step
-  /// The same on all ranks, also where one rank's shard is the whole unit.
+  bool gathered = false;   ///< parameters are sharded, and gathered for each use (the same on all ranks)
+  bool published = false;  ///< parameters are whole, but each rank updates its shard only: gathered after each update
+  /// Returns true if each rank updates its shard only. The same on all ranks, even if one rank's shard is the whole unit.
   bool updated_in_part() const { return gathered || published; }
 };
 
-/// By unit. Units of fewer than options.persist_below elements keep their parameters whole in every stage.
+/// The layouts, by unit. Units of fewer than options.persist_below elements keep their parameters whole in every stage.
 std::vector<ShardLayout> shard_layouts(const std::vector<model::UnitLayout>& units, const ZeroOptions& options,
                                        const RankGroups& groups);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where backward writes the gradient of one micro-batch when no rank keeps it as it is: because only a shard of its sum over
-// ranks is kept (stages 2 and 3), or because it is kept in another precision.
+// Memory to which backward writes the gradient of a micro-batch that is not summed in place (src/zero/accumulators.hpp):
+// only a shard of its sum over ranks is kept (stages 2 and 3), or it is kept in another precision, or added in sequence.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@ namespace shoal::zero {
 
 class Staging {
  public:
-  /// order: the units as backward completes them. messages: what the units are reduced in from here, each as soon as its
-  /// last unit is complete, `in_flight` of them while further units are computed; empty where a unit leaves its place as
-  /// soon as it is complete.
+  /// order: the units as backward completes them. buckets: those that are reduced from this memory, each started when its
+  /// last unit is complete, with at most `in_flight` of them unfinished while further units are computed. Empty if a unit is
+  /// copied out as soon as it is complete.
   Staging(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, const std::vector<Bucket>& buckets,
           std::size_t in_flight, Memory& memory);
 
   /// The unit's flat buffer, in float.
   std::byte* of(int unit) const { return memory_.data() + offsets_[static_cast<std::size_t>(unit)]; }
-  /// How many messages must be complete before the unit is written to: those that take from what lay there.
+  /// Number of buckets that must be finished before the unit is written, since they use the memory that it is given.
   std::size_t buckets_before(int unit) const { return buckets_before_[static_cast<std::size_t>(unit)]; }
 
  private:

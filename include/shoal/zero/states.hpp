@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters, master parameters and moments of all units: the slices that this rank keeps between steps, and the optimizer's
-// step over them.
+// Parameters, master parameters and moments of all units: the elements that this rank keeps between steps, and the
+// optimizer's step over them.
 #pragma once
 
 #include <cstdint>
@@ -15,51 +15,51 @@
 
 namespace shoal::zero {
 
-/// Slices of the tensors `prefix` + name, of what `wanted` has of each unit's flat buffer. flat[u] holds its elements
-/// held[u], and wanted[u] lies in there.
+/// The elements wanted[u] of each unit as slices of the tensors prefix + name. flat[u] is this rank's memory of elements
+/// held[u], which include wanted[u].
 std::vector<NamedSlice> named_slices(const std::vector<model::UnitLayout>& units, const std::string& prefix,
                                      const std::vector<Range>& held, const std::vector<Span<float>>& flat,
                                      const std::vector<Range>& wanted);
 
 class States {
  public:
-  /// moments: names of the optimizer's states; none where nothing is trained.
+  /// moments: names of the optimizer's states; none if nothing is trained.
   States(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, DType dtype,
          const std::vector<std::string>& moments, const RankGroups& groups, Memory& memory);
 
   DType dtype() const { return dtype_; }
-  /// The unit's parameters in the model's dtype: ShardLayout::parameters.
+  /// ShardLayout::parameters of the unit, in the model's dtype.
   Span<std::byte> parameters(int unit) const { return parameters_[static_cast<std::size_t>(unit)]; }
-  /// The same in fp32: the masters, ShardLayout::optimizer; where the model computes in fp32, the parameters themselves.
+  /// ShardLayout::optimizer of the unit's master parameters, in fp32. If the model computes in fp32 they are the parameters.
   Span<float> master(int unit) const { return master_[static_cast<std::size_t>(unit)]; }
   const ShardLayout& layout(int unit) const { return layouts_[static_cast<std::size_t>(unit)]; }
 
-  /// Adam's second moment on this rank's shard.
+  /// Adam's second moment of the unit, on this rank's shard.
   Span<const float> second_moment_shard(int unit) const;
 
-  /// Random initial values. Moments are zero. Collective; round_masters() is still to be called.
+  /// Sets the masters to random initial values; moments are zero. Collective. round_masters() must be called after it.
   void initialize(std::uint64_t seed);
-  /// Rounds the masters to parameters, after they were written to.
+  /// Rounds the masters to parameters, after the masters were written.
   void round_masters();
 
-  /// One optimizer step of the elements `range` of the unit, which lie in ShardLayout::optimizer. decay_1d: weight decay on
-  /// biases and norms too.
+  /// One optimizer step over the elements `range` of the unit, within ShardLayout::optimizer. decay_1d: weight decay is
+  /// applied to biases and norms too.
   void step(int unit, Range range, Span<const float> gradient, const optim::Optimizer& optimizer,
             const optim::Optimizer::Step& step, bool decay_1d);
 
-  /// The first unit whose masters on this rank hold a NaN or an infinity; the number of units: none. Reads everything: for
-  /// messages about a broken run.
+  /// Returns the first unit whose masters on this rank hold a NaN or an infinity, or the number of units if there is none.
+  /// Reads all masters: for messages about a failed step.
   int first_not_finite() const;
 
-  /// All masters of a unit, on all ranks: collective, for exporting.
+  /// All masters of a unit, on all ranks. Collective; for exporting.
   std::vector<float> whole_master(int unit) const;
 
   enum class Which { own, kept };
-  /// What a checkpoint lists. own: this rank's shards, so that the ranks write every element once; kept: everything this
-  /// rank keeps in fp32, for reading.
+  /// Slices for checkpoints. own: this rank's shards, so that the ranks together write every element once. kept: all that
+  /// this rank keeps in fp32, for reading.
   std::vector<NamedSlice> parameter_slices(Which which) const { return parameter_slices(ranges(which)); }
   std::vector<NamedSlice> moment_slices(Which which) const { return moment_slices(ranges(which)); }
-  /// wanted: elements of each unit, out of ShardLayout::optimizer.
+  /// wanted: elements of each unit, within ShardLayout::optimizer.
   std::vector<NamedSlice> parameter_slices(const std::vector<Range>& wanted) const;
   std::vector<NamedSlice> moment_slices(const std::vector<Range>& wanted) const;
 
@@ -72,7 +72,7 @@ class States {
   DType dtype_;
   RankGroups groups_;
   std::vector<Span<std::byte>> parameters_;  // by unit
-  std::vector<Span<float>> master_;          // by unit; a part of the parameters where the model computes in fp32
+  std::vector<Span<float>> master_;          // by unit; a part of the parameters if the model computes in fp32
   std::vector<std::string> moment_names_;
   std::vector<std::vector<Span<float>>> moments_;  // by moment, by unit
 };

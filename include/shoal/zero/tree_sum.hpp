@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over a flat buffer that are the same on any number of ranks: one number per piece of 256 elements, joined by a
-// binary tree over the piece's index. A rank sums the largest complete subtrees of its shard; the ranks exchange these few
-// numbers, and each joins the rest of the tree.
+// Sums over a flat buffer that have the same bits on any number of ranks: one sum per granule, added in a binary tree over
+// the index of the granule. A rank adds the largest complete subtrees of its shard; the ranks exchange these few sums, and
+// each adds the rest of the tree.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace shoal::zero {
 
-/// Sums of the largest subtrees that lie in `own` (pieces of the buffer's `pieces`), left to right. sums[i] belongs to piece
-/// own.begin + i. At most 2 log2(pieces) numbers.
+/// Sums of the largest subtrees within `own`, a range of the buffer's granules, left to right. sums[i] is that of granule
+/// own.begin + i. Returns at most 2 log2(granules) numbers.
 std::vector<double> subtree_sums(std::size_t granules, Range own, Span<const double> sums);
 
-/// How many numbers subtree_sums() returns.
+/// Number of sums that subtree_sums() returns.
 std::size_t subtree_count(std::size_t granules, Range own);
 
-/// The whole tree's sum from all ranks' subtree sums: owners[r] is rank r's range of pieces, values[r] its subtree_sums().
+/// Sum of the whole tree: owners[r] is the range of granules of rank r, values[r] its subtree_sums().
 double join_subtrees(std::size_t granules, const std::vector<Range>& owners, const std::vector<Span<const double>>& values);
 
 }  // namespace shoal::zero
