@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Trains on the nodes of a PBS job. Submit it from the top of the source tree, or from anywhere if shoal is in PATH:
 #
-#   qsub [-l select=4:ncpus=2:mpiprocs=2:ompthreads=1] [-v NAME=VALUE,...] jobscripts/pbs.sh
+#   qsub [OPTION OF QSUB ...] [-v NAME=VALUE,...] jobscripts/pbs.sh
+#
+# Without options: 2 nodes, 2 ranks per node, 1 core per rank, 1 hour, and quickstart.cfg. That deck has 4 micro-batches, so it
+# runs on at most 4 ranks. For 4 nodes:
+#   qsub -l select=4:ncpus=2:mpiprocs=2:ompthreads=1 -v SHOAL_OPTIONS=--batch.global=64 jobscripts/pbs.sh
 #
 # Variables of the job (-v), and their defaults:
 #   SHOAL          the program                   (build/shoal in the directory of submission, otherwise the one in PATH)

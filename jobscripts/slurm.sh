@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Trains on the nodes of a SLURM job. Submit it from the top of the source tree, or from anywhere if shoal is in PATH:
 #
-#   sbatch [--nodes=4 ...] jobscripts/slurm.sh [--section.name=value ...]
+#   sbatch [OPTION OF SBATCH ...] jobscripts/slurm.sh [--section.name=value ...]
+#
+# Without options: 2 nodes, 2 ranks per node, 1 core per rank, 1 hour, and quickstart.cfg. That deck has 4 micro-batches, so it
+# runs on at most 4 ranks. For 4 nodes: sbatch --nodes=4 jobscripts/slurm.sh --batch.global=64
 #
 # Environment variables of the job, and their defaults:
 #   SHOAL           the program                 (build/shoal in the directory of submission, otherwise the one in PATH)
@@ -12,7 +15,8 @@
 #                   cray_shasta). With a wrong one every rank believes to be rank 0 of 1; shoal refuses that.
 #
 # Exit status 75 means that the run stopped early, with a complete checkpoint (train.stop_after: wall time in seconds; set it
-# below --time). The job then goes back into the queue. It keeps its id, and so its output.dir, and resumes from there.
+# below --time: 3300 for an hour). The job then goes back into the queue. It keeps its id, and so its output.dir, and resumes
+# from there.
 
 #SBATCH --job-name=shoal
 #SBATCH --nodes=2
