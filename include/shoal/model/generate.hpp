@@ -15,7 +15,7 @@ struct GenerateOptions {
   double temperature = 1.0;  ///< divides the logits; 0: always the most likely token (the first of equals)
   std::size_t top_k = 0;     ///< draws from the k most likely tokens; 0: from all
   std::uint64_t seed = 1;
-  std::uint32_t sample = 0;  ///< number of the continuation; another number with the same seed gives other tokens
+  std::uint32_t sample = 0;  ///< number of the continuation: others with the same seed use other random numbers
 };
 
 /// Draws token number `index` of a continuation from its logits. The result is a function of the arguments only, so all
