@@ -12,13 +12,13 @@ constexpr const char* shaping[] = {"train.seed",        "batch.global",   "batch
 
 /// Lists the tensors `own` for every node, each under the node's name: all ranks list the same tensors, and other nodes'
 /// with an empty range.
-std::vector<NamedSlice> per_node(const std::vector<NamedSlice>& own, const sync::NodeGroups& place) {
-  if (place.across.ranks == 1) return own;
+std::vector<NamedSlice> per_node(const std::vector<NamedSlice>& own, const sync::NodeGroups& groups) {
+  if (groups.across.ranks == 1) return own;
   std::vector<NamedSlice> all;
-  for (int n = 0; n < place.across.ranks; ++n) {
+  for (int n = 0; n < groups.across.ranks; ++n) {
     for (NamedSlice slice : own) {
       slice.dataset = io::node_dataset(n, slice.dataset);
-      if (n != place.across.rank) {
+      if (n != groups.across.rank) {
         slice.range = {};
         slice.values = {};
       }
@@ -61,7 +61,7 @@ CheckpointContents contents_to_write(const config::Options& options, Machine& ma
   if (machine.synchroniser) {
     sync::SyncState state = machine.synchroniser->state(static_cast<std::size_t>(steps));
     contents.slices = std::move(state.common);
-    append(contents.slices, per_node(state.own, machine.place));
+    append(contents.slices, per_node(state.own, machine.groups));
     contents.state.numbers.merge(state.numbers);
   } else {
     contents.slices = model_slices(machine.engine, zero::States::Which::own);

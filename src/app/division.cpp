@@ -36,25 +36,25 @@ sync::NodeGroups node_groups(int rank, int ranks, int sync_group_size) {
 sync::NodeGroups make_node_groups(comm::World& world, const Division& division, const config::Options& options,
                                   std::size_t hpz_size) {
   const int sync_group_size = division.sync_group_size;
-  sync::NodeGroups place = node_groups(world.all().rank(), world.size(), sync_group_size);
+  sync::NodeGroups groups = node_groups(world.all().rank(), world.size(), sync_group_size);
   if (sync_group_size == world.size()) {
-    place.node.group = &world.all();
+    groups.node.group = &world.all();
   } else if (sync_group_size == world.topology().ranks_per_node()) {
-    place.node.group = &world.node();
-    place.across.group = &world.across();
+    groups.node.group = &world.node();
+    groups.across.group = &world.across();
   } else {
-    place.node.group = &world.consecutive(sync_group_size);
-    place.across.group = &world.same_position(sync_group_size);
+    groups.node.group = &world.consecutive(sync_group_size);
+    groups.across.group = &world.same_position(sync_group_size);
   }
-  if (options.sync.average_dtype == sync::AverageType::int8 && place.across.ranks > 1) {
-    place.self = sync_group_size == 1 ? place.node.group : &world.consecutive(1);
+  if (options.sync.average_dtype == sync::AverageType::int8 && groups.across.ranks > 1) {
+    groups.self = sync_group_size == 1 ? groups.node.group : &world.consecutive(1);
   }
-  place.node.node = &world.node();
-  place.node.across = &world.across();
+  groups.node.node = &world.node();
+  groups.node.across = &world.across();
   if (zero::stage_of(options.zero).shards_parameters && zero::has_secondary(hpz_size, sync_group_size)) {
-    place.node.neighbours = &world.consecutive(static_cast<int>(hpz_size));
+    groups.node.neighbours = &world.consecutive(static_cast<int>(hpz_size));
   }
-  return place;
+  return groups;
 }
 
 }  // namespace shoal::app

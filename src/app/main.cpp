@@ -63,7 +63,7 @@ Exit run(comm::World& world, int argc, char** argv) {
     }
     if (!command.alone) world.check_launcher();
     const bool of_other_ranks = command.alone || (invocation.ranks > 0 && invocation.ranks != world.size());
-    if (!of_other_ranks) {  // make_groups() would refuse it without the place
+    if (!of_other_ranks) {  // make_groups() would fail without naming file and line
       const std::string problem = comm::ranks_per_node_problem(invocation.options.comm, world.size());
       require_input(problem.empty(), invocation.places.locate(problem));
     }

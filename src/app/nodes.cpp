@@ -13,9 +13,9 @@ namespace {
 /// Values of all nodes, [node][value]. Each comes from one rank and is added to zeros of the others, which is exact.
 class Gathered {
  public:
-  Gathered(comm::World& world, const sync::NodeGroups& place, const std::vector<double>& own)
-      : count_(own.size()), all_(own.size() * static_cast<std::size_t>(place.across.ranks)) {
-    if (place.node.rank == 0) std::copy(own.begin(), own.end(), all_.begin() + at(place.across.rank, 0));
+  Gathered(comm::World& world, const sync::NodeGroups& groups, const std::vector<double>& own)
+      : count_(own.size()), all_(own.size() * static_cast<std::size_t>(groups.across.ranks)) {
+    if (groups.node.rank == 0) std::copy(own.begin(), own.end(), all_.begin() + at(groups.across.rank, 0));
     world.all().all_reduce(Span<double>(all_), comm::Reduce::sum).wait();
   }
   double operator()(int node, std::size_t value) const { return all_[static_cast<std::size_t>(at(node, value))]; }
@@ -32,14 +32,14 @@ enum Field : std::size_t { loss, norm, overflow, broken, scale, fields };
 
 }  // namespace
 
-void exchange_reports(comm::World& world, const sync::NodeGroups& place, std::vector<StepReport>& reports, bool stop) {
+void exchange_reports(comm::World& world, const sync::NodeGroups& groups, std::vector<StepReport>& reports, bool stop) {
   std::vector<double> own;
   for (const StepReport& r : reports) {
     own.insert(own.end(), {r.loss, r.norm, r.overflow ? 1.0 : 0.0, r.broken.empty() ? 0.0 : 1.0, r.loss_scale});
   }
   own.push_back(stop ? 1.0 : 0.0);
-  const Gathered all(world, place, own);
-  const int nodes = place.across.ranks;
+  const Gathered all(world, groups, own);
+  const int nodes = groups.across.ranks;
   for (std::size_t i = 0; i < reports.size(); ++i) {
     StepReport& report = reports[i];
     report.loss = report.norm = 0;
@@ -55,27 +55,27 @@ void exchange_reports(comm::World& world, const sync::NodeGroups& place, std::ve
     }
     if (first_broken < 0) continue;
     const std::string reason = text("node ", first_broken, ": ", report.broken);
-    report.broken = broadcast_text(world.all(), reason, first_broken * place.node.ranks);
+    report.broken = broadcast_text(world.all(), reason, first_broken * groups.node.ranks);
   }
   for (int n = 0; n < nodes; ++n) reports.back().stop |= all(n, own.size() - 1) != 0;
 }
 
-std::map<std::string, double> gather_numbers(comm::World& world, const sync::NodeGroups& place,
+std::map<std::string, double> gather_numbers(comm::World& world, const sync::NodeGroups& groups,
                                              const std::map<std::string, double>& own) {
   std::vector<double> values(own.size());
   std::transform(own.begin(), own.end(), values.begin(), [](const auto& entry) { return entry.second; });
-  const Gathered all(world, place, values);
+  const Gathered all(world, groups, values);
   std::map<std::string, double> result;
-  for (int n = 0; n < place.across.ranks; ++n) {
+  for (int n = 0; n < groups.across.ranks; ++n) {
     std::size_t i = 0;
     for (const auto& [name, value] : own) result[text("node/", n, "/", name)] = all(n, i++);
   }
   return result;
 }
 
-std::map<std::string, double> numbers_of_node(const std::map<std::string, double>& all, const sync::NodeGroups& place) {
+std::map<std::string, double> numbers_of_node(const std::map<std::string, double>& all, const sync::NodeGroups& groups) {
   std::map<std::string, double> own;
-  for (const int node : {0, place.across.rank}) {
+  for (const int node : {0, groups.across.rank}) {
     const std::string prefix = text("node/", node, "/");
     for (const auto& [name, value] : all) {
       if (name.starts_with(prefix)) own[name.substr(prefix.size())] = value;

@@ -30,13 +30,13 @@ struct StepReport {
 
 /// Collective over all ranks: combines the nodes' reports of these steps into reports that all ranks have. stop: a rank of
 /// this node wants the run to end; the last report gets it.
-void exchange_reports(comm::World& world, const sync::NodeGroups& place, std::vector<StepReport>& reports, bool stop);
+void exchange_reports(comm::World& world, const sync::NodeGroups& groups, std::vector<StepReport>& reports, bool stop);
 
 /// Collects the numbers of all nodes under the names "node/K/NAME". Collective; all ranks list the same names.
-std::map<std::string, double> gather_numbers(comm::World& world, const sync::NodeGroups& place,
+std::map<std::string, double> gather_numbers(comm::World& world, const sync::NodeGroups& groups,
                                              const std::map<std::string, double>& own);
 /// Returns this node's numbers among them. If there are none (they were written by fewer nodes, or by one), the first
 /// node's.
-std::map<std::string, double> numbers_of_node(const std::map<std::string, double>& all, const sync::NodeGroups& place);
+std::map<std::string, double> numbers_of_node(const std::map<std::string, double>& all, const sync::NodeGroups& groups);
 
 }  // namespace shoal::app

@@ -38,7 +38,8 @@ std::string strategy(const sync::SyncOptions& o) {
 std::size_t gradient_bytes(const Setup& setup, const Machine& machine) {
   std::size_t elements = 0;
   for (std::size_t u = 0; u < machine.engine.units().size(); ++u) {
-    elements += zero::shard_of(machine.engine.units()[u].elements, machine.place.node.rank, machine.place.node.ranks).size();
+    elements +=
+        zero::shard_of(machine.engine.units()[u].elements, machine.groups.node.rank, machine.groups.node.ranks).size();
   }
   return elements * size_of(setup.engine.gradients.dtype);
 }
@@ -69,9 +70,9 @@ std::size_t steps_between(const sync::SyncOptions& o) {
 
 std::string verdict(const Setup& setup, comm::World& world, const Machine& machine, double peak_gflops) {
   const config::Options& o = setup.options;
-  if (machine.place.across.ranks == 1)
+  if (machine.groups.across.ranks == 1)
     return "no: there is one node, and its ranks reduce gradients at every step in any case";
-  const double reduce = measured_all_reduce(world, machine.place.across, gradient_bytes(setup, machine));
+  const double reduce = measured_all_reduce(world, machine.groups.across, gradient_bytes(setup, machine));
   const auto every = static_cast<double>(steps_between(o.sync));
   const double tokens = static_cast<double>(o.batch.global * o.model.block_size) / setup.division.ranks;
   const double backward = 2.0 / 3.0 * tokens * model::flops_per_token(o.model) / (peak_gflops * 1e9);
@@ -94,7 +95,7 @@ void print_pays_off(const Setup& setup, comm::World& world, const Machine& machi
   if (world.all().rank() != 0) return;
   print_table(
       "nodes that train locally",
-      {{"nodes", text(counted(machine.place.across.ranks, "node"), " of ", counted(machine.place.node.ranks, "rank"))},
+      {{"nodes", text(counted(machine.groups.across.ranks, "node"), " of ", counted(machine.groups.node.ranks, "rank"))},
        {"sync", text(name_of(setup.options.sync.kind), ": ", strategy(setup.options.sync))},
        {"worth it", worth_it}});
 }

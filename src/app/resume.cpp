@@ -98,7 +98,7 @@ std::optional<Resumed> resume(comm::World& world, const Setup& setup, Machine& m
   const config::Options& options = setup.options;
   const std::string& asked = options.checkpoint.resume;
   if (asked == "none") return std::nullopt;
-  const io::NodeView view = {machine.place.across.rank, machine.place.across.ranks};
+  const io::NodeView view = {machine.groups.across.rank, machine.groups.across.ranks};
   const auto wanted = [&](const io::CheckpointState& state) { return slices_to_read(state, machine); };
   const bool prints = world.all().rank() == 0;
   const std::optional<Resumed> loaded = asked == "latest"
@@ -115,7 +115,7 @@ std::optional<Resumed> resume(comm::World& world, const Setup& setup, Machine& m
   if (prints) {
     directory->is_whole(loaded->file);
     std::printf("# resumed from %s: %s done\n", loaded->file.c_str(), counted(loaded->state.step, "step").c_str());
-    print_change_of_nodes(loaded->state, machine.place.across.ranks);
+    print_change_of_nodes(loaded->state, machine.groups.across.ranks);
     warn_of_changes(loaded->state, options);
   }
   return loaded;

@@ -28,11 +28,12 @@ bool evaluates_mean(const config::Options& options, int nodes) {
 }
 
 std::optional<sync::Synchroniser> synchroniser(const config::Options& options, zero::Engine& engine,
-                                               const sync::NodeGroups& place, Memory& memory) {
+                                               const sync::NodeGroups& groups, Memory& memory) {
   if (!sync::trains_locally(options.sync)) return std::nullopt;
   const sync::SyncContext run = {options.comm.reduce_dtype, options.zero.quant_block,
-                                 evaluates_mean(options, place.across.ranks)};
-  return std::optional<sync::Synchroniser>(std::in_place, options.sync, run, engine.units(), engine.states(), place, memory);
+                                 evaluates_mean(options, groups.across.ranks)};
+  return std::optional<sync::Synchroniser>(std::in_place, options.sync, run, engine.units(), engine.states(), groups,
+                                           memory);
 }
 
 }  // namespace
@@ -107,9 +108,9 @@ plan::ExtraAllocations extra_allocations(const config::Options& options, int ran
 }
 
 Machine::Machine(const Setup& setup, comm::World& world)
-    : place(make_node_groups(world, setup.division, setup.options, setup.engine.zero.hpz_size)),
+    : groups(make_node_groups(world, setup.division, setup.options, setup.engine.zero.hpz_size)),
       memory(setup.plan.bytes),
-      engine(setup.engine, place.node, memory),
-      synchroniser(app::synchroniser(setup.options, engine, place, memory)) {}
+      engine(setup.engine, groups.node, memory),
+      synchroniser(app::synchroniser(setup.options, engine, groups, memory)) {}
 
 }  // namespace shoal::app

@@ -49,7 +49,7 @@ plan::ExtraAllocations extra_allocations(const config::Options& options, int ran
 /// The engine, the synchroniser and their memory.
 struct Machine {
   Machine(const Setup& setup, comm::World& world);
-  sync::NodeGroups place;
+  sync::NodeGroups groups;
   Memory memory;
   zero::Engine engine;
   std::optional<sync::Synchroniser> synchroniser;  ///< if sync.kind is not every_step

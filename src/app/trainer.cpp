@@ -38,7 +38,7 @@ double seconds_since(std::int64_t begin_ns) { return static_cast<double>(trace::
 Trainer::Trainer(const Setup& setup, comm::World& world, Machine& machine)
     : options_(setup.options),
       world_(world),
-      place_(machine.place),
+      groups_(machine.groups),
       engine_(machine.engine),
       synchroniser_(machine.synchroniser ? &*machine.synchroniser : nullptr),
       order_(setup.dataset.train->count(), options_.batch.global, options_.data.shuffle, options_.data.drop_last,
@@ -65,7 +65,7 @@ std::vector<StepReport> Trainer::step(std::int64_t t, const std::function<bool()
   }
   unexchanged_.back().seconds = seconds_since(begin);
   if (!at_boundary && !reports_after(t + 1)) return {};
-  if (place_.across.ranks > 1) exchange_reports(world_, place_, unexchanged_, node_wants_stop_);
+  if (groups_.across.ranks > 1) exchange_reports(world_, groups_, unexchanged_, node_wants_stop_);
   return std::exchange(unexchanged_, {});
 }
 
@@ -93,7 +93,7 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
   report.step = t + 1;
   node_wants_stop_ = node_wants_stop_ || want_stop();
   report.loss = all_reduce_losses(nodes, node_wants_stop_);
-  report.stop = place_.across.ranks == 1 && node_wants_stop_;
+  report.stop = groups_.across.ranks == 1 && node_wants_stop_;
   zero::Norm norm;
   {
     const auto region = phase("clip");
@@ -118,7 +118,7 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
 /// Returns the number of nodes whose gradients are summed in this step: all nodes while they warm up, otherwise 1.
 int Trainer::nodes_summing_gradients(std::int64_t t) const {
   const bool warms_up = synchroniser_ != nullptr && synchroniser_->schedule().in_warmup(static_cast<std::size_t>(t) + 1);
-  return warms_up ? place_.across.ranks : 1;
+  return warms_up ? groups_.across.ranks : 1;
 }
 
 /// Before the first micro-batch of a step: sets how its gradients are scaled and what is measured of them.
@@ -133,8 +133,8 @@ void Trainer::prepare_gradients(int nodes, std::int64_t updates_before, const op
 /// Forward and backward of one micro-batch of this rank; the reduction of its gradients starts during backward.
 void Trainer::micro_batch(std::int64_t t, int nodes, std::size_t round, std::size_t micro_step) {
   const zero::AccumulationPlan& accumulation = engine_.accumulation();
-  const std::size_t in_node = accumulation.micro_batch(round, micro_step, place_.node.rank);
-  const std::size_t in_step = static_cast<std::size_t>(place_.across.rank) * accumulation.micro_batches() + in_node;
+  const std::size_t in_node = accumulation.micro_batch(round, micro_step, groups_.node.rank);
+  const std::size_t in_step = static_cast<std::size_t>(groups_.across.rank) * accumulation.micro_batches() + in_node;
   trace::set_micro(static_cast<std::int16_t>(in_step));
   const model::MicroBatch batch = load(t, in_step);
   const std::size_t index = nodes > 1 ? in_step : in_node;  // among those whose gradients are summed
@@ -160,7 +160,7 @@ void Trainer::synchronise(std::int64_t t) {
 
 /// Returns true if nodes exchange their reports after this step: if they synchronize and so wait for each other anyway.
 bool Trainer::reports_after(std::int64_t step) const {
-  if (place_.across.ranks == 1) return true;
+  if (groups_.across.ranks == 1) return true;
   const auto steps = static_cast<std::size_t>(step);
   const sync::SyncSchedule& schedule = synchroniser_->schedule();
   return schedule.period() == 0 ? steps % options_.train.log_every == 0 : schedule.synchronizes(steps);
@@ -180,7 +180,7 @@ double Trainer::all_reduce_losses(int nodes, bool& stop) {
   const auto region = phase("losses");
   const std::size_t predictions =
       engine_.model().predictions({options_.batch.micro, options_.model.block_size, {}, {}, 0, 0});
-  comm::Communicator& ranks = nodes > 1 ? world_.all() : *place_.node.group;
+  comm::Communicator& ranks = nodes > 1 ? world_.all() : *groups_.node.group;
   const std::size_t micro_batches = micro_batches_ * static_cast<std::size_t>(nodes);
   per_micro_batch_.back() = stop ? 1.0 : 0.0;
   ranks.all_reduce(Span<double>(per_micro_batch_), comm::Reduce::sum).wait();
@@ -220,14 +220,14 @@ bool Trainer::updates(StepReport& report, const zero::Norm& norm) {
 
 std::map<std::string, double> Trainer::numbers() const {
   std::map<std::string, double> numbers;
-  if (skipped_ > 0 || place_.across.ranks > 1) numbers["skipped_updates"] = static_cast<double>(skipped_);
+  if (skipped_ > 0 || groups_.across.ranks > 1) numbers["skipped_updates"] = static_cast<double>(skipped_);
   if (adascale_) numbers.merge(adascale_->numbers());
   if (scaler_) numbers.merge(numbers_of(scaler_->state()));
-  return place_.across.ranks > 1 ? gather_numbers(world_, place_, numbers) : numbers;
+  return groups_.across.ranks > 1 ? gather_numbers(world_, groups_, numbers) : numbers;
 }
 
 void Trainer::restore(std::int64_t steps, const std::map<std::string, double>& all) {
-  const std::map<std::string, double> numbers = numbers_of_node(all, place_);
+  const std::map<std::string, double> numbers = numbers_of_node(all, groups_);
   if (adascale_) adascale_->restore(steps, numbers);
   skipped_ = numbers.contains("skipped_updates") ? static_cast<std::int64_t>(numbers.at("skipped_updates")) : 0;
   if (const auto state = loss_scale_of(numbers); scaler_ && state) scaler_->restore(*state);
@@ -237,7 +237,7 @@ void Trainer::restore(std::int64_t steps, const std::map<std::string, double>& a
 std::string Trainer::broken(double loss, const zero::Norm& norm) {
   if (std::isfinite(loss) && std::isfinite(norm.value)) return {};
   std::vector<std::int64_t> damaged = {engine_.states().first_not_finite()};  // each rank sees its own shards
-  place_.node.group->all_reduce(Span<std::int64_t>(damaged), comm::Reduce::min).wait();
+  groups_.node.group->all_reduce(Span<std::int64_t>(damaged), comm::Reduce::min).wait();
   const auto unit = static_cast<std::size_t>(damaged.front());
   const std::string where =
       unit < engine_.units().size() ? "parameters of unit " + engine_.units()[unit].name + " are not finite"

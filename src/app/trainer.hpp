@@ -60,7 +60,7 @@ class Trainer {
 
   const config::Options& options_;
   comm::World& world_;
-  const sync::NodeGroups& place_;
+  const sync::NodeGroups& groups_;
   zero::Engine& engine_;
   sync::Synchroniser* synchroniser_;  // null if all ranks reduce gradients at every step
   data::SampleOrder order_;

@@ -79,8 +79,8 @@ class Average {
   std::vector<NamedSlice> common_slices(const std::vector<model::UnitLayout>& units, const std::vector<Range>& wanted) const;
   /// This node's quantization residuals, /average/lost/NAME.
   std::vector<NamedSlice> lost_slices(const std::vector<model::UnitLayout>& units) const;
-  /// Of a mean in flight, with overlap: what this node sent, /average/sent/NAME; and the mean, /average/mean/NAME, unless
-  /// the reference is it.
+  /// Slices of the mean in flight, with overlap: what this node sent, /average/sent/NAME; and the mean, /average/mean/NAME,
+  /// unless it is the reference.
   std::vector<NamedSlice> sent_slices(const std::vector<model::UnitLayout>& units) const;
   std::vector<NamedSlice> mean_slices(const std::vector<model::UnitLayout>& units, const std::vector<Range>& wanted) const;
   /// Continues with the mean in flight that sent_slices() and mean_slices() were read from a checkpoint for.
@@ -102,7 +102,7 @@ class Average {
   const SubShards* sub_shards_;
   NodeGroups groups_;
   Sending sending_;
-  std::unique_ptr<comm::Reducer> reducer_;          // sends means as sending_ says
+  std::unique_ptr<comm::Reducer> reducer_;          // for means, in the form of sending_
   std::unique_ptr<comm::Reducer> exact_, in_node_;  // in fp32: over the nodes, within this node
   std::vector<Span<float>> reference_;              // by unit, of this rank's shard; empty if parameters themselves are sent
   std::vector<Span<std::byte>> message_;            // by unit, in sending_.type; empty if the shards themselves are sent
