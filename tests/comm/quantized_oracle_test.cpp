@@ -99,12 +99,13 @@ TEST_F(QgzOracle, SumsWithDeepSpeedsRoundingAreTheOracles) {
     ASSERT_EQ(sum.size(), share.size());
     for (std::size_t i = 0; i < sum.size(); ++i) {
       ASSERT_EQ(sum[i] / static_cast<float>(nodes), share[i])
-          << c.name << ", " << i;  // the oracle's is divided by the nodes
+          << c.name << ", " << i;  // the oracle divides by the number of nodes
     }
   }
 }
 
-/// The codes of both steps, in the order in which they are sent: shards 0 and 2, for local rank 0, before 1 and 3.
+/// The codes of both steps are in the order in which they are sent: shards 0 and 2, whose owners have local rank 0, come
+/// before 1 and 3.
 TEST_F(QgzOracle, CodesOfBothStepsAreTheOracles) {
   for (const Case& c : cases_) {
     const QuantFormat int4{4, c.group, QuantRounding::deepspeed};
@@ -178,7 +179,7 @@ TEST_F(QgzOracle, HalfPrecisionBetweenTheStepsIsTheOracles) {
   }
 }
 
-/// With the same bytes and block lengths; and within the limit that the oracle gives for other roundings than the library's.
+/// For the same bytes and block lengths. All errors must be at most twice the oracle's bound.
 TEST_F(QgzOracle, OurOwnRoundingHalvesTheMeansError) {
   for (const Case& c : cases_) {
     for (const QuantRounding rounding : {QuantRounding::deepspeed, QuantRounding::accurate}) {

@@ -21,7 +21,7 @@ TYPED_TEST(QuantizedOf, ReduceScatterIsTheTwoStepsOfOneRank) {
     const Nodes nodes(locals);
     for (const ReduceFormats& formats : reduce_formats) {
       for (const Lengths& lengths : layouts()) {
-        // The long layout once only.
+        // The long layout is tested with a single type and format, on nodes of two ranks.
         const bool once = dtype_of<T> == DType::bf16 && formats.node.rounding == QuantRounding::accurate;
         if (lengths[0][0] > 100'000 && !(once && formats.node.bits == 8 && locals == 2)) continue;
         const auto rank = static_cast<std::size_t>(test::world().all().rank());

@@ -104,7 +104,7 @@ TEST_P(TreeOrder, ChangesNoBit) {
   }
 }
 
-/// The same memory is used for messages of many sizes, and planned for the largest.
+/// The memory is planned for the largest message and used for smaller ones, too, so it must not shrink if bytes increase.
 TEST(TreeScratch, IsNoLessForMoreBytes) {
   for (const int ranks : {2, 3, 101, 404}) {
     for (std::size_t bytes = 64; bytes < (std::size_t{1} << 16U); bytes += 64) {
@@ -113,8 +113,8 @@ TEST(TreeScratch, IsNoLessForMoreBytes) {
   }
 }
 
-// An exchange of 16 MiB or more needs several batches, and one among an odd number of ranks needs them for less; within a
-// node packed messages sometimes wait for memory. For 21 ranks there is only memory for smaller messages.
+// An exchange of 16 MiB or more needs several batches; among an odd number of ranks fewer bytes are enough for that. Within
+// a node, packed messages sometimes wait for memory. For 21 ranks there is only memory for smaller messages.
 INSTANTIATE_TEST_SUITE_P(Ranks, TreeOrder,
                          testing::Values(Size{2, 40}, Size{3, 5}, Size{4, 5}, Size{6, 5}, Size{8, 5}, Size{12, 5},
                                          Size{21, 3}));

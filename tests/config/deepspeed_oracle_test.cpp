@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configurations with what DeepSpeed 0.19.8 makes of them for 1, 2, 4 and 8 ranks: those of shared/oracles/ds-configs, and
-// a few in tests/config/deepspeed, with the same index, for where it is missing.
+// Compares the meaning of DeepSpeed configurations with what DeepSpeed 0.19.8 makes of them on 1, 2, 4 and 8 ranks: of a few
+// in tests/config/deepspeed, and of all in shared/oracles/ds-configs if that folder exists.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,7 +71,7 @@ void expect_meaning(const Options& o, const Json& meaning, const std::string& wr
   if (!meaning["steps_per_print"].is_null()) {
     EXPECT_EQ(o.train.log_every, meaning["steps_per_print"]);
   }
-  // The defaults of sizes and of overlap change no number: ours hold where the file says none.
+  // The size of buckets changes no result, so the program's own default is used unless the file gives a size.
   if (written.find("\"reduce_bucket_size\": 4") != std::string::npos) {
     EXPECT_EQ(o.comm.bucket_mb, 4e-6 * meaning["reduce_bucket_size"].get<double>());
   }
@@ -85,7 +85,7 @@ void expect_batch(const Options& o, const Json& batch, int ranks) {
   EXPECT_EQ(o.batch.global / o.batch.micro / static_cast<std::size_t>(ranks), batch[2]);
 }
 
-/// What DeepSpeed ignores, and a careful reader of options cannot.
+/// Returns true for the configuration that DeepSpeed accepts although it ignores keys in it. This program refuses it.
 bool refused_on_purpose(const std::string& file) { return file == "lenient/zeropp_keys_at_top.json"; }
 
 bool is_invalid(const Json& config, int ranks) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DeepSpeed configurations as options; what is refused stands in tests/refusals/ds_*.json.
+// Options that follow from DeepSpeed configurations. Those that are refused are in tests/refusals/ds_*.json.
 #include "shoal/config/deepspeed.hpp"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ class DeepSpeed : public testing::Test {
     fs::remove_all(folder_);
   }
 
-  /// As on `ranks` ranks, features that are not built included.
+  /// Reads and checks the configuration for `ranks` ranks. It may use features that are not built, because of --dry-run.
   static Invocation run(const std::string& json, int ranks = 1, const std::string& deck = "",
                         std::vector<const char*> more = {}) {
     std::ofstream("ds.json") << json;
@@ -76,7 +76,7 @@ TEST_F(DeepSpeed, TwoBatchSizesGiveTheThird) {
   EXPECT_EQ(batch("{" + micro + "}", 4), Pair(16, 4));
   EXPECT_EQ(batch("{" + micro + "," + times + "}", 4), Pair(32, 4));
   EXPECT_EQ(batch("{" + global + "," + micro + "," + times + "}", 8), Pair(64, 4));
-  // What the file leaves open the deck may say; what it says, the command line.
+  // The deck may set a batch size that the file does not determine. The command line may replace those of the file, too.
   EXPECT_EQ(batch("{" + global + "}", 4, "batch.micro = 8"), Pair(64, 8));
   EXPECT_EQ(batch("{" + micro + "}", 4, "batch.global = 48"), Pair(48, 4));
   EXPECT_EQ(batch("{" + micro + "," + times + "}", 4, "", {"--batch.micro=1"}), Pair(8, 1));

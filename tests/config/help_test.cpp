@@ -13,7 +13,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// Lines joined, runs of spaces made one: where a line is broken does not matter.
+/// Joins the lines and replaces each run of spaces by one, so that line breaks do not matter.
 std::string flowing(const std::string& page) {
   std::istringstream words(page);
   std::string result;

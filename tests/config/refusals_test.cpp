@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/refusals: a bad deck each, with the message that it must give in its head:
-//     # expect: a line of the message, word for word; as many as the message has
+// Each deck in tests/refusals must be refused. Its comments contain the expected message and how the deck is read:
+//     # expect: TEXT                 one line of the message, exactly; there is one such comment for each line
 //     # ranks: 3                     (default 1)
 //     # arguments: --train.steps=0   (default none)
-// A .json there is a DeepSpeed configuration, with such comments too.
+// A .json file there is a DeepSpeed configuration with the same comments.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

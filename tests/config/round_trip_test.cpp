@@ -19,7 +19,7 @@ class Draw {
 
   std::uint64_t below(std::uint64_t limit) { return std::uniform_int_distribution<std::uint64_t>(0, limit - 1)(random_); }
 
-  /// A value that the row allows; of another one where it has an enumeration.
+  /// Returns a random value that the row allows, of the same type as `type`.
   Value value(const Row& row, const Value& type) {
     const Allowed& allowed = row.allowed;
     if (!allowed.choices.empty())
@@ -35,7 +35,7 @@ class Draw {
   }
 
  private:
-  /// Any bits that are a number within the bounds.
+  /// Returns a random number between the bounds: any bit pattern, or one between 0 and 1.
   double real(const Allowed& allowed) {
     for (;;) {
       const auto value =
@@ -44,7 +44,7 @@ class Draw {
       if (inside) return value;
     }
   }
-  /// What a reader could stumble on, and any other byte.
+  /// Returns a random string. Half of its characters have a meaning in decks, the others are any bytes.
   std::string string(std::size_t least) {
     constexpr std::string_view awkward = " \t#\"\\=[];,\n\r'%$";
     std::string text;

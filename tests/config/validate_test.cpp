@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What validate() fills in and accepts; what it refuses stands in tests/refusals.
+// The options that validate() fills in and accepts. Those that it refuses are in tests/refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

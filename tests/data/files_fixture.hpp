@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests that need files: a directory that goes with the test.
+// For tests that need files: each test has a temporary directory, which is removed at its end.
 #pragma once
 
 #include <gtest/gtest.h>

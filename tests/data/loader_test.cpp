@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of samples: against torch's DistributedSampler (data/sampler.json, the global batch in place of its world), and
-// the properties that any shuffled order must have.
+// Compares the order of samples with torch's DistributedSampler (data/sampler.json; its world size is the global batch
+// here), and tests the properties that any shuffled order must have.
 #include "shoal/data/loader.hpp"
 
 #include <gmock/gmock.h>
@@ -48,8 +48,8 @@ TEST(Permutation, DependsOnSeedAndNumberAlone) {
   EXPECT_NE(order(1, 2), order(1, 2 + (std::uint64_t{1} << 32U)));
 }
 
-/// Over many permutations each element goes everywhere equally often, and so do pairs of neighbours: chi-square below
-/// its 99.99 % quantile (degrees of freedom f: about f + 3.72 sqrt(2 f) + 9).
+/// Expects that all cases occur equally often: chi-square is below its 99.99 % quantile (for f degrees of freedom about f +
+/// 3.72 sqrt(2 f) + 9).
 void expect_even(const std::vector<double>& counts, double expected) {
   double chi2 = 0;
   for (const double count : counts) chi2 += (count - expected) * (count - expected) / expected;

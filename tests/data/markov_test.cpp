@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chain's text against the chain's own probabilities, and its entropy rate against what the text shows.
+// Compares the frequencies in the chain's text with its probabilities, and its entropy rate with the text's entropy.
 #include "shoal/data/markov.hpp"
 
 #include <gmock/gmock.h>
@@ -64,8 +64,8 @@ TEST(Markov, TheTextsBigramsApproachTheEntropyRate) {
         conditional += firsts[a] / static_cast<double>(n - 1) * surprise(pairs[a * symbols + b] / firsts[a]);
     }
   }
-  // Counting is biased by about (cells - rows) / 2n = 0.002 downwards; the text's own surprise strays by sigma / sqrt(n) =
-  // 0.0015.
+  // The entropy of counted pairs is too small by about (cells - rows) / 2n = 0.002. The mean of -log(probability) over the
+  // text has a standard error of sigma / sqrt(n) = 0.0015.
   EXPECT_NEAR(conditional, chain.entropy_rate(), 0.008);
   EXPECT_NEAR(surprise_of_text / static_cast<double>(n - 1), chain.entropy_rate(), 0.006);
 }

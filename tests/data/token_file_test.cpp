@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens files: what is written is read back; what does not keep to the layout is refused by file and dataset.
+// Tokens files: what is written is read back. A file with a wrong layout is refused, and the error names file and dataset.
 #include "shoal/io/token_file.hpp"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// A file made by hand, to be wrong in one way or another.
+/// Writes a tokens file by calls of HDF5, so that tests can make files with errors.
 class HandMade {
  public:
   explicit HandMade(const std::string& path) : file_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sources: what samples they give, and what they refuse.
+// Data sources: the samples that they give, and which sources are refused.
 #include "shoal/data/tokens.hpp"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ class Sources : public FilesTest {
     options_.source = source;
     return shoal::data::open(options_, vocab_size, block_size, 1);
   }
-  /// The message with which it is refused: bad input, one line.
+  /// Returns the error text if the source is refused, which must be bad input in one line.
   std::string refusal(const std::string& source, std::size_t vocab_size = 0) {
     try {
       open(source, vocab_size);
@@ -104,12 +104,13 @@ TEST_F(Sources, ListsAndPatternsAreJoined) {
     EXPECT_THAT(sample(*data.train, 0), ElementsAre(0, 1, 2, 3, 4)) << source;
     EXPECT_EQ(data.description, "2 files: 5 bytes, 5 characters");
   }
-  // A name that exists is meant literally.
+  // If a file with this name exists, the name is not a pattern.
   EXPECT_EQ(open(write("a,b[1]*.txt", "vwxyz")).description, "a,b[1]*.txt: 5 bytes, 5 characters");
 }
 
 TEST_F(Sources, AFileOfSeveralBlocksIsReadWhole) {
-  // 3-byte characters: no power of two of bytes ends on their border, so every block of the reader is cut back.
+  // Characters have 3 bytes, and no power of two is a multiple of 3, so the reader must shorten every block to whole
+  // characters.
   std::string text;
   const std::size_t characters = 3000000;
   for (std::size_t i = 0; i < characters; ++i) text += i % 1000 == 999 ? "語" : "字";
@@ -168,7 +169,7 @@ TEST_F(Sources, TokensFilesAreReadWhereTheyLie) {
   EXPECT_EQ(open(a).description, "a.h5: 10 tokens, 100 symbols");
   const Dataset both = open(a + "," + b);
   ASSERT_EQ(both.train->count(), 4U);
-  EXPECT_THAT(sample(*both.train, 2), ElementsAre(8, 9, 0, 1, 2));  // across the border
+  EXPECT_THAT(sample(*both.train, 2), ElementsAre(8, 9, 0, 1, 2));  // across the end of the first file
   EXPECT_THAT(sample(*both.train, 3), ElementsAre(2, 3, 4, 5, 6));
   EXPECT_THAT(sample(*open(wide).train, 1), ElementsAre(4, 5, 6, 7, 8));
   EXPECT_THAT(refusal(a + "," + wide), HasSubstr("wide.h5: another vocabulary (70000 symbols)"));

@@ -15,7 +15,7 @@ using testing::ThrowsMessage;
 constexpr int nodes = 3;
 constexpr const char* common = "/parameters/common";
 constexpr const char* own = "/parameters/own";
-const std::vector<std::size_t> shape = {83000};  // more than is read at a time, and not a whole number of pieces
+const std::vector<std::size_t> shape = {83000};  // more than is read at a time, and not a multiple of checksum_piece
 
 /// Written by all ranks; each writes a part of every node's tensors.
 void save(const std::filesystem::path& file, int of_nodes) {
@@ -28,7 +28,7 @@ void save(const std::filesystem::path& file, int of_nodes) {
   io::save_checkpoint(world(), file, {7, "", {}, {}}, tensors.slices, io::IoMode::automatic);
 }
 
-/// A part of the tensors that begins and ends within pieces.
+/// Reads a part of the tensors that begins and ends within pieces (io::checksum_piece).
 Tensors load(const std::filesystem::path& file, const io::NodeView& view) {
   Tensors tensors;
   for (const char* const name : {common, own}) tensors.add(name, shape, {5, shape[0] - 7}, false);

@@ -96,7 +96,7 @@ TEST(Checkpoint, AnyRangesAreRead) {
   Scratch scratch(&world().all());
   const auto file = scratch.path() / "step_00000001.h5";
   save(file, world().all().size());
-  Tensors target;  // overlapping ranges that begin within pieces, and no other elements
+  Tensors target;  // overlapping ranges that begin within checksum pieces, and no other elements
   const auto begin = static_cast<std::size_t>(world().all().rank() + 3);
   for (const Shape& s : small_model()) {
     const std::size_t n = elements_of(s.shape);
@@ -176,7 +176,7 @@ TEST(Save, RefusesTensorsThatTheRanksDoNotListWhole) {
   Scratch scratch(&world().all());
   const auto file = scratch.path() / "step_00000001.h5";
   Tensors gap = cut(small_model(), world().all().rank(), world().all().size(), true);
-  if (world().all().rank() == 0) {  // the first piece of the first tensor is on no rank
+  if (world().all().rank() == 0) {  // the first checksum piece of the first tensor is on no rank
     gap.slices[0].range.begin += 16;
     gap.slices[0].values = gap.slices[0].values.subspan(16);
   }

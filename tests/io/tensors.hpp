@@ -35,8 +35,8 @@ struct Tensors {
   }
 };
 
-/// The part of rank `rank` of `parts`: whole pieces of 16, in unequal numbers. Ranks beyond `parts`, and the last ranks for
-/// small tensors, get nothing.
+/// The part of rank `rank` of `parts`, in multiples of 16 elements. The parts are not equal. Ranks beyond `parts`, and the
+/// last ranks for small tensors, get nothing.
 inline Range part_of(std::size_t elements, int rank, int parts) {
   if (rank >= parts) return {elements, elements};
   const std::size_t per = round_up((elements + static_cast<std::size_t>(parts) - 1) / static_cast<std::size_t>(parts), 16);

@@ -182,7 +182,7 @@ TEST_F(Untrusted, AnyBitOfASealedTraceThatFlipsIsFound) {
     const Flipped flipped(file, at, static_cast<char>(1 << at % 8));
     if (describe(file, true).empty()) ++unnoticed;
   }
-  // Rows of a chunk that were never written do not count.
+  // A change in rows of a chunk that were never written is not detected.
   EXPECT_LE(unnoticed, 4096 * sizeof(trace::Event) / 211 + 1);
   std::string damaged = good;
   const std::size_t row = good.find(marker);

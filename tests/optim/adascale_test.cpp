@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdaScale step by step with SGD, against FairScale 0.4.13's around torch's.
+// Compares AdaScale with SGD, step by step, with FairScale 0.4.13's AdaScale around torch's SGD.
 #include "shoal/optim/adascale.hpp"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ using testing::ThrowsMessage;
 constexpr std::size_t elements = 17;
 constexpr Range tensors[] = {{0, 5}, {5, 17}};
 
-/// What one of the oracle's cases prescribes and expects; every row is a step.
+/// A case of the oracle: its options and gradients, and the expected values by step.
 struct Case {
   AdaScaleOptions options;
   std::size_t micro_batches = 0, groups = 0;
@@ -69,8 +69,8 @@ double largest(const std::vector<double>& values) {
   return most;
 }
 
-/// The limits are those that the oracle's README gives. At every step the state goes through a restore, into an AdaScale
-/// that knows nothing.
+/// Runs the case and compares every step. The tolerances are those of the oracle's README. After each step the state is
+/// restored into a new AdaScale, which continues.
 void walk(const Case& expected) {
   shoal::optim::OptimizerOptions sgd;
   sgd.kind = shoal::optim::OptimizerKind::sgd;
@@ -193,8 +193,8 @@ TEST(AdaScale, LiesBetweenOneAndItsScale) {
   EXPECT_NEAR(noise.gain(), 4, 1e-12);
 }
 
-/// The plain mean ends where an exponential average is the steadier: of 1, 2, 3, 4 with a smoothing of 2/3, the mean of the
-/// first two, then a third of the newest each time.
+/// The average is a plain mean until 1 / t is at most 1 - smoothing, and then an exponential average. With a smoothing of
+/// 2/3 each value from the third on has a weight of 1/3.
 TEST(AdaScale, GoesFromAMeanToAnExponentialAverage) {
   AdaScaleOptions options;
   options.debias = false;

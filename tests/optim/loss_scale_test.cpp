@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loss scale event by event, against DeepSpeed 0.19.8's DynamicLossScaler.
+// Compares the loss scale, event by event, with that of DeepSpeed 0.19.8's DynamicLossScaler.
 #include "shoal/optim/loss_scale.hpp"
 
 #include <gmock/gmock.h>
@@ -23,10 +23,10 @@ using shoal::optim::LossScaler;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// What is to be seen after each event, as [value, how often].
+/// The expected state after each event, as pairs of a value and the number of events that it lasts.
 struct Expected {
   std::vector<std::pair<double, std::size_t>> scales, hysteresis;
-  int raises_at = -1;  ///< the event at which it gives up
+  int raises_at = -1;  ///< the event at which update() throws an Error; -1: none
 };
 
 std::vector<double> unrolled(const std::vector<std::pair<double, std::size_t>>& runs) {
@@ -35,7 +35,7 @@ std::vector<double> unrolled(const std::vector<std::pair<double, std::size_t>>& 
   return values;
 }
 
-/// events: '.' finite, 'X' overflow. At every event the state goes through a restore, into a scaler that knows nothing.
+/// events: '.' finite, 'X' overflow. After each event the state is restored into a new scaler, which continues.
 void walk(const LossScaleOptions& options, const std::string& events, const Expected& expected) {
   const std::vector<double> scales = unrolled(expected.scales), hysteresis = unrolled(expected.hysteresis);
   LossScaler scaler(options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizers on one slice, against torch's formulas in double over several steps.
+// Compares the optimizers, on one slice over several steps, with torch's formulas in double.
 #include "shoal/optim/optimizer.hpp"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ using testing::ThrowsMessage;
 
 constexpr std::size_t elements = 37;  // not a multiple of a vector
 
-/// One slice, its states, and the same in double.
+/// One slice with its states, and a second copy of its numbers in double, to which torch's formulas are applied.
 struct Problem {
   std::vector<float> gradient = std::vector<float>(elements), master = gradient;
   std::vector<std::vector<float>> moments;
@@ -37,7 +37,7 @@ struct Problem {
   explicit Problem(const Optimizer& optimizer) {
     for (std::size_t i = 0; i < elements; ++i) master[i] = std::sin(1.0F + static_cast<float>(i));
     moments.assign(optimizer.moment_names().size(), std::vector<float>(elements, 0.0F));
-    // What SGD's buffer holds before the first step does not count; AdamW's moments begin at zero.
+    // SGD must not read its momentum buffer at the first step, so that holds other numbers. AdamW's moments begin at zero.
     const float before = moments.size() == 1 ? 3.0F : 0.0F;
     for (auto& moment : moments) std::fill(moment.begin(), moment.end(), before);
     exact.assign(master.begin(), master.end());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules against their formulas and against what DeepSpeed 0.19.8 uses update by update (data/lr_schedules.json).
+// Compares schedules with their formulas and, update by update, with DeepSpeed 0.19.8 (data/lr_schedules.json).
 #include "shoal/optim/schedule.hpp"
 
 #include <gmock/gmock.h>
@@ -97,7 +97,7 @@ TEST(Schedule, ADecayNeedsItsEnd) {
               testing::ThrowsMessage<shoal::Error>(testing::HasSubstr("total_steps is not set")));
 }
 
-/// DeepSpeed's JSON block in our words. A parameter that is not listed here fails the test.
+/// Returns the options for DeepSpeed's JSON block. A parameter that is not listed here fails the test.
 ScheduleOptions translate(const nlohmann::json& scheduler) {
   ScheduleOptions schedule;
   schedule.kind = shoal::value_named<ScheduleKind>(std::string(scheduler["type"])).value();

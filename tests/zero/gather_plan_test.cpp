@@ -44,7 +44,7 @@ TEST(GatherPlan, WithoutPrefetchAUnitIsGatheredAtItsVisit) {
 
 TEST(GatherPlan, PrefetchStartsTheNextUnitWhileOneRuns) {
   EXPECT_EQ(shape(plan(options(1))), "0:0<0-0 1:0<1-1 2:1<2-2 3:2<3-3 4:3<4-5 0:4<4-4 3:4<6-6 2:6<7-7 1:7<8-8");
-  // Two units ahead, block 3 is kept from forward to backward: only visits 4 and 5 lie between its uses.
+  // With two units ahead, block 3 is not released between forward and backward: only uses 4 and 5 are between its own.
   EXPECT_EQ(shape(plan(options(2))), "0:0<0-0 1:0<1-1 2:0<2-2 3:1<3-6 4:2<4-5 0:3<4-4 2:4<7-7 1:4<8-8");
 }
 
@@ -58,7 +58,7 @@ TEST(GatherPlan, WholeUnitsAreNotGathered) {
 
 TEST(GatherPlan, MemoryIsWhatIsLiveTogether) {
   const GatherPlan alone = plan(options(0));
-  EXPECT_LT(alone.bytes, 5 * mb + 1024);  // the head and the embedding, which it uses
+  EXPECT_LT(alone.bytes, 5 * mb + 1024);  // head and embedding, which are used together
   EXPECT_LT(plan(options(0, 0, false)).bytes, 8 * mb + 1024);
   EXPECT_GE(plan(options(0, 0, false)).bytes, 8 * mb);
 }

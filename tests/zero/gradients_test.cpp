@@ -64,7 +64,7 @@ std::vector<float> expected(std::size_t unit, std::size_t elements, std::size_t 
 }
 
 struct Result {
-  std::vector<std::vector<float>> gradients;  // what this rank has in the end
+  std::vector<std::vector<float>> gradients;  // by unit: the sums that this rank needs for its update
   std::vector<ShardLayout> held;
   Norm norm;
 };
