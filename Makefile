@@ -8,7 +8,8 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 SHOAL := $(BUILD)/shoal
 MPIEXEC ?= mpiexec
-# mpiexec hides from the program whether its output goes to a terminal, so this tells it whether to redraw its progress line.
+# mpiexec hides from the program whether its output is a terminal, so this option decides whether to redraw its progress
+# line.
 PROGRESS := $(shell if [ -t 1 ]; then echo redraw; else echo plain; fi)
 # Debian's python3-h5py works with Debian's Python, which may not be the first in PATH.
 PYTHON = $(shell for p in python3 /usr/bin/python3; do $$p -c 'import h5py, numpy, matplotlib' 2>/dev/null && echo $$p && break; done || true)

@@ -70,7 +70,7 @@ def places(lines: list[Series], labels: list[str]) -> list[Place]:
 
 
 def coincidence(first: Series, other: Series, label: str, height: float) -> str:
-    """Says in what respect two lines coincide; "" if both are visible."""
+    """Describes where two lines coincide; "" if both are visible."""
     steps, a, b = np.intersect1d(first[0], other[0], return_indices=True)
     if not len(steps):
         return ""

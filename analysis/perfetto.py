@@ -31,7 +31,7 @@ THREADS = (
     (3, "kernels", ("kernel",)),
     (4, "files", ("io",)),
 )
-COMMUNICATION = 10  # first thread for messages; there are as many as messages are in flight at the same time
+COMMUNICATION = 10  # first thread for messages; one for each message that is in flight at the same time
 
 
 def lanes(events: np.ndarray) -> np.ndarray:

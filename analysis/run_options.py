@@ -11,7 +11,7 @@ import numpy as np
 
 Options = dict[str, str]
 
-# Options that say where a run reads and writes; they do not change what it computes.
+# Options for the files that a run reads and writes; they do not change what it computes.
 NAMING = ("output.", "checkpoint.dir", "checkpoint.resume", "trace.")
 
 

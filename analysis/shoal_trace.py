@@ -185,7 +185,7 @@ def _written(flushes: np.ndarray, rows: int) -> np.ndarray:
 
 
 def _check(path: Path, events: np.ndarray, lengths: dict[str, int]) -> None:
-    """Whatever indexes a table lies in it, and no time runs backwards."""
+    """Checks that every index into a table is valid, and that no duration is negative."""
     if events.ndim != 1:
         raise BadInput(f"{path}: /events has {events.ndim} dimensions: not a trace")
     if not len(events):

@@ -95,8 +95,8 @@ Backend backend() {
   return has_tiles<T> && amx::available() ? Backend::tiles : Backend::vectors;
 }
 
-/// Calls body(head, workspace of the thread) for all heads of all sequences. A launch has as many heads as keep each thread
-/// busy for about 10 ms, but at least one for each thread. products: matrix products of size T x T/2 x HS for each head.
+/// Calls body(head, workspace of the thread) for all heads of all sequences. A launch has enough heads to keep each thread
+/// busy for about 10 ms, and at least one for each thread. products: matrix products of size T x T/2 x HS for each head.
 template <typename T, class Body>
 void for_heads(const char* label, const AttentionShape& s, std::size_t products, Span<std::byte> workspace,
                const Body& body) {

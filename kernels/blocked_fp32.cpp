@@ -6,7 +6,7 @@
 //   a b = a1 b1  +  a1 b2 + a2 b1  +  a1 b3 + a2 b2 + a3 b1
 // with a relative error of 2^-25: the products left out are smaller than fp32's own roundoff (Henry, Tang, Heinecke,
 // "Leveraging the bfloat16 Artificial Intelligence Datatype for Higher-Precision Computations", ARITH 2019). All products
-// are summed in float. Of each KC elements of the sum the five small products come first and a1 b1 last, so that a sum has
+// are summed in float. For each KC elements of the sum the five small products come first and a1 b1 last, so that a sum has
 // no more roundings of its own size than with fused multiply-adds of floats. Subnormal parts count as zero. If an element is
 // not finite, all results that depend on it are not finite.
 #include "amx.hpp"

@@ -42,7 +42,7 @@ SHOAL_INLINE Gate gate(Floats u) {
   }
 }
 
-/// gelu'(u) = s + u s (1 - s) 2z' with s = open; 1 - s = decay s.
+/// Derivative of g = gelu(u): s + g (1 - s) 2 z', with s = at.open, 1 - s = at.decay s, and z' = dz/du.
 SHOAL_INLINE Floats slope(Floats u, Floats g, const Gate& at) {
   constexpr float largest = 0x1p127F;  // so that decay s is 0 and not inf * 0 for u far below zero
   const Floats shut = simd::min(broadcast(largest), at.decay) * at.open;
@@ -131,7 +131,7 @@ void convert(std::size_t n, const From* x, To* y) {
   };
   if (static_cast<const void*>(x) != static_cast<void*>(y)) return part_from(0, n);
   // In place: the first round is one work item, which one thread converts in ascending order. Each further round converts as
-  // many elements as are already done. What it overwrites was read in earlier rounds, so several threads can convert it.
+  // many elements as are already done. It overwrites only elements of earlier rounds, so several threads can convert it.
   require(n == 0 || sizeof(To) < sizeof(From), "convert: to a larger type in place");
   for (std::size_t done = 0; done < n;) {
     const std::size_t round = std::min(n - done, std::max(done, item_elements));

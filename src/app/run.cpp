@@ -114,7 +114,7 @@ Exit Run::steps() {
   const auto most = static_cast<std::int64_t>(options_.train.steps);
   const std::int64_t begin = trace::now_ns();
   const auto want_stop = [&] {
-    if (files_.lost()) return true;  // check_files() then throws the reason
+    if (files_.lost()) return true;  // check_files() reports the reason
     if (Interrupts::first() != 0) return true;
     return world_.all().rank() == 0 && options_.train.stop_after > 0 &&  // by rank 0's clock alone
            static_cast<double>(trace::now_ns() - begin) * 1e-9 > options_.train.stop_after;

@@ -233,7 +233,8 @@ void Trainer::restore(std::int64_t steps, const std::map<std::string, double>& a
   if (const auto state = loss_scale_of(numbers); scaler_ && state) scaler_->restore(*state);
 }
 
-/// If the loss or the norm is not finite, says which and names the first unit with parameters, or a gradient, that is not.
+/// If the loss or the norm is not finite, returns a text that names it and the first unit with parameters, or a gradient,
+/// that are not finite. Otherwise returns an empty text.
 std::string Trainer::broken(double loss, const zero::Norm& norm) {
   if (std::isfinite(loss) && std::isfinite(norm.value)) return {};
   std::vector<std::int64_t> damaged = {engine_.states().first_not_finite()};  // each rank sees its own shards

@@ -99,7 +99,7 @@ void import_weights(const model::ModelOptions& options, zero::Engine& engine) {
 
 void require_export(const std::string& option, const fs::path& directory, bool overwrite) {
   const fs::path weights = directory / weights_name;
-  // A configuration does not say which program wrote it: it is ours if the weights in the same directory are.
+  // A configuration does not name the program that wrote it: it is ours if the weights in the same directory are.
   const io::OwnKind config = {"configuration of weights that this program wrote",
                               [&](const fs::path&) { return io::is_own(weights, io::own_weights()); }};
   io::require_target(option, weights, io::own_weights(), overwrite);

@@ -9,8 +9,8 @@ namespace shoal {
 
 namespace {
 
-/// Who may call MPI now. The main thread gives up the right at once, and takes it back when no other thread stands in for
-/// it.
+/// Who may call MPI now. The constructor of Absence releases the main thread's right at once. The destructor takes it back,
+/// after waiting for a thread that acts in its place (stand_in()).
 enum class Right { main_thread, nobody, stand_in };
 std::atomic<Right> right{Right::main_thread};
 

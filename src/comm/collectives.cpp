@@ -176,7 +176,7 @@ Request native_all_gather(Communicator& group, Blocks blocks, Span<std::byte> sc
 }
 
 std::size_t native_scratch_bytes(std::size_t bytes) {
-  return 2 * bytes;  // a message in one piece, and a rank's part of the sum, which may be all of a small message
+  return 2 * bytes;  // a message in contiguous memory, and a rank's part of the sum, which may be all of a small message
 }
 
 Request native_all_reduce(Communicator& group, const Blocks& blocks, DType type) {

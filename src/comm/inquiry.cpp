@@ -92,8 +92,8 @@ void Inquiry::send(int to, Status status, Kind kind) {
 }
 
 /// A rank's silence begins with its latest message, or with this wait. If a lower rank also asks, this one waits longer, so
-/// that the lower rank reports first. All ranks are reported as waiting only if the latest message of each said that it had
-/// waited for the timeout.
+/// that the lower rank reports first. All ranks are reported as waiting only if each of them has waited for the timeout,
+/// according to its latest message.
 void Inquiry::report_silent_ranks(const Operation& operation, double seconds, Clock::time_point now) const {
   const bool lower_asks =
       lower_asked_at_ != Clock::time_point{} && seconds_between(lower_asked_at_, now) < 2 * period_ + grace_;

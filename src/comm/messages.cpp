@@ -63,7 +63,7 @@ void unpack(Span<const std::byte> slot, const Message& message) {
 
 std::vector<Message> cut_into_messages(const std::vector<Span<std::byte>>& spans, std::size_t largest) {
   std::vector<Message> messages;
-  bool joining = false;  // the last message takes further small pieces
+  bool joining = false;  // further small parts may join the last message
   for (const Span<std::byte> span : spans) {
     for (std::size_t begin = 0; begin < span.size(); begin += largest) {
       const Span<std::byte> part = span.subspan(begin, std::min(largest, span.size() - begin));

@@ -37,8 +37,8 @@ void unpack(Span<const std::byte> slot, const Message& message);
 /// own XOR i, if that index exists. If the size is not a power of two, a rank has no partner in some rounds.
 ///
 /// [Note: no message waits for another] Both partners reach each other in the same round. So of all messages that have not
-/// arrived, the first one is next in turn on both of its ranks, and messages cannot block one another, however few of them
-/// are in flight at a time. Both partners also send their clear-to-send before they send data ([Note: clear-to-send before
+/// arrived, the first one is the next on both of its ranks, and messages cannot block one another, however few of them are
+/// in flight at a time. Both partners also send their clear-to-send before they send data ([Note: clear-to-send before
 /// data]). If one of them sent data first, the other's messages would wait until all of those had arrived.
 std::vector<std::size_t> partners_in_order(std::size_t own, std::size_t size);
 

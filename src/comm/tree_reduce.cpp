@@ -148,8 +148,8 @@ class TreeOperation : public Operation {
     }
   }
 
-  /// Exchange among all ranks that agree in the low bits. A batch has as many messages from each of them as the receive
-  /// memory has room for if all of them send the same number.
+  /// Exchange among all ranks that agree in the low bits. The receive memory is divided evenly among these ranks, and limits
+  /// the number of messages from each of them in a batch.
   void add_direct_exchange(const Communicator& group) {
     const auto ranks = static_cast<std::size_t>(position_.direct_ranks);
     const std::size_t own_index = position_.own_index();

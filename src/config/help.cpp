@@ -83,7 +83,7 @@ std::vector<Section> option_sections() {
   return result;
 }
 
-/// What the command takes besides the options of decks.
+/// The command's own arguments and options, in addition to the options of decks.
 std::vector<Entry> own_entries(const CommandSpec& command) {
   std::vector<Entry> entries;
   for (const CommandSpec::Own& own : command.own) entries.push_back(entry_of(own));

@@ -11,7 +11,7 @@ namespace shoal::io::checkpoint_format {
 inline constexpr std::int64_t version = 1;
 inline constexpr const char* temporary_suffix = ".partial";
 
-/// Product of the extents. fail() if so many elements cannot be addressed.
+/// Product of the extents. fail() if it is too large for an address.
 std::size_t elements(const std::vector<std::size_t>& shape, const std::string& name);
 /// The shape as text: "[65, 128]".
 std::string print(const std::vector<std::size_t>& shape);

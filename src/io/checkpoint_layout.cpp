@@ -126,7 +126,7 @@ std::uint64_t write_checksums(const fs::path& temporary, OpenLayout& layout,
   layout.datasets.clear();
   hdf5::close_file(layout.file, temporary.string() + ": cannot be written");
   const std::uint64_t size = seal(temporary, raw);
-  File(temporary, File::Mode::write).truncate(size);  // gives back the space that was reserved beyond the end
+  File(temporary, File::Mode::write).truncate(size);  // frees the space that was reserved beyond the end
   return size;
 }
 

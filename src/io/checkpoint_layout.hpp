@@ -21,8 +21,8 @@ struct Catalogue {
   std::vector<std::size_t> dataset_of_slice;
 };
 
-/// Collective. Lists the tensors of the slices. Checks that slices consist of whole pieces, and that all ranks list the same
-/// tensors.
+/// Collective. Lists the tensors of the slices. Checks that slices consist of whole pieces (checksum_piece in hash.hpp), and
+/// that all ranks list the same tensors.
 Catalogue catalogue(comm::Communicator& group, const std::vector<TensorSlice>& slices);
 
 /// A file with its datasets, but not yet with their checksums. Open on rank 0, empty on other ranks.

@@ -115,7 +115,7 @@ void match_together(comm::Communicator& group, const fs::path& file, const Descr
   require_all_listed(file, described.contents, listed);
 }
 
-/// The pieces of a dataset that were read completely: the sum of their checksums, and their number.
+/// The checksum pieces of a dataset that were read completely: the sum of their checksums, and their number.
 struct ReadBack {
   std::uint64_t sum = 0, pieces = 0;
 };
@@ -155,7 +155,7 @@ void read_mean(std::size_t count, Span<float> values, const Read& read) {
 void read_slice(const File& file, const Described& described, const TensorSlice& slice, std::vector<ReadBack>& seen) {
   const std::vector<std::size_t> places = described.places(slice.dataset);
   for (std::size_t at = slice.range.begin; at < slice.range.end;) {
-    // Parts end on pieces, so that only the ends of the slice can be within a piece.
+    // Parts end at the end of a checksum piece, so that only the ends of the slice can be within a piece.
     const Range part{at, std::min(slice.range.end, (at / part_elements + 1) * part_elements)};
     const Span<float> values = slice.values.subspan(part.begin - slice.range.begin, part.size());
     const auto read = [&](std::size_t i, Span<float> into) {
@@ -170,9 +170,10 @@ void read_slice(const File& file, const Described& described, const TensorSlice&
   }
 }
 
-/// Collective. Reads the slices and verifies all datasets of the file. If the ranks together read every piece of a dataset
-/// the same number of times (once if it is sharded; once per rank if every rank needs it whole), the sum of what they read
-/// verifies it. All other datasets, among them those that are damaged, are read again, each rank a part of the pieces.
+/// Collective. Reads the slices and verifies all datasets of the file. If the ranks together read every checksum piece of a
+/// dataset the same number of times (once if it is sharded; once per rank if every rank needs it whole), the sum over the
+/// data that they read verifies it. All other datasets, among them those that are damaged, are read again, each rank a part
+/// of the pieces.
 void read_and_verify(comm::Communicator& group, const fs::path& path, const Described& described,
                      const std::vector<TensorSlice>& slices) {
   const std::vector<CheckpointDataset>& datasets = described.contents.datasets;

@@ -18,7 +18,7 @@ namespace format = checkpoint_format;
 
 namespace {
 
-/// Data are read in parts of this many elements, which are whole pieces.
+/// Data are read in parts of this many elements, a multiple of checksum_piece.
 constexpr std::size_t read_elements = std::size_t{1} << 20U;
 
 CheckpointDataset read_dataset(const hdf5::Handle& h5, const std::string& name, const std::vector<Extent>& raw) {

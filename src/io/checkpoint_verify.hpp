@@ -10,8 +10,8 @@
 
 namespace shoal::io {
 
-/// Divides all pieces of the datasets into `parts` parts and reads those of part `part`. Returns, by dataset, the sum of
-/// their checksums; summed over all parts these are the datasets' checksums.
+/// Divides all checksum pieces (hash.hpp) of the datasets into `parts` parts and reads those of part `part`. Returns, by
+/// dataset, the sum of their checksums; summed over all parts these are the datasets' checksums.
 std::vector<std::uint64_t> checksums_of_part(const std::filesystem::path& file,
                                              const std::vector<CheckpointDataset>& datasets, std::uint64_t part,
                                              std::uint64_t parts);

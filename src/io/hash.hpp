@@ -18,7 +18,7 @@ std::uint64_t xxh3(Span<const std::byte> data, std::uint64_t seed = 0);
 /// The number that hexadecimal() wrote. Any other text is bad_input(), naming `what`.
 std::uint64_t parse_hexadecimal(const std::string& value, const std::string& what);
 
-/// Number of elements of a piece, the unit of which checksums are sums. Tensors and shards begin on pieces.
+/// Number of elements of a piece: a checksum is a sum over pieces. Tensors and shards begin at the beginning of a piece.
 inline constexpr std::size_t checksum_piece = 16;
 
 /// Sum modulo 2^64 of xxh3(piece, seed = the piece's index) over the pieces of `values`; `first` is the index of the first

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver by which HDF5 reads and writes files here, built on src/io/files.hpp.
 //
-// [Note: HDF5 is not told of failed writes] If a write, a truncation or a close fails, HDF5 1.10 keeps objects that it can
-// neither write nor discard. It crashes when it tries again, at the latest in its exit handler (which MPI_Finalize also
+// [Note: HDF5 does not learn of failed writes] If a write, a truncation or a close fails, HDF5 1.10 keeps objects that it
+// can neither write nor discard. It crashes when it tries again, at the latest in its exit handler (which MPI_Finalize also
 // runs). So the driver stores the first such failure, writes nothing more to that file, and reports success to the library.
-// Code that writes must ask for the failure at each flush and at the end; hdf5::flush() and hdf5::close_file() do.
+// Code that writes must check for the failure at each flush and at the end; hdf5::flush() and hdf5::close_file() do.
 #pragma once
 
 #include <memory>

@@ -21,7 +21,7 @@ class HeldLock {
   HeldLock(const HeldLock&) = delete;
   HeldLock& operator=(const HeldLock&) = delete;
 
-  /// DirectoryLock::why_lost().
+  /// As DirectoryLock::why_lost().
   std::string why_lost(bool now);
 
  private:

@@ -125,7 +125,7 @@ void TokenFileWriter::finish() {
   }
   seal(temporary_.path, {{position_ - bytes, bytes}});
   File whole(temporary_.path, File::Mode::write);
-  whole.truncate(whole.size());  // gives back the space that was reserved beyond the end
+  whole.truncate(whole.size());  // frees the space that was reserved beyond the end
   whole.sync();
   whole.close();
   commit_file(temporary_.path, path_);

@@ -2,8 +2,8 @@
 // One transformer block, pre-LN as in GPT-2, forward and backward written out by hand:
 //   x_mid = x     + drop(attention(ln_1(x) W_qkv + b) W_o + b)
 //   out   = x_mid + drop(gelu(ln_2(x_mid) W_fc + b) W_out + b)
-// The results of matrix products and attention are saved for backward. What one cheap pass over memory can compute again
-// (the outputs of both norms, and gelu(u)) is recomputed, in scratch memory that all blocks use.
+// The results of matrix products and attention are saved for backward. Values that one cheap pass over memory can compute
+// again (the outputs of both norms, and gelu(u)) are recomputed, in scratch memory that all blocks use.
 #pragma once
 
 #include <cstddef>

@@ -21,7 +21,7 @@ namespace {
 constexpr int embedding_unit = 0;
 constexpr std::uint64_t dropout_stream = 0xC3A5C85C97CB3127U;  // differs from the streams of initial values and sampling
 
-// Where elements are dropped within a unit (kernels::Dropout::site is 8 times the unit plus this).
+// The places in a unit at which elements are dropped (kernels::Dropout::site is 8 times the unit plus this).
 enum DropoutSite : std::uint32_t { probabilities = 0, attention_out = 1, mlp_out = 2, embedded = 0 };
 
 }  // namespace

@@ -50,7 +50,7 @@ Cost CollectiveCosts::all_gather(const Grouping& grouping, const std::vector<std
 }
 
 /// A reduce-scatter first goes within nodes, then across them ([Note: the tree on nodes] in comm/tree_reduce.hpp); an
-/// all-gather goes backwards.
+/// all-gather first across nodes, then within them.
 Cost CollectiveCosts::tree(const Grouping& grouping, comm::TreeDirection direction,
                            const std::vector<std::vector<std::size_t>>& block_bytes) const {
   const bool reduces = direction == comm::TreeDirection::reduce_scatter;

@@ -11,21 +11,21 @@ namespace shoal::zero {
 
 namespace {
 
-/// Bytes of gathered parameters by visit, and their limit.
+/// Bytes of gathered parameters during each use, and their limit.
 class Live {
  public:
   Live(std::size_t visits, double limit_mb)
       : bytes_(visits, 0),
         limit_(limit_mb == 0 ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(limit_mb * 1e6)) {}
 
-  /// Returns true if this many bytes more are within the limit at all visits begin ... end - 1.
+  /// Returns true if this many bytes more are within the limit during all uses begin ... end - 1.
   bool fits(std::size_t begin, std::size_t end, std::size_t bytes) const {
     return std::all_of(at(begin), at(end), [&](std::size_t live) { return live + bytes <= limit_; });
   }
   void add(std::size_t begin, std::size_t end, std::size_t bytes) {
     for (std::size_t v = begin; v < end; ++v) bytes_[v] += bytes;
   }
-  /// Bytes of the visit with most of them if this exceeds the limit, otherwise null.
+  /// Points to the bytes of the use with most of them if these exceed the limit, otherwise null.
   const std::size_t* over() const {
     const auto* const most = std::max_element(bytes_.data(), bytes_.data() + bytes_.size());
     return bytes_.empty() || *most <= limit_ ? nullptr : most;
@@ -41,8 +41,8 @@ class Live {
   std::size_t limit_;
 };
 
-/// The lifetimes without prefetch: one for each run of consecutive visits that use a unit, or one for all its uses if it is
-/// kept after forward.
+/// The lifetimes without prefetch: one for each series of consecutive uses that include a unit, or one for all its uses if
+/// it is not released after forward.
 std::vector<GatherLifetime> uses(const UseOrder& visits, const std::vector<std::size_t>& bytes_of, bool keep_after_forward) {
   std::vector<GatherLifetime> result;
   for (std::size_t v = 0; v < visits.size(); ++v) {
@@ -60,7 +60,7 @@ std::vector<GatherLifetime> uses(const UseOrder& visits, const std::vector<std::
   return result;
 }
 
-/// Joins two lifetimes of a unit if at most `prefetch` visits lie between them and the limit leaves memory for it meanwhile:
+/// Joins two lifetimes of a unit if at most `prefetch` uses are between them and the limit leaves memory for it meanwhile:
 /// otherwise the unit would be gathered again about when it is released.
 void join_near_uses(std::vector<GatherLifetime>& gather_lifetimes, const std::vector<std::size_t>& bytes_of,
                     std::size_t prefetch, Live& live) {

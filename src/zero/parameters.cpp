@@ -98,7 +98,7 @@ void Parameters::release(int) {
   if (gathers_ && --held_ == 0) leave_visit();
 }
 
-/// Starts the gathers that the plan has at the beginning of this visit, in the same order on all ranks.
+/// Starts the gathers that the plan has at the beginning of this use, in the same order on all ranks.
 void Parameters::begin_use() {
   require(pass_ != nullptr && visit_ < pass_->plan.visits.size(), "visit ", visit_, " is not in the pass's plan");
   for (const std::size_t index : pass_->starting[visit_]) start_gather(index);

@@ -113,8 +113,8 @@ class Strategies(Bytes):
         self.check_strategies(2, 2, ["hpZ+qwZ+qgZ", "localsgd", "slowmo", "sgp"], network)
 
     def test_other_ways_of_sending(self):
-        """What the plan does not compare: many small messages, an odd number of nodes, fewer bits, delayed averages,
-        the MPI library's own collectives."""
+        """Only the summary is checked, not the plan: many small messages, an odd number of nodes, fewer bits, delayed
+        averages, the MPI library's own collectives."""
         late = ("--sync.average_overlap=true", "--sync.average_delay=1", "--sync.average_dtype=int8")
         for ranks, per_node, *options in (
             (4, 2, "--zero.stage=2", "--comm.bucket_mb=0.003", "--comm.overlap=false"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""System calls on files fail, one at a time: the run ends with one line and an exit code, or it goes on and says what
+"""System calls on files fail, one at a time: the run ends with one line and an exit code, or it goes on and reports what
 it left out.
 
 The calls that a run makes are recorded first (tests/support/failing_calls.cpp); then one of them is made to fail. `make

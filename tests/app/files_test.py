@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that a run finds, uses together with other runs, or loses: nothing of others is overwritten, a directory has
-one run at a time, and if something cannot be written, the run says so before it computes anything."""
+one run at a time, and if something cannot be written, the run reports it before it computes anything."""
 
 import json
 import os

@@ -99,7 +99,7 @@ class Lineage(Program):
         (self.kept / "step_00000002.h5").write_text("nothing is known of it")
         self.refused("train", self.dir / "deck.cfg", *latest, contains=("no checkpoint is whole", "step_00000002.h5"))
         # If the directory or the newest checkpoint cannot be read at this moment, that is an error, too: the run
-        # neither starts anew nor resumes from an older one.
+        # neither starts from the beginning nor resumes from an older one.
         (self.kept / "step_00000002.h5").unlink()
         self.run_to(2, "--output.overwrite", out="run", every=1)
         for call, number in (("opendir", errno.EMFILE), ("opendir", errno.EACCES), ("open", errno.EMFILE)):

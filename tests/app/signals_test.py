@@ -161,7 +161,7 @@ class Signals(Program):
         self.check_resumed(run, step, *options, ranks=4)
 
     def test_the_launchers_news_of_a_dead_rank_is_no_reason_to_requeue(self):
-        """mpiexec -disable-auto-cleanup tells the other ranks by SIGUSR1 that one has died."""
+        """mpiexec -disable-auto-cleanup sends SIGUSR1 to the other ranks when one has died."""
         run = Run(self, "--comm.timeout=8", mpiexec=("-disable-auto-cleanup",)).in_step(2).send(signal.SIGKILL, {1})
         code, said, errors = run.ended()
         self.assertNotIn(code, (0, 75), said + errors)

@@ -62,7 +62,7 @@ class Sync(Program):
         return straight_runs[kind, options]
 
     def test_averaging_after_every_step_of_plain_sgd_is_every_step(self):
-        """The average of x - lr g_k over nodes is x - lr mean(g_k). What differs is a few roundings per step: 2^-24 of
+        """The average of x - lr g_k over nodes is x - lr mean(g_k). In floats they differ by a few roundings per step: 2^-24 of
         parameters below 1, whose effect on the loss is their size times the gradient's."""
         plain = ("--optimizer.kind=sgd", "--optimizer.momentum=0", "--optimizer.lr=0.1", "--train.grad_clip=0")
         deck = self.deck(DECK)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares AdaScale with SGD, step by step, with FairScale 0.4.13's AdaScale around torch's SGD.
+// Compares AdaScale and SGD, step by step, with FairScale 0.4.13's AdaScale around torch's SGD.
 #include "shoal/optim/adascale.hpp"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Divides one piece of scratch memory into buffers.
+// Divides a block of scratch memory into buffers.
 #pragma once
 
 #include <cstddef>

@@ -9,13 +9,13 @@
 
 namespace shoal::comm {
 
-/// As tree_reduce_scatter(), but of fp32 only. scratch: native_scratch_bytes().
+/// As tree_reduce_scatter(), but only for fp32. scratch: native_scratch_bytes().
 Request native_reduce_scatter(Communicator& group, Blocks blocks, DType type, Span<std::byte> scratch);
 /// As tree_all_gather(). scratch: native_scratch_bytes().
 Request native_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scratch);
 /// Bytes of scratch memory. bytes: size of all blocks together.
 std::size_t native_scratch_bytes(std::size_t bytes);
-/// On completion all blocks hold their sums over ranks, on all ranks. Of fp32 only.
+/// On completion all blocks hold their sums over ranks, on all ranks. Only for fp32.
 Request native_all_reduce(Communicator& group, const Blocks& blocks, DType type);
 
 }  // namespace shoal::comm

@@ -41,8 +41,8 @@ struct GroupKind {
 ///           different numbers of ranks, the group of local rank k has only the nodes with more than k ranks.
 std::vector<GroupKind> group_kinds(const Topology& topology);
 
-/// Text for people: "2 nodes x 2 ranks (node1: 0-1, node2: 2-3)", "1 node (node1)". Of many nodes it lists the first two and
-/// the last.
+/// Text for people: "2 nodes x 2 ranks (node1: 0-1, node2: 2-3)", "1 node (node1)". If there are many nodes, it lists only
+/// the first two and the last.
 std::string describe(const Topology& topology);
 
 /// Describes how the reproducible tree (comm/tree_reduce.hpp) uses the nodes: "within nodes of 2 ranks first, then across 3

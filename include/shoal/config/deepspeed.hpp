@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Translates a DeepSpeed configuration (ds_config.json, as of DeepSpeed 0.19) to options of this program.
 // src/config/deepspeed_keys.cpp has a row for every key of DeepSpeed; a key without a row is an error. A key is translated,
-// or has no effect here (a note says why), or needs a feature that is not built yet.
+// or has no effect here (a note gives the reason), or needs a feature that is not built yet.
 #pragma once
 
 #include <optional>

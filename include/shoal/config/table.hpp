@@ -28,7 +28,7 @@ struct UsedBy {
   std::vector<std::string> values;  ///< of that option
 };
 
-/// What the help says about an option.
+/// The description of an option in the help.
 struct Help {
   std::string what;       ///< what it does; begins with the values of other options that it needs: "stage 3: ..."
   std::string when = {};  ///< when to change it, as a sentence; empty if that is obvious

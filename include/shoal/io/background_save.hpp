@@ -30,19 +30,18 @@ class BackgroundSave {
   /// Number of elements that a copy of these slices needs.
   static std::size_t copy_elements(const std::vector<TensorSlice>& tensors);
 
-  /// copy: memory of that many elements, used by nobody else while a save is under way. `world` and `copy` must outlive
-  /// this object.
+  /// copy: memory of that many elements, used by nobody else during a save. `world` and `copy` must outlive this object.
   BackgroundSave(comm::World& world, Span<float> copy);
-  /// Not collective. Abandons a save that is under way: the unfinished file keeps its temporary name until
+  /// Not collective. Abandons a save that is not complete: the unfinished file keeps its temporary name until
   /// CheckpointDirectory::prune() removes it.
   ~BackgroundSave();
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
   /// Collective. Like save_checkpoint() with IoMode::independent, but returns when the copy is made and the file is laid
-  /// out; from then on the tensors may change. Finishes a save that is under way first. Reserves disk space before it
-  /// returns, so a full disk is an error here. then: called on rank 0 when the file is complete, on the background thread,
-  /// so it must not use HDF5. Returns the number of bytes that all ranks together will have written.
+  /// out; from then on the tensors may change. Finishes an earlier save first. Reserves disk space before it returns, so a
+  /// full disk is an error here. then: called on rank 0 when the file is complete, on the background thread, so it must not
+  /// use HDF5. Returns the number of bytes that all ranks together will have written.
   std::uint64_t start(const std::filesystem::path& file, const CheckpointState& state,
                       const std::vector<TensorSlice>& tensors, std::function<void()> then = {});
 
@@ -53,7 +52,7 @@ class BackgroundSave {
   /// removed, and earlier checkpoints are untouched.
   void advance();
 
-  /// Collective. Returns when the save that is under way is complete. Errors: as advance().
+  /// Collective. Waits until the save is complete, if there is one. Errors: as advance().
   void finish();
 
  private:

@@ -70,8 +70,8 @@ std::uint64_t params_checksum(comm::Communicator& group, const std::vector<Tenso
 std::uint64_t save_checkpoint(comm::World& world, const std::filesystem::path& file, const CheckpointState& state,
                               const std::vector<TensorSlice>& tensors, IoMode mode);
 
-/// The node that reads, and the number of nodes. Of a tensor that the file has once per node, a node gets its own copy if
-/// the same number of nodes wrote the file, and otherwise the mean over the file's nodes (summed in the order of
+/// The node that reads, and the number of nodes. If the file has a tensor once per node, a node gets its own copy if the
+/// same number of nodes wrote the file, and otherwise the mean over the file's nodes (summed in the order of
 /// comm/tree_reduce.hpp, then divided by their number).
 struct NodeView {
   int node = 0, nodes = 1;

@@ -49,9 +49,9 @@ class CheckpointDirectory {
   /// To be called when this process wrote the file. It replaces what had this name before.
   void wrote(const std::filesystem::path& file, const CheckpointOrigin& checkpoint);
 
-  /// Deletes to_delete() with keep >= 1, and temporary files that an earlier run left. Their names are gone on return, their
-  /// disk space becomes free a little later. Returns lines for the log: one for each damaged checkpoint of the lineage, the
-  /// first time that it is found.
+  /// Deletes to_delete() with keep >= 1, and temporary files that an earlier run left. On return their names no longer
+  /// exist; their disk space becomes free a little later. Returns lines for the log: one for each damaged checkpoint of the
+  /// lineage, the first time that it is found.
   std::vector<std::string> prune(const Lineage& lineage, int keep);
   /// Waits until the disk space of the files that prune() deleted is free.
   void wait_for_space() { removal_.wait(); }

@@ -11,7 +11,7 @@
 // [Note: One successor] If several processes find the same stale lock, the one that creates the file shoal.lock.TOKEN.1 may
 // replace it; TOKEN is the stale lock's own and never used again. If that process dies before it has replaced the lock, the
 // one that creates shoal.lock.TOKEN.2 may, and so on: each name can be created only once. The lock is replaced by a rename.
-// A holder that was only slow finds another file under the lock's name, and why_lost() says so.
+// A holder that was only slow finds another file under the lock's name, and why_lost() returns this reason.
 #pragma once
 
 #include <filesystem>

@@ -15,7 +15,7 @@ class Removal {
   Removal(const Removal&) = delete;
   Removal& operator=(const Removal&) = delete;
 
-  /// Throws an Error if the file cannot be removed. Of a symbolic link, the link is removed.
+  /// Throws an Error if the file cannot be removed. If it is a symbolic link, the link itself is removed.
   void remove(const std::filesystem::path& file);
   /// Waits until the space of all removed files is free.
   void wait();

@@ -105,7 +105,7 @@ std::vector<std::vector<int>> use_order(const ModelOptions& options, const Capac
 std::vector<std::string> problems(const ModelOptions& options);
 /// Floating-point operations of forward and backward for one token. For the GPT: 6 N + 6 n_layer n_embd (T + 1), where N is
 /// the number of weights in matrix products, including the head. A token attends to itself and to those before it, (T + 1) /
-/// 2 on average. What a causal model need not compute is not counted, so that no processor seems faster than it is.
+/// 2 on average. Operations that a causal model can leave out are not counted, so that no processor seems faster than it is.
 double flops_per_token(const ModelOptions& options);
 
 /// If `memory` only counts, the model must not be run. `seed` determines dropout's random numbers.

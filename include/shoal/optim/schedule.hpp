@@ -14,7 +14,7 @@ namespace shoal::optim {
 /// and a case in src/optim/schedule.cpp.
 enum class ScheduleKind : std::uint8_t { constant, linear, cosine, WarmupLR, WarmupDecayLR, WarmupCosineLR, OneCycle };
 struct ScheduleTraits {
-  // The options that it uses, besides optimizer.lr.
+  // The options that it uses, in addition to optimizer.lr.
   bool warmup = false;  ///< warmup_steps
   bool curve = false;   ///< warmup_kind
   bool min_lr = false;  ///< min_lr

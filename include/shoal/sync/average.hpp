@@ -102,7 +102,7 @@ class Average {
   const SubShards* sub_shards_;
   NodeGroups groups_;
   Sending sending_;
-  std::unique_ptr<comm::Reducer> reducer_;          // for means, in the form of sending_
+  std::unique_ptr<comm::Reducer> reducer_;          // sends means in the form of sending_
   std::unique_ptr<comm::Reducer> exact_, in_node_;  // in fp32: over the nodes, within this node
   std::vector<Span<float>> reference_;              // by unit, of this rank's shard; empty if parameters themselves are sent
   std::vector<Span<std::byte>> message_;            // by unit, in sending_.type; empty if the shards themselves are sent

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a checkpoint holds of nodes that train locally: Synchroniser::state() lists it, Synchroniser::restore() continues
-// from it. Tensors in addition to parameters and moments (NAME is a parameter's name):
+// The states of nodes that train locally in a checkpoint: Synchroniser::state() lists them, Synchroniser::restore()
+// continues from them. Tensors in addition to parameters and moments (NAME: the parameter's):
 //
 //   /outer/parameters/NAME, /outer/momentum/NAME  the outer update's
 //   /common/NAME                                  the parameters that nodes had in common after the last mean, if means are

@@ -45,7 +45,7 @@ class Push {
   const SubShards* sub_shards_;
   NodeGroups groups_;
   bool overlap_, in_flight_ = false;
-  std::vector<Span<float>> sent_, received_;  // overlapped: by unit; otherwise received_ alone, two pieces
+  std::vector<Span<float>> sent_, received_;  // overlapped: by unit; otherwise only received_, of two parts
   std::vector<comm::Request> requests_;
 };
 

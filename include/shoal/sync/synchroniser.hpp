@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Synchronizes nodes that train locally: carries out the actions of sync/schedule.hpp after each step, on the fp32 master
-// parameters. The optimizer's moments stay each node's own: they are neither averaged nor reset.
+// Synchronizes nodes that train locally: applies the actions of sync/schedule.hpp for a step to the fp32 master parameters.
+// The optimizer's moments stay each node's own: they are neither averaged nor reset.
 #pragma once
 
 #include <memory>
@@ -47,7 +47,7 @@ class Synchroniser {
   bool writes_masters(std::size_t step) const;
   /// On all ranks after the local update of step `step`, counted from 1. learning_rate: the schedule's for this step.
   void after_step(std::size_t step, double learning_rate);
-  /// Waits for the mean in flight, if there is one. It is applied later, after the step that the schedule sets.
+  /// Waits for the mean in flight, if there is one. It is applied later, after the step that the schedule determines.
   void wait_for_mean() { average_.wait_for_mean(); }
 
   /// Replaces the masters by their mean over the nodes, until restore_own(). A mean in flight is neither used nor applied.

@@ -78,7 +78,7 @@ class Engine final : private model::UnitAccess {
   /// Norm of the step's gradient, unclipped. Collective; gradients are gathered meanwhile.
   Norm norm();
   /// Waits until the gradients are gathered, clips them, updates what this rank keeps of every unit, and starts the
-  /// all-gather of published parameters. The norm must be finite.
+  /// all-gather of updated parameters (stages 1 and 2). The norm must be finite.
   void update(const Norm& norm, const optim::Optimizer::Step& step);
   /// In place of update(): waits until the gradients are gathered, and leaves all states as they are.
   void discard_gradients() { gradients_->wait_for_gather(); }

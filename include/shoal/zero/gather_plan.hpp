@@ -12,14 +12,14 @@
 
 namespace shoal::zero {
 
-/// The visits of a pass, first to last. A visit lists the units that are used at the same time.
+/// The uses of a pass in their order (model::use_order()). Each lists the units that are acquired together.
 using UseOrder = std::vector<std::vector<int>>;
 
 /// The time from the gather of a unit's parameters to their release, during which they are whole on this rank.
 struct GatherLifetime {
   int unit;
-  std::size_t first, last;  ///< the first and the last visit that use it
-  std::size_t start;        ///< the gather is started at the beginning of this visit
+  std::size_t first, last;  ///< indices of the first and the last use that include it
+  std::size_t start;        ///< the gather is started at the beginning of this use
   std::size_t offset = 0;   ///< in the memory of gathered parameters, in bytes
 };
 
@@ -31,9 +31,9 @@ struct GatherPlan {
 
 /// bytes_of[u]: bytes of the whole unit u; 0 if it is not gathered. A gather starts when the unit whose gather was planned
 /// options.prefetch_units before it is first used, or later if options.max_live_mb leaves no memory for it. A unit is
-/// released after a use, unless at most options.prefetch_units visits lie before its next use and there is memory to keep
-/// it. It is kept until its last use if options.reshard_after_forward is false. A limit too small for the units that are
-/// used together is refused (bad_input, with the `names` of these units).
+/// released after a use, unless at most options.prefetch_units uses of other units come before its next one and there is
+/// memory for it until then. If options.reshard_after_forward is false, it is released only after its last use. A limit too
+/// small for the units that are used together is refused (bad_input, with the `names` of these units).
 GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& bytes_of,
                         const std::vector<std::string>& names, const ZeroOptions& options);
 

@@ -14,8 +14,8 @@ struct ZeroOptions {
   std::size_t persist_below = 0;      ///< units of fewer elements stay whole (stage 3)
   bool reshard_after_forward = true;  ///< false: a gathered unit is kept until its backward is over (stage 3)
   /// Number of consecutive ranks that keep a second partition of the parameters (stage 3; zero/secondary.hpp). There is none
-  /// if it is 0, or not less than the number of ranks. whole_node stands for the ranks of a node, and is replaced by their
-  /// number before an engine is made.
+  /// if it is 0, or not less than the number of ranks. whole_node means the ranks of a node, and is replaced by their number
+  /// before an engine is made.
   std::size_t hpz_size = 0;
   static constexpr std::size_t whole_node = static_cast<std::size_t>(-1);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gathers parameters. Units whose parameters are sharded (stage 3) are gathered before each use and released after it. Units
-// that every rank keeps whole but updates in part (stages 1 and 2) are published: gathered once after each update.
+// that every rank keeps whole but updates in part (stages 1 and 2; ShardLayout::published) are gathered once after each
+// update.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@ namespace shoal::zero {
 
 struct GatherOptions {
   ZeroOptions zero;
-  std::size_t bucket_elements = 6'250'000;  ///< of the largest bucket of published parameters
+  std::size_t bucket_elements = 6'250'000;  ///< of the largest bucket of the all-gather after an update
   bool overlap = true;                      ///< false: nothing is gathered while the model computes
   comm::Collectives collectives = comm::Collectives::reproducible;
 };
@@ -42,17 +43,17 @@ class Parameters {
   const void* acquire(int unit);
   void release(int unit);
 
-  /// Collective, after the shards were written. Starts the all-gather of published units, and invalidates the second
-  /// partition.
+  /// Collective, after the shards were written. Starts the all-gather of units that are gathered after each update, and
+  /// invalidates the second partition.
   void start_all_gather();
   /// Waits until that all-gather is complete.
   void wait_for_parameters();
 
  private:
-  /// A pass: its plan, and by visit the gathers that start at its beginning.
+  /// A pass: its plan, and for each use of units the gathers that start at its beginning.
   struct Schedule {
     GatherPlan plan;
-    std::vector<std::vector<std::size_t>> starting;  // by visit: indices of plan.gather_lifetimes
+    std::vector<std::vector<std::size_t>> starting;  // by use: indices of plan.gather_lifetimes
   };
   struct Gather {
     std::size_t index;    // of plan.gather_lifetimes
@@ -76,19 +77,19 @@ class Parameters {
   Secondary secondary_;
   RankGroups groups_;
   bool overlap_, gathers_;
-  // For units gathered from all ranks, for those gathered from the second partition, and for published ones.
+  // For gathers from all ranks, for gathers from the second partition, and for the all-gather after an update.
   std::unique_ptr<comm::Reducer> gatherer_, near_gatherer_, publisher_;
 
   Schedule passes_[2];
   const Schedule* pass_ = nullptr;
-  std::size_t visit_ = 0;  // of the pass; the next one while no unit is acquired
+  std::size_t visit_ = 0;  // index of the current use in the pass, or of the next one if no unit is acquired
   std::size_t held_ = 0;   // calls of acquire() without their release()
   Span<std::byte> gathered_;
   std::vector<kernels::QuantError> errors_;  // qwZ: by unit, since the last update
   std::deque<Gather> gathering_;
   std::size_t gathers_started_ = 0;
 
-  std::vector<Bucket> buckets_;             // of published units
+  std::vector<Bucket> buckets_;             // of the all-gather after an update
   std::vector<std::size_t> gathered_with_;  // by unit: number of buckets that must have arrived before its use
   std::deque<comm::Request> all_gathers_;
   std::size_t all_gathers_done_ = 0, all_gathers_started_ = 0;

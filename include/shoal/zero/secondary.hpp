@@ -37,7 +37,7 @@ class Secondary {
 
   std::size_t element_bytes_;
   int rank_ = 0, ranks_ = 1;
-  // By unit.
+  // By unit. kept_: a shard of it is stored here; fresh_: that shard is valid.
   std::vector<bool> kept_, fresh_;
   std::vector<Span<std::byte>> shards_;
 };
