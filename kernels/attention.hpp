@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What forward and backward have in common: how a head is found in [B, T, 3C], and how the heads of a layer are distributed
+// The common parts of forward and backward: how a head is found in [B, T, 3C], and how the heads of a layer are distributed
 // over threads.
 #pragma once
 
@@ -79,7 +79,7 @@ void prepare_rows(const Head& head, std::size_t positions, const AttentionBackwa
   }
 }
 
-/// What computes the matrix products of a head: vector instructions, or AMX's tiles.
+/// The instructions that compute the matrix products of a head: vector instructions, or AMX's tiles.
 enum class Backend { vectors, tiles };
 /// True for the types for which this build can use tiles.
 #if defined(SHOAL_AMX)

@@ -47,7 +47,7 @@ struct PackSource {
   bool k_contiguous;
 };
 
-/// What BlockedProduct requires of its micro-kernel.
+/// The requirements of BlockedProduct on its micro-kernel.
 template <class K>
 concept MicroKernel = requires(const PackSource<typename K::Type>& source, typename K::Packed* to,
                                const typename K::Packed* panel, std::size_t steps, float* sums,

@@ -42,7 +42,7 @@ SHOAL_INLINE void encode_all(const float* x, std::size_t n, std::byte* codes, co
   });
 }
 
-/// What decoding does with the values: y = values, y += values or y -= values.
+/// The use of decoded values: y = values, y += values or y -= values.
 enum class Decode { replace, add, subtract };
 template <int bits, Decode mode, class ValueOf>
 SHOAL_INLINE void decode_all(const std::byte* codes, std::size_t n, float* y, const ValueOf& value_of) {

@@ -11,8 +11,7 @@
 
 namespace shoal::app {
 
-/// What a collective does to the data of D ranks: D blocks of equal length on every rank, of which block b belongs to rank
-/// b.
+/// The effect of a collective on the data of D ranks: D blocks of equal length on every rank. Block b belongs to rank b.
 enum class Effect {
   gather,          ///< all ranks get every rank's own block
   reduce_scatter,  ///< a rank's own block becomes the sum over the ranks

@@ -122,7 +122,7 @@ void check_names(const CommBenchOptions& options) {
   }
 }
 
-/// `all` only if it differs from the other kinds.
+/// The kinds of groups that were asked for, or else all kinds that differ from each other.
 std::vector<std::string> kinds_to_measure(const comm::Topology& topology, const std::vector<std::string>& asked) {
   if (!asked.empty()) return asked;
   if (topology.nodes() == 1) return {"node"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run's checkpoint holds: tensors, texts and numbers.
+// The contents of a run's checkpoint: tensors, texts and numbers.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct CheckpointContents {
   io::CheckpointState state;
   std::vector<NamedSlice> slices;  ///< every element is listed by one rank
 };
-/// Returns what a checkpoint after `steps` steps is to hold. numbers: further state, by name.
+/// Returns the contents of a checkpoint after `steps` steps. numbers: further state, by name.
 CheckpointContents contents_to_write(const config::Options& options, Machine& machine, std::int64_t steps,
                                      const std::map<std::string, double>& numbers);
 

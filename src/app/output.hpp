@@ -47,7 +47,7 @@ class Metrics {
   io::LineFile file_;  // on rank 0
 };
 
-/// What happened in a run, for summary.json and the end of the log.
+/// The events and results of a run, for summary.json and the end of the log.
 struct History {
   std::vector<StepReport> steps;
   std::vector<std::pair<std::int64_t, double>> validation;

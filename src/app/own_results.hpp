@@ -13,7 +13,7 @@ io::OwnKind own_plan();        ///< plan --json FILE
 io::OwnKind own_bench();       ///< bench comm --output FILE
 
 /// For commands that write one result to a path of the user's: calls require_target() and checks that the directory is
-/// writable. Streams such as /dev/stdout, and empty paths, pass. option leads the message, as in "--json ".
+/// writable. Streams such as /dev/stdout, and empty paths, pass. Messages begin with `option`, as in "--json ".
 void require_result(const std::string& option, const std::filesystem::path& file, const io::OwnKind& kind, bool overwrite);
 
 }  // namespace shoal::app

@@ -206,7 +206,7 @@ bool Trainer::done(std::int64_t steps) const {
 }
 
 /// Returns true if the step's gradients are finite, so that they are applied, and updates the loss scale. All ranks of a
-/// node have the same loss and norm, so they decide alike.
+/// node have the same loss and norm, so they return the same.
 bool Trainer::updates(StepReport& report, const zero::Norm& norm) {
   if (!scaler_) {
     report.broken = broken(report.loss, norm);

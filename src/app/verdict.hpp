@@ -12,7 +12,7 @@
 
 namespace shoal::app {
 
-/// What the last line of the log and summary.json hold about the steps of this run (not about those before it was resumed).
+/// The results of the steps of this run (not of those before it was resumed), for the last line of the log and summary.json.
 struct Verdict {
   Exit exit = Exit::done;           ///< the program's exit code
   bool stopped_early = false;       ///< steps are left to do

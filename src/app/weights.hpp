@@ -20,7 +20,7 @@ void check_weights(const model::ModelOptions& options);
 void import_weights(const model::ModelOptions& options, zero::Engine& engine);
 
 /// On rank 0: calls bad_input() unless model.safetensors and config.json may be written into this directory: they do not
-/// exist, or, with `overwrite`, are those of an earlier export. option leads the message.
+/// exist, or, with `overwrite`, are those of an earlier export. The message begins with `option`.
 void require_export(const std::string& option, const std::filesystem::path& directory, bool overwrite);
 
 /// Collective: rank 0 writes directory/model.safetensors and config.json, and replaces existing ones.

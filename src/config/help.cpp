@@ -42,7 +42,7 @@ std::string short_bounds(const Allowed& allowed, bool whole) {
   return low ? text(allowed.low_open ? ", above " : ", at least ", number(allowed.low)) : std::string();
 }
 
-/// What a value looks like, for somebody who chooses one: "steps, at least 1", "fp32, bf16, fp16", "true or false".
+/// The values of an option, for somebody who chooses one: "steps, at least 1", "fp32, bf16, fp16", "true or false".
 std::string values_of(const std::string& unit, const Allowed& allowed, const Value& type) {
   if (std::holds_alternative<bool>(type)) return "true or false";
   const std::string leading = unit.empty() ? "" : unit + ": ";

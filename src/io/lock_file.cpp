@@ -29,7 +29,7 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-/// Anybody may have written the file: values that may not be used in a message or in a file's name become "unknown".
+/// The file is not trusted: values that may not be used in a message or in a file's name become "unknown".
 std::string plain(const std::string& value) {
   const bool good = !value.empty() && value.size() <= 255 && std::all_of(value.begin(), value.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == ':';

@@ -10,7 +10,7 @@
 
 namespace shoal::model {
 
-/// What the losses are computed from.
+/// The inputs of the losses.
 template <typename T>
 struct HeadInputs {
   std::size_t rows;

@@ -39,8 +39,8 @@ void Synchroniser::start_from_masters() {
 
 bool Synchroniser::writes_masters(std::size_t step) const {
   if (schedule_.ends_warmup(step)) return true;
-  // After resuming with other frequencies a mean may be in flight that applies_mean() is true for at no step: it is applied
-  // before the next one is started.
+  // After resuming with other frequencies there may be a mean in flight for which applies_mean() is never true. It
+  // is applied before the next one is started.
   if (schedule_.overlaps()) return mean_in_flight() && (schedule_.applies_mean(step) || schedule_.averages(step));
   const Actions actions = schedule_.actions_after(step);
   return actions.average || actions.push || actions.outer || (push_ != nullptr && push_->in_flight());

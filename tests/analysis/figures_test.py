@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the figures show: checked by the objects of the figures and, for lines that coincide, by their pixels. And runs
-that were resumed."""
+"""The contents of the figures: checked by the objects of the figures and, for lines that coincide, by their pixels. Also
+runs that were resumed."""
 
 import html
 import json

@@ -28,8 +28,8 @@ GRIDS = {"2x2": 2, "4x1": 1}  # ranks per node
 LOCALSGD = {"sync.kind": "localsgd", "sync.localsgd_frequency": PERIOD}
 STRATEGIES = {"zeropp": ALL_THREE, "localsgd": LOCALSGD, "slowmo": SLOWMO}
 AT_MOST = {"zeropp": 0.5, "slowmo": 2, "slowmo_warm": 2}  # per cent above stage 3
-# For a corpus on which nodes of one rank lose: how much after a warm-up, and which part remains if nodes hardly drift
-# apart, and at twice the learning rate of quickstart.cfg.
+# Runs that explain the higher loss of nodes of one rank on a text: with a warm-up, with so frequent means that nodes hardly
+# differ, and with twice the learning rate of quickstart.cfg.
 HARDLY_APART = {"sync.localsgd_frequency": 3}
 TWICE = {"optimizer.lr": 2e-3}
 EXPLAINING = {

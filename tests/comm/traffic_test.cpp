@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counted bytes are those of theory; operations and waits are events in the trace.
+// The counted bytes are equal to those of the formulas. Operations and waits are events in the trace.
 #include <gtest/gtest.h>
 
 #include <cstdint>

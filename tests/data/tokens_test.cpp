@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data sources: the samples that they give, and which sources are refused.
+// Data sources: the samples that they give, and the sources that are refused.
 #include "shoal/data/tokens.hpp"
 
 #include <gmock/gmock.h>

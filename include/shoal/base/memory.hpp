@@ -12,9 +12,9 @@
 
 namespace shoal {
 
-/// What a buffer is used for. The first four kinds are the model states, which a rank keeps between steps. Activations are
-/// needed for one micro-batch. All else counts as `buffers`: gathered units, gradients of one micro-batch, partial sums,
-/// messages and workspaces.
+/// The use of a buffer. The first four kinds are the model states, which a rank keeps between steps. Activations are needed
+/// for one micro-batch. All else counts as `buffers`: gathered units, gradients of one micro-batch, partial sums, messages
+/// and workspaces.
 enum class Kind : std::uint8_t { parameters, master, gradients, moments, activations, buffers };
 inline constexpr std::array kinds = {Kind::parameters, Kind::master,      Kind::gradients,
                                      Kind::moments,    Kind::activations, Kind::buffers};

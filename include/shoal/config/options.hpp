@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All options of a run. The options of one room are declared in its own header, those of the program itself here. The table
+// All options of a run. The options of a folder are declared in its own header, those of the program itself here. The table
 // (config/table.hpp) gives each option its name, type, unit, range and help.
 #pragma once
 
@@ -92,8 +92,8 @@ struct Options {
   std::map<std::string, Value> not_built;  ///< options whose feature is not built yet, if they differ from their defaults
 };
 
-/// What a command accepts on its command line; the help is made from it. The defaults are those of `shoal train [DECK]
-/// [--section.name=value ...] [--dry-run] [--print-config] [--ranks N]`. Another command declares what it accepts:
+/// The arguments and options of a command; its help is made from them. The defaults are those of `shoal train [DECK]
+/// [--section.name=value ...] [--dry-run] [--print-config] [--ranks N]`. Another command declares its own:
 ///     {.name = "generate", .summary = "continue a text", .arguments = {"CHECKPOINT"}, .checks = false,
 ///      .own = {{"prompt", std::string("\n"), "", any(), "text to continue"},
 ///              {"tokens", std::uint64_t{100}, "tokens", at_least(1), "how many to add"}}}

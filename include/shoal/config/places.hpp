@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where each option was set, so that messages can name the place.
+// The place where each option was set, so that messages can name it.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@ class Places {
   std::string of(std::string_view option) const;
 
   /// Returns the sentence with the places of the options that it names: "a.cfg:3: model.n_embd = 32 is not a multiple of
-  /// model.n_head = 3 [line 2]; ...". The place of the first option that was set leads; the places of others follow in
-  /// brackets, if they differ. Returns the sentence unchanged if none of its options was set.
+  /// model.n_head = 3 [line 2]; ...". The sentence begins with the place of the first option that was set; the places of
+  /// others follow in brackets, if they differ. Returns the sentence unchanged if none of its options was set.
   std::string locate(const std::string& sentence) const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of options, one row per option. The command line, the deck, the help, the list of options in the log and the
-// attributes of the trace are made from it. A new option is a member in the struct of its room and a row in
+// attributes of the trace are made from it. A new option is a member in the options struct of its folder and a row in
 // src/config/rows_*.cpp.
 #pragma once
 

@@ -22,9 +22,9 @@ class MarkovChain {
   /// The first n symbols of the text; the same on every rank.
   std::vector<std::int32_t> draw(std::size_t n) const;
   double probability(std::size_t from, std::size_t to) const;
-  /// Stationary distribution: the share of each symbol in a long text.
+  /// Stationary distribution: the relative frequency of each symbol in a long text.
   std::vector<double> stationary() const;
-  /// Entropy rate in nats per symbol: the sum over symbols of their share times the entropy of their successors.
+  /// Entropy rate in nats per symbol: the sum over symbols of their frequency times the entropy of their successors.
   double entropy_rate() const;
   /// Printable symbols: space, letters by frequency, newline, capitals, digits, punctuation; "<97>" for the others.
   Vocabulary vocabulary() const;

@@ -7,7 +7,7 @@
 //
 // All ranks enter the next phase at the same step boundary, and no rank waits for a disk. advance(), which is called at each
 // boundary, reads the result of an all-reduce that ran during the step (is any rank still working? has any failed?) and
-// starts the next one with this rank's state of now. So all ranks see the same two numbers and decide alike.
+// starts the next one with the current state of this rank. So all ranks see the same two numbers and make the same decision.
 //
 // [Note: A thread, not parts of the work between kernels] A write returns when the disk allows it, and an fsync cannot be
 // divided: writing 1 MiB to a local disk mostly takes 0.2 ms and sometimes 36 ms, the fsync 75 ms, and a system that holds

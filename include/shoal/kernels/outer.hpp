@@ -14,11 +14,11 @@ void divide(std::size_t n, float divisor, float* x);
 
 /// x = (x + other) / 2.
 void average_with(std::size_t n, const float* other, float* x);
-/// x += (other - before) / 2: averages a stale copy. `before` is the value of x that was sent to the other node; what x has
-/// changed since, x - before, is kept.
+/// x += (other - before) / 2: averages a stale copy. `before` is the value of x that was sent to the other node; the change
+/// of x since then, x - before, is not lost.
 void average_with_stale(std::size_t n, const float* other, const float* before, float* x);
-/// x = mean + (x - before): replaces the value that x had when the mean was started by the mean, and keeps what x has
-/// changed since.
+/// x = mean + (x - before): replaces `before`, the value of x when the mean was started, by the mean. The change of x since
+/// then is not lost.
 void rebase(std::size_t n, const float* mean, const float* before, float* x);
 
 /// subtract(): difference = x - base, rounded to the type. add_to_base(): x = base + difference / divisor. In both,
@@ -26,8 +26,8 @@ void rebase(std::size_t n, const float* mean, const float* before, float* x);
 void subtract(DType type, std::size_t n, const float* x, const float* base, void* difference);
 void add_to_base(DType type, std::size_t n, const float* base, const void* difference, float divisor, float* x);
 
-/// The outer optimizer's update: `outer` holds the parameters of the last synchronization, x what they have become by local
-/// training. Afterwards both hold the updated parameters. u is the outer momentum.
+/// The outer optimizer's update: `outer` holds the parameters of the last synchronization, x those after local training.
+/// Afterwards both hold the updated parameters. u is the outer momentum.
 struct OuterStep {
   float momentum, rate;
   float inner_rate;  ///< learning rate of the local steps; used by slow_momentum() only

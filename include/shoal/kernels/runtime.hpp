@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels run on: Kokkos, the matrix-product library and their threads. No other folder uses these libraries.
+// The libraries that kernels use: Kokkos, the matrix-product library, and their threads. No other folder uses them.
 #pragma once
 
 #include <string>

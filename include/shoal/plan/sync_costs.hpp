@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nodes that train locally send each other when they synchronize (sync/synchroniser.hpp), and what the ranks of a node
-// then exchange.
+// The messages that nodes which train locally send each other when they synchronize (sync/synchroniser.hpp), and those that
+// the ranks of a node then exchange.
 #pragma once
 
 #include <cstddef>

@@ -79,11 +79,11 @@ class Average {
   std::vector<NamedSlice> common_slices(const std::vector<model::UnitLayout>& units, const std::vector<Range>& wanted) const;
   /// This node's quantization residuals, /average/lost/NAME.
   std::vector<NamedSlice> lost_slices(const std::vector<model::UnitLayout>& units) const;
-  /// Slices of the mean in flight, with overlap: what this node sent, /average/sent/NAME; and the mean, /average/mean/NAME,
-  /// unless it is the reference.
+  /// The slices of a mean in flight, with overlap: the values that this node sent, /average/sent/NAME; and the mean,
+  /// /average/mean/NAME, unless the reference is it.
   std::vector<NamedSlice> sent_slices(const std::vector<model::UnitLayout>& units) const;
   std::vector<NamedSlice> mean_slices(const std::vector<model::UnitLayout>& units, const std::vector<Range>& wanted) const;
-  /// Continues with the mean in flight that sent_slices() and mean_slices() were read from a checkpoint for.
+  /// Continues with the mean in flight whose sent_slices() and mean_slices() were read from a checkpoint.
   void restore() { in_flight_ = arrived_ = true; }
 
  private:

@@ -24,14 +24,14 @@
 
 namespace shoal::sync {
 
-/// What a checkpoint is to hold.
+/// The state that is written to a checkpoint.
 struct SyncState {
   std::vector<NamedSlice> common;         ///< equal on all nodes: every element is listed by one rank of all
   std::vector<NamedSlice> own;            ///< each node has its own: every element is listed by one rank of the node
   std::map<std::string, double> numbers;  ///< none while nodes warm up: their checkpoint is that of sync.kind = every_step
 };
 
-/// What is known of a checkpoint before its tensors are read.
+/// The information about a checkpoint that is read before its tensors.
 struct SyncCheckpoint {
   std::string name;  ///< for messages
   std::size_t steps = 0;
@@ -39,8 +39,8 @@ struct SyncCheckpoint {
   std::map<std::string, double> numbers;
 };
 
-/// Fills slices from a checkpoint. If nodes have their own tensors there, a node reads its own; if they were another number
-/// of nodes, the mean of theirs.
+/// Fills slices from a checkpoint. If it has tensors of single nodes, a node reads its own; or, if another number of nodes
+/// wrote it, the mean over those nodes.
 using ReadSlices = std::function<void(const std::vector<NamedSlice>&)>;
 
 /// Number of nodes that trained locally in the run that wrote a checkpoint with these numbers; 0 if its ranks reduced

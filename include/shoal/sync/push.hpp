@@ -26,13 +26,13 @@ class Push {
   Push& operator=(const Push&) = delete;
 
   /// Collective over all nodes: sends to the node whose number is `hop` higher and receives from the one whose number is
-  /// `hop` lower. Not overlapped, this rank's shards are averaged with what was received when it returns.
+  /// `hop` lower. Without overlap, it returns when this rank's shards are averaged with the received ones.
   void exchange(int hop);
-  /// Overlapped: waits for the exchange in flight, if there is one, and applies it.
+  /// With overlap: waits for the exchange in flight, if there is one, and applies it.
   void finish();
 
-  /// Overlapped, for checkpoints: /push/sent/NAME and /push/received/NAME of the exchange in flight, for which it waits;
-  /// without one they hold anything.
+  /// With overlap, for checkpoints: /push/sent/NAME and /push/received/NAME of the exchange in flight, for which it waits.
+  /// If there is none, their contents have no meaning.
   std::vector<NamedSlice> slices(const std::vector<model::UnitLayout>& units);
   bool in_flight() const { return in_flight_; }
   /// Continues with the exchange whose slices() were read from a checkpoint.

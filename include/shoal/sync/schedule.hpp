@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nodes do after which step: a pure function of the options and the step's number, the same on all ranks.
+// The actions of nodes after each step: a pure function of the options and the step's number, the same on all ranks.
 //
 //   localsgd   every localsgd_frequency steps all nodes take the mean of their parameters (Stich 2018)
 //   sgp        after every step each node sends its parameters to one neighbour and takes the mean of its own and those that

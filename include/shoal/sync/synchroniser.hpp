@@ -19,7 +19,7 @@
 
 namespace shoal::sync {
 
-/// What the synchroniser needs to know of the run.
+/// Information about the run for the synchroniser.
 struct SyncContext {
   DType gradients = DType::f32;   ///< the gradients' type, for the warm-up
   std::size_t quant_block = 256;  ///< elements per scale, if means are sent in int8
@@ -43,7 +43,8 @@ class Synchroniser {
   /// In every step of the warm-up, before the norm: this rank's shards of the gradient become their sum over all nodes.
   void sum_gradients(const GradientSum::Gradient& gradient) { gradients_->run(gradient); }
   /// Returns true if after_step() will change the masters. Then the caller must wait for the all-gather of parameters before
-  /// it (Engine::wait_for_parameters), and renew after it what is derived from the masters (Engine::rebuild_parameters).
+  /// it (Engine::wait_for_parameters), and after it update everything that is computed from the masters
+  /// (Engine::rebuild_parameters).
   bool writes_masters(std::size_t step) const;
   /// On all ranks after the local update of step `step`, counted from 1. learning_rate: the schedule's for this step.
   void after_step(std::size_t step, double learning_rate);
@@ -57,8 +58,8 @@ class Synchroniser {
   /// Replaces the masters by their mean over the nodes, permanently.
   void replace_by_mean();
 
-  /// What a checkpoint after `steps` steps is to hold of parameters, moments and the synchronization's own state. Waits for
-  /// what is in flight between nodes.
+  /// Returns the contents of a checkpoint after `steps` steps: parameters, moments and the synchronization's own state.
+  /// Waits for the exchanges between nodes that are in flight.
   SyncState state(std::size_t steps);
   /// Continues from a checkpoint, whose parameters and moments are in the states already. `read` is called once at most, on
   /// all ranks. Returns lines for the log. Collective.

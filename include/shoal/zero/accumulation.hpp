@@ -62,8 +62,8 @@ struct AccumulationPlan {
   }
 
   // A rank adds the gradients of a round with a stack of partial sums, which works like a binary counter: before micro-step
-  // a it holds one sum per set bit of a, the one of most micro-batches at the bottom. The new gradient is put on top, and
-  // the top is merged into the sum below it as long as both are of the same number of micro-batches.
+  // a it holds one sum per set bit of a, with the sum of most micro-batches at the bottom. The new gradient is put on top.
+  // Then the top is merged into the sum below it as long as both are sums of the same number of micro-batches.
 
   /// Height of the stack before this micro-step: the level at which its gradient is put.
   constexpr std::size_t level(std::size_t micro_step) const {

@@ -55,8 +55,9 @@ class Engine final : private model::UnitAccess {
 
   /// Multiplies the loss, and so every gradient, by this factor from now on. Norms and updates are those of unscaled losses.
   void scale_losses(double factor) { loss_scale_ = factor; }
-  /// Sets the number of groups of ranks (nodes) whose gradients make up the mean from now on. Each has its gradients divided
-  /// by it, and the caller must sum gradient_shard() over the groups before start_gradient_gather(). 1: this group alone.
+  /// Sets the number of groups of ranks (nodes) over which gradients are averaged from now on. Each group divides its
+  /// gradients by this number, and the caller must sum gradient_shard() over the groups before start_gradient_gather(). 1:
+  /// this group alone.
   void set_gradient_groups(std::size_t groups);
   /// With Squares::weighted, before a step's first micro-batch and after `updates` > 0 updates: draws a new sample for
   /// micro_step_square() and Norm::square, weighted by the second moments, whose decay is beta2. Collective.

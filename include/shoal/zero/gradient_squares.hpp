@@ -12,7 +12,7 @@
 
 namespace shoal::zero {
 
-/// What is measured of each micro-batch's gradient.
+/// Which squares of each micro-batch's gradient are summed.
 enum class Squares : std::uint8_t {
   none,
   plain,     ///< sums of squares

@@ -39,7 +39,7 @@ std::unique_ptr<comm::Reducer> make_gradient_reducer(const std::optional<Quantiz
 /// it.
 void trace_error(const char* what, int unit, kernels::QuantError& error);
 
-/// What qgZ keeps of each gradient bucket: its error-feedback residual, and the errors of this step. Empty without qgZ.
+/// The state of qgZ for each gradient bucket: its error-feedback residual, and the errors of this step. Empty without qgZ.
 class GradientQuantState {
  public:
   GradientQuantState() = default;

@@ -2,13 +2,13 @@
 // Squares of gradients in the units of Adam's second moments, of one element in each granule.
 //
 // [Note: weights of a sample] AdaScale measures how much gradients differ. Adam divides its update by the root of the second
-// moment v, so the squares to compare are those of g / (sqrt(v) + epsilon), element by element. Without this division a few
-// elements with large gradients would decide the gain of all. But a micro-batch's gradient is whole on one rank before it is
-// reduced, while v is sharded from stage 1 on, and no rank shall hold all of it. So a sample of one element in each granule
-// is used: millions of parameters leave thousands of elements, and gathering 1/256 of v is quick. After every update another
-// element of each granule is drawn, so that all are used in time. Elements whose v is tiny, such as the embedding of a token
-// that was not seen for long, must not outweigh all others when a gradient reaches them: v counts as at least a thousandth
-// of the unit's mean.
+// moment v, so the squares to compare are those of g / (sqrt(v) + epsilon), element by element. Without this division the
+// gain would depend almost only on a few elements with large gradients. But a micro-batch's gradient is whole on one rank
+// before it is reduced, while v is sharded from stage 1 on, and no rank may store all of it. So a sample of one element in
+// each granule is used: of millions of parameters these are thousands, and gathering 1/256 of v is quick. After every update
+// another element of each granule is drawn, so that over many updates all are used. Elements whose v is tiny, such as the
+// embedding of a token that has not occurred for long, must not outweigh all others when a gradient reaches them: v counts
+// as at least a thousandth of the unit's mean.
 #pragma once
 
 #include <cstddef>

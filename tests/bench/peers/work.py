@@ -28,7 +28,7 @@ class Work:
 
     @property
     def tokens_per_step(self) -> int:
-        """Of one rank."""
+        """Number of tokens that one rank trains on in a step."""
         return self.batch * self.block
 
     @property
