@@ -117,8 +117,8 @@ class HeadBackward {
                                  packing_.words(), {buffers_.scores, tile_columns}, end - begin);
         multiply<P, Write::over>({buffers_.v + at, packing_.row_words(), 1}, {buffers_.dout_transposed + of, tile_columns},
                                  packing_.words(), {buffers_.dp, tile_columns}, end - begin);
-        // A block of rows of dq may begin up to block_rows - 1 queries before this block's first query, and must find zeros
-        // there.
+        // The product for a block of rows of dq may begin up to block_rows - 1 queries before the first query of this block
+        // of keys. It must read zeros there.
         if (begin == chunk.begin(r) && begin > chunk.i0) clear_by_key(r, begin - simd::width - chunk.i0);
         const bool edge = begin < chunk.j0 + r + block_rows || end > packing_.T;
         for (std::size_t i = begin; i < end; i += simd::width) {

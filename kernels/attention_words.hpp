@@ -82,7 +82,7 @@ using Operand = Single<T>;
 /// NaN.
 /// x = n + f with |f| <= 1/2; 2^f by a polynomial of degree 5, fitted for the least relative error (9e-8).
 SHOAL_INLINE Floats exp2_of_negative(Floats x) {
-  constexpr float magic = 0x1.8p23F + 127.0F;  // adding it rounds to an integer: it is then in the low bits, plus the bias
+  constexpr float magic = 0x1.8p23F + 127.0F;  // adding it rounds to an integer, which is in the low bits, plus 127
   x = simd::max(simd::broadcast(-126.0F), x);
   const Floats shifted = x + magic;
   const Floats f = x - (shifted - magic);

@@ -87,7 +87,7 @@ void Run::check(const StepReport& report) {
       text("step ", report.step, ": ", report.broken, "; the run stops (train.on_nan = skip would skip such updates)"));
 }
 
-/// Called when the ranks have synchronized anyway.
+/// Collective. Called at moments when the ranks have synchronized, so that it adds no wait.
 void Run::flush_trace(std::int64_t step) {
   if (trace_ == nullptr) return;
   const auto interval = static_cast<std::int64_t>(options_.trace.interval);

@@ -91,7 +91,7 @@ const std::vector<SchedulerParameter>& scheduler_parameters() {
   return all;
 }
 
-/// Returns true if schedules of this kind use the option, or the option that decides about it.
+/// Returns true if schedules of this kind use the option, or else the option without which it has no effect.
 bool is_of(ScheduleKind kind, const std::string& option) {
   const UsedBy& by = find(option)->used_by;
   if (by.option != "schedule.kind") return is_of(kind, by.option);

@@ -96,7 +96,7 @@ void TraceFile::close() {
     together(s.group, [&] { s.rows.close(); });
     s.group.all_reduce(Span<std::uint64_t>(&s.checksum, 1), comm::Reduce::sum).wait();
     together_by_0(s.group, [&] { s.writing ? s.layout->close(s.checksum) : s.layout->abandon(); });
-  } catch (const Error& error) {  // a trace that a full disk cuts off does not make the run fail
+  } catch (const Error& error) {  // the run does not fail if a full disk ends its trace early
     s.stop(error.what());
   }
 }

@@ -123,7 +123,7 @@ class Network {
   }
 
   int ranks_per_node_;
-  std::deque<std::shared_ptr<Message>> waiting_;  // for their counterpart
+  std::deque<std::shared_ptr<Message>> waiting_;  // for the other end
   std::vector<Pair> ready_;
 };
 

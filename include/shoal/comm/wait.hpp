@@ -22,8 +22,9 @@ CoreMask usable_cores();
 /// Number of cores for rank `mine` of a node if each core is divided evenly among the ranks that may use it.
 double core_share(Span<const CoreMask> ranks, std::size_t mine);
 
-/// Returns yield or sleep for comm.wait = option. The environment variable SHOAL_COMM_WAIT takes precedence: hosts may use
-/// the same cores without knowing it. automatic: sleep if this rank has less than one core for itself.
+/// Returns yield or sleep for comm.wait = option. The environment variable SHOAL_COMM_WAIT takes precedence: virtual hosts
+/// may use the same cores without knowing it. automatic: sleep if `share`, the cores that this rank has for itself
+/// (core_share()), is less than one.
 Wait choose_wait(Wait option, double share);
 /// Sets how waiting goes on after 200 tests (Backoff): `yield` continues to yield, `sleep` sleeps for 20 us between tests.
 /// If each rank has a core, sleeping costs time (64 KiB between two nodes: 2.2 ms instead of 0.14 ms). If several ranks use

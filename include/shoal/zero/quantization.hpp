@@ -52,8 +52,8 @@ class GradientQuantState {
   /// Writes the errors of this step into the trace. Called after the last round.
   void trace_errors(const std::vector<Bucket>& buckets);
   /// For checkpoints: each rank's residuals are a tensor of their own, "/residuals/RANK", which no other rank holds any part
-  /// of. They depend on how gradients are cut into buckets: residual_layout() names this, and residuals can be read only if
-  /// it is the same as when they were written. Both are empty without residuals.
+  /// of. They depend on how gradients are cut into buckets, which residual_layout() identifies. Residuals can be read only
+  /// if it is the same as when they were written. Both are empty without residuals.
   std::vector<NamedSlice> residual_slices() const;
   const std::string& residual_layout() const { return layout_; }
 

@@ -28,9 +28,10 @@ class States {
          const std::vector<std::string>& moments, const RankGroups& groups, Memory& memory);
 
   DType dtype() const { return dtype_; }
-  /// ShardLayout::parameters of the unit, in the model's dtype.
+  /// The elements ShardLayout::parameters of the unit, in the model's dtype.
   Span<std::byte> parameters(int unit) const { return parameters_[static_cast<std::size_t>(unit)]; }
-  /// ShardLayout::optimizer of the unit's master parameters, in fp32. If the model computes in fp32 they are the parameters.
+  /// The elements ShardLayout::optimizer of the unit's master parameters, in fp32. If the model computes in fp32 they are
+  /// the parameters.
   Span<float> master(int unit) const { return master_[static_cast<std::size_t>(unit)]; }
   const ShardLayout& layout(int unit) const { return layouts_[static_cast<std::size_t>(unit)]; }
 
