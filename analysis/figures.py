@@ -155,7 +155,7 @@ def step_times(run: Run):
     factor, unit = time_unit(float(np.median(seconds[counted])))
     figure, axes = plt.subplots(figsize=(8.4, 3.2))
     colours = [PART_COLOURS["forward"]] if len(parts) == 1 else line_colours(len(parts))
-    labels = [None] if len(parts) == 1 else [f"steps {span(steps[part])}" for part in parts]
+    labels = ["_nolegend_"] if len(parts) == 1 else [f"steps {span(steps[part])}" for part in parts]
     axes.hist([seconds[part] * factor for part in parts], bins=min(60, max(8, len(counted) // 4)), color=colours,
               stacked=True, edgecolor="white", lw=0.6, label=labels)  # fmt: skip
     if len(parts) == 1:

@@ -58,6 +58,12 @@ class Page:
         lines = ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
         self.body.append(f'<table class="{style}"><tr>{cells}</tr>' + "\n".join(lines) + "</table>")
 
+    def folded(self, title: str, head: Row, rows: list[Row]) -> None:
+        """A table that shows only its title until the reader opens it."""
+        self.body.append(f"<details><summary>{html.escape(title)}</summary>")
+        self.table(head, rows, "facts")
+        self.body.append("</details>")
+
     def figure(self, name: str, draw: Callable, source) -> bool:
         """Draws a figure from the source (the run or a trace). Without data, adds a sentence and returns False."""
         if source is None:

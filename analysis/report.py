@@ -62,11 +62,6 @@ def facts(run: Run) -> list[Row]:
         rows.append(("ran on", shape(trace)))
     elif run.world_size:
         rows.append(("ran on", f"{run.world_size} ranks"))
-    if trace:
-        rows.append(("program", f"{trace.attributes.get('program', 'shoal')} {trace.attributes.get('version', '')}"))
-        rows.append(("started", run.parts[0].attributes.get("started", "")))
-        rows += [("trace", f"{title(part)}, level {part.level}") for part in run.parts]
-        rows += [(key, value) for key, value in trace.machine.items()]
     steps, losses = run.losses
     if len(steps):
         rows.append(("steps", span(steps)))
@@ -87,8 +82,6 @@ def facts(run: Run) -> list[Row]:
         rows.append(
             ("peak memory", f"{bytes_text(max(summary['peak_rss_bytes']))} (largest rank, whole process{last})")
         )
-    if summary.get("params_checksum"):
-        rows.append(("checksum of the parameters", summary["params_checksum"]))
     for part in run.parts:
         if part.dropped:
             rows.append(
@@ -96,6 +89,18 @@ def facts(run: Run) -> list[Row]:
             )
         if not part.complete:
             rows.append(("trace incomplete", f"{part.path.name}: its last events may be missing"))
+    return [row for row in rows if row[1]]
+
+
+def origin(run: Run) -> list[Row]:
+    """The rows that identify the run: what it was computed with, and what came out, to the bit."""
+    rows = []
+    if trace := run.trace:
+        rows.append(("program", f"{trace.attributes.get('program', 'shoal')} {trace.attributes.get('version', '')}"))
+        rows.append(("started", run.parts[0].attributes.get("started", "")))
+        rows += [("trace", f"{title(part)}, level {part.level}") for part in run.parts]
+        rows += [(key, value) for key, value in trace.machine.items()]
+    rows.append(("checksum of the parameters", run.summary.get("params_checksum", "")))
     return [row for row in rows if row[1]]
 
 
@@ -124,11 +129,9 @@ def build(run: Run, directory: Path) -> Page:
         add_part(page, trace, "" if number == 0 else f"_from_{trace.steps[0] - 1}", len(run.parts) > 1)
     page.heading("Memory by kind" + (f", of steps {span(run.parts[-1].steps)}" if len(run.parts) > 1 else ""))
     page.table(("memory of the largest rank", "planned", "used"), tables.state_rows(run))
-    page.body.append(
-        "<details><summary>All options" + (" of the last part" if len(run.parts) > 1 else "") + "</summary>"
-    )
-    page.table(("option", "value"), sorted(run.options.items()), "facts")
-    page.body.append("</details>")
+    page.folded("Machine, libraries, checksum", ("", ""), origin(run))
+    of_last = " of the last part" if len(run.parts) > 1 else ""
+    page.folded("All options" + of_last, ("option", "value"), sorted(run.options.items()))
     return page
 
 

@@ -81,6 +81,7 @@ class Numbers(Figures):
         self.assertIn("1200", texts, "a bar's number, ms")
         for text in texts:
             self.assertNotRegex(text, r"\de[+-]?\d|10\^|\\times", "no exponent")
+            self.assertNotEqual(text, "None", "a curve without a name has no line in the legend")
 
 
 class Lines(Figures):
