@@ -32,6 +32,8 @@ struct Named {
   E value;
   const char* name;
 };
+template <typename E>
+Named(E, const char*) -> Named<E>;  // clang before 17 does not deduce it from the members
 
 template <typename E>
 concept HasNames = std::is_enum_v<E> && requires(E value) {
@@ -76,8 +78,8 @@ constexpr std::optional<E> value_named(std::string_view name) {
   return std::nullopt;
 }
 
-inline constexpr std::array dtype_names = {Named{DType::f32, name_of(DType::f32)}, Named{DType::bf16, name_of(DType::bf16)},
-                                           Named{DType::f16, name_of(DType::f16)}};
+// Literals: a call of name_of(DType) up here would ask whether DType has names before it has them.
+inline constexpr std::array dtype_names = {Named{DType::f32, "fp32"}, Named{DType::bf16, "bf16"}, Named{DType::f16, "fp16"}};
 constexpr const auto& table_of(DType) { return dtype_names; }
 
 }  // namespace shoal
