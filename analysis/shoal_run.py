@@ -100,8 +100,8 @@ class Run:
 
     @property
     def step_seconds(self) -> Series:
-        """Seconds of each step: of the slowest rank, from the traces, or of rank 0, from the metrics if the traces lack
-        steps."""
+        """Seconds of each step. The traces give those of the slowest rank. If they lack steps, the metrics give those of
+        rank 0."""
         by_metrics = self.series("step_s")
         found = [slowest_of(part) for part in self.parts]
         steps, seconds = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else by_metrics

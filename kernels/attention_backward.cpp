@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "attention_amx.hpp"
+#include "shoal/base/names.hpp"
 
 namespace shoal::kernels {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attention_amx.hpp"
+#include "shoal/base/names.hpp"
 
 namespace shoal::kernels {
 

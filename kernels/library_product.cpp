@@ -8,6 +8,7 @@
 
 #include "product.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/names.hpp"
 #include "tiling.hpp"
 
 namespace shoal::kernels {

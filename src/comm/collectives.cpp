@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "shoal/base/error.hpp"
+#include "shoal/base/names.hpp"
 
 namespace shoal::comm {
 

@@ -2,6 +2,7 @@
 #include "quantized_blocks.hpp"
 
 #include "shoal/base/error.hpp"
+#include "shoal/base/names.hpp"
 
 namespace shoal::comm {
 

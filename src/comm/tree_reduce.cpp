@@ -10,6 +10,7 @@
 
 #include "messages.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/names.hpp"
 #include "tree_stages.hpp"
 
 namespace shoal::comm {

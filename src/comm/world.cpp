@@ -17,6 +17,7 @@
 
 #include "groups.hpp"
 #include "mpi_error.hpp"
+#include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/printable.hpp"
 
@@ -132,8 +133,8 @@ void World::check_launcher() const {
   const char* end = tasks + std::strlen(tasks);
   const auto [parsed, error] = std::from_chars(tasks, end, expected);
   require_input(error == std::errc() && parsed == end, "SLURM_NTASKS = ", tasks, ": not a number of tasks");
-  require_input(expected == size(), "the job has SLURM_NTASKS = ", expected, " tasks, but MPI started a world of ", size(),
-                size() == 1 ? " rank" : " ranks", "; start it as `srun --mpi=pmi2 ...`, with as many ranks as tasks");
+  require_input(expected == size(), "the job has SLURM_NTASKS = ", expected, " tasks, but MPI started a world of ",
+                counted(size(), "rank"), "; start it as `srun --mpi=pmi2 ...`, with as many ranks as tasks");
 }
 
 void World::make_groups(const CommOptions& options) { state_->groups = std::make_unique<Groups>(options); }

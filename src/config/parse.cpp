@@ -5,6 +5,7 @@
 
 #include "command_line.hpp"
 #include "deepspeed_apply.hpp"
+#include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/deck.hpp"
 #include "shoal/config/options.hpp"
@@ -33,7 +34,7 @@ void place_arguments(const CommandSpec& command, const std::vector<std::string>&
   if (words.size() < least || (words.size() > wanted.size() && !unlimited)) {
     std::string form = "shoal " + command.name;
     for (const std::string& argument : wanted) form += " " + argument;
-    problems.push_back(text("command line: ", words.size(), words.size() == 1 ? " argument" : " arguments", ", expected ",
+    problems.push_back(text("command line: ", shoal::counted(words.size(), "argument"), ", expected ",
                             counted(least, wanted.size(), unlimited), ": ", form));
     return;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contradictions between options of sync, and options that cannot be combined with nodes that train locally.
+#include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
 #include "shoal/zero/stages.hpp"
@@ -106,7 +107,7 @@ std::string sgp_stage3_problem(int sync_group_size, int on_node) {
   }
   if (on_node > 0 && sync_group_size > on_node) {
     return text(refused, "parameters are split among ranks of several nodes: sync.nprocs_per_node = ", sync_group_size,
-                ", but a node has ", on_node, on_node == 1 ? " rank" : " ranks", allowed);
+                ", but a node has ", counted(on_node, "rank"), allowed);
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "shoal/base/error.hpp"
+#include "shoal/base/names.hpp"
 #include "shoal/optim/optimizer.hpp"
 
 namespace shoal::optim {

@@ -33,7 +33,8 @@ SyncState Synchroniser::state(std::size_t steps) {
   if (mean_in_flight) append(state.common, average_.mean_slices(units_, sub_shards_.sub_shards()));
 
   if (!one_node) append(state.own, states_->moment_slices(zero::States::Which::own));
-  append(state.own, average_.lost_slices(units_));
+  const std::vector<NamedSlice> lost = average_.lost_slices(units_);
+  append(state.own, lost);
   if (!schedule_.averages_outer()) append(state.own, outer_slices());
   if (push_in_flight) append(state.own, push_->slices(units_));
   if (mean_in_flight) append(state.own, average_.sent_slices(units_));
@@ -44,7 +45,7 @@ SyncState Synchroniser::state(std::size_t steps) {
                    {common_number, average_.in_differences() ? 1 : 0},
                    {push_number, push_in_flight ? 1 : 0},
                    {mean_number, mean_in_flight ? 1 : 0},
-                   {lost_number, average_.lost_slices(units_).empty() ? 0 : 1}};
+                   {lost_number, lost.empty() ? 0 : 1}};
   return state;
 }
 

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "shoal/base/names.hpp"
+
 namespace shoal {
 namespace {
 

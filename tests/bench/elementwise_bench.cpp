@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "shoal/base/memory.hpp"
+#include "shoal/base/names.hpp"
 #include "shoal/kernels/cross_entropy.hpp"
 #include "shoal/kernels/dropout.hpp"
 #include "shoal/kernels/embedding.hpp"

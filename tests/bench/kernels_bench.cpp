@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "shoal/base/names.hpp"
 #include "shoal/kernels/attention.hpp"
 #include "shoal/kernels/matmul.hpp"
 #include "shoal/kernels/runtime.hpp"

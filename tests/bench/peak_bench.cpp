@@ -4,6 +4,7 @@
 // compares trainings with it.
 #include <cstdio>
 
+#include "shoal/base/names.hpp"
 #include "shoal/kernels/peak.hpp"
 #include "shoal/kernels/runtime.hpp"
 

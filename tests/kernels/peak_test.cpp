@@ -9,6 +9,7 @@
 
 #include "kernels/instructions.hpp"
 #include "kernels/runtime_environment.hpp"
+#include "shoal/base/names.hpp"
 #include "shoal/kernels/matmul.hpp"
 
 namespace shoal::kernels {

@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "harness.hpp"
+#include "shoal/base/names.hpp"
 
 namespace shoal::model::test {
 namespace {

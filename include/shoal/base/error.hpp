@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors. A message says what is wrong, with which values, where, and what is allowed. main() contains the only catch.
+// Errors. A message says what is wrong, with which values, where, and what is allowed. Those that end the program are
+// printed in src/app/main.cpp; other catches add a name to the message, or try something else.
 #pragma once
 
 #include <sstream>

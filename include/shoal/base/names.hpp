@@ -78,7 +78,6 @@ constexpr std::optional<E> value_named(std::string_view name) {
   return std::nullopt;
 }
 
-// Literals: a call of name_of(DType) up here would ask whether DType has names before it has them.
 inline constexpr std::array dtype_names = {Named{DType::f32, "fp32"}, Named{DType::bf16, "bf16"}, Named{DType::f16, "fp16"}};
 constexpr const auto& table_of(DType) { return dtype_names; }
 

@@ -78,7 +78,6 @@ template <>
 inline constexpr DType dtype_of<f16> = DType::f16;
 
 constexpr std::size_t size_of(DType type) { return type == DType::f32 ? 4 : 2; }
-constexpr const char* name_of(DType type) { return type == DType::f32 ? "fp32" : type == DType::bf16 ? "bf16" : "fp16"; }
 
 /// Returns f(T{}) for the type T that `type` names.
 template <class F>
