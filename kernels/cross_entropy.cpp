@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/cross_entropy.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include "loops.hpp"
@@ -51,7 +52,7 @@ SHOAL_INLINE float loss_of(const Normalizer& row, float target_logit) {
 void cross_entropy_forward(RowShape shape, const CrossEntropyInputs& in, float* losses) {
   const std::size_t V = shape.C;
   for_rows("cross_entropy_forward", shape.rows, V, [=](std::size_t row) {
-    const float* const x = in.logits + row * V;
+    const float* const x = in.logits + row * in.stride;
     losses[row] = loss_of(normalizer(V, x), x[in.targets[row]]);
   });
 }
@@ -60,8 +61,8 @@ template <typename T>
 void cross_entropy(RowShape shape, const CrossEntropyInputs& in, float scale, const CrossEntropyOutputs<T>& out) {
   const std::size_t V = shape.C;
   for_rows("cross_entropy", shape.rows, V, [=](std::size_t row) {
-    const float* const x = in.logits + row * V;
-    T* const dx = out.dlogits + row * V;
+    const float* const x = in.logits + row * in.stride;
+    T* const dx = out.dlogits + row * in.stride;
     const std::int32_t target = in.targets[row];
     const float target_logit = x[target];  // read before dx, which may be x, is written
     const Normalizer norm = normalizer(V, x);
@@ -69,6 +70,7 @@ void cross_entropy(RowShape shape, const CrossEntropyInputs& in, float scale, co
     const float factor = scale / norm.sum;
     for_vectors(
         V, [=](std::size_t i, auto part) { store(dx + i, simd::exp(load(x + i, part) - norm.largest) * factor, part); });
+    std::fill(dx + V, dx + in.stride, T());
     dx[target] = T(simd::exp(broadcast(target_logit - norm.largest))[0] * factor - scale);
   });
 }

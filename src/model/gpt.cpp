@@ -35,7 +35,8 @@ Gpt<T>::Gpt(const ModelOptions& options, const Capacity& capacity, std::uint64_t
       dropout_key_(seed ^ dropout_stream),
       access_(access),
       units_(gpt::layout(options)),
-      head_(capacity.sequences * capacity.length, options.n_embd, options.vocab_size, capacity.training) {
+      head_(capacity.sequences * capacity.length, options.n_embd,
+            {.symbols = options.vocab_size, .rows = gpt::vocabulary_rows(options)}, capacity.training) {
   require(capacity.length <= options.block_size, "a sequence of ", capacity.length,
           " for model.block_size = ", options.block_size);
   take_activations(memory);

@@ -34,18 +34,20 @@ UnitLayout block_layout(const ModelOptions& o, std::size_t index) {
 
 }  // namespace
 
+std::size_t vocabulary_rows(const ModelOptions& o) { return round_up(o.vocab_size, 64); }
+
 std::vector<UnitLayout> layout(const ModelOptions& o) {
   std::vector<UnitLayout> units;
   UnitLayout embedding{"embedding", {}, 0};
   embedding.early_gradient = o.tied;
-  embedding.add("transformer.wte.weight", {o.vocab_size, o.n_embd}, weight_std);
+  embedding.add_with_border("transformer.wte.weight", {o.vocab_size, o.n_embd}, vocabulary_rows(o), weight_std);
   embedding.add("transformer.wpe.weight", {o.block_size, o.n_embd}, weight_std);
   units.push_back(embedding);
   for (std::size_t i = 0; i < o.n_layer; ++i) units.push_back(block_layout(o, i));
   UnitLayout head{"head", {}, 0};
   head.add("transformer.ln_f.weight", {o.n_embd}, 0, 1);
   head.add("transformer.ln_f.bias", {o.n_embd}, 0);
-  if (!o.tied) head.add("lm_head.weight", {o.vocab_size, o.n_embd}, weight_std);
+  if (!o.tied) head.add_with_border("lm_head.weight", {o.vocab_size, o.n_embd}, vocabulary_rows(o), weight_std);
   units.push_back(head);
   return units;
 }

@@ -35,6 +35,11 @@ namespace head {
 enum : std::size_t { ln_f_weight, ln_f_bias, lm_head };  // lm_head [V, C] only if it is not tied
 }
 
+/// Rows of the token embedding and of the head's weight in memory: the vocabulary's size rounded up to a multiple of 64. The
+/// rows behind the vocabulary are zero. Matrix products with an odd dimension are several times slower on some GPUs (GPT-2's
+/// vocabulary is 50257). All devices have the same layout, so that they compute the same sums.
+std::size_t vocabulary_rows(const ModelOptions& options);
+
 std::vector<UnitLayout> layout(const ModelOptions& options);
 /// Without training each block is a segment, since all blocks work in place.
 Segments segments(const ModelOptions& options, const Capacity& capacity);

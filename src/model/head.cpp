@@ -6,7 +6,6 @@
 
 #include "shoal/base/bump_allocator.hpp"
 #include "shoal/kernels/cross_entropy.hpp"
-#include "shoal/kernels/matmul.hpp"
 
 namespace shoal::model {
 
@@ -26,8 +25,9 @@ constexpr bool separate_gradient = !std::is_same_v<T, float>;  // float gradient
 }  // namespace
 
 template <typename T>
-Head<T>::Head(std::size_t rows, std::size_t C, std::size_t V, bool training) : C_(C), V_(V), training_(training) {
-  const std::size_t row_bytes = V * (sizeof(float) + (separate_gradient<T> ? sizeof(T) : 0));
+Head<T>::Head(std::size_t rows, std::size_t C, VocabularyShape vocabulary, bool training)
+    : C_(C), vocabulary_(vocabulary), training_(training) {
+  const std::size_t row_bytes = vocabulary.rows * (sizeof(float) + (separate_gradient<T> ? sizeof(T) : 0));
   const std::size_t fitting = std::max(chunk_alignment, chunk_bytes / row_bytes / chunk_alignment * chunk_alignment);
   const std::size_t chunks = (rows + fitting - 1) / fitting;
   chunk_rows_ = std::min(rows, round_up((rows + chunks - 1) / chunks, chunk_alignment));
@@ -36,27 +36,28 @@ Head<T>::Head(std::size_t rows, std::size_t C, std::size_t V, bool training) : C
 template <typename T>
 std::size_t Head<T>::scratch_bytes() const {
   BumpAllocator counted;
-  counted.take<float>(chunk_rows_ * V_);
-  if (training_ && separate_gradient<T>) counted.take<T>(chunk_rows_ * V_);
+  counted.take<float>(chunk_rows_ * vocabulary_.rows);
+  if (training_ && separate_gradient<T>) counted.take<T>(chunk_rows_ * vocabulary_.rows);
   return counted.used();
 }
 
 template <typename T>
 std::size_t Head<T>::logits_workspace_bytes(std::size_t rows) const {
-  return matmul_workspace_bytes<T, float>({.m = rows, .n = V_, .k = C_, .transpose_b = Transpose::yes});
+  return matmul_workspace_bytes<T, float>({.m = rows, .n = vocabulary_.symbols, .k = C_, .transpose_b = Transpose::yes});
 }
 
 template <typename T>
 std::size_t Head<T>::losses_workspace_bytes(std::size_t rows) const {
+  const std::size_t V = vocabulary_.rows;
   std::size_t bytes = 0;
   for (const std::size_t chunk : {std::min(rows, chunk_rows_), rows % chunk_rows_}) {
     if (chunk == 0) continue;
-    bytes = std::max(bytes, logits_workspace_bytes(chunk));
+    bytes = std::max(bytes, matmul_workspace_bytes<T, float>({.m = chunk, .n = V, .k = C_, .transpose_b = Transpose::yes}));
     if (!training_) continue;
-    bytes = std::max(bytes, matmul_workspace_bytes<T, T>({.m = chunk, .n = C_, .k = V_}));
+    bytes = std::max(bytes, matmul_workspace_bytes<T, T>({.m = chunk, .n = C_, .k = V}));
     for (const bool added : {false, true}) {
       bytes = std::max(bytes, matmul_workspace_bytes<T, float>(
-                                  {.m = V_, .n = C_, .k = chunk, .transpose_a = Transpose::yes, .added = added}));
+                                  {.m = V, .n = C_, .k = chunk, .transpose_a = Transpose::yes, .added = added}));
     }
   }
   return bytes;
@@ -65,39 +66,47 @@ std::size_t Head<T>::losses_workspace_bytes(std::size_t rows) const {
 template <typename T>
 void Head<T>::losses(const HeadInputs<T>& in, float* losses, const HeadGradient<T>* gradient, Span<std::byte> scratch,
                      Span<std::byte> workspace) const {
+  const std::size_t V = vocabulary_.rows;
   BumpAllocator buffers(scratch);
-  float* const logits_chunk = buffers.take<float>(chunk_rows_ * V_);
+  float* const logits_chunk = buffers.take<float>(chunk_rows_ * V);
   T* dlogits = nullptr;
   if constexpr (separate_gradient<T>) {
-    if (gradient != nullptr) dlogits = buffers.take<T>(chunk_rows_ * V_);
+    if (gradient != nullptr) dlogits = buffers.take<T>(chunk_rows_ * V);
   } else {
     dlogits = logits_chunk;
   }
   for (std::size_t first = 0; first < in.rows; first += chunk_rows_) {
     const std::size_t n = std::min(chunk_rows_, in.rows - first);
     const T* const h = in.hidden + first * C_;
-    const kernels::CrossEntropyInputs chunk{.logits = logits_chunk, .targets = in.targets + first};
-    logits(n, h, in.weight, logits_chunk, workspace);
+    const kernels::CrossEntropyInputs chunk{.logits = logits_chunk, .targets = in.targets + first, .stride = V};
+    product(n, h, {in.weight, V, C_}, logits_chunk, workspace);
     if (gradient == nullptr) {
-      kernels::cross_entropy_forward({n, V_}, chunk, losses + first);
+      kernels::cross_entropy_forward({n, vocabulary_.symbols}, chunk, losses + first);
       continue;
     }
-    kernels::cross_entropy<T>({n, V_}, chunk, gradient->scale, {.losses = losses + first, .dlogits = dlogits});
-    kernels::matmul<T, T>("head_dx", {.a = {dlogits, n, V_}, .b = {in.weight, V_, C_}},
-                          {gradient->hidden + first * C_, n, C_}, workspace);
+    kernels::cross_entropy<T>({n, vocabulary_.symbols}, chunk, gradient->scale,
+                              {.losses = losses + first, .dlogits = dlogits});
+    kernels::matmul<T, T>("head_dx", {.a = {dlogits, n, V}, .b = {in.weight, V, C_}}, {gradient->hidden + first * C_, n, C_},
+                          workspace);
     kernels::matmul<T, float>("head_dw",
-                              {.a = {dlogits, n, V_},
+                              {.a = {dlogits, n, V},
                                .b = {h, n, C_},
                                .transpose_a = Transpose::yes,
                                .added = first > 0 ? gradient->weight : nullptr},
-                              {gradient->weight, V_, C_}, workspace);
+                              {gradient->weight, V, C_}, workspace);
   }
 }
 
 template <typename T>
 void Head<T>::logits(std::size_t rows, const T* hidden, const T* weight, float* logits, Span<std::byte> workspace) const {
-  kernels::matmul<T, float>("head", {.a = {hidden, rows, C_}, .b = {weight, V_, C_}, .transpose_b = Transpose::yes},
-                            {logits, rows, V_}, workspace);
+  product(rows, hidden, {weight, vocabulary_.symbols, C_}, logits, workspace);
+}
+
+template <typename T>
+void Head<T>::product(std::size_t rows, const T* hidden, const kernels::Matrix<const T>& weight, float* logits,
+                      Span<std::byte> workspace) const {
+  kernels::matmul<T, float>("head", {.a = {hidden, rows, C_}, .b = weight, .transpose_b = Transpose::yes},
+                            {logits, rows, weight.rows}, workspace);
 }
 
 template class Head<float>;

@@ -6,16 +6,22 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shoal/kernels/matmul.hpp"
 #include "views.hpp"
 
 namespace shoal::model {
+
+/// The symbols V and the rows of the weight in memory, of which those from V on are zero (gpt::vocabulary_rows()).
+struct VocabularyShape {
+  std::size_t symbols, rows;
+};
 
 /// The inputs of the losses.
 template <typename T>
 struct HeadInputs {
   std::size_t rows;
   const T* hidden;              ///< [rows, C]
-  const T* weight;              ///< [V, C]
+  const T* weight;              ///< [VocabularyShape::rows, C]
   const std::int32_t* targets;  ///< [rows]
 };
 
@@ -25,14 +31,14 @@ template <typename T>
 struct HeadGradient {
   float scale;
   T* hidden;      ///< [rows, C]
-  float* weight;  ///< [V, C], overwritten
+  float* weight;  ///< [VocabularyShape::rows, C], overwritten; zero from row V on
 };
 
 template <typename T>
 class Head {
  public:
-  /// For up to `rows` rows of C elements, and V symbols.
-  Head(std::size_t rows, std::size_t C, std::size_t V, bool training);
+  /// For up to `rows` rows of C elements.
+  Head(std::size_t rows, std::size_t C, VocabularyShape vocabulary, bool training);
 
   /// Bytes of losses()' scratch memory, which holds nothing between two calls.
   std::size_t scratch_bytes() const;
@@ -44,11 +50,16 @@ class Head {
   void losses(const HeadInputs<T>& in, float* losses, const HeadGradient<T>* gradient, Span<std::byte> scratch,
               Span<std::byte> workspace) const;
 
-  /// logits [rows, V] = hidden weight', for any number of rows.
+  /// logits [rows, V] = hidden weight', for any number of rows. Does not read the rows of zeros.
   void logits(std::size_t rows, const T* hidden, const T* weight, float* logits, Span<std::byte> workspace) const;
 
  private:
-  std::size_t chunk_rows_, C_, V_;
+  /// logits [rows, rows of the weight] = hidden weight'.
+  void product(std::size_t rows, const T* hidden, const kernels::Matrix<const T>& weight, float* logits,
+               Span<std::byte> workspace) const;
+
+  std::size_t chunk_rows_, C_;
+  VocabularyShape vocabulary_;
   bool training_;
 };
 

@@ -186,7 +186,8 @@ double Mlp<T>::forward(const MicroBatch& batch, float gradient_scale) {
   kept_.inputs = tokens_.first(rows * batch.length);
   output(rows, run_hidden(kept_), logits_);
   collect_targets(batch);
-  kernels::cross_entropy<T>({rows, options_.vocab_size}, {.logits = logits_, .targets = targets_}, gradient_scale,
+  kernels::cross_entropy<T>({rows, options_.vocab_size},
+                            {.logits = logits_, .targets = targets_, .stride = options_.vocab_size}, gradient_scale,
                             {.losses = losses_, .dlogits = dlogits_});
   return kernels::sum(rows, losses_);
 }
@@ -247,7 +248,8 @@ double Mlp<T>::evaluate(const MicroBatch& batch) {
   products_ = product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length));
   output(batch.sequences, run_hidden(batch), logits_);
   collect_targets(batch);
-  kernels::cross_entropy_forward({batch.sequences, options_.vocab_size}, {.logits = logits_, .targets = targets_}, losses_);
+  kernels::cross_entropy_forward({batch.sequences, options_.vocab_size},
+                                 {.logits = logits_, .targets = targets_, .stride = options_.vocab_size}, losses_);
   return kernels::sum(batch.sequences, losses_);
 }
 

@@ -53,6 +53,15 @@ std::size_t UnitLayout::add(std::string tensor, std::vector<std::size_t> shape, 
   return parameters.size() - 1;
 }
 
+std::size_t UnitLayout::add_with_border(std::string tensor, std::vector<std::size_t> shape, std::size_t rows,
+                                        float initial_std) {
+  const std::size_t index = add(std::move(tensor), std::move(shape), initial_std);
+  const Parameter& p = parameters[index];
+  require(p.shape.size() == 2 && rows >= p.shape[0], p.name, ": ", rows, " rows for a matrix of ", p.shape[0]);
+  elements = round_up(p.offset + rows * p.shape[1], tensor_alignment);
+  return index;
+}
+
 std::size_t UnitLayout::parameter_count() const {
   std::size_t count = 0;
   for (const Parameter& p : parameters) count += p.elements();

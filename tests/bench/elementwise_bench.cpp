@@ -153,7 +153,7 @@ void loss(benchmark::State& state) {
   const auto losses = arena.values(n);
   const auto gradient = arena.values<T>(n * V);
   run(state, n * V * (sizeof(float) + sizeof(T)), [&] {
-    cross_entropy<T>({n, V}, {.logits = logits.data(), .targets = targets.data()}, 1e-3F,
+    cross_entropy<T>({n, V}, {.logits = logits.data(), .targets = targets.data(), .stride = V}, 1e-3F,
                      {.losses = losses.data(), .dlogits = gradient.data()});
   });
 }

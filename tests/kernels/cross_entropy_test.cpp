@@ -24,7 +24,7 @@ struct Result {
 template <typename T>
 Result<T> run(std::size_t V, const std::vector<float>& logits) {
   Result<T> out{std::vector<float>(rows), std::vector<T>(rows * V)};
-  cross_entropy<T>({rows, V}, {.logits = logits.data(), .targets = targets(V).data()}, scale,
+  cross_entropy<T>({rows, V}, {.logits = logits.data(), .targets = targets(V).data(), .stride = V}, scale,
                    {.losses = out.losses.data(), .dlogits = out.gradient.data()});
   return out;
 }
@@ -53,8 +53,26 @@ TYPED_TEST(CrossEntropy, IsTheReference) {
     expect_near(got.losses, losses, ulps, 2.0);
     expect_near(got.gradient, gradient, ulps, 0.37);
     std::vector<float> alone(rows);
-    cross_entropy_forward({rows, V}, {.logits = logits.data(), .targets = targets(V).data()}, alone.data());
+    cross_entropy_forward({rows, V}, {.logits = logits.data(), .targets = targets(V).data(), .stride = V}, alone.data());
     EXPECT_TRUE(same_bits(alone, got.losses));
+  }
+}
+
+TYPED_TEST(CrossEntropy, ElementsBehindTheSymbolsAreNotReadAndBecomeZero) {
+  for (const std::size_t V : {1, 15, 57}) {
+    const std::size_t stride = 64;
+    const auto logits = numbers(rows * V, 9);
+    const auto expected = run<TypeParam>(V, logits);
+    std::vector<float> wide(rows * stride, std::nanf("")), losses(rows);
+    std::vector<TypeParam> gradient(rows * stride, TypeParam(7.0F));
+    for (std::size_t r = 0; r < rows; ++r) std::copy_n(&logits[r * V], V, &wide[r * stride]);
+    cross_entropy<TypeParam>({rows, V}, {.logits = wide.data(), .targets = targets(V).data(), .stride = stride}, scale,
+                             {.losses = losses.data(), .dlogits = gradient.data()});
+    EXPECT_TRUE(same_bits(losses, expected.losses));
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      const std::size_t r = i / stride, v = i % stride;
+      ASSERT_EQ(static_cast<float>(gradient[i]), v < V ? static_cast<float>(expected.gradient[r * V + v]) : 0.0F) << i;
+    }
   }
 }
 
@@ -78,7 +96,7 @@ TEST(CrossEntropyInPlace, GivesTheSameBits) {
     const auto logits = numbers(rows * V, 3, -8.0F, 8.0F);
     const auto apart = run<float>(V, logits);
     std::vector<float> over = logits, losses(rows);
-    cross_entropy<float>({rows, V}, {.logits = over.data(), .targets = targets(V).data()}, scale,
+    cross_entropy<float>({rows, V}, {.logits = over.data(), .targets = targets(V).data(), .stride = V}, scale,
                          {.losses = losses.data(), .dlogits = over.data()});
     EXPECT_TRUE(same_bits(over, apart.gradient));
     EXPECT_TRUE(same_bits(losses, apart.losses));

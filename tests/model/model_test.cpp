@@ -145,6 +145,29 @@ TEST(Head, ChunksOfLogitsAddUp) {
   }
 }
 
+// The rows behind the vocabulary take part in matrix products: they must stay zero.
+TEST(Head, RowsBehindTheVocabularyHaveNoGradient) {
+  for (const bool tied : {true, false}) {
+    const ModelOptions options = changed(tiny_gpt(), [=](ModelOptions& o) {
+      o.vocab_size = 65;
+      o.tied = tied;
+    });
+    const RandomBatch data(2, 6, options.vocab_size);
+    Instance instance(options, {2, 6});
+    instance.forward_backward(data.batch);
+    const std::size_t unit = tied ? 0 : instance.access.units().size() - 1;
+    const UnitLayout& layout = instance.access.units()[unit];
+    const Parameter& weight = layout.parameters[tied ? 0 : 2];
+    ASSERT_EQ(weight.shape, (std::vector<std::size_t>{65, options.n_embd}));
+    const std::vector<float>& gradient = instance.access.whole_gradient(unit);
+    const std::size_t begin = weight.range().end, end = weight.offset + 128 * options.n_embd;
+    ASSERT_LE(end, gradient.size());
+    EXPECT_TRUE(std::all_of(gradient.begin() + static_cast<std::ptrdiff_t>(begin),
+                            gradient.begin() + static_cast<std::ptrdiff_t>(end), [](float g) { return g == 0.0F; }));
+    EXPECT_NE(gradient[begin - 1], 0.0F);
+  }
+}
+
 TEST(Refusals, OfABatchThatDoesNotFit) {
   for (const ModelOptions& options : all_models()) {
     Instance instance(options, {2, 6});

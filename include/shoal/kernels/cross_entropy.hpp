@@ -10,9 +10,11 @@
 
 namespace shoal::kernels {
 
+/// For rows of C symbols.
 struct CrossEntropyInputs {
-  const float* logits;          ///< [rows, C], C symbols
+  const float* logits;          ///< [rows, stride]; the first C of each row are used
   const std::int32_t* targets;  ///< [rows]
+  std::size_t stride;           ///< at least C
 };
 /// losses[r] = -ln softmax(logits[r, :])[targets[r]], in float.
 void cross_entropy_forward(RowShape shape, const CrossEntropyInputs& in, float* losses);
@@ -20,9 +22,9 @@ void cross_entropy_forward(RowShape shape, const CrossEntropyInputs& in, float* 
 template <typename T>
 struct CrossEntropyOutputs {
   float* losses;  ///< [rows]
-  T* dlogits;     ///< [rows, C]; may be the logits if T is float, otherwise it must not overlap them
+  T* dlogits;     ///< [rows, stride]; may be the logits if T is float, otherwise it must not overlap them
 };
-/// The same losses, and dlogits = (softmax - onehot) * scale.
+/// The same losses, and dlogits = (softmax - onehot) * scale, which is 0 from element C of each row on.
 template <typename T>
 void cross_entropy(RowShape shape, const CrossEntropyInputs& in, float scale, const CrossEntropyOutputs<T>& out);
 

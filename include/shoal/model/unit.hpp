@@ -36,6 +36,8 @@ struct UnitLayout {
 
   /// Appends a tensor; returns its index in parameters.
   std::size_t add(std::string name, std::vector<std::size_t> shape, float initial_std, float initial_constant = 0);
+  /// Appends a matrix that is followed by rows of zeros, up to `rows` rows. They are a gap: no part of the tensor.
+  std::size_t add_with_border(std::string name, std::vector<std::size_t> shape, std::size_t rows, float initial_std);
   /// Number of elements of all tensors, without gaps.
   std::size_t parameter_count() const;
 };
