@@ -17,13 +17,18 @@ CXX_FILES = $(shell git ls-files -co --exclude-standard '*.hpp' '*.cpp' '*.cu')
 PY_FILES = $(shell git ls-files -co --exclude-standard '*.py')
 SH_FILES = $(shell git ls-files -co --exclude-standard '*.sh') .ci/run .ci/nightly
 
-.PHONY: all deps run test test-isa test-long nightly bench bench-peers bench-cluster format lint tidy fuzz install clean asan cuda configure python
+.PHONY: all deps run test test-isa test-long nightly bench bench-peers bench-cluster format lint tidy fuzz install clean asan cuda configure kokkos portable python
 
 all: configure
 	cmake --build $(BUILD) -j $(JOBS)
 
 configure: deps
 	cmake --preset cpu -B $(BUILD) $(CMAKE_ARGS)
+
+# The program on portable kernels, for processors and compilers that the tuned ones do not know: build-portable/shoal.
+portable: deps
+	cmake --preset portable
+	cmake --build build-portable -j $(JOBS) --target shoal
 
 # Installs missing packages (Debian and Ubuntu; needs root only then). On clusters load modules instead: jobscripts/README.md.
 deps:
@@ -54,11 +59,10 @@ asan: deps
 	cmake --build build-asan -j $(JOBS)
 	ctest --test-dir build-asan --output-on-failure -LE 'long|cluster|contract' -E '@AVX512$(if $(ASAN_WITHOUT),|$(ASAN_WITHOUT))' -j $(JOBS)
 
-# Compiles and links the CUDA kernels; their test is skipped without a GPU.
+# Compiles the portable kernels with nvcc, for three generations of GPUs.
 cuda: deps
 	cmake --preset cuda
-	cmake --build build-cuda -j $(JOBS) --target shoal_kernels_cuda cuda_optimizer_test
-	ctest --test-dir build-cuda --output-on-failure -R cuda/
+	cmake --build build-cuda -j $(JOBS) --target shoal_kernels_cuda
 
 bench: all
 	python3 tests/bench/bench.py --shoal $(SHOAL) $(BENCH_ARGS)
@@ -90,6 +94,15 @@ $(PYTHON_FOR_TESTS): tests/requirements.txt
 
 python: $(PYTHON_FOR_TESTS)
 
+# A Kokkos with OpenMP, from PyPI, with which tests run portable kernels in teams of threads. They are skipped without it.
+build-kokkos/complete: tests/kernels/kokkos.txt
+	./src/cmake/install_dependencies.sh python
+	rm -rf build-kokkos && /usr/bin/python3 -m venv build-kokkos/venv
+	build-kokkos/venv/bin/pip install --quiet --no-deps --require-hashes --target build-kokkos -r tests/kernels/kokkos.txt
+	rm -r build-kokkos/venv
+	touch $@
+kokkos: build-kokkos/complete
+
 format: $(RUFF)
 	clang-format -i $(CXX_FILES)
 	$(RUFF) format $(PY_FILES)
@@ -116,4 +129,4 @@ install: all
 	cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
 
 clean:
-	rm -rf $(BUILD) build-isa-* build-asan build-cuda build-fuzz build-lint build-python
+	rm -rf $(BUILD) build-isa-* build-asan build-cuda build-fuzz build-kokkos build-lint build-portable build-python

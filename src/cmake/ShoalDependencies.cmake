@@ -20,15 +20,26 @@ if(NOT ShoalKokkos_FOUND)
   shoal_missing("Kokkos (3.4 or newer)" "libtrilinos-kokkos-dev" "kokkos" "kokkos")
 endif()
 
-# oneDNN's own CMake configuration is not used: Debian's requires OpenCL, which a CPU build does not need.
-find_path(SHOAL_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp HINTS $ENV{DNNLROOT} $ENV{ONEDNN_ROOT} PATH_SUFFIXES include)
-find_library(SHOAL_DNNL_LIBRARY dnnl HINTS $ENV{DNNLROOT} $ENV{ONEDNN_ROOT} PATH_SUFFIXES lib lib64)
-if(NOT SHOAL_DNNL_INCLUDE OR NOT SHOAL_DNNL_LIBRARY)
-  shoal_missing("oneDNN" "libdnnl-dev" "onednn" "onednn")
+# A Kokkos with OpenMP for tests of portable kernels: `make kokkos` installs it. Nothing else uses it.
+set(kokkos_wheel ${PROJECT_SOURCE_DIR}/build-kokkos/pygenten)
+if(SHOAL_TESTS AND EXISTS ${kokkos_wheel}/lib64/libkokkoscore.so)
+  add_library(shoal_kokkos_openmp INTERFACE)
+  target_include_directories(shoal_kokkos_openmp SYSTEM INTERFACE ${kokkos_wheel}/include/kokkos)
+  target_link_libraries(shoal_kokkos_openmp INTERFACE ${kokkos_wheel}/lib64/libkokkoscontainers.so
+    ${kokkos_wheel}/lib64/libkokkoscore.so OpenMP::OpenMP_CXX)
 endif()
-add_library(shoal_dnnl INTERFACE)
-target_include_directories(shoal_dnnl SYSTEM INTERFACE ${SHOAL_DNNL_INCLUDE})
-target_link_libraries(shoal_dnnl INTERFACE ${SHOAL_DNNL_LIBRARY})
+
+if(SHOAL_KERNELS STREQUAL "cpu")
+  # oneDNN's own CMake configuration is not used: Debian's requires OpenCL, which a CPU build does not need.
+  find_path(SHOAL_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp HINTS $ENV{DNNLROOT} $ENV{ONEDNN_ROOT} PATH_SUFFIXES include)
+  find_library(SHOAL_DNNL_LIBRARY dnnl HINTS $ENV{DNNLROOT} $ENV{ONEDNN_ROOT} PATH_SUFFIXES lib lib64)
+  if(NOT SHOAL_DNNL_INCLUDE OR NOT SHOAL_DNNL_LIBRARY)
+    shoal_missing("oneDNN" "libdnnl-dev" "onednn" "onednn")
+  endif()
+  add_library(shoal_dnnl INTERFACE)
+  target_include_directories(shoal_dnnl SYSTEM INTERFACE ${SHOAL_DNNL_INCLUDE})
+  target_link_libraries(shoal_dnnl INTERFACE ${SHOAL_DNNL_LIBRARY})
+endif()
 
 # Debian installs parallel HDF5 beside the serial one, in folders named after the MPI library.
 find_path(SHOAL_HDF5_INCLUDE hdf5.h PATH_SUFFIXES include/hdf5/mpich hdf5/mpich include NO_CMAKE_SYSTEM_PATH

@@ -19,6 +19,17 @@ function(shoal_test_program program source)
   target_compile_options(${program} PRIVATE $<$<CONFIG:Release>:-O1>)  # takes two thirds of the compilation time of -O3
 endfunction()
 
+# shoal_program_on(portable PROGRAM) links the objects of PROGRAM with other kernels (kernels/CMakeLists.txt): PROGRAM_portable.
+function(shoal_program_on kernels program)
+  add_executable(${program}_${kernels} $<TARGET_OBJECTS:${program}>)
+  target_link_libraries(${program}_${kernels} PRIVATE $<TARGET_PROPERTY:${program},LINK_LIBRARIES>)
+  set_target_properties(${program}_${kernels} PROPERTIES SHOAL_KERNELS ${kernels})
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  if(TARGET ${folder}_tests)
+    add_dependencies(${folder}_tests ${program}_${kernels})
+  endif()
+endfunction()
+
 # shoal_test(philox_test.cpp LINK shoal_base [LABELS long] [TIMEOUT 60]) adds a test of one process, without MPI.
 function(shoal_test source)
   cmake_parse_arguments(T "" "TIMEOUT" "LINK;LABELS" ${ARGN})

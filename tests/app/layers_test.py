@@ -19,9 +19,12 @@ LAYERS = [
 ]
 # Where a library may be included: patterns of its headers, and of the files (paths from the source root).
 LIBRARIES = {
-    "Kokkos": (r"Kokkos_.*", r"kernels/.*"),
-    "oneDNN": (r"(oneapi/.*/)?dnnl.*", r"kernels/.*"),
-    "OpenMP": (r"omp\.h", r"kernels/.*"),
+    "Kokkos": (
+        r"Kokkos_.*",
+        r"kernels/(cpu/(parallel_for\.hpp|runtime\.cpp)|portable/kokkos_launch\.hpp|kokkos_trace\.cpp)",
+    ),
+    "oneDNN": (r"(oneapi/.*/)?dnnl.*", r"kernels/cpu/.*"),
+    "OpenMP": (r"omp\.h", r"kernels/cpu/.*"),
     "MPI": (r"mpi\w*\.h", r"src/comm/.*|src/io/raw_write\.cpp"),
     "HDF5": (r"hdf5\w*\.h|H5\w+\.h", r"src/io/.*"),
     "xxHash": (r"xxh\w*\.h", r"src/io/.*"),

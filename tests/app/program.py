@@ -70,6 +70,8 @@ def sanitized():
 class Program(unittest.TestCase):
     """Each test has its own directory, which is removed afterwards."""
 
+    binary = BINARY
+
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="shoal-test-"))
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
@@ -92,7 +94,7 @@ class Program(unittest.TestCase):
         return {**os.environ, "OMP_NUM_THREADS": "1", "SHOAL_COMM_WAIT": wait, **(extra or {})}
 
     def shoal(self, *args, ranks=1, timeout=120, env=None, mpiexec=()):
-        command = [MPIEXEC, *mpiexec, "-n", str(ranks), BINARY, *map(str, args)]
+        command = [MPIEXEC, *mpiexec, "-n", str(ranks), self.binary, *map(str, args)]
         return subprocess.run(
             command, capture_output=True, text=True, timeout=timeout, env=self.environment(ranks, env), cwd=self.dir
         )

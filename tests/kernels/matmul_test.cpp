@@ -8,169 +8,19 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <new>
 #include <string>
 #include <vector>
 
-#include "kernels/reference.hpp"
-#include "kernels/roundoff.hpp"
-#include "kernels/runtime_environment.hpp"
-#include "kernels/tiling.hpp"
-#include "kernels/widened.hpp"
+#include "kernels/matmul_case.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/kernels/runtime.hpp"
 
 namespace shoal::kernels {
 
-namespace {
-
-template <typename T, typename R>
-struct Types {
-  using Operand = T;
-  using Result = R;
-};
-
-/// Allocates at the start of a cache line: only then our kernels store whole lines.
-template <typename T>
-struct LineAllocator {
-  using value_type = T;
-  static constexpr std::align_val_t line{64};
-  T* allocate(std::size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), line)); }
-  void deallocate(T* at, std::size_t /*n*/) { ::operator delete(at, line); }
-  bool operator==(const LineAllocator&) const = default;
-};
-template <typename T>
-using Lines = std::vector<T, LineAllocator<T>>;
-
-template <typename T>
-Lines<T> in_lines(const std::vector<T>& v) {
-  return {v.begin(), v.end()};
-}
-
-struct Options {
-  Transpose a = Transpose::no, b = Transpose::no;
-  bool accumulate = false;  ///< add to what C held
-};
-
-/// A product whose operands have `gap` elements between their rows.
-template <typename T, typename R>
-struct Case {
-  std::size_t m, n, k;
-  Options options;
-  bool with_bias;
-  std::size_t gap;
-  std::vector<T> a_data, b_data, bias;
-  Lines<R> c_data;
-  std::vector<std::byte> workspace;
-
-  Case(std::size_t rows, std::size_t columns, std::size_t inner, const Options& o, bool with, std::size_t between)
-      : m(rows),
-        n(columns),
-        k(inner),
-        options(o),
-        with_bias(with),
-        gap(between),
-        a_data(reference::numbers<T>((a_rows()) * (a_columns() + gap), 1)),
-        b_data(reference::numbers<T>((b_rows()) * (b_columns() + gap), 2)),
-        bias(reference::numbers<T>(n, 3)),
-        c_data(in_lines(reference::numbers<R>(m * (n + gap), 4))),
-        workspace(matmul_workspace_bytes<T, R>({.m = m,
-                                                .n = n,
-                                                .k = k,
-                                                .transpose_a = options.a,
-                                                .transpose_b = options.b,
-                                                .bias = with,
-                                                .added = options.accumulate,
-                                                .a_stride = a().stride,
-                                                .b_stride = b().stride,
-                                                .c_stride = n + gap})) {}
-
-  std::size_t a_rows() const { return options.a == Transpose::yes ? k : m; }
-  std::size_t a_columns() const { return options.a == Transpose::yes ? m : k; }
-  std::size_t b_rows() const { return options.b == Transpose::yes ? n : k; }
-  std::size_t b_columns() const { return options.b == Transpose::yes ? k : n; }
-  Matrix<const T> a() const { return {a_data.data(), a_rows(), a_columns(), a_columns() + gap}; }
-  Matrix<const T> b() const { return {b_data.data(), b_rows(), b_columns(), b_columns() + gap}; }
-  Matrix<R> c() { return {c_data.data(), m, n, n + gap}; }
-  MatmulInputs<T, R> inputs() const {
-    return {.a = a(),
-            .b = b(),
-            .transpose_a = options.a,
-            .transpose_b = options.b,
-            .bias = with_bias ? bias.data() : nullptr,
-            .added = options.accumulate ? c_data.data() : nullptr};
-  }
-
-  void run() { matmul("test", inputs(), c(), workspace); }
-  /// Adds another matrix than C.
-  void run_with(const R* added) {
-    MatmulInputs<T, R> in = inputs();
-    in.added = added;
-    matmul("test", in, c(), workspace);
-  }
-
-  /// Each of k roundings in float has an error of at most 2^-24 of the sum of magnitudes, with a random sign, so that they
-  /// add up to sqrt(k) of them. Then the result is rounded.
-  double tolerance(double value, double magnitude) const {
-    return (std::sqrt(static_cast<double>(k)) + 2.0) * 0x1p-24 * magnitude + roundoff<R> * std::abs(value) * 1.01 +
-           subnormal_roundoff<R>;
-  }
-
-  void check() {
-    const reference::Product expected = reference::matmul(inputs(), c());
-    const Lines<R> before = c_data;
-    run();
-    for (std::size_t i = 0; i < m; ++i) {
-      for (std::size_t j = 0; j < n; ++j) {
-        const double value = expected.value[i * n + j];
-        ASSERT_NEAR(static_cast<double>(c_data[i * (n + gap) + j]), value, tolerance(value, expected.magnitude[i * n + j]))
-            << i << ", " << j;
-      }
-      expect_untouched(before, i);
-    }
-  }
-
-  /// Checks only some rows, for a large product.
-  void check_rows(const std::vector<std::size_t>& rows) {
-    const Lines<R> before = c_data;
-    run();
-    for (const std::size_t row : rows) {
-      if (row >= m) continue;
-      std::vector<T> left(k);
-      const Matrix<const T> whole = a();
-      for (std::size_t i = 0; i < k; ++i) {
-        left[i] = options.a == Transpose::yes ? whole.data[i * whole.stride + row] : whole.data[row * whole.stride + i];
-      }
-      std::vector<R> held(before.data() + row * (n + gap), before.data() + row * (n + gap) + n);
-      MatmulInputs<T, R> in = inputs();
-      in.a = Matrix<const T>(left.data(), 1, k);
-      in.transpose_a = Transpose::no;
-      if (options.accumulate) in.added = held.data();
-      const reference::Product expected = reference::matmul(in, Matrix<R>(held.data(), 1, n));
-      for (std::size_t j = 0; j < n; ++j) {
-        ASSERT_NEAR(static_cast<double>(c_data[row * (n + gap) + j]), expected.value[j],
-                    tolerance(expected.value[j], expected.magnitude[j]))
-            << row << ", " << j;
-      }
-      expect_untouched(before, row);
-    }
-  }
-
-  void expect_untouched(const Lines<R>& before, std::size_t row) const {
-    const std::size_t end = row * (n + gap) + n;
-    ASSERT_EQ(std::memcmp(c_data.data() + end, before.data() + end, gap * sizeof(R)), 0) << "beyond row " << row;
-  }
-};
-
-constexpr std::array transposes = {Transpose::no, Transpose::yes};
-
-}  // namespace
-
 template <typename T>
 class Matmul : public testing::Test {};
-using AllTypes =
-    testing::Types<Types<float, float>, Types<bf16, bf16>, Types<bf16, float>, Types<f16, f16>, Types<f16, float>>;
 TYPED_TEST_SUITE(Matmul, AllTypes);
 
 TYPED_TEST(Matmul, IsTheDefinition) {
@@ -200,15 +50,6 @@ TYPED_TEST(Matmul, OfManyTilesIsTheDefinition) {
   using R = typename TypeParam::Result;
   const std::size_t m = 600, n = 700, k = 20000;
   for (const Transpose b : transposes) {
-    const ProductShape shape{m, n, k, Transpose::no, b, dtype_of<T>, dtype_of<R>};
-    if (!is_widened(dtype_of<T>)) {  // they are cut into panels, of 64 rows and columns for such a large k
-      const Tiling tiling = tiling_of(shape, 1);
-      ASSERT_FALSE(is_blocked(shape));
-      ASSERT_GT(tiling.down(shape), 1U);
-      if (dtype_of<T> == DType::bf16 || b == Transpose::no) {
-        ASSERT_GT(tiling.across(shape), 1U);
-      }
-    }
     Case<T, R>(m, n, k, {.b = b}, true, 0).check_rows({0, m / 2, m - 1});
   }
 }
@@ -220,8 +61,6 @@ TYPED_TEST(Matmul, OfManyBlocksIsTheDefinition) {
   using R = typename TypeParam::Result;
   const std::array<std::array<std::size_t, 3>, 6> sizes = {
       {{500, 2100, 1100}, {402, 97, 385}, {390, 130, 384}, {33, 49, 129}, {1000, 40, 3000}, {1001, 1400, 2000}}};
-  const ProductShape large{1001, 1400, 2000, Transpose::no, Transpose::no, dtype_of<T>, dtype_of<R>};
-  ASSERT_GT(tiling_of(large, 1).down(large) * tiling_of(large, 1).across(large), 1U);
   for (const auto& [m, n, k] : sizes) {
     for (const Transpose a : transposes) {
       for (const Transpose b : transposes) {
@@ -354,14 +193,6 @@ TEST(MatmulErrors, NamesThePlaceAndTheShapes) {
   }
 }
 
-TEST(MatmulErrors, RefusesAWorkspaceTooSmall) {
-  // The library copies a transposed A.
-  Case<float, float> c(512, 512, 512, {.a = Transpose::yes}, false, 0);
-  ASSERT_GT((matmul_workspace_bytes<float, float>({.m = 512, .n = 512, .k = 512, .transpose_a = Transpose::yes})), 0U);
-  c.workspace.clear();
-  EXPECT_THROW(c.run(), Error);
-}
-
 // For matrices of any size: panels of 8 MiB for A with its results and for B, and the workspace of their product.
 TEST(MatmulF16, WorkspaceIsBounded) {
   for (const Transpose a : transposes) {
@@ -376,22 +207,7 @@ TEST(MatmulF16, WorkspaceIsBounded) {
   }
 }
 
-template <typename T>
-class Widened : public testing::Test {};
-using HalfTypes = testing::Types<bf16, f16>;
-TYPED_TEST_SUITE(Widened, HalfTypes);
-
-TYPED_TEST(Widened, IsTheProductOfTheWidenedMatricesRoundedOnce) {
-  if (!is_widened(dtype_of<TypeParam>)) GTEST_SKIP() << "this processor multiplies bf16; tried without, too";
-  Case<TypeParam, TypeParam> c(130, 200, 90, {}, true, 0);
-  Case<float, float> wide(130, 200, 90, {}, true, 0);
-  wide.a_data.assign(c.a_data.begin(), c.a_data.end());
-  wide.b_data.assign(c.b_data.begin(), c.b_data.end());
-  wide.bias.assign(c.bias.begin(), c.bias.end());
-  c.run();
-  wide.run();
-  for (std::size_t i = 0; i < c.c_data.size(); ++i) ASSERT_EQ(c.c_data[i].bits, TypeParam(wide.c_data[i]).bits) << i;
-}
+TEST(MatmulF16, IsTheProductOfTheWidenedMatricesRoundedOnce) { expect_product_of_widened_matrices<f16>(); }
 
 TEST(MatmulF16, OverflowsToInfinity) {
   Case<f16, f16> c(3, 4, 50, {}, false, 0);
@@ -402,6 +218,7 @@ TEST(MatmulF16, OverflowsToInfinity) {
 }
 
 TEST(MatmulTrace, RecordsTheProduct) {
+  connect_trace();
   trace::start(trace::Level::kernels, 16);
   Case<float, float> c(8, 8, 8, {}, false, 0);
   c.run();
@@ -410,40 +227,14 @@ TEST(MatmulTrace, RecordsTheProduct) {
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(trace::names()[static_cast<std::size_t>(events[0].name)], "test");
   EXPECT_EQ(events[0].kind, static_cast<std::uint16_t>(trace::Kind::kernel));
-  EXPECT_EQ(events[0].bytes, 3 * 64 * sizeof(float));
 }
 
-// ---- tiles -------------------------------------------------------------------------------------------------------------
-
-TEST(Tiling, LetsCommunicationMoveAtLeastEvery20Milliseconds) {
-  for (const DType type : {DType::f32, DType::bf16}) {
-    const std::size_t limit = type == DType::f32 ? 4'000'000'000 : 8'000'000'000;  // 20 ms at 200 and 400 GFLOP/s
-    for (const std::size_t m : {1, 256, 2048, 8192, 50304}) {
-      for (const std::size_t n : {1, 384, 768, 3072, 50304}) {
-        for (const std::size_t k : {1, 64, 768, 2048, 50304}) {
-          for (const Transpose a : transposes) {
-            for (const Transpose b : transposes) {
-              const ProductShape shape{m, n, k, a, b, type, DType::f32};
-              const Tiling tiling = tiling_of(shape, 1);
-              EXPECT_LE(2 * tiling.rows * tiling.columns * k * tiling.per_launch(shape, 1), limit)
-                  << m << " x " << n << " x " << k;
-              EXPECT_GE(tiling.rows * tiling.down(shape), m);
-              EXPECT_LT(tiling.rows * (tiling.down(shape) - 1), m);
-              EXPECT_GE(tiling.columns * tiling.across(shape), n);
-              EXPECT_LT(tiling.columns * (tiling.across(shape) - 1), n);
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST(Tiling, PumpsAfterEachLaunch) {
+TEST(MatmulLaunches, LetCommunicationMove) {
   static int pumped;
   pumped = 0;
   set_pump([] { ++pumped; });
-  Case<float, float> c(2000, 1000, 1000, {}, false, 0);  // 4 GFLOP
+  const auto rows = 2000 * static_cast<std::size_t>(threads());
+  Case<float, float> c(rows, 1000, 1000, {}, false, 0);  // 4 GFLOP for each thread
   c.run();
   set_pump(nullptr);
   EXPECT_GE(pumped, 2);

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <vector>
 
-#include "kernels/instructions.hpp"
+#include "kernels/cpu/instructions.hpp"
 #include "kernels/runtime_environment.hpp"
 #include "shoal/base/names.hpp"
 #include "shoal/kernels/matmul.hpp"
@@ -66,10 +66,6 @@ TEST(Peak, OfTwoThreadsIsAboutTwice) {
   EXPECT_TRUE(agrees);
 }
 
-TEST(Peak, HasTheInstructionsThatTheProcessorHas) {
-  EXPECT_GT(measured_gflops(Arithmetic::multiply_add), 0);
-  EXPECT_EQ(measured_gflops(Arithmetic::bf16_pairs) > 0, may_use(Instructions::bf16));
-  EXPECT_EQ(measured_gflops(Arithmetic::bf16_tiles) > 0, may_use(Instructions::tiles));
-}
+TEST(Peak, IsMeasured) { EXPECT_GT(measured_gflops(Arithmetic::multiply_add), 0); }
 
 }  // namespace shoal::kernels

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts Kokkos for all tests of a program, and sets the number of threads for some.
+// Starts Kokkos for all tests of a program, with one thread or with the environment's SHOAL_TEST_THREADS. Sets the number of
+// threads for some tests.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <optional>
 
 #include "shoal/kernels/runtime.hpp"
@@ -12,7 +14,10 @@ namespace shoal::kernels {
 
 class RuntimeEnvironment : public testing::Environment {
  public:
-  void SetUp() override { runtime_.emplace(1); }
+  void SetUp() override {
+    const char* const threads = std::getenv("SHOAL_TEST_THREADS");
+    runtime_.emplace(threads == nullptr ? 1 : std::atoi(threads));
+  }
   void TearDown() override { runtime_.reset(); }
 
  private:

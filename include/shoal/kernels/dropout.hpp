@@ -19,17 +19,20 @@ struct Dropout {
   std::uint32_t step = 0;
   std::uint32_t first_sample = 0;
   std::uint32_t site = 0;  ///< 8 * unit + index of the site in the unit
-  bool active() const { return probability > 0.0F; }
+  SHOAL_FUNCTION bool active() const { return probability > 0.0F; }
 };
+
+/// Returns the random numbers of the elements 4 group .. 4 group + 3 of a sample.
+SHOAL_FUNCTION Philox4 dropout_bits(const Dropout& d, std::uint32_t sample, std::uint64_t group) {
+  return philox(d.key, {static_cast<std::uint32_t>(group), d.step, sample,
+                        d.site + (static_cast<std::uint32_t>(group >> 32U) << 20U)});
+}
 
 /// Returns true if this element is kept. `sample` is the index in the global batch.
 /// Four neighbouring elements use the four words of one Philox call, whose counter is {element / 4 (low 32 bits), step,
 /// sample, site + (element / 4 >> 32) * 2^20}: element % 4 selects the word.
 SHOAL_FUNCTION bool dropout_keep(const Dropout& d, std::uint32_t sample, std::uint64_t element) {
-  const std::uint64_t group = element / 4;
-  const Philox4 bits = philox(d.key, {static_cast<std::uint32_t>(group), d.step, sample,
-                                      d.site + (static_cast<std::uint32_t>(group >> 32U) << 20U)});
-  return uniform(bits[element % 4]) > d.probability;
+  return uniform(dropout_bits(d, sample, element / 4)[element % 4]) > d.probability;
 }
 
 /// y = residual + keep(x) / (1 - p), where x, residual and y are [samples, elements]. y may be x or residual. Without the

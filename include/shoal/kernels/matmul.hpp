@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, row-major. oneDNN computes them; on processors with AMX our own kernels compute most of them. A large
-// product is cut into parts, so that communication in flight makes progress at least every 20 ms. The result does not depend
-// on the number of threads.
+// Matrix products, row-major. Of the tuned kernels, oneDNN computes them; on processors with AMX our own kernels compute
+// most of them. A large product is cut into parts, so that communication in flight makes progress at least every 20 ms. The
+// result does not depend on the number of threads.
 #pragma once
 
 #include <cstddef>
@@ -32,9 +32,9 @@ struct MatmulInputs {
 
 /// Products are summed in float. Instances <A and B, C>: <float, float>, <bf16, bf16>, <bf16, float>, <f16, f16>,
 /// <f16, float>.
-/// Nothing is computed in fp16: panels of A and B are converted to float and multiplied as such. The same holds for bf16 on
-/// processors without instructions for it. With AMX, float matrices are multiplied as sums of bf16 numbers, as accurately as
-/// with fused multiply-adds of floats (kernels/blocked_fp32.cpp).
+/// Nothing is computed in fp16: panels of A and B are converted to float and multiplied as such. The same holds for bf16 in
+/// portable kernels, and on processors without instructions for it. With AMX, the tuned kernels' float matrices are
+/// multiplied as sums of bf16 numbers, as accurately as with fused multiply-adds of floats (kernels/cpu/blocked_fp32.cpp).
 /// workspace: at least matmul_workspace_bytes() of the product's shape.
 template <typename T, typename R>
 void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace);
@@ -47,8 +47,8 @@ struct MatmulShape {
   bool bias = false, added = false;
   std::size_t a_stride = 0, b_stride = 0, c_stride = 0;
 };
-/// Bytes for packed operands, the library's own needs and panels in float. The library copies some operands because of their
-/// strides, so a product may need more with gaps than without.
+/// Bytes for packed operands, the library's own needs and panels in float; portable kernels need none. The library copies
+/// some operands because of their strides, so a product may need more with gaps than without.
 template <typename T, typename R>
 std::size_t matmul_workspace_bytes(const MatmulShape& shape);
 

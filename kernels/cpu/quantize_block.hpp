@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Encodes and decodes one block by the rules of rules/quantize.hpp: fp32 to scales and codes, and back. `code` is a
+// DeepSpeedCode or an AccurateCode.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "../rules/quantize.hpp"
+#include "codes.hpp"
+
+namespace shoal::kernels {
+
+/// The extremum of n elements.
+SHOAL_INLINE std::uint32_t extremum(const float* x, std::size_t n) {
+  simd::Words most{};
+  simd::for_vectors(n, [&](std::size_t i, auto part) {
+    const simd::Words turned = rules::turned(simd::load(x + i, part));
+    most = turned > most ? turned : most;
+  });
+  const auto fold = [&](simd::Words other) { most = other > most ? other : most; };
+  fold(__builtin_shufflevector(most, most, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  fold(__builtin_shufflevector(most, most, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+  fold(__builtin_shufflevector(most, most, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+  fold(__builtin_shufflevector(most, most, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+  return most[0];  // a comparison of two lanes might become a branch, which the processor could not predict
+}
+
+/// Returns the word of the block's scales, which it has also stored.
+template <class Code>
+SHOAL_INLINE std::uint32_t encode(const Code& code, const float* x, std::size_t n, std::byte* scales, std::byte* codes) {
+  using Bits = Codes<Code::bits>;
+  std::uint32_t extrema[Code::parts] = {}, largest = 0;
+  rules::for_parts(code, n, [&](std::size_t p, std::size_t begin, std::size_t elements) {
+    extrema[p] = extremum(x + begin, elements);
+    largest = std::max(largest, extrema[p]);
+  });
+  const typename Code::Encoder encoder(extrema, largest);
+  const std::uint32_t word = encoder.word();
+  std::memcpy(scales, &word, sizeof word);
+  const bool finite = !encoder.overflowed();
+  rules::for_parts(code, n, [&](std::size_t p, std::size_t begin, std::size_t elements) {
+    const float* const from = x + begin;
+    std::byte* const to = Bits::at(codes, begin);
+    const float per_unit = encoder.per_unit(p);
+    simd::for_vectors(elements, [=](std::size_t i, auto part) {
+      const simd::Floats k = finite ? Code::code(simd::load(from + i, part) * per_unit) : simd::Floats{};
+      Bits::store(rules::nearest_code<Code::bits>(k), Bits::at(to, i), part.lanes);
+    });
+  });
+  return word;
+}
+
+/// The use of decoded values: y = values, y += values or y -= values.
+enum class Decode { replace, add, subtract };
+template <Decode mode, class Code>
+SHOAL_INLINE void decode(const Code& code, const std::byte* scales, const std::byte* codes, std::size_t n, float* y) {
+  using Bits = Codes<Code::bits>;
+  std::uint32_t word = 0;
+  std::memcpy(&word, scales, sizeof word);
+  const typename Code::Decoder decoder(word);
+  rules::for_parts(code, n, [&](std::size_t p, std::size_t begin, std::size_t elements) {
+    const std::byte* const from = Bits::at(codes, begin);
+    float* const to = y + begin;
+    const float unit = decoder.unit(p);
+    simd::for_vectors(elements, [=](std::size_t i, auto part) {
+      const simd::Ints k = Bits::load(Bits::at(from, i), part.lanes);
+      simd::Floats v = Code::value(rules::Number<simd::Floats>::floats(k)) * unit;
+      if constexpr (mode == Decode::add) v = simd::load(to + i, part) + v;
+      if constexpr (mode == Decode::subtract) v = simd::load(to + i, part) - v;
+      simd::store(to + i, v, part);
+    });
+  });
+}
+
+}  // namespace shoal::kernels

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches by CUDA itself. See launch.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "shoal/base/error.hpp"
+#include "team.hpp"
+
+#define SHOAL_LAMBDA [=] __device__
+
+// SHOAL_FUNCTIONs that use a Team are compiled for the host, too, which never calls them.
+#if defined(__CUDA_ARCH__)
+#define SHOAL_ON_DEVICE(value) value
+#else
+#define SHOAL_ON_DEVICE(value) 0
+#endif
+
+namespace shoal::kernels::portable {
+
+inline constexpr bool on_host = false;
+
+class Team : public TeamOperations<Team> {
+ public:
+  static constexpr std::size_t for_chains = rules::chains * sizeof(float);
+
+  SHOAL_FUNCTION explicit Team(std::byte* memory) : memory_(memory) {}
+
+  SHOAL_FUNCTION std::size_t thread() const { return SHOAL_ON_DEVICE(threadIdx.x); }
+  SHOAL_FUNCTION std::size_t threads() const { return SHOAL_ON_DEVICE(blockDim.x); }
+  SHOAL_FUNCTION void sync() const { static_cast<void>(SHOAL_ON_DEVICE(__syncthreads())); }
+  SHOAL_FUNCTION float* chain_sums() const { return reinterpret_cast<float*>(memory_); }
+  SHOAL_FUNCTION std::byte* scratch() const { return memory_ + for_chains; }
+
+ private:
+  std::byte* memory_;
+};
+
+namespace detail {
+
+template <class Body>
+__global__ void run_elements(std::size_t n, const Body body) {
+  const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride) body(i);
+}
+
+template <class Body>
+__global__ void run_teams(const Body body) {
+  extern __shared__ __align__(64) std::byte memory[];
+  body(static_cast<std::size_t>(blockIdx.x), Team(memory));
+}
+
+inline void check(const char* label) {
+  const cudaError_t status = cudaGetLastError();
+  require(status == cudaSuccess, label, " on the GPU: ", cudaGetErrorString(status));
+}
+
+}  // namespace detail
+
+inline constexpr unsigned threads_per_block = 256;
+inline constexpr unsigned threads_per_team = 128;
+
+template <class Body>
+void for_elements(const char* label, std::size_t n, const Body& body) {
+  static_assert(sizeof(Body) <= most_captured);
+  if (n == 0) return;
+  const auto blocks =
+      static_cast<unsigned>(std::min<std::size_t>((n + threads_per_block - 1) / threads_per_block, 1U << 20U));
+  detail::run_elements<<<blocks, threads_per_block>>>(n, body);
+  detail::check(label);
+}
+
+template <class Body>
+void for_teams(const char* label, std::size_t items, std::size_t scratch_bytes, const Body& body) {
+  static_assert(sizeof(Body) <= most_captured);
+  if (items == 0) return;
+  const std::size_t bytes = Team::for_chains + scratch_bytes;
+  constexpr std::size_t without_asking = 48 * 1024;
+  if (bytes > without_asking) {
+    require(cudaFuncSetAttribute(detail::run_teams<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(bytes)) == cudaSuccess,
+            label, ": the GPU has no ", bytes, " bytes of shared memory for a block");
+  }
+  detail::run_teams<<<static_cast<unsigned>(items), threads_per_team, bytes>>>(body);
+  detail::check(label);
+}
+
+/// Copies bytes within the device's memory.
+inline void copy(const char* label, std::size_t bytes, const void* from, void* to) {
+  const cudaError_t status = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice);
+  require(status == cudaSuccess, label, " on the GPU: ", cudaGetErrorString(status));
+}
+
+}  // namespace shoal::kernels::portable

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launches by Kokkos, from version 3.4 on. See launch.hpp.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "shoal/base/absence.hpp"
+#include "shoal/base/pump.hpp"
+#include "team.hpp"
+
+#define SHOAL_LAMBDA KOKKOS_LAMBDA
+
+namespace shoal::kernels::portable {
+
+using Space = Kokkos::DefaultExecutionSpace;
+inline constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space::memory_space>::accessible;
+
+/// Threads of a team. On a CPU one thread does the work of a team, and the threads take different items; the tests try teams
+/// of several threads there, too. All launches after set_team_size() use the new size.
+inline int& team_size_of_launches() {
+  static int size = on_host ? 1 : 128;
+  return size;
+}
+inline void set_team_size(int threads) { team_size_of_launches() = threads; }
+
+class Team : public TeamOperations<Team> {
+ public:
+  using Member = Kokkos::TeamPolicy<Space>::member_type;
+
+  SHOAL_FUNCTION explicit Team(const Member& member, std::size_t bytes) : member_(member) {
+    const auto at = reinterpret_cast<std::uintptr_t>(member.team_scratch(0).get_shmem(static_cast<int>(bytes)));
+    memory_ = reinterpret_cast<std::byte*>(round_up(at, alignment));
+  }
+  /// Bytes that Kokkos is asked for, for a kernel that wants `bytes`.
+  static constexpr std::size_t bytes_for(std::size_t bytes) { return alignment + for_chains + bytes; }
+
+  SHOAL_FUNCTION std::size_t thread() const { return static_cast<std::size_t>(member_.team_rank()); }
+  SHOAL_FUNCTION std::size_t threads() const { return static_cast<std::size_t>(member_.team_size()); }
+  SHOAL_FUNCTION void sync() const { member_.team_barrier(); }
+  SHOAL_FUNCTION float* chain_sums() const { return reinterpret_cast<float*>(memory_); }
+  SHOAL_FUNCTION std::byte* scratch() const { return memory_ + for_chains; }
+
+ private:
+  static constexpr std::size_t alignment = 64, for_chains = rules::chains * sizeof(float);
+
+  const Member& member_;
+  std::byte* memory_;
+};
+
+template <class Body>
+void for_elements(const char* label, std::size_t n, const Body& body) {
+  static_assert(sizeof(Body) <= most_captured);
+  using Policy = Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t>>;
+  {
+    const Absence absence;
+    if constexpr (on_host) {
+      // Runs of elements that compilers can make vectors of: no element depends on another one.
+      constexpr std::size_t run = 4096;
+      Kokkos::parallel_for(label, Policy(0, (n + run - 1) / run), [=](std::size_t index) {
+        const std::size_t end = std::min(n, (index + 1) * run);
+        SHOAL_INDEPENDENT
+        for (std::size_t i = index * run; i < end; ++i) body(i);
+      });
+    } else {
+      Kokkos::parallel_for(label, Policy(0, n), body);
+    }
+  }
+  pump();
+}
+
+template <class Body>
+void for_teams(const char* label, std::size_t items, std::size_t scratch_bytes, const Body& body) {
+  static_assert(sizeof(Body) <= most_captured);
+  if (items > 0) {
+    const Absence absence;
+    const std::size_t bytes = Team::bytes_for(scratch_bytes);
+    auto policy = Kokkos::TeamPolicy<Space>(static_cast<int>(items), team_size_of_launches());
+    policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(bytes)));
+    Kokkos::parallel_for(
+        label, policy, KOKKOS_LAMBDA(const Team::Member& member) {
+          const Team team(member, bytes);
+          body(static_cast<std::size_t>(member.league_rank()), team);
+        });
+  }
+  pump();
+}
+
+/// Copies bytes within the device's memory.
+inline void copy(const char* label, std::size_t bytes, const void* from, void* to) {
+  const auto* const source = static_cast<const std::byte*>(from);
+  auto* const target = static_cast<std::byte*>(to);
+  if constexpr (on_host) {
+    // Parts of 1 MiB are large enough for the C library to use non-temporal stores.
+    constexpr std::size_t part = std::size_t{1} << 20U;
+    for_elements(label, (bytes + part - 1) / part, [=](std::size_t i) {
+      std::memcpy(target + i * part, source + i * part, std::min(part, bytes - i * part));
+    });
+  } else {
+    using Bytes = Kokkos::View<std::byte*, Space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+    using ConstBytes = Kokkos::View<const std::byte*, Space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+    Kokkos::deep_copy(Space(), Bytes(target, bytes), ConstBytes(source, bytes));
+  }
+}
+
+}  // namespace shoal::kernels::portable

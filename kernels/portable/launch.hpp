@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// How portable kernels are started: the only file that names an execution space. Kokkos runs them on one thread, on OpenMP's
+// threads or on a GPU, whichever its installation was built for. Where nvcc compiles them and Kokkos has no CUDA, they are
+// launched directly (cuda_launch.hpp). The kernels' text is the same.
+//
+// A kernel's body runs on the device. It is a SHOAL_LAMBDA, which captures values and pointers by copying them, and calls
+// only SHOAL_FUNCTIONs and SHOAL_RULEs. It must not throw. nvcc does not accept it within another lambda, so a kernel that
+// depends on a DType is a function template, which dispatch() calls.
+#pragma once
+
+#include <cstddef>
+
+#include "shoal/base/types.hpp"
+
+namespace shoal::kernels::portable {
+
+/// Most bytes that a body may capture. GPUs pass larger ones by a slower way.
+inline constexpr std::size_t most_captured = 512;
+
+// Both backends define:
+//
+// for_elements(label, n, body)       calls body(i) for each i in 0 .. n-1, in any order and at the same time
+// for_teams(label, items, scratch_bytes, body)
+//                                    calls body(item, team) for each item in 0 .. items-1, on all threads of a team
+//                                    (team.hpp) that share scratch_bytes of memory
+// copy(label, bytes, from, to)       copies bytes within the device's memory
+//
+// `label` names the kernel in traces. A launch on a CPU returns when the kernel has ended, and lets messages advance.
+
+}  // namespace shoal::kernels::portable
+
+#if defined(__CUDACC__) && !defined(KOKKOS_ENABLE_CUDA)
+#include "cuda_launch.hpp"
+#else
+#include "kokkos_launch.hpp"
+#endif

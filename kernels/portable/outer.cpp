@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/kernels/outer.hpp"
+
+#include "../rules/outer.hpp"
+#include "launch.hpp"
+
+namespace shoal::kernels {
+
+using namespace portable;
+
+namespace {
+
+template <typename T>
+void subtract_as(std::size_t n, const float* x, const float* base, T* difference) {
+  for_elements(
+      "subtract", n, SHOAL_LAMBDA(std::size_t i) { difference[i] = T(x[i] - base[i]); });
+}
+
+template <typename T>
+void add_to_base_as(std::size_t n, const float* base, const T* difference, float divisor, float* x) {
+  for_elements(
+      "add_to_base", n, SHOAL_LAMBDA(std::size_t i) { x[i] = base[i] + static_cast<float>(difference[i]) / divisor; });
+}
+
+}  // namespace
+
+void divide(std::size_t n, float divisor, float* x) {
+  for_elements(
+      "divide", n, SHOAL_LAMBDA(std::size_t i) { x[i] = x[i] / divisor; });
+}
+
+void average_with(std::size_t n, const float* other, float* x) {
+  for_elements(
+      "average_with", n, SHOAL_LAMBDA(std::size_t i) { x[i] = rules::average(x[i], other[i]); });
+}
+
+void average_with_stale(std::size_t n, const float* other, const float* before, float* x) {
+  for_elements(
+      "average_with_stale", n, SHOAL_LAMBDA(std::size_t i) { x[i] = rules::average_with_stale(x[i], other[i], before[i]); });
+}
+
+void rebase(std::size_t n, const float* mean, const float* before, float* x) {
+  for_elements(
+      "rebase", n, SHOAL_LAMBDA(std::size_t i) { x[i] = rules::rebased(x[i], mean[i], before[i]); });
+}
+
+void subtract(DType type, std::size_t n, const float* x, const float* base, void* difference) {
+  dispatch(type, [=]<typename T>(T) { subtract_as(n, x, base, static_cast<T*>(difference)); });
+}
+
+void add_to_base(DType type, std::size_t n, const float* base, const void* difference, float divisor, float* x) {
+  dispatch(type, [=]<typename T>(T) { add_to_base_as(n, base, static_cast<const T*>(difference), divisor, x); });
+}
+
+void slow_momentum(std::size_t n, const OuterStep& step, float* outer, float* u, float* x) {
+  for_elements(
+      "slow_momentum", n, SHOAL_LAMBDA(std::size_t i) {
+        float now = outer[i], moment = u[i];
+        rules::slow_momentum(step, x[i], now, moment);
+        u[i] = moment;
+        outer[i] = now;
+        x[i] = now;
+      });
+}
+
+void outer_nesterov(std::size_t n, const OuterStep& step, float* outer, float* u, float* x) {
+  for_elements(
+      "outer_nesterov", n, SHOAL_LAMBDA(std::size_t i) {
+        float now = outer[i], moment = u[i];
+        rules::outer_nesterov(step, x[i], now, moment);
+        u[i] = moment;
+        outer[i] = now;
+        x[i] = now;
+      });
+}
+
+}  // namespace shoal::kernels

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/kernels/runtime.hpp"
+
+#include "../processor.hpp"
+#include "launch.hpp"
+#include "shoal/base/error.hpp"
+
+namespace shoal::kernels {
+
+using portable::Space;
+
+// Kokkos fixes its number of threads when it starts.
+Runtime::Runtime(int threads) {
+  set_threads(threads);
+  std::string program = "shoal",
+              option = text(KOKKOS_VERSION < 30700 ? "--kokkos-threads=" : "--kokkos-num-threads=", threads);
+  std::vector<char*> words = {program.data(), option.data(), nullptr};
+  int count = 2;
+  Kokkos::initialize(count, words.data());
+}
+
+Runtime::~Runtime() { Kokkos::finalize(); }
+
+void set_threads(int threads) { require(threads >= 1, "kernels: ", threads, " threads; at least 1 is needed"); }
+
+int threads() { return portable::on_host ? Space().concurrency() : 1; }
+
+std::string device_name() { return text(processor_name(), ", ", instructions_built_for(), ", portable kernels"); }
+
+std::vector<std::pair<std::string, std::string>> library_versions() {
+  return {{"Kokkos", kokkos_version(Space::name())}, {"compiler", compiler_name()}};
+}
+
+}  // namespace shoal::kernels

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arithmetic of a kernel is written once, as a rule: a function of a number V. V is one float in kernels/portable, on
+// any device, and a vector of sixteen floats in kernels/cpu. Both do the same operations in the same order, so they give the
+// same bits. A rule uses C++'s operators, and Number<V> for all other operations.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "shoal/base/types.hpp"
+
+#if defined(__GNUC__) && !defined(__clang__)
+// A function that takes a vector of sixteen floats by value has another ABI with AVX-512 than without. Rules are inlined.
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
+/// A rule is a small function, which is always inlined.
+#define SHOAL_RULE SHOAL_FUNCTION __attribute__((always_inline))
+
+namespace shoal::kernels::rules {
+
+/// The sum of this and a number in -2^22 .. 2^22 has the nearest integer in its low bits; subtracting it again rounds.
+inline constexpr float to_integer = 0x1.8p23F;
+
+/// The operations on V. cpu/simd.hpp has those of the vector.
+///   Words, Ints             as many unsigned and signed integers of 32 bits; Ints are also the result of V's comparisons,
+///   or
+///                           bool, so that `condition ? a : b` selects
+///   of(x)                   the float x in each element
+///   fma(a, b, c)            a b + c with one rounding
+///   sqrt(a)
+///   max(a, b), min(a, b)    b if one of them is NaN
+///   floats(i)               the integers i as floats
+///   scale(p, n)             p 2^n with one rounding, for 0.5 <= p <= 2 and integers n in -151 .. 129
+///   rough_reciprocal(a)     1 / a with a relative error of at most 2^-14, for |a| in 2^-126 .. 2^126; 1 / inf = 0
+///   floor(a)                for |a| < 2^22
+///   fraction(a)             a - floor(a); the processor may round it down or to nearest
+template <class V>
+struct Number;
+
+template <>
+struct Number<float> {
+  using Words = std::uint32_t;
+  using Ints = std::int32_t;
+
+  SHOAL_RULE static float of(float x) { return x; }
+  SHOAL_RULE static float fma(float a, float b, float c) { return fmaf(a, b, c); }
+  SHOAL_RULE static float sqrt(float a) { return sqrtf(a); }
+  SHOAL_RULE static float max(float a, float b) { return a > b ? a : b; }
+  SHOAL_RULE static float min(float a, float b) { return a < b ? a : b; }
+  SHOAL_RULE static float floats(std::int32_t i) { return static_cast<float>(i); }
+  SHOAL_RULE static float rough_reciprocal(float a) { return 1.0F / a; }
+  SHOAL_RULE static float floor(float a) { return floorf(a); }
+  SHOAL_RULE static float fraction(float a) { return a - floorf(a); }
+
+  /// In two factors, since 2^n may not be a float. The first product is exact.
+  SHOAL_RULE static float scale(float p, float n) {
+    const std::int32_t exponent = std::bit_cast<std::int32_t>(n + to_integer) - std::bit_cast<std::int32_t>(to_integer);
+    const std::int32_t half = exponent >> 1, rest = exponent - half;
+    return p * power_of_two(half) * power_of_two(rest);
+  }
+
+ private:
+  SHOAL_RULE static float power_of_two(std::int32_t n) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(n + 127) << 23U);
+  }
+};
+
+}  // namespace shoal::kernels::rules

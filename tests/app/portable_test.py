@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program on portable kernels learns what the program on tuned kernels learns. (Other tests run a second time on
+portable kernels: NAME@portable.)"""
+
+import os
+import unittest
+
+from program import SOURCE, Program, sanitized
+
+
+class Portable(Program):
+    def test_it_says_that_its_kernels_are_portable(self):
+        self.binary = os.environ["SHOAL_PORTABLE"]
+        version = self.shoal("--version").stdout
+        self.assertIn("Kokkos", version)
+        self.assertNotIn("oneDNN", version)
+
+    def test_the_losses_of_the_quickstart_agree(self):
+        deck = SOURCE / "inputs/quickstart.cfg"
+        longest = 1000 if sanitized() else 300
+        tuned = self.train(deck, ranks=2, out="tuned", timeout=longest)
+        self.binary = os.environ["SHOAL_PORTABLE"]
+        portable = self.train(deck, ranks=2, out="portable", timeout=longest)
+        self.assertEqual(len(portable["losses"]), 300)
+        self.assertNotEqual(portable["params_checksum"], tuned["params_checksum"])
+        self.assertLess(abs(portable["losses"][-1][1] - tuned["losses"][-1][1]), 1e-3)
+
+
+if __name__ == "__main__":
+    unittest.main()
