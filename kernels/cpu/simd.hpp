@@ -18,10 +18,6 @@
 #if defined(__AVX512F__) || defined(__F16C__)
 #include <immintrin.h>
 #endif
-#if defined(__GNUC__) && !defined(__clang__)
-// A function that takes such a vector by value has another ABI with AVX-512 than without. All functions here are inlined.
-#pragma GCC diagnostic ignored "-Wpsabi"
-#endif
 
 #define SHOAL_INLINE inline __attribute__((always_inline))
 

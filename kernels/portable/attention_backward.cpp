@@ -94,7 +94,7 @@ template <typename T, class Place, class Kept>
 SHOAL_FUNCTION void differentiate(const Team& team, const Tiles& t, const Place& place, Range rows, Range columns,
                                   const Problem<T>& problem, std::size_t first_row, const Scratch& s, const Kept& kept) {
   const float *const logsumexp = problem.in.logsumexp + first_row, *const dout_out = problem.dout_out + first_row;
-  each_pair(team, rows.size(), columns.size(), [&](std::size_t r, std::size_t c) {
+  team.each_pair(rows.size(), columns.size(), [&](std::size_t r, std::size_t c) {
     const std::size_t at = r * t.own + c, query = place.query(r, c);
     const float factor = kept(query, place.key(r, c));
     const float p = rules::exp(rules::Number<float>::fma(s.p[at], problem.scale, -logsumexp[query]));
@@ -103,7 +103,7 @@ SHOAL_FUNCTION void differentiate(const Team& team, const Tiles& t, const Place&
   });
   if (place.query(0, 0) >= place.key(t.other, t.own)) return;
   team.sync();
-  each_pair(team, rows.size(), columns.size(), [&](std::size_t r, std::size_t c) {
+  team.each_pair(rows.size(), columns.size(), [&](std::size_t r, std::size_t c) {
     if (place.key(r, c) > place.query(r, c)) s.p[r * t.own + c] = s.ds[r * t.own + c] = 0.0F;
   });
 }
@@ -121,8 +121,8 @@ SHOAL_FUNCTION void add_product(const Team& team, const Tiles& t, const Place& p
 template <typename T>
 SHOAL_FUNCTION void store(const Team& team, const Tiles& t, const float* sums, float factor, const Rows<T>& to,
                           Range positions) {
-  each_pair(team, positions.size(), to.size,
-            [&](std::size_t r, std::size_t c) { to[positions.begin + r][c] = T(sums[r * t.channels + c] * factor); });
+  team.each_pair(positions.size(), to.size,
+                 [&](std::size_t r, std::size_t c) { to[positions.begin + r][c] = T(sums[r * t.channels + c] * factor); });
 }
 
 /// One team of a pass. If its own tile is one of queries, it computes dq and dout . out, which the derivative of the softmax
@@ -175,7 +175,7 @@ void launch(const char* label, const Problem<T>& problem, T* dqkv) {
   const AttentionShape& s = problem.shape;
   const std::size_t head_size = s.C / s.NH;
   const Tiles tiles = tiles_for(head_size, own_queries ? 1 : 2);
-  const std::size_t per_head = tiles_of(s.T, tiles.own);
+  const std::size_t per_head = parts(s.T, tiles.own);
   const std::size_t flops = (2 + tiles.sums) * tiles.own * s.T * head_size;  // half of the other positions, on average
   for_tiles(
       label, s.B * s.NH * per_head, tiles.bytes(), flops, SHOAL_LAMBDA(std::size_t item, const Team& team) {

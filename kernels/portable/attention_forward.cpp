@@ -92,7 +92,7 @@ SHOAL_FUNCTION void exponentiate(const Team& team, const Tiles& tiles, std::size
     s.largest[m] = now;
   });
   team.sync();
-  each_pair(team, keys, queries, [&](std::size_t j, std::size_t m) {
+  team.each_pair(keys, queries, [&](std::size_t j, std::size_t m) {
     float& x = s.scores[j * queries + m];
     x = rules::exp(N::fma(x, scale, -s.largest[m]));
   });
@@ -122,7 +122,7 @@ SHOAL_FUNCTION void forward(const Team& team, const Tiles& tiles, const Head& he
     exponentiate(team, tiles, at.keys, scale, s);
     team.sync();
     if (dropout.active()) {
-      each_pair(team, at.keys, tiles.queries, [&](std::size_t j, std::size_t m) {
+      team.each_pair(at.keys, tiles.queries, [&](std::size_t j, std::size_t m) {
         s.scores[j * tiles.queries + m] *= head.kept(dropout, q0 + m, k0 + j);
       });
       team.sync();
@@ -136,8 +136,8 @@ SHOAL_FUNCTION void forward(const Team& team, const Tiles& tiles, const Head& he
     team.sync();
   }
   const Rows<T> to = head.of_out(out.out);
-  each_pair(team, rows, head.size(),
-            [&](std::size_t m, std::size_t c) { to[q0 + m][c] = T(s.out[m * tiles.channels + c] / s.sum[m]); });
+  team.each_pair(rows, head.size(),
+                 [&](std::size_t m, std::size_t c) { to[q0 + m][c] = T(s.out[m * tiles.channels + c] / s.sum[m]); });
   team.each(rows, [&](std::size_t m) { out.logsumexp[head.first_row() + q0 + m] = s.largest[m] + rules::log(s.sum[m]); });
 }
 
@@ -150,7 +150,7 @@ void attention_forward(const AttentionShape& shape, const T* qkv, const Attentio
   const AttentionOutputs<T> to = out;
   const Dropout drop = dropout;
   const Tiles tiles = tiles_for(s.C / s.NH);
-  const std::size_t per_head = tiles_of(s.T, tiles.queries);
+  const std::size_t per_head = parts(s.T, tiles.queries);
   const std::size_t flops = 2 * tiles.queries * s.T * (s.C / s.NH);  // two products, half of the keys on average
   const float scale = score_scale(s);
   for_tiles(

@@ -17,12 +17,8 @@ namespace shoal::kernels::portable {
 /// launch takes a part for itself.
 inline constexpr std::size_t team_memory = 48 * 1024 - 512;
 
-SHOAL_FUNCTION constexpr std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
 /// a - b, or 0 if b is larger.
 SHOAL_FUNCTION constexpr std::size_t beyond(std::size_t a, std::size_t b) { return a > b ? a - b : 0; }
-SHOAL_FUNCTION constexpr std::size_t tiles_of(std::size_t positions, std::size_t size) {
-  return (positions + size - 1) / size;
-}
 
 /// The rows of one head in a tensor.
 template <typename T>
@@ -65,24 +61,10 @@ struct Head {
 /// 1 / sqrt(head size), by which scores are multiplied.
 inline float score_scale(const AttentionShape& shape) { return 1.0F / std::sqrt(static_cast<float>(shape.C / shape.NH)); }
 
-/// Calls f(row, column) for each pair, distributed over the threads. Does not wait for the other threads.
-template <class F>
-SHOAL_FUNCTION void each_pair(const Team& team, std::size_t rows, std::size_t columns, const F& f) {
-  if (team.threads() == 1) {
-    for (std::size_t row = 0; row < rows; ++row) {
-      SHOAL_INDEPENDENT
-      for (std::size_t column = 0; column < columns; ++column) f(row, column);
-    }
-  } else {
-    for (std::size_t i = team.thread(); i < rows * columns; i += team.threads()) f(i / columns, i % columns);
-  }
-}
-
-/// The sum of a[i] b[i], whose term i belongs to chain i mod 16. The chains' sums are added in pairs that differ by 8, 4, 2
-/// and 1.
+/// The sum of a[i] b[i], whose term i belongs to chain i mod 16.
 template <typename A, typename B>
 SHOAL_FUNCTION float dot(std::size_t n, const A* a, const B* b) {
-  constexpr std::size_t chains = 16;
+  constexpr std::size_t chains = rules::few_chains;
   float sums[chains] = {};
   const auto add = [&](std::size_t i, float& sum) {
     sum = rules::Number<float>::fma(static_cast<float>(a[i]), static_cast<float>(b[i]), sum);
@@ -92,26 +74,23 @@ SHOAL_FUNCTION float dot(std::size_t n, const A* a, const B* b) {
     for (std::size_t l = 0; l < chains; ++l) add(first + l, sums[l]);
   }
   for (std::size_t l = 0; first + l < n; ++l) add(first + l, sums[l]);
-  for (std::size_t distance = chains / 2; distance > 0; distance /= 2) {
-    for (std::size_t l = 0; l < distance; ++l) sums[l] += sums[l + distance];
-  }
-  return sums[0];
+  return rules::join_few_chains(sums);
 }
 
 /// to[r * stride + c] = channel c of row `first` + r.
 template <typename T>
 SHOAL_FUNCTION void load_rows(const Team& team, const Rows<T>& from, std::size_t first, std::size_t count, float* to,
                               std::size_t stride) {
-  each_pair(team, count, from.size,
-            [&](std::size_t r, std::size_t c) { to[r * stride + c] = static_cast<float>(from[first + r][c]); });
+  team.each_pair(count, from.size,
+                 [&](std::size_t r, std::size_t c) { to[r * stride + c] = static_cast<float>(from[first + r][c]); });
 }
 
 /// to[c * stride + r] = channel c of row `first` + r.
 template <typename T>
 SHOAL_FUNCTION void load_transposed(const Team& team, const Rows<T>& from, std::size_t first, std::size_t count, float* to,
                                     std::size_t stride) {
-  each_pair(team, count, from.size,
-            [&](std::size_t r, std::size_t c) { to[c * stride + r] = static_cast<float>(from[first + r][c]); });
+  team.each_pair(count, from.size,
+                 [&](std::size_t r, std::size_t c) { to[c * stride + r] = static_cast<float>(from[first + r][c]); });
 }
 
 /// As for_teams(), for work of `flops` operations for each item. On a CPU a launch takes about 20 ms, so that messages can

@@ -17,10 +17,9 @@ inline constexpr std::size_t columns_per_team = 256;
 
 /// The columns of tile `tile`.
 SHOAL_FUNCTION Range columns_of(std::size_t tile, std::size_t columns) {
-  const std::size_t end = (tile + 1) * columns_per_team;
-  return {tile * columns_per_team, end < columns ? end : columns};
+  return {tile * columns_per_team, smaller((tile + 1) * columns_per_team, columns)};
 }
-inline std::size_t column_tiles(std::size_t columns) { return (columns + columns_per_team - 1) / columns_per_team; }
+inline std::size_t column_tiles(std::size_t columns) { return parts(columns, columns_per_team); }
 
 /// sums[c] = sum of partials[g * stride + c] over the groups g, in order.
 inline void join_row_groups(const char* label, std::size_t groups, std::size_t columns, const float* partials,

@@ -29,19 +29,6 @@ struct Tile {
   Range rows, columns;
 };
 
-/// Calls f(row, column) for each pair, distributed over the threads.
-template <class F>
-SHOAL_FUNCTION void each_pair(const Team& team, std::size_t rows, std::size_t columns, const F& f) {
-  if (team.threads() == 1) {
-    for (std::size_t row = 0; row < rows; ++row) {
-      SHOAL_INDEPENDENT
-      for (std::size_t column = 0; column < columns; ++column) f(row, column);
-    }
-  } else {
-    for (std::size_t i = team.thread(); i < rows * columns; i += team.threads()) f(i / columns, i % columns);
-  }
-}
-
 /// Copies a part of some lines to strips; the lines that the last strip lacks are zero. Memory holds either the elements of
 /// a line side by side, or those of all lines with the same k.
 template <std::size_t width, typename T>
@@ -51,12 +38,12 @@ SHOAL_FUNCTION void copy_lines(const Team& team, const Matrix<const T>& from, bo
     const std::size_t here = smaller(width, lines.end - first), stride = from.stride;
     if (lines_are_rows) {
       const T* const data = from.data + first * stride + terms.begin;
-      each_pair(team, terms.size(), width, [=](std::size_t k, std::size_t i) {
+      team.each_pair(terms.size(), width, [=](std::size_t k, std::size_t i) {
         strip[k * width + i] = i < here ? static_cast<float>(data[i * stride + k]) : 0.0F;
       });
     } else {
       const T* const data = from.data + terms.begin * stride + first;
-      each_pair(team, terms.size(), width, [=](std::size_t k, std::size_t i) {
+      team.each_pair(terms.size(), width, [=](std::size_t k, std::size_t i) {
         strip[k * width + i] = i < here ? static_cast<float>(data[k * stride + i]) : 0.0F;
       });
     }

@@ -45,9 +45,6 @@ inline constexpr Cutting on_gpu = {.rows = 64,
                                    .most_flops = std::size_t{1} << 60U};
 inline constexpr Cutting cut = on_host ? on_cpu : on_gpu;
 
-SHOAL_FUNCTION constexpr std::size_t parts(std::size_t whole, std::size_t part) { return (whole + part - 1) / part; }
-SHOAL_FUNCTION constexpr std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
-
 inline constexpr std::size_t blocks_per_thread =
     parts(parts(cut.rows, cut.block_rows) * parts(cut.columns, cut.block_columns), cut.threads);
 struct Block {

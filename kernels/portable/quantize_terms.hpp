@@ -53,7 +53,7 @@ class Terms {
 /// The elements of a block of n elements.
 SHOAL_FUNCTION Range range_of_block(std::size_t n, std::size_t block, std::size_t index) {
   const std::size_t begin = index * block;
-  return {begin, n - begin < block ? n : begin + block};
+  return {begin, smaller(begin + block, n)};
 }
 
 /// Sums are followed by zeros up to a multiple of this number of elements.

@@ -16,25 +16,17 @@ namespace {
 /// Parts that a team sums.
 constexpr std::size_t parts_per_team = 16;
 
-/// Adds the sums of the chains of a part, in the order of rules/row_sums.hpp. Overwrites them.
-SHOAL_FUNCTION double join(double* sums) {
-  for (std::size_t distance = rules::double_chains / 2; distance > 0; distance /= 2) {
-    for (std::size_t l = 0; l < distance; ++l) sums[l] += sums[l + distance];
-  }
-  return sums[0];
-}
-
 /// sums[p] = the sum of term(i) over part p of n elements; a part has `length` elements, the last one may be shorter.
 template <class Term>
 void sum_parts(const char* label, std::size_t n, std::size_t length, double* sums, const Term& term) {
-  constexpr std::size_t chains = rules::double_chains;
-  const std::size_t parts = (n + length - 1) / length;
+  constexpr std::size_t chains = rules::few_chains;
+  const std::size_t count = parts(n, length);
   const std::size_t scratch = parts_per_team * chains * sizeof(double);
   for_teams(
-      label, (parts + parts_per_team - 1) / parts_per_team, scratch, SHOAL_LAMBDA(std::size_t item, const Team& team) {
+      label, parts(count, parts_per_team), scratch, SHOAL_LAMBDA(std::size_t item, const Team& team) {
         auto* const chain_sums = reinterpret_cast<double*>(team.scratch());
         const std::size_t first = item * parts_per_team;
-        const std::size_t here = parts - first < parts_per_team ? parts - first : parts_per_team;
+        const std::size_t here = smaller(parts_per_team, count - first);
         team.each(here * chains, [&](std::size_t chain) {
           const std::size_t begin = (first + chain / chains) * length, end = begin + length < n ? begin + length : n;
           double sum = 0.0;
@@ -42,7 +34,7 @@ void sum_parts(const char* label, std::size_t n, std::size_t length, double* sum
           chain_sums[chain] = sum;
         });
         team.sync();
-        team.each(here, [&](std::size_t part) { sums[first + part] = join(chain_sums + part * chains); });
+        team.each(here, [&](std::size_t part) { sums[first + part] = rules::join_few_chains(chain_sums + part * chains); });
       });
 }
 
@@ -59,7 +51,7 @@ void sum_of_squares_by_granule(std::size_t n, const T* x, double* sums) {
 
 double sum(std::size_t n, const float* x) {
   constexpr std::size_t length = 4096;
-  std::vector<double> partials((n + length - 1) / length);
+  std::vector<double> partials(parts(n, length));
   sum_parts(
       "sum", n, length, partials.data(), SHOAL_LAMBDA(std::size_t i) { return static_cast<double>(x[i]); });
   double total = 0.0;

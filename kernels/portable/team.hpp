@@ -22,6 +22,10 @@
 
 namespace shoal::kernels::portable {
 
+SHOAL_FUNCTION constexpr std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
+/// Number of parts of this size into which a whole is cut; the last one may be smaller.
+SHOAL_FUNCTION constexpr std::size_t parts(std::size_t whole, std::size_t part) { return (whole + part - 1) / part; }
+
 template <class Backend>
 class TeamOperations {
  public:
@@ -33,6 +37,19 @@ class TeamOperations {
       for (std::size_t i = 0; i < n; ++i) f(i);
     } else {
       for (std::size_t i = self().thread(); i < n; i += self().threads()) f(i);
+    }
+  }
+
+  /// Calls f(row, column) for each pair, distributed over the threads. Does not wait for the other threads.
+  template <class F>
+  SHOAL_FUNCTION void each_pair(std::size_t rows, std::size_t columns, const F& f) const {
+    if (self().threads() == 1) {
+      for (std::size_t row = 0; row < rows; ++row) {
+        SHOAL_INDEPENDENT
+        for (std::size_t column = 0; column < columns; ++column) f(row, column);
+      }
+    } else {
+      for (std::size_t i = self().thread(); i < rows * columns; i += self().threads()) f(i / columns, i % columns);
     }
   }
 

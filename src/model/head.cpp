@@ -42,8 +42,13 @@ std::size_t Head<T>::scratch_bytes() const {
 }
 
 template <typename T>
+std::size_t Head<T>::product_workspace_bytes(std::size_t rows, std::size_t columns) const {
+  return matmul_workspace_bytes<T, float>({.m = rows, .n = columns, .k = C_, .transpose_b = Transpose::yes});
+}
+
+template <typename T>
 std::size_t Head<T>::logits_workspace_bytes(std::size_t rows) const {
-  return matmul_workspace_bytes<T, float>({.m = rows, .n = vocabulary_.symbols, .k = C_, .transpose_b = Transpose::yes});
+  return product_workspace_bytes(rows, vocabulary_.symbols);
 }
 
 template <typename T>
@@ -52,7 +57,7 @@ std::size_t Head<T>::losses_workspace_bytes(std::size_t rows) const {
   std::size_t bytes = 0;
   for (const std::size_t chunk : {std::min(rows, chunk_rows_), rows % chunk_rows_}) {
     if (chunk == 0) continue;
-    bytes = std::max(bytes, matmul_workspace_bytes<T, float>({.m = chunk, .n = V, .k = C_, .transpose_b = Transpose::yes}));
+    bytes = std::max(bytes, product_workspace_bytes(chunk, V));
     if (!training_) continue;
     bytes = std::max(bytes, matmul_workspace_bytes<T, T>({.m = chunk, .n = C_, .k = V}));
     for (const bool added : {false, true}) {

@@ -57,6 +57,7 @@ class Head {
   /// logits [rows, rows of the weight] = hidden weight'.
   void product(std::size_t rows, const T* hidden, const kernels::Matrix<const T>& weight, float* logits,
                Span<std::byte> workspace) const;
+  std::size_t product_workspace_bytes(std::size_t rows, std::size_t columns) const;
 
   std::size_t chunk_rows_, C_;
   VocabularyShape vocabulary_;

@@ -5,7 +5,7 @@ portable kernels: NAME@portable.)"""
 import os
 import unittest
 
-from program import SOURCE, Program, sanitized
+from program import SOURCE, Program
 
 
 class Portable(Program):
@@ -17,10 +17,9 @@ class Portable(Program):
 
     def test_the_losses_of_the_quickstart_agree(self):
         deck = SOURCE / "inputs/quickstart.cfg"
-        longest = 1000 if sanitized() else 300
-        tuned = self.train(deck, ranks=2, out="tuned", timeout=longest)
+        tuned = self.train(deck, ranks=2, out="tuned", timeout=300)
         self.binary = os.environ["SHOAL_PORTABLE"]
-        portable = self.train(deck, ranks=2, out="portable", timeout=longest)
+        portable = self.train(deck, ranks=2, out="portable", timeout=300)
         self.assertEqual(len(portable["losses"]), 300)
         self.assertNotEqual(portable["params_checksum"], tuned["params_checksum"])
         self.assertLess(abs(portable["losses"][-1][1] - tuned["losses"][-1][1]), 1e-3)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts shoal as its users do, for tests of whole runs."""
 
+import functools
 import json
 import os
 import pathlib
@@ -62,6 +63,7 @@ def ranks_of(out):
     return processes(lambda words: f"--output.dir={out}".encode() in words)
 
 
+@functools.cache
 def sanitized():
     """True if the program is built with AddressSanitizer, which makes it several times slower and larger."""
     return b"__asan_init" in pathlib.Path(BINARY).read_bytes()
@@ -95,6 +97,7 @@ class Program(unittest.TestCase):
 
     def shoal(self, *args, ranks=1, timeout=120, env=None, mpiexec=()):
         command = [MPIEXEC, *mpiexec, "-n", str(ranks), self.binary, *map(str, args)]
+        timeout *= 3 if sanitized() else 1  # as CTest's time limits
         return subprocess.run(
             command, capture_output=True, text=True, timeout=timeout, env=self.environment(ranks, env), cwd=self.dir
         )

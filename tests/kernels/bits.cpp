@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernel_test.hpp"
+#include "shoal/base/names.hpp"
 #include "shoal/kernels/cross_entropy.hpp"
 #include "shoal/kernels/dropout.hpp"
 #include "shoal/kernels/embedding.hpp"
@@ -36,7 +37,7 @@ void print(const std::string& name, std::size_t size, const Results&... results)
 
 template <typename T>
 std::string with_type(const char* name) {
-  return std::string(name) + (std::is_same_v<T, float> ? " fp32" : std::is_same_v<T, bf16> ? " bf16" : " fp16");
+  return std::string(name) + " " + name_of(dtype_of<T>);
 }
 
 /// A row of C gradients or logits is near zero in places, and has very large and very small numbers.
@@ -210,8 +211,7 @@ void all() {
 }
 
 int run() {
-  const char* const threads = std::getenv("SHOAL_TEST_THREADS");
-  const Runtime runtime(threads == nullptr ? 1 : std::atoi(threads));
+  const Runtime runtime(test_threads());
   all<float>();
   all<bf16>();
   all<f16>();

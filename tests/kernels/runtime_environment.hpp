@@ -12,12 +12,15 @@
 
 namespace shoal::kernels {
 
+/// The environment's SHOAL_TEST_THREADS, or 1.
+inline int test_threads() {
+  const char* const threads = std::getenv("SHOAL_TEST_THREADS");
+  return threads == nullptr ? 1 : std::atoi(threads);
+}
+
 class RuntimeEnvironment : public testing::Environment {
  public:
-  void SetUp() override {
-    const char* const threads = std::getenv("SHOAL_TEST_THREADS");
-    runtime_.emplace(threads == nullptr ? 1 : std::atoi(threads));
-  }
+  void SetUp() override { runtime_.emplace(test_threads()); }
   void TearDown() override { runtime_.reset(); }
 
  private:
