@@ -350,14 +350,15 @@ struct Number<simd::Floats> {
   SHOAL_INLINE static V floats(Ints i) { return __builtin_convertvector(i, V); }
   SHOAL_INLINE static V scale(V p, V n) { return simd::scale(p, n); }
   SHOAL_INLINE static V rough_reciprocal(V a) { return simd::rough_reciprocal(a); }
-  SHOAL_INLINE static V floor(V a) { return simd::floor(a); }
-  SHOAL_INLINE static V fraction(V a) {
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
-    return _mm512_maskz_reduce_ps(0xffff, a, _MM_FROUND_TO_NEG_INF);
+  SHOAL_INLINE static V fraction(V a) { return _mm512_maskz_reduce_ps(0xffff, a, _MM_FROUND_TO_NEG_INF); }
+  SHOAL_INLINE static V scale_by_floor(V p, V a) { return _mm512_maskz_scalef_ps(0xffff, p, a); }
+  static constexpr bool scales_beyond_range = true;
 #else
-    return a - simd::floor(a);
+  SHOAL_INLINE static V fraction(V a) { return a - simd::floor(a); }
+  SHOAL_INLINE static V scale_by_floor(V p, V a) { return simd::scale(p, simd::floor(a)); }
+  static constexpr bool scales_beyond_range = false;
 #endif
-  }
 };
 
 }  // namespace shoal::kernels::rules

@@ -35,13 +35,13 @@ SHOAL_RULE V exp(V x) {
 template <class V>
 SHOAL_RULE V rough_exp2(V x) {
   using N = Number<V>;
-  x = N::min(N::of(129.0F), N::max(N::of(-151.0F), x));
-  const V n = N::floor(x), f = N::fraction(x);
+  if constexpr (!N::scales_beyond_range) x = N::min(N::of(129.0F), N::max(N::of(-151.0F), x));
+  const V f = N::fraction(x);
   V p = N::fma(N::of(0x1.bb7cd4p-7F), f, N::of(0x1.aa13f2p-5F));
   p = N::fma(p, f, N::of(0x1.ee798ap-3F));
   p = N::fma(p, f, N::of(0x1.62d166p-1F));
   p = N::fma(p, f, N::of(0x1.00002cp+0F));
-  return N::scale(p, n);
+  return N::scale_by_floor(p, x);
 }
 
 /// ln x to less than 2 ulp. log(0) = -inf, log(x < 0) = NaN, log(inf) = inf; NaN stays NaN.

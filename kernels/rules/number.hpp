@@ -34,8 +34,9 @@ inline constexpr float to_integer = 0x1.8p23F;
 ///   floats(i)               the integers i as floats
 ///   scale(p, n)             p 2^n with one rounding, for 0.5 <= p <= 2 and integers n in -151 .. 129
 ///   rough_reciprocal(a)     1 / a with a relative error of at most 2^-14, for |a| in 2^-126 .. 2^126; 1 / inf = 0
-///   floor(a)                for |a| < 2^22
-///   fraction(a)             a - floor(a); the processor may round it down or to nearest
+///   fraction(a)             a - floor(a) for |a| < 2^22; the processor may round it down or to nearest
+///   scale_by_floor(p, a)    scale(p, floor(a)) for -151 <= a <= 129
+///   scales_beyond_range     whether all a may be given to these two; then p 2^floor(a) is 0 or inf beyond that range
 template <class V>
 struct Number;
 
@@ -51,8 +52,9 @@ struct Number<float> {
   SHOAL_RULE static float min(float a, float b) { return a < b ? a : b; }
   SHOAL_RULE static float floats(std::int32_t i) { return static_cast<float>(i); }
   SHOAL_RULE static float rough_reciprocal(float a) { return 1.0F / a; }
-  SHOAL_RULE static float floor(float a) { return floorf(a); }
   SHOAL_RULE static float fraction(float a) { return a - floorf(a); }
+  SHOAL_RULE static float scale_by_floor(float p, float a) { return scale(p, floorf(a)); }
+  static constexpr bool scales_beyond_range = false;
 
   /// In two factors, since 2^n may not be a float. The first product is exact.
   SHOAL_RULE static float scale(float p, float n) {
