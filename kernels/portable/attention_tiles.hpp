@@ -59,7 +59,10 @@ struct Head {
 };
 
 /// 1 / sqrt(head size), by which scores are multiplied.
-inline float score_scale(const AttentionShape& shape) { return 1.0F / std::sqrt(static_cast<float>(shape.C / shape.NH)); }
+inline float score_scale(const AttentionShape& shape) {
+  const std::size_t head_size = shape.C / shape.NH;
+  return 1.0F / std::sqrt(static_cast<float>(head_size));
+}
 
 /// The sum of a[i] b[i], whose term i belongs to chain i mod 16.
 template <typename A, typename B>

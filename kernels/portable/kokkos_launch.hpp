@@ -31,8 +31,9 @@ class Team : public TeamOperations<Team> {
   using Member = Kokkos::TeamPolicy<Space>::member_type;
 
   SHOAL_FUNCTION explicit Team(const Member& member, std::size_t bytes) : member_(member) {
-    const auto at = reinterpret_cast<std::uintptr_t>(member.team_scratch(0).get_shmem(static_cast<int>(bytes)));
-    memory_ = reinterpret_cast<std::byte*>(round_up(at, alignment));
+    auto* const at = static_cast<std::byte*>(member.team_scratch(0).get_shmem(static_cast<int>(bytes)));
+    const auto address = reinterpret_cast<std::uintptr_t>(at);
+    memory_ = at + (round_up(address, alignment) - address);
   }
   /// Bytes that Kokkos is asked for, for a kernel that wants `bytes`.
   static constexpr std::size_t bytes_for(std::size_t bytes) { return alignment + for_chains + bytes; }

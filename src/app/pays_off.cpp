@@ -19,7 +19,7 @@ constexpr std::size_t probe_bytes = std::size_t{1} << 20U;
 /// After the warm-up.
 std::string local_training(const sync::SyncOptions& o) {
   const std::string late = o.average_overlap ? text(", applied ", counted(o.average_delay, "step"), " later") : "";
-  const std::string localsgd = text("average of the parameters every ", counted(o.localsgd_frequency, "step"), late);
+  std::string localsgd = text("average of the parameters every ", counted(o.localsgd_frequency, "step"), late);
   std::string push = text("average with a neighbour every step", o.sgp_overlap ? ", one step late" : "");
   const std::string outer =
       text("outer update every ", counted(o.slowmo_frequency, "step"), " (momentum ", o.slowmo_momentum, ", rate ",

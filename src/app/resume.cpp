@@ -101,10 +101,10 @@ std::optional<Resumed> resume(comm::World& world, const Setup& setup, Machine& m
   const io::NodeView view = {machine.groups.across.rank, machine.groups.across.ranks};
   const auto wanted = [&](const io::CheckpointState& state) { return slices_to_read(state, machine); };
   const bool prints = world.all().rank() == 0;
-  const std::optional<Resumed> loaded = asked == "latest"
-                                            ? io::load_newest_checkpoint(
-                                                  world, [&] { return latest_first(options, *directory); }, wanted, view)
-                                            : io::load_checkpoint(world, asked, wanted, view);
+  std::optional<Resumed> loaded = asked == "latest"
+                                      ? io::load_newest_checkpoint(
+                                            world, [&] { return latest_first(options, *directory); }, wanted, view)
+                                      : io::load_checkpoint(world, asked, wanted, view);
   if (!loaded) {
     if (prints) std::printf("# nothing to resume in %s: the run begins at step 0\n", checkpoint_directory(options).c_str());
     return std::nullopt;
