@@ -8,6 +8,7 @@ PARTS = {
     "publish": "gather updated parameters",
     "losses": "sum of losses",
     "clip": "gradient norm and clipping",
+    "device": "waiting for the device",
     "release": "free gathered parameters",
     "synchronise": "synchronize nodes",
     "wait": "waiting for messages",

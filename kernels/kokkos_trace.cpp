@@ -2,11 +2,10 @@
 // Kernels in the trace, by the callbacks of Kokkos Tools.
 #include <Kokkos_Core.hpp>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
-#include "processor.hpp"
-#include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/kernels/runtime.hpp"
 
@@ -39,10 +38,6 @@ void end_kernel(std::uint64_t id) {
 }
 
 }  // namespace
-
-std::string kokkos_version(const char* space) {
-  return text(KOKKOS_VERSION / 10000, '.', KOKKOS_VERSION / 100 % 100, '.', KOKKOS_VERSION % 100, " (", space, ")");
-}
 
 void connect_trace() {
   namespace tools = Kokkos::Tools::Experimental;

@@ -12,7 +12,5 @@ std::string processor_name();
 std::string instructions_built_for();
 /// The compiler and its version.
 std::string compiler_name();
-/// Kokkos' version and the space in which `space` runs kernels.
-std::string kokkos_version(const char* space);
 
 }  // namespace shoal::kernels

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Common to the implementations of quantization: which code a format has, and where its bytes are.
+// Common to the implementations of quantization: which code a format has, where its bytes are, and how decoded values are
+// used.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +27,9 @@ void with_code(const QuantFormat& format, const F& f) {
 }
 
 SHOAL_FUNCTION constexpr std::size_t blocks_in(std::size_t n, std::size_t block) { return (n + block - 1) / block; }
+
+/// The use of decoded values: y = values, y += values or y -= values.
+enum class Decode { replace, add, subtract };
 
 /// The scales and the codes of one block.
 template <class Byte>

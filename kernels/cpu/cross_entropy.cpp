@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "../rules/functions.hpp"
+#include "../rules/softmax.hpp"
+#include "chain_sums.hpp"
 #include "loops.hpp"
 #include "simd.hpp"
 
@@ -18,13 +20,8 @@ using simd::store;
 
 namespace {
 
-/// The normalization of a row: softmax(x)[i] = e^(x[i] - largest) / sum.
-struct Normalizer {
-  float largest, sum;
-};
-
 /// Reads the row twice. If there is a NaN the sum is NaN, whether or not the maximum is.
-SHOAL_INLINE Normalizer normalizer(std::size_t V, const float* x) {
+SHOAL_INLINE rules::Normalizer normalizer(std::size_t V, const float* x) {
   constexpr float lowest = -std::numeric_limits<float>::infinity();
   Floats largest[4] = {broadcast(lowest), broadcast(lowest), broadcast(lowest), broadcast(lowest)};
   for_vectors(V, [&](std::size_t i, auto part) {
@@ -34,17 +31,17 @@ SHOAL_INLINE Normalizer normalizer(std::size_t V, const float* x) {
     among = simd::max(v, among);
   });
   const float top = simd::max(simd::max(simd::max(largest[0], largest[1]), simd::max(largest[2], largest[3])));
-  Floats sums[4] = {};
+  ChainSums sums;
   for_vectors(V, [&](std::size_t i, auto part) {
     Floats e = rules::exp(load(x + i, part) - top);
     if constexpr (part.partial) e = simd::first(part.lanes) ? e : Floats{};
-    sums[i / simd::width % 4] += e;
+    sums.at(i) += e;
   });
-  return {top, simd::sum((sums[0] + sums[1]) + (sums[2] + sums[3]))};
+  return {top, sums.total()};
 }
 
 /// -ln softmax(x)[target].
-SHOAL_INLINE float loss_of(const Normalizer& row, float target_logit) {
+SHOAL_INLINE float loss_of(const rules::Normalizer& row, float target_logit) {
   return rules::log(broadcast(row.sum))[0] + (row.largest - target_logit);
 }
 
@@ -66,7 +63,7 @@ void cross_entropy(RowShape shape, const CrossEntropyInputs& in, float scale, co
     T* const dx = out.dlogits + row * in.stride;
     const std::int32_t target = in.targets[row];
     const float target_logit = x[target];  // read before dx, which may be x, is written
-    const Normalizer norm = normalizer(V, x);
+    const rules::Normalizer norm = normalizer(V, x);
     out.losses[row] = loss_of(norm, target_logit);
     const float factor = scale / norm.sum;
     for_vectors(
@@ -76,8 +73,6 @@ void cross_entropy(RowShape shape, const CrossEntropyInputs& in, float scale, co
   });
 }
 
-template void cross_entropy<float>(RowShape, const CrossEntropyInputs&, float, const CrossEntropyOutputs<float>&);
-template void cross_entropy<bf16>(RowShape, const CrossEntropyInputs&, float, const CrossEntropyOutputs<bf16>&);
-template void cross_entropy<f16>(RowShape, const CrossEntropyInputs&, float, const CrossEntropyOutputs<f16>&);
-
 }  // namespace shoal::kernels
+
+#include "../instances/cross_entropy.hpp"

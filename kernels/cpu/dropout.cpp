@@ -112,11 +112,6 @@ void dropout_backward(const Dropout& dropout, std::size_t samples, std::size_t e
   scale_add("dropout_backward", dropout, samples, elements, dy, static_cast<const T*>(nullptr), dx);
 }
 
-template void dropout_add<float>(const Dropout&, std::size_t, std::size_t, const float*, const float*, float*);
-template void dropout_add<bf16>(const Dropout&, std::size_t, std::size_t, const bf16*, const bf16*, bf16*);
-template void dropout_add<f16>(const Dropout&, std::size_t, std::size_t, const f16*, const f16*, f16*);
-template void dropout_backward<float>(const Dropout&, std::size_t, std::size_t, const float*, float*);
-template void dropout_backward<bf16>(const Dropout&, std::size_t, std::size_t, const bf16*, bf16*);
-template void dropout_backward<f16>(const Dropout&, std::size_t, std::size_t, const f16*, f16*);
-
 }  // namespace shoal::kernels
+
+#include "../instances/dropout.hpp"

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../column_workspace.hpp"
 #include "../rules/layernorm.hpp"
+#include "chain_sums.hpp"
 #include "loops.hpp"
 #include "row_groups.hpp"
-#include "shoal/base/error.hpp"
 #include "simd.hpp"
 
 namespace shoal::kernels {
@@ -19,13 +20,6 @@ using simd::store;
 
 namespace {
 
-/// Four partial sums, so that additions need not wait for one another: the chains of rules/row_sums.hpp.
-struct Sums {
-  Floats parts[4] = {};
-  SHOAL_INLINE Floats& at(std::size_t i) { return parts[i / simd::width % 4]; }
-  SHOAL_INLINE float total() const { return simd::sum((parts[0] + parts[1]) + (parts[2] + parts[3])); }
-};
-
 template <typename T>
 SHOAL_INLINE void write_row(std::size_t C, const T* x, const T* gain, const T* bias, float mean, float rstd, T* y) {
   for_vectors(C, [=](std::size_t i, auto part) {
@@ -36,10 +30,10 @@ SHOAL_INLINE void write_row(std::size_t C, const T* x, const T* gain, const T* b
 /// Two passes over a row, which stays in the cache: the mean, then the squares of the differences from it.
 template <typename T>
 SHOAL_INLINE void statistics(std::size_t C, float epsilon, const T* x, float& mean, float& rstd) {
-  Sums sum;
+  ChainSums sum;
   for_vectors(C, [&](std::size_t i, auto part) { sum.at(i) += load(x + i, part); });
   const float middle = sum.total() / static_cast<float>(C);
-  Sums squares;
+  ChainSums squares;
   for_vectors(C, [&](std::size_t i, auto part) {
     Floats d = load(x + i, part) - middle;
     if constexpr (part.partial) d = simd::first(part.lanes) ? d : Floats{};
@@ -74,9 +68,7 @@ template <typename T>
 void layernorm_backward(RowShape shape, const LayerNormBackwardInputs<T>& in, const LayerNormGradients<T>& out,
                         Span<std::byte> workspace) {
   const std::size_t rows = shape.rows, C = shape.C;
-  require(workspace.size() >= layernorm_workspace_bytes(shape), "layernorm_backward: a workspace of ", workspace.size(),
-          " bytes for ", rows, " x ", C);
-  auto* const partials = reinterpret_cast<float*>(workspace.data());
+  float* const partials = partial_sums_in(workspace, layernorm_workspace_bytes(shape), "layernorm_backward", shape);
   parallel_for("layernorm_backward", row_groups(rows), [=](std::size_t group) {
     float* const partial_gain = partials + group * 2 * C;
     float* const partial_bias = partial_gain + C;
@@ -86,8 +78,8 @@ void layernorm_backward(RowShape shape, const LayerNormBackwardInputs<T>& in, co
       const std::size_t at = row * C;
       const float row_mean = in.mean[row];
       const float row_rstd = in.rstd[row];
-      Sums sum;
-      Sums product;
+      ChainSums sum;
+      ChainSums product;
       for_vectors(C, [&](std::size_t i, auto part) {
         const Floats d = load(in.dy + at + i, part) * load(in.gain + i, part);
         sum.at(i) += d;
@@ -109,16 +101,6 @@ void layernorm_backward(RowShape shape, const LayerNormBackwardInputs<T>& in, co
   join_row_groups("layernorm_backward_bias", row_groups(rows), C, partials + C, 2 * C, out.dbias);
 }
 
-std::size_t layernorm_workspace_bytes(RowShape shape) { return row_groups(shape.rows) * 2 * shape.C * sizeof(float); }
-
-#define SHOAL_INSTANCE(T)                                                                                        \
-  template void layernorm_forward<T>(RowShape, float, const LayerNormInputs<T>&, const LayerNormOutputs<T>&);    \
-  template void layernorm_recompute<T>(RowShape, const LayerNormInputs<T>&, const LayerNormStatistics&, T*);     \
-  template void layernorm_backward<T>(RowShape, const LayerNormBackwardInputs<T>&, const LayerNormGradients<T>&, \
-                                      Span<std::byte>);
-SHOAL_INSTANCE(float)
-SHOAL_INSTANCE(bf16)
-SHOAL_INSTANCE(f16)
-#undef SHOAL_INSTANCE
-
 }  // namespace shoal::kernels
+
+#include "../instances/layernorm.hpp"

@@ -3,8 +3,8 @@
 
 #include <type_traits>
 
+#include "../product_depth.hpp"
 #include "multiply.hpp"
-#include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 #include "widened.hpp"
 
@@ -13,12 +13,7 @@ namespace shoal::kernels {
 template <typename T, typename R>
 void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace) {
   const Matrix<const T>&a = in.a, &b = in.b;
-  const bool a_transposed = in.transpose_a == Transpose::yes, b_transposed = in.transpose_b == Transpose::yes;
-  const std::size_t k = a_transposed ? a.rows : a.columns;
-  require((a_transposed ? a.columns : a.rows) == c.rows && (b_transposed ? b.rows : b.columns) == c.columns &&
-              (b_transposed ? b.columns : b.rows) == k && k > 0,
-          label, ": a product of [", a.rows, ", ", a.columns, "]", a_transposed ? "'" : "", " and [", b.rows, ", ",
-          b.columns, "]", b_transposed ? "'" : "", " into [", c.rows, ", ", c.columns, "]");
+  depth_of(label, in, c);
   if (c.rows == 0 || c.columns == 0) return;
 
   const trace::Region region(trace::Level::kernels, trace::Kind::kernel, label,
@@ -46,14 +41,6 @@ std::size_t matmul_workspace_bytes(const MatmulShape& shape) {
   }
 }
 
-#define SHOAL_INSTANCE(T, R)                                                                      \
-  template void matmul<T, R>(const char*, const MatmulInputs<T, R>&, Matrix<R>, Span<std::byte>); \
-  template std::size_t matmul_workspace_bytes<T, R>(const MatmulShape&);
-SHOAL_INSTANCE(float, float)
-SHOAL_INSTANCE(bf16, bf16)
-SHOAL_INSTANCE(bf16, float)
-SHOAL_INSTANCE(f16, f16)
-SHOAL_INSTANCE(f16, float)
-#undef SHOAL_INSTANCE
-
 }  // namespace shoal::kernels
+
+#include "../instances/matmul.hpp"

@@ -46,6 +46,14 @@ void rebase(std::size_t n, const float* mean, const float* before, float* x) {
   });
 }
 
+void swap(std::size_t n, float* x, float* y) {
+  each("swap", n, [=](std::size_t i, auto part) {
+    const Floats first = load(x + i, part), second = load(y + i, part);
+    store(x + i, second, part);
+    store(y + i, first, part);
+  });
+}
+
 void subtract(DType type, std::size_t n, const float* x, const float* base, void* difference) {
   dispatch(type, [=]<typename T>(T) {
     auto* const to = static_cast<T*>(difference);

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <vector>
 
+#include "../peak_iterations.hpp"
 #include "amx.hpp"
 #include "instructions.hpp"
 #include "shoal/kernels/runtime.hpp"
@@ -125,22 +126,13 @@ double seconds_of(const Loop& loop, std::size_t iterations) {
   return processor_seconds() - begin;
 }
 
-/// Number of iterations that take about a millisecond. The measurement also warms up the arithmetic units.
-std::size_t iterations_of(const Loop& loop) {
-  constexpr double wanted = 1e-3;
-  std::size_t iterations = 64;
-  double seconds = seconds_of(loop, iterations);
-  while (seconds < wanted / 8) seconds = seconds_of(loop, iterations *= 2);
-  return static_cast<std::size_t>(static_cast<double>(iterations) * wanted / seconds) + 1;
-}
-
 }  // namespace
 
 double measured_gflops(Arithmetic arithmetic) {
   constexpr int slices = 8;
   const Loop loop = loop_of(arithmetic);
   if (loop.run == nullptr) return 0;
-  const std::size_t iterations = iterations_of(loop);
+  const std::size_t iterations = iterations_of(1e-3, [&loop](std::size_t some) { return seconds_of(loop, some); });
   std::vector<double> rates(static_cast<std::size_t>(threads()));
   double best = 0;
   // All threads run at the same time: two of them may use the units of one core, and the clock is lower if many cores are

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../column_workspace.hpp"
+#include "../convert_rounds.hpp"
 #include "../rules/gelu.hpp"
 #include "loops.hpp"
 #include "row_groups.hpp"
-#include "shoal/base/error.hpp"
 #include "simd.hpp"
 
 namespace shoal::kernels {
@@ -16,16 +17,6 @@ using simd::Floats;
 using simd::for_vectors;
 using simd::load;
 using simd::store;
-
-namespace {
-
-float* partials_in(Span<std::byte> workspace, RowShape shape, const char* caller) {
-  require(workspace.size() >= column_sum_workspace_bytes(shape), caller, ": a workspace of ", workspace.size(),
-          " bytes for ", shape.rows, " x ", shape.C);
-  return reinterpret_cast<float*>(workspace.data());
-}
-
-}  // namespace
 
 template <typename T>
 void gelu_forward(std::size_t n, const T* u, T* g) {
@@ -41,7 +32,7 @@ template <typename T>
 void gelu_backward(RowShape shape, const GeluBackwardInputs<T>& in, const GeluBackwardOutputs<T>& out,
                    Span<std::byte> workspace) {
   const std::size_t rows = shape.rows, C = shape.C;
-  float* const partials = partials_in(workspace, shape, "gelu_backward");
+  float* const partials = partial_sums_in(workspace, column_sum_workspace_bytes(shape), "gelu_backward", shape);
   parallel_for("gelu_backward", row_groups(rows), [=](std::size_t group) {
     float* const partial = partials + group * C;
     std::fill_n(partial, C, 0.0F);
@@ -65,7 +56,7 @@ void gelu_backward(RowShape shape, const GeluBackwardInputs<T>& in, const GeluBa
 template <typename T>
 void column_sum(RowShape shape, const T* x, float* sums, Span<std::byte> workspace) {
   const std::size_t rows = shape.rows, C = shape.C;
-  float* const partials = partials_in(workspace, shape, "column_sum");
+  float* const partials = partial_sums_in(workspace, column_sum_workspace_bytes(shape), "column_sum", shape);
   parallel_for("column_sum", row_groups(rows), [=](std::size_t group) {
     float* const partial = partials + group * C;
     std::fill_n(partial, C, 0.0F);
@@ -79,8 +70,6 @@ void column_sum(RowShape shape, const T* x, float* sums, Span<std::byte> workspa
   join_row_groups("column_sum_join", row_groups(rows), C, partials, C, sums);
 }
 
-std::size_t column_sum_workspace_bytes(RowShape shape) { return row_groups(shape.rows) * shape.C * sizeof(float); }
-
 template <typename T>
 void add(std::size_t n, const T* from, T* into) {
   for_elements("add", n, [=](std::size_t begin, std::size_t count) {
@@ -92,22 +81,14 @@ void add(std::size_t n, const T* from, T* into) {
 
 template <typename From, typename To>
 void convert(std::size_t n, const From* x, To* y) {
-  const auto part_from = [=](std::size_t first, std::size_t elements) {
+  // One thread converts a work item, in ascending order.
+  convert_in_rounds(n, x, y, item_elements, [=](std::size_t first, std::size_t elements) {
     for_elements("convert", elements, [=](std::size_t begin, std::size_t count) {
       for_vectors(count, [x = x + first + begin, y = y + first + begin](std::size_t i, auto part) {
         store(y + i, load(x + i, part), part);
       });
     });
-  };
-  if (static_cast<const void*>(x) != static_cast<void*>(y)) return part_from(0, n);
-  // In place: the first round is one work item, which one thread converts in ascending order. Each further round converts as
-  // many elements as are already done. It overwrites only elements of earlier rounds, so several threads can convert it.
-  require(n == 0 || sizeof(To) < sizeof(From), "convert: to a larger type in place");
-  for (std::size_t done = 0; done < n;) {
-    const std::size_t round = std::min(n - done, std::max(done, item_elements));
-    part_from(done, round);
-    done += round;
-  }
+  });
 }
 
 void fill(std::size_t n, float value, float* x) {
@@ -145,29 +126,6 @@ void relu_backward(std::size_t n, const T* y, const T* dy, T* dx) {
   });
 }
 
-template void add<float>(std::size_t, const float*, float*);
-template void add<bf16>(std::size_t, const bf16*, bf16*);
-template void add<f16>(std::size_t, const f16*, f16*);
-template void convert<float, bf16>(std::size_t, const float*, bf16*);
-template void convert<float, f16>(std::size_t, const float*, f16*);
-template void convert<bf16, float>(std::size_t, const bf16*, float*);
-template void convert<f16, float>(std::size_t, const f16*, float*);
-template void gelu_forward<float>(std::size_t, const float*, float*);
-template void gelu_forward<bf16>(std::size_t, const bf16*, bf16*);
-template void gelu_forward<f16>(std::size_t, const f16*, f16*);
-template void gelu_backward<float>(RowShape, const GeluBackwardInputs<float>&, const GeluBackwardOutputs<float>&,
-                                   Span<std::byte>);
-template void gelu_backward<bf16>(RowShape, const GeluBackwardInputs<bf16>&, const GeluBackwardOutputs<bf16>&,
-                                  Span<std::byte>);
-template void gelu_backward<f16>(RowShape, const GeluBackwardInputs<f16>&, const GeluBackwardOutputs<f16>&, Span<std::byte>);
-template void column_sum<float>(RowShape, const float*, float*, Span<std::byte>);
-template void column_sum<bf16>(RowShape, const bf16*, float*, Span<std::byte>);
-template void column_sum<f16>(RowShape, const f16*, float*, Span<std::byte>);
-template void relu_forward<float>(std::size_t, float*);
-template void relu_forward<bf16>(std::size_t, bf16*);
-template void relu_forward<f16>(std::size_t, f16*);
-template void relu_backward<float>(std::size_t, const float*, const float*, float*);
-template void relu_backward<bf16>(std::size_t, const bf16*, const bf16*, bf16*);
-template void relu_backward<f16>(std::size_t, const f16*, const f16*, f16*);
-
 }  // namespace shoal::kernels
+
+#include "../instances/pointwise.hpp"

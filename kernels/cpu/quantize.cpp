@@ -108,13 +108,13 @@ void dequantize(const QuantFormat& format, std::size_t n, Span<const QuantTerm> 
   });
 }
 
-QuantError quantization_error(const QuantFormat& format, DType type, std::size_t n, const void* x,
-                              const std::byte* quantized) {
+void add_quantization_error(const QuantFormat& format, DType type, std::size_t n, const void* x, const std::byte* quantized,
+                            QuantError* parts) {
   const QuantTerm term = QuantTerm::of(type, x);
   check_quantization(format, {&term, 1});
   std::vector<QuantError> of_block(blocks_in(n, format.block));
   with_code(format, [&]<class Code>(const Code& code) {
-    for_blocks("quantization_error", n, format.block, [&](std::size_t index, std::size_t begin, std::size_t count) {
+    for_blocks("add_quantization_error", n, format.block, [&](std::size_t index, std::size_t begin, std::size_t count) {
       alignas(64) BlockBuffer error;  // NOLINT(cppcoreguidelines-pro-type-member-init): written before it is read
       sum_block(code, n, {&term, 1}, index, begin, count, error.data());
       const auto squares = [&] {
@@ -132,9 +132,7 @@ QuantError quantization_error(const QuantFormat& format, DType type, std::size_t
       of_block[index].errors = squares();
     });
   });
-  QuantError sum;
-  for (const QuantError& error : of_block) sum += error;
-  return sum;
+  for (std::size_t index = 0; index < of_block.size(); ++index) parts[index % quant_error_parts] += of_block[index];
 }
 
 }  // namespace shoal::kernels

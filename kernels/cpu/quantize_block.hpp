@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "../quant_format.hpp"
 #include "../rules/quantize.hpp"
 #include "codes.hpp"
 
@@ -52,8 +53,7 @@ SHOAL_INLINE std::uint32_t encode(const Code& code, const float* x, std::size_t 
   return word;
 }
 
-/// The use of decoded values: y = values, y += values or y -= values.
-enum class Decode { replace, add, subtract };
+/// Uses the decoded values of a block.
 template <Decode mode, class Code>
 SHOAL_INLINE void decode(const Code& code, const std::byte* scales, const std::byte* codes, std::size_t n, float* y) {
   using Bits = Codes<Code::bits>;

@@ -46,18 +46,27 @@ void sum_of_squares_by_granule(std::size_t n, const T* x, double* sums) {
   });
 }
 
-double sum(std::size_t n, const float* x) {
+void sum(std::size_t n, const float* x, double* sum) {
   constexpr std::size_t group = 4096;
   std::vector<double> partials((n + group - 1) / group);
   parallel_for("sum", partials.size(),
                [&](std::size_t g) { partials[g] = sum_of(std::min(group, n - g * group), x + g * group, [](Doubles&) {}); });
   double total = 0.0;
   for (const double partial : partials) total += partial;
-  return total;
+  *sum = total;
 }
 
-template void sum_of_squares_by_granule<float>(std::size_t, const float*, double*);
-template void sum_of_squares_by_granule<bf16>(std::size_t, const bf16*, double*);
-template void sum_of_squares_by_granule<f16>(std::size_t, const f16*, double*);
+void sum_subtrees(const Subtrees& subtrees, double* values, double* sums) {
+  parallel_for("sum_subtrees", subtrees.count, [&subtrees, values, sums](std::size_t subtree) {
+    const std::size_t length = subtrees.begin[subtree + 1] - subtrees.begin[subtree];
+    double* const at = values + subtrees.begin[subtree];
+    for (std::size_t distance = 1; distance < length; distance *= 2) {
+      for (std::size_t i = 0; i + distance < length; i += 2 * distance) at[i] += at[i + distance];
+    }
+    sums[subtree] = at[0];
+  });
+}
 
 }  // namespace shoal::kernels
+
+#include "../instances/reduce.hpp"

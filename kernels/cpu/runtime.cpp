@@ -5,7 +5,9 @@
 #include <dnnl.hpp>
 
 #include <Kokkos_Core.hpp>
+#include <limits>
 
+#include "../kokkos_version.hpp"
 #include "../processor.hpp"
 #include "amx.hpp"
 #include "instructions.hpp"
@@ -36,12 +38,13 @@ Runtime::Runtime(int threads) {
 Runtime::~Runtime() { Kokkos::finalize(); }
 
 int threads() { return thread_count; }
+int most_threads() { return std::numeric_limits<int>::max(); }
 
 std::string device_name() { return text(processor_name(), ", ", instructions_built_for(), amx::available() ? ", AMX" : ""); }
 
 std::vector<std::pair<std::string, std::string>> library_versions() {
   const dnnl_version_t& onednn = *dnnl_version();
-  return {{"Kokkos", kokkos_version(Kokkos::DefaultHostExecutionSpace::name())},
+  return {{"Kokkos", kokkos_version(KOKKOS_VERSION, Kokkos::DefaultHostExecutionSpace::name())},
           {"oneDNN", text(onednn.major, '.', onednn.minor, '.', onednn.patch, " (", instructions_used(), ")")},
           {"compiler", compiler_name()}};
 }

@@ -201,13 +201,6 @@ void attention_backward(const AttentionShape& shape, const AttentionBackwardInpu
   launch<false>("attention_dkdv", problem, dqkv);
 }
 
-#define SHOAL_INSTANCE(T)                                                                                           \
-  template std::size_t attention_workspace_bytes<T>(const AttentionShape&);                                         \
-  template void attention_backward<T>(const AttentionShape&, const AttentionBackwardInputs<T>&, T*, const Dropout&, \
-                                      Span<std::byte>);
-SHOAL_INSTANCE(float)
-SHOAL_INSTANCE(bf16)
-SHOAL_INSTANCE(f16)
-#undef SHOAL_INSTANCE
-
 }  // namespace shoal::kernels
+
+#include "../instances/attention_backward.hpp"

@@ -58,8 +58,6 @@ void attention_decode(std::size_t heads, std::size_t head_size, const T* q, cons
       });
 }
 
-template void attention_decode<float>(std::size_t, std::size_t, const float*, const KeyValueCache<float>&, float*);
-template void attention_decode<bf16>(std::size_t, std::size_t, const bf16*, const KeyValueCache<bf16>&, bf16*);
-template void attention_decode<f16>(std::size_t, std::size_t, const f16*, const KeyValueCache<f16>&, f16*);
-
 }  // namespace shoal::kernels
+
+#include "../instances/attention_decode.hpp"

@@ -159,11 +159,6 @@ void attention_forward(const AttentionShape& shape, const T* qkv, const Attentio
       });
 }
 
-template void attention_forward<float>(const AttentionShape&, const float*, const AttentionOutputs<float>&, const Dropout&,
-                                       Span<std::byte>);
-template void attention_forward<bf16>(const AttentionShape&, const bf16*, const AttentionOutputs<bf16>&, const Dropout&,
-                                      Span<std::byte>);
-template void attention_forward<f16>(const AttentionShape&, const f16*, const AttentionOutputs<f16>&, const Dropout&,
-                                     Span<std::byte>);
-
 }  // namespace shoal::kernels
+
+#include "../instances/attention_forward.hpp"

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "../column_workspace.hpp"
 #include "../rules/row_groups.hpp"
 #include "launch.hpp"
-#include "shoal/base/error.hpp"
-#include "shoal/kernels/rows.hpp"
+#include "shoal/kernels/pointwise.hpp"
 
 namespace shoal::kernels::portable {
 
@@ -42,9 +42,7 @@ inline void join_row_groups(const char* label, std::size_t groups, std::size_t c
 template <class Value>
 void column_sums(const char* label, RowShape shape, float* sums, Span<std::byte> workspace, const Value& value) {
   const std::size_t rows = shape.rows, C = shape.C, groups = row_groups(rows), tiles = column_tiles(C);
-  require(workspace.size() >= groups * C * sizeof(float), label, ": a workspace of ", workspace.size(), " bytes for ", rows,
-          " x ", C);
-  auto* const partials = reinterpret_cast<float*>(workspace.data());
+  float* const partials = partial_sums_in(workspace, column_sum_workspace_bytes(shape), label, shape);
   for_teams(
       label, groups * tiles, columns_per_team * sizeof(float), SHOAL_LAMBDA(std::size_t item, const Team& team) {
         const std::size_t group = item / tiles;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "../rules/functions.hpp"
+#include "../rules/softmax.hpp"
 #include "launch.hpp"
 
 namespace shoal::kernels {
@@ -12,20 +13,15 @@ using namespace portable;
 
 namespace {
 
-/// The normalization of a row: softmax(x)[i] = e^(x[i] - largest) / sum.
-struct Normalizer {
-  float largest, sum;
-};
-
 /// Reads the row twice. If there is a NaN the sum is NaN, whether or not the maximum is.
-SHOAL_FUNCTION Normalizer normalizer(const Team& team, std::size_t V, const float* x) {
+SHOAL_FUNCTION rules::Normalizer normalizer(const Team& team, std::size_t V, const float* x) {
   constexpr float lowest = -std::numeric_limits<float>::infinity();
   const float largest = team.max(V, lowest, [&](std::size_t i) { return x[i]; });
   return {largest, team.sum(V, [&](std::size_t i, float& sum) { sum += rules::exp(x[i] - largest); })};
 }
 
 /// -ln softmax(x)[target].
-SHOAL_FUNCTION float loss_of(const Normalizer& row, float target_logit) {
+SHOAL_FUNCTION float loss_of(const rules::Normalizer& row, float target_logit) {
   return rules::log(row.sum) + (row.largest - target_logit);
 }
 
@@ -36,7 +32,7 @@ void cross_entropy_forward(RowShape shape, const CrossEntropyInputs& in, float* 
   for_teams(
       "cross_entropy_forward", shape.rows, 0, SHOAL_LAMBDA(std::size_t row, const Team& team) {
         const float* const x = in.logits + row * in.stride;
-        const Normalizer norm = normalizer(team, V, x);
+        const rules::Normalizer norm = normalizer(team, V, x);
         if (team.thread() == 0) losses[row] = loss_of(norm, x[in.targets[row]]);
       });
 }
@@ -49,7 +45,7 @@ void cross_entropy(RowShape shape, const CrossEntropyInputs& in, float scale, co
         const float* const x = in.logits + row * in.stride;
         T* const dx = out.dlogits + row * in.stride;
         const auto target = static_cast<std::size_t>(in.targets[row]);
-        const Normalizer norm = normalizer(team, V, x);
+        const rules::Normalizer norm = normalizer(team, V, x);
         const float factor = scale / norm.sum;
         // The thread that reads a logit is the one that writes over it, if dx is x.
         team.each(V, [&](std::size_t i) {
@@ -61,8 +57,6 @@ void cross_entropy(RowShape shape, const CrossEntropyInputs& in, float scale, co
       });
 }
 
-template void cross_entropy<float>(RowShape, const CrossEntropyInputs&, float, const CrossEntropyOutputs<float>&);
-template void cross_entropy<bf16>(RowShape, const CrossEntropyInputs&, float, const CrossEntropyOutputs<bf16>&);
-template void cross_entropy<f16>(RowShape, const CrossEntropyInputs&, float, const CrossEntropyOutputs<f16>&);
-
 }  // namespace shoal::kernels
+
+#include "../instances/cross_entropy.hpp"

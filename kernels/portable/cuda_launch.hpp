@@ -19,7 +19,7 @@
 
 namespace shoal::kernels::portable {
 
-inline constexpr bool on_host = false;
+inline constexpr bool on_host = false, ends_at_once = false;
 
 class Team : public TeamOperations<Team> {
  public:
@@ -75,6 +75,7 @@ template <class Body>
 void for_teams(const char* label, std::size_t items, std::size_t scratch_bytes, const Body& body) {
   static_assert(sizeof(Body) <= most_captured);
   if (items == 0) return;
+  require_countable(label, items);
   const std::size_t bytes = Team::for_chains + scratch_bytes;
   constexpr std::size_t without_asking = 48 * 1024;
   if (bytes > without_asking) {

@@ -45,12 +45,6 @@ void embedding_backward(const EmbeddingShape& shape, const std::int32_t* tokens,
       });
 }
 
-#define SHOAL_INSTANCE(T)                                                                                        \
-  template void embedding_forward<T>(const EmbeddingShape&, const std::int32_t*, const EmbeddingTables<T>&, T*); \
-  template void embedding_backward<T>(const EmbeddingShape&, const std::int32_t*, const T*, const EmbeddingGradients&);
-SHOAL_INSTANCE(float)
-SHOAL_INSTANCE(bf16)
-SHOAL_INSTANCE(f16)
-#undef SHOAL_INSTANCE
-
 }  // namespace shoal::kernels
+
+#include "../instances/embedding.hpp"

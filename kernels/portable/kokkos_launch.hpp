@@ -10,6 +10,9 @@
 #include "shoal/base/absence.hpp"
 #include "shoal/base/pump.hpp"
 #include "team.hpp"
+#ifdef SHOAL_SIMULATED
+#include "shoal/device/simulated.hpp"
+#endif
 
 #define SHOAL_LAMBDA KOKKOS_LAMBDA
 
@@ -17,6 +20,13 @@ namespace shoal::kernels::portable {
 
 using Space = Kokkos::DefaultExecutionSpace;
 inline constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space::memory_space>::accessible;
+
+/// Whether a kernel has ended when its launch returns, so that it may read memory of the host.
+#ifdef SHOAL_SIMULATED
+inline constexpr bool ends_at_once = false;
+#else
+inline constexpr bool ends_at_once = on_host;
+#endif
 
 /// Threads of a team. On a CPU one thread does the work of a team, and the threads take different items; the tests try teams
 /// of several threads there, too. All launches after set_team_size() use the new size.
@@ -51,12 +61,25 @@ class Team : public TeamOperations<Team> {
   std::byte* memory_;
 };
 
+/// Starts a kernel: at once, or when the simulated device comes to it.
+template <class Launch>
+void enqueue(const Launch& launch) {
+#ifdef SHOAL_SIMULATED
+  device::simulated::enqueue(launch);
+#else
+  {
+    const Absence absence;
+    launch();
+  }
+#endif
+  pump();
+}
+
 template <class Body>
 void for_elements(const char* label, std::size_t n, const Body& body) {
   static_assert(sizeof(Body) <= most_captured);
   using Policy = Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t>>;
-  {
-    const Absence absence;
+  enqueue([=] {
     if constexpr (on_host) {
       // Runs of elements that compilers can make vectors of: no element depends on another one.
       constexpr std::size_t run = 4096;
@@ -68,16 +91,16 @@ void for_elements(const char* label, std::size_t n, const Body& body) {
     } else {
       Kokkos::parallel_for(label, Policy(0, n), body);
     }
-  }
-  pump();
+  });
 }
 
 template <class Body>
 void for_teams(const char* label, std::size_t items, std::size_t scratch_bytes, const Body& body) {
   static_assert(sizeof(Body) <= most_captured);
-  if (items > 0) {
-    const Absence absence;
-    const std::size_t bytes = Team::bytes_for(scratch_bytes);
+  if (items == 0) return;
+  require_countable(label, items);
+  const std::size_t bytes = Team::bytes_for(scratch_bytes);
+  enqueue([=] {
     auto policy = Kokkos::TeamPolicy<Space>(static_cast<int>(items), team_size_of_launches());
     policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(bytes)));
     Kokkos::parallel_for(
@@ -85,8 +108,7 @@ void for_teams(const char* label, std::size_t items, std::size_t scratch_bytes, 
           const Team team(member, bytes);
           body(static_cast<std::size_t>(member.league_rank()), team);
         });
-  }
-  pump();
+  });
 }
 
 /// Copies bytes within the device's memory.

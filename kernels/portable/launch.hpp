@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "shoal/base/types.hpp"
 
@@ -17,12 +18,17 @@ namespace shoal::kernels::portable {
 /// Most bytes that a body may capture. GPUs pass larger ones by a slower way.
 inline constexpr std::size_t most_captured = 512;
 
+/// Most items of for_teams(): the backends count teams with an int.
+inline constexpr std::size_t most_items = INT32_MAX;
+/// Fails if there are more.
+void require_countable(const char* label, std::size_t items);
+
 // Both backends define:
 //
 // for_elements(label, n, body)       calls body(i) for each i in 0 .. n-1, in any order and at the same time
 // for_teams(label, items, scratch_bytes, body)
 //                                    calls body(item, team) for each item in 0 .. items-1, on all threads of a team
-//                                    (team.hpp) that share scratch_bytes of memory
+//                                    (team.hpp) that share scratch_bytes of memory; fails if there are more than most_items
 // copy(label, bytes, from, to)       copies bytes within the device's memory
 //
 // `label` names the kernel in traces. A launch on a CPU returns when the kernel has ended, and lets messages advance.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/layernorm.hpp"
 
+#include "../column_workspace.hpp"
 #include "../rules/layernorm.hpp"
 #include "column_sums.hpp"
 #include "launch.hpp"
-#include "shoal/base/error.hpp"
 
 namespace shoal::kernels {
 
@@ -49,9 +49,7 @@ template <typename T>
 void layernorm_backward(RowShape shape, const LayerNormBackwardInputs<T>& in, const LayerNormGradients<T>& out,
                         Span<std::byte> workspace) {
   const std::size_t rows = shape.rows, C = shape.C;
-  require(workspace.size() >= layernorm_workspace_bytes(shape), "layernorm_backward: a workspace of ", workspace.size(),
-          " bytes for ", rows, " x ", C);
-  auto* const partials = reinterpret_cast<float*>(workspace.data());
+  float* const partials = partial_sums_in(workspace, layernorm_workspace_bytes(shape), "layernorm_backward", shape);
   for_teams(
       "layernorm_backward", row_groups(rows), 0, SHOAL_LAMBDA(std::size_t group, const Team& team) {
         const auto width = static_cast<float>(C);
@@ -82,16 +80,6 @@ void layernorm_backward(RowShape shape, const LayerNormBackwardInputs<T>& in, co
   join_row_groups("layernorm_backward_bias", row_groups(rows), C, partials + C, 2 * C, out.dbias);
 }
 
-std::size_t layernorm_workspace_bytes(RowShape shape) { return row_groups(shape.rows) * 2 * shape.C * sizeof(float); }
-
-#define SHOAL_INSTANCE(T)                                                                                        \
-  template void layernorm_forward<T>(RowShape, float, const LayerNormInputs<T>&, const LayerNormOutputs<T>&);    \
-  template void layernorm_recompute<T>(RowShape, const LayerNormInputs<T>&, const LayerNormStatistics&, T*);     \
-  template void layernorm_backward<T>(RowShape, const LayerNormBackwardInputs<T>&, const LayerNormGradients<T>&, \
-                                      Span<std::byte>);
-SHOAL_INSTANCE(float)
-SHOAL_INSTANCE(bf16)
-SHOAL_INSTANCE(f16)
-#undef SHOAL_INSTANCE
-
 }  // namespace shoal::kernels
+
+#include "../instances/layernorm.hpp"

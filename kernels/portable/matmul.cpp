@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
+#include "../product_depth.hpp"
 #include "product_blocks.hpp"
-#include "shoal/base/error.hpp"
 #include "shoal/kernels/runtime.hpp"
 
 namespace shoal::kernels {
@@ -111,13 +111,7 @@ std::size_t tile_rows(const MatmulShape& s, std::size_t threads) {
 
 template <typename T, typename R>
 void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> /*workspace*/) {
-  const Matrix<const T>&a = in.a, &b = in.b;
-  const bool a_transposed = in.transpose_a == Transpose::yes, b_transposed = in.transpose_b == Transpose::yes;
-  const std::size_t m = c.rows, n = c.columns, k = a_transposed ? a.rows : a.columns;
-  require((a_transposed ? a.columns : a.rows) == m && (b_transposed ? b.rows : b.columns) == n &&
-              (b_transposed ? b.columns : b.rows) == k && k > 0,
-          label, ": a product of [", a.rows, ", ", a.columns, "]", a_transposed ? "'" : "", " and [", b.rows, ", ",
-          b.columns, "]", b_transposed ? "'" : "", " into [", m, ", ", n, "]");
+  const std::size_t m = c.rows, n = c.columns, k = depth_of(label, in, c);
   const auto workers = static_cast<std::size_t>(threads());
   const std::size_t rows = tile_rows({.m = m, .n = n, .k = k}, workers);
   const std::size_t down = parts(m, rows), tiles = down * parts(n, cut.columns);
@@ -138,14 +132,6 @@ std::size_t matmul_workspace_bytes(const MatmulShape& /*shape*/) {
   return 0;
 }
 
-#define SHOAL_INSTANCE(T, R)                                                                      \
-  template void matmul<T, R>(const char*, const MatmulInputs<T, R>&, Matrix<R>, Span<std::byte>); \
-  template std::size_t matmul_workspace_bytes<T, R>(const MatmulShape&);
-SHOAL_INSTANCE(float, float)
-SHOAL_INSTANCE(bf16, bf16)
-SHOAL_INSTANCE(bf16, float)
-SHOAL_INSTANCE(f16, f16)
-SHOAL_INSTANCE(f16, float)
-#undef SHOAL_INSTANCE
-
 }  // namespace shoal::kernels
+
+#include "../instances/matmul.hpp"

@@ -44,6 +44,15 @@ void rebase(std::size_t n, const float* mean, const float* before, float* x) {
       "rebase", n, SHOAL_LAMBDA(std::size_t i) { x[i] = rules::rebased(x[i], mean[i], before[i]); });
 }
 
+void swap(std::size_t n, float* x, float* y) {
+  for_elements(
+      "swap", n, SHOAL_LAMBDA(std::size_t i) {
+        const float first = x[i];
+        x[i] = y[i];
+        y[i] = first;
+      });
+}
+
 void subtract(DType type, std::size_t n, const float* x, const float* base, void* difference) {
   dispatch(type, [=]<typename T>(T) { subtract_as(n, x, base, static_cast<T*>(difference)); });
 }

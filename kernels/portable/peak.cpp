@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <ctime>
 
+#include "../peak_iterations.hpp"
 #include "../rules/number.hpp"
 #include "launch.hpp"
+#include "shoal/device/cells.hpp"
 #include "shoal/kernels/runtime.hpp"
 
 namespace shoal::kernels {
@@ -44,7 +46,7 @@ void multiply_adds(std::size_t iterations) {
         for (std::size_t i = 0; i < sums; ++i) total += sum[i];
         reinterpret_cast<float*>(team.scratch())[team.thread()] = total;  // so that the compiler must compute it
       });
-  Kokkos::fence();
+  device::wait_for_queue();
 }
 
 /// On a CPU the time that all threads of this process have computed, which other programs do not lengthen.
@@ -60,20 +62,12 @@ double seconds_of(std::size_t iterations) {
   return seconds_now() - begin;
 }
 
-/// Number of iterations that take about a millisecond on each core. The measurement also warms up the arithmetic units.
-std::size_t iterations_of(double wanted) {
-  std::size_t iterations = 64;
-  double seconds = seconds_of(iterations);
-  while (seconds < wanted / 8) seconds = seconds_of(iterations *= 2);
-  return static_cast<std::size_t>(static_cast<double>(iterations) * wanted / seconds) + 1;
-}
-
 }  // namespace
 
 double measured_gflops(Arithmetic arithmetic) {
   if (arithmetic != Arithmetic::multiply_add) return 0;
   const auto cores = static_cast<double>(threads());
-  const std::size_t iterations = iterations_of(1e-3 * cores);
+  const std::size_t iterations = iterations_of(1e-3 * cores, seconds_of);
   double best = seconds_of(iterations);
   for (int slice = 1; slice < 8; ++slice) best = std::min(best, seconds_of(iterations));
   const auto workers = static_cast<double>(teams()) * team_size_of_launches();

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/pointwise.hpp"
 
-#include <algorithm>
-
+#include "../convert_rounds.hpp"
 #include "../rules/gelu.hpp"
 #include "column_sums.hpp"
 #include "launch.hpp"
-#include "shoal/base/error.hpp"
 
 namespace shoal::kernels {
 
@@ -53,8 +51,6 @@ void column_sum(RowShape shape, const T* x, float* sums, Span<std::byte> workspa
       "column_sum", shape, sums, workspace, SHOAL_LAMBDA(std::size_t i) { return static_cast<float>(x[i]); });
 }
 
-std::size_t column_sum_workspace_bytes(RowShape shape) { return row_groups(shape.rows) * shape.C * sizeof(float); }
-
 template <typename T>
 void add(std::size_t n, const T* from, T* into) {
   for_elements(
@@ -63,15 +59,7 @@ void add(std::size_t n, const T* from, T* into) {
 
 template <typename From, typename To>
 void convert(std::size_t n, const From* x, To* y) {
-  const auto part_from = [=](std::size_t begin, std::size_t elements) { convert_part(elements, x + begin, y + begin); };
-  if (static_cast<const void*>(x) != static_cast<void*>(y)) return part_from(0, n);
-  // In place: each round converts as many elements as are already done, and overwrites only these.
-  require(n == 0 || sizeof(To) < sizeof(From), "convert: to a larger type in place");
-  for (std::size_t done = 0; done < n;) {
-    const std::size_t round = std::min(n - done, std::max<std::size_t>(done, 1));
-    part_from(done, round);
-    done += round;
-  }
+  convert_in_rounds(n, x, y, 1, [=](std::size_t begin, std::size_t count) { convert_part(count, x + begin, y + begin); });
 }
 
 void fill(std::size_t n, float value, float* x) {
@@ -99,29 +87,6 @@ void relu_backward(std::size_t n, const T* y, const T* dy, T* dx) {
       });
 }
 
-template void add<float>(std::size_t, const float*, float*);
-template void add<bf16>(std::size_t, const bf16*, bf16*);
-template void add<f16>(std::size_t, const f16*, f16*);
-template void convert<float, bf16>(std::size_t, const float*, bf16*);
-template void convert<float, f16>(std::size_t, const float*, f16*);
-template void convert<bf16, float>(std::size_t, const bf16*, float*);
-template void convert<f16, float>(std::size_t, const f16*, float*);
-template void gelu_forward<float>(std::size_t, const float*, float*);
-template void gelu_forward<bf16>(std::size_t, const bf16*, bf16*);
-template void gelu_forward<f16>(std::size_t, const f16*, f16*);
-template void gelu_backward<float>(RowShape, const GeluBackwardInputs<float>&, const GeluBackwardOutputs<float>&,
-                                   Span<std::byte>);
-template void gelu_backward<bf16>(RowShape, const GeluBackwardInputs<bf16>&, const GeluBackwardOutputs<bf16>&,
-                                  Span<std::byte>);
-template void gelu_backward<f16>(RowShape, const GeluBackwardInputs<f16>&, const GeluBackwardOutputs<f16>&, Span<std::byte>);
-template void column_sum<float>(RowShape, const float*, float*, Span<std::byte>);
-template void column_sum<bf16>(RowShape, const bf16*, float*, Span<std::byte>);
-template void column_sum<f16>(RowShape, const f16*, float*, Span<std::byte>);
-template void relu_forward<float>(std::size_t, float*);
-template void relu_forward<bf16>(std::size_t, bf16*);
-template void relu_forward<f16>(std::size_t, f16*);
-template void relu_backward<float>(std::size_t, const float*, const float*, float*);
-template void relu_backward<bf16>(std::size_t, const bf16*, const bf16*, bf16*);
-template void relu_backward<f16>(std::size_t, const f16*, const f16*, f16*);
-
 }  // namespace shoal::kernels
+
+#include "../instances/pointwise.hpp"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/quantize.hpp"
 
-#include <vector>
-
 #include "../quant_format.hpp"
 #include "launch.hpp"
 #include "quantize_terms.hpp"
@@ -75,20 +73,28 @@ SHOAL_FUNCTION double sum_of_squares(const Team& team, const float* x, std::size
   return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7]));
 }
 
+/// A team goes through the blocks of one part.
 template <class Code>
-void errors_as(const Code& code, std::size_t n, const Terms& x, const std::byte* quantized, QuantError* of_block) {
-  const std::size_t block = code.block, sums_at = scratch_for(n, block), bytes = sums_at + lanes * sizeof(double);
+void errors_as(const Code& code, std::size_t n, const Terms& x, const std::byte* quantized, QuantError* parts) {
+  const std::size_t sums_at = scratch_for(n, code.block), bytes = sums_at + lanes * sizeof(double);
   for_teams(
-      "quantization_error", blocks_in(n, block), bytes, SHOAL_LAMBDA(std::size_t index, const Team& team) {
+      "add_quantization_error", smaller(blocks_in(n, code.block), quant_error_parts), bytes,
+      SHOAL_LAMBDA(std::size_t part, const Team& team) {
         auto* const error = reinterpret_cast<float*>(team.scratch());
         auto* const sums = reinterpret_cast<double*>(team.scratch() + sums_at);
-        const std::size_t count = range_of_block(n, block, index).size(), padded = round_up(count, sum_granule);
-        add_terms(team, code, n, x, index, error);
-        const double values = sum_of_squares(team, error, padded, sums);
-        const auto from = block_of<Code::bits>(quantized, n, block, index);
-        decode<Decode::subtract>(team, code, load_scales(from.scales), from.codes, count, error);
-        const double errors = sum_of_squares(team, error, padded, sums);
-        if (team.thread() == 0) of_block[index] = {values, errors};
+        const std::size_t blocks = blocks_in(n, code.block);
+        for (std::size_t index = part; index < blocks; index += quant_error_parts) {
+          const std::size_t count = range_of_block(n, code.block, index).size(), padded = round_up(count, sum_granule);
+          add_terms(team, code, n, x, index, error);
+          const double values = sum_of_squares(team, error, padded, sums);
+          const auto from = block_of<Code::bits>(quantized, n, code.block, index);
+          decode<Decode::subtract>(team, code, load_scales(from.scales), from.codes, count, error);
+          const double errors = sum_of_squares(team, error, padded, sums);
+          if (team.thread() == 0) {
+            parts[part].values += values;
+            parts[part].errors += errors;
+          }
+        }
       });
 }
 
@@ -106,15 +112,11 @@ void dequantize(const QuantFormat& format, std::size_t n, Span<const QuantTerm> 
   });
 }
 
-QuantError quantization_error(const QuantFormat& format, DType type, std::size_t n, const void* x,
-                              const std::byte* quantized) {
+void add_quantization_error(const QuantFormat& format, DType type, std::size_t n, const void* x, const std::byte* quantized,
+                            QuantError* parts) {
   const QuantTerm term = QuantTerm::of(type, x);
   check_quantization(format, {&term, 1});
-  std::vector<QuantError> of_block(blocks_in(n, format.block));
-  with_code(format, [&](const auto& code) { errors_as(code, n, Terms({&term, 1}), quantized, of_block.data()); });
-  QuantError sum;
-  for (const QuantError& error : of_block) sum += error;
-  return sum;
+  with_code(format, [&](const auto& code) { errors_as(code, n, Terms({&term, 1}), quantized, parts); });
 }
 
 }  // namespace shoal::kernels

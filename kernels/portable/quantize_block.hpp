@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "../quant_format.hpp"
 #include "../rules/quantize.hpp"
 #include "launch.hpp"
 
@@ -51,8 +52,7 @@ SHOAL_FUNCTION std::uint32_t encode(const Team& team, const Code& code, const fl
   return encoder.word();
 }
 
-/// The use of decoded values: y = values, y += values or y -= values.
-enum class Decode { replace, add, subtract };
+/// Uses one decoded value.
 template <Decode mode>
 SHOAL_FUNCTION void use(float& y, float v) {
   if constexpr (mode == Decode::replace) y = v;

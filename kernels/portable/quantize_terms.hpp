@@ -20,7 +20,7 @@ class Terms {
   static constexpr std::size_t most = 48;
 
   explicit Terms(Span<const QuantTerm> terms) : all_(terms.data()), count_(terms.size()) {
-    require(on_host || count_ <= most, "a sum of ", count_, " terms; at most ", most, " are added on a GPU");
+    require(ends_at_once || count_ <= most, "a sum of ", count_, " terms; at most ", most, " are added on a GPU");
     for (std::size_t t = 0; t < most && t < count_; ++t) {
       at_[t] = memory_of(terms[t]);
       form_[t] = form_of(terms[t]);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/runtime.hpp"
 
+#include <limits>
+#include <type_traits>
+
+#include "../kokkos_version.hpp"
 #include "../processor.hpp"
 #include "launch.hpp"
 #include "shoal/base/error.hpp"
@@ -8,6 +12,16 @@
 namespace shoal::kernels {
 
 using portable::Space;
+
+namespace {
+
+#ifdef KOKKOS_ENABLE_SERIAL
+constexpr bool has_threads = portable::on_host && !std::is_same_v<Space, Kokkos::Serial>;
+#else
+constexpr bool has_threads = portable::on_host;
+#endif
+
+}  // namespace
 
 // Kokkos fixes its number of threads when it starts.
 Runtime::Runtime(int threads) {
@@ -24,11 +38,12 @@ Runtime::~Runtime() { Kokkos::finalize(); }
 void set_threads(int threads) { require(threads >= 1, "kernels: ", threads, " threads; at least 1 is needed"); }
 
 int threads() { return portable::on_host ? Space().concurrency() : 1; }
+int most_threads() { return has_threads ? std::numeric_limits<int>::max() : 1; }
 
 std::string device_name() { return text(processor_name(), ", ", instructions_built_for(), ", portable kernels"); }
 
 std::vector<std::pair<std::string, std::string>> library_versions() {
-  return {{"Kokkos", kokkos_version(Space::name())}, {"compiler", compiler_name()}};
+  return {{"Kokkos", kokkos_version(KOKKOS_VERSION, Space::name())}, {"compiler", compiler_name()}};
 }
 
 }  // namespace shoal::kernels

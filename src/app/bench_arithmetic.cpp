@@ -10,6 +10,9 @@
 #include "output.hpp"
 #include "peak.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/device/cells.hpp"
+#include "shoal/device/memory.hpp"
+#include "shoal/kernels/pointwise.hpp"
 #include "shoal/kernels/quantize.hpp"
 #include "shoal/kernels/storage.hpp"
 #include "shoal/plan/memory.hpp"
@@ -30,12 +33,14 @@ constexpr double segment_s = 0.1;    // arithmetic without a break, as between t
 constexpr std::size_t segments = 5;  // the median of these counts
 
 /// Mean seconds of a pass, from the start of the first rank to the end of the last one. So it includes the time that ranks
-/// on the same cores wait for each other at the end of a segment of a step.
+/// on the same cores wait for each other at the end of a segment of a step. The device has no work left at either end.
 template <typename Pass>
 double segment_seconds_of(comm::World& world, std::size_t passes, const Pass& pass) {
+  device::wait_for_device();
   world.all().barrier().wait();
   const Clock::time_point begin = Clock::now();
   for (std::size_t i = 0; i < passes; ++i) pass();
+  device::wait_for_device();
   world.all().barrier().wait();
   const double mine = std::chrono::duration<double>(Clock::now() - begin).count();
   return largest(world, mine) / static_cast<double>(passes);
@@ -43,7 +48,7 @@ double segment_seconds_of(comm::World& world, std::size_t passes, const Pass& pa
 
 template <typename Pass>
 double seconds_of(comm::World& world, const Pass& pass) {
-  pass();  // the first pass also allocates pages and sets up products
+  segment_seconds_of(world, 1, pass);  // the first pass also allocates pages and sets up products
   const double once = segment_seconds_of(world, 1, pass);
   const auto passes = static_cast<std::size_t>(std::clamp(segment_s / once, 1.0, 100000.0));
   std::vector<double> seconds;
@@ -82,7 +87,10 @@ class Training {
     engine_.micro_batch(0, 0, {sequences, length, tokens_, tokens_});
     engine_.finish_round();
   }
-  void update() { engine_.update(engine_.norm(), {1, 1e-4, 0.9, 0.95, 1.0F}); }
+  void update() {
+    engine_.measure();
+    engine_.update(engine_.norm(), {1, 1e-4, 0.9, 0.95, 1.0F});
+  }
 
   double flops() const { return static_cast<double>(tokens_.size()) * model::flops_per_token(options_.model); }
   double elements() const {
@@ -93,7 +101,7 @@ class Training {
 
  private:
   zero::EngineOptions options_;
-  Memory memory_;
+  device::DeviceMemory memory_;
   zero::Engine engine_;
   std::vector<std::int32_t> tokens_;
 };
@@ -113,25 +121,39 @@ plan::TrainingRates rates_of(comm::World& world, DType dtype) {
 
 double sum_seconds_per_byte(comm::World& world) {
   constexpr std::size_t bytes = std::size_t{1} << 20U;  // larger than a message of the tree
-  const std::vector<float> from(bytes / sizeof(float));
-  std::vector<float> into(from.size());
-  return seconds_of(world, [&] { kernels::add(DType::f32, from.size(), from.data(), into.data()); }) / bytes;
+  constexpr std::size_t n = bytes / sizeof(float);
+  Span<float> from, into;
+  const device::DeviceMemory memory([&](Memory& m) {
+    from = m.take<float>(Kind::buffers, n, "terms");
+    into = m.take<float>(Kind::buffers, n, "sums");
+  });
+  // Written once, because pages that were only read may all be one page of zeros.
+  kernels::fill(n, 0.0F, from.data());
+  return seconds_of(world, [&] { kernels::add(DType::f32, n, from.data(), into.data()); }) / bytes;
 }
 
 plan::Codec codec_seconds(comm::World& world, int bits) {
   constexpr std::size_t n = std::size_t{1} << 18U;
   const kernels::QuantFormat format{bits};
-  std::vector<bf16> values(n);
-  for (std::size_t i = 0; i < n; ++i) values[i] = bf16(static_cast<float>(i * 7919 % 4001) / 1000.0F - 2.0F);
-  std::vector<std::byte> codes(kernels::quantized_bytes(n, format));
-  kernels::QuantError error;
+  Span<bf16> given, values;
+  Span<std::byte> codes;
+  Span<kernels::QuantError> errors;
+  const device::DeviceMemory memory([&](Memory& m) {
+    given = m.take<bf16>(Kind::staging, n, "values");
+    values = m.take<bf16>(Kind::buffers, n, "values");
+    codes = m.take<std::byte>(Kind::buffers, kernels::quantized_bytes(n, format), "codes");
+    errors = m.take<kernels::QuantError>(Kind::buffers, kernels::quant_error_parts, "errors");
+  });
+  for (std::size_t i = 0; i < n; ++i) given[i] = bf16(static_cast<float>(i * 7919 % 4001) / 1000.0F - 2.0F);
+  device::copy(given.size_bytes(), given.data(), values.data());
   plan::Codec codec;
-  codec.quantize_s = seconds_of(world,
-                                [&] {
-                                  kernels::quantize(format, DType::bf16, n, values.data(), codes.data());
-                                  error += kernels::quantization_error(format, DType::bf16, n, values.data(), codes.data());
-                                }) /
-                     n;
+  codec.quantize_s =
+      seconds_of(world,
+                 [&] {
+                   kernels::quantize(format, DType::bf16, n, values.data(), codes.data());
+                   kernels::add_quantization_error(format, DType::bf16, n, values.data(), codes.data(), errors.data());
+                 }) /
+      n;
   codec.dequantize_s =
       seconds_of(world, [&] { kernels::dequantize(format, DType::bf16, n, codes.data(), values.data()); }) / n;
   return codec;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "shoal/comm/collectives.hpp"
+#include "shoal/kernels/pointwise.hpp"
 
 namespace shoal::app {
 
@@ -111,42 +112,52 @@ double Collective::bus_factor(int ranks) const {
 }
 
 Work::Work(const comm::Hierarchy& groups, std::size_t bytes) : groups_(groups) {
-  const comm::Communicator& group = groups_.all;
-  const auto ranks = static_cast<std::size_t>(group.size());
-  data_.resize((bytes + ranks * sizeof(float) - 1) / (ranks * sizeof(float)) * ranks);
-  std::size_t scratch =
-      std::max(comm::tree_scratch_bytes(group.size(), this->bytes()), comm::native_scratch_bytes(this->bytes()));
-  for (const int bits : {8, 4}) {
-    const comm::ReduceFormats formats = reduce_formats(bits);
-    scratch = std::max(scratch, comm::quantized_gather_scratch_bytes(group.size(), data_.size(), ranks, formats.across));
-    scratch = std::max(scratch, comm::quantized_reduce_scratch_bytes(groups_.node.size(), groups_.across.size(),
-                                                                     block_length(), 1, formats));
-  }
-  scratch_.resize(scratch);
+  const auto ranks = static_cast<std::size_t>(groups_.all.size());
+  const std::size_t elements = (bytes + ranks * sizeof(float) - 1) / (ranks * sizeof(float)) * ranks;
+  const std::size_t scratch = scratch_bytes(elements);
+  memory_ = std::make_unique<device::DeviceMemory>([&](Memory& memory) {
+    data_ = memory.take<float>(Kind::buffers, elements, "data");
+    scratch_ = memory.take<std::byte>(Kind::buffers, scratch, "messages");
+    pieces_.emplace(memory, "pieces of the data");
+  });
 }
 
-std::size_t Work::block_length() const { return data_.size() / static_cast<std::size_t>(groups_.all.size()); }
+std::size_t Work::scratch_bytes(std::size_t elements) const {
+  const int ranks = groups_.all.size();
+  const std::size_t bytes = elements * sizeof(float), block = elements / static_cast<std::size_t>(ranks);
+  std::size_t scratch = std::max(comm::tree_scratch_bytes(ranks, bytes), comm::native_scratch_bytes(bytes));
+  for (const int bits : {8, 4}) {
+    const comm::ReduceFormats formats = reduce_formats(bits);
+    const int nodes = groups_.across.size(), on_node = groups_.node.size();
+    scratch = std::max(
+        {scratch, comm::quantized_gather_scratch_bytes(ranks, elements, static_cast<std::size_t>(ranks), formats.across),
+         comm::quantized_reduce_scratch_bytes(on_node, nodes, block, 1, formats)});
+  }
+  return scratch;
+}
 
 comm::Blocks Work::blocks() {
   const std::size_t length = block_length();
   comm::Blocks blocks;
   for (std::size_t b = 0; b * length < data_.size(); ++b) {
-    blocks.push_back({comm::bytes_of(Span<float>(data_).subspan(b * length, length))});
+    blocks.push_back({comm::bytes_of(data_.subspan(b * length, length))});
   }
   return blocks;
 }
 
-void Work::clear() { std::fill(data_.begin(), data_.end(), 0.0F); }
+void Work::clear() { kernels::fill(data_.size(), 0.0F, data_.data()); }
 
 void Work::fill(Effect effect) {
   const int rank = groups_.all.rank();
-  for (std::size_t i = 0; i < data_.size(); ++i) {
-    const bool own = i / block_length() == static_cast<std::size_t>(rank);
-    const bool given = effect == Effect::gather                                     ? own
-                       : effect == Effect::broadcast || effect == Effect::ping_pong ? rank == 0
-                                                                                    : true;
-    data_[i] = given ? number(rank, i) : -1.0F;
-  }
+  device::in_pieces(data_, device::Access::write, 1, [&](std::size_t first, Span<float> piece) {
+    for (std::size_t i = first; i < first + piece.size(); ++i) {
+      const bool own = i / block_length() == static_cast<std::size_t>(rank);
+      const bool given = effect == Effect::gather                                     ? own
+                         : effect == Effect::broadcast || effect == Effect::ping_pong ? rank == 0
+                                                                                      : true;
+      piece[i - first] = given ? number(rank, i) : -1.0F;
+    }
+  });
 }
 
 std::uint64_t Work::wrong(const Collective& collective) const {
@@ -154,13 +165,15 @@ std::uint64_t Work::wrong(const Collective& collective) const {
   const int rank = groups_.all.rank(), ranks = groups_.all.size();
   if (effect == Effect::nothing || (effect == Effect::ping_pong && rank > 1)) return 0;
   std::uint64_t count = 0;
-  for (std::size_t i = 0; i < data_.size(); ++i) {
-    const auto owner = static_cast<int>(i / block_length());
-    if (effect == Effect::reduce_scatter && owner != rank) continue;
-    const bool sums = effect == Effect::reduce_scatter || effect == Effect::all_reduce;
-    const float right = sums ? sum_over(ranks, i) : number(effect == Effect::gather ? owner : 0, i);
-    if (!(std::abs(data_[i] - right) <= collective.error * (sums ? ranks : 1))) ++count;
-  }
+  device::in_pieces(data_, device::Access::read, 1, [&](std::size_t first, Span<float> piece) {
+    for (std::size_t i = first; i < first + piece.size(); ++i) {
+      const auto owner = static_cast<int>(i / block_length());
+      if (effect == Effect::reduce_scatter && owner != rank) continue;
+      const bool sums = effect == Effect::reduce_scatter || effect == Effect::all_reduce;
+      const float right = sums ? sum_over(ranks, i) : number(effect == Effect::gather ? owner : 0, i);
+      if (!(std::abs(piece[i - first] - right) <= collective.error * (sums ? ranks : 1))) ++count;
+    }
+  });
   return count;
 }
 

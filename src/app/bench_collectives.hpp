@@ -4,10 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "shoal/comm/quantized.hpp"
+#include "shoal/device/memory.hpp"
 
 namespace shoal::app {
 
@@ -32,7 +35,7 @@ class Work {
   const comm::Hierarchy& groups() const { return groups_; }
   comm::Communicator& group() { return groups_.all; }
   std::size_t bytes() const { return data_.size() * sizeof(float); }
-  Span<std::byte> data() { return comm::bytes_of(Span<float>(data_)); }
+  Span<std::byte> data() { return comm::bytes_of(data_); }
   comm::Blocks blocks();
   /// Scratch memory, enough for any of the collectives.
   Span<std::byte> scratch() { return scratch_; }
@@ -44,11 +47,14 @@ class Work {
   void clear();
 
  private:
-  std::size_t block_length() const;
+  std::size_t block_length() const { return data_.size() / static_cast<std::size_t>(groups_.all.size()); }
+  std::size_t scratch_bytes(std::size_t elements) const;
 
   comm::Hierarchy groups_;
-  std::vector<float> data_;
-  std::vector<std::byte> scratch_;
+  std::unique_ptr<device::DeviceMemory> memory_;
+  std::optional<device::PieceMemory> pieces_;  // for fill() and wrong()
+  Span<float> data_;
+  Span<std::byte> scratch_;
 };
 
 struct Collective {

@@ -11,6 +11,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/comm/tree_reduce.hpp"
+#include "shoal/device/cells.hpp"
 
 namespace shoal::app {
 
@@ -33,11 +34,13 @@ std::uint64_t sum(comm::World& world, std::uint64_t mine) {
   return mine;
 }
 
-/// Mean seconds of one of these operations on the slowest rank.
+/// Mean seconds of one of these operations on the slowest rank. The device has no work left at either end.
 double time(comm::World& world, const Collective& collective, Work& work, std::size_t operations) {
+  device::wait_for_device();
   world.all().barrier().wait();
   const Clock::time_point begin = Clock::now();
   for (std::size_t i = 0; i < operations; ++i) collective.run(work);
+  device::wait_for_device();
   const double mine = std::chrono::duration<double>(Clock::now() - begin).count();
   return largest(world, mine) / static_cast<double>(operations * static_cast<std::size_t>(collective.trips()));
 }

@@ -15,6 +15,7 @@
 #include "shoal/comm/departure.hpp"
 #include "shoal/comm/watchdog.hpp"
 #include "shoal/comm/world.hpp"
+#include "shoal/device/queue.hpp"
 #include "version.hpp"
 
 namespace shoal::app {
@@ -45,6 +46,7 @@ void print_versions(const comm::World& world) {
 }
 
 Exit run(comm::World& world, int argc, char** argv) {
+  device::start();
   const std::string_view first = argc > 1 ? argv[1] : "--help";
   if (first == "--help" || first == "-h" || first == "help") {
     print(world, usage());

@@ -15,6 +15,8 @@
 #include "collective.hpp"
 #include "run_record.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/names.hpp"
+#include "shoal/device/kind.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/text_file.hpp"
 #include "verdict.hpp"
@@ -61,6 +63,12 @@ Json adascale_summary(const History& history) {
   }
   if (gains.empty()) return nullptr;
   return {{"gains", gains}, {"effective_steps", effective_steps}};
+}
+
+Json device_summary(const History& history) {
+  const auto steps = static_cast<double>(history.steps.size());
+  return {{"kind", name_of(device::kind())},
+          {"waits_per_step", steps == 0 ? 0.0 : static_cast<double>(history.device_waits) / steps}};
 }
 
 Json verdict_summary(const Verdict& verdict) {
@@ -204,6 +212,7 @@ void write_summary(comm::World& world, const Setup& setup, const Memory& memory,
       {"peak_rss_bytes", rss},
       {"state_bytes", state_bytes},
       {"comm_bytes_per_step", traffic},
+      {"device", device_summary(history)},
       {"params_checksum", params_checksum},
       {"world_size", world.size()},
       {"run", history.lineage.run},

@@ -52,6 +52,7 @@ struct History {
   std::vector<StepReport> steps;
   std::vector<std::pair<std::int64_t, double>> validation;
   std::map<std::string, comm::Traffic> traffic;  ///< this rank's, of the steps without evaluations and checkpoints
+  std::uint64_t device_waits = 0;                ///< how often the host waited for the device in those steps
   std::string stopped_by;                        ///< reason for stopping before the last step; empty: none
   io::Lineage lineage;                           ///< of the run
   std::filesystem::path resumed_from;            ///< the checkpoint; empty: the run began at step 0

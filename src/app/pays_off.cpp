@@ -8,6 +8,9 @@
 #include "shoal/base/counted.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/comm/tree_reduce.hpp"
+#include "shoal/device/memory.hpp"
+#include "shoal/device/queue.hpp"
+#include "shoal/kernels/pointwise.hpp"
 #include "shoal/zero/buckets.hpp"
 
 namespace shoal::app {
@@ -45,12 +48,19 @@ std::size_t gradient_bytes(const Setup& setup, const Machine& machine) {
 }
 
 double all_reduce_seconds(const zero::RankGroups& across, std::size_t bytes) {
-  std::vector<float> data(bytes / sizeof(float));
-  std::vector<std::byte> scratch(comm::tree_scratch_bytes(across.ranks, bytes));
-  const comm::Blocks blocks = zero::shard_blocks(comm::bytes_of(Span<float>(data)), sizeof(float), across.ranks);
+  Span<float> data;
+  Span<std::byte> scratch;
+  const device::DeviceMemory memory([&](Memory& m) {
+    data = m.take<float>(Kind::buffers, bytes / sizeof(float), "data");
+    scratch = m.take<std::byte>(Kind::buffers, comm::tree_scratch_bytes(across.ranks, bytes), "messages");
+  });
+  kernels::fill(data.size(), 0.0F, data.data());
+  const comm::Blocks blocks = zero::shard_blocks(comm::bytes_of(data), sizeof(float), across.ranks);
+  device::wait_for_device();
   const std::int64_t begin = trace::now_ns();
   comm::tree_reduce_scatter(*across.group, blocks, DType::f32, scratch).wait();
   comm::tree_all_gather(*across.group, blocks, scratch).wait();
+  device::wait_for_device();
   return static_cast<double>(trace::now_ns() - begin) * 1e-9;
 }
 

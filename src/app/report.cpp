@@ -55,16 +55,18 @@ std::string grouped(std::size_t value) {
   return digits;
 }
 
-/// Bytes by kind, and of the buffers by part: planned and used.
+/// Bytes by kind: planned and used. Of the kinds that have many uses, also the planned bytes of each.
 std::vector<std::pair<std::string, std::string>> memory_rows(const plan::MemoryPlan& plan, const Ledger& used) {
   const auto both = [](std::size_t planned, std::size_t in_use) {
     return print_to_string("%8s  %8s", plan::bytes_text(planned).c_str(), plan::bytes_text(in_use).c_str());
   };
   std::vector<std::pair<std::string, std::string>> rows;
   rows.reserve(kinds.size() + plan.parts.size() + 1);
-  for (const Kind kind : kinds) rows.emplace_back(name_of(kind), both(plan.bytes[kind], used[kind]));
-  for (const Memory::Entry& part : plan.parts) {
-    if (part.kind == Kind::buffers && part.bytes > 0) {
+  for (const Kind kind : kinds) {
+    rows.emplace_back(name_of(kind), both(plan.bytes[kind], used[kind]));
+    if (kind != Kind::buffers && kind != Kind::staging) continue;
+    for (const Memory::Entry& part : plan.parts) {
+      if (part.kind != kind || part.bytes == 0) continue;
       rows.emplace_back("  " + part.label, print_to_string("%8s", plan::bytes_text(part.bytes).c_str()));
     }
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resume.hpp"
 
-#include <algorithm>
 #include <cstdio>
 
 #include "checkpoint_state.hpp"
@@ -11,6 +10,7 @@
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/printable.hpp"
+#include "shoal/kernels/pointwise.hpp"
 
 namespace shoal::app {
 
@@ -62,7 +62,9 @@ void reset_residuals(const io::CheckpointState& state, Machine& machine, bool pr
   const std::string layout = machine.engine.residual_layout();
   const auto found = state.scalars.find(residuals_text);
   if (layout.empty() || (found != state.scalars.end() && found->second == layout)) return;
-  for (const NamedSlice& slice : machine.engine.residual_slices()) std::fill(slice.values.begin(), slice.values.end(), 0.0F);
+  for (const NamedSlice& slice : machine.engine.residual_slices()) {
+    kernels::fill(slice.values.size(), 0, slice.values.data());
+  }
   if (!prints) return;
   std::printf("# zero.quant_feedback: residuals start at zero: the checkpoint has %s, this run has %s\n",
               found == state.scalars.end() ? "none" : printable(found->second).c_str(), layout.c_str());

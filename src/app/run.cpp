@@ -13,6 +13,7 @@
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/printable.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/device/queue.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "verdict.hpp"
 #include "weights.hpp"
@@ -122,7 +123,9 @@ Exit Run::steps() {
   for (std::int64_t t = first_step_; !trainer_.done(t); ++t) {
     comm::reset_traffic();
     const bool at_boundary = t + 1 == most || wants_validation(t + 1, false) || wants_checkpoint(t + 1, false, false);
+    const std::uint64_t waits = device::waits();
     const std::vector<StepReport> known = trainer_.step(t, want_stop, at_boundary);
+    history_.device_waits += device::waits() - waits;
     add_traffic();
     if (trace_ != nullptr) mark_memory(machine_.memory);
     if (known.empty()) continue;  // nodes train locally: this step's report is exchanged with a later one's

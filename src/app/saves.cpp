@@ -34,7 +34,7 @@ class Stopwatch {
 
 Span<float> take_checkpoint_copy(const config::Options& options, zero::Engine& engine, Memory& memory) {
   if (!options.checkpoint.async) return {};
-  return memory.take<float>(Kind::buffers, io::BackgroundSave::copy_elements(slices_to_copy(engine)), "checkpoint copy");
+  return memory.take<float>(Kind::staging, io::BackgroundSave::copy_elements(slices_to_copy(engine)), "checkpoint copy");
 }
 
 Saves::Saves(comm::World& world, const Setup& setup, Machine& machine, io::Lineage lineage,

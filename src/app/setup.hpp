@@ -10,6 +10,7 @@
 #include "shoal/comm/world.hpp"
 #include "shoal/config/options.hpp"
 #include "shoal/data/tokens.hpp"
+#include "shoal/device/memory.hpp"
 #include "shoal/plan/memory.hpp"
 #include "shoal/sync/synchroniser.hpp"
 #include "shoal/zero/engine.hpp"
@@ -50,7 +51,7 @@ plan::ExtraAllocations extra_allocations(const config::Options& options, int ran
 struct Machine {
   Machine(const Setup& setup, comm::World& world);
   sync::NodeGroups groups;
-  Memory memory;
+  device::DeviceMemory memory;
   zero::Engine engine;
   std::optional<sync::Synchroniser> synchroniser;  ///< if sync.kind is not every_step
 };

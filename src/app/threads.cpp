@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "shoal/base/error.hpp"
+#include "shoal/kernels/runtime.hpp"
 
 namespace shoal::app {
 
@@ -52,13 +53,15 @@ int choose_threads(comm::World& world, int asked) {
     return CPU_COUNT(&common) > 0;
   });
   const int cores = CPU_COUNT(&mine);
-  const int limit = openmp_limit();
+  const int limit = openmp_limit(), most = kernels::most_threads();
   if (asked > 0) {
     require_input(limit == 0 || asked <= limit, "train.threads = ", asked, " is above OMP_NUM_THREADS = ", limit,
                   "; allowed: auto, or from 1 to ", limit);
+    require_input(asked <= most, "train.threads = ", asked, ", but the kernels of this program run on ", most,
+                  " thread, by a Kokkos without threads; allowed: auto, or ", most);
     return asked;
   }
-  const int threads = std::max(1, cores / std::max(1, static_cast<int>(sharing)));
+  const int threads = std::clamp(cores / std::max(1, static_cast<int>(sharing)), 1, most);
   return limit > 0 ? std::min(threads, limit) : threads;
 }
 

@@ -19,6 +19,8 @@
 #include "setup.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/base/names.hpp"
+#include "shoal/device/kind.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/notation.hpp"
@@ -59,6 +61,13 @@ void print_plan(comm::World& world, const Setup& setup) {
   std::printf("# not checked: checkpoint.resume, and files that output.dir holds already\n");
 }
 
+void check_device(device::DeviceKind asked) {
+  const device::DeviceKind own = device::kind();
+  require_input(asked == device::DeviceKind::automatic || asked == own, "train.device = ", name_of(asked),
+                ": this program computes on the ", name_of(own), "; the program that computes on ", name_of(asked), " is ",
+                row_of(asked).program);
+}
+
 Exit train(comm::World& world, config::Invocation& invocation) {
   const int ranks = invocation.ranks > 0 ? invocation.ranks : world.size();
   config::validate(invocation, ranks);
@@ -72,6 +81,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
     if (world.all().rank() == 0) std::fputs(config::print(invocation.options).c_str(), stdout);
     return Exit::done;
   }
+  check_device(invocation.options.train.device);
   const Setup setup = prepare(world, invocation.options, ranks, Purpose::train);
   if (starts_from_weights(setup.options)) check_weights(setup.options.model);
   if (invocation.dry_run) {
@@ -103,7 +113,10 @@ Exit train(comm::World& world, config::Invocation& invocation) {
     } else {
       import_weights(o.model, machine.engine);
     }
-    if (machine.synchroniser) machine.synchroniser->start_from_masters();
+    if (machine.synchroniser) {
+      machine.engine.wait_for_parameters();  // in fp32 they are the masters, which the synchronizer may sum in place
+      machine.synchroniser->start_from_masters();
+    }
   }
   Run run(world, setup, files, machine, before, directory.get(), peak);
   world.all().barrier().wait();

@@ -81,7 +81,7 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
   const zero::AccumulationPlan& accumulation = engine_.accumulation();
   for (std::size_t round = 0; round < accumulation.rounds; ++round) {
     for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
-      micro_batch(t, nodes, round, micro_step);
+      micro_batch(t, round, micro_step);
     }
     const auto region = phase("reduce");
     engine_.finish_round();
@@ -89,6 +89,11 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
   trace::set_micro(-1);
   if (nodes > 1) sum_gradients_over_nodes();
 
+  {
+    const auto region = phase("clip");
+    engine_.start_gradient_gather();
+    engine_.measure();
+  }
   StepReport report;
   report.step = t + 1;
   node_wants_stop_ = node_wants_stop_ || want_stop();
@@ -97,7 +102,6 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
   zero::Norm norm;
   {
     const auto region = phase("clip");
-    engine_.start_gradient_gather();
     norm = engine_.norm();
   }
   report.norm = norm.value;
@@ -131,15 +135,32 @@ void Trainer::prepare_gradients(int nodes, std::int64_t updates_before, const op
 }
 
 /// Forward and backward of one micro-batch of this rank; the reduction of its gradients starts during backward.
-void Trainer::micro_batch(std::int64_t t, int nodes, std::size_t round, std::size_t micro_step) {
+void Trainer::micro_batch(std::int64_t t, std::size_t round, std::size_t micro_step) {
+  const std::size_t in_step = index_in_step(true, round, micro_step);
+  trace::set_micro(static_cast<std::int16_t>(in_step));
+  engine_.micro_batch(round, micro_step, load(t, in_step));
+}
+
+/// Index of this rank's micro-batch among those of this node, or of all nodes.
+std::size_t Trainer::index_in_step(bool over_nodes, std::size_t round, std::size_t micro_step) const {
   const zero::AccumulationPlan& accumulation = engine_.accumulation();
   const std::size_t in_node = accumulation.micro_batch(round, micro_step, groups_.node.rank);
-  const std::size_t in_step = static_cast<std::size_t>(groups_.across.rank) * accumulation.micro_batches() + in_node;
-  trace::set_micro(static_cast<std::int16_t>(in_step));
-  const model::MicroBatch batch = load(t, in_step);
-  const std::size_t index = nodes > 1 ? in_step : in_node;  // among those whose gradients are summed
-  per_micro_batch_[index] = engine_.micro_batch(round, micro_step, batch);
-  if (adascale_) per_micro_batch_[micro_batches_ * static_cast<std::size_t>(nodes) + index] = engine_.micro_step_square();
+  const auto node = static_cast<std::size_t>(over_nodes ? groups_.across.rank : 0);
+  return node * accumulation.micro_batches() + in_node;
+}
+
+/// Writes the losses of this rank's micro-batches, and the squares of their gradients, to per_micro_batch_.
+void Trainer::read_micro_batches(int nodes) {
+  const zero::AccumulationPlan& accumulation = engine_.accumulation();
+  for (std::size_t round = 0; round < accumulation.rounds; ++round) {
+    for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
+      const std::size_t index = index_in_step(nodes > 1, round, micro_step);  // among those whose gradients are summed
+      per_micro_batch_[index] = engine_.loss(round, micro_step);
+      if (!adascale_) continue;
+      const std::size_t of_square = micro_batches_ * static_cast<std::size_t>(nodes) + index;
+      per_micro_batch_[of_square] = engine_.micro_step_square(round, micro_step);
+    }
+  }
 }
 
 void Trainer::sum_gradients_over_nodes() {
@@ -178,6 +199,7 @@ model::MicroBatch Trainer::load(std::int64_t t, std::size_t m) {
 /// micro-batches.
 double Trainer::all_reduce_losses(int nodes, bool& stop) {
   const auto region = phase("losses");
+  read_micro_batches(nodes);
   const std::size_t predictions =
       engine_.model().predictions({options_.batch.micro, options_.model.block_size, {}, {}, 0, 0});
   comm::Communicator& ranks = nodes > 1 ? world_.all() : *groups_.node.group;

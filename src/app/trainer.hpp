@@ -51,7 +51,9 @@ class Trainer {
   model::MicroBatch load(std::int64_t t, std::size_t m);
   int nodes_summing_gradients(std::int64_t t) const;
   void prepare_gradients(int nodes, std::int64_t updates_before, const optim::Rates& rates);
-  void micro_batch(std::int64_t t, int nodes, std::size_t round, std::size_t micro_step);
+  void micro_batch(std::int64_t t, std::size_t round, std::size_t micro_step);
+  std::size_t index_in_step(bool over_nodes, std::size_t round, std::size_t micro_step) const;
+  void read_micro_batches(int nodes);
   void sum_gradients_over_nodes();
   double all_reduce_losses(int nodes, bool& stop);
   std::string broken(double loss, const zero::Norm& norm);

@@ -15,9 +15,12 @@ if(NOT OpenMP_CXX_FOUND)
   shoal_missing("OpenMP" "g++" "gcc" "gcc")
 endif()
 
-find_package(ShoalKokkos)
+find_package(ShoalKokkos 3.4)
 if(NOT ShoalKokkos_FOUND)
-  shoal_missing("Kokkos (3.4 or newer)" "libtrilinos-kokkos-dev" "kokkos" "kokkos")
+  if(ShoalKokkos_VERSION)
+    set(too_old ", where ${ShoalKokkos_VERSION} is installed,")
+  endif()
+  shoal_missing("Kokkos 3.4 or newer${too_old}" "libtrilinos-kokkos-dev" "kokkos" "kokkos")
 endif()
 
 # A Kokkos with OpenMP for tests of portable kernels: `make kokkos` installs it. Nothing else uses it.

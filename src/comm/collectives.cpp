@@ -2,10 +2,9 @@
 #include "shoal/comm/collectives.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
-#include <utility>
 
+#include "messages.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/names.hpp"
 
@@ -24,11 +23,13 @@ std::vector<std::size_t> block_sizes(const Blocks& blocks) {
   return sizes;
 }
 
-/// The spans of all blocks, in order; spans that are adjacent in memory are joined.
-std::vector<Span<std::byte>> joined(const Blocks& blocks) {
-  std::vector<Span<std::byte>> spans;
+/// All blocks as one message of any size.
+Message joined(const Blocks& blocks) {
+  Message message;
+  std::vector<Span<std::byte>>& spans = message.spans;
   for (const auto& block : blocks) {
     for (const Span<std::byte> span : block) {
+      message.bytes += span.size();
       if (!spans.empty() && spans.back().data() + spans.back().size() == span.data()) {
         spans.back() = {spans.back().data(), spans.back().size() + span.size()};
       } else {
@@ -36,25 +37,12 @@ std::vector<Span<std::byte>> joined(const Blocks& blocks) {
       }
     }
   }
-  return spans;
+  return message;
 }
 
-std::size_t copy_out(const std::vector<Span<std::byte>>& block, std::byte* to) {
-  std::size_t at = 0;
-  for (const Span<std::byte> span : block) {
-    std::memcpy(to + at, span.data(), span.size());
-    at += span.size();
-  }
-  return at;
-}
-
-std::size_t copy_in(const std::byte* from, const std::vector<Span<std::byte>>& block) {
-  std::size_t at = 0;
-  for (const Span<std::byte> span : block) {
-    std::memcpy(span.data(), from + at, span.size());
-    at += span.size();
-  }
-  return at;
+/// The memory of a message that needs no packing, which may be empty.
+Span<std::byte> in_place(const Message& message) {
+  return message.spans.empty() ? Span<std::byte>() : message.spans.front();
 }
 
 /// Waits for operations of the library. finish(): called when they are complete.
@@ -80,60 +68,56 @@ class NativeOperation : public Operation {
 
 class NativeReduceScatter final : public NativeOperation {
  public:
-  NativeReduceScatter(Communicator& group, Blocks blocks, Span<std::byte> scratch)
-      : NativeOperation("reduce_scatter", group), own_(blocks[static_cast<std::size_t>(group.rank())]) {
-    const std::vector<std::size_t> sizes = block_sizes(blocks);
-    const std::size_t own = sizes[static_cast<std::size_t>(group.rank())];
-    const std::size_t total = std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
-    const std::vector<Span<std::byte>> spans = joined(blocks);
-    Span<std::byte> all = spans.empty() ? Span<std::byte>() : spans.front();
-    sum_ = scratch.subspan(total, own);
-    if (spans.size() > 1) {  // the library needs one contiguous buffer
-      all = scratch.first(total);
-      std::size_t at = 0;
-      for (const auto& block : blocks) at += copy_out(block, all.data() + at);
+  NativeReduceScatter(Communicator& group, const Blocks& blocks, Span<std::byte> scratch)
+      : NativeOperation("reduce_scatter", group), own_(joined({blocks[static_cast<std::size_t>(group.rank())]})) {
+    const Message message = joined(blocks);
+    Span<std::byte> all = in_place(message);
+    sum_ = scratch.subspan(message.bytes, own_.bytes);
+    if (message.packed()) {  // the library needs one contiguous buffer
+      all = scratch.first(message.bytes);
+      pack(message, all);
     }
-    requests_.push_back(group.wire().reduce_scatter(all, sizes, sum_));
+    requests_.push_back(group.wire().reduce_scatter(all, block_sizes(blocks), sum_));
   }
 
  private:
-  void finish() override { copy_in(sum_.data(), own_); }
+  void finish() override { unpack(sum_, own_); }
 
-  std::vector<Span<std::byte>> own_;
+  Message own_;
   Span<std::byte> sum_;
 };
 
 class NativeAllGather final : public NativeOperation {
  public:
-  NativeAllGather(Communicator& group, Blocks blocks, Span<std::byte> scratch)
-      : NativeOperation("all_gather", group), blocks_(std::move(blocks)) {
-    const std::vector<std::size_t> sizes = block_sizes(blocks_);
-    const std::vector<Span<std::byte>> spans = joined(blocks_);
-    Span<std::byte> all = spans.empty() ? Span<std::byte>() : spans.front();
-    if (spans.size() > 1) {
-      packed_ = all = scratch.first(std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}));
-      const auto own = static_cast<std::size_t>(group.rank());
+  NativeAllGather(Communicator& group, const Blocks& blocks, Span<std::byte> scratch)
+      : NativeOperation("all_gather", group), message_(joined(blocks)) {
+    const std::vector<std::size_t> sizes = block_sizes(blocks);
+    Span<std::byte> all = in_place(message_);
+    if (message_.packed()) {
+      packed_ = all = scratch.first(message_.bytes);
       const auto before = std::accumulate(sizes.begin(), sizes.begin() + group.rank(), std::size_t{0});
-      copy_out(blocks_[own], all.data() + before);
+      pack(joined({blocks[static_cast<std::size_t>(group.rank())]}), all.subspan(before));
     }
     requests_.push_back(group.wire().all_gather_parts(all, sizes));
   }
 
+ protected:
+  std::optional<device::Queue> queue() const override { return device::Queue::gather; }
+
  private:
   void finish() override {
-    if (packed_.empty()) return;
-    std::size_t at = 0;
-    for (const auto& block : blocks_) at += copy_in(packed_.data() + at, block);
+    if (!packed_.empty()) unpack(packed_, message_);
   }
 
-  Blocks blocks_;
+  Message message_;
   Span<std::byte> packed_;
 };
 
 class NativeAllReduce final : public NativeOperation {
  public:
   NativeAllReduce(Communicator& group, const Blocks& blocks) : NativeOperation("all_reduce", group) {
-    for (const Span<std::byte> span : joined(blocks)) {
+    const Message message = joined(blocks);
+    for (const Span<std::byte> span : message.spans) {
       auto* const first = reinterpret_cast<float*>(span.data());
       requests_.push_back(group.wire().all_reduce(Span<float>(first, span.size() / sizeof(float)), Reduce::sum));
     }
@@ -165,7 +149,7 @@ Request native_reduce_scatter(Communicator& group, Blocks blocks, DType type, Sp
   const std::size_t bytes = total(blocks), own = bytes_of_block(blocks[static_cast<std::size_t>(group.rank())]);
   require(scratch.size() >= native_scratch_bytes(bytes), "scratch of a native reduce_scatter");
   const Traffic sent = sent_evenly(group, bytes - own);
-  return group.start(std::make_shared<NativeReduceScatter>(group, std::move(blocks), scratch), sent);
+  return group.start(std::make_shared<NativeReduceScatter>(group, blocks, scratch), sent);
 }
 
 Request native_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scratch) {
@@ -173,7 +157,7 @@ Request native_all_gather(Communicator& group, Blocks blocks, Span<std::byte> sc
   const std::size_t bytes = total(blocks), own = bytes_of_block(blocks[static_cast<std::size_t>(group.rank())]);
   require(scratch.size() >= native_scratch_bytes(bytes), "scratch of a native all_gather");
   const Traffic sent = sent_evenly(group, own * static_cast<std::size_t>(group.size() - 1));
-  return group.start(std::make_shared<NativeAllGather>(group, std::move(blocks), scratch), sent);
+  return group.start(std::make_shared<NativeAllGather>(group, blocks, scratch), sent);
 }
 
 std::size_t native_scratch_bytes(std::size_t bytes) {

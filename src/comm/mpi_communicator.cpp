@@ -10,6 +10,7 @@
 
 #include "mpi_error.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/device/memory.hpp"
 
 namespace shoal::comm {
 
@@ -41,6 +42,9 @@ class MpiOperation : public Operation {
   std::string describe() const override { return text(name_, " #", number_, " of ", group_, ", ", bytes_, " bytes"); }
 
   MPI_Request& next() { return requests_.emplace_back(MPI_REQUEST_NULL); }
+
+ protected:
+  std::optional<device::Queue> queue() const override { return std::nullopt; }
 
  private:
   const char* name_;
@@ -103,15 +107,17 @@ class MpiCommunicator : public Communicator {
 
   Request send(Span<const std::byte> data, int to, int tag) override {
     check_tag(tag);
+    const std::byte* const from = device::for_messages(data.data());
     return cut("send", data.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
-      check(MPI_Isend(data.data() + begin, count, MPI_BYTE, to, tag, communicator_, &request), "MPI_Isend");
+      check(MPI_Isend(from + begin, count, MPI_BYTE, to, tag, communicator_, &request), "MPI_Isend");
     });
   }
 
   Request receive(Span<std::byte> data, int from, int tag) override {
     check_tag(tag);
+    std::byte* const into = device::for_messages(data.data());
     return cut("receive", data.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
-      check(MPI_Irecv(data.data() + begin, count, MPI_BYTE, from, tag, communicator_, &request), "MPI_Irecv");
+      check(MPI_Irecv(into + begin, count, MPI_BYTE, from, tag, communicator_, &request), "MPI_Irecv");
     });
   }
 
@@ -119,15 +125,16 @@ class MpiCommunicator : public Communicator {
     require(all.size() == shard.size() * static_cast<std::size_t>(size_), "all_gather of ", name_, ": ", size_,
             " shards of ", shard.size(), " bytes into ", all.size());
     const bool in_place = shard.data() == all.data() + shard.size() * static_cast<std::size_t>(rank_);
+    const std::byte* const own = device::for_messages(shard.data());
+    std::byte* const into = device::for_messages(all.data());
     return cut("all_gather", shard.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
       // Bytes begin .. begin + count of every rank's shard are one element of a type whose extent is a whole shard.
       MPI_Datatype bytes = MPI_DATATYPE_NULL, strided = MPI_DATATYPE_NULL;
       check(MPI_Type_contiguous(count, MPI_BYTE, &bytes), "MPI_Type_contiguous");
       check(MPI_Type_create_resized(bytes, 0, static_cast<MPI_Aint>(shard.size()), &strided), "MPI_Type_create_resized");
       check(MPI_Type_commit(&strided), "MPI_Type_commit");
-      const void* from = in_place ? MPI_IN_PLACE : shard.data() + begin;
-      check(MPI_Iallgather(from, count, MPI_BYTE, all.data() + begin, 1, strided, communicator_, &request),
-            "MPI_Iallgather");
+      const void* from = in_place ? MPI_IN_PLACE : own + begin;
+      check(MPI_Iallgather(from, count, MPI_BYTE, into + begin, 1, strided, communicator_, &request), "MPI_Iallgather");
       check(MPI_Type_free(&bytes), "MPI_Type_free");
       check(MPI_Type_free(&strided), "MPI_Type_free");  // MPI keeps it until the operation is complete
     });
@@ -135,7 +142,7 @@ class MpiCommunicator : public Communicator {
 
   Request all_gather_parts(Span<std::byte> all, const std::vector<std::size_t>& parts) override {
     const auto operation = std::make_shared<PartsOperation>("all_gather", ++started_, name_, all.size(), counts(parts, 1));
-    check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data(), operation->counts.data(),
+    check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, device::for_messages(all.data()), operation->counts.data(),
                           operation->displacements.data(), MPI_BYTE, communicator_, &operation->next()),
           "MPI_Iallgatherv");
     return Request(operation);
@@ -144,15 +151,16 @@ class MpiCommunicator : public Communicator {
   Request reduce_scatter(Span<const std::byte> data, const std::vector<std::size_t>& parts, Span<std::byte> own) override {
     const auto operation =
         std::make_shared<PartsOperation>("reduce_scatter", ++started_, name_, data.size(), counts(parts, sizeof(float)));
-    check(MPI_Ireduce_scatter(data.data(), own.data(), operation->counts.data(), MPI_FLOAT, MPI_SUM, communicator_,
-                              &operation->next()),
+    check(MPI_Ireduce_scatter(device::for_messages(data.data()), device::for_messages(own.data()), operation->counts.data(),
+                              MPI_FLOAT, MPI_SUM, communicator_, &operation->next()),
           "MPI_Ireduce_scatter");
     return Request(operation);
   }
 
   Request broadcast(Span<std::byte> data, int root) override {
+    std::byte* const at = device::for_messages(data.data());
     return cut("broadcast", data.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
-      check(MPI_Ibcast(data.data() + begin, count, MPI_BYTE, root, communicator_, &request), "MPI_Ibcast");
+      check(MPI_Ibcast(at + begin, count, MPI_BYTE, root, communicator_, &request), "MPI_Ibcast");
     });
   }
 
@@ -204,9 +212,9 @@ class MpiCommunicator : public Communicator {
 
   template <typename T>
   Request reduce(Span<T> data, Reduce how) {
+    auto* const at = reinterpret_cast<T*>(device::for_messages(data.data()));
     return cut("all_reduce", data.size(), sizeof(T), [&](std::size_t begin, int count, MPI_Request& request) {
-      check(MPI_Iallreduce(MPI_IN_PLACE, data.data() + begin, count, mpi_type<T>(), mpi_operator(how), communicator_,
-                           &request),
+      check(MPI_Iallreduce(MPI_IN_PLACE, at + begin, count, mpi_type<T>(), mpi_operator(how), communicator_, &request),
             "MPI_Iallreduce");
     });
   }

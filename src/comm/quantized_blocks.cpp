@@ -98,12 +98,11 @@ void sum_to_block(const Block& block, DType type, const std::vector<BlockTerm>& 
   });
 }
 
-QuantError error_of(const Block& block, DType type, const std::byte* wire, const QuantFormat& format) {
-  QuantError sum;
+void add_error(const Block& block, DType type, const std::byte* wire, const QuantFormat& format, QuantError* parts) {
+  if (parts == nullptr) return;
   for_spans(block, type, format, [&](std::size_t span, const At& at) {
-    sum += kernels::quantization_error(format, type, at.count, block[span].data(), wire + at.wire(format.bits));
+    kernels::add_quantization_error(format, type, at.count, block[span].data(), wire + at.wire(format.bits), parts);
   });
-  return sum;
 }
 
 }  // namespace shoal::comm

@@ -41,7 +41,8 @@ void sum_to_floats(const Block& block, DType type, const std::vector<BlockTerm>&
                    float* floats);
 void sum_to_block(const Block& block, DType type, const std::vector<BlockTerm>& terms, const kernels::QuantFormat& format);
 
-/// The quantization error of a block.
-kernels::QuantError error_of(const Block& block, DType type, const std::byte* wire, const kernels::QuantFormat& format);
+/// Adds the quantization error of a block to kernels::quant_error_parts parts; does nothing if `parts` is null.
+void add_error(const Block& block, DType type, const std::byte* wire, const kernels::QuantFormat& format,
+               kernels::QuantError* parts);
 
 }  // namespace shoal::comm

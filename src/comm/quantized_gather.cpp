@@ -18,7 +18,7 @@ namespace {
 class QuantizedGather final : public Operation {
  public:
   QuantizedGather(Communicator& group, Blocks blocks, DType type, const QuantFormat& format, Span<std::byte> scratch,
-                  QuantError* error, Span<float> residual)
+                  QuantError* errors, Span<float> residual)
       : blocks_(std::move(blocks)), type_(type), format_(format), name_of_group_(group.name()) {
     BumpAllocator memory(scratch, 1);
     Blocks wires;
@@ -32,7 +32,7 @@ class QuantizedGather final : public Operation {
             " elements for ", elements_of(blocks_[own], type_));
     quantize_sum(blocks_[own], type_, {BlockTerm::of(blocks_[own])}, format_, residual.empty() ? nullptr : residual.data(),
                  wires_[own].data());
-    if (error != nullptr) *error += error_of(blocks_[own], type_, wires_[own].data(), format_);
+    add_error(blocks_[own], type_, wires_[own].data(), format_, errors);
     gather_ = tree_all_gather(group, std::move(wires), memory.take_bytes(tree_scratch_bytes(group.size(), bytes_)));
   }
 
@@ -51,6 +51,9 @@ class QuantizedGather final : public Operation {
     return done_ == blocks_.size();
   }
 
+ protected:
+  std::optional<device::Queue> queue() const override { return device::Queue::gather; }
+
  private:
   Blocks blocks_;
   DType type_;
@@ -64,11 +67,11 @@ class QuantizedGather final : public Operation {
 }  // namespace
 
 Request quantized_all_gather(Communicator& group, Blocks blocks, DType type, const QuantFormat& format,
-                             Span<std::byte> scratch, QuantError* error, Span<float> residual) {
+                             Span<std::byte> scratch, QuantError* errors, Span<float> residual) {
   const auto ranks = static_cast<std::size_t>(group.size());
   check_blocks(blocks, ranks, type);
   if (ranks == 1) return {};
-  return Request(std::make_shared<QuantizedGather>(group, std::move(blocks), type, format, scratch, error, residual));
+  return Request(std::make_shared<QuantizedGather>(group, std::move(blocks), type, format, scratch, errors, residual));
 }
 
 std::size_t quantized_block_bytes(const std::vector<std::size_t>& spans, const QuantFormat& format) {

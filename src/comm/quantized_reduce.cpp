@@ -44,8 +44,8 @@ struct Regions {
 class QuantizedReduce final : public Operation {
  public:
   QuantizedReduce(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats, Span<std::byte> scratch,
-                  const Residuals& residuals, QuantError* error)
-      : QuantizedReduce(ranks, std::move(blocks), type, formats, BumpAllocator(scratch, 1), residuals, error) {}
+                  const Residuals& residuals, QuantError* errors)
+      : QuantizedReduce(ranks, std::move(blocks), type, formats, BumpAllocator(scratch, 1), residuals, errors) {}
 
   std::string_view name() const override { return "reduce_scatter"; }
   std::string describe() const override { return text("quantized reduce_scatter of ", name_of_group_); }
@@ -66,12 +66,12 @@ class QuantizedReduce final : public Operation {
 
  private:
   QuantizedReduce(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats, BumpAllocator memory,
-                  const Residuals& residuals, QuantError* error)
+                  const Residuals& residuals, QuantError* errors)
       : blocks_(std::move(blocks)),
         type_(type),
         formats_(formats),
         residuals_(residuals),
-        error_(error),
+        errors_(errors),
         name_of_group_(ranks.all.name()),
         ranks_per_node_(size_of_group(ranks.node)),
         nodes_(size_of_group(ranks.across)),
@@ -127,7 +127,7 @@ class QuantizedReduce final : public Operation {
 
   void quantize_own(const Block& block, const QuantFormat& format, float* residual, std::byte* codes) {
     quantize_sum(block, type_, {BlockTerm::of(block)}, format, residual, codes);
-    if (error_ != nullptr) *error_ += error_of(block, type_, codes, format);
+    add_error(block, type_, codes, format, errors_);
   }
 
   /// The terms that the ranks of this node contribute to the block of this local rank on a node, in the order of the ranks.
@@ -185,7 +185,7 @@ class QuantizedReduce final : public Operation {
   DType type_;
   ReduceFormats formats_;
   Residuals residuals_;
-  QuantError* error_;
+  QuantError* errors_;
   const std::string& name_of_group_;
   std::size_t ranks_per_node_, nodes_;  // ranks of a node, nodes
   std::size_t local_rank_, node_;       // this rank's place on its node, and its node's
@@ -202,7 +202,7 @@ void check_residual(Span<const float> residual, std::size_t elements) {
 }  // namespace
 
 Request quantized_reduce_scatter(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats,
-                                 Span<std::byte> scratch, const Residuals& residuals, QuantError* error) {
+                                 Span<std::byte> scratch, const Residuals& residuals, QuantError* errors) {
   const std::size_t locals = size_of_group(ranks.node), nodes = size_of_group(ranks.across), all = size_of_group(ranks.all);
   require(locals * nodes == all && rank_in(ranks.across) * locals + rank_in(ranks.node) == rank_in(ranks.all), "rank ",
           ranks.all.rank(), " of ", all, " is rank ", ranks.node.rank(), " of ", locals, " on node ", ranks.across.rank(),
@@ -225,7 +225,7 @@ Request quantized_reduce_scatter(const Hierarchy& ranks, Blocks blocks, DType ty
   }
   const Traffic sent = quantized_reduce_traffic(ranks.all.rank(), ranks.node.size(), spans, formats);
   return ranks.all.start(
-      std::make_shared<QuantizedReduce>(ranks, std::move(blocks), type, formats, scratch, residuals, error), sent);
+      std::make_shared<QuantizedReduce>(ranks, std::move(blocks), type, formats, scratch, residuals, errors), sent);
 }
 
 Traffic quantized_reduce_traffic(int rank, int ranks_per_node, const std::vector<std::vector<std::size_t>>& block_spans,

@@ -71,10 +71,10 @@ class QuantizedReducer final : public Reducer {
   QuantizedReducer(const QuantizedGroups& groups, const ReduceFormats& formats) : groups_(groups), formats_(formats) {}
   Request reduce_scatter(Blocks blocks, DType type, Span<std::byte> scratch, const QuantState& state) override {
     const Hierarchy ranks{*groups_.all, *groups_.node, *groups_.across};
-    return quantized_reduce_scatter(ranks, std::move(blocks), type, formats_, scratch, {{}, state.residual}, state.error);
+    return quantized_reduce_scatter(ranks, std::move(blocks), type, formats_, scratch, {{}, state.residual}, state.errors);
   }
   Request all_gather(Blocks blocks, DType type, Span<std::byte> scratch, const QuantState& state) override {
-    return quantized_all_gather(*groups_.all, std::move(blocks), type, formats_.across, scratch, state.error,
+    return quantized_all_gather(*groups_.all, std::move(blocks), type, formats_.across, scratch, state.errors,
                                 state.residual);
   }
   std::size_t reduce_scratch_bytes(const MessageBounds& bounds, DType) const override {

@@ -32,7 +32,7 @@ void reset_traffic() { counters().clear(); }
 
 Traced::Traced(std::unique_ptr<Communicator> group, std::int16_t group_index)
     : group_(std::move(group)), group_index_(group_index) {
-  for (int r = 0; r < size(); ++r) node_peers_ += r != rank() && same_node(r) ? 1 : 0;
+  for (int r = 0; r < group_->size(); ++r) node_peers_ += r != group_->rank() && group_->same_node(r) ? 1 : 0;
 }
 
 template <typename Begin>

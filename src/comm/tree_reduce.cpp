@@ -123,6 +123,9 @@ class TreeOperation : public Operation {
     return text("tree ", name(), " of ", name_of_group_, " (tag ", tree_.tag, "), ", size_in_bytes(blocks_), " bytes");
   }
 
+ protected:
+  std::optional<device::Queue> queue() const override { return sum_as_ ? device::Queue::reduce : device::Queue::gather; }
+
  private:
   static TreeWire tree_wire(Communicator& group, std::size_t bytes, Span<std::byte> scratch) {
     const Span<std::byte> send_memory = scratch.first(slots_to_send * slot_bytes(bytes));

@@ -88,6 +88,10 @@ std::vector<Row> batch_and_train_rows() {
              "Set it to bf16 to save memory, and time on processors with bf16 instructions.")},
       {"train.seed", in(&Options::train, &TrainOptions::seed), "", any(),
        about("seed of the initial parameters, the order of samples, dropout and the synthetic text")},
+      {"train.device", in(&Options::train, &TrainOptions::device), "", one_of(names<device::DeviceKind>()),
+       about("where the run must compute: it is refused by a program that was built for another device; auto: where this "
+             "program does",
+             "Set it in job scripts, so that a wrong program does not go unnoticed.")},
       {"train.threads", in(&Options::train, &TrainOptions::threads), "threads", between(1, 4096).or_word("auto"),
        about("threads of a rank; auto: the cores that the rank may use divided by the ranks that share them, at most "
              "OMP_NUM_THREADS")},

@@ -51,11 +51,24 @@ std::vector<std::string> data_problems(const Options& o) {
   return problems;
 }
 
-std::vector<std::string> checkpoint_problems(const CheckpointOptions& o) {
-  if (!o.async || o.io != io::IoMode::collective) return {};
-  return {
-      "checkpoint.io = collective cannot be combined with checkpoint.async = true: in the background each rank writes by "
-      "itself; allowed: auto, independent"};
+std::vector<std::string> checkpoint_problems(const Options& options) {
+  const CheckpointOptions& o = options.checkpoint;
+  if (o.io != io::IoMode::collective) return {};
+  std::vector<std::string> problems;
+  if (o.async) {
+    problems.emplace_back(
+        "checkpoint.io = collective cannot be combined with checkpoint.async = true: in the background each rank writes by "
+        "itself; allowed: auto, independent");
+  }
+  const char* const option = o.dir.empty() ? "output.dir" : "checkpoint.dir";
+  const std::string& directory = o.dir.empty() ? options.output.dir : o.dir;
+  if (directory.find(':') != std::string::npos) {
+    problems.push_back(
+        text("checkpoint.io = collective cannot write to a path with a colon, as that in ", option,
+             ": MPI-IO takes what stands before it for the name of a file system; allowed: auto, independent, "
+             "or a path without colons"));
+  }
+  return problems;
 }
 
 /// NVMe needs a directory. This is checked although offload is not built.
@@ -111,7 +124,7 @@ std::string any_of(const std::vector<std::string>& words) {
 std::string why_unused(const Row& row, const Options& options) {
   if (row.used_by.option.empty()) return {};
   const Row& decides = *find(row.used_by.option);
-  const std::string outer = why_unused(decides, options);
+  std::string outer = why_unused(decides, options);
   if (!outer.empty()) return outer;
   const std::string chosen = value_text(decides, options);
   const std::vector<std::string>& users = row.used_by.values;
@@ -168,7 +181,7 @@ void validate(Invocation& invocation, int ranks) {
   const auto add = [&](const std::vector<std::string>& more) { problems.insert(problems.end(), more.begin(), more.end()); };
   add(model::problems(o.model));
   add(data_problems(o));
-  add(checkpoint_problems(o.checkpoint));
+  add(checkpoint_problems(o));
   add(zero_problems(o, ranks));
   add(offload_problems(o));
   add(comm_problems(o.comm, ranks));

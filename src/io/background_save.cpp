@@ -17,6 +17,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/device/memory.hpp"
 
 namespace shoal::io {
 
@@ -28,14 +29,16 @@ namespace {
 constexpr std::size_t part_elements = std::size_t{1} << 12U;
 static_assert(part_elements % checksum_piece == 0);
 
-/// Copies a slice. Returns the checksum of the copy.
+/// Copies a slice to memory of the host. Returns the checksum of the copy.
 std::uint64_t copy_slice(const TensorSlice& slice, Span<float> to) {
   std::uint64_t sum = 0;
-  for (std::size_t at = 0; at < to.size(); at += part_elements) {
-    const Span<float> part = to.subspan(at, std::min(part_elements, to.size() - at));
-    std::copy_n(slice.values.begin() + static_cast<std::ptrdiff_t>(at), part.size(), part.begin());
-    sum += sum_of_pieces(part, (slice.range.begin + at) / checksum_piece);
-  }
+  device::in_pieces(slice.values, device::Access::read, part_elements, [&](std::size_t first, Span<float> piece) {
+    for (std::size_t at = 0; at < piece.size(); at += part_elements) {
+      const Span<float> part = to.subspan(first + at, std::min(part_elements, piece.size() - at));
+      std::copy_n(piece.begin() + static_cast<std::ptrdiff_t>(at), part.size(), part.begin());
+      sum += sum_of_pieces(part, (slice.range.begin + first + at) / checksum_piece);
+    }
+  });
   return sum;
 }
 

@@ -4,6 +4,7 @@
 
 #include "hash.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/device/memory.hpp"
 #include "shoal/io/checkpoint.hpp"
 
 namespace shoal::io {
@@ -12,7 +13,11 @@ std::uint64_t checksum(const TensorSlice& slice) {
   if (slice.range.empty()) return 0;
   require(slice.range.begin % checksum_piece == 0, slice.dataset, ": a slice begins at element ", slice.range.begin,
           ", not on a piece of ", checksum_piece);
-  return sum_of_pieces(slice.values, slice.range.begin / checksum_piece);
+  std::uint64_t sum = 0;
+  device::in_pieces(slice.values, device::Access::read, checksum_piece, [&](std::size_t first, Span<float> piece) {
+    sum += sum_of_pieces(piece, (slice.range.begin + first) / checksum_piece);
+  });
+  return sum;
 }
 
 std::uint64_t combine(const std::map<std::string, std::uint64_t>& checksums) {

@@ -17,6 +17,7 @@
 #include "shoal/base/absence.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/device/memory.hpp"
 
 namespace shoal::io {
 
@@ -27,6 +28,12 @@ constexpr std::size_t largest_call = std::size_t{64} << 20U;
 
 [[noreturn]] void fail_with_errno(const std::filesystem::path& path, const char* what) {
   fail(path.string(), ": ", what, ": ", std::strerror(errno));
+}
+
+/// Checks that the system can read and write memory from `data` on. Otherwise it would only say "Bad address".
+void require_on_host(const std::filesystem::path& path, const void* data) {
+  require(!device::holds(data), path.string(),
+          ": the data lie in the device's memory; device::in_pieces() passes them through the host's");
 }
 
 int flags_of(File::Mode mode) {
@@ -97,6 +104,7 @@ FileId File::id() const {
 }
 
 void File::read(std::uint64_t offset, Span<std::byte> data) const {
+  require_on_host(path_, data.data());
   const Absence absence;
   while (!data.empty()) {
     const ssize_t done = ::pread(descriptor_, data.data(), std::min(data.size(), largest_call), static_cast<off_t>(offset));
@@ -110,6 +118,7 @@ void File::read(std::uint64_t offset, Span<std::byte> data) const {
 }
 
 void File::write(std::uint64_t offset, Span<const std::byte> data) {
+  require_on_host(path_, data.data());
   const Absence absence;
   while (!data.empty()) {
     const ssize_t done = ::pwrite(descriptor_, data.data(), std::min(data.size(), largest_call), static_cast<off_t>(offset));

@@ -35,7 +35,7 @@ class File {
   bool is_open() const { return descriptor_ >= 0; }
   std::uint64_t size() const;
   FileId id() const;
-  /// Reads all of `data`; an error if the file ends before.
+  /// Reads all of `data`; an error if the file ends before. The data are memory of the host, here and in write().
   void read(std::uint64_t offset, Span<std::byte> data) const;
   void write(std::uint64_t offset, Span<const std::byte> data);
   /// Sets the file's size. Space that was reserved beyond it is released.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All ranks write their parts of one file, directly from their own memory.
+// All ranks write their parts of one file, directly from their own memory; from a device in pieces that the host can read.
 #pragma once
 
 #include <atomic>
@@ -10,18 +10,11 @@
 #include <vector>
 
 #include "files.hpp"
-#include "shoal/base/types.hpp"
+#include "raw_part.hpp"
 #include "shoal/comm/world.hpp"
 #include "shoal/io/checkpoint.hpp"
 
 namespace shoal::io {
-
-struct RawPart {
-  std::uint64_t offset = 0;  ///< position in the file
-  Span<const float> values;
-  std::uint64_t piece = 0;  ///< index, in the dataset, of the piece of checksum_piece elements with which the values begin
-  std::uint64_t* sum = nullptr;  ///< the values' checksum is added to it while they are written; null: none is computed
-};
 
 /// Not collective. Writes the parts, and starts their write-back to disk. Returns false if *stop was set before all were
 /// written.

@@ -2,12 +2,12 @@
 #include "shoal/io/safetensors.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <nlohmann/json.hpp>
 
 #include "files.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/device/memory.hpp"
 #include "shoal/io/text_file.hpp"
 
 namespace shoal::io {
@@ -18,7 +18,6 @@ namespace {
 
 constexpr std::uint64_t largest_header = 100'000'000;  // the limit of Hugging Face's own reader
 constexpr std::size_t elements_at_once = std::size_t{1} << 18U;
-constexpr const char* metadata_key = "__metadata__";
 
 /// IEEE half precision: 5 bits of exponent, 10 of mantissa.
 float from_half(std::uint16_t bits) {
@@ -40,6 +39,18 @@ void read_converted(const File& file, std::uint64_t offset, Span<float> values, 
     std::transform(part.begin(), part.end(), values.begin(), convert);
     offset += part.size_bytes();
     values = values.subspan(part.size());
+  }
+}
+
+/// Reads values.size() elements that begin at `offset` in the file, and converts them from `dtype`.
+void read_values(const File& file, const std::string& dtype, std::uint64_t offset, Span<float> values) {
+  if (dtype == "F32") {
+    file.read(offset, std::as_writable_bytes(values));
+  } else if (dtype == "BF16") {
+    const auto widen = [](std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U); };
+    read_converted(file, offset, values, widen);
+  } else {
+    read_converted(file, offset, values, from_half);
   }
 }
 
@@ -119,76 +130,10 @@ void Safetensors::read(const std::string& name, Range range, Span<float> values)
   const std::string problem = dtype_problem(name, entry);
   require_input(problem.empty(), shard.file.string(), ": ", problem);
   const File file(shard.file, File::Mode::read);
-  const std::uint64_t begin = shard.data_begin + entry.begin;
-  if (entry.dtype == "F32") {
-    file.read(begin + range.begin * sizeof(float), std::as_writable_bytes(values));
-  } else if (entry.dtype == "BF16") {
-    const auto widen = [](std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U); };
-    read_converted(file, begin + range.begin * 2, values, widen);
-  } else {
-    read_converted(file, begin + range.begin * 2, values, from_half);
-  }
-}
-
-bool is_our_safetensors(const fs::path& path) {
-  const nlohmann::ordered_json ours = {{metadata_key, {{"format", "pt"}, {"program", "shoal"}}}};
-  std::string expected = ours.dump();
-  expected.pop_back();  // the brace: tensors follow
-  const File file(path, File::Mode::read);
-  std::string begin(expected.size(), '\0');
-  if (file.size() < sizeof(std::uint64_t) + begin.size()) return false;
-  file.read(sizeof(std::uint64_t), std::as_writable_bytes(Span<char>(begin)));
-  return begin == expected;
-}
-
-SafetensorsWriter::SafetensorsWriter(const fs::path& file, const std::vector<Tensor>& tensors)
-    : file_(file), temporary_(file.string() + ".partial") {
-  nlohmann::ordered_json header;
-  header[metadata_key] = {{"format", "pt"}, {"program", "shoal"}};  // transformers refuses a file without "format"
-  for (const Tensor& tensor : tensors) {
-    const std::uint64_t begin = expected_;
-    std::uint64_t bytes = sizeof(float);
-    for (const std::size_t extent : tensor.shape) bytes *= extent;
-    expected_ += bytes;
-    require(!header.contains(tensor.name), file.string(), ": ", tensor.name, " is listed twice");
-    header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, expected_}}};
-  }
-  std::string text = header.dump();
-  text.append((8 - text.size() % 8) % 8, ' ');  // so that the data begin at a multiple of 8
-  const std::uint64_t length = text.size();
-  data_begin_ = sizeof length + length;
-  output_ = std::make_unique<File>(temporary_, File::Mode::create);
-  try {
-    output_->reserve(0, data_begin_ + expected_);
-    output_->write(0, std::as_bytes(Span<const std::uint64_t>(&length, 1)));
-    output_->write(sizeof length, std::as_bytes(Span<const char>(text)));
-  } catch (const Error&) {
-    discard();
-    throw;
-  }
-}
-
-SafetensorsWriter::~SafetensorsWriter() { discard(); }
-
-void SafetensorsWriter::discard() {
-  if (output_ == nullptr) return;
-  std::error_code ignored;
-  fs::remove(temporary_, ignored);
-  output_.reset();
-}
-
-void SafetensorsWriter::append(Span<const float> values) {
-  require(values.size_bytes() <= expected_ - written_, file_.string(), ": more values than the tensors listed have");
-  output_->write(data_begin_ + written_, std::as_bytes(values));
-  written_ += values.size_bytes();
-}
-
-void SafetensorsWriter::finish() {
-  require(written_ == expected_, file_.string(), ": ", written_, " bytes of ", expected_, " were written");
-  output_->sync();
-  output_->close();
-  commit_file(temporary_, file_);
-  output_.reset();
+  const std::uint64_t begin = shard.data_begin + entry.begin, element_bytes = entry.dtype == "F32" ? 4 : 2;
+  device::in_pieces(values, device::Access::write, elements_at_once, [&](std::size_t first, Span<float> piece) {
+    read_values(file, entry.dtype, begin + (range.begin + first) * element_bytes, piece);
+  });
 }
 
 }  // namespace shoal::io

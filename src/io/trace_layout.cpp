@@ -44,6 +44,7 @@ void write_numbers(const Handle& place, const char* name, const std::vector<T>& 
 void write_topology(const Handle& machine, const comm::Topology& topology) {
   const hsize_t ranks = topology.hosts.size();
   std::vector<int> local;
+  local.reserve(ranks);
   for (int rank = 0; rank < topology.ranks(); ++rank) local.push_back(topology.local_of(rank));
   hdf5::write_texts(machine, "hosts", topology.hosts);
   write_numbers(machine, "node", topology.node_of, {ranks});
@@ -146,6 +147,7 @@ void TraceLayout::commit_as(const std::filesystem::path& file) {
 
 void TraceLayout::append(const std::vector<std::string>& new_names, const std::vector<FlushRow>& rows) {
   std::vector<const char*> texts;
+  texts.reserve(new_names.size());
   for (const std::string& name : new_names) texts.push_back(name.c_str());
   append_rows(names_, hdf5::text_type(), texts.data(), texts.size(), "/names");
   append_rows(flushes_, flush_type(), rows.data(), rows.size(), "/flushes");

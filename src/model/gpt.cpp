@@ -57,8 +57,8 @@ void Gpt<T>::take_activations(Memory& memory) {
   final_ = capacity_.training ? take(rows * s.C, "residual stream") : blocks_[0].x;
   if (capacity_.training) {
     dx_ = take(rows * s.C, "gradient of the residual stream");
-    tokens_ = memory.take<std::int32_t>(Kind::activations, 2 * rows, "tokens");
   }
+  tokens_ = TokenBuffer(memory, 2 * rows, capacity_.micro_batches);
   for (float** kept : {&final_mean_, &final_rstd_, &losses_}) *kept = statistics(rows, "statistics");
 }
 
@@ -130,11 +130,19 @@ void Gpt<T>::check(const MicroBatch& batch) const {
 }
 
 template <typename T>
-void Gpt<T>::keep(const MicroBatch& batch) {
+void Gpt<T>::check_targets(const MicroBatch& batch) const {
   const std::size_t rows = predictions(batch);
-  kept_ = batch;
-  std::copy_n(batch.inputs.begin(), rows, tokens_.begin());
-  kept_.inputs = tokens_.first(rows);
+  require(batch.targets.size() >= rows, "a micro-batch of ", rows, " tokens has ", batch.targets.size(), " targets");
+}
+
+template <typename T>
+void Gpt<T>::upload(const MicroBatch& batch) {
+  const std::size_t rows = predictions(batch), targets = std::min(rows, batch.targets.size());
+  const Span<std::int32_t> staging = tokens_.next(rows + targets);
+  std::copy_n(batch.inputs.begin(), rows, staging.begin());
+  std::copy_n(batch.targets.begin(), targets, staging.begin() + static_cast<std::ptrdiff_t>(rows));
+  inputs_ = tokens_.upload();
+  targets_ = inputs_ + rows;
 }
 
 template <typename T>
@@ -147,14 +155,16 @@ void Gpt<T>::embed(std::size_t sequences, std::size_t length, const std::int32_t
 }
 
 template <typename T>
-double Gpt<T>::forward(const MicroBatch& batch, float gradient_scale) {
+void Gpt<T>::forward(const MicroBatch& batch, float gradient_scale, double* loss) {
   require(capacity_.training, "the model was made without memory for backward");
   check(batch);
-  keep(batch);
+  check_targets(batch);
+  upload(batch);
+  kept_ = batch;
   const gpt::BlockShape s = shape(batch.sequences, batch.length);
   set_product_workspace(s);
   T* const x = blocks_[0].x;
-  embed(s.B, s.T, kept_.inputs.data(), 0, x);
+  embed(s.B, s.T, inputs_, 0, x);
   const kernels::Dropout at_start = dropout(batch, embedding_unit, embedded);
   if (at_start.active()) kernels::dropout_add<T>(at_start, s.B, s.T * s.C, x, nullptr, x);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -164,13 +174,11 @@ double Gpt<T>::forward(const MicroBatch& batch, float gradient_scale) {
     T* const out = i + 1 < blocks_.size() ? blocks_[i + 1].x : final_;
     gpt::block_forward(s, w, blocks_[i], scratch_, block_dropout(kept_, unit), out);
   }
-  return losses(batch, final_, gradient_scale);
+  losses(s.rows(), final_, gradient_scale, loss);
 }
 
 template <typename T>
-double Gpt<T>::losses(const MicroBatch& batch, const T* x, std::optional<float> gradient_scale) {
-  const std::size_t rows = predictions(batch);
-  require(batch.targets.size() >= rows, "a micro-batch of ", rows, " tokens has ", batch.targets.size(), " targets");
+void Gpt<T>::losses(std::size_t rows, const T* x, std::optional<float> gradient_scale, double* loss) {
   const TracedUnit traced(head_unit());
   const Weights<T> own(access_, head_unit(), head_layout());
   std::optional<Weights<T>> borrowed;
@@ -180,7 +188,7 @@ double Gpt<T>::losses(const MicroBatch& batch, const T* x, std::optional<float> 
   kernels::layernorm_forward<T>({rows, options_.n_embd}, static_cast<float>(options_.layer_norm_epsilon),
                                 {.x = x, .gain = own[gpt::head::ln_f_weight], .bias = own[gpt::head::ln_f_bias]},
                                 {.y = scratch_.h, .mean = final_mean_, .rstd = final_rstd_});
-  const HeadInputs<T> in{.rows = rows, .hidden = scratch_.h, .weight = weight, .targets = batch.targets.data()};
+  const HeadInputs<T> in{.rows = rows, .hidden = scratch_.h, .weight = weight, .targets = targets_};
   const Span<std::byte> products = scratch_.product_workspace;
   if (gradient_scale) {
     // The gradient of a tied embedding is one buffer: the head writes its part here, and the embedding's backward adds to
@@ -192,7 +200,7 @@ double Gpt<T>::losses(const MicroBatch& batch, const T* x, std::optional<float> 
   } else {
     head_.losses(in, losses_, nullptr, head_scratch_, products);
   }
-  return kernels::sum(rows, losses_);
+  kernels::sum(rows, losses_, loss);
 }
 
 template <typename T>
@@ -245,8 +253,7 @@ void Gpt<T>::embedding_backward() {
   float* const dwte = g[gpt::embedding::token];
   float* const dwpe = g[gpt::embedding::position];
   if (!options_.tied) kernels::fill(options_.vocab_size * C, 0.0F, dwte);
-  kernels::embedding_backward<T>({kept_.sequences, kept_.length, C}, kept_.inputs.data(), dx_,
-                                 {.token = dwte, .position = dwpe});
+  kernels::embedding_backward<T>({kept_.sequences, kept_.length, C}, inputs_, dx_, {.token = dwte, .position = dwpe});
   kernels::fill((options_.block_size - kept_.length) * C, 0.0F, dwpe + kept_.length * C);
   access_.gradient_complete(embedding_unit);
 }
@@ -262,9 +269,10 @@ gpt::BlockActivations<T> Gpt<T>::unkept(std::size_t i) const {
 template <typename T>
 T* Gpt<T>::run_blocks(const MicroBatch& batch) {
   check(batch);
+  upload(batch);
   const gpt::BlockShape s = shape(batch.sequences, batch.length);
   T* const x = blocks_[0].x;
-  embed(s.B, s.T, batch.inputs.data(), 0, x);
+  embed(s.B, s.T, inputs_, 0, x);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const int unit = block_unit(i);
     const TracedUnit traced(unit);
@@ -275,9 +283,10 @@ T* Gpt<T>::run_blocks(const MicroBatch& batch) {
 }
 
 template <typename T>
-double Gpt<T>::evaluate(const MicroBatch& batch) {
+void Gpt<T>::evaluate(const MicroBatch& batch, double* loss) {
+  check_targets(batch);
   set_product_workspace(shape(batch.sequences, batch.length));
-  return losses(batch, run_blocks(batch), std::nullopt);
+  losses(predictions(batch), run_blocks(batch), std::nullopt, loss);
 }
 
 template <typename T>
@@ -291,12 +300,10 @@ void Gpt<T>::logits_of(std::size_t rows, const T* x, std::size_t stride, float* 
         {.x = x + row * stride, .gain = own[gpt::head::ln_f_weight], .bias = own[gpt::head::ln_f_bias]},
         {.y = scratch_.h + row * C, .mean = final_mean_ + row, .rstd = final_rstd_ + row});
   }
-  if (options_.tied) {
-    const Weights<T> borrowed(access_, embedding_unit, units_[embedding_unit]);
-    head_.logits(rows, scratch_.h, borrowed[gpt::embedding::token], out, scratch_.product_workspace);
-  } else {
-    head_.logits(rows, scratch_.h, own[gpt::head::lm_head], out, scratch_.product_workspace);
-  }
+  std::optional<Weights<T>> borrowed;
+  if (options_.tied) borrowed.emplace(access_, embedding_unit, units_[embedding_unit]);
+  const T* const weight = options_.tied ? (*borrowed)[gpt::embedding::token] : own[gpt::head::lm_head];
+  head_.logits(rows, scratch_.h, weight, out, head_scratch_, scratch_.product_workspace);
 }
 
 template <typename T>
@@ -320,7 +327,8 @@ void Gpt<T>::decode(std::int32_t token, Span<float> out) {
   const gpt::BlockShape s = shape(1, 1);
   scratch_.product_workspace = product_workspace_.planned();
   T* const x = blocks_[0].x;
-  embed(1, 1, &token, decoded_, x);
+  tokens_.next(1).front() = token;
+  embed(1, 1, tokens_.upload(), decoded_, x);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const int unit = block_unit(i);
     const TracedUnit traced(unit);

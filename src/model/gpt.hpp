@@ -11,6 +11,7 @@
 #include "products.hpp"
 #include "segments.hpp"
 #include "shoal/model/model.hpp"
+#include "token_buffer.hpp"
 
 namespace shoal::model {
 
@@ -20,9 +21,9 @@ class Gpt final : public Model, private Decoder {
   Gpt(const ModelOptions& options, const Capacity& capacity, std::uint64_t seed, Memory& memory, UnitAccess& access);
 
   std::size_t predictions(const MicroBatch& batch) const override { return batch.sequences * batch.length; }
-  double forward(const MicroBatch& batch, float gradient_scale) override;
+  void forward(const MicroBatch& batch, float gradient_scale, double* loss) override;
   void backward() override;
-  double evaluate(const MicroBatch& batch) override;
+  void evaluate(const MicroBatch& batch, double* loss) override;
   void logits(const MicroBatch& batch, Span<float> out) override;
   Decoder* decoder() override { return decoding_ ? this : nullptr; }
 
@@ -37,7 +38,9 @@ class Gpt final : public Model, private Decoder {
   /// Sets the workspace of all matrix products until the next call.
   void set_product_workspace(const gpt::BlockShape& shape);
   void check(const MicroBatch& batch) const;
-  void keep(const MicroBatch& batch);
+  void check_targets(const MicroBatch& batch) const;
+  /// Enqueues the copy of the batch's tokens to the device.
+  void upload(const MicroBatch& batch);
   gpt::BlockShape shape(std::size_t sequences, std::size_t length) const;
   kernels::Dropout dropout(const MicroBatch& batch, int unit, std::uint32_t site) const;
   gpt::BlockDropout block_dropout(const MicroBatch& batch, int unit) const;
@@ -48,8 +51,8 @@ class Gpt final : public Model, private Decoder {
   /// The buffers of block i if nothing is saved: those of the first block, except for qkv.
   gpt::BlockActivations<T> unkept(std::size_t i) const;
   /// Final norm, logits and losses. With a scale, also the gradients of the norm's output (in dx_) and of the head's weight.
-  double losses(const MicroBatch& batch, const T* x, std::optional<float> gradient_scale);
-  /// Logits of `rows` rows of x, with `stride` elements from one row to the next.
+  void losses(std::size_t rows, const T* x, std::optional<float> gradient_scale, double* loss);
+  /// Logits of `rows` rows of x, with `stride` elements from one row to the next, in memory of the host.
   void logits_of(std::size_t rows, const T* x, std::size_t stride, float* out);
   void embedding_backward();
   /// Computes the activations of block i again, for forward's batch. out: as for block_forward.
@@ -79,9 +82,10 @@ class Gpt final : public Model, private Decoder {
   Span<std::byte> head_scratch_;  // the memory of wide_a, wide_b and dh of scratch_
   ProductWorkspace product_workspace_;
 
-  MicroBatch kept_;  // the batch of the last forward
-  Span<std::int32_t> tokens_;
-  std::size_t decoded_ = 0;  // positions in the decoder's sequence
+  MicroBatch kept_;  // the batch of the last forward; its tokens are in inputs_
+  TokenBuffer tokens_;
+  const std::int32_t *inputs_ = nullptr, *targets_ = nullptr;  // on the device, of the last batch
+  std::size_t decoded_ = 0;                                    // positions in the decoder's sequence
 };
 
 }  // namespace shoal::model

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "shoal/base/bump_allocator.hpp"
+#include "shoal/device/cells.hpp"
 #include "shoal/kernels/cross_entropy.hpp"
 
 namespace shoal::model {
@@ -48,7 +49,11 @@ std::size_t Head<T>::product_workspace_bytes(std::size_t rows, std::size_t colum
 
 template <typename T>
 std::size_t Head<T>::logits_workspace_bytes(std::size_t rows) const {
-  return product_workspace_bytes(rows, vocabulary_.symbols);
+  std::size_t bytes = 0;
+  for (const std::size_t chunk : {std::min(rows, chunk_rows_), rows % chunk_rows_}) {
+    if (chunk > 0) bytes = std::max(bytes, product_workspace_bytes(chunk, vocabulary_.symbols));
+  }
+  return bytes;
 }
 
 template <typename T>
@@ -103,8 +108,16 @@ void Head<T>::losses(const HeadInputs<T>& in, float* losses, const HeadGradient<
 }
 
 template <typename T>
-void Head<T>::logits(std::size_t rows, const T* hidden, const T* weight, float* logits, Span<std::byte> workspace) const {
-  product(rows, hidden, {weight, vocabulary_.symbols, C_}, logits, workspace);
+void Head<T>::logits(std::size_t rows, const T* hidden, const T* weight, float* logits, Span<std::byte> scratch,
+                     Span<std::byte> workspace) const {
+  const std::size_t V = vocabulary_.symbols;
+  float* const logits_chunk = BumpAllocator(scratch).take<float>(chunk_rows_ * V);
+  for (std::size_t first = 0; first < rows; first += chunk_rows_) {
+    const std::size_t n = std::min(chunk_rows_, rows - first);
+    product(n, hidden + first * C_, {weight, V, C_}, logits_chunk, workspace);
+    device::copy(n * V * sizeof(float), logits_chunk, logits + first * V);
+  }
+  device::wait_for_queue();
 }
 
 template <typename T>

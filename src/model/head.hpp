@@ -40,7 +40,7 @@ class Head {
   /// For up to `rows` rows of C elements.
   Head(std::size_t rows, std::size_t C, VocabularyShape vocabulary, bool training);
 
-  /// Bytes of losses()' scratch memory, which holds nothing between two calls.
+  /// Bytes of scratch memory of losses() and logits(), which holds nothing between two calls.
   std::size_t scratch_bytes() const;
   /// Bytes of workspace for the matrix products of losses() and of logits() with this many rows.
   std::size_t losses_workspace_bytes(std::size_t rows) const;
@@ -50,8 +50,10 @@ class Head {
   void losses(const HeadInputs<T>& in, float* losses, const HeadGradient<T>* gradient, Span<std::byte> scratch,
               Span<std::byte> workspace) const;
 
-  /// logits [rows, V] = hidden weight', for any number of rows. Does not read the rows of zeros.
-  void logits(std::size_t rows, const T* hidden, const T* weight, float* logits, Span<std::byte> workspace) const;
+  /// logits [rows, V] = hidden weight', in memory of the host, which waits for them. Does not read the weight's rows of
+  /// zeros.
+  void logits(std::size_t rows, const T* hidden, const T* weight, float* logits, Span<std::byte> scratch,
+              Span<std::byte> workspace) const;
 
  private:
   /// logits [rows, rows of the weight] = hidden weight'.

@@ -8,6 +8,7 @@
 #include "products.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/device/cells.hpp"
 #include "shoal/kernels/cross_entropy.hpp"
 #include "shoal/kernels/embedding.hpp"
 #include "shoal/kernels/pointwise.hpp"
@@ -95,9 +96,8 @@ Mlp<T>::Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t
   }
   logits_ = memory.take<float>(Kind::activations, B * V, "logits").data();
   losses_ = memory.take<float>(Kind::activations, B, "losses").data();
-  targets_ = memory.take<std::int32_t>(Kind::activations, B, "tokens").data();
+  tokens_ = TokenBuffer(memory, B * (capacity.length + 1), capacity.micro_batches);
   if (capacity.training) {
-    tokens_ = memory.take<std::int32_t>(Kind::activations, B * capacity.length, "tokens");
     dx_ = take(B * widest, "gradients of hidden layers");
     next_dx_ = take(B * widest, "gradients of hidden layers");
     if constexpr (std::is_same_v<T, float>) {
@@ -134,11 +134,10 @@ void Mlp<T>::check(const MicroBatch& batch) const {
 
 template <typename T>
 const T* Mlp<T>::run_hidden(const MicroBatch& batch) {
-  check(batch);
   {
     const TracedUnit traced(embedding_unit);
     const Weights<T> w(access_, embedding_unit, units_[embedding_unit]);
-    kernels::embedding_forward<T>({batch.sequences, batch.length, options_.n_embd}, batch.inputs.data(),
+    kernels::embedding_forward<T>({batch.sequences, batch.length, options_.n_embd}, inputs_,
                                   {.token = w[weight], .position = nullptr}, embedded_);
   }
   for (std::size_t i = 0; i < hidden_.size(); ++i) hidden_forward(batch, i);
@@ -160,10 +159,19 @@ void Mlp<T>::hidden_forward(const MicroBatch& batch, std::size_t layer) {
 }
 
 template <typename T>
-void Mlp<T>::collect_targets(const MicroBatch& batch) {
+void Mlp<T>::check_targets(const MicroBatch& batch) const {
   require(batch.targets.size() >= batch.sequences * batch.length, "a micro-batch of ", batch.sequences, " x ", batch.length,
           " tokens has ", batch.targets.size(), " targets");
-  for (std::size_t b = 0; b < batch.sequences; ++b) targets_[b] = batch.targets[(b + 1) * batch.length - 1];
+}
+
+template <typename T>
+void Mlp<T>::upload(const MicroBatch& batch) {
+  const std::size_t inputs = batch.sequences * batch.length, targets = batch.targets.empty() ? 0 : batch.sequences;
+  const Span<std::int32_t> staging = tokens_.next(inputs + targets);
+  std::copy_n(batch.inputs.begin(), inputs, staging.begin());
+  for (std::size_t b = 0; b < targets; ++b) staging[inputs + b] = batch.targets[(b + 1) * batch.length - 1];
+  inputs_ = tokens_.upload();
+  targets_ = inputs_ + inputs;
 }
 
 template <typename T>
@@ -176,20 +184,19 @@ void Mlp<T>::output(std::size_t rows, const T* hidden, float* logits) {
 }
 
 template <typename T>
-double Mlp<T>::forward(const MicroBatch& batch, float gradient_scale) {
+void Mlp<T>::forward(const MicroBatch& batch, float gradient_scale, double* loss) {
   require(capacity_.training, "the model was made without memory for backward");
   check(batch);
   products_ = product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length));
   const std::size_t rows = batch.sequences;
+  check_targets(batch);
   kept_ = batch;
-  std::copy_n(batch.inputs.begin(), rows * batch.length, tokens_.begin());
-  kept_.inputs = tokens_.first(rows * batch.length);
+  upload(batch);
   output(rows, run_hidden(kept_), logits_);
-  collect_targets(batch);
   kernels::cross_entropy<T>({rows, options_.vocab_size},
                             {.logits = logits_, .targets = targets_, .stride = options_.vocab_size}, gradient_scale,
                             {.losses = losses_, .dlogits = dlogits_});
-  return kernels::sum(rows, losses_);
+  kernels::sum(rows, losses_, loss);
 }
 
 template <typename T>
@@ -238,27 +245,33 @@ void Mlp<T>::backward() {
   const TracedUnit traced(embedding_unit);
   const Gradient g(access_, embedding_unit, units_[embedding_unit]);
   kernels::fill(options_.vocab_size * options_.n_embd, 0.0F, g[weight]);
-  kernels::embedding_backward<T>({kept_.sequences, kept_.length, options_.n_embd}, kept_.inputs.data(), dx_,
+  kernels::embedding_backward<T>({kept_.sequences, kept_.length, options_.n_embd}, inputs_, dx_,
                                  {.token = g[weight], .position = nullptr});
   access_.gradient_complete(embedding_unit);
 }
 
 template <typename T>
-double Mlp<T>::evaluate(const MicroBatch& batch) {
+void Mlp<T>::evaluate(const MicroBatch& batch, double* loss) {
+  check(batch);
+  check_targets(batch);
+  upload(batch);
   products_ = product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length));
   output(batch.sequences, run_hidden(batch), logits_);
-  collect_targets(batch);
   kernels::cross_entropy_forward({batch.sequences, options_.vocab_size},
                                  {.logits = logits_, .targets = targets_, .stride = options_.vocab_size}, losses_);
-  return kernels::sum(batch.sequences, losses_);
+  kernels::sum(batch.sequences, losses_, loss);
 }
 
 template <typename T>
 void Mlp<T>::logits(const MicroBatch& batch, Span<float> out) {
   require(out.size() == batch.sequences * options_.vocab_size, "room for ", out.size(), " logits of ", batch.sequences,
           " sequences");
+  check(batch);
+  upload(batch);
   products_ = product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length));
-  output(batch.sequences, run_hidden(batch), out.data());
+  output(batch.sequences, run_hidden(batch), logits_);
+  device::copy(out.size_bytes(), logits_, out.data());
+  device::wait_for_queue();
 }
 
 template class Mlp<float>;

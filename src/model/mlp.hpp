@@ -10,6 +10,7 @@
 #include "products.hpp"
 #include "segments.hpp"
 #include "shoal/model/model.hpp"
+#include "token_buffer.hpp"
 #include "views.hpp"
 
 namespace shoal::model {
@@ -28,9 +29,9 @@ class Mlp final : public Model {
   Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t seed, Memory& memory, UnitAccess& access);
 
   std::size_t predictions(const MicroBatch& batch) const override { return batch.sequences; }
-  double forward(const MicroBatch& batch, float gradient_scale) override;
+  void forward(const MicroBatch& batch, float gradient_scale, double* loss) override;
   void backward() override;
-  double evaluate(const MicroBatch& batch) override;
+  void evaluate(const MicroBatch& batch, double* loss) override;
   void logits(const MicroBatch& batch, Span<float> out) override;
 
  private:
@@ -39,7 +40,9 @@ class Mlp final : public Model {
   /// Returns the output of the last hidden layer.
   const T* run_hidden(const MicroBatch& batch);
   void hidden_forward(const MicroBatch& batch, std::size_t layer);
-  void collect_targets(const MicroBatch& batch);
+  void check_targets(const MicroBatch& batch) const;
+  /// Enqueues the copy of the batch's tokens to the device: all inputs, and of each sequence the last target.
+  void upload(const MicroBatch& batch);
   void output(std::size_t rows, const T* hidden, float* logits);
   /// Computes the gradients of the head, and of its input (in dx_), from dlogits_.
   void head_backward(std::size_t rows, const T* hidden);
@@ -62,8 +65,8 @@ class Mlp final : public Model {
   T* next_dx_ = nullptr;    // gradient of its input
   float *logits_ = nullptr, *losses_ = nullptr;
   T* dlogits_ = nullptr;
-  std::int32_t* targets_ = nullptr;
-  Span<std::int32_t> tokens_;
+  TokenBuffer tokens_;
+  const std::int32_t *inputs_ = nullptr, *targets_ = nullptr;  // on the device, of the last batch
   Span<std::byte> workspace_;
   ProductWorkspace product_workspace_;
   Span<std::byte> products_;  // the workspace for the current batch

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <vector>
+#include <memory>
 
 #include "shoal/base/memory.hpp"
+#include "shoal/device/memory.hpp"
 #include "shoal/kernels/matmul.hpp"
 
 namespace shoal::model {
@@ -73,17 +74,18 @@ class ProductWorkspace {
       : planned_(memory.take<std::byte>(Kind::buffers, bytes, "matrix products' workspace")) {}
   Span<std::byte> of(std::size_t bytes) {
     if (bytes <= planned_.size()) return planned_;
-    unplanned_.resize(std::max(unplanned_.size(), (bytes + sizeof(Line) - 1) / sizeof(Line)));
-    return {reinterpret_cast<std::byte*>(unplanned_.data()), unplanned_.size() * sizeof(Line)};
+    if (bytes > unplanned_.size()) {
+      // The end of the former memory waits for products that use it.
+      more_ = std::make_unique<device::DeviceMemory>(
+          [&](Memory& memory) { unplanned_ = memory.take<std::byte>(Kind::buffers, bytes, "matrix products' workspace"); });
+    }
+    return unplanned_;
   }
   Span<std::byte> planned() const { return planned_; }
 
  private:
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  Span<std::byte> planned_;
-  std::vector<Line> unplanned_;
+  Span<std::byte> planned_, unplanned_;
+  std::unique_ptr<device::DeviceMemory> more_;  // of unplanned_
 };
 
 }  // namespace shoal::model

@@ -22,7 +22,7 @@ Ledger model_states(std::size_t parameters, const zero::EngineOptions& options, 
 }
 
 std::size_t model_state_bytes(const Ledger& ledger) {
-  return ledger.total() - ledger[Kind::activations] - ledger[Kind::buffers];
+  return ledger[Kind::parameters] + ledger[Kind::master] + ledger[Kind::gradients] + ledger[Kind::moments];
 }
 
 }  // namespace shoal::plan

@@ -8,6 +8,7 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/kernels/outer.hpp"
+#include "shoal/kernels/pointwise.hpp"
 
 namespace shoal::sync {
 
@@ -124,11 +125,11 @@ void Average::set_reference() {
   if (!in_differences()) return;
   for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
     const Span<float> now = sub_shards_->master(u, sub_shards_->shards()[u]);
-    std::copy(now.begin(), now.end(), reference_[u].begin());
+    kernels::copy_bytes(now.size_bytes(), now.data(), reference_[u].data());
   }
   run_exactly();
   for (std::size_t u = 0; u < sub_shards_->units(); ++u) {  // restore each node's own parameters
-    std::swap_ranges(reference_[u].begin(), reference_[u].end(), sub_shards_->master(u, sub_shards_->shards()[u]).begin());
+    kernels::swap(reference_[u].size(), reference_[u].data(), sub_shards_->master(u, sub_shards_->shards()[u]).data());
   }
 }
 
@@ -146,9 +147,9 @@ void Average::start(Update update) {
     if (in_differences()) {
       kernels::subtract(sending_.type, now.size(), now.data(), reference_[u].data(), message_[u].data());
     } else if (sending_.overlap) {
-      std::copy(now.begin(), now.end(), floats(u, shard).begin());
+      kernels::copy_bytes(now.size_bytes(), now.data(), floats(u, shard).data());
     }
-    if (sending_.overlap) std::copy(now.begin(), now.end(), sent_[u].begin());
+    if (sending_.overlap) kernels::copy_bytes(now.size_bytes(), now.data(), sent_[u].data());
   }
   in_flight_ = true;
   arrived_ = false;
@@ -205,7 +206,7 @@ void Average::apply_mean() {
     if (sending_.overlap) {
       kernels::rebase(now.size(), mean.data(), sent_[u].data(), now.data());
     } else if (in_differences()) {
-      std::copy(mean.begin(), mean.end(), now.begin());
+      kernels::copy_bytes(mean.size_bytes(), mean.data(), now.data());
     }
   }
   in_flight_ = false;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/sync/outer.hpp"
 
-#include <algorithm>
-
 #include "shoal/kernels/outer.hpp"
+#include "shoal/kernels/pointwise.hpp"
 
 namespace shoal::sync {
 
@@ -18,8 +17,8 @@ Outer::Outer(const SyncOptions& options, const SubShards& sub_shards, const std:
 void Outer::reset() {
   for (std::size_t u = 0; u < ranges_.size(); ++u) {
     const Span<float> now = sub_shards_->master(u, ranges_[u]);
-    std::copy(now.begin(), now.end(), parameters_[u].begin());
-    std::fill(momentum_[u].begin(), momentum_[u].end(), 0.0F);
+    kernels::copy_bytes(now.size_bytes(), now.data(), parameters_[u].data());
+    kernels::fill(momentum_[u].size(), 0, momentum_[u].data());
   }
 }
 
@@ -34,7 +33,7 @@ void Outer::update(std::size_t unit, Range range, Span<float> x, double inner_ra
   } else if (step.inner_rate > 0) {
     kernels::slow_momentum(x.size(), step, outer.data(), u, x.data());
   } else {
-    std::copy(x.begin(), x.end(), outer.begin());
+    kernels::copy_bytes(x.size_bytes(), x.data(), outer.data());
   }
 }
 

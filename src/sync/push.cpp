@@ -6,6 +6,7 @@
 
 #include "shoal/base/trace.hpp"
 #include "shoal/kernels/outer.hpp"
+#include "shoal/kernels/pointwise.hpp"
 
 namespace shoal::sync {
 
@@ -74,10 +75,14 @@ void Push::exchange_piecewise(int to, int from) {
 
 void Push::start(int to, int from) {
   comm::Communicator& group = *groups_.across.group;
+  // All copies come before the first message: kernels let messages advance, and a message that advances before the others
+  // are posted holds up those of the other direction ([Note: clear-to-send before data]).
+  for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
+    const Span<float> own = sub_shards_->master(u, sub_shards_->shards()[u]);
+    kernels::copy_bytes(own.size_bytes(), own.data(), sent_[u].data());
+  }
   for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
     const trace::OnBehalfOf unit(static_cast<int>(u));
-    const Span<float> own = sub_shards_->master(u, sub_shards_->shards()[u]);
-    std::copy(own.begin(), own.end(), sent_[u].begin());
     requests_.push_back(group.receive(comm::bytes_of(received_[u]), from, tag));
     requests_.push_back(group.send(comm::const_bytes_of(Span<const float>(sent_[u])), to, tag));
   }

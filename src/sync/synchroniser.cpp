@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/sync/synchroniser.hpp"
 
-#include <algorithm>
-
 #include "shoal/base/trace.hpp"
+#include "shoal/kernels/pointwise.hpp"
 
 namespace shoal::sync {
 
@@ -94,14 +93,15 @@ void Synchroniser::start(const Actions& actions, double learning_rate) {
 void Synchroniser::swap_in_mean() {
   for (std::size_t u = 0; u < sub_shards_.units(); ++u) {
     const Span<float> now = sub_shards_.master(u, sub_shards_.shards()[u]);
-    std::copy(now.begin(), now.end(), own_[u].begin());
+    kernels::copy_bytes(now.size_bytes(), now.data(), own_[u].data());
   }
   replace_by_mean();
 }
 
 void Synchroniser::restore_own() {
   for (std::size_t u = 0; u < sub_shards_.units(); ++u) {
-    std::copy(own_[u].begin(), own_[u].end(), sub_shards_.master(u, sub_shards_.shards()[u]).begin());
+    const Span<float> now = sub_shards_.master(u, sub_shards_.shards()[u]);
+    kernels::copy_bytes(own_[u].size_bytes(), own_[u].data(), now.data());
   }
   average_.gather_in_node();
 }

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/device/queue.hpp"
 #include "shoal/kernels/storage.hpp"
 
 namespace shoal::zero {
@@ -45,7 +47,11 @@ Engine::Engine(const EngineOptions& options, const RankGroups& groups, Memory& m
                                              GatherOptions{options_.zero, options_.gradients.bucket_elements,
                                                            options_.gradients.overlap, options_.gradients.collectives},
                                              memory);
-  model_ = model::make(options_.model, options_.dtype, options_.capacity, options_.seed, memory, *this);
+  model::Capacity capacity = options_.capacity;
+  capacity.micro_batches = micro_steps();
+  model_ = model::make(options_.model, options_.dtype, capacity, options_.seed, memory, *this);
+  losses_ = device::Cells(memory, micro_steps(), "losses");
+  pieces_.emplace(memory, "pieces of files");
 }
 
 void Engine::initialize(std::uint64_t seed) {
@@ -70,18 +76,35 @@ void Engine::weigh_squares(std::int64_t updates, double beta2) {
       options_.optimizer.epsilon);
 }
 
-double Engine::micro_batch(std::size_t round, std::size_t micro_step, const model::MicroBatch& batch) {
+void Engine::micro_batch(std::size_t round, std::size_t micro_step, const model::MicroBatch& batch) {
   gradients_->begin_micro_step(round, micro_step);
   parameters_->begin(Parameters::Pass::training);
   const auto predictions = static_cast<double>(groups_ * options_.micro_batches * model_->predictions(batch));
-  double loss = 0;
   {
     const trace::Region region(trace::Level::steps, trace::Kind::phase, "forward");
-    loss = model_->forward(batch, static_cast<float>(loss_scale_ / predictions));
+    model_->forward(batch, static_cast<float>(loss_scale_ / predictions), losses_.cell(in_step(round, micro_step)));
   }
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "backward");
   model_->backward();
-  return loss;
+}
+
+void Engine::measure() {
+  gradients_->measure_norm();
+  parameters_->fetch_errors();
+  losses_.fetch();
+  {
+    // Where calls only enqueue work, most of the step's time passes here, and it is no time of "clip".
+    std::optional<trace::Region> waiting;
+    if (!device::immediate()) waiting.emplace(trace::Level::steps, trace::Kind::phase, "device");
+    device::wait_for_queue();
+  }
+  parameters_->trace_errors();
+}
+
+double Engine::loss(std::size_t round, std::size_t micro_step) const { return losses_.values()[in_step(round, micro_step)]; }
+
+double Engine::micro_step_square(std::size_t round, std::size_t micro_step) const {
+  return gradients_->micro_step_square(in_step(round, micro_step)) / (loss_scale_ * loss_scale_);
 }
 
 Norm Engine::norm() {
@@ -124,7 +147,10 @@ void Engine::update_unit(int unit, const optim::Optimizer::Step& step) {
 
 double Engine::evaluate(const model::MicroBatch& batch) {
   parameters_->begin(Parameters::Pass::evaluation);
-  return model_->evaluate(batch);
+  model_->evaluate(batch, losses_.cell(0));
+  losses_.fetch();
+  device::wait_for_queue();
+  return losses_.values().front();
 }
 
 const void* Engine::acquire(int unit) { return parameters_->acquire(unit); }

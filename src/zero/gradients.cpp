@@ -35,6 +35,7 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
       start_(options.overlap                         ? Start::in_backward
              : accumulation.reduced_every_micro_step ? Start::in_backward_waiting
                                                      : Start::at_end_of_round),
+      micro_steps_per_round_(accumulation.micro_steps_per_round),
       first_reduced_micro_step_(accumulation.reduced_every_micro_step ? 0 : accumulation.micro_steps_per_round - 1),
       gathers_(groups.ranks > 1 && std::none_of(layouts.begin(), layouts.end(),
                                                 [](const ShardLayout& layout) { return layout.updated_in_part(); })),
@@ -42,8 +43,8 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
       sums_(layouts, accumulation, options.dtype, accumulates_in_place(accumulation, options.dtype), memory),
       reducer_(make_gradient_reducer(options.quantized, options.collectives, groups)),
       gatherer_(comm::make_reducer(options.collectives, groups.ranks, groups.group)),
-      norm_(layouts, groups, memory),
-      squares_(options.squares, layouts, groups, memory),
+      norm_(layouts, groups, options.squares == Squares::weighted, memory),
+      squares_(options.squares, layouts, groups, accumulation.rounds * accumulation.micro_steps_per_round, memory),
       accumulator_(make_accumulator(units, completion_order(units.size()), buckets_, options.overlap ? 1 : 0, accumulation,
                                     options.dtype, sums_, memory)),
       may_write_(units.size(), false),
@@ -85,7 +86,7 @@ void Gradients::complete(int unit) {
   const auto u = static_cast<std::size_t>(unit);
   require(!complete_[u], "the gradient of unit ", units_[u].name, " was completed twice in one micro-step");
   complete_[u] = true;
-  squares_.measure(unit, of(unit));
+  squares_.measure(unit, of(unit), round_ * micro_steps_per_round_ + micro_step_);
   accumulator_->complete(unit, micro_step_);
   if (start_ == Start::at_end_of_round || micro_step_ < first_reduced_micro_step_) return;
   start_ready();
@@ -152,12 +153,18 @@ void Gradients::start_gather() {
   for (std::size_t i = 0; i < scratch_.size(); ++i) gathering_.push_back(gather(i));
 }
 
-Norm Gradients::norm() {
-  quant_state_.trace_errors(buckets_);
+void Gradients::measure_norm() {
   const auto shard = [&](int unit) -> Span<const std::byte> {
     return sums_.sum(unit, layouts_[static_cast<std::size_t>(unit)].shard);
   };
-  return norm_.of(options_.dtype, shard, squares_.weights());
+  norm_.measure(options_.dtype, shard, squares_.weights());
+  squares_.fetch();
+  quant_state_.fetch_errors();
+}
+
+Norm Gradients::norm() {
+  quant_state_.trace_errors(buckets_);
+  return norm_.norm();
 }
 
 comm::Request Gradients::gather(std::size_t bucket) const {

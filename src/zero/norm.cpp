@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "shoal/kernels/reduce.hpp"
 #include "shoal/kernels/storage.hpp"
 #include "shoal/zero/tree_sum.hpp"
 
@@ -35,54 +36,60 @@ std::size_t most_subtrees(const std::vector<ShardLayout>& layouts, int ranks) {
 
 }  // namespace
 
-GlobalNorm::GlobalNorm(const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory)
-    : layouts_(layouts), groups_(groups) {
-  for (const ShardLayout& layout : layouts_) {
-    const Range granules = shard_granules(layout.elements, groups_.rank, groups_.ranks);
-    granule_sums_.push_back(memory.take<double>(Kind::buffers, granules.size(), "sums by piece"));
+GlobalNorm::GlobalNorm(const std::vector<ShardLayout>& layouts, const RankGroups& groups, bool weighted, Memory& memory)
+    : layouts_(layouts), groups_(groups), most_subtrees_(most_subtrees(layouts, groups.ranks)) {
+  for (std::size_t u = 0; u < layouts_.size(); ++u) {
+    granule_sums_.push_back(memory.take<double>(Kind::buffers, own_granules(u).size(), "sums by piece"));
   }
-  const std::size_t most =
-      most_subtrees(layouts_, groups_.ranks);  // the same on all ranks, so that one all-gather is enough
-  subtrees_ = memory.take<double>(Kind::buffers, most, "sums by subtree");
-  all_subtrees_ = memory.take<double>(Kind::buffers, most * static_cast<std::size_t>(groups_.ranks), "sums by subtree");
+  // As many numbers on all ranks, so that one all-gather is enough.
+  subtrees_ = device::Cells(memory, (weighted ? 2 : 1) * most_subtrees_, "sums by subtree");
 }
 
-Norm GlobalNorm::of(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard,
-                    const SampledWeights& weights) {
+Range GlobalNorm::own_granules(std::size_t unit) const {
+  return shard_granules(layouts_[unit].elements, groups_.rank, groups_.ranks);
+}
+
+void GlobalNorm::measure(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard,
+                         const SampledWeights& weights) {
+  std::size_t at = 0;
   for (std::size_t u = 0; u < layouts_.size(); ++u) {
-    kernels::sum_of_squares_by_granule(dtype, layouts_[u].shard.size(), shard(static_cast<int>(u)).data(),
-                                       granule_sums_[u].data());
+    const Range granules = own_granules(u);
+    const kernels::Subtrees own = subtrees(granule_count(layouts_[u].elements), granules);
+    const void* const gradient = shard(static_cast<int>(u)).data();
+    double* const sums = granule_sums_[u].data();
+    kernels::sum_of_squares_by_granule(dtype, layouts_[u].shard.size(), gradient, sums);
+    kernels::sum_subtrees(own, sums, subtrees_.cell(at));
+    if (weighted()) {
+      weights.square(static_cast<int>(u), granules.begin, dtype, gradient, granule_sums_[u]);
+      kernels::sum_subtrees(own, sums, subtrees_.cell(most_subtrees_ + at));
+    }
+    at += own.count;
   }
+  subtrees_.fetch();
+}
+
+Norm GlobalNorm::norm() const {
   Norm norm;
-  const std::vector<double> squares = sums_by_unit();
+  const std::vector<double> squares = sums_by_unit(subtrees_.values().first(most_subtrees_));
   for (std::size_t u = 0; u < squares.size(); ++u) {
     if (!std::isfinite(squares[u])) norm.non_finite_unit = static_cast<int>(u);
     norm.square += squares[u];
   }
   norm.value = std::sqrt(norm.square);
-  if (weights.used()) {
-    for (std::size_t u = 0; u < layouts_.size(); ++u) {
-      const Range granules = shard_granules(layouts_[u].elements, groups_.rank, groups_.ranks);
-      weights.square(static_cast<int>(u), granules.begin, dtype, shard(static_cast<int>(u)).data(), granule_sums_[u]);
-    }
-    const std::vector<double> weighted = sums_by_unit();
-    norm.square = std::accumulate(weighted.begin(), weighted.end(), 0.0);
+  if (weighted()) {
+    const std::vector<double> weighted_squares = sums_by_unit(subtrees_.values().last(most_subtrees_));
+    norm.square = std::accumulate(weighted_squares.begin(), weighted_squares.end(), 0.0);
   }
   return norm;
 }
 
-/// Adds granule_sums_ of all ranks, by unit. Collective.
-std::vector<double> GlobalNorm::sums_by_unit() {
-  std::size_t at = 0;
-  for (std::size_t u = 0; u < layouts_.size(); ++u) {
-    const std::size_t elements = layouts_[u].elements;
-    const Range granules = shard_granules(elements, groups_.rank, groups_.ranks);
-    for (const double sum : subtree_sums(granule_count(elements), granules, granule_sums_[u])) subtrees_[at++] = sum;
-  }
+/// Gathers the sums of all ranks, and joins them by unit. own: those of this rank. Collective.
+std::vector<double> GlobalNorm::sums_by_unit(Span<double> own) const {
+  std::vector<double> all(own.size() * static_cast<std::size_t>(groups_.ranks));
   if (groups_.ranks > 1) {
-    groups_.group->all_gather(comm::bytes_of(subtrees_), comm::bytes_of(all_subtrees_)).wait();
+    groups_.group->all_gather(comm::bytes_of(own), comm::bytes_of(Span<double>(all))).wait();
   } else {
-    std::copy(subtrees_.begin(), subtrees_.end(), all_subtrees_.begin());
+    std::copy(own.begin(), own.end(), all.begin());
   }
 
   std::vector<double> result;
@@ -94,7 +101,7 @@ std::vector<double> GlobalNorm::sums_by_unit() {
     for (std::size_t r = 0; r < next.size(); ++r) {
       owners.push_back(shard_granules(layout.elements, static_cast<int>(r), groups_.ranks));
       const std::size_t count = subtree_count(granules, owners[r]);
-      values.push_back(all_subtrees_.subspan(r * subtrees_.size() + next[r], count));
+      values.push_back(Span<const double>(all).subspan(r * own.size() + next[r], count));
       next[r] += count;
     }
     result.push_back(join_subtrees(granules, owners, values));

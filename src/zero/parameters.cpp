@@ -2,8 +2,8 @@
 #include "shoal/zero/parameters.hpp"
 
 #include <algorithm>
-#include <cstring>
 
+#include "fill_with_nan.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/kernels/pointwise.hpp"
@@ -26,8 +26,7 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
       overlap_(options.overlap),
       gatherer_(make_gatherer(options.zero, options.collectives, groups)),
       near_gatherer_(comm::make_reducer(options.collectives, secondary_.ranks(), groups.neighbours)),
-      publisher_(comm::make_reducer(options.collectives, groups.ranks, groups.group)),
-      errors_(units.size()) {
+      publisher_(comm::make_reducer(options.collectives, groups.ranks, groups.group)) {
   gathers_ = std::any_of(layouts_.begin(), layouts_.end(), [](const ShardLayout& layout) { return layout.gathered; });
   std::vector<std::string> names;
   std::vector<int> published;
@@ -40,6 +39,7 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
   std::size_t bytes = 0, largest = 0;
   for (const Schedule& pass : passes_) bytes = std::max(bytes, pass.plan.bytes);
   gathered_ = memory.take<std::byte>(Kind::buffers, bytes, "gathered parameters");
+  if (gathers_ && groups.ranks > 1 && gather_format(options.zero)) errors_ = QuantErrors(memory, units.size());
 
   buckets_ = make_buckets(units, published, groups_.ranks, options.bucket_elements);
   gathered_with_.assign(units.size(), 0);
@@ -110,7 +110,7 @@ void Parameters::leave_visit() {
     const trace::OnBehalfOf unit(lifetime.unit);
     const trace::Region region(trace::Level::comm, trace::Kind::phase, "release", whole(lifetime).size());
 #ifndef NDEBUG
-    std::memset(whole(lifetime).data(), 0xff, whole(lifetime).size());  // NaN in every dtype
+    fill_with_nan(whole(lifetime));
 #endif
   }
   ++visit_;
@@ -149,7 +149,7 @@ void Parameters::start_gather(std::size_t index) {
   gathering_.push_back(
       {index, !near,
        gatherer.all_gather(shard_blocks(whole(lifetime), size, near ? secondary_.ranks() : groups_.ranks), states_.dtype(),
-                           scratch, {{}, &errors_[static_cast<std::size_t>(lifetime.unit)]})});
+                           scratch, {{}, errors_.of(static_cast<std::size_t>(lifetime.unit))})});
 }
 
 /// Waits for the oldest gather.
@@ -171,7 +171,6 @@ comm::Blocks Parameters::blocks(const Bucket& bucket) const {
 void Parameters::start_all_gather() {
   wait_for_parameters();
   secondary_.expire();
-  for (std::size_t u = 0; u < errors_.size(); ++u) trace_error("parameters", static_cast<int>(u), errors_[u]);
   all_gathers_done_ = all_gathers_started_ = 0;
   while (all_gathers_started_ < std::min(scratch_.size(), buckets_.size())) start_next_all_gather();
   if (!overlap_ || gathers_) wait_for_parameters();  // gathers of units use the same scratch memory

@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/kernels/pointwise.hpp"
 
 namespace shoal::zero {
 
@@ -22,6 +26,11 @@ std::size_t elements_for(int rank, const Bucket& bucket, const std::vector<Shard
   }
   return elements;
 }
+
+/// A message's errors as device::Cells have them. Kernels see each two doubles as a QuantError.
+constexpr std::size_t doubles_per_message = 2 * kernels::quant_error_parts;
+static_assert(sizeof(kernels::QuantError) == 2 * sizeof(double) && std::is_standard_layout_v<kernels::QuantError>);
+static_assert(offsetof(kernels::QuantError, values) == 0 && offsetof(kernels::QuantError, errors) == sizeof(double));
 
 /// FNV-1a over the parts of all buckets.
 std::uint64_t hash_of(const std::vector<Bucket>& buckets) {
@@ -64,18 +73,40 @@ std::unique_ptr<comm::Reducer> make_gradient_reducer(const std::optional<Quantiz
                                       quantized->formats);
 }
 
-void trace_error(const char* what, int unit, kernels::QuantError& error) {
-  if (error.values > 0) {
-    const trace::OnBehalfOf of(unit);
-    trace::counter(std::string("quantization_error/") + what,
-                   static_cast<std::uint64_t>(std::lround(1e6 * std::sqrt(error.errors / error.values))));
+QuantErrors::QuantErrors(Memory& memory, std::size_t messages)
+    : cells_(memory, messages * doubles_per_message, "quantization errors") {}
+
+kernels::QuantError* QuantErrors::of(std::size_t message) const {
+  if (cells_.size() == 0) return nullptr;
+  return reinterpret_cast<kernels::QuantError*>(cells_.cell(message * doubles_per_message));
+}
+
+void QuantErrors::fetch() {
+  if (cells_.size() == 0 || !trace::on(trace::Level::steps)) return;
+  cells_.fetch();
+  // A double is zero if both halves of its bits are those of a float's zero.
+  kernels::fill(cells_.cells().size_bytes() / sizeof(float), 0.0F, reinterpret_cast<float*>(cells_.cells().data()));
+  fetched_ = true;
+}
+
+void QuantErrors::write_counters(const char* what, const std::function<int(std::size_t message)>& unit_of) {
+  if (!std::exchange(fetched_, false)) return;
+  for (std::size_t m = 0; m < cells_.size() / doubles_per_message; ++m) {
+    const Span<const double> parts = cells_.values().subspan(m * doubles_per_message, doubles_per_message);
+    kernels::QuantError error;
+    for (std::size_t k = 0; k < parts.size(); k += 2) error += {parts[k], parts[k + 1]};
+    if (error.values > 0) {
+      const trace::OnBehalfOf of(unit_of(m));
+      trace::counter(std::string("quantization_error/") + what,
+                     static_cast<std::uint64_t>(std::lround(1e6 * std::sqrt(error.errors / error.values))));
+    }
   }
-  error = {};
 }
 
 GradientQuantState::GradientQuantState(const QuantizedReduction& how, const std::vector<Bucket>& buckets,
                                        const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory)
-    : groups_(groups), residuals_(buckets.size()), errors_(buckets.size()) {
+    : groups_(groups), residuals_(buckets.size()) {
+  if (groups.ranks > 1) errors_ = QuantErrors(memory, buckets.size());
   if (how.feedback && groups.ranks > how.ranks_per_node) take_residuals(how.ranks_per_node, buckets, layouts, memory);
 }
 
@@ -105,11 +136,11 @@ void GradientQuantState::take_residuals(int ranks_per_node, const std::vector<Bu
 }
 
 comm::QuantState GradientQuantState::of(std::size_t bucket) {
-  return errors_.empty() ? comm::QuantState{} : comm::QuantState{residuals_[bucket], &errors_[bucket]};
+  return residuals_.empty() ? comm::QuantState{} : comm::QuantState{residuals_[bucket], errors_.of(bucket)};
 }
 
 void GradientQuantState::trace_errors(const std::vector<Bucket>& buckets) {
-  for (std::size_t m = 0; m < errors_.size(); ++m) trace_error("gradients", buckets[m].last_unit, errors_[m]);
+  errors_.write_counters("gradients", [&](std::size_t bucket) { return buckets[bucket].last_unit; });
 }
 
 std::vector<NamedSlice> GradientQuantState::residual_slices() const {

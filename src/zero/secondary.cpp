@@ -2,8 +2,8 @@
 #include "shoal/zero/secondary.hpp"
 
 #include <algorithm>
-#include <cstring>
 
+#include "fill_with_nan.hpp"
 #include "shoal/kernels/pointwise.hpp"
 
 namespace shoal::zero {
@@ -37,9 +37,7 @@ void Secondary::store(int unit, Span<const std::byte> whole) {
 void Secondary::expire() {
   std::fill(fresh_.begin(), fresh_.end(), false);
 #ifndef NDEBUG
-  for (const Span<std::byte> shard : shards_) {
-    if (!shard.empty()) std::memset(shard.data(), 0xff, shard.size());  // NaN in every dtype
-  }
+  for (const Span<std::byte> shard : shards_) fill_with_nan(shard);
 #endif
 }
 

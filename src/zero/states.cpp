@@ -7,6 +7,7 @@
 #include "shoal/base/absence.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/comm/tree_reduce.hpp"
+#include "shoal/device/memory.hpp"
 #include "shoal/kernels/storage.hpp"
 #include "shoal/zero/buckets.hpp"
 #include "shoal/zero/partition.hpp"
@@ -36,7 +37,10 @@ std::vector<DecayRange> decay_ranges(const model::UnitLayout& unit, bool decay_1
 
 /// Gathers a flat buffer on all ranks from their shards. For use outside of steps: its scratch memory is not planned.
 void gather(const RankGroups& groups, Span<float> whole) {
-  std::vector<std::byte> scratch(comm::tree_scratch_bytes(groups.ranks, whole.size_bytes()));
+  Span<std::byte> scratch;
+  const device::DeviceMemory memory([&](Memory& m) {  // its end waits for the kernels that use it
+    scratch = m.take<std::byte>(Kind::buffers, comm::tree_scratch_bytes(groups.ranks, whole.size_bytes()), "messages");
+  });
   comm::tree_all_gather(*groups.group, shard_blocks(comm::bytes_of(whole), sizeof(float), groups.ranks), scratch).wait();
 }
 
@@ -74,10 +78,13 @@ Span<const float> States::second_moment_shard(int unit) const {
 void States::initialize(std::uint64_t seed) {
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const ShardLayout& layout = layouts_[u];
+    const Span<float> shard = master_[u].subspan(layout.shard.begin - layout.optimizer.begin, layout.shard.size());
     {
       const Absence absence;  // the random numbers of a unit take seconds
-      model::initialize(units_[u], seed, layout.shard,
-                        master_[u].subspan(layout.shard.begin - layout.optimizer.begin, layout.shard.size()));
+      device::in_pieces(shard, device::Access::write, granule, [&](std::size_t first, Span<float> piece) {
+        const std::size_t begin = layout.shard.begin + first;
+        model::initialize(units_[u], seed, {begin, begin + piece.size()}, piece);
+      });
     }
     pump();
     if (!layout.updated_in_part() && groups_.ranks > 1) gather(groups_, master_[u]);  // each rank draws its shard alone
@@ -116,7 +123,10 @@ void States::step(int unit, Range range, Span<const float> gradient, const optim
 int States::first_not_finite() const {
   const auto finite = [](float value) { return std::isfinite(value); };
   const auto broken = std::find_if(master_.begin(), master_.end(), [&](const Span<float>& master) {
-    return !std::all_of(master.begin(), master.end(), finite);
+    bool all = true;
+    device::in_pieces(master, device::Access::read, granule,
+                      [&](std::size_t, Span<float> piece) { all = all && std::all_of(piece.begin(), piece.end(), finite); });
+    return !all;
   });
   return static_cast<int>(broken - master_.begin());
 }
@@ -124,8 +134,17 @@ int States::first_not_finite() const {
 std::vector<float> States::whole_master(int unit) const {
   const ShardLayout& own = layout(unit);
   std::vector<float> whole(own.elements);
-  std::copy(master(unit).begin(), master(unit).end(), whole.begin() + static_cast<std::ptrdiff_t>(own.optimizer.begin));
-  if (own.updated_in_part()) gather(groups_, whole);
+  device::in_pieces(master(unit), device::Access::read, granule, [&](std::size_t first, Span<float> piece) {
+    std::copy(piece.begin(), piece.end(), whole.begin() + static_cast<std::ptrdiff_t>(own.optimizer.begin + first));
+  });
+  if (!own.updated_in_part()) return whole;
+  std::vector<comm::Request> shards;
+  for (int rank = 0; rank < groups_.ranks; ++rank) {  // in contrast to all_gather_parts(), of any size
+    const Range shard = shard_of(own.elements, rank, groups_.ranks);
+    const Span<float> values = Span<float>(whole).subspan(shard.begin, shard.size());
+    if (!shard.empty()) shards.push_back(groups_.group->broadcast(comm::bytes_of(values), rank));
+  }
+  for (comm::Request& shard : shards) shard.wait();
   return whole;
 }
 

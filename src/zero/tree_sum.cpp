@@ -2,6 +2,8 @@
 #include "shoal/zero/tree_sum.hpp"
 
 #include <bit>
+#include <cstdint>
+#include <limits>
 
 #include "shoal/base/error.hpp"
 
@@ -45,12 +47,15 @@ void visit_subtrees(Node node, std::size_t granules, Range own, const Use& visit
 
 }  // namespace
 
-std::vector<double> subtree_sums(std::size_t granules, Range own, Span<const double> sums) {
-  std::vector<double> result;
+kernels::Subtrees subtrees(std::size_t granules, Range own) {
+  require(own.size() <= std::numeric_limits<std::uint32_t>::max(), own.size(), " sums are more than a tree can have");
+  kernels::Subtrees result;
   if (granules == 0) return result;
   visit_subtrees(root(granules), granules, own, [&](Node node) {
-    result.push_back(evaluate(
-        node, granules, [](Range r) { return r.size() == 1; }, [&](Range r) { return sums[r.begin - own.begin]; }));
+    require(result.count < kernels::Subtrees::most, "more than ", kernels::Subtrees::most, " subtrees in a shard");
+    const Range range = node.within(granules);  // they follow each other without gaps
+    result.begin[result.count++] = static_cast<std::uint32_t>(range.begin - own.begin);
+    result.begin[result.count] = static_cast<std::uint32_t>(range.end - own.begin);
   });
   return result;
 }

@@ -132,7 +132,7 @@ def make_run(directory: Path, level: str = "comm", steps: int = 12, options: dic
         for (step, loss), seconds in zip(losses, step_s, strict=True):
             file.write(json.dumps({"step": step, "loss": loss, "grad_norm": 1.0, "lr": 1e-3, "step_s": seconds,
                                    "tokens_per_s": 1024 / seconds}) + "\n")  # fmt: skip
-    kinds = ("parameters", "master", "gradients", "moments", "activations", "buffers")
+    kinds = ("parameters", "master", "gradients", "moments", "activations", "buffers", "staging")
     states = {kind: (i + 1) << 22 for i, kind in enumerate(kinds)}
     verdict = {"ended": "done", "exit_code": 0, "steps_made": steps, "updates_skipped": 0, "ok": True, "text": "OK"}
     summary = {

@@ -10,6 +10,7 @@ from program import SOURCE
 
 LAYERS = [
     {"base"},
+    {"device"},
     {"kernels"},
     {"comm", "model", "optim"},
     {"io", "zero"},
@@ -25,7 +26,7 @@ LIBRARIES = {
     ),
     "oneDNN": (r"(oneapi/.*/)?dnnl.*", r"kernels/cpu/.*"),
     "OpenMP": (r"omp\.h", r"kernels/cpu/.*"),
-    "MPI": (r"mpi\w*\.h", r"src/comm/.*|src/io/raw_write\.cpp"),
+    "MPI": (r"mpi\w*\.h", r"src/comm/.*|src/io/collective_write\.cpp"),
     "HDF5": (r"hdf5\w*\.h|H5\w+\.h", r"src/io/.*"),
     "xxHash": (r"xxh\w*\.h", r"src/io/.*"),
     "Boost": (r"boost/.*", r"src/config/.*"),

@@ -7,7 +7,7 @@ import unittest
 
 from program import SMALL, Program
 
-KINDS = ("parameters", "master", "gradients", "moments", "activations", "buffers")
+KINDS = ("parameters", "master", "gradients", "moments", "activations", "buffers", "staging")
 BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
@@ -70,6 +70,9 @@ class Plan(Program):
         for stage in (1, 2):
             self.assert_a_run_takes_it(plan, deck, 2, stage, checkpointing=True)
         self.assertTrue(any(part["label"] == "checkpoint copy" for part in plan["runs"][0]["parts"]))
+        _, at_once = self.plan(deck, "--ranks", "2", "--checkpoint.async=false")
+        for run, other in zip(plan["runs"], at_once["runs"], strict=True):
+            self.assertEqual(run["model_state_bytes"], other["model_state_bytes"])
 
     def test_the_table_says_the_same_in_columns(self):
         deck = self.deck(SMALL, zero={"stage": 2})

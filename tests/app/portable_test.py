@@ -5,7 +5,7 @@ portable kernels: NAME@portable.)"""
 import os
 import unittest
 
-from program import SOURCE, Program
+from program import SOURCE, Program, skip
 
 
 class Portable(Program):
@@ -14,6 +14,19 @@ class Portable(Program):
         version = self.shoal("--version").stdout
         self.assertIn("Kokkos", version)
         self.assertNotIn("oneDNN", version)
+
+    def test_more_threads_than_its_kokkos_has_are_refused(self):
+        self.binary = os.environ["SHOAL_PORTABLE"]
+        if "(Serial)" not in self.shoal("--version").stdout:
+            skip("this Kokkos has threads")
+        self.refused(
+            "train",
+            SOURCE / "inputs/tiny.cfg",
+            "--train.threads=2",
+            f"--output.dir={self.dir / 'out'}",
+            env={"OMP_NUM_THREADS": "2"},
+            contains=("train.threads = 2", "1 thread", "allowed: auto, or 1"),
+        )
 
     def test_the_losses_of_the_quickstart_agree(self):
         deck = SOURCE / "inputs/quickstart.cfg"

@@ -99,8 +99,9 @@ class Program(unittest.TestCase):
         command = [MPIEXEC, *mpiexec, "-n", str(ranks), self.binary, *map(str, args)]
         timeout *= 3 if sanitized() else 1  # as CTest's time limits
         return subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout, env=self.environment(ranks, env), cwd=self.dir
-        )
+            command, capture_output=True, text=True, errors="backslashreplace", timeout=timeout,
+            env=self.environment(ranks, env), cwd=self.dir
+        )  # fmt: skip
 
     def train(self, deck, *args, ranks=1, out=None, timeout=120, env=None, codes=(0,)):
         """Trains. The run must end with one of these exit codes. Returns its summary."""

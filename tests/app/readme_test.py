@@ -63,6 +63,7 @@ class Readmes(Program):
             os.symlink(path, self.tree / path.name)
         (self.tree / "build").mkdir()
         os.symlink(BINARY, self.tree / "build" / "shoal")
+        os.symlink(os.environ["SHOAL_SIMULATED"], self.tree / "build" / "shoal_simulated")
 
     def run_command(self, command):
         ranks = int(re.search(r"-n (\d+)", command).group(1)) if "mpiexec" in command else 1

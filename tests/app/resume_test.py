@@ -91,7 +91,7 @@ class Resume(Program):
         state = background["state_bytes"]
         self.assertEqual(state["planned"], state["taken"])
         kept = state["taken"]["parameters"] + state["taken"]["moments"]
-        copy = state["taken"]["buffers"] - at_once["state_bytes"]["taken"]["buffers"]
+        copy = state["taken"]["staging"] - at_once["state_bytes"]["taken"]["staging"]
         self.assertAlmostEqual(copy, kept / 2, delta=0.1 * kept)
 
     def test_a_checkpoint_of_three_ranks_goes_on_with_two(self):

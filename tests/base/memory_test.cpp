@@ -105,11 +105,12 @@ TEST(Ledger, KindsHaveTheirOwnCountersAndNames) {
   Ledger ledger;
   std::size_t bytes = 1;
   for (const Kind kind : kinds) ledger[kind] = bytes *= 2;
-  EXPECT_EQ(ledger.total(), 126U);
+  EXPECT_EQ(ledger.total(), 254U);
   EXPECT_EQ(ledger[Kind::parameters], 2U);
   EXPECT_EQ(ledger[Kind::buffers], 64U);
   EXPECT_STREQ(name_of(Kind::master), "master");
   EXPECT_STREQ(name_of(Kind::buffers), "buffers");
+  EXPECT_STREQ(name_of(Kind::staging), "staging");
 }
 
 }  // namespace

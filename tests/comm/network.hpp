@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -38,6 +39,9 @@ class Network {
     std::string describe() const override { return text(name(), " from ", from(), " to ", to()); }
     int from() const { return group_[static_cast<std::size_t>(from_)]; }
     int to() const { return group_[static_cast<std::size_t>(to_)]; }
+
+   protected:
+    std::optional<device::Queue> queue() const override { return std::nullopt; }
 
    private:
     friend class Network;

@@ -179,11 +179,11 @@ TEST_F(DirectoryLockTest, OfManyWaitersOneTakesItOver) {
 
 TEST_F(DirectoryLockTest, AnHeirThatDiedOnTheWayHasAnHeirItself) {
   write_foreign(0.1, 1000);
-  write_all(file_.string() + ".t0ken.1", "");
-  const auto next = lock(0.5);
   const auto begin = std::chrono::steady_clock::now();
+  write_all(file_.string() + ".t0ken.1", "");  // the kernel dates it up to a tick, 10 ms, too early
+  const auto next = lock(0.5);
   ASSERT_TRUE(taken(*next, 10));
-  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500)) << "the first heir had its time";
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(490)) << "the first heir had its time";
   EXPECT_EQ(files().size(), 1U);
 }
 

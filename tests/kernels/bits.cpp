@@ -17,6 +17,7 @@
 #include "shoal/kernels/pointwise.hpp"
 #include "shoal/kernels/quantize.hpp"
 #include "shoal/kernels/reduce.hpp"
+#include "shoal/kernels/sample.hpp"
 
 namespace shoal::kernels::test {
 namespace {
@@ -197,9 +198,35 @@ void quantization(std::size_t n) {
         quantize(format, n, terms, residual.data(), sum.data());
         dequantize(format, n, terms, DType::f16, y.data());
         print("quantize to " + std::to_string(bits) + " bits, block " + std::to_string(block), n, first, residual, sum, y);
+        std::vector<QuantError> errors(quant_error_parts);
+        add_quantization_error(format, DType::bf16, n, x.data(), first.data(), errors.data());
+        print("quantization error of " + std::to_string(bits) + " bits, block " + std::to_string(block), n, errors);
       }
     }
   }
+}
+
+void sums(std::size_t n) {
+  const auto x = wide_numbers<float>(100 * n, 27);
+  std::vector<double> values = doubles(x), total(1), subtrees(2);
+  sum(x.size(), x.data(), total.data());
+  const auto first = static_cast<std::uint32_t>(n), end = static_cast<std::uint32_t>(x.size());
+  sum_subtrees({.count = 2, .begin = {0, first, end}}, values.data(), subtrees.data());
+  print("sums", n, total, subtrees);
+}
+
+template <typename T>
+void samples(std::size_t granules) {
+  const std::size_t n = granules * granule - 3;
+  const Sample sample{.elements = n, .updates = 12345, .slots = granules, .offset = 0, .stride = granules};
+  const auto moments = numbers<float>(n, 28, 0.0F, 1e-3F);
+  const auto x = wide_numbers<T>(n, 29);
+  std::vector<float> weights(granules);
+  std::vector<double> mean(1), squares(granules);
+  draw_sample(sample, {0, n}, moments.data(), weights.data());
+  weigh_sample(sample, 0.3, 1e-8, mean.data(), weights.data());
+  weighted_squares(sample, weights.data(), 0, granules, dtype_of<T>, x.data(), squares.data());
+  print(with_type<T>("sample"), granules, weights, mean, squares);
 }
 
 template <typename T>
@@ -208,6 +235,7 @@ void all() {
   for (const std::size_t n : odd_sizes) updates<T>(n);
   for (const std::size_t C : odd_sizes) rows<T>(130, C);
   for (const std::size_t C : {7, 64, 65, 1003}) tokens<T>(C, C / 2 + 1);
+  for (const std::size_t granules : {1, 7, 1500}) samples<T>(granules);
 }
 
 int run() {
@@ -216,7 +244,9 @@ int run() {
   all<bf16>();
   all<f16>();
   for (const std::size_t n : odd_sizes) outer(n);
+  for (const std::size_t n : odd_sizes) sums(n);
   for (const std::size_t n : odd_sizes) quantization(n);
+  quantization(10'007);  // each part of the error is a sum over several blocks of 64
   return 0;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/outer.hpp"
 
+#include <bit>
+
 #include "kernel_test.hpp"
 
 namespace shoal::kernels::test {
@@ -67,6 +69,18 @@ TEST(Outer, MeansAreTheReference) {
       EXPECT_NEAR(late[i], start[i] + (static_cast<double>(other[i]) - before[i]) / 2, 3 * 0x1p-24 * 4);
       EXPECT_EQ(carried[i], other[i] + (start[i] - before[i]));
     }
+  }
+}
+
+TEST(Outer, SwapExchangesAllBits) {
+  for (const std::size_t n : odd_sizes) {
+    std::vector<float> first = numbers(n, 1), second = numbers(n, 2);
+    first.front() = std::bit_cast<float>(0xffffffffU);  // NaNs are not numbers to compute with, but bits to move
+    second.back() = std::bit_cast<float>(0x7fc01234U);
+    std::vector<float> x = first, y = second;
+    swap(n, x.data(), y.data());
+    EXPECT_TRUE(same_bits(x, second));
+    EXPECT_TRUE(same_bits(y, first));
   }
 }
 

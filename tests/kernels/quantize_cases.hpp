@@ -44,6 +44,20 @@ std::vector<T> dequantized(const QuantFormat& format, std::size_t n, const Bytes
   return y;
 }
 
+/// The parts of the error of `bytes`, which holds the elements x.
+template <typename T>
+std::vector<QuantError> error_parts(const QuantFormat& format, const std::vector<T>& x, const Bytes& bytes) {
+  std::vector<QuantError> parts(quant_error_parts);
+  add_quantization_error(format, dtype_of<T>, x.size(), x.data(), bytes.data(), parts.data());
+  return parts;
+}
+template <typename T>
+QuantError error_of(const QuantFormat& format, const std::vector<T>& x, const Bytes& bytes) {
+  QuantError sum;
+  for (const QuantError& part : error_parts(format, x, bytes)) sum += part;
+  return sum;
+}
+
 inline int code_at(const QuantFormat& format, std::size_t n, const Bytes& bytes, std::size_t i) {
   const std::size_t scales = (n + format.block - 1) / format.block * sizeof(float);
   if (format.bits == 8) return static_cast<std::int8_t>(bytes[scales + i]);

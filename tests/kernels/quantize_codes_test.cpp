@@ -132,8 +132,7 @@ TEST(QuantizeAccurately, ErrorsAreBounded) {
 }
 
 double relative_error(const QuantFormat& format, const std::vector<float>& x) {
-  const Bytes bytes = quantized(format, x);
-  const QuantError error = quantization_error(format, DType::f32, x.size(), x.data(), bytes.data());
+  const QuantError error = error_of(format, x, quantized(format, x));
   return std::sqrt(error.errors / error.values);
 }
 

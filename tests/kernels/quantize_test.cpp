@@ -123,10 +123,7 @@ TEST(Quantize, DoesNotDependOnThreads) {
     expect_independent_of_threads<std::byte>([&] { return quantized(format, x); });
     const Bytes bytes = quantized(format, x);
     expect_independent_of_threads<float>([&] { return dequantized(format, x.size(), bytes); });
-    expect_independent_of_threads<double>([&] {
-      const QuantError error = quantization_error(format, DType::f32, x.size(), x.data(), bytes.data());
-      return std::vector<double>{error.values, error.errors};
-    });
+    expect_independent_of_threads<QuantError>([&] { return error_parts(format, x, bytes); });
   }
 }
 
@@ -140,9 +137,27 @@ TEST(Quantize, TheErrorIsThatOfTheValues) {
       values += double(x[i]) * double(x[i]);
       errors += (double(x[i]) - double(y[i])) * (double(x[i]) - double(y[i]));
     }
-    const QuantError got = quantization_error(format, DType::bf16, x.size(), x.data(), bytes.data());
+    const QuantError got = error_of(format, x, bytes);
     EXPECT_NEAR(got.values, values, 1e-12 * values);
     EXPECT_NEAR(got.errors, errors, 1e-5 * errors);  // differences are computed in float
+  }
+}
+
+TEST(Quantize, PartsOfTheErrorAreSumsOverEvery64thBlock) {
+  for (const QuantFormat& format : formats()) {
+    for (const std::size_t blocks : {std::size_t{3}, std::size_t{64}, std::size_t{130}}) {
+      SCOPED_TRACE(text(name_of(format), ", ", blocks));
+      const std::vector<float> x = gradient_like(blocks * format.block - format.block / 2, 1);
+      std::vector<QuantError> want(quant_error_parts, {2.0, 3.0}), got = want;
+      for (std::size_t b = 0; b < blocks; ++b) {
+        const auto begin = x.begin() + static_cast<std::ptrdiff_t>(b * format.block);
+        const std::vector<float> block(begin, b + 1 < blocks ? begin + static_cast<std::ptrdiff_t>(format.block) : x.end());
+        want[b % 64] += error_parts(format, block, quantized(format, block))[0];
+      }
+      const Bytes bytes = quantized(format, x);
+      add_quantization_error(format, DType::f32, x.size(), x.data(), bytes.data(), got.data());
+      EXPECT_TRUE(same_bits(got, want));
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "kernels/portable/launch.hpp"
 #include "kernels/runtime_environment.hpp"
+#include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 
 namespace shoal::kernels::portable {
@@ -38,6 +39,11 @@ TEST(Launch, CallsEachTeamOnceWithItsOwnScratch) {
         });
     EXPECT_EQ(calls, std::vector<int>(items, 40));
   }
+}
+
+TEST(Launch, RefusesMoreTeamsThanABackendCounts) {
+  const auto launch = [](std::size_t items) { for_teams("teams", items, 0, SHOAL_LAMBDA(std::size_t, const Team&){}); };
+  EXPECT_THROW(launch(most_items + 1), Error);
 }
 
 TEST(Launch, CopiesWhatItIsGiven) {

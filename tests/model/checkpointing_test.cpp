@@ -44,7 +44,7 @@ std::vector<std::uint32_t> bits(const ModelOptions& options, DType dtype, std::i
   std::vector<float> logits(3 * options.vocab_size);
   instance.model->logits(data.batch, logits);
   for (const float l : logits) all.push_back(std::bit_cast<std::uint32_t>(l));
-  note(instance.model->evaluate(data.batch));
+  note(instance.evaluate(data.batch));
   data.batch.step = 5;
   note(instance.forward_backward(data.batch));
   EXPECT_EQ(instance.access.outstanding(), 0);

@@ -73,7 +73,7 @@ TEST_F(HuggingFaceGpt, LossOfTheWholeSequence) {
     targets.insert(targets.end(), sequence.begin() + static_cast<std::ptrdiff_t>(r * whole + 1),
                    sequence.begin() + static_cast<std::ptrdiff_t>((r + 1) * whole));
   }
-  const double loss = instance_->model->evaluate({rows, whole - 1, inputs, targets, 0, 0});
+  const double loss = instance_->evaluate({rows, whole - 1, inputs, targets, 0, 0});
   EXPECT_NEAR(loss / static_cast<double>(inputs.size()), loss_, 5e-6);
 }
 

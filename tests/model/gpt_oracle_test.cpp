@@ -86,7 +86,7 @@ TEST_F(GptOracle, LossAndEveryGradient) {
   const auto model = instance();
   const double rows = static_cast<double>(batch_size_ * options_.block_size);
   const double loss = oracle_->dataset<double>("first/f64/loss")[0];
-  EXPECT_NEAR(model->model->evaluate(batch(0)) / rows, loss, 5e-6);
+  EXPECT_NEAR(model->evaluate(batch(0)) / rows, loss, 5e-6);
   EXPECT_NEAR(model->forward_backward(batch(0), static_cast<float>(1 / rows)) / rows, loss, 5e-6);
   double square = 0;
   model->access.for_each([&](const Parameter& p, Span<float>, Span<const float> g) {

@@ -48,7 +48,7 @@ double slope(Instance& instance, const MicroBatch& batch, Span<float> values, co
     for (std::size_t i = 0; i < kept.size(); ++i) {
       values[i] = static_cast<float>(static_cast<double>(kept[i]) + distance * direction[i]);
     }
-    return instance.model->forward(batch, 1);
+    return instance.forward(batch, 1);
   };
   const double near = loss_at(h) - loss_at(-h);
   const double far = loss_at(2 * h) - loss_at(-2 * h);
@@ -143,7 +143,7 @@ TEST(Gradients, AreCompletedFromTheLastUnitToTheFirst) {
   for (const Case& c : cases()) {
     Instance instance(c.options, {2, c.length});
     const RandomBatch data(2, c.length, c.options.vocab_size);
-    instance.model->forward(data.batch, 1);
+    instance.forward(data.batch, 1);
     EXPECT_TRUE(instance.access.completed().empty()) << c.name;
     instance.model->backward();
     std::vector<int> expected;

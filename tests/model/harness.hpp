@@ -122,8 +122,18 @@ class Instance {
     model = make(options, dtype, capacity, seed, *memory, access);
   }
 
-  double forward_backward(const MicroBatch& batch, float scale = 1) {
-    const double loss = model->forward(batch, scale);
+  double forward(const MicroBatch& batch, float scale = 1) const {
+    double loss = 0;
+    model->forward(batch, scale, &loss);
+    return loss;
+  }
+  double evaluate(const MicroBatch& batch) const {
+    double loss = 0;
+    model->evaluate(batch, &loss);
+    return loss;
+  }
+  double forward_backward(const MicroBatch& batch, float scale = 1) const {
+    const double loss = forward(batch, scale);
     model->backward();
     return loss;
   }

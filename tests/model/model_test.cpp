@@ -65,13 +65,13 @@ TEST(Evaluate, IsTheLossOfForwardWithoutDropout) {
     scramble(instance.access);
     scramble(small.access);
     const RandomBatch data(3, 7, options.vocab_size);
-    const double evaluated = instance.model->evaluate(data.batch);
-    EXPECT_EQ(small.model->evaluate(data.batch), evaluated);
+    const double evaluated = instance.evaluate(data.batch);
+    EXPECT_EQ(small.evaluate(data.batch), evaluated);
     EXPECT_EQ(small.access.outstanding() + instance.access.outstanding(), 0);
     if (options.dropout == 0) {
-      EXPECT_NEAR(instance.model->forward(data.batch, 1), evaluated, 1e-6 * evaluated);
+      EXPECT_NEAR(instance.forward(data.batch, 1), evaluated, 1e-6 * evaluated);
     } else {
-      EXPECT_GT(std::abs(instance.model->forward(data.batch, 1) - evaluated), 1e-3 * evaluated);
+      EXPECT_GT(std::abs(instance.forward(data.batch, 1) - evaluated), 1e-3 * evaluated);
     }
   }
 }
@@ -79,7 +79,7 @@ TEST(Evaluate, IsTheLossOfForwardWithoutDropout) {
 class Dropout : public ::testing::Test {
  protected:
   Dropout() : instance_(options_, {4, 7}) { scramble(instance_.access); }
-  double loss(const MicroBatch& batch) { return instance_.model->forward(batch, 1); }
+  double loss(const MicroBatch& batch) { return instance_.forward(batch, 1); }
 
   ModelOptions options_ = changed(tiny_gpt(), [](ModelOptions& o) { o.dropout = 0.2; });
   Instance instance_;
@@ -98,7 +98,7 @@ TEST_F(Dropout, DiffersWithStepSampleAndSeed) {
   EXPECT_GT(std::abs(loss(other) - reference), 1e-4 * reference);
   Instance seeded(options_, {4, 7}, DType::f32, 2);
   scramble(seeded.access);
-  EXPECT_GT(std::abs(seeded.model->forward(data_.batch, 1) - reference), 1e-4 * reference);
+  EXPECT_GT(std::abs(seeded.forward(data_.batch, 1) - reference), 1e-4 * reference);
 }
 
 TEST_F(Dropout, DoesNotDependOnHowTheBatchIsCut) {
@@ -171,9 +171,9 @@ TEST(Head, RowsBehindTheVocabularyHaveNoGradient) {
 TEST(Refusals, OfABatchThatDoesNotFit) {
   for (const ModelOptions& options : all_models()) {
     Instance instance(options, {2, 6});
-    EXPECT_THROW(instance.model->forward(RandomBatch(3, 6, options.vocab_size).batch, 1), Error);
-    EXPECT_THROW(instance.model->forward(RandomBatch(2, 7, options.vocab_size).batch, 1), Error);
-    EXPECT_THROW(Instance(options, {2, 6, false}).model->forward(RandomBatch(2, 6, options.vocab_size).batch, 1), Error);
+    EXPECT_THROW(instance.forward(RandomBatch(3, 6, options.vocab_size).batch, 1), Error);
+    EXPECT_THROW(instance.forward(RandomBatch(2, 7, options.vocab_size).batch, 1), Error);
+    EXPECT_THROW(Instance(options, {2, 6, false}).forward(RandomBatch(2, 6, options.vocab_size).batch, 1), Error);
     EXPECT_THROW(Instance(options, {2, 8}), Error) << "longer than block_size";
   }
 }

@@ -58,11 +58,12 @@ struct Recorded {
     Memory memory(counting.taken());
     const auto model = make(options, DType::f32, capacity, 1, memory, access);
     const RandomBatch data(capacity.sequences, capacity.length, options.vocab_size);
+    double loss = 0;
     if (capacity.training) {
-      model->forward(data.batch, 1);
+      model->forward(data.batch, 1, &loss);
       model->backward();
     } else {
-      model->evaluate(data.batch);
+      model->evaluate(data.batch, &loss);
     }
   }
   Recording access;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "shoal/plan/memory.hpp"
 #include "shoal/zero/stages.hpp"
 
@@ -29,6 +31,13 @@ TEST(ModelStates, AreThoseOfThePapersFigureOne) {
     EXPECT_NEAR(static_cast<double>(ledger.total()) / 1e9, wanted[stage], 0.06) << "stage " << stage;
     EXPECT_EQ(model_state_bytes(ledger), ledger.total());
   }
+}
+
+TEST(ModelStates, AreTheFirstFourKindsOfALedger) {
+  Ledger ledger;
+  std::size_t bytes = 1;
+  for (const Kind kind : kinds) ledger[kind] = std::exchange(bytes, 10 * bytes);
+  EXPECT_EQ(model_state_bytes(ledger), 1111U);
 }
 
 TEST(ModelStates, InFp32HaveNoSecondParameters) {

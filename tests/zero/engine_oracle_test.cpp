@@ -75,14 +75,21 @@ class EngineOracle : public testing::Test {
                                          Span<const std::int32_t>(targets_).subspan(begin, rows),
                                          static_cast<std::uint32_t>(step),
                                          static_cast<std::uint32_t>(m * o.capacity.sequences)};
-        taken.losses[m] = engine->micro_batch(round, micro_step, batch) / static_cast<double>(rows);
+        engine->micro_batch(round, micro_step, batch);
       }
       engine->finish_round();
     }
-    EngineOfAll::world().all_reduce(Span<double>(taken.losses), comm::Reduce::sum).wait();
-    for (const double loss : taken.losses) taken.loss += loss / static_cast<double>(o.micro_batches);
     if (at_norm) at_norm();
     engine->start_gradient_gather();
+    engine->measure();
+    for (std::size_t round = 0; round < accumulation.rounds; ++round) {
+      for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
+        const std::size_t m = accumulation.micro_batch(round, micro_step, EngineOfAll::world().rank());
+        taken.losses[m] = engine->loss(round, micro_step) / static_cast<double>(rows);
+      }
+    }
+    EngineOfAll::world().all_reduce(Span<double>(taken.losses), comm::Reduce::sum).wait();
+    for (const double loss : taken.losses) taken.loss += loss / static_cast<double>(o.micro_batches);
     const Norm norm = engine->norm();
     taken.norm = norm.value;
     const auto& betas = config_.at("betas");

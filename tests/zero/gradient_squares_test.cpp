@@ -9,6 +9,7 @@
 #include <numeric>
 #include <random>
 
+#include "shoal/device/cells.hpp"
 #include "shoal/zero/gradients.hpp"
 #include "support/mpi_main.hpp"
 #include "support/units.hpp"
@@ -122,11 +123,18 @@ Measured measured(Squares squares, int stage, const RankGroups& groups) {
         std::copy(values.begin(), values.end(), gradients.of(u));
         gradients.complete(u);
       }
-      result.micro[m] = gradients.micro_step_square();
     }
     gradients.finish_round();
   }
   gradients.start_gather();
+  gradients.measure_norm();
+  device::wait_for_queue();
+  for (std::size_t round = 0; round < accumulation.rounds; ++round) {
+    for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
+      const std::size_t m = accumulation.micro_batch(round, micro_step, groups.rank);
+      result.micro[m] = gradients.micro_step_square(round * accumulation.micro_steps_per_round + micro_step);
+    }
+  }
   const Norm norm = gradients.norm();
   gradients.wait_for_gather();
   if (squares != Squares::weighted) {

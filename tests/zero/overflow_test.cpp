@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "engine_harness.hpp"
+#include "shoal/device/queue.hpp"
 #include "shoal/optim/loss_scale.hpp"
 
 namespace shoal::zero::test {
@@ -37,6 +38,7 @@ class Training {
   /// Calls `before` before each micro-batch, and `after` after the last one, before the norm. Returns the norm.
   Norm step(const Change& before = {}, const Change& after = {}) {
     Engine& engine = *engine_;
+    const std::uint64_t waits = device::waits();
     engine.scale_losses(scaler_.scale());
     const AccumulationPlan& accumulation = engine.accumulation();
     for (std::size_t round = 0; round < accumulation.rounds; ++round) {
@@ -50,6 +52,7 @@ class Training {
     engine.scale_losses(scaler_.scale());
     if (after) after(engine);
     engine.start_gradient_gather();
+    engine.measure();
     const Norm norm = engine.norm();
     const bool overflow = !std::isfinite(norm.value);
     scaler_.update(overflow, updates_);
@@ -58,6 +61,7 @@ class Training {
     } else {
       engine.update(norm, {++updates_, 1e-3, 0.9, 0.95, 1.0F});
     }
+    EXPECT_EQ(device::waits(), waits + 1) << "in a step the host waits for the device once";
     return norm;
   }
 

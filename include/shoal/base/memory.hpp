@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,12 @@
 namespace shoal {
 
 /// The use of a buffer. The first four kinds are the model states, which a rank keeps between steps. Activations are needed
-/// for one micro-batch. All else counts as `buffers`: gathered units, gradients of one micro-batch, partial sums, messages
-/// and workspaces.
-enum class Kind : std::uint8_t { parameters, master, gradients, moments, activations, buffers };
-inline constexpr std::array kinds = {Kind::parameters, Kind::master,      Kind::gradients,
-                                     Kind::moments,    Kind::activations, Kind::buffers};
+/// for one micro-batch. `staging` is memory of the host from and to which the device copies: tokens, losses, parts of files,
+/// copies of states for checkpoints. All else counts as `buffers`: gathered units, gradients of one micro-batch, partial
+/// sums, messages and workspaces.
+enum class Kind : std::uint8_t { parameters, master, gradients, moments, activations, buffers, staging };
+inline constexpr std::array kinds = {Kind::parameters,  Kind::master,  Kind::gradients, Kind::moments,
+                                     Kind::activations, Kind::buffers, Kind::staging};
 const char* name_of(Kind kind);
 
 /// Number of bytes of each kind.
@@ -32,13 +34,21 @@ class Ledger {
   std::array<std::size_t, kinds.size()> bytes_{};
 };
 
+/// Provides memory and takes it back. reserve() returns zeros, and throws if there is not enough; its message names `what`.
+struct Allocator {
+  void* (*reserve)(std::size_t bytes, const char* what);
+  void (*release)(void* at, std::size_t bytes);
+};
+/// Memory of this process. The system provides each page when it is first touched.
+Allocator pages();
+
 /// One arena per kind. Spans taken from it are valid as long as the Memory exists. Each rank has one.
 class Memory {
  public:
   /// Only counts. take() returns spans of the right size with data() == nullptr, which must not be read or written.
   Memory();
-  /// Reserves exactly the planned bytes, filled with zeros. The system provides each page when it is first touched.
-  explicit Memory(const Ledger& planned);
+  /// Reserves exactly the planned bytes, filled with zeros: `staging` provides those of Kind::staging, `arenas` all others.
+  explicit Memory(const Ledger& planned, const Allocator& arenas = pages(), const Allocator& staging = pages());
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -62,10 +72,22 @@ class Memory {
   };
   const std::vector<Entry>& entries() const { return entries_; }
 
+  /// An address within a buffer: byte `byte` of `bytes`.
+  struct Place {
+    Kind kind;
+    const char* label;  ///< valid until its Memory hands out more or ends
+    std::size_t byte, bytes;
+  };
+  /// Where an address lies, of all Memory objects. Neither allocates nor locks, so that the handler of a fault may ask; not
+  /// to be called while another thread makes a Memory, takes from it or ends it.
+  static std::optional<Place> place_of(const void* address);
+
  private:
   void* take_bytes(Kind kind, std::size_t bytes, const char* label);
+  const Allocator& allocator(Kind kind) const { return kind == Kind::staging ? staging_ : arenas_; }
 
   bool counting_;
+  Allocator arenas_ = pages(), staging_ = pages();
   Ledger planned_, taken_;
   std::array<std::byte*, kinds.size()> base_{};
   std::vector<Entry> entries_;

@@ -22,8 +22,9 @@ constexpr const auto& table_of(Level) { return level_names; }
 /// Kinds of events. Their values are written to the file, so new kinds may be added only at the end.
 enum class Kind : std::uint16_t {
   step,        ///< one optimizer step
-  phase,       ///< a part of a step: data, forward, backward, recompute (within backward), reduce, losses, clip, optimizer,
-               ///< publish, release, synchronise; between steps: checkpoint, evaluate
+  phase,       ///< a part of a step: data, forward, backward, recompute (within backward), reduce, losses, clip, device
+               ///< (within clip: the host waits for enqueued work), optimizer, publish, release, synchronise; between
+               ///< steps: checkpoint, evaluate
   collective,  ///< a communication operation, from its start to its completion; bytes: sent by this rank
   wait,        ///< this rank waited for an operation: the exposed part of a collective
   kernel,      ///< one kernel; bytes: the least that it must read and write, or 0

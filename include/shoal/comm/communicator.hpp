@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "shoal/base/types.hpp"
+#include "shoal/device/queue.hpp"
 
 namespace shoal::comm {
 
@@ -27,12 +29,24 @@ class Operation {
   /// Description for messages about a hang: "all_gather #17 of all, 4096 bytes".
   virtual std::string describe() const = 0;
 
+ protected:
+  /// The queue of the kernels that advance() enqueues, the same in each call; none: advance() enqueues no kernels.
+  /// Operations that only gather name `gather`, so that parameters do not wait behind sums of gradients. The kernels come
+  /// after all that is on the current queue when the operation is started, and before all that is enqueued after
+  /// Request::wait() on the queue that is current then. They are not ordered with any other queue.
+  virtual std::optional<device::Queue> queue() const { return device::Queue::reduce; }
+
  private:
   friend class Request;
   friend class OpenOperations;
 
   /// Calls advance(), and records the trace event when the operation is complete.
   bool step();
+  void advance_on_queue();
+  /// The kernels of this operation come after what the caller has enqueued so far, and those of a complete one before what
+  /// the caller enqueues from now on.
+  void after_what_precedes() const;
+  void before_what_follows() const;
 
   bool done_ = false;
   bool nested_ = false;  // started within advance() of another operation
@@ -40,9 +54,14 @@ class Operation {
   std::int16_t unit_ = -1, group_ = -1;
   std::uint64_t bytes_ = 0;
   std::int64_t begin_ns_ = 0;
+  device::Event enqueued_;  // behind its kernels, when it is complete
 };
 
-/// Handle of an operation. Its buffers must stay alive and untouched until wait() has returned or test() has returned true.
+/// Handle of an operation. Its buffers and scratch memory must stay alive and untouched until wait() has returned or test()
+/// has returned true: then it is complete. Its messages have arrived, but its kernels may only have been enqueued: what is
+/// enqueued from then on, on the queue that is current then, comes after them (device/queue.hpp). So enqueued work may use
+/// this memory, also for something else. The host may not read, write or free it before it has waited for the device, too
+/// (device::wait_for_queue()). Operations of Communicator itself have no kernels, so memory of the host is free at once.
 /// The destructor of an unfinished request waits for it; while an exception unwinds the stack, for at most a second.
 /// Requests that are created within advance() of an operation are its sub-operations: only that advance() tests them,
 /// progress() does not.

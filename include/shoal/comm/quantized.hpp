@@ -3,6 +3,9 @@
 // arXiv 2306.10209, sections 3.1 and 3.3). Codes and scales are sent (kernels/quantize.hpp). Every span of a block is
 // quantized by itself. The results are deterministic, but differ from those of the reproducible tree.
 //
+// "Alive until complete" is meant as with comm::Request: then enqueued work may use the memory for something else, but
+// before it is freed, or touched by the host, the host must wait for the device.
+//
 // With QuantRounding::accurate, values that are not sent are not quantized: a rank's own contribution to a sum is added
 // exactly. With ::deepspeed it is quantized like all others, as in DeepSpeed.
 #pragma once
@@ -20,11 +23,12 @@ namespace shoal::comm {
 /// rank, the owner too, stores the dequantized values, rounded to the type, so all ranks hold the same bits. In a group of
 /// one rank the values stay as they are.
 /// scratch: quantized_gather_scratch_bytes(), alive until complete.
-/// error: if not null, the quantization error of this rank's own block is added to it before the call returns.
+/// errors: if not null, kernels::quant_error_parts parts, to which a kernel adds the quantization error of this rank's own
+/// block; alive until complete.
 /// residual: if not empty, it has one element for each element of this rank's own block (error feedback). It is added to the
 /// block before quantization, and then set to the new quantization error; elements that overflow keep their residual.
 Request quantized_all_gather(Communicator& group, Blocks blocks, DType type, const kernels::QuantFormat& format,
-                             Span<std::byte> scratch, kernels::QuantError* error = nullptr, Span<float> residual = {});
+                             Span<std::byte> scratch, kernels::QuantError* errors = nullptr, Span<float> residual = {});
 /// Number of bytes that are sent for a block. spans: number of elements of each of its spans.
 std::size_t quantized_block_bytes(const std::vector<std::size_t>& spans, const kernels::QuantFormat& format);
 /// elements, spans: of all blocks together; empty spans need not be counted.
@@ -61,12 +65,12 @@ struct Residuals {
 ///    node s, which adds what it receives in the order of the nodes.
 /// So each block ends at its owner, and the sum of a node for a block is sent to another node once. Nodes of one rank need
 /// no first step, a single node needs no second one. Spans of block b have the same sizes on all ranks. scratch:
-/// quantized_reduce_scratch_bytes(), aligned as float, alive until complete. error: if not null, alive until complete. The
-/// quantization error of this rank's own values is added to it: that of the first step, or on nodes of one rank that of the
-/// second. The errors of sums over a node are not included.
+/// quantized_reduce_scratch_bytes(), aligned as float, alive until complete. errors: if not null, kernels::quant_error_parts
+/// parts, alive until complete. Kernels add to them the quantization error of this rank's own values: that of the first
+/// step, or on nodes of one rank that of the second. The errors of sums over a node are not included.
 Request quantized_reduce_scatter(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats,
                                  Span<std::byte> scratch, const Residuals& residuals = {},
-                                 kernels::QuantError* error = nullptr);
+                                 kernels::QuantError* errors = nullptr);
 /// Bytes that a rank of all sends. block_spans[b]: number of elements of each of block b's spans.
 Traffic quantized_reduce_traffic(int rank, int ranks_per_node, const std::vector<std::vector<std::size_t>>& block_spans,
                                  const ReduceFormats& formats);

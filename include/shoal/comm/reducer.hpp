@@ -20,12 +20,14 @@ struct MessageBounds {
 
 /// State that quantization keeps from one use of a message to the next. Reducers that do not quantize ignore it.
 struct QuantState {
-  Span<float> residual = {};             ///< as in quantized_all_gather(), and Residuals::across of a reduce-scatter
-  kernels::QuantError* error = nullptr;  ///< this rank's quantization errors are added to it
+  Span<float> residual = {};  ///< as in quantized_all_gather(), and Residuals::across of a reduce-scatter
+  /// Null, or kernels::quant_error_parts parts in the device's memory, to which this rank's quantization errors are added.
+  kernels::QuantError* errors = nullptr;
 };
 
 /// All ranks of the group make the same calls in the same order. Blocks and scratch memory must stay alive until the request
-/// is complete.
+/// is complete; then enqueued work may use them for something else, but before they are freed, or touched by the host, the
+/// host must wait for the device (as comm::Request says).
 class Reducer {
  public:
   virtual ~Reducer() = default;

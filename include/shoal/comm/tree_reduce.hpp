@@ -28,7 +28,7 @@ namespace shoal::comm {
 
 /// blocks[b]: this rank's copy of the data that belong to rank b, as a list of spans of bytes (one per unit in the message).
 /// Spans of block b have the same sizes on all ranks. Different blocks may have different sizes (the last shards may be
-/// short or empty).
+/// short or empty). Blocks and scratch memory lie in arenas (device/memory.hpp), since kernels read and write them.
 using Block = std::vector<Span<std::byte>>;
 using Blocks = std::vector<Block>;
 
@@ -37,8 +37,9 @@ enum class TreeDirection { reduce_scatter, all_gather };
 
 /// Reduce-scatter. On completion blocks[rank] holds the sum over ranks; the other blocks hold partial sums of no further
 /// use. Spans must consist of whole elements of the type. Sums are computed by kernels::add(type, ...), so every sum in the
-/// tree is rounded to the type. scratch: tree_scratch_bytes(group size, bytes of all blocks together), alive until complete;
-/// about 10 MiB at most, since data are received in messages of limited size.
+/// tree is rounded to the type. scratch: tree_scratch_bytes(group size, bytes of all blocks together), alive until complete
+/// (as comm::Request says: before it is freed, the host must wait for the device); about 10 MiB at most, since data are
+/// received in messages of limited size.
 Request tree_reduce_scatter(Communicator& group, Blocks blocks, DType type, Span<std::byte> scratch);
 /// All-gather of any bytes. On entry blocks[rank] is valid; on completion all blocks are, on all ranks.
 Request tree_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scratch);

@@ -17,6 +17,7 @@
 #include "shoal/config/places.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/data/tokens.hpp"
+#include "shoal/device/kind.hpp"
 #include "shoal/io/io_mode.hpp"
 #include "shoal/model/model.hpp"
 #include "shoal/optim/adascale.hpp"
@@ -42,6 +43,7 @@ struct TrainOptions {
   std::size_t steps = 100;
   DType dtype = DType::f32;
   std::uint64_t seed = 1;
+  device::DeviceKind device = device::DeviceKind::automatic;
   int threads = 0;         ///< 0: auto
   double grad_clip = 1.0;  ///< largest global norm; 0: no clipping
   std::size_t log_every = 10;

@@ -30,7 +30,8 @@ class BackgroundSave {
   /// Number of elements that a copy of these slices needs.
   static std::size_t copy_elements(const std::vector<TensorSlice>& tensors);
 
-  /// copy: memory of that many elements, used by nobody else during a save. `world` and `copy` must outlive this object.
+  /// copy: memory of the host of that many elements, used by nobody else during a save. `world` and `copy` must outlive this
+  /// object.
   BackgroundSave(comm::World& world, Span<float> copy);
   /// Not collective. Abandons a save that is not complete: the unfinished file keeps its temporary name until
   /// CheckpointDirectory::prune() removes it.

@@ -34,7 +34,8 @@ class Safetensors {
  public:
   explicit Safetensors(const std::filesystem::path& file_or_directory);
   const std::map<std::string, SafetensorsEntry>& entries() const { return entries_; }
-  /// Reads the elements `range` of a tensor and converts them to float (from F32, BF16 or F16).
+  /// Reads the elements `range` of a tensor and converts them to float (from F32, BF16 or F16). values: of the host or of
+  /// the device.
   void read(const std::string& name, Range range, Span<float> values) const;
 
  private:
@@ -60,7 +61,8 @@ std::map<std::string, SafetensorsEntry> parse_safetensors_header(std::string_vie
 bool is_our_safetensors(const std::filesystem::path& file);
 
 /// Writes float tensors one after another, without having all of them in memory. Names and shapes come first; then append()
-/// takes the tensors' values in that order, in any number of parts. finish() syncs the file and gives it its name.
+/// takes the tensors' values in that order, in any number of parts, from memory of the host. finish() syncs the file and
+/// gives it its name.
 class SafetensorsWriter {
  public:
   struct Tensor {

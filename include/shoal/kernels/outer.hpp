@@ -20,6 +20,8 @@ void average_with_stale(std::size_t n, const float* other, const float* before, 
 /// x = mean + (x - before): replaces `before`, the value of x when the mean was started, by the mean. The change of x since
 /// then is not lost.
 void rebase(std::size_t n, const float* mean, const float* before, float* x);
+/// Exchanges x and y, bit by bit. They must not overlap.
+void swap(std::size_t n, float* x, float* y);
 
 /// subtract(): difference = x - base, rounded to the type. add_to_base(): x = base + difference / divisor. In both,
 /// operands in fp32 may be the same.

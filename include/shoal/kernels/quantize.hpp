@@ -105,8 +105,12 @@ struct QuantError {
     return *this;
   }
 };
-/// The error of `quantized`, which holds n elements x. NaN if a block overflowed.
-QuantError quantization_error(const QuantFormat& format, DType type, std::size_t n, const void* x,
-                              const std::byte* quantized);
+/// Errors are added up in this many parts, which the host adds after it has fetched them. So many teams can work at a time,
+/// and the order of each sum is fixed.
+inline constexpr std::size_t quant_error_parts = 64;
+/// parts, an array of quant_error_parts, += the error of `quantized`, which holds n elements x: to part k are added those of
+/// the blocks k, k + 64, k + 128, ..., in this order. NaN if a block overflowed.
+void add_quantization_error(const QuantFormat& format, DType type, std::size_t n, const void* x, const std::byte* quantized,
+                            QuantError* parts);
 
 }  // namespace shoal::kernels

@@ -22,6 +22,9 @@ class Runtime {
 int threads();
 void set_threads(int threads);
 
+/// The most threads that kernels can use: 1 for portable kernels on a Kokkos that has no threads.
+int most_threads();
+
 /// Number of cores that this process may run on (by its affinity mask).
 int available_cores();
 

@@ -46,7 +46,7 @@ struct ActivationOptions {
 /// Sequences that are computed together.
 struct MicroBatch {
   std::size_t sequences = 0, length = 0;
-  Span<const std::int32_t> inputs, targets;  ///< [sequences, length]; token ids < vocab_size
+  Span<const std::int32_t> inputs, targets;  ///< [sequences, length]; token ids < vocab_size; memory of the host
   std::uint32_t step = 0;                    ///< of the run, from 0; an input of dropout's random numbers
   std::uint32_t first_sample = 0;            ///< index of the first sequence in the global batch; another such input
 };
@@ -57,6 +57,7 @@ struct Capacity {
   bool training = true;   ///< false: no memory for backward
   bool decoding = false;  ///< memory for a Decoder, if the model has one (training has it if it saves all activations)
   std::int64_t checkpoint_interval = 0;  ///< as in ActivationOptions
+  std::size_t micro_batches = 1;         ///< that may be enqueued before the host waits: those of a step
 };
 
 /// Generation with a cache of keys and values: one sequence, position after position. Without dropout.
@@ -78,17 +79,18 @@ class Model {
   /// Number of losses of the batch: for each sequence its length in a language model, 1 in a classifier.
   virtual std::size_t predictions(const MicroBatch& batch) const = 0;
 
-  /// Returns the sum of -ln p(target) over the batch's predictions, in double, added in a fixed order. Saves what backward
-  /// needs: backward computes the gradient of gradient_scale times this sum. The head's part of the gradient is computed
-  /// here, in chunks, so that the logits are never stored as a whole.
-  virtual double forward(const MicroBatch& batch, float gradient_scale) = 0;
+  /// Enqueues the forward pass. *loss, in the device's memory, becomes the sum of -ln p(target) over the batch's
+  /// predictions, added in a fixed order. Saves what backward needs: backward computes the gradient of gradient_scale times
+  /// this sum. The head's part of the gradient is computed here, in chunks, so that the logits are never stored as a whole.
+  virtual void forward(const MicroBatch& batch, float gradient_scale, double* loss) = 0;
   /// In the reverse order of the units, writes each unit's gradient and calls gradient_complete().
   virtual void backward() = 0;
 
-  /// Returns the same sum without dropout, and saves nothing for backward.
-  virtual double evaluate(const MicroBatch& batch) = 0;
+  /// Computes the same sum without dropout, and saves nothing for backward.
+  virtual void evaluate(const MicroBatch& batch, double* loss) = 0;
 
-  /// Logits after the last position of each sequence: [sequences, vocab_size]. Without dropout.
+  /// Logits after the last position of each sequence: [sequences, vocab_size], memory of the host, which waits for them.
+  /// Without dropout.
   virtual void logits(const MicroBatch& batch, Span<float> out) = 0;
 
   /// nullptr if the model has none or was created without memory for it. Its sequence is lost when another function of the

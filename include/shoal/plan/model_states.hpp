@@ -17,10 +17,10 @@
 
 namespace shoal::plan {
 
-/// Bytes per rank by these formulas, rounded down to whole bytes. Activations and buffers are 0.
+/// Bytes per rank by these formulas, rounded down to whole bytes. All kinds but the model states are 0.
 Ledger model_states(std::size_t parameters, const zero::EngineOptions& options, int ranks);
 
-/// Bytes of the model states in a ledger: all but activations and buffers.
+/// Bytes of the model states in a ledger: parameters, master parameters, gradients and moments.
 std::size_t model_state_bytes(const Ledger& ledger);
 
 }  // namespace shoal::plan

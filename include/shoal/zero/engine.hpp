@@ -5,9 +5,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "shoal/base/memory.hpp"
+#include "shoal/device/cells.hpp"
+#include "shoal/device/memory.hpp"
 #include "shoal/model/model.hpp"
 #include "shoal/optim/optimizer.hpp"
 #include "shoal/zero/gradients.hpp"
@@ -62,21 +65,27 @@ class Engine final : private model::UnitAccess {
   /// With Squares::weighted, before a step's first micro-batch and after `updates` > 0 updates: draws a new sample for
   /// micro_step_square() and Norm::square, weighted by the second moments, whose decay is beta2. Collective.
   void weigh_squares(std::int64_t updates, double beta2);
-  /// Runs forward and backward of this rank's micro-batch of (round, micro_step) and returns its summed loss. The step's
-  /// gradient is that of the mean over all predictions of all micro-batches.
-  double micro_batch(std::size_t round, std::size_t micro_step, const model::MicroBatch& batch);
-  /// Sum of squares of the last micro-batch's gradient, scaled by 1/M as it contributes to the step's mean gradient.
-  double micro_step_square() const { return gradients_->micro_step_square() / (loss_scale_ * loss_scale_); }
+  /// Enqueues forward and backward of this rank's micro-batch of (round, micro_step). The step's gradient is that of the
+  /// mean over all predictions of all micro-batches.
+  void micro_batch(std::size_t round, std::size_t micro_step, const model::MicroBatch& batch);
   /// Called after the last micro-step of a round.
   void finish_round() { gradients_->finish_round(); }
   /// Elements `range` of this rank's shard of the step's gradient, after the last round.
   Span<std::byte> gradient_shard(int unit, Range range) { return gradients_->shard(unit, range); }
 
-  // The end of a step, after the last round: start_gradient_gather(), norm(), and then update() or discard_gradients().
+  // The end of a step, after the last round: start_gradient_gather(), measure(), norm(), and then update() or
+  // discard_gradients().
 
   /// Collective. If every rank updates whole units (stage 0), starts to gather their gradients on all ranks.
   void start_gradient_gather() { gradients_->start_gather(); }
-  /// Norm of the step's gradient, unclipped. Collective; gradients are gathered meanwhile.
+  /// Enqueues the sums for the norm, and waits for the device: in a step the host waits only here. From now on the numbers
+  /// of the step can be read; gradients are gathered meanwhile.
+  void measure();
+  /// Summed loss of this rank's micro-batch of (round, micro_step).
+  double loss(std::size_t round, std::size_t micro_step) const;
+  /// Sum of squares of that micro-batch's gradient, scaled by 1/M as it contributes to the step's mean gradient.
+  double micro_step_square(std::size_t round, std::size_t micro_step) const;
+  /// Norm of the step's gradient, unclipped. Collective.
   Norm norm();
   /// Waits until the gradients are gathered, clips them, updates what this rank keeps of every unit, and starts the
   /// all-gather of updated parameters (stages 1 and 2). The norm must be finite.
@@ -84,8 +93,8 @@ class Engine final : private model::UnitAccess {
   /// In place of update(): waits until the gradients are gathered, and leaves all states as they are.
   void discard_gradients() { gradients_->wait_for_gather(); }
 
-  /// Returns the batch's summed loss, without dropout. Collective if parameters are sharded: every rank must then call it
-  /// the same number of times.
+  /// Returns the batch's summed loss, without dropout; the host waits for it. Collective if parameters are sharded: every
+  /// rank must then call it the same number of times.
   double evaluate(const model::MicroBatch& batch);
 
  private:
@@ -94,6 +103,10 @@ class Engine final : private model::UnitAccess {
   float* gradient(int unit) override;
   void gradient_complete(int unit) override;
   void update_unit(int unit, const optim::Optimizer::Step& step);
+  std::size_t micro_steps() const { return accumulation_.rounds * accumulation_.micro_steps_per_round; }
+  std::size_t in_step(std::size_t round, std::size_t micro_step) const {
+    return round * accumulation_.micro_steps_per_round + micro_step;
+  }
 
   EngineOptions options_;
   std::vector<model::UnitLayout> units_;
@@ -103,7 +116,9 @@ class Engine final : private model::UnitAccess {
   States states_;
   std::unique_ptr<Gradients> gradients_;  // null if nothing is trained
   std::unique_ptr<Parameters> parameters_;
-  Span<float> widened_;  // in fp32, a part of a gradient that is kept in 16 bits
+  Span<float> widened_;                        // in fp32, a part of a gradient that is kept in 16 bits
+  device::Cells losses_;                       // of this rank's micro-batches in a step; an evaluation uses the first one
+  std::optional<device::PieceMemory> pieces_;  // of files and initial values
   double loss_scale_ = 1;
   std::size_t groups_ = 1;
   std::unique_ptr<model::Model> model_;

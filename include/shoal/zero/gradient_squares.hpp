@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shoal/base/memory.hpp"
+#include "shoal/device/cells.hpp"
 #include "shoal/zero/sampled_weights.hpp"
 #include "shoal/zero/stages.hpp"
 
@@ -22,20 +23,24 @@ enum class Squares : std::uint8_t {
 class GradientSquares {
  public:
   GradientSquares() = default;  ///< measures nothing
-  GradientSquares(Squares squares, const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory);
+  /// micro_steps: micro-batches that this rank computes in a step.
+  GradientSquares(Squares squares, const std::vector<ShardLayout>& layouts, const RankGroups& groups,
+                  std::size_t micro_steps, Memory& memory);
 
   SampledWeights& weights() { return weights_; }
 
-  /// gradient: the unit's flat buffer, of this micro-step. Does nothing with Squares::none.
-  void measure(int unit, const float* gradient);
-  /// Sum over all units, after the micro-step's backward.
-  double of_micro_step() const;
+  /// Enqueues the unit's sum. gradient: its flat buffer, of this micro-step of the step. Does nothing with Squares::none.
+  void measure(int unit, const float* gradient, std::size_t micro_step);
+  /// Enqueues a copy of the step's sums to the host.
+  void fetch();
+  /// Sum over all units, after the host has waited for an event behind fetch(). 0 with Squares::none.
+  double of_micro_step(std::size_t micro_step) const;
 
  private:
   std::vector<ShardLayout> layouts_;
   SampledWeights weights_;
   Span<double> granule_sums_;  // of the largest unit
-  std::vector<double> unit_;   // by unit; empty: none
+  device::Cells sums_;         // by micro-step, by unit; none with Squares::none
 };
 
 }  // namespace shoal::zero

@@ -34,7 +34,8 @@ struct GradientOptions {
 class Accumulator;
 
 /// A step calls, in this order: for each round and micro-step begin_micro_step(), then of() and complete() for every unit,
-/// and finish_round() at the end of the round; then start_gather(), norm(), wait_for_gather(), and reads reduced().
+/// and finish_round() at the end of the round; then start_gather(), measure_norm(), norm(), wait_for_gather(), and reads
+/// reduced().
 class Gradients {
  public:
   Gradients(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts,
@@ -61,15 +62,20 @@ class Gradients {
 
   /// Collective. If every rank updates whole units (stage 0), starts to gather the reduced gradients on all ranks.
   void start_gather();
-  /// Norm of the reduced gradient. Collective; the gather is in flight meanwhile.
+  /// Called after the last round. Enqueues the sums for norm(), and copies to the host: of these, of the sums for
+  /// micro_step_square(), and of the errors of quantization. The gather is in flight meanwhile.
+  void measure_norm();
+  /// Norm of the reduced gradient, after the host has waited for an event behind measure_norm(). Writes the errors of
+  /// quantization into the trace. Collective.
   Norm norm();
   /// Waits until this rank holds the reduced gradient of ShardLayout::optimizer, all units.
   void wait_for_gather();
   /// Elements `range` of the unit's reduced gradient, within ShardLayout::optimizer.
   Span<const std::byte> reduced(int unit, Range range) const { return sums_.sum(unit, range); }
 
-  /// Sum of squares of this micro-step's gradient, before it was added to any other; 0 with Squares::none. After backward.
-  double micro_step_square() const { return squares_.of_micro_step(); }
+  /// Sum of squares of the gradient of a micro-step, counted over all rounds of the step, before it was added to any other;
+  /// 0 with Squares::none. After the host has waited for an event behind measure_norm().
+  double micro_step_square(std::size_t micro_step) const { return squares_.of_micro_step(micro_step); }
   /// Used with Squares::weighted.
   SampledWeights& weights() { return squares_.weights(); }
 
@@ -104,6 +110,7 @@ class Gradients {
   RankGroups groups_;
   GradientOptions options_;
   Start start_;
+  std::size_t micro_steps_per_round_;
   std::size_t first_reduced_micro_step_;  // of a round: earlier ones are summed on this rank alone
   bool gathers_;                          // every rank updates all units, and needs their whole gradients
   bool in_shards_ = false;

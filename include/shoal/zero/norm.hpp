@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shoal/base/memory.hpp"
+#include "shoal/device/cells.hpp"
 #include "shoal/zero/sampled_weights.hpp"
 #include "shoal/zero/stages.hpp"
 
@@ -21,18 +22,24 @@ struct Norm {
 class GlobalNorm {
  public:
   GlobalNorm() = default;
-  GlobalNorm(const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory);
+  /// weighted: Norm::square is weighted.
+  GlobalNorm(const std::vector<ShardLayout>& layouts, const RankGroups& groups, bool weighted, Memory& memory);
 
-  /// Collective. shard(unit): this rank's shard of the gradient, in dtype. Norm::square is weighted if weights are used.
-  Norm of(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard, const SampledWeights& weights);
+  /// Enqueues this rank's sums, and their copy to the host. shard(unit): this rank's shard of the gradient, in dtype.
+  void measure(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard, const SampledWeights& weights);
+  /// The norm of what was measured last, after the host has waited for an event behind measure(). Collective.
+  Norm norm() const;
 
  private:
-  std::vector<double> sums_by_unit();
+  bool weighted() const { return subtrees_.size() > most_subtrees_; }
+  Range own_granules(std::size_t unit) const;
+  std::vector<double> sums_by_unit(Span<double> own) const;
 
   std::vector<ShardLayout> layouts_;
   RankGroups groups_;
+  std::size_t most_subtrees_ = 0;           // of a rank, in all units
   std::vector<Span<double>> granule_sums_;  // by unit, of this rank's shard
-  Span<double> subtrees_, all_subtrees_;    // sums of all units: of this rank, and of every rank
+  device::Cells subtrees_;                  // this rank's sums of all units; behind them the weighted ones, if there are any
 };
 
 }  // namespace shoal::zero

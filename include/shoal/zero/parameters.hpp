@@ -49,6 +49,14 @@ class Parameters {
   /// Waits until that all-gather is complete.
   void wait_for_parameters();
 
+  /// With qwZ: enqueues a copy of the quantization errors of all units, since the last call, to the host. Called between
+  /// passes, once in a step.
+  void fetch_errors() { errors_.fetch(); }
+  /// Writes them into the trace. Called after the host has waited for an event behind fetch_errors().
+  void trace_errors() {
+    errors_.write_counters("parameters", [](std::size_t unit) { return static_cast<int>(unit); });
+  }
+
  private:
   /// A pass: its plan, and for each use of units the gathers that start at its beginning.
   struct Schedule {
@@ -85,7 +93,7 @@ class Parameters {
   std::size_t visit_ = 0;  // index of the current use in the pass, or of the next one if no unit is acquired
   std::size_t held_ = 0;   // calls of acquire() without their release()
   Span<std::byte> gathered_;
-  std::vector<kernels::QuantError> errors_;  // qwZ: by unit, since the last update
+  QuantErrors errors_;  // qwZ: by unit, since the last fetch_errors()
   std::deque<Gather> gathering_;
   std::size_t gathers_started_ = 0;
 

@@ -4,6 +4,7 @@
 // gradients, in an all-to-all within nodes and another one across nodes. comm/quantized.hpp has the collectives.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "shoal/base/memory.hpp"
 #include "shoal/base/state.hpp"
 #include "shoal/comm/reducer.hpp"
+#include "shoal/device/cells.hpp"
 #include "shoal/zero/buckets.hpp"
 #include "shoal/zero/options.hpp"
 #include "shoal/zero/stages.hpp"
@@ -35,21 +37,40 @@ std::optional<QuantizedReduction> quantized_reduction(const ZeroOptions& options
 std::unique_ptr<comm::Reducer> make_gradient_reducer(const std::optional<QuantizedReduction>& quantized,
                                                      comm::Collectives collectives, const RankGroups& groups);
 
-/// Writes a unit's relative rms error, in millionths, into the trace as the counter "quantization_error/WHAT", and resets
-/// it.
-void trace_error(const char* what, int unit, kernels::QuantError& error);
+/// The quantization errors of several messages since the last fetch(), for the trace. Kernels add them up on the device.
+class QuantErrors {
+ public:
+  QuantErrors() = default;  ///< of no messages
+  QuantErrors(Memory& memory, std::size_t messages);
+
+  /// The kernels::quant_error_parts parts to which the message's errors are added, on the device; null if there are no
+  /// messages.
+  kernels::QuantError* of(std::size_t message) const;
+  /// Enqueues a copy of all errors to the host, after which they are set to zero. Does nothing unless counters are traced.
+  void fetch();
+  /// After the host has waited for an event behind fetch(): writes the relative rms error of each message, in millionths,
+  /// into the trace as the counter "quantization_error/WHAT" of the unit unit_of(message). Does nothing if nothing was
+  /// fetched since the last call.
+  void write_counters(const char* what, const std::function<int(std::size_t message)>& unit_of);
+
+ private:
+  device::Cells cells_;  // two for each part: QuantError::values and QuantError::errors
+  bool fetched_ = false;
+};
 
 /// The state of qgZ for each gradient bucket: its error-feedback residual, and the errors of this step. Empty without qgZ.
 class GradientQuantState {
  public:
   GradientQuantState() = default;
-  /// Takes memory for residuals if feedback is on and there are several nodes: one float for each element that this rank
-  /// sends to other nodes.
+  /// Takes memory for the errors if there are several ranks, and for residuals if feedback is on and there are several
+  /// nodes: one float for each element that this rank sends to other nodes.
   GradientQuantState(const QuantizedReduction& how, const std::vector<Bucket>& buckets,
                      const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory);
 
   comm::QuantState of(std::size_t bucket);
-  /// Writes the errors of this step into the trace. Called after the last round.
+  /// Enqueues a copy of this step's errors to the host. Called after the last round.
+  void fetch_errors() { errors_.fetch(); }
+  /// Writes them into the trace. Called after the host has waited for an event behind fetch_errors().
   void trace_errors(const std::vector<Bucket>& buckets);
   /// For checkpoints: each rank's residuals are a tensor of their own, "/residuals/RANK", which no other rank holds any part
   /// of. They depend on how gradients are cut into buckets, which residual_layout() identifies. Residuals can be read only
@@ -64,9 +85,9 @@ class GradientQuantState {
   RankGroups groups_;
   std::vector<std::size_t> columns_;  // by rank: elements that it sends to other nodes; empty without residuals
   std::string layout_;
-  Span<float> residual_;                     // of all buckets together
-  std::vector<Span<float>> residuals_;       // by bucket
-  std::vector<kernels::QuantError> errors_;  // by bucket, of this step
+  Span<float> residual_;                // of all buckets together
+  std::vector<Span<float>> residuals_;  // by bucket
+  QuantErrors errors_;                  // by bucket, of this step
 };
 
 }  // namespace shoal::zero

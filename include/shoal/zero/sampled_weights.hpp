@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "shoal/base/memory.hpp"
+#include "shoal/kernels/sample.hpp"
 #include "shoal/zero/stages.hpp"
 
 namespace shoal::zero {
@@ -33,19 +34,19 @@ class SampledWeights {
   void resample(std::uint64_t updates, const std::function<Span<const float>(int unit)>& shard, double correction,
                 double epsilon);
 
-  /// squares[i] = the weighted square of the sampled element of granule first + i; `gradient` begins with granule `first`.
+  /// Enqueues: squares[i] = the weighted square of the sampled element of granule first + i; `gradient` begins with granule
+  /// `first`.
   void square(int unit, std::size_t first, DType dtype, const void* gradient, Span<double> squares) const;
 
  private:
-  std::size_t element(int unit, std::size_t granule_index) const;
-  float& weight(int unit, std::size_t granule_index) const;
-  void weigh(int unit, double correction, double epsilon);
+  kernels::Sample sample(std::size_t unit) const;
 
   std::vector<ShardLayout> layouts_;
   RankGroups groups_;
   std::uint64_t updates_ = 0;
   std::vector<std::size_t> slots_, offsets_;  // by unit: granules of the longest shard, and their offset in a rank's part
   Span<float> own_, all_;                     // this rank's part, and all ranks' parts: first of v, then of weights
+  Span<double> mean_;                         // one number, for the kernel that weighs
 };
 
 }  // namespace shoal::zero

@@ -8,17 +8,18 @@
 #include <vector>
 
 #include "shoal/base/types.hpp"
+#include "shoal/kernels/reduce.hpp"
 
 namespace shoal::zero {
 
-/// Sums of the largest subtrees within `own`, a range of the buffer's granules, left to right. sums[i] is that of granule
-/// own.begin + i. Returns at most 2 log2(granules) numbers.
-std::vector<double> subtree_sums(std::size_t granules, Range own, Span<const double> sums);
+/// The largest subtrees within `own`, a range of the buffer's granules, left to right; granule own.begin counts as 0. These
+/// are at most 2 log2(granules). kernels::sum_subtrees() adds each of them in the order of the whole tree.
+kernels::Subtrees subtrees(std::size_t granules, Range own);
 
-/// Number of sums that subtree_sums() returns.
+/// Number of these subtrees.
 std::size_t subtree_count(std::size_t granules, Range own);
 
-/// Sum of the whole tree: owners[r] is the range of granules of rank r, values[r] its subtree_sums().
+/// Sum of the whole tree: owners[r] is the range of granules of rank r, values[r] the sums of its subtrees.
 double join_subtrees(std::size_t granules, const std::vector<Range>& owners, const std::vector<Span<const double>>& values);
 
 }  // namespace shoal::zero

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of the device that computes. The library that a program links decides which device this is (queue.hpp). On the host
+// all memory is that of the process; elsewhere arenas are beyond its reach.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "shoal/base/memory.hpp"
+#include "shoal/base/types.hpp"
+
+namespace shoal::device {
+
+/// Memory for arenas. Only kernels, copy(), communicators and in_pieces() read or write it.
+Allocator arenas();
+/// Memory of the host that copy() reads and writes at the full rate of the link to the device.
+Allocator staging();
+/// True if the address lies in an arena, false for any memory of the host. Any thread may ask.
+bool holds(const void* address);
+
+/// Memory that is reserved in arenas() and staging(). Its end waits until everything that is enqueued on any queue is done.
+/// While an exception unwinds the stack it does not wait, since what is enqueued may use memory that is already freed.
+class DeviceMemory final : public Memory {
+ public:
+  explicit DeviceMemory(const Ledger& planned) : Memory(planned, arenas(), staging()) {}
+  /// Reserves what `take` takes, and lets it take it: `take` is called twice, first with a Memory that only counts.
+  explicit DeviceMemory(const std::function<void(Memory&)>& take);
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+};
+
+/// The address at which a message-passing library reads and writes this memory, which lies in an arena or on the host. Such
+/// a library knows no queues, so if it is an arena, this waits for all that is on the current queue; waits() does not count
+/// it.
+std::byte* for_messages(const void* address);
+
+/// What in_pieces() does with the values: whether it fetches them before a piece is seen, and stores them after it.
+enum class Access : std::uint8_t { read, write };
+
+/// Calls use(first, piece) for all of `values`, one piece after another: `piece` is host memory that stands for the elements
+/// from `first` on. Pieces begin at multiples of `alignment` elements, at most 2^18. With Access::read, what `use` writes to
+/// a piece is lost; with Access::write the piece's contents are undefined before it. `values` may also be memory of the
+/// host, as they always are if the host is the device: then there is one piece, `values` itself. Otherwise a PieceMemory
+/// must exist, or this fails. For files and initial values, not for steps: the host waits for each piece.
+void in_pieces(Span<float> values, Access access, std::size_t alignment,
+               const std::function<void(std::size_t first, Span<float> piece)>& use);
+
+/// The staging memory through which in_pieces() copies. If there are several, the newest one is used.
+class PieceMemory {
+ public:
+  /// Takes memory for pieces of up to 2^18 elements, none on the host; `memory` must outlive this. label: for reports. A
+  /// `memory` that only counts makes one that is never used.
+  PieceMemory(Memory& memory, const char* label);
+  ~PieceMemory();
+  PieceMemory(const PieceMemory&) = delete;
+  PieceMemory& operator=(const PieceMemory&) = delete;
+
+  /// The memory that in_pieces() uses now; empty if there is none.
+  static Span<std::byte> newest();
+
+ private:
+  Span<std::byte> memory_;
+};
+/// Bytes that a PieceMemory takes.
+std::size_t piece_bytes();
+
+}  // namespace shoal::device

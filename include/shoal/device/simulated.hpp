@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device that behaves as badly as a GPU may, simulated by the processor. It finds missing events and waits, and a host
+// that touches the device's memory; src/device/README.md says what it does not find.
+//
+// - Work that is enqueued is not done before somebody waits for it (SHOAL_SIMULATE=late, the default), or it is done in an
+//   order that is drawn from a seed among all that the events permit (SHOAL_SIMULATE=seed:N; ranks draw different orders).
+//   With SHOAL_SIMULATE=in-order each call does its work at once. If results differ, an event is missing. What is drawn also
+//   depends on when messages arrive, so a seed makes the orders differ, but does not repeat one exactly.
+// - Arenas can be read and written only while the device works. If the host does so at another time, the program ends with a
+//   message that names the buffer.
+// - Memory that is released while work is enqueued stays reserved, and cannot be read or written any more. If that work uses
+//   it, the program ends with a message that names the buffer.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+namespace shoal::device::simulated {
+
+/// Enqueues work on the current queue. If the work throws, whoever lets the device work gets the exception, and the work
+/// counts as done.
+void enqueue(std::function<void()> work);
+/// Does all work of the current queue, and the work of other queues that it waits for.
+void finish_current();
+/// True if work is enqueued on any queue.
+bool pending();
+/// Forgets all work of all queues, which counts as done then.
+void drop();
+
+/// Arenas can be read and written during the lifetime of such an object.
+class Opened {
+ public:
+  Opened();
+  ~Opened();
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+};
+
+}  // namespace shoal::device::simulated

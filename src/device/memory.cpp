@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Owners of memory, the same on all devices.
+#include "shoal/device/memory.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <vector>
+
+#include "shoal/device/cells.hpp"
+
+namespace shoal::device {
+
+namespace {
+
+/// From the oldest to the newest.
+std::vector<const PieceMemory*>& all() {
+  static std::vector<const PieceMemory*> memories;
+  return memories;
+}
+
+Ledger counted(const std::function<void(Memory&)>& take) {
+  Memory counting;
+  take(counting);
+  return counting.taken();
+}
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(const std::function<void(Memory&)>& take) : DeviceMemory(counted(take)) { take(*this); }
+
+DeviceMemory::~DeviceMemory() {
+  if (std::uncaught_exceptions() > 0) return;
+  try {
+    wait_for_device();
+  } catch (const std::exception& error) {  // of the work: a destructor must not throw
+    static_cast<void>(std::fprintf(stderr, "shoal: at the end of the device's memory: %s\n", error.what()));
+    std::abort();
+  }
+}
+
+PieceMemory::PieceMemory(Memory& memory, const char* label)
+    : memory_(memory.take<std::byte>(Kind::staging, piece_bytes(), label)) {
+  if (!memory.counting()) all().push_back(this);
+}
+PieceMemory::~PieceMemory() { std::erase(all(), this); }
+
+Span<std::byte> PieceMemory::newest() { return all().empty() ? Span<std::byte>() : all().back()->memory_; }
+
+}  // namespace shoal::device

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "shoal/base/error.hpp"
+#include "shoal/device/cells.hpp"
+#include "shoal/device/memory.hpp"
+#include "shoal/device/simulated.hpp"
+#include "simulated_mappings.hpp"
+
+namespace shoal::device {
+
+namespace {
+
+using simulated::Mapping;
+
+int opened = 0;
+
+const Mapping* arena_of(const void* address) {
+  const Mapping* const mapping = simulated::mapping_of(address);
+  return mapping != nullptr && mapping->state == Mapping::State::arena ? mapping : nullptr;
+}
+
+bool protect_arenas(int how) {
+  bool done = true;
+  for (const Mapping* mapping = simulated::first_mapping(); mapping != nullptr; mapping = mapping->next) {
+    if (mapping->state == Mapping::State::arena) done = mprotect(mapping->begin, mapping->bytes, how) == 0 && done;
+  }
+  return done;
+}
+
+std::byte* map(int file, std::size_t bytes, int how) {
+  void* const at = mmap(nullptr, bytes, how, MAP_SHARED | MAP_NORESERVE, file, 0);
+  require(at != MAP_FAILED, "cannot map ", bytes, " bytes for the simulated device");
+  return static_cast<std::byte*>(at);
+}
+
+void* reserve_arena(std::size_t bytes, const char* what) {
+  simulated::watch_for_faults();
+  const int file = memfd_create(what, MFD_CLOEXEC);
+  require(file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0, "cannot reserve ", bytes, " bytes for ", what);
+  std::byte* const at = map(file, bytes, opened > 0 ? PROT_READ | PROT_WRITE : PROT_NONE);
+  simulated::add_arena(at, map(file, bytes, PROT_READ | PROT_WRITE), bytes);
+  close(file);
+  return at;
+}
+
+/// True if work that uses memory which is released now may still be done. While an exception unwinds the stack, none is: it
+/// may also use memory of functions that have ended.
+bool in_use() {
+  if (std::uncaught_exceptions() > 0) simulated::drop();
+  return simulated::pending();
+}
+
+void release_arena(void* at, std::size_t bytes) {
+  Mapping& arena = *simulated::mapping_of(at);
+  arena.state = Mapping::State::gone;
+  munmap(arena.messages, bytes);
+  if (in_use()) {
+    simulated::keep_reserved(arena.begin, bytes);
+  } else {
+    munmap(at, bytes);
+  }
+}
+
+void* reserve_staging(std::size_t bytes, const char* what) {
+  simulated::watch_for_faults();
+  return pages().reserve(bytes, what);
+}
+
+void release_staging(void* at, std::size_t bytes) {
+  if (in_use()) {
+    simulated::keep_reserved(static_cast<std::byte*>(at), bytes);
+  } else {
+    pages().release(at, bytes);
+  }
+}
+
+constexpr std::size_t largest_alignment = std::size_t{1} << 18U;  // of in_pieces(), in elements
+
+}  // namespace
+
+namespace simulated {
+
+Opened::Opened() {
+  if (opened == 0) require(protect_arenas(PROT_READ | PROT_WRITE), "the simulated device's memory cannot be opened");
+  ++opened;
+}
+Opened::~Opened() {
+  if (--opened == 0 && !protect_arenas(PROT_NONE)) give_up("the simulated device's memory cannot be closed");
+}
+
+}  // namespace simulated
+
+Allocator arenas() { return {reserve_arena, release_arena}; }
+Allocator staging() { return {reserve_staging, release_staging}; }
+bool holds(const void* address) { return arena_of(address) != nullptr; }
+
+std::byte* for_messages(const void* address) {
+  auto* const at = static_cast<std::byte*>(const_cast<void*>(address));
+  const Mapping* const arena = arena_of(address);
+  if (arena == nullptr) return at;
+  simulated::finish_current();
+  return arena->messages + (at - arena->begin);
+}
+
+std::size_t piece_bytes() { return largest_alignment * sizeof(float); }
+
+void in_pieces(Span<float> values, Access access, std::size_t alignment,
+               const std::function<void(std::size_t first, Span<float> piece)>& use) {
+  if (values.empty()) return;
+  if (!holds(values.data())) return use(0, values);
+  const Span<std::byte> pieces = PieceMemory::newest();
+  const std::size_t length = pieces.size() / sizeof(float) / alignment * alignment;
+  require(length > 0, "the device has no memory for pieces of ", alignment, " elements");
+  const Span<float> memory(reinterpret_cast<float*>(pieces.data()), length);
+  for (std::size_t first = 0; first < values.size(); first += length) {
+    const Span<float> part = values.subspan(first, std::min(length, values.size() - first));
+    const Span<float> here = memory.first(part.size());
+    if (access == Access::read) {
+      copy(part.size_bytes(), part.data(), here.data());
+      wait_for_queue();
+    }
+    use(first, here);
+    if (access == Access::write) {
+      copy(part.size_bytes(), here.data(), part.data());
+      wait_for_queue();
+    }
+  }
+}
+
+}  // namespace shoal::device

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole runs on the simulated device (include/shoal/device/simulated.hpp) have the bits of the run in which each call does
+its work at once: with work done as late as events allow, and in orders that are drawn from seeds. If bits differ, an event is
+missing; if the host touches the device's memory, the run ends with a message.
+
+SHOAL_SIMULATED_SEEDS: number of seeds (1). SHOAL_SIMULATED_SEED: the first seed (1)."""
+
+import json
+import os
+
+from program import Program, main, trajectory
+
+FIRST = int(os.environ.get("SHOAL_SIMULATED_SEED", "1"))
+ORDERS = ["late", *(f"seed:{FIRST + i}" for i in range(int(os.environ.get("SHOAL_SIMULATED_SEEDS", "1"))))]
+
+DECK = {
+    "model": {"kind": "gpt", "n_layer": 2, "n_head": 2, "n_embd": 32, "block_size": 16, "vocab_size": 64},
+    "data": {"source": "synthetic"},
+    "batch": {"micro": 1, "global": 4},
+    "optimizer": {"lr": 0.01},
+    "train": {"steps": 3, "seed": 3, "grad_clip": 0.5, "eval_every": 2, "eval_batches": 1},
+}
+
+
+class Simulated(Program):
+    binary = os.environ.get("SHOAL_SIMULATED", "")
+
+    def same(self, ranks, *options, deck=DECK, **changes):
+        """Trains in all orders; returns the summary of the run in program order."""
+        file = self.deck(deck, **changes)
+        first = self.ordered("in-order", file, options, ranks)
+        for order in ORDERS:
+            run = self.ordered(order, file, options, ranks)
+            self.assertEqual(trajectory(run), trajectory(first), f"SHOAL_SIMULATE={order} {options} on {ranks} ranks")
+            self.assertEqual(run["state_bytes"]["taken"], run["state_bytes"]["planned"])
+            self.assertEqual(run["device"]["waits_per_step"], 1, f"SHOAL_SIMULATE={order} {options} on {ranks} ranks")
+        return first
+
+    def resumed(self, ranks, *options, ways=((),), at=2, deck=DECK):
+        """Trains to step `at` and continues from the checkpoint, in all orders and each of these ways to save. The run must
+        end as the one that goes straight on, in program order."""
+        file = self.deck(deck)
+        straight = self.ordered("in-order", file, options, ranks)
+        for order in ORDERS:
+            for way in ways:
+                out = f"resumed-{len(list(self.dir.glob('resumed-*')))}"
+                saving = (*options, *way, f"--checkpoint.every={at}")
+                self.ordered(order, file, (*saving, f"--train.steps={at}"), ranks, out=out)
+                again = self.ordered(order, file, (*saving, "--checkpoint.resume=latest"), ranks, out=out)
+                told = f"SHOAL_SIMULATE={order} {options} {way} on {ranks} ranks"
+                self.assertEqual(again["losses"], straight["losses"][at:], told)
+                self.assertEqual(again["params_checksum"], straight["params_checksum"], told)
+
+    def ordered(self, order, file, options, ranks, out=None):
+        return self.train(file, *options, ranks=ranks, out=out, timeout=200, env={"SHOAL_SIMULATE": order})
+
+    def test_one_rank(self):
+        reference = self.same(1)
+        self.assertEqual(trajectory(self.same(1, "--activation.checkpoint_interval=1")), trajectory(reference))
+        self.same(1, "--train.dtype=bf16", "--model.dropout=0.1", "--comm.reduce_dtype=bf16")
+        self.same(1, "--train.dtype=fp16", "--train.loss_scale_power=10")
+
+    def test_a_classifier_and_sgd(self):
+        classifier = {"kind": "mlp", "n_layer": 2, "n_embd": 16, "block_size": 8, "vocab_size": 64}
+        self.same(2, "--optimizer.kind=sgd", deck={**DECK, "model": classifier})
+
+    def test_stages(self):
+        runs = [trajectory(self.same(2, f"--zero.stage={stage}")) for stage in (0, 1, 2, 3)]
+        runs.append(trajectory(self.same(4, "--zero.stage=3", "--zero.prefetch_units=2", "--comm.bucket_mb=0.02")))
+        runs.append(trajectory(self.same(2, "--zero.stage=2", "--comm.overlap=false")))
+        for run in runs[1:]:
+            self.assertEqual(run, runs[0])
+
+    def test_units_that_share_memory_with_messages(self):
+        """Backward writes a block's gradient to the memory of an earlier block, which a message was sent from: a bucket is
+        as large as a block. In the larger model MPI cannot send a message before it is received."""
+        for size, bucket, runs in ((32, 0.05, ((2, 2), (3, 4))), (128, 0.8, ((2, 2),))):
+            model = {**DECK["model"], "n_layer": 6, "n_embd": size}
+            deck = {**DECK, "model": model, "train": {**DECK["train"], "steps": 2}}
+            whole = trajectory(self.ordered("in-order", self.deck(deck), (), 1))
+            for stage, ranks in runs:
+                run = self.same(ranks, f"--zero.stage={stage}", f"--comm.bucket_mb={bucket}", deck=deck)
+                self.assertEqual(trajectory(run), whole, f"{size} wide, stage {stage}, {ranks} ranks")
+
+    def test_initial_weights(self):
+        written = self.train(self.deck(DECK), f"--output.export={self.dir / 'weights'}")
+        first = self.same(2, "--zero.stage=3", f"--model.init_from={self.dir / 'weights'}")
+        self.assertNotEqual(first["losses"][0], written["losses"][0], "the weights were not read")
+
+    def test_fp16_overflows(self):
+        scale = {"dtype": "fp16", "steps": 6, "loss_scale_power": 24, "loss_scale_hysteresis": 1}
+        norms = dict(self.same(2, "--zero.stage=2", train=scale)["grad_norms"])
+        self.assertIsNone(norms[1], "an overflow")
+        self.assertTrue(any(norm is not None for norm in norms.values()), norms)
+
+    def test_three_ranks(self):
+        self.same(3, "--zero.stage=3", batch={"micro": 1, "global": 6})
+
+    def test_native_collectives(self):
+        self.same(2, "--comm.collectives=native", "--zero.stage=1")
+
+    def test_zeropp(self):
+        nodes = ("--comm.ranks_per_node=2", "--zero.stage=3")
+        self.same(4, *nodes, "--zero.hpz_size=node")
+        self.same(4, *nodes, "--zero.qwz=8", "--zero.qgz=4", "--trace.level=kernels")
+        self.same(4, *nodes, "--zero.qgz=8", "--zero.quant_feedback=true")
+
+    def test_nodes_that_train_locally(self):
+        nodes = ("--comm.ranks_per_node=1", "--train.steps=5")
+        averaged, outer = "--sync.localsgd_frequency=2", "--sync.slowmo_frequency=2"
+        self.same(2, *nodes, "--sync.kind=slowmo", "--sync.localsgd_frequency=1", outer)
+        self.same(2, *nodes, "--sync.kind=diloco", outer, "--sync.average_dtype=int8", "--zero.quant_block=64")
+        self.same(2, *nodes, "--sync.kind=localsgd", averaged, "--sync.average_overlap=true")
+        self.same(2, *nodes, "--sync.kind=localsgd", averaged, "--sync.average_dtype=bf16", "--sync.warmup_steps=2")
+        self.same(2, *nodes, "--sync.kind=sgp")
+        self.same(2, *nodes, "--sync.kind=sgp", "--sync.sgp_overlap=true")
+
+    def test_adascale(self):
+        self.same(2, "--optimizer.adascale=true", "--zero.stage=2")
+
+    def test_what_is_not_finite_is_reported(self):
+        """After an update to huge parameters, and to infinite ones."""
+        file = self.deck(DECK, optimizer={"kind": "sgd"}, train={"on_nan": "skip", "eval_every": 0, "grad_clip": 0})
+        for rate, named in (("1e30", "gradient of unit head"), ("1e39", "parameters of unit embedding")):
+            said = {}
+            for order in ("in-order", *ORDERS):
+                out = f"{rate}-{order}"
+                run = self.ordered(order, file, (f"--optimizer.lr={rate}", "--zero.stage=2"), 2, out=out)
+                lines = (self.dir / out / "metrics.jsonl").read_text().splitlines()
+                said[order] = trajectory(run), [json.loads(line).get("skipped", "updated") for line in lines]
+                self.assertEqual(said[order], said["in-order"], order)
+                self.assertIn(named, said[order][1][1])
+
+    def test_checkpoints_and_resuming(self):
+        saved = ("--checkpoint.async=false",), ("--checkpoint.async=true",), ("--checkpoint.io=collective",)
+        self.resumed(2, "--zero.stage=2", ways=saved, deck={**DECK, "train": {**DECK["train"], "steps": 4}})
+
+    def test_resuming_with_states_of_zeropp(self):
+        """The errors of quantized messages, and the node's second copy of the parameters."""
+        errors = ("--zero.qgz=8", "--zero.quant_feedback=true")
+        self.resumed(4, "--comm.ranks_per_node=2", "--zero.stage=3", "--zero.hpz_size=node", *errors)
+
+    def test_resuming_nodes_that_train_locally(self):
+        """Between two synchronizations, while an average or a neighbour's parameters are in flight."""
+        deck = {**DECK, "train": {**DECK["train"], "steps": 5}}
+        late = ("--sync.average_overlap=true", "--sync.average_delay=2")
+        for options in (
+            ("--sync.kind=localsgd", "--sync.localsgd_frequency=2", *late),
+            ("--sync.kind=slowmo", "--sync.localsgd_frequency=1", "--sync.slowmo_frequency=2"),
+            ("--sync.kind=sgp", "--sync.sgp_overlap=true"),
+        ):
+            self.resumed(2, "--comm.ranks_per_node=1", *options, at=3, deck=deck)
+
+    def test_evaluation_generation_and_export(self):
+        text = self.dir / "text.txt"
+        text.write_text("a line of text that is read by the program\n" * 50)
+        tokens = self.dir / "tokens.h5"
+        self.assertEqual(self.shoal("tokenize", text, tokens).returncode, 0)
+        file = self.deck(DECK, data={"source": tokens, "val_fraction": 0.2}, model={"vocab_size": 0})
+        self.ordered("in-order", file, ("--checkpoint.every=3",), 1, out="run")
+        checkpoint = self.dir / "run/checkpoints/step_00000003.h5"
+        said = {}
+        for order in ("in-order", *ORDERS):
+            env = {"SHOAL_SIMULATE": order}
+            commands = [
+                self.shoal("eval", checkpoint, env=env),
+                self.shoal("generate", checkpoint, "--prompt=a text", "--tokens=40", env=env),
+                self.shoal("export", checkpoint, self.dir / order, env=env),
+            ]
+            for done in commands:
+                self.assertEqual(done.returncode, 0, f"{order}: {done.stdout}{done.stderr}")
+            said[order] = (
+                commands[0].stdout,
+                commands[1].stdout,
+                (self.dir / order / "model.safetensors").read_bytes(),
+            )
+        for order in ORDERS:
+            self.assertEqual(said[order], said["in-order"], order)
+
+    def test_measuring_collectives(self):
+        sizes = ("--min", "4KiB", "--max", "4KiB", "--repetitions", "1", "--row-seconds", "0.001")
+        for order in ORDERS:
+            file = self.dir / f"{order}.json"
+            env = {"SHOAL_SIMULATE": order}
+            done = self.shoal("bench", "comm", "--comm.ranks_per_node=2", *sizes, "--output", file, ranks=4, env=env)
+            self.assertEqual(done.returncode, 0, f"{order}: {done.stdout}{done.stderr}")
+            rows = json.loads(file.read_text())["rows"]
+            self.assertEqual([row for row in rows if row["wrong"] != 0], [], order)
+            self.assertGreater(len(rows), 30)
+
+    def test_another_order_is_refused(self):
+        for given in ("soon", "seed:", "seed:x", "seed:-1", ""):
+            self.refused("train", self.deck(DECK), env={"SHOAL_SIMULATE": given},
+                         contains=("SHOAL_SIMULATE=" + given, "in-order, late, seed:N"))  # fmt: skip
+
+    def test_the_host_has_no_simulated_device(self):
+        self.binary = os.environ["SHOAL_BINARY"]
+        deck = self.deck(DECK)
+        self.refused("train", deck, env={"SHOAL_SIMULATE": "late"}, contains=("SHOAL_SIMULATE=late", "host"))
+        self.refused(
+            "train",
+            deck,
+            "--train.device=simulated",
+            contains=("train.device = simulated", "computes on the host", "is shoal_simulated"),
+        )
+        self.train(deck, "--train.device=host", "--train.steps=1")
+
+    def test_the_simulated_device_is_not_the_host(self):
+        self.refused("train", self.deck(DECK), "--train.device=host", contains=("computes on the simulated",))
+
+
+if __name__ == "__main__":
+    main()

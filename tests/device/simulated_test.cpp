@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulated device does its work as late as events allow, and its memory is out of the host's reach.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "shoal/base/error.hpp"
+#include "shoal/device/cells.hpp"
+#include "shoal/device/kind.hpp"
+#include "shoal/device/memory.hpp"
+#include "shoal/device/queue.hpp"
+#include "shoal/device/simulated.hpp"
+#include "shoal/kernels/pointwise.hpp"
+
+namespace shoal::device {
+namespace {
+
+/// Buffers on the device, and memory to look at them.
+struct Buffers {
+  explicit Buffers(Memory& memory)
+      : x(memory.take<float>(Kind::gradients, 64, "weights")),
+        sums(memory.take<float>(Kind::buffers, 64, "sums")),
+        y(memory.take<float>(Kind::buffers, 64, "messages")),
+        seen(memory.take<float>(Kind::staging, 64, "what the host sees")) {}
+  Span<float> x, sums, y, seen;
+};
+
+Ledger planned() {
+  Memory counting;
+  const Buffers buffers(counting);
+  return counting.taken();
+}
+
+class Simulated : public testing::Test {
+ protected:
+  void on(Queue queue, const auto& enqueue) {
+    const OnQueue scope(queue);
+    enqueue();
+  }
+  /// The first element of x or y, after everything on the current queue.
+  float first(Span<float> values) {
+    copy(sizeof(float), values.data(), buffers_.seen.data());
+    wait_for_queue();
+    return buffers_.seen.front();
+  }
+
+  DeviceMemory memory_{planned()};
+  Buffers buffers_{memory_};
+};
+
+TEST_F(Simulated, WorkIsDoneWhenTheHostWaits) {
+  ASSERT_EQ(kind(), DeviceKind::simulated);
+  ASSERT_FALSE(immediate());
+  kernels::fill(64, 2.0F, buffers_.x.data());
+  copy(buffers_.x.size_bytes(), buffers_.x.data(), buffers_.seen.data());
+  EXPECT_EQ(buffers_.seen.front(), 0.0F);
+  Event event;
+  event.record();
+  const std::uint64_t before = waits();
+  event.wait();
+  EXPECT_EQ(waits(), before + 1);
+  EXPECT_EQ(buffers_.seen.front(), 2.0F);
+  EXPECT_EQ(buffers_.seen.back(), 2.0F);
+}
+
+TEST_F(Simulated, AnEventIsReachedAfterTheHostHasAskedForAWhile) {
+  kernels::fill(64, 2.0F, buffers_.x.data());
+  Event event;
+  EXPECT_TRUE(event.reached()) << "not recorded";
+  event.record();
+  EXPECT_FALSE(event.reached());
+  int asked = 1;
+  while (!event.reached()) ASSERT_LT(++asked, 100);
+}
+
+TEST_F(Simulated, QueuesAreOrderedByEventsAlone) {
+  kernels::fill(64, 1.0F, buffers_.x.data());
+  on(Queue::gather, [&] { kernels::copy_bytes(buffers_.x.size_bytes(), buffers_.x.data(), buffers_.y.data()); });
+  EXPECT_EQ(first(buffers_.y), 0.0F) << "nobody has waited for the other queue";
+
+  Event filled, copied;
+  kernels::fill(64, 3.0F, buffers_.x.data());
+  filled.record();
+  on(Queue::gather, [&] {
+    filled.before_what_follows();
+    kernels::copy_bytes(buffers_.x.size_bytes(), buffers_.x.data(), buffers_.y.data());
+    copied.record();
+  });
+  copied.before_what_follows();
+  kernels::fill(64, 4.0F, buffers_.x.data());
+  EXPECT_EQ(first(buffers_.y), 3.0F);
+  EXPECT_EQ(first(buffers_.x), 4.0F);
+}
+
+TEST_F(Simulated, TheHostWaitsForAllQueues) {
+  on(Queue::gather, [&] { kernels::fill(64, 6.0F, buffers_.x.data()); });
+  on(Queue::reduce, [&] { kernels::fill(64, 7.0F, buffers_.y.data()); });
+  const std::uint64_t before = waits();
+  wait_for_device();
+  EXPECT_EQ(waits(), before + 1);
+  EXPECT_FALSE(simulated::pending());
+  EXPECT_EQ(first(buffers_.x), 6.0F);
+  EXPECT_EQ(first(buffers_.y), 7.0F);
+}
+
+TEST_F(Simulated, WorkThatThrowsIsNotDoneAgain) {
+  simulated::enqueue([] { throw std::runtime_error("a kernel has failed"); });
+  kernels::fill(64, 8.0F, buffers_.x.data());
+  EXPECT_THROW(wait_for_queue(), std::runtime_error);
+  EXPECT_EQ(first(buffers_.x), 8.0F);
+}
+
+TEST_F(Simulated, PiecesAreCopiesOfParts) {
+  constexpr std::size_t count = 700'000;
+  const auto take = [](Memory& memory) { return memory.take<float>(Kind::parameters, count, "values"); };
+  Memory counting;
+  take(counting);
+  const PieceMemory counted(counting, "pieces");
+  DeviceMemory large(counting.taken());
+  const Span<float> values = take(large);
+  const PieceMemory memory(large, "pieces");
+  std::vector<float> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0.0F);
+  std::size_t pieces = 0;
+  in_pieces(values, Access::write, 256, [&](std::size_t at, Span<float> piece) {
+    ++pieces;
+    EXPECT_EQ(at % 256, 0U);
+    std::copy_n(numbers.begin() + static_cast<std::ptrdiff_t>(at), piece.size(), piece.begin());
+  });
+  EXPECT_GT(pieces, 2U);
+  std::vector<float> back(count, -1.0F);
+  in_pieces(values, Access::read, 256, [&](std::size_t at, Span<float> piece) {
+    std::copy(piece.begin(), piece.end(), back.begin() + static_cast<std::ptrdiff_t>(at));
+  });
+  EXPECT_EQ(back, numbers);
+  in_pieces(back, Access::read, 256, [&](std::size_t, Span<float> piece) { EXPECT_EQ(piece.data(), back.data()); });
+}
+
+TEST_F(Simulated, TheNewestPieceMemoryThatExistsIsUsed) {
+  Ledger ledger;
+  ledger[Kind::staging] = 2 * piece_bytes();
+  DeviceMemory memory(ledger);
+  const auto nothing = [](std::size_t, Span<float>) {};
+  EXPECT_THROW(in_pieces(buffers_.x, Access::read, 1, nothing), Error);
+  std::optional<PieceMemory> older, newer;
+  older.emplace(memory, "older");
+  const std::byte* const first = PieceMemory::newest().data();
+  newer.emplace(memory, "newer");
+  const std::byte* const second = PieceMemory::newest().data();
+  EXPECT_NE(first, second);
+  older.reset();  // in any order
+  EXPECT_EQ(PieceMemory::newest().data(), second);
+  in_pieces(buffers_.x, Access::read, 1, nothing);
+  newer.reset();
+  EXPECT_TRUE(PieceMemory::newest().empty());
+}
+
+TEST_F(Simulated, MessagesSeeWhatTheCurrentQueueHasWritten) {
+  kernels::fill(64, 5.0F, buffers_.x.data());
+  const std::byte* const seen = for_messages(buffers_.x.data() + 7);
+  float value = 0;
+  std::memcpy(&value, seen, sizeof value);
+  EXPECT_EQ(value, 5.0F);
+  EXPECT_TRUE(holds(buffers_.x.data() + 63));
+  EXPECT_FALSE(holds(buffers_.seen.data()));
+}
+
+}  // namespace
+}  // namespace shoal::device

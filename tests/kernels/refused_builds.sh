@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Usage: refused_builds.sh SOURCE. CMake refuses a build whose kernels cannot be built, and names what brings them.
+set -euo pipefail
+source=$1
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+failed=0
+
+# refused WHAT_IS_SAID OPTION...: configuring with these options fails, with all lines of WHAT_IS_SAID in what it prints.
+refused() {
+  local wanted=$1 printed
+  shift
+  if printed=$(cmake -S "$source" -B "$directory/build" -G Ninja -DSHOAL_TESTS=OFF -DSHOAL_BENCH=OFF "$@" 2>&1); then
+    echo "not refused: $*" >&2
+    failed=1
+  fi
+  while read -r line; do
+    if ! grep -qF -- "$line" <<<"$printed"; then
+      printf '%s: "%s" is missing in:\n%s\n' "$*" "$line" "$printed" >&2
+      failed=1
+    fi
+  done <<<"$wanted"
+  rm -rf "$directory/build"
+}
+
+refused $'Kokkos 3.4 or newer was not found.\napt-get install libtrilinos-kokkos-dev\nmodule load kokkos\nspack install kokkos' \
+  -DCMAKE_DISABLE_FIND_PACKAGE_Kokkos=TRUE -DSHOAL_KOKKOS_INCLUDE=FALSE  # neither searched for nor found
+
+echo '#define KOKKOS_VERSION 30301' >"$directory/KokkosCore_config.h"
+refused 'Kokkos 3.4 or newer, where 3.3.1 is installed, was not found.' \
+  -DCMAKE_DISABLE_FIND_PACKAGE_Kokkos=TRUE -DSHOAL_KOKKOS_INCLUDE="$directory" \
+  -DSHOAL_KOKKOS_CORE="$directory/libkokkoscore.so" -DSHOAL_KOKKOS_CONTAINERS="$directory/libkokkoscontainers.so"
+
+refused $'SHOAL_KERNELS=cuda: there are cpu\nportable' -DSHOAL_KERNELS=cuda
+
+exit "$failed"
