@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Measures shoal on W1 (peers/README.md): time by part, the fraction of a core's limit, products, ranks, stages, trace,
-memory, start, checkpoints.
+memory, start, checkpoints, and portable kernels over tuned ones.
 
 usage: bench.py [--shoal build/shoal] [--only parts,stages,...] [--rounds 3] [--steps 12] [--quick] [--json FILE]
 [--strict]
 
 Every line that has a target ends in MET or MISSED. Whatever is compared is measured in turn in one run, and the ratio
-is the median over rounds. bench_peers.py has the ratios to PyTorch and others. Takes about an hour; --quick shows in
+is the median over rounds. bench_peers.py has the ratios to PyTorch and others. Takes an hour and a half; --quick shows in
 minutes that everything runs. If a measure fails it is named, the others go on, and the exit status is 1.
 """
 

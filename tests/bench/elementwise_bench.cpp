@@ -1,61 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures the kernels between the matrix products: CPU time on one thread, and bytes per second, to be compared with those
-// of the copy. Bytes are those that the kernel must read or write; what a cache fetches before it is overwritten does not
-// count. The sizes are those of W1 (8 sequences of 256, width 384, 65 symbols, 10.8 million parameters), and of GPT-2's
-// head.
-#include <benchmark/benchmark.h>
-
+// of the copy in buffers_bench. Bytes are those that the kernel must read or write; what a cache fetches before it is
+// overwritten does not count. The sizes are those of W1 (8 sequences of 256, width 384, 65 symbols), and of GPT-2's head.
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "shoal/base/memory.hpp"
+#include "bench.hpp"
 #include "shoal/base/names.hpp"
 #include "shoal/kernels/cross_entropy.hpp"
 #include "shoal/kernels/dropout.hpp"
 #include "shoal/kernels/embedding.hpp"
 #include "shoal/kernels/layernorm.hpp"
-#include "shoal/kernels/optimizer.hpp"
 #include "shoal/kernels/pointwise.hpp"
-#include "shoal/kernels/reduce.hpp"
-#include "shoal/kernels/runtime.hpp"
 
 namespace {
 
 using namespace shoal;
+using namespace shoal::bench;
 using namespace shoal::kernels;
 
-constexpr std::size_t samples = 8, length = 256, rows = samples * length, width = 384, hidden = 4 * width;
-constexpr std::size_t parameters = 10'800'000;
-
-/// Memory in huge pages, as in a run. With small pages a kernel that reads several arrays takes up to 50 % longer.
-class Arena {
- public:
-  template <typename T = float>
-  Span<T> values(std::size_t count) {
-    const Span<T> v = memory_.take<T>(Kind::buffers, count, "values");
-    for (std::size_t i = 0; i < count; ++i) v[i] = T(static_cast<float>(i % 4001) / 1000.0F - 2.0F);
-    return v;
-  }
-
- private:
-  static Ledger capacity() {
-    Ledger bytes;
-    bytes[Kind::buffers] = std::size_t{1} << 30U;  // the system provides only pages that are touched
-    return bytes;
-  }
-  Memory memory_{capacity()};
-};
-
-template <class Pass>
-void run(benchmark::State& state, std::size_t bytes, const Pass& pass) {
-  for ([[maybe_unused]] auto _ : state) {
-    pass();
-    benchmark::ClobberMemory();
-  }
-  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(bytes));
-}
+constexpr std::size_t samples = 8, length = 256, rows = samples * length, width = 384, hidden = 4 * width, symbols = 65;
 
 template <typename T>
 void layernorm(benchmark::State& state) {
@@ -66,6 +32,18 @@ void layernorm(benchmark::State& state) {
   run(state, 2 * x.size() * sizeof(T), [&] {
     layernorm_forward<T>({rows, width}, 1e-5F, {.x = x.data(), .gain = gain.data(), .bias = bias.data()},
                          {.y = y.data(), .mean = mean.data(), .rstd = rstd.data()});
+  });
+}
+
+template <typename T>
+void layernorm_again(benchmark::State& state) {
+  Arena arena;
+  const auto x = arena.values<T>(rows * width), gain = arena.values<T>(width), bias = arena.values<T>(width);
+  const auto y = arena.values<T>(x.size());
+  const auto mean = arena.values(rows), rstd = arena.values(rows);
+  run(state, 2 * x.size() * sizeof(T), [&] {
+    layernorm_recompute<T>({rows, width}, {.x = x.data(), .gain = gain.data(), .bias = bias.data()},
+                           {.mean = mean.data(), .rstd = rstd.data()}, y.data());
   });
 }
 
@@ -112,6 +90,21 @@ void gelu_gradient(benchmark::State& state) {
 }
 
 template <typename T>
+void relu(benchmark::State& state) {
+  Arena arena;
+  const auto x = arena.values<T>(rows * hidden);
+  run(state, 2 * x.size() * sizeof(T), [&] { relu_forward(x.size(), x.data()); });
+}
+
+template <typename T>
+void relu_gradient(benchmark::State& state) {
+  Arena arena;
+  const auto y = arena.values<T>(rows * hidden), dy = arena.values<T>(rows * hidden);
+  const auto dx = arena.values<T>(y.size());
+  run(state, 3 * y.size() * sizeof(T), [&] { relu_backward(y.size(), y.data(), dy.data(), dx.data()); });
+}
+
+template <typename T>
 void bias_gradient(benchmark::State& state) {
   Arena arena;
   const auto x = arena.values<T>(rows * hidden);
@@ -131,16 +124,50 @@ void dropped_residual(benchmark::State& state) {
 }
 
 template <typename T>
-void embedding_gradient(benchmark::State& state) {
+void dropped_gradient(benchmark::State& state) {
   Arena arena;
-  constexpr std::size_t symbols = 65;
-  const auto dx = arena.values<T>(rows * width);
+  const auto dy = arena.values<T>(rows * width), dx = arena.values<T>(rows * width);
+  const Dropout dropout{0.1F, 1, 1, 0, 0};
+  run(state, 2 * dy.size() * sizeof(T), [&] { dropout_backward(dropout, samples, length * width, dy.data(), dx.data()); });
+}
+
+std::vector<std::int32_t> some_tokens() {
   std::vector<std::int32_t> tokens(rows);
   for (std::size_t i = 0; i < rows; ++i) tokens[i] = static_cast<std::int32_t>(i * 7 % symbols);
+  return tokens;
+}
+
+template <typename T>
+void embedding(benchmark::State& state) {
+  Arena arena;
+  const auto wte = arena.values<T>(symbols * width), wpe = arena.values<T>(length * width);
+  const auto x = arena.values<T>(rows * width);
+  const std::vector<std::int32_t> tokens = some_tokens();
+  run(state, x.size() * sizeof(T), [&] {
+    embedding_forward<T>({samples, length, width}, tokens.data(), {.token = wte.data(), .position = wpe.data()}, x.data());
+  });
+}
+
+template <typename T>
+void embedding_gradient(benchmark::State& state) {
+  Arena arena;
+  const auto dx = arena.values<T>(rows * width);
+  const std::vector<std::int32_t> tokens = some_tokens();
   std::vector<float> dwte(symbols * width), dwpe(length * width);
   run(state, dx.size() * sizeof(T), [&] {
     embedding_backward<T>({samples, length, width}, tokens.data(), dx.data(),
                           {.token = dwte.data(), .position = dwpe.data()});
+  });
+}
+
+void loss_alone(benchmark::State& state) {
+  Arena arena;
+  const auto V = static_cast<std::size_t>(state.range(0)), n = static_cast<std::size_t>(state.range(1));
+  const auto logits = arena.values(n * V);
+  const std::vector<std::int32_t> targets(n, 3);
+  const auto losses = arena.values(n);
+  run(state, n * V * sizeof(float), [&] {
+    cross_entropy_forward({n, V}, {.logits = logits.data(), .targets = targets.data(), .stride = V}, losses.data());
   });
 }
 
@@ -158,54 +185,28 @@ void loss(benchmark::State& state) {
   });
 }
 
-void adamw_update(benchmark::State& state, bool rounded) {
-  Arena arena;
-  const AdamWStep step{1e-3, 0.9, 0.95, 1e-8, 0.1, 0.1, 0.05, 1.0};
-  const auto gradient = arena.values(parameters), master = arena.values(parameters), first = arena.values(parameters),
-             second = arena.values(parameters);
-  fill(parameters, 0.01F, second.data());  // second moments are not negative
-  const auto copy = arena.values<bf16>(rounded ? parameters : 0);
-  run(state, parameters * (rounded ? 30 : 28), [&] {
-    adamw(parameters, step, gradient.data(), {.master = master.data(), .first = first.data(), .second = second.data()},
-          {.type = rounded ? DType::bf16 : DType::f32, .data = copy.data()});
-  });
+benchmark::internal::Benchmark* named(const std::string& name, void (*pass)(benchmark::State&)) {
+  return benchmark::RegisterBenchmark(name.c_str(), pass)->Unit(benchmark::kMicrosecond);
 }
 
-void gradient_norm(benchmark::State& state) {
-  Arena arena;
-  const auto x = arena.values(parameters);
-  std::vector<double> sums(parameters / granule + 1);
-  run(state, parameters * sizeof(float), [&] { sum_of_squares_by_granule(parameters, x.data(), sums.data()); });
-}
-
-void accumulate(benchmark::State& state) {
-  Arena arena;
-  const auto from = arena.values(parameters);
-  const auto into = arena.values(parameters);
-  run(state, 3 * parameters * sizeof(float), [&] { add(parameters, from.data(), into.data()); });
-}
-
-void copy(benchmark::State& state) {
-  Arena arena;
-  const auto from = arena.values(parameters);
-  const auto to = arena.values(parameters);
-  run(state, 2 * parameters * sizeof(float), [&] { copy_bytes(parameters * sizeof(float), from.data(), to.data()); });
-}
+void for_logits(benchmark::internal::Benchmark* of) { of->Args({symbols, rows})->Args({50304, 256}); }
 
 template <typename T>
 void register_type() {
-  const std::string type = name_of(dtype_of<T>);
-  const auto named = [&](const char* name, void (*pass)(benchmark::State&)) {
-    return benchmark::RegisterBenchmark((type + "/" + name).c_str(), pass)->Unit(benchmark::kMicrosecond);
-  };
-  named("layernorm_forward", layernorm<T>);
-  named("layernorm_backward", layernorm_gradient<T>);
-  named("gelu_forward", gelu<T>);
-  named("gelu_backward", gelu_gradient<T>);
-  named("column_sum", bias_gradient<T>);
-  named("dropout_add", dropped_residual<T>);
-  named("embedding_backward", embedding_gradient<T>);
-  named("cross_entropy", loss<T>)->Args({65, 2048})->Args({50304, 256});
+  const std::string type = std::string(name_of(dtype_of<T>)) + "/";
+  named(type + "layernorm_forward", layernorm<T>);
+  named(type + "layernorm_recompute", layernorm_again<T>);
+  named(type + "layernorm_backward", layernorm_gradient<T>);
+  named(type + "gelu_forward", gelu<T>);
+  named(type + "gelu_backward", gelu_gradient<T>);
+  named(type + "relu_forward", relu<T>);
+  named(type + "relu_backward", relu_gradient<T>);
+  named(type + "column_sum", bias_gradient<T>);
+  named(type + "dropout_add", dropped_residual<T>);
+  named(type + "dropout_backward", dropped_gradient<T>);
+  named(type + "embedding_forward", embedding<T>);
+  named(type + "embedding_backward", embedding_gradient<T>);
+  named(type + "cross_entropy", loss<T>)->Apply(for_logits);
 }
 
 }  // namespace
@@ -215,13 +216,6 @@ int main(int argc, char** argv) {
   register_type<float>();
   register_type<bf16>();
   register_type<f16>();
-  benchmark::RegisterBenchmark("fp32/adamw", adamw_update, false)->Unit(benchmark::kMicrosecond);
-  benchmark::RegisterBenchmark("bf16/adamw", adamw_update, true)->Unit(benchmark::kMicrosecond);
-  benchmark::RegisterBenchmark("sum_of_squares", gradient_norm)->Unit(benchmark::kMicrosecond);
-  benchmark::RegisterBenchmark("add", accumulate)->Unit(benchmark::kMicrosecond);
-  benchmark::RegisterBenchmark("copy", copy)->Unit(benchmark::kMicrosecond);
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
+  named("fp32/cross_entropy_forward", loss_alone)->Apply(for_logits);
+  return run_registered(argc, argv);
 }

@@ -2,16 +2,15 @@
 // Measures GFLOP/s of the kernels that take most of a step, by CPU time on one thread: each matrix product of a block and of
 // the head, and attention. The sizes are those of W1 (width 384, 6 heads, 8 sequences of 256), of W2 (width 768, 12 heads,
 // 1024 tokens, 50304 symbols), and for attention also of W3 (sequences of 2048). Attention counts the operations of the
-// lower triangle: per head of a sequence, 2 (forward) or 5 (backward) products of 2 HS T (T + 1) / 2 operations.
-#include <benchmark/benchmark.h>
-
+// lower triangle: per head of a sequence, 2 (forward) or 5 (backward) products of 2 HS T (T + 1) / 2 operations. Generation
+// (decode) is attention of one position to all T.
 #include <string>
 #include <vector>
 
+#include "bench.hpp"
 #include "shoal/base/names.hpp"
 #include "shoal/kernels/attention.hpp"
 #include "shoal/kernels/matmul.hpp"
-#include "shoal/kernels/runtime.hpp"
 
 namespace {
 
@@ -96,6 +95,17 @@ void attention(benchmark::State& state, const AttentionShape& s, bool backward) 
   count_flops(state, (backward ? 5.0 : 2.0) * 2.0 * static_cast<double>(s.C / s.NH) * pairs);
 }
 
+/// Attention of the last position of one sequence, whose keys and values lie as in training.
+template <typename T>
+void decode(benchmark::State& state, const AttentionShape& s) {
+  const auto qkv = values<T>(s.T * 3 * s.C);
+  std::vector<T> out(s.C);
+  const KeyValueCache<T> cache{.keys = qkv.data() + s.C, .values = qkv.data() + 2 * s.C, .stride = 3 * s.C, .length = s.T};
+  const T* const q = qkv.data() + (s.T - 1) * cache.stride;
+  for ([[maybe_unused]] auto _ : state) attention_decode<T>(s.NH, s.C / s.NH, q, cache, out.data());
+  count_flops(state, 2.0 * 2.0 * static_cast<double>(s.C * s.T));
+}
+
 template <typename T>
 void register_attention(const std::string& name, const AttentionShape& s) {
   const std::string type = name_of(dtype_of<T>);
@@ -104,6 +114,9 @@ void register_attention(const std::string& name, const AttentionShape& s) {
                                  [=](benchmark::State& state) { attention<T>(state, s, backward); })
         ->Unit(benchmark::kMillisecond);
   }
+  benchmark::RegisterBenchmark((type + "/" + name + "/decode").c_str(), [=](benchmark::State& state) {
+    decode<T>(state, s);
+  })->Unit(benchmark::kMillisecond);
 }
 
 template <typename T>
@@ -128,7 +141,5 @@ int main(int argc, char** argv) {
   register_all<float>();
   register_all<bf16>();
   register_all<f16>();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
+  return bench::run_registered(argc, argv);
 }

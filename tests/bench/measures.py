@@ -16,6 +16,7 @@ from launch import finish
 from measures_checkpoints import background, checkpoints
 from measures_limits import shares
 from measures_memory import activations, memory, shards
+from measures_portable import kernel_by_kernel, whole
 from measures_products import products
 from measures_ranks import order_of_sums, scaling, stages
 from shoal_trace import Trace
@@ -112,4 +113,6 @@ MEASURES = {
     "start": lambda bench: start_up(bench, WORKS["W1"]),
     "checkpoint": lambda bench: checkpoints(bench, WORKS["W1"]),
     "background": lambda bench: background(bench, WORKS["W1"]),
+    "portable": lambda bench: [line for dtype in DTYPES for line in whole(bench, WORKS["W1"], dtype)],
+    "kernels": kernel_by_kernel,
 }

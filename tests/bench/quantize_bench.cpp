@@ -1,79 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures quantization, which is for slow links: CPU time on one thread for the parameters of W1 (10.8 million), and bytes
-// read and written per second, to be compared with the copy of elementwise_bench.
-#include <benchmark/benchmark.h>
-
-#include <algorithm>
+// read and written per second, to be compared with the copy of buffers_bench.
 #include <string>
 
-#include "shoal/base/memory.hpp"
+#include "bench.hpp"
 #include "shoal/kernels/quantize.hpp"
-#include "shoal/kernels/runtime.hpp"
 
 namespace {
 
 using namespace shoal;
+using namespace shoal::bench;
 using namespace shoal::kernels;
 
 constexpr std::size_t n = 10'800'000;
 
-/// Memory in huge pages, as in a run.
-class Arena {
- public:
-  template <typename T>
-  Span<T> values() {
-    const Span<T> x = memory_.take<T>(Kind::buffers, n, "values");
-    for (std::size_t i = 0; i < n; ++i) x[i] = T(static_cast<float>(i * 7919 % 4001) / 1000.0F - 2.0F);
-    return x;
-  }
-  Span<std::byte> codes(const QuantFormat& format) {
-    const std::size_t bytes = quantized_bytes(n, format);
-    const Span<std::byte> codes = memory_.take<std::byte>(Kind::buffers, bytes, "codes");
-    std::fill(codes.begin(), codes.end(), std::byte{0});
-    return codes;
-  }
-
- private:
-  static Ledger capacity() {
-    Ledger bytes;
-    bytes[Kind::buffers] = 4 * n * sizeof(float);
-    return bytes;
-  }
-  Memory memory_{capacity()};
-};
-
-void count_bytes(benchmark::State& state, std::size_t bytes) {
-  state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * static_cast<std::int64_t>(bytes));
-}
-
 template <typename T>
 void to_codes(benchmark::State& state, QuantFormat format) {
   Arena arena;
-  const Span<T> x = arena.values<T>();
-  const Span<std::byte> codes = arena.codes(format);
-  for ([[maybe_unused]] auto _ : state) quantize(format, dtype_of<T>, n, x.data(), codes.data());
-  count_bytes(state, n * sizeof(T) + codes.size());
+  const Span<T> x = arena.values<T>(n);
+  const Span<std::byte> codes = arena.zeros<std::byte>(quantized_bytes(n, format));
+  run(state, x.size_bytes() + codes.size(), [&] { quantize(format, dtype_of<T>, n, x.data(), codes.data()); });
 }
 
 template <typename T>
 void to_numbers(benchmark::State& state, QuantFormat format) {
   Arena arena;
-  const Span<T> x = arena.values<T>();
-  const Span<std::byte> codes = arena.codes(format);
+  const Span<T> x = arena.values<T>(n);
+  const Span<std::byte> codes = arena.zeros<std::byte>(quantized_bytes(n, format));
   quantize(format, dtype_of<T>, n, x.data(), codes.data());
-  for ([[maybe_unused]] auto _ : state) dequantize(format, dtype_of<T>, n, codes.data(), x.data());
-  count_bytes(state, n * sizeof(T) + codes.size());
+  run(state, x.size_bytes() + codes.size(), [&] { dequantize(format, dtype_of<T>, n, codes.data(), x.data()); });
 }
 
 /// Adds the codes from another rank to this rank's numbers, and quantizes the sum.
 void to_codes_of_sum(benchmark::State& state, QuantFormat format) {
   Arena arena;
-  const Span<float> x = arena.values<float>();
-  const Span<std::byte> arrived = arena.codes(format), codes = arena.codes(format);
+  const Span<float> x = arena.values(n);
+  const Span<std::byte> arrived = arena.zeros<std::byte>(quantized_bytes(n, format));
+  const Span<std::byte> codes = arena.zeros<std::byte>(arrived.size());
   quantize(format, DType::f32, n, x.data(), arrived.data());
   const QuantTerm terms[] = {QuantTerm::of(DType::f32, x.data()), QuantTerm::codes(format.bits, arrived.data())};
-  for ([[maybe_unused]] auto _ : state) quantize(format, n, terms, nullptr, codes.data());
-  count_bytes(state, n * sizeof(float) + 2 * codes.size());
+  run(state, x.size_bytes() + 2 * codes.size(), [&] { quantize(format, n, terms, nullptr, codes.data()); });
+}
+
+/// With error feedback: reads and writes the residual.
+void to_codes_and_residual(benchmark::State& state, QuantFormat format) {
+  Arena arena;
+  const Span<float> x = arena.values(n), residual = arena.zeros<float>(n);
+  const Span<std::byte> codes = arena.zeros<std::byte>(quantized_bytes(n, format));
+  const QuantTerm term = QuantTerm::of(DType::f32, x.data());
+  run(state, 3 * x.size_bytes() + codes.size(), [&] { quantize(format, n, {&term, 1}, residual.data(), codes.data()); });
+}
+
+/// Adds the numbers of another rank's codes to this rank's numbers.
+void numbers_added(benchmark::State& state, QuantFormat format) {
+  Arena arena;
+  const Span<float> x = arena.values(n);
+  const Span<std::byte> codes = arena.zeros<std::byte>(quantized_bytes(n, format));
+  quantize(format, DType::f32, n, x.data(), codes.data());
+  run(state, 2 * x.size_bytes() + codes.size(), [&] { dequantize_add(format, n, codes.data(), x.data()); });
+}
+
+void error(benchmark::State& state, QuantFormat format) {
+  Arena arena;
+  const Span<bf16> x = arena.values<bf16>(n);
+  const Span<std::byte> codes = arena.zeros<std::byte>(quantized_bytes(n, format));
+  const Span<QuantError> parts = arena.zeros<QuantError>(quant_error_parts);
+  quantize(format, DType::bf16, n, x.data(), codes.data());
+  run(state, x.size_bytes() + codes.size(),
+      [&] { add_quantization_error(format, DType::bf16, n, x.data(), codes.data(), parts.data()); });
 }
 
 }  // namespace
@@ -94,11 +88,11 @@ int main(int argc, char** argv) {
         named("dequantize_fp32", to_numbers<float>);
         named("dequantize_bf16", to_numbers<bf16>);
         named("quantize_sum", to_codes_of_sum);
+        named("quantize_residual", to_codes_and_residual);
+        named("dequantize_add", numbers_added);
+        named("quantization_error", error);
       }
     }
   }
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
+  return run_registered(argc, argv);
 }
