@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/storage.hpp"
 
+#include "shoal/kernels/bytes.hpp"
 #include "shoal/kernels/pointwise.hpp"
 #include "shoal/kernels/reduce.hpp"
 

@@ -2,7 +2,6 @@
 #include "shoal/kernels/pointwise.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "../column_workspace.hpp"
 #include "../convert_rounds.hpp"
@@ -88,21 +87,6 @@ void convert(std::size_t n, const From* x, To* y) {
         store(y + i, load(x + i, part), part);
       });
     });
-  });
-}
-
-void fill(std::size_t n, float value, float* x) {
-  for_elements("fill", n, [=](std::size_t begin, std::size_t count) { std::fill_n(x + begin, count, value); });
-}
-
-void copy_bytes(std::size_t bytes, const void* from, void* to) {
-  // Parts of 1 MiB are large enough for the C library to use non-temporal stores.
-  constexpr std::size_t bytes_per_item = std::size_t{1} << 20U;
-  const auto* const source = static_cast<const std::byte*>(from);
-  auto* const target = static_cast<std::byte*>(to);
-  parallel_for("copy", (bytes + bytes_per_item - 1) / bytes_per_item, [=](std::size_t item) {
-    const std::size_t begin = item * bytes_per_item;
-    std::memcpy(target + begin, source + begin, std::min(bytes_per_item, bytes - begin));
   });
 }
 

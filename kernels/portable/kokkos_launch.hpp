@@ -10,6 +10,9 @@
 #include "shoal/base/absence.hpp"
 #include "shoal/base/pump.hpp"
 #include "team.hpp"
+#ifdef SHOAL_BESIDE_TUNED
+#include "../cpu/parallel_for.hpp"
+#endif
 #ifdef SHOAL_SIMULATED
 #include "shoal/device/simulated.hpp"
 #endif
@@ -18,7 +21,11 @@
 
 namespace shoal::kernels::portable {
 
+#ifdef SHOAL_BESIDE_TUNED
+using Space = Kokkos::DefaultHostExecutionSpace;
+#else
 using Space = Kokkos::DefaultExecutionSpace;
+#endif
 inline constexpr bool on_host = Kokkos::SpaceAccessibility<Kokkos::HostSpace, Space::memory_space>::accessible;
 
 /// Whether a kernel has ended when its launch returns, so that it may read memory of the host.
@@ -75,21 +82,32 @@ void enqueue(const Launch& launch) {
   pump();
 }
 
+/// Calls f(item) for each item, on a CPU's threads. If the tuned kernels are in the program, they launch it: they have
+/// threads even where Kokkos has none.
+template <class F>
+void on_threads(const char* label, std::size_t items, const F& f) {
+#ifdef SHOAL_BESIDE_TUNED
+  kernels::parallel_for(label, items, f);
+#else
+  Kokkos::parallel_for(label, Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t>>(0, items), f);
+#endif
+}
+
 template <class Body>
 void for_elements(const char* label, std::size_t n, const Body& body) {
   static_assert(sizeof(Body) <= most_captured);
-  using Policy = Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t>>;
   enqueue([=] {
     if constexpr (on_host) {
       // Runs of elements that compilers can make vectors of: no element depends on another one.
-      constexpr std::size_t run = 4096;
-      Kokkos::parallel_for(label, Policy(0, (n + run - 1) / run), [=](std::size_t index) {
+      constexpr std::size_t run = 16384;
+      on_threads(label, (n + run - 1) / run, [=](std::size_t index) {
         const std::size_t end = std::min(n, (index + 1) * run);
+        const Body own = body;  // a local copy, which no store of the loop can change, stays in registers
         SHOAL_INDEPENDENT
-        for (std::size_t i = index * run; i < end; ++i) body(i);
+        for (std::size_t i = index * run; i < end; ++i) own(i);
       });
     } else {
-      Kokkos::parallel_for(label, Policy(0, n), body);
+      Kokkos::parallel_for(label, Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t>>(0, n), body);
     }
   });
 }
@@ -118,8 +136,10 @@ inline void copy(const char* label, std::size_t bytes, const void* from, void* t
   if constexpr (on_host) {
     // Parts of 1 MiB are large enough for the C library to use non-temporal stores.
     constexpr std::size_t part = std::size_t{1} << 20U;
-    for_elements(label, (bytes + part - 1) / part, [=](std::size_t i) {
-      std::memcpy(target + i * part, source + i * part, std::min(part, bytes - i * part));
+    enqueue([=] {
+      on_threads(label, (bytes + part - 1) / part, [=](std::size_t i) {
+        std::memcpy(target + i * part, source + i * part, std::min(part, bytes - i * part));
+      });
     });
   } else {
     using Bytes = Kokkos::View<std::byte*, Space, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;

@@ -8,22 +8,6 @@ namespace shoal::kernels {
 
 using namespace portable;
 
-namespace {
-
-template <typename T>
-void subtract_as(std::size_t n, const float* x, const float* base, T* difference) {
-  for_elements(
-      "subtract", n, SHOAL_LAMBDA(std::size_t i) { difference[i] = T(x[i] - base[i]); });
-}
-
-template <typename T>
-void add_to_base_as(std::size_t n, const float* base, const T* difference, float divisor, float* x) {
-  for_elements(
-      "add_to_base", n, SHOAL_LAMBDA(std::size_t i) { x[i] = base[i] + static_cast<float>(difference[i]) / divisor; });
-}
-
-}  // namespace
-
 void divide(std::size_t n, float divisor, float* x) {
   for_elements(
       "divide", n, SHOAL_LAMBDA(std::size_t i) { x[i] = x[i] / divisor; });
@@ -51,14 +35,6 @@ void swap(std::size_t n, float* x, float* y) {
         x[i] = y[i];
         y[i] = first;
       });
-}
-
-void subtract(DType type, std::size_t n, const float* x, const float* base, void* difference) {
-  dispatch(type, [=]<typename T>(T) { subtract_as(n, x, base, static_cast<T*>(difference)); });
-}
-
-void add_to_base(DType type, std::size_t n, const float* base, const void* difference, float divisor, float* x) {
-  dispatch(type, [=]<typename T>(T) { add_to_base_as(n, base, static_cast<const T*>(difference), divisor, x); });
 }
 
 void slow_momentum(std::size_t n, const OuterStep& step, float* outer, float* u, float* x) {

@@ -62,13 +62,6 @@ void convert(std::size_t n, const From* x, To* y) {
   convert_in_rounds(n, x, y, 1, [=](std::size_t begin, std::size_t count) { convert_part(count, x + begin, y + begin); });
 }
 
-void fill(std::size_t n, float value, float* x) {
-  for_elements(
-      "fill", n, SHOAL_LAMBDA(std::size_t i) { x[i] = value; });
-}
-
-void copy_bytes(std::size_t bytes, const void* from, void* to) { portable::copy("copy", bytes, from, to); }
-
 template <typename T>
 void relu_forward(std::size_t n, T* x) {
   for_elements(

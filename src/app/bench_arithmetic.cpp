@@ -12,7 +12,7 @@
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/device/cells.hpp"
 #include "shoal/device/memory.hpp"
-#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/bytes.hpp"
 #include "shoal/kernels/quantize.hpp"
 #include "shoal/kernels/storage.hpp"
 #include "shoal/plan/memory.hpp"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "shoal/comm/collectives.hpp"
-#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/bytes.hpp"
 
 namespace shoal::app {
 

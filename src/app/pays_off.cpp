@@ -10,7 +10,7 @@
 #include "shoal/comm/tree_reduce.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/device/queue.hpp"
-#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/bytes.hpp"
 #include "shoal/zero/buckets.hpp"
 
 namespace shoal::app {

@@ -10,7 +10,7 @@
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/printable.hpp"
-#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/bytes.hpp"
 
 namespace shoal::app {
 

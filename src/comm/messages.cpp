@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "shoal/base/error.hpp"
-#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/bytes.hpp"
 #include "shoal/kernels/storage.hpp"
 
 namespace shoal::comm {

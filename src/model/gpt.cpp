@@ -9,9 +9,9 @@
 #include "shoal/base/bump_allocator.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/kernels/bytes.hpp"
 #include "shoal/kernels/embedding.hpp"
 #include "shoal/kernels/layernorm.hpp"
-#include "shoal/kernels/pointwise.hpp"
 #include "shoal/kernels/reduce.hpp"
 
 namespace shoal::model {

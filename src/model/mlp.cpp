@@ -9,6 +9,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/device/cells.hpp"
+#include "shoal/kernels/bytes.hpp"
 #include "shoal/kernels/cross_entropy.hpp"
 #include "shoal/kernels/embedding.hpp"
 #include "shoal/kernels/pointwise.hpp"

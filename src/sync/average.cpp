@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "shoal/base/error.hpp"
+#include "shoal/kernels/bytes.hpp"
+#include "shoal/kernels/difference.hpp"
 #include "shoal/kernels/outer.hpp"
-#include "shoal/kernels/pointwise.hpp"
 
 namespace shoal::sync {
 

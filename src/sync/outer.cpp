@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/sync/outer.hpp"
 
+#include "shoal/kernels/bytes.hpp"
 #include "shoal/kernels/outer.hpp"
-#include "shoal/kernels/pointwise.hpp"
 
 namespace shoal::sync {
 

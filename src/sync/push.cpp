@@ -5,8 +5,8 @@
 #include <array>
 
 #include "shoal/base/trace.hpp"
+#include "shoal/kernels/bytes.hpp"
 #include "shoal/kernels/outer.hpp"
-#include "shoal/kernels/pointwise.hpp"
 
 namespace shoal::sync {
 

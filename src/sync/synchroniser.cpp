@@ -2,7 +2,7 @@
 #include "shoal/sync/synchroniser.hpp"
 
 #include "shoal/base/trace.hpp"
-#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/bytes.hpp"
 
 namespace shoal::sync {
 

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/bytes.hpp"
 
 namespace shoal::zero {
 

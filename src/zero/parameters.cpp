@@ -6,7 +6,7 @@
 #include "fill_with_nan.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
-#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/bytes.hpp"
 
 namespace shoal::zero {
 

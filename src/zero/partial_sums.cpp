@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/zero/partial_sums.hpp"
 
-#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/bytes.hpp"
 #include "shoal/kernels/storage.hpp"
 
 namespace shoal::zero {

@@ -9,7 +9,7 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
-#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/bytes.hpp"
 
 namespace shoal::zero {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "fill_with_nan.hpp"
-#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/bytes.hpp"
 
 namespace shoal::zero {
 

@@ -8,6 +8,8 @@
 
 #include "bench.hpp"
 #include "shoal/base/names.hpp"
+#include "shoal/kernels/bytes.hpp"
+#include "shoal/kernels/difference.hpp"
 #include "shoal/kernels/optimizer.hpp"
 #include "shoal/kernels/outer.hpp"
 #include "shoal/kernels/pointwise.hpp"

@@ -16,7 +16,7 @@
 #include "shoal/device/cells.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/device/queue.hpp"
-#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/bytes.hpp"
 
 namespace shoal::comm {
 namespace {

@@ -15,7 +15,7 @@
 #include "shoal/device/memory.hpp"
 #include "shoal/device/queue.hpp"
 #include "shoal/device/simulated.hpp"
-#include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/bytes.hpp"
 
 namespace shoal::device {
 namespace {

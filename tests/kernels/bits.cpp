@@ -9,6 +9,7 @@
 #include "kernel_test.hpp"
 #include "shoal/base/names.hpp"
 #include "shoal/kernels/cross_entropy.hpp"
+#include "shoal/kernels/difference.hpp"
 #include "shoal/kernels/dropout.hpp"
 #include "shoal/kernels/embedding.hpp"
 #include "shoal/kernels/layernorm.hpp"

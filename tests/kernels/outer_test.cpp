@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/outer.hpp"
+#include "shoal/kernels/difference.hpp"
 
 #include <bit>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/pointwise.hpp"
+#include "shoal/kernels/bytes.hpp"
 
 #include <limits>
 #include <numeric>

@@ -5,8 +5,6 @@
 
 #include <cstddef>
 
-#include "shoal/base/types.hpp"
-
 namespace shoal::kernels {
 
 /// x /= divisor, which turns a sum into a mean.
@@ -22,11 +20,6 @@ void average_with_stale(std::size_t n, const float* other, const float* before, 
 void rebase(std::size_t n, const float* mean, const float* before, float* x);
 /// Exchanges x and y, bit by bit. They must not overlap.
 void swap(std::size_t n, float* x, float* y);
-
-/// subtract(): difference = x - base, rounded to the type. add_to_base(): x = base + difference / divisor. In both,
-/// operands in fp32 may be the same.
-void subtract(DType type, std::size_t n, const float* x, const float* base, void* difference);
-void add_to_base(DType type, std::size_t n, const float* base, const void* difference, float divisor, float* x);
 
 /// The outer optimizer's update: `outer` holds the parameters of the last synchronization, x those after local training.
 /// Afterwards both hold the updated parameters. u is the outer momentum.

@@ -41,9 +41,6 @@ void add(std::size_t n, const T* from, T* into);
 /// half.
 template <typename From, typename To>
 void convert(std::size_t n, const From* x, To* y);
-void fill(std::size_t n, float value, float* x);
-void copy_bytes(std::size_t bytes, const void* from, void* to);
-
 /// x = max(x, 0). Its backward: dx = y > 0 ? dy : 0; dx may be dy.
 template <typename T>
 void relu_forward(std::size_t n, T* x);

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/kernels/bytes.hpp"
+
+#include "launch.hpp"
+
+namespace shoal::kernels {
+
+using namespace portable;
+
+void fill(std::size_t n, float value, float* x) {
+  for_elements(
+      "fill", n, SHOAL_LAMBDA(std::size_t i) { x[i] = value; });
+}
+
+void copy_bytes(std::size_t bytes, const void* from, void* to) { portable::copy("copy", bytes, from, to); }
+
+}  // namespace shoal::kernels
