@@ -41,7 +41,7 @@ void print(const comm::World& world, const std::string& what) {
 
 void print_versions(const comm::World& world) {
   std::string lines = "shoal " + version() + "\n";
-  for (const auto& [name, library] : library_versions()) lines += "  " + name + " " + library + "\n";
+  for (const auto& [name, library] : library_versions()) lines += text("  ", name, " ", library, "\n");
   print(world, lines);
 }
 

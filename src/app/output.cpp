@@ -115,7 +115,7 @@ fs::path trace_path(const config::Options& options) {
 }
 
 fs::path next_trace_part(const config::Options& options, std::int64_t first_step) {
-  const fs::path whole = trace_path(options);
+  fs::path whole = trace_path(options);
   const auto taken = [](const fs::path& path) { return fs::exists(fs::symlink_status(path)); };
   if (first_step == 0 && !taken(whole)) return whole;
   const std::string stem = text((whole.parent_path() / whole.stem()).string(), "_from_", first_step);
