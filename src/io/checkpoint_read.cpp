@@ -6,6 +6,7 @@
 #include "checkpoint_verify.hpp"
 #include "files.hpp"
 #include "hash.hpp"
+#include "named_errors.hpp"
 #include "seal.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/io/checkpoint.hpp"
@@ -50,7 +51,7 @@ std::size_t CheckpointDataset::pieces() const { return (elements() + checksum_pi
 
 CheckpointContents describe_checkpoint(const fs::path& file) {
   const std::vector<Extent> raw = check_seal(file);
-  try {
+  return with_file_name(file, [&] {
     const hdf5::Handle h5 = hdf5::open_file(file);
     require_input(hdf5::has_link(h5, "deck"), "not a checkpoint: /deck is missing; `shoal info` shows what it is");
     CheckpointContents contents;
@@ -69,9 +70,7 @@ CheckpointContents describe_checkpoint(const fs::path& file) {
       if (name != "/deck") contents.datasets.push_back(read_dataset(h5, name, raw));
     }
     return contents;
-  } catch (const Error& error) {
-    bad_input(file.string(), ": ", error.what());
-  }
+  });
 }
 
 CheckpointState read_checkpoint_state(const fs::path& file) { return describe_checkpoint(file).state; }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "shoal/base/error.hpp"
+#include "shoal/base/printable.hpp"
 #include "shoal/io/safetensors.hpp"
 
 namespace shoal::io {
@@ -24,13 +25,18 @@ constexpr DTypeSize dtype_sizes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2},  {"BF16
                                      {"I32", 4}, {"I16", 2}, {"I8", 1},   {"U64", 8},     {"U32", 4},
                                      {"U16", 2}, {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
 
+/// A text of the file for a message: its beginning, printable.
+std::string shown(const std::string& text) {
+  return text.size() <= 100 ? printable(text) : printable(text.substr(0, 100)) + "...";
+}
+
 std::uint64_t size_of_dtype(const std::string& dtype, const std::string& where) {
   std::string known;
   for (const DTypeSize& row : dtype_sizes) {
     if (dtype == row.name) return row.bytes;
     known += (known.empty() ? "" : ", ") + std::string(row.name);
   }
-  bad_input(where, ": unknown dtype '", dtype, "'; known: ", known);
+  bad_input(where, ": unknown dtype '", shown(dtype), "'; known: ", known);
 }
 
 /// {"__metadata__": {text: text, ...}, NAME: {"dtype": text, "shape": [n, ...], "data_offsets": [begin, end]}, ...}
@@ -116,8 +122,6 @@ class HeaderReader : public nlohmann::json_sax<Json> {
  private:
   enum class State { begin, names, metadata, tensor, numbers, end };
   static constexpr std::size_t most_dimensions = 64;
-
-  static std::string shown(const std::string& name) { return name.size() <= 100 ? name : name.substr(0, 100) + "..."; }
 
   std::string at() const {
     return where_ + (name_.empty() ? "" : ": " + shown(name_)) + (field_.empty() ? "" : ": " + shown(field_));

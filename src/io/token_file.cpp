@@ -9,6 +9,7 @@
 
 #include "hash.hpp"
 #include "hdf5_checks.hpp"
+#include "named_errors.hpp"
 #include "seal.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
@@ -90,16 +91,6 @@ std::vector<std::string> read_vocabulary(const Handle& file) {
     vocabulary.emplace_back(begin, bytes.begin() + static_cast<std::ptrdiff_t>(offsets[i]));
   }
   return vocabulary;
-}
-
-/// Runs `act`; its errors become bad_input(), with the name of the file.
-template <typename Act>
-void with_file_name(const std::filesystem::path& path, Act&& act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    bad_input(path.string(), ": ", error.what());
-  }
 }
 
 }  // namespace

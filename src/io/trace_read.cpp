@@ -6,6 +6,7 @@
 
 #include "hash.hpp"
 #include "hdf5_checks.hpp"
+#include "named_errors.hpp"
 #include "seal.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/io/trace_file.hpp"
@@ -86,7 +87,7 @@ TraceContents read_contents(const Handle& file) {
 TraceContents describe_trace(const std::filesystem::path& path, bool verify) {
   require_input(std::filesystem::exists(path), path.string(), ": no such trace");
   const bool sealed = find_seal(path).has_value();
-  try {
+  return with_file_name(path, [&] {
     const Handle file = hdf5::open_file(path);
     TraceContents contents = read_contents(file);
     contents.sealed = sealed;
@@ -97,9 +98,7 @@ TraceContents describe_trace(const std::filesystem::path& path, bool verify) {
                   "there is no seal at its end: the file is incomplete, or was changed by another program");
     if (sealed) verify_events(file);
     return contents;
-  } catch (const Error& error) {
-    bad_input(path.string(), ": ", error.what());
-  }
+  });
 }
 
 }  // namespace shoal::io

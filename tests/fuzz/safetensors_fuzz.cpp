@@ -21,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     if (covered != data_bytes) std::abort();
   } catch (const shoal::Error& error) {
-    if (!std::string_view(error.what()).starts_with("fuzz.safetensors: ")) std::abort();
+    const std::string_view what = error.what();
+    if (!what.starts_with("fuzz.safetensors: ") || what.find('\n') != std::string_view::npos) std::abort();
   }
   return 0;
 }

@@ -68,6 +68,8 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{R"({"a": {"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}})", 8, "the number -2"},
         Refusal{R"({"a": {"dtype": "F32", "shape": [2.0], "data_offsets": [0, 8]}})", 8, "the number 2.0"},
         Refusal{R"({"a": {"dtype": "F7", "shape": [2], "data_offsets": [0, 8]}})", 8, "unknown dtype 'F7'; known: F64, F32"},
+        Refusal{R"({"a": {"dtype": "F\n7", "shape": [2], "data_offsets": [0, 8]}})", 8, R"(unknown dtype 'F\n7'; known)"},
+        Refusal{R"({"a\nb": {"type": "F32"}})", 8, R"(a\nb: type: unknown field)"},
         Refusal{R"({"a": {"dtype": "F32", "data_offsets": [0, 8]}})", 8, "a: shape is missing"},
         Refusal{R"({"a": {"dtype": "F32", "shape": [2], "shape": [2], "data_offsets": [0, 8]}})", 8, "shape: given twice"},
         Refusal{R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], "more": 1}})", 8, "more: unknown field"},

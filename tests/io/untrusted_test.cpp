@@ -289,6 +289,25 @@ TEST_F(Untrusted, TokensAndVocabulariesThatChangedAreFound) {
   EXPECT_THAT(open_tokens(file), HasSubstr("/vocabulary_offsets[1] = 4: less than the offset before it"));
 }
 
+TEST_F(Untrusted, TextsOfAFileDoNotBreakTheLineOfAMessage) {
+  const fs::path file = scratch_.path() / "tokens.h5";
+  {
+    io::TokenFileWriter writer(file, 3, 300, {"a", "bc", ""});
+    writer.append(std::vector<std::int32_t>(3, 299));
+    writer.finish();
+  }
+  const hid_t h5 = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const hid_t dataset = H5Dopen2(h5, "vocabulary_bytes", H5P_DEFAULT);
+  const hid_t attribute = H5Aopen(dataset, "checksum", H5P_DEFAULT), type = H5Aget_type(attribute);
+  std::vector<char> sum(H5Tget_size(type), '\n');
+  EXPECT_GE(H5Awrite(attribute, type, sum.data()), 0);
+  H5Tclose(type);
+  H5Aclose(attribute);
+  H5Dclose(dataset);
+  H5Fclose(h5);
+  EXPECT_THAT(open_tokens(file), AllOf(HasSubstr(R"(/vocabulary_bytes: checksum '\n\n)"), Not(HasSubstr("\n"))));
+}
+
 TEST_F(Untrusted, TokensInOtherFilesAreRefused) {
   const fs::path file = scratch_.path() / "tokens.h5", secret = scratch_.path() / "secret";
   write_all(secret, std::string(200, 's'));
