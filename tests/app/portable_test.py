@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program on portable kernels learns what the program on tuned kernels learns. (Other tests run a second time on
-portable kernels: NAME@portable.)"""
+portable kernels: NAME@portable.) SHOAL_QUICKSTART_STEPS: length of the two runs that are compared (40)."""
 
 import os
 import unittest
 
 from program import SOURCE, Program, skip
+
+STEPS = int(os.environ.get("SHOAL_QUICKSTART_STEPS", "40"))
 
 
 class Portable(Program):
@@ -30,10 +32,11 @@ class Portable(Program):
 
     def test_the_losses_of_the_quickstart_agree(self):
         deck = SOURCE / "inputs/quickstart.cfg"
-        tuned = self.train(deck, ranks=2, out="tuned", timeout=300)
+        steps = f"--train.steps={STEPS}"
+        tuned = self.train(deck, steps, ranks=2, out="tuned", timeout=300)
         self.binary = os.environ["SHOAL_PORTABLE"]
-        portable = self.train(deck, ranks=2, out="portable", timeout=300)
-        self.assertEqual(len(portable["losses"]), 300)
+        portable = self.train(deck, steps, ranks=2, out="portable", timeout=300)
+        self.assertEqual(len(portable["losses"]), STEPS)
         self.assertNotEqual(portable["params_checksum"], tuned["params_checksum"])
         self.assertLess(abs(portable["losses"][-1][1] - tuned["losses"][-1][1]), 1e-3)
 
