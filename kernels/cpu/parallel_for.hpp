@@ -16,10 +16,9 @@
 namespace shoal::kernels {
 
 /// Calls body(item), or body(item, thread) with 0 <= thread < threads(), for each item in 0 .. items-1. Kokkos Tools see one
-/// kernel of this label. Communication in flight makes no progress until it returns, so that it should be at most about
-/// 20 ms of work. body must not throw.
+/// kernel of this label. body must not throw.
 template <class Body>
-void parallel_for(const char* label, std::size_t items, const Body& body) {
+void on_threads(const char* label, std::size_t items, const Body& body) {
   const auto call = [&body](std::size_t item) {
     if constexpr (std::is_invocable_v<const Body&, std::size_t, int>) {
       body(item, omp_get_thread_num());
@@ -33,18 +32,24 @@ void parallel_for(const char* label, std::size_t items, const Body& body) {
 #else
   constexpr bool kokkos_has_threads = false;
 #endif
+  if (kokkos_has_threads || threads() == 1 || items == 1) {
+    Kokkos::parallel_for(label, Policy(0, items), [&call](std::size_t item) { call(item); });
+  } else {
+    // A Kokkos with the Serial backend only (Debian's): it launches one item, which starts the threads.
+    const int team = threads();
+    Kokkos::parallel_for(label, Policy(0, 1), [&call, items, team](std::size_t) {
+#pragma omp parallel for schedule(static) num_threads(team)
+      for (std::size_t item = 0; item < items; ++item) call(item);
+    });
+  }
+}
+
+/// A kernel: on_threads(), at whose end communication in flight makes progress. So it should be at most about 20 ms of work.
+template <class Body>
+void parallel_for(const char* label, std::size_t items, const Body& body) {
   {
     const Absence absence;
-    if (kokkos_has_threads || threads() == 1 || items == 1) {
-      Kokkos::parallel_for(label, Policy(0, items), [&call](std::size_t item) { call(item); });
-    } else {
-      // A Kokkos with the Serial backend only (Debian's): it launches one item, which starts the threads.
-      const int team = threads();
-      Kokkos::parallel_for(label, Policy(0, 1), [&call, items, team](std::size_t) {
-#pragma omp parallel for schedule(static) num_threads(team)
-        for (std::size_t item = 0; item < items; ++item) call(item);
-      });
-    }
+    on_threads(label, items, body);
   }
   pump();
 }

@@ -82,16 +82,16 @@ void enqueue(const Launch& launch) {
   pump();
 }
 
-/// Calls f(item) for each item, on a CPU's threads. If the tuned kernels are in the program, they launch it: they have
+/// Calls f(item) for each item, on a CPU's threads. Those of the tuned kernels, if they are in the program: they have
 /// threads even where Kokkos has none.
+#ifdef SHOAL_BESIDE_TUNED
+using kernels::on_threads;
+#else
 template <class F>
 void on_threads(const char* label, std::size_t items, const F& f) {
-#ifdef SHOAL_BESIDE_TUNED
-  kernels::parallel_for(label, items, f);
-#else
   Kokkos::parallel_for(label, Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t>>(0, items), f);
-#endif
 }
+#endif
 
 template <class Body>
 void for_elements(const char* label, std::size_t n, const Body& body) {

@@ -40,10 +40,10 @@ void multiply_adds(std::size_t iterations) {
         float sum[sums];
         for (std::size_t i = 0; i < sums; ++i) sum[i] = factor * static_cast<float>(i);
         for (std::size_t n = 0; n < iterations; ++n) {
-          for (std::size_t i = 0; i < sums; ++i) sum[i] = rules::Number<float>::fma(factor, factor, sum[i]);
+          for (float& s : sum) s = rules::Number<float>::fma(factor, factor, s);
         }
         float total = 0.0F;
-        for (std::size_t i = 0; i < sums; ++i) total += sum[i];
+        for (const float s : sum) total += s;
         reinterpret_cast<float*>(team.scratch())[team.thread()] = total;  // so that the compiler must compute it
       });
   device::wait_for_queue();

@@ -19,7 +19,7 @@ import subprocess
 import time
 import unittest
 
-from program import BINARY, SOURCE, Program, processes
+from program import BINARY, SOURCE, Program, preloaded, processes
 
 LIBRARY = os.environ.get("SHOAL_FAILING_CALLS", str(SOURCE / "build/tests/support/libshoal_failing_calls.so"))
 CASES = int(os.environ.get("SHOAL_FAULTS", "12"))
@@ -86,8 +86,7 @@ class Faults(Program):
             shutil.rmtree(out / "export")
         elif scenario == "tokenize":
             out.mkdir()
-        given = {"LD_PRELOAD": LIBRARY, "SHOAL_FAIL_BELOW": out}
-        given |= {"ASAN_OPTIONS": "verify_asan_link_order=0", "LSAN_OPTIONS": LEAKS}
+        given = {**preloaded(LIBRARY), "SHOAL_FAIL_BELOW": out, "LSAN_OPTIONS": LEAKS}
         given |= {f"SHOAL_FAIL_{name.upper()}": value for name, value in failure.items()}
         set_by = [word for name, value in given.items() for word in ("-genv", name, str(value))]
         ranks = 1 if scenario in ("export", "tokenize") else 2

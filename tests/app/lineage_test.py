@@ -7,7 +7,7 @@ import json
 import os
 import unittest
 
-from program import SMALL, SOURCE, Program
+from program import SMALL, SOURCE, Program, preloaded
 
 TINY = {**SMALL, "model": {**SMALL["model"], "n_layer": 1, "n_embd": 16, "block_size": 8}, "trace": {"level": "off"}}
 FAILING_CALLS = os.environ.get("SHOAL_FAILING_CALLS", str(SOURCE / "build/tests/support/libshoal_failing_calls.so"))
@@ -103,8 +103,7 @@ class Lineage(Program):
         (self.kept / "step_00000002.h5").unlink()
         self.run_to(2, "--output.overwrite", out="run", every=1)
         for call, number in (("opendir", errno.EMFILE), ("opendir", errno.EACCES), ("open", errno.EMFILE)):
-            fails = {"LD_PRELOAD": FAILING_CALLS, "ASAN_OPTIONS": "verify_asan_link_order=0", "SHOAL_FAIL_CALL": call,
-                     "SHOAL_FAIL_ERRNO": str(number)}  # fmt: skip
+            fails = {**preloaded(FAILING_CALLS), "SHOAL_FAIL_CALL": call, "SHOAL_FAIL_ERRNO": str(number)}
             fails["SHOAL_FAIL_BELOW"] = str(self.kept if call == "opendir" else self.kept / "step_00000002.h5")
             said = (os.strerror(number), "cannot be listed" if call == "opendir" else "step_00000002.h5")
             self.refused("train", self.dir / "deck.cfg", *latest, code=1, contains=said, env=fails)

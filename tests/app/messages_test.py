@@ -7,17 +7,13 @@ import pathlib
 import re
 import subprocess
 
-from program import BINARY, MPIEXEC, Program, main, trajectory
+from program import BINARY, MPIEXEC, Program, main, preloaded, trajectory
 
 SUPPORT = pathlib.Path(BINARY).parent / "tests" / "support"
 CHECKER = os.environ.get("SHOAL_MPI_CHECKER", str(SUPPORT / "libshoal_mpi_checker.so"))
 FAULTY = os.environ.get("SHOAL_FAULTY_MESSAGES", str(SUPPORT / "shoal_faulty_messages"))
 SIMULATED = os.environ.get("SHOAL_SIMULATED", str(pathlib.Path(BINARY).parent / "shoal_simulated"))
-CHECKED = {
-    "LD_PRELOAD": CHECKER,
-    # AddressSanitizer complains if its library is not the first one to be loaded, which is harmless here.
-    "ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0",
-}
+CHECKED = preloaded(CHECKER)
 # Other MPI functions that the program may call. When they return, MPI uses none of their buffers any more.
 RETURNS_WHEN_DONE = re.compile(
     "MPI_(Abort|Comm_.*|Error_.*|File_(close|open|set_view|sync|write_at_all)|Get_.*|Improbe|Info_.*|Init_thread|Mrecv"

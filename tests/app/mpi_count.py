@@ -6,7 +6,7 @@ import os
 import pathlib
 from dataclasses import dataclass
 
-from program import BINARY
+from program import BINARY, preloaded
 
 COUNTER = os.environ.get(
     "SHOAL_MPI_COUNTER", str(pathlib.Path(BINARY).parent / "tests" / "support" / "libshoal_mpi_counter.so")
@@ -16,10 +16,8 @@ COUNTER = os.environ.get(
 def counted(directory, *besides):
     """The command-line words before the program's name that make its ranks write their counts. besides: more libraries
     to preload."""
-    # AddressSanitizer complains if its library is not the first one to be loaded, which is harmless here.
-    sanitizer = f"ASAN_OPTIONS={os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0"
-    preload = ":".join(map(str, [COUNTER, *besides]))
-    return ["env", sanitizer, f"LD_PRELOAD={preload}", f"SHOAL_MPI_COUNT={directory}"]
+    given = {**preloaded(COUNTER, *besides), "SHOAL_MPI_COUNT": directory}
+    return ["env", *(f"{name}={value}" for name, value in given.items())]
 
 
 @dataclass

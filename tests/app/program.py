@@ -38,6 +38,13 @@ def shared(*parts):
     return path
 
 
+def preloaded(*libraries):
+    """The environment of a program that loads these libraries before all others."""
+    # AddressSanitizer complains if its library is not the first one to be loaded, which is harmless here.
+    sanitizer = f"{os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0"
+    return {"LD_PRELOAD": ":".join(map(str, libraries)), "ASAN_OPTIONS": sanitizer}
+
+
 def main():
     """unittest.main(), but if all tests were skipped it ends with 77, which CTest shows as skipped, not as passed."""
     result = unittest.main(exit=False).result

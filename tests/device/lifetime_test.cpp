@@ -6,6 +6,7 @@
 
 #include <stdexcept>
 
+#include "device/buffers.hpp"
 #include "shoal/device/cells.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/device/queue.hpp"
@@ -13,21 +14,6 @@
 
 namespace shoal::device {
 namespace {
-
-struct Buffers {
-  explicit Buffers(Memory& memory)
-      : x(memory.take<float>(Kind::gradients, 64, "weights")),
-        sums(memory.take<float>(Kind::buffers, 64, "sums")),
-        y(memory.take<float>(Kind::buffers, 64, "messages")),
-        tokens(memory.take<float>(Kind::staging, 64, "tokens")) {}
-  Span<float> x, sums, y, tokens;
-};
-
-Ledger planned() {
-  Memory counting;
-  const Buffers buffers(counting);
-  return counting.taken();
-}
 
 TEST(FaultsDeathTest, TheHostCannotTouchAnArena) {
   DeviceMemory memory(planned());

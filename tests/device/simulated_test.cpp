@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "device/buffers.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/cells.hpp"
 #include "shoal/device/kind.hpp"
@@ -20,22 +21,6 @@
 namespace shoal::device {
 namespace {
 
-/// Buffers on the device, and memory to look at them.
-struct Buffers {
-  explicit Buffers(Memory& memory)
-      : x(memory.take<float>(Kind::gradients, 64, "weights")),
-        sums(memory.take<float>(Kind::buffers, 64, "sums")),
-        y(memory.take<float>(Kind::buffers, 64, "messages")),
-        seen(memory.take<float>(Kind::staging, 64, "what the host sees")) {}
-  Span<float> x, sums, y, seen;
-};
-
-Ledger planned() {
-  Memory counting;
-  const Buffers buffers(counting);
-  return counting.taken();
-}
-
 class Simulated : public testing::Test {
  protected:
   void on(Queue queue, const auto& enqueue) {
@@ -44,9 +29,9 @@ class Simulated : public testing::Test {
   }
   /// The first element of x or y, after everything on the current queue.
   float first(Span<float> values) {
-    copy(sizeof(float), values.data(), buffers_.seen.data());
+    copy(sizeof(float), values.data(), buffers_.tokens.data());
     wait_for_queue();
-    return buffers_.seen.front();
+    return buffers_.tokens.front();
   }
 
   DeviceMemory memory_{planned()};
@@ -57,15 +42,15 @@ TEST_F(Simulated, WorkIsDoneWhenTheHostWaits) {
   ASSERT_EQ(kind(), DeviceKind::simulated);
   ASSERT_FALSE(immediate());
   kernels::fill(64, 2.0F, buffers_.x.data());
-  copy(buffers_.x.size_bytes(), buffers_.x.data(), buffers_.seen.data());
-  EXPECT_EQ(buffers_.seen.front(), 0.0F);
+  copy(buffers_.x.size_bytes(), buffers_.x.data(), buffers_.tokens.data());
+  EXPECT_EQ(buffers_.tokens.front(), 0.0F);
   Event event;
   event.record();
   const std::uint64_t before = waits();
   event.wait();
   EXPECT_EQ(waits(), before + 1);
-  EXPECT_EQ(buffers_.seen.front(), 2.0F);
-  EXPECT_EQ(buffers_.seen.back(), 2.0F);
+  EXPECT_EQ(buffers_.tokens.front(), 2.0F);
+  EXPECT_EQ(buffers_.tokens.back(), 2.0F);
 }
 
 TEST_F(Simulated, AnEventIsReachedAfterTheHostHasAskedForAWhile) {
@@ -117,13 +102,12 @@ TEST_F(Simulated, WorkThatThrowsIsNotDoneAgain) {
 
 TEST_F(Simulated, PiecesAreCopiesOfParts) {
   constexpr std::size_t count = 700'000;
-  const auto take = [](Memory& memory) { return memory.take<float>(Kind::parameters, count, "values"); };
-  Memory counting;
-  take(counting);
-  const PieceMemory counted(counting, "pieces");
-  DeviceMemory large(counting.taken());
-  const Span<float> values = take(large);
-  const PieceMemory memory(large, "pieces");
+  Span<float> values;
+  std::optional<PieceMemory> pieces_memory;
+  const DeviceMemory large([&](Memory& memory) {
+    values = memory.take<float>(Kind::parameters, count, "values");
+    pieces_memory.emplace(memory, "pieces");
+  });
   std::vector<float> numbers(count);
   std::iota(numbers.begin(), numbers.end(), 0.0F);
   std::size_t pieces = 0;
@@ -167,7 +151,7 @@ TEST_F(Simulated, MessagesSeeWhatTheCurrentQueueHasWritten) {
   std::memcpy(&value, seen, sizeof value);
   EXPECT_EQ(value, 5.0F);
   EXPECT_TRUE(holds(buffers_.x.data() + 63));
-  EXPECT_FALSE(holds(buffers_.seen.data()));
+  EXPECT_FALSE(holds(buffers_.tokens.data()));
 }
 
 }  // namespace

@@ -43,9 +43,9 @@ class Operation {
   /// Calls advance(), and records the trace event when the operation is complete.
   bool step();
   void advance_on_queue();
-  /// The kernels of this operation come after what the caller has enqueued so far, and those of a complete one before what
-  /// the caller enqueues from now on.
+  /// From now on, the kernels of this operation come after what the caller has enqueued so far.
   void after_what_precedes() const;
+  /// The operation is complete: what the caller enqueues from now on comes after its kernels.
   void before_what_follows() const;
 
   bool done_ = false;
@@ -57,11 +57,12 @@ class Operation {
   device::Event enqueued_;  // behind its kernels, when it is complete
 };
 
-/// Handle of an operation. Its buffers and scratch memory must stay alive and untouched until wait() has returned or test()
-/// has returned true: then it is complete. Its messages have arrived, but its kernels may only have been enqueued: what is
-/// enqueued from then on, on the queue that is current then, comes after them (device/queue.hpp). So enqueued work may use
-/// this memory, also for something else. The host may not read, write or free it before it has waited for the device, too
-/// (device::wait_for_queue()). Operations of Communicator itself have no kernels, so memory of the host is free at once.
+/// Handle of an operation. It is complete when wait() has returned or test() has returned true; until then its buffers and
+/// its scratch memory must stay alive and untouched. Then its messages have arrived, but its kernels may only have been
+/// enqueued. What is enqueued from then on, on the queue that is current then, comes after these kernels
+/// (device/queue.hpp), and may use the memory for anything. The host must wait for the device, too
+/// (device::wait_for_queue()), before it reads, writes or frees the memory. Operations of Communicator itself have no
+/// kernels: their buffers in memory of the host are free as soon as they are complete.
 /// The destructor of an unfinished request waits for it; while an exception unwinds the stack, for at most a second.
 /// Requests that are created within advance() of an operation are its sub-operations: only that advance() tests them,
 /// progress() does not.

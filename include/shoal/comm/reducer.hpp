@@ -25,9 +25,8 @@ struct QuantState {
   kernels::QuantError* errors = nullptr;
 };
 
-/// All ranks of the group make the same calls in the same order. Blocks and scratch memory must stay alive until the request
-/// is complete; then enqueued work may use them for something else, but before they are freed, or touched by the host, the
-/// host must wait for the device (as comm::Request says).
+/// All ranks of the group make the same calls in the same order. comm::Request says how long blocks and scratch memory must
+/// stay alive, and when the host may touch them.
 class Reducer {
  public:
   virtual ~Reducer() = default;

@@ -27,7 +27,7 @@ inline constexpr std::size_t queues = 3;
 class OnQueue {
  public:
   explicit OnQueue(Queue queue);
-  ~OnQueue();
+  ~OnQueue();  // NOLINT(performance-trivially-destructible): it is trivial on the host alone
   OnQueue(const OnQueue&) = delete;
   OnQueue& operator=(const OnQueue&) = delete;
 
