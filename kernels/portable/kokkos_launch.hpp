@@ -112,6 +112,17 @@ void for_elements(const char* label, std::size_t n, const Body& body) {
   });
 }
 
+/// What Kokkos calls on each thread of a team. It is not a lambda, because nvcc refuses one within enqueue()'s.
+template <class Body>
+struct TeamBody {
+  Body body;
+  std::size_t bytes;
+  SHOAL_FUNCTION void operator()(const Team::Member& member) const {
+    const Team team(member, bytes);
+    body(static_cast<std::size_t>(member.league_rank()), team);
+  }
+};
+
 template <class Body>
 void for_teams(const char* label, std::size_t items, std::size_t scratch_bytes, const Body& body) {
   static_assert(sizeof(Body) <= most_captured);
@@ -121,11 +132,7 @@ void for_teams(const char* label, std::size_t items, std::size_t scratch_bytes, 
   enqueue([=] {
     auto policy = Kokkos::TeamPolicy<Space>(static_cast<int>(items), team_size_of_launches());
     policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(bytes)));
-    Kokkos::parallel_for(
-        label, policy, KOKKOS_LAMBDA(const Team::Member& member) {
-          const Team team(member, bytes);
-          body(static_cast<std::size_t>(member.league_rank()), team);
-        });
+    Kokkos::parallel_for(label, policy, TeamBody<Body>{body, bytes});
   });
 }
 
