@@ -82,8 +82,8 @@ void enqueue(const Launch& launch) {
   pump();
 }
 
-/// Calls f(item) for each item, on a CPU's threads. Those of the tuned kernels, if they are in the program: they have
-/// threads even where Kokkos has none.
+/// Calls f(item) for each item, on a CPU's threads. A program with tuned kernels uses their threads, which exist even if
+/// Kokkos was built without threads.
 #ifdef SHOAL_BESIDE_TUNED
 using kernels::on_threads;
 #else
@@ -112,7 +112,8 @@ void for_elements(const char* label, std::size_t n, const Body& body) {
   });
 }
 
-/// What Kokkos calls on each thread of a team. It is not a lambda, because nvcc refuses one within enqueue()'s.
+/// Kokkos calls this on each thread of a team. It is a class, because nvcc does not accept a lambda for the device that is
+/// written within another lambda, such as the one that enqueue() gets.
 template <class Body>
 struct TeamBody {
   Body body;

@@ -25,10 +25,8 @@ constexpr DTypeSize dtype_sizes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2},  {"BF16
                                      {"I32", 4}, {"I16", 2}, {"I8", 1},   {"U64", 8},     {"U32", 4},
                                      {"U16", 2}, {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1}, {"F8_E5M2", 1}};
 
-/// A text of the file for a message: its beginning, printable.
-std::string shown(const std::string& text) {
-  return text.size() <= 100 ? printable(text) : printable(text.substr(0, 100)) + "...";
-}
+/// For messages: the beginning of a text from the file, with control characters escaped.
+std::string shown(const std::string& text) { return printable(text.substr(0, 100)) + (text.size() > 100 ? "..." : ""); }
 
 std::uint64_t size_of_dtype(const std::string& dtype, const std::string& where) {
   std::string known;

@@ -58,11 +58,11 @@ class Operation {
 };
 
 /// Handle of an operation. It is complete when wait() has returned or test() has returned true; until then its buffers and
-/// its scratch memory must stay alive and untouched. Then its messages have arrived, but its kernels may only have been
-/// enqueued. What is enqueued from then on, on the queue that is current then, comes after these kernels
-/// (device/queue.hpp), and may use the memory for anything. The host must wait for the device, too
-/// (device::wait_for_queue()), before it reads, writes or frees the memory. Operations of Communicator itself have no
-/// kernels: their buffers in memory of the host are free as soon as they are complete.
+/// its scratch memory must stay alive and untouched. The messages of a complete operation have arrived, but its kernels may
+/// only have been enqueued. The caller may enqueue work that uses this memory at once, since it comes after these kernels
+/// on the caller's current queue (device/queue.hpp). The host must wait for the device (device::wait_for_queue()) before it
+/// reads, writes or frees the memory. Operations of Communicator itself have no kernels: the host may use its own memory
+/// again as soon as they are complete.
 /// The destructor of an unfinished request waits for it; while an exception unwinds the stack, for at most a second.
 /// Requests that are created within advance() of an operation are its sub-operations: only that advance() tests them,
 /// progress() does not.
