@@ -44,8 +44,8 @@ void on_threads(const char* label, std::size_t items, const Body& body) {
   }
 }
 
-/// Runs a kernel by on_threads(). Communication in flight makes no progress until it has ended, so it should be at most about
-/// 20 ms of work.
+/// Runs a kernel by on_threads(). Communication in flight makes no progress until it has ended, so it should be at most
+/// about 20 ms of work.
 template <class Body>
 void parallel_for(const char* label, std::size_t items, const Body& body) {
   {
