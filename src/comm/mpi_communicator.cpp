@@ -121,6 +121,26 @@ class MpiCommunicator : public Communicator {
     });
   }
 
+  Request exchange(const std::vector<Outgoing>& outgoing, const std::vector<Incoming>& incoming, int tag) override {
+    check_tag(tag);
+    std::size_t bytes = 0;
+    for (const Outgoing& message : outgoing) bytes += message.data.size();
+    const auto operation = std::make_shared<MpiOperation>("exchange", ++started_, name_, bytes);
+    for (const Incoming& message : incoming) {  // first, so that each message finds its place
+      std::byte* const into = device::for_messages(message.data.data());
+      for_each_part(message.data.size(), [&](std::size_t begin, int count) {
+        check(MPI_Irecv(into + begin, count, MPI_BYTE, message.from, tag, communicator_, &operation->next()), "MPI_Irecv");
+      });
+    }
+    for (const Outgoing& message : outgoing) {
+      const std::byte* const from = device::for_messages(message.data.data());
+      for_each_part(message.data.size(), [&](std::size_t begin, int count) {
+        check(MPI_Isend(from + begin, count, MPI_BYTE, message.to, tag, communicator_, &operation->next()), "MPI_Isend");
+      });
+    }
+    return Request(operation);
+  }
+
   Request all_gather(Span<const std::byte> shard, Span<std::byte> all) override {
     require(all.size() == shard.size() * static_cast<std::size_t>(size_), "all_gather of ", name_, ": ", size_,
             " shards of ", shard.size(), " bytes into ", all.size());
@@ -208,6 +228,14 @@ class MpiCommunicator : public Communicator {
       begin += count;
     } while (begin < elements);
     return Request(operation);
+  }
+
+  /// Cuts a message into parts that MPI can count; none if it is empty.
+  template <typename Post>
+  void for_each_part(std::size_t bytes, const Post& post) const {
+    for (std::size_t begin = 0; begin < bytes; begin += largest_message_) {
+      post(begin, static_cast<int>(std::min(largest_message_, bytes - begin)));
+    }
   }
 
   template <typename T>

@@ -45,7 +45,10 @@ void Operation::before_what_follows() const {
 Request::Request(std::shared_ptr<Operation> operation) : operation_(std::move(operation)) {
   operation_->nested_ = OpenOperations::busy();
   operation_->after_what_precedes();
-  if (operation_->nested_ ? operation_->step() : OpenOperations::begin(*operation_)) {
+  const auto step = [this] { return operation_->nested_ ? operation_->step() : OpenOperations::begin(*operation_); };
+  bool complete = step();
+  while (!complete && operation_->whole_at_start()) complete = step();
+  if (complete) {
     operation_->before_what_follows();
     operation_.reset();
   } else if (!operation_->nested_) {

@@ -62,6 +62,12 @@ Request Traced::receive(Span<std::byte> data, int from, int tag) {
   return counted("receive", {}, [&] { return group_->receive(data, from, tag); });
 }
 
+Request Traced::exchange(const std::vector<Outgoing>& outgoing, const std::vector<Incoming>& incoming, int tag) {
+  Traffic sent;
+  for (const Outgoing& message : outgoing) (same_node(message.to) ? sent.intra : sent.inter) += message.data.size();
+  return counted("send", sent, [&] { return group_->exchange(outgoing, incoming, tag); });
+}
+
 Request Traced::all_gather(Span<const std::byte> shard, Span<std::byte> all) {
   return counted("all_gather", split_by_node(shard.size() * static_cast<std::size_t>(size() - 1)),
                  [&] { return group_->all_gather(shard, all); });

@@ -88,6 +88,10 @@ class Network {
     }
     int next_tag() override { return next_tag_++; }
 
+    Request exchange(const std::vector<Outgoing>& /*outgoing*/, const std::vector<Incoming>& /*incoming*/,
+                     int /*tag*/) override {
+      return no_collective();
+    }
     Request all_gather(Span<const std::byte> /*shard*/, Span<std::byte> /*all*/) override { return no_collective(); }
     Request all_gather_parts(Span<std::byte> /*all*/, const std::vector<std::size_t>& /*parts*/) override {
       return no_collective();

@@ -35,6 +35,10 @@ class Operation {
   /// after all that is on the current queue when the operation is started, and before all that is enqueued after
   /// Request::wait() on the queue that is current then. They are not ordered with any other queue.
   virtual std::optional<device::Queue> queue() const { return device::Queue::reduce; }
+  /// True if all steps are taken when the operation is started. That is necessary for operations of several steps on a queued
+  /// group: its calls must be made in the same order on all ranks, and progress() takes the steps of different operations in
+  /// an order that depends on time. No step may then wait for anything that the host must do.
+  virtual bool whole_at_start() const { return false; }
 
  private:
   friend class Request;
@@ -105,6 +109,16 @@ struct Traffic {
 std::map<std::string, Traffic> traffic();
 void reset_traffic();
 
+/// Messages of Communicator::exchange().
+struct Outgoing {
+  int to = 0;
+  Span<const std::byte> data;
+};
+struct Incoming {
+  int from = 0;
+  Span<std::byte> data;
+};
+
 /// All ranks of a group must make the same calls in the same order, from one thread.
 class Communicator {
  public:
@@ -114,10 +128,18 @@ class Communicator {
   virtual const std::string& name() const = 0;
   /// Returns true if rank r of this group runs on this rank's node.
   virtual bool same_node(int r) const = 0;
+  /// True if operations on arenas (device/memory.hpp) are enqueued, as kernels are: a request is complete as soon as its
+  /// operation is enqueued on the current queue, and only what is enqueued after Request::wait() comes after it. False if the
+  /// host drives the operations: then a request is complete when its messages have arrived.
+  virtual bool queued() const { return false; }
 
   /// Point to point. `tag` < 2^19 pairs a send with its receive. Messages may have any size, also 0 or more than 2^31 bytes.
   virtual Request send(Span<const std::byte> data, int to, int tag) = 0;
   virtual Request receive(Span<std::byte> data, int from, int tag) = 0;
+  /// All these messages as one operation, whose messages do not wait for each other. The messages between two ranks are
+  /// paired in their order, and are of equal sizes on both; empty ones are left out. No rank sends to itself. `tag` as in
+  /// send(). Traced groups count it as "send".
+  virtual Request exchange(const std::vector<Outgoing>& outgoing, const std::vector<Incoming>& incoming, int tag) = 0;
 
   /// all = the shards of ranks 0 .. size()-1, one after another; all.size() == shard.size() * size(). In place if `shard` is
   /// already at its position in `all`.

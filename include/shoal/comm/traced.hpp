@@ -21,9 +21,11 @@ class Traced : public Communicator {
   int size() const override { return group_->size(); }
   const std::string& name() const override { return group_->name(); }
   bool same_node(int r) const override { return group_->same_node(r); }
+  bool queued() const override { return group_->queued(); }
 
   Request send(Span<const std::byte> data, int to, int tag) override;
   Request receive(Span<std::byte> data, int from, int tag) override;
+  Request exchange(const std::vector<Outgoing>& outgoing, const std::vector<Incoming>& incoming, int tag) override;
   Request all_gather(Span<const std::byte> shard, Span<std::byte> all) override;
   Request all_gather_parts(Span<std::byte> all, const std::vector<std::size_t>& parts) override;
   Request reduce_scatter(Span<const std::byte> data, const std::vector<std::size_t>& parts, Span<std::byte> own) override;
