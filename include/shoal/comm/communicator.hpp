@@ -35,9 +35,9 @@ class Operation {
   /// after all that is on the current queue when the operation is started, and before all that is enqueued after
   /// Request::wait() on the queue that is current then. They are not ordered with any other queue.
   virtual std::optional<device::Queue> queue() const { return device::Queue::reduce; }
-  /// True if all steps are taken when the operation is started. That is necessary for operations of several steps on a queued
-  /// group: its calls must be made in the same order on all ranks, and progress() takes the steps of different operations in
-  /// an order that depends on time. No step may then wait for anything that the host must do.
+  /// True if all steps are taken when the operation is started. That is necessary for operations of several steps on a
+  /// queued group: its calls must be made in the same order on all ranks, and progress() takes the steps of different
+  /// operations in an order that depends on time. No step may then wait for anything that the host must do.
   virtual bool whole_at_start() const { return false; }
 
  private:
@@ -129,8 +129,8 @@ class Communicator {
   /// Returns true if rank r of this group runs on this rank's node.
   virtual bool same_node(int r) const = 0;
   /// True if operations on arenas (device/memory.hpp) are enqueued, as kernels are: a request is complete as soon as its
-  /// operation is enqueued on the current queue, and only what is enqueued after Request::wait() comes after it. False if the
-  /// host drives the operations: then a request is complete when its messages have arrived.
+  /// operation is enqueued on the current queue, and only what is enqueued after Request::wait() comes after it. False if
+  /// the host drives the operations: then a request is complete when its messages have arrived.
   virtual bool queued() const { return false; }
 
   /// Point to point. `tag` < 2^19 pairs a send with its receive. Messages may have any size, also 0 or more than 2^31 bytes.
