@@ -5,6 +5,8 @@ BUILD ?= build
 RANKS ?= 2
 OUT ?= out/quickstart
 JOBS ?= $(shell nproc)
+# Ranks of a test wait for each other, so one more test at a time than there are cores keeps the cores busy.
+TEST_JOBS ?= $(shell echo $$(($(JOBS) + 1)))
 FUZZ_SECONDS ?= 60
 SHOAL := $(BUILD)/shoal
 MPIEXEC ?= mpiexec
@@ -40,7 +42,7 @@ run: configure
 	$(PYTHON) analysis/report.py $(OUT)
 
 test: all
-	ctest --test-dir $(BUILD) --output-on-failure -LE long -j $(JOBS)
+	ctest --test-dir $(BUILD) --output-on-failure -LE long -j $(TEST_JOBS)
 
 # Tests kernels, models and whole runs as on processors with fewer instructions, and in builds for such processors.
 test-isa: all
@@ -48,7 +50,7 @@ test-isa: all
 
 # All tests including the long ones, the sanitizers, the fuzzers.
 test-long: all asan fuzz
-	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+	ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS)
 
 # Takes hours: clang-tidy, all tests including the long ones, the sanitizers, a minute of every fuzzer.
 nightly:
@@ -57,7 +59,7 @@ nightly:
 asan: deps
 	cmake --preset asan
 	cmake --build build-asan -j $(JOBS)
-	ctest --test-dir build-asan --output-on-failure -LE 'long|cluster|contract' -E '@AVX512$(if $(ASAN_WITHOUT),|$(ASAN_WITHOUT))' -j $(JOBS)
+	ctest --test-dir build-asan --output-on-failure -LE 'long|cluster|contract' -E '@AVX512$(if $(ASAN_WITHOUT),|$(ASAN_WITHOUT))' -j $(TEST_JOBS)
 
 # Compiles the portable kernels with nvcc, for three generations of GPUs.
 cuda: deps
