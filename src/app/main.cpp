@@ -66,8 +66,10 @@ Exit run(comm::World& world, int argc, char** argv) {
     if (!command.alone) world.check_launcher();
     const bool of_other_ranks = command.alone || (invocation.ranks > 0 && invocation.ranks != world.size());
     if (!of_other_ranks) {  // make_groups() would fail without naming file and line
-      const std::string problem = comm::ranks_per_node_problem(invocation.options.comm, world.size());
-      require_input(problem.empty(), invocation.places.locate(problem));
+      for (const std::string& problem : {comm::ranks_per_node_problem(invocation.options.comm, world.size()),
+                                         comm::backend_problem(invocation.options.comm)}) {
+        require_input(problem.empty(), invocation.places.locate(problem));
+      }
     }
     world.make_groups(of_other_ranks ? comm::CommOptions{} : invocation.options.comm);
     const comm::Watchdog watchdog(world, invocation.options.comm.timeout);

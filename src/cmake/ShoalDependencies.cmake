@@ -78,6 +78,9 @@ add_library(shoal_xxhash INTERFACE)
 target_include_directories(shoal_xxhash SYSTEM INTERFACE ${SHOAL_XXHASH_INCLUDE})
 target_compile_definitions(shoal_xxhash INTERFACE XXH_INLINE_ALL)
 
+# NCCL's header, with CUDA's that it includes. Without it there is no NCCL, and tests of it are skipped.
+find_path(SHOAL_NCCL_INCLUDE nccl.h PATH_SUFFIXES include HINTS $ENV{NCCL_ROOT} $ENV{CUDA_HOME} /usr/local/cuda)
+
 if(SHOAL_TESTS)
   find_package(GTest QUIET)
   if(NOT GTest_FOUND)

@@ -10,6 +10,7 @@
 #include "shoal/comm/mpi_communicator.hpp"
 #include "shoal/comm/traced.hpp"
 #include "shoal/comm/wait.hpp"
+#include "shoal/device/kind.hpp"
 
 namespace shoal::comm {
 
@@ -77,14 +78,27 @@ Host host_name() {
   return name;
 }
 
+bool wants_nccl(const CommOptions& options) {
+  const bool on_gpu = device::kind() != device::DeviceKind::host && device::kind() != device::DeviceKind::simulated;
+  return options.backend == Backend::nccl || (options.backend == Backend::automatic && on_gpu && has_nccl());
+}
+
 }  // namespace
+
+std::string backend_problem(const CommOptions& options) {
+  if (options.backend != Backend::nccl || has_nccl()) return {};
+  return text("comm.backend = ", name_of(options.backend), ": this program was built without NCCL; allowed: auto, mpi");
+}
 
 Groups::Groups(const CommOptions& options) {
   check_agreement(options);
+  const std::string problem = backend_problem(options);
+  require_input(problem.empty(), problem);
   assign_nodes(options);
   check(MPI_Comm_dup(ordered, &inquiry), "MPI_Comm_dup");
   check(MPI_Comm_set_errhandler(inquiry, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 
+  if (wants_nccl(options)) nccl = make_nccl_groups(ordered, options.timeout);
   kinds = group_kinds(topology);
   all = make(kinds[0], 0);
   node = make(kinds[1], 1);
@@ -102,7 +116,9 @@ std::unique_ptr<Communicator> Groups::make(const GroupKind& kind, std::int16_t i
   }
   Scoped members;
   check(MPI_Comm_split(ordered, part, rank, members.address()), "MPI_Comm_split");
-  return std::make_unique<Traced>(make_mpi_communicator(&members.get(), kind.name, std::move(same_node)), index);
+  std::unique_ptr<Communicator> group = make_mpi_communicator(&members.get(), kind.name, std::move(same_node));
+  if (nccl != nullptr) group = nccl->over(std::move(group), kind.part_of);
+  return std::make_unique<Traced>(std::move(group), index);
 }
 
 Communicator& Groups::consecutive(int count) {
@@ -140,6 +156,7 @@ Groups::~Groups() {
   node.reset();
   across.reset();
   on_demand.clear();
+  nccl.reset();
   if (inquiry != MPI_COMM_NULL) {
     drain(inquiry);  // the last answers to ranks that no longer wait
     MPI_Comm_free(&inquiry);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 
+#include "nccl.hpp"
 #include "shoal/comm/communicator.hpp"
 #include "shoal/comm/topology.hpp"
 #include "shoal/comm/world.hpp"
@@ -25,6 +26,7 @@ struct Groups {
 
   MPI_Comm ordered = MPI_COMM_NULL;                      ///< all ranks, node by node
   MPI_Comm inquiry = MPI_COMM_NULL;                      ///< the same ranks, for the messages of the inquiry
+  std::unique_ptr<NcclGroups> nccl;                      ///< null: MPI alone
   std::unique_ptr<Communicator> all, node, across;       ///< described in comm/topology.hpp
   std::vector<std::unique_ptr<Communicator>> on_demand;  ///< made by consecutive() and same_position()
   std::vector<GroupKind> kinds;                          ///< of all groups that were made, by their index in the trace

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "device_operations.hpp"
 #include "open_operations.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/comm/wait.hpp"
@@ -25,27 +26,43 @@ struct Listener {
   std::atomic<bool> called = false;
 } listener;
 
+DeviceOperations* on_device = nullptr;
+
 /// Called by pump().
 void move_at_pump() {
   listen_if_called();
   progress();
 }
 
+void set_or_clear_pump() {
+  const bool needed = listener.function != nullptr || on_device != nullptr || !OpenOperations::none();
+  set_pump(needed ? move_at_pump : nullptr);
+}
+
 }  // namespace
 
 void listen_if_called() {
-  if (listener.called.load(std::memory_order_relaxed) && listener.called.exchange(false) && listener.function != nullptr) {
-    listener.function();
+  if (!listener.called.load(std::memory_order_relaxed) || !listener.called.exchange(false)) return;
+  if (on_device != nullptr) {
+    const auto [operation, seconds] = on_device->waiting();
+    if (operation != nullptr && long_wait(*operation, seconds)) return;
   }
+  if (listener.function != nullptr) listener.function();
 }
 
 void set_listener(std::function<void()> function) {
   listener.function = std::move(function);
-  if (listener.function != nullptr || !OpenOperations::none()) {
-    set_pump(move_at_pump);
-  } else {
-    set_pump(nullptr);
-  }
+  set_or_clear_pump();
+}
+
+void add_device_operations(DeviceOperations& operations) {
+  on_device = &operations;
+  set_or_clear_pump();
+}
+
+void remove_device_operations(const DeviceOperations& operations) {
+  if (on_device == &operations) on_device = nullptr;
+  set_or_clear_pump();
 }
 
 void call_listener() { listener.called.store(true, std::memory_order_relaxed); }
@@ -76,7 +93,7 @@ struct OpenOperations::Pass {
   ~Pass() {
     advancing_ = false;
     std::erase_if(open(), [](const auto& operation) { return operation->done_; });
-    if (open().empty() && listener.function == nullptr) set_pump(nullptr);
+    set_or_clear_pump();
   }
   Pass(const Pass&) = delete;
   Pass& operator=(const Pass&) = delete;
@@ -136,6 +153,7 @@ void Operation::advance_on_queue() {
 }
 
 void progress() {
+  if (on_device != nullptr) on_device->check();
   if (OpenOperations::none() || OpenOperations::busy()) return;
   const Clock::time_point begin = Clock::now();
   while (OpenOperations::advance_all() && !OpenOperations::none() && Clock::now() - begin < longest_progress) {

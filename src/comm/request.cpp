@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "device_operations.hpp"
 #include "open_operations.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/comm/wait.hpp"
@@ -28,6 +29,12 @@ struct LongWaits {
 }  // namespace
 
 void set_long_wait(double interval, LongWait function) { long_waits = {interval, std::move(function)}; }
+double long_wait_interval() { return long_waits.interval; }
+bool long_wait(const Operation& operation, double seconds) {
+  if (long_waits.function == nullptr) return false;
+  long_waits.function(operation, seconds);
+  return true;
+}
 
 void Operation::after_what_precedes() const {
   const std::optional<device::Queue> own = queue();

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "device_operations.hpp"
 #include "inquiry.hpp"
 #include "shoal/base/absence.hpp"
 #include "shoal/base/error.hpp"
@@ -43,6 +44,7 @@ constexpr double least_share = 0.01;
 [[noreturn]] void end(const std::string& line) {
   std::signal(SIGPIPE, SIG_IGN);
   dprintf(STDERR_FILENO, "%s", line.c_str());  // not through stdio: the main thread may hold its lock
+  release_device();
   usleep(launcher_reads_us);
   _exit(static_cast<int>(Exit::failed));
 }

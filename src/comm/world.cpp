@@ -15,6 +15,7 @@
 #include <string_view>
 #include <thread>
 
+#include "device_operations.hpp"
 #include "groups.hpp"
 #include "mpi_error.hpp"
 #include "shoal/base/counted.hpp"
@@ -188,6 +189,7 @@ int World::end_with_error(Exit code, Seen seen, const std::string& message) {
 
 void abort_all(int exit_code) {
   std::fflush(nullptr);
+  release_device();
   std::this_thread::sleep_for(launcher_reads);
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);

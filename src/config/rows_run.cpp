@@ -98,9 +98,10 @@ std::vector<Row> zero_rows() {
 
 std::vector<Row> comm_rows() {
   return {
-      {"comm.backend", in(&Options::comm, &CommOptions::backend), "",
-       one_of(names<comm::Backend>()).later({name_of(comm::Backend::nccl)}),
-       about("library that carries messages between ranks")},
+      {"comm.backend", in(&Options::comm, &CommOptions::backend), "", one_of(names<comm::Backend>()),
+       about(
+           "library that carries messages between ranks: nccl for a GPU's memory, and MPI for all else; auto: nccl on GPUs",
+           "Leave it alone, but to compare speed.")},
       {"comm.collectives", in(&Options::comm, &CommOptions::collectives), "", one_of(names<comm::Collectives>()),
        about("reproducible: shoal's fixed order of sums, with the same bits on 1, 2, 4, ... ranks; native: the MPI "
              "library's own order",

@@ -99,12 +99,15 @@ Allocator arenas() { return {reserve_arena, release_arena}; }
 Allocator staging() { return {reserve_staging, release_staging}; }
 bool holds(const void* address) { return arena_of(address) != nullptr; }
 
-std::byte* for_messages(const void* address) {
+std::byte* simulated::address_for_messages(const void* address) {
   auto* const at = static_cast<std::byte*>(const_cast<void*>(address));
   const Mapping* const arena = arena_of(address);
-  if (arena == nullptr) return at;
-  simulated::finish_current();
-  return arena->messages + (at - arena->begin);
+  return arena == nullptr ? at : arena->messages + (at - arena->begin);
+}
+
+std::byte* for_messages(const void* address) {
+  if (holds(address)) simulated::finish_current();
+  return simulated::address_for_messages(address);
 }
 
 std::size_t piece_bytes() { return largest_alignment * sizeof(float); }

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <ctime>
 #include <deque>
 #include <vector>
 
 #include "shoal/base/philox.hpp"
+#include "shoal/base/pump.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/device/queue.hpp"
 #include "shoal/device/simulated.hpp"
@@ -19,7 +23,8 @@ using simulated::Order;
 
 /// Work, or a place in another queue that what follows must not overtake.
 struct Item {
-  std::function<void()> work;
+  std::function<bool()> work;  // returns false while it must wait
+  bool may_wait = false;
   Queue other{};
   std::uint64_t place = 0;
 };
@@ -27,6 +32,26 @@ struct Item {
 struct Line {
   std::deque<Item> items;
   std::uint64_t enqueued = 0, done = 0;
+  std::size_t may_wait = 0;  // how many of the items
+};
+
+/// Between two attempts to go on with work that waits for another process.
+class Pause {
+ public:
+  void operator()() {
+    constexpr int yields = 20;
+    constexpr timespec nap{0, 50'000};
+    if (tries_ < yields) {
+      ++tries_;
+      sched_yield();
+    } else {
+      nanosleep(&nap, nullptr);
+    }
+    pump();
+  }
+
+ private:
+  int tries_ = 0;
 };
 
 class Queues {
@@ -37,6 +62,7 @@ class Queues {
 
   void enqueue(Item item) {
     Line& to = line(current_);
+    to.may_wait += item.may_wait ? 1 : 0;
     to.items.push_back(std::move(item));
     ++to.enqueued;
     if (simulation_.order == Order::in_order) do_until(current_, to.enqueued);
@@ -46,11 +72,22 @@ class Queues {
 
   bool done(Queue queue, std::uint64_t place) { return line(queue).done >= place; }
 
-  /// Does work until this place of the queue is reached: as little as possible, or in the order drawn.
-  void do_until(Queue queue, std::uint64_t place) {
-    if (done(queue, place)) return;
+  /// Does work until this place of the queue is reached: as little as possible, or in the order drawn. Returns false if the
+  /// rest must wait for other processes.
+  bool approach(Queue queue, std::uint64_t place) {
+    if (done(queue, place)) return true;
     const simulated::Opened opened;
-    while (!done(queue, place)) do_next(simulation_.order == Order::drawn ? any_ready() : ready_for(queue));
+    while (!done(queue, place)) {
+      const bool drawn = simulation_.order == Order::drawn;
+      if (!do_next(drawn ? any_ready() : ready_for(queue)) && !do_what_others_may_wait_for()) return false;
+    }
+    return true;
+  }
+
+  /// The same; meanwhile pump() lets messages of the host advance.
+  void do_until(Queue queue, std::uint64_t place) {
+    for (Pause pause; !approach(queue, place); pause()) {
+    }
   }
 
   bool pending() const {
@@ -61,6 +98,7 @@ class Queues {
     for (Line& line : lines_) {
       line.items.clear();
       line.done = line.enqueued;
+      line.may_wait = 0;
     }
   }
 
@@ -85,6 +123,17 @@ class Queues {
     return candidates[draw(candidates.size())];
   }
 
+  /// Another process may wait for work of any queue before it goes on with what this one waits for. Returns false if nothing
+  /// could be done.
+  bool do_what_others_may_wait_for() {
+    bool any = false;
+    for (std::size_t q = 0; q < queues; ++q) {
+      const auto queue = static_cast<Queue>(q);
+      if (line(queue).may_wait > 0 && do_next(ready_for(queue))) any = true;
+    }
+    return any;
+  }
+
   void do_some(std::size_t count) {
     const simulated::Opened opened;
     for (; count > 0; --count) {
@@ -95,17 +144,26 @@ class Queues {
     }
   }
 
-  void do_next(Queue queue) {
+  /// Returns false if the work must wait.
+  bool do_next(Queue queue) {
     /// At the end of the work, also if it throws.
     struct Count {
-      std::uint64_t& done;
-      ~Count() { ++done; }
+      Line& line;
+      const Item& item;
+      bool complete = true;
+      ~Count() {
+        if (!complete) return;
+        ++line.done;
+        line.may_wait -= item.may_wait ? 1 : 0;
+      }
     };
     Line& here = line(queue);
-    const Item item = std::move(here.items.front());
+    Item item = std::move(here.items.front());
     here.items.pop_front();
-    const Count count{here.done};
-    if (item.work) item.work();
+    Count count{here, item};
+    if (item.work && !item.work()) count.complete = false;
+    if (!count.complete) here.items.push_front(std::move(item));
+    return count.complete;
   }
 
   /// A random number below `bound`.
@@ -131,7 +189,14 @@ Queues& all() {
 
 namespace simulated {
 
-void enqueue(std::function<void()> work) { all().enqueue({std::move(work), {}, 0}); }
+void enqueue(std::function<void()> work) {
+  const auto at_once = [work = std::move(work)] {
+    work();
+    return true;
+  };
+  all().enqueue({at_once, false, {}, 0});
+}
+void enqueue_waiting(std::function<bool()> work) { all().enqueue({std::move(work), true, {}, 0}); }
 void finish_current() { all().do_until(all().current(), all().line(all().current()).enqueued); }
 bool pending() { return all().pending(); }
 void drop() { all().drop(); }
@@ -144,6 +209,8 @@ void start() { all(); }
 
 OnQueue::OnQueue(Queue queue) : before_(all().current()) { all().current() = queue; }
 OnQueue::~OnQueue() { all().current() = before_; }
+
+void* stream() { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(all().current()) + 1); }
 
 void copy(std::size_t bytes, const void* from, void* to) {
   if (bytes == 0) return;
@@ -158,13 +225,13 @@ void Event::record() {
 
 void Event::before_what_follows() const {
   if (queue_ == all().current() || all().done(queue_, place_)) return;
-  all().enqueue({{}, queue_, place_});
+  all().enqueue({{}, false, queue_, place_});
 }
 
 bool Event::reached() const {
   // The device works by itself while the host asks, but slowly.
   constexpr int patience = 3;
-  if (!all().done(queue_, place_) && ++asked_ > patience) all().do_until(queue_, place_);
+  if (!all().done(queue_, place_) && ++asked_ > patience) return all().approach(queue_, place_);
   return all().done(queue_, place_);
 }
 

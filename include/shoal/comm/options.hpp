@@ -5,9 +5,11 @@
 
 namespace shoal::comm {
 
-/// comm.backend: the library that sends messages.
-enum class Backend : std::uint8_t { mpi, nccl };
-inline constexpr std::array backend_names = {Named{Backend::mpi, "mpi"}, Named{Backend::nccl, "nccl"}};
+/// comm.backend: the library that sends messages between arenas (device/memory.hpp); MPI sends all others. automatic: nccl
+/// on GPUs, else mpi.
+enum class Backend : std::uint8_t { automatic, mpi, nccl };
+inline constexpr std::array backend_names = {Named{Backend::automatic, "auto"}, Named{Backend::mpi, "mpi"},
+                                             Named{Backend::nccl, "nccl"}};
 constexpr const auto& table_of(Backend) { return backend_names; }
 
 /// comm.collectives: the order in which gradients are summed. reproducible: the fixed tree of comm/tree_reduce.hpp. native:
@@ -24,7 +26,7 @@ inline constexpr std::array wait_names = {Named{Wait::automatic, "auto"}, Named{
 constexpr const auto& table_of(Wait) { return wait_names; }
 
 struct CommOptions {
-  Backend backend = Backend::mpi;
+  Backend backend = Backend::automatic;
   Collectives collectives = Collectives::reproducible;
   double bucket_mb = 25;            ///< largest message, in units of 10^6 bytes
   bool overlap = true;              ///< reduce while the backward pass continues

@@ -18,6 +18,9 @@ namespace shoal::comm {
 /// Returns why comm.ranks_per_node is not possible with this number of ranks; empty if it is.
 std::string ranks_per_node_problem(const CommOptions& options, int ranks);
 
+/// Returns why comm.backend is not possible in this program; empty if it is.
+std::string backend_problem(const CommOptions& options);
+
 /// Starts MPI (with thread level `serialized`, see base/absence.hpp). The destructor ends it. One object per process.
 class World {
  public:

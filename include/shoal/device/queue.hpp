@@ -35,6 +35,9 @@ class OnQueue {
   [[maybe_unused]] Queue before_;  // some devices do without these members
 };
 
+/// The current queue as libraries of the device know it: a cudaStream_t on GPUs, null on the host.
+void* stream();
+
 /// Enqueues a copy in any direction between arenas, staging memory and other memory of the host. Both must stay valid and
 /// unchanged by the host until the copy is done.
 void copy(std::size_t bytes, const void* from, void* to);
@@ -48,7 +51,7 @@ class Event {
   void before_what_follows() const;
   /// Asks whether all before the event is done.
   bool reached() const;
-  /// Waits until it is.
+  /// Waits until it is, and calls pump() while the device waits for other processes.
   void wait() const;
 
  private:

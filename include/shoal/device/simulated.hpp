@@ -20,6 +20,12 @@ namespace shoal::device::simulated {
 /// Enqueues work on the current queue. If the work throws, whoever lets the device work gets the exception, and the work
 /// counts as done.
 void enqueue(std::function<void()> work);
+/// The same for work that may have to wait for other processes: it is called again until it returns true. What follows it
+/// on its queue waits too. Whoever waits for it lets the device do what other processes may wait for, and calls pump().
+void enqueue_waiting(std::function<bool()> work);
+/// The address at which work may let a message-passing library read and write memory of an arena, at any time. The address
+/// itself if it lies elsewhere.
+std::byte* address_for_messages(const void* address);
 /// Does all work of the current queue, and the work of other queues that it waits for.
 void finish_current();
 /// True if work is enqueued on any queue.

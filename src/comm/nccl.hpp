@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups whose operations on arenas are carried out by NCCL. A program is linked with one implementation: with NCCL
+// (nccl_*.cpp), or without it (nccl_none.cpp). This header does not need nccl.h.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <vector>
+
+#include "shoal/comm/communicator.hpp"
+
+namespace shoal::comm {
+
+/// True if this program is linked with NCCL.
+bool has_nccl();
+
+/// All groups of this rank that NCCL serves, which all ranks make in the same order.
+///
+/// [Note: when NCCL starts] Its communicators take time and memory of the device, and many commands never use them. So they
+/// are made when the first operation on an arena is started, in any group: then for all groups that there are, in their
+/// order. Groups that are made later follow at their first operation. Ranks that are alone in their group call NCCL only if
+/// other groups of that kind have several ranks, since a split is an operation of all ranks.
+class NcclGroups {
+ public:
+  virtual ~NcclGroups() = default;
+  /// The group of the ranks with this rank's number in `part_of`, which has a number for each rank of all groups' ranks.
+  /// control: the same group by MPI. It keeps the operations on memory of the host, and barriers. The first group must
+  /// have all ranks. This object must outlive the group.
+  virtual std::unique_ptr<Communicator> over(std::unique_ptr<Communicator> control, const std::vector<int>& part_of) = 0;
+};
+
+/// Collective over `ranks`, which is duplicated. Fails if the NCCL that was loaded is older than the one that the program
+/// was compiled for, or if there is none. timeout_s: limit in seconds for making a communicator, and for an operation if no
+/// watchdog runs.
+std::unique_ptr<NcclGroups> make_nccl_groups(const MPI_Comm& ranks, double timeout_s);
+
+}  // namespace shoal::comm

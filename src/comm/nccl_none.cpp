@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// For programs without NCCL.
+#include "nccl.hpp"
+#include "shoal/base/error.hpp"
+
+namespace shoal::comm {
+
+bool has_nccl() { return false; }
+
+std::unique_ptr<NcclGroups> make_nccl_groups(const MPI_Comm& /*ranks*/, double /*timeout_s*/) {
+  fail("this program was built without NCCL");
+}
+
+}  // namespace shoal::comm

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the test double of NCCL (nccl_over_mpi.cpp).
+#pragma once
+
+#include <mpi.h>
+#include <nccl.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace shoal::test::nccl {
+
+/// SHOAL_NCCL_DOUBLE: words with commas between them. WORD@R holds on rank R alone (of MPI_COMM_WORLD).
+///   delay         calls begin late, by random times, and messages of a call to different ranks in random order
+///   die:N         this rank's call N = 1, 2, ... meets an asynchronous error
+///   stop:N        it never ends
+///   version:N     the library is version N
+///   stuck-init    the first communicator is never made
+///   stuck-split   a split never ends
+///   forbidden     every call is an error, but for the version
+struct Settings {
+  bool delay = false, stuck_init = false, stuck_split = false, forbidden = false;
+  std::uint64_t die = 0, stop = 0;
+  int version = NCCL_VERSION_CODE;
+};
+/// Read at the first call.
+const Settings& settings();
+
+/// What both ends of a message, or all ranks of a collective, must agree on.
+struct Header {
+  enum Kind : std::int64_t { message, all_gather, reduce_scatter, reduce, broadcast, all_reduce };
+  Kind kind = message;
+  std::int64_t bytes = 0, type = 0, how = 0, root = 0;
+  std::uint64_t sequence = 0;  // of collectives
+  bool operator==(const Header&) const = default;
+};
+
+/// A message between two ranks; the header is sent before the bytes.
+struct Transfer {
+  int rank = 0;  // of the communicator
+  std::byte* at = nullptr;
+  std::size_t bytes = 0;
+  Header header;
+  Header got{};
+  std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  enum { waiting, header_sent, payload_sent, complete } state = waiting;
+};
+
+/// Calls of one group, all messages of which are under way together.
+struct Call {
+  ncclComm_t comm = nullptr;
+  void* stream = nullptr;
+  std::uint64_t sequence = 0;
+  std::vector<Transfer> sends, receives;
+  std::vector<std::vector<std::byte>> temporary;
+  std::function<void()> finish;  // when all messages have arrived
+  int delay = 0;
+  bool begun = false, stuck = false;
+};
+
+/// Enqueues the call on its stream.
+void enqueue(const std::shared_ptr<Call>& call);
+
+}  // namespace shoal::test::nccl
+
+struct ncclComm {
+  int number = 0, rank = 0;
+  std::vector<int> world;  // the number of each rank in MPI_COMM_WORLD
+  ncclResult_t error = ncclSuccess;
+  std::string words;
+  bool aborted = false;
+  std::uint64_t enqueued = 0, done = 0, collectives = 0;
+  std::function<bool()> in_progress;  // returns true when what is in progress has ended; empty: nothing is
+  void fail(ncclResult_t result, std::string what) {
+    if (error != ncclSuccess) return;
+    error = result;
+    words = std::move(what);
+  }
+};
