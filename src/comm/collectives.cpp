@@ -48,7 +48,8 @@ Span<std::byte> in_place(const Message& message) {
 /// Waits for operations of the library. finish(): called when they are complete.
 class NativeOperation : public Operation {
  public:
-  NativeOperation(std::string_view name, const Communicator& group) : name_(name), group_(group.name()) {}
+  NativeOperation(std::string_view name, const Communicator& group)
+      : name_(name), group_(group.name()), queued_(group.queued()) {}
   std::string_view name() const override { return name_; }
   std::string describe() const override { return text("native ", name_, " of ", group_); }
   bool advance() override {
@@ -58,12 +59,14 @@ class NativeOperation : public Operation {
   }
 
  protected:
+  bool whole_at_start() const override { return queued_; }
   virtual void finish() {}
   std::vector<Request> requests_;
 
  private:
   std::string_view name_;
   const std::string& group_;
+  bool queued_;
 };
 
 class NativeReduceScatter final : public NativeOperation {

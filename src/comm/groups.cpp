@@ -109,15 +109,17 @@ Groups::Groups(const CommOptions& options) {
 std::unique_ptr<Communicator> Groups::make(const GroupKind& kind, std::int16_t index) const {
   const int rank = rank_in(ordered), part = kind.part_of[static_cast<std::size_t>(rank)];
   std::vector<bool> same_node;
+  std::vector<int> nodes;
   for (int other = 0; other < topology.ranks(); ++other) {
     const auto at = static_cast<std::size_t>(other);
     if (kind.part_of[at] != part) continue;
-    same_node.push_back(topology.node_of[at] == topology.node_of[static_cast<std::size_t>(rank)]);
+    nodes.push_back(topology.node_of[at]);
+    same_node.push_back(nodes.back() == topology.node_of[static_cast<std::size_t>(rank)]);
   }
   Scoped members;
   check(MPI_Comm_split(ordered, part, rank, members.address()), "MPI_Comm_split");
   std::unique_ptr<Communicator> group = make_mpi_communicator(&members.get(), kind.name, std::move(same_node));
-  if (nccl != nullptr) group = nccl->over(std::move(group), kind.part_of);
+  if (nccl != nullptr) group = nccl->over(std::move(group), kind.part_of, queued_ranks_per_node(nodes));
   return std::make_unique<Traced>(std::move(group), index);
 }
 

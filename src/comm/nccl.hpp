@@ -26,8 +26,8 @@ class NcclGroups {
   virtual ~NcclGroups() = default;
   /// The group of the ranks with this rank's number in `part_of`, which has a number for each rank of all groups' ranks.
   /// control: the same group by MPI. It keeps the operations on memory of the host, and barriers. The first group must
-  /// have all ranks. This object must outlive the group.
-  virtual std::unique_ptr<Communicator> over(std::unique_ptr<Communicator> control, const std::vector<int>& part_of) = 0;
+  /// have all ranks. ranks_per_node: Communicator::queued_ranks_per_node(). This object must outlive the group.
+  virtual std::unique_ptr<Communicator> over(std::unique_ptr<Communicator> control, const std::vector<int>& part_of, int ranks_per_node) = 0;
 };
 
 /// Collective over `ranks`, which is duplicated. Fails if the NCCL that was loaded is older than the one that the program

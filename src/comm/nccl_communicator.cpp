@@ -54,14 +54,19 @@ struct Shared {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(std::unique_ptr<Communicator> control, Shared& shared, const std::vector<int>& part_of)
-      : control_(std::move(control)), shared_(shared), group_(shared.handles.add(control_->name(), part_of)) {}
+  NcclCommunicator(std::unique_ptr<Communicator> control, Shared& shared, const std::vector<int>& part_of,
+                   int ranks_per_node)
+      : control_(std::move(control)),
+        shared_(shared),
+        group_(shared.handles.add(control_->name(), part_of)),
+        ranks_per_node_(ranks_per_node) {}
 
   int rank() const override { return control_->rank(); }
   int size() const override { return control_->size(); }
   const std::string& name() const override { return control_->name(); }
   bool same_node(int r) const override { return control_->same_node(r); }
   bool queued() const override { return true; }
+  int queued_ranks_per_node() const override { return ranks_per_node_; }
   int next_tag() override { return control_->next_tag(); }
 
   Request send(Span<const std::byte> data, int to, int tag) override {
@@ -236,14 +241,16 @@ class NcclCommunicator final : public Communicator {
   std::unique_ptr<Communicator> control_;
   Shared& shared_;
   NcclGroup& group_;
+  int ranks_per_node_;
   std::uint64_t started_ = 0;
 };
 
 class ServedGroups final : public NcclGroups {
  public:
   ServedGroups(const MPI_Comm& ranks, double timeout_s) : shared_(ranks, timeout_s) {}
-  std::unique_ptr<Communicator> over(std::unique_ptr<Communicator> control, const std::vector<int>& part_of) override {
-    return std::make_unique<NcclCommunicator>(std::move(control), shared_, part_of);
+  std::unique_ptr<Communicator> over(std::unique_ptr<Communicator> control, const std::vector<int>& part_of,
+                                     int ranks_per_node) override {
+    return std::make_unique<NcclCommunicator>(std::move(control), shared_, part_of, ranks_per_node);
   }
 
  private:

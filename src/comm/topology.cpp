@@ -51,6 +51,13 @@ int Topology::ranks_per_node() const {
   return each;
 }
 
+int queued_ranks_per_node(const std::vector<int>& node_of) {
+  const auto on_node = [&](int node) { return std::count(node_of.begin(), node_of.end(), node); };
+  const std::ptrdiff_t first = node_of.empty() ? 1 : on_node(node_of.front());
+  const bool equal = std::all_of(node_of.begin(), node_of.end(), [&](int node) { return on_node(node) == first; });
+  return equal ? static_cast<int>(first & -first) : 1;
+}
+
 std::string unequal_nodes(const std::vector<int>& node_of) {
   const Topology topology{node_of, {}};
   const int on_first = topology.ranks_of(0).second;

@@ -16,9 +16,9 @@ namespace shoal::comm {
 
 class QueuedWrapper final : public Communicator {
  public:
-  /// group must outlive this.
-  explicit QueuedWrapper(Communicator& group) : group_(&group) {
-    if (&group.wire() != &group) wire_ = std::make_unique<QueuedWrapper>(group.wire());
+  /// group must outlive this. ranks_per_node: queued_ranks_per_node().
+  explicit QueuedWrapper(Communicator& group, int ranks_per_node = 1) : group_(&group), ranks_per_node_(ranks_per_node) {
+    if (&group.wire() != &group) wire_ = std::make_unique<QueuedWrapper>(group.wire(), ranks_per_node);
   }
 
   int rank() const override { return group_->rank(); }
@@ -26,6 +26,7 @@ class QueuedWrapper final : public Communicator {
   const std::string& name() const override { return group_->name(); }
   bool same_node(int r) const override { return group_->same_node(r); }
   bool queued() const override { return true; }
+  int queued_ranks_per_node() const override { return ranks_per_node_; }
 
   Request send(Span<const std::byte> data, int to, int tag) override { return group_->send(data, to, tag); }
   Request receive(Span<std::byte> data, int from, int tag) override { return group_->receive(data, from, tag); }
@@ -68,6 +69,7 @@ class QueuedWrapper final : public Communicator {
   }
 
   Communicator* group_;
+  int ranks_per_node_;
   std::unique_ptr<QueuedWrapper> wire_;
   int exchanges_ = 0;
 };

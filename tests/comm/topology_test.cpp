@@ -24,6 +24,14 @@ TEST(TopologyOf, UnequalNodesAreNamed) {
   EXPECT_EQ(unequal_nodes({0, 0, 1, 1, 1}), "node 1 has 3 ranks, node 0 has 2");
 }
 
+TEST(Topology, QueuedGroupsUseAPowerOfTwoOfRanksOnEachNode) {
+  EXPECT_EQ(queued_ranks_per_node({0}), 1);
+  EXPECT_EQ(queued_ranks_per_node({0, 0, 0, 0, 2, 2, 2, 2}), 4);
+  EXPECT_EQ(queued_ranks_per_node({0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1}), 2);
+  EXPECT_EQ(queued_ranks_per_node({0, 0, 1}), 1);
+  EXPECT_EQ(queued_ranks_per_node({0, 0, 0}), 1);
+}
+
 TEST(TopologyOf, EqualNodes) {
   const Topology topology = nodes_of({2, 2, 2});
   EXPECT_EQ(topology.ranks(), 6);

@@ -132,6 +132,9 @@ class Communicator {
   /// operation is enqueued on the current queue, and only what is enqueued after Request::wait() comes after it. False if
   /// the host drives the operations: then a request is complete when its messages have arrived.
   virtual bool queued() const { return false; }
+  /// On a queued group: the largest power of two that divides the number of ranks on a node, if all nodes have the same
+  /// number of consecutive ranks of the group; otherwise 1. The same on all ranks.
+  virtual int queued_ranks_per_node() const { return 1; }
 
   /// Point to point. `tag` < 2^19 pairs a send with its receive. Messages may have any size, also 0 or more than 2^31 bytes.
   virtual Request send(Span<const std::byte> data, int to, int tag) = 0;

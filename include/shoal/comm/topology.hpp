@@ -27,6 +27,10 @@ struct Topology {
 /// empty. node_of: as in Topology.
 std::string unequal_nodes(const std::vector<int>& node_of);
 
+/// The largest power of two that divides the number of ranks on a node, if all nodes have the same number; otherwise 1.
+/// node_of: the node of each rank of a group, ascending.
+int queued_ranks_per_node(const std::vector<int>& node_of);
+
 /// Disjoint groups with one name; each rank is in exactly one of them.
 struct GroupKind {
   std::string name;

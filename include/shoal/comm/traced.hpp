@@ -22,6 +22,7 @@ class Traced : public Communicator {
   const std::string& name() const override { return group_->name(); }
   bool same_node(int r) const override { return group_->same_node(r); }
   bool queued() const override { return group_->queued(); }
+  int queued_ranks_per_node() const override { return group_->queued_ranks_per_node(); }
 
   Request send(Span<const std::byte> data, int to, int tag) override;
   Request receive(Span<std::byte> data, int from, int tag) override;
