@@ -19,8 +19,9 @@ bool has_nccl();
 ///
 /// [Note: when NCCL starts] Its communicators take time and memory of the device, and many commands never use them. So they
 /// are made when the first operation on an arena is started, in any group: then for all groups that there are, in their
-/// order. Groups that are made later follow at their first operation. Ranks that are alone in their group call NCCL only if
-/// other groups of that kind have several ranks, since a split is an operation of all ranks.
+/// order. Groups that are made later follow at the next operation. Ranks that are alone in their group call NCCL only if other
+/// groups of that kind have several ranks, since a split is an operation of all ranks. So the first operation on arenas must
+/// not be an exchange() in which some rank has no messages.
 class NcclGroups {
  public:
   virtual ~NcclGroups() = default;

@@ -66,16 +66,16 @@ TEST(NcclFaults, ARankAloneMakesNoCalls) {
 
 TEST(NcclFaults, AnAsynchronousErrorEndsTheRun) {
   expect_failure(
-      "done", "die:2@1",
-      "shoal: rank 1: NCCL failed in group all: remote error .*first unfinished operation: all_reduce #[12] of all, "
-      "256 bytes");
+      "done", "die:6@1",
+      "shoal: rank 1: NCCL failed in group all: remote error .*first unfinished operation: all_reduce #[456] of all");
+  expect_failure("done", "die:2@1",
+                 "shoal: rank 1: (NCCL failed in group all|all_reduce #3 of all, 256 bytes): remote error");
 }
 
 TEST(NcclFaults, OperationsThatNeverEndAreNamed) {
-  expect_failure(
-      "done", "stop:5@1",
-      "rank 0 .* has waited [34] s for all_reduce #5 of all, 256 bytes: all ranks are waiting.*; rank 1 .*waits for "
-      "all_reduce #5 of all");
+  expect_failure("done", "stop:5@1",
+                 "rank 0 has waited [3-9] s for all_reduce #5 of all, 256 bytes: all ranks are waiting.*; rank 1 waits for "
+                 "all_reduce #5 of all");
 }
 
 TEST(NcclFaults, CommunicatorsThatAreNeverMadeAreNamed) {
@@ -96,10 +96,9 @@ TEST(NcclFaults, CallsThatDifferAreFound) {
   expect_failure("order", "", "invalid usage .rank . has (broadcast|all_reduce) of .*, but rank . has");
 }
 
-TEST(NcclFaults, ARankThatDiesOrStopsIsNamed) {
-  expect_failure("killed", "", "rank 1 .* died without an error message");
+TEST(NcclFaults, ARankThatStopsIsNamed) {
   expect_failure("stopped", "",
-                 "rank 0 .* has waited [0-9]+ s for all_reduce #4 of all, 256 bytes: no sign of life from rank 1");
+                 "rank 0 has waited [3-9] s for all_reduce #4 of all, 256 bytes: no sign of life from rank 1");
 }
 
 TEST(NcclFaults, ARankThatWaitsForAnotherMessageIsNamed) {

@@ -171,7 +171,8 @@ TEST_F(Nccl, OperationsComeAfterWhatPrecedesAndBeforeWhatFollows) {
 
 SHOAL_RUN_IF(Nccl, TheDeviceSendsWhileTheHostWaitsForMpi, ranks > 1);
 TEST_F(Nccl, TheDeviceSendsWhileTheHostWaitsForMpi) {
-  Array<float> values(std::vector<float>(part, static_cast<float>(rank())));
+  Array<float> values(std::vector<float>(part, static_cast<float>(rank()))), sums(std::vector<float>(part, 1.0F));
+  all().all_reduce(sums.data(), Reduce::sum).wait();  // all ranks make their communicators
   std::vector<std::byte> word(1);
   if (rank() == 0) {
     all().exchange({{1, bytes_of(values.data())}}, {}, 5).wait();
