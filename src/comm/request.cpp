@@ -48,12 +48,12 @@ Request::Request(std::shared_ptr<Operation> operation) : operation_(std::move(op
   const auto step = [this] { return operation_->nested_ ? operation_->step() : OpenOperations::begin(*operation_); };
   bool complete = step();
   while (!complete && operation_->whole_at_start()) complete = step();
-  if (complete) {
+  if (!complete) {
+    if (!operation_->nested_) OpenOperations::add(operation_);
+  } else if (!operation_->whole_at_start()) {
     operation_->before_what_follows();
     operation_.reset();
-  } else if (!operation_->nested_) {
-    OpenOperations::add(operation_);
-  }
+  }  // else all is enqueued, but only what the caller enqueues after wait() comes after it
 }
 
 Request& Request::operator=(Request&& other) noexcept {
@@ -131,7 +131,7 @@ void Request::wait() {
 }
 
 void Request::trace_as(std::string_view name, std::int64_t begin_ns, std::int16_t group, std::uint64_t bytes) {
-  if (operation_ == nullptr) {
+  if (operation_ == nullptr || operation_->done_) {
     record_until_now(trace::Kind::collective, name, begin_ns, trace::unit(), group, bytes);
     return;
   }

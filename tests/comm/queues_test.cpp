@@ -83,6 +83,42 @@ TEST(Operations, OfOneQueueDoNotWaitForThoseOfAnother) {
   EXPECT_EQ(sums.front(), 1.0F);
 }
 
+/// Copies by several kernels, all of them enqueued when it is started.
+class CopyingAtStart final : public Operation {
+ public:
+  CopyingAtStart(const Numbers& from, Numbers& to) : from_(&from), to_(&to) {}
+  bool advance() override {
+    const std::size_t half = from_->size() / 2;
+    kernels::copy_bytes(half * sizeof(float), from_->data() + done_ * half, to_->data() + done_ * half);
+    return ++done_ == 2;
+  }
+  std::string_view name() const override { return "copy"; }
+  std::string describe() const override { return "a copy"; }
+
+ protected:
+  bool whole_at_start() const override { return true; }
+
+ private:
+  const Numbers* from_;
+  Numbers* to_;
+  std::size_t done_ = 0;
+};
+
+TEST(Operations, ThatAreWholeAtTheStartHoldUpOnlyWhatFollowsTheWait) {
+  Numbers x(16), y(16), beside(16);
+  fill(x, 1.0F);
+  Request request(std::make_shared<CopyingAtStart>(x, y));
+  fill(beside, 1.0F);
+  device::wait_for_queue();
+  EXPECT_EQ(beside.front(), 1.0F);
+  EXPECT_EQ(y.front(), 0.0F) << "nobody has waited for the operation";
+  request.wait();
+  fill(x, 2.0F);
+  device::wait_for_queue();
+  EXPECT_EQ(y.front(), 1.0F);
+  EXPECT_EQ(y.back(), 1.0F);
+}
+
 /// Two ranks, whose blocks have gaps, so that messages are packed by kernels into the scratch memory, at its beginning.
 struct Ranks {
   Ranks() {
