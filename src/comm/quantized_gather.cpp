@@ -19,12 +19,10 @@ class QuantizedGather final : public Operation {
  public:
   QuantizedGather(Communicator& group, Blocks blocks, DType type, const QuantFormat& format, Span<std::byte> scratch,
                   QuantError* errors, Span<float> residual)
-      : blocks_(std::move(blocks)), type_(type), format_(format), name_of_group_(group.name()) {
+      : group_(group), blocks_(std::move(blocks)), type_(type), format_(format) {
     BumpAllocator memory(scratch, 1);
-    Blocks wires;
     for (const Block& block : blocks_) {
       wires_.push_back(memory.take_bytes(wire_bytes(block, type_, format_)));
-      wires.push_back({wires_.back()});
       bytes_ += wires_.back().size();
     }
     const auto own = static_cast<std::size_t>(group.rank());
@@ -33,16 +31,22 @@ class QuantizedGather final : public Operation {
     quantize_sum(blocks_[own], type_, {BlockTerm::of(blocks_[own])}, format_, residual.empty() ? nullptr : residual.data(),
                  wires_[own].data());
     add_error(blocks_[own], type_, wires_[own].data(), format_, errors);
-    gather_ = tree_all_gather(group, std::move(wires), memory.take_bytes(tree_scratch_bytes(group.size(), bytes_)));
+    tree_scratch_ = memory.take_bytes(tree_scratch_bytes(group.size(), bytes_));
   }
 
   std::string_view name() const override { return "all_gather"; }
   std::string describe() const override {
-    return text("quantized all_gather of ", name_of_group_, ", ", bytes_, " bytes of codes");
+    return text("quantized all_gather of ", group_.name(), ", ", bytes_, " bytes of codes");
   }
 
   /// Dequantizes one block per call, so that no call takes long.
   bool advance() override {
+    if (!std::exchange(started_, true)) {
+      Blocks wires;
+      for (const Span<std::byte> wire : wires_) wires.push_back({wire});
+      gather_ = tree_all_gather(group_, std::move(wires), tree_scratch_);
+      return false;
+    }
     if (!gather_.test()) return false;
     if (done_ < blocks_.size()) {
       sum_to_block(blocks_[done_], type_, {BlockTerm::of_codes(format_.bits, wires_[done_].data())}, format_);
@@ -53,14 +57,17 @@ class QuantizedGather final : public Operation {
 
  protected:
   std::optional<device::Queue> queue() const override { return device::Queue::gather; }
+  bool whole_at_start() const override { return group_.queued(); }
 
  private:
+  Communicator& group_;
   Blocks blocks_;
   DType type_;
   QuantFormat format_;
-  const std::string& name_of_group_;
   std::vector<Span<std::byte>> wires_;
+  Span<std::byte> tree_scratch_;
   std::size_t bytes_ = 0, done_ = 0;
+  bool started_ = false;
   Request gather_;
 };
 

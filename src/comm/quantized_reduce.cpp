@@ -51,7 +51,7 @@ class QuantizedReduce final : public Operation {
   std::string describe() const override { return text("quantized reduce_scatter of ", name_of_group_); }
 
   bool advance() override {
-    if (!within_node_.advance()) return false;
+    if (!within_node_.finish()) return false;
     if (summed_ < nodes_) {
       // One call sums over this node for one other node, so that no call takes long. Finished sums are already being sent.
       sum_over_node(summed_ + 1 < nodes_ ? across_nodes_.partners()[summed_] : node_);
@@ -59,10 +59,13 @@ class QuantizedReduce final : public Operation {
       across_nodes_.advance();
       return false;
     }
-    if (!across_nodes_.advance()) return false;
+    if (!across_nodes_.finish()) return false;
     if (nodes_ > 1) sum_over_nodes();
     return true;
   }
+
+ protected:
+  bool whole_at_start() const override { return queued_; }
 
  private:
   QuantizedReduce(const Hierarchy& ranks, Blocks blocks, DType type, const ReduceFormats& formats, BumpAllocator memory,
@@ -73,6 +76,7 @@ class QuantizedReduce final : public Operation {
         residuals_(residuals),
         errors_(errors),
         name_of_group_(ranks.all.name()),
+        queued_(ranks.all.queued()),
         ranks_per_node_(size_of_group(ranks.node)),
         nodes_(size_of_group(ranks.across)),
         local_rank_(rank_in(ranks.node)),
@@ -187,6 +191,7 @@ class QuantizedReduce final : public Operation {
   Residuals residuals_;
   QuantError* errors_;
   const std::string& name_of_group_;
+  bool queued_;
   std::size_t ranks_per_node_, nodes_;  // ranks of a node, nodes
   std::size_t local_rank_, node_;       // this rank's place on its node, and its node's
   Span<std::byte> sums_;
