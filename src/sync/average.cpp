@@ -71,6 +71,9 @@ class Average::MeanOperation final : public comm::Operation {
     return false;
   }
 
+ protected:
+  bool whole_at_start() const override { return average_.groups_.across.group->queued(); }
+
  private:
   enum class Next { reduce, mean, gather };
 

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <utility>
 
+#include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/kernels/bytes.hpp"
 #include "shoal/kernels/outer.hpp"
@@ -15,6 +18,36 @@ namespace {
 constexpr std::size_t piece_elements = std::size_t{1} << 20U;  // per message: 4 MiB, enough for the network's full rate
 constexpr std::size_t pieces_in_flight = 2;
 constexpr int tag = 0;  // messages between two ranks arrive in the order in which they were sent
+
+/// Messages to one node and from another, on the queue of sums: kernels that the caller enqueues meanwhile run beside them,
+/// and the sums that it starts later come after them. The group's exchange is counted and traced.
+class Messages final : public comm::Operation {
+ public:
+  Messages(comm::Communicator& group, std::vector<comm::Outgoing> outgoing, std::vector<comm::Incoming> incoming)
+      : group_(group), outgoing_(std::move(outgoing)), incoming_(std::move(incoming)) {}
+
+  std::string_view name() const override { return "send"; }
+  std::string describe() const override {
+    return text("an exchange of parameters: to node ", outgoing_.front().to, ", from node ", incoming_.front().from);
+  }
+  bool advance() override {
+    if (!std::exchange(posted_, true)) {
+      exchange_ = group_.exchange(outgoing_, incoming_, tag);
+      return false;
+    }
+    return exchange_.test();
+  }
+
+ protected:
+  bool whole_at_start() const override { return group_.queued(); }
+
+ private:
+  comm::Communicator& group_;
+  std::vector<comm::Outgoing> outgoing_;
+  std::vector<comm::Incoming> incoming_;
+  bool posted_ = false;
+  comm::Request exchange_;
+};
 
 }  // namespace
 
@@ -43,17 +76,16 @@ void Push::exchange(int hop) {
   }
 }
 
-/// A piece is averaged when it has been sent and the neighbour's has arrived; the next one is in flight meanwhile.
+/// A piece is averaged after it has been sent and the neighbour's has arrived; the next one is in flight meanwhile.
 void Push::exchange_piecewise(int to, int from) {
   struct Piece {
     Span<float> own, other;
-    comm::Request sending, receiving;
+    comm::Request messages;
   };
   std::array<Piece, pieces_in_flight> pieces;
   std::size_t count = 0;
   const auto finish_piece = [](Piece& piece) {
-    piece.sending.wait();
-    piece.receiving.wait();
+    piece.messages.wait();
     kernels::average_with(piece.own.size(), piece.other.data(), piece.own.data());
     piece.own = {};
   };
@@ -66,33 +98,30 @@ void Push::exchange_piecewise(int to, int from) {
       finish_piece(pieces[slot]);
       const Span<float> own = sub_shards_->master(u, intersection(shard, {begin, begin + piece_elements}));
       const Span<float> other = received_[slot].first(own.size());
-      pieces[slot] = {own, other, group.send(comm::const_bytes_of(Span<const float>(own)), to, tag),
-                      group.receive(comm::bytes_of(other), from, tag)};
+      pieces[slot] = {own, other,
+                      comm::Request(std::make_shared<Messages>(group, std::vector<comm::Outgoing>{{to, comm::bytes_of(own)}},
+                                                               std::vector<comm::Incoming>{{from, comm::bytes_of(other)}}))};
     }
   }
   for (std::size_t i = 0; i < pieces_in_flight; ++i) finish_piece(pieces[(count + i) % pieces_in_flight]);
 }
 
 void Push::start(int to, int from) {
-  comm::Communicator& group = *groups_.across.group;
-  // All copies come before the first message: kernels let messages advance, and a message that advances before the others
-  // are posted holds up those of the other direction ([Note: clear-to-send before data]).
+  std::vector<comm::Outgoing> outgoing;
+  std::vector<comm::Incoming> incoming;
   for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
     const Span<float> own = sub_shards_->master(u, sub_shards_->shards()[u]);
     kernels::copy_bytes(own.size_bytes(), own.data(), sent_[u].data());
+    outgoing.push_back({to, comm::bytes_of(sent_[u])});
+    incoming.push_back({from, comm::bytes_of(received_[u])});
   }
-  for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
-    const trace::OnBehalfOf unit(static_cast<int>(u));
-    requests_.push_back(group.receive(comm::bytes_of(received_[u]), from, tag));
-    requests_.push_back(group.send(comm::const_bytes_of(Span<const float>(sent_[u])), to, tag));
-  }
+  request_ = comm::Request(std::make_shared<Messages>(*groups_.across.group, std::move(outgoing), std::move(incoming)));
   in_flight_ = true;
 }
 
 void Push::finish() {
   if (!in_flight_) return;
-  for (comm::Request& request : requests_) request.wait();
-  requests_.clear();
+  request_.wait();
   for (std::size_t u = 0; u < sub_shards_->units(); ++u) {
     const Span<float> own = sub_shards_->master(u, sub_shards_->shards()[u]);
     kernels::average_with_stale(own.size(), received_[u].data(), sent_[u].data(), own.data());
@@ -101,8 +130,7 @@ void Push::finish() {
 }
 
 std::vector<NamedSlice> Push::slices(const std::vector<model::UnitLayout>& units) {
-  for (comm::Request& request : requests_) request.wait();
-  requests_.clear();
+  request_.wait();
   const std::vector<Range>& shards = sub_shards_->shards();
   std::vector<NamedSlice> result = zero::named_slices(units, "/push/sent/", shards, sent_, shards);
   append(result, zero::named_slices(units, "/push/received/", shards, received_, shards));

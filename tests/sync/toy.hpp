@@ -18,10 +18,18 @@ inline constexpr std::size_t quant_block = 64;
 /// Returns the gradient of this rank's node for element `element` of the unit, whose parameter is x.
 using Gradient = std::function<float(std::size_t unit, std::size_t element, float x)>;
 
+/// The groups over which a Toy communicates.
+struct ToyGroups {
+  comm::Communicator &node = shoal::test::world().node(), &across = shoal::test::world().across(),
+                     &self = shoal::test::world().consecutive(1);
+};
+
 class Toy {
  public:
-  Toy(const SyncOptions& options, const std::vector<model::UnitLayout>& units, int stage, double momentum)
-      : units_(units),
+  Toy(const SyncOptions& options, const std::vector<model::UnitLayout>& units, int stage, double momentum,
+      const ToyGroups& groups = {})
+      : groups_(groups),
+        units_(units),
         optimizer_(optim::make({.kind = optim::OptimizerKind::sgd, .weight_decay = 0, .momentum = momentum})) {
     Memory counting;
     build(options, stage, true, counting);
@@ -66,11 +74,11 @@ class Toy {
   }
 
  private:
-  static NodeGroups groups(bool counting) {
+  NodeGroups groups(bool counting) const {
     const auto place = [&](comm::Communicator& group) {
       return zero::RankGroups{group.rank(), group.size(), counting ? nullptr : &group};
     };
-    return {place(shoal::test::world().node()), place(shoal::test::world().across()), &shoal::test::world().consecutive(1)};
+    return {place(groups_.node), place(groups_.across), &groups_.self};
   }
 
   void build(const SyncOptions& options, int stage, bool counting, Memory& memory) {
@@ -83,6 +91,7 @@ class Toy {
                                                    *states_, place, memory);
   }
 
+  ToyGroups groups_;
   std::vector<model::UnitLayout> units_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   Ledger planned_;

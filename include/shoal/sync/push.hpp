@@ -26,7 +26,7 @@ class Push {
   Push& operator=(const Push&) = delete;
 
   /// Collective over all nodes: sends to the node whose number is `hop` higher and receives from the one whose number is
-  /// `hop` lower. Without overlap, it returns when this rank's shards are averaged with the received ones.
+  /// `hop` lower. Without overlap, the kernels that average this rank's shards with the received ones are enqueued then.
   void exchange(int hop);
   /// With overlap: waits for the exchange in flight, if there is one, and applies it.
   void finish();
@@ -46,7 +46,7 @@ class Push {
   NodeGroups groups_;
   bool overlap_, in_flight_ = false;
   std::vector<Span<float>> sent_, received_;  // overlapped: by unit; otherwise only received_, of two parts
-  std::vector<comm::Request> requests_;
+  comm::Request request_;                     // overlapped
 };
 
 }  // namespace shoal::sync
