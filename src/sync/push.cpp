@@ -3,6 +3,10 @@
 
 #include <algorithm>
 #include <array>
+<<<<<<< HEAD
+=======
+#include <memory>
+>>>>>>> gpu-b
 #include <utility>
 
 #include "shoal/base/error.hpp"

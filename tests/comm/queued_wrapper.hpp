@@ -28,8 +28,8 @@ class QueuedWrapper final : public Communicator {
   bool queued() const override { return true; }
   int queued_ranks_per_node() const override { return ranks_per_node_; }
 
-  Request send(Span<const std::byte> data, int to, int tag) override { return group_->send(data, to, tag); }
-  Request receive(Span<std::byte> data, int from, int tag) override { return group_->receive(data, from, tag); }
+  Request send(Span<const std::byte> /*data*/, int /*to*/, int /*tag*/) override { return no_single_messages(); }
+  Request receive(Span<std::byte> /*data*/, int /*from*/, int /*tag*/) override { return no_single_messages(); }
   Request exchange(const std::vector<Outgoing>& outgoing, const std::vector<Incoming>& incoming, int tag) override {
     ++exchanges_;
     return finished(group_->exchange(outgoing, incoming, tag));
@@ -60,6 +60,7 @@ class QueuedWrapper final : public Communicator {
   int exchanges() const { return exchanges_ + (wire_ == nullptr ? 0 : wire_->exchanges()); }
 
  private:
+  static Request no_single_messages() { fail("a queued group exchanges messages in groups alone"); }
   /// wait() must not be called while an operation is advanced, but test() may be.
   static Request finished(Request request) {
     using Clock = std::chrono::steady_clock;

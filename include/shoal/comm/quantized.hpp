@@ -36,7 +36,7 @@ std::size_t quantized_gather_scratch_bytes(int group_size, std::size_t elements,
                                            const kernels::QuantFormat& format);
 
 /// The groups of ranks on equal nodes: local rank d of node s is rank s * node.size() + d of all, d of node, and s of
-/// across.
+/// across. If `all` is queued, so are the others, unless they have one rank.
 struct Hierarchy {
   Communicator& all;
   Communicator& node;
