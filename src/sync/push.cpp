@@ -3,10 +3,7 @@
 
 #include <algorithm>
 #include <array>
-<<<<<<< HEAD
-=======
 #include <memory>
->>>>>>> gpu-b
 #include <utility>
 
 #include "shoal/base/error.hpp"
