@@ -19,16 +19,17 @@ bool has_nccl();
 ///
 /// [Note: when NCCL starts] Its communicators take time and memory of the device, and many commands never use them. So they
 /// are made when the first operation on an arena is started, in any group: then for all groups that there are, in their
-/// order. Groups that are made later follow at the next operation. Ranks that are alone in their group call NCCL only if other
-/// groups of that kind have several ranks, since a split is an operation of all ranks. So the first operation on arenas must
-/// not be an exchange() in which some rank has no messages.
+/// order. Groups that are made later follow at the next operation. Ranks that are alone in their group call NCCL only if
+/// other groups of that kind have several ranks, since a split is an operation of all ranks. So the first operation on
+/// arenas must not be an exchange() in which some rank has no messages.
 class NcclGroups {
  public:
   virtual ~NcclGroups() = default;
   /// The group of the ranks with this rank's number in `part_of`, which has a number for each rank of all groups' ranks.
   /// control: the same group by MPI. It keeps the operations on memory of the host, and barriers. The first group must
   /// have all ranks. ranks_per_node: Communicator::queued_ranks_per_node(). This object must outlive the group.
-  virtual std::unique_ptr<Communicator> over(std::unique_ptr<Communicator> control, const std::vector<int>& part_of, int ranks_per_node) = 0;
+  virtual std::unique_ptr<Communicator> over(std::unique_ptr<Communicator> control, const std::vector<int>& part_of,
+                                             int ranks_per_node) = 0;
 };
 
 /// Collective over `ranks`, which is duplicated. Fails if the NCCL that was loaded is older than the one that the program

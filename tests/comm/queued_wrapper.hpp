@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A group that says that its operations are enqueued. Each is complete before its call returns, so that tests can compare
-// the queued forms of collectives with the host-driven ones where there is no device. Messages by send() and receive() alone
-// are those of the group below.
+// the queued forms of collectives with the host-driven ones where there is no device.
 #pragma once
 
 #include <chrono>
