@@ -36,6 +36,8 @@ void start() {
 OnQueue::OnQueue(Queue queue) : before_(queue) {}
 OnQueue::~OnQueue() = default;
 
+void* stream() { return nullptr; }
+
 void copy(std::size_t bytes, const void* from, void* to) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }

@@ -14,7 +14,8 @@
 
 namespace shoal::device {
 
-/// Reads the settings of the environment; called once, before all else. Fails if the device does not have them.
+/// Reads the settings of the environment; called once, before all else. Fails if the device does not have them. It needs no
+/// GPU: open() (unit.hpp) looks for one.
 void start();
 /// True if every call does its work before it returns, so that all events are reached.
 bool immediate();
@@ -34,6 +35,9 @@ class OnQueue {
  private:
   [[maybe_unused]] Queue before_;  // some devices do without these members
 };
+
+/// The current queue as libraries of the device know it: a cudaStream_t on GPUs, null on the host.
+void* stream();
 
 /// Enqueues a copy in any direction between arenas, staging memory and other memory of the host. Both must stay valid and
 /// unchanged by the host until the copy is done.
