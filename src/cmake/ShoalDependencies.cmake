@@ -24,6 +24,7 @@ if(SHOAL_CUDA)
     endif()
   endif()
   set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # the one that cuBLASLt uses
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${SHOAL_CCACHE})
   enable_language(CUDA)
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.4)
     shoal_missing("nvcc 12.4 or newer, where ${CMAKE_CUDA_COMPILER_VERSION} is installed," "cuda-toolkit, from NVIDIA's repository"
