@@ -61,10 +61,11 @@ asan: deps
 	cmake --build build-asan -j $(JOBS)
 	ctest --test-dir build-asan --output-on-failure -LE 'long|cluster|contract' -E '@AVX512$(if $(ASAN_WITHOUT),|$(ASAN_WITHOUT))' -j $(TEST_JOBS)
 
-# Compiles the portable kernels with nvcc, for three generations of GPUs.
+# The program for three generations of NVIDIA's GPUs: build-cuda/shoal. Starts it as on a machine without one.
 cuda: deps
 	cmake --preset cuda
-	cmake --build build-cuda -j $(JOBS) --target shoal_kernels_cuda
+	cmake --build build-cuda -j $(JOBS) --target shoal
+	tests/gpu/starts_without_device.sh build-cuda/shoal
 
 bench: all
 	python3 tests/bench/bench.py --shoal $(SHOAL) $(BENCH_ARGS)

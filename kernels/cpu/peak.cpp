@@ -162,4 +162,6 @@ double measured_peak_gflops(DType type) {
   return std::max({floats, measured_gflops(Arithmetic::bf16_pairs), measured_gflops(Arithmetic::bf16_tiles)});
 }
 
+const char* origin_of_peak() { return "measured"; }
+
 }  // namespace shoal::kernels

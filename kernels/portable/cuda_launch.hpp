@@ -6,6 +6,8 @@
 #include <cstdint>
 
 #include "shoal/base/error.hpp"
+#include "shoal/base/pump.hpp"
+#include "shoal/device/queue.hpp"
 #include "team.hpp"
 
 #define SHOAL_LAMBDA [=] __device__
@@ -51,10 +53,17 @@ __global__ void run_teams(const Body body) {
   body(static_cast<std::size_t>(blockIdx.x), Team(memory));
 }
 
-inline void check(const char* label) {
-  const cudaError_t status = cudaGetLastError();
-  require(status == cudaSuccess, label, " on the GPU: ", cudaGetErrorString(status));
+inline void check(const char* label, cudaError_t status) {
+  require(status == cudaSuccess, label, " on the GPU: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
 }
+
+/// After each launch.
+inline void launched(const char* label) {
+  check(label, cudaGetLastError());
+  pump();
+}
+
+inline cudaStream_t stream() { return static_cast<cudaStream_t>(device::stream()); }
 
 }  // namespace detail
 
@@ -67,8 +76,8 @@ void for_elements(const char* label, std::size_t n, const Body& body) {
   if (n == 0) return;
   const auto blocks =
       static_cast<unsigned>(std::min<std::size_t>((n + threads_per_block - 1) / threads_per_block, 1U << 20U));
-  detail::run_elements<<<blocks, threads_per_block>>>(n, body);
-  detail::check(label);
+  detail::run_elements<<<blocks, threads_per_block, 0, detail::stream()>>>(n, body);
+  detail::launched(label);
 }
 
 template <class Body>
@@ -83,14 +92,15 @@ void for_teams(const char* label, std::size_t items, std::size_t scratch_bytes, 
                                  static_cast<int>(bytes)) == cudaSuccess,
             label, ": the GPU has no ", bytes, " bytes of shared memory for a block");
   }
-  detail::run_teams<<<static_cast<unsigned>(items), threads_per_team, bytes>>>(body);
-  detail::check(label);
+  detail::run_teams<<<static_cast<unsigned>(items), threads_per_team, bytes, detail::stream()>>>(body);
+  detail::launched(label);
 }
 
 /// Copies bytes within the device's memory.
 inline void copy(const char* label, std::size_t bytes, const void* from, void* to) {
-  const cudaError_t status = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice);
-  require(status == cudaSuccess, label, " on the GPU: ", cudaGetErrorString(status));
+  if (bytes == 0) return;
+  detail::check(label, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, detail::stream()));
+  pump();
 }
 
 }  // namespace shoal::kernels::portable

@@ -76,4 +76,6 @@ double measured_gflops(Arithmetic arithmetic) {
 
 double measured_peak_gflops(DType /*type*/) { return measured_gflops(Arithmetic::multiply_add); }
 
+const char* origin_of_peak() { return "measured"; }
+
 }  // namespace shoal::kernels

@@ -8,6 +8,7 @@
 #include "bench_file.hpp"
 #include "collective.hpp"
 #include "commands.hpp"
+#include "device_start.hpp"
 #include "own_results.hpp"
 #include "report.hpp"
 #include "shoal/base/counted.hpp"
@@ -113,6 +114,7 @@ Exit bench(comm::World& world, config::Invocation& invocation) {
   const std::filesystem::path file = invocation.own<std::string>("output");
   on_rank_0(world.all(), [&] { require_result("--output ", file, own_bench(), invocation.options.output.overwrite); });
   const int threads = choose_threads(world, invocation.options.train.threads);
+  open_device(world);
   const kernels::Runtime runtime(threads);
   const bool prints = world.rank() == 0;
   if (prints) print_head(world, threads);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "from_checkpoint.hpp"
 
+#include "device_start.hpp"
 #include "resume.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
@@ -44,7 +45,9 @@ LoadedModel::LoadedModel(comm::World& world, const config::Invocation& invocatio
   config::validate(resolved, world.size());
   resolved.options.batch.global = samples_per_step;
   setup_ = std::make_unique<Setup>(prepare(world, resolved.options, world.size(), purpose));
+  open_device(world);
   runtime_ = std::make_unique<kernels::Runtime>(setup_->threads);
+  require_room(world, *setup_);
   machine_ = std::make_unique<Machine>(*setup_, world);
   load_parameters(world, file_, machine_->engine);
 }

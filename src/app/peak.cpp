@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peak.hpp"
 
+#include "shoal/device/kind.hpp"
 #include "shoal/kernels/peak.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "threads.hpp"
@@ -8,7 +9,8 @@
 namespace shoal::app {
 
 double measured_peak(comm::World& world, DType type) {
-  const double cores = cores_per_thread(world, kernels::threads());
+  // The rate of a GPU does not depend on how many ranks share a core.
+  const double cores = device::kind() == device::DeviceKind::cuda ? 1.0 : cores_per_thread(world, kernels::threads());
   world.all().barrier().wait();
   double sum = kernels::measured_peak_gflops(type) * cores;
   world.all().all_reduce(Span<double>(&sum, 1), comm::Reduce::sum).wait();

@@ -9,10 +9,13 @@
 #include <cstdlib>
 #include <numeric>
 #include <string_view>
+#include <utility>
 
+#include "device_start.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/printable.hpp"
+#include "shoal/kernels/peak.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/notation.hpp"
 #include "version.hpp"
@@ -103,8 +106,8 @@ void print_banner(const Setup& setup, comm::World& world, const Ledger& most_tak
   std::vector<std::pair<std::string, std::string>> run = {
       {"ranks",
        text(world.size(), " on ", comm::describe(world.topology()), ", ", counted(setup.threads, "thread"), " each")},
-      {"device", text(kernels::device_name(), "; at most ", fixed(peak_gflops, 0), " GFLOP/s per rank (measured, ",
-                      name_of(o.train.dtype), ")")},
+      {"device", text(kernels::device_name(), "; at most ", fixed(peak_gflops, 0), " GFLOP/s per rank (",
+                      kernels::origin_of_peak(), ", ", name_of(o.train.dtype), ")")},
       {"libraries", libraries},
       {"model", text(name_of(o.model.kind), ", ", grouped(parameter_count(model::layout(o.model))), " parameters, ",
                      name_of(o.train.dtype))},
@@ -114,6 +117,7 @@ void print_banner(const Setup& setup, comm::World& world, const Ledger& most_tak
                      counted(setup.engine.micro_batches / static_cast<std::size_t>(setup.division.sync_group_size),
                              "accumulation step"))},
   };
+  for (auto& row : device_rows(world)) run.push_back(std::move(row));
   run.emplace_back("schedule", optim::describe(o.schedule));
   if (world.size() > 1) {
     const bool native = o.comm.collectives == comm::Collectives::native;

@@ -4,8 +4,10 @@
 #include "saves.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/device/kind.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/fit.hpp"
+#include "shoal/plan/notation.hpp"
 #include "shoal/sync/schedule.hpp"
 #include "threads.hpp"
 
@@ -25,6 +27,14 @@ bool evaluates_mean(const config::Options& options, int nodes) {
     if (schedule.nodes_differ_after(k * every)) return true;
   }
   return false;
+}
+
+/// On GPUs only staging memory is the host's; require_room() checks the rest, when the GPU is known.
+void require_host_memory(const plan::MemoryPlan& plan, int ranks_on_node) {
+  const std::size_t share = plan::available_bytes(0, ranks_on_node), staging = plan.bytes[Kind::staging];
+  require_input(staging <= share, "the run needs ", plan::bytes_text(staging),
+                " of the host's memory per rank (staging), and a rank ", "may take ", plan::bytes_text(share),
+                ": the node's memory divided by its ranks");
 }
 
 std::optional<sync::Synchroniser> synchroniser(const config::Options& options, zero::Engine& engine,
@@ -93,6 +103,10 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   const plan::ExtraAllocations extra =
       training ? extra_allocations(setup.options, rank, ranks, sync_group_size) : [](zero::Engine&, Memory&) {};
   setup.plan = plan::memory(setup.engine, rank % sync_group_size, sync_group_size, extra);
+  if (device::kind() == device::DeviceKind::cuda && options.memory_limit_gib == 0) {
+    require_host_memory(setup.plan, on_node);
+    return setup;
+  }
   const std::string problem =
       plan::memory_problem(setup.engine, sync_group_size, plan::available_bytes(options.memory_limit_gib, on_node),
                            training ? extra_allocations(setup.options, 0, ranks, sync_group_size) : extra);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "shoal/base/error.hpp"
+#include "shoal/device/kind.hpp"
 #include "shoal/kernels/runtime.hpp"
 
 namespace shoal::app {
@@ -57,8 +58,9 @@ int choose_threads(comm::World& world, int asked) {
   if (asked > 0) {
     require_input(limit == 0 || asked <= limit, "train.threads = ", asked, " is above OMP_NUM_THREADS = ", limit,
                   "; allowed: auto, or from 1 to ", limit);
-    require_input(asked <= most, "train.threads = ", asked, ", but the kernels of this program run on ", most,
-                  " thread, by a Kokkos without threads; allowed: auto, or ", most);
+    require_input(asked <= most, "train.threads = ", asked, ", but the kernels of this program run on ", most, " thread, ",
+                  device::kind() == device::DeviceKind::cuda ? "since they run on a GPU" : "by a Kokkos without threads",
+                  "; allowed: auto, or ", most);
     return asked;
   }
   const int threads = std::clamp(cores / std::max(1, static_cast<int>(sharing)), 1, most);

@@ -7,6 +7,7 @@
 
 #include "collective.hpp"
 #include "commands.hpp"
+#include "device_start.hpp"
 #include "interrupt.hpp"
 #include "output.hpp"
 #include "pays_off.hpp"
@@ -93,6 +94,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
                 world.size() == 1 ? " was" : " were",
                 " started; another number goes with --dry-run or --print-config alone");
   const config::Options& o = setup.options;
+  open_device(world);
   RunFiles files(world, o);
   const Interrupts interrupts;  // a signal before the first step stops the run after that step
   const kernels::Runtime runtime(setup.threads);
@@ -100,6 +102,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   start_trace(world, o);
 
   const double peak = measured_peak(world, setup.engine.dtype);
+  require_room(world, setup);
   Machine machine(setup, world);
   const Ledger most_taken = largest_over_ranks(world, machine.memory.taken());
   if (world.all().rank() == 0) print_banner(setup, world, most_taken, peak);

@@ -11,6 +11,7 @@
 #include "mpi_error.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/memory.hpp"
+#include "shoal/device/queue.hpp"
 
 namespace shoal::comm {
 
@@ -144,6 +145,10 @@ class MpiCommunicator : public Communicator {
   Request all_gather(Span<const std::byte> shard, Span<std::byte> all) override {
     require(all.size() == shard.size() * static_cast<std::size_t>(size_), "all_gather of ", name_, ": ", size_,
             " shards of ", shard.size(), " bytes into ", all.size());
+    if (alone_with(all.data())) {
+      if (shard.data() != all.data()) device::copy(shard.size(), shard.data(), all.data());
+      return {};
+    }
     const bool in_place = shard.data() == all.data() + shard.size() * static_cast<std::size_t>(rank_);
     const std::byte* const own = device::for_messages(shard.data());
     std::byte* const into = device::for_messages(all.data());
@@ -161,6 +166,7 @@ class MpiCommunicator : public Communicator {
   }
 
   Request all_gather_parts(Span<std::byte> all, const std::vector<std::size_t>& parts) override {
+    if (alone_with(all.data())) return {};
     const auto operation = std::make_shared<PartsOperation>("all_gather", ++started_, name_, all.size(), counts(parts, 1));
     check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, device::for_messages(all.data()), operation->counts.data(),
                           operation->displacements.data(), MPI_BYTE, communicator_, &operation->next()),
@@ -169,6 +175,10 @@ class MpiCommunicator : public Communicator {
   }
 
   Request reduce_scatter(Span<const std::byte> data, const std::vector<std::size_t>& parts, Span<std::byte> own) override {
+    if (alone_with(own.data())) {
+      if (data.data() != own.data()) device::copy(own.size(), data.data(), own.data());
+      return {};
+    }
     const auto operation =
         std::make_shared<PartsOperation>("reduce_scatter", ++started_, name_, data.size(), counts(parts, sizeof(float)));
     check(MPI_Ireduce_scatter(device::for_messages(data.data()), device::for_messages(own.data()), operation->counts.data(),
@@ -178,6 +188,7 @@ class MpiCommunicator : public Communicator {
   }
 
   Request broadcast(Span<std::byte> data, int root) override {
+    if (alone_with(data.data())) return {};
     std::byte* const at = device::for_messages(data.data());
     return cut("broadcast", data.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
       check(MPI_Ibcast(at + begin, count, MPI_BYTE, root, communicator_, &request), "MPI_Ibcast");
@@ -202,6 +213,10 @@ class MpiCommunicator : public Communicator {
   }
 
  private:
+  /// A rank that is alone in its group needs no message, so the MPI library need not reach its arenas. Memory of the host
+  /// goes through the library all the same: it must be complete when the request is.
+  bool alone_with(const void* data) const { return size_ == 1 && device::holds(data); }
+
   void check_tag(int tag) const { require(tag >= 0 && tag < end_of_tags, "tag ", tag, " of ", name_); }
 
   std::vector<int> counts(const std::vector<std::size_t>& parts, std::size_t element_bytes) const {
@@ -240,6 +255,7 @@ class MpiCommunicator : public Communicator {
 
   template <typename T>
   Request reduce(Span<T> data, Reduce how) {
+    if (alone_with(data.data())) return {};
     auto* const at = reinterpret_cast<T*>(device::for_messages(data.data()));
     return cut("all_reduce", data.size(), sizeof(T), [&](std::size_t begin, int count, MPI_Request& request) {
       check(MPI_Iallreduce(MPI_IN_PLACE, at + begin, count, mpi_type<T>(), mpi_operator(how), communicator_, &request),

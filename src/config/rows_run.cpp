@@ -217,7 +217,8 @@ std::vector<Row> offload_rows() {
       later("nvme.block_mb", 1.0, megabytes, above(0), about("size of one read or write")),
       later("nvme.queue_depth", std::uint64_t{8}, "requests", between(1, 4096), about("reads and writes in flight")),
       {"memory.limit", in(&Options::memory_limit_gib), "GiB per rank", above(0).or_word("auto"),
-       about("refuse to start a run that needs more; auto: the node's memory divided by its ranks")},
+       about("refuse to start a run that needs more; auto: the node's memory divided by its ranks; on GPUs auto means that "
+             "staging must fit there, and all else into what is free on the GPU")},
   };
 }
 

@@ -2,11 +2,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <exception>
 
 #include "shoal/base/error.hpp"
-#include "shoal/device/cells.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/device/simulated.hpp"
 #include "simulated_mappings.hpp"
@@ -79,8 +77,6 @@ void release_staging(void* at, std::size_t bytes) {
   }
 }
 
-constexpr std::size_t largest_alignment = std::size_t{1} << 18U;  // of in_pieces(), in elements
-
 }  // namespace
 
 namespace simulated {
@@ -108,31 +104,6 @@ std::byte* simulated::address_for_messages(const void* address) {
 std::byte* for_messages(const void* address) {
   if (holds(address)) simulated::finish_current();
   return simulated::address_for_messages(address);
-}
-
-std::size_t piece_bytes() { return largest_alignment * sizeof(float); }
-
-void in_pieces(Span<float> values, Access access, std::size_t alignment,
-               const std::function<void(std::size_t first, Span<float> piece)>& use) {
-  if (values.empty()) return;
-  if (!holds(values.data())) return use(0, values);
-  const Span<std::byte> pieces = PieceMemory::newest();
-  const std::size_t length = pieces.size() / sizeof(float) / alignment * alignment;
-  require(length > 0, "the device has no memory for pieces of ", alignment, " elements");
-  const Span<float> memory(reinterpret_cast<float*>(pieces.data()), length);
-  for (std::size_t first = 0; first < values.size(); first += length) {
-    const Span<float> part = values.subspan(first, std::min(length, values.size() - first));
-    const Span<float> here = memory.first(part.size());
-    if (access == Access::read) {
-      copy(part.size_bytes(), part.data(), here.data());
-      wait_for_queue();
-    }
-    use(first, here);
-    if (access == Access::write) {
-      copy(part.size_bytes(), here.data(), part.data());
-      wait_for_queue();
-    }
-  }
 }
 
 }  // namespace shoal::device

@@ -203,6 +203,12 @@ class Simulated(Program):
             "--train.device=simulated",
             contains=("train.device = simulated", "computes on the host", "is shoal_simulated"),
         )
+        self.refused(
+            "train",
+            deck,
+            "--train.device=cuda",
+            contains=("train.device = cuda", "computes on the host", "is build-cuda/shoal, which `make cuda` builds"),
+        )
         self.train(deck, "--train.device=host", "--train.steps=1")
 
     def test_the_simulated_device_is_not_the_host(self):

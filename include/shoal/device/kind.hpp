@@ -8,7 +8,7 @@
 namespace shoal::device {
 
 /// `automatic` stands for the device of the program.
-enum class DeviceKind : std::uint8_t { automatic, host, simulated };
+enum class DeviceKind : std::uint8_t { automatic, host, simulated, cuda };
 struct DeviceRow {
   DeviceKind value;
   const char* name;
@@ -16,7 +16,8 @@ struct DeviceRow {
 };
 inline constexpr std::array device_kinds = {
     DeviceRow{DeviceKind::automatic, "auto", ""}, DeviceRow{DeviceKind::host, "host", "shoal"},
-    DeviceRow{DeviceKind::simulated, "simulated", "shoal_simulated, which a build with tests makes"}};
+    DeviceRow{DeviceKind::simulated, "simulated", "shoal_simulated, which a build with tests makes"},
+    DeviceRow{DeviceKind::cuda, "cuda", "build-cuda/shoal, which `make cuda` builds"}};
 constexpr const auto& table_of(DeviceKind) { return device_kinds; }
 
 /// The device of this program; never `automatic`.

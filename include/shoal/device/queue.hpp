@@ -14,7 +14,8 @@
 
 namespace shoal::device {
 
-/// Reads the settings of the environment; called once, before all else. Fails if the device does not have them.
+/// Reads the settings of the environment; called once, before all else. Fails if the device does not have them. It needs no
+/// GPU: open() (unit.hpp) looks for one.
 void start();
 /// True if every call does its work before it returns, so that all events are reached.
 bool immediate();

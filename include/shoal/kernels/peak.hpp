@@ -24,6 +24,9 @@ double measured_gflops(Arithmetic arithmetic);
 
 /// The peak GFLOP/s of matrix products of this type on threads() cores, by the fastest instructions that can compute them.
 /// With AMX a product of floats can be computed as six products of bf16; fp16 is multiplied as float.
+/// On a GPU it is that of the vendor's data sheet, or follows from the number of its units and their highest clock.
 double measured_peak_gflops(DType type);
+/// Where that number comes from: "measured", "data sheet", ...
+const char* origin_of_peak();
 
 }  // namespace shoal::kernels

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Trains on the GPUs of a SLURM job, one rank for each GPU. Needs a build for GPUs (jobscripts/README.md). Submit it from the
+# top of the source tree, or from anywhere if shoal is in PATH:
+#
+#   sbatch [OPTION OF SBATCH ...] jobscripts/slurm_gpu.sh [--section.name=value ...]
+#
+# Without options: 1 node, 4 GPUs and 4 ranks, 8 cores per rank, 1 hour, and quickstart.cfg. For 4 nodes:
+#   sbatch --nodes=4 jobscripts/slurm_gpu.sh --batch.global=64
+# For nodes with 8 GPUs: sbatch --ntasks-per-node=8 --gpus-per-node=8 ...
+#
+# Environment variables of the job, and their defaults:
+#   SHOAL           the program                 (build-cuda/shoal in the directory of submission, otherwise the one in PATH)
+#   SHOAL_DECK      the deck                    (quickstart.cfg of the source tree or of the installation)
+#   SHOAL_OUT       output.dir                  (runs/JOBID in the directory of submission)
+#   SHOAL_SRUN_MPI  how srun connects the ranks (pmi2, for MPICH; `srun --mpi=list` shows the others, for example
+#                   cray_shasta). With a wrong one every rank believes to be rank 0 of 1; shoal refuses that.
+#   SHOAL_GPU_AWARE_MPI  1 if the MPI library reads and writes the memory of GPUs but does not say so, 0 if it must not.
+#                   Cray MPICH also wants MPICH_GPU_SUPPORT_ENABLED=1.
+#
+# If NCCL carries the messages (comm.backend=nccl), it reads these variables. It finds good values by itself on most clusters:
+#   NCCL_DEBUG=INFO           prints which networks and links it has found: look here first if a job is slow
+#   NCCL_SOCKET_IFNAME=ib0    the network interface for its start, if it chooses one that does not reach the other nodes
+#   NCCL_IB_HCA=mlx5_0,...    the InfiniBand adapters to use; NCCL_IB_DISABLE=1: none, messages go over TCP, slowly
+#   NCCL_NET_PLUGIN           a network that NCCL does not know itself (AWS EFA, Slingshot); a module usually sets it
+#   NCCL_HOSTID               lets several ranks on one GPU pass its check, for trials; not for training
+#
+# Exit status 75 means that the run stopped early, with a complete checkpoint (train.stop_after: wall time in seconds; set it
+# below --time: 3300 for an hour). The job then goes back into the queue. It keeps its id, and so its output.dir, and resumes
+# from there.
+
+#SBATCH --job-name=shoal
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=4
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=8
+#SBATCH --time=01:00:00
+#SBATCH --output=shoal-%j.log
+#SBATCH --open-mode=append
+#SBATCH --requeue
+
+set -euo pipefail
+cd "$SLURM_SUBMIT_DIR"
+
+shoal=${SHOAL:-$PWD/build-cuda/shoal}
+[[ -n ${SHOAL:-} || -x $shoal ]] || shoal=$(command -v shoal) || { echo "no build-cuda/shoal, and no shoal in PATH" >&2; exit 2; }
+deck=${SHOAL_DECK:-$PWD/inputs/quickstart.cfg}
+[[ -n ${SHOAL_DECK:-} || -f $deck ]] || deck=$(dirname "$shoal")/../share/shoal/inputs/quickstart.cfg
+out=${SHOAL_OUT:-$PWD/runs/$SLURM_JOB_ID}
+mkdir -p "$(dirname "$out")"
+
+# A job that was requeued, after status 75 or because a node failed, resumes from its last checkpoint. If there is none, it
+# starts from the beginning.
+again=()
+if [[ -e $out/run.json ]] || compgen -G "$out/checkpoints/step_*.h5" >/dev/null; then
+  again=(--checkpoint.resume=latest)
+fi
+
+# All ranks of a node see all of its GPUs, so that they reach each other's memory; rank k of the node takes the k-th.
+# --cpu-bind=cores keeps each rank on its own cores. train.device makes a program for processors refuse the job.
+export OMP_NUM_THREADS=1
+status=0
+srun --mpi="${SHOAL_SRUN_MPI:-pmi2}" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --cpu-bind=cores --gpu-bind=none \
+  --kill-on-bad-exit=1 "$shoal" train "$deck" --train.device=cuda --output.dir="$out" --checkpoint.dir="$out/checkpoints" \
+  "${again[@]}" "$@" || status=$?
+
+if [[ $status -eq 75 ]]; then
+  scontrol requeue "$SLURM_JOB_ID" # ends this script
+fi
+exit "$status"

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device_start.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "shoal/base/counted.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/comm/gpu_aware.hpp"
+#include "shoal/device/kind.hpp"
+#include "shoal/device/unit.hpp"
+#include "shoal/plan/notation.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+using device::Unit;
+
+bool on_gpu() { return device::kind() == device::DeviceKind::cuda; }
+
+[[noreturn]] void refuse(const std::string& message) { throw Error(Exit::failed, Seen::everywhere, message); }
+
+bool may_share() {
+  const char* const given = std::getenv("SHOAL_SHARE_GPU");
+  if (given == nullptr) return false;
+  const std::string_view asked = given;
+  require_input(asked == "0" || asked == "1", "SHOAL_SHARE_GPU=", asked, ": allowed: 0, 1");
+  return asked == "1";
+}
+
+/// Nodes of comm.ranks_per_node are parts of a machine, so machines are told apart by the names of their hosts.
+device::RankPlace place_of(const comm::World& world, int rank) {
+  const std::vector<std::string>& hosts = world.topology().hosts;
+  const std::string& own = hosts[static_cast<std::size_t>(rank)];
+  device::RankPlace place;
+  place.local = static_cast<int>(std::count(hosts.begin(), hosts.begin() + rank, own));
+  place.ranks = static_cast<int>(std::count(hosts.begin(), hosts.end(), own));
+  return place;
+}
+
+std::string rank_text(const comm::World& world, std::size_t rank) {
+  return text("rank ", rank, " (", world.topology().hosts[rank], ")");
+}
+
+void require_one_each(const comm::World& world, const std::vector<Unit>& units) {
+  if (may_share()) return;
+  for (std::size_t rank = 0; rank < units.size(); ++rank) {
+    for (std::size_t other = rank + 1; other < units.size(); ++other) {
+      if (units[rank].identity != units[other].identity) continue;
+      refuse(text(rank_text(world, rank), " and ", rank_text(world, other), " have the same GPU, ", units[rank].name.data(),
+                  ": this machine has ", counted(place_of(world, static_cast<int>(rank)).ranks, "rank"), ", which sees ",
+                  counted(units[rank].visible, "GPU"),
+                  "; start at most one rank for each GPU, or let them share it by SHOAL_SHARE_GPU=1"));
+    }
+  }
+}
+
+void warn_of_differences(const comm::World& world, const std::vector<Unit>& units) {
+  if (world.rank() != 0) return;
+  for (std::size_t rank = 1; rank < units.size(); ++rank) {
+    if (units[rank].name == units.front().name) continue;
+    std::fprintf(stderr, "shoal: GPUs differ (%s: %s; %s: %s): results may not have the bits that equal GPUs give\n",
+                 rank_text(world, 0).c_str(), units.front().name.data(), rank_text(world, rank).c_str(),
+                 units[rank].name.data());
+    return;
+  }
+}
+
+}  // namespace
+
+void open_device(comm::World& world) {
+  if (!on_gpu()) return;
+  const bool aware = comm::gpu_aware();
+  require_input(
+      world.size() == 1 || aware, "the MPI library (", comm::library_version().second,
+      ") does not read the memory of GPUs, so ", counted(world.size(), "rank"),
+      " cannot exchange it; allowed: one rank, an MPI library that was built for CUDA, or SHOAL_GPU_AWARE_MPI=1 if "
+      "this one was");
+  device::RankPlace place = place_of(world, world.all().rank());
+  place.messages_reach_arenas = aware;
+  Unit own = device::open(place);
+  std::vector<Unit> units(static_cast<std::size_t>(world.size()));
+  world.all().all_gather(comm::bytes_of(Span<Unit>(&own, 1)), comm::bytes_of(Span<Unit>(units))).wait();
+  for (std::size_t rank = 0; rank < units.size(); ++rank) {
+    const char* const problem = units[rank].problem.data();
+    if (*problem != '\0') refuse(units.size() == 1 ? problem : text(rank_text(world, rank), ": ", problem));
+  }
+  require_one_each(world, units);
+  warn_of_differences(world, units);
+}
+
+void require_room(comm::World& world, const Setup& setup) {
+  if (!on_gpu()) return;
+  std::uint64_t arenas = setup.plan.bytes.total() - setup.plan.bytes[Kind::staging], room = device::free_bytes();
+  world.all().all_reduce(Span<std::uint64_t>(&arenas, 1), comm::Reduce::max).wait();
+  world.all().all_reduce(Span<std::uint64_t>(&room, 1), comm::Reduce::min).wait();
+  if (arenas <= room) return;
+  refuse(text("the run needs ", plan::bytes_text(arenas), " of a GPU's memory, and ", plan::bytes_text(room),
+              " are free (on the GPU that has the least); allowed: a smaller batch.micro or model, more ranks, a higher "
+              "zero.stage, or GPUs that no other process uses"));
+}
+
+std::vector<std::pair<std::string, std::string>> device_rows(const comm::World& world) {
+  const Unit& unit = device::unit();
+  if (!unit.given()) return {};
+  std::vector<std::pair<std::string, std::string>> rows = {
+      {"device memory",
+       text(plan::bytes_text(unit.total_bytes), " of GPU ", unit.index, "; before the run's own, ",
+            plan::bytes_text(device::bytes_of_others()), " were taken by CUDA, its libraries and other processes")}};
+  if (world.size() > 1) rows.emplace_back("messages", "the MPI library reads and writes the GPUs' memory");
+  return rows;
+}
+
+}  // namespace shoal::app

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The start of a command that computes on a GPU: who takes which, and whether its memory is enough. On other devices these
+// functions do nothing.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "setup.hpp"
+#include "shoal/comm/world.hpp"
+
+namespace shoal::app {
+
+/// Collective, once. Gives each rank its GPU (device/unit.hpp). Fails on all ranks if one has none, or if two have the same
+/// and SHOAL_SHARE_GPU is not 1. Rank 0 warns if GPUs differ.
+void open_device(comm::World& world);
+
+/// Collective. Fails if the planned arenas are larger than the memory that is free on some rank's GPU. To be called after
+/// kernels::Runtime is made, and before arenas are reserved.
+void require_room(comm::World& world, const Setup& setup);
+
+/// Rows of the banner; none if arenas are memory of the host.
+std::vector<std::pair<std::string, std::string>> device_rows(const comm::World& world);
+
+}  // namespace shoal::app

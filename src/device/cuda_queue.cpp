@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Queues as CUDA's streams. An Event is a number of its queue; the CUDA events of the numbers that were not seen as reached
+// yet stand in a line, from the oldest to the newest, and are used again afterwards.
+#include <array>
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "cuda_state.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/pump.hpp"
+#include "shoal/device/queue.hpp"
+
+namespace shoal::device {
+
+namespace {
+
+struct Line {
+  cudaStream_t stream = nullptr;
+  std::uint64_t recorded = 0, reached = 0;  // numbers of events
+  std::deque<cudaEvent_t> waiting;          // of the events reached + 1 .. recorded
+};
+
+class Queues {
+ public:
+  Queue& current() { return current_; }
+  Line& line(Queue queue) { return lines_[static_cast<std::size_t>(queue)]; }
+  Line& here() {
+    require(cuda::is_open(), "the GPU was not started before its use");
+    return line(current_);
+  }
+  std::uint64_t& waits() { return waits_; }
+
+  void start() {
+    for (Line& line : lines_) {
+      cuda::check(cudaStreamCreateWithFlags(&line.stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    }
+  }
+
+  std::uint64_t record() {
+    Line& line = here();
+    retire(line);
+    line.waiting.push_back(unused());
+    cuda::check(cudaEventRecord(line.waiting.back(), line.stream), "cudaEventRecord");
+    return ++line.recorded;
+  }
+
+  bool reached(Queue queue, std::uint64_t place) {
+    Line& of = line(queue);
+    if (of.reached < place) retire(of);
+    return of.reached >= place;
+  }
+
+  void let_current_wait(Queue queue, std::uint64_t place) {
+    Line& of = line(queue);
+    if (queue == current_ || of.reached >= place) return;
+    const cudaEvent_t event = of.waiting[static_cast<std::size_t>(place - of.reached - 1)];
+    cuda::check(cudaStreamWaitEvent(here().stream, event, 0), "cudaStreamWaitEvent");
+  }
+
+ private:
+  /// Takes reached events out of the line.
+  void retire(Line& line) {
+    while (!line.waiting.empty()) {
+      const cudaError_t status = cudaEventQuery(line.waiting.front());
+      if (status == cudaErrorNotReady) return;
+      cuda::check(status, "cudaEventQuery");
+      unused_.push_back(line.waiting.front());
+      line.waiting.pop_front();
+      ++line.reached;
+    }
+  }
+
+  cudaEvent_t unused() {
+    if (unused_.empty()) {
+      cudaEvent_t event = nullptr;
+      cuda::check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+      return event;
+    }
+    const cudaEvent_t event = unused_.back();
+    unused_.pop_back();
+    return event;
+  }
+
+  std::array<Line, queues> lines_;
+  std::vector<cudaEvent_t> unused_;
+  Queue current_ = Queue::compute;
+  std::uint64_t waits_ = 0;
+};
+
+/// Never destroyed, since CUDA may end before static objects do.
+Queues& all() {
+  static auto* const queues = new Queues;
+  return *queues;
+}
+
+}  // namespace
+
+void cuda::start_queues() { all().start(); }
+
+OnQueue::OnQueue(Queue queue) : before_(all().current()) { all().current() = queue; }
+OnQueue::~OnQueue() { all().current() = before_; }
+
+void* stream() { return all().here().stream; }
+
+void copy(std::size_t bytes, const void* from, void* to) {
+  if (bytes == 0) return;
+  cuda::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, all().here().stream), "cudaMemcpyAsync");
+}
+
+void Event::record() {
+  queue_ = all().current();
+  place_ = all().record();
+}
+
+void Event::before_what_follows() const { all().let_current_wait(queue_, place_); }
+
+bool Event::reached() const { return all().reached(queue_, place_); }
+
+// The host sends and receives messages meanwhile: what the device waits for may depend on them.
+void Event::wait() const {
+  ++all().waits();
+  while (!reached()) {
+    pump();
+    std::this_thread::yield();
+  }
+}
+
+std::uint64_t waits() { return all().waits(); }
+
+}  // namespace shoal::device
