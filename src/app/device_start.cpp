@@ -75,11 +75,6 @@ void warn_of_differences(const comm::World& world, const std::vector<Unit>& unit
 void open_device(comm::World& world) {
   if (!on_gpu()) return;
   const bool aware = comm::gpu_aware();
-  require_input(
-      world.size() == 1 || aware, "the MPI library (", comm::library_version().second,
-      ") does not read the memory of GPUs, so ", counted(world.size(), "rank"),
-      " cannot exchange it; allowed: one rank, an MPI library that was built for CUDA, or SHOAL_GPU_AWARE_MPI=1 if "
-      "this one was");
   device::RankPlace place = place_of(world, world.all().rank());
   place.messages_reach_arenas = aware;
   Unit own = device::open(place);
@@ -89,6 +84,11 @@ void open_device(comm::World& world) {
     const char* const problem = units[rank].problem.data();
     if (*problem != '\0') refuse(units.size() == 1 ? problem : text(rank_text(world, rank), ": ", problem));
   }
+  require_input(
+      world.size() == 1 || aware, "the MPI library (", comm::library_version().second,
+      ") does not read the memory of GPUs, so ", counted(world.size(), "rank"),
+      " cannot exchange it; allowed: one rank, an MPI library that was built for CUDA, or SHOAL_GPU_AWARE_MPI=1 if "
+      "this one was");
   require_one_each(world, units);
   warn_of_differences(world, units);
 }

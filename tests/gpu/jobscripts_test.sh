@@ -12,6 +12,7 @@ for command in srun scontrol mpiexec; do
     >"$work/bin/$command"
 done
 chmod +x "$work/bin"/*
+unset SHOAL_MPIEXEC # the tests set it
 export PATH=$work/bin:$PATH CALLS=$work/calls SHOAL=/programs/shoal SHOAL_DECK=/decks/a.cfg
 failed=0
 
