@@ -61,7 +61,7 @@ TEST(Help, NamesUnitRangeDefaultAndWhenToChangeIt) {
   EXPECT_THAT(page, HasSubstr("[steps, at least 1; default 100]")) << "nobody makes 4294967295 steps";
   EXPECT_THAT(page, HasSubstr("[number, 0 to below 1; default 0.1]"));
   EXPECT_THAT(page, HasSubstr("[10^6 bytes, above 0; default 25]. Smaller messages start earlier"));
-  EXPECT_THAT(page, HasSubstr("[mpi, nccl; not built yet: nccl; default mpi]"));
+  EXPECT_THAT(page, HasSubstr("[auto, mpi, nccl; default auto]"));
   EXPECT_THAT(page, HasSubstr("[true or false; default false]"));
   EXPECT_THAT(page, HasSubstr("[bits: off, 8, 4; default off]"));
   EXPECT_THAT(page, HasSubstr("[ranks: off, node, or a whole number; default off]"));
