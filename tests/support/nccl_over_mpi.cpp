@@ -171,6 +171,12 @@ ncclResult_t message(bool sends, const void* at, std::size_t bytes, int peer, nc
   return ncclSuccess;
 }
 
+/// Communicators stay until the process ends, since calls on the device may still look at them.
+ncclComm* new_communicator() {
+  static auto* const all = new std::vector<std::unique_ptr<ncclComm>>;
+  return all->emplace_back(std::make_unique<ncclComm>()).get();
+}
+
 }  // namespace
 
 ncclResult_t ncclGetVersion(int* version) {
@@ -203,7 +209,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (size != ranks) return wrong(ncclInvalidArgument, "the first communicator must have all ranks");
   for (int r = 0; r < ranks; ++r) world[static_cast<std::size_t>(r)] = r;
-  auto* const made = new ncclComm;
+  ncclComm* const made = new_communicator();
   made->number = ++communicators;
   made->rank = rank;
   made->in_progress = never;
@@ -239,7 +245,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part
       const auto& [color_of_r, key_of_r, rank] = handshake->all[r];
       if (color_of_r == color) members[{key_of_r, rank}] = comm->world[r];
     }
-    auto* const made = new ncclComm;
+    ncclComm* const made = new_communicator();
     made->number = number;
     for (const auto& [order, in_world] : members) {
       if (order.second == comm->rank) made->rank = static_cast<int>(made->world.size());
@@ -258,7 +264,6 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   return ncclSuccess;
 }
 
-// Communicators are never freed: calls on the device may still look at them.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->aborted = true;
   return ncclSuccess;
