@@ -59,6 +59,14 @@ void require_one_each(const comm::World& world, const std::vector<Unit>& units) 
   }
 }
 
+std::string messages_text(comm::World& world) {
+  const auto [nccl, version] = comm::device_library_version();
+  if (world.all().queued()) return text(nccl, ' ', version);
+  if (device::messages_reach_arenas()) return "the MPI library reads and writes the GPUs' memory";
+  return text("through memory of the host, which is pinned as messages use it: the MPI library (",
+              comm::library_version().second, ") does not read the memory of GPUs");
+}
+
 void warn_of_differences(const comm::World& world, const std::vector<Unit>& units) {
   if (world.rank() != 0) return;
   for (std::size_t rank = 1; rank < units.size(); ++rank) {
@@ -73,10 +81,9 @@ void warn_of_differences(const comm::World& world, const std::vector<Unit>& unit
 }  // namespace
 
 void open_device(comm::World& world) {
-  if (!on_gpu()) return;
-  const bool aware = comm::gpu_aware();
+  if (device::kind() == device::DeviceKind::host) return;
   device::RankPlace place = place_of(world, world.all().rank());
-  place.messages_reach_arenas = aware;
+  place.messages_reach_arenas = comm::gpu_aware();
   Unit own = device::open(place);
   std::vector<Unit> units(static_cast<std::size_t>(world.size()));
   world.all().all_gather(comm::bytes_of(Span<Unit>(&own, 1)), comm::bytes_of(Span<Unit>(units))).wait();
@@ -84,11 +91,7 @@ void open_device(comm::World& world) {
     const char* const problem = units[rank].problem.data();
     if (*problem != '\0') refuse(units.size() == 1 ? problem : text(rank_text(world, rank), ": ", problem));
   }
-  require_input(
-      world.size() == 1 || aware, "the MPI library (", comm::library_version().second,
-      ") does not read the memory of GPUs, so ", counted(world.size(), "rank"),
-      " cannot exchange it; allowed: one rank, an MPI library that was built for CUDA, or SHOAL_GPU_AWARE_MPI=1 if "
-      "this one was");
+  if (!on_gpu()) return;
   require_one_each(world, units);
   warn_of_differences(world, units);
 }
@@ -104,14 +107,14 @@ void require_room(comm::World& world, const Setup& setup) {
               "zero.stage, or GPUs that no other process uses"));
 }
 
-std::vector<std::pair<std::string, std::string>> device_rows(const comm::World& world) {
+std::vector<std::pair<std::string, std::string>> device_rows(comm::World& world) {
   const Unit& unit = device::unit();
   if (!unit.given()) return {};
   std::vector<std::pair<std::string, std::string>> rows = {
       {"device memory",
        text(plan::bytes_text(unit.total_bytes), " of GPU ", unit.index, "; before the run's own, ",
             plan::bytes_text(device::bytes_of_others()), " were taken by CUDA, its libraries and other processes")}};
-  if (world.size() > 1) rows.emplace_back("messages", "the MPI library reads and writes the GPUs' memory");
+  if (world.size() > 1) rows.emplace_back("messages", messages_text(world));
   return rows;
 }
 

@@ -21,6 +21,6 @@ void open_device(comm::World& world);
 void require_room(comm::World& world, const Setup& setup);
 
 /// Rows of the banner; none if arenas are memory of the host.
-std::vector<std::pair<std::string, std::string>> device_rows(const comm::World& world);
+std::vector<std::pair<std::string, std::string>> device_rows(comm::World& world);
 
 }  // namespace shoal::app

@@ -99,8 +99,19 @@ add_library(shoal_xxhash INTERFACE)
 target_include_directories(shoal_xxhash SYSTEM INTERFACE ${SHOAL_XXHASH_INCLUDE})
 target_compile_definitions(shoal_xxhash INTERFACE XXH_INLINE_ALL)
 
-# NCCL's header, with CUDA's that it includes. Without it there is no NCCL, and tests of it are skipped.
-find_path(SHOAL_NCCL_INCLUDE nccl.h PATH_SUFFIXES include HINTS $ENV{NCCL_ROOT} $ENV{CUDA_HOME} /usr/local/cuda)
+# NCCL's header, with CUDA's that it includes. Without it there is no NCCL, and tests of it are skipped. The library itself is
+# linked to programs on GPUs alone; without it they send messages by MPI.
+set(nccl_places $ENV{NCCL_ROOT} $ENV{NCCL_HOME} $ENV{CUDA_HOME} ${CUDAToolkit_ROOT} /usr/local/cuda)
+find_path(SHOAL_NCCL_INCLUDE nccl.h PATH_SUFFIXES include HINTS ${nccl_places})
+if(SHOAL_CUDA)
+  find_library(SHOAL_NCCL_LIBRARY nccl PATH_SUFFIXES lib64 lib HINTS ${nccl_places})
+  if(SHOAL_NCCL_INCLUDE AND SHOAL_NCCL_LIBRARY)
+    add_library(shoal_nccl_library INTERFACE)
+    target_link_libraries(shoal_nccl_library INTERFACE ${SHOAL_NCCL_LIBRARY})
+  else()
+    message(STATUS "NCCL was not found (NCCL_ROOT names its folder): comm.backend = nccl is not possible in this build")
+  endif()
+endif()
 
 if(SHOAL_TESTS)
   find_package(GTest QUIET)

@@ -10,6 +10,7 @@
 #endif
 
 #include "shoal/base/error.hpp"
+#include "shoal/device/kind.hpp"
 
 namespace shoal::comm {
 
@@ -28,7 +29,7 @@ bool says_the_library() {
 
 bool gpu_aware() {
   const char* const given = std::getenv("SHOAL_GPU_AWARE_MPI");
-  if (given == nullptr) return says_the_library();
+  if (given == nullptr) return device::kind() == device::DeviceKind::simulated || says_the_library();
   const std::string_view asked = given;
   require_input(asked == "0" || asked == "1", "SHOAL_GPU_AWARE_MPI=", asked, ": allowed: 0, 1");
   return asked == "1";

@@ -17,6 +17,8 @@ namespace shoal::comm {
 
 namespace {
 
+using device::Access;
+
 constexpr int first_composite_tag = 1 << 19;
 constexpr int end_of_tags = 1 << 20;
 
@@ -37,12 +39,19 @@ class MpiOperation : public Operation {
     if (std::exchange(just_posted_, false)) return false;
     int complete = 0;
     check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &complete, MPI_STATUSES_IGNORE), "MPI_Testall");
-    return complete != 0;
+    if (complete == 0) return false;
+    for (const Span<std::byte> memory : received_) device::received(memory);
+    return true;
   }
   std::string_view name() const override { return name_; }
   std::string describe() const override { return text(name_, " #", number_, " of ", group_, ", ", bytes_, " bytes"); }
 
   MPI_Request& next() { return requests_.emplace_back(MPI_REQUEST_NULL); }
+  /// Where the library writes this memory. When the operation is complete, the device has what was written.
+  std::byte* receives(Span<std::byte> memory) {
+    received_.push_back(memory);
+    return device::for_messages(memory, Access::write);
+  }
 
  protected:
   std::optional<device::Queue> queue() const override { return std::nullopt; }
@@ -54,6 +63,7 @@ class MpiOperation : public Operation {
   std::size_t bytes_;
   bool just_posted_ = true;
   std::vector<MPI_Request> requests_;
+  std::vector<Span<std::byte>> received_;
 };
 
 /// Owns the counts and displacements, which the library reads until the operation is complete.
@@ -108,16 +118,15 @@ class MpiCommunicator : public Communicator {
 
   Request send(Span<const std::byte> data, int to, int tag) override {
     check_tag(tag);
-    const std::byte* const from = device::for_messages(data.data());
-    return cut("send", data.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
+    const std::byte* const from = device::for_messages(data, Access::read);
+    return cut("send", data.size(), {}, 1, [&](std::byte*, std::size_t begin, int count, MPI_Request& request) {
       check(MPI_Isend(from + begin, count, MPI_BYTE, to, tag, communicator_, &request), "MPI_Isend");
     });
   }
 
   Request receive(Span<std::byte> data, int from, int tag) override {
     check_tag(tag);
-    std::byte* const into = device::for_messages(data.data());
-    return cut("receive", data.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
+    return cut("receive", data.size(), data, 1, [&](std::byte* into, std::size_t begin, int count, MPI_Request& request) {
       check(MPI_Irecv(into + begin, count, MPI_BYTE, from, tag, communicator_, &request), "MPI_Irecv");
     });
   }
@@ -128,13 +137,13 @@ class MpiCommunicator : public Communicator {
     for (const Outgoing& message : outgoing) bytes += message.data.size();
     const auto operation = std::make_shared<MpiOperation>("exchange", ++started_, name_, bytes);
     for (const Incoming& message : incoming) {  // first, so that each message finds its place
-      std::byte* const into = device::for_messages(message.data.data());
+      std::byte* const into = operation->receives(message.data);
       for_each_part(message.data.size(), [&](std::size_t begin, int count) {
         check(MPI_Irecv(into + begin, count, MPI_BYTE, message.from, tag, communicator_, &operation->next()), "MPI_Irecv");
       });
     }
     for (const Outgoing& message : outgoing) {
-      const std::byte* const from = device::for_messages(message.data.data());
+      const std::byte* const from = device::for_messages(message.data, Access::read);
       for_each_part(message.data.size(), [&](std::size_t begin, int count) {
         check(MPI_Isend(from + begin, count, MPI_BYTE, message.to, tag, communicator_, &operation->next()), "MPI_Isend");
       });
@@ -150,9 +159,8 @@ class MpiCommunicator : public Communicator {
       return {};
     }
     const bool in_place = shard.data() == all.data() + shard.size() * static_cast<std::size_t>(rank_);
-    const std::byte* const own = device::for_messages(shard.data());
-    std::byte* const into = device::for_messages(all.data());
-    return cut("all_gather", shard.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
+    const std::byte* const own = device::for_messages(shard, Access::read);
+    return cut("all_gather", shard.size(), all, 1, [&](std::byte* into, std::size_t begin, int count, MPI_Request& request) {
       // Bytes begin .. begin + count of every rank's shard are one element of a type whose extent is a whole shard.
       MPI_Datatype bytes = MPI_DATATYPE_NULL, strided = MPI_DATATYPE_NULL;
       check(MPI_Type_contiguous(count, MPI_BYTE, &bytes), "MPI_Type_contiguous");
@@ -168,7 +176,9 @@ class MpiCommunicator : public Communicator {
   Request all_gather_parts(Span<std::byte> all, const std::vector<std::size_t>& parts) override {
     if (alone_with(all.data())) return {};
     const auto operation = std::make_shared<PartsOperation>("all_gather", ++started_, name_, all.size(), counts(parts, 1));
-    check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, device::for_messages(all.data()), operation->counts.data(),
+    const auto own = static_cast<std::size_t>(rank_);
+    device::for_messages(all.subspan(static_cast<std::size_t>(operation->displacements[own]), parts[own]), Access::read);
+    check(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, operation->receives(all), operation->counts.data(),
                           operation->displacements.data(), MPI_BYTE, communicator_, &operation->next()),
           "MPI_Iallgatherv");
     return Request(operation);
@@ -181,7 +191,7 @@ class MpiCommunicator : public Communicator {
     }
     const auto operation =
         std::make_shared<PartsOperation>("reduce_scatter", ++started_, name_, data.size(), counts(parts, sizeof(float)));
-    check(MPI_Ireduce_scatter(device::for_messages(data.data()), device::for_messages(own.data()), operation->counts.data(),
+    check(MPI_Ireduce_scatter(device::for_messages(data, Access::read), operation->receives(own), operation->counts.data(),
                               MPI_FLOAT, MPI_SUM, communicator_, &operation->next()),
           "MPI_Ireduce_scatter");
     return Request(operation);
@@ -189,8 +199,8 @@ class MpiCommunicator : public Communicator {
 
   Request broadcast(Span<std::byte> data, int root) override {
     if (alone_with(data.data())) return {};
-    std::byte* const at = device::for_messages(data.data());
-    return cut("broadcast", data.size(), 1, [&](std::size_t begin, int count, MPI_Request& request) {
+    device::for_messages(data, Access::read);
+    return cut("broadcast", data.size(), data, 1, [&](std::byte* at, std::size_t begin, int count, MPI_Request& request) {
       check(MPI_Ibcast(at + begin, count, MPI_BYTE, root, communicator_, &request), "MPI_Ibcast");
     });
   }
@@ -231,15 +241,18 @@ class MpiCommunicator : public Communicator {
     return result;
   }
 
-  /// One operation of as many messages as the data need, but at least one. post(first element, elements, request) posts one.
+  /// One operation of as many messages as the data need, but at least one. post(written, first element, elements, request)
+  /// posts one; written: where the library writes `received`.
   template <typename Post>
-  Request cut(const char* name, std::size_t elements, std::size_t element_bytes, const Post& post) {
+  Request cut(const char* name, std::size_t elements, Span<std::byte> received, std::size_t element_bytes,
+              const Post& post) {
     const auto operation = std::make_shared<MpiOperation>(name, ++started_, name_, elements * element_bytes);
+    std::byte* const written = operation->receives(received);
     const std::size_t most = std::max<std::size_t>(1, largest_message_ / element_bytes);
     std::size_t begin = 0;
     do {
       const std::size_t count = std::min(most, elements - begin);
-      post(begin, static_cast<int>(count), operation->next());
+      post(written, begin, static_cast<int>(count), operation->next());
       begin += count;
     } while (begin < elements);
     return Request(operation);
@@ -256,11 +269,13 @@ class MpiCommunicator : public Communicator {
   template <typename T>
   Request reduce(Span<T> data, Reduce how) {
     if (alone_with(data.data())) return {};
-    auto* const at = reinterpret_cast<T*>(device::for_messages(data.data()));
-    return cut("all_reduce", data.size(), sizeof(T), [&](std::size_t begin, int count, MPI_Request& request) {
-      check(MPI_Iallreduce(MPI_IN_PLACE, at + begin, count, mpi_type<T>(), mpi_operator(how), communicator_, &request),
-            "MPI_Iallreduce");
-    });
+    device::for_messages(bytes_of(data), Access::read);
+    return cut("all_reduce", data.size(), bytes_of(data), sizeof(T),
+               [&](std::byte* at, std::size_t begin, int count, MPI_Request& request) {
+                 check(MPI_Iallreduce(MPI_IN_PLACE, reinterpret_cast<T*>(at) + begin, count, mpi_type<T>(),
+                                      mpi_operator(how), communicator_, &request),
+                       "MPI_Iallreduce");
+               });
   }
 
   MPI_Comm communicator_ = MPI_COMM_NULL;

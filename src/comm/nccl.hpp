@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "shoal/comm/communicator.hpp"
@@ -14,6 +15,8 @@ namespace shoal::comm {
 
 /// True if this program is linked with NCCL.
 bool has_nccl();
+/// Of the library that was loaded: "2.28.9"; empty if the program is not linked with NCCL.
+std::string nccl_version();
 
 /// All groups of this rank that NCCL serves, which all ranks make in the same order.
 ///

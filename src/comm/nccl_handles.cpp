@@ -8,6 +8,7 @@
 
 #include "device_operations.hpp"
 #include "mpi_error.hpp"
+#include "nccl.hpp"
 #include "open_operations.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/comm/wait.hpp"
@@ -48,6 +49,13 @@ Living& living() {
 
 std::string version_text(int code) { return text(code / 10000, '.', code / 100 % 100, '.', code % 100); }
 
+int loaded_version() {
+  int version = 0;
+  const ncclResult_t asked = ncclGetVersion(&version);
+  require(asked == ncclSuccess, "ncclGetVersion: ", ncclGetErrorString(asked));
+  return version;
+}
+
 /// NCCL's words for an error, and what it says about the last one.
 std::string words_of(ncclResult_t result, ncclComm_t communicator) {
   const char* const detail = ncclGetLastError(communicator);
@@ -57,10 +65,12 @@ std::string words_of(ncclResult_t result, ncclComm_t communicator) {
 
 }  // namespace
 
+static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1), "ncclCommSplit() needs NCCL 2.18.1 or newer");
+
+std::string nccl_version() { return version_text(loaded_version()); }
+
 NcclHandles::NcclHandles(const MPI_Comm& ranks, double timeout_s) : timeout_(timeout_s) {
-  int version = 0;
-  const ncclResult_t asked = ncclGetVersion(&version);
-  require(asked == ncclSuccess, "ncclGetVersion: ", ncclGetErrorString(asked));
+  const int version = loaded_version();
   require(version >= NCCL_VERSION_CODE, "the NCCL that was loaded is ", version_text(version),
           ", but this program was compiled for ", version_text(NCCL_VERSION_CODE), "; load that one or a newer one");
   check(MPI_Comm_dup(ranks, &ranks_), "MPI_Comm_dup");

@@ -6,6 +6,7 @@
 namespace shoal::comm {
 
 bool has_nccl() { return false; }
+std::string nccl_version() { return {}; }
 
 std::unique_ptr<NcclGroups> make_nccl_groups(const MPI_Comm& /*ranks*/, double /*timeout_s*/) {
   fail("this program was built without NCCL");

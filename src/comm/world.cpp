@@ -18,6 +18,7 @@
 #include "device_operations.hpp"
 #include "groups.hpp"
 #include "mpi_error.hpp"
+#include "nccl.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/printable.hpp"
@@ -206,5 +207,7 @@ std::pair<std::string, std::string> library_version() {
   if (const std::size_t at = first.find(" Version:"); at != std::string::npos) first.erase(at, std::strlen(" Version:"));
   return {"MPI", first};
 }
+
+std::pair<std::string, std::string> device_library_version() { return {"NCCL", nccl_version()}; }
 
 }  // namespace shoal::comm

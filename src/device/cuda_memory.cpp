@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -22,6 +23,7 @@ constexpr std::size_t for_code = std::size_t{256} << 20U;
 struct Arena {
   const std::byte* begin;
   std::size_t bytes;
+  std::shared_ptr<cuda::MessageMemory> messages;  // made at the first message, if messages do not reach arenas
 };
 
 struct Arenas {
@@ -58,7 +60,7 @@ void* reserve_arena(std::size_t bytes, const char* what) {
   cuda::check(cudaMemset(at, 0, bytes), "cudaMemset");
   cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the queues do not wait for cudaMemset()
   const std::lock_guard lock(reserved().mutex);
-  reserved().list.push_back({static_cast<const std::byte*>(at), bytes});
+  reserved().list.push_back({static_cast<const std::byte*>(at), bytes, nullptr});
   return at;
 }
 
@@ -97,24 +99,57 @@ std::size_t bytes_of_others() { return of_others; }
 Allocator arenas() { return {reserve_arena, release_arena}; }
 Allocator staging() { return {reserve_staging, release_staging}; }
 
-bool holds(const void* address) {
+namespace {
+
+/// The arena that holds the address; null if none does.
+Arena* arena_of(const void* address) {
   const auto* const at = static_cast<const std::byte*>(address);
-  const std::lock_guard lock(reserved().mutex);
-  return std::any_of(reserved().list.begin(), reserved().list.end(),
-                     [&](const Arena& arena) { return arena.begin <= at && at < arena.begin + arena.bytes; });
+  for (Arena& arena : reserved().list) {
+    if (arena.begin <= at && at < arena.begin + arena.bytes) return &arena;
+  }
+  return nullptr;
 }
 
-std::byte* for_messages(const void* address) {
-  if (holds(address)) {
-    require(cuda::messages_reach_arenas(), "a message in the GPU's memory, which the MPI library does not reach");
-    Event behind;
-    behind.record();
-    while (!behind.reached()) {
-      heartbeat::beat();
-      std::this_thread::yield();
-    }
+/// Where messages have these bytes of an arena. Only one thread sends messages and reserves memory.
+std::byte* on_host(Span<const std::byte> memory) {
+  const std::lock_guard lock(reserved().mutex);
+  Arena& arena = *arena_of(memory.data());
+  if (arena.messages == nullptr) arena.messages = std::make_shared<cuda::MessageMemory>(arena.bytes);
+  return arena.messages->at(static_cast<std::size_t>(memory.data() - arena.begin), memory.size());
+}
+
+/// Waits for all that is on the current queue.
+void finish_current() {
+  Event behind;
+  behind.record();
+  while (!behind.reached()) {
+    heartbeat::beat();
+    std::this_thread::yield();
   }
-  return static_cast<std::byte*>(const_cast<void*>(address));
+}
+
+}  // namespace
+
+bool holds(const void* address) {
+  const std::lock_guard lock(reserved().mutex);
+  return arena_of(address) != nullptr;
+}
+
+std::byte* for_messages(Span<const std::byte> memory, Access access) {
+  auto* at = const_cast<std::byte*>(memory.data());
+  if (memory.empty() || !holds(at)) return at;
+  if (!messages_reach_arenas()) {
+    at = on_host(memory);
+    if (access == Access::read) copy(memory.size(), memory.data(), at);
+  }
+  finish_current();
+  return at;
+}
+
+void received(Span<std::byte> memory) {
+  if (messages_reach_arenas() || memory.empty() || !holds(memory.data())) return;
+  copy(memory.size(), on_host(memory), memory.data());
+  finish_current();
 }
 
 }  // namespace shoal::device

@@ -4,6 +4,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
+#include <vector>
+
 #include "shoal/device/unit.hpp"
 
 namespace shoal::device::cuda {
@@ -13,8 +16,24 @@ void check(cudaError_t status, const char* call);
 
 /// Makes the queues, when the GPU is chosen.
 void start_queues();
-/// Whether open() has chosen a GPU, and messages_reach_arenas of its place.
+/// Whether open() has chosen a GPU.
 bool is_open();
-bool messages_reach_arenas();
+
+/// Memory of the host that stands for an arena in messages, if the library that sends them does not reach arenas. All of it
+/// is reserved, but only what messages use is memory, which is pinned when it is first used.
+class MessageMemory {
+ public:
+  explicit MessageMemory(std::size_t bytes);
+  ~MessageMemory();
+  MessageMemory(const MessageMemory&) = delete;
+  MessageMemory& operator=(const MessageMemory&) = delete;
+  /// The address of these bytes.
+  std::byte* at(std::size_t first, std::size_t bytes);
+
+ private:
+  std::byte* begin_;
+  std::size_t bytes_;
+  std::vector<bool> pinned_;  // by piece
+};
 
 }  // namespace shoal::device::cuda

@@ -79,7 +79,6 @@ void check(cudaError_t status, const char* call) {
 }
 
 bool is_open() { return opened; }
-bool messages_reach_arenas() { return messages_reach; }
 
 }  // namespace cuda
 
@@ -106,5 +105,6 @@ Unit open(const RankPlace& place) {
 }
 
 const Unit& unit() { return chosen; }
+bool messages_reach_arenas() { return messages_reach; }
 
 }  // namespace shoal::device

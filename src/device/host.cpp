@@ -17,7 +17,8 @@ std::uint64_t waits_of_host = 0;
 Allocator arenas() { return pages(); }
 Allocator staging() { return pages(); }
 bool holds(const void* /*address*/) { return false; }
-std::byte* for_messages(const void* address) { return static_cast<std::byte*>(const_cast<void*>(address)); }
+std::byte* for_messages(Span<const std::byte> memory, Access /*access*/) { return const_cast<std::byte*>(memory.data()); }
+void received(Span<std::byte> /*memory*/) {}
 
 void in_pieces(Span<float> values, Access /*access*/, std::size_t /*alignment*/,
                const std::function<void(std::size_t first, Span<float> piece)>& use) {

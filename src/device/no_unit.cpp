@@ -6,7 +6,15 @@
 
 namespace shoal::device {
 
-Unit open(const RankPlace& /*place*/) { return {}; }
+namespace {
+bool messages_reach = true;
+}
+
+Unit open(const RankPlace& place) {
+  messages_reach = place.messages_reach_arenas;
+  return {};
+}
+bool messages_reach_arenas() { return messages_reach; }
 
 const Unit& unit() {
   static const Unit none;

@@ -15,9 +15,8 @@ namespace {
 std::atomic<Mapping*> first = nullptr;
 static_assert(std::atomic<Mapping*>::is_always_lock_free && std::atomic<Mapping::State>::is_always_lock_free);
 
-void add(Mapping::State state, std::byte* begin, std::byte* messages, std::size_t bytes,
-         std::vector<Memory::Entry> buffers) {
-  first = new Mapping{begin, messages, bytes, std::move(buffers), state, first};
+void add(Mapping::State state, const Addresses& at, std::vector<Memory::Entry> buffers) {
+  first = new Mapping{at.begin, at.messages, at.on_host, at.bytes, std::move(buffers), state, first};
 }
 
 /// Copies what the Memory object knows of its buffers in this range.
@@ -42,12 +41,10 @@ Mapping* mapping_of(const void* address) {
   return mapping;
 }
 
-void add_arena(std::byte* begin, std::byte* messages, std::size_t bytes) {
-  add(Mapping::State::arena, begin, messages, bytes, {});
-}
+void add_arena(const Addresses& arena) { add(Mapping::State::arena, arena, {}); }
 
 void keep_reserved(std::byte* begin, std::size_t bytes) {
-  add(Mapping::State::released, begin, nullptr, bytes, buffers_in(begin, bytes));
+  add(Mapping::State::released, {begin, nullptr, nullptr, bytes}, buffers_in(begin, bytes));
   constexpr int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   if (mmap(begin, bytes, PROT_NONE, how, -1, 0) == MAP_FAILED) {
     give_up("memory that was released cannot be kept out of reach");

@@ -20,6 +20,7 @@ struct Mapping {
 
   std::byte* begin;
   std::byte* messages;  ///< the same memory at another address, for for_messages(); of arenas alone
+  std::byte* on_host;   ///< other memory for for_messages() if messages do not reach arenas, else null
   std::size_t bytes;
   std::vector<Memory::Entry> buffers;  ///< of released memory, one after another
   std::atomic<State> state;
@@ -35,7 +36,13 @@ struct Mapping {
 Mapping* first_mapping();
 /// The mapping that an address lies in; null if there is none.
 Mapping* mapping_of(const void* address);
-void add_arena(std::byte* begin, std::byte* messages, std::size_t bytes);
+struct Addresses {
+  std::byte* begin;
+  std::byte* messages;
+  std::byte* on_host;
+  std::size_t bytes;
+};
+void add_arena(const Addresses& arena);
 /// Makes memory that is being released unreadable, and gives its pages back, but keeps its addresses reserved. To be called
 /// as long as the Memory object still knows its buffers.
 void keep_reserved(std::byte* begin, std::size_t bytes);

@@ -2,11 +2,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <exception>
 
 #include "shoal/base/error.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/device/simulated.hpp"
+#include "shoal/device/unit.hpp"
 #include "simulated_mappings.hpp"
 
 namespace shoal::device {
@@ -41,7 +43,8 @@ void* reserve_arena(std::size_t bytes, const char* what) {
   const int file = memfd_create(what, MFD_CLOEXEC);
   require(file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0, "cannot reserve ", bytes, " bytes for ", what);
   std::byte* const at = map(file, bytes, opened > 0 ? PROT_READ | PROT_WRITE : PROT_NONE);
-  simulated::add_arena(at, map(file, bytes, PROT_READ | PROT_WRITE), bytes);
+  std::byte* const on_host = messages_reach_arenas() ? nullptr : static_cast<std::byte*>(pages().reserve(bytes, what));
+  simulated::add_arena({at, map(file, bytes, PROT_READ | PROT_WRITE), on_host, bytes});
   close(file);
   return at;
 }
@@ -57,6 +60,7 @@ void release_arena(void* at, std::size_t bytes) {
   Mapping& arena = *simulated::mapping_of(at);
   arena.state = Mapping::State::gone;
   munmap(arena.messages, bytes);
+  if (arena.on_host != nullptr) pages().release(arena.on_host, bytes);
   if (in_use()) {
     simulated::keep_reserved(arena.begin, bytes);
   } else {
@@ -101,9 +105,22 @@ std::byte* simulated::address_for_messages(const void* address) {
   return arena == nullptr ? at : arena->messages + (at - arena->begin);
 }
 
-std::byte* for_messages(const void* address) {
-  if (holds(address)) simulated::finish_current();
-  return simulated::address_for_messages(address);
+std::byte* for_messages(Span<const std::byte> memory, Access access) {
+  const Mapping* const arena = arena_of(memory.data());
+  if (arena == nullptr) return const_cast<std::byte*>(memory.data());
+  simulated::finish_current();
+  std::byte* const at = simulated::address_for_messages(memory.data());
+  if (arena->on_host == nullptr) return at;
+  std::byte* const on_host = arena->on_host + (memory.data() - arena->begin);
+  if (access == Access::read) std::memcpy(on_host, at, memory.size());
+  return on_host;
+}
+
+void received(Span<std::byte> memory) {
+  const Mapping* const arena = arena_of(memory.data());
+  if (arena == nullptr || arena->on_host == nullptr) return;
+  std::memcpy(simulated::address_for_messages(memory.data()), arena->on_host + (memory.data() - arena->begin),
+              memory.size());
 }
 
 }  // namespace shoal::device

@@ -99,6 +99,23 @@ class Simulated(Program):
     def test_native_collectives(self):
         self.same(2, "--comm.collectives=native", "--zero.stage=1")
 
+    def test_messages_that_do_not_reach_the_device(self):
+        """An MPI library that does not read a GPU's memory: messages pass through memory of the host."""
+        deck, nodes = self.deck(DECK), ("--comm.ranks_per_node=2", "--zero.stage=3")
+        for ranks, *options in (
+            (2, "--zero.stage=0"),
+            (2, "--zero.stage=2", "--comm.overlap=false"),
+            (3, "--zero.stage=3", "--zero.prefetch_units=2", "--batch.global=6"),
+            (2, "--comm.collectives=native", "--zero.stage=1"),
+            (3, "--comm.collectives=native", "--zero.stage=3", "--batch.global=6"),
+            (4, *nodes, "--zero.qwz=8", "--zero.qgz=4", "--zero.hpz_size=node"),
+            (2, "--comm.ranks_per_node=1", "--sync.kind=slowmo", "--sync.localsgd_frequency=1", "--sync.slowmo_frequency=2"),
+            (2, "--comm.ranks_per_node=1", "--sync.kind=sgp", "--sync.sgp_overlap=true"),
+        ):
+            direct = self.ordered("in-order", deck, options, ranks)
+            staged = self.train(deck, *options, ranks=ranks, timeout=200, env={"SHOAL_GPU_AWARE_MPI": "0"})
+            self.assertEqual(trajectory(staged), trajectory(direct), f"{options} on {ranks} ranks")
+
     def test_zeropp(self):
         nodes = ("--comm.ranks_per_node=2", "--zero.stage=3")
         self.same(4, *nodes, "--zero.hpz_size=node")

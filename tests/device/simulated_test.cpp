@@ -16,10 +16,13 @@
 #include "shoal/device/memory.hpp"
 #include "shoal/device/queue.hpp"
 #include "shoal/device/simulated.hpp"
+#include "shoal/device/unit.hpp"
 #include "shoal/kernels/bytes.hpp"
 
 namespace shoal::device {
 namespace {
+
+Span<std::byte> bytes_of(Span<float> values) { return {reinterpret_cast<std::byte*>(values.data()), values.size_bytes()}; }
 
 class Simulated : public testing::Test {
  protected:
@@ -146,12 +149,40 @@ TEST_F(Simulated, TheNewestPieceMemoryThatExistsIsUsed) {
 
 TEST_F(Simulated, MessagesSeeWhatTheCurrentQueueHasWritten) {
   kernels::fill(64, 5.0F, buffers_.x.data());
-  const std::byte* const seen = for_messages(buffers_.x.data() + 7);
+  const std::byte* const seen = for_messages(bytes_of(buffers_.x), Access::read);
   float value = 0;
   std::memcpy(&value, seen, sizeof value);
   EXPECT_EQ(value, 5.0F);
   EXPECT_TRUE(holds(buffers_.x.data() + 63));
   EXPECT_FALSE(holds(buffers_.tokens.data()));
+}
+
+TEST_F(Simulated, MessagesThatDoNotReachArenasUseMemoryThatStandsForThem) {
+  open({0, 1, false});
+  Ledger ledger;
+  ledger[Kind::buffers] = 64 * sizeof(float);
+  {
+    DeviceMemory memory(ledger);
+    const Span<float> values = memory.take<float>(Kind::buffers, 64, "values");
+    kernels::fill(64, 5.0F, values.data());
+    std::byte* const sent = for_messages(bytes_of(values), Access::read);
+    std::vector<float> seen(64);
+    std::memcpy(seen.data(), sent, values.size_bytes());
+    EXPECT_EQ(seen, std::vector<float>(64, 5.0F));
+    EXPECT_EQ(for_messages(bytes_of(values.subspan(8, 1)), Access::write), sent + 8 * sizeof(float));
+    seen.assign(64, 7.0F);
+    std::memcpy(sent, seen.data(), values.size_bytes());
+    const auto in_arena = [&] {
+      simulated::Opened opened;
+      return std::vector<float>(values.data(), values.data() + values.size());
+    };
+    EXPECT_EQ(in_arena(), std::vector<float>(64, 5.0F)) << "a message arrived before received()";
+    received(bytes_of(values.subspan(0, 8)));
+    std::fill(seen.begin() + 8, seen.end(), 5.0F);
+    EXPECT_EQ(in_arena(), seen);
+    wait_for_device();
+  }
+  open({});
 }
 
 }  // namespace

@@ -79,5 +79,7 @@ class World {
 
 /// Name and version of the MPI library: ("MPI", "MPICH 4.0.2 ...").
 std::pair<std::string, std::string> library_version();
+/// The same of NCCL, or of what stands for it in tests; an empty version if the program has none.
+std::pair<std::string, std::string> device_library_version();
 
 }  // namespace shoal::comm

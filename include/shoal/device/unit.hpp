@@ -35,6 +35,9 @@ Unit open(const RankPlace& place);
 /// What open() has returned.
 const Unit& unit();
 
+/// RankPlace::messages_reach_arenas as given to open(); true before.
+bool messages_reach_arenas();
+
 /// Bytes of the unit's memory that arenas may still take; the largest number if arenas are memory of the host. 256 MiB are
 /// left out, for the kernels' code, which CUDA loads when a kernel is first used.
 std::size_t free_bytes();
