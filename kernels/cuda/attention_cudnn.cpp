@@ -37,7 +37,7 @@ cudnnHandle_t handle() {
   return made;
 }
 
-std::string one_line(const fe::error_t& error) {
+std::string one_line(fe::error_t error) {
   std::string line = error.get_message();
   std::replace(line.begin(), line.end(), '\n', ' ');
   return line;
