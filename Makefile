@@ -19,7 +19,7 @@ CXX_FILES = $(shell git ls-files -co --exclude-standard '*.hpp' '*.cpp' '*.cu')
 PY_FILES = $(shell git ls-files -co --exclude-standard '*.py')
 SH_FILES = $(shell git ls-files -co --exclude-standard '*.sh') .ci/run .ci/nightly
 
-.PHONY: all deps run test test-isa test-long nightly bench bench-peers bench-cluster format lint tidy fuzz install clean asan cuda configure kokkos portable python
+.PHONY: all deps run test test-isa test-long nightly bench bench-peers bench-cluster format lint tidy fuzz install clean asan cuda cudnn configure kokkos portable python
 
 all: configure
 	cmake --build $(BUILD) -j $(JOBS)
@@ -61,8 +61,10 @@ asan: deps
 	cmake --build build-asan -j $(JOBS)
 	ctest --test-dir build-asan --output-on-failure -LE 'long|cluster|contract' -E '@AVX512$(if $(ASAN_WITHOUT),|$(ASAN_WITHOUT))' -j $(TEST_JOBS)
 
-# The program for three generations of NVIDIA's GPUs: build-cuda/shoal. Starts it as on a machine without one.
+# The program for three generations of NVIDIA's GPUs: build-cuda/shoal. Starts it as on a machine without one. Attention is by
+# cuDNN where it and the headers of its frontend are found; CMake says if not.
 cuda: deps
+	$(MAKE) cudnn || echo "make cuda: no headers of cuDNN's frontend from PyPI" >&2
 	cmake --preset cuda
 	cmake --build build-cuda -j $(JOBS) --target shoal
 	tests/gpu/starts_without_device.sh build-cuda/shoal
@@ -106,6 +108,17 @@ build-kokkos/complete: tests/kernels/kokkos.txt
 	touch $@
 kokkos: build-kokkos/complete
 
+# The C++ headers of cuDNN's frontend, from PyPI: the same wheel for each Python, since nothing else of it is used.
+build-cudnn/complete: kernels/cuda/cudnn_frontend.txt
+	./src/cmake/install_dependencies.sh python
+	rm -rf build-cudnn && /usr/bin/python3 -m venv build-cudnn/venv
+	build-cudnn/venv/bin/pip install --quiet --no-deps --require-hashes --only-binary=:all: --python-version 3.11 \
+	  --platform manylinux_2_28_x86_64 --target build-cudnn/wheel -r kernels/cuda/cudnn_frontend.txt
+	mv "$$(dirname "$$(find build-cudnn/wheel build-cudnn/wheel/include -maxdepth 1 -name cudnn_frontend.h -print -quit)")" build-cudnn/include
+	rm -rf build-cudnn/venv build-cudnn/wheel
+	touch $@
+cudnn: build-cudnn/complete
+
 format: $(RUFF)
 	clang-format -i $(CXX_FILES)
 	$(RUFF) format $(PY_FILES)
@@ -132,4 +145,4 @@ install: all
 	cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
 
 clean:
-	rm -rf $(BUILD) build-isa-* build-asan build-cuda build-fuzz build-kokkos build-lint build-portable build-python
+	rm -rf $(BUILD) build-isa-* build-asan build-cuda build-cudnn build-fuzz build-kokkos build-lint build-portable build-python

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "../processor.hpp"
+#include "attention_library.hpp"
 #include "handle.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/unit.hpp"
@@ -29,10 +30,11 @@ cublasLtHandle_t handle() {
 
 }  // namespace cuda
 
-// What cuBLASLt takes of the GPU's memory is taken here, before arenas are reserved.
+// What cuBLASLt and cuDNN take of the GPU's memory is taken here, before arenas are reserved.
 Runtime::Runtime(int threads) {
   set_threads(threads);
   cuda::handle();
+  cuda::start_attention();
 }
 
 Runtime::~Runtime() = default;
@@ -53,6 +55,7 @@ std::vector<std::pair<std::string, std::string>> library_versions() {
   };
   return {{"CUDA", text(CUDART_VERSION / 1000, '.', CUDART_VERSION % 1000 / 10)},
           {"cuBLASLt", version(cublasLtGetVersion(), 10000, 100)},
+          {"cuDNN", cuda::attention_version()},
           {"compiler", compiler_name()}};
 }
 

@@ -5,12 +5,11 @@
 // there are as many teams as tiles, not heads, and no two teams add to the same element. The tile that a team has for itself
 // is transposed once.
 #include "../rules/functions.hpp"
+#include "attention.hpp"
 #include "attention_tiles.hpp"
 #include "shoal/base/error.hpp"
 
-namespace shoal::kernels {
-
-using namespace portable;
+namespace shoal::kernels::portable {
 
 namespace {
 
@@ -187,20 +186,21 @@ void launch(const char* label, const Problem<T>& problem, T* dqkv) {
 }  // namespace
 
 template <typename T>
-std::size_t attention_workspace_bytes(const AttentionShape& shape) {
-  return shape.B * shape.NH * shape.T * sizeof(float);
-}
-
-template <typename T>
 void attention_backward(const AttentionShape& shape, const AttentionBackwardInputs<T>& in, T* dqkv, const Dropout& dropout,
                         Span<std::byte> workspace) {
-  require(workspace.size() >= attention_workspace_bytes<T>(shape), "attention_backward: ", workspace.size(),
-          " bytes of workspace; ", attention_workspace_bytes<T>(shape), " are needed");
+  require(workspace.size() >= portable::attention_workspace_bytes(shape), "attention_backward: ", workspace.size(),
+          " bytes of workspace; ", portable::attention_workspace_bytes(shape), " are needed");
   const Problem<T> problem{shape, in, dropout, score_scale(shape), reinterpret_cast<float*>(workspace.data())};
   launch<true>("attention_dq", problem, dqkv);
   launch<false>("attention_dkdv", problem, dqkv);
 }
 
-}  // namespace shoal::kernels
+#define SHOAL_INSTANCE(T)                                                                                           \
+  template void attention_backward<T>(const AttentionShape&, const AttentionBackwardInputs<T>&, T*, const Dropout&, \
+                                      Span<std::byte>);
+SHOAL_INSTANCE(float)
+SHOAL_INSTANCE(bf16)
+SHOAL_INSTANCE(f16)
+#undef SHOAL_INSTANCE
 
-#include "../instances/attention_backward.hpp"
+}  // namespace shoal::kernels::portable

@@ -5,11 +5,10 @@
 #include <limits>
 
 #include "../rules/functions.hpp"
+#include "attention.hpp"
 #include "attention_tiles.hpp"
 
-namespace shoal::kernels {
-
-using namespace portable;
+namespace shoal::kernels::portable {
 
 namespace {
 
@@ -144,8 +143,7 @@ SHOAL_FUNCTION void forward(const Team& team, const Tiles& tiles, const Head& he
 }  // namespace
 
 template <typename T>
-void attention_forward(const AttentionShape& shape, const T* qkv, const AttentionOutputs<T>& out, const Dropout& dropout,
-                       Span<std::byte>) {
+void attention_forward(const AttentionShape& shape, const T* qkv, const AttentionOutputs<T>& out, const Dropout& dropout) {
   const AttentionShape s = shape;
   const AttentionOutputs<T> to = out;
   const Dropout drop = dropout;
@@ -159,6 +157,8 @@ void attention_forward(const AttentionShape& shape, const T* qkv, const Attentio
       });
 }
 
-}  // namespace shoal::kernels
+template void attention_forward<float>(const AttentionShape&, const float*, const AttentionOutputs<float>&, const Dropout&);
+template void attention_forward<bf16>(const AttentionShape&, const bf16*, const AttentionOutputs<bf16>&, const Dropout&);
+template void attention_forward<f16>(const AttentionShape&, const f16*, const AttentionOutputs<f16>&, const Dropout&);
 
-#include "../instances/attention_forward.hpp"
+}  // namespace shoal::kernels::portable

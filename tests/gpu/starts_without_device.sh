@@ -27,6 +27,7 @@ works() {
 check() {
   works "$shoal" --version
   grep -q cuBLASLt out.txt || complain "$1: --version does not name cuBLASLt"
+  grep -q cuDNN out.txt || complain "$1: --version does not say whether attention is by cuDNN"
   ! grep -qi -e onednn -e kokkos out.txt || complain "$1: --version names libraries of processors"
   works "$shoal" --help
   works "$shoal" train --help

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention by cuDNN's graphs: bf16 and fp16 without dropout. All else is computed by the portable kernels, as is what cuDNN
+// cannot do on this GPU, which is said once. Both save the same logarithms, so forward and backward may differ in that.
+#include "../portable/attention.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <type_traits>
+#include <utility>
+
+#include "attention_graph.hpp"
+#include "attention_parts.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/pump.hpp"
+
+namespace shoal::kernels {
+
+namespace {
+
+using cuda::AttentionGraph;
+using cuda::AttentionKey;
+using cuda::AttentionPart;
+using cuda::AttentionTensors;
+using Pass = AttentionKey::Pass;
+
+constexpr std::size_t workspace_alignment = 256;
+
+/// Whether cuDNN may be asked. Its kernels are for long rows, and for head sizes that are whole vectors of 16 bytes.
+template <typename T>
+bool suits(const AttentionShape& s) {
+  const std::size_t head_size = s.C / s.NH;
+  return !std::is_same_v<T, float> && s.B > 0 && s.T >= 64 && head_size % 8 == 0 && head_size <= 128;
+}
+
+/// Tensors' addresses are multiples of 16 bytes; graphs take no others.
+template <typename... Addresses>
+bool aligned(const Addresses*... addresses) {
+  return (reinterpret_cast<std::uintptr_t>(addresses) | ...) % 16 == 0;
+}
+
+/// The graph for this key, made when it is first asked for. Null if there is none.
+AttentionGraph* graph_of(const AttentionKey& key, std::size_t workspace_bytes) {
+  static std::map<AttentionKey, std::unique_ptr<AttentionGraph>> graphs;
+  const auto at = graphs.find(key);
+  if (at != graphs.end()) return at->second.get();
+  std::string why;
+  std::unique_ptr<AttentionGraph> made = cuda::make_attention_graph(key, why);
+  if (made != nullptr && made->workspace_bytes() > workspace_bytes) {
+    why = text("it needs ", made->workspace_bytes(), " bytes of workspace; ", workspace_bytes, " are planned");
+    made.reset();
+  }
+  if (made == nullptr) {
+    const std::string line =
+        text("shoal: warning: attention's ", key.pass == Pass::forward ? "forward" : "backward", " of ", key.positions,
+             " positions and head size ", key.head_size, " is computed by portable kernels, not by cuDNN: ", why, "\n");
+    std::fputs(line.c_str(), stderr);
+  }
+  return graphs.emplace(key, std::move(made)).first->second.get();
+}
+
+/// The parts of a problem. Forward needs hardly any workspace, so it is one part.
+class Parts {
+ public:
+  template <typename T>
+  Parts(Pass pass, const AttentionShape& shape, const T* /*type*/, Span<std::byte> workspace)
+      : shape_(shape), part_(pass == Pass::forward ? AttentionPart{shape.B, shape.NH} : cuda::attention_part(shape)) {
+    const auto address = reinterpret_cast<std::uintptr_t>(workspace.data());
+    const std::size_t skipped = round_up(address, workspace_alignment) - address;
+    bytes_ = cuda::attention_part_workspace_bytes(shape);
+    require(workspace.size() >= skipped + bytes_, "attention: ", workspace.size(), " bytes of workspace; ", skipped + bytes_,
+            " are needed");
+    workspace_ = workspace.data() + skipped;
+    key_ = {.pass = pass,
+            .element = std::is_same_v<T, bf16> ? AttentionKey::Element::bf16 : AttentionKey::Element::f16,
+            .positions = shape.T,
+            .head_size = shape.C / shape.NH,
+            .channels = shape.C};
+  }
+
+  /// Whether there is a graph for each part. They are all made before the first one runs.
+  bool available() {
+    bool all = true;
+    each([&](std::size_t, std::size_t, AttentionGraph* graph) { all = all && graph != nullptr; });
+    return all;
+  }
+  /// run(tensors of the part that begins with this sequence and this head)
+  template <class TensorsAt>
+  void run(const TensorsAt& tensors_at) {
+    each([&](std::size_t b, std::size_t h, AttentionGraph* graph) { graph->run(tensors_at(b, h), workspace_); });
+    pump();
+  }
+
+ private:
+  template <class Body>
+  void each(const Body& body) {
+    for (std::size_t b = 0; b < shape_.B; b += part_.sequences) {
+      for (std::size_t h = 0; h < shape_.NH; h += part_.heads) {
+        key_.sequences = std::min(part_.sequences, shape_.B - b);
+        key_.heads = std::min(part_.heads, shape_.NH - h);
+        body(b, h, graph_of(key_, bytes_));
+      }
+    }
+  }
+
+  AttentionShape shape_;
+  AttentionPart part_;
+  AttentionKey key_;
+  std::size_t bytes_ = 0;
+  std::byte* workspace_ = nullptr;
+};
+
+/// Elements before the part that begins with sequence b and head h: in qkv, in out, in logsumexp.
+struct Offsets {
+  std::size_t qkv, out, rows;
+  Offsets(const AttentionShape& s, std::size_t b, std::size_t h)
+      : qkv(b * s.T * 3 * s.C + h * (s.C / s.NH)), out(b * s.T * s.C + h * (s.C / s.NH)), rows((b * s.NH + h) * s.T) {}
+};
+
+template <typename T>
+bool forward_by_library(const AttentionShape& s, const T* qkv, const AttentionOutputs<T>& out, Span<std::byte> workspace) {
+  if (!suits<T>(s) || !aligned(qkv, out.out, out.logsumexp)) return false;
+  Parts parts(Pass::forward, s, qkv, workspace);
+  if (!parts.available()) return false;
+  parts.run([&](std::size_t b, std::size_t h) {
+    const Offsets at(s, b, h);
+    const T* const q = qkv + at.qkv;
+    AttentionTensors t;
+    t.q = q, t.k = q + s.C, t.v = q + 2 * s.C;
+    t.out = out.out + at.out, t.logsumexp = out.logsumexp + at.rows;
+    return t;
+  });
+  return true;
+}
+
+template <typename T>
+bool backward_by_library(const AttentionShape& s, const AttentionBackwardInputs<T>& in, T* dqkv, Span<std::byte> workspace) {
+  if (!suits<T>(s) || !aligned(in.qkv, in.out, in.logsumexp, in.dout, dqkv)) return false;
+  Parts parts(Pass::backward, s, in.qkv, workspace);
+  if (!parts.available()) return false;
+  parts.run([&](std::size_t b, std::size_t h) {
+    const Offsets at(s, b, h);
+    const T* const q = in.qkv + at.qkv;
+    T* const dq = dqkv + at.qkv;
+    AttentionTensors t;
+    t.q = q, t.k = q + s.C, t.v = q + 2 * s.C;
+    // Backward only reads these two.
+    t.out = const_cast<T*>(in.out + at.out), t.logsumexp = const_cast<float*>(in.logsumexp + at.rows);
+    t.dout = in.dout + at.out;
+    t.dq = dq, t.dk = dq + s.C, t.dv = dq + 2 * s.C;
+    return t;
+  });
+  return true;
+}
+
+}  // namespace
+
+template <typename T>
+std::size_t attention_workspace_bytes(const AttentionShape& shape) {
+  const std::size_t portable = portable::attention_workspace_bytes(shape);
+  if (!suits<T>(shape)) return portable;
+  return std::max(portable, cuda::attention_part_workspace_bytes(shape) + workspace_alignment);
+}
+
+template <typename T>
+void attention_forward(const AttentionShape& shape, const T* qkv, const AttentionOutputs<T>& out, const Dropout& dropout,
+                       Span<std::byte> workspace) {
+  if (!dropout.active() && forward_by_library(shape, qkv, out, workspace)) return;
+  portable::attention_forward(shape, qkv, out, dropout);
+}
+
+template <typename T>
+void attention_backward(const AttentionShape& shape, const AttentionBackwardInputs<T>& in, T* dqkv, const Dropout& dropout,
+                        Span<std::byte> workspace) {
+  if (!dropout.active() && backward_by_library(shape, in, dqkv, workspace)) return;
+  portable::attention_backward(shape, in, dqkv, dropout, workspace);
+}
+
+}  // namespace shoal::kernels
+
+#include "../instances/attention_backward.hpp"
+#include "../instances/attention_forward.hpp"

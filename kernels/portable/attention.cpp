@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public functions, where there are no other kernels than the portable ones.
+#include "attention.hpp"
+
+namespace shoal::kernels {
+
+template <typename T>
+std::size_t attention_workspace_bytes(const AttentionShape& shape) {
+  return portable::attention_workspace_bytes(shape);
+}
+
+template <typename T>
+void attention_forward(const AttentionShape& shape, const T* qkv, const AttentionOutputs<T>& out, const Dropout& dropout,
+                       Span<std::byte> /*workspace*/) {
+  portable::attention_forward(shape, qkv, out, dropout);
+}
+
+template <typename T>
+void attention_backward(const AttentionShape& shape, const AttentionBackwardInputs<T>& in, T* dqkv, const Dropout& dropout,
+                        Span<std::byte> workspace) {
+  portable::attention_backward(shape, in, dqkv, dropout, workspace);
+}
+
+}  // namespace shoal::kernels
+
+#include "../instances/attention_backward.hpp"
+#include "../instances/attention_forward.hpp"
