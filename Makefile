@@ -63,8 +63,8 @@ asan: deps
 
 # The program for three generations of NVIDIA's GPUs: build-cuda/shoal. Starts it as on a machine without one.
 cuda: deps
-	cmake --preset cuda
-	cmake --build build-cuda -j $(JOBS) --target shoal
+	cmake --preset cuda -DSHOAL_TESTS=ON
+	cmake --build build-cuda -j $(JOBS) --target shoal gpu_tests
 	tests/gpu/starts_without_device.sh build-cuda/shoal
 
 bench: all
