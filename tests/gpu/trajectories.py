@@ -48,7 +48,6 @@ WAYS = [
     ["--zero.stage=1", "--comm.bucket_mb=0.05"],
     ["--zero.stage=2", "--activation.checkpoint_interval=1"],
     ["--zero.stage=3", "--activation.checkpoint_interval=2"],
-    ["--zero.stage=3", "--comm.collectives=native"],
 ]
 
 
@@ -117,6 +116,9 @@ def compare(runs, dtype, reference):
         runs.tell(same, f"{dtype} {' '.join(way)}", "" if same else f"other bits: {run['losses']}, {first['losses']}")
     if first is None:
         return
+    native = [runs.train(*common, "--zero.stage=3", "--comm.collectives=native") for _ in range(2)]  # bits of its own
+    same = native[0][0] is not None and native[1][0] is not None and trajectory(native[0][0]) == trajectory(native[1][0])
+    runs.tell(same, f"{dtype} --comm.collectives=native, twice", native[0][1] or native[1][1] or ("" if same else "other bits"))
     resumed(runs, dtype, [*common, "--zero.stage=1"], first)
     if reference:
         worst = max(abs(a - b) / abs(b) for a, b in zip(losses_of(first), reference[dtype], strict=True))
