@@ -26,7 +26,7 @@ files() {
   ls /usr/include/xxhash.h
   dpkg -L nlohmann-json3-dev | grep '\.cmake$'
   # Of Boost's headers, those that Program_options includes.
-  echo '#include <boost/program_options.hpp>' | g++ -x c++ -std=c++20 -M - | tr ' \\' '\n\n' | grep '^/usr/include/boost/'
+  echo '#include <boost/program_options.hpp>' | g++ -x c++ -std=c++20 -M - | grep -o '/usr/include/boost/[^ ]*'
   ls /usr/include/boost/version.hpp
 }
 

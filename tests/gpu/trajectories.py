@@ -88,7 +88,9 @@ def losses_of(run):
 
 def resumed(runs, name, options, first):
     """Stops in the middle and goes on."""
-    half, error = runs.train(*options, f"--train.steps={STEPS // 2}", f"--checkpoint.every={STEPS // 2}", out=f"r-{name}")
+    half, error = runs.train(
+        *options, f"--train.steps={STEPS // 2}", f"--checkpoint.every={STEPS // 2}", out=f"r-{name}"
+    )
     if half is not None:
         half, error = runs.train(
             *options, f"--checkpoint.every={STEPS // 2}", "--checkpoint.resume=latest", out=f"r-{name}"
@@ -117,8 +119,14 @@ def compare(runs, dtype, reference):
     if first is None:
         return
     native = [runs.train(*common, "--zero.stage=3", "--comm.collectives=native") for _ in range(2)]  # bits of its own
-    same = native[0][0] is not None and native[1][0] is not None and trajectory(native[0][0]) == trajectory(native[1][0])
-    runs.tell(same, f"{dtype} --comm.collectives=native, twice", native[0][1] or native[1][1] or ("" if same else "other bits"))
+    same = (
+        native[0][0] is not None and native[1][0] is not None and trajectory(native[0][0]) == trajectory(native[1][0])
+    )
+    runs.tell(
+        same,
+        f"{dtype} --comm.collectives=native, twice",
+        native[0][1] or native[1][1] or ("" if same else "other bits"),
+    )
     resumed(runs, dtype, [*common, "--zero.stage=1"], first)
     if reference:
         worst = max(abs(a - b) / abs(b) for a, b in zip(losses_of(first), reference[dtype], strict=True))
@@ -127,7 +135,17 @@ def compare(runs, dtype, reference):
 
 def share_by_nccl(runs):
     """Two ranks on one GPU: NCCL takes them for ranks of two machines. Its authors do not promise that this works."""
-    environment = ["-genv", "SHOAL_SHARE_GPU", "1", "-genv", "NCCL_IB_DISABLE", "1", "-genv", "NCCL_SOCKET_IFNAME", "lo"]
+    environment = [
+        "-genv",
+        "SHOAL_SHARE_GPU",
+        "1",
+        "-genv",
+        "NCCL_IB_DISABLE",
+        "1",
+        "-genv",
+        "NCCL_SOCKET_IFNAME",
+        "lo",
+    ]
 
     def launch(words):
         one = ["-n", "1", "-env", "NCCL_HOSTID"]
