@@ -19,7 +19,7 @@ CXX_FILES = $(shell git ls-files -co --exclude-standard '*.hpp' '*.cpp' '*.cu')
 PY_FILES = $(shell git ls-files -co --exclude-standard '*.py')
 SH_FILES = $(shell git ls-files -co --exclude-standard '*.sh') .ci/run .ci/nightly
 
-.PHONY: all deps run test test-isa test-long nightly bench bench-peers bench-cluster format lint tidy fuzz install clean asan cuda cudnn configure kokkos portable python
+.PHONY: all deps run test test-isa test-long nightly bench bench-peers bench-cluster bench-gpu gpu-bundle format lint tidy fuzz install clean asan cuda cudnn configure kokkos portable python
 
 all: configure
 	cmake --build $(BUILD) -j $(JOBS)
@@ -61,13 +61,23 @@ asan: deps
 	cmake --build build-asan -j $(JOBS)
 	ctest --test-dir build-asan --output-on-failure -LE 'long|cluster|contract' -E '@AVX512$(if $(ASAN_WITHOUT),|$(ASAN_WITHOUT))' -j $(TEST_JOBS)
 
-# The program for three generations of NVIDIA's GPUs: build-cuda/shoal. Starts it as on a machine without one. Attention is by
-# cuDNN where it and the headers of its frontend are found; CMake says if not.
+# The program for three generations of NVIDIA's GPUs, build-cuda/shoal, and the tests for them (tests/gpu/README.md). Starts the
+# program as on a machine without one. Attention is by cuDNN where it and the headers of its frontend are found; CMake says if
+# not.
 cuda: deps
 	$(MAKE) cudnn || echo "make cuda: no headers of cuDNN's frontend from PyPI" >&2
-	cmake --preset cuda
-	cmake --build build-cuda -j $(JOBS) --target shoal
+	cmake --preset cuda -DSHOAL_TESTS=ON
+	cmake --build build-cuda -j $(JOBS) --target shoal gpu_tests
 	tests/gpu/starts_without_device.sh build-cuda/shoal
+
+# What tests/gpu/run_all.sh needs on a machine that has CUDA, but no MPI nor HDF5.
+gpu-bundle: configure
+	cmake --build $(BUILD) -j $(JOBS) --target shoal kernels_bits
+	tests/gpu/bundle.sh build-gpu-bundle/bundle.tar.xz $(BUILD)
+
+# Speed on a GPU beside the machine's PyTorch. Ends with 77 without a GPU.
+bench-gpu:
+	python3 -B tests/gpu/bench.py --program $(firstword $(wildcard build-gpu/shoal build-cuda/shoal) build-cuda/shoal) $(BENCH_ARGS)
 
 bench: all
 	python3 tests/bench/bench.py --shoal $(SHOAL) $(BENCH_ARGS)
@@ -145,4 +155,4 @@ install: all
 	cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))
 
 clean:
-	rm -rf $(BUILD) build-isa-* build-asan build-cuda build-cudnn build-fuzz build-kokkos build-lint build-portable build-python
+	rm -rf $(BUILD) build-isa-* build-asan build-cuda build-cudnn build-fuzz build-gpu build-gpu-bundle build-kokkos build-lint build-portable build-python

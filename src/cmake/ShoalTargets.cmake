@@ -38,13 +38,14 @@ function(shoal_program_on kernels program)
   endif()
 endfunction()
 
-# shoal_test(philox_test.cpp LINK shoal_base [LABELS long] [TIMEOUT 60]) adds a test of one process, without MPI.
+# shoal_test(philox_test.cpp LINK shoal_base [LABELS long] [TIMEOUT 60] [ARGUMENTS --gtest_filter=...]) adds a test of one
+# process, without MPI.
 function(shoal_test source)
-  cmake_parse_arguments(T "" "TIMEOUT" "LINK;LABELS" ${ARGN})
+  cmake_parse_arguments(T "" "TIMEOUT" "LINK;LABELS;ARGUMENTS" ${ARGN})
   get_filename_component(name ${source} NAME_WE)
   get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
   shoal_test_program(${folder}_${name} ${source} ${T_LINK} shoal_test_main)
-  shoal_test_properties(${folder}/${name} COMMAND ${folder}_${name} TIMEOUT ${T_TIMEOUT} LABELS ${folder} ${T_LABELS})
+  shoal_test_properties(${folder}/${name} COMMAND ${folder}_${name} ${T_ARGUMENTS} TIMEOUT ${T_TIMEOUT} LABELS ${folder} ${T_LABELS})
 endfunction()
 
 # shoal_mpi_test(collectives_test.cpp RANKS 1 2 4 LINK shoal_comm) adds one test per number of ranks. CI has two cores, so ranks

@@ -19,6 +19,7 @@
 #include "shoal/kernels/quantize.hpp"
 #include "shoal/kernels/reduce.hpp"
 #include "shoal/kernels/sample.hpp"
+#include "support/with_device.hpp"
 
 namespace shoal::kernels::test {
 namespace {
@@ -254,4 +255,4 @@ int run() {
 }  // namespace
 }  // namespace shoal::kernels::test
 
-int main() { return shoal::kernels::test::run(); }
+int main() { return shoal::test::with_device(shoal::kernels::test::run); }

@@ -161,9 +161,9 @@ TYPED_TEST(Pointwise, Relu) {
       EXPECT_EQ(static_cast<float>(dx[i]), static_cast<float>(x[i]) > 0.0F ? static_cast<float>(dy[i]) : 0.0F);
     }
   }
-  TypeParam bad = TypeParam(std::nanf(""));
-  relu_forward(1, &bad);
-  EXPECT_TRUE(std::isnan(bad));
+  std::vector<TypeParam> bad = {TypeParam(std::nanf(""))};
+  relu_forward(1, bad.data());
+  EXPECT_TRUE(std::isnan(bad[0]));
 }
 
 TEST(Elementwise, AddInPartsIsAddOfTheWhole) {

@@ -17,9 +17,9 @@ std::vector<double> squares(const std::vector<float>& x) {
 }
 
 double sum_of(const std::vector<float>& x) {
-  double total = -1;
-  sum(x.size(), x.data(), &total);
-  return total;
+  std::vector<double> total = {-1.0};
+  sum(x.size(), x.data(), total.data());
+  return total[0];
 }
 
 constexpr std::size_t sizes[] = {1, 15, 16, 17, 255, 256, 257, 1000, 16384, 16385, 40000};

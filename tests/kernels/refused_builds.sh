@@ -33,6 +33,6 @@ refused 'Kokkos 3.4 or newer, where 3.3.1 is installed, was not found.' \
   -DSHOAL_KOKKOS_CORE="$directory/libkokkoscore.so" -DSHOAL_KOKKOS_CONTAINERS="$directory/libkokkoscontainers.so"
 
 refused $'SHOAL_KERNELS=tpu: there are cpu\nportable\ncuda' -DSHOAL_KERNELS=tpu
-refused 'SHOAL_KERNELS=cuda: tests and benchmarks are not built for GPUs' -DSHOAL_KERNELS=cuda -DSHOAL_TESTS=ON
+refused 'SHOAL_KERNELS=cuda: benchmarks are not built for GPUs' -DSHOAL_KERNELS=cuda -DSHOAL_BENCH=ON
 
 exit "$failed"

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "shoal/device/kind.hpp"
 #include "shoal/kernels/runtime.hpp"
 
 namespace shoal::kernels {
@@ -29,10 +30,13 @@ class RuntimeEnvironment : public testing::Environment {
 
 inline testing::Environment* const runtime_environment = testing::AddGlobalTestEnvironment(new RuntimeEnvironment);
 
-/// Sets this number of threads as long as it lives; then there is one thread again.
+/// Sets this number of threads as long as it lives; then there is one thread again. On a GPU, which has no threads to set,
+/// tests that compare results with one thread and with several compare two runs.
 class WithThreads {
  public:
-  explicit WithThreads(int threads) { set_threads(threads); }
+  explicit WithThreads(int threads) {
+    if (device::kind() != device::DeviceKind::cuda) set_threads(threads);
+  }
   ~WithThreads() { set_threads(1); }
   WithThreads(const WithThreads&) = delete;
   WithThreads& operator=(const WithThreads&) = delete;

@@ -57,15 +57,16 @@ TEST(Sample, WeightsAreThoseOfAPlainLoop) {
     const Unit unit(elements);
     std::vector<float> moments = numbers(unit.granules, 2, 0.0F, 1.0F), want(unit.granules);
     for (std::size_t g = 1; g < unit.granules; g += 3) moments[g] = 0;  // counts as a thousandth of the mean
-    double mean = 0, got_mean = -1;
+    double mean = 0;
+    std::vector<double> got_mean = {-1.0};
     for (const float v : moments) mean += static_cast<double>(v) / static_cast<double>(unit.granules);
     for (std::size_t g = 0; g < unit.granules; ++g) {
       const double divisor = std::sqrt(std::max(static_cast<double>(moments[g]), 1e-3 * mean) / correction) + epsilon;
       want[g] = static_cast<float>(1 / (divisor * divisor));
     }
     std::vector<float> weights = unit.weights(moments);
-    weigh_sample(unit.sample, correction, epsilon, &got_mean, weights.data());
-    EXPECT_EQ(got_mean, mean) << elements;
+    weigh_sample(unit.sample, correction, epsilon, got_mean.data(), weights.data());
+    EXPECT_EQ(got_mean[0], mean) << elements;
     EXPECT_EQ(weights, unit.weights(want)) << elements;
   }
 }
@@ -74,8 +75,8 @@ TEST(Sample, WithoutMomentsHasNoWeight) {
   const Unit unit(3000);
   const std::vector<float> none(unit.granules, 0.0F);
   std::vector<float> weights = unit.weights(none);
-  double mean = -1;
-  weigh_sample(unit.sample, correction, 0.0, &mean, weights.data());
+  std::vector<double> mean = {-1.0};
+  weigh_sample(unit.sample, correction, 0.0, mean.data(), weights.data());
   EXPECT_EQ(weights, unit.weights(none));
 }
 
@@ -105,13 +106,13 @@ TYPED_TEST(SampleOf, SquaresAreThoseOfAPlainLoop) {
 
 TEST(Sample, OfAnEmptyUnitIsEmpty) {
   const Sample empty{.elements = 0, .updates = 7, .slots = 0, .offset = 1, .stride = 2};
-  float weight = 3;
-  double mean = -1, square = 4;
-  draw_sample(empty, {0, 0}, nullptr, &weight);
-  weigh_sample(empty, correction, epsilon, &mean, &weight);
-  weighted_squares(empty, &weight, 0, 0, DType::bf16, nullptr, &square);
-  EXPECT_EQ(weight, 3);
-  EXPECT_EQ(square, 4);
+  std::vector<float> weight = {3.0F};
+  std::vector<double> mean = {-1.0}, square = {4.0};
+  draw_sample(empty, {0, 0}, nullptr, weight.data());
+  weigh_sample(empty, correction, epsilon, mean.data(), weight.data());
+  weighted_squares(empty, weight.data(), 0, 0, DType::bf16, nullptr, square.data());
+  EXPECT_EQ(weight[0], 3);
+  EXPECT_EQ(square[0], 4);
 }
 
 }  // namespace

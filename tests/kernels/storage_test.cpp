@@ -92,9 +92,9 @@ TYPED_TEST(Storage, WhatIsNotFiniteStays) {
   EXPECT_EQ(static_cast<float>(y[1]), infinity);
   EXPECT_EQ(static_cast<float>(y[2]), -infinity);
   EXPECT_TRUE(std::isnan(static_cast<float>(y[3])));
-  double sum = 0;
-  sum_of_squares_by_granule(dtype_of<TypeParam>, 4, y.data(), &sum);
-  EXPECT_TRUE(std::isnan(sum));
+  std::vector<double> sum(1);
+  sum_of_squares_by_granule(dtype_of<TypeParam>, 4, y.data(), sum.data());
+  EXPECT_TRUE(std::isnan(sum[0]));
 }
 
 }  // namespace

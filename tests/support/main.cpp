@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // main() of tests that run on one process.
 #include "support/skips.hpp"
+#include "support/with_device.hpp"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   testing::UnitTest::GetInstance()->listeners().Append(new shoal::test::PrintsSkips);
-  return shoal::test::exit_code(RUN_ALL_TESTS());
+  return shoal::test::with_device([] { return shoal::test::exit_code(RUN_ALL_TESTS()); });
 }

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What can be tested of run_all.sh, bench.py and the bundle without a GPU. $SHOAL_SOURCE is the source tree.
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+complain() { printf '%s\n' "$*" >&2; failed=1; }
+
+if compgen -G '/dev/nvidia[0-9]*' >/dev/null; then
+  echo "SKIPPED: this machine has a GPU: run tests/gpu/run_all.sh itself"
+  exit 77
+fi
+# without WANTED COMMAND...: one line, and status 77.
+without() {
+  local wanted=$1 printed status=0
+  shift
+  printed=$(timeout 60 "$@" 2>&1) || status=$?
+  [[ $status -eq 77 && $printed == "$wanted" ]] || complain "exit code $status of $*: $printed"
+}
+without "run_all.sh: no GPU: nothing was tested" env OUT="$work/out" "$SHOAL_SOURCE/tests/gpu/run_all.sh"
+without "bench.py: no GPU: not measured" python3 -B "$SHOAL_SOURCE/tests/gpu/bench.py"
+[[ ! -e $work/out ]] || complain "run_all.sh made its folder without a GPU"
+
+status=0
+"$SHOAL_SOURCE/tests/gpu/run_all.sh" kernel 2>"$work/err" || status=$?
+if [[ $status -ne 2 ]] || ! grep -q "no part or option 'kernel'" "$work/err"; then complain "a part that there is not: $(<"$work/err")"; fi
+
+if command -v dpkg-query >/dev/null; then
+  "$SHOAL_SOURCE/tests/gpu/bundle.sh" --list unused >"$work/list"
+  for file in mpiexec.hydra hydra_pmi_proxy libmpich.so libhdf5_mpich.so libboost_program_options.so libgtest.a libgmock.a mpi.h hdf5.h \
+    H5pubconf.h xxhash.h nlohmann/json.hpp program_options.hpp boost/version.hpp gtest/gtest.h gmock/gmock.h BoostConfig.cmake \
+    nlohmann_jsonConfig.cmake GTestConfig.cmake; do
+    grep -q "/$file\$" "$work/list" || complain "the bundle has no $file"
+  done
+  while read -r file; do [[ -e $file ]] || complain "the bundle lists $file, which there is not"; done <"$work/list"
+  ! grep -qE '/(libc|libm|libstdc\+\+)\.so' "$work/list" || complain "the bundle has the system's own libraries"
+fi
+exit "$failed"
