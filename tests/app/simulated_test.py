@@ -109,7 +109,13 @@ class Simulated(Program):
             (2, "--comm.collectives=native", "--zero.stage=1"),
             (3, "--comm.collectives=native", "--zero.stage=3", "--batch.global=6"),
             (4, *nodes, "--zero.qwz=8", "--zero.qgz=4", "--zero.hpz_size=node"),
-            (2, "--comm.ranks_per_node=1", "--sync.kind=slowmo", "--sync.localsgd_frequency=1", "--sync.slowmo_frequency=2"),
+            (
+                2,
+                "--comm.ranks_per_node=1",
+                "--sync.kind=slowmo",
+                "--sync.localsgd_frequency=1",
+                "--sync.slowmo_frequency=2",
+            ),
             (2, "--comm.ranks_per_node=1", "--sync.kind=sgp", "--sync.sgp_overlap=true"),
         ):
             direct = self.ordered("in-order", deck, options, ranks)
