@@ -7,23 +7,46 @@
 
 namespace shoal::app {
 
-void on_rank_0(comm::Communicator& group, const std::function<void()>& act) {
+namespace {
+
+/// How act() ended: Exit::done, or its error.
+struct Outcome {
+  Exit code = Exit::done;
   std::string message;
-  auto code = static_cast<std::uint64_t>(Exit::done);
-  if (group.rank() == 0) {
-    try {
-      act();
-    } catch (const Error& error) {
-      message = error.what();
-      code = static_cast<std::uint64_t>(error.code());
-    } catch (const std::exception& error) {  // from the standard library: file systems, memory
-      message = error.what();
-      code = static_cast<std::uint64_t>(Exit::failed);
-    }
+};
+
+Outcome outcome_of(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  } catch (const std::exception& error) {  // from the standard library: file systems, memory
+    return {Exit::failed, error.what()};
   }
-  group.broadcast(comm::bytes_of(Span<std::uint64_t>(&code, 1)), 0).wait();
+  return {};
+}
+
+/// Throws the outcome of rank `root` on all ranks if it is an error.
+void throw_everywhere(comm::Communicator& group, const Outcome& own, int root) {
+  auto code = static_cast<std::uint64_t>(own.code);
+  group.broadcast(comm::bytes_of(Span<std::uint64_t>(&code, 1)), root).wait();
   if (code == static_cast<std::uint64_t>(Exit::done)) return;
-  throw Error(static_cast<Exit>(code), Seen::everywhere, broadcast_text(group, message, 0));
+  throw Error(static_cast<Exit>(code), Seen::everywhere, broadcast_text(group, own.message, root));
+}
+
+}  // namespace
+
+void on_rank_0(comm::Communicator& group, const std::function<void()>& act) {
+  throw_everywhere(group, group.rank() == 0 ? outcome_of(act) : Outcome{}, 0);
+}
+
+void on_all_ranks(comm::Communicator& group, const std::function<void()>& act) {
+  Outcome own = outcome_of(act);
+  std::int64_t first = own.code == Exit::done ? group.size() : group.rank();
+  group.all_reduce(Span<std::int64_t>(&first, 1), comm::Reduce::min).wait();
+  if (first == group.size()) return;
+  if (first != 0) own.message = text("rank ", first, ": ", own.message);
+  throw_everywhere(group, own, static_cast<int>(first));
 }
 
 std::string broadcast_text(comm::Communicator& group, const std::string& text, int root) {

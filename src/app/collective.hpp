@@ -14,6 +14,10 @@ namespace shoal::app {
 /// Rank 0 calls act(), and all ranks wait for it. If it throws, every rank throws the same Error.
 void on_rank_0(comm::Communicator& group, const std::function<void()>& act);
 
+/// Every rank calls act(), which must not communicate, and all wait for each other. If it throws on some ranks, every rank
+/// throws the error of the lowest of them, which names that rank unless it is 0.
+void on_all_ranks(comm::Communicator& group, const std::function<void()>& act);
+
 /// Returns rank `root`'s text on all ranks.
 std::string broadcast_text(comm::Communicator& group, const std::string& text, int root);
 

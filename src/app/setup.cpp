@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "setup.hpp"
 
+#include "algorithms.hpp"
 #include "saves.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
@@ -125,6 +126,8 @@ Machine::Machine(const Setup& setup, comm::World& world)
     : groups(make_node_groups(world, setup.division, setup.options, setup.engine.zero.hpz_size)),
       memory(setup.plan.bytes),
       engine(setup.engine, groups.node, memory),
-      synchroniser(app::synchroniser(setup.options, engine, groups, memory)) {}
+      synchroniser(app::synchroniser(setup.options, engine, groups, memory)) {
+  agree_on_algorithms(world.all(), engine.model().products());
+}
 
 }  // namespace shoal::app

@@ -49,6 +49,7 @@ plan::ExtraAllocations extra_allocations(const config::Options& options, int ran
 
 /// The engine, the synchroniser and their memory.
 struct Machine {
+  /// Collective.
   Machine(const Setup& setup, comm::World& world);
   sync::NodeGroups groups;
   device::DeviceMemory memory;

@@ -164,14 +164,40 @@ void block_decode(const BlockShape& shape, const Weights<T>& w, const BlockActiv
   mlp_forward(s, w, a, scratch, {}, x);
 }
 
+namespace {
+
+/// The row of keys and values of a new position lies behind those of the earlier ones.
 template <typename T>
-std::size_t block_product_workspace_bytes(const BlockShape& s, bool training) {
-  std::size_t bytes = std::max(linear_workspace_bytes<T>(s.qkv(), training), linear_workspace_bytes<T>(s.mlp(), training));
-  for (const bool added : {false, true}) {  // the last product of a branch, with dropout and without
-    bytes = std::max({bytes, linear_workspace_bytes<T>(s.attention_out(), training, added),
-                      linear_workspace_bytes<T>(s.mlp_out(), training, added)});
+void list_decoding(std::vector<kernels::Product>& list, const BlockShape& s) {
+  list_linear<T>(list, s.qkv());
+  if (3 * s.C * sizeof(T) % kernels::operand_alignment != 0) list_linear<T>(list, s.qkv(), false, false);
+  list_linear<T>(list, s.attention_out(), true);
+  list_linear<T>(list, s.mlp());
+  list_linear<T>(list, s.mlp_out(), true);
+}
+
+}  // namespace
+
+template <typename T>
+std::vector<kernels::Product> block_products(const BlockShape& s, const BlockPasses& passes) {
+  std::vector<kernels::Product> list;
+  list_linear<T>(list, s.qkv());
+  list_linear<T>(list, s.mlp());
+  for (const LinearShape& last : {s.attention_out(), s.mlp_out()}) {  // of a branch
+    list_linear<T>(list, last, true);
+    if (passes.training && passes.dropout) list_linear<T>(list, last);
   }
-  return bytes;
+  if (passes.training) {
+    for (const LinearShape& shape : {s.qkv(), s.attention_out(), s.mlp(), s.mlp_out()}) {
+      list_linear_gradients<T>(list, shape);
+    }
+  }
+  if (passes.decoding) {
+    BlockShape one = s;
+    one.B = one.T = 1;
+    list_decoding<T>(list, one);
+  }
+  return list;
 }
 
 template <typename T>
@@ -192,7 +218,7 @@ std::size_t block_workspace_bytes(const BlockShape& s, bool training) {
                                const BlockScratch<T>&, const BlockDropout&, T*);                                        \
   template void block_decode(const BlockShape&, const Weights<T>&, const BlockActivations<T>&, const BlockScratch<T>&,  \
                              std::size_t, T*);                                                                          \
-  template std::size_t block_product_workspace_bytes<T>(const BlockShape&, bool);                                       \
+  template std::vector<kernels::Product> block_products<T>(const BlockShape&, const BlockPasses&);                      \
   template std::size_t block_workspace_bytes<T>(const BlockShape&, bool);
 SHOAL_INSTANTIATE(float)
 SHOAL_INSTANTIATE(bf16)

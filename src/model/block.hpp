@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "products.hpp"
 #include "shoal/kernels/attention.hpp"
@@ -78,9 +79,14 @@ template <typename T>
 void block_decode(const BlockShape& shape, const Weights<T>& weights, const BlockActivations<T>& activations,
                   const BlockScratch<T>& scratch, std::size_t position, T* x);
 
-/// Bytes of workspace of a block of this shape: for matrix products, and for other kernels.
+/// Which passes a block runs.
+struct BlockPasses {
+  bool training, dropout, decoding;
+};
+/// The matrix products of a block of this shape.
 template <typename T>
-std::size_t block_product_workspace_bytes(const BlockShape& shape, bool training);
+std::vector<kernels::Product> block_products(const BlockShape& shape, const BlockPasses& passes);
+/// Bytes of workspace of the other kernels.
 template <typename T>
 std::size_t block_workspace_bytes(const BlockShape& shape, bool training);
 

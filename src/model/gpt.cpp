@@ -85,21 +85,26 @@ void Gpt<T>::take_scratch(Memory& memory) {
   if (!memory.counting()) divide(BumpAllocator(head_scratch_));
   scratch_.workspace =
       memory.take<std::byte>(Kind::buffers, gpt::block_workspace_bytes<T>(s, training), "kernels' workspace");
-  std::size_t bytes = product_workspace_bytes(s);
-  if (decoding_) bytes = std::max(bytes, product_workspace_bytes(shape(1, 1)));
-  product_workspace_ = ProductWorkspace(memory, bytes);
+  const BatchSize capacity = {capacity_.sequences, capacity_.length};
+  product_workspace_ = ProductWorkspace(memory, capacity, products_of(capacity, decoding_));
 }
 
 template <typename T>
-std::size_t Gpt<T>::product_workspace_bytes(const gpt::BlockShape& s) const {
-  return std::max({gpt::block_product_workspace_bytes<T>(s, capacity_.training), head_.losses_workspace_bytes(s.rows()),
-                   head_.logits_workspace_bytes(s.B)});
+std::vector<kernels::Product> Gpt<T>::products_of(BatchSize size, bool decoding) const {
+  const gpt::BlockShape s = shape(size.sequences, size.length);
+  std::vector<kernels::Product> list =
+      gpt::block_products<T>(s, {.training = capacity_.training, .dropout = options_.dropout > 0, .decoding = decoding});
+  const auto add = [&](const std::vector<kernels::Product>& more) { list.insert(list.end(), more.begin(), more.end()); };
+  add(head_.losses_products(s.rows()));
+  add(head_.logits_products(size.sequences));
+  if (decoding && size.sequences > 1) add(head_.logits_products(1));
+  return list;
 }
 
 template <typename T>
-void Gpt<T>::set_product_workspace(const gpt::BlockShape& s) {
-  const bool whole = s.B == capacity_.sequences && s.T == capacity_.length;
-  scratch_.product_workspace = whole ? product_workspace_.planned() : product_workspace_.of(product_workspace_bytes(s));
+void Gpt<T>::set_product_workspace(const MicroBatch& batch) {
+  scratch_.product_workspace =
+      product_workspace_.of({batch.sequences, batch.length}, [this](BatchSize size) { return products_of(size, false); });
 }
 
 template <typename T>
@@ -162,7 +167,7 @@ void Gpt<T>::forward(const MicroBatch& batch, float gradient_scale, double* loss
   upload(batch);
   kept_ = batch;
   const gpt::BlockShape s = shape(batch.sequences, batch.length);
-  set_product_workspace(s);
+  set_product_workspace(batch);
   T* const x = blocks_[0].x;
   embed(s.B, s.T, inputs_, 0, x);
   const kernels::Dropout at_start = dropout(batch, embedding_unit, embedded);
@@ -206,7 +211,7 @@ void Gpt<T>::losses(std::size_t rows, const T* x, std::optional<float> gradient_
 template <typename T>
 void Gpt<T>::backward() {
   const gpt::BlockShape s = shape(kept_.sequences, kept_.length);
-  set_product_workspace(s);
+  set_product_workspace(kept_);
   {
     const TracedUnit traced(head_unit());
     const Weights<T> w(access_, head_unit(), head_layout());
@@ -285,7 +290,7 @@ T* Gpt<T>::run_blocks(const MicroBatch& batch) {
 template <typename T>
 void Gpt<T>::evaluate(const MicroBatch& batch, double* loss) {
   check_targets(batch);
-  set_product_workspace(shape(batch.sequences, batch.length));
+  set_product_workspace(batch);
   losses(predictions(batch), run_blocks(batch), std::nullopt, loss);
 }
 
@@ -310,7 +315,7 @@ template <typename T>
 void Gpt<T>::logits(const MicroBatch& batch, Span<float> out) {
   require(out.size() == batch.sequences * options_.vocab_size, "room for ", out.size(), " logits of ", batch.sequences,
           " sequences");
-  set_product_workspace(shape(batch.sequences, batch.length));
+  set_product_workspace(batch);
   const std::size_t stride = batch.length * options_.n_embd;
   logits_of(batch.sequences, run_blocks(batch) + stride - options_.n_embd, stride, out.data());
 }

@@ -25,6 +25,7 @@ class Gpt final : public Model, private Decoder {
   void backward() override;
   void evaluate(const MicroBatch& batch, double* loss) override;
   void logits(const MicroBatch& batch, Span<float> out) override;
+  const std::vector<kernels::Product>& products() const override { return product_workspace_.products(); }
   Decoder* decoder() override { return decoding_ ? this : nullptr; }
 
  private:
@@ -34,9 +35,9 @@ class Gpt final : public Model, private Decoder {
 
   void take_activations(Memory& memory);
   void take_scratch(Memory& memory);
-  std::size_t product_workspace_bytes(const gpt::BlockShape& shape) const;
+  std::vector<kernels::Product> products_of(BatchSize size, bool decoding) const;
   /// Sets the workspace of all matrix products until the next call.
-  void set_product_workspace(const gpt::BlockShape& shape);
+  void set_product_workspace(const MicroBatch& batch);
   void check(const MicroBatch& batch) const;
   void check_targets(const MicroBatch& batch) const;
   /// Enqueues the copy of the batch's tokens to the device.

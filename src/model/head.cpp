@@ -10,7 +10,6 @@
 
 namespace shoal::model {
 
-using kernels::matmul_workspace_bytes;
 using kernels::Transpose;
 
 namespace {
@@ -43,34 +42,41 @@ std::size_t Head<T>::scratch_bytes() const {
 }
 
 template <typename T>
-std::size_t Head<T>::product_workspace_bytes(std::size_t rows, std::size_t columns) const {
-  return matmul_workspace_bytes<T, float>({.m = rows, .n = columns, .k = C_, .transpose_b = Transpose::yes});
+kernels::Product Head<T>::logits_product(std::size_t rows, std::size_t columns) const {
+  return kernels::product<T, float>({.m = rows, .n = columns, .k = C_, .transpose_b = Transpose::yes});
 }
 
 template <typename T>
-std::size_t Head<T>::logits_workspace_bytes(std::size_t rows) const {
-  std::size_t bytes = 0;
-  for (const std::size_t chunk : {std::min(rows, chunk_rows_), rows % chunk_rows_}) {
-    if (chunk > 0) bytes = std::max(bytes, product_workspace_bytes(chunk, vocabulary_.symbols));
-  }
-  return bytes;
+std::vector<std::size_t> Head<T>::chunks(std::size_t rows) const {
+  if (rows == 0) return {};
+  if (rows <= chunk_rows_) return {rows};
+  const std::size_t left = rows % chunk_rows_;
+  return left == 0 ? std::vector{chunk_rows_} : std::vector{chunk_rows_, left};
 }
 
 template <typename T>
-std::size_t Head<T>::losses_workspace_bytes(std::size_t rows) const {
+std::vector<kernels::Product> Head<T>::logits_products(std::size_t rows) const {
+  std::vector<kernels::Product> list;
+  for (const std::size_t chunk : chunks(rows)) list.push_back(logits_product(chunk, vocabulary_.symbols));
+  return list;
+}
+
+template <typename T>
+std::vector<kernels::Product> Head<T>::losses_products(std::size_t rows) const {
   const std::size_t V = vocabulary_.rows;
-  std::size_t bytes = 0;
-  for (const std::size_t chunk : {std::min(rows, chunk_rows_), rows % chunk_rows_}) {
-    if (chunk == 0) continue;
-    bytes = std::max(bytes, product_workspace_bytes(chunk, V));
-    if (!training_) continue;
-    bytes = std::max(bytes, matmul_workspace_bytes<T, T>({.m = chunk, .n = C_, .k = V}));
-    for (const bool added : {false, true}) {
-      bytes = std::max(bytes, matmul_workspace_bytes<T, float>(
-                                  {.m = V, .n = C_, .k = chunk, .transpose_a = Transpose::yes, .added = added}));
-    }
+  std::vector<kernels::Product> list;
+  const auto weight_gradient = [&](std::size_t chunk, bool added) {
+    list.push_back(kernels::product<T, float>({.m = V, .n = C_, .k = chunk, .transpose_a = Transpose::yes, .added = added}));
+  };
+  for (const std::size_t chunk : chunks(rows)) {
+    list.push_back(logits_product(chunk, V));
+    if (training_) list.push_back(kernels::product<T, T>({.m = chunk, .n = C_, .k = V}));
   }
-  return bytes;
+  if (!training_ || rows == 0) return list;
+  weight_gradient(std::min(rows, chunk_rows_), false);
+  if (rows >= 2 * chunk_rows_) weight_gradient(chunk_rows_, true);
+  if (rows > chunk_rows_ && rows % chunk_rows_ != 0) weight_gradient(rows % chunk_rows_, true);
+  return list;
 }
 
 template <typename T>

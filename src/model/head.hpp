@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "shoal/kernels/matmul.hpp"
+#include "shoal/kernels/products.hpp"
 #include "views.hpp"
 
 namespace shoal::model {
@@ -42,9 +44,9 @@ class Head {
 
   /// Bytes of scratch memory of losses() and logits(), which holds nothing between two calls.
   std::size_t scratch_bytes() const;
-  /// Bytes of workspace for the matrix products of losses() and of logits() with this many rows.
-  std::size_t losses_workspace_bytes(std::size_t rows) const;
-  std::size_t logits_workspace_bytes(std::size_t rows) const;
+  /// The matrix products of losses() and of logits() with this many rows.
+  std::vector<kernels::Product> losses_products(std::size_t rows) const;
+  std::vector<kernels::Product> logits_products(std::size_t rows) const;
 
   /// losses[r] = -ln softmax(hidden[r] weight')[targets[r]]. Without gradients if `gradient` is null.
   void losses(const HeadInputs<T>& in, float* losses, const HeadGradient<T>* gradient, Span<std::byte> scratch,
@@ -59,7 +61,9 @@ class Head {
   /// logits [rows, rows of the weight] = hidden weight'.
   void product(std::size_t rows, const T* hidden, const kernels::Matrix<const T>& weight, float* logits,
                Span<std::byte> workspace) const;
-  std::size_t product_workspace_bytes(std::size_t rows, std::size_t columns) const;
+  kernels::Product logits_product(std::size_t rows, std::size_t columns) const;
+  /// The numbers of rows of the chunks: of the first one, and of the last one if it has fewer.
+  std::vector<std::size_t> chunks(std::size_t rows) const;
 
   std::size_t chunk_rows_, C_;
   VocabularyShape vocabulary_;

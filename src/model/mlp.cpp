@@ -110,17 +110,31 @@ Mlp<T>::Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t
         std::max(kernels::column_sum_workspace_bytes({B, V}), kernels::column_sum_workspace_bytes({B, options.inner()}));
     workspace_ = memory.take<std::byte>(Kind::buffers, sums, "kernels' workspace");
   }
-  product_workspace_ = ProductWorkspace(memory, product_workspace_bytes(B, capacity.length));
+  const BatchSize whole = {B, capacity.length};
+  product_workspace_ = ProductWorkspace(memory, whole, products_of(whole));
 }
 
 template <typename T>
-std::size_t Mlp<T>::product_workspace_bytes(std::size_t sequences, std::size_t length) const {
-  const std::size_t inner = options_.inner(), V = options_.vocab_size;
-  const bool training = capacity_.training;
-  return std::max({linear_workspace_bytes<T>({sequences, length * options_.n_embd, inner}, training),
-                   linear_workspace_bytes<T>({sequences, inner, inner}, training),
-                   linear_workspace_bytes<T>({sequences, inner, V}, training),
-                   kernels::matmul_workspace_bytes<T, float>({.m = sequences, .n = V, .k = inner, .bias = true})});
+std::vector<kernels::Product> Mlp<T>::products_of(BatchSize size) const {
+  const std::size_t inner = options_.inner(), skipped = first_row(size.length) * inner;
+  const auto aligned = [&](std::size_t element_bytes) { return skipped * element_bytes % kernels::operand_alignment == 0; };
+  const LinearShape first = {size.sequences, size.length * options_.n_embd, inner}, other = {size.sequences, inner, inner},
+                    head = {size.sequences, inner, options_.vocab_size};
+  std::vector<kernels::Product> list;
+  list_linear<T>(list, first, false, aligned(sizeof(T)));
+  if (options_.n_layer > 1) list_linear<T>(list, other);
+  list.push_back(kernels::product<T, float>({.m = head.rows, .n = head.out, .k = head.in, .bias = true}));
+  if (capacity_.training) {
+    list_linear_gradients<T>(list, first, aligned(sizeof(T)), aligned(sizeof(float)));
+    if (options_.n_layer > 1) list_linear_gradients<T>(list, other);
+    list_linear_gradients<T>(list, head);
+  }
+  return list;
+}
+
+template <typename T>
+void Mlp<T>::set_product_workspace(const MicroBatch& batch) {
+  products_ = product_workspace_.of({batch.sequences, batch.length}, [this](BatchSize size) { return products_of(size); });
 }
 
 template <typename T>
@@ -188,7 +202,7 @@ template <typename T>
 void Mlp<T>::forward(const MicroBatch& batch, float gradient_scale, double* loss) {
   require(capacity_.training, "the model was made without memory for backward");
   check(batch);
-  products_ = product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length));
+  set_product_workspace(batch);
   const std::size_t rows = batch.sequences;
   check_targets(batch);
   kept_ = batch;
@@ -235,7 +249,7 @@ void Mlp<T>::hidden_backward(std::size_t rows, std::size_t layer) {
 
 template <typename T>
 void Mlp<T>::backward() {
-  products_ = product_workspace_.of(product_workspace_bytes(kept_.sequences, kept_.length));
+  set_product_workspace(kept_);
   head_backward(kept_.sequences, hidden_.back());
   const auto again = [&](std::size_t layer) {
     const trace::Region region(trace::Level::steps, trace::Kind::phase, "recompute");
@@ -256,7 +270,7 @@ void Mlp<T>::evaluate(const MicroBatch& batch, double* loss) {
   check(batch);
   check_targets(batch);
   upload(batch);
-  products_ = product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length));
+  set_product_workspace(batch);
   output(batch.sequences, run_hidden(batch), logits_);
   kernels::cross_entropy_forward({batch.sequences, options_.vocab_size},
                                  {.logits = logits_, .targets = targets_, .stride = options_.vocab_size}, losses_);
@@ -269,7 +283,7 @@ void Mlp<T>::logits(const MicroBatch& batch, Span<float> out) {
           " sequences");
   check(batch);
   upload(batch);
-  products_ = product_workspace_.of(product_workspace_bytes(batch.sequences, batch.length));
+  set_product_workspace(batch);
   output(batch.sequences, run_hidden(batch), logits_);
   device::copy(out.size_bytes(), logits_, out.data());
   device::wait_for_queue();

@@ -33,10 +33,12 @@ class Mlp final : public Model {
   void backward() override;
   void evaluate(const MicroBatch& batch, double* loss) override;
   void logits(const MicroBatch& batch, Span<float> out) override;
+  const std::vector<kernels::Product>& products() const override { return product_workspace_.products(); }
 
  private:
   void check(const MicroBatch& batch) const;
-  std::size_t product_workspace_bytes(std::size_t sequences, std::size_t length) const;
+  std::vector<kernels::Product> products_of(BatchSize size) const;
+  void set_product_workspace(const MicroBatch& batch);
   /// Returns the output of the last hidden layer.
   const T* run_hidden(const MicroBatch& batch);
   void hidden_forward(const MicroBatch& batch, std::size_t layer);

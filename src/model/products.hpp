@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The matrix products of a linear layer y = x W + bias, with W stored as [in, out], and their workspace.
+// The matrix products of a linear layer y = x W + bias, with W stored as [in, out], their list, and their workspace.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "shoal/base/memory.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/kernels/matmul.hpp"
+#include "shoal/kernels/products.hpp"
 
 namespace shoal::model {
 
@@ -49,30 +51,59 @@ void linear_weight_gradient(const char* label, const LinearShape& s, const T* x,
                             {dweight, s.in, s.out}, workspace);
 }
 
-/// Bytes of workspace for linear(), with or without `added`, and, for training, for both gradients.
+/// Adds the product of linear() to a list of products.
 template <typename T>
-std::size_t linear_workspace_bytes(const LinearShape& s, bool training, bool added = false) {
-  using kernels::matmul_workspace_bytes;
-  using kernels::Transpose;
-  std::size_t bytes = matmul_workspace_bytes<T, T>({.m = s.rows, .n = s.out, .k = s.in, .bias = true, .added = added});
-  if (training) {
-    bytes =
-        std::max({bytes, matmul_workspace_bytes<T, T>({.m = s.rows, .n = s.in, .k = s.out, .transpose_b = Transpose::yes}),
-                  matmul_workspace_bytes<T, float>({.m = s.in, .n = s.out, .k = s.rows, .transpose_a = Transpose::yes})});
-  }
-  return bytes;
+void list_linear(std::vector<kernels::Product>& list, const LinearShape& s, bool added = false, bool aligned = true) {
+  list.push_back(kernels::product<T, T>({.m = s.rows, .n = s.out, .k = s.in, .bias = true, .added = added}, aligned));
 }
 
-/// The workspace of a model's matrix products, planned for its whole capacity. oneDNN chooses its algorithm by shape, so the
-/// products of a smaller batch may need more than those of a larger one (a weight gradient of 384 x 1152 in fp32: 0.4 MB for
-/// 508 rows, nothing for 2048). For such a batch more memory is allocated, which is not part of the memory plan: training
-/// always runs at the whole capacity.
+/// Adds the products of both gradients.
+template <typename T>
+void list_linear_gradients(std::vector<kernels::Product>& list, const LinearShape& s, bool aligned_input = true,
+                           bool aligned_weight = true) {
+  using kernels::Transpose;
+  list.push_back(kernels::product<T, T>({.m = s.rows, .n = s.in, .k = s.out, .transpose_b = Transpose::yes}, aligned_input));
+  list.push_back(
+      kernels::product<T, float>({.m = s.in, .n = s.out, .k = s.rows, .transpose_a = Transpose::yes}, aligned_weight));
+}
+
+/// The sizes of a batch, on which its products depend.
+struct BatchSize {
+  std::size_t sequences, length;
+  bool operator==(const BatchSize&) const = default;
+};
+
+/// The products of a model and their workspace, planned for its whole capacity. oneDNN chooses its algorithm by shape, so
+/// the products of a smaller batch may need more than those of a larger one (a weight gradient of 384 x 1152 in fp32: 0.4 MB
+/// for 508 rows, nothing for 2048). For such a batch more memory is allocated, which is not part of the memory plan, and on
+/// a GPU each rank chooses the algorithms itself: training always runs at the whole capacity.
 class ProductWorkspace {
  public:
+  using Products = std::vector<kernels::Product>;
   ProductWorkspace() = default;
-  ProductWorkspace(Memory& memory, std::size_t bytes)
-      : planned_(memory.take<std::byte>(Kind::buffers, bytes, "matrix products' workspace")) {}
-  Span<std::byte> of(std::size_t bytes) {
+  /// planned: of batches of `capacity`, and those that do not depend on the batch.
+  ProductWorkspace(Memory& memory, BatchSize capacity, Products planned)
+      : capacity_(capacity),
+        products_(std::move(planned)),
+        planned_(memory.take<std::byte>(Kind::buffers, kernels::workspace_bytes(products_), "matrix products' workspace")) {}
+
+  const Products& products() const { return products_; }
+  Span<std::byte> planned() const { return planned_; }
+  /// The workspace for batches of this size; products_of(size) lists their products.
+  template <class ProductsOf>
+  Span<std::byte> of(BatchSize size, const ProductsOf& products_of) {
+    if (size == capacity_) return planned_;
+    if (size != other_) {
+      const Products products = products_of(size);
+      kernels::choose_missing_algorithms(products);
+      other_bytes_ = kernels::workspace_bytes(products);
+      other_ = size;
+    }
+    return unplanned(other_bytes_);
+  }
+
+ private:
+  Span<std::byte> unplanned(std::size_t bytes) {
     if (bytes <= planned_.size()) return planned_;
     if (bytes > unplanned_.size()) {
       // The end of the former memory waits for products that use it.
@@ -81,9 +112,10 @@ class ProductWorkspace {
     }
     return unplanned_;
   }
-  Span<std::byte> planned() const { return planned_; }
 
- private:
+  BatchSize capacity_{}, other_{};  // other_: the last size that is not the capacity
+  Products products_;
+  std::size_t other_bytes_ = 0;
   Span<std::byte> planned_, unplanned_;
   std::unique_ptr<device::DeviceMemory> more_;  // of unplanned_
 };

@@ -14,6 +14,7 @@
 #include "kernels/roundoff.hpp"
 #include "kernels/runtime_environment.hpp"
 #include "shoal/kernels/matmul.hpp"
+#include "shoal/kernels/products.hpp"
 
 namespace shoal::kernels {
 
@@ -45,6 +46,9 @@ struct Options {
   bool accumulate = false;  ///< add to what C held
 };
 
+/// Whether each Case chooses an algorithm for its product, if this program has algorithms to choose from (products.hpp).
+inline bool cases_choose = true;
+
 /// A product whose operands have `gap` elements between their rows.
 template <typename T, typename R>
 struct Case {
@@ -67,16 +71,22 @@ struct Case {
         b_data(reference::numbers<T>((b_rows()) * (b_columns() + gap), 2)),
         bias(reference::numbers<T>(n, 3)),
         c_data(in_lines(reference::numbers<R>(m * (n + gap), 4))),
-        workspace(matmul_workspace_bytes<T, R>({.m = m,
-                                                .n = n,
-                                                .k = k,
-                                                .transpose_a = options.a,
-                                                .transpose_b = options.b,
-                                                .bias = with,
-                                                .added = options.accumulate,
-                                                .a_stride = a().stride,
-                                                .b_stride = b().stride,
-                                                .c_stride = n + gap})) {}
+        workspace(matmul_workspace_bytes<T, R>(shape())) {
+    if (cases_choose) choose_missing_algorithms({product<T, R>(shape())});
+  }
+
+  MatmulShape shape() const {
+    return {.m = m,
+            .n = n,
+            .k = k,
+            .transpose_a = options.a,
+            .transpose_b = options.b,
+            .bias = with_bias,
+            .added = options.accumulate,
+            .a_stride = a().stride,
+            .b_stride = b().stride,
+            .c_stride = n + gap};
+  }
 
   std::size_t a_rows() const { return options.a == Transpose::yes ? k : m; }
   std::size_t a_columns() const { return options.a == Transpose::yes ? m : k; }

@@ -4,7 +4,9 @@
 // result does not depend on the number of threads.
 #pragma once
 
+#include <compare>
 #include <cstddef>
+#include <cstdint>
 
 #include "shoal/base/types.hpp"
 
@@ -19,7 +21,7 @@ struct Matrix {
   Matrix(T* at, std::size_t r, std::size_t c, std::size_t s) : data(at), rows(r), columns(c), stride(s) {}
 };
 
-enum class Transpose { no, yes };
+enum class Transpose : std::uint8_t { no, yes };
 
 /// The operands of C = op(A) op(B) [+ bias] [+ added], where op(A) is [m, k], op(B) is [k, n] and C is [m, n].
 template <typename T, typename R>
@@ -35,7 +37,8 @@ struct MatmulInputs {
 /// Nothing is computed in fp16: panels of A and B are converted to float and multiplied as such. The same holds for bf16 in
 /// portable kernels, and on processors without instructions for it. With AMX, the tuned kernels' float matrices are
 /// multiplied as sums of bf16 numbers, as accurately as with fused multiply-adds of floats (kernels/cpu/blocked_fp32.cpp).
-/// workspace: at least matmul_workspace_bytes() of the product's shape.
+/// workspace: at least matmul_workspace_bytes() of the product's shape. On a GPU the product must have been listed before
+/// (products.hpp); elsewhere any product is computed.
 template <typename T, typename R>
 void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace);
 
@@ -46,6 +49,7 @@ struct MatmulShape {
   Transpose transpose_a = Transpose::no, transpose_b = Transpose::no;
   bool bias = false, added = false;
   std::size_t a_stride = 0, b_stride = 0, c_stride = 0;
+  auto operator<=>(const MatmulShape&) const = default;
 };
 /// Bytes for packed operands, the library's own needs and panels in float; portable kernels need none. The library copies
 /// some operands because of their strides, so a product may need more with gaps than without.

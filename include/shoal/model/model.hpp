@@ -10,6 +10,7 @@
 
 #include "shoal/base/memory.hpp"
 #include "shoal/base/names.hpp"
+#include "shoal/kernels/products.hpp"
 #include "shoal/model/unit.hpp"
 #include "shoal/model/unit_access.hpp"
 
@@ -92,6 +93,9 @@ class Model {
   /// Logits after the last position of each sequence: [sequences, vocab_size], memory of the host, which waits for them.
   /// Without dropout.
   virtual void logits(const MicroBatch& batch, Span<float> out) = 0;
+
+  /// The matrix products of all functions above with batches of the whole capacity, and those of the decoder.
+  virtual const std::vector<kernels::Product>& products() const = 0;
 
   /// nullptr if the model has none or was created without memory for it. Its sequence is lost when another function of the
   /// model is called.
