@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products by cuBLASLt, summed in float; fp32 without TF32. Bias and `added` are added before the result is rounded.
+// Matrix products by cuBLASLt, summed in float. Bias and `added` are added before the result is rounded.
 #include "shoal/kernels/matmul.hpp"
 
 #include <cstdint>

@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::size_t name_bytes = 64;
 
+bool tf32 = false;
+
 /// Never destroyed, since CUDA may end before static objects do.
 std::map<Product, ChosenProduct>& table() {
   static auto* const chosen = new std::map<Product, ChosenProduct>;
@@ -30,7 +32,7 @@ void keep(const Product& key, std::unique_ptr<LibraryProduct> product, const Alg
 }
 
 std::pair<std::unique_ptr<LibraryProduct>, Algorithm> choose(const Product& key) {
-  std::unique_ptr<LibraryProduct> product = make_product(key);
+  std::unique_ptr<LibraryProduct> product = make_product(key, tf32);
   Algorithm algorithm;
   const std::string why = product->choose(algorithm);
   require(why.empty(), "matrix products: ", product_library(), " has no algorithm for ", describe(key), " on ",
@@ -57,6 +59,9 @@ void forget_algorithms() { table().clear(); }
 
 }  // namespace cuda
 
+ProductFeatures product_features() { return {.tf32 = true}; }
+void set_tf32(bool on) { cuda::tf32 = on; }
+
 std::vector<std::byte> choose_algorithms(const std::vector<Product>& products) {
   std::vector<std::byte> bytes(cuda::name_bytes);
   const std::string library = cuda::product_library();
@@ -81,7 +86,7 @@ void use_algorithms(const std::vector<Product>& products, Span<const std::byte> 
     std::memcpy(&algorithm, at, sizeof algorithm);
     at += sizeof algorithm;
     const Product key = cuda::with_strides(listed);
-    std::unique_ptr<cuda::LibraryProduct> product = cuda::make_product(key);
+    std::unique_ptr<cuda::LibraryProduct> product = cuda::make_product(key, cuda::tf32);
     const std::string why = product->problem(algorithm);
     require(why.empty(), "matrix products: rank 0's algorithm for ", describe(listed), " does not run on ",
             cuda::product_device(), ": ", why, "; all ranks need GPUs that run the same algorithms");

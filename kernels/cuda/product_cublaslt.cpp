@@ -67,11 +67,13 @@ class Preference {
 
 class CublasLtProduct : public LibraryProduct {
  public:
-  explicit CublasLtProduct(const Product& product)
+  CublasLtProduct(const Product& product, bool tf32)
       : shape_(product.shape),
         alignment_(static_cast<std::uint32_t>(product.aligned ? operand_alignment : size_of(product.operands))) {
     const bool b_transposed = shape_.transpose_b == Transpose::yes, a_transposed = shape_.transpose_a == Transpose::yes;
-    check(cublasLtMatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F), place, "cublasLtMatmulDescCreate");
+    const bool in_tf32 = tf32 && product.operands == DType::f32;
+    check(cublasLtMatmulDescCreate(&product_, in_tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+          place, "cublasLtMatmulDescCreate");
     set(CUBLASLT_MATMUL_DESC_TRANSA, b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     if (shape_.bias && product.operands == product.result) {  // other biases are added behind the product
@@ -153,7 +155,9 @@ class CublasLtProduct : public LibraryProduct {
 
 }  // namespace
 
-std::unique_ptr<LibraryProduct> make_product(const Product& product) { return std::make_unique<CublasLtProduct>(product); }
+std::unique_ptr<LibraryProduct> make_product(const Product& product, bool tf32) {
+  return std::make_unique<CublasLtProduct>(product, tf32);
+}
 
 std::string product_library() {
   const std::size_t version = cublasLtGetVersion();

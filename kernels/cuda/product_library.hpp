@@ -44,7 +44,8 @@ class LibraryProduct {
   virtual void run(const char* label, const Algorithm& algorithm, const ProductOperands& operands, std::byte* workspace) = 0;
 };
 
-std::unique_ptr<LibraryProduct> make_product(const Product& product);
+/// tf32: fp32 matrices may be multiplied in TF32.
+std::unique_ptr<LibraryProduct> make_product(const Product& product, bool tf32);
 
 /// "cuBLASLt 13.1.0", which differs between versions whose algorithms are not the same.
 std::string product_library();

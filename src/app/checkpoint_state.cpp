@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* shaping[] = {"train.seed",        "batch.global",   "batch.micro",        "data.source",
                                    "data.shuffle",      "optimizer.kind", "optimizer.adascale", "schedule.kind",
-                                   "train.dtype",       "sync.kind",      "sync.average_dtype", "sync.average_overlap",
+                                   "train.dtype",       "train.tf32",     "sync.kind",      "sync.average_dtype", "sync.average_overlap",
                                    "sync.average_delay"};
 
 /// Lists the tensors `own` for every node, each under the node's name: all ranks list the same tensors, and other nodes'

@@ -8,6 +8,7 @@
 #include "shoal/config/deck.hpp"
 #include "shoal/config/table.hpp"
 #include "shoal/io/checkpoint.hpp"
+#include "shoal/kernels/products.hpp"
 
 namespace shoal::app {
 
@@ -42,6 +43,8 @@ LoadedModel::LoadedModel(comm::World& world, const config::Invocation& invocatio
   const std::size_t samples_per_step = resolved.options.batch.global;
   resolved.options.batch.global = 0;
   resolved.options.adascale = {};  // nothing is trained
+  // What a GPU did for speed does not matter where there is none.
+  if (!kernels::product_features().tf32 && invocation.places.of("train.tf32").empty()) resolved.options.train.tf32 = false;
   config::validate(resolved, world.size());
   resolved.options.batch.global = samples_per_step;
   setup_ = std::make_unique<Setup>(prepare(world, resolved.options, world.size(), purpose));

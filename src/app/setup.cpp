@@ -5,7 +5,9 @@
 #include "saves.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/base/names.hpp"
 #include "shoal/device/kind.hpp"
+#include "shoal/kernels/products.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/fit.hpp"
 #include "shoal/plan/notation.hpp"
@@ -85,6 +87,8 @@ zero::EngineOptions engine_options(const config::Options& options, const Divisio
 }
 
 Setup prepare(comm::World& world, const config::Options& options, int ranks, Purpose purpose) {
+  require_input(!options.train.tf32 || kernels::product_features().tf32, "train.tf32 = true: this program computes on the ",
+                name_of(device::kind()), ", where products of fp32 have no TF32; allowed: false");
   heartbeat::phase("data");
   Setup setup;
   setup.options = options;
@@ -127,6 +131,7 @@ Machine::Machine(const Setup& setup, comm::World& world)
       memory(setup.plan.bytes),
       engine(setup.engine, groups.node, memory),
       synchroniser(app::synchroniser(setup.options, engine, groups, memory)) {
+  kernels::set_tf32(setup.options.train.tf32);
   agree_on_algorithms(world.all(), engine.model().products());
 }
 

@@ -95,6 +95,11 @@ std::vector<Row> batch_and_train_rows() {
       {"train.threads", in(&Options::train, &TrainOptions::threads), "threads", between(1, 4096).or_word("auto"),
        about("threads of a rank; auto: the cores that the rank may use divided by the ranks that share them, at most "
              "OMP_NUM_THREADS")},
+      {"train.tf32", in(&Options::train, &TrainOptions::tf32), "", any(),
+       about("GPUs: multiply fp32 matrices in TF32, whose numbers have 10 bits of mantissa instead of 23; refused by a "
+             "program that computes on processors",
+             "Set it for speed where bf16 is too coarse."),
+       UsedBy{"train.dtype", {name_of(DType::f32)}}},
       {"train.grad_clip", in(&Options::train, &TrainOptions::grad_clip), "", at_least(0),
        about("scale gradients down if their global norm is larger than this; 0: never")},
       {"train.log_every", in(&Options::train, &TrainOptions::log_every), "steps", between(1, most_steps),

@@ -232,6 +232,12 @@ class Simulated(Program):
             "--train.device=cuda",
             contains=("train.device = cuda", "computes on the host", "is build-cuda/shoal, which `make cuda` builds"),
         )
+        self.refused(
+            "train",
+            deck,
+            "--train.tf32=true",
+            contains=("train.tf32 = true", "computes on the host", "allowed: false"),
+        )
         self.train(deck, "--train.device=host", "--train.steps=1")
 
     def test_the_simulated_device_is_not_the_host(self):

@@ -164,6 +164,19 @@ TEST_F(ProductChoice, BiasesOfAnotherTypeAreAddedToo) {
   EXPECT_NE(product_double().runs.back().operands.bias, nullptr);
 }
 
+TEST_F(ProductChoice, Tf32IsAskedForWhereItIsSet) {
+  ASSERT_TRUE(product_features().tf32);
+  const std::vector<std::byte> bytes = choose_algorithms(some_products());
+  EXPECT_FALSE(product_double().tf32);
+  set_tf32(true);
+  choose_algorithms(some_products());
+  EXPECT_TRUE(product_double().tf32);
+  product_double().tf32 = false;
+  use_algorithms(some_products(), bytes);
+  EXPECT_TRUE(product_double().tf32);
+  set_tf32(false);
+}
+
 /// A residual is added by the product itself, from another matrix than the result.
 TEST_F(ProductChoice, AnotherMatrixIsAddedByTheProduct) {
   choose_missing_algorithms({product<bf16, bf16>({.m = 5, .n = 8, .k = 9, .added = true})});

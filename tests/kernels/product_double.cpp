@@ -77,7 +77,10 @@ class DoubledProduct : public LibraryProduct {
 
 }  // namespace
 
-std::unique_ptr<LibraryProduct> make_product(const Product& product) { return std::make_unique<DoubledProduct>(product); }
+std::unique_ptr<LibraryProduct> make_product(const Product& product, bool tf32) {
+  product_double().tf32 = tf32;
+  return std::make_unique<DoubledProduct>(product);
+}
 std::string product_library() { return product_double().version; }
 std::string product_device() { return "the double"; }
 

@@ -17,6 +17,7 @@ struct ProductDouble {
   std::string no_algorithm;  ///< why there is none; empty: there is one
   std::string cannot_run;    ///< why no algorithm runs here; empty: all do
   std::vector<Product> chosen, checked;
+  bool tf32 = false;  ///< as asked for the last product
   struct Run {
     std::string label;
     Product product;

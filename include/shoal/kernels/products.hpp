@@ -33,6 +33,15 @@ Product product(const MatmulShape& shape, bool aligned = true) {
 /// "[1024, 768] x [768, 3072] + bias, bf16 to fp32".
 std::string describe(const Product& product);
 
+/// What the library of products of this program can do besides.
+struct ProductFeatures {
+  bool tf32 = false;  ///< multiply fp32 matrices in TF32, whose numbers have 10 bits of mantissa; sums are in fp32
+};
+ProductFeatures product_features();
+/// Whether fp32 matrices are multiplied in TF32: false before the first call. To be called before algorithms are chosen, and
+/// with true only if product_features() has it.
+void set_tf32(bool on);
+
 /// The workspace that serves each of these products.
 std::size_t workspace_bytes(const std::vector<Product>& products);
 
