@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The check of a matrix product's shapes.
+// Checks of a matrix product.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,12 @@ std::size_t depth_of(const char* label, const MatmulInputs<T, R>& in, const Matr
           label, ": a product of [", a.rows, ", ", a.columns, "]", a_transposed ? "'" : "", " and [", b.rows, ", ",
           b.columns, "]", b_transposed ? "'" : "", " into [", c.rows, ", ", c.columns, "]");
   return k;
+}
+
+/// Fails if the product has an epilogue, which only libraries of GPUs compute.
+template <typename T, typename R>
+void require_no_epilogue(const char* label, const MatmulInputs<T, R>& in) {
+  require(in.epilogue == Epilogue::none, label, ": processors compute no GELU within a product");
 }
 
 }  // namespace shoal::kernels

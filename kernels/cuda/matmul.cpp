@@ -26,6 +26,9 @@ template <typename T, typename R>
 void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace) {
   const std::size_t k = depth_of(label, in, c);
   if (c.rows == 0 || c.columns == 0) return;
+  const bool plain = in.epilogue == Epilogue::none;
+  require(plain == (in.u == nullptr) && (plain || (std::is_same_v<T, R> && in.added == nullptr)), label,
+          ": an epilogue without its operand, or with another type or matrix");
   // cuBLASLt takes a bias of the result's type alone.
   constexpr bool fuses_bias = std::is_same_v<T, R>;
   const T* const fused_bias = fuses_bias ? in.bias : nullptr;
@@ -36,10 +39,11 @@ void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<s
                                .transpose_b = in.transpose_b,
                                .bias = in.bias != nullptr,
                                .added = in.added != nullptr,
+                               .epilogue = in.epilogue,
                                .a_stride = in.a.stride,
                                .b_stride = in.b.stride,
                                .c_stride = c.stride});
-  key.aligned = aligned(in.a.data, in.b.data, c.data, in.added, fused_bias);
+  key.aligned = aligned(in.a.data, in.b.data, c.data, in.added, fused_bias, in.u);
   cuda::ChosenProduct* const chosen = cuda::chosen_product(key);
   require(chosen != nullptr, label, ": no algorithm was chosen for ", describe(key),
           ": the list of the model's products (products.hpp) lacks it");
@@ -47,7 +51,7 @@ void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<s
   const std::size_t skipped = round_up(address, cuda::workspace_alignment) - address;
   require(workspace.size() >= skipped + cuda::workspace_bytes, label, ": a workspace of ", workspace.size(), " bytes");
   chosen->product->run(label, chosen->algorithm,
-                       {.a = in.a.data, .b = in.b.data, .bias = fused_bias, .added = in.added, .c = c.data},
+                       {.a = in.a.data, .b = in.b.data, .bias = fused_bias, .added = in.added, .u = in.u, .c = c.data},
                        workspace.data() + skipped);
   if constexpr (!fuses_bias) {
     if (in.bias != nullptr) cuda::add_bias(label, in.bias, c);

@@ -59,7 +59,7 @@ void forget_algorithms() { table().clear(); }
 
 }  // namespace cuda
 
-ProductFeatures product_features() { return {.tf32 = true}; }
+ProductFeatures product_features() { return {.tf32 = true, .epilogues = true}; }
 void set_tf32(bool on) { cuda::tf32 = on; }
 
 std::vector<std::byte> choose_algorithms(const std::vector<Product>& products) {

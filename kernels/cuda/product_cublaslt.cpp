@@ -29,6 +29,15 @@ std::string words(const char* call, cublasStatus_t status) {
   return text(call, ": ", cublasLtGetStatusString(status), " (", cublasLtGetStatusName(status), ")");
 }
 
+/// cuBLASLt's auxiliary matrix of GELU is our u: the sums with the bias, before the GELU. It could also sum the columns of
+/// GELU's derivative (BGRAD), but rounds these sums to the type of the result, and gradients of a bias are in float.
+cublasLtEpilogue_t epilogue_of(Epilogue epilogue, bool bias) {
+  if (epilogue == Epilogue::none) return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  if (epilogue == Epilogue::gelu) return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+  require(!bias, place, ": a bias of GELU's derivative");
+  return CUBLASLT_EPILOGUE_DGELU;
+}
+
 /// An address that has the alignment of the product's and no greater one. cuBLASLt looks at the bias's address when it
 /// chooses, but reads it only when the product runs.
 std::uintptr_t any_address(const Product& product) {
@@ -76,9 +85,12 @@ class CublasLtProduct : public LibraryProduct {
           place, "cublasLtMatmulDescCreate");
     set(CUBLASLT_MATMUL_DESC_TRANSA, b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (shape_.bias && product.operands == product.result) {  // other biases are added behind the product
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, any_address(product));
+    const bool bias = shape_.bias && product.operands == product.result;  // other biases are added behind the product
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(shape_.epilogue, bias));
+    if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, any_address(product));
+    if (shape_.epilogue != Epilogue::none) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, any_address(product));
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(shape_.c_stride));
     }
     // The columns of a row-major matrix are the rows of the same memory as a column-major one.
     const cudaDataType_t operands = type_of(product.operands);
@@ -121,6 +133,11 @@ class CublasLtProduct : public LibraryProduct {
       check(
           cublasLtMatmulDescSetAttribute(product_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &operands.bias, sizeof operands.bias),
           label, "cublasLtMatmulDescSetAttribute");
+    }
+    if (operands.u != nullptr) {
+      check(cublasLtMatmulDescSetAttribute(product_, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &operands.u,
+                                           sizeof operands.u),
+            label, "cublasLtMatmulDescSetAttribute");
     }
     const cublasLtMatmulAlgo_t algo = of(algorithm);
     const float one = 1.0F, beta = operands.added != nullptr ? 1.0F : 0.0F;

@@ -44,7 +44,10 @@ LoadedModel::LoadedModel(comm::World& world, const config::Invocation& invocatio
   resolved.options.batch.global = 0;
   resolved.options.adascale = {};  // nothing is trained
   // What a GPU did for speed does not matter where there is none.
-  if (!kernels::product_features().tf32 && invocation.places.of("train.tf32").empty()) resolved.options.train.tf32 = false;
+  const kernels::ProductFeatures has = kernels::product_features();
+  const auto own = [&](const char* option) { return !invocation.places.of(option).empty(); };
+  if (!has.tf32 && !own("train.tf32")) resolved.options.train.tf32 = false;
+  if (!has.epilogues && !own("train.fused_gelu")) resolved.options.train.fused_gelu = false;
   config::validate(resolved, world.size());
   resolved.options.batch.global = samples_per_step;
   setup_ = std::make_unique<Setup>(prepare(world, resolved.options, world.size(), purpose));

@@ -32,6 +32,15 @@ bool evaluates_mean(const config::Options& options, int nodes) {
   return false;
 }
 
+void require_features(const config::TrainOptions& train) {
+  const kernels::ProductFeatures has = kernels::product_features();
+  const char* const here = name_of(device::kind());
+  require_input(!train.tf32 || has.tf32, "train.tf32 = true: this program computes on the ", here,
+                ", where products of fp32 have no TF32; allowed: false");
+  require_input(!train.fused_gelu || has.epilogues, "train.fused_gelu = true: this program computes on the ", here,
+                ", where products compute no GELU; allowed: false");
+}
+
 /// On GPUs only staging memory is the host's; require_room() checks the rest, when the GPU is known.
 void require_host_memory(const plan::MemoryPlan& plan, int ranks_on_node) {
   const std::size_t share = plan::available_bytes(0, ranks_on_node), staging = plan.bytes[Kind::staging];
@@ -62,6 +71,7 @@ zero::EngineOptions engine_options(const config::Options& options, const Divisio
   engine.model = options.model;
   engine.dtype = options.train.dtype;
   engine.capacity = {decoding ? 1 : options.batch.micro, options.model.block_size, training, decoding};
+  engine.capacity.fused_gelu = options.train.fused_gelu;
   engine.capacity.checkpoint_interval = options.activation.checkpoint_interval;
   engine.optimizer = options.optimizer;
   engine.zero = options.zero;
@@ -87,8 +97,7 @@ zero::EngineOptions engine_options(const config::Options& options, const Divisio
 }
 
 Setup prepare(comm::World& world, const config::Options& options, int ranks, Purpose purpose) {
-  require_input(!options.train.tf32 || kernels::product_features().tf32, "train.tf32 = true: this program computes on the ",
-                name_of(device::kind()), ", where products of fp32 have no TF32; allowed: false");
+  require_features(options.train);
   heartbeat::phase("data");
   Setup setup;
   setup.options = options;

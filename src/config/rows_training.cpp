@@ -100,6 +100,11 @@ std::vector<Row> batch_and_train_rows() {
              "program that computes on processors",
              "Set it for speed where bf16 is too coarse."),
        UsedBy{"train.dtype", {name_of(DType::f32)}}},
+      {"train.fused_gelu", in(&Options::train, &TrainOptions::fused_gelu), "", any(),
+       about("gpt, GPUs: GELU and its derivative are computed within matrix products, by the library's formula, whose bits "
+             "differ from shoal's own; refused by a program that computes on processors",
+             "Set it where the GELU's memory traffic costs more than a slower product; measure both."),
+       UsedBy{"model.kind", {name_of(model::ModelKind::gpt)}}},
       {"train.grad_clip", in(&Options::train, &TrainOptions::grad_clip), "", at_least(0),
        about("scale gradients down if their global norm is larger than this; 0: never")},
       {"train.log_every", in(&Options::train, &TrainOptions::log_every), "steps", between(1, most_steps),

@@ -7,6 +7,7 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
+#include "shoal/kernels/products.hpp"
 
 namespace shoal::config {
 
@@ -103,6 +104,13 @@ std::vector<std::string> optimizer_problems(const optim::OptimizerOptions& o) {
   return {};
 }
 
+std::vector<std::string> gelu_problems(const Options& o) {
+  const std::size_t width = o.model.inner();
+  if (!o.train.fused_gelu || o.model.kind != model::ModelKind::gpt || width % kernels::epilogue_stride == 0) return {};
+  return {text("train.fused_gelu = true needs an MLP whose width is a multiple of ", kernels::epilogue_stride,
+               ", but model.n_inner = ", width, "; ", nearest_multiples(width, kernels::epilogue_stride))};
+}
+
 /// AdaScale measures how the gradients of the micro-batches of a step differ.
 std::vector<std::string> adascale_problems(const Options& o) {
   if (!o.adascale.on || o.batch.global >= 2 * o.batch.micro) return {};
@@ -187,6 +195,7 @@ void validate(Invocation& invocation, int ranks) {
   add(comm_problems(o.comm, ranks));
   add(sync_problems(o, ranks));
   add(batch_of_deepspeed.empty() ? batch_problems(o.batch, count) : batch_of_deepspeed);
+  add(gelu_problems(o));
   add(optimizer_problems(o.optimizer));
   add(adascale_problems(o));
   add(loss_scale_problems(o));

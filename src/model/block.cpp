@@ -44,9 +44,15 @@ void mlp_backward(const BlockShape& s, const Weights<T>& w, const Gradient& g, c
   T* const du = scratch.wide_a;
   T* const gelu = scratch.wide_b;
   const Span<std::byte> products = scratch.product_workspace;
-  linear_input_gradient("mlp_out_dx", s.mlp_out(), d_out, w[block::mlp_out_weight], d_gelu, products);
-  kernels::gelu_backward<T>({rows, s.inner}, {.u = a.u, .dg = d_gelu}, {.g = gelu, .du = du, .dbias = g[block::mlp_bias]},
-                            scratch.workspace);
+  if (s.fused_gelu) {
+    linear_gelu_gradient("mlp_out_dx", s.mlp_out(), d_out, w[block::mlp_out_weight], a.u, du, products);
+    kernels::gelu_forward(rows * s.inner, a.u, gelu);
+    kernels::column_sum({rows, s.inner}, du, g[block::mlp_bias], scratch.workspace);
+  } else {
+    linear_input_gradient("mlp_out_dx", s.mlp_out(), d_out, w[block::mlp_out_weight], d_gelu, products);
+    kernels::gelu_backward<T>({rows, s.inner}, {.u = a.u, .dg = d_gelu}, {.g = gelu, .du = du, .dbias = g[block::mlp_bias]},
+                              scratch.workspace);
+  }
   linear_weight_gradient("mlp_out_dw", s.mlp_out(), gelu, d_out, g[block::mlp_out_weight], products);
   kernels::column_sum(s.stream(), d_out, g[block::mlp_out_bias], scratch.workspace);
 
@@ -106,13 +112,18 @@ void mlp_forward(const BlockShape& s, const Weights<T>& w, const BlockActivation
   kernels::layernorm_forward<T>(s.stream(), s.epsilon,
                                 {.x = a.x_mid, .gain = w[block::ln_2_weight], .bias = w[block::ln_2_bias]},
                                 {.y = scratch.h, .mean = a.mean_2, .rstd = a.rstd_2});
-  linear<T>("mlp", s.mlp(), {.x = scratch.h, .weight = w[block::mlp_weight], .bias = w[block::mlp_bias]}, a.u,
-            scratch.product_workspace);
+  const LinearInputs<T> up{.x = scratch.h, .weight = w[block::mlp_weight], .bias = w[block::mlp_bias]};
+  T* const gelu = scratch.wide_b;
+  if (s.fused_gelu) {
+    linear_gelu<T>("mlp", s.mlp(), up, a.u, gelu, scratch.product_workspace);
+  } else {
+    linear<T>("mlp", s.mlp(), up, a.u, scratch.product_workspace);
+  }
   if (out == nullptr) return;
-  kernels::gelu_forward(rows * s.inner, a.u, scratch.wide_b);
+  if (!s.fused_gelu) kernels::gelu_forward(rows * s.inner, a.u, gelu);
   add_branch<T>("mlp_out", s, s.mlp_out(),
-                {.x = scratch.wide_b, .weight = w[block::mlp_out_weight], .bias = w[block::mlp_out_bias], .added = a.x_mid},
-                dropout, scratch, out);
+                {.x = gelu, .weight = w[block::mlp_out_weight], .bias = w[block::mlp_out_bias], .added = a.x_mid}, dropout,
+                scratch, out);
 }
 
 }  // namespace
@@ -166,14 +177,30 @@ void block_decode(const BlockShape& shape, const Weights<T>& w, const BlockActiv
 
 namespace {
 
-/// The row of keys and values of a new position lies behind those of the earlier ones.
 template <typename T>
-void list_decoding(std::vector<kernels::Product>& list, const BlockShape& s) {
+void list_forward(std::vector<kernels::Product>& list, const BlockShape& s) {
   list_linear<T>(list, s.qkv());
-  if (3 * s.C * sizeof(T) % kernels::operand_alignment != 0) list_linear<T>(list, s.qkv(), false, false);
   list_linear<T>(list, s.attention_out(), true);
-  list_linear<T>(list, s.mlp());
+  if (s.fused_gelu) {
+    list_linear_gelu<T>(list, s.mlp());
+  } else {
+    list_linear<T>(list, s.mlp());
+  }
   list_linear<T>(list, s.mlp_out(), true);
+}
+
+template <typename T>
+void list_backward(std::vector<kernels::Product>& list, const BlockShape& s) {
+  for (const LinearShape& shape : {s.qkv(), s.attention_out(), s.mlp()}) {
+    list_linear_input_gradient<T>(list, shape);
+    list_linear_weight_gradient<T>(list, shape);
+  }
+  if (s.fused_gelu) {
+    list_linear_gelu_gradient<T>(list, s.mlp_out());
+  } else {
+    list_linear_input_gradient<T>(list, s.mlp_out());
+  }
+  list_linear_weight_gradient<T>(list, s.mlp_out());
 }
 
 }  // namespace
@@ -181,21 +208,20 @@ void list_decoding(std::vector<kernels::Product>& list, const BlockShape& s) {
 template <typename T>
 std::vector<kernels::Product> block_products(const BlockShape& s, const BlockPasses& passes) {
   std::vector<kernels::Product> list;
-  list_linear<T>(list, s.qkv());
-  list_linear<T>(list, s.mlp());
-  for (const LinearShape& last : {s.attention_out(), s.mlp_out()}) {  // of a branch
-    list_linear<T>(list, last, true);
-    if (passes.training && passes.dropout) list_linear<T>(list, last);
-  }
+  list_forward<T>(list, s);
   if (passes.training) {
-    for (const LinearShape& shape : {s.qkv(), s.attention_out(), s.mlp(), s.mlp_out()}) {
-      list_linear_gradients<T>(list, shape);
+    if (passes.dropout) {  // between the branches' last products and the residual stream
+      list_linear<T>(list, s.attention_out());
+      list_linear<T>(list, s.mlp_out());
     }
+    list_backward<T>(list, s);
   }
   if (passes.decoding) {
     BlockShape one = s;
     one.B = one.T = 1;
-    list_decoding<T>(list, one);
+    list_forward<T>(list, one);
+    // The row of keys and values of a new position lies behind those of the earlier ones.
+    if (3 * s.C * sizeof(T) % kernels::operand_alignment != 0) list_linear<T>(list, one.qkv(), false, false);
   }
   return list;
 }

@@ -22,6 +22,7 @@ namespace shoal::model::gpt {
 struct BlockShape {
   std::size_t B, T, C, NH, inner;
   float epsilon;
+  bool fused_gelu;  ///< by the products before it
   std::size_t rows() const { return B * T; }
   kernels::RowShape stream() const { return {rows(), C}; }  ///< of the residual stream
   kernels::AttentionShape attention() const { return {B, T, C, NH}; }

@@ -109,8 +109,9 @@ void Gpt<T>::set_product_workspace(const MicroBatch& batch) {
 
 template <typename T>
 gpt::BlockShape Gpt<T>::shape(std::size_t sequences, std::size_t length) const {
-  return {sequences,       length,           options_.n_embd,
-          options_.n_head, options_.inner(), static_cast<float>(options_.layer_norm_epsilon)};
+  return {sequences,           length,           options_.n_embd,
+          options_.n_head,     options_.inner(), static_cast<float>(options_.layer_norm_epsilon),
+          capacity_.fused_gelu};
 }
 
 template <typename T>

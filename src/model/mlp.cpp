@@ -125,9 +125,14 @@ std::vector<kernels::Product> Mlp<T>::products_of(BatchSize size) const {
   if (options_.n_layer > 1) list_linear<T>(list, other);
   list.push_back(kernels::product<T, float>({.m = head.rows, .n = head.out, .k = head.in, .bias = true}));
   if (capacity_.training) {
-    list_linear_gradients<T>(list, first, aligned(sizeof(T)), aligned(sizeof(float)));
-    if (options_.n_layer > 1) list_linear_gradients<T>(list, other);
-    list_linear_gradients<T>(list, head);
+    list_linear_input_gradient<T>(list, first, aligned(sizeof(T)));
+    list_linear_weight_gradient<T>(list, first, aligned(sizeof(float)));
+    list_linear_input_gradient<T>(list, head);
+    list_linear_weight_gradient<T>(list, head);
+    if (options_.n_layer > 1) {
+      list_linear_input_gradient<T>(list, other);
+      list_linear_weight_gradient<T>(list, other);
+    }
   }
   return list;
 }

@@ -33,6 +33,18 @@ void linear(const char* label, const LinearShape& s, const LinearInputs<T>& in, 
                         {y, s.rows, s.out}, workspace);
 }
 
+/// u = x W + bias and y = gelu(u), by the product itself.
+template <typename T>
+void linear_gelu(const char* label, const LinearShape& s, const LinearInputs<T>& in, T* u, T* y, Span<std::byte> workspace) {
+  kernels::matmul<T, T>(label,
+                        {.a = {in.x, s.rows, s.in},
+                         .b = {in.weight, s.in, s.out},
+                         .bias = in.bias,
+                         .epilogue = kernels::Epilogue::gelu,
+                         .u = u},
+                        {y, s.rows, s.out}, workspace);
+}
+
 /// dx = dy W'.
 template <typename T>
 void linear_input_gradient(const char* label, const LinearShape& s, const T* dy, const T* weight, T* dx,
@@ -40,6 +52,19 @@ void linear_input_gradient(const char* label, const LinearShape& s, const T* dy,
   kernels::matmul<T, T>(label,
                         {.a = {dy, s.rows, s.out}, .b = {weight, s.in, s.out}, .transpose_b = kernels::Transpose::yes},
                         {dx, s.rows, s.in}, workspace);
+}
+
+/// du = (dy W') gelu'(u), where x = gelu(u), by the product itself.
+template <typename T>
+void linear_gelu_gradient(const char* label, const LinearShape& s, const T* dy, const T* weight, T* u, T* du,
+                          Span<std::byte> workspace) {
+  kernels::matmul<T, T>(label,
+                        {.a = {dy, s.rows, s.out},
+                         .b = {weight, s.in, s.out},
+                         .transpose_b = kernels::Transpose::yes,
+                         .epilogue = kernels::Epilogue::gelu_backward,
+                         .u = u},
+                        {du, s.rows, s.in}, workspace);
 }
 
 /// dW = x' dy, in float.
@@ -57,14 +82,31 @@ void list_linear(std::vector<kernels::Product>& list, const LinearShape& s, bool
   list.push_back(kernels::product<T, T>({.m = s.rows, .n = s.out, .k = s.in, .bias = true, .added = added}, aligned));
 }
 
-/// Adds the products of both gradients.
+/// Adds the product of linear_input_gradient(), or of linear_weight_gradient().
 template <typename T>
-void list_linear_gradients(std::vector<kernels::Product>& list, const LinearShape& s, bool aligned_input = true,
-                           bool aligned_weight = true) {
+void list_linear_input_gradient(std::vector<kernels::Product>& list, const LinearShape& s, bool aligned = true) {
   using kernels::Transpose;
-  list.push_back(kernels::product<T, T>({.m = s.rows, .n = s.in, .k = s.out, .transpose_b = Transpose::yes}, aligned_input));
+  list.push_back(kernels::product<T, T>({.m = s.rows, .n = s.in, .k = s.out, .transpose_b = Transpose::yes}, aligned));
+}
+template <typename T>
+void list_linear_weight_gradient(std::vector<kernels::Product>& list, const LinearShape& s, bool aligned = true) {
+  using kernels::Transpose;
+  list.push_back(kernels::product<T, float>({.m = s.in, .n = s.out, .k = s.rows, .transpose_a = Transpose::yes}, aligned));
+}
+
+/// Adds the product of linear_gelu(), or of linear_gelu_gradient().
+template <typename T>
+void list_linear_gelu(std::vector<kernels::Product>& list, const LinearShape& s) {
   list.push_back(
-      kernels::product<T, float>({.m = s.in, .n = s.out, .k = s.rows, .transpose_a = Transpose::yes}, aligned_weight));
+      kernels::product<T, T>({.m = s.rows, .n = s.out, .k = s.in, .bias = true, .epilogue = kernels::Epilogue::gelu}));
+}
+template <typename T>
+void list_linear_gelu_gradient(std::vector<kernels::Product>& list, const LinearShape& s) {
+  list.push_back(kernels::product<T, T>({.m = s.rows,
+                                         .n = s.in,
+                                         .k = s.out,
+                                         .transpose_b = kernels::Transpose::yes,
+                                         .epilogue = kernels::Epilogue::gelu_backward}));
 }
 
 /// The sizes of a batch, on which its products depend.

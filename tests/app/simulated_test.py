@@ -238,6 +238,7 @@ class Simulated(Program):
             "--train.tf32=true",
             contains=("train.tf32 = true", "computes on the host", "allowed: false"),
         )
+        self.refused("train", deck, "--train.fused_gelu=true", contains=("fused_gelu = true", "computes on the host"))
         self.train(deck, "--train.device=host", "--train.steps=1")
 
     def test_the_simulated_device_is_not_the_host(self):

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/cuda/add_bias.hpp"
+#include "kernels/rules/gelu.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::kernels {
@@ -30,6 +31,7 @@ void compute(const MatmulShape& s, const ProductOperands& operands) {
   const auto* const bias = static_cast<const T*>(operands.bias);
   const auto* const added = static_cast<const R*>(operands.added);
   auto* const c = static_cast<R*>(operands.c);
+  auto* const u = static_cast<R*>(operands.u);
   const std::size_t a_row = s.transpose_a == Transpose::yes ? 1 : s.a_stride, a_term = s.a_stride + 1 - a_row;
   const std::size_t b_column = s.transpose_b == Transpose::yes ? s.b_stride : 1, b_term = s.b_stride + 1 - b_column;
   for (std::size_t i = 0; i < s.m; ++i) {
@@ -39,6 +41,14 @@ void compute(const MatmulShape& s, const ProductOperands& operands) {
         sum += static_cast<float>(a[i * a_row + k * a_term]) * static_cast<float>(b[k * b_term + j * b_column]);
       }
       if (bias != nullptr) sum += static_cast<float>(bias[j]);
+      if (s.epilogue == Epilogue::gelu) {
+        u[i * s.c_stride + j] = R(sum);
+        sum *= rules::gelu_gate<float>(sum).open;
+      } else if (s.epilogue == Epilogue::gelu_backward) {
+        const float at = u[i * s.c_stride + j];
+        const auto gate = rules::gelu_gate<float>(at);
+        sum *= rules::gelu_slope<float>(at, at * gate.open, gate);
+      }
       if (added != nullptr) sum += static_cast<float>(added[i * s.c_stride + j]);
       c[i * s.c_stride + j] = R(sum);
     }

@@ -44,9 +44,10 @@ struct TrainOptions {
   DType dtype = DType::f32;
   std::uint64_t seed = 1;
   device::DeviceKind device = device::DeviceKind::automatic;
-  int threads = 0;         ///< 0: auto
-  bool tf32 = false;       ///< on GPUs, fp32 matrices are multiplied in TF32
-  double grad_clip = 1.0;  ///< largest global norm; 0: no clipping
+  int threads = 0;          ///< 0: auto
+  bool tf32 = false;        ///< on GPUs, fp32 matrices are multiplied in TF32
+  bool fused_gelu = false;  ///< on GPUs, within matrix products
+  double grad_clip = 1.0;   ///< largest global norm; 0: no clipping
   std::size_t log_every = 10;
   std::size_t eval_every = 0;    ///< steps between evaluations on the validation data; 0: only one at the end
   std::size_t eval_batches = 0;  ///< global batches per evaluation; 0: all validation data

@@ -58,6 +58,7 @@ struct Capacity {
   bool training = true;   ///< false: no memory for backward
   bool decoding = false;  ///< memory for a Decoder, if the model has one (training has it if it saves all activations)
   std::int64_t checkpoint_interval = 0;  ///< as in ActivationOptions
+  bool fused_gelu = false;               ///< GELU within matrix products (kernels/products.hpp), if the model has one
   std::size_t micro_batches = 1;         ///< that may be enqueued before the host waits: those of a step
 };
 
