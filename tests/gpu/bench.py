@@ -2,7 +2,12 @@
 """Speed and memory of GPT-2 (124M, 350M, 1.5B; bf16, 1024 tokens) on one GPU, beside the PyTorch of the same machine:
 torch.compile, autocast, fused AdamW, scaled_dot_product_attention. Lines that begin with # are results.
 
+Before that, every kernel that is no matrix product and no attention, by the rate at which it moves its bytes, beside the rate
+of a copy (kernel_rates.cpp).
+
 bench.py --program build-gpu/shoal [--works W5,W6,W7] [--steps 10] [--json FILE]
+bench.py --rates build-gpu/tests/gpu/gpu_kernel_rates    only the kernels
+bench.py --rates-of FILE                                 only the kernels, from what that program has printed
 
 Exit code: 0 all targets are met, 1 one is not, or a run failed; 77 there is no GPU."""
 
@@ -21,6 +26,7 @@ BLOCK, VOCABULARY = 1024, 50304
 WORKS = {"W5": (12, 12, 768, 16), "W6": (24, 16, 1024, 8), "W7": (48, 25, 1600, 4), "W0": (2, 2, 64, 2)}
 WARM_UP = 3
 SPEED, MEMORY = 1.15, 0.8  # targets: shoal's tokens/s over torch.compile's at least, its memory over torch's at most
+KERNEL, QUANTIZATION = 0.85, 0.80  # targets: a kernel's bytes per second over a copy's at least
 PEAKS = {
     "H100 PCIe": 756,
     "H100 NVL": 835,
@@ -163,8 +169,40 @@ def gpu_name():
     return done.stdout.strip().splitlines()[0] if done.returncode == 0 and done.stdout.strip() else ""
 
 
+def kernel_table(lines):
+    """Prints a row for each kernel of kernel_rates' lines. Returns the rates by kernel, and how many missed their target."""
+    measured = {row["kernel"]: row["bytes"] / row["seconds"] for row in map(json.loads, lines)}
+    copy = measured.pop("copy")
+    print(f"# a copy moves {copy / 1e12:.2f} TB/s; of that, each kernel reaches, in order of what it lacks:")
+    missed = 0
+    for kernel, rate in sorted(measured.items(), key=lambda item: item[1]):
+        target = QUANTIZATION if "quantize" in kernel else KERNEL
+        missed += rate < target * copy
+        print(
+            f"# {'missed' if rate < target * copy else 'passed'} {kernel:26s} {100 * rate / copy:5.1f} % "
+            f"(target {100 * target:.0f} %)",
+            flush=True,
+        )
+    return {kernel: rate / copy for kernel, rate in measured.items()}, missed
+
+
+def kernel_lines(program):
+    done = subprocess.run([program], capture_output=True, text=True, errors="backslashreplace", timeout=200)
+    if done.returncode != 0:
+        raise RuntimeError(f"{program}: exit code {done.returncode}: {done.stderr.strip()}")
+    return done.stdout.splitlines()
+
+
 def compare(arguments, gpu):
     results, failed = {"gpu": gpu}, 0
+    rates = arguments.rates or os.path.join(os.path.dirname(arguments.program), "tests", "gpu", "gpu_kernel_rates")
+    try:
+        results["kernels"], failed = kernel_table(kernel_lines(os.path.abspath(rates)))
+    except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
+        print(f"# FAILED the rates of kernels: {error}", flush=True)
+        failed = 1
+    if arguments.rates:
+        return 1 if failed else 0
     peak = next((value for name, value in PEAKS.items() if name in gpu), None)
     results["copy_bytes_per_s"] = of_itself("--copy")["bytes_per_s"]
     print(f"# {gpu}: a copy moves {results['copy_bytes_per_s'] / 1e12:.2f} TB/s, reads and writes together", flush=True)
@@ -201,6 +239,8 @@ def main():
     parser.add_argument("--works", default="W5,W6,W7")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--json")
+    parser.add_argument("--rates", help="only the kernels: the program that times them")
+    parser.add_argument("--rates-of", help="only the kernels: a file of what that program has printed")
     parser.add_argument("--torch", choices=list(WORKS), help="only torch's run of this work")
     parser.add_argument("--copy", action="store_true", help="only the copy")
     parser.add_argument("--device", default="cuda", help="of --torch")
@@ -211,6 +251,8 @@ def main():
     if arguments.copy:
         copy_bandwidth("cuda")
         return 0
+    if arguments.rates_of:
+        return 1 if kernel_table(pathlib.Path(arguments.rates_of).read_text().splitlines())[1] else 0
     gpu = gpu_name()
     if not gpu:
         print("bench.py: no GPU: not measured")

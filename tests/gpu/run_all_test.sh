@@ -20,6 +20,16 @@ without() {
 }
 without "run_all.sh: no GPU: nothing was tested" env OUT="$work/out" "$SHOAL_SOURCE/tests/gpu/run_all.sh"
 without "bench.py: no GPU: not measured" python3 -B "$SHOAL_SOURCE/tests/gpu/bench.py"
+# The table of kernels, from made-up numbers: a copy of 2 TB/s.
+{
+  printf '{"kernel": "%s", "bytes": %s, "seconds": 1e-3}\n' copy 2000000000 bf16/good 1700000000 bf16/bad 1699000000 \
+    int8/quantize 1610000000
+} >"$work/rates"
+status=0
+python3 -B "$SHOAL_SOURCE/tests/gpu/bench.py" --rates-of "$work/rates" >"$work/rates.out" || status=$?
+if [[ $status -ne 1 || $(grep -c '^# passed' "$work/rates.out") -ne 2 ]] || ! grep -q '^# missed bf16/bad ' "$work/rates.out"; then
+  complain "the table of kernels, exit code $status: $(<"$work/rates.out")"
+fi
 [[ ! -e $work/out ]] || complain "run_all.sh made its folder without a GPU"
 
 status=0
