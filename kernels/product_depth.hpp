@@ -22,10 +22,10 @@ std::size_t depth_of(const char* label, const MatmulInputs<T, R>& in, const Matr
   return k;
 }
 
-/// Fails if the product has an epilogue, which only libraries of GPUs compute.
+/// Fails if the product has an activation, which only libraries of GPUs compute.
 template <typename T, typename R>
-void require_no_epilogue(const char* label, const MatmulInputs<T, R>& in) {
-  require(in.epilogue == Epilogue::none, label, ": processors compute no GELU within a product");
+void require_no_activation(const char* label, const MatmulInputs<T, R>& in) {
+  require(in.activation == Activation::none, label, ": processors compute no GELU within a product");
 }
 
 }  // namespace shoal::kernels

@@ -18,9 +18,9 @@ std::string describe(const Product& product) {
   };
   return text(matrix(s.m, s.k, s.transpose_a, s.a_stride), " x ", matrix(s.k, s.n, s.transpose_b, s.b_stride),
               s.bias ? " + bias" : "", s.added ? " + matrix" : "",
-              s.epilogue == Epilogue::none   ? ""
-              : s.epilogue == Epilogue::gelu ? " with GELU"
-                                             : " with GELU's derivative",
+              s.activation == Activation::none   ? ""
+              : s.activation == Activation::gelu ? " with GELU"
+                                                 : " with GELU's derivative",
               s.c_stride == 0 || s.c_stride == s.n ? std::string() : text(", result of stride ", s.c_stride), ", ",
               name_of(product.operands), product.operands == product.result ? "" : text(" to ", name_of(product.result)),
               product.aligned ? "" : text(", addresses not multiples of ", operand_alignment));

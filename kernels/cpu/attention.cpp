@@ -10,6 +10,11 @@ std::size_t attention_workspace_bytes(const AttentionShape& shape) {
 }
 
 template <typename T>
+std::vector<std::string> prepare_attention(const AttentionShape& /*shape*/, bool /*backward*/) {
+  return {};
+}
+
+template <typename T>
 void attention_forward(const AttentionShape& shape, const T* qkv, const AttentionOutputs<T>& out, const Dropout& dropout,
                        Span<std::byte> workspace) {
   attention::forward_by<T>(attention::backend<T>(), shape, qkv, out, dropout, workspace);

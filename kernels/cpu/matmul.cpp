@@ -14,7 +14,7 @@ template <typename T, typename R>
 void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace) {
   const Matrix<const T>&a = in.a, &b = in.b;
   depth_of(label, in, c);
-  require_no_epilogue(label, in);
+  require_no_activation(label, in);
   if (c.rows == 0 || c.columns == 0) return;
 
   const trace::Region region(trace::Level::kernels, trace::Kind::kernel, label,

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention by cuDNN's graphs: bf16 and fp16 without dropout. All else is computed by the portable kernels, as is what cuDNN
-// cannot do on this GPU, which is said once. Both save the same logarithms, so forward and backward may differ in that.
+// cannot do on this GPU, which is said in
+// one line. Both save the same logarithms, so forward and backward may differ in that.
 #include "../portable/attention.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <memory>
+#include <set>
 #include <type_traits>
 #include <utility>
 
@@ -14,6 +17,7 @@
 #include "attention_parts.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/pump.hpp"
+#include "shoal/device/taken.hpp"
 
 namespace shoal::kernels {
 
@@ -40,55 +44,68 @@ bool aligned(const Addresses*... addresses) {
   return (reinterpret_cast<std::uintptr_t>(addresses) | ...) % 16 == 0;
 }
 
-/// The graph for this key, made when it is first asked for. Null if there is none.
-AttentionGraph* graph_of(const AttentionKey& key, std::size_t workspace_bytes) {
-  static std::map<AttentionKey, std::unique_ptr<AttentionGraph>> graphs;
+struct KeptGraph {
+  std::unique_ptr<AttentionGraph> graph;  // null: the library cannot
+  std::string line;                       // why
+};
+
+/// The graph for this key, made when it is first asked for.
+const KeptGraph& kept_graph(const AttentionKey& key, std::size_t workspace_bytes) {
+  static std::map<AttentionKey, KeptGraph> graphs;
   const auto at = graphs.find(key);
-  if (at != graphs.end()) return at->second.get();
+  if (at != graphs.end()) return at->second;
   std::string why;
-  std::unique_ptr<AttentionGraph> made = cuda::make_attention_graph(key, why);
-  if (made != nullptr && made->workspace_bytes() > workspace_bytes) {
-    why = text("it needs ", made->workspace_bytes(), " bytes of workspace; ", workspace_bytes, " are planned");
-    made.reset();
+  KeptGraph kept{cuda::make_attention_graph(key, why), {}};
+  if (kept.graph != nullptr && kept.graph->workspace_bytes() > workspace_bytes) {
+    why = text("it needs ", kept.graph->workspace_bytes(), " bytes of workspace; ", workspace_bytes, " are planned");
+    kept.graph.reset();
   }
-  if (made == nullptr) {
-    const std::string line =
-        text("shoal: warning: attention's ", key.pass == Pass::forward ? "forward" : "backward", " of ", key.positions,
-             " positions and head size ", key.head_size, " is computed by portable kernels, not by cuDNN: ", why, "\n");
-    std::fputs(line.c_str(), stderr);
+  if (kept.graph == nullptr) {
+    kept.line = text("attention's ", key.pass == Pass::forward ? "forward" : "backward", " of ", key.positions,
+                     " positions and head size ", key.head_size, " is computed by portable kernels, not by cuDNN: ", why);
   }
-  return graphs.emplace(key, std::move(made)).first->second.get();
+  return graphs.emplace(key, std::move(kept)).first->second;
+}
+
+/// Lines that prepare_attention() has returned, or that were printed.
+std::set<std::string>& told() {
+  static std::set<std::string> lines;
+  return lines;
 }
 
 /// The parts of a problem. Forward needs hardly any workspace, so it is one part.
 class Parts {
  public:
-  template <typename T>
-  Parts(Pass pass, const AttentionShape& shape, const T* /*type*/, Span<std::byte> workspace)
-      : shape_(shape), part_(pass == Pass::forward ? AttentionPart{shape.B, shape.NH} : cuda::attention_part(shape)) {
-    const auto address = reinterpret_cast<std::uintptr_t>(workspace.data());
-    const std::size_t skipped = round_up(address, workspace_alignment) - address;
-    bytes_ = cuda::attention_part_workspace_bytes(shape);
-    require(workspace.size() >= skipped + bytes_, "attention: ", workspace.size(), " bytes of workspace; ", skipped + bytes_,
-            " are needed");
-    workspace_ = workspace.data() + skipped;
-    key_ = {.pass = pass,
-            .element = std::is_same_v<T, bf16> ? AttentionKey::Element::bf16 : AttentionKey::Element::f16,
-            .positions = shape.T,
-            .head_size = shape.C / shape.NH,
-            .channels = shape.C};
+  Parts(Pass pass, AttentionKey::Element element, const AttentionShape& shape)
+      : shape_(shape),
+        part_(pass == Pass::forward ? AttentionPart{shape.B, shape.NH} : cuda::attention_part(shape)),
+        bytes_(cuda::attention_part_workspace_bytes(shape)) {
+    key_ = {.pass = pass, .element = element, .positions = shape.T, .head_size = shape.C / shape.NH, .channels = shape.C};
   }
 
-  /// Whether there is a graph for each part. They are all made before the first one runs.
+  /// Why some part has no graph; empty if all have one. They are all made before the first one runs.
+  std::string problem() {
+    std::string line;
+    each([&](std::size_t, std::size_t, const KeptGraph& kept) {
+      if (line.empty()) line = kept.line;
+    });
+    return line;
+  }
+  /// The same, and prints the line, once, if nobody was told.
   bool available() {
-    bool all = true;
-    each([&](std::size_t, std::size_t, AttentionGraph* graph) { all = all && graph != nullptr; });
-    return all;
+    const std::string line = problem();
+    if (!line.empty() && told().insert(line).second) std::fputs(("shoal: warning: " + line + "\n").c_str(), stderr);
+    return line.empty();
   }
   /// run(tensors of the part that begins with this sequence and this head)
   template <class TensorsAt>
-  void run(const TensorsAt& tensors_at) {
-    each([&](std::size_t b, std::size_t h, AttentionGraph* graph) { graph->run(tensors_at(b, h), workspace_); });
+  void run(Span<std::byte> workspace, const TensorsAt& tensors_at) {
+    const auto address = reinterpret_cast<std::uintptr_t>(workspace.data());
+    const std::size_t skipped = round_up(address, workspace_alignment) - address;
+    require(workspace.size() >= skipped + bytes_, "attention: ", workspace.size(), " bytes of workspace; ", skipped + bytes_,
+            " are needed");
+    std::byte* const start = workspace.data() + skipped;
+    each([&](std::size_t b, std::size_t h, const KeptGraph& kept) { kept.graph->run(tensors_at(b, h), start); });
     pump();
   }
 
@@ -99,7 +116,7 @@ class Parts {
       for (std::size_t h = 0; h < shape_.NH; h += part_.heads) {
         key_.sequences = std::min(part_.sequences, shape_.B - b);
         key_.heads = std::min(part_.heads, shape_.NH - h);
-        body(b, h, graph_of(key_, bytes_));
+        body(b, h, kept_graph(key_, bytes_));
       }
     }
   }
@@ -107,9 +124,13 @@ class Parts {
   AttentionShape shape_;
   AttentionPart part_;
   AttentionKey key_;
-  std::size_t bytes_ = 0;
-  std::byte* workspace_ = nullptr;
+  std::size_t bytes_;
 };
+
+template <typename T>
+Parts parts_of(Pass pass, const AttentionShape& shape) {
+  return {pass, std::is_same_v<T, bf16> ? AttentionKey::Element::bf16 : AttentionKey::Element::f16, shape};
+}
 
 /// Elements before the part that begins with sequence b and head h: in qkv, in out, in logsumexp.
 struct Offsets {
@@ -121,9 +142,9 @@ struct Offsets {
 template <typename T>
 bool forward_by_library(const AttentionShape& s, const T* qkv, const AttentionOutputs<T>& out, Span<std::byte> workspace) {
   if (!suits<T>(s) || !aligned(qkv, out.out, out.logsumexp)) return false;
-  Parts parts(Pass::forward, s, qkv, workspace);
+  Parts parts = parts_of<T>(Pass::forward, s);
   if (!parts.available()) return false;
-  parts.run([&](std::size_t b, std::size_t h) {
+  parts.run(workspace, [&](std::size_t b, std::size_t h) {
     const Offsets at(s, b, h);
     const T* const q = qkv + at.qkv;
     AttentionTensors t;
@@ -137,9 +158,9 @@ bool forward_by_library(const AttentionShape& s, const T* qkv, const AttentionOu
 template <typename T>
 bool backward_by_library(const AttentionShape& s, const AttentionBackwardInputs<T>& in, T* dqkv, Span<std::byte> workspace) {
   if (!suits<T>(s) || !aligned(in.qkv, in.out, in.logsumexp, in.dout, dqkv)) return false;
-  Parts parts(Pass::backward, s, in.qkv, workspace);
+  Parts parts = parts_of<T>(Pass::backward, s);
   if (!parts.available()) return false;
-  parts.run([&](std::size_t b, std::size_t h) {
+  parts.run(workspace, [&](std::size_t b, std::size_t h) {
     const Offsets at(s, b, h);
     const T* const q = in.qkv + at.qkv;
     T* const dq = dqkv + at.qkv;
@@ -161,6 +182,22 @@ std::size_t attention_workspace_bytes(const AttentionShape& shape) {
   const std::size_t portable = portable::attention_workspace_bytes(shape);
   if (!suits<T>(shape)) return portable;
   return std::max(portable, cuda::attention_part_workspace_bytes(shape) + workspace_alignment);
+}
+
+template <typename T>
+std::vector<std::string> prepare_attention(const AttentionShape& shape, bool backward) {
+  std::vector<std::string> lines;
+  if (!suits<T>(shape)) return lines;
+  device::measure_taken("cuDNN", [&] {
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      if (pass == Pass::backward && !backward) continue;
+      const std::string line = parts_of<T>(pass, shape).problem();
+      if (line.empty()) continue;
+      told().insert(line);
+      lines.push_back(line);
+    }
+  });
+  return lines;
 }
 
 template <typename T>

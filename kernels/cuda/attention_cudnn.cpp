@@ -13,6 +13,7 @@
 #include "attention_library.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/queue.hpp"
+#include "shoal/device/taken.hpp"
 #include "shoal/device/unit.hpp"
 
 namespace shoal::kernels::cuda {
@@ -167,7 +168,9 @@ std::unique_ptr<AttentionGraph> make_attention_graph(const AttentionKey& key, st
   return nullptr;
 }
 
-void start_attention() { handle(); }
+void start_attention() {
+  device::measure_taken("cuDNN", [] { handle(); });
+}
 
 std::string attention_version() {
   const std::size_t version = cudnnGetVersion();

@@ -26,9 +26,9 @@ template <typename T, typename R>
 void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace) {
   const std::size_t k = depth_of(label, in, c);
   if (c.rows == 0 || c.columns == 0) return;
-  const bool plain = in.epilogue == Epilogue::none;
+  const bool plain = in.activation == Activation::none;
   require(plain == (in.u == nullptr) && (plain || (std::is_same_v<T, R> && in.added == nullptr)), label,
-          ": an epilogue without its operand, or with another type or matrix");
+          ": an activation without its operand, or with another type or matrix");
   // cuBLASLt takes a bias of the result's type alone.
   constexpr bool fuses_bias = std::is_same_v<T, R>;
   const T* const fused_bias = fuses_bias ? in.bias : nullptr;
@@ -39,7 +39,7 @@ void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<s
                                .transpose_b = in.transpose_b,
                                .bias = in.bias != nullptr,
                                .added = in.added != nullptr,
-                               .epilogue = in.epilogue,
+                               .activation = in.activation,
                                .a_stride = in.a.stride,
                                .b_stride = in.b.stride,
                                .c_stride = c.stride});

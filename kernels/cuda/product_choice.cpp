@@ -10,6 +10,7 @@
 
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/device/taken.hpp"
 
 namespace shoal::kernels {
 
@@ -29,6 +30,21 @@ std::map<Product, ChosenProduct>& table() {
 
 void keep(const Product& key, std::unique_ptr<LibraryProduct> product, const Algorithm& algorithm) {
   table()[key] = ChosenProduct{std::move(product), algorithm};
+}
+
+/// algorithms: one for each product.
+void keep_all(const std::vector<Product>& products, const std::byte* algorithms) {
+  for (const Product& listed : products) {
+    Algorithm algorithm;
+    std::memcpy(algorithm.bytes.data(), algorithms, sizeof algorithm);
+    algorithms += sizeof algorithm;
+    const Product key = with_strides(listed);
+    std::unique_ptr<LibraryProduct> product = make_product(key, tf32);
+    const std::string why = product->problem(algorithm);
+    require(why.empty(), "matrix products: rank 0's algorithm for ", describe(listed), " does not run on ", product_device(),
+            ": ", why, "; all ranks need GPUs that run the same algorithms");
+    keep(key, std::move(product), algorithm);
+  }
 }
 
 std::pair<std::unique_ptr<LibraryProduct>, Algorithm> choose(const Product& key) {
@@ -59,17 +75,19 @@ void forget_algorithms() { table().clear(); }
 
 }  // namespace cuda
 
-ProductFeatures product_features() { return {.tf32 = true, .epilogues = true}; }
+ProductFeatures product_features() { return {.tf32 = true, .gelu = true}; }
 void set_tf32(bool on) { cuda::tf32 = on; }
 
 std::vector<std::byte> choose_algorithms(const std::vector<Product>& products) {
   std::vector<std::byte> bytes(cuda::name_bytes);
   const std::string library = cuda::product_library();
   std::memcpy(bytes.data(), library.data(), std::min(library.size(), cuda::name_bytes - 1));
-  for (const Product& product : products) {
-    const cuda::Algorithm algorithm = cuda::choose(cuda::with_strides(product)).second;
-    bytes.insert(bytes.end(), algorithm.bytes.begin(), algorithm.bytes.end());
-  }
+  device::measure_taken("cuBLASLt", [&] {
+    for (const Product& product : products) {
+      const cuda::Algorithm algorithm = cuda::choose(cuda::with_strides(product)).second;
+      bytes.insert(bytes.end(), algorithm.bytes.begin(), algorithm.bytes.end());
+    }
+  });
   return bytes;
 }
 
@@ -80,18 +98,7 @@ void use_algorithms(const std::vector<Product>& products, Span<const std::byte> 
   const std::string own = cuda::product_library(), theirs = reinterpret_cast<const char*>(chosen.data());
   require(own == theirs, "matrix products: ", theirs, " has chosen the algorithms on rank 0, and this rank has ", own,
           ": all ranks need the same version, so that they compute the same bits");
-  const std::byte* at = chosen.data() + cuda::name_bytes;
-  for (const Product& listed : products) {
-    Algorithm algorithm;
-    std::memcpy(&algorithm, at, sizeof algorithm);
-    at += sizeof algorithm;
-    const Product key = cuda::with_strides(listed);
-    std::unique_ptr<cuda::LibraryProduct> product = cuda::make_product(key, cuda::tf32);
-    const std::string why = product->problem(algorithm);
-    require(why.empty(), "matrix products: rank 0's algorithm for ", describe(listed), " does not run on ",
-            cuda::product_device(), ": ", why, "; all ranks need GPUs that run the same algorithms");
-    cuda::keep(key, std::move(product), algorithm);
-  }
+  device::measure_taken("cuBLASLt", [&] { cuda::keep_all(products, chosen.data() + cuda::name_bytes); });
 }
 
 void choose_missing_algorithms(const std::vector<Product>& products) {

@@ -31,9 +31,9 @@ std::string words(const char* call, cublasStatus_t status) {
 
 /// cuBLASLt's auxiliary matrix of GELU is our u: the sums with the bias, before the GELU. It could also sum the columns of
 /// GELU's derivative (BGRAD), but rounds these sums to the type of the result, and gradients of a bias are in float.
-cublasLtEpilogue_t epilogue_of(Epilogue epilogue, bool bias) {
-  if (epilogue == Epilogue::none) return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-  if (epilogue == Epilogue::gelu) return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+cublasLtEpilogue_t epilogue_of(Activation activation, bool bias) {
+  if (activation == Activation::none) return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  if (activation == Activation::gelu) return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
   require(!bias, place, ": a bias of GELU's derivative");
   return CUBLASLT_EPILOGUE_DGELU;
 }
@@ -86,9 +86,9 @@ class CublasLtProduct : public LibraryProduct {
     set(CUBLASLT_MATMUL_DESC_TRANSA, b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     const bool bias = shape_.bias && product.operands == product.result;  // other biases are added behind the product
-    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(shape_.epilogue, bias));
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(shape_.activation, bias));
     if (bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, any_address(product));
-    if (shape_.epilogue != Epilogue::none) {
+    if (shape_.activation != Activation::none) {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, any_address(product));
       set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(shape_.c_stride));
     }
@@ -114,7 +114,7 @@ class CublasLtProduct : public LibraryProduct {
     if (status != CUBLAS_STATUS_SUCCESS) return words("cublasLtMatmulAlgoGetHeuristic", status);
     if (count == 0) return "its heuristics find none";
     if (found.state != CUBLAS_STATUS_SUCCESS) return words("cublasLtMatmulAlgoGetHeuristic", found.state);
-    std::memcpy(&algorithm, &found.algo, sizeof algorithm);
+    std::memcpy(algorithm.bytes.data(), &found.algo, sizeof found.algo);
     return {};
   }
 
@@ -150,7 +150,7 @@ class CublasLtProduct : public LibraryProduct {
  private:
   static cublasLtMatmulAlgo_t of(const Algorithm& algorithm) {
     cublasLtMatmulAlgo_t algo{};
-    std::memcpy(&algo, &algorithm, sizeof algo);
+    std::memcpy(&algo, algorithm.bytes.data(), sizeof algo);
     return algo;
   }
   static cublasLtMatrixLayout_t layout(cudaDataType_t type, std::size_t rows, std::size_t columns, std::size_t stride) {

@@ -25,7 +25,7 @@ struct ProductOperands {
   const void *a = nullptr, *b = nullptr;
   const void* bias = nullptr;   ///< null: none
   const void* added = nullptr;  ///< null: none
-  void* u = nullptr;            ///< of an epilogue
+  void* u = nullptr;            ///< of an activation
   void* c = nullptr;
 };
 

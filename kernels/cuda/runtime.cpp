@@ -8,6 +8,7 @@
 #include "attention_library.hpp"
 #include "handle.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/device/taken.hpp"
 #include "shoal/device/unit.hpp"
 
 namespace shoal::kernels {
@@ -33,7 +34,7 @@ cublasLtHandle_t handle() {
 // What cuBLASLt and cuDNN take of the GPU's memory is taken here, before arenas are reserved.
 Runtime::Runtime(int threads) {
   set_threads(threads);
-  cuda::handle();
+  device::measure_taken("cuBLASLt", [] { cuda::handle(); });
   cuda::start_attention();
 }
 

@@ -7,6 +7,7 @@
 namespace shoal::kernels {
 
 #define SHOAL_INSTANCE(T)                                                                                         \
+  template std::vector<std::string> prepare_attention<T>(const AttentionShape&, bool);                            \
   template void attention_forward<T>(const AttentionShape&, const T*, const AttentionOutputs<T>&, const Dropout&, \
                                      Span<std::byte>);
 SHOAL_INSTANCE(float)

@@ -112,7 +112,7 @@ std::size_t tile_rows(const MatmulShape& s, std::size_t threads) {
 template <typename T, typename R>
 void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> /*workspace*/) {
   const std::size_t m = c.rows, n = c.columns, k = depth_of(label, in, c);
-  require_no_epilogue(label, in);
+  require_no_activation(label, in);
   const auto workers = static_cast<std::size_t>(threads());
   const std::size_t rows = tile_rows({.m = m, .n = n, .k = k}, workers);
   const std::size_t down = parts(m, rows), tiles = down * parts(n, cut.columns);

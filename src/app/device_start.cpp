@@ -11,6 +11,8 @@
 #include "shoal/base/error.hpp"
 #include "shoal/comm/gpu_aware.hpp"
 #include "shoal/device/kind.hpp"
+#include "shoal/device/memory.hpp"
+#include "shoal/device/taken.hpp"
 #include "shoal/device/unit.hpp"
 #include "shoal/plan/notation.hpp"
 
@@ -96,7 +98,16 @@ void open_device(comm::World& world) {
   warn_of_differences(world, units);
 }
 
+void start_messages(comm::World& world) {
+  if (!world.all().queued()) return;
+  Span<std::byte> sent;  // the first message starts the library
+  const device::DeviceMemory memory(
+      [&](Memory& arena) { sent = arena.take<std::byte>(Kind::buffers, 1, "the first message"); });
+  world.all().broadcast(sent, 0).wait();
+}
+
 void require_room(comm::World& world, const Setup& setup) {
+  start_messages(world);
   if (!on_gpu()) return;
   std::uint64_t arenas = setup.plan.bytes.total() - setup.plan.bytes[Kind::staging], room = device::free_bytes();
   world.all().all_reduce(Span<std::uint64_t>(&arenas, 1), comm::Reduce::max).wait();
@@ -110,10 +121,13 @@ void require_room(comm::World& world, const Setup& setup) {
 std::vector<std::pair<std::string, std::string>> device_rows(comm::World& world) {
   const Unit& unit = device::unit();
   if (!unit.given()) return {};
+  std::string besides;
+  for (const auto& [by, bytes] : device::taken()) {
+    besides += text(besides.empty() ? "" : ", ", by, ' ', plan::bytes_text(bytes));
+  }
   std::vector<std::pair<std::string, std::string>> rows = {
       {"device memory",
-       text(plan::bytes_text(unit.total_bytes), " of GPU ", unit.index, "; before the run's own, ",
-            plan::bytes_text(device::bytes_of_others()), " were taken by CUDA, its libraries and other processes")}};
+       text(plan::bytes_text(unit.total_bytes), " of GPU ", unit.index, "; taken besides the run's own: ", besides)}};
   if (world.size() > 1) rows.emplace_back("messages", messages_text(world));
   return rows;
 }

@@ -16,8 +16,12 @@ namespace shoal::app {
 /// and SHOAL_SHARE_GPU is not 1. Rank 0 warns if GPUs differ.
 void open_device(comm::World& world);
 
-/// Collective. Fails if the planned arenas are larger than the memory that is free on some rank's GPU. To be called after
-/// kernels::Runtime is made, and before arenas are reserved.
+/// Collective. Starts the library that sends arenas by itself, NCCL, for all groups that there are, so that what it takes of
+/// the GPU's memory is known before the run reserves its own.
+void start_messages(comm::World& world);
+
+/// Collective. Starts messages. Fails if the planned arenas are larger than the memory that is free on some rank's GPU. To
+/// be called after kernels::Runtime is made, and before arenas are reserved.
 void require_room(comm::World& world, const Setup& setup);
 
 /// Rows of the banner; none if arenas are memory of the host.

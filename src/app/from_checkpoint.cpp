@@ -47,7 +47,7 @@ LoadedModel::LoadedModel(comm::World& world, const config::Invocation& invocatio
   const kernels::ProductFeatures has = kernels::product_features();
   const auto own = [&](const char* option) { return !invocation.places.of(option).empty(); };
   if (!has.tf32 && !own("train.tf32")) resolved.options.train.tf32 = false;
-  if (!has.epilogues && !own("train.fused_gelu")) resolved.options.train.fused_gelu = false;
+  if (!has.gelu && !own("train.fused_gelu")) resolved.options.train.fused_gelu = false;
   config::validate(resolved, world.size());
   resolved.options.batch.global = samples_per_step;
   setup_ = std::make_unique<Setup>(prepare(world, resolved.options, world.size(), purpose));

@@ -2,6 +2,7 @@
 #include "setup.hpp"
 
 #include "algorithms.hpp"
+#include "device_start.hpp"
 #include "saves.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
@@ -37,7 +38,7 @@ void require_features(const config::TrainOptions& train) {
   const char* const here = name_of(device::kind());
   require_input(!train.tf32 || has.tf32, "train.tf32 = true: this program computes on the ", here,
                 ", where products of fp32 have no TF32; allowed: false");
-  require_input(!train.fused_gelu || has.epilogues, "train.fused_gelu = true: this program computes on the ", here,
+  require_input(!train.fused_gelu || has.gelu, "train.fused_gelu = true: this program computes on the ", here,
                 ", where products compute no GELU; allowed: false");
 }
 
@@ -142,6 +143,8 @@ Machine::Machine(const Setup& setup, comm::World& world)
       synchroniser(app::synchroniser(setup.options, engine, groups, memory)) {
   kernels::set_tf32(setup.options.train.tf32);
   agree_on_algorithms(world.all(), engine.model().products());
+  prepare_kernels(world.all(), [&] { return engine.model().prepare(); });
+  start_messages(world);  // of groups that were made since
 }
 
 }  // namespace shoal::app

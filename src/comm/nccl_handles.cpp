@@ -12,6 +12,7 @@
 #include "open_operations.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/comm/wait.hpp"
+#include "shoal/device/taken.hpp"
 
 namespace shoal::comm {
 
@@ -99,7 +100,7 @@ NcclGroup& NcclHandles::add(std::string name, const std::vector<int>& part_of) {
 
 ncclComm_t NcclHandles::of(const NcclGroup& group) {
   for (NcclGroup& other : groups_) {
-    if (!other.made) make(other);
+    if (!other.made) device::measure_taken("NCCL", [&] { make(other); });
   }
   return group.communicator;
 }

@@ -106,9 +106,9 @@ std::vector<std::string> optimizer_problems(const optim::OptimizerOptions& o) {
 
 std::vector<std::string> gelu_problems(const Options& o) {
   const std::size_t width = o.model.inner();
-  if (!o.train.fused_gelu || o.model.kind != model::ModelKind::gpt || width % kernels::epilogue_stride == 0) return {};
-  return {text("train.fused_gelu = true needs an MLP whose width is a multiple of ", kernels::epilogue_stride,
-               ", but model.n_inner = ", width, "; ", nearest_multiples(width, kernels::epilogue_stride))};
+  if (!o.train.fused_gelu || o.model.kind != model::ModelKind::gpt || width % kernels::gelu_stride == 0) return {};
+  return {text("train.fused_gelu = true needs an MLP whose width is a multiple of ", kernels::gelu_stride,
+               ", but model.n_inner = ", width, "; ", nearest_multiples(width, kernels::gelu_stride))};
 }
 
 /// AdaScale measures how the gradients of the micro-batches of a step differ.

@@ -13,6 +13,7 @@
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/device/queue.hpp"
+#include "shoal/device/taken.hpp"
 
 namespace shoal::device {
 
@@ -35,8 +36,6 @@ Arenas& reserved() {
   return arenas;
 }
 
-std::size_t of_others = 0;
-
 struct Bytes {
   std::size_t free = 0, total = 0;
 };
@@ -49,7 +48,6 @@ Bytes bytes_now() {
 void* reserve_arena(std::size_t bytes, const char* what) {
   require(cuda::is_open(), "the GPU was not started before memory for ", what, " was asked for");
   const Bytes before = bytes_now();
-  if (of_others == 0) of_others = before.total - before.free;
   void* at = nullptr;
   const cudaError_t status = cudaMalloc(&at, bytes);
   if (status == cudaErrorMemoryAllocation) {
@@ -94,7 +92,7 @@ std::size_t free_bytes() {
   const std::size_t free = bytes_now().free;
   return free - std::min(free, for_code);
 }
-std::size_t bytes_of_others() { return of_others; }
+std::optional<std::uint64_t> unit_free_bytes() { return bytes_now().free; }
 
 Allocator arenas() { return {reserve_arena, release_arena}; }
 Allocator staging() { return {reserve_staging, release_staging}; }

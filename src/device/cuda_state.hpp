@@ -4,7 +4,10 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "shoal/device/unit.hpp"
@@ -13,6 +16,9 @@ namespace shoal::device::cuda {
 
 /// Fails unless the call has succeeded, with one line that names the call, its error and the GPU.
 void check(cudaError_t status, const char* call);
+
+/// Bytes of the GPU's memory that are free before this process has used it; none if that cannot be known.
+std::optional<std::uint64_t> free_before_use(const std::array<std::uint8_t, 16>& identity);
 
 /// Makes the queues, when the GPU is chosen.
 void start_queues();

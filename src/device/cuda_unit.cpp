@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "cuda_state.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/device/queue.hpp"
+#include "shoal/device/taken.hpp"
 
 namespace shoal::device {
 
@@ -44,6 +46,17 @@ std::string none_found(cudaError_t status) {
               visible == nullptr ? "" : text("; CUDA_VISIBLE_DEVICES = ", visible));
 }
 
+/// The GPU's memory that is taken now: before this process, and by CUDA's start.
+void note_taken(std::uint64_t total, const std::optional<std::uint64_t>& free_before, std::uint64_t free) {
+  const auto difference = [](std::uint64_t more, std::uint64_t less) { return more - std::min(more, less); };
+  if (!free_before) {
+    add_taken("CUDA and other processes", difference(total, free));
+    return;
+  }
+  add_taken("other processes", difference(total, *free_before));
+  add_taken("CUDA", difference(*free_before, free));
+}
+
 /// Returns why the GPU cannot be used; empty if it can, and is in use then.
 std::string use(const RankPlace& place, Unit& unit) {
   const cudaError_t counted = cudaGetDeviceCount(&unit.visible);
@@ -60,12 +73,14 @@ std::string use(const RankPlace& place, Unit& unit) {
     return text("GPU ", unit.index, " (", unit.name.data(), ") is too old: it has compute capability ", properties.major,
                 '.', properties.minor, "; needed: ", oldest / 10, '.', oldest % 10, " or newer");
   }
+  const std::optional<std::uint64_t> free_before = cuda::free_before_use(unit.identity);
   const cudaError_t set = cudaSetDevice(unit.index);
   if (set != cudaSuccess) return text("GPU ", unit.index, " (", unit.name.data(), "): ", words("cudaSetDevice", set));
   std::size_t free = 0, total = 0;
   const cudaError_t asked = cudaMemGetInfo(&free, &total);
   if (asked != cudaSuccess) return text("GPU ", unit.index, " (", unit.name.data(), "): ", words("cudaMemGetInfo", asked));
   unit.total_bytes = total;
+  note_taken(total, free_before, free);
   return {};
 }
 

@@ -2,6 +2,7 @@
 // Devices whose arenas are memory of the host have no units to choose from.
 #include <limits>
 
+#include "shoal/device/taken.hpp"
 #include "shoal/device/unit.hpp"
 
 namespace shoal::device {
@@ -22,6 +23,6 @@ const Unit& unit() {
 }
 
 std::size_t free_bytes() { return std::numeric_limits<std::size_t>::max(); }
-std::size_t bytes_of_others() { return 0; }
+std::optional<std::uint64_t> unit_free_bytes() { return std::nullopt; }
 
 }  // namespace shoal::device

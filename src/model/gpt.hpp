@@ -26,6 +26,10 @@ class Gpt final : public Model, private Decoder {
   void evaluate(const MicroBatch& batch, double* loss) override;
   void logits(const MicroBatch& batch, Span<float> out) override;
   const std::vector<kernels::Product>& products() const override { return product_workspace_.products(); }
+  std::vector<std::string> prepare() override {
+    const bool backward = capacity_.training && options_.dropout == 0;
+    return kernels::prepare_attention<T>(shape(capacity_.sequences, capacity_.length).attention(), backward);
+  }
   Decoder* decoder() override { return decoding_ ? this : nullptr; }
 
  private:

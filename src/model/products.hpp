@@ -40,7 +40,7 @@ void linear_gelu(const char* label, const LinearShape& s, const LinearInputs<T>&
                         {.a = {in.x, s.rows, s.in},
                          .b = {in.weight, s.in, s.out},
                          .bias = in.bias,
-                         .epilogue = kernels::Epilogue::gelu,
+                         .activation = kernels::Activation::gelu,
                          .u = u},
                         {y, s.rows, s.out}, workspace);
 }
@@ -62,7 +62,7 @@ void linear_gelu_gradient(const char* label, const LinearShape& s, const T* dy, 
                         {.a = {dy, s.rows, s.out},
                          .b = {weight, s.in, s.out},
                          .transpose_b = kernels::Transpose::yes,
-                         .epilogue = kernels::Epilogue::gelu_backward,
+                         .activation = kernels::Activation::gelu_backward,
                          .u = u},
                         {du, s.rows, s.in}, workspace);
 }
@@ -98,7 +98,7 @@ void list_linear_weight_gradient(std::vector<kernels::Product>& list, const Line
 template <typename T>
 void list_linear_gelu(std::vector<kernels::Product>& list, const LinearShape& s) {
   list.push_back(
-      kernels::product<T, T>({.m = s.rows, .n = s.out, .k = s.in, .bias = true, .epilogue = kernels::Epilogue::gelu}));
+      kernels::product<T, T>({.m = s.rows, .n = s.out, .k = s.in, .bias = true, .activation = kernels::Activation::gelu}));
 }
 template <typename T>
 void list_linear_gelu_gradient(std::vector<kernels::Product>& list, const LinearShape& s) {
@@ -106,7 +106,7 @@ void list_linear_gelu_gradient(std::vector<kernels::Product>& list, const Linear
                                          .n = s.in,
                                          .k = s.out,
                                          .transpose_b = kernels::Transpose::yes,
-                                         .epilogue = kernels::Epilogue::gelu_backward}));
+                                         .activation = kernels::Activation::gelu_backward}));
 }
 
 /// The sizes of a batch, on which its products depend.

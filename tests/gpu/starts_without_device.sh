@@ -33,6 +33,7 @@ check() {
   works "$shoal" train --help
   works "$shoal" plan "$source_root/inputs/tiny.cfg"
   works "$shoal" train "$source_root/inputs/tiny.cfg" --dry-run --output.dir=dry
+  works "$shoal" train "$source_root/inputs/tiny.cfg" --dry-run --output.dir=dry --train.tf32=true --train.fused_gelu=true
   local code=0
   timeout 60 "$shoal" train "$source_root/inputs/tiny.cfg" --output.dir=run >out.txt 2>err.txt || code=$?
   [[ $code -eq 1 ]] || complain "$1: training ended with exit code $code, not 1"

@@ -184,6 +184,30 @@ TEST_F(AttentionByCudnn, WhatItCannotDoIsSaidOnceAndComputedByPortableKernels) {
   EXPECT_TRUE(library.runs.empty());
 }
 
+TEST_F(AttentionByCudnn, GraphsAreMadeBeforeTheyAreNeeded) {
+  EXPECT_TRUE(prepare_attention<bf16>({2, 108, 32, 2}, true).empty());
+  EXPECT_EQ(library.made.size(), 2);
+  EXPECT_TRUE(prepare_attention<float>({2, 108, 32, 2}, true).empty());
+  run<bf16>({2, 108, 32, 2});
+  EXPECT_EQ(library.made.size(), 2);
+  EXPECT_EQ(library.runs.size(), 2);
+  EXPECT_TRUE(prepare_attention<bf16>({2, 109, 32, 2}, false).empty());
+  EXPECT_EQ(library.made.size(), 3) << "without backward";
+}
+
+TEST_F(AttentionByCudnn, WhatIsToldBeforeIsNotPrinted) {
+  library.supports = false;
+  testing::internal::CaptureStderr();
+  const std::vector<std::string> lines = prepare_attention<bf16>({1, 110, 32, 2}, true);
+  run<bf16>({1, 110, 32, 2});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  ASSERT_EQ(lines.size(), 2);
+  EXPECT_EQ(
+      lines[0],
+      "attention's forward of 110 positions and head size 16 is computed by portable kernels, not by cuDNN: the double "
+      "does not");
+}
+
 TEST_F(AttentionByCudnn, AGraphThatNeedsMoreThanIsPlannedIsNotTaken) {
   const AttentionShape shape{1, 105, 32, 2};
   library.workspace_bytes = cuda::attention_part_workspace_bytes(shape) + 1;

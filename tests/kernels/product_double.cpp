@@ -41,10 +41,10 @@ void compute(const MatmulShape& s, const ProductOperands& operands) {
         sum += static_cast<float>(a[i * a_row + k * a_term]) * static_cast<float>(b[k * b_term + j * b_column]);
       }
       if (bias != nullptr) sum += static_cast<float>(bias[j]);
-      if (s.epilogue == Epilogue::gelu) {
+      if (s.activation == Activation::gelu) {
         u[i * s.c_stride + j] = R(sum);
         sum *= rules::gelu_gate<float>(sum).open;
-      } else if (s.epilogue == Epilogue::gelu_backward) {
+      } else if (s.activation == Activation::gelu_backward) {
         const float at = u[i * s.c_stride + j];
         const auto gate = rules::gelu_gate<float>(at);
         sum *= rules::gelu_slope<float>(at, at * gate.open, gate);
@@ -61,7 +61,7 @@ class DoubledProduct : public LibraryProduct {
 
   std::string choose(Algorithm& algorithm) override {
     product_double().chosen.push_back(product_);
-    std::memcpy(&algorithm, &product_double().choice, sizeof product_double().choice);
+    std::memcpy(algorithm.bytes.data(), &product_double().choice, sizeof product_double().choice);
     return product_double().no_algorithm;
   }
   std::string problem(const Algorithm& /*algorithm*/) override {
@@ -70,7 +70,7 @@ class DoubledProduct : public LibraryProduct {
   }
   void run(const char* label, const Algorithm& algorithm, const ProductOperands& operands, std::byte* workspace) override {
     test::ProductDouble::Run run{label, product_, 0, operands, workspace};
-    std::memcpy(&run.choice, &algorithm, sizeof run.choice);
+    std::memcpy(&run.choice, algorithm.bytes.data(), sizeof run.choice);
     product_double().runs.push_back(run);
     dispatch(product_.operands, [&]<typename T>(T) {
       if (product_.result == DType::f32) {

@@ -41,8 +41,5 @@ bool messages_reach_arenas();
 /// Bytes of the unit's memory that arenas may still take; the largest number if arenas are memory of the host. 256 MiB are
 /// left out, for the kernels' code, which CUDA loads when a kernel is first used.
 std::size_t free_bytes();
-/// Bytes of the unit's memory that were taken when the first arena was reserved: by CUDA, by its libraries and by other
-/// processes.
-std::size_t bytes_of_others();
 
 }  // namespace shoal::device

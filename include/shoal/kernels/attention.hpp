@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "shoal/kernels/dropout.hpp"
 
@@ -20,6 +22,12 @@ struct AttentionShape {
 /// Bytes of workspace, for all threads together, for forward or backward, whichever needs more.
 template <typename T>
 std::size_t attention_workspace_bytes(const AttentionShape& shape);
+
+/// Makes what a library of GPUs needs for forward, and for backward if it is wanted, without dropout, so that no step has to
+/// wait for it. Returns a line for each that is computed by portable kernels since the library cannot; none where there is
+/// no library.
+template <typename T>
+std::vector<std::string> prepare_attention(const AttentionShape& shape, bool backward);
 
 template <typename T>
 struct AttentionOutputs {

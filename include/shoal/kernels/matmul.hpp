@@ -25,7 +25,7 @@ enum class Transpose : std::uint8_t { no, yes };
 
 /// What a product applies to its sums p = op(A) op(B) + bias before they are rounded. Only libraries of GPUs do that
 /// (products.hpp): elsewhere anything but `none` is an error. Not together with `added`.
-enum class Epilogue : std::uint8_t {
+enum class Activation : std::uint8_t {
   none,
   gelu,           ///< u = p and C = gelu(p)
   gelu_backward,  ///< C = p gelu'(u)
@@ -38,8 +38,8 @@ struct MatmulInputs {
   Transpose transpose_a = Transpose::no, transpose_b = Transpose::no;
   const T* bias = nullptr;   ///< [n], added to each row of C; null: none
   const R* added = nullptr;  ///< [m, n] with C's stride; may be C, which then accumulates; null: none
-  Epilogue epilogue = Epilogue::none;
-  R* u = nullptr;  ///< [m, n] with C's stride, for the epilogues alone; gelu_backward only reads it
+  Activation activation = Activation::none;
+  R* u = nullptr;  ///< [m, n] with C's stride, for an activation alone; gelu_backward only reads it
 };
 
 /// Products are summed in float. Instances <A and B, C>: <float, float>, <bf16, bf16>, <bf16, float>, <f16, f16>,
@@ -58,7 +58,7 @@ struct MatmulShape {
   std::size_t m = 0, n = 0, k = 0;
   Transpose transpose_a = Transpose::no, transpose_b = Transpose::no;
   bool bias = false, added = false;
-  Epilogue epilogue = Epilogue::none;
+  Activation activation = Activation::none;
   std::size_t a_stride = 0, b_stride = 0, c_stride = 0;
   auto operator<=>(const MatmulShape&) const = default;
 };

@@ -36,12 +36,12 @@ std::string describe(const Product& product);
 /// What the library of products of this program can do besides.
 struct ProductFeatures {
   bool tf32 = false;  ///< multiply fp32 matrices in TF32, whose numbers have 10 bits of mantissa; sums are in fp32
-  /// Compute GELU and its derivative within a product (Epilogue), for results of the type of A and B whose stride is a
-  /// multiple of epilogue_stride. Their bits may differ from those of kernels/pointwise.hpp.
-  bool epilogues = false;
+  /// Compute GELU and its derivative within a product (Activation), for results of the type of A and B whose stride is a
+  /// multiple of gelu_stride. Their bits may differ from those of kernels/pointwise.hpp.
+  bool gelu = false;
 };
 ProductFeatures product_features();
-inline constexpr std::size_t epilogue_stride = 8;  ///< elements
+inline constexpr std::size_t gelu_stride = 8;  ///< elements
 /// Whether fp32 matrices are multiplied in TF32: false before the first call. To be called before algorithms are chosen, and
 /// with true only if product_features() has it.
 void set_tf32(bool on);

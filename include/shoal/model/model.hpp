@@ -98,6 +98,10 @@ class Model {
   /// The matrix products of all functions above with batches of the whole capacity, and those of the decoder.
   virtual const std::vector<kernels::Product>& products() const = 0;
 
+  /// Lets kernels prepare what they need for batches of the whole capacity, before the first one. Returns a line for each
+  /// that has to be computed in a slower way than it could be.
+  virtual std::vector<std::string> prepare() { return {}; }
+
   /// nullptr if the model has none or was created without memory for it. Its sequence is lost when another function of the
   /// model is called.
   virtual Decoder* decoder() { return nullptr; }
