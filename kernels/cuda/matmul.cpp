@@ -14,6 +14,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/device/queue.hpp"
+#include "shoal/device/timing.hpp"
 
 namespace shoal::kernels {
 
@@ -67,10 +68,12 @@ void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<s
   const std::size_t skipped = round_up(address, cuda::workspace_alignment) - address;
   require(workspace.size() >= skipped + cuda::workspace_bytes, label, ": a workspace of ", workspace.size(), " bytes");
   const float one = 1.0F, beta = key.added ? 1.0F : 0.0F;
+  device::Timed timed(label);
   cuda::check(cublasLtMatmul(cuda::handle(), plan.product, &one, in.b.data, plan.a, in.a.data, plan.b, &beta, added, plan.c,
                              c.data, plan.c, &plan.algorithm, workspace.data() + skipped, cuda::workspace_bytes,
                              static_cast<cudaStream_t>(device::stream())),
               label, "cublasLtMatmul");
+  timed.end();
   if constexpr (!fuses_bias) {
     if (in.bias != nullptr) cuda::add_bias(label, in.bias, c);
   }

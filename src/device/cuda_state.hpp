@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "shoal/device/queue.hpp"
 #include "shoal/device/unit.hpp"
 
 namespace shoal::device::cuda {
@@ -16,6 +17,9 @@ void check(cudaError_t status, const char* call);
 
 /// Makes the queues, when the GPU is chosen.
 void start_queues();
+cudaStream_t stream_of(Queue queue);
+/// Shows the regions of the trace to NVIDIA's profilers.
+void show_regions();
 /// Whether open() has chosen a GPU.
 bool is_open();
 
