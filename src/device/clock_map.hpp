@@ -4,9 +4,9 @@
 // [Note: two clocks] Both clocks count nanoseconds, from different zeros, and one of them runs faster by some parts in a
 // million, which changes with temperature. So both are read together at the start and at each flush of the trace, and the
 // times between two such readings are mapped along the straight line through them: an error of a reading, at most half the
-// time that the reading took, does not grow, and drift between two readings cancels. The lines of successive readings form one
-// curve that rises everywhere, so spans that do not overlap by the device's clock do not overlap by the host's. A span that was
-// still going on at the last flush began before it; for such spans the line before is kept.
+// time that the reading took, does not grow, and drift between two readings cancels. The lines of successive readings form
+// one curve that rises everywhere, so spans that do not overlap by the device's clock do not overlap by the host's. A span
+// that was still going on at the last flush began before it; for such spans the line before is kept.
 #pragma once
 
 #include <array>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Marks are CUDA's events, which are all made at the start.
 //
-// [Note: the GPU's clock] CUDA tells only how much time lies between two events, as a float of milliseconds, which is coarser
-// the more time it is. So there is a chain of reference events on a stream of its own, one for each call of refresh(), and a
-// span's time is that of the newest reference that the GPU had passed when the span was enqueued, plus the time since. The
-// reference's own time is that of the one before it plus the time between the two. A step of a second is so rounded to 60 ns; the
-// sum of such errors over many steps is drift of the clock, which ClockMap takes out.
+// [Note: the GPU's clock] CUDA tells only how much time lies between two events, as a float of milliseconds, which is
+// coarser the more time it is. So there is a chain of reference events on a stream of its own, one for each call of
+// refresh(), and a span's time is that of the newest reference that the GPU had passed when the span was enqueued, plus the
+// time since. The reference's own time is that of the one before it plus the time between the two. A step of a second is so
+// rounded to 60 ns; the sum of such errors over many steps is drift of the clock, which ClockMap takes out.
 #include <array>
 #include <cmath>
 #include <optional>
@@ -92,7 +92,8 @@ void begin(std::size_t span) {
   cuda::check(cudaEventRecord(marks.begin, cuda::stream_of(current_queue())), "cudaEventRecord");
 }
 
-/// The end of a span must not throw, since an exception may be on its way. An error is one of the GPU, which the next call finds.
+/// The end of a span must not throw, since an exception may be on its way. An error is one of the GPU, which the next call
+/// finds.
 void end(std::size_t span, Queue queue) {
   static_cast<void>(cudaEventRecord(state().marks[span].end, cuda::stream_of(queue)));
 }
@@ -121,8 +122,8 @@ void refresh() {
   s.pending = next;
 }
 
-/// The event is recorded between the two moments of the host, on a stream that has nothing else to do. Of several attempts, the
-/// one counts that took least.
+/// The event is recorded between the two moments of the host, on a stream that has nothing else to do. Of several attempts,
+/// the one counts that took least.
 ClockReading read_clocks() {
   State& s = state();
   ClockReading best;

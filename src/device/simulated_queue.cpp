@@ -8,8 +8,8 @@
 #include <deque>
 #include <vector>
 
-#include "shoal/base/philox.hpp"
 #include "marks.hpp"
+#include "shoal/base/philox.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/device/queue.hpp"

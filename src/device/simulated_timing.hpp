@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The spans of the simulated device. Its marks are not work of their own: each piece of work knows its span, so that the order
-// in which work is done does not depend on whether it is timed.
+// The spans of the simulated device. Its marks are not work of their own: each piece of work knows its span, so that the
+// order in which work is done does not depend on whether it is timed.
 #pragma once
 
 #include <cstddef>

@@ -37,7 +37,7 @@ class Unread {
 
 struct Line {
   Unread unread;
-  bool within = false;         // whether a span is open
+  bool within = false;               // whether a span is open
   std::int64_t last_ns = INT64_MIN;  // the end of the last span that was read
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records what happened when on this rank: events, counters and memory marks, in a buffer of fixed size. All parts of the
-// program record; io/trace_file.hpp writes the buffer to the file. Only the main thread records. What a device does later than
-// it is told to is timed by the device itself (device/timing.hpp).
+// program record; io/trace_file.hpp writes the buffer to the file. Only the main thread records. What a device does later
+// than it is told to is timed by the device itself (device/timing.hpp).
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ enum class Kind : std::uint16_t {
   kernel,      ///< one kernel; bytes: the least that it must read and write, or 0
   io,          ///< reading or writing a file; bytes: this rank's part
   counter,     ///< a sampled value, which `bytes` holds (memory marks are counters named memory/...)
-  // What a queue of the device did (Event::queue), by the device's own clock. These are kinds of their own, so that nobody who
-  // adds up the events of the host counts anything twice.
+  // What a queue of the device did (Event::queue), by the device's own clock. These are kinds of their own, so that nobody
+  // who adds up the events of the host counts anything twice.
   device_kernel,      ///< one kernel or product; bytes: 0
   device_copy,        ///< a copy between memory of the device and of the host; bytes: copied
   device_collective,  ///< an operation on the queue, with the time that it waited for other ranks; bytes: 0, since the event

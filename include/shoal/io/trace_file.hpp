@@ -16,8 +16,8 @@
 //   /kinds       string [n]: names by Event.kind
 //   /queues      string [n]: names by Event.queue: "host", then the queues of the device, if it is not the host
 //   /events      compound [n], extendable: begin_ns, duration_ns, bytes, name, step, unit, kind, group, micro, depth, queue,
-//                rank; attribute checksum (hexadecimal string; absent from files of older programs): in a complete file, the sum
-//                modulo 2^64 of XXH3_64bits(row, seed = the row's index)
+//                rank; attribute checksum (hexadecimal string; absent from files of older programs): in a complete file, the
+//                sum modulo 2^64 of XXH3_64bits(row, seed = the row's index)
 //   /flushes     compound [flushes x world_size]: flush, rank, first (row of /events), count, dropped (events that the rank
 //                dropped since the previous flush)
 // begin_ns counts from a barrier at the start of the run, which aligns the ranks' clocks. Rows of /events that no row of
