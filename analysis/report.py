@@ -86,7 +86,9 @@ def facts(run: Run) -> list[Row]:
     for part in run.parts:
         where = f" of steps {span(part.steps)}" if len(run.parts) > 1 else ""
         if (idle := breakdown.compute_idle(part)) is not None:
-            rows.append((f"device idle{where}", f"{100 * idle:.1f} % of a settled step (its compute queue, mean of ranks)"))
+            rows.append(
+                (f"device idle{where}", f"{100 * idle:.1f} % of a settled step (its compute queue, mean of ranks)")
+            )
         if part.untimed:
             rows.append(("not timed", f"{part.untimed} pieces of the device's work in {part.path.name}, of all ranks"))
         if part.dropped:

@@ -405,7 +405,12 @@ class Device(unittest.TestCase):
         idle = 100 * breakdown.compute_idle(self.trace)
         self.assertRegex(result.stdout, rf"device idle +{idle:.1f} % of a settled step")
         page = (self.run_dir / "report/report.html").read_text()
-        for text in ("queue of the device", "all_gather (queue gather)", "<td>idle</td>", "By the device's clock".replace("'", "&#x27;")):
+        for text in (
+            "queue of the device",
+            "all_gather (queue gather)",
+            "<td>idle</td>",
+            "By the device's clock".replace("'", "&#x27;"),
+        ):
             self.assertIn(text, page)
 
     def test_perfetto_has_a_track_for_each_queue(self):
@@ -416,7 +421,11 @@ class Device(unittest.TestCase):
         self.assertEqual(sum(e["ph"] in "XC" for e in events), len(self.trace.events))
         for rank in range(4):
             for name, queue in (("compute", 1), ("gather", 2)):
-                shown = [e["name"] for e in events if e["ph"] == "X" and (e["pid"], e["tid"]) == (rank, tracks[rank, f"device: {name}"])]
+                shown = [
+                    e["name"]
+                    for e in events
+                    if e["ph"] == "X" and (e["pid"], e["tid"]) == (rank, tracks[rank, f"device: {name}"])
+                ]
                 expected = self.trace.of_queue(queue, rank=rank)
                 self.assertEqual(shown, [self.trace.names[event] for event in expected["name"]])
             self.assertNotIn((rank, "device: reduce"), tracks)

@@ -91,7 +91,9 @@ class DeviceRows(Program):
             self.assertGreaterEqual(span["begin_ns"], steps[step]["begin_ns"] - tolerance_ns, f"{order}, step {step}")
             if order == "in-order" or step < STEPS:
                 end = last["begin_ns"] + last["duration_ns"]
-                self.assertLessEqual(span["begin_ns"] + span["duration_ns"], end + tolerance_ns, f"{order}, step {step}")
+                self.assertLessEqual(
+                    span["begin_ns"] + span["duration_ns"], end + tolerance_ns, f"{order}, step {step}"
+                )
 
     def test_operations_lie_on_their_queues(self):
         """With NCCL, for which the tests have a double: parameters are gathered on one queue, gradients summed on another."""
@@ -101,12 +103,17 @@ class DeviceRows(Program):
         _, direct, _ = self.run_on("SHOAL_SIMULATED", "--zero.stage=3", order="in-order", ranks=2)
         sent = direct["comm_bytes_per_step"]
         for level in ("comm", "kernels"):
-            out, summary, trace = self.run_on("SHOAL_SIMULATED", *options, f"--trace.level={level}", order="late", ranks=2)
+            out, summary, trace = self.run_on(
+                "SHOAL_SIMULATED", *options, f"--trace.level={level}", order="late", ranks=2
+            )
             self.assertEqual(trajectory(summary), trajectory(direct))
             self.assertEqual(summary["device"]["waits_per_step"], 1)
             self.in_order(out, trace)
             spans, calls = trace.of_kind("device_collective"), trace.of_kind("collective")
-            counted = {name: int((calls["name"] == list(trace.names).index(name)).sum()) for name in ("all_gather", "reduce_scatter")}
+            counted = {
+                name: int((calls["name"] == list(trace.names).index(name)).sum())
+                for name in ("all_gather", "reduce_scatter")
+            }
             # On two ranks of one node, a gather is one exchange, and a sum at least one.
             self.assertEqual({trace.names[name] for name in spans["name"]}, {"exchange"})
             self.assertEqual(int((spans["queue"] == 2).sum()), counted["all_gather"])
