@@ -15,6 +15,8 @@ import numpy as np
 from run_options import settled
 from shoal_trace import Trace
 
+COMPUTE = 1  # the queue of the device that computes, by Event.queue
+
 # The parts of a step, in the order in which figures and tables show them.
 PARTS = (
     "data", "forward", "recompute", "backward", "release", "reduce", "losses", "clip", "optimizer", "publish", "synchronise", "wait",
@@ -107,6 +109,7 @@ class Kernel:
     seconds_per_step: float
     share: float  # of the step
     bytes_per_call: float  # that it must move at least; 0 if the trace has no number
+    queue: str = ""  # of the device; empty if the host ran it
 
     @property
     def bandwidth(self) -> float:
@@ -119,12 +122,16 @@ class KernelTimes:
 
     kernels: list[Kernel]  # longest first; empty unless trace.level = kernels
     waited: float
-    other: float
+    other: float  # on a device: the time that its compute queue was idle
     step: float
+    on_device: bool = False
 
 
 def kernel_times(trace: Trace) -> KernelTimes:
-    """Kernels of the settled steps, without those of evaluations between steps."""
+    """Kernels of the settled steps, without those of evaluations between steps. If a device ran them, by its clock: the
+    host has only enqueued them."""
+    if len(trace.of_kind("device_kernel")):
+        return device_kernel_times(trace)
     steps = settled_steps(trace)
     shares = max(len(steps), 1) * trace.world_size
     step_kind, wait_kind = trace.kinds.index("step"), trace.kinds.index("wait")
@@ -155,6 +162,105 @@ def kernel_times(trace: Trace) -> KernelTimes:
         other=float(seconds[events["kind"] == step_kind].sum()),
         step=whole,
     )
+
+
+def within(steps: np.ndarray, spans: np.ndarray) -> np.ndarray:
+    """How many nanoseconds of each span lie in these steps of the same rank. A device may do the end of a step while the host
+    has begun the next one."""
+    if not len(steps):
+        return np.zeros(len(spans), np.int64)
+    begins, lengths = steps["begin_ns"].astype(np.int64), steps["duration_ns"].astype(np.int64)
+    sums = np.concatenate([[0], np.cumsum(lengths)])
+
+    def until(times: np.ndarray) -> np.ndarray:  # nanoseconds of all steps before these times
+        last = np.searchsorted(begins, times, side="right") - 1
+        inside = np.minimum(times - begins[np.maximum(last, 0)], lengths[np.maximum(last, 0)])
+        return np.where(last < 0, 0, sums[np.maximum(last, 0)] + inside)
+
+    return until(spans["begin_ns"] + spans["duration_ns"]) - until(spans["begin_ns"])
+
+
+def device_spans(trace: Trace) -> tuple[np.ndarray, np.ndarray, float]:
+    """What the device's queues did within the settled steps, each span's nanoseconds there, and the seconds of a mean step.
+    Divided by traffic.rank_steps(), the nanoseconds are means over ranks and steps."""
+    numbers, whole = settled_steps(trace), 0
+    found, inside = [trace.events[:0]], [np.zeros(0, np.int64)]
+    for rank in range(trace.world_size):
+        steps = trace.of_kind("step", rank=rank)
+        steps = steps[np.isin(steps["step"], numbers)]
+        whole += int(steps["duration_ns"].sum())
+        spans = trace.of_kind("device_kernel", "device_copy", "device_collective", rank=rank)
+        nanoseconds = within(steps, spans)
+        found.append(spans[nanoseconds > 0])
+        inside.append(nanoseconds[nanoseconds > 0])
+    mean = whole / 1e9 / (max(len(numbers), 1) * trace.world_size)
+    return np.concatenate(found), np.concatenate(inside), mean
+
+
+def device_kernel_times(trace: Trace) -> KernelTimes:
+    """Kernels and copies of all queues. Those of the compute queue and its idle time add up to the step."""
+    spans, inside, whole = device_spans(trace)
+    shares = max(len(settled_steps(trace)), 1) * trace.world_size
+    kernels = []
+    for queue, name in sorted(set(zip(spans["queue"].tolist(), spans["name"].tolist(), strict=True))):
+        chosen = (spans["queue"] == queue) & (spans["name"] == name)
+        seconds = float(inside[chosen].sum()) / 1e9 / shares
+        kernels.append(
+            Kernel(
+                name=trace.names[name],
+                calls_per_step=int(chosen.sum()) / shares,
+                seconds_per_step=seconds,
+                share=seconds / whole if whole > 0 else 0.0,
+                bytes_per_call=float(spans["bytes"][chosen].mean()),
+                queue=trace.queues[queue],
+            )
+        )
+    busy = float(inside[spans["queue"] == COMPUTE].sum()) / 1e9 / shares
+    kernels.sort(key=lambda kernel: -kernel.seconds_per_step)
+    return KernelTimes(kernels=kernels, waited=0.0, other=max(whole - busy, 0.0), step=whole, on_device=True)
+
+
+@dataclass
+class Queue:
+    """What a queue of the device did in a mean settled step; seconds, means over ranks."""
+
+    name: str
+    spans_per_step: float
+    kernels: float
+    copies: float
+    collectives: float  # with the time that they waited for other ranks
+    step: float
+
+    @property
+    def busy(self) -> float:
+        return self.kernels + self.copies + self.collectives
+
+    @property
+    def idle(self) -> float:
+        """The fraction of the step in which the queue did nothing."""
+        return max(0.0, 1 - self.busy / self.step) if self.step > 0 else 0.0
+
+
+def device_queues(trace: Trace) -> list[Queue]:
+    """The queues that did something in the settled steps. Kernels and copies are known at trace.level = kernels alone."""
+    spans, inside, whole = device_spans(trace)
+    shares = max(len(settled_steps(trace)), 1) * trace.world_size
+    found = []
+    for queue in np.unique(spans["queue"]):
+        of_queue = spans["queue"] == queue
+        kernels, copies, collectives = (
+            float(inside[of_queue & (spans["kind"] == trace.kinds.index(kind))].sum()) / 1e9 / shares
+            for kind in ("device_kernel", "device_copy", "device_collective")
+        )
+        found.append(Queue(trace.queues[queue], int(of_queue.sum()) / shares, kernels, copies, collectives, whole))
+    return found
+
+
+def compute_idle(trace: Trace) -> float | None:
+    """The fraction of the settled steps in which the device's compute queue did nothing; None if the trace does not tell."""
+    if trace.level != "kernels":
+        return None
+    return next((queue.idle for queue in device_queues(trace) if queue.name == trace.queues[COMPUTE]), None)
 
 
 def memory(trace: Trace) -> dict[str, dict[int, tuple[np.ndarray, np.ndarray]]]:

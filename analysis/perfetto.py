@@ -5,7 +5,8 @@
 usage: perfetto.py TRACE [-o out.json | out.json.gz]
 
 TRACE is a trace file or a run's directory. Each rank is shown as a process. Its phases, waits, kernels, file accesses
-and messages are threads of this process; messages that overlap are on different threads. Counters stay counters.
+and messages are threads of this process; messages that overlap are on different threads. So is each queue of the device
+that has events. Counters stay counters.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ THREADS = (
     (3, "kernels", ("kernel",)),
     (4, "files", ("io",)),
 )
+DEVICE = 5  # where the queues of a device stand
+FIRST_QUEUE = 1_000_000  # thread of queue 0, beyond the threads for messages
 COMMUNICATION = 10  # first thread for messages; one for each message that is in flight at the same time
 
 
@@ -92,6 +95,11 @@ def chrome_events(trace: Trace) -> Iterator[dict]:
             yield metadata("thread_name", rank, thread, title)
             yield metadata("thread_sort_index", rank, thread, thread)
             yield from (slice_of(trace, event, thread) for event in events)
+        for queue in trace.device_queues:
+            thread = FIRST_QUEUE + queue
+            yield metadata("thread_name", rank, thread, f"device: {trace.queues[queue]}")
+            yield metadata("thread_sort_index", rank, thread, DEVICE)
+            yield from (slice_of(trace, event, thread) for event in trace.of_queue(queue, rank=rank))
         collectives = trace.of_kind("collective", rank=rank)
         chosen = lanes(collectives)
         for lane in range(chosen.max(initial=-1) + 1):

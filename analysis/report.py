@@ -21,6 +21,7 @@ from needed import packages
 packages("h5py", "numpy", "matplotlib")
 
 
+import breakdown
 import figures
 import figures_traffic
 import report_tables as tables
@@ -83,6 +84,13 @@ def facts(run: Run) -> list[Row]:
             ("peak memory", f"{bytes_text(max(summary['peak_rss_bytes']))} (largest rank, whole process{last})")
         )
     for part in run.parts:
+        where = f" of steps {span(part.steps)}" if len(run.parts) > 1 else ""
+        if (idle := breakdown.compute_idle(part)) is not None:
+            rows.append(
+                (f"device idle{where}", f"{100 * idle:.1f} % of a settled step (its compute queue, mean of ranks)")
+            )
+        if part.untimed:
+            rows.append(("not timed", f"{part.untimed} pieces of the device's work in {part.path.name}, of all ranks"))
         if part.dropped:
             rows.append(
                 ("events lost", f"{part.dropped} in {part.path.name}: its times are too small (lower trace.interval)")
@@ -144,6 +152,9 @@ def add_part(page: Page, trace: Trace | None, suffix: str, of_several: bool) -> 
             ("part", "mean of ranks", "least of a rank", "most of a rank", "of the step"), tables.part_rows(trace)
         )
         page.table(("between steps", "times", "total, slowest rank"), tables.between_rows(trace))
+        if trace.device_queues:
+            head = ("queue of the device", "pieces/step", "busy/step", "kernels", "copies", "operations", "idle")
+            page.table(head, tables.queue_rows(trace))
     page.heading(f"Communication{where}")
     if page.figure(f"communication{suffix}", figures_traffic.communication, trace):
         page.table(

@@ -90,22 +90,39 @@ def unit_rows(trace: Trace) -> list[Row]:
 
 
 def kernel_note(trace: Trace) -> str:
-    return f"Means over ranks and steps {span(breakdown.settled_steps(trace))}, without the evaluations between steps."
+    note = f"Means over ranks and steps {span(breakdown.settled_steps(trace))}, without the evaluations between steps."
+    if not trace.device_queues:
+        return note
+    return note + (
+        " By the device's clock. What its compute queue did and its idle time add up to the step; other queues, which are named, "
+        "work beside it."
+    )
 
 
 def kernel_rows(trace: Trace) -> list[Row]:
-    """Kernels, waiting outside kernels, and the rest of the step: the percentages add up to the step."""
+    """Kernels, waiting outside kernels, and the rest of the step: the percentages add up to the step. On a device those of
+    the compute queue and its idle time do."""
     times = breakdown.kernel_times(trace)
+    compute = trace.queues[breakdown.COMPUTE] if times.on_device else ""
     rows = [
-        (k.name, plain(k.calls_per_step), seconds_text(k.seconds_per_step), f"{100 * k.share:.1f} %",
+        (k.name + ("" if k.queue == compute else f" (queue {k.queue})"), plain(k.calls_per_step), seconds_text(k.seconds_per_step), f"{100 * k.share:.1f} %",
          seconds_text(k.seconds_per_step / k.calls_per_step), rate_text(k.bandwidth) if k.bytes_per_call else "")
         for k in times.kernels
     ]  # fmt: skip
     if not rows:
         return []
-    for name, seconds in ((labels.part("wait"), times.waited), ("other", times.other), ("step", times.step)):
+    rest = [("idle", times.other)] if times.on_device else [(labels.part("wait"), times.waited), ("other", times.other)]
+    for name, seconds in (*rest, ("step", times.step)):
         rows.append((name, "", seconds_text(seconds), f"{100 * seconds / times.step:.1f} %", "", ""))
     return rows
+
+
+def queue_rows(trace: Trace) -> list[Row]:
+    return [
+        (queue.name, plain(queue.spans_per_step), seconds_text(queue.busy), *(seconds_text(part) if part else "" for part in
+         (queue.kernels, queue.copies, queue.collectives)), f"{100 * queue.idle:.1f} %" if trace.level == "kernels" else "")
+        for queue in breakdown.device_queues(trace)
+    ]  # fmt: skip
 
 
 def resumed_rows(run: Run) -> list[Row]:

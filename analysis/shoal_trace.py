@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a trace of shoal (format version 1, described in include/shoal/io/trace_file.hpp) into numpy.
+"""Reads a trace of shoal (format versions 1 and 2, described in include/shoal/io/trace_file.hpp) into numpy.
 
     from shoal_trace import Trace
     trace = Trace.read("out/trace.h5")           # or the run's directory
     waits = trace.of_kind("wait", rank=0)        # a structured array: begin_ns, duration_ns, bytes, name, step, ...
     print(trace.names[waits["name"][0]], waits["duration_ns"].sum() / 1e9, "s")
 
-Times are nanoseconds since the barrier at the start of the run, which is time 0 on every rank.
+Times are nanoseconds since the barrier at the start of the run, which is time 0 on every rank. Events of kinds device_... are
+what a queue of the device did; all others are the host's.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ import numpy as np
 
 from printable import printable
 
-FORMAT_VERSION = 1
+FORMAT_VERSIONS = (1, 2)
 MOST_RANKS = 1 << 20  # a trace that names more is refused as damaged
-EVENT_FIELDS = ("rank", "begin_ns", "duration_ns", "bytes", "name", "step", "unit", "kind", "group", "micro", "depth")
+EVENT_FIELDS = ("rank", "begin_ns", "duration_ns", "bytes", "name", "step", "unit", "kind", "group", "micro", "depth",
+                "queue")  # fmt: skip
 
 
 class BadInput(Exception):
@@ -62,6 +64,7 @@ class Trace:
     unit_elements: np.ndarray  # parameters of each unit; empty if the trace lacks them
     groups: np.ndarray
     kinds: list[str]
+    queues: list[str]  # names by the events' queue: "host", then the device's queues; of older programs "host" alone
     events: np.ndarray  # sorted by rank, then begin_ns; an outer event comes before those inside it
     dropped: int  # number of events of all ranks that were lost, because memory was full between two flushes
 
@@ -97,6 +100,23 @@ class Trace:
         if rank is not None:
             chosen &= self.events["rank"] == rank
         return self.events[chosen]
+
+    def of_queue(self, queue: int, rank: int | None = None) -> np.ndarray:
+        """What a queue of the device did, in its order."""
+        chosen = self.events["queue"] == queue
+        if rank is not None:
+            chosen &= self.events["rank"] == rank
+        return self.events[chosen]
+
+    @property
+    def device_queues(self) -> list[int]:
+        """The queues that have events. There are none if the host computed."""
+        return [int(queue) for queue in np.unique(self.events["queue"]) if queue > 0]
+
+    @property
+    def untimed(self) -> int:
+        """How often work of a queue was not timed, on all ranks."""
+        return int(self.attributes.get("untimed_spans", 0))
 
     def group_name(self, group: int) -> str:
         return self.groups[group] if 0 <= group < len(self.groups) else ""
@@ -140,13 +160,15 @@ def _only_trace(directory: Path) -> Path:
 def _read(path: Path, file: h5py.File) -> Trace:
     top = attributes(file)
     version = top.get("format_version")
-    if version != str(FORMAT_VERSION):
+    if version not in map(str, FORMAT_VERSIONS):
         found = "has no format_version: not a trace" if version is None else f"format_version = {version}"
-        raise BadInput(f"{path}: {found}; these scripts read version {FORMAT_VERSION}")
+        raise BadInput(f"{path}: {found}; these scripts read versions {' and '.join(map(str, FORMAT_VERSIONS))}")
     if "events" not in file or "world_size" not in top:
         raise BadInput(f"{path}: no /events or no world_size: not a trace")
     world_size = int(top["world_size"])
     events = file["events"][()]
+    if version == "1" and events.dtype.names and "queue" not in events.dtype.names:
+        events = _with_host(events)
     absent = [field for field in EVENT_FIELDS if field not in (events.dtype.names or ())]
     if absent:
         raise BadInput(f"{path}: /events lacks {', '.join(absent)}")
@@ -155,7 +177,8 @@ def _read(path: Path, file: h5py.File) -> Trace:
     if flushes is not None:
         events = events[_written(flushes, len(events))]
     names, kinds = strings(file, "names"), list(strings(file, "kinds"))
-    _check(path, events, {"name": len(names), "kind": len(kinds), "rank": world_size})
+    queues = list(strings(file, "queues")) if version != "1" else ["host"]
+    _check(path, events, {"name": len(names), "kind": len(kinds), "queue": len(queues), "rank": world_size})
     if int(top.get("nodes", 1)) < 1 or world_size > MOST_RANKS:
         raise BadInput(f"{path}: nodes = {top.get('nodes')}, world_size = {world_size}: not a trace")
     # Every flush records how many events its rank has dropped since the flush before it.
@@ -171,9 +194,18 @@ def _read(path: Path, file: h5py.File) -> Trace:
         unit_elements=file["unit_elements"][()].astype(np.int64) if "unit_elements" in file else np.array([], np.int64),
         groups=strings(file, "groups"),
         kinds=kinds,
+        queues=queues,
         events=events[np.lexsort((events["depth"], -events["duration_ns"], events["begin_ns"], events["rank"]))],
         dropped=dropped,
     )
+
+
+def _with_host(events: np.ndarray) -> np.ndarray:
+    """Adds a field `queue` of zeros: in version 1 all events are the host's."""
+    extended = np.zeros(events.shape, [*((name, events.dtype[name]) for name in events.dtype.names), ("queue", "i2")])
+    for name in events.dtype.names:
+        extended[name] = events[name]
+    return extended
 
 
 def _written(flushes: np.ndarray, rows: int) -> np.ndarray:

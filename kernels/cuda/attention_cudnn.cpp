@@ -14,6 +14,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/device/queue.hpp"
 #include "shoal/device/taken.hpp"
+#include "shoal/device/timing.hpp"
 #include "shoal/device/unit.hpp"
 
 namespace shoal::kernels::cuda {
@@ -82,6 +83,7 @@ class CudnnGraph : public AttentionGraph {
       at.insert({{dout, const_cast<void*>(t.dout)}, {dq, t.dq}, {dk, t.dk}, {dv, t.dv}});
     }
     check(cudnnSetStream(handle(), static_cast<cudaStream_t>(device::stream())), "cudnnSetStream");
+    const device::Timed timed(key_.pass == AttentionKey::Pass::forward ? "attention" : "attention_backward");
     const fe::error_t error = graph_.execute(handle(), at, workspace);
     require(error.is_good(), "attention: cuDNN: ", one_line(error), ", on GPU ", device::unit().index, " (",
             device::unit().name.data(), ")");

@@ -10,6 +10,7 @@
 #include "product_choice.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/pump.hpp"
+#include "shoal/device/timing.hpp"
 
 namespace shoal::kernels {
 
@@ -50,9 +51,11 @@ void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<s
   const auto address = reinterpret_cast<std::uintptr_t>(workspace.data());
   const std::size_t skipped = round_up(address, cuda::workspace_alignment) - address;
   require(workspace.size() >= skipped + cuda::workspace_bytes, label, ": a workspace of ", workspace.size(), " bytes");
+  device::Timed timed(label);
   chosen->product->run(label, chosen->algorithm,
                        {.a = in.a.data, .b = in.b.data, .bias = fused_bias, .added = in.added, .u = in.u, .c = c.data},
                        workspace.data() + skipped);
+  timed.end();
   if constexpr (!fuses_bias) {
     if (in.bias != nullptr) cuda::add_bias(label, in.bias, c);
   }

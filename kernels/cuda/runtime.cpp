@@ -60,7 +60,4 @@ std::vector<std::pair<std::string, std::string>> library_versions() {
           {"compiler", compiler_name()}};
 }
 
-/// Kernels do not run when they are launched, so there is nothing that the host could record.
-void connect_trace() {}
-
 }  // namespace shoal::kernels

@@ -8,6 +8,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/device/queue.hpp"
+#include "shoal/device/timing.hpp"
 #include "team.hpp"
 
 #define SHOAL_LAMBDA [=] __device__
@@ -76,7 +77,10 @@ void for_elements(const char* label, std::size_t n, const Body& body) {
   if (n == 0) return;
   const auto blocks =
       static_cast<unsigned>(std::min<std::size_t>((n + threads_per_block - 1) / threads_per_block, 1U << 20U));
-  detail::run_elements<<<blocks, threads_per_block, 0, detail::stream()>>>(n, body);
+  {
+    const device::Timed timed(label);
+    detail::run_elements<<<blocks, threads_per_block, 0, detail::stream()>>>(n, body);
+  }
   detail::launched(label);
 }
 
@@ -92,14 +96,20 @@ void for_teams(const char* label, std::size_t items, std::size_t scratch_bytes, 
                                  static_cast<int>(bytes)) == cudaSuccess,
             label, ": the GPU has no ", bytes, " bytes of shared memory for a block");
   }
-  detail::run_teams<<<static_cast<unsigned>(items), threads_per_team, bytes, detail::stream()>>>(body);
+  {
+    const device::Timed timed(label);
+    detail::run_teams<<<static_cast<unsigned>(items), threads_per_team, bytes, detail::stream()>>>(body);
+  }
   detail::launched(label);
 }
 
 /// Copies bytes within the device's memory.
 inline void copy(const char* label, std::size_t bytes, const void* from, void* to) {
   if (bytes == 0) return;
-  detail::check(label, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, detail::stream()));
+  {
+    const device::Timed timed(label);
+    detail::check(label, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, detail::stream()));
+  }
   pump();
 }
 

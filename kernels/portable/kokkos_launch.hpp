@@ -15,6 +15,7 @@
 #endif
 #ifdef SHOAL_SIMULATED
 #include "shoal/device/simulated.hpp"
+#include "shoal/device/timing.hpp"
 #endif
 
 #define SHOAL_LAMBDA KOKKOS_LAMBDA
@@ -70,9 +71,12 @@ class Team : public TeamOperations<Team> {
 
 /// Starts a kernel: at once, or when the simulated device comes to it.
 template <class Launch>
-void enqueue(const Launch& launch) {
+void enqueue([[maybe_unused]] const char* label, const Launch& launch) {
 #ifdef SHOAL_SIMULATED
-  device::simulated::enqueue(launch);
+  {
+    const device::Timed timed(label);
+    device::simulated::enqueue(launch);
+  }
 #else
   {
     const Absence absence;
@@ -96,7 +100,7 @@ void on_threads(const char* label, std::size_t items, const F& f) {
 template <class Body>
 void for_elements(const char* label, std::size_t n, const Body& body) {
   static_assert(sizeof(Body) <= most_captured);
-  enqueue([=] {
+  enqueue(label, [=] {
     if constexpr (on_host) {
       // Runs of elements that compilers can make vectors of: no element depends on another one.
       constexpr std::size_t run = 16384;
@@ -130,7 +134,7 @@ void for_teams(const char* label, std::size_t items, std::size_t scratch_bytes, 
   if (items == 0) return;
   require_countable(label, items);
   const std::size_t bytes = Team::bytes_for(scratch_bytes);
-  enqueue([=] {
+  enqueue(label, [=] {
     auto policy = Kokkos::TeamPolicy<Space>(static_cast<int>(items), team_size_of_launches());
     policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(bytes)));
     Kokkos::parallel_for(label, policy, TeamBody<Body>{body, bytes});
@@ -144,7 +148,7 @@ inline void copy(const char* label, std::size_t bytes, const void* from, void* t
   if constexpr (on_host) {
     // Parts of 1 MiB are large enough for the C library to use non-temporal stores.
     constexpr std::size_t part = std::size_t{1} << 20U;
-    enqueue([=] {
+    enqueue(label, [=] {
       on_threads(label, (bytes + part - 1) / part, [=](std::size_t i) {
         std::memcpy(target + i * part, source + i * part, std::min(part, bytes - i * part));
       });

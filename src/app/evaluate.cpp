@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/device/timing.hpp"
 
 namespace shoal::app {
 
@@ -30,6 +31,7 @@ double evaluate(comm::Communicator& group, zero::Engine& engine, const data::Sam
     }
     const double loss = engine.evaluate({last - first, block_size, inputs, targets, 0, static_cast<std::uint32_t>(first)});
     if (first_batch + rank < batches) losses[own] = loss;
+    device::read_spans();
     heartbeat::beat();
   }
   for (std::size_t b = 0; b < batches; ++b) {

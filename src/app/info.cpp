@@ -48,6 +48,14 @@ void describe_checkpoint(const std::string& file, bool verify) {
   std::printf("# deck\n%s", printable(contents.state.deck, "\n\t").c_str());
 }
 
+/// Of which queues there are rows, beside those of the host.
+std::string queues_text(const io::TraceContents& contents) {
+  std::string all;
+  for (const std::string& name : contents.queues) all += (all.empty() ? "" : ", ") + printable(name);
+  if (contents.queues.empty()) return "none: the host computed";
+  return text(all, "; ", counted(contents.untimed_spans, "piece"), " of their work not timed");
+}
+
 void describe_trace(const std::string& file, bool verify) {
   const io::TraceContents contents = io::describe_trace(file, verify);
   print_table(
@@ -59,6 +67,7 @@ void describe_trace(const std::string& file, bool verify) {
        {"level", contents.level},
        {"complete", contents.complete ? "yes" : "no: the run failed, was killed, or is still going"},
        {"events", text(contents.events, " in ", counted(contents.flushes, "write"), ", ", contents.dropped, " dropped")},
+       {"queues", queues_text(contents)},
        {"size", plan::bytes_text(contents.file_bytes)},
        {"checksums", checksums_text(contents.sealed, verify)}});
 }

@@ -13,7 +13,9 @@
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/printable.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/device/cells.hpp"
 #include "shoal/device/queue.hpp"
+#include "shoal/device/timing.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "verdict.hpp"
 #include "weights.hpp"
@@ -126,6 +128,7 @@ Exit Run::steps() {
     const std::uint64_t waits = device::waits();
     const std::vector<StepReport> known = trainer_.step(t, want_stop, at_boundary);
     history_.device_waits += device::waits() - waits;
+    device::read_spans();
     add_traffic();
     if (trace_ != nullptr) mark_memory(machine_.memory);
     if (known.empty()) continue;  // nodes train locally: this step's report is exchanged with a later one's
@@ -156,6 +159,7 @@ Exit Run::close(Exit exit) {
   }
   heartbeat::phase("exit");
   if (trace_ != nullptr) {
+    device::wait_for_device();  // so that the last update is in the trace
     trace_->flush();
     trace_->close();
   }

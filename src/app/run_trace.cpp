@@ -7,6 +7,7 @@
 #include "collective.hpp"
 #include "output.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/device/timing.hpp"
 #include "shoal/io/target.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "version.hpp"
@@ -16,6 +17,8 @@ namespace shoal::app {
 namespace {
 
 constexpr std::size_t trace_events = 1U << 18U;  // 12 MiB: the events between two writes of the trace
+/// What a device's queues do in a step and is timed. A model of 48 blocks has some 2000 kernels in a micro-batch.
+constexpr std::size_t timed_spans = 1U << 14U;
 
 /// Returns the path for the trace, from which a file of an earlier run has been removed if that is allowed.
 std::filesystem::path free_trace_path(comm::World& world, const config::Options& o, std::int64_t first_step) {
@@ -51,6 +54,7 @@ std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup
     header.unit_elements.push_back(unit.elements);
   }
   header.groups = world.group_kinds();
+  if (trace::on(trace::Level::comm)) device::start_timing(timed_spans);  // not before: setting up takes many copies
   return std::make_unique<io::TraceFile>(world, free_trace_path(world, o, first_step), header);
 }
 

@@ -21,8 +21,9 @@ struct State {
   std::size_t capacity = 0, dropped = 0;
   std::map<std::string, std::int32_t, std::less<>> index;
   std::vector<std::string> names;
-  std::int32_t step = 0, depth = 0;
-  std::int16_t micro = -1, unit = -1;
+  std::int32_t step = 0;
+  std::int16_t micro = -1, unit = -1, depth = 0;
+  RegionListener listener;
 };
 
 State& state() {
@@ -63,6 +64,7 @@ void set_step(std::int32_t step) { state().step = step; }
 void set_micro(std::int16_t micro) { state().micro = micro; }
 void set_unit(std::int16_t unit) { state().unit = unit; }
 std::int32_t step() { return state().step; }
+std::int16_t micro() { return state().micro; }
 std::int16_t unit() { return state().unit; }
 
 void record(const Event& event) {
@@ -96,6 +98,8 @@ std::vector<Event> drain() {
 std::size_t pending() { return state().ring.size(); }
 std::size_t dropped() { return state().dropped; }
 
+void set_region_listener(const RegionListener& listener) { state().listener = listener; }
+
 Region::Region(Level level, Kind kind, std::string_view name, std::uint64_t bytes) : on_(trace::on(level)) {
   if (!on_) return;
   State& s = state();
@@ -107,11 +111,14 @@ Region::Region(Level level, Kind kind, std::string_view name, std::uint64_t byte
   event_.kind = static_cast<std::uint16_t>(kind);
   event_.micro = s.micro;
   event_.depth = s.depth++;
+  if (s.listener.begin != nullptr) s.listener.begin(s.names[static_cast<std::size_t>(event_.name)].c_str());
 }
 
 Region::~Region() {
   if (!on_) return;
-  --state().depth;
+  State& s = state();
+  --s.depth;
+  if (s.listener.end != nullptr) s.listener.end();
   event_.duration_ns = now_ns() - event_.begin_ns;
   record(event_);
 }

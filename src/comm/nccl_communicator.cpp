@@ -8,6 +8,7 @@
 #include "open_operations.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/memory.hpp"
+#include "shoal/device/timing.hpp"
 
 namespace shoal::comm {
 
@@ -181,14 +182,14 @@ class NcclCommunicator final : public Communicator {
   /// Within a step of another operation, the call goes to the queue of that one.
   Request start(const char* operation, Queue queue, std::size_t bytes, Call call) {
     const std::string what = text(operation, " #", ++started_, " of ", name(), ", ", bytes, " bytes");
-    const auto enqueue = [this, call = std::move(call), what] { run(call, what); };
+    const auto enqueue = [this, operation, call = std::move(call), what] { run(operation, call, what); };
     const auto started = std::make_shared<NcclOperation>(operation, what, queue, enqueue);
     if (!OpenOperations::busy()) return Request(started);
     started->advance();
     return {};
   }
 
-  void run(const Call& call, const std::string& what) {
+  void run(const char* operation, const Call& call, const std::string& what) {
     auto* const stream = static_cast<cudaStream_t>(device::stream());
     if (group_.alone) {
       call(nullptr, stream);
@@ -197,7 +198,10 @@ class NcclCommunicator final : public Communicator {
     ncclComm_t const comm = shared_.handles.of(group_);
     require(comm != nullptr, what, ": NCCL has failed before");
     const auto described = std::make_shared<NcclOperation>("", what, Queue::compute, nullptr);
-    shared_.calls.start(described, [&] { shared_.handles.settle(call(comm, stream), comm, what); });
+    shared_.calls.start(described, [&] {
+      const device::Timed timed(operation, device::Work::collective);
+      shared_.handles.settle(call(comm, stream), comm, what);
+    });
   }
 
   static ncclResult_t copied(Span<const std::byte> from, Span<std::byte> to) {

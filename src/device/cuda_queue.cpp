@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "cuda_state.hpp"
+#include "marks.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/device/queue.hpp"
+#include "shoal/device/timing.hpp"
 
 namespace shoal::device {
 
@@ -97,6 +99,8 @@ Queues& all() {
 }  // namespace
 
 void cuda::start_queues() { all().start(); }
+cudaStream_t cuda::stream_of(Queue queue) { return all().line(queue).stream; }
+Queue marks::current_queue() { return all().current(); }
 
 OnQueue::OnQueue(Queue queue) : before_(all().current()) { all().current() = queue; }
 OnQueue::~OnQueue() { all().current() = before_; }
@@ -105,6 +109,7 @@ void* stream() { return all().here().stream; }
 
 void copy(std::size_t bytes, const void* from, void* to) {
   if (bytes == 0) return;
+  const Timed timed(name_of_copy(from, to), Work::copy, bytes);
   cuda::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, all().here().stream), "cudaMemcpyAsync");
 }
 

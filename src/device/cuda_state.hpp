@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "shoal/device/queue.hpp"
 #include "shoal/device/unit.hpp"
 
 namespace shoal::device::cuda {
@@ -22,6 +23,9 @@ std::optional<std::uint64_t> free_before_use(const std::array<std::uint8_t, 16>&
 
 /// Makes the queues, when the GPU is chosen.
 void start_queues();
+cudaStream_t stream_of(Queue queue);
+/// Shows the regions of the trace to NVIDIA's profilers.
+void show_regions();
 /// Whether open() has chosen a GPU.
 bool is_open();
 

@@ -115,6 +115,7 @@ Unit open(const RankPlace& place) {
   chosen.mhz = unit.mhz = attribute(cudaDevAttrClockRate, unit.index) / 1000;
   messages_reach = place.messages_reach_arenas;
   cuda::start_queues();
+  cuda::show_regions();
   opened = true;
   return unit;
 }

@@ -5,6 +5,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/device/cells.hpp"
 #include "shoal/device/memory.hpp"
+#include "shoal/device/timing.hpp"
 
 namespace shoal::device {
 
@@ -30,11 +31,13 @@ void in_pieces(Span<float> values, Access access, std::size_t alignment,
     if (access == Access::read) {
       copy(part.size_bytes(), part.data(), here.data());
       wait_for_queue();
+      read_spans();
     }
     use(first, here);
     if (access == Access::write) {
       copy(part.size_bytes(), here.data(), part.data());
       wait_for_queue();
+      read_spans();
     }
   }
 }

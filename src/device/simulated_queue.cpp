@@ -8,12 +8,15 @@
 #include <deque>
 #include <vector>
 
+#include "marks.hpp"
 #include "shoal/base/philox.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/device/queue.hpp"
 #include "shoal/device/simulated.hpp"
+#include "shoal/device/timing.hpp"
 #include "simulated_settings.hpp"
+#include "simulated_timing.hpp"
 
 namespace shoal::device {
 
@@ -27,6 +30,7 @@ struct Item {
   bool may_wait = false;
   Queue other{};
   std::uint64_t place = 0;
+  std::size_t span = 0;  // of work: span_of_work()
 };
 
 struct Line {
@@ -96,6 +100,7 @@ class Queues {
 
   void drop() {
     for (Line& line : lines_) {
+      for (const Item& item : line.items) simulated::work_ends(item.span);
       line.items.clear();
       line.done = line.enqueued;
       line.may_wait = 0;
@@ -153,6 +158,7 @@ class Queues {
       bool complete = true;
       ~Count() {
         if (!complete) return;
+        simulated::work_ends(item.span);
         ++line.done;
         line.may_wait -= item.may_wait ? 1 : 0;
       }
@@ -161,6 +167,7 @@ class Queues {
     Item item = std::move(here.items.front());
     here.items.pop_front();
     Count count{here, item};
+    simulated::work_begins(item.span);
     if (item.work && !item.work()) count.complete = false;
     if (!count.complete) here.items.push_front(std::move(item));
     return count.complete;
@@ -194,14 +201,18 @@ void enqueue(std::function<void()> work) {
     work();
     return true;
   };
-  all().enqueue({at_once, false, {}, 0});
+  all().enqueue({at_once, false, {}, 0, span_of_work(all().current())});
 }
-void enqueue_waiting(std::function<bool()> work) { all().enqueue({std::move(work), true, {}, 0}); }
+void enqueue_waiting(std::function<bool()> work) {
+  all().enqueue({std::move(work), true, {}, 0, span_of_work(all().current())});
+}
 void finish_current() { all().do_until(all().current(), all().line(all().current()).enqueued); }
 bool pending() { return all().pending(); }
 void drop() { all().drop(); }
 
 }  // namespace simulated
+
+Queue marks::current_queue() { return all().current(); }
 
 DeviceKind kind() { return DeviceKind::simulated; }
 bool immediate() { return false; }
@@ -214,6 +225,7 @@ void* stream() { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(all(
 
 void copy(std::size_t bytes, const void* from, void* to) {
   if (bytes == 0) return;
+  const Timed timed(name_of_copy(from, to), Work::copy, bytes);
   simulated::enqueue([=] { std::memcpy(to, from, bytes); });
 }
 
@@ -225,7 +237,7 @@ void Event::record() {
 
 void Event::before_what_follows() const {
   if (queue_ == all().current() || all().done(queue_, place_)) return;
-  all().enqueue({{}, false, queue_, place_});
+  all().enqueue({{}, false, queue_, place_, 0});
 }
 
 bool Event::reached() const {

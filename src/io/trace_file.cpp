@@ -10,6 +10,7 @@
 #include "files.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/device/timing.hpp"
 #include "trace_layout.hpp"
 #include "trace_types.hpp"
 
@@ -20,6 +21,7 @@ namespace {
 /// The numbers that a rank contributes to a flush.
 struct Contribution {
   std::uint64_t events = 0, dropped = 0, name_bytes = 0;
+  std::uint64_t untimed_spans = 0;  // since the start
 };
 
 }  // namespace
@@ -77,7 +79,9 @@ TraceFile::~TraceFile() {
 
 void TraceFile::flush() {
   State& s = *state_;
+  device::read_spans();
   std::vector<trace::Event> events = trace::drain();
+  device::map_to_host(events);
   if (!s.writing || s.closed) return;
   const trace::Region region(trace::Level::steps, trace::Kind::io, "trace/flush", events.size() * sizeof(trace::Event));
   try {
@@ -113,11 +117,12 @@ void TraceFile::State::write(std::vector<trace::Event>& events) {
   merge_names(contributions, names);
 
   std::vector<FlushRow> flush_rows;
-  std::uint64_t end = total;
+  std::uint64_t end = total, untimed_spans = 0;
   for (const Contribution& contribution : contributions) {
     flush_rows.push_back(
         {flushes, static_cast<std::int32_t>(flush_rows.size()), end, contribution.events, contribution.dropped});
     end += contribution.events;
+    untimed_spans += contribution.untimed_spans;
   }
   std::vector<std::uint64_t> chunks;  // offsets in the file of the chunks with the new rows
   if (end > total) chunks.resize((end + trace_chunk_rows - 1) / trace_chunk_rows - total / trace_chunk_rows);
@@ -131,7 +136,7 @@ void TraceFile::State::write(std::vector<trace::Event>& events) {
     event.reserved = group.rank();
   }
   together(group, [&] { write_rows(events, flush_rows[static_cast<std::size_t>(group.rank())].first, chunks); });
-  together_by_0(group, [&] { layout->append(new_names, flush_rows); });
+  together_by_0(group, [&] { layout->append(new_names, flush_rows, untimed_spans); });
   new_names.clear();
   total = end;
   ++flushes;
@@ -147,7 +152,7 @@ std::string TraceFile::State::unsent_names() const {
 std::vector<Contribution> TraceFile::State::gather_contributions(const std::vector<trace::Event>& events,
                                                                  const std::string& names) {
   const std::uint64_t lost = trace::dropped();
-  const Contribution mine{events.size(), lost - dropped, names.size()};
+  const Contribution mine{events.size(), lost - dropped, names.size(), device::untimed_spans()};
   dropped = lost;
   std::vector<Contribution> contributions(static_cast<std::size_t>(group.size()));
   group

@@ -9,6 +9,8 @@
 #include "hash.hpp"
 #include "identity.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/names.hpp"
+#include "shoal/device/queue.hpp"
 
 namespace shoal::io {
 
@@ -20,8 +22,17 @@ using hdf5::Handle;
 /// Upper bounds: bytes of the file before the first flush, and of a flush without its rows (chunk indices, names, /flushes).
 constexpr std::uint64_t head_bytes = 1U << 20U, slack_bytes = 1U << 18U;
 
-constexpr std::array kind_names = {"step", "phase", "collective", "wait", "kernel", "io", "counter"};
-static_assert(kind_names.size() == static_cast<std::size_t>(trace::Kind::counter) + 1);
+constexpr std::array kind_names = {"step", "phase",   "collective",    "wait",        "kernel",
+                                   "io",   "counter", "device_kernel", "device_copy", "device_collective"};
+static_assert(kind_names.size() == static_cast<std::size_t>(trace::Kind::device_collective) + 1);
+
+/// By Event.queue.
+std::vector<std::string> names_of_queues() {
+  std::vector<std::string> all = {"host"};
+  if (device::immediate()) return all;
+  for (const std::string& name : names<device::Queue>()) all.push_back(name);
+  return all;
+}
 
 struct NumberType {
   hid_t stored, in_memory;
@@ -93,7 +104,7 @@ TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, 
   file_ = hdf5::create_file(path, true);
   space_ = File(path, File::Mode::write);
   space_.reserve(0, head_bytes);
-  hdf5::write_attribute(file_, "format_version", 1);
+  hdf5::write_attribute(file_, "format_version", trace_format);
   hdf5::write_attribute(file_, "program", std::string("shoal"));
   hdf5::write_attribute(file_, "version", header.version);
   hdf5::write_attribute(file_, "started", utc_now());
@@ -109,12 +120,13 @@ TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, 
   write_numbers(file_, "unit_elements", header.unit_elements, {header.unit_elements.size()});
   write_groups(file_, header.groups, static_cast<std::size_t>(world.size()));
   hdf5::write_texts(file_, "kinds", {kind_names.begin(), kind_names.end()});
+  hdf5::write_texts(file_, "queues", names_of_queues());
   hdf5::write_attribute(file_, "sealed", 0);
   names_ = growing(file_, "names", hdf5::text_type(), 64, false);
   flushes_ = growing(file_, "flushes", flush_type(), 256, false);
   events_ = growing(file_, "events", event_type(), trace_chunk_rows, true);
   hdf5::write_fixed_attribute(events_, "checksum", hexadecimal(0));
-  append({}, {});
+  append({}, {}, 0);
 }
 
 std::vector<std::uint64_t> TraceLayout::extend(std::uint64_t before, std::uint64_t rows) {
@@ -145,12 +157,14 @@ void TraceLayout::commit_as(const std::filesystem::path& file) {
   space_.renamed(file);
 }
 
-void TraceLayout::append(const std::vector<std::string>& new_names, const std::vector<FlushRow>& rows) {
+void TraceLayout::append(const std::vector<std::string>& new_names, const std::vector<FlushRow>& rows,
+                         std::uint64_t untimed_spans) {
   std::vector<const char*> texts;
   texts.reserve(new_names.size());
   for (const std::string& name : new_names) texts.push_back(name.c_str());
   append_rows(names_, hdf5::text_type(), texts.data(), texts.size(), "/names");
   append_rows(flushes_, flush_type(), rows.data(), rows.size(), "/flushes");
+  hdf5::write_attribute(file_, "untimed_spans", static_cast<std::int64_t>(untimed_spans));
   hdf5::flush(file_, "trace: cannot be written");
 }
 

@@ -26,8 +26,8 @@ class TraceLayout {
   /// with rows before .. rows-1.
   std::vector<std::uint64_t> extend(std::uint64_t before, std::uint64_t rows);
   /// Appends to /names and /flushes, and passes everything to the operating system, so that it is in the file even if the
-  /// run is killed.
-  void append(const std::vector<std::string>& new_names, const std::vector<FlushRow>& rows);
+  /// run is killed. untimed_spans: of all ranks, since the start.
+  void append(const std::vector<std::string>& new_names, const std::vector<FlushRow>& rows, std::uint64_t untimed_spans);
   /// Marks the file as complete, closes and seals it. checksum: that of /events.
   void close(std::uint64_t checksum);
   /// Closes the file as it is.

@@ -53,8 +53,8 @@ std::uint64_t checksum_of_events(const Handle& dataset, const Handle& type, std:
   return sum;
 }
 
-void verify_events(const Handle& file) {
-  const Handle dataset = hdf5::open_dataset(file, "events"), type = event_type();
+void verify_events(const Handle& file, std::int64_t format) {
+  const Handle dataset = hdf5::open_dataset(file, "events"), type = event_type(format);
   const std::uint64_t expected = parse_hexadecimal(hdf5::text_attribute(dataset, "checksum"), "/events");
   const std::uint64_t found = checksum_of_events(dataset, type, require_records(dataset, type, "/events"));
   require_input(found == expected, "/events: checksum ", hexadecimal(found), ", expected ", hexadecimal(expected),
@@ -66,7 +66,8 @@ TraceContents read_contents(const Handle& file) {
                 "not a trace: /events or /flushes is missing");
   TraceContents contents;
   contents.format_version = hdf5::number_attribute(file, "format_version");
-  require_input(contents.format_version == 1, "format_version ", contents.format_version, "; this program reads 1");
+  require_input(contents.format_version >= oldest_trace_format && contents.format_version <= trace_format, "format_version ",
+                contents.format_version, "; this program reads ", oldest_trace_format, " to ", trace_format);
   contents.world_size = hdf5::number_attribute(file, "world_size");
   contents.nodes = hdf5::number_attribute(file, "nodes");
   contents.version = hdf5::text_attribute(file, "version");
@@ -74,6 +75,12 @@ TraceContents read_contents(const Handle& file) {
   contents.level = hdf5::text_attribute(file, "level");
   contents.complete = hdf5::number_attribute(file, "complete") != 0;
   contents.names = hdf5::read_texts(file, "names");
+  if (contents.format_version > 1) {
+    contents.queues = hdf5::read_texts(file, "queues");
+    require_input(!contents.queues.empty(), "/queues: no row for the host");
+    contents.queues.erase(contents.queues.begin());
+    contents.untimed_spans = hdf5::number_attribute(file, "untimed_spans");
+  }
   for (const FlushRow& row : read_flushes(file)) {
     contents.events += row.count;
     contents.dropped += row.dropped;
@@ -96,7 +103,7 @@ TraceContents describe_trace(const std::filesystem::path& path, bool verify) {
     const bool was_sealed = hdf5::has_attribute(file, "sealed") && hdf5::number_attribute(file, "sealed") != 0;
     require_input(sealed || !was_sealed,
                   "there is no seal at its end: the file is incomplete, or was changed by another program");
-    if (sealed) verify_events(file);
+    if (sealed) verify_events(file, contents.format_version);
     return contents;
   });
 }

@@ -28,19 +28,21 @@ Handle compound(std::size_t bytes, const std::vector<Member>& members) {
 
 }  // namespace
 
-Handle event_type() {
+Handle event_type(std::int64_t format) {
   using trace::Event;
-  return compound(sizeof(Event), {{"begin_ns", offsetof(Event, begin_ns), H5T_STD_I64LE},
-                                  {"duration_ns", offsetof(Event, duration_ns), H5T_STD_I64LE},
-                                  {"bytes", offsetof(Event, bytes), H5T_STD_U64LE},
-                                  {"name", offsetof(Event, name), H5T_STD_I32LE},
-                                  {"step", offsetof(Event, step), H5T_STD_I32LE},
-                                  {"unit", offsetof(Event, unit), H5T_STD_I16LE},
-                                  {"kind", offsetof(Event, kind), H5T_STD_U16LE},
-                                  {"group", offsetof(Event, group), H5T_STD_I16LE},
-                                  {"micro", offsetof(Event, micro), H5T_STD_I16LE},
-                                  {"depth", offsetof(Event, depth), H5T_STD_I32LE},
-                                  {"rank", offsetof(Event, reserved), H5T_STD_I32LE}});
+  std::vector<Member> members = {{"begin_ns", offsetof(Event, begin_ns), H5T_STD_I64LE},
+                                 {"duration_ns", offsetof(Event, duration_ns), H5T_STD_I64LE},
+                                 {"bytes", offsetof(Event, bytes), H5T_STD_U64LE},
+                                 {"name", offsetof(Event, name), H5T_STD_I32LE},
+                                 {"step", offsetof(Event, step), H5T_STD_I32LE},
+                                 {"unit", offsetof(Event, unit), H5T_STD_I16LE},
+                                 {"kind", offsetof(Event, kind), H5T_STD_U16LE},
+                                 {"group", offsetof(Event, group), H5T_STD_I16LE},
+                                 {"micro", offsetof(Event, micro), H5T_STD_I16LE},
+                                 {"depth", offsetof(Event, depth), format == 1 ? H5T_STD_I32LE : H5T_STD_I16LE}};
+  if (format > 1) members.push_back({"queue", offsetof(Event, queue), H5T_STD_I16LE});
+  members.push_back({"rank", offsetof(Event, reserved), H5T_STD_I32LE});
+  return compound(sizeof(Event), members);
 }
 
 Handle flush_type() {

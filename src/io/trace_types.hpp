@@ -19,8 +19,12 @@ struct FlushRow {
   std::uint64_t first = 0, count = 0, dropped = 0;
 };
 
-/// trace::Event as it is in memory, little-endian; its reserved last word contains the rank.
-hdf5::Handle event_type();
+/// The version of the format that is written, and the oldest one that is read.
+inline constexpr int trace_format = 2, oldest_trace_format = 1;
+
+/// trace::Event as it is in memory, little-endian; its reserved last word contains the rank. In format 1, `depth` has the
+/// place of `depth` and `queue`.
+hdf5::Handle event_type(std::int64_t format = trace_format);
 hdf5::Handle flush_type();
 
 /// Checksum of rows of /events: sum modulo 2^64 of XXH3_64bits(row, seed = the row's index). `first`: index of the first

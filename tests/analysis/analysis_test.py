@@ -79,9 +79,33 @@ class Reading(Analysis):
     def test_another_format_version_is_refused(self):
         copy = self.copy("version")
         with h5py.File(copy / "trace.h5", "r+") as file:
-            file.attrs["format_version"] = 2
-        with self.assertRaisesRegex(BadInput, "format_version = 2; these scripts read version 1"):
+            file.attrs["format_version"] = 3
+        with self.assertRaisesRegex(BadInput, "format_version = 3; these scripts read versions 1 and 2"):
             Trace.read(copy)
+
+    def test_a_trace_of_an_older_program_is_read(self):
+        older = make_run.make_run(self.directory / "older", level="kernels", version=1)
+        trace, newer = Trace.read(older), Trace.read(self.run_dir)
+        self.assertEqual((trace.queues, trace.device_queues, trace.untimed), (["host"], [], 0))
+        for field in newer.events.dtype.names:
+            self.assertEqual(trace.events[field].tolist(), newer.events[field].tolist(), field)
+        self.assertEqual(breakdown.kernel_times(trace), breakdown.kernel_times(newer))
+        for run in (older, self.run_dir):
+            result = script("report.py", run)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertNotIn("device", result.stdout)
+        pages = [(run / "report/report.html").read_text() for run in (older, self.run_dir)]
+        self.assertEqual(pages[0].replace("older", "whole"), pages[1])
+
+    def test_a_queue_beyond_the_table_is_refused(self):
+        copy = self.copy("queues")
+        for queue in (1, -1):
+            with h5py.File(copy / "trace.h5", "r+") as file:
+                rows = file["events"][()]
+                rows["queue"][5] = queue
+                file["events"][...] = rows
+            with self.assertRaisesRegex(BadInput, "refers to queues beyond the 1 that there are"):
+                Trace.read(copy)
 
     def test_names_out_of_the_table_are_refused(self):
         copy = self.copy("names")
@@ -325,6 +349,92 @@ class Perfetto(Analysis):
                     ends.pop()
                 self.assertTrue(not ends or begin - negative <= ends[-1] + 1e-6, "an event ends after the one it is in")
                 ends.append(begin - negative)
+
+
+class Device(unittest.TestCase):
+    """A run whose kernels run on a device."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = Path(tempfile.mkdtemp(prefix="shoal-analysis-"))
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
+        cls.run_dir = make_run.make_run(cls.directory / "device", level="kernels", device=True)
+        cls.trace = Trace.read(cls.run_dir)
+        steps = cls.trace.of_kind("step")
+        cls.step_s = float(steps["duration_ns"][steps["step"] > 1].mean()) / 1e9
+        # The last kernel ends in the next step, except before an evaluation: the two of twelve steps, and the last one. Of the
+        # eleven settled steps, the first one has the end of the kernel of step 1.
+        cls.late_s = (11 * make_run.LATE_NS + 9 * (make_run.LATE_NS - make_run.BETWEEN_STEPS_NS)) / 11 / 1e9
+
+    def test_kernels_are_timed_by_the_device(self):
+        times = breakdown.kernel_times(self.trace)
+        found = {kernel.name: kernel for kernel in times.kernels}
+        self.assertEqual(set(found), {*(name for name, _, _ in make_run.SPANS), make_run.LATE_NAME, "all_gather"})
+        for name, kind, microseconds in make_run.SPANS:
+            self.assertAlmostEqual(found[name].seconds_per_step, microseconds / 1e6, msg=name)
+            self.assertEqual((found[name].calls_per_step, found[name].queue), (1, "compute"), name)
+            self.assertEqual(found[name].bytes_per_call, 4096 if kind == "device_copy" else 0)
+        self.assertAlmostEqual(found[make_run.LATE_NAME].seconds_per_step, self.late_s)
+        self.assertEqual(found["all_gather"].queue, "gather")
+        self.assertAlmostEqual(times.step, self.step_s)
+        computing = sum(kernel.seconds_per_step for kernel in times.kernels if kernel.queue == "compute")
+        self.assertAlmostEqual(computing + times.other, times.step)
+
+    def test_queues_and_their_idle_time(self):
+        compute, gather = breakdown.device_queues(self.trace)
+        self.assertEqual((compute.name, gather.name), ("compute", "gather"))
+        self.assertAlmostEqual(compute.copies, 100e-6)
+        self.assertAlmostEqual(compute.kernels, 15_000e-6 + self.late_s)
+        self.assertAlmostEqual(gather.collectives, 2 * make_run.DEVICE_GATHER_NS / 1e9)
+        self.assertEqual((gather.spans_per_step, compute.collectives, gather.kernels), (2, 0, 0))
+        self.assertAlmostEqual(breakdown.compute_idle(self.trace), 1 - (15_100e-6 + self.late_s) / self.step_s)
+        self.assertIsNone(breakdown.compute_idle(Trace.read(make_run.make_run(self.directory / "host", "kernels"))))
+
+    def test_the_hosts_rows_are_as_without_a_device(self):
+        host = Trace.read(make_run.make_run(self.directory / "comm", "comm"))
+        self.assertEqual(traffic.operations(self.trace), traffic.operations(host))
+        self.assertEqual(traffic.unit_operations(self.trace), traffic.unit_operations(host))
+        parts, seconds = breakdown.step_parts(self.trace)
+        same, expected = breakdown.step_parts(host)
+        self.assertEqual(parts, same)
+        self.assertEqual(seconds.tolist(), expected.tolist())
+
+    def test_the_report_shows_both(self):
+        result = script("report.py", self.run_dir)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        idle = 100 * breakdown.compute_idle(self.trace)
+        self.assertRegex(result.stdout, rf"device idle +{idle:.1f} % of a settled step")
+        page = (self.run_dir / "report/report.html").read_text()
+        for text in (
+            "queue of the device",
+            "all_gather (queue gather)",
+            "<td>idle</td>",
+            "By the device's clock".replace("'", "&#x27;"),
+        ):
+            self.assertIn(text, page)
+
+    def test_perfetto_has_a_track_for_each_queue(self):
+        output = self.directory / "trace.json"
+        self.assertEqual(script("perfetto.py", self.run_dir, "-o", output).returncode, 0)
+        events = json.loads(output.read_text())["traceEvents"]
+        tracks = {(e["pid"], e["args"]["name"]): e["tid"] for e in events if e["name"] == "thread_name"}
+        self.assertEqual(sum(e["ph"] in "XC" for e in events), len(self.trace.events))
+        for rank in range(4):
+            for name, queue in (("compute", 1), ("gather", 2)):
+                shown = [
+                    e["name"]
+                    for e in events
+                    if e["ph"] == "X" and (e["pid"], e["tid"]) == (rank, tracks[rank, f"device: {name}"])
+                ]
+                expected = self.trace.of_queue(queue, rank=rank)
+                self.assertEqual(shown, [self.trace.names[event] for event in expected["name"]])
+            self.assertNotIn((rank, "device: reduce"), tracks)
+
+    def test_untimed_work_is_told(self):
+        copy = Path(shutil.copytree(self.run_dir, self.directory / "untimed"))
+        with h5py.File(copy / "trace.h5", "r+") as file:
+            file.attrs["untimed_spans"] = 12
+        self.assertRegex(script("report.py", copy).stdout, "not timed +12 pieces of the device's work")
 
 
 class Compare(Analysis):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the output directory of an invented run: 4 ranks on two nodes, with every file in the program's own form.
 
-usage: make_run.py DIR [--level comm] [--steps 12]
+usage: make_run.py DIR [--level comm] [--steps 12] [--device]
 
 Durations are chosen, not measured, so that a test knows what the analysis must find: see PHASES and WAIT_NS.
 """
@@ -17,15 +17,19 @@ import h5py
 import numpy as np
 
 RANKS = 4
-KINDS = ("step", "phase", "collective", "wait", "kernel", "io", "counter")
+KINDS = ("step", "phase", "collective", "wait", "kernel", "io", "counter", "device_kernel", "device_copy",
+         "device_collective")  # fmt: skip
+QUEUES = ("host", "compute", "gather", "reduce")
 UNITS = ("embedding", "block 0", "block 1", "head")
 GROUPS = ("all", "node")
 EVENT = np.dtype(
     [
         ("rank", "i4"), ("begin_ns", "i8"), ("duration_ns", "i8"), ("bytes", "u8"), ("name", "i4"), ("step", "i4"),
-        ("unit", "i2"), ("kind", "u2"), ("group", "i2"), ("micro", "i2"), ("depth", "i4"),
+        ("unit", "i2"), ("kind", "u2"), ("group", "i2"), ("micro", "i2"), ("depth", "i2"),
+        ("queue", "i2"),
     ]
 )  # fmt: skip
+OLDER_EVENT = np.dtype([(name, "i4" if name == "depth" else EVENT[name]) for name in EVENT.names if name != "queue"])
 FLUSH = np.dtype([("flush", "i4"), ("rank", "i4"), ("first", "u8"), ("count", "u8"), ("dropped", "u8")])
 
 # A step on rank r, in microseconds: its phases in sequence, then 200 until the end of the step.
@@ -33,6 +37,12 @@ PHASES = {"data": 300, "forward": 9000, "backward": 19000, "reduce": 1500, "loss
           "optimizer": 2500, "publish": 1100}  # fmt: skip
 WAIT_NS = 1_200_000  # within reduce, on every rank
 GAP_NS = 200_000
+BETWEEN_STEPS_NS = 50_000
+# What the compute queue of a device does in a step, one after another from its begin: name, kind, microseconds. The device does
+# the last one while the host has gone on: LATE_NS of it after the step's end, most of them in the next step.
+SPANS = (("copy to device", "device_copy", 100), ("matmul", "device_kernel", 12_000), ("gelu", "device_kernel", 3_000))
+LATE_NAME, LATE_NS = "adamw", 150_000
+DEVICE_GATHER_NS = 5_000_000  # on the queue `gather`, twice in a step
 EVALUATION_NS = 300_000_000  # after every fifth step; most of it is in one kernel
 RECOMPUTE_NS, RELEASE_NS = 3_000_000, 2_000  # within backward
 BUCKET_BYTES = 6_000_000
@@ -45,16 +55,27 @@ class Recorder:
         self.rank, self.names, self.rows = rank, names, []
 
     def add(
-        self, kind: str, name: str, begin: int, duration: int, *, step=0, size=0, unit=-1, group=-1, micro=-1, depth=0
-    ):
+        self, kind: str, name: str, begin: int, duration: int, *, step=0, size=0, unit=-1, group=-1, micro=-1, depth=0,
+        queue=0
+    ):  # fmt: skip
         if name not in self.names:
             self.names.append(name)
         self.rows.append(
-            (self.rank, begin, duration, size, self.names.index(name), step, unit, KINDS.index(kind), group, micro, depth)
+            (self.rank, begin, duration, size, self.names.index(name), step, unit, KINDS.index(kind), group, micro, depth, queue)
         )  # fmt: skip
 
 
-def record_step(ring: Recorder, level: str, step: int, begin: int) -> int:
+def record_device(ring: Recorder, step: int, begin: int, end: int) -> None:
+    now = begin
+    for name, kind, microseconds in SPANS:
+        ring.add(kind, name, now, microseconds * 1000, step=step, queue=1, size=4096 if kind == "device_copy" else 0)
+        now += microseconds * 1000
+    ring.add("device_kernel", LATE_NAME, end - LATE_NS, 2 * LATE_NS, step=step, queue=1)
+    for i in range(2):
+        ring.add("device_collective", "all_gather", begin + i * 6_000_000, DEVICE_GATHER_NS, step=step, queue=2)
+
+
+def record_step(ring: Recorder, level: str, step: int, begin: int, device: bool) -> int:
     """Records one step that begins at `begin`. Returns its end."""
     now = begin
     for name, microseconds in PHASES.items():
@@ -71,49 +92,62 @@ def record_step(ring: Recorder, level: str, step: int, begin: int) -> int:
             ring.add("wait", "reduce_scatter", now + 100_000, WAIT_NS, step=step, unit=1, group=0, depth=2)
         if level in ("comm", "kernels") and name == "publish":
             ring.add("collective", "all_gather", now, 1_000_000, step=step, size=BUCKET_BYTES // 2, group=1, depth=2)
-        if level == "kernels" and name in ("forward", "backward"):
+        if level == "kernels" and not device and name in ("forward", "backward"):
             for i, kernel in enumerate(("matmul", "layernorm", "gelu")):
                 ring.add("kernel", kernel, now + i * 2_000_000, (1_900_000, 300_000, 500_000)[i], step=step,
                          size=0 if kernel == "matmul" else 2_000_000, unit=1, micro=0, depth=2)  # fmt: skip
         now += duration
     end = now + GAP_NS
+    if device:
+        record_device(ring, step, begin + LATE_NS, end)
     ring.add("step", "step", begin, end - begin, step=step)
     ring.add("counter", "memory/taken", end, 0, step=step, size=(120 + 10 * ring.rank) << 20)
     ring.add("counter", "memory/rss", end, 0, step=step, size=(190 + min(step, 3) + 10 * ring.rank) << 20)
     return end
 
 
-def record_rank(rank: int, level: str, first: int, steps: int, names: list[str]) -> list[tuple]:
+def record_rank(rank: int, level: str, first: int, steps: int, names: list[str], device: bool) -> list[tuple]:
     ring = Recorder(rank, names)
     now = 1_000_000
     for step in range(first, steps + 1):
-        now = record_step(ring, level, step, now) + 50_000
+        now = record_step(ring, level, step, now, device) + BETWEEN_STEPS_NS
         if step % 5 == 0:
             ring.add("phase", "evaluate", now, EVALUATION_NS, step=step)
             if level == "kernels":
-                ring.add("kernel", "matmul", now + 1_000_000, EVALUATION_NS - 2_000_000, step=step, depth=1)
+                ring.add("device_kernel" if device else "kernel", "matmul", now + 1_000_000, EVALUATION_NS - 2_000_000, step=step, depth=1,
+                         queue=int(device))  # fmt: skip
             now += EVALUATION_NS
     ring.add("io", "checkpoint", now, 30_000_000, step=steps, size=9_000_000)
     return ring.rows
 
 
 def write_trace(
-    path: Path, options: dict[str, str], level: str, steps: int, first: int = 1, hour: int = 3, nodes: int = 2
-) -> None:
-    """Writes the trace of a part of a run that begins with step `first`, at that hour."""
+    path: Path, options: dict[str, str], level: str, steps: int, first: int = 1, hour: int = 3, nodes: int = 2, *,
+    device: bool = False, version: int = 2
+) -> None:  # fmt: skip
+    """Writes the trace of a part of a run that begins with step `first`, at that hour. Version 1 is that of older
+    programs."""
     names: list[str] = []
-    ranks = [record_rank(rank, level, first, steps, names) for rank in range(RANKS)]
+    ranks = [record_rank(rank, level, first, steps, names, device) for rank in range(RANKS)]
     text = h5py.string_dtype()
     with h5py.File(path, "w") as file:
-        file.attrs.update(format_version=1, program="shoal", version="0.1.0", started=f"2026-01-02T{hour:02d}:04:05Z",
+        file.attrs.update(format_version=version, program="shoal", version="0.1.0", started=f"2026-01-02T{hour:02d}:04:05Z",
                           world_size=RANKS, nodes=nodes, level=level, complete=1)  # fmt: skip
         file.create_group("options").attrs.update(options)
         machine = file.create_group("machine")
         machine.attrs.update({"device": "CPU", "threads per rank": "1"})
         machine.create_dataset("hosts", data=["node1", "node1", "node2", "node2"], dtype=text)
-        for name, values in (("names", names), ("units", UNITS), ("groups", GROUPS), ("kinds", KINDS)):
+        tables = {"names": names, "units": UNITS, "groups": GROUPS, "kinds": KINDS}
+        if version == 1:
+            tables["kinds"] = KINDS[: KINDS.index("device_kernel")]
+        else:
+            tables["queues"] = QUEUES if device else QUEUES[:1]
+            file.attrs["untimed_spans"] = 0
+        for name, values in tables.items():
             file.create_dataset(name, data=list(values), dtype=text)
         rows = np.array([row for rank in ranks for row in rank], dtype=EVENT)
+        if version == 1:
+            rows = rows[list(OLDER_EVENT.names)].astype(OLDER_EVENT)
         file.create_dataset("events", data=rows, maxshape=(None,), chunks=True)
         first = np.cumsum([0] + [len(rank) for rank in ranks])
         file.create_dataset(
@@ -121,7 +155,10 @@ def write_trace(
         )
 
 
-def make_run(directory: Path, level: str = "comm", steps: int = 12, options: dict[str, str] | None = None) -> Path:
+def make_run(
+    directory: Path, level: str = "comm", steps: int = 12, options: dict[str, str] | None = None, **more
+) -> Path:
+    """more: for write_trace()."""
     directory.mkdir(parents=True, exist_ok=True)
     options = {"model.n_layer": "2", "model.block_size": "64", "batch.micro": "4", "batch.global": "16",
                "zero.stage": "1", "trace.level": level, **(options or {})}  # fmt: skip
@@ -146,7 +183,7 @@ def make_run(directory: Path, level: str = "comm", steps: int = 12, options: dic
     }  # fmt: skip
     (directory / "summary.json").write_text(json.dumps(summary))
     if level != "off":
-        write_trace(directory / "trace.h5", options, level, steps)
+        write_trace(directory / "trace.h5", options, level, steps, **more)
     return directory
 
 
@@ -155,8 +192,9 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--level", choices=("off", "steps", "comm", "kernels"), default="comm")
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--device", action="store_true", help="kernels run on a device")
     arguments = parser.parse_args()
-    print(make_run(arguments.directory, arguments.level, arguments.steps))
+    print(make_run(arguments.directory, arguments.level, arguments.steps, device=arguments.device))
 
 
 if __name__ == "__main__":

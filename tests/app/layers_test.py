@@ -30,6 +30,7 @@ LIBRARIES = {
     "HDF5": (r"hdf5\w*\.h|H5\w+\.h", r"src/io/.*"),
     "xxHash": (r"xxh\w*\.h", r"src/io/.*"),
     "Boost": (r"boost/.*", r"src/config/.*"),
+    "NVTX": (r"nvtx3/.*", r"src/device/cuda_ranges\.cpp"),
     "nlohmann-json": (r"nlohmann/json\.hpp", r"src/(app|config|io|model)/.*\.cpp"),
 }
 

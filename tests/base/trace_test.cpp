@@ -107,6 +107,21 @@ TEST_F(Trace, ARegionThatOutlivesTheTraceLeavesTheDepthRight) {
   EXPECT_EQ(drain().back().depth, 0);
 }
 
+TEST_F(Trace, AListenerHearsOfRecordedRegions) {
+  static std::string heard;
+  heard.clear();
+  set_region_listener({[](const char* name) { heard += std::string("(") + name; }, [] { heard += ")"; }});
+  start(Level::steps, 10);
+  {
+    const Region outer(Level::steps, Kind::step, "step");
+    { const Region inner(Level::steps, Kind::phase, "forward"); }
+    const Region below(Level::kernels, Kind::kernel, "gelu");
+  }
+  set_region_listener({});
+  { const Region unheard(Level::steps, Kind::step, "step"); }
+  EXPECT_EQ(heard, "(step(forward))");
+}
+
 TEST_F(Trace, TimeStartsAtZero) {
   set_zero();
   const std::int64_t now = now_ns();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "shoal/device/memory.hpp"
 #include "shoal/device/queue.hpp"
 #include "shoal/device/taken.hpp"
+#include "shoal/device/timing.hpp"
 #include "shoal/device/unit.hpp"
 #include "shoal/kernels/bytes.hpp"
 
@@ -66,6 +68,39 @@ TEST_F(Cuda, IsTheDevice) {
   ASSERT_FALSE(taken().empty());
   EXPECT_LT(taken().back().bytes, unit().total_bytes) << taken().back().by;
   EXPECT_THROW(open({}), Error) << "a second time";
+}
+
+TEST_F(Cuda, WhatQueuesDidIsTimed) {
+  constexpr std::int64_t tolerance_ns = 100'000;  // of reading both clocks
+  DeviceMemory memory(planned_large());
+  const Large large(memory);
+  trace::start(trace::Level::kernels, 1000);
+  start_timing(200);
+  for (int step = 0; step < 3; ++step) {  // each counts from another reference
+    const std::int64_t before = trace::now_ns();
+    be_busy(large.x, 1.0F);
+    {
+      const OnQueue there(Queue::gather);
+      be_busy(large.y, 2.0F);
+    }
+    wait_for_device();
+    const std::int64_t after = trace::now_ns();
+    read_spans();
+    std::vector<trace::Event> events = trace::drain();
+    map_to_host(events);
+    ASSERT_EQ(events.size(), 2 * 51U);
+    std::array<std::int64_t, queues + 1> last{};
+    for (const trace::Event& event : events) {
+      std::int64_t& end = last.at(static_cast<std::size_t>(event.queue));
+      EXPECT_GE(event.begin_ns, end) << "they overlap";
+      EXPECT_GT(event.duration_ns, 0);
+      EXPECT_GE(event.begin_ns, before - tolerance_ns);
+      end = event.begin_ns + event.duration_ns;
+      EXPECT_LE(end, after + tolerance_ns);
+    }
+  }
+  EXPECT_EQ(untimed_spans(), 0U);
+  trace::stop();
 }
 
 TEST_F(Cuda, ArenasAreKnownByTheirAddresses) {

@@ -10,6 +10,7 @@
 #include "shoal/device/kind.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/device/queue.hpp"
+#include "shoal/device/timing.hpp"
 
 namespace shoal::device {
 namespace {
@@ -46,6 +47,21 @@ TEST(Host, EventsAreReachedAndWaitsAreCounted) {
   EXPECT_EQ(waits(), before + 2);
   wait_for_device();
   EXPECT_EQ(waits(), before + 3);
+}
+
+TEST(Host, TimesNothing) {
+  trace::start(trace::Level::kernels, 10);
+  start_timing(10);
+  {
+    const Timed timed("all_gather", Work::collective);
+    const int from = 1;
+    int to = 0;
+    copy(sizeof from, &from, &to);
+  }
+  read_spans();
+  EXPECT_EQ(trace::pending(), 0U);
+  EXPECT_EQ(untimed_spans(), 0U);
+  trace::stop();
 }
 
 TEST(Host, CellsAreFetched) {

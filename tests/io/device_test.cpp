@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files whose data lie on the simulated device, which the host can read and write only in pieces.
+#include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "io/scratch.hpp"
 #include "io/tensors.hpp"
+#include "shoal/device/cells.hpp"
 #include "shoal/device/memory.hpp"
+#include "shoal/device/timing.hpp"
 #include "shoal/io/background_save.hpp"
 #include "shoal/io/safetensors.hpp"
+#include "shoal/io/trace_file.hpp"
 #include "src/io/files.hpp"
 #include "support/mpi_main.hpp"
 
@@ -141,6 +146,31 @@ TEST(DeviceFile, NamesTheDeviceIfItsMemoryIsPassedToTheSystem) {
               AllOf(HasSubstr(path.string()), HasSubstr("the device's memory"), HasSubstr("in_pieces")));
   EXPECT_THAT(message([&] { file.read(0, std::as_writable_bytes(values)); }), HasSubstr("the device's memory"));
   EXPECT_EQ(file.size(), 0U);
+}
+
+TEST(DeviceTrace, TellsWhatWasNotTimed) {
+  Scratch scratch(&world().all());
+  const auto file = scratch.path() / "trace.h5";
+  std::vector<float> values(16);
+  const OnDevice target(false);
+  trace::start(trace::Level::kernels, 100);
+  device::start_timing(2);
+  {
+    io::TraceFile out(world(), file, {});
+    for (int round = 0; round < 2; ++round) {
+      for (int i = 0; i < 5; ++i) device::copy(4, values.data(), target.slices.front().values.data());
+      device::wait_for_device();
+      out.flush();
+    }
+    out.close();
+  }
+  trace::stop();
+  world().all().barrier().wait();
+  const io::TraceContents contents = io::describe_trace(file, true);
+  EXPECT_EQ(contents.queues, (std::vector<std::string>{"compute", "gather", "reduce"}));
+  EXPECT_EQ(contents.untimed_spans, 2 * 3 * world().size());
+  EXPECT_EQ(std::count(contents.names.begin(), contents.names.end(), "copy to device"), 1);
+  EXPECT_EQ(contents.events, (2 * 2 + 3U) * static_cast<unsigned>(world().size())) << "and an event for each flush";
 }
 
 }  // namespace

@@ -140,7 +140,9 @@ TEST(TraceFile, DescribesTheRun) {
   trace::stop();
   world().all().barrier().wait();
   const io::TraceContents contents = io::describe_trace(file);
-  EXPECT_EQ(contents.format_version, 1);
+  EXPECT_EQ(contents.format_version, 2);
+  EXPECT_TRUE(contents.queues.empty()) << "the host computes";
+  EXPECT_EQ(contents.untimed_spans, 0);
   EXPECT_EQ(contents.world_size, world().all().size());
   EXPECT_EQ(contents.level, "steps");
   EXPECT_TRUE(contents.complete);

@@ -13,6 +13,8 @@
 #include "shoal/io/token_file.hpp"
 #include "shoal/io/trace_file.hpp"
 #include "src/io/global_heap.hpp"
+#include "src/io/seal.hpp"
+#include "src/io/trace_types.hpp"
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {
@@ -171,6 +173,64 @@ TEST_F(Untrusted, RecordsAndListsThatClaimMoreThanThereIs) {
   H5Dclose(make_dataset(h5, "flushes", H5T_NATIVE_DOUBLE, {5}, reals.data()));
   H5Fclose(h5);
   EXPECT_THAT(describe(file), HasSubstr("/flushes: its records are not those of a trace"));
+}
+
+/// Older programs wrote no queues, and a depth of 32 bits.
+TEST_F(Untrusted, ATraceOfFormat1IsRead) {
+  const fs::path file = make_trace();
+  std::vector<trace::Event> rows(50);
+  for (trace::Event& row : rows) row.depth = 3;
+  const auto older = [&](const io::hdf5::Handle& type) {
+    const hid_t h5 = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    const std::int64_t version = 1;
+    put_attribute(h5, "format_version", H5T_NATIVE_INT64, 1, &version);
+    for (const char* const name : {"events", "queues"}) {
+      if (H5Lexists(h5, name, H5P_DEFAULT) > 0) H5Ldelete(h5, name, H5P_DEFAULT);
+    }
+    if (H5Aexists(h5, "untimed_spans") > 0) H5Adelete(h5, "untimed_spans");
+    const hid_t events = make_dataset(h5, "events", type.id(), {rows.size()}, rows.data());
+    const std::string sum = io::hexadecimal(io::sum_of_rows(rows, 0));
+    const hid_t text = H5Tcopy(H5T_C_S1);
+    H5Tset_size(text, sum.size());
+    put_attribute(events, "checksum", text, 1, sum.data());
+    H5Tclose(text);
+    H5Dclose(events);
+    H5Fclose(h5);
+    io::seal(file, {});
+  };
+  older(io::event_type(1));
+  ASSERT_EQ(describe(file, true), "");
+  const io::TraceContents contents = io::describe_trace(file);
+  EXPECT_EQ(contents.format_version, 1);
+  EXPECT_TRUE(contents.queues.empty());
+  EXPECT_EQ(contents.untimed_spans, 0);
+  older(io::event_type(2));
+  EXPECT_THAT(describe(file, true), HasSubstr("/events: its records are not those of a trace"));
+}
+
+TEST_F(Untrusted, QueuesOfAnotherClassOrNumber) {
+  const fs::path file = make_trace();
+  const std::string good = read_all(file);
+  const auto changed = [&](hsize_t rows, bool texts) {
+    write_all(file, good);
+    const hid_t h5 = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Ldelete(h5, "queues", H5P_DEFAULT);
+    const hid_t type = texts ? H5Tcopy(H5T_C_S1) : H5Tcopy(H5T_NATIVE_DOUBLE);
+    if (texts) H5Tset_size(type, 8);
+    if (rows < 1000) H5Dclose(make_dataset(h5, "queues", type, {rows}, nullptr));
+    H5Tclose(type);
+    H5Fclose(h5);
+    return describe(file);
+  };
+  EXPECT_THAT(changed(0, true), HasSubstr("/queues: no row for the host"));
+  EXPECT_THAT(changed(3, false), HasSubstr("queues"));
+  EXPECT_THAT(changed(1000, true), HasSubstr("queues"));  // absent
+  write_all(file, good);
+  const hid_t h5 = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const double half = 0.5;
+  put_attribute(h5, "untimed_spans", H5T_NATIVE_DOUBLE, 1, &half);
+  H5Fclose(h5);
+  EXPECT_THAT(describe(file), HasSubstr("attribute untimed_spans: not"));
 }
 
 TEST_F(Untrusted, AnyBitOfASealedTraceThatFlipsIsFound) {

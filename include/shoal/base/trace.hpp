@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records what happened when on this rank: events, counters and memory marks, in a buffer of fixed size. All parts of the
-// program record; io/trace_file.hpp writes the buffer to the file. Only the main thread records.
+// program record; io/trace_file.hpp writes the buffer to the file. Only the main thread records. What a device does later
+// than it is told to is timed by the device itself (device/timing.hpp).
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,12 @@ enum class Kind : std::uint16_t {
   kernel,      ///< one kernel; bytes: the least that it must read and write, or 0
   io,          ///< reading or writing a file; bytes: this rank's part
   counter,     ///< a sampled value, which `bytes` holds (memory marks are counters named memory/...)
+  // What a queue of the device did (Event::queue), by the device's own clock. These are kinds of their own, so that nobody
+  // who adds up the events of the host counts anything twice.
+  device_kernel,      ///< one kernel or product; bytes: 0
+  device_copy,        ///< a copy between memory of the device and of the host; bytes: copied
+  device_collective,  ///< an operation on the queue, with the time that it waited for other ranks; bytes: 0, since the event
+                      ///< of kind `collective` has them
 };
 
 /// One record of 48 bytes, as it is written to the file.
@@ -44,7 +51,8 @@ struct Event {
   std::uint16_t kind = 0;
   std::int16_t group = -1;  ///< communicator (index into group names), -1: none
   std::int16_t micro = -1;  ///< micro-batch of the step on this rank, -1: none
-  std::int32_t depth = 0;   ///< nesting depth when it began
+  std::int16_t depth = 0;   ///< nesting depth when it began
+  std::int16_t queue = 0;   ///< 0: the host did it; q + 1: the device's queue q (device/queue.hpp)
   std::int32_t reserved = 0;
 };
 static_assert(sizeof(Event) == 48);
@@ -71,6 +79,7 @@ void set_step(std::int32_t step);
 void set_micro(std::int16_t micro);
 void set_unit(std::int16_t unit);
 std::int32_t step();
+std::int16_t micro();
 std::int16_t unit();
 
 void record(const Event& event);
@@ -95,6 +104,15 @@ class OnBehalfOf {
 std::vector<Event> drain();
 std::size_t pending();
 std::size_t dropped();
+
+/// Called when a recorded Region begins, with its name, which is valid during the call, and when it ends: for profilers that
+/// show ranges beside what they measure. Null: nobody is called.
+struct RegionListener {
+  void (*begin)(const char* name) = nullptr;
+  void (*end)() = nullptr;
+};
+/// To be called while no Region is open.
+void set_region_listener(const RegionListener& listener);
 
 /// Records an event that lasts from its construction to its destruction.
 class Region {

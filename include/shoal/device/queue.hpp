@@ -9,8 +9,11 @@
 // The library that a program links decides which device this is: on `host` each call does its work before it returns.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+
+#include "shoal/base/names.hpp"
 
 namespace shoal::device {
 
@@ -23,6 +26,10 @@ bool immediate();
 /// Kernels and copies go to `compute` unless an OnQueue names another queue, as communicators do.
 enum class Queue : std::uint8_t { compute, gather, reduce };
 inline constexpr std::size_t queues = 3;
+inline constexpr std::array queue_names = {Named{Queue::compute, "compute"}, Named{Queue::gather, "gather"},
+                                           Named{Queue::reduce, "reduce"}};
+static_assert(queue_names.size() == queues);
+constexpr const auto& table_of(Queue) { return queue_names; }
 
 /// Kernels and copies that this thread enqueues go to the given queue until the end of the scope.
 class OnQueue {

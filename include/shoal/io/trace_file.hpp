@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trace: one HDF5 file per run, written by all ranks at once. Schema (format_version 1):
+// The trace: one HDF5 file per run, written by all ranks at once. Schema (format_version 2):
 //   /            attributes: format_version, program, version, started (ISO 8601, UTC), world_size, nodes, level
 //                (off | steps | comm | kernels), complete (1 if the file was closed at the end of the run, with all events;
 //                else 0), sealed (set to 1 together with complete: a seal over everything but the rows of /events follows
-//                behind HDF5's end, src/io/seal.hpp)
+//                behind HDF5's end, src/io/seal.hpp), untimed_spans (how often a queue's work was not timed, of all ranks
+//                until the last flush, since a step had more of it than there is memory for)
 //   /options     attributes: one string per option
 //   /machine     attributes: device, threads per rank, libraries; datasets by rank, [world_size]: hosts (string), node,
 //                local_rank
@@ -13,13 +14,17 @@
 //   /group_parts  int32 [groups x world_size]: number of the group, within the kind, that each rank belongs to
 //   /unit_elements  uint64 [n]: number of parameters of each of /units
 //   /kinds       string [n]: names by Event.kind
-//   /events      compound [n], extendable: begin_ns, duration_ns, bytes, name, step, unit, kind, group, micro, depth, rank;
-//                attribute checksum (hexadecimal string; absent from files of older programs): in a complete file, the sum
-//                modulo 2^64 of XXH3_64bits(row, seed = the row's index)
+//   /queues      string [n]: names by Event.queue: "host", then the queues of the device, if it is not the host
+//   /events      compound [n], extendable: begin_ns, duration_ns, bytes, name, step, unit, kind, group, micro, depth, queue,
+//                rank; attribute checksum (hexadecimal string; absent from files of older programs): in a complete file, the
+//                sum modulo 2^64 of XXH3_64bits(row, seed = the row's index)
 //   /flushes     compound [flushes x world_size]: flush, rank, first (row of /events), count, dropped (events that the rank
 //                dropped since the previous flush)
 // begin_ns counts from a barrier at the start of the run, which aligns the ranks' clocks. Rows of /events that no row of
-// /flushes covers were not written, because the run was killed during a flush.
+// /flushes covers were not written, because the run was killed during a flush. The spans of a queue (device/timing.hpp) are
+// events whose `queue` is not 0. They do not overlap, and are in the queue's order; begin_ns is by the host's clock.
+// In files of format_version 1 events have no member `queue`, `depth` is of 32 bits, and there is no /queues: all events are
+// of the host. They can still be read.
 #pragma once
 
 #include <cstdint>
@@ -66,6 +71,8 @@ struct TraceContents {
   bool complete = false;
   std::uint64_t events = 0, flushes = 0, dropped = 0, file_bytes = 0;
   std::vector<std::string> names;
+  std::vector<std::string> queues;  ///< of the device; none if the host is the device
+  std::int64_t untimed_spans = 0;
   bool sealed = false;  ///< the seal agrees, so at most rows of /events can have changed since the file was closed
 };
 /// Reads them on one rank. bad_input() if the file is not a trace, or is damaged. verify: also compares the checksum of the

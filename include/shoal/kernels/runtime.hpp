@@ -35,7 +35,8 @@ std::string device_name();
 std::vector<std::pair<std::string, std::string>> library_versions();
 
 /// Records Kokkos kernels in the trace, as events of kind `kernel`, while trace::on(Level::kernels). It uses the callbacks
-/// of Kokkos Tools.
+/// of Kokkos Tools. On devices that run kernels later than they are launched it does nothing: these time them themselves
+/// (device/timing.hpp).
 void connect_trace();
 
 }  // namespace shoal::kernels
