@@ -8,6 +8,7 @@
 #include <deque>
 #include <vector>
 
+#include "shoal/base/heartbeat.hpp"
 #include "shoal/base/philox.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/device/kind.hpp"
@@ -47,7 +48,7 @@ class Pause {
     } else {
       nanosleep(&nap, nullptr);
     }
-    pump();
+    let_messages_move();
   }
 
  private:
@@ -84,7 +85,7 @@ class Queues {
     return true;
   }
 
-  /// The same; meanwhile pump() lets messages of the host advance.
+  /// The same; meanwhile messages of the host advance.
   void do_until(Queue queue, std::uint64_t place) {
     for (Pause pause; !approach(queue, place); pause()) {
     }
@@ -154,6 +155,7 @@ class Queues {
       ~Count() {
         if (!complete) return;
         ++line.done;
+        heartbeat::beat();
         line.may_wait -= item.may_wait ? 1 : 0;
       }
     };

@@ -52,7 +52,8 @@ class Event {
   void before_what_follows() const;
   /// Asks whether all before the event is done.
   bool reached() const;
-  /// Waits until it is, and calls pump() while the device waits for other processes.
+  /// Waits until it is, and lets messages of the host advance meanwhile. The wait itself is no heartbeat, only what the
+  /// device finishes is one: so a watchdog ends a run whose device hangs.
   void wait() const;
 
  private:
