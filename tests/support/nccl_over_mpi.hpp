@@ -9,9 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shoal::test::nccl {
@@ -66,6 +68,16 @@ struct Call {
 
 /// Enqueues the call on its stream.
 void enqueue(const std::shared_ptr<Call>& call);
+/// The same, or at the end of the group of calls that is open.
+ncclResult_t add(std::shared_ptr<Call> call);
+
+/// Returns `result`, and keeps the words for ncclGetLastError().
+ncclResult_t wrong(ncclResult_t result, std::string words);
+/// Returns ncclSuccess if the communicator can be used, and the memory is the device's.
+ncclResult_t problem_of(ncclComm_t comm, std::initializer_list<std::pair<const void*, std::size_t>> memory);
+std::size_t size_of_type(ncclDataType_t type);
+/// Where MPI reads and writes memory of the device.
+std::byte* address(const void* at);
 
 }  // namespace shoal::test::nccl
 
