@@ -218,6 +218,10 @@ std::shared_ptr<Operation> queued_tree_all_gather(Communicator& group, Blocks bl
   return std::make_shared<QueuedAllGather>(group, blocks);
 }
 
+int queued_tree_exchanges(int group_size, int ranks_per_node) {
+  return (ranks_per_node > 1 ? 1 : 0) + (ranks_per_node < group_size ? 1 : 0);
+}
+
 Traffic queued_tree_traffic(const Communicator& group, TreeDirection direction,
                             const std::vector<std::size_t>& block_bytes) {
   Blocks sizes;  // spans that nobody reads

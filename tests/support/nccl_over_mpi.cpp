@@ -16,6 +16,7 @@
 #include "shoal/device/simulated.hpp"
 
 using namespace shoal::test::nccl;  // NOLINT: functions of nccl.h are in no namespace
+using shoal::text;
 
 namespace {
 

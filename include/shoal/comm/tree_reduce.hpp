@@ -46,6 +46,9 @@ Request tree_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scra
 std::size_t tree_scratch_bytes(int group_size, std::size_t bytes);
 /// Number of exchanges that follow each other: h, and one more if Q > 1.
 int tree_exchanges(int group_size);
+/// The same on a queued group: one within each part of a node, and one across them. ranks_per_node:
+/// Communicator::queued_ranks_per_node().
+int queued_tree_exchanges(int group_size, int ranks_per_node);
 /// Bytes that a rank sends. block_bytes: size of each rank's block. same_node: returns true for the ranks on this rank's
 /// node.
 Traffic tree_traffic(int rank, TreeDirection direction, const std::vector<std::size_t>& block_bytes,
