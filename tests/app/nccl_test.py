@@ -13,6 +13,24 @@ class OverNccl(simulated_test.Simulated):
         env = {"SHOAL_SIMULATE": order, "SHOAL_NCCL_DOUBLE": "delay"}
         return self.train(file, *options, "--comm.backend=nccl", ranks=ranks, out=out, timeout=200, env=env)
 
+    def test_one_order_of_calls_on_all_communicators(self):
+        """Prefetched parameters, and means and parameters of neighbours that are in flight when the next step begins, are on
+        other communicators and queues than sums of gradients. Each rank makes its calls one at a time, as on a GPU that has
+        no room for two of NCCL's kernels: if ranks made them in different orders, they would wait for each other."""
+        far = ("--comm.ranks_per_node=2", "--zero.stage=3", "--train.steps=4", "--comm.bucket_mb=0.02", "--zero.prefetch_units=2")
+        late = ("--sync.average_overlap=true", "--sync.average_delay=1", "--sync.localsgd_frequency=2")
+        for options in (
+            (*far, "--zero.hpz_size=node"),
+            (*far, "--sync.kind=localsgd", *late),
+            (*far, "--sync.kind=localsgd", *late, "--sync.average_dtype=int8", "--zero.quant_block=64"),
+            (*far, "--sync.kind=sgp", "--sync.sgp_overlap=true"),
+        ):
+            first = self.ordered("in-order", self.deck(simulated_test.DECK), options, 4)
+            env = {"SHOAL_SIMULATE": simulated_test.ORDERS[-1], "SHOAL_NCCL_DOUBLE": "serial"}
+            options = (*options, "--comm.backend=nccl", "--comm.timeout=20")
+            run = self.train(self.deck(simulated_test.DECK), *options, ranks=4, timeout=100, env=env)
+            self.assertEqual(simulated_test.trajectory(run), simulated_test.trajectory(first), options)
+
     def test_measuring_collectives(self):
         file = self.measured("--comm.ranks_per_node=2", "--comm.backend=nccl", backend="nccl")
         self.refused("plan", self.deck(simulated_test.DECK), "--network", file, "--comm.backend=mpi",
