@@ -17,18 +17,19 @@ class OverNccl(simulated_test.Simulated):
         """Prefetched parameters, and means and parameters of neighbours that are in flight when the next step begins, are on
         other communicators and queues than sums of gradients. Each rank makes its calls one at a time, as on a GPU that has
         no room for two of NCCL's kernels: if ranks made them in different orders, they would wait for each other."""
-        far = ("--comm.ranks_per_node=2", "--zero.stage=3", "--train.steps=4", "--comm.bucket_mb=0.02", "--zero.prefetch_units=2")
-        late = ("--sync.average_overlap=true", "--sync.average_delay=1", "--sync.localsgd_frequency=2")
-        for options in (
-            (*far, "--zero.hpz_size=node"),
-            (*far, "--sync.kind=localsgd", *late),
-            (*far, "--sync.kind=localsgd", *late, "--sync.average_dtype=int8", "--zero.quant_block=64"),
-            (*far, "--sync.kind=sgp", "--sync.sgp_overlap=true"),
+        ahead = ("--zero.stage=3", "--zero.prefetch_units=2", "--comm.bucket_mb=0.02")
+        late = ("--sync.kind=localsgd", "--sync.localsgd_frequency=2", "--sync.average_overlap=true")
+        for some in (
+            ("--zero.hpz_size=node",),
+            late,
+            (*late, "--sync.average_dtype=int8", "--zero.quant_block=64"),
+            ("--sync.kind=sgp", "--sync.sgp_overlap=true"),
         ):
+            options = ("--comm.ranks_per_node=2", "--train.steps=4", *ahead, *some)
             first = self.ordered("in-order", self.deck(simulated_test.DECK), options, 4)
             env = {"SHOAL_SIMULATE": simulated_test.ORDERS[-1], "SHOAL_NCCL_DOUBLE": "serial"}
-            options = (*options, "--comm.backend=nccl", "--comm.timeout=20")
-            run = self.train(self.deck(simulated_test.DECK), *options, ranks=4, timeout=100, env=env)
+            by_nccl = ("--comm.backend=nccl", "--comm.timeout=20")
+            run = self.train(self.deck(simulated_test.DECK), *options, *by_nccl, ranks=4, timeout=100, env=env)
             self.assertEqual(simulated_test.trajectory(run), simulated_test.trajectory(first), options)
 
     def test_measuring_collectives(self):
@@ -36,8 +37,8 @@ class OverNccl(simulated_test.Simulated):
         self.refused("plan", self.deck(simulated_test.DECK), "--network", file, "--comm.backend=mpi",
                      contains=(f"--network {file} was measured with nccl", "comm.backend = mpi"))  # fmt: skip
         for backend in ("auto", "nccl"):
-            plan = ("plan", self.deck(simulated_test.DECK), "--network", file, "--ranks", "4", f"--comm.backend={backend}")
-            done = self.shoal(*plan)
+            at = ("--network", file, "--ranks", "4", f"--comm.backend={backend}")
+            done = self.shoal("plan", self.deck(simulated_test.DECK), *at)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("stage 0", done.stdout)
 
