@@ -10,6 +10,7 @@
 #include "output.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/comm/queued_exchanges.hpp"
 #include "shoal/comm/tree_reduce.hpp"
 #include "shoal/device/cells.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
-#include "shoal/base/pump.hpp"
+#include "shoal/base/quiet_pump.hpp"
 
 namespace shoal::comm {
 
@@ -30,7 +30,7 @@ void NcclCalls::start(const std::shared_ptr<Operation>& operation, const std::fu
   look_at_events();
   while (calls_.size() >= most_calls) {
     events_seen_ = {};
-    let_messages_move();  // this checks, too
+    quiet_pump();  // this checks, too
     std::this_thread::sleep_for(between_tests);
   }
   Call call{operation, {}, {}, {}};

@@ -7,6 +7,7 @@
 
 #include "messages.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/comm/queued_exchanges.hpp"
 #include "shoal/kernels/tree_sum.hpp"
 
 namespace shoal::comm {

@@ -12,7 +12,7 @@
 #include "cuda_state.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
-#include "shoal/base/pump.hpp"
+#include "shoal/base/quiet_pump.hpp"
 #include "shoal/device/queue.hpp"
 
 namespace shoal::device {
@@ -140,7 +140,7 @@ bool Event::reached() const { return all().reached(queue_, place_); }
 void Event::wait() const {
   ++all().waits();
   while (!reached()) {
-    let_messages_move();
+    quiet_pump();
     std::this_thread::yield();
   }
 }

@@ -10,7 +10,7 @@
 
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/philox.hpp"
-#include "shoal/base/pump.hpp"
+#include "shoal/base/quiet_pump.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/device/queue.hpp"
 #include "shoal/device/simulated.hpp"
@@ -48,7 +48,7 @@ class Pause {
     } else {
       nanosleep(&nap, nullptr);
     }
-    let_messages_move();
+    quiet_pump();
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "shoal/comm/queued_exchanges.hpp"
 #include "shoal/comm/tree_reduce.hpp"
 
 namespace shoal::plan {

@@ -17,16 +17,11 @@ void set_pump(PumpFunction function);
 namespace detail {
 extern PumpFunction pump_function;
 }
-/// Lets operations in flight advance, unless this thread is absent from MPI (base/absence.hpp). For waits that are no sign of
-/// life by themselves.
-inline void let_messages_move() {
-  if (detail::pump_function != nullptr && !Absence::here()) detail::pump_function();
-}
-/// Marks progress (a heartbeat), and lets operations in flight advance. Costs about 25 ns, for reading the clock, if nothing
-/// is in flight.
+/// Marks progress (a heartbeat) and lets operations in flight advance, unless this thread is absent from MPI
+/// (base/absence.hpp). Costs about 25 ns, for reading the clock, if nothing is in flight.
 inline void pump() {
   heartbeat::beat();
-  let_messages_move();
+  if (detail::pump_function != nullptr && !Absence::here()) detail::pump_function();
 }
 
 }  // namespace shoal

@@ -36,8 +36,8 @@ using Blocks = std::vector<Block>;
 enum class TreeDirection { reduce_scatter, all_gather };
 
 /// Reduce-scatter. On completion blocks[rank] holds the sum over ranks; the other blocks hold partial sums of no further
-/// use. Spans must consist of whole elements of the type. Every sum in the tree is rounded to the type, as by
-/// kernels::add(type, ...). scratch: tree_scratch_bytes(group size, bytes of all blocks together), alive until complete
+/// use. Spans must consist of whole elements of the type. Every sum in the tree is rounded to it, as by kernels::add(type,
+/// ...). scratch: tree_scratch_bytes(group size, bytes of all blocks together), alive until complete
 /// (as comm::Request says: before it is freed, the host must wait for the device); about 10 MiB at most, since data are
 /// received in messages of limited size.
 Request tree_reduce_scatter(Communicator& group, Blocks blocks, DType type, Span<std::byte> scratch);
@@ -46,9 +46,6 @@ Request tree_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scra
 std::size_t tree_scratch_bytes(int group_size, std::size_t bytes);
 /// Number of exchanges that follow each other: h, and one more if Q > 1.
 int tree_exchanges(int group_size);
-/// The same on a queued group: one within each part of a node, and one across them. ranks_per_node:
-/// Communicator::queued_ranks_per_node().
-int queued_tree_exchanges(int group_size, int ranks_per_node);
 /// Bytes that a rank sends. block_bytes: size of each rank's block. same_node: returns true for the ranks on this rank's
 /// node.
 Traffic tree_traffic(int rank, TreeDirection direction, const std::vector<std::size_t>& block_bytes,

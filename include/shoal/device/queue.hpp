@@ -52,8 +52,7 @@ class Event {
   void before_what_follows() const;
   /// Asks whether all before the event is done.
   bool reached() const;
-  /// Waits until it is, and lets messages of the host advance meanwhile. The wait itself is no heartbeat, only what the
-  /// device finishes is one: so a watchdog ends a run whose device hangs.
+  /// Waits until it is; messages of the host advance meanwhile. Only what the device finishes is a heartbeat, not the wait.
   void wait() const;
 
  private:
