@@ -10,8 +10,8 @@ namespace shoal::test {
 /// The options of the groups of a test. ranks_per_node as in CommOptions.
 comm::CommOptions comm_options(int ranks_per_node = 0);
 
-/// Returns run(). With NCCL, operator new takes memory of the device meanwhile, so that the tests' vectors are what NCCL
-/// sends; the host may read and write it. Called once, by main().
+/// Returns run(). With NCCL the host may read and write arenas meanwhile, and if SHOAL_TEST_VECTORS is set, operator new
+/// takes memory of an arena: for tests that send what lies in their vectors. Called once, by main().
 int with_messages(int (*run)());
 
 }  // namespace shoal::test
