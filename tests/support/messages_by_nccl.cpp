@@ -98,8 +98,10 @@ int with_messages(int (*run)()) {
   std::optional<device::PieceMemory> for_files;
   const device::DeviceMemory staging(
       [&for_files](Memory& memory) { for_files.emplace(memory, "initial values of the tests"); });
-  managing = std::getenv("SHOAL_TEST_VECTORS") != nullptr;
-  if (managing) pieces().open(static_cast<std::byte*>(device::arenas().reserve(arena_bytes, "vectors of the tests")));
+  if (std::getenv("SHOAL_TEST_VECTORS") != nullptr) {
+    pieces().open(static_cast<std::byte*>(device::arenas().reserve(arena_bytes, "vectors of the tests")));
+    managing = true;
+  }
   const int code = run();
   managing = false;
   return code;
