@@ -13,6 +13,7 @@
 #include "report.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/config/value.hpp"
+#include "shoal/device/kind.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/notation.hpp"
 #include "threads.hpp"
@@ -48,11 +49,17 @@ CommBenchOptions bench_options(const config::Invocation& invocation) {
   return options;
 }
 
-void print_head(const comm::World& world, int threads) {
+/// comm.backend as it is; a barrier is MPI's in any case.
+std::string backend_of(comm::World& world) {
+  return name_of(world.all().queued() ? comm::Backend::nccl : comm::Backend::mpi);
+}
+
+void print_head(comm::World& world, int threads) {
   print_table(
       text("shoal ", version(), ": bench comm"),
       {{"ranks", text(world.size(), " on ", comm::describe(world.topology()))},
        {"device", text(kernels::device_name(), ", ", counted(threads, "thread"), " each")},
+       {"messages", text("by ", backend_of(world), " (comm.backend)")},
        {"time", "of one operation (ping-pong: one way) on the slowest rank; least, median and most of the repetitions"},
        {"bandwidth", "algbw: bytes of all ranks' blocks / median time; busbw: load of a rank's link (as in nccl-tests)"}});
   std::printf("#%-16s  %-6s  %-6s %6s %10s %7s %11s %11s %11s %11s %11s %6s\n", "collective", "how", "group", "ranks",
@@ -124,7 +131,10 @@ Exit bench(comm::World& world, config::Invocation& invocation) {
   const std::optional<MachineModel> model = machine_model(world, rows);
   if (prints) print_model(model, world.nodes() > 1);
 
-  std::map<std::string, std::string> machine = {{"device", kernels::device_name()}, {"threads", std::to_string(threads)}};
+  std::map<std::string, std::string> machine = {{"device", kernels::device_name()},
+                                                {"kind", name_of(device::kind())},
+                                                {"backend", backend_of(world)},
+                                                {"threads", std::to_string(threads)}};
   for (const auto& [name, library] : library_versions()) machine[name] = library;
   on_rank_0(world.all(), [&] {
     if (!file.empty()) write_bench_file(file, world.topology(), machine, rows, model);

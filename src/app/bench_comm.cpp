@@ -10,6 +10,7 @@
 #include "output.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/comm/queued_exchanges.hpp"
 #include "shoal/comm/tree_reduce.hpp"
 #include "shoal/device/cells.hpp"
 
@@ -141,11 +142,21 @@ comm::Hierarchy groups_named(comm::World& world, const std::string& name) {
   return {world.all(), world.node(), world.across()};
 }
 
+/// The first operation on arenas makes the communicators of queued groups, and all ranks must take part in it, which they do
+/// not in a ping-pong. It would also be slow.
+void start_groups(comm::World& world) {
+  if (!world.all().queued()) return;
+  Span<float> number;
+  const device::DeviceMemory memory([&](Memory& m) { number = m.take<float>(Kind::buffers, 1, "number"); });
+  world.all().broadcast(comm::bytes_of(number), 0).wait();
+}
+
 }  // namespace
 
 std::vector<CommRow> bench_comm(comm::World& world, const CommBenchOptions& options,
                                 const std::function<void(const CommRow&)>& done) {
   check_names(options);
+  start_groups(world);
   std::vector<CommRow> rows;
   for (const std::string& kind : kinds_to_measure(world.topology(), options.groups)) {
     const comm::Hierarchy groups = groups_named(world, kind);
@@ -168,13 +179,14 @@ std::vector<CommRow> bench_comm(comm::World& world, const CommBenchOptions& opti
 namespace {
 
 /// Fits the link that the tree's all-gathers of this kind of groups used. deviation: the largest of the fit.
-std::optional<plan::Link> link_of(const std::vector<CommRow>& rows, const std::string& group, double& deviation) {
+std::optional<plan::Link> link_of(const std::vector<CommRow>& rows, const comm::Communicator& group, double& deviation) {
   std::vector<plan::Sample> samples;
   int exchanges = 1;
   for (const CommRow& row : rows) {
-    if (row.group != group || row.collective != "all_gather" || row.how != "tree") continue;
+    if (row.group != group.name() || row.collective != "all_gather" || row.how != "tree") continue;
     samples.push_back({static_cast<double>(row.bytes) * (row.ranks - 1) / row.ranks, row.median_s});
-    exchanges = comm::tree_exchanges(row.ranks);
+    exchanges = group.queued() ? comm::queued_tree_exchanges(row.ranks, group.queued_ranks_per_node())
+                               : comm::tree_exchanges(row.ranks);
   }
   const std::optional<plan::Line> line = plan::fit(samples);
   if (!line) return std::nullopt;
@@ -186,9 +198,10 @@ std::optional<plan::Link> link_of(const std::vector<CommRow>& rows, const std::s
 
 std::optional<MachineModel> machine_model(comm::World& world, const std::vector<CommRow>& rows) {
   MachineModel model;
+  model.network.queued = world.all().queued();
   model.network.ranks_per_node = static_cast<int>(largest(world, world.node().size()));
-  model.network.node = link_of(rows, "node", model.node_deviation);
-  model.network.across = link_of(rows, "across", model.across_deviation);
+  model.network.node = link_of(rows, world.node(), model.node_deviation);
+  model.network.across = link_of(rows, world.across(), model.across_deviation);
   if (!model.network.node && !model.network.across) return std::nullopt;
   model.network.sum_s_per_byte = sum_seconds_per_byte(world);
   model.network.int8 = codec_seconds(world, 8);

@@ -121,6 +121,7 @@ MachineModel read_bench_file(const std::filesystem::path& file, const std::strin
     const Json& model = json.at("model");
     require_input(!model.is_null(), "has no model: it needs all_gather:tree measured in at least two sizes");
     MachineModel result;
+    result.network.queued = json.at("machine").value("backend", "mpi") == "nccl";  // older files name none: MPI
     result.network.ranks_per_node = model.at("ranks_per_node").get<int>();
     require_input(result.network.ranks_per_node >= 1, "ranks_per_node = ", result.network.ranks_per_node);
     result.network.node = link_of(model.at("node"));

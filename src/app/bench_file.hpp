@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The result file of `shoal bench comm`, JSON: rank 0 writes it, `shoal plan` reads it.
-//   program, version, format (shoal-bench-comm), format_version (2), machine {device, libraries, threads, wait}
+//   program, version, format (shoal-bench-comm), format_version (2), machine {device, kind (train.device),
+//   backend (comm.backend: mpi or nccl), libraries, threads}
 //   topology {ranks, nodes, ranks_per_node (null if nodes differ), hosts, node_of}   by rank
 //   rows [{collective, how, group, ranks, bytes, repetitions, operations_each, operations, min_s, median_s, max_s,
 //     algorithm_bandwidth, bus_bandwidth (bytes/s), wrong, sent {intra, inter}}]        as in bench_comm.hpp

@@ -63,6 +63,11 @@ std::optional<TimeModel> time_model(const config::Invocation& invocation) {
   }
   model.machine = read_bench_file(file, "--network");
   model.source = file;
+  const comm::Backend measured = model.machine.network.queued ? comm::Backend::nccl : comm::Backend::mpi;
+  const comm::Backend planned = invocation.options.comm.backend;
+  require_input(planned == comm::Backend::automatic || planned == measured, "--network ", file, " was measured with ",
+                name_of(measured), ", but comm.backend = ", name_of(planned),
+                "; measure with that, or plan with comm.backend = auto, which stands for the file's");
   if (rate > 0) {
     model.machine.network = plan::with_link_rate(model.machine.network, rate * 1e9);
     model.source += text(" with links of ", rate, " Gbit/s");

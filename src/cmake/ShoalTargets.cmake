@@ -62,6 +62,37 @@ function(shoal_mpi_test source)
   endforeach()
 endfunction()
 
+# shoal_nccl_test(tree_reduce_test RANKS 2 4 [VECTORS] [LEFT_OUT Suite.Test]) links the objects of a test of several ranks again,
+# with the simulated device and the double of NCCL (tests/support/messages.hpp), and adds one test per number of ranks:
+# comm/tree_reduce_test@nccl/2. VECTORS: what the test sends lies in its vectors. LEFT_OUT: what NCCL cannot do.
+function(shoal_nccl_test name)
+  cmake_parse_arguments(T "VECTORS" "" "RANKS;LEFT_OUT" ${ARGN})
+  if(NOT TARGET shoal_nccl_double)  # comm/nccl_test says why
+    return()
+  endif()
+  get_filename_component(folder ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  set(program ${folder}_${name})
+  add_executable(${program}_nccl $<TARGET_OBJECTS:${program}>)
+  target_link_libraries(${program}_nccl PRIVATE $<TARGET_PROPERTY:${program},LINK_LIBRARIES> shoal_kernels)
+  set_target_properties(${program}_nccl PROPERTIES SHOAL_KERNELS simulated SHOAL_TEST_MESSAGES nccl)
+  add_dependencies(${folder}_tests ${program}_nccl)
+  set(environment SHOAL_SIMULATE=in-order)
+  if(T_VECTORS)
+    list(APPEND environment SHOAL_TEST_VECTORS=1)
+  endif()
+  set(filter "")
+  if(T_LEFT_OUT)
+    list(JOIN T_LEFT_OUT ":" filter)
+    set(filter --gtest_filter=-${filter})
+  endif()
+  foreach(ranks ${T_RANKS})
+    shoal_test_properties(${folder}/${name}@nccl/${ranks}
+      COMMAND ${CMAKE_COMMAND} -E env ${environment}
+        ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${program}_nccl> ${filter}
+      LABELS ${folder} mpi PROCESSORS ${ranks})
+  endforeach()
+endfunction()
+
 function(shoal_test_properties name)
   cmake_parse_arguments(T "" "TIMEOUT;PROCESSORS" "COMMAND;LABELS" ${ARGN})
   add_test(NAME ${name} COMMAND ${T_COMMAND})

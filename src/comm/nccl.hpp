@@ -25,6 +25,15 @@ std::string nccl_version();
 /// order. Groups that are made later follow at the next operation. Ranks that are alone in their group call NCCL only if
 /// other groups of that kind have several ranks, since a split is an operation of all ranks. So the first operation on
 /// arenas must not be an exchange() in which some rank has no messages.
+///
+/// [Note: one order of calls] NCCL's kernels wait on the device for those of other ranks, and a device may have room for one
+/// at a time. So all ranks must make their calls in one order, over all communicators and queues. Here this is the order of
+/// the program: an operation makes all its calls when it is started (Operation::whole_at_start()), never as time allows, and
+/// what is started, all ranks start; parts that have no bytes on some rank leave a gap in the order, but do not change it.
+/// That includes prefetched units, which are on another queue than sums, and means and parameters of neighbours that are
+/// still in flight when the next step starts its sums: on the queue of sums these come after them, on all ranks. The device
+/// may still carry out calls of two queues in another order than they were made in; NCCL_LAUNCH_ORDER_IMPLICIT=1 forbids
+/// that (NCCL 2.26). The double checks the order if SHOAL_NCCL_DOUBLE has the word `serial`.
 class NcclGroups {
  public:
   virtual ~NcclGroups() = default;

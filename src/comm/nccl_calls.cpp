@@ -2,10 +2,12 @@
 #include "nccl_calls.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "shoal/base/error.hpp"
-#include "shoal/comm/wait.hpp"
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/base/quiet_pump.hpp"
 
 namespace shoal::comm {
 
@@ -14,6 +16,7 @@ namespace {
 /// Events are few enough to look at all of them.
 constexpr std::size_t most_calls = 256;
 constexpr std::chrono::milliseconds between_errors(1), between_events(20);
+constexpr std::chrono::microseconds between_tests(20);
 
 }  // namespace
 
@@ -25,9 +28,10 @@ NcclCalls::~NcclCalls() { remove_device_operations(*this); }
 
 void NcclCalls::start(const std::shared_ptr<Operation>& operation, const std::function<void()>& enqueue) {
   look_at_events();
-  for (Backoff backoff; calls_.size() >= most_calls; backoff.pause()) {
+  while (calls_.size() >= most_calls) {
     events_seen_ = {};
-    check();
+    quiet_pump();  // this checks, too
+    std::this_thread::sleep_for(between_tests);
   }
   Call call{operation, {}, {}, {}};
   call.before.record();
@@ -59,10 +63,13 @@ void NcclCalls::look_at_events() {
   }
 }
 
-/// A watchdog asks the other ranks, and ends the run if one of them is silent, or if all wait.
+/// A wait for other ranks is a sign of life, as every wait for messages is: a watchdog asks them, and ends the run if one of
+/// them is silent, or if all wait.
 void NcclCalls::report_long_waits(Clock::time_point now) {
   const auto [operation, seconds] = waiting();
-  if (operation == nullptr || now - reported_ < std::chrono::duration<double>(long_wait_interval())) return;
+  if (operation == nullptr) return;
+  heartbeat::beat();
+  if (now - reported_ < std::chrono::duration<double>(long_wait_interval())) return;
   reported_ = now;
   if (long_wait(*operation, seconds) || seconds < timeout_) return;
   give_up_(text("the device has waited ", timeout_, " s for ", operation->describe(), " (comm.timeout)"));

@@ -49,7 +49,8 @@ class NcclCalls final : public DeviceOperations {
   NcclCalls(const NcclCalls&) = delete;
   NcclCalls& operator=(const NcclCalls&) = delete;
 
-  /// enqueue() puts the operation on the current queue. If too many operations are unfinished, this waits for the first.
+  /// enqueue() puts the operation on the current queue. If too many operations are unfinished, this waits until some are
+  /// done.
   void start(const std::shared_ptr<Operation>& operation, const std::function<void()>& enqueue);
   /// "all_gather #17 of all, 4096 bytes": the first unfinished one; empty if there is none.
   std::string first() const;

@@ -2,14 +2,13 @@
 #include "queued_tree.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <deque>
 #include <utility>
 
 #include "messages.hpp"
 #include "shoal/base/error.hpp"
-#include "shoal/kernels/bytes.hpp"
-#include "shoal/kernels/storage.hpp"
+#include "shoal/comm/queued_exchanges.hpp"
+#include "shoal/kernels/tree_sum.hpp"
 
 namespace shoal::comm {
 
@@ -110,11 +109,11 @@ class QueuedReduceScatter final : public QueuedTree {
     std::size_t stride;  // between the terms in the scratch memory
   };
 
-  /// Largest pieces whose terms from all members fit into the scratch memory. All ranks have as many rounds as the largest
-  /// member needs, since each round is a call that all of them make.
+  /// Largest pieces whose terms from all other members fit into the scratch memory. All ranks have as many rounds as the
+  /// largest member needs, since each round is a call that all of them make.
   void add_rounds(Members members) {
     if (members.peers.size() == 1) return;
-    const std::size_t stride = scratch_.size() / members.peers.size() / cache_line * cache_line;
+    const std::size_t stride = scratch_.size() / (members.peers.size() - 1) / cache_line * cache_line;
     require(stride > 0, "scratch memory of ", scratch_.size(), " bytes for terms of ", members.peers.size(), " ranks");
     std::size_t largest = 0;
     for (const Block& spans : members.what) largest = std::max(largest, size_in_bytes(spans));
@@ -126,8 +125,9 @@ class QueuedReduceScatter final : public QueuedTree {
   void exchange_and_sum(const Round& round) {
     const Members& members = *round.members;
     const Block own = part_of(members.what[members.own], round.range);
-    const std::size_t bytes = size_in_bytes(own);
-    const auto slot = [&](std::size_t peer) { return scratch_.subspan(peer * round.stride, bytes); };
+    const auto slot = [&](std::size_t peer) {
+      return scratch_.subspan((peer < members.own ? peer : peer - 1) * round.stride, round.stride);
+    };
     std::vector<Outgoing> outgoing;
     std::vector<Incoming> incoming;
     for (const std::size_t peer : partners_in_order(members.own, members.peers.size())) {
@@ -141,27 +141,32 @@ class QueuedReduceScatter final : public QueuedTree {
       }
     }
     exchange(outgoing, incoming);
-    if (bytes == 0) return;
-    copy_between(own, slot(members.own), true);
-    std::vector<Span<std::byte>> sums;  // like a binary counter: after term p, as many merges as p has trailing one bits
-    for (std::size_t peer = 0; peer < members.peers.size(); ++peer) {
-      sums.push_back(slot(peer));
-      const bool last = peer + 1 == members.peers.size();
-      const int merges = last ? static_cast<int>(sums.size()) - 1 : std::countr_one(peer);
-      for (int i = 0; i < merges; ++i) {
-        const Span<std::byte> top = sums.back();
-        sums.pop_back();
-        kernels::add(type_, bytes / size_of(type_), top.data(), sums.back().data());
+    std::size_t before = 0;
+    for (const Span<std::byte> span : own) {
+      std::vector<std::byte*> terms;
+      for (std::size_t peer = 0; peer < members.peers.size(); ++peer) {
+        terms.push_back(peer == members.own ? span.data() : slot(peer).data() + before);
       }
+      add_terms(std::move(terms), members.own, span.size());
+      before += span.size();
     }
-    copy_between(own, sums.front(), false);
   }
 
-  /// Between spans and contiguous memory.
-  static void copy_between(const Block& spans, Span<std::byte> joined, bool to_joined) {
-    for (const Span<std::byte> span : spans) {
-      kernels::copy_bytes(span.size(), to_joined ? span.data() : joined.data(), to_joined ? joined.data() : span.data());
-      joined = joined.subspan(span.size());
+  /// Overwrites term `own`, which lies in the block itself, with the sum of all. If there are more terms than one pass adds,
+  /// it first adds subtrees of as many: the tree is the same.
+  void add_terms(std::vector<std::byte*> terms, std::size_t own, std::size_t bytes) const {
+    while (terms.size() > 1) {
+      std::vector<std::byte*> sums;
+      for (std::size_t first = 0; first < terms.size(); first += kernels::TreeTerms::most) {
+        kernels::TreeTerms some;
+        some.count = std::min(kernels::TreeTerms::most, terms.size() - first);
+        std::copy_n(terms.begin() + static_cast<std::ptrdiff_t>(first), some.count, some.at);
+        const bool with_own = first <= own && own < first + some.count;
+        sums.push_back(terms[with_own ? own : first]);
+        if (some.count > 1) kernels::tree_sum(type_, bytes / size_of(type_), some, sums.back());
+      }
+      terms = std::move(sums);
+      own /= kernels::TreeTerms::most;
     }
   }
 
@@ -212,6 +217,10 @@ std::shared_ptr<Operation> queued_tree_reduce_scatter(Communicator& group, Block
 
 std::shared_ptr<Operation> queued_tree_all_gather(Communicator& group, Blocks blocks) {
   return std::make_shared<QueuedAllGather>(group, blocks);
+}
+
+int queued_tree_exchanges(int group_size, int ranks_per_node) {
+  return (ranks_per_node > 1 ? 1 : 0) + (ranks_per_node < group_size ? 1 : 0);
 }
 
 Traffic queued_tree_traffic(const Communicator& group, TreeDirection direction,

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queues as CUDA's streams. An Event is a number of its queue; the CUDA events of the numbers that were not seen as reached
 // yet stand in a line, from the oldest to the newest, and are used again afterwards.
+//
+// What the device finishes is a heartbeat. Between two events of a program there may be a whole step, so further events are
+// recorded as marks, one after so many launches: a wait in which no mark is reached for comm.timeout hangs.
 #include <array>
 #include <deque>
 #include <thread>
@@ -9,7 +12,8 @@
 #include "cuda_state.hpp"
 #include "marks.hpp"
 #include "shoal/base/error.hpp"
-#include "shoal/base/pump.hpp"
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/base/quiet_pump.hpp"
 #include "shoal/device/queue.hpp"
 #include "shoal/device/timing.hpp"
 
@@ -17,9 +21,12 @@ namespace shoal::device {
 
 namespace {
 
+constexpr std::uint64_t launches_between_marks = 64;
+
 struct Line {
   cudaStream_t stream = nullptr;
   std::uint64_t recorded = 0, reached = 0;  // numbers of events
+  std::uint64_t launches = 0;
   std::deque<cudaEvent_t> waiting;          // of the events reached + 1 .. recorded
 };
 
@@ -39,6 +46,13 @@ class Queues {
     }
   }
 
+  /// The current queue's, for a launch.
+  cudaStream_t stream_of_launch() {
+    Line& line = here();
+    if (++line.launches % launches_between_marks == 0) record();
+    return line.stream;
+  }
+
   std::uint64_t record() {
     Line& line = here();
     retire(line);
@@ -49,7 +63,7 @@ class Queues {
 
   bool reached(Queue queue, std::uint64_t place) {
     Line& of = line(queue);
-    if (of.reached < place) retire(of);
+    if (of.reached < place) retire_all();  // the queue may wait for another one, whose progress counts
     return of.reached >= place;
   }
 
@@ -61,6 +75,10 @@ class Queues {
   }
 
  private:
+  void retire_all() {
+    for (Line& line : lines_) retire(line);
+  }
+
   /// Takes reached events out of the line.
   void retire(Line& line) {
     while (!line.waiting.empty()) {
@@ -70,6 +88,7 @@ class Queues {
       unused_.push_back(line.waiting.front());
       line.waiting.pop_front();
       ++line.reached;
+      heartbeat::beat();
     }
   }
 
@@ -105,7 +124,7 @@ Queue marks::current_queue() { return all().current(); }
 OnQueue::OnQueue(Queue queue) : before_(all().current()) { all().current() = queue; }
 OnQueue::~OnQueue() { all().current() = before_; }
 
-void* stream() { return all().here().stream; }
+void* stream() { return all().stream_of_launch(); }
 
 void copy(std::size_t bytes, const void* from, void* to) {
   if (bytes == 0) return;
@@ -126,7 +145,7 @@ bool Event::reached() const { return all().reached(queue_, place_); }
 void Event::wait() const {
   ++all().waits();
   while (!reached()) {
-    pump();
+    quiet_pump();
     std::this_thread::yield();
   }
 }

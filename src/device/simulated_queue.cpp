@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "marks.hpp"
+#include "shoal/base/heartbeat.hpp"
 #include "shoal/base/philox.hpp"
-#include "shoal/base/pump.hpp"
+#include "shoal/base/quiet_pump.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/device/queue.hpp"
 #include "shoal/device/simulated.hpp"
@@ -51,7 +52,7 @@ class Pause {
     } else {
       nanosleep(&nap, nullptr);
     }
-    pump();
+    quiet_pump();
   }
 
  private:
@@ -88,7 +89,7 @@ class Queues {
     return true;
   }
 
-  /// The same; meanwhile pump() lets messages of the host advance.
+  /// The same; meanwhile messages of the host advance.
   void do_until(Queue queue, std::uint64_t place) {
     for (Pause pause; !approach(queue, place); pause()) {
     }
@@ -160,6 +161,7 @@ class Queues {
         if (!complete) return;
         simulated::work_ends(item.span);
         ++line.done;
+        heartbeat::beat();
         line.may_wait -= item.may_wait ? 1 : 0;
       }
     };

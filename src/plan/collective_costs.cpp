@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "shoal/comm/queued_exchanges.hpp"
 #include "shoal/comm/tree_reduce.hpp"
 
 namespace shoal::plan {
@@ -68,7 +69,7 @@ Cost CollectiveCosts::tree(const Grouping& grouping, comm::TreeDirection directi
       most = std::max(most, sent.total());
     }
   }
-  add_exchanges(cost, grouping);
+  add_exchanges(cost, grouping, network_->queued);
   if (reduces) cost.after_s = static_cast<double>(most) * network_->sum_s_per_byte;
   return cost;
 }
@@ -137,16 +138,24 @@ Cost CollectiveCosts::shift(int distance, const std::vector<std::size_t>& bytes)
 Cost CollectiveCosts::small(const Grouping& grouping) const {
   Cost cost;
   cost.sent.resize(at(cluster_->ranks()));
-  add_exchanges(cost, grouping);
+  add_exchanges(cost, grouping, false);  // numbers on the host: MPI sends them
   return cost;
 }
 
-/// Counts the exchanges of a tree: its levels within a node, and across nodes.
-void CollectiveCosts::add_exchanges(Cost& cost, const Grouping& grouping) const {
+/// Counts the exchanges of a tree: its levels within a node, and across nodes. On queued groups there is one at each of
+/// both, and one more among nodes of other numbers of ranks than powers of two, which goes across nodes if there are
+/// several.
+void CollectiveCosts::add_exchanges(Cost& cost, const Grouping& grouping, bool queued) const {
   const std::vector<int>& group = grouping.groups.front();
   const auto on_its_node = [&](int rank) { return node_of(rank) == node_of(group.front()); };
   const int per_node = std::max(1, static_cast<int>(std::count_if(group.begin(), group.end(), on_its_node)));
   const int nodes = static_cast<int>(group.size()) / per_node;
+  if (queued) {
+    const int together = per_node & -per_node;
+    const int in_node =
+        nodes > 1 ? comm::queued_tree_exchanges(together, together) : comm::queued_tree_exchanges(per_node, together);
+    return add_seconds(cost, in_node, nodes > 1 ? 1 : 0);
+  }
   add_seconds(cost, per_node > 1 ? comm::tree_exchanges(per_node) : 0, nodes > 1 ? comm::tree_exchanges(nodes) : 0);
 }
 

@@ -200,16 +200,36 @@ class Simulated(Program):
         for order in ORDERS:
             self.assertEqual(said[order], said["in-order"], order)
 
-    def test_measuring_collectives(self):
+    def measured(self, *options, backend):
+        """Runs `shoal bench comm`. Returns its file, with an invented model: to measure one takes long, and two sizes."""
         sizes = ("--min", "4KiB", "--max", "4KiB", "--repetitions", "1", "--row-seconds", "0.001")
         for order in ORDERS:
             file = self.dir / f"{order}.json"
             env = {"SHOAL_SIMULATE": order}
-            done = self.shoal("bench", "comm", "--comm.ranks_per_node=2", *sizes, "--output", file, ranks=4, env=env)
+            done = self.shoal("bench", "comm", *options, *sizes, "--output", file, ranks=4, env=env, timeout=200)
             self.assertEqual(done.returncode, 0, f"{order}: {done.stdout}{done.stderr}")
-            rows = json.loads(file.read_text())["rows"]
-            self.assertEqual([row for row in rows if row["wrong"] != 0], [], order)
-            self.assertGreater(len(rows), 30)
+            self.assertIn(f"by {backend} (comm.backend)", done.stdout)
+            told = json.loads(file.read_text())
+            self.assertEqual((told["machine"]["kind"], told["machine"]["backend"]), ("simulated", backend))
+            self.assertEqual([row for row in told["rows"] if row["wrong"] != 0], [], order)
+            self.assertGreater(len(told["rows"]), 30)
+        link, codec = {"latency_s": 1e-6, "s_per_byte": 1e-10}, {"quantize_s": 1e-9, "dequantize_s": 1e-9}
+        told["model"] = {
+            "ranks_per_node": 2,
+            "node": link,
+            "across": link,
+            "sum_s_per_byte": 1e-11,
+            "quantization": {"int8": codec, "int4": codec},
+            "gflops": {"fp32": 100.0},
+            "training": {"fp32": {"by_width": [{"n_embd": 64, "gflops": 10.0}], "update_s": 1e-9}},
+        }
+        file.write_text(json.dumps(told))
+        return file
+
+    def test_measuring_collectives(self):
+        file = self.measured("--comm.ranks_per_node=2", backend="mpi")
+        self.refused("plan", self.deck(DECK), "--network", file, "--comm.backend=nccl",
+                     contains=(f"--network {file} was measured with mpi", "comm.backend = nccl"))  # fmt: skip
 
     def test_another_order_is_refused(self):
         for given in ("soon", "seed:", "seed:x", "seed:-1", ""):

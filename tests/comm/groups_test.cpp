@@ -18,12 +18,10 @@ using testing::ThrowsMessage;
 class GroupsOf : public testing::Test {
  protected:
   static World& divided(int ranks_per_node) {
-    CommOptions options;
-    options.ranks_per_node = ranks_per_node;
-    test::world().make_groups(options);
+    test::world().make_groups(test::comm_options(ranks_per_node));
     return test::world();
   }
-  void TearDown() override { test::world().make_groups({}); }
+  void TearDown() override { test::world().make_groups(test::comm_options()); }
 };
 
 std::int64_t sum_of_ranks(World& world, Communicator& group) {

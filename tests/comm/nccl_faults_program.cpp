@@ -9,6 +9,7 @@
 #include "shoal/comm/world.hpp"
 #include "shoal/device/cells.hpp"
 #include "shoal/device/memory.hpp"
+#include "shoal/device/simulated.hpp"
 
 namespace {
 
@@ -37,6 +38,7 @@ Exit run(World& world, const std::string& how) {
   if (how == "counts") sum(last ? 16 : 32);
   if (how == "order") last ? sum(64) : all.broadcast(shoal::comm::bytes_of(values), 0).wait();
   if (how == "stopped" && last) raise(SIGSTOP);
+  if (how == "stuck" && last) shoal::device::simulated::enqueue_waiting([] { return false; });  // on the queue of kernels
   if (how == "left_out" && last) {  // the others wait in NCCL, and this rank for a message
     std::vector<std::byte> nothing(1);
     all.receive(nothing, 0, 7).wait();

@@ -43,8 +43,8 @@ Ended run(const std::string& how, const std::string& setting, int ranks = 2) {
 }
 
 /// message: a regular expression.
-void expect_failure(const std::string& how, const std::string& setting, const std::string& message) {
-  const Ended ended = run(how, setting);
+void expect_failure(const std::string& how, const std::string& setting, const std::string& message, int ranks = 2) {
+  const Ended ended = run(how, setting, ranks);
   EXPECT_NE(ended.code, 0) << ended.said;
   EXPECT_THAT(ended.said, ContainsRegex(message));
   EXPECT_LT(ended.seconds, longest_s) << ended.said;
@@ -99,6 +99,12 @@ TEST(NcclFaults, CallsThatDifferAreFound) {
 TEST(NcclFaults, ARankThatStopsIsNamed) {
   expect_failure("stopped", "",
                  "rank 0 has waited [3-9] s for all_reduce #4 of all, 256 bytes: no sign of life from rank 1");
+}
+
+TEST(NcclFaults, AQueueThatNeverEndsIsNoSignOfLife) {
+  const std::string words = " [(].*, process [0-9]+[)] has shown no sign of life for [3-9] s, in phase start";
+  expect_failure("stuck", "forbidden", "shoal: rank 0" + words, 1);
+  expect_failure("stuck", "", "shoal: rank 1" + words);
 }
 
 TEST(NcclFaults, ARankThatWaitsForAnotherMessageIsNamed) {

@@ -25,9 +25,7 @@ inline std::size_t world_size() { return static_cast<std::size_t>(test::world().
 struct Nodes {
   std::size_t locals, nodes, local, node;
   explicit Nodes(std::size_t ranks_per_node) : locals(ranks_per_node), nodes(world_size() / ranks_per_node) {
-    CommOptions options;
-    options.ranks_per_node = static_cast<int>(ranks_per_node);
-    test::world().make_groups(options);
+    test::world().make_groups(test::comm_options(static_cast<int>(ranks_per_node)));
     local = static_cast<std::size_t>(test::world().node().rank());
     node = static_cast<std::size_t>(test::world().across().rank());
   }
@@ -46,7 +44,7 @@ inline std::vector<std::size_t> divisions() {
 
 class Quantized : public testing::Test {
  protected:
-  void TearDown() override { test::world().make_groups({}); }
+  void TearDown() override { test::world().make_groups(test::comm_options()); }
 };
 
 /// A value of a rank's copy of a block.

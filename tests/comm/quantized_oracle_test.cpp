@@ -35,12 +35,10 @@ class QgzOracle : public testing::Test {
     ASSERT_EQ(test::world().size(), static_cast<int>(ranks));
     oracle_ = std::make_unique<test::Hdf5>(file);
     find_cases();
-    CommOptions options;
-    options.ranks_per_node = static_cast<int>(locals);
-    test::world().make_groups(options);
+    test::world().make_groups(test::comm_options(static_cast<int>(locals)));
     rank_ = static_cast<std::size_t>(test::world().all().rank());
   }
-  void TearDown() override { test::world().make_groups({}); }
+  void TearDown() override { test::world().make_groups(test::comm_options()); }
 
   /// The cases with the nodes and ranks of this test.
   void find_cases() {

@@ -10,6 +10,7 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/comm/communicator.hpp"
+#include "shoal/comm/wait.hpp"
 
 namespace shoal::comm {
 
@@ -64,7 +65,9 @@ class QueuedWrapper final : public Communicator {
   static Request finished(Request request) {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point last = Clock::now() + std::chrono::seconds(60);
-    while (!request.test()) require(Clock::now() < last, "an operation of a wrapped group takes longer than 60 s");
+    for (Backoff backoff; !request.test(); backoff.pause()) {
+      require(Clock::now() < last, "an operation of a wrapped group takes longer than 60 s");
+    }
     return request;
   }
 

@@ -17,12 +17,10 @@ class TrafficOf : public testing::Test {
  protected:
   void SetUp() override { reset_traffic(); }
   void TearDown() override {
-    if (divided_) test::world().make_groups({});
+    if (divided_) test::world().make_groups(test::comm_options());
   }
   void divide_in_nodes_of(int ranks) {
-    CommOptions options;
-    options.ranks_per_node = ranks;
-    test::world().make_groups(options);
+    test::world().make_groups(test::comm_options(ranks));
     divided_ = true;
   }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "device/buffers.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/heartbeat.hpp"
 #include "shoal/device/cells.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/device/memory.hpp"
@@ -101,6 +103,22 @@ TEST_F(Simulated, WorkThatThrowsIsNotDoneAgain) {
   kernels::fill(64, 8.0F, buffers_.x.data());
   EXPECT_THROW(wait_for_queue(), std::runtime_error);
   EXPECT_EQ(first(buffers_.x), 8.0F);
+}
+
+/// While the host waits, what the device finishes is a heartbeat, and nothing else is.
+TEST_F(Simulated, AWaitIsNoSignOfLife) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  constexpr std::chrono::milliseconds stuck(200);
+  std::int64_t silence = 0, afterwards = 0;
+  simulated::enqueue_waiting([&] {
+    silence = heartbeat::silence_ns();
+    return Clock::now() - begin > stuck;
+  });
+  simulated::enqueue([&] { afterwards = heartbeat::silence_ns(); });
+  wait_for_queue();
+  EXPECT_GT(silence, std::chrono::nanoseconds(stuck).count() / 2);
+  EXPECT_LT(afterwards, silence);
 }
 
 TEST_F(Simulated, PiecesAreCopiesOfParts) {

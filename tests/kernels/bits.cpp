@@ -19,6 +19,7 @@
 #include "shoal/kernels/quantize.hpp"
 #include "shoal/kernels/reduce.hpp"
 #include "shoal/kernels/sample.hpp"
+#include "shoal/kernels/tree_sum.hpp"
 #include "support/with_device.hpp"
 
 namespace shoal::kernels::test {
@@ -71,6 +72,9 @@ void elementwise(std::size_t n) {
     convert(n, in_place.data(), reinterpret_cast<T*>(in_place.data()));
     print(with_type<T>("convert"), n, wide, narrow, in_place);
   }
+  std::vector<T> tree(n);
+  tree_sum(dtype_of<T>, n, {.count = 3, .at = {x.data(), y.data(), slope.data()}}, tree.data());
+  print(with_type<T>("tree sum"), n, tree);
   std::vector<double> squares((n + granule - 1) / granule);
   sum_of_squares_by_granule(n, x.data(), squares.data());
   print(with_type<T>("sum of squares"), n, squares);

@@ -37,6 +37,31 @@ TEST(Tree, GoesWithinNodesAndAcrossThem) {
               2 * 10e-6 + 9e6 * 0.5e-8, 1e-12);
 }
 
+/// One exchange within nodes and one across them, of the same bytes.
+TEST(Tree, HasFewerExchangesOnQueuedGroups) {
+  const NetworkModel network = two_levels();
+  NetworkModel queued = network;
+  queued.queued = true;
+  const auto fewer = [&](Cluster cluster, int within, int across) {
+    const int ranks = cluster.ranks();
+    const Grouping all = Grouping::consecutive(ranks, ranks);
+    const Cost by_mpi = CollectiveCosts(network, cluster).all_gather(all, even(ranks, 48'000));
+    const Cost by_nccl = CollectiveCosts(queued, cluster).all_gather(all, even(ranks, 48'000));
+    EXPECT_NEAR(by_mpi.node_s - by_nccl.node_s, within * 1e-6, 1e-12);
+    EXPECT_NEAR(by_mpi.across_s - by_nccl.across_s, across * 10e-6, 1e-12);
+    EXPECT_EQ(by_mpi.sent[0].total(), by_nccl.sent[0].total());
+  };
+  fewer({1, 2}, 0, 0);
+  fewer({1, 8}, 2, 0);
+  fewer({8, 1}, 0, 2);
+  fewer({4, 4}, 1, 1);
+  fewer({1, 6}, 0, 0);   // 2 x 3 ranks of a node: two exchanges in both
+  fewer({1, 12}, 1, 0);  // 4 x 3: two instead of three
+  const Cluster four = {4, 1};
+  EXPECT_EQ(CollectiveCosts(queued, four).small(Grouping::consecutive(4, 4)).total_s(),
+            CollectiveCosts(network, four).small(Grouping::consecutive(4, 4)).total_s());
+}
+
 TEST(Tree, OfConsecutiveRanksStaysInTheNodeAndOfTheSamePositionDoesNot) {
   const NetworkModel network = two_levels();
   const Cluster four = {2, 2};

@@ -115,9 +115,9 @@ int main(int argc, char** argv) {
   shoal::test::the_world = &world;
   try {
     testing::InitGoogleTest(&argc, argv);
-    world.make_groups({});
+    world.make_groups(shoal::test::comm_options());
     const shoal::kernels::Runtime runtime(1);
-    const int result = world.agree(shoal::test::run_all());
+    const int result = world.agree(shoal::test::with_messages(shoal::test::run_all));
     return shoal::test::exit_code(result);
   } catch (const std::exception& error) {
     return world.end_with_error(shoal::Exit::failed, shoal::Seen::here, error.what());

@@ -3,10 +3,11 @@
 #pragma once
 
 #include "shoal/comm/world.hpp"
+#include "support/messages.hpp"
 
 namespace shoal::test {
 
-/// The World, with the groups of default options.
+/// The World, with the groups of comm_options().
 comm::World& world();
 
 namespace detail {

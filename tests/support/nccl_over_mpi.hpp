@@ -9,15 +9,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shoal::test::nccl {
 
 /// SHOAL_NCCL_DOUBLE: words with commas between them. WORD@R holds on rank R alone (of MPI_COMM_WORLD).
 ///   delay         calls begin late, by random times, and messages of a call to different ranks in random order
+///   serial        a rank's calls are made one after another, whatever their communicators and streams: a GPU that has room
+///   for
+///                 one at a time. It hangs if ranks make the calls of different communicators in different orders
 ///   die:N         this rank's call N = 1, 2, ... meets an asynchronous error
 ///   stop:N        it never ends
 ///   version:N     the library is version N
@@ -25,7 +30,7 @@ namespace shoal::test::nccl {
 ///   stuck-split   a split never ends
 ///   forbidden     every call is an error, but for the version
 struct Settings {
-  bool delay = false, stuck_init = false, stuck_split = false, forbidden = false;
+  bool delay = false, serial = false, stuck_init = false, stuck_split = false, forbidden = false;
   std::uint64_t die = 0, stop = 0;
   int version = NCCL_VERSION_CODE;
 };
@@ -56,7 +61,8 @@ struct Transfer {
 struct Call {
   ncclComm_t comm = nullptr;
   void* stream = nullptr;
-  std::uint64_t sequence = 0;
+  std::uint64_t sequence = 0;    // among the calls of the communicator
+  std::uint64_t of_process = 0;  // among those of all communicators
   std::vector<Transfer> sends, receives;
   std::vector<std::vector<std::byte>> temporary;
   std::function<void()> finish;  // when all messages have arrived
@@ -66,6 +72,16 @@ struct Call {
 
 /// Enqueues the call on its stream.
 void enqueue(const std::shared_ptr<Call>& call);
+/// The same, or at the end of the group of calls that is open.
+ncclResult_t add(std::shared_ptr<Call> call);
+
+/// Returns `result`, and keeps the words for ncclGetLastError().
+ncclResult_t wrong(ncclResult_t result, std::string words);
+/// Returns ncclSuccess if the communicator can be used, and the memory is the device's.
+ncclResult_t problem_of(ncclComm_t comm, std::initializer_list<std::pair<const void*, std::size_t>> memory);
+std::size_t size_of_type(ncclDataType_t type);
+/// Where MPI reads and writes memory of the device.
+std::byte* address(const void* at);
 
 }  // namespace shoal::test::nccl
 

@@ -79,6 +79,8 @@ std::mt19937& random_numbers() {
   return numbers;
 }
 
+std::uint64_t calls_of_process = 0, done_of_process = 0;
+
 bool advance(const std::shared_ptr<Call>& call) {
   static std::vector<std::shared_ptr<Call>> abandoned;  // MPI may still use their members
   ncclComm& comm = *call->comm;
@@ -88,6 +90,7 @@ bool advance(const std::shared_ptr<Call>& call) {
   }
   // NCCL orders the calls of a communicator, whatever their streams.
   if (comm.error != ncclSuccess || call->stuck || comm.done + 1 != call->sequence) return false;
+  if (settings().serial && done_of_process + 1 != call->of_process) return false;
   if (call->delay > 0) return --call->delay < 0;
   if (!std::exchange(call->begun, true)) {
     for (Transfer& send : call->sends) post_send(*call, send);
@@ -97,14 +100,14 @@ bool advance(const std::shared_ptr<Call>& call) {
   if (!complete || comm.error != ncclSuccess) return false;
   call->finish();
   ++comm.done;
+  ++done_of_process;
   return true;
 }
 
 }  // namespace
 
 void enqueue(const std::shared_ptr<Call>& call) {
-  static std::uint64_t calls = 0;
-  ++calls;
+  call->of_process = ++calls_of_process;
   call->sequence = ++call->comm->enqueued;
   if (settings().delay) {
     call->delay = static_cast<int>(random_numbers()() % 8);
@@ -114,8 +117,8 @@ void enqueue(const std::shared_ptr<Call>& call) {
     std::stable_sort(call->sends.begin(), call->sends.end(), by_rank);
     std::stable_sort(call->receives.begin(), call->receives.end(), by_rank);
   }
-  call->stuck = calls == settings().stop || calls == settings().die;
-  if (calls == settings().die) call->comm->fail(ncclRemoteError, "as SHOAL_NCCL_DOUBLE asks for");
+  call->stuck = calls_of_process == settings().stop || calls_of_process == settings().die;
+  if (calls_of_process == settings().die) call->comm->fail(ncclRemoteError, "as SHOAL_NCCL_DOUBLE asks for");
   const auto queue = static_cast<device::Queue>(reinterpret_cast<std::uintptr_t>(call->stream) - 1);
   const device::OnQueue there(queue);
   device::simulated::enqueue_waiting([call] { return advance(call); });

@@ -23,6 +23,7 @@ void apply(std::string_view word, Settings& settings) {
   const std::string_view name = word.substr(0, colon);
   const std::string_view value = colon == std::string_view::npos ? "" : word.substr(colon + 1);
   if (name == "delay") return void(settings.delay = true);
+  if (name == "serial") return void(settings.serial = true);
   if (name == "stuck-init") return void(settings.stuck_init = true);
   if (name == "stuck-split") return void(settings.stuck_split = true);
   if (name == "forbidden") return void(settings.forbidden = true);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "shoal/device/memory.hpp"
 #include "shoal/optim/optimizer.hpp"
 #include "shoal/sync/synchroniser.hpp"
 #include "shoal/zero/stages.hpp"
@@ -34,7 +35,7 @@ class Toy {
     Memory counting;
     build(options, stage, true, counting);
     planned_ = counting.taken();
-    memory_ = std::make_unique<Memory>(planned_);
+    memory_ = std::make_unique<device::DeviceMemory>(planned_);
     build(options, stage, false, *memory_);
   }
 
@@ -95,7 +96,7 @@ class Toy {
   std::vector<model::UnitLayout> units_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   Ledger planned_;
-  std::unique_ptr<Memory> memory_;
+  std::unique_ptr<device::DeviceMemory> memory_;
   std::unique_ptr<zero::States> states_;
   std::unique_ptr<Synchroniser> synchroniser_;
 };
@@ -105,9 +106,8 @@ class Toy {
 inline void divide_into_nodes(int ranks_per_node) {
   static int now = 0;
   if (ranks_per_node == now) return;
-  comm::CommOptions options;
-  options.ranks_per_node = now = ranks_per_node;
-  shoal::test::world().make_groups(options);
+  now = ranks_per_node;
+  shoal::test::world().make_groups(shoal::test::comm_options(ranks_per_node));
 }
 
 }  // namespace shoal::sync::test

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/runtime_environment.hpp"
+#include "shoal/device/memory.hpp"
 #include "shoal/zero/engine.hpp"
 #include "support/mpi_main.hpp"
 
@@ -46,7 +47,7 @@ class EngineOfAll {
     return counting.taken();
   }
 
-  Memory memory_;
+  device::DeviceMemory memory_;
   Engine engine_;
 };
 

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "shoal/device/cells.hpp"
+#include "shoal/device/memory.hpp"
 #include "shoal/zero/gradients.hpp"
 #include "support/mpi_main.hpp"
 #include "support/units.hpp"
@@ -100,7 +101,7 @@ Measured measured(Squares squares, int stage, const RankGroups& groups) {
   const auto held = shard_layouts(layouts, zero, groups);
   Memory counting;
   const Gradients planned(layouts, held, accumulation, {groups.rank, groups.ranks, nullptr}, options, counting);
-  Memory memory(counting.taken());
+  device::DeviceMemory memory(counting.taken());
   Gradients gradients(layouts, held, accumulation, groups, options, memory);
   EXPECT_EQ(memory.taken(), counting.taken());
   std::vector<std::vector<float>> second;
@@ -171,7 +172,7 @@ TEST(SampledWeights, RepresentAllElements) {
   whole.shard = {0, elements};
   Memory counting;
   const SampledWeights planned({whole}, {}, counting);
-  Memory memory(counting.taken());
+  device::DeviceMemory memory(counting.taken());
   SampledWeights weights({whole}, {}, memory);
   std::vector<double> squares(4096);
   double before = 0;

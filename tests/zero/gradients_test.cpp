@@ -11,6 +11,7 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/device/cells.hpp"
+#include "shoal/device/memory.hpp"
 #include "shoal/kernels/storage.hpp"
 #include "shoal/zero/stages.hpp"
 #include "support/mpi_main.hpp"
@@ -83,7 +84,7 @@ Result run(const std::vector<model::UnitLayout>& layouts, int stage, std::size_t
   result.held = shard_layouts(layouts, zero, groups);
   Memory counting;
   const Gradients planned(layouts, result.held, accumulation, {groups.rank, groups.ranks, nullptr}, options, counting);
-  Memory memory(counting.taken());
+  device::DeviceMemory memory(counting.taken());
   Gradients gradients(layouts, result.held, accumulation, groups, options, memory);
   EXPECT_EQ(memory.taken(), counting.taken());
   for (std::size_t round = 0; round < accumulation.rounds; ++round) {
@@ -198,7 +199,7 @@ class WholeGradients : public testing::Test {
   }
 
   std::vector<ShardLayout> held_ = shard_layouts(units(), {}, {all().rank(), all().size(), nullptr});
-  Memory memory_{counted(held_)};
+  device::DeviceMemory memory_{counted(held_)};
   Gradients gradients_ = make(held_, &all(), memory_);
 };
 

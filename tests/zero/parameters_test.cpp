@@ -6,6 +6,7 @@
 
 #include <tuple>
 
+#include "shoal/device/memory.hpp"
 #include "support/mpi_main.hpp"
 #include "support/units.hpp"
 
@@ -62,7 +63,7 @@ TEST_P(ParametersTest, AreWholeWhileTheyAreAcquired) {
   comm::Communicator& group = test::world().all();
   Memory counting;
   const Rank planned(options, {group.rank(), group.size(), nullptr}, counting);
-  Memory memory(counting.taken());
+  device::DeviceMemory memory(counting.taken());
   Rank rank(options, {group.rank(), group.size(), &group}, memory);
   EXPECT_EQ(memory.taken(), counting.taken());
   for (int version = 1; version <= 3; ++version) {
@@ -83,20 +84,18 @@ std::uint64_t sent_to_other_nodes() {
 /// (hpz_size, prefetched units, reshard_after_forward)
 class SecondaryTest : public testing::TestWithParam<std::tuple<std::size_t, std::size_t, bool>> {
  protected:
-  void TearDown() override { test::world().make_groups({}); }
+  void TearDown() override { test::world().make_groups(test::comm_options()); }
 };
 
 TEST_P(SecondaryTest, OnlyTheFirstGatherAfterAnUpdateLeavesTheNode) {
   GatherOptions options;
   options.zero.stage = 3;
   std::tie(options.zero.hpz_size, options.zero.prefetch_units, options.zero.reshard_after_forward) = GetParam();
-  comm::CommOptions nodes;
-  nodes.ranks_per_node = static_cast<int>(options.zero.hpz_size);
-  test::world().make_groups(nodes);
+  test::world().make_groups(test::comm_options(static_cast<int>(options.zero.hpz_size)));
   comm::Communicator& group = test::world().all();
   Memory counting;
   const Rank planned(options, {group.rank(), group.size(), nullptr}, counting);
-  Memory memory(counting.taken());
+  device::DeviceMemory memory(counting.taken());
   Rank rank(options, {group.rank(), group.size(), &group, &test::world().node()}, memory);
   EXPECT_EQ(memory.taken(), counting.taken());
   const bool several_nodes = test::world().nodes() > 1;

@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "shoal/device/memory.hpp"
 #include "support/mpi_main.hpp"
 
 namespace shoal::zero {
@@ -48,7 +49,7 @@ class StatesTest : public testing::TestWithParam<std::tuple<int, DType>> {
   }
 
   std::vector<ShardLayout> held_;
-  Memory memory_;
+  device::DeviceMemory memory_;
   States states_;
 };
 

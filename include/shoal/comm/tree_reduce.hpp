@@ -36,8 +36,8 @@ using Blocks = std::vector<Block>;
 enum class TreeDirection { reduce_scatter, all_gather };
 
 /// Reduce-scatter. On completion blocks[rank] holds the sum over ranks; the other blocks hold partial sums of no further
-/// use. Spans must consist of whole elements of the type. Sums are computed by kernels::add(type, ...), so every sum in the
-/// tree is rounded to the type. scratch: tree_scratch_bytes(group size, bytes of all blocks together), alive until complete
+/// use. Spans must consist of whole elements of the type. Every sum in the tree is rounded to it, as by kernels::add(type,
+/// ...). scratch: tree_scratch_bytes(group size, bytes of all blocks together), alive until complete
 /// (as comm::Request says: before it is freed, the host must wait for the device); about 10 MiB at most, since data are
 /// received in messages of limited size.
 Request tree_reduce_scatter(Communicator& group, Blocks blocks, DType type, Span<std::byte> scratch);

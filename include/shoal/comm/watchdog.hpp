@@ -2,7 +2,8 @@
 // Names a rank that hangs or has died, and ends the run, so that the other ranks do not wait for ever.
 //
 // [Note: who is alive] A rank counts as alive if it has shown a sign of life within comm.timeout. Signs of life are:
-// - heartbeats (base/heartbeat.hpp): every kernel, every pause of a wait, every part of a file, and every new phase is one;
+// - heartbeats (base/heartbeat.hpp): every kernel, every pause of a wait for messages, every part of a file, and every new
+//   phase is one. While the host waits for a GPU, only what the GPU finishes is one, or that it waits for messages of NCCL;
 // - processor time that is used while the main thread is absent from MPI (base/absence.hpp), so that one kernel may take
 //   longer than the timeout. At other times processor time does not count: an MPI library that hangs in a collective spins.
 // So a rank may compute for any time. A rank that hangs in a system call, a lock or a library's collective, or that was

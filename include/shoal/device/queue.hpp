@@ -59,7 +59,7 @@ class Event {
   void before_what_follows() const;
   /// Asks whether all before the event is done.
   bool reached() const;
-  /// Waits until it is, and calls pump() while the device waits for other processes.
+  /// Waits until it is; messages of the host advance meanwhile. Only what the device finishes is a heartbeat, not the wait.
   void wait() const;
 
  private:

@@ -21,7 +21,7 @@ namespace shoal::device::simulated {
 /// counts as done.
 void enqueue(std::function<void()> work);
 /// The same for work that may have to wait for other processes: it is called again until it returns true. What follows it
-/// on its queue waits too. Whoever waits for it lets the device do what other processes may wait for, and calls pump().
+/// on its queue waits too. Whoever waits for it lets the device do what other processes may wait for.
 void enqueue_waiting(std::function<bool()> work);
 /// The address at which work may let a message-passing library read and write memory of an arena, at any time. The address
 /// itself if it lies elsewhere.

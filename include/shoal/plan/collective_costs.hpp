@@ -58,7 +58,7 @@ class CollectiveCosts {
   Cost tree(const Grouping& grouping, comm::TreeDirection direction,
             const std::vector<std::vector<std::size_t>>& block_bytes) const;
   void add_seconds(Cost& cost, int exchanges_in_node, int exchanges_across) const;
-  void add_exchanges(Cost& cost, const Grouping& grouping) const;
+  void add_exchanges(Cost& cost, const Grouping& grouping, bool queued) const;
   int node_of(int rank) const { return rank / cluster_->ranks_per_node; }
 
   const NetworkModel* network_;
