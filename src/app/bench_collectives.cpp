@@ -30,14 +30,7 @@ void native_all_reduce(Work& work) { comm::native_all_reduce(work.group(), work.
 void broadcast(Work& work) { work.group().broadcast(work.data(), 0).wait(); }
 void barrier(Work& work) { work.group().barrier().wait(); }
 
-void ping_pong(Work& work) {
-  comm::Communicator& group = work.group();
-  if (group.rank() > 1) return;
-  const int partner = 1 - group.rank();
-  if (group.rank() == 0) group.send(work.data(), partner, 0).wait();
-  group.receive(work.data(), partner, 0).wait();
-  if (group.rank() == 1) group.send(work.data(), partner, 0).wait();
-}
+void ping_pong(Work& work) { app::ping_pong(work.group(), 0, 1, work.data()); }
 
 kernels::QuantFormat format_of(int bits) { return {bits}; }
 
@@ -78,6 +71,16 @@ float sum_over(int ranks, std::size_t place) {
 }
 
 }  // namespace
+
+void ping_pong(comm::Communicator& group, int first, int second, Span<std::byte> data) {
+  if (group.rank() == first) {
+    group.send(data, second, 0).wait();
+    group.receive(data, second, 0).wait();
+  } else if (group.rank() == second) {
+    group.receive(data, first, 0).wait();
+    group.send(data, first, 0).wait();
+  }
+}
 
 const std::vector<Collective>& bench_collectives() {
   static const std::vector<Collective> table = {

@@ -2,6 +2,7 @@
 #include "setup.hpp"
 
 #include "saves.hpp"
+#include "shoal/base/activity.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/device/kind.hpp"
@@ -125,6 +126,10 @@ Machine::Machine(const Setup& setup, comm::World& world)
     : groups(make_node_groups(world, setup.division, setup.options, setup.engine.zero.hpz_size)),
       memory(setup.plan.bytes),
       engine(setup.engine, groups.node, memory),
-      synchroniser(app::synchroniser(setup.options, engine, groups, memory)) {}
+      synchroniser(app::synchroniser(setup.options, engine, groups, memory)) {
+  std::vector<std::string> names;
+  for (const auto& unit : engine.units()) names.push_back(unit.name);
+  activity::name_units(std::move(names));
+}
 
 }  // namespace shoal::app
