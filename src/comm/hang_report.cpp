@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::comm {
@@ -135,8 +136,8 @@ std::string different_counts(const std::vector<RankState>& ranks, const std::vec
       line += text(", and ", by_count.size() - most_disagreements, " other counts");
       break;
     }
-    line +=
-        text(", ", ranks_and(who), who.size() == 1 ? " has" : " have", " started ", count, named == 1 ? " collectives" : "");
+    line += text(", ", ranks_and(who), who.size() == 1 ? " has" : " have", " started ",
+                 named == 1 ? counted(count, "collective") : text(count));
   }
   return line + "\n";
 }
@@ -150,6 +151,7 @@ std::string different_collectives(const std::vector<RankState>& ranks, const std
     if (!picture || picture->waits == 0 || picture->operation.group != group || picture->operation.number == 0) continue;
     Operation plain = picture->operation;
     plain.number = 0;
+    plain.group = -1;
     by_number[picture->operation.number][words_of(plain, groups)].push_back(r);
   }
   std::string lines;
