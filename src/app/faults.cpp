@@ -66,14 +66,16 @@ void cause(const Fault& fault, double timeout_s) {
 }  // namespace
 
 std::string describe_faults(const config::FaultOptions& options) {
+  const std::vector<Fault> faults = config::faults(options).value();
   std::string words;
-  for (const Fault& fault : config::faults(options).value()) words += (words.empty() ? "" : "; ") + config::describe(fault);
+  for (const Fault& fault : faults) words += (words.empty() ? "" : "; ") + config::describe(fault);
   return words.empty() ? words : words + ": caused on purpose (fault.kind), unless the run resumes from a checkpoint";
 }
 
 Faults::Faults(const config::Options& options, int rank, bool resumed) : timeout_s_(options.comm.timeout) {
   if (resumed) return;
-  for (const Fault& fault : config::faults(options.fault).value()) {
+  const std::vector<Fault> faults = config::faults(options.fault).value();
+  for (const Fault& fault : faults) {
     if (fault.rank == static_cast<std::size_t>(rank))
       (fault.kind == FaultKind::corrupt ? corrupts_ : left_).push_back(fault);
   }
