@@ -2,7 +2,6 @@
 """Faults that a run causes on purpose (fault.kind), and how it and the run after it take them."""
 
 import json
-import re
 import time
 import unittest
 
@@ -33,7 +32,9 @@ class Injected(Program):
         straight = self.train(self.deck(DECK), ranks=2)
         done = self.run_with("corrupt@4:0,kill@5:1")
         self.assertNotEqual(done.returncode, 0)
-        self.assertRegex(done.stdout, "#   FAULTS +corrupt in step 4 on rank 0; kill in step 5 on rank 1: caused on purpose")
+        self.assertRegex(
+            done.stdout, "#   FAULTS +corrupt in step 4 on rank 0; kill in step 5 on rank 1: caused on purpose"
+        )
         self.assertIn("# fault: rank 0 has changed a byte of ", done.stdout)
         self.assertIn("# fault: rank 1 kills itself in step 5", done.stdout)
         damaged = self.shoal("info", "--verify", self.dir / "out/checkpoints/step_00000004.h5")
@@ -52,17 +53,21 @@ class Injected(Program):
         (report,) = self.reports(done)
         self.assertRegex(report, r"rank 1 \(.*\) has shown no sign of life for \d+ s, in phase step")
         self.assertRegex(done.stderr, r"\n  rank 1 shows no sign of life .* step 3")
-        self.assertRegex(done.stderr, r"\n  ranks 0, 2, 3 wait for all_gather of unit \w+(\.\d+)?, step 3 \(number \d+ of group all\)")
-        self.assertRegex(done.stderr, r"\n  of group all, ranks 0, 2, 3 have started \d+ collectives, rank 1 has started \d+\n")
+        self.assertRegex(
+            done.stderr,
+            r"\n  ranks 0, 2, 3 wait for all_gather of unit \w+(\.\d+)?, step 3 \(number \d+ of group all\)",
+        )
+        self.assertRegex(
+            done.stderr, r"\n  of group all, ranks 0, 2, 3 have started \d+ collectives, rank 1 has started \d+\n"
+        )
         self.assertLess(time.monotonic() - begin, 12 * TIMEOUT)
 
     def test_a_slow_rank_is_not_called_dead(self):
+        begin = time.monotonic()
         done = self.run_with("slow@2:1")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.reports(done), [])
-        step = [float(seconds) for seconds in re.findall(r'"step_s": *([\d.]+)', (self.dir / "out/metrics.jsonl").read_text())]
-        if step:
-            self.assertGreater(max(step), 2 * TIMEOUT)
+        self.assertGreater(time.monotonic() - begin, 3 * TIMEOUT)
 
     def test_a_failing_write_ends_all_ranks_with_its_message(self):
         for more in ((), ("--checkpoint.async=true",), ("--checkpoint.io=collective",)):
