@@ -156,13 +156,13 @@ std::uint64_t count(std::int16_t group) {
 void begin_wait(const Operation& operation) {
   mine.operation = operation;
   mine.waits = 1;
-  mine.since_ns = now_ns();
+  mine.since_ns = here().beat_ns.load(std::memory_order_relaxed);
   publish(here());
 }
 
 void end_wait() {
   mine.waits = 0;
-  mine.since_ns = now_ns();
+  mine.since_ns = here().beat_ns.load(std::memory_order_relaxed);
   publish(here());
 }
 

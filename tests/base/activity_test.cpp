@@ -26,6 +26,7 @@ TEST(Activity, AWaitIsSeenWhileItLastsAndAfterIt) {
   EXPECT_EQ(during.operation.number, 4U);
   EXPECT_EQ(during.operation.unit, 3);
   EXPECT_GE(during.since_s, 0.02);
+  beat();
   end_wait();
   const Picture after = picture();
   EXPECT_EQ(after.waits, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What this rank is doing, in a page of memory that other processes of the machine can read. If a rank hangs or is stopped,
 // the others still read where it was (comm/watchdog.hpp). The main thread writes it as it goes: no call here allocates,
-// locks or waits, and a write costs a few nanoseconds, a wait for an operation one reading of the clock at each end.
+// locks or waits, and all but beat() and enter_phase() cost a few nanoseconds, since they read no clock.
 #pragma once
 
 #include <array>
@@ -51,6 +51,7 @@ void set_step(std::int32_t step);
 void set_unit(std::int16_t unit);
 /// Counts a collective of this group. Returns its number; 0 if the group is not counted.
 std::uint64_t count(std::int16_t group);
+/// They take the time of the last heartbeat, which is at most a kernel ago.
 void begin_wait(const Operation& operation);
 void end_wait();
 
