@@ -37,8 +37,8 @@ constexpr std::chrono::seconds wait_for_lower_rank(3);
 /// output.
 constexpr useconds_t launcher_reads_us = 200'000;
 
-/// Time for the launcher to end all ranks, on all nodes, after one has reported that they hang together.
-constexpr double launcher_ends_s = 5;
+/// Time for the launcher to end all ranks of a machine, and of other nodes, after one has reported that they hang together.
+constexpr double launcher_ends_s = 5, launcher_ends_nodes_s = 15;
 
 /// A rank that computes gets at least this fraction of a processor's time, however many processes use the processor.
 constexpr double least_share = 0.01;
@@ -106,8 +106,8 @@ struct Watchdog::State {
       others_live = others_live || !hangs;
       lowest = lowest && !(hangs && r < rank);
     }
-    const bool first = lowest && (sees_all || rank == 0);
-    return timeout + (others_live ? inquiry.longest_s() : 0) + (first ? 0 : launcher_ends_s);
+    const double after_first = (lowest ? 0 : launcher_ends_s) + (sees_all || rank == 0 ? 0 : launcher_ends_nodes_s);
+    return timeout + (others_live ? inquiry.longest_s() : 0) + after_first;
   }
 
   /// A launcher that was killed cannot end its ranks any more.
