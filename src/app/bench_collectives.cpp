@@ -30,16 +30,7 @@ void native_all_reduce(Work& work) { comm::native_all_reduce(work.group(), work.
 void broadcast(Work& work) { work.group().broadcast(work.data(), 0).wait(); }
 void barrier(Work& work) { work.group().barrier().wait(); }
 
-/// As exchanges of one message, which every group has: on queued groups nobody waits for them here.
-void ping_pong(Work& work) {
-  comm::Communicator& group = work.group();
-  if (group.rank() > 1) return;
-  const int partner = 1 - group.rank();
-  const auto send = [&] { group.exchange({{partner, work.data()}}, {}, 0).wait(); };
-  if (group.rank() == 0) send();
-  group.exchange({}, {{partner, work.data()}}, 0).wait();
-  if (group.rank() == 1) send();
-}
+void ping_pong(Work& work) { app::ping_pong(work.group(), 0, 1, work.data()); }
 
 kernels::QuantFormat format_of(int bits) { return {bits}; }
 
@@ -80,6 +71,16 @@ float sum_over(int ranks, std::size_t place) {
 }
 
 }  // namespace
+
+/// As exchanges of one message, which every group has: on queued groups nobody waits for them here.
+void ping_pong(comm::Communicator& group, int first, int second, Span<std::byte> data) {
+  if (group.rank() != first && group.rank() != second) return;
+  const int partner = group.rank() == first ? second : first;
+  const auto send = [&] { group.exchange({{partner, data}}, {}, 0).wait(); };
+  if (group.rank() == first) send();
+  group.exchange({}, {{partner, data}}, 0).wait();
+  if (group.rank() == second) send();
+}
 
 const std::vector<Collective>& bench_collectives() {
   static const std::vector<Collective> table = {

@@ -74,4 +74,7 @@ struct Collective {
 
 const std::vector<Collective>& bench_collectives();
 
+/// A message from rank `first` of the group to rank `second` and back. Other ranks do nothing.
+void ping_pong(comm::Communicator& group, int first, int second, Span<std::byte> data);
+
 }  // namespace shoal::app

@@ -14,6 +14,8 @@ struct Command {
   /// The command runs on one process. It may be started without a launcher even in a batch job of many tasks, and the
   /// options of [comm] do not describe its own ranks.
   bool alone = false;
+  /// A rank that makes no progress for this time ends the command, if comm.timeout is not shorter. 0: comm.timeout.
+  double longest_silence_s = 0;
 };
 
 Command train_command();
@@ -24,5 +26,6 @@ Command generate_command();
 Command tokenize_command();
 Command export_command();
 Command info_command();
+Command doctor_command();
 
 }  // namespace shoal::app

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starts MPI, reads the command line and runs the command. Errors are caught here alone, and all ranks end with one exit
 // code.
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -22,9 +23,9 @@ namespace shoal::app {
 
 namespace {
 
-std::array<Command, 8> commands() {
-  return {train_command(),    plan_command(),     bench_command(),  eval_command(),
-          generate_command(), tokenize_command(), export_command(), info_command()};
+std::array<Command, 9> commands() {
+  return {train_command(),    plan_command(),   bench_command(), eval_command(),  generate_command(),
+          tokenize_command(), export_command(), info_command(),  doctor_command()};
 }
 
 std::string usage() {
@@ -72,13 +73,14 @@ Exit run(comm::World& world, int argc, char** argv) {
       }
     }
     world.make_groups(of_other_ranks ? comm::CommOptions{} : invocation.options.comm);
-    const comm::Watchdog watchdog(world, invocation.options.comm.timeout);
+    const double timeout = invocation.options.comm.timeout, own = command.longest_silence_s;
+    const comm::Watchdog watchdog(world, own > 0 ? std::min(own, timeout) : timeout);
     const Exit exit = command.run(world, invocation);
     heartbeat::phase("exit");
     return exit;
   }
   bad_input("no such command: ", first,
-            "; allowed: train, plan, bench, eval, generate, tokenize, export, info (shoal --help)");
+            "; allowed: train, plan, bench, eval, generate, tokenize, export, info, doctor (shoal --help)");
 }
 
 /// Runs the command and returns the exit code of all ranks.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "device_start.hpp"
+#include "faults.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/printable.hpp"
@@ -128,6 +129,7 @@ void print_banner(const Setup& setup, comm::World& world, const Ledger& most_tak
     run.emplace_back("best possible loss", text(fixed(*setup.dataset.entropy_rate, 4), " (the data's entropy rate)"));
   }
   run.emplace_back("output", o.output.dir);
+  if (const std::string faults = describe_faults(o.fault); !faults.empty()) run.emplace_back("FAULTS", faults);
   print_table(text("shoal ", version()), run);
 
   print_table("memory per rank: planned, used (largest rank)", memory_rows(setup.plan, most_taken));

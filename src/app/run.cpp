@@ -44,7 +44,8 @@ Run::Run(comm::World& world, const Setup& setup, RunFiles& files, Machine& machi
       first_step_(before ? before->state.step : 0),
       lineage_(begin_run(world, setup.options, before)),
       trainer_(setup, world, machine),
-      saves_(world, setup, machine, lineage_, directory),
+      faults_(options_, world.all().rank(), before.has_value()),
+      saves_(world, setup, machine, lineage_, directory, faults_),
       trace_(open_trace(world, setup, machine, first_step_)),
       metrics_(world, options_.output.dir, first_step_),
       log_(setup, world, peak_gflops, first_step_) {
@@ -126,6 +127,7 @@ Exit Run::steps() {
     comm::reset_traffic();
     const bool at_boundary = t + 1 == most || wants_validation(t + 1, false) || wants_checkpoint(t + 1, false, false);
     const std::uint64_t waits = device::waits();
+    faults_.begin_step(static_cast<std::size_t>(t) + 1);
     const std::vector<StepReport> known = trainer_.step(t, want_stop, at_boundary);
     history_.device_waits += device::waits() - waits;
     device::read_spans();

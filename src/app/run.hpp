@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "faults.hpp"
 #include "output.hpp"
 #include "report.hpp"
 #include "resume.hpp"
@@ -54,6 +55,7 @@ class Run {
   io::Lineage lineage_;
   std::int64_t flushed_ = 0;  // step of the last flush_trace()
   Trainer trainer_;
+  Faults faults_;
   Saves saves_;
   std::unique_ptr<io::TraceFile> trace_;
   Metrics metrics_;

@@ -38,13 +38,14 @@ Span<float> take_checkpoint_copy(const config::Options& options, zero::Engine& e
 }
 
 Saves::Saves(comm::World& world, const Setup& setup, Machine& machine, io::Lineage lineage,
-             io::CheckpointDirectory* directory)
+             io::CheckpointDirectory* directory, Faults& faults)
     : world_(world),
       setup_(setup),
       machine_(machine),
       path_(checkpoint_directory(setup.options)),
       lineage_(std::move(lineage)),
-      directory_(directory) {
+      directory_(directory),
+      faults_(faults) {
   const Span<float> copy = take_checkpoint_copy(setup.options, machine.engine, machine.memory);
   if (setup.options.checkpoint.async) background_.emplace(world, copy);
 }
@@ -76,6 +77,7 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
 /// Called on rank 0; with checkpoint.async on the saving thread.
 void Saves::complete(const fs::path& file, std::int64_t step) {
   directory_->wrote(file, {lineage_, step});
+  faults_.wrote(file, static_cast<std::size_t>(step));
   const int keep = static_cast<int>(setup_.options.checkpoint.keep);
   if (keep == 0) return;
   for (const std::string& line : directory_->prune(lineage_, keep)) std::printf("# warning: %s\n", printable(line).c_str());

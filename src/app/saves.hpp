@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "faults.hpp"
 #include "setup.hpp"
 #include "shoal/comm/world.hpp"
 #include "shoal/io/background_save.hpp"
@@ -22,8 +23,10 @@ Span<float> take_checkpoint_copy(const config::Options& options, zero::Engine& e
 
 class Saves {
  public:
-  /// Takes the memory of take_checkpoint_copy(). directory: the existing checkpoints, on rank 0; must outlive this.
-  Saves(comm::World& world, const Setup& setup, Machine& machine, io::Lineage lineage, io::CheckpointDirectory* directory);
+  /// Takes the memory of take_checkpoint_copy(). directory: the existing checkpoints, on rank 0; it and faults must outlive
+  /// this.
+  Saves(comm::World& world, const Setup& setup, Machine& machine, io::Lineage lineage, io::CheckpointDirectory* directory,
+        Faults& faults);
 
   /// Collective. Writes step_N.h5 and deletes the oldest checkpoints of this lineage if there are more than checkpoint.keep.
   /// With checkpoint.async it returns when the states have been copied, so that they may change. numbers: further state, by
@@ -48,6 +51,7 @@ class Saves {
   std::filesystem::path path_;
   io::Lineage lineage_;
   io::CheckpointDirectory* directory_;
+  Faults& faults_;
   std::optional<io::BackgroundSave> background_;
   std::optional<std::filesystem::path> last_;
   double seconds_ = 0;

@@ -4,6 +4,7 @@
 #include "algorithms.hpp"
 #include "device_start.hpp"
 #include "saves.hpp"
+#include "shoal/base/activity.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/names.hpp"
@@ -145,6 +146,9 @@ Machine::Machine(const Setup& setup, comm::World& world)
   agree_on_algorithms(world.all(), engine.model().products());
   prepare_kernels(world.all(), [&] { return engine.model().prepare(); });
   start_messages(world);  // of groups that were made since
+  std::vector<std::string> names;
+  for (const auto& unit : engine.units()) names.push_back(unit.name);
+  activity::name_units(std::move(names));
 }
 
 }  // namespace shoal::app

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "shoal/base/activity.hpp"
+
 namespace shoal::trace {
 
 namespace detail {
@@ -60,9 +62,15 @@ std::int32_t name_index(std::string_view name) {
 
 const std::vector<std::string>& names() { return state().names; }
 
-void set_step(std::int32_t step) { state().step = step; }
+void set_step(std::int32_t step) {
+  state().step = step;
+  activity::set_step(step);
+}
 void set_micro(std::int16_t micro) { state().micro = micro; }
-void set_unit(std::int16_t unit) { state().unit = unit; }
+void set_unit(std::int16_t unit) {
+  state().unit = unit;
+  activity::set_unit(unit);
+}
 std::int32_t step() { return state().step; }
 std::int16_t micro() { return state().micro; }
 std::int16_t unit() { return state().unit; }

@@ -14,53 +14,83 @@ namespace shoal::comm {
 
 namespace {
 
-constexpr std::size_t most_named = 8;  // a report names at most this many ranks
+constexpr std::size_t most_named = 8;  // a headline names at most this many ranks
 
 double seconds_between(std::chrono::steady_clock::time_point from, std::chrono::steady_clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
+std::chrono::steady_clock::duration duration_of(double seconds) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+std::int64_t whole(double seconds) { return static_cast<std::int64_t>(seconds); }
+
+bool contains(const std::vector<int>& ranks, int rank) { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); }
+
 }  // namespace
 
-/// grace_: time for an answer to arrive, and for a rank that hangs to report itself (comm/watchdog.cpp) before others do.
-Inquiry::Inquiry(const MPI_Comm& communicator, std::vector<std::string> hosts, double timeout_s, double interval_s)
-    : communicator_(communicator),
-      hosts_(std::move(hosts)),
+/// grace_: time for an answer to arrive. collect_: a rank acts on a message within an interval, if it is alive; an
+/// announcement must reach another rank that announces, and the answers must come back.
+Inquiry::Inquiry(World& world, const Peers& peers, double timeout_s, double interval_s)
+    : world_(world),
+      peers_(peers),
+      communicator_(*static_cast<const MPI_Comm*>(world.inquiry_communicator())),
+      rank_(world.all().rank()),
+      size_(world.size()),
       timeout_(timeout_s),
+      interval_(interval_s),
       period_(std::max(interval_s, timeout_s / 8)),
-      grace_(3 * interval_s + std::min(1.0, timeout_s / 10)) {
-  check(MPI_Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
-}
+      grace_(2 * interval_s + std::min(1.0, timeout_s / 10)),
+      collect_(2 * interval_s + std::min(0.5, timeout_s / 10)) {}
 
 void Inquiry::waiting(const Operation& operation, double seconds) {
-  Status mine;
-  mine.waited = seconds;
-  operation.describe().copy(mine.what.data(), mine.what.size() - 1);
+  activity::Picture mine = *peers_.picture(rank_);
+  if (mine.waits == 0) {  // an operation that the device carries out: the host does not wait in a call
+    mine.waits = 1;
+    mine.operation = {activity::name_from(operation.describe()), 0, mine.step, -1, -1};
+  }
+  mine.since_s = seconds;
   receive_and_answer(mine);
-  if (seconds < timeout_ / 2) {  // a new wait: forget the answers of the last one
+  const Clock::time_point now = Clock::now();
+  if (seconds >= timeout_ / 2) {
+    if (!asking_ || seconds_between(asked_at_, now) >= period_) {
+      asking_ = true;
+      asked_at_ = now;
+      send_to_all(Kind::question, mine);
+    }
+  } else if (!announced_) {  // a new wait: forget the answers of the last one
     asking_ = false;
     latest_.clear();
-    return;
   }
-  const Clock::time_point now = Clock::now();
-  if (!asking_ || seconds_between(asked_at_, now) >= period_) {
-    asking_ = true;
-    asked_at_ = now;
-    for (int r = 0; r < static_cast<int>(hosts_.size()); ++r) {
-      if (r != rank_) send(r, mine, Kind::question);
-    }
-  }
-  report_silent_ranks(operation, seconds, now);
+  look({&operation, seconds}, mine);
 }
 
-void Inquiry::at_work(const char* phase) {
-  Status mine;
-  std::string_view(phase).copy(mine.what.data(), mine.what.size() - 1);
+void Inquiry::at_work() {
+  const activity::Picture mine = *peers_.picture(rank_);
   receive_and_answer(mine);
+  look({}, mine);
+}
+
+/// Announces a hang, and reports it when the answers are there.
+void Inquiry::look(const OwnWait& wait, const activity::Picture& mine) {
+  const Clock::time_point now = Clock::now();
+  const Fault fault = find(wait, now);
+  if (!fault.found()) {
+    announced_ = false;
+    return;
+  }
+  if (now < stand_down_until_) return;
+  if (!std::exchange(announced_, true)) {
+    announced_at_ = now;
+    send_to_all(Kind::announcement, mine);
+    return;
+  }
+  if (seconds_between(announced_at_, now) >= collect_) report(fault, wait, mine, now);
 }
 
 /// Receives all messages that have arrived, and answers questions.
-void Inquiry::receive_and_answer(const Status& answer) {
+void Inquiry::receive_and_answer(const activity::Picture& mine) {
   while (!outgoing_.empty()) {
     int complete = 0;
     check(MPI_Test(&outgoing_.front().request, &complete, MPI_STATUS_IGNORE), "MPI_Test");
@@ -73,65 +103,166 @@ void Inquiry::receive_and_answer(const Status& answer) {
     MPI_Status source;
     check(MPI_Improbe(MPI_ANY_SOURCE, 0, communicator_, &there, &message, &source), "MPI_Improbe");
     if (there == 0) return;
-    ReceivedMessage received;
-    check(MPI_Mrecv(&received.status, sizeof received.status, MPI_BYTE, &message, MPI_STATUS_IGNORE), "MPI_Mrecv");
-    received.at = Clock::now();
+    Message received;
+    check(MPI_Mrecv(&received, sizeof received, MPI_BYTE, &message, MPI_STATUS_IGNORE), "MPI_Mrecv");
     const int from = source.MPI_SOURCE;
-    latest_[from] = received;
-    if (received.status.kind == Kind::answer) continue;
-    send(from, answer, Kind::answer);
-    if (from < rank_) lower_asked_at_ = received.at;
+    const Clock::time_point now = Clock::now();
+    if (received.kind == Kind::seen) {
+      seen_[received.picture.rank] = {received.picture, now};
+      continue;
+    }
+    latest_[from] = {received.picture, now};
+    if (received.kind == Kind::answer) continue;
+    if (received.kind == Kind::announcement) hear_announcement(from, now);
+    answer(from, mine);
   }
 }
 
-void Inquiry::send(int to, Status status, Kind kind) {
-  status.kind = kind;
-  OutgoingMessage& outgoing = outgoing_.emplace_back();  // a deque does not move its elements, so the buffer stays in place
-  outgoing.status = status;
-  check(MPI_Isend(&outgoing.status, sizeof outgoing.status, MPI_BYTE, to, 0, communicator_, &outgoing.request), "MPI_Isend");
+/// Answers for this rank, and for ranks of this machine that are silent.
+void Inquiry::answer(int to, const activity::Picture& mine) {
+  send(to, Kind::answer, mine);
+  for (const int r : peers_.visible()) {
+    const auto picture = r == to ? std::nullopt : peers_.picture(r);
+    if (picture && picture->silent_s > timeout_ / 2) send(to, Kind::seen, *picture);
+  }
 }
 
-/// A rank's silence begins with its latest message, or with this wait. If a lower rank also asks, this one waits longer, so
-/// that the lower rank reports first. All ranks are reported as waiting only if each of them has waited for the timeout,
-/// according to its latest message.
-void Inquiry::report_silent_ranks(const Operation& operation, double seconds, Clock::time_point now) const {
-  const bool lower_asks =
-      lower_asked_at_ != Clock::time_point{} && seconds_between(lower_asked_at_, now) < 2 * period_ + grace_;
-  const double allowed = timeout_ + grace_ + (lower_asks ? grace_ : 0);
-  if (seconds <= allowed) return;
-  std::vector<int> silent;
-  bool all_wait = true;
-  for (int r = 0; r < static_cast<int>(hosts_.size()); ++r) {
-    if (r == rank_) continue;
+void Inquiry::hear_announcement(int from, Clock::time_point now) {
+  if (announced_ && rank_ < from) return;
+  announced_ = false;
+  stand_down_until_ = now + duration_of(collect_ + grace_);
+}
+
+void Inquiry::send(int to, Kind kind, const activity::Picture& picture) {
+  OutgoingMessage& outgoing = outgoing_.emplace_back();  // a deque does not move its elements, so the buffer stays in place
+  outgoing.message = {kind, picture};
+  check(MPI_Isend(&outgoing.message, sizeof outgoing.message, MPI_BYTE, to, 0, communicator_, &outgoing.request),
+        "MPI_Isend");
+}
+
+void Inquiry::send_to_all(Kind kind, const activity::Picture& picture) {
+  for (int r = 0; r < size_; ++r) {
+    if (r != rank_) send(r, kind, picture);
+  }
+}
+
+/// Returns true if the rank's heartbeat is known to be older than the timeout: it is read, or the rank's watchdog has said
+/// so in its place.
+bool Inquiry::seen_silent(int rank, Clock::time_point now) const {
+  if (const auto silence = peers_.silence_s(rank)) return *silence > timeout_;
+  const auto latest = latest_.find(rank);
+  return latest != latest_.end() && latest->second.picture.silent_s > timeout_ &&
+         seconds_between(latest->second.at, now) < 2 * period_;
+}
+
+/// A rank that does not answer is mute if its latest message, or the beginning of this wait, is longer ago than the timeout.
+/// All ranks count as waiting only if each of them has waited for the timeout, according to its latest message.
+Inquiry::Fault Inquiry::find(const OwnWait& wait, Clock::time_point now) const {
+  Fault fault;
+  for (int r = 0; r < size_; ++r) {
+    if (r != rank_ && seen_silent(r, now)) fault.silent.push_back(r);
+  }
+  const double allowed = timeout_ + grace_;
+  if (wait.seconds <= allowed) return fault;
+  fault.all_wait = fault.silent.empty();
+  for (int r = 0; r < size_; ++r) {
+    if (r == rank_ || contains(fault.silent, r)) continue;
     const auto latest = latest_.find(r);
     if (latest == latest_.end() || seconds_between(latest->second.at, now) > allowed) {
-      silent.push_back(r);
-    } else if (latest->second.status.waited < timeout_) {
-      all_wait = false;
+      fault.mute.push_back(r);
+    } else if (latest->second.picture.waits == 0 || latest->second.picture.since_s < timeout_) {
+      fault.all_wait = false;
     }
   }
-  if (all_wait || !silent.empty()) report(operation, seconds, silent);
+  fault.all_wait = fault.all_wait && fault.mute.empty();
+  return fault;
 }
 
-void Inquiry::report(const Operation& operation, double seconds, const std::vector<int>& silent) const {
-  std::string fault = silent.empty() ? "all ranks are waiting (a deadlock, or collectives called in different orders)"
-                                     : "no sign of life from ";
-  for (std::size_t i = 0; i < std::min(silent.size(), most_named); ++i) {
-    fault += text(i > 0 ? ", rank " : "rank ", silent[i], " (", hosts_[static_cast<std::size_t>(silent[i])], ")");
+/// "rank 3 (n1, process 812)".
+std::string Inquiry::name(int rank) const {
+  return text("rank ", rank, " (", world_.topology().hosts[static_cast<std::size_t>(rank)], ", process ",
+              peers_.process(rank).number, ")");
+}
+
+std::string Inquiry::headline_of_silent(const std::vector<int>& silent, const std::vector<RankState>& ranks) const {
+  std::string names;
+  double longest = 0;
+  for (std::size_t i = 0; i < silent.size(); ++i) {
+    if (i < most_named) names += text(i > 0 ? ", " : "", name(silent[i]));
+    if (const auto& picture = ranks[static_cast<std::size_t>(silent[i])].picture) {
+      longest = std::max(longest, picture->silent_s);
+    }
   }
-  if (silent.size() > most_named) fault += text(" and ", silent.size() - most_named, " more");
-  std::string others;
-  std::size_t named = 0;
-  for (const auto& [r, latest] : latest_) {
-    if (std::find(silent.begin(), silent.end(), r) != silent.end() || ++named > most_named) continue;
-    others +=
-        text("; rank ", r, latest.status.waited > 0 ? " waits for " : " is at work, in phase ", latest.status.what.data());
+  if (silent.size() > most_named) names += text(" and ", silent.size() - most_named, " more");
+  const auto& first = ranks[static_cast<std::size_t>(silent.front())].picture;
+  return text(names, silent.size() == 1 ? " has" : " have", " shown no sign of life for ", whole(longest), " s, in phase ",
+              first ? activity::text_of(first->phase) : "unknown", " (comm.timeout = ", timeout_, ")");
+}
+
+std::string Inquiry::headline(const Fault& fault, const OwnWait& wait, const std::vector<RankState>& ranks) const {
+  const bool stopped = !fault.silent.empty() && std::all_of(fault.silent.begin(), fault.silent.end(), [&](int r) {
+    return ranks[static_cast<std::size_t>(r)].process == 'T';
+  });
+  if (!fault.silent.empty() && !(stopped && wait.operation != nullptr)) return headline_of_silent(fault.silent, ranks);
+  const std::string begin =
+      text("rank ", rank_, " has waited ", whole(wait.seconds), " s for ", wait.operation->describe(), ": ");
+  if (fault.all_wait) return begin + "all ranks are waiting (a deadlock, or collectives called in different orders)";
+  std::vector<int> missing = fault.silent;
+  missing.insert(missing.end(), fault.mute.begin(), fault.mute.end());
+  std::sort(missing.begin(), missing.end());
+  std::string names;
+  for (std::size_t i = 0; i < std::min(missing.size(), most_named); ++i) {
+    names += text(i > 0 ? ", rank " : "rank ", missing[i], " (",
+                  world_.topology().hosts[static_cast<std::size_t>(missing[i])], ")");
   }
-  std::fputs(text("shoal: rank ", rank_, " has waited ", static_cast<std::int64_t>(seconds), " s for ", operation.describe(),
-                  ": ", fault, others, "\n")
-                 .c_str(),
-             stderr);
+  if (missing.size() > most_named) names += text(" and ", missing.size() - most_named, " more");
+  return begin + "no sign of life from " + names;
+}
+
+/// Of each rank what it has said itself; of those that hang what can be read of them, here or by another rank.
+std::vector<RankState> Inquiry::states(const Fault& fault, const activity::Picture& mine, Clock::time_point now) const {
+  std::vector<RankState> ranks(static_cast<std::size_t>(size_));
+  const auto aged = [&](Heard heard) {
+    const double age = seconds_between(heard.at, now);
+    if (heard.picture.since_s >= 0) heard.picture.since_s += age;
+    heard.picture.silent_s += age;
+    return heard.picture;
+  };
+  for (int r = 0; r < size_; ++r) {
+    RankState& state = ranks[static_cast<std::size_t>(r)];
+    state.silent = contains(fault.silent, r) || contains(fault.mute, r);
+    if (r == rank_) {
+      state.picture = mine;
+    } else if (const auto own = latest_.find(r); own != latest_.end() && !state.silent) {
+      state.picture = aged(own->second);
+    } else if (const auto read = peers_.picture(r)) {
+      state.picture = read;
+    } else if (const auto seen = seen_.find(r); seen != seen_.end()) {
+      state.picture = aged(seen->second);
+    } else if (own != latest_.end()) {
+      state.picture = aged(own->second);
+    }
+    if (state.silent && contains(peers_.visible(), r)) state.process = process_state(peers_.process(r));
+  }
+  return ranks;
+}
+
+void Inquiry::report(const Fault& fault, const OwnWait& wait, const activity::Picture& mine, Clock::time_point now) const {
+  const std::vector<RankState> ranks = states(fault, mine, now);
+  std::fputs(text("shoal: ", headline(fault, wait, ranks), "\n", hang_table(ranks, world_.group_kinds())).c_str(), stderr);
   abort_all(static_cast<int>(Exit::failed));
+}
+
+std::string Inquiry::report_of_own_hang(double silence_s) const {
+  std::vector<RankState> ranks(static_cast<std::size_t>(size_));
+  for (int r = 0; r < size_; ++r) {
+    RankState& state = ranks[static_cast<std::size_t>(r)];
+    state.picture = peers_.picture(r);
+    state.silent = r == rank_ || (state.picture && state.picture->silent_s > timeout_ / 2);
+    if (r != rank_ && state.silent) state.process = process_state(peers_.process(r));
+  }
+  ranks[static_cast<std::size_t>(rank_)].picture->silent_s = silence_s;
+  return text("shoal: ", headline_of_silent({rank_}, ranks), "\n", hang_table(ranks, world_.group_kinds()));
 }
 
 }  // namespace shoal::comm

@@ -1,10 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds ranks that hang, with the help of the other ranks, and prints one report about all of them.
+//
 // Ranks that wait for a long time ask all others whether they are alive. Ranks that wait or compute answer. A rank that does
-// not answer for comm.timeout seconds hangs or has died.
+// not answer for comm.timeout seconds hangs or has died. A rank on the same machine is found sooner: its heartbeat can be
+// read (peers.hpp).
 //
 //   rank 0   waits ...... asks   asks   asks ...       (from half the timeout on, several times per timeout)
 //   rank 1   computes ....... "at work"   "at work"    may continue, however long it computes
 //   rank 2   stopped                                   named by rank 0 when it has not answered for the timeout
+//
+// [Note: one report] Whoever finds a hang announces it to all ranks before it reports, and collects their answers, which
+// say what each of them is doing. A rank that hears an announcement leaves the report to that rank, unless it has made one
+// itself and has the lower number. So the report is printed once, and it is complete.
+//
+//   rank 0   finds it, announces ........... reports, and ends the run
+//   rank 1   finds it, announces, hears 0's: waits
+//   rank 3   answers for itself, and for rank 2 of its machine, whose page it reads
 #pragma once
 
 #include <mpi.h>
@@ -17,54 +28,88 @@
 #include <string>
 #include <vector>
 
+#include "hang_report.hpp"
+#include "peers.hpp"
+#include "shoal/base/activity.hpp"
 #include "shoal/comm/communicator.hpp"
 
 namespace shoal::comm {
 
+class World;
+
 /// Called by one thread at a time: the main thread, or, while it is absent from MPI, the watchdog's (base/absence.hpp).
 class Inquiry {
  public:
-  /// communicator: used for nothing else; must outlive this object. hosts: by rank. interval_s: seconds between calls of
-  /// waiting() and of at_work().
-  Inquiry(const MPI_Comm& communicator, std::vector<std::string> hosts, double timeout_s, double interval_s);
+  /// world, peers: must outlive this object. interval_s: seconds between calls of waiting() and of at_work().
+  Inquiry(World& world, const Peers& peers, double timeout_s, double interval_s);
   /// To be called while this rank waits; seconds: how long it has waited for the operation. Answers questions and, from half
   /// the timeout on, asks all other ranks. If ranks have been silent for the timeout, or if all ranks have waited that long,
-  /// prints this and ends the run; the lowest rank that detects it does so.
+  /// reports it and ends the run, unless another rank does so.
   void waiting(const Operation& operation, double seconds);
-  /// To be called while this rank does not wait. Answers questions.
-  void at_work(const char* phase);
+  /// To be called while this rank does not wait. Answers questions, and reports ranks of this machine that are silent.
+  void at_work();
+
+  /// Seconds from the moment when a rank counts as silent until the others have reported it. May be called from any thread,
+  /// as the next two.
+  double longest_s() const { return grace_ + collect_ + 3 * interval_; }
+  /// The report of a rank that hangs about itself, with what it can read of others.
+  std::string report_of_own_hang(double silence_s) const;
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class Kind : std::int32_t { question, answer };
-  /// A message: the state of its sender. Questions have it, too.
-  struct Status {
+  /// seen: of a rank that is silent, from another rank of its machine.
+  enum class Kind : std::int64_t { question, answer, seen, announcement };
+  struct Message {
     Kind kind = Kind::question;
-    double waited = 0;             // seconds that the sender has waited; 0 if it does not wait
-    std::array<char, 112> what{};  // the operation that it waits for, or its phase
+    activity::Picture picture;
   };
   struct OutgoingMessage {
-    Status status;
+    Message message;
     MPI_Request request = MPI_REQUEST_NULL;
   };
-  struct ReceivedMessage {
-    Status status;
+  struct Heard {
+    activity::Picture picture;
     Clock::time_point at;
   };
+  /// What is wrong; nothing if all members are empty.
+  struct Fault {
+    std::vector<int> silent;  ///< their heartbeats are old
+    std::vector<int> mute;    ///< they do not answer
+    bool all_wait = false;
+    bool found() const { return all_wait || !silent.empty() || !mute.empty(); }
+  };
+  /// The wait of this rank; none if it is at work.
+  struct OwnWait {
+    const Operation* operation = nullptr;
+    double seconds = 0;
+  };
 
-  void receive_and_answer(const Status& answer);
-  void send(int to, Status status, Kind kind);
-  void report_silent_ranks(const Operation& operation, double seconds, Clock::time_point now) const;
-  [[noreturn]] void report(const Operation& operation, double seconds, const std::vector<int>& silent) const;
+  void look(const OwnWait& wait, const activity::Picture& mine);
+  void receive_and_answer(const activity::Picture& mine);
+  void answer(int to, const activity::Picture& mine);
+  void hear_announcement(int from, Clock::time_point now);
+  void send(int to, Kind kind, const activity::Picture& picture);
+  void send_to_all(Kind kind, const activity::Picture& picture);
+  Fault find(const OwnWait& wait, Clock::time_point now) const;
+  bool seen_silent(int rank, Clock::time_point now) const;
+  std::string name(int rank) const;
+  std::string headline_of_silent(const std::vector<int>& silent, const std::vector<RankState>& ranks) const;
+  std::string headline(const Fault& fault, const OwnWait& wait, const std::vector<RankState>& ranks) const;
+  std::vector<RankState> states(const Fault& fault, const activity::Picture& mine, Clock::time_point now) const;
+  [[noreturn]] void report(const Fault& fault, const OwnWait& wait, const activity::Picture& mine,
+                           Clock::time_point now) const;
 
+  World& world_;
+  const Peers& peers_;
   MPI_Comm communicator_ = MPI_COMM_NULL;
-  std::vector<std::string> hosts_;
-  double timeout_, period_, grace_;
-  int rank_ = 0;
+  int rank_ = 0, size_ = 1;
+  double timeout_, interval_, period_, grace_, collect_;
   std::deque<OutgoingMessage> outgoing_;
-  bool asking_ = false;  // true if this rank has asked in the present wait
-  Clock::time_point asked_at_, lower_asked_at_;
-  std::map<int, ReceivedMessage> latest_;  // the latest message of each rank during the present wait
+  bool asking_ = false;     // this rank has asked in the present wait
+  bool announced_ = false;  // it is going to report
+  Clock::time_point asked_at_, announced_at_, stand_down_until_;
+  std::map<int, Heard> latest_;  // what each rank has said of itself, during the present wait
+  std::map<int, Heard> seen_;    // what others have said of silent ranks
 };
 
 }  // namespace shoal::comm

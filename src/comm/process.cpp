@@ -86,6 +86,11 @@ ProcessId this_process() {
   return process;
 }
 
+char process_state(const ProcessId& process) {
+  const auto status = status_of(process.number);
+  return status && status->started == process.started ? status->state : '?';
+}
+
 bool is_running(const ProcessId& process) {
   const auto status = status_of(process.number);
   return status && status->started == process.started && status->state != 'Z' && status->state != 'X';

@@ -6,6 +6,7 @@
 
 #include "device_operations.hpp"
 #include "open_operations.hpp"
+#include "shoal/base/activity.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/comm/wait.hpp"
 #include "shoal/comm/world.hpp"
@@ -117,6 +118,8 @@ void Request::wait() {
   if (!operation_->done_) {
     require(!OpenOperations::busy(), "an operation waits for another: ", operation_->describe());
     listen_if_called();
+    activity::begin_wait({activity::name_from(operation_->name()), operation_->number_, operation_->trace_step_,
+                          operation_->unit_, operation_->group_});
     const std::int64_t begin_ns = trace::now_ns();
     Clock::time_point begin{}, reported{};
     Backoff backoff;
@@ -129,6 +132,7 @@ void Request::wait() {
       reported = now;
       long_waits.function(*operation_, std::chrono::duration<double>(now - begin).count());
     }
+    activity::end_wait();
     if (trace::on(trace::Level::comm)) {
       record_until_now(trace::Kind::wait, operation_->name(), begin_ns, operation_->unit_, operation_->group_, 0);
     }
@@ -147,6 +151,14 @@ void Request::trace_as(std::string_view name, std::int64_t begin_ns, std::int16_
   operation_->unit_ = trace::unit();
   operation_->group_ = group;
   operation_->bytes_ = bytes;
+}
+
+void Request::label(std::int16_t group, std::uint64_t number) {
+  if (operation_ == nullptr) return;
+  operation_->group_ = group;
+  operation_->number_ = number;
+  operation_->unit_ = trace::unit();
+  operation_->trace_step_ = trace::step();
 }
 
 Request Communicator::start(std::shared_ptr<Operation> operation, const Traffic& /*sent*/) {

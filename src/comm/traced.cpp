@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "shoal/base/activity.hpp"
 #include "shoal/base/trace.hpp"
 
 namespace shoal::comm {
@@ -36,13 +37,15 @@ Traced::Traced(std::unique_ptr<Communicator> group, std::int16_t group_index)
 }
 
 template <typename Begin>
-Request Traced::counted(std::string_view name, const Traffic& sent, const Begin& begin) {
+Request Traced::counted(std::string_view name, const Traffic& sent, const Begin& begin, Order order) {
   if (size() == 1) return begin();
   count(name, sent);
-  if (!trace::on(trace::Level::comm)) return begin();
-  const std::int64_t begin_ns = trace::now_ns();
+  const std::uint64_t number = order == Order::of_group ? activity::count(group_index_) : 0;
+  const bool traces = trace::on(trace::Level::comm);
+  const std::int64_t begin_ns = traces ? trace::now_ns() : 0;
   Request request = begin();
-  request.trace_as(name, begin_ns, group_index_, sent.total());
+  request.label(group_index_, number);
+  if (traces) request.trace_as(name, begin_ns, group_index_, sent.total());
   return request;
 }
 
@@ -55,17 +58,20 @@ Traffic Traced::split_by_node(std::uint64_t bytes) const {
 
 Request Traced::send(Span<const std::byte> data, int to, int tag) {
   const Traffic sent = same_node(to) ? Traffic{data.size(), 0} : Traffic{0, data.size()};
-  return counted("send", sent, [&] { return group_->send(data, to, tag); });
+  return counted(
+      "send", sent, [&] { return group_->send(data, to, tag); }, Order::none);
 }
 
 Request Traced::receive(Span<std::byte> data, int from, int tag) {
-  return counted("receive", {}, [&] { return group_->receive(data, from, tag); });
+  return counted(
+      "receive", {}, [&] { return group_->receive(data, from, tag); }, Order::none);
 }
 
 Request Traced::exchange(const std::vector<Outgoing>& outgoing, const std::vector<Incoming>& incoming, int tag) {
   Traffic sent;
   for (const Outgoing& message : outgoing) (same_node(message.to) ? sent.intra : sent.inter) += message.data.size();
-  return counted("send", sent, [&] { return group_->exchange(outgoing, incoming, tag); });
+  return counted(
+      "send", sent, [&] { return group_->exchange(outgoing, incoming, tag); }, Order::none);
 }
 
 Request Traced::all_gather(Span<const std::byte> shard, Span<std::byte> all) {

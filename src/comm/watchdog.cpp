@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/comm/watchdog.hpp"
 
-#include <mpi.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 
 #include "device_operations.hpp"
 #include "inquiry.hpp"
+#include "peers.hpp"
 #include "shoal/base/absence.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
@@ -36,6 +36,9 @@ constexpr std::chrono::seconds wait_for_lower_rank(3);
 /// Time for the launcher to read the message: when it sees a rank fail, it may end without forwarding the rest of the
 /// output.
 constexpr useconds_t launcher_reads_us = 200'000;
+
+/// Time for the launcher to end all ranks of a machine, and of other nodes, after one has reported that they hang together.
+constexpr double launcher_ends_s = 5, launcher_ends_nodes_s = 15;
 
 /// A rank that computes gets at least this fraction of a processor's time, however many processes use the processor.
 constexpr double least_share = 0.01;
@@ -73,18 +76,11 @@ struct Watchdog::State {
         timeout(timeout_s),
         interval(std::min(1.0, timeout_s / 4)),
         hosts(world.topology().hosts),
-        inquiry(*static_cast<const MPI_Comm*>(world.inquiry_communicator()), hosts, timeout, interval),
-        processes(static_cast<std::size_t>(world.size())) {
-    const ProcessId mine = this_process();
-    world.all().all_gather(const_bytes_of(Span<const ProcessId>(&mine, 1)), bytes_of(Span<ProcessId>(processes))).wait();
-    for (int r = 0; r < world.size(); ++r) {
-      if (r != rank && process(r).visible_from(mine)) visible_peers.push_back(r);
-    }
-  }
+        peers(world),
+        inquiry(world, peers, timeout, interval) {}
 
-  const ProcessId& process(int r) const { return processes[static_cast<std::size_t>(r)]; }
   std::string name(int r) const {
-    return text("rank ", r, " (", hosts[static_cast<std::size_t>(r)], ", process ", process(r).number, ")");
+    return text("rank ", r, " (", hosts[static_cast<std::size_t>(r)], ", process ", peers.process(r).number, ")");
   }
 
   /// The thread: checks at intervals until `stop` is set.
@@ -96,12 +92,22 @@ struct Watchdog::State {
       check_processor_time();
       answer_questions();
       const double silence = static_cast<double>(heartbeat::silence_ns()) * 1e-9;
-      // If all ranks hang together, for example in a library's collective, rank 0 reports it first.
-      if (silence > timeout + (rank == 0 ? 0 : 2 * interval)) {
-        end(text("shoal: ", name(rank), " has shown no sign of life for ", static_cast<std::int64_t>(silence),
-                 " s, in phase ", heartbeat::current_phase(), " (comm.timeout = ", timeout, ")\n"));
-      }
+      if (silence > timeout && silence > longest_silence()) end(inquiry.report_of_own_hang(silence));
     }
+  }
+
+  /// A rank that hangs is reported by another one that is alive, which can ask all others; this rank waits for that. If all
+  /// ranks hang together, for example in a library's collective, the lowest one reports it first.
+  double longest_silence() const {
+    bool others_live = static_cast<int>(peers.visible().size()) + 1 < peers.size(), lowest = true;
+    const bool sees_all = !others_live;
+    for (const int r : peers.visible()) {
+      const bool hangs = peers.silence_s(r).value_or(0) > timeout / 2;
+      others_live = others_live || !hangs;
+      lowest = lowest && !(hangs && r < rank);
+    }
+    const double after_first = (lowest ? 0 : launcher_ends_s) + (sees_all || rank == 0 ? 0 : launcher_ends_nodes_s);
+    return timeout + (others_live ? inquiry.longest_s() : 0) + after_first;
   }
 
   /// A launcher that was killed cannot end its ranks any more.
@@ -124,7 +130,7 @@ struct Watchdog::State {
   /// Answers ranks that wait for this one and ask whether it is alive. If the main thread is not absent from MPI, it is
   /// asked to answer itself.
   void answer_questions() {
-    if (!stand_in([this] { inquiry.at_work(heartbeat::current_phase()); })) call_listener();
+    if (!stand_in([this] { inquiry.at_work(); })) call_listener();
   }
 
   template <typename Duration>
@@ -137,8 +143,8 @@ struct Watchdog::State {
   void check_peers() {
     std::vector<int> dead;
     int lowest = rank;
-    for (const int r : visible_peers) {
-      if (!is_running(process(r))) {
+    for (const int r : peers.visible()) {
+      if (!is_running(peers.process(r))) {
         dead.push_back(r);
       } else {
         lowest = std::min(lowest, r);
@@ -147,7 +153,7 @@ struct Watchdog::State {
     if (dead.empty()) return;
     if (lowest != rank) {
       if (stopped_within(wait_for_lower_rank)) return;
-      if (!is_running(process(lowest))) end("");
+      if (!is_running(peers.process(lowest))) end("");
     }
     std::string line = text("shoal: rank ", rank, ": ");
     for (const int r : dead) line += text(r != dead.front() ? ", " : "", name(r));
@@ -157,9 +163,8 @@ struct Watchdog::State {
   int rank;
   double timeout, interval;
   std::vector<std::string> hosts;
+  Peers peers;
   Inquiry inquiry;
-  std::vector<ProcessId> processes;  // by rank
-  std::vector<int> visible_peers;    // ranks whose processes are visible from here
   std::optional<ProcessId> started_by = launcher();
   double checked_at = 0, processor_used = 0;  // by check_processor_time(), seconds
   std::mutex mutex;
@@ -171,7 +176,7 @@ struct Watchdog::State {
 Watchdog::Watchdog(World& world, double timeout_s) : state_(std::make_unique<State>(world, timeout_s)) {
   set_long_wait(state_->interval,
                 [this](const Operation& operation, double seconds) { state_->inquiry.waiting(operation, seconds); });
-  set_listener([this] { state_->inquiry.at_work(heartbeat::current_phase()); });
+  set_listener([this] { state_->inquiry.at_work(); });
   begin_absences();
   std::signal(SIGABRT, delay_abort);
   state_->thread = std::thread([this] { state_->watch(); });

@@ -265,9 +265,16 @@ std::vector<Row> file_rows() {
 
 std::vector<Row> fault_rows() {
   return {
-      later("fault.kind", "none", "", one_of({"none", "kill", "hang", "slow", "nan"}), about("fault to cause, for tests")),
-      later("fault.rank", std::uint64_t{0}, "", between(0, most_ranks), about("rank with the fault")),
-      later("fault.step", std::uint64_t{1}, "", between(1, most_steps), about("step of the fault")),
+      {"fault.kind", in(&Options::fault, &FaultOptions::kind), "", not_empty().as("none, or a list of faults"),
+       about("cause faults on purpose. kill: the rank kills itself; hang: it stops in the middle of a step; slow: it takes "
+             "three times comm.timeout for a step, but is alive; io_error: its next write to a checkpoint or the trace "
+             "fails; corrupt: a byte of the next checkpoint is changed after it is complete. A list as hang@3:1,kill@5:0 "
+             "names step and rank of each. A run that resumes from a checkpoint causes none",
+             "Set it to try whether your job scripts survive a failure.")},
+      {"fault.step", in(&Options::fault, &FaultOptions::step), "", between(1, most_steps),
+       about("step of the faults for which the list names none")},
+      {"fault.rank", in(&Options::fault, &FaultOptions::rank), "", between(0, most_ranks),
+       about("rank of the faults for which the list names none; rank 0 alone can corrupt a checkpoint")},
   };
 }
 

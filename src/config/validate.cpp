@@ -200,6 +200,7 @@ void validate(Invocation& invocation, int ranks) {
   add(adascale_problems(o));
   add(loss_scale_problems(o));
   add(schedule_problems(o, total_follows ? "train.steps" : "schedule.total_steps"));
+  add(fault_problems(o, ranks));
   add(absent_features(invocation));
 
   std::string message;

@@ -27,4 +27,7 @@ std::vector<std::string> zero_problems(const Options& options, int ranks);
 /// Contradictions within sync, and options that cannot be combined with nodes that train locally.
 std::vector<std::string> sync_problems(const Options& options, int ranks);
 
+/// A list of faults that cannot be read, and faults that cannot happen in this run.
+std::vector<std::string> fault_problems(const Options& options, int ranks);
+
 }  // namespace shoal::config

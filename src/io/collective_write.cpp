@@ -9,6 +9,7 @@
 #include <string>
 
 #include "agreement.hpp"
+#include "files.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 
@@ -67,6 +68,7 @@ class MpiFile {
     }
     keep(MPI_File_set_view(file_, 0, MPI_BYTE, in_file, "native", MPI_INFO_NULL));
     keep(MPI_File_write_at_all(file_, 0, MPI_BOTTOM, count > 0 ? 1 : 0, in_memory, MPI_STATUS_IGNORE));
+    if (write_is_to_fail()) keep(MPI_ERR_IO);
     if (count > 0) {
       MPI_Type_free(&in_file);
       MPI_Type_free(&in_memory);

@@ -119,6 +119,10 @@ void File::read(std::uint64_t offset, Span<std::byte> data) const {
 
 void File::write(std::uint64_t offset, Span<const std::byte> data) {
   require_on_host(path_, data.data());
+  if (write_is_to_fail()) {
+    errno = EIO;
+    fail_with_errno(path_, "cannot be written");
+  }
   const Absence absence;
   while (!data.empty()) {
     const ssize_t done = ::pwrite(descriptor_, data.data(), std::min(data.size(), largest_call), static_cast<off_t>(offset));

@@ -53,6 +53,9 @@ class File {
   int descriptor_ = -1;
 };
 
+/// Returns true once after fail_next_write() (io/injected.hpp): this write has to fail.
+bool write_is_to_fail();
+
 /// Removes what a killed run left under a temporary name: a regular file, or a link (not its target). Anything else is an
 /// Error.
 void remove_leftover(const std::filesystem::path& temporary);

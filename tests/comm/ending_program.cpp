@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run that ends in the way that its argument names. ending_test.cpp checks its output and its exit code.
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <csignal>
 #include <cstdio>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,12 +73,25 @@ void without_rank_1(World& world, const Act& act) {
   sum(world);
 }
 
+/// Ranks that cannot look up each other's processes, as if each had a machine of its own: while the watchdogs are made, no
+/// file of /proc can be opened.
+std::unique_ptr<shoal::comm::Watchdog> watchdog_of_other_machines(World& world, double timeout) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  auto watchdog = std::make_unique<shoal::comm::Watchdog>(world, timeout);
+  setrlimit(RLIMIT_NOFILE, &before);
+  return watchdog;
+}
+
 Exit run(World& world, const std::string& how) {
   world.check_launcher();
   shoal::comm::CommOptions options;
   options.timeout = how == "computes" ? short_timeout_s : timeout_s;
   world.make_groups(options);
-  const shoal::comm::Watchdog watchdog(world, options.timeout);
+  const auto watchdog = how == "unseen" ? watchdog_of_other_machines(world, options.timeout)
+                                        : std::make_unique<shoal::comm::Watchdog>(world, options.timeout);
   if (how == "done") return Exit::done;
   if (how == "requeue") return Exit::requeue;
   if (how == "one_fails") return world.rank() == 1 ? Exit::failed : Exit::done;
@@ -87,7 +102,18 @@ Exit run(World& world, const std::string& how) {
   if (how == "killed") without_rank_1(world, [] { raise(SIGKILL); });
   if (how == "stopped") without_rank_1(world, [] { raise(SIGSTOP); });
   const auto stall = [] { std::this_thread::sleep_for(std::chrono::seconds(100)); };
-  if (how == "stalled") without_rank_1(world, stall);
+  if (how == "stalled" || how == "unseen") without_rank_1(world, stall);
+  if (how == "two_stalled") {
+    shoal::heartbeat::phase("step");
+    if (world.rank() % 2 == 1) stall();
+    sum(world);
+  }
+  if (how == "different") {
+    shoal::heartbeat::phase("step");
+    sum(world);
+    if (world.rank() != 1) world.node().barrier().wait();
+    if (world.rank() == 1) sum(world);
+  }
   if (how == "all_stalled") stall();
   if (how == "computes") without_rank_1(world, compute);
   if (how == "stuck_kernel") {

@@ -144,12 +144,49 @@ TEST(Ending, RanksEndWithTheirLauncher) {
   std::filesystem::remove(words);
 }
 
-TEST(Ending, AStalledRankNamesItselfAndItsPhase) {
-  const Ended ended = run("stalled", 2);
+/// One report says of every rank what it is doing; the stalled rank cannot do so itself.
+TEST(Ending, AStalledRankIsReportedWithAllOthers) {
+  const Ended ended = run("stalled", 4);
   EXPECT_NE(ended.code, 0);
   EXPECT_THAT(ended.said,
               ContainsRegex("shoal: rank 1 \\(.*, process [0-9]+\\) has shown no sign of life for [0-9]+ s, in phase step"));
-  EXPECT_LT(ended.seconds, 20);
+  EXPECT_THAT(ended.said,
+              ContainsRegex("\n  rank 1 shows no sign of life for [0-9]+ s, its process sleeps, in phase step, after "
+                            "all_reduce \\(number 2 of group all\\)\n"));
+  EXPECT_THAT(ended.said, ContainsRegex("\n  ranks 0, 2, 3 wait for all_reduce \\(number 3 of group all\\) for [0-9].* s"));
+  EXPECT_THAT(ended.said, HasSubstr("\n  of group all, ranks 0, 2, 3 have started 3 collectives, rank 1 has started 2\n"));
+  EXPECT_EQ(count(ended.said, "sign of life"), 2U) << "headline and table, once: " << ended.said;
+  EXPECT_LT(ended.seconds, 12);
+}
+
+/// If a rank's memory cannot be read (it is on another machine, alone), the ranks that wait for it report it.
+TEST(Ending, AStalledRankOfAnotherMachineIsReportedByThoseThatWait) {
+  const Ended ended = run("unseen", 3);
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.said, AllOf(ContainsRegex("shoal: rank [02] has waited [0-9]+ s for all_reduce"),
+                                HasSubstr("no sign of life from rank 1 ("), HasSubstr("\n  rank 1 does not answer"),
+                                ContainsRegex("\n  ranks 0, 2 wait for all_reduce \\(number 3 of group all\\) for ")));
+  EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
+  EXPECT_LT(ended.seconds, 15);
+}
+
+TEST(Ending, SeveralStalledRanksAreOneReport) {
+  const Ended ended = run("two_stalled", 4);
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.said, ContainsRegex("shoal: rank 1 \\(.*\\), rank 3 \\(.*\\) have shown no sign of life for"));
+  EXPECT_THAT(ended.said, ContainsRegex("\n  ranks 1, 3 show no sign of life"));
+  EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
+}
+
+TEST(Ending, RanksAtDifferentCollectivesArePointedOut) {
+  const Ended ended = run("different", 3);
+  EXPECT_EQ(ended.code, 1) << ended.said;
+  EXPECT_THAT(ended.said, AllOf(HasSubstr("all ranks are waiting (a deadlock"),
+                                ContainsRegex("  rank 1 waits for all_reduce \\(number 3 of group all\\) for"),
+                                ContainsRegex("  ranks 0, 2 wait for barrier \\(number 1 of group node\\) for"),
+                                HasSubstr("  of group all, rank 1 has started 3 collectives, ranks 0, 2 have started 2\n"),
+                                HasSubstr("  of group node, ranks 0, 2 have started 1 collective, rank 1 has started 0\n")));
+  EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
 }
 
 TEST(Ending, WhoComputesForTenTimesTheTimeoutIsAlive) {
@@ -182,7 +219,8 @@ TEST(Ending, AStoppedRankIsNamedByThoseThatWait) {
   const Ended ended = run("stopped", 3);
   EXPECT_EQ(ended.code, 1) << ended.said;
   EXPECT_THAT(ended.said, AllOf(HasSubstr("shoal: rank 0 has waited"), HasSubstr("no sign of life from rank 1 ("),
-                                HasSubstr("; rank 2 waits for all_reduce")));
+                                ContainsRegex("rank 1 shows no sign of life for [0-9]+ s, its process is stopped"),
+                                HasSubstr("ranks 0, 2 wait for all_reduce")));
   EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
   EXPECT_LT(ended.seconds, 20);
 }
@@ -191,7 +229,7 @@ TEST(Ending, RanksThatWaitForDifferentThingsAreShown) {
   const Ended ended = run("mixed_up", 2);
   EXPECT_EQ(ended.code, 1) << ended.said;
   EXPECT_THAT(ended.said, AllOf(HasSubstr("for all_reduce #"), HasSubstr("all ranks are waiting (a deadlock"),
-                                HasSubstr("rank 1 waits for receive #")));
+                                HasSubstr("rank 1 waits for receive (group all)")));
 }
 
 TEST(Ending, AWaitWithinTheTimeoutIsNoFault) {

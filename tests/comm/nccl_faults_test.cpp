@@ -74,7 +74,7 @@ TEST(NcclFaults, AnAsynchronousErrorEndsTheRun) {
 
 TEST(NcclFaults, OperationsThatNeverEndAreNamed) {
   expect_failure("done", "stop:5@1",
-                 "rank 0 has waited [3-9] s for all_reduce #5 of all, 256 bytes: all ranks are waiting.*; rank 1 waits for "
+                 "rank 0 has waited [3-9] s for all_reduce #5 of all, 256 bytes: all ranks are waiting.*ranks 0, 1 wait for "
                  "all_reduce #5 of all");
 }
 

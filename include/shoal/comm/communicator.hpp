@@ -56,7 +56,8 @@ class Operation {
   bool nested_ = false;  // started within advance() of another operation
   bool traced_ = false;
   std::int16_t unit_ = -1, group_ = -1;
-  std::uint64_t bytes_ = 0;
+  std::int32_t trace_step_ = 0;
+  std::uint64_t number_ = 0, bytes_ = 0;
   std::int64_t begin_ns_ = 0;
   device::Event enqueued_;  // behind its kernels, when it is complete
 };
@@ -86,6 +87,9 @@ class [[nodiscard]] Request {
   /// group; bytes: bytes that this rank sends. The event belongs to the unit that trace::unit() returns now. The name is
   /// passed because a request that completed immediately has already dropped its operation.
   void trace_as(std::string_view name, std::int64_t begin_ns, std::int16_t group, std::uint64_t bytes);
+  /// What a report about a hang says of the operation (base/activity.hpp): the index of its group, and its number among the
+  /// group's collectives; 0: it has none. The step and the unit are those that the trace is at now.
+  void label(std::int16_t group, std::uint64_t number);
 
  private:
   void drop() noexcept;

@@ -24,6 +24,8 @@ ProcessId this_process();
 /// Returns false if the process has ended, also if its parent has not read its exit status yet. It must be visible from this
 /// process.
 bool is_running(const ProcessId& process);
+/// The letter of /proc/PID/stat: 'R' runs, 'S' sleeps, 'D' waits for a disk, 'T' is stopped; '?' if it cannot be read.
+char process_state(const ProcessId& process);
 
 /// The process of the launcher (for example mpiexec's proxy on this node) that started this one, directly or through shells:
 /// the nearest ancestor without the launcher's variable (PMI_RANK, ...) in its own environment. Empty if no launcher started

@@ -12,6 +12,7 @@ namespace shoal::comm {
 /// sends. For collectives of the library, which do not show what they send, a lower bound is counted. For n bytes of data on
 /// D ranks it is n (D-1) / D for all_gather and 2 n (D-1) / D for all_reduce, divided evenly among the other ranks of this
 /// node and of other nodes; for broadcast it is n at the root. A group of one rank sends nothing and is not traced.
+/// Collectives are numbered in the order in which the group starts them, for reports about hangs.
 class Traced : public Communicator {
  public:
   /// group_index: the group's index in the trace's list of groups.
@@ -42,8 +43,10 @@ class Traced : public Communicator {
   Request start(std::shared_ptr<Operation> operation, const Traffic& sent) override;
 
  private:
+  /// Whether all ranks of the group start the operation, in one order, so that it has a number there (base/activity.hpp).
+  enum class Order { of_group, none };
   template <typename Begin>
-  Request counted(std::string_view name, const Traffic& sent, const Begin& begin);
+  Request counted(std::string_view name, const Traffic& sent, const Begin& begin, Order order = Order::of_group);
   template <typename T>
   Request counted_all_reduce(Span<T> data, Reduce how);
   Traffic split_by_node(std::uint64_t bytes) const;

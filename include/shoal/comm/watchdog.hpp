@@ -10,12 +10,14 @@
 // stopped, is not alive.
 //
 // Who detects this:
-// - A rank's own watchdog, a thread, detects that its rank hangs. It also answers other ranks while the rank is absent from
-// MPI.
+// - The other ranks of the machine read a rank's heartbeat (base/activity.hpp). One of them asks all ranks what they are
+// doing, and reports it (src/comm/inquiry.hpp).
+// - A rank's own watchdog, a thread, detects that its rank hangs. It reports that if nobody else does, or if all ranks of
+// the machine hang. It also answers other ranks while the rank is absent from MPI.
 // - The watchdogs of the same node detect that a process has ended.
 // - Ranks that have waited for longer than half the timeout ask all other ranks, on all nodes. Ranks that wait or compute
-//   answer. A rank that does not answer for the timeout was stopped, or its node or network has failed; it is named
-//   (src/comm/inquiry.hpp).
+//   answer. A rank that does not answer for the timeout was stopped, or its node or network has failed; it is reported
+//   likewise.
 #pragma once
 
 #include <memory>
@@ -26,9 +28,9 @@ class World;
 
 /// Runs a thread on each rank as long as the object exists. Every second (or every quarter of a timeout below 4 s) the
 /// thread checks that the processes of the node's other ranks are running (if they are in the same name space of processes),
-/// that the launcher's process that started this rank is running, and that its own rank is alive. If not, it prints the
-/// rank, its host and its phase, and ends the process with exit code 1; the launcher then ends the others. Must be created
-/// and destroyed by the main thread.
+/// that the launcher's process that started this rank is running, and that its own rank is alive. If not, one rank prints
+/// which ranks those are, with their hosts, and what each rank is doing, and ends the process with exit code 1; the launcher
+/// then ends the others. Must be created and destroyed by the main thread.
 class Watchdog {
  public:
   Watchdog(World& world, double timeout_s);

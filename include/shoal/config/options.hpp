@@ -76,6 +76,13 @@ struct OutputOptions {
   bool overwrite = false;
 };
 
+/// Faults to cause on purpose (config/faults.hpp).
+struct FaultOptions {
+  std::string kind = "none";  ///< or a list of KIND and KIND@STEP:RANK
+  std::size_t step = 1;       ///< of the kinds without a place of their own
+  std::size_t rank = 0;
+};
+
 struct Options {
   model::ModelOptions model;
   data::DataOptions data;
@@ -90,6 +97,7 @@ struct Options {
   CheckpointOptions checkpoint;
   TraceOptions trace;
   OutputOptions output;
+  FaultOptions fault;
   model::ActivationOptions activation;
   optim::LossScaleOptions loss_scale;      ///< train.loss_scale*: used with dtype fp16
   double memory_limit_gib = 0;             ///< memory.limit: per rank; 0: the node's memory divided by its ranks
