@@ -24,5 +24,6 @@ Command generate_command();
 Command tokenize_command();
 Command export_command();
 Command info_command();
+Command jobscript_command();
 
 }  // namespace shoal::app

@@ -21,15 +21,14 @@ struct Kind {
   int signal;
   const char* name;
 };
-constexpr std::array kinds = {Kind{SIGINT, "SIGINT"}, Kind{SIGTERM, "SIGTERM"}, Kind{SIGUSR1, "SIGUSR1"}};
+constexpr std::array kinds = {Kind{SIGINT, "SIGINT"}, Kind{SIGTERM, "SIGTERM"}, Kind{SIGUSR1, "SIGUSR1"},
+                              Kind{SIGUSR2, "SIGUSR2"}};
 
-constexpr std::int64_t one_delivery_ns = 200'000'000;
+constexpr std::int64_t one_delivery_ns = 1'000'000'000;
 
 std::atomic<int> first_signal = 0, first_sender = 0;
 std::atomic<std::int64_t> first_ns = 0;
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
-
-std::array<struct sigaction, kinds.size()> before;
 
 /// The signal handler. It interrupts any thread anywhere, so it must not call anything that takes a lock.
 void keep(int signal, siginfo_t* info, void* /*context*/) {
@@ -51,22 +50,55 @@ void keep(int signal, siginfo_t* info, void* /*context*/) {
   errno = error;
 }
 
+void record(int signal) {
+  struct sigaction action {};
+  action.sa_sigaction = keep;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;  // so that no library's system call fails with EINTR
+  sigaction(signal, &action, nullptr);
+}
+
+void block_usr1(int how) {
+  sigset_t usr1;
+  sigemptyset(&usr1);
+  sigaddset(&usr1, SIGUSR1);
+  pthread_sigmask(how, &usr1, nullptr);
+}
+
+void restore_defaults() {
+  for (const Kind& kind : kinds) std::signal(kind.signal, SIG_DFL);
+}
+
 }  // namespace
 
 Interrupts::Interrupts() {
   first_signal = first_sender = 0;
   first_ns = 0;
-  struct sigaction action {};
-  action.sa_sigaction = keep;
-  action.sa_flags = SA_SIGINFO | SA_RESTART;  // so that no library's system call fails with EINTR
-  for (std::size_t i = 0; i < kinds.size(); ++i) sigaction(kinds[i].signal, &action, &before[i]);
+  block_usr1(SIG_BLOCK);
+  for (const Kind& kind : kinds) {
+    if (kind.signal != SIGUSR1) record(kind.signal);
+  }
 }
 
-Interrupts::~Interrupts() {
-  for (std::size_t i = 0; i < kinds.size(); ++i) sigaction(kinds[i].signal, &before[i], nullptr);
+Interrupts::~Interrupts() { restore_defaults(); }
+
+void Interrupts::mpi_has_started() {
+  record(SIGUSR1);
+  block_usr1(SIG_UNBLOCK);
+}
+
+void Interrupts::stop_recording() {
+  restore_defaults();
+  if (first_signal != 0) raise(first_signal);
 }
 
 int Interrupts::first() { return first_signal; }
+
+int Interrupts::first_of_all(comm::Communicator& ranks) {
+  std::int64_t signal = first();
+  ranks.all_reduce(Span<std::int64_t>(&signal, 1), comm::Reduce::max).wait();
+  return static_cast<int>(signal);
+}
+
 bool Interrupts::by_hydra() { return comm::is_hydra(first_sender); }
 
 std::string signal_name(int signal) {
