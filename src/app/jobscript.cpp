@@ -111,7 +111,10 @@ void write_pbs_chunk(Script& script, const Job& job, const std::string& gpus) {
 }
 
 void write_pbs(Script& script, const Job& job) { write_pbs_chunk(script, job, ""); }
-void write_pbs_gpu(Script& script, const Job& job) { write_pbs_chunk(script, job, text(":ngpus=", job.ranks_per_node)); }
+void write_pbs_gpu(Script& script, const Job& job) {
+  write_pbs_chunk(script, job, text(":ngpus=", job.ranks_per_node));
+  script.replace("cores=", text("cores=${SHOAL_CORES:-", job.cores_per_rank, "}"));
+}
 
 struct Template {
   System system;
