@@ -93,13 +93,16 @@ case $("$mpiexec" --version 2>&1 || true)$("$mpiexec" --help 2>&1 || true) in
 esac
 
 running='' signalled=no deleted=no
-# qsig may send a signal to this shell alone, so it is passed on to mpiexec, and from there to the ranks. SIGINT becomes SIGUSR2,
-# since mpiexec ends everything at a second SIGINT. SIGTERM comes from qdel, or at the end of the walltime.
-trap 'signalled=yes; kill -USR1 "$running" || true' USR1
-trap 'signalled=yes; kill -USR2 "$running" || true' USR2 INT
+# qsig may send a signal to this shell alone, so it is passed on to mpiexec, and from there to the ranks. SIGINT and SIGUSR2 become
+# SIGUSR1, since MPICH's mpiexec ends everything at a second SIGINT, and itself at a SIGUSR2, which is therefore ignored below.
+# SIGTERM comes from qdel, or at the end of the walltime.
+trap 'signalled=yes; kill -USR1 "$running" || true' USR1 USR2 INT
 trap 'signalled=yes deleted=yes; kill -TERM "$running" || true' TERM
-"${launch[@]}" "$shoal" train "$deck" --output.dir="$out" --checkpoint.dir="$out/checkpoints" "${stop[@]}" "${again[@]}" \
-  "${preset[@]}" "${options[@]}" &
+(
+  trap '' USR2
+  exec "${launch[@]}" "$shoal" train "$deck" --output.dir="$out" --checkpoint.dir="$out/checkpoints" "${stop[@]}" "${again[@]}" \
+    "${preset[@]}" "${options[@]}"
+) &
 running=$!
 while
   status=0
