@@ -92,25 +92,21 @@ case $("$mpiexec" --version 2>&1 || true)$("$mpiexec" --help 2>&1 || true) in
     launch=("$mpiexec" -f "$PBS_NODEFILE" -n "$ranks") ;;
 esac
 
-running='' signalled=no deleted=no
+running='' deleted=no
 # qsig may send a signal to this shell alone, so it is passed on to mpiexec, and from there to the ranks. SIGINT and SIGUSR2 become
 # SIGUSR1, since MPICH's mpiexec ends everything at a second SIGINT, and itself at a SIGUSR2, which is therefore ignored below.
 # SIGTERM comes from qdel, or at the end of the walltime.
-trap 'signalled=yes; kill -USR1 "$running" || true' USR1 USR2 INT
-trap 'signalled=yes deleted=yes; kill -TERM "$running" || true' TERM
+trap 'kill -USR1 "$running" || true' USR1 USR2 INT
+trap 'deleted=yes; kill -TERM "$running" || true' TERM
 (
   trap '' USR2
   exec "${launch[@]}" "$shoal" train "$deck" --output.dir="$out" --checkpoint.dir="$out/checkpoints" "${stop[@]}" "${again[@]}" \
     "${preset[@]}" "${options[@]}"
 ) &
 running=$!
-while
-  status=0
-  wait "$running" || status=$? # a signal interrupts it
-  [[ $signalled == yes ]]
-do
-  signalled=no
-done
+while kill -0 "$running" 2>/dev/null; do sleep 1 || true; done # `wait` would lose one of two signals at a time
+status=0
+wait "$running" || status=$?
 trap - USR1 USR2 TERM INT
 
 # resource NAME: the value in the record of this job, where long lines are broken: "    Resource_List.select = 2:ncpus=2".

@@ -76,22 +76,18 @@ fi
 # All ranks of a node see all of its GPUs, so that they reach each other's memory; rank k of the node takes the k-th.
 # --cpu-bind=cores keeps each rank on its own cores. train.device makes a program for processors refuse the job.
 export OMP_NUM_THREADS=1
-running='' signalled=no cancelled=no
+running='' cancelled=no
 # The ranks get SIGUSR1 and SIGUSR2 through srun. SIGTERM comes from scancel, which sends it to the ranks itself.
-trap 'signalled=yes; kill -USR1 "$running" || true' USR1
-trap 'signalled=yes; kill -USR2 "$running" || true' USR2
-trap 'signalled=yes cancelled=yes' TERM INT
+trap 'kill -USR1 "$running" || true' USR1
+trap 'kill -USR2 "$running" || true' USR2
+trap 'cancelled=yes' TERM INT
 srun --mpi="${SHOAL_SRUN_MPI:-pmi2}" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --cpu-bind="${SHOAL_BIND:-cores}" \
   --gpu-bind=none --kill-on-bad-exit=1 "$shoal" train "$deck" --train.device=cuda --output.dir="$out" \
   --checkpoint.dir="$out/checkpoints" "${again[@]}" "${preset[@]}" "$@" &
 running=$!
-while
-  status=0
-  wait "$running" || status=$? # a signal interrupts it
-  [[ $signalled == yes ]]
-do
-  signalled=no
-done
+while kill -0 "$running" 2>/dev/null; do sleep 1 || true; done # `wait` would lose one of two signals at a time
+status=0
+wait "$running" || status=$?
 trap - USR1 USR2 TERM INT
 
 if [[ $status -eq 75 && $cancelled == no ]]; then
