@@ -26,19 +26,19 @@ constexpr std::array kinds = {Kind{SIGINT, "SIGINT"}, Kind{SIGTERM, "SIGTERM"}, 
 
 constexpr std::int64_t one_delivery_ns = 1'000'000'000;
 
-std::atomic<int> first_signal = 0, first_sender = 0;
+std::atomic<int> first_signal = 0, forwarded = 0;
 std::atomic<std::int64_t> first_ns = 0;
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
 
 /// The signal handler. It interrupts any thread anywhere, so it must not call anything that takes a lock.
 void keep(int signal, siginfo_t* info, void* /*context*/) {
   const int error = errno;
+  if (comm::is_hydra(info->si_pid)) forwarded = 1;
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   const std::int64_t now_ns = now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
   std::int64_t none = 0;
   if (first_ns.compare_exchange_strong(none, now_ns)) {
-    first_sender = info->si_pid;
     first_signal = signal;
   } else if (now_ns - first_ns > one_delivery_ns) {
     constexpr std::string_view line = "shoal: a second signal: this rank ends at once, without a checkpoint\n";
@@ -71,7 +71,7 @@ void restore_defaults() {
 }  // namespace
 
 Interrupts::Interrupts() {
-  first_signal = first_sender = 0;
+  first_signal = forwarded = 0;
   first_ns = 0;
   block_usr1(SIG_BLOCK);
   for (const Kind& kind : kinds) {
@@ -94,12 +94,13 @@ void Interrupts::stop_recording() {
 int Interrupts::first() { return first_signal; }
 
 int Interrupts::first_of_all(comm::Communicator& ranks) {
-  std::int64_t signal = first();
-  ranks.all_reduce(Span<std::int64_t>(&signal, 1), comm::Reduce::max).wait();
-  return static_cast<int>(signal);
+  std::array<std::int64_t, 2> seen = {first_signal, forwarded};
+  ranks.all_reduce(Span<std::int64_t>(seen), comm::Reduce::max).wait();
+  forwarded = static_cast<int>(seen[1]);
+  return static_cast<int>(seen[0]);
 }
 
-bool Interrupts::by_hydra() { return comm::is_hydra(first_sender); }
+bool Interrupts::by_hydra() { return forwarded != 0; }
 
 std::string signal_name(int signal) {
   for (const Kind& kind : kinds) {

@@ -28,9 +28,12 @@ class Interrupts {
 
   /// The first signal that this rank received; 0: none so far.
   static int first();
-  /// Collective: a signal that some rank received; 0: none so far. Ranks wait for each other here.
+  /// Collective: a signal that some rank received; 0: none so far. Ranks wait for each other here, and afterwards by_hydra()
+  /// is the same on all of them.
   static int first_of_all(comm::Communicator& ranks);
-  /// Returns true if hydra, MPICH's launcher, has forwarded it: hydra may then lose the exit code (comm/departure.hpp).
+  /// Returns true if hydra, MPICH's launcher, has forwarded one to a rank: hydra may then lose the exit code
+  /// (comm/departure.hpp). It forwards to all ranks, but some may have had the signal before, if a batch system signals all
+  /// processes of a job.
   static bool by_hydra();
 };
 

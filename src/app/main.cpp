@@ -104,6 +104,8 @@ int main(int argc, char** argv) {
   shoal::comm::World world(argc, argv);
   if (interrupts) shoal::app::Interrupts::mpi_has_started();
   const int exit_code = shoal::app::run_to_the_end(world, argc, argv);
+  // All ranks end in the same way, also if hydra's signal came to some of them later than another one.
+  if (exit_code == static_cast<int>(shoal::Exit::requeue)) shoal::app::Interrupts::first_of_all(world.all());
   if (exit_code != 0 && shoal::app::Interrupts::by_hydra()) shoal::comm::depart(exit_code);
   return exit_code;
 }

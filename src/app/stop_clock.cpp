@@ -18,7 +18,7 @@ namespace {
 /// A step or a save may take this much longer than the longest so far.
 constexpr double longer = 1.25;
 /// The part of what is left that is kept for the end: summary, trace, MPI_Finalize, and a save that was not seen yet.
-constexpr double part_for_end = 0.1, least_for_end_s = 2, most_for_end_s = 30;
+constexpr double part_for_end = 0.1, least_for_end_s = 5, most_for_end_s = 30;
 
 constexpr double second_ns = 1e9;
 

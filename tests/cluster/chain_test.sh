@@ -18,12 +18,13 @@ until_so() {
     sleep 0.2
   done
 }
+steps() { wc -l 2>/dev/null <"$work/$1/metrics.jsonl" || echo 0; }
 # shellcheck disable=SC2317  # called by until_so
-steps() { [[ -f $work/$1/metrics.jsonl && $(wc -l <"$work/$1/metrics.jsonl") -ge $2 ]]; }
+more_steps() { [[ $(steps "$1") -gt $2 ]]; }
 # shellcheck disable=SC2317
 is() { [[ $(state "$1") == "JobState=$2" ]]; }
 # shellcheck disable=SC2317
-said() { [[ $(grep -cE "$2" "$work/$1.log") -ge $3 ]]; }
+said() { [[ $(grep -csE "$2" "$work/$1.log") -ge $3 ]]; }
 
 # submit NAME [OPTION OF SBATCH...] -- [OPTION...]: prints the job's number.
 submit() {
@@ -43,8 +44,9 @@ number=1200
 job=$(submit chain --time=10 -- --train.steps=$number)
 legs=0
 for kind in "--batch --signal=USR1" "--signal=USR2" "--full --signal=USR1"; do
+  [[ $legs -eq 0 ]] || until_so 90 said chain "resumed from" $legs
   legs=$((legs + 1))
-  until_so 90 steps chain $((legs * 30))
+  until_so 90 more_steps chain $(($(steps chain) + 20))
   # shellcheck disable=SC2086
   slurm scancel $kind "$job"
   until_so 60 said chain "stopped by SIGUSR[12] after step" $legs
@@ -72,8 +74,7 @@ PYTHON
 job=$(submit clock --time=1 --signal=B:USR1@45 -- --train.steps=1000000)
 until_so 90 said clock "stopped by SIGUSR1 after step" 1
 until_so 90 said clock "resumed from" 1
-until_so 60 is "$job" RUNNING
-sleep 2 # so that the next leg makes steps
+until_so 60 more_steps clock "$(steps clock)"
 slurm scancel "$job"
 until_so 60 said clock "stopped by SIGTERM after step" 1
 sleep 3

@@ -74,9 +74,9 @@ ended_75() {
   grep -hq "stopped by $2 after step" "$work"/chain.*.log || fail "no job was stopped by $2"
 }
 export PATH=$work/bin:$PATH
-(cd "$work" && qsub -l walltime=9 -v "SHOAL,SHOAL_DECK,SHOAL_COMM_WAIT,SHOAL_OUT=$work/chain,SHOAL_OPTIONS=--train.steps=1000000" \
+(cd "$work" && qsub -l walltime=20 -v "SHOAL,SHOAL_DECK,SHOAL_COMM_WAIT,SHOAL_OUT=$work/chain,SHOAL_OPTIONS=--train.steps=1000000" \
   "$source_root/jobscripts/pbs.sh") >/dev/null
-ended_75 "$(next_job 1)" train.stop_after # in time: PBS would kill it after 9 s
+ended_75 "$(next_job 1)" train.stop_after # in time: PBS would kill it after 20 s
 job=$(next_job 2)
 trains "$job"
 "$cluster/pbs-sim" qsig -s USR1 "$job"
