@@ -91,8 +91,8 @@ class Script {
 void write_slurm(Script& script, const Job& job) {
   script.replace("#SBATCH --nodes=", text("#SBATCH --nodes=", job.nodes));
   script.replace("#SBATCH --ntasks-per-node=", text("#SBATCH --ntasks-per-node=", job.ranks_per_node));
-  script.replace("#SBATCH --cpus-per-task=", text("#SBATCH --cpus-per-task=", job.cores_per_rank, "\n#SBATCH --mem=",
-                                                  job.node_mib(), "M"));
+  script.replace("#SBATCH --cpus-per-task=",
+                 text("#SBATCH --cpus-per-task=", job.cores_per_rank, "\n#SBATCH --mem=", job.node_mib(), "M"));
   script.replace("#SBATCH --time=", "#SBATCH --time=" + config::wall_time_text(job.seconds));
   script.replace("#SBATCH --signal=",
                  text("#SBATCH --signal=B:USR1@", std::clamp<std::uint64_t>(job.seconds / 4, 1, longest_warning_s)));
@@ -137,12 +137,13 @@ std::string script_of(const Job& job, System system) {
   Script script(*chosen->script);
   chosen->fill(script, job);
   script.replace_head(
-      text("# SPDX-License-Identifier: Apache-2.0\n", mark, " for ", config::shown(job.deck), ": ",
-           counted(job.nodes, "node"), " x ", counted(job.ranks_per_node, "rank"), " x ",
-           counted(job.cores_per_rank, "core"), ".\n# A rank plans ", plan::bytes_text(job.rank_bytes),
-           "; the memory asked for is 5 % more, and 256 MiB per rank.\n# ", chosen->submit,
-           " submits it. What it does on signals and at the end of its time, and the variables that it takes: jobscripts/ of "
-           "shoal.\n\n"),
+      text(
+          "# SPDX-License-Identifier: Apache-2.0\n", mark, " for ", config::shown(job.deck), ": ",
+          counted(job.nodes, "node"), " x ", counted(job.ranks_per_node, "rank"), " x ", counted(job.cores_per_rank, "core"),
+          ".\n# A rank plans ", plan::bytes_text(job.rank_bytes),
+          "; the memory asked for is 5 % more, and 256 MiB per rank.\n# ", chosen->submit,
+          " submits it. What it does on signals and at the end of its time, and the variables that it takes: jobscripts/ of "
+          "shoal.\n\n"),
       chosen->directive);
   std::string preset;
   for (const std::string& option : job.options) preset += (preset.empty() ? "" : " ") + quoted(option);
@@ -152,7 +153,8 @@ std::string script_of(const Job& job, System system) {
 
 /// The options that were given on the command line, as the job needs them.
 std::vector<std::string> given_options(const config::Invocation& invocation) {
-  require_input(!invocation.deepspeed, "jobscript: --deepspeed is not passed on; allowed: the deck that `shoal train "
+  require_input(!invocation.deepspeed,
+                "jobscript: --deepspeed is not passed on; allowed: the deck that `shoal train "
                 "--deepspeed FILE --print-config` prints");
   std::vector<std::string> given;
   for (const auto& [name, value] : config::list(invocation.options)) {
@@ -190,8 +192,9 @@ Job job_of(const config::Invocation& invocation) {
   job.cores_per_rank = invocation.own<std::uint64_t>("cores-per-rank");
   const auto& time = invocation.own<std::string>("time");
   const auto seconds = config::wall_time(time);
-  require_input(seconds.value_or(0) > 0, "--time ", config::shown(time), ": not a wall time; allowed: ",
-                config::wall_time_forms, " (a number alone would be minutes to SLURM and seconds to PBS)");
+  require_input(seconds.value_or(0) > 0, "--time ", config::shown(time),
+                ": not a wall time; allowed: ", config::wall_time_forms,
+                " (a number alone would be minutes to SLURM and seconds to PBS)");
   job.seconds = *seconds;
   job.program = fs::read_symlink("/proc/self/exe");
   job.deck = fs::absolute(invocation.deck).lexically_normal();

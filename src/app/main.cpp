@@ -24,8 +24,8 @@ namespace shoal::app {
 namespace {
 
 std::array<Command, 9> commands() {
-  return {train_command(),    plan_command(),     bench_command(),  eval_command(),
-          generate_command(), tokenize_command(), export_command(), info_command(), jobscript_command()};
+  return {train_command(),    plan_command(),   bench_command(), eval_command(),     generate_command(),
+          tokenize_command(), export_command(), info_command(),  jobscript_command()};
 }
 
 std::string usage() {

@@ -17,8 +17,8 @@ struct Resolved {
 
 Resolved resolved(config::Invocation asked, int ranks);
 
-/// What the memory of a training run on `ranks` ranks, `on_node` of them on a node of the machine, is planned from: arguments
-/// of plan::memory(). The options are resolved, model.vocab_size included.
+/// What the memory of a training run on `ranks` ranks, `on_node` of them on a node of the machine, is planned from:
+/// arguments of plan::memory(). The options are resolved, model.vocab_size included.
 struct PlanInputs {
   zero::EngineOptions engine;
   int sync_group_size = 1;

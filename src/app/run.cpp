@@ -109,7 +109,8 @@ Exit Run::steps() {
   };
   const int signal = Interrupts::first_of_all(world_.all());
   if (signal != 0 && !trainer_.done(first_step_)) {
-    log_.note(text(signal_name(signal), " came before the first step: the run makes one step, so that there is a checkpoint ",
+    log_.note(text(signal_name(signal),
+                   " came before the first step: the run makes one step, so that there is a checkpoint ",
                    "to resume from, and stops"));
   }
   clock_.start();

@@ -43,9 +43,10 @@ void StopClock::print_limit() const {
     std::printf("# train.stop_after = auto: the job has no time limit (%s)\n", left_.source.c_str());
     return;
   }
-  std::printf("# train.stop_after = auto: %s are left of the job (%s); the run stops when a step, a save and %s more may not fit\n",
-              config::wall_time_text(static_cast<std::uint64_t>(std::max(0.0, *left_.seconds))).c_str(), left_.source.c_str(),
-              human_time(end_s_).c_str());
+  std::printf(
+      "# train.stop_after = auto: %s are left of the job (%s); the run stops when a step, a save and %s more may not fit\n",
+      config::wall_time_text(static_cast<std::uint64_t>(std::max(0.0, *left_.seconds))).c_str(), left_.source.c_str(),
+      human_time(end_s_).c_str());
 }
 
 void StopClock::start() {
@@ -64,9 +65,7 @@ void StopClock::lap(const Saves& saves) {
 }
 
 /// What must be left when a step ends, so that another one is begun. A limit in seconds is used up to its end.
-double StopClock::reserve_s() const {
-  return limit_s_ > 0 ? 0 : longer * (longest_step_s_ + longest_save_s_) + end_s_;
-}
+double StopClock::reserve_s() const { return limit_s_ > 0 ? 0 : longer * (longest_step_s_ + longest_save_s_) + end_s_; }
 
 bool StopClock::over() const {
   if (!decides_ || deadline_ns_ == 0) return false;

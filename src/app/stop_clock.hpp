@@ -34,12 +34,12 @@ class StopClock {
  private:
   double reserve_s() const;
 
-  bool decides_;           // on rank 0
-  double limit_s_ = 0;     // train.stop_after
-  TimeLeft left_;          // auto
-  double end_s_ = 0;       // seconds kept for the end of the program
+  bool decides_;        // on rank 0
+  double limit_s_ = 0;  // train.stop_after
+  TimeLeft left_;       // auto
+  double end_s_ = 0;    // seconds kept for the end of the program
   std::int64_t deadline_ns_ = 0, lap_ns_ = 0;
-  double saved_s_ = 0;     // Saves::seconds() at the last lap
+  double saved_s_ = 0;  // Saves::seconds() at the last lap
   double longest_step_s_ = 0, longest_save_s_ = 0;
   int laps_ = 0;
 };

@@ -20,7 +20,6 @@
 #include "run_files.hpp"
 #include "run_trace.hpp"
 #include "setup.hpp"
-#include "stop_clock.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/names.hpp"
@@ -28,6 +27,7 @@
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/notation.hpp"
+#include "stop_clock.hpp"
 #include "weights.hpp"
 
 namespace shoal::app {

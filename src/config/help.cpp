@@ -51,7 +51,8 @@ std::string values_of(const std::string& unit, const Allowed& allowed, const Val
   if (std::holds_alternative<std::string>(type)) return leading + (allowed.text.empty() ? "text" : allowed.text);
   const bool whole = !std::holds_alternative<double>(type);
   return (unit.empty() ? (whole ? "whole number" : "number") : unit) + short_bounds(allowed, whole) +
-         (allowed.wall_time ? text(", or ", wall_time_forms) : std::string()) + (allowed.word.empty() ? "" : ", or " + allowed.word);
+         (allowed.wall_time ? text(", or ", wall_time_forms) : std::string()) +
+         (allowed.word.empty() ? "" : ", or " + allowed.word);
 }
 
 /// Distinguishes an empty default from no default.

@@ -59,8 +59,8 @@ TEST(Value, WallTimesAreSeconds) {
   EXPECT_EQ(wall_time("4:53"), 293U) << "squeue -o %L";
   EXPECT_EQ(wall_time("100:00:00"), 360000U) << "qstat -f";
   EXPECT_EQ(wall_time("2-03:04:05"), 2 * 86400U + 3 * 3600U + 4 * 60U + 5U);
-  for (const char* const text : {"", "60", ":30", "1:", "1:2", "1:60", "01:60:00", "1:2:3:4", "1-24:00:00", "1-12:00", "-1:00:00",
-                                 " 1:00:00", "1:00:00 ", "1e3:00", "12345678901:00:00"}) {
+  for (const char* const text : {"", "60", ":30", "1:", "1:2", "1:60", "01:60:00", "1:2:3:4", "1-24:00:00", "1-12:00",
+                                 "-1:00:00", " 1:00:00", "1:00:00 ", "1e3:00", "12345678901:00:00"}) {
     EXPECT_EQ(wall_time(text), std::nullopt) << text;
   }
   for (const std::uint64_t seconds : {0U, 59U, 3600U, 360000U}) EXPECT_EQ(wall_time(wall_time_text(seconds)), seconds);
