@@ -44,7 +44,13 @@ class Clock(Program):
         return done.stdout, len(steps), sum(step["step_s"] for step in steps)
 
     def test_forms_of_a_wall_time(self):
-        for given, seconds in (("90", "90"), ("1:30", "90"), ("01:02:03", "3723"), ("2-01:00:00", "176400"), ("auto", "auto")):
+        for given, seconds in (
+            ("90", "90"),
+            ("1:30", "90"),
+            ("01:02:03", "3723"),
+            ("2-01:00:00", "176400"),
+            ("auto", "auto"),
+        ):
             printed = self.shoal("train", self.deck(SMALL), "--print-config", f"--train.stop_after={given}").stdout
             self.assertRegex(printed, rf"(?m)^stop_after +\= {seconds} ")
         for wrong in ("1:99", "1:2:3:4", "1-30", "01:02:03h", "-1:30"):
@@ -54,14 +60,14 @@ class Clock(Program):
     def test_auto_stops_before_the_job_ends(self):
         end = int(time.time()) + 12  # 5 s of it are kept for the end
         job = self.in_job(SHOAL_JOB_END_TIME=end)
-        log, steps, seconds = self.stopped("--train.stop_after=auto", ranks=2, mpiexec=job)
+        log, steps, _ = self.stopped("--train.stop_after=auto", ranks=2, mpiexec=job)
         self.assertLess(time.time(), end)
         self.assertGreater(steps, 1)
         self.assertIn(" are left of the job (SHOAL_JOB_END_TIME)", log)
 
     def test_auto_asks_squeue(self):
         self.stand_in("squeue", '[ "$*" = "-h -j 17 -o %L" ] && echo "      0:08"')
-        log, steps, seconds = self.stopped("--train.stop_after=auto", mpiexec=self.in_job(SLURM_JOB_ID=17))
+        log, _, seconds = self.stopped("--train.stop_after=auto", mpiexec=self.in_job(SLURM_JOB_ID=17))
         self.assertIn("00:00:08 are left of the job (squeue -h -j 17 -o %L)", log)
         self.assertLess(seconds, 8)
         self.stand_in("squeue", "echo UNLIMITED")
@@ -76,7 +82,7 @@ class Clock(Program):
         answer = self.dir / "answer"
         answer.write_text(QSTAT.format(used="00:10:00", stime=began, walltime="01:00:09"))
         self.stand_in("qstat", f'[ "$*" = "-f 17.server" ] && cat {answer}')
-        log, steps, seconds = self.stopped("--train.stop_after=auto", mpiexec=self.in_job(PBS_JOBID="17.server"))
+        log, _, seconds = self.stopped("--train.stop_after=auto", mpiexec=self.in_job(PBS_JOBID="17.server"))
         self.assertRegex(log, r"00:00:0[789] are left of the job \(qstat -f 17.server\)")
         self.assertLess(seconds, 9)
 

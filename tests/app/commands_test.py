@@ -139,7 +139,9 @@ class Commands(Program):
         deck = self.deck(SMALL, train={"steps": 1})
 
         def shown(number, *mpiexec, options=()):
-            done = self.shoal("train", deck, f"--output.dir={self.dir / str(number)}", *options, ranks=2, mpiexec=mpiexec)
+            done = self.shoal(
+                "train", deck, f"--output.dir={self.dir / str(number)}", *options, ranks=2, mpiexec=mpiexec
+            )
             self.assertEqual(done.returncode, 0, done.stderr)
             return re.search(r"^#   cores +(.*)$", done.stdout, re.M)[1]
 

@@ -154,11 +154,17 @@ class Scripts(Program):
 
     def test_an_array_sweeps(self):
         slurm = {"SLURM_ARRAY_JOB_ID": 9, "SLURM_ARRAY_TASK_ID": 2}
-        for script, task in (("slurm", slurm), ("slurm_gpu", slurm), ("pbs", {"PBS_ARRAY_INDEX": 2, "PBS_JOBID": "9[2].s"})):
+        for script, task in (
+            ("slurm", slurm),
+            ("slurm_gpu", slurm),
+            ("pbs", {"PBS_ARRAY_INDEX": 2, "PBS_JOBID": "9[2].s"}),
+        ):
             calls = self.called(script, SHOAL_SWEEP=self.dir / "sweep", **task)
             self.assertIn(f" --output.dir={self.dir}/runs/9/2 ", calls)
             self.assertIn(" --optimizer.lr=3e-3 --train.seed=5\n", calls)
-        calls = self.called("pbs", SHOAL_SWEEP=self.dir / "sweep", SHOAL_OUT="/o", PBS_ARRAY_INDEX=1, ENDS_WITH=75, code=75)
+        calls = self.called(
+            "pbs", SHOAL_SWEEP=self.dir / "sweep", SHOAL_OUT="/o", PBS_ARRAY_INDEX=1, ENDS_WITH=75, code=75
+        )
         self.assertIn(" --output.dir=/o/1 ", calls)  # the next job gets SHOAL_OUT=/o and SHOAL_TASK=1
         self.assertIn("SHOAL_TASK", calls)
         self.called("slurm", SHOAL_SWEEP=self.dir / "sweep", SLURM_ARRAY_JOB_ID=9, SLURM_ARRAY_TASK_ID=3, code=2)
@@ -176,7 +182,14 @@ class JobScript(Program):
         more = ("--nodes", "2", "--ranks-per-node=2", "--cores-per-rank=3", "--time", "1-01:30:00")
         slurm = self.written("--system", "slurm", *more, deck, "--optimizer.lr=0.5", "--data.source=it's here.txt",
                              "--model.vocab_size=99")  # fmt: skip
-        for line in ("nodes=2", "ntasks-per-node=2", "cpus-per-task=3", "time=25:30:00", "signal=B:USR1@120", "requeue"):
+        for line in (
+            "nodes=2",
+            "ntasks-per-node=2",
+            "cpus-per-task=3",
+            "time=25:30:00",
+            "signal=B:USR1@120",
+            "requeue",
+        ):
             self.assertIn(f"\n#SBATCH --{line}\n", slurm)
         self.assertIn(f"\nprogram={BINARY} input={deck} preset=(--model.vocab_size=99 '--data.source=it'\\''s here.txt' "
                       "--optimizer.lr=0.5)\n", slurm)  # fmt: skip
@@ -218,7 +231,9 @@ class JobScript(Program):
     def test_refusals(self):
         deck = self.deck(SMALL)
         self.refused("jobscript", deck, "--nodes=3", contains=["batch.global = 8", "3"])
-        self.refused("jobscript", deck, "--ranks-per-node=4", "--comm.ranks_per_node=3", contains=["comm.ranks_per_node"])
+        self.refused(
+            "jobscript", deck, "--ranks-per-node=4", "--comm.ranks_per_node=3", contains=["comm.ranks_per_node"]
+        )
         self.refused("jobscript", deck, "--nodes=0", contains=["nodes = 0"])
         self.refused("jobscript", deck, "--memory.limit=0.0001", contains=["the run needs", "cheapest"])
         self.refused("jobscript", deck, "--time=60", contains=["--time 60", "minutes to SLURM"])

@@ -186,7 +186,11 @@ class Signals(Program):
             ("--sync.kind=localsgd", "--sync.localsgd_frequency=5", "--comm.ranks_per_node=1"),
         )
         for number in range(RANDOM):
-            how, target, options = choose.choice(SIGNALS), choose.choice(("0", "1", "all", "mpiexec")), choose.choice(kinds)
+            how, target, options = (
+                choose.choice(SIGNALS),
+                choose.choice(("0", "1", "all", "mpiexec")),
+                choose.choice(kinds),
+            )
             delay = choose.uniform(0, 2)
             with self.subTest(number=number, how=how.name, target=target, options=options, delay=delay):
                 run = Run(self, *options).recording()
