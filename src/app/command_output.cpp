@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "shoal/base/absence.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 
@@ -60,6 +61,7 @@ int start(const std::vector<std::string>& command, pid_t& process, int& from) {
 }  // namespace
 
 CommandOutput output_of(const std::vector<std::string>& command, double most_seconds) {
+  const Absence absence;  // the watchdog answers other ranks meanwhile
   CommandOutput output;
   pid_t process = 0;
   int from = -1;

@@ -96,7 +96,7 @@ int Interrupts::first() { return first_signal; }
 int Interrupts::first_of_all(comm::Communicator& ranks) {
   std::array<std::int64_t, 2> seen = {first_signal, forwarded};
   ranks.all_reduce(Span<std::int64_t>(seen), comm::Reduce::max).wait();
-  forwarded = static_cast<int>(seen[1]);
+  if (seen[1] != 0) forwarded = 1;
   return static_cast<int>(seen[0]);
 }
 

@@ -101,6 +101,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   StopClock clock(world, invocation);
   open_device(world);
   RunFiles files(world, o);
+  const std::string binding = describe_binding(world);  // before OpenMP may bind this thread to one of the rank's cores
   const kernels::Runtime runtime(setup.threads);
   kernels::connect_trace();
   start_trace(world, o);
@@ -109,7 +110,6 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   require_room(world, setup);
   Machine machine(setup, world);
   const Ledger most_taken = largest_over_ranks(world, machine.memory.taken());
-  const std::string binding = describe_binding(world);
   if (world.all().rank() == 0) print_banner(setup, world, binding, most_taken, peak);
   print_pays_off(setup, world, machine, peak);
   clock.print_limit();

@@ -89,6 +89,7 @@ class Clock(Program):
     def test_auto_without_an_answer_is_an_error(self):
         def refused(*contains, **variables):
             command = [self.binary, "train", str(self.deck(SMALL)), "--train.stop_after=auto"]
+            command.append("--comm.timeout=2")  # rank 0 waits longer for the batch system, and is not taken for dead
             done = self.shoal(*command[1:], ranks=2, mpiexec=self.in_job(**variables))
             self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
             said = [line for line in done.stderr.splitlines() if line.startswith("shoal: ")]

@@ -77,6 +77,14 @@ slurm scancel "$job"
 until_so 60 said cancelled "stopped by SIGTERM after step .* complete" 1
 until_so 60 is "$job" CANCELLED
 
+# An array sweeps: task K takes the options of line K.
+printf '%s\n' --optimizer.lr=0.25 '--optimizer.lr=0.5 --train.seed=5' >"$work/sweep.txt"
+job=$(SHOAL_SWEEP=$work/sweep.txt submit sweep --time=5 --array=1-2 --)
+for task in "1 0.25" "2 0.5"; do
+  until_so 60 test -f "$work/sweep/${task% *}/summary.json"
+  grep -q "\"optimizer.lr\": \"${task#* }\"" "$work/sweep/${task% *}/summary.json" || fail "task ${task% *} has other options"
+done
+
 # The warning before the time limit. SLURM looks at the clocks of jobs every half minute.
 job=$(submit clock --time=1 --signal=B:USR1@45 -- --train.steps=1000000)
 until_so 90 said clock "stopped by SIGUSR1 after step .* complete" 1
