@@ -13,11 +13,17 @@
 #   SHOAL_DECK     the deck                      (quickstart.cfg of the source tree or of the installation)
 #   SHOAL_OUT      output.dir                    (runs/JOBNUMBER in the directory of submission)
 #   SHOAL_OPTIONS  further options, separated by spaces: --train.steps=200 --optimizer.lr=3e-4
-#   SHOAL_MPIEXEC  MPICH's mpiexec               (the one in PATH)
+#   SHOAL_SWEEP    a file with options in each line: subjob K of a job array (qsub -J 1-8) adds those of line K, and writes to
+#                  SHOAL_OUT/K                   (none)
+#   SHOAL_BIND     how mpiexec binds a rank: core, numa, none                                       (core)
+#   SHOAL_CHAIN    no: the job does not submit the next one                                         (yes)
+#   SHOAL_MPIEXEC  mpiexec of MPICH, Intel MPI, HPE's PALS or Open MPI, whichever belongs to the MPI library of the program
+#                                                (the one in PATH)
 #
-# Exit status 75 means that the run stopped early, with a complete checkpoint (train.stop_after: wall time in seconds; set it
-# below walltime). Submit the job again with -v SHOAL_OUT=runs/JOBNUMBER, and it resumes from there. With
-# -W depend=afternotok:JOBID the second job can be submitted together with the first.
+# The program asks qstat what is left of the walltime (train.stop_after=auto), and stops in time: it writes a checkpoint and ends
+# with status 75. This script then submits itself again, with the resources and the queue of this job, and the next job resumes,
+# until all steps are done. Where compute nodes have no qsub or no qstat, the log says what to do. A job that is deleted (qdel)
+# writes a checkpoint, too, but is not submitted again.
 
 #PBS -N shoal
 #PBS -l select=2:ncpus=2:mpiprocs=2:ompthreads=1
@@ -25,15 +31,30 @@
 #PBS -l walltime=01:00:00
 #PBS -j oe
 
+# The modules with which shoal was built:
+# module load gcc cray-mpich cray-hdf5-parallel onednn kokkos
+
 set -euo pipefail
 cd "$PBS_O_WORKDIR" # the job starts in $HOME
 
-shoal=${SHOAL:-$PWD/build/shoal}
-[[ -n ${SHOAL:-} || -x $shoal ]] || shoal=$(command -v shoal) || { echo "no build/shoal, and no shoal in PATH" >&2; exit 2; }
-deck=${SHOAL_DECK:-$PWD/inputs/quickstart.cfg}
-[[ -n ${SHOAL_DECK:-} || -f $deck ]] || deck=$(dirname "$shoal")/../share/shoal/inputs/quickstart.cfg
-out=${SHOAL_OUT:-$PWD/runs/${PBS_JOBID%%.*}}
+# Defaults; `shoal jobscript` fills them in.
+program='' input='' preset=()
+
+shoal=${SHOAL:-${program:-$PWD/build/shoal}}
+[[ -x $shoal || -n ${SHOAL:-} ]] || shoal=$(command -v shoal) || { echo "no build/shoal, and no shoal in PATH" >&2; exit 2; }
+deck=${SHOAL_DECK:-${input:-$PWD/inputs/quickstart.cfg}}
+[[ -f $deck || -n ${SHOAL_DECK:-} ]] || deck=$(dirname "$shoal")/../share/shoal/inputs/quickstart.cfg
+number=${PBS_JOBID%%.*} # of an array 17[]
+task=${PBS_ARRAY_INDEX:-${SHOAL_TASK:-}}
+base=${SHOAL_OUT:-$PWD/runs/${number%%\[*}}
+out=$base${task:+/$task}
 mkdir -p "$(dirname "$out")"
+if [[ -n ${SHOAL_SWEEP:-} ]]; then
+  line=$(sed -n "${task:?SHOAL_SWEEP is for job arrays: qsub -J 1-N}p" "$SHOAL_SWEEP")
+  [[ -n $line ]] || { echo "$SHOAL_SWEEP has no line $task" >&2; exit 2; }
+  read -ra swept <<<"$line"
+  preset+=("${swept[@]}")
+fi
 read -ra options <<<"${SHOAL_OPTIONS:-}"
 
 # If an earlier job used the directory, this one resumes from its last checkpoint, or from the beginning if there is none.
@@ -42,7 +63,66 @@ if [[ -e $out/run.json ]] || compgen -G "$out/checkpoints/step_*.h5" >/dev/null;
   again=(--checkpoint.resume=latest)
 fi
 
+stop=()
+if [[ "${preset[*]} ${options[*]}" == *train.stop_after* ]]; then
+  : # the user's own limit
+elif command -v qstat >/dev/null; then
+  stop=(--train.stop_after=auto)
+else
+  echo "no qstat here: set --train.stop_after=HH:MM:SS below the walltime, or work after the last checkpoint is lost" >&2
+fi
+
 # The node file has one line per rank (mpiprocs of each chunk), node by node. PBS has set OMP_NUM_THREADS to ompthreads.
 ranks=$(wc -l <"$PBS_NODEFILE")
-"${SHOAL_MPIEXEC:-mpiexec}" -f "$PBS_NODEFILE" -n "$ranks" \
-  "$shoal" train "$deck" --output.dir="$out" --checkpoint.dir="$out/checkpoints" "${again[@]}" "${options[@]}"
+nodes=$(sort -u "$PBS_NODEFILE" | wc -l)
+cores=${OMP_NUM_THREADS:-1}
+bind=${SHOAL_BIND:-core}
+mpiexec=${SHOAL_MPIEXEC:-mpiexec}
+case $("$mpiexec" --version 2>&1 || true)$("$mpiexec" --help 2>&1 || true) in
+  *HYDRA*) # MPICH
+    [[ $bind != core ]] || bind=core:$cores
+    launch=("$mpiexec" -f "$PBS_NODEFILE" -n "$ranks" -bind-to "$bind") ;;
+  *"Open MPI"* | *OpenRTE*)
+    launch=("$mpiexec" --hostfile "$PBS_NODEFILE" -n "$ranks" --map-by "ppr:$((ranks / nodes)):node:PE=$cores" --bind-to "$bind"
+      -x OMP_NUM_THREADS) ;;
+  *--cpu-bind*) # HPE's PALS, which knows the nodes of the job
+    [[ $bind != core ]] || bind=depth
+    launch=("$mpiexec" -n "$ranks" --ppn "$((ranks / nodes))" --depth "$cores" --cpu-bind "$bind") ;;
+  *) # Intel MPI binds by itself
+    launch=("$mpiexec" -f "$PBS_NODEFILE" -n "$ranks") ;;
+esac
+
+running='' deleted=no
+# qsig may send a signal to this shell alone, so it is passed on to mpiexec, and from there to the ranks. SIGINT and SIGUSR2 become
+# SIGUSR1, since MPICH's mpiexec ends everything at a second SIGINT, and itself at a SIGUSR2, which is therefore ignored below.
+# SIGTERM comes from qdel, or at the end of the walltime.
+trap 'kill -USR1 "$running" || true' USR1 USR2 INT
+trap 'deleted=yes; kill -TERM "$running" || true' TERM
+(
+  trap '' USR2
+  exec "${launch[@]}" "$shoal" train "$deck" --output.dir="$out" --checkpoint.dir="$out/checkpoints" "${stop[@]}" "${again[@]}" \
+    "${preset[@]}" "${options[@]}"
+) &
+running=$!
+while kill -0 "$running" 2>/dev/null; do sleep 1 || true; done # `wait` would lose one of two signals at a time
+status=0
+wait "$running" || status=$?
+trap - USR1 USR2 TERM INT
+
+# resource NAME: the value in the record of this job, where long lines are broken: "    Resource_List.select = 2:ncpus=2".
+resource() { qstat -f "$PBS_JOBID" 2>/dev/null | sed -e ':a' -e '$!N' -e 's/\n\t//' -e 'ta' -e 'P' -e 'D' | sed -n "s/^ *$1 = //p"; }
+submit_again() {
+  local next=(-q "$PBS_O_QUEUE") name value
+  for name in select place walltime; do
+    value=$(resource "Resource_List.$name")
+    [[ -z $value ]] || next+=(-l "$name=$value")
+  done
+  value=$(resource Account_Name)
+  [[ -z $value ]] || next+=(-A "$value")
+  export SHOAL_OUT=$base SHOAL_TASK=$task
+  qsub "${next[@]}" -v "$(compgen -e SHOAL | paste -sd,)" "$0" # $0 is PBS's copy of this script
+}
+if [[ $status -eq 75 && $deleted == no && ${SHOAL_CHAIN:-yes} != no ]]; then
+  submit_again || echo "submit the job again with -v SHOAL_OUT=$base, and it resumes" >&2
+fi
+exit "$status"

@@ -11,31 +11,48 @@
 #   SHOAL           the program                 (build/shoal in the directory of submission, otherwise the one in PATH)
 #   SHOAL_DECK      the deck                    (quickstart.cfg of the source tree or of the installation)
 #   SHOAL_OUT       output.dir                  (runs/JOBID in the directory of submission)
+#   SHOAL_SWEEP     a file with options in each line: task K of a job array (sbatch --array=1-8) adds those of line K, and
+#                   writes to SHOAL_OUT/K       (none)
+#   SHOAL_BIND      how srun binds a rank: cores, ldoms (NUMA domains), none                                   (cores)
 #   SHOAL_SRUN_MPI  how srun connects the ranks (pmi2, for MPICH; `srun --mpi=list` shows the others, for example
 #                   cray_shasta). With a wrong one every rank believes to be rank 0 of 1; shoal refuses that.
 #
-# Exit status 75 means that the run stopped early, with a complete checkpoint (train.stop_after: wall time in seconds; set it
-# below --time: 3300 for an hour). The job then goes back into the queue. It keeps its id, and so its output.dir, and resumes
-# from there.
+# 120 seconds before the time limit SLURM sends SIGUSR1 to this script (--signal), which passes it on. The run then finishes its
+# step, writes a checkpoint and ends with status 75, and the job goes back into the queue. It keeps its id, and so its
+# output.dir, and resumes from there, until all steps are done. If a step and a checkpoint take longer than that, ask for an
+# earlier signal. A job that is cancelled (scancel) writes a checkpoint, too, but does not go back into the queue.
 
 #SBATCH --job-name=shoal
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=2
 #SBATCH --cpus-per-task=1
 #SBATCH --time=01:00:00
+#SBATCH --signal=B:USR1@120
 #SBATCH --output=shoal-%j.log
 #SBATCH --open-mode=append
 #SBATCH --requeue
 
+# The modules with which shoal was built:
+# module load gcc cray-mpich cray-hdf5-parallel onednn kokkos
+
 set -euo pipefail
 cd "$SLURM_SUBMIT_DIR"
 
-shoal=${SHOAL:-$PWD/build/shoal}
-[[ -n ${SHOAL:-} || -x $shoal ]] || shoal=$(command -v shoal) || { echo "no build/shoal, and no shoal in PATH" >&2; exit 2; }
-deck=${SHOAL_DECK:-$PWD/inputs/quickstart.cfg}
-[[ -n ${SHOAL_DECK:-} || -f $deck ]] || deck=$(dirname "$shoal")/../share/shoal/inputs/quickstart.cfg
-out=${SHOAL_OUT:-$PWD/runs/$SLURM_JOB_ID}
+# Defaults; `shoal jobscript` fills them in.
+program='' input='' preset=()
+
+shoal=${SHOAL:-${program:-$PWD/build/shoal}}
+[[ -x $shoal || -n ${SHOAL:-} ]] || shoal=$(command -v shoal) || { echo "no build/shoal, and no shoal in PATH" >&2; exit 2; }
+deck=${SHOAL_DECK:-${input:-$PWD/inputs/quickstart.cfg}}
+[[ -f $deck || -n ${SHOAL_DECK:-} ]] || deck=$(dirname "$shoal")/../share/shoal/inputs/quickstart.cfg
+out=${SHOAL_OUT:-$PWD/runs/${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}}${SLURM_ARRAY_TASK_ID:+/$SLURM_ARRAY_TASK_ID}
 mkdir -p "$(dirname "$out")"
+if [[ -n ${SHOAL_SWEEP:-} ]]; then
+  line=$(sed -n "${SLURM_ARRAY_TASK_ID:?SHOAL_SWEEP is for job arrays: sbatch --array=1-N}p" "$SHOAL_SWEEP")
+  [[ -n $line ]] || { echo "$SHOAL_SWEEP has no line $SLURM_ARRAY_TASK_ID" >&2; exit 2; }
+  read -ra swept <<<"$line"
+  preset+=("${swept[@]}")
+fi
 
 # A job that was requeued, after status 75 or because a node failed, resumes from its last checkpoint. If there is none, it
 # starts from the beginning.
@@ -46,11 +63,21 @@ fi
 
 # One thread per core of a rank. srun needs the number of cores, too: since SLURM 22.05 it does not inherit it.
 export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}
+running='' cancelled=no
+# The ranks get SIGUSR1 and SIGUSR2 through srun. SIGTERM comes from scancel, which sends it to the ranks itself.
+trap 'kill -USR1 "$running" || true' USR1
+trap 'kill -USR2 "$running" || true' USR2
+trap 'cancelled=yes' TERM INT
+srun --mpi="${SHOAL_SRUN_MPI:-pmi2}" --cpus-per-task="$OMP_NUM_THREADS" --cpu-bind="${SHOAL_BIND:-cores}" \
+  --kill-on-bad-exit=1 "$shoal" train "$deck" --output.dir="$out" --checkpoint.dir="$out/checkpoints" "${again[@]}" \
+  "${preset[@]}" "$@" &
+running=$!
+while kill -0 "$running" 2>/dev/null; do sleep 1 || true; done # `wait` would lose one of two signals at a time
 status=0
-srun --mpi="${SHOAL_SRUN_MPI:-pmi2}" --cpus-per-task="$OMP_NUM_THREADS" --kill-on-bad-exit=1 \
-  "$shoal" train "$deck" --output.dir="$out" --checkpoint.dir="$out/checkpoints" "${again[@]}" "$@" || status=$?
+wait "$running" || status=$?
+trap - USR1 USR2 TERM INT
 
-if [[ $status -eq 75 ]]; then
+if [[ $status -eq 75 && $cancelled == no ]]; then
   scontrol requeue "$SLURM_JOB_ID" # ends this script
 fi
 exit "$status"

@@ -26,6 +26,7 @@ Command generate_command();
 Command tokenize_command();
 Command export_command();
 Command info_command();
+Command jobscript_command();
 Command doctor_command();
 
 }  // namespace shoal::app

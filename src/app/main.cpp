@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,15 +24,15 @@ namespace shoal::app {
 
 namespace {
 
-std::array<Command, 9> commands() {
-  return {train_command(),    plan_command(),   bench_command(), eval_command(),  generate_command(),
-          tokenize_command(), export_command(), info_command(),  doctor_command()};
+std::array<Command, 10> commands() {
+  return {train_command(),    plan_command(),   bench_command(), eval_command(),      generate_command(),
+          tokenize_command(), export_command(), info_command(),  jobscript_command(), doctor_command()};
 }
 
 std::string usage() {
   std::string result = "usage: mpiexec -n RANKS shoal COMMAND [ARGUMENT ...] [--section.name=value ...]\n\n";
   for (const Command& command : commands()) {
-    result += "  " + command.spec.name + std::string(10 - command.spec.name.size(), ' ') + command.spec.summary + "\n";
+    result += "  " + command.spec.name + std::string(11 - command.spec.name.size(), ' ') + command.spec.summary + "\n";
   }
   return result + "\n`shoal COMMAND --help` explains a command; `shoal --version` lists the libraries and their versions.\n";
 }
@@ -80,7 +81,7 @@ Exit run(comm::World& world, int argc, char** argv) {
     return exit;
   }
   bad_input("no such command: ", first,
-            "; allowed: train, plan, bench, eval, generate, tokenize, export, info, doctor (shoal --help)");
+            "; allowed: train, plan, bench, eval, generate, tokenize, export, info, jobscript, doctor (shoal --help)");
 }
 
 /// Runs the command and returns the exit code of all ranks.
@@ -100,8 +101,13 @@ int run_to_the_end(comm::World& world, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond its limit is an error of the write, as on a full disk
+  std::optional<shoal::app::Interrupts> interrupts;
+  if (argc > 1 && argv[1] == std::string_view("train")) interrupts.emplace();
   shoal::comm::World world(argc, argv);
+  if (interrupts) shoal::app::Interrupts::mpi_has_started();
   const int exit_code = shoal::app::run_to_the_end(world, argc, argv);
+  // All ranks end in the same way, also if hydra's signal came to some of them later than another one.
+  if (exit_code == static_cast<int>(shoal::Exit::requeue)) shoal::app::Interrupts::first_of_all(world.all());
   if (exit_code != 0 && shoal::app::Interrupts::by_hydra()) shoal::comm::depart(exit_code);
   return exit_code;
 }

@@ -43,12 +43,9 @@ PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::i
   run.stage = stage;
   run.checkpoint_interval = interval;
   run.asked = stage == options.zero.stage && interval == options.activation.checkpoint_interval;
-  const Division division = divide(options, ranks, options.comm.ranks_per_node > 0 ? options.comm.ranks_per_node : ranks);
-  const int sync_group_size = division.sync_group_size;
-  zero::EngineOptions engine = engine_options(options, division, Purpose::train);
+  auto [engine, sync_group_size, extra] = plan_inputs(options, ranks, ranks);
   engine.zero.stage = stage;
   engine.capacity.checkpoint_interval = interval;
-  const plan::ExtraAllocations extra = extra_allocations(options, 0, ranks, sync_group_size);
   try {
     run.plan = plan::memory(engine, 0, sync_group_size, extra);
   } catch (const Error& error) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "setup.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/zero/options.hpp"
 
@@ -32,6 +33,12 @@ Resolved resolved(config::Invocation asked, int ranks) {
   batch.global = 0;
   config::validate(result.run, ranks);  // throws if something else is wrong
   return result;
+}
+
+PlanInputs plan_inputs(const config::Options& options, int ranks, int on_node) {
+  const Division division = divide(options, ranks, on_node);
+  return {engine_options(options, division, Purpose::train), division.sync_group_size,
+          extra_allocations(options, 0, ranks, division.sync_group_size)};
 }
 
 }  // namespace shoal::app

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "shoal/config/options.hpp"
+#include "shoal/plan/memory.hpp"
 
 namespace shoal::app {
 
@@ -15,5 +16,14 @@ struct Resolved {
 };
 
 Resolved resolved(config::Invocation asked, int ranks);
+
+/// What the memory of a training run on `ranks` ranks, `on_node` of them on a node of the machine, is planned from:
+/// arguments of plan::memory(). The options are resolved, model.vocab_size included.
+struct PlanInputs {
+  zero::EngineOptions engine;
+  int sync_group_size = 1;
+  plan::ExtraAllocations extra;
+};
+PlanInputs plan_inputs(const config::Options& options, int ranks, int on_node);
 
 }  // namespace shoal::app

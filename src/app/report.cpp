@@ -98,7 +98,8 @@ void print_table(const std::string& title, const std::vector<std::pair<std::stri
   }
 }
 
-void print_banner(const Setup& setup, comm::World& world, const Ledger& most_taken, double peak_gflops) {
+void print_banner(const Setup& setup, comm::World& world, const std::string& binding, const Ledger& most_taken,
+                  double peak_gflops) {
   const config::Options& o = setup.options;
   std::string libraries;
   for (const auto& [name, version] : library_versions()) {
@@ -107,6 +108,7 @@ void print_banner(const Setup& setup, comm::World& world, const Ledger& most_tak
   std::vector<std::pair<std::string, std::string>> run = {
       {"ranks",
        text(world.size(), " on ", comm::describe(world.topology()), ", ", counted(setup.threads, "thread"), " each")},
+      {"cores", binding},
       {"device", text(kernels::device_name(), "; at most ", fixed(peak_gflops, 0), " GFLOP/s per rank (",
                       kernels::origin_of_peak(), ", ", name_of(o.train.dtype), ")")},
       {"libraries", libraries},

@@ -25,8 +25,10 @@ std::string fixed(double value, int digits);
 /// Prints lines "name   value", aligned, under a title. The texts may come from a file, so control characters are escaped.
 void print_table(const std::string& title, const std::vector<std::pair<std::string, std::string>>& rows);
 
-/// The head of the log. peak_gflops: measured_peak(). most_taken: the memory of the rank that took most, by kind.
-void print_banner(const Setup& setup, comm::World& world, const Ledger& most_taken, double peak_gflops);
+/// The head of the log. binding: describe_binding(). peak_gflops: measured_peak(). most_taken: the memory of the rank that
+/// took most, by kind.
+void print_banner(const Setup& setup, comm::World& world, const std::string& binding, const Ledger& most_taken,
+                  double peak_gflops);
 
 /// Step lines: one per log_every steps. Between them the last line is redrawn at every step if standard output is a
 /// terminal; SHOAL_PROGRESS=redraw or plain overrides this.

@@ -22,25 +22,15 @@
 
 namespace shoal::app {
 
-namespace {
-
-/// The reason for stopping early. Collective, since a signal may have reached any rank.
-std::string why_stopped(comm::Communicator& ranks) {
-  std::int64_t signal = Interrupts::first();
-  ranks.all_reduce(Span<std::int64_t>(&signal, 1), comm::Reduce::max).wait();
-  return signal == 0 ? "train.stop_after" : signal_name(static_cast<int>(signal));
-}
-
-}  // namespace
-
 Run::Run(comm::World& world, const Setup& setup, RunFiles& files, Machine& machine, const std::optional<Resumed>& before,
-         io::CheckpointDirectory* directory, double peak_gflops)
+         io::CheckpointDirectory* directory, StopClock& clock, double peak_gflops)
     : world_(world),
       setup_(setup),
       files_(files),
       options_(setup.options),
       machine_(machine),
       before_(before),
+      clock_(clock),
       first_step_(before ? before->state.step : 0),
       lineage_(begin_run(world, setup.options, before)),
       trainer_(setup, world, machine),
@@ -116,13 +106,17 @@ void Run::add_traffic() {
 
 Exit Run::steps() {
   const auto most = static_cast<std::int64_t>(options_.train.steps);
-  const std::int64_t begin = trace::now_ns();
   const auto want_stop = [&] {
     if (files_.lost()) return true;  // check_files() reports the reason
-    if (Interrupts::first() != 0) return true;
-    return world_.all().rank() == 0 && options_.train.stop_after > 0 &&  // by rank 0's clock alone
-           static_cast<double>(trace::now_ns() - begin) * 1e-9 > options_.train.stop_after;
+    return Interrupts::first() != 0 || clock_.over();
   };
+  const int signal = Interrupts::first_of_all(world_.all());
+  if (signal != 0 && !trainer_.done(first_step_)) {
+    log_.note(text(signal_name(signal),
+                   " came before the first step: the run makes one step, so that there is a checkpoint ",
+                   "to resume from, and stops"));
+  }
+  clock_.start();
   for (std::int64_t t = first_step_; !trainer_.done(t); ++t) {
     comm::reset_traffic();
     const bool at_boundary = t + 1 == most || wants_validation(t + 1, false) || wants_checkpoint(t + 1, false, false);
@@ -144,12 +138,21 @@ Exit Run::steps() {
       files_.enter_checkpoints();
       saves_.save(t + 1, trainer_.numbers());
     }
+    clock_.lap(saves_);
     if (stop && !last) {
-      history_.stopped_by = why_stopped(world_.all());
+      stopped();
       return Exit::requeue;
     }
   }
   return Exit::done;
+}
+
+/// Collective, since a signal may have reached any rank.
+void Run::stopped() {
+  const int signal = Interrupts::first_of_all(world_.all());
+  history_.stopped_by = signal == 0 ? "train.stop_after" : signal_name(signal);
+  const std::string warning = clock_.too_short();
+  if (signal == 0 && !warning.empty()) log_.note("warning: " + warning);
 }
 
 Exit Run::close(Exit exit) {

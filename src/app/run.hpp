@@ -18,6 +18,7 @@
 #include "shoal/comm/world.hpp"
 #include "shoal/io/lineage.hpp"
 #include "shoal/io/trace_file.hpp"
+#include "stop_clock.hpp"
 #include "trainer.hpp"
 
 namespace shoal::app {
@@ -25,11 +26,13 @@ namespace shoal::app {
 /// The part of a run between its first and its last step.
 class Run {
  public:
-  /// before: the checkpoint from which the run is resumed. directory: the checkpoints that exist, on rank 0.
+  /// before: the checkpoint from which the run is resumed. directory: the checkpoints that exist, on rank 0. clock: when the
+  /// run has to stop.
   Run(comm::World& world, const Setup& setup, RunFiles& files, Machine& machine, const std::optional<Resumed>& before,
-      io::CheckpointDirectory* directory, double peak_gflops);
+      io::CheckpointDirectory* directory, StopClock& clock, double peak_gflops);
 
-  /// Runs the steps. Returns why they ended.
+  /// Runs the steps, at least one: jobs that are stopped and requeued again and again must come to an end. Returns why they
+  /// ended.
   Exit steps();
   /// Writes the output at the end. Returns the program's exit code.
   Exit close(Exit exit);
@@ -44,6 +47,7 @@ class Run {
   void flush_trace(std::int64_t step);
   void check_files();
   void add_traffic();
+  void stopped();
 
   comm::World& world_;
   const Setup& setup_;
@@ -51,6 +55,7 @@ class Run {
   const config::Options& options_;
   Machine& machine_;
   const std::optional<Resumed>& before_;
+  StopClock& clock_;
   std::int64_t first_step_;
   io::Lineage lineage_;
   std::int64_t flushed_ = 0;  // step of the last flush_trace()

@@ -28,7 +28,7 @@ bool resumes(const config::Options& options) { return options.checkpoint.resume 
 /// Returns true if the run will certainly read or write checkpoint.dir: a run that was resumed, or for which checkpoint.dir
 /// is set, saves its last step.
 bool uses_checkpoints(const config::Options& options) {
-  return options.checkpoint.every != 0 || !options.checkpoint.dir.empty() || options.train.stop_after > 0 ||
+  return options.checkpoint.every != 0 || !options.checkpoint.dir.empty() || options.train.stop_after != 0 ||
          resumes(options);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "saves.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "checkpoint_state.hpp"
@@ -52,7 +53,9 @@ Saves::Saves(comm::World& world, const Setup& setup, Machine& machine, io::Linea
 
 void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers) {
   heartbeat::phase("checkpoint");
+  finish();  // an earlier save, which may still be under way
   const Stopwatch watch(seconds_);
+  begin_ns_ = trace::now_ns();
   on_rank_0(world_.all(), [&] {
     fs::create_directories(path_);
     if (!background_)
@@ -72,6 +75,7 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
     bytes_ += io::save_checkpoint(world_, file, state, slices, setup_.options.checkpoint.io);
   }
   on_rank_0(world_.all(), [&] { complete(file, step); });
+  measure();
 }
 
 /// Called on rank 0; with checkpoint.async on the saving thread.
@@ -86,13 +90,19 @@ void Saves::complete(const fs::path& file, std::int64_t step) {
 
 void Saves::advance() {
   const Stopwatch watch(seconds_);
-  if (background_) background_->advance();
+  if (!background_ || !background_->under_way()) return;
+  background_->advance();
+  if (!background_->under_way()) measure();
 }
 
 void Saves::finish() {
   const Stopwatch watch(seconds_);
-  if (background_) background_->finish();
+  if (!background_ || !background_->under_way()) return;
+  background_->finish();
+  measure();
 }
+
+void Saves::measure() { longest_s_ = std::max(longest_s_, static_cast<double>(trace::now_ns() - begin_ns_) * 1e-9); }
 
 void replace_by_mean(Machine& machine, std::int64_t steps) {
   if (!machine.synchroniser || !machine.synchroniser->schedule().nodes_differ_after(static_cast<std::size_t>(steps))) return;

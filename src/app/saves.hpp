@@ -40,10 +40,12 @@ class Saves {
 
   const std::optional<std::filesystem::path>& last() const { return last_; }  ///< complete after finish()
   double seconds() const { return seconds_; }                                 ///< for which the training waited for saves
-  std::uint64_t bytes() const { return bytes_; }                              ///< of all saves, by all ranks
+  double longest_s() const { return longest_s_; }  ///< from the begin of a save until its file was complete
+  std::uint64_t bytes() const { return bytes_; }   ///< of all saves, by all ranks
 
  private:
   void complete(const std::filesystem::path& file, std::int64_t step);
+  void measure();
 
   comm::World& world_;
   const Setup& setup_;
@@ -54,7 +56,8 @@ class Saves {
   Faults& faults_;
   std::optional<io::BackgroundSave> background_;
   std::optional<std::filesystem::path> last_;
-  double seconds_ = 0;
+  double seconds_ = 0, longest_s_ = 0;
+  std::int64_t begin_ns_ = 0;  // of the last save
   std::uint64_t bytes_ = 0;
 };
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "threads.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -35,15 +33,14 @@ cpu_set_t cores_of_this_rank() {
   return mine;
 }
 
-/// The cores that each rank of this node may use.
+}  // namespace
+
 std::vector<cpu_set_t> cores_of_node(comm::World& world) {
   cpu_set_t mine = cores_of_this_rank();
   std::vector<cpu_set_t> all(static_cast<std::size_t>(world.node().size()));
   world.node().all_gather(comm::bytes_of(Span<cpu_set_t>(&mine, 1)), comm::bytes_of(Span<cpu_set_t>(all))).wait();
   return all;
 }
-
-}  // namespace
 
 int choose_threads(comm::World& world, int asked) {
   const cpu_set_t mine = cores_of_this_rank();

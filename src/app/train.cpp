@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <string>
 
+#include "binding.hpp"
 #include "collective.hpp"
 #include "commands.hpp"
 #include "device_start.hpp"
@@ -25,6 +27,7 @@
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/notation.hpp"
+#include "stop_clock.hpp"
 #include "weights.hpp"
 
 namespace shoal::app {
@@ -78,6 +81,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
         invocation.print_config ? stderr : stdout;  // standard output holds the deck alone, so that it can be read back
     for (const std::string& note : invocation.notes) std::fprintf(log, "# %s\n", note.c_str());
   }
+  if (invocation.print_config || invocation.dry_run) Interrupts::stop_recording();
   if (invocation.print_config) {
     if (world.all().rank() == 0) std::fputs(config::print(invocation.options).c_str(), stdout);
     return Exit::done;
@@ -94,9 +98,10 @@ Exit train(comm::World& world, config::Invocation& invocation) {
                 world.size() == 1 ? " was" : " were",
                 " started; another number goes with --dry-run or --print-config alone");
   const config::Options& o = setup.options;
+  StopClock clock(world, invocation);
   open_device(world);
   RunFiles files(world, o);
-  const Interrupts interrupts;  // a signal before the first step stops the run after that step
+  const std::string binding = describe_binding(world);  // before OpenMP may bind this thread to one of the rank's cores
   const kernels::Runtime runtime(setup.threads);
   kernels::connect_trace();
   start_trace(world, o);
@@ -105,8 +110,9 @@ Exit train(comm::World& world, config::Invocation& invocation) {
   require_room(world, setup);
   Machine machine(setup, world);
   const Ledger most_taken = largest_over_ranks(world, machine.memory.taken());
-  if (world.all().rank() == 0) print_banner(setup, world, most_taken, peak);
+  if (world.all().rank() == 0) print_banner(setup, world, binding, most_taken, peak);
   print_pays_off(setup, world, machine, peak);
+  clock.print_limit();
   heartbeat::phase("load");
   const std::unique_ptr<io::CheckpointDirectory> directory = open_checkpoint_directory(world, o);
   const std::optional<Resumed> before = resume(world, setup, machine, directory.get());
@@ -121,8 +127,7 @@ Exit train(comm::World& world, config::Invocation& invocation) {
       machine.synchroniser->start_from_masters();
     }
   }
-  Run run(world, setup, files, machine, before, directory.get(), peak);
-  world.all().barrier().wait();
+  Run run(world, setup, files, machine, before, directory.get(), clock, peak);
   return run.close(run.steps());
 }
 

@@ -64,8 +64,12 @@ void print_error(const std::string& head, std::string_view message) {
 
 /// `mpiexec -disable-auto-cleanup` sends SIGUSR1 to the ranks if one of them has died. MPICH (observed with 4.0.2) then asks
 /// the launcher which rank it was, on which both crash without a message. The watchdog detects dead ranks by itself, so the
-/// signal is ignored, unless the program installs a handler of its own for other uses of it.
+/// signal is ignored, unless the program installs a handler of its own for other uses of it. It blocks the signal meanwhile;
+/// to ignore it would drop one that has come.
 void ignore_news_of_dead_ranks(const struct sigaction& before) {
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  if (pthread_sigmask(SIG_BLOCK, nullptr, &blocked) == 0 && sigismember(&blocked, SIGUSR1) == 1) return;
   struct sigaction now {};
   if (sigaction(SIGUSR1, nullptr, &now) == 0 && now.sa_handler != before.sa_handler) std::signal(SIGUSR1, SIG_IGN);
 }

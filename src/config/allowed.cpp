@@ -4,7 +4,9 @@
 #include <cmath>
 #include <utility>
 
+#include "shoal/base/error.hpp"
 #include "shoal/config/value.hpp"
+#include "shoal/config/wall_time.hpp"
 
 namespace shoal::config {
 
@@ -47,6 +49,12 @@ Allowed Allowed::later(std::vector<std::string> values) const {
 Allowed Allowed::or_count() const {
   Allowed result = *this;
   result.count = true;
+  return result;
+}
+
+Allowed Allowed::or_wall_time() const {
+  Allowed result = *this;
+  result.wall_time = true;
   return result;
 }
 
@@ -113,7 +121,8 @@ std::string describe(const Allowed& allowed, const Value& type) {
   const std::string kind = std::holds_alternative<double>(type) ? "numbers" : "whole numbers";
   const bool only_by_type = std::holds_alternative<std::uint64_t>(type) && bounds(allowed).empty();
   return (allowed.word.empty() ? "" : allowed.word + ", or ") + kind +
-         (only_by_type ? " from 0 to 2^64 - 1" : bounds(allowed));
+         (only_by_type ? " from 0 to 2^64 - 1" : bounds(allowed)) +
+         (allowed.wall_time ? text(", or ", wall_time_forms) : std::string());
 }
 
 }  // namespace shoal::config

@@ -7,6 +7,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/config/options.hpp"
 #include "shoal/config/table.hpp"
+#include "shoal/config/wall_time.hpp"
 
 namespace shoal::config {
 
@@ -50,6 +51,7 @@ std::string values_of(const std::string& unit, const Allowed& allowed, const Val
   if (std::holds_alternative<std::string>(type)) return leading + (allowed.text.empty() ? "text" : allowed.text);
   const bool whole = !std::holds_alternative<double>(type);
   return (unit.empty() ? (whole ? "whole number" : "number") : unit) + short_bounds(allowed, whole) +
+         (allowed.wall_time ? text(", or ", wall_time_forms) : std::string()) +
          (allowed.word.empty() ? "" : ", or " + allowed.word);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "shoal/config/value.hpp"
+#include "shoal/config/wall_time.hpp"
 
 namespace shoal::config {
 
@@ -52,6 +53,11 @@ Reading read_flag(std::string_view text) {
 
 Reading read_real(std::string_view text, const Allowed& allowed) {
   double value = 0;
+  if (allowed.wall_time && text.find(':') != std::string_view::npos) {
+    const auto seconds = wall_time(text);
+    if (!seconds) return wrong("not a wall time");
+    return {Value(static_cast<double>(*seconds)), {}};
+  }
   const std::errc status = exactly(text, value);
   if (status == std::errc::result_out_of_range) return wrong("too large or too small");
   if (status != std::errc()) return wrong("not a number");

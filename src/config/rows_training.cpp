@@ -115,9 +115,12 @@ std::vector<Row> batch_and_train_rows() {
        about("global batches of an evaluation; 0: all validation data")},
       {"train.on_nan", in(&Options::train, &TrainOptions::on_nan), "", one_of(names<OnNan>()),
        about("if a loss or a gradient is not finite: stop ends the run, skip leaves out the update")},
-      {"train.stop_after", in(&Options::train, &TrainOptions::stop_after), "seconds", at_least(0),
-       about("write a checkpoint and end with exit code 75 after this time; 0: no limit",
-             "Set it below the time limit of the job.")},
+      {"train.stop_after", in(&Options::train, &TrainOptions::stop_after), "seconds",
+       at_least(0).or_wall_time().or_word("auto", TrainOptions::as_the_job),
+       about(
+           "write a checkpoint and end with exit code 75 after this time; 0: no limit; auto: what SLURM or PBS says is left "
+           "of the job, less the longest step, the longest save and up to 30 s for the end",
+           "Set it below the time limit of the job, or to auto.")},
   };
 }
 

@@ -25,7 +25,7 @@ class Commands(Program):
         return done.stdout
 
     def test_help_and_versions(self):
-        for command in ("train", "plan", "bench", "eval", "generate", "tokenize", "export", "info", "doctor"):
+        for command in ("train", "plan", "bench", "eval", "generate", "tokenize", "export", "info", "jobscript", "doctor"):
             self.assertIn(command, self.ok("--help"))
             self.assertIn("usage", self.ok(command, "--help"))
         versions = self.ok("--version", ranks=2)
@@ -131,6 +131,29 @@ class Commands(Program):
         summary = json.loads((out / "summary.json").read_text())
         self.assertEqual(summary["state_bytes"]["planned"], summary["state_bytes"]["taken"])
         self.assertGreater(summary["comm_bytes_per_step"]["reduce_scatter"]["intra"], 0)
+
+    def test_the_log_shows_which_cores_a_rank_may_use(self):
+        mine = sorted(os.sched_getaffinity(0))
+        if len(mine) < 2:
+            skip("one core: ranks cannot have cores of their own")
+        deck = self.deck(SMALL, train={"steps": 1})
+
+        def shown(number, *mpiexec, options=()):
+            done = self.shoal(
+                "train", deck, f"--output.dir={self.dir / str(number)}", *options, ranks=2, mpiexec=mpiexec
+            )
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return re.search(r"^#   cores +(.*)$", done.stdout, re.M)[1]
+
+        free = shown(0, "-bind-to", "none")
+        self.assertRegex(free, r"^not bound: 2 ranks share [0-9,-]+$")
+        first, last = mine[0], mine[-1]
+        bound = ("-bind-to", f"user:{first},{last}")
+        self.assertRegex(shown(1, *bound), rf"^rank 0: {first}, rank 1: {last}(, .*NUMA domain)?$")
+        one_each = shown(2, *bound, options=("--comm.ranks_per_node=1",))
+        self.assertRegex(one_each, rf"^rank 0: {first}(, .*NUMA domain)? \(other nodes differ\)$")
+        same = shown(3, "-bind-to", "none", options=("--comm.ranks_per_node=1",))
+        self.assertRegex(same, r"^rank 0: [0-9,-]+(, .*NUMA domain)? \(the same on all 2 nodes\)$")
 
     def test_utilisation_is_of_all_the_threads(self):
         if cores() < 2:

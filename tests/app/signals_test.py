@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGINT, SIGTERM and SIGUSR1: the run finishes its step, writes a checkpoint and ends with 75; a second signal ends it
-at once."""
+"""SIGINT, SIGTERM, SIGUSR1 and SIGUSR2: the run finishes its step, writes a checkpoint and ends with 75; a second
+signal ends it at once. SHOAL_SIGNALS: how many signals to send at random moments."""
 
 import contextlib
 import os
 import pathlib
+import random
 import re
 import signal
 import subprocess
@@ -20,6 +21,9 @@ TINY = {
 }
 LONG_STEPS = ("--batch.global=65536", "--batch.micro=8")  # take a good part of a second each, or more
 ENDLESS_STEPS = ("--batch.global=2097152", "--batch.micro=8")  # no test waits for the end of one
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+RANDOM = int(os.environ.get("SHOAL_SIGNALS", "4"))
+SEED = int(os.environ.get("SHOAL_SEED") or random.SystemRandom().randrange(10**6))
 STOPPED = r"# stopped by (\S+) after step (\d+): checkpoint (\S+) complete; resume with --checkpoint.resume=latest"
 
 
@@ -71,6 +75,20 @@ class Run:
         metrics = self.out / "metrics.jsonl"
         return self.wait_for(lambda: metrics.exists() and metrics.read_text().count("\n") >= step - 1)
 
+    def recording(self):
+        """Waits until every rank records signals: from the beginning of main(), long before MPI has started."""
+
+        def recorded(number):
+            caught = re.search(r"SigCgt:\s*(\w+)", pathlib.Path(f"/proc/{number}/status").read_text())
+            return int(caught.group(1), 16) >> (signal.SIGUSR2 - 1) & 1
+
+        def all_ranks():
+            found = self.processes().values()
+            with contextlib.suppress(OSError):
+                return len(found) == self.ranks and all(map(recorded, found))
+
+        return self.wait_for(all_ranks)
+
     def send(self, how, ranks=None):
         for rank, process in self.processes().items():
             if ranks is None or rank in ranks:
@@ -114,7 +132,7 @@ class Signals(Program):
         self.assertEqual(again["params_checksum"], straight["params_checksum"])
 
     def test_each_signal_to_one_rank_and_to_all(self):
-        for how, one in ((signal.SIGINT, 1), (signal.SIGTERM, 0), (signal.SIGUSR1, 1)):
+        for how, one in zip(SIGNALS, (1, 0, 1, 0), strict=True):
             for ranks in ({one}, None):
                 with self.subTest(how=how.name, ranks=ranks):
                     run = Run(self).in_step(2).send(how, ranks)
@@ -130,14 +148,15 @@ class Signals(Program):
         self.assertIn("events", self.shoal("info", run.out / "trace.h5").stdout)
         for ranks in (1, 2):  # with one rank, hydra's proxy would report every exit code as 0
             run = Run(self, ranks=ranks).in_step(2)
-            run.launcher.send_signal(signal.SIGTERM)
-            run.stopped(signal.SIGTERM)
+            how = signal.SIGTERM if ranks == 1 else signal.SIGUSR1
+            run.launcher.send_signal(how)
+            run.stopped(how)
 
     def test_a_second_signal_ends_at_once(self):
         """The second signal comes long before the end of the step; the first one had only been remembered."""
         run = Run(self, *ENDLESS_STEPS)
         run.wait_for(lambda: (run.out / "metrics.jsonl").exists()).send(signal.SIGTERM)
-        time.sleep(0.5)
+        time.sleep(1.2)
         self.assertIsNone(run.launcher.poll(), "a first signal ends nothing")
         begin = time.monotonic()
         run.send(signal.SIGUSR1, {1})
@@ -146,6 +165,41 @@ class Signals(Program):
         self.assertNotIn(code, (0, 75), said + errors)
         self.assertIn("shoal: a second signal: this rank ends at once", errors)
         self.assertEqual(list(run.out.glob("checkpoints/*")), [])
+
+    def test_before_the_first_step(self):
+        """SIGUSR1 waits while MPI starts, since MPICH then has a handler of its own for it."""
+        for how in (signal.SIGUSR1, signal.SIGINT):
+            run = Run(self).recording().send(how, {1})
+            code, said, errors = run.ended()
+            self.assertEqual(code, 75, said + errors)
+            self.assertIn(f"# {how.name} came before the first step: the run makes one step", said)
+            self.assertIn(f"# stopped by {how.name} after step 1: checkpoint", said)
+        self.check_resumed(run, 1)
+
+    def test_at_random_moments(self):
+        """In any phase: start, data, steps, evaluations, saves in the background, synchronizations of nodes."""
+        choose = random.Random(SEED)
+        print(f"SHOAL_SEED={SEED}")
+        kinds = (
+            ("--train.eval_every=1", "--checkpoint.async=true", "--checkpoint.every=1"),
+            ("--checkpoint.every=2",),
+            ("--sync.kind=localsgd", "--sync.localsgd_frequency=5", "--comm.ranks_per_node=1"),
+        )
+        for number in range(RANDOM):
+            how, target, options = (
+                choose.choice(SIGNALS),
+                choose.choice(("0", "1", "all", "mpiexec")),
+                choose.choice(kinds),
+            )
+            delay = choose.uniform(0, 2)
+            with self.subTest(number=number, how=how.name, target=target, options=options, delay=delay):
+                run = Run(self, *options).recording()
+                time.sleep(delay)
+                if target == "mpiexec" and how != signal.SIGUSR2:  # hydra does not forward that one: it ends
+                    run.launcher.send_signal(how)
+                else:
+                    run.send(how, {int(target)} if target.isdigit() else None)
+                run.stopped(how)
 
     def test_in_the_last_step_nothing_is_left_to_stop(self):
         run = Run(self, *LONG_STEPS, "--train.steps=1")

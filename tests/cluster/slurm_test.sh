@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Submits jobscripts/slurm.sh to a real SLURM on two virtual nodes.
+# Submits jobscripts/slurm.sh, and what `shoal jobscript` makes of it, to a real SLURM on two virtual nodes.
 # shellcheck source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 requires ip:iproute2 unshare:util-linux slurmctld:slurm-wlm slurmd:slurm-wlm sbatch:slurm-wlm munged:munge cc:gcc
@@ -19,6 +19,12 @@ submit() {
 
 submit run || fail "the job ended with status $?"
 check_run "$work/run" 4
+
+# What `shoal jobscript` writes. It names the program and the deck itself.
+"$SHOAL" jobscript "$SHOAL_DECK" --nodes 2 --ranks-per-node 2 --time 00:05:00 --output "$work/written.sh"
+(unset SHOAL SHOAL_DECK && SHOAL_OUT=$work/written timeout 90 "$cluster/vslurm" exec sbatch -W --output="$work/written.log" \
+  --chdir="$work" "$work/written.sh") >/dev/null || fail "the script of shoal jobscript ended with status $?"
+check_run "$work/written" 4
 
 # Without PMI every task believes to be rank 0 of 1. The program refuses such a world before it writes anything.
 status=0

@@ -5,6 +5,9 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
+
+#include "shoal/config/wall_time.hpp"
 
 namespace shoal::config {
 namespace {
@@ -49,6 +52,23 @@ TEST(Value, BoundsAreInOrOut) {
   EXPECT_FALSE(read("0", above(0), real, "k").value);
   EXPECT_FALSE(read("0", open(0, 1), real, "k").value);
   EXPECT_FALSE(read("0", at_least(1), whole, "k").value);
+}
+
+TEST(Value, WallTimesAreSeconds) {
+  EXPECT_EQ(wall_time("00:00:01"), 1U);
+  EXPECT_EQ(wall_time("4:53"), 293U) << "squeue -o %L";
+  EXPECT_EQ(wall_time("100:00:00"), 360000U) << "qstat -f";
+  EXPECT_EQ(wall_time("2-03:04:05"), 2 * 86400U + 3 * 3600U + 4 * 60U + 5U);
+  for (const char* const text : {"", "60", ":30", "1:", "1:2", "1:60", "01:60:00", "1:2:3:4", "1-24:00:00", "1-12:00",
+                                 "-1:00:00", " 1:00:00", "1:00:00 ", "1e3:00", "12345678901:00:00"}) {
+    EXPECT_EQ(wall_time(text), std::nullopt) << text;
+  }
+  for (const std::uint64_t seconds : {0U, 59U, 3600U, 360000U}) EXPECT_EQ(wall_time(wall_time_text(seconds)), seconds);
+  const Allowed allowed = at_least(0).or_wall_time();
+  EXPECT_EQ(read("1:30", allowed, real, "k").value, Value(90.0));
+  EXPECT_EQ(read("90", allowed, real, "k").value, Value(90.0));
+  EXPECT_FALSE(read("1:30", at_least(0), real, "k").value);
+  EXPECT_EQ(describe(allowed, real), "numbers of at least 0, or [D-]HH:MM:SS");
 }
 
 TEST(Value, WordsStandForNumbers) {

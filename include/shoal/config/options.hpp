@@ -52,6 +52,8 @@ struct TrainOptions {
   std::size_t eval_every = 0;    ///< steps between evaluations on the validation data; 0: only one at the end
   std::size_t eval_batches = 0;  ///< global batches per evaluation; 0: all validation data
   OnNan on_nan = OnNan::stop;
+  /// Value of stop_after: what the batch system says is left, less what the last step and its checkpoint need.
+  static constexpr double as_the_job = -1;
   double stop_after = 0;  ///< seconds; 0: no limit
 };
 

@@ -25,6 +25,7 @@ struct Allowed {
   double sentinel = 0;                       ///< the value that the word means; allowed even if it is out of bounds
   std::string text;                          ///< what a text is: "a directory"
   bool count = false;                        ///< a text may also be a whole number of at least 1
+  bool wall_time = false;                    ///< a number of seconds may also be written as config/wall_time.hpp reads it
   bool empty = true;                         ///< a text may be empty
 
   /// The same, and `text` means `value`.
@@ -32,6 +33,7 @@ struct Allowed {
   /// The same; the features of these choices are not built yet.
   Allowed later(std::vector<std::string> values) const;
   Allowed or_count() const;
+  Allowed or_wall_time() const;
   /// The same, with a description of the text.
   Allowed as(std::string_view description) const;
 };

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// shoal jobscript: writes a script of jobscripts/ with the nodes, the memory and the wall time that a deck needs.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+#include "collective.hpp"
+#include "commands.hpp"
+#include "job_scripts.hpp"
+#include "own_results.hpp"
+#include "plan_ranks.hpp"
+#include "shoal/base/counted.hpp"
+#include "shoal/base/names.hpp"
+#include "shoal/config/wall_time.hpp"
+#include "shoal/data/tokens.hpp"
+#include "shoal/device/kind.hpp"
+#include "shoal/io/text_file.hpp"
+#include "shoal/kernels/runtime.hpp"
+#include "shoal/plan/fit.hpp"
+#include "shoal/plan/notation.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class System : std::uint8_t { slurm, pbs };
+constexpr std::array system_names = {Named{System::slurm, "slurm"}, Named{System::pbs, "pbs"}};
+constexpr const auto& table_of(System) { return system_names; }
+
+constexpr const char* mark = "# Written by `shoal jobscript`";
+
+/// Memory of a process beside what is planned: the program, MPI, the files that it reads.
+constexpr std::uint64_t mib = 1U << 20U, besides_plan = 256 * mib;
+constexpr double more_than_planned = 1.05;
+
+/// The wall time before whose end SLURM sends the warning; of a short job a quarter.
+constexpr std::uint64_t longest_warning_s = 120;
+
+/// What a script asks for.
+struct Job {
+  std::uint64_t nodes = 1, ranks_per_node = 1, cores_per_rank = 1, seconds = 3600;
+  std::uint64_t rank_bytes = 0;  ///< planned
+  std::string program, deck;     ///< absolute paths
+  std::vector<std::string> options;
+
+  std::uint64_t ranks() const { return nodes * ranks_per_node; }
+  std::uint64_t node_mib() const {
+    const double rank = more_than_planned * static_cast<double>(rank_bytes) + static_cast<double>(besides_plan);
+    return static_cast<std::uint64_t>(std::ceil(rank * static_cast<double>(ranks_per_node) / static_cast<double>(mib)));
+  }
+};
+
+/// The text in single quotes for a shell, unless it needs none.
+std::string quoted(const std::string& word) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
+  std::string result = "'";
+  for (const char c : word) result += c == '\'' ? "'\\''" : std::string(1, c);
+  return result + "'";
+}
+
+/// A script whose lines are replaced by their beginnings.
+class Script {
+ public:
+  explicit Script(std::string text) : text_(std::move(text)) {}
+
+  /// The line that begins so becomes this one, or these.
+  void replace(const std::string& begin, const std::string& line) {
+    const std::size_t at = text_.find("\n" + begin);
+    require(at != std::string::npos, "jobscript: no line of the script begins with ", begin);
+    text_.replace(at + 1, text_.find('\n', at + 1) - at - 1, line);
+  }
+  /// The comments at its head, up to the first directive.
+  void replace_head(const std::string& lines, const std::string& directive) {
+    const std::size_t begin = text_.find('\n') + 1, end = text_.find(directive);
+    require(end != std::string::npos, "jobscript: the script has no ", directive);
+    text_.replace(begin, end - begin, lines);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+void write_slurm(Script& script, const Job& job) {
+  script.replace("#SBATCH --nodes=", text("#SBATCH --nodes=", job.nodes));
+  script.replace("#SBATCH --ntasks-per-node=", text("#SBATCH --ntasks-per-node=", job.ranks_per_node));
+  script.replace("#SBATCH --cpus-per-task=",
+                 text("#SBATCH --cpus-per-task=", job.cores_per_rank, "\n#SBATCH --mem=", job.node_mib(), "M"));
+  script.replace("#SBATCH --time=", "#SBATCH --time=" + config::wall_time_text(job.seconds));
+  script.replace("#SBATCH --signal=",
+                 text("#SBATCH --signal=B:USR1@", std::clamp<std::uint64_t>(job.seconds / 4, 1, longest_warning_s)));
+}
+
+void write_slurm_gpu(Script& script, const Job& job) {
+  write_slurm(script, job);
+  script.replace("#SBATCH --gpus-per-node=", text("#SBATCH --gpus-per-node=", job.ranks_per_node));
+}
+
+void write_pbs_chunk(Script& script, const Job& job, const std::string& gpus) {
+  script.replace("#PBS -l select=",
+                 text("#PBS -l select=", job.nodes, ":ncpus=", job.ranks_per_node * job.cores_per_rank, gpus,
+                      ":mpiprocs=", job.ranks_per_node, ":ompthreads=", job.cores_per_rank, ":mem=", job.node_mib(), "mb"));
+  script.replace("#PBS -l walltime=", "#PBS -l walltime=" + config::wall_time_text(job.seconds));
+}
+
+void write_pbs(Script& script, const Job& job) { write_pbs_chunk(script, job, ""); }
+void write_pbs_gpu(Script& script, const Job& job) {
+  write_pbs_chunk(script, job, text(":ngpus=", job.ranks_per_node));
+  script.replace("cores=", text("cores=${SHOAL_CORES:-", job.cores_per_rank, "}"));
+}
+
+struct Template {
+  System system;
+  bool on_gpus;
+  const char* const* script;
+  const char* directive;
+  const char* submit;  ///< the command that submits it
+  void (*fill)(Script& script, const Job& job);
+};
+constexpr std::array templates = {Template{System::slurm, false, &slurm_script, "#SBATCH", "sbatch", write_slurm},
+                                  Template{System::slurm, true, &slurm_gpu_script, "#SBATCH", "sbatch", write_slurm_gpu},
+                                  Template{System::pbs, false, &pbs_script, "#PBS", "qsub", write_pbs},
+                                  Template{System::pbs, true, &pbs_gpu_script, "#PBS", "qsub", write_pbs_gpu}};
+
+std::string script_of(const Job& job, System system) {
+  const bool on_gpus = device::kind() == device::DeviceKind::cuda;
+  const auto* const chosen = std::find_if(templates.begin(), templates.end(), [&](const Template& each) {
+    return each.system == system && each.on_gpus == on_gpus;
+  });
+  Script script(*chosen->script);
+  chosen->fill(script, job);
+  script.replace_head(
+      text(
+          "# SPDX-License-Identifier: Apache-2.0\n", mark, " for ", config::shown(job.deck), ": ",
+          counted(job.nodes, "node"), " x ", counted(job.ranks_per_node, "rank"), " x ", counted(job.cores_per_rank, "core"),
+          ".\n# A rank plans ", plan::bytes_text(job.rank_bytes),
+          "; the memory asked for is 5 % more, and 256 MiB per rank.\n# ", chosen->submit,
+          " submits it. What it does on signals and at the end of its time, and the variables that it takes: jobscripts/ of "
+          "shoal.\n\n"),
+      chosen->directive);
+  std::string preset;
+  for (const std::string& option : job.options) preset += (preset.empty() ? "" : " ") + quoted(option);
+  script.replace("program=", text("program=", quoted(job.program), " input=", quoted(job.deck), " preset=(", preset, ")"));
+  return script.text();
+}
+
+/// The options that were given on the command line, as the job needs them.
+std::vector<std::string> given_options(const config::Invocation& invocation) {
+  require_input(!invocation.deepspeed,
+                "jobscript: --deepspeed is not passed on; allowed: the deck that `shoal train "
+                "--deepspeed FILE --print-config` prints");
+  std::vector<std::string> given;
+  for (const auto& [name, value] : config::list(invocation.options)) {
+    if (invocation.places.of(name) != "command line" || name == "output.overwrite") continue;
+    const bool of_script = name == "output.dir" || name == "checkpoint.dir" || name == "checkpoint.resume";
+    require_input(!of_script, "command line: ", name, ": the script sets it; allowed: the variable SHOAL_OUT of the job");
+    given.push_back(text("--", name, "=", value));
+  }
+  return given;
+}
+
+/// Plans the memory of a rank; bad_input() if the deck does not fit these ranks, or memory.limit.
+std::uint64_t planned_bytes(config::Invocation asked, const Job& job) {
+  const int ranks = static_cast<int>(job.ranks());
+  config::validate(asked, ranks);
+  config::Options& o = asked.options;
+  if (o.model.vocab_size == 0) {  // from the data
+    o.model.vocab_size = data::open(o.data, 0, o.model.block_size, o.train.seed).vocab_size;
+  }
+  kernels::set_threads(std::min(static_cast<int>(job.cores_per_rank), kernels::most_threads()));
+  const PlanInputs inputs = plan_inputs(o, ranks, static_cast<int>(job.ranks_per_node));
+  if (o.memory_limit_gib > 0) {
+    const std::string problem = plan::memory_problem(inputs.engine, inputs.sync_group_size,
+                                                     plan::available_bytes(o.memory_limit_gib, 1), inputs.extra);
+    require_input(problem.empty(), problem);
+  }
+  const Ledger bytes = plan::memory(inputs.engine, 0, inputs.sync_group_size, inputs.extra).bytes;
+  return device::kind() == device::DeviceKind::cuda ? bytes[Kind::staging] : bytes.total();
+}
+
+Job job_of(const config::Invocation& invocation) {
+  Job job;
+  job.nodes = invocation.own<std::uint64_t>("nodes");
+  job.ranks_per_node = invocation.own<std::uint64_t>("ranks-per-node");
+  job.cores_per_rank = invocation.own<std::uint64_t>("cores-per-rank");
+  const auto& time = invocation.own<std::string>("time");
+  const auto seconds = config::wall_time(time);
+  require_input(seconds.value_or(0) > 0, "--time ", config::shown(time),
+                ": not a wall time; allowed: ", config::wall_time_forms,
+                " (a number alone would be minutes to SLURM and seconds to PBS)");
+  job.seconds = *seconds;
+  job.program = fs::read_symlink("/proc/self/exe");
+  job.deck = fs::absolute(invocation.deck).lexically_normal();
+  job.options = given_options(invocation);
+  job.rank_bytes = planned_bytes(invocation, job);
+  return job;
+}
+
+io::OwnKind own_job_script() {
+  return {"script that `shoal jobscript` wrote", [](const fs::path& file) {
+            std::ifstream in(file);
+            std::string line;
+            for (int number = 0; number < 3; ++number) std::getline(in, line);
+            return line.starts_with(mark);
+          }};
+}
+
+Exit jobscript(comm::World& world, config::Invocation& invocation) {
+  on_rank_0(world.all(), [&] {
+    const fs::path output = invocation.own<std::string>("output");
+    require_result("--output ", output, own_job_script(), invocation.options.output.overwrite);
+    const std::string script = script_of(job_of(invocation), invocation.own_named<System>("system"));
+    if (output.empty()) {
+      std::fputs(script.c_str(), stdout);
+    } else {
+      io::write_text_file(output, script);
+    }
+  });
+  return Exit::done;
+}
+
+}  // namespace
+
+Command jobscript_command() {
+  using config::at_least;
+  using config::between;
+  constexpr double most_nodes = 100000, most_on_node = 1024;
+  return {{.name = "jobscript",
+           .summary = "write a batch script for a deck, with the memory that it needs",
+           .arguments = {"DECK"},
+           .checks = false,
+           .own = {{"system", std::string("slurm"), "", config::one_of(names<System>()), "the batch system"},
+                   {"nodes", std::uint64_t{1}, "nodes", between(1, most_nodes), "nodes of the job"},
+                   {"ranks-per-node", std::uint64_t{1}, "ranks", between(1, most_on_node),
+                    "ranks on each node; on GPUs one for each GPU"},
+                   {"cores-per-rank", std::uint64_t{1}, "cores", between(1, most_on_node), "cores, and threads, of a rank"},
+                   {"time", std::string("01:00:00"), "", config::not_empty().as(config::wall_time_forms),
+                    "wall time; a run that needs more goes on in another job"},
+                   {"output", std::string{}, "", config::any().as("the path of a new file"),
+                    "write the script there; default: to standard output. --output.overwrite replaces an earlier one"}}},
+          jobscript,
+          true};
+}
+
+}  // namespace shoal::app

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stop_clock.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "collective.hpp"
+#include "report.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/base/trace.hpp"
+#include "shoal/config/wall_time.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+/// A step or a save may take this much longer than the longest so far.
+constexpr double longer = 1.25;
+/// The part of what is left that is kept for the end: summary, trace, MPI_Finalize, and a save that was not seen yet.
+constexpr double part_for_end = 0.1, least_for_end_s = 5, most_for_end_s = 30;
+
+constexpr double second_ns = 1e9;
+
+}  // namespace
+
+StopClock::StopClock(comm::World& world, const config::Invocation& invocation)
+    : decides_(world.all().rank() == 0), limit_s_(invocation.options.train.stop_after) {
+  if (limit_s_ != config::TrainOptions::as_the_job) return;
+  on_rank_0(world.all(), [&] {
+    left_ = time_left();
+    require_input(left_.problem.empty(), invocation.places.locate(text("train.stop_after = auto: ", left_.problem,
+                                                                       "; allowed: seconds, or ", config::wall_time_forms)));
+  });
+  if (!left_.seconds) return;
+  end_s_ = std::clamp(part_for_end * *left_.seconds, least_for_end_s, most_for_end_s);
+  deadline_ns_ = trace::now_ns() + static_cast<std::int64_t>(*left_.seconds * second_ns);
+}
+
+void StopClock::print_limit() const {
+  if (!decides_ || limit_s_ != config::TrainOptions::as_the_job) return;
+  if (!left_.seconds) {
+    std::printf("# train.stop_after = auto: the job has no time limit (%s)\n", left_.source.c_str());
+    return;
+  }
+  std::printf(
+      "# train.stop_after = auto: %s are left of the job (%s); the run stops when a step, a save and %s more may not fit\n",
+      config::wall_time_text(static_cast<std::uint64_t>(std::max(0.0, *left_.seconds))).c_str(), left_.source.c_str(),
+      human_time(end_s_).c_str());
+}
+
+void StopClock::start() {
+  lap_ns_ = trace::now_ns();
+  if (limit_s_ > 0) deadline_ns_ = lap_ns_ + static_cast<std::int64_t>(std::min(limit_s_, 1e9) * second_ns);
+}
+
+void StopClock::lap(const Saves& saves) {
+  const std::int64_t now = trace::now_ns();
+  const double waited_s = saves.seconds() - saved_s_;  // the training waited for saves
+  longest_step_s_ = std::max(longest_step_s_, static_cast<double>(now - lap_ns_) / second_ns - waited_s);
+  longest_save_s_ = saves.longest_s();
+  saved_s_ = saves.seconds();
+  lap_ns_ = now;
+  ++laps_;
+}
+
+/// What must be left when a step ends, so that another one is begun. A limit in seconds is used up to its end.
+double StopClock::reserve_s() const { return limit_s_ > 0 ? 0 : longer * (longest_step_s_ + longest_save_s_) + end_s_; }
+
+bool StopClock::over() const {
+  if (!decides_ || deadline_ns_ == 0) return false;
+  return static_cast<double>(trace::now_ns()) + reserve_s() * second_ns > static_cast<double>(deadline_ns_);
+}
+
+std::string StopClock::too_short() const {
+  if (laps_ != 1) return {};
+  const bool fixed_limit = limit_s_ > 0;
+  return text("train.stop_after = ", fixed_limit ? human_time(limit_s_) : "auto", " left time for one step only (",
+              human_time(longest_step_s_), ", and ", human_time(longest_save_s_),
+              " for its checkpoint): every job that resumes will make one step; allowed: ",
+              fixed_limit ? "a longer time" : "jobs with more wall time");
+}
+
+}  // namespace shoal::app

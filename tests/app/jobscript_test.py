@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The batch scripts of jobscripts/, with stand-ins for srun, mpiexec and the commands of batch systems, which write down how
+they were called; and `shoal jobscript`, which fills the scripts in."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from program import BINARY, MPIEXEC, SMALL, SOURCE, Program, skip
+
+HYDRA, OPEN_MPI = "HYDRA build details:", "mpiexec (OpenRTE) 4.1.4"
+PALS, INTEL = "Usage: mpiexec [--ppn PPN] [--cpu-bind BIND]", "Intel(R) MPI Library for Linux* OS, Version 2021.9"
+# It lives until a signal comes, as a run that then ends with 75; ENDS_WITH: it ends at once.
+LAUNCHER = """
+[ -z "$ENDS_WITH" ] || exit $ENDS_WITH
+trap 'echo got USR1 >>"$CALLS"; exit 75' USR1
+trap 'echo got USR2 >>"$CALLS"; exit 75' USR2
+trap 'echo got TERM >>"$CALLS"; exit 75' TERM
+echo running >>"$CALLS"
+while :; do /bin/sleep 0.02; done
+"""
+
+
+class Scripts(Program):
+    def setUp(self):
+        super().setUp()
+        self.calls = self.dir / "calls"
+        self.calls.touch()
+        for name, script in (
+            ("srun", LAUNCHER),
+            ("mpiexec", f'case $1 in --version) echo "$VERSION"; exit;; --help) exit;; esac\n{LAUNCHER}'),
+            ("scontrol", ""),
+            ("sleep", "exec /bin/sleep 0.02"),
+            ("qsub", ""),
+            ("qstat", "printf '    Account_Name = nobody\\n    Resource_List.select = 2:ncpus=2\\n\\t:mpiprocs=2\\n'"),
+        ):
+            file = self.dir / "bin" / name
+            file.parent.mkdir(exist_ok=True)
+            shown = 'case $1 in --version|--help|1) ;; *) echo "$(basename "$0") $*" >>"$CALLS" ;; esac\n'
+            file.write_text("#!/bin/bash\n" + shown + script)
+            file.chmod(0o755)
+        (self.dir / "nodes").write_text("a\na\nb\nb\n")
+        (self.dir / "sweep").write_text("--optimizer.lr=1e-3\n--optimizer.lr=3e-3 --train.seed=5")
+
+    def start(self, script, *options, **variables):
+        """Starts a script of jobscripts/ as its batch system does."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SHOAL_", "SLURM_", "PBS_"))}
+        env = {
+            **kept, "PATH": f"{self.dir / 'bin'}:{os.environ['PATH']}", "CALLS": self.calls, "SHOAL": "/programs/shoal",
+            "SHOAL_DECK": "/decks/a.cfg", "SLURM_SUBMIT_DIR": self.dir, "SLURM_JOB_ID": 17, "SLURM_CPUS_PER_TASK": 6,
+            "PBS_O_WORKDIR": self.dir, "PBS_JOBID": "17.server", "PBS_NODEFILE": self.dir / "nodes", "PBS_O_QUEUE": "workq",
+            "OMP_NUM_THREADS": 3, "VERSION": HYDRA, "ENDS_WITH": "0", **variables,
+        }  # fmt: skip
+        process = subprocess.Popen(
+            [SOURCE / "jobscripts" / f"{script}.sh", *options], env={k: str(v) for k, v in env.items()},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        self.addCleanup(process.kill)
+        return process
+
+    def called(self, script, *options, code=0, **variables):
+        """Runs a script to its end. Returns the calls that it made, a line for each."""
+        process = self.start(script, *options, **variables)
+        said, _ = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, code, said)
+        calls = self.calls.read_text()
+        self.calls.write_text("")
+        return calls
+
+    def signalled(self, script, *how):
+        """Sends signals to a script while its run is under way. Returns the calls that it made."""
+        process = self.start(script, ENDS_WITH="")
+        deadline = time.monotonic() + 30
+        while "running" not in self.calls.read_text():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        for each in how:
+            process.send_signal(each)
+        said, _ = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 75, said)
+        calls = self.calls.read_text()
+        self.calls.write_text("")
+        return calls
+
+    def test_slurm(self):
+        for script, more in (("slurm", ""), ("slurm_gpu", " --gpu-bind=none")):
+            calls = self.called(script, "--batch.global=64")
+            self.assertIn(f"srun --mpi=pmi2 --cpus-per-task=6 --cpu-bind=cores{more} --kill-on-bad-exit=1 /programs/shoal "
+                          "train /decks/a.cfg ", calls)  # fmt: skip
+            self.assertIn(f" --output.dir={self.dir}/runs/17 ", calls)
+            self.assertIn(" --batch.global=64\n", calls)
+            self.assertNotIn("scontrol", calls)
+            self.assertEqual(" --train.device=cuda " in calls, script == "slurm_gpu")
+            self.assertIn("\nscontrol requeue 17\n", self.called(script, ENDS_WITH=75, code=75))
+            self.assertNotIn("scontrol", self.called(script, ENDS_WITH=1, code=1))
+
+    def test_a_job_that_has_run_before_resumes(self):
+        (self.dir / "runs" / "17").mkdir(parents=True)
+        for script in ("slurm", "slurm_gpu", "pbs", "pbs_gpu"):
+            self.assertNotIn("resume", self.called(script))
+        (self.dir / "runs" / "17" / "run.json").touch()
+        for script in ("slurm", "slurm_gpu", "pbs", "pbs_gpu"):
+            self.assertIn(" --checkpoint.resume=latest", self.called(script))
+
+    def test_signals_are_passed_on(self):
+        for script in ("slurm", "slurm_gpu"):
+            for how in (signal.SIGUSR1, signal.SIGUSR2):
+                calls = self.signalled(script, how)
+                self.assertIn(f"got {how.name[3:]}\nscontrol requeue 17\n", calls)
+            # scancel also signals the ranks; here only the shell and, to end it, srun by its own warning.
+            calls = self.signalled(script, signal.SIGTERM, signal.SIGUSR1)
+            self.assertNotIn("scontrol", calls)
+        for script in ("pbs", "pbs_gpu"):
+            for how in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT):
+                calls = self.signalled(script, how)
+                self.assertRegex(calls, r"got USR1\n(qstat.*\n)*qsub ")
+            self.assertNotIn("qsub", self.signalled(script, signal.SIGTERM))
+
+    def test_a_pbs_job_submits_the_next_one(self):
+        for script in ("pbs", "pbs_gpu"):
+            call = re.search(r"qsub .*", self.called(script, ENDS_WITH=75, code=75, SHOAL_COMM_WAIT="sleep")).group()
+            self.assertIn("-q workq -l select=2:ncpus=2:mpiprocs=2 -A nobody -v ", call)
+            self.assertEqual(set(re.search(r"-v (\S+)", call).group(1).split(",")),
+                             {"SHOAL", "SHOAL_DECK", "SHOAL_OUT", "SHOAL_TASK", "SHOAL_COMM_WAIT"})  # fmt: skip
+            self.assertTrue(call.endswith(f"jobscripts/{script}.sh"), call)
+            for more in ({"SHOAL_CHAIN": "no", "ENDS_WITH": 75, "code": 75}, {}, {"ENDS_WITH": 1, "code": 1}):
+                self.assertNotIn("qsub", self.called(script, **more))
+
+    def test_launchers_are_told_apart(self):
+        wanted = {
+            HYDRA: f"-f {self.dir}/nodes -n 4 -bind-to core:%d ",
+            OPEN_MPI: f"--hostfile {self.dir}/nodes -n 4 --map-by ppr:2:node:PE=%d --bind-to core -x OMP_NUM_THREADS ",
+            PALS: "-n 4 --ppn 2 --depth %d --cpu-bind depth ",
+            INTEL: f"-f {self.dir}/nodes -n 4 ",
+        }
+        for script, cores in (("pbs", 3), ("pbs_gpu", 8)):
+            for version, words in wanted.items():
+                calls = self.called(script, VERSION=version)
+                self.assertIn("mpiexec " + words.replace("%d", str(cores)) + "/programs/shoal train ", calls)
+        self.assertIn("-bind-to numa ", self.called("pbs", SHOAL_BIND="numa"))
+        self.assertIn("--cpu-bind=ldoms ", self.called("slurm", SHOAL_BIND="ldoms"))
+
+    def test_pbs_asks_for_the_time_that_is_left(self):
+        self.assertIn(" --train.stop_after=auto", self.called("pbs"))
+        own = self.called("pbs", SHOAL_OPTIONS="--train.stop_after=00:10:00 --train.seed=5")
+        self.assertIn(" --train.stop_after=00:10:00 --train.seed=5\n", own)
+        self.assertNotIn("auto", own)
+        (self.dir / "bin" / "qstat").unlink()
+        self.assertNotIn("stop_after", self.called("pbs"))
+
+    def test_an_array_sweeps(self):
+        slurm = {"SLURM_ARRAY_JOB_ID": 9, "SLURM_ARRAY_TASK_ID": 2}
+        for script, task in (
+            ("slurm", slurm),
+            ("slurm_gpu", slurm),
+            ("pbs", {"PBS_ARRAY_INDEX": 2, "PBS_JOBID": "9[2].s"}),
+        ):
+            calls = self.called(script, SHOAL_SWEEP=self.dir / "sweep", **task)
+            self.assertIn(f" --output.dir={self.dir}/runs/9/2 ", calls)
+            self.assertIn(" --optimizer.lr=3e-3 --train.seed=5\n", calls)
+        calls = self.called(
+            "pbs", SHOAL_SWEEP=self.dir / "sweep", SHOAL_OUT="/o", PBS_ARRAY_INDEX=1, ENDS_WITH=75, code=75
+        )
+        self.assertIn(" --output.dir=/o/1 ", calls)  # the next job gets SHOAL_OUT=/o and SHOAL_TASK=1
+        self.assertIn("SHOAL_TASK", calls)
+        self.called("slurm", SHOAL_SWEEP=self.dir / "sweep", SLURM_ARRAY_JOB_ID=9, SLURM_ARRAY_TASK_ID=3, code=2)
+        self.called("slurm", SHOAL_SWEEP=self.dir / "sweep", code=1)
+
+
+class JobScript(Program):
+    def written(self, *options):
+        done = self.shoal("jobscript", *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_what_is_asked_for(self):
+        deck = self.deck(SMALL)
+        more = ("--nodes", "2", "--ranks-per-node=2", "--cores-per-rank=3", "--time", "1-01:30:00")
+        slurm = self.written("--system", "slurm", *more, deck, "--optimizer.lr=0.5", "--data.source=it's here.txt",
+                             "--model.vocab_size=99")  # fmt: skip
+        for line in (
+            "nodes=2",
+            "ntasks-per-node=2",
+            "cpus-per-task=3",
+            "time=25:30:00",
+            "signal=B:USR1@120",
+            "requeue",
+        ):
+            self.assertIn(f"\n#SBATCH --{line}\n", slurm)
+        self.assertIn(f"\nprogram={BINARY} input={deck} preset=(--model.vocab_size=99 '--data.source=it'\\''s here.txt' "
+                      "--optimizer.lr=0.5)\n", slurm)  # fmt: skip
+        pbs = self.written("--system=pbs", *more, deck)
+        self.assertRegex(pbs, r"\n#PBS -l select=2:ncpus=6:mpiprocs=2:ompthreads=3:mem=\d+mb\n")
+        self.assertIn("\n#PBS -l walltime=25:30:00\n", pbs)
+        self.assertIn("\n#SBATCH --signal=B:USR1@15\n", self.written(deck, "--time=01:00"))
+        if shutil.which("shellcheck") is None:
+            skip("shellcheck is not installed")
+        for script in (slurm, pbs):
+            subprocess.run(["shellcheck", "-s", "bash", "-"], input=script, text=True, check=True, timeout=60)
+
+    def test_memory_is_the_plans(self):
+        """5 % more than the plan and 256 MiB, for each rank of a node."""
+        deck = self.deck(SMALL, model={"n_embd": 512, "n_layer": 8})
+        plan = self.dir / "plan.json"
+        self.assertEqual(self.shoal("plan", deck, "--ranks", "4", "--json", plan, "--zero.stage=2").returncode, 0)
+        text = self.shoal("train", deck, "--dry-run", "--ranks", "4", "--zero.stage=2").stdout
+        total, unit = re.search(r"total +([0-9.]+) (MiB|GiB)", text).groups()
+        mib = float(total) * (1024 if unit == "GiB" else 1)
+        script = self.written(deck, "--nodes=2", "--ranks-per-node=2", "--zero.stage=2")
+        asked = int(re.search(r"--mem=(\d+)M", script).group(1))
+        self.assertAlmostEqual(asked, 2 * (1.05 * mib + 256), delta=0.01 * asked)
+
+    def test_it_runs(self):
+        deck = self.deck(SMALL, train={"steps": 2})
+        file = self.dir / "job.sh"
+        self.written(deck, "--system=pbs", "--nodes=1", "--ranks-per-node=2", "--output", file, "--train.seed=9")
+        (self.dir / "nodes").write_text("localhost\nlocalhost\n")
+        env = {**self.environment(2), "PBS_O_WORKDIR": self.dir, "PBS_JOBID": "3.s", "PBS_NODEFILE": self.dir / "nodes",
+               "SHOAL_MPIEXEC": MPIEXEC, "SHOAL_BIND": "none"}  # fmt: skip
+        done = subprocess.run(["bash", file], env={k: str(v) for k, v in env.items()}, capture_output=True, text=True,
+                              timeout=60)  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("# OK: 2 of 2 steps", done.stdout)
+        self.assertIn("train.seed", done.stdout)
+        self.assertTrue((self.dir / "runs" / "3" / "summary.json").is_file())
+
+    def test_refusals(self):
+        deck = self.deck(SMALL)
+        self.refused("jobscript", deck, "--nodes=3", contains=["batch.global = 8", "3"])
+        self.refused(
+            "jobscript", deck, "--ranks-per-node=4", "--comm.ranks_per_node=3", contains=["comm.ranks_per_node"]
+        )
+        self.refused("jobscript", deck, "--nodes=0", contains=["nodes = 0"])
+        self.refused("jobscript", deck, "--memory.limit=0.0001", contains=["the run needs", "cheapest"])
+        self.refused("jobscript", deck, "--time=60", contains=["--time 60", "minutes to SLURM"])
+        self.refused("jobscript", deck, "--time=00:00:00", contains=["not a wall time"])
+        self.refused("jobscript", deck, "--system=lsf", contains=["system = lsf", "slurm, pbs"])
+        self.refused("jobscript", deck, "--output.dir=out", contains=["output.dir", "SHOAL_OUT"])
+        self.refused("jobscript", contains=["DECK"])
+        self.refused("jobscript", self.dir / "none.cfg", contains=["none.cfg"])
+
+    def test_only_its_own_scripts_are_replaced(self):
+        deck, file = self.deck(SMALL), self.dir / "job.sh"
+        file.write_text("#!/bin/bash\necho mine\n")
+        self.refused("jobscript", deck, "--output", file, "--output.overwrite", contains=["job.sh", "not overwritten"])
+        self.assertEqual(file.read_text(), "#!/bin/bash\necho mine\n")
+        file.unlink()
+        self.written(deck, "--output", file)
+        first = file.read_text()
+        self.refused("jobscript", deck, "--output", file, "--nodes=2", contains=["exists", "--output.overwrite"])
+        self.assertEqual(file.read_text(), first)
+        self.written(deck, "--output", file, "--nodes=2", "--output.overwrite")
+        self.assertIn("--nodes=2\n", file.read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()
