@@ -27,7 +27,7 @@ struct Line {
   cudaStream_t stream = nullptr;
   std::uint64_t recorded = 0, reached = 0;  // numbers of events
   std::uint64_t launches = 0;
-  std::deque<cudaEvent_t> waiting;          // of the events reached + 1 .. recorded
+  std::deque<cudaEvent_t> waiting;  // of the events reached + 1 .. recorded
 };
 
 class Queues {
