@@ -128,7 +128,7 @@ void Inquiry::answer(int to, const activity::Picture& mine) {
 }
 
 void Inquiry::hear_announcement(int from, Clock::time_point now) {
-  if (announced_ && rank_ < from) return;
+  if (rank_ < from) return;
   announced_ = false;
   stand_down_until_ = now + duration_of(collect_ + grace_);
 }

@@ -10,8 +10,8 @@
 //   rank 2   stopped                                   named by rank 0 when it has not answered for the timeout
 //
 // [Note: one report] Whoever finds a hang announces it to all ranks before it reports, and collects their answers, which
-// say what each of them is doing. A rank that hears an announcement leaves the report to that rank, unless it has made one
-// itself and has the lower number. So the report is printed once, and it is complete.
+// say what each of them is doing. A rank that hears the announcement of a lower one leaves the report to it. So the report
+// is printed once, by the lowest rank that finds the hang, and it is complete.
 //
 //   rank 0   finds it, announces ........... reports, and ends the run
 //   rank 1   finds it, announces, hears 0's: waits

@@ -163,7 +163,7 @@ TEST(Ending, AStalledRankIsReportedWithAllOthers) {
 TEST(Ending, AStalledRankOfAnotherMachineIsReportedByThoseThatWait) {
   const Ended ended = run("unseen", 3);
   EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.said, AllOf(ContainsRegex("shoal: rank [02] has waited [0-9]+ s for all_reduce"),
+  EXPECT_THAT(ended.said, AllOf(ContainsRegex("shoal: rank 0 has waited [0-9]+ s for all_reduce"),
                                 HasSubstr("no sign of life from rank 1 ("), HasSubstr("\n  rank 1 does not answer"),
                                 ContainsRegex("\n  ranks 0, 2 wait for all_reduce \\(number 3 of group all\\) for ")));
   EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
