@@ -24,7 +24,7 @@ struct Tiles {
   static constexpr std::size_t largest_mc = 12, largest_nb = 16, a_bytes = std::size_t{768} << 10U;
 
   // Tiles are loaded from packed rows alone.
-  static constexpr bool reads_rows(std::size_t /*k*/) { return false; }
+  static constexpr bool reads_rows(Transpose /*a*/, std::size_t /*k*/) { return false; }
   static constexpr bool prefetches = false;
 
   static void pack_a(const PackSource<bf16>& s, bf16* to) {
@@ -35,7 +35,8 @@ struct Tiles {
   }
 
   template <Write write, class TileEpilogue>
-  static SHOAL_INLINE void multiply(const bf16* a, const bf16* b, const Extent& extent, float* sums, TileEpilogue& epilogue) {
+  static SHOAL_INLINE void multiply(const bf16* a, const bf16* b, const Extent& extent, float* sums,
+                                    TileEpilogue& epilogue) {
     const std::size_t rows_a_step = (rows + extent.steps - 1) / extent.steps;
     amx::multiply<write>(factor(a), factor(b), extent.steps, {sums, columns}, [&] { epilogue.write_some(rows_a_step); });
   }

@@ -32,7 +32,7 @@ struct Thirds {
   static constexpr std::size_t longest_uncut = 128, largest_kc = 128;
   static constexpr std::size_t largest_mc = 12, largest_nb = 16, a_bytes = std::size_t{2} << 20U;
 
-  static constexpr bool reads_rows(std::size_t /*k*/) { return false; }
+  static constexpr bool reads_rows(Transpose /*a*/, std::size_t /*k*/) { return false; }
   static constexpr bool prefetches = false;
 
   static void pack_a(const PackSource<float>& s, bf16* to) { pack(s, s.k_contiguous ? Transpose::no : Transpose::yes, to); }

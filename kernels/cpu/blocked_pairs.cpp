@@ -27,13 +27,14 @@ struct Pairs {
   static constexpr std::size_t longest_uncut = 1536, largest_kc = 1024;
   static constexpr std::size_t largest_mc = 64, largest_nb = 8, a_bytes = std::size_t{512} << 10U;
 
-  static constexpr bool reads_rows(std::size_t k) { return k % 2 == 0; }
+  static bool reads_rows(Transpose a, std::size_t k) { return pairs::reads_rows(a, k); }
   static constexpr bool prefetches = true;
 
   static void pack_a(const PackSource<bf16>& s, bf16* to) {
     if (s.k_contiguous) {
       const Tile tile = words_of_lines(s, 0, rows);
-      for (std::size_t w = 0; w < words; ++w) _mm512_mask_storeu_epi32(to + w * 2 * rows, 0x3f, std::bit_cast<__m512i>(tile[w]));
+      for (std::size_t w = 0; w < words; ++w)
+        _mm512_mask_storeu_epi32(to + w * 2 * rows, 0x3f, std::bit_cast<__m512i>(tile[w]));
       return;
     }
     const auto lanes = static_cast<__mmask8>((1U << s.count) - 1U);
@@ -139,11 +140,12 @@ struct Pairs {
     const auto a = std::bit_cast<Elements>(lower), b = std::bit_cast<Elements>(upper);
     return [&]<std::size_t... i>(std::index_sequence<i...>) {
       return std::bit_cast<Words>(__builtin_shufflevector(a, b, (i % 2 * 32 + half * 16 + i / 2)...));
-    }(std::make_index_sequence<32>());
+    }
+    (std::make_index_sequence<32>());
   }
 
-  /// The words of a step for `most` rows of A or columns of B from `first` on, which are lines in memory: row w of the result
-  /// holds word w of the sum.
+  /// The words of a step for `most` rows of A or columns of B from `first` on, which are lines in memory: row w of the
+  /// result holds word w of the sum.
   static SHOAL_INLINE Tile words_of_lines(const PackSource<bf16>& p, std::size_t first, std::size_t most) {
     const std::size_t count = p.count > first ? std::min(p.count - first, most) : 0;
     Tile tile;
@@ -167,7 +169,9 @@ std::unique_ptr<Product> make_blocked_pairs(const ProductKey& key) {
   return std::make_unique<BlockedProduct<Pairs, bf16>>(key);
 }
 #else
-std::unique_ptr<Product> make_blocked_pairs(const ProductKey& /*key*/) { fail("this build has no products of pairs of bf16"); }
+std::unique_ptr<Product> make_blocked_pairs(const ProductKey& /*key*/) {
+  fail("this build has no products of pairs of bf16");
+}
 #endif
 
 }  // namespace shoal::kernels

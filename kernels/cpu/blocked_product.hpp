@@ -76,8 +76,8 @@ concept MicroKernel = requires(const PackSource<typename K::Type>& source, typen
   // Pack one step of a micro-panel, and fill what is missing with zeros.
   K::pack_a(source, to);
   K::pack_b(source, to);
-  // Whether it reads rows of A that are contiguous along the sum, and the added matrix is prefetched.
-  { K::reads_rows(std::size_t{}) } -> std::convertible_to<bool>;
+  // Whether it reads rows of such an A instead of micro-panels. Whether what is added to C is prefetched.
+  { K::reads_rows(Transpose::no, std::size_t{}) } -> std::convertible_to<bool>;
   { K::prefetches } -> std::convertible_to<bool>;
   // sums = or += a b over the extent. Before it stores the sums, and best between its steps, it must have had the
   // epilogue write all rows of the tile before: that tile's sums may be in the same memory.
@@ -93,7 +93,7 @@ class BlockedProduct final : public Product {
 
   explicit BlockedProduct(const ProductKey& key)
       : key_(key.transposed ? transpose_of(key) : key),
-        a_in_place_(key_.a == Transpose::no && Kernel::reads_rows(key.k)),
+        a_in_place_(Kernel::reads_rows(key_.a, key.k)),
         a_panels_(parts(key_.m, Kernel::rows)),
         b_panels_(parts(key_.n, Kernel::columns)),
         kc_(round_up(key.k <= Kernel::longest_uncut ? key.k : even_part(key.k, Kernel::largest_kc), Kernel::step)),
@@ -153,7 +153,8 @@ class BlockedProduct final : public Product {
   static std::size_t even_part(std::size_t whole, std::size_t most) { return parts(whole, parts(whole, most)); }
   std::size_t depth_of(std::size_t chunk) const { return std::min(kc_, key_.k - chunk * kc_); }
   std::size_t largest_mc() const {
-    const std::size_t bytes = chunks_ * a_panel_size() * sizeof(Packed);  // of MR rows over the whole sum
+    // Of MR rows, over the whole sum if they are packed.
+    const std::size_t bytes = (a_in_place_ ? 1 : chunks_) * a_panel_size() * sizeof(Packed);
     if (a_panels_ <= 2 * Kernel::largest_mc && a_panels_ * bytes <= a_bytes_at_once) return a_panels_;
     return std::clamp<std::size_t>(Kernel::a_bytes / bytes, 1, Kernel::largest_mc);
   }
@@ -270,7 +271,7 @@ class BlockedProduct final : public Product {
             .transposed = key_.transposed};
   }
 
-  ProductKey key_;  // of the product that is computed: that of C' if it was asked for
+  ProductKey key_;   // of the product that is computed: that of C' if it was asked for
   bool a_in_place_;  // A is not packed
   // Micro-panels of A and of B (over one KC); KC, and how many KC the sum has.
   std::size_t a_panels_, b_panels_, kc_, chunks_;

@@ -6,8 +6,11 @@
 #define SHOAL_PAIRS
 #endif
 
+#include <cstddef>
+
 #include "amx.hpp"
 #include "instructions.hpp"
+#include "shoal/kernels/matmul.hpp"
 
 namespace shoal::kernels::pairs {
 
@@ -20,5 +23,9 @@ inline bool available() {
   return false;
 #endif
 }
+
+/// Returns true if blocked_pairs.cpp reads rows of A where they are. Otherwise it packs A: its columns, or rows that end
+/// within a pair.
+inline bool reads_rows(Transpose a, std::size_t k) { return a == Transpose::no && k % 2 == 0; }
 
 }  // namespace shoal::kernels::pairs
