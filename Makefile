@@ -57,7 +57,7 @@ nightly:
 	.ci/nightly
 
 asan: deps
-	cmake --preset asan
+	cmake --preset asan $(ASAN_ARGS)
 	cmake --build build-asan -j $(JOBS)
 	ctest --test-dir build-asan --output-on-failure -LE 'long|cluster|contract' -E '@AVX512$(if $(ASAN_WITHOUT),|$(ASAN_WITHOUT))' -j $(TEST_JOBS)
 

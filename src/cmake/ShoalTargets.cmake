@@ -76,7 +76,8 @@ function(shoal_test_properties name)
   elseif(T_PROCESSORS GREATER 2)
     set(T_PROCESSORS 2)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} PROCESSORS ${T_PROCESSORS} LABELS "${T_LABELS}"
+  # COST: long tests begin first, so that the last ones to end do not leave cores idle.
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} COST ${T_TIMEOUT} PROCESSORS ${T_PROCESSORS} LABELS "${T_LABELS}"
     SKIP_RETURN_CODE 77 ENVIRONMENT
     "OMP_NUM_THREADS=1;SHOAL_COMM_WAIT=sleep;SHOAL_BINARY=$<TARGET_FILE:shoal>;SHOAL_SOURCE=${PROJECT_SOURCE_DIR};SHOAL_MPIEXEC=${MPIEXEC_EXECUTABLE}")
 endfunction()

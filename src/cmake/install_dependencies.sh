@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the missing Debian packages among those that the build, the tests and the report need. Prints what it found.
-# usage: install_dependencies.sh [lint] [fuzz] [python] [cluster]      adds the packages that these make targets need
+# usage: install_dependencies.sh [lint] [fuzz] [python] [ccache] [cluster]      adds the packages that these make targets need
 set -euo pipefail
 
 packages=(
@@ -17,8 +17,9 @@ for group in "$@"; do
     lint) packages+=(clang-format clang-tidy shellcheck python3-venv) ;;
     fuzz) packages+=(clang libclang-rt-dev llvm) ;;      # libFuzzer and the sanitizers; llvm translates addresses to source lines
     python) packages+=(python3-venv) ;;
+    ccache) packages+=(ccache) ;;                        # the CPU's and the GPU's program have most objects in common
     cluster) packages+=(slurm-wlm munge iproute2 util-linux) ;; # virtual nodes and a batch system: tests/cluster
-    *) echo "deps: no group '$group'; there are lint, fuzz, python, cluster" >&2; exit 2 ;;
+    *) echo "deps: no group '$group'; there are lint, fuzz, python, ccache, cluster" >&2; exit 2 ;;
   esac
 done
 

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <set>
 
+#include "duplicate.hpp"
 #include "mpi_error.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/comm/mpi_communicator.hpp"
@@ -95,8 +97,7 @@ Groups::Groups(const CommOptions& options) {
   const std::string problem = backend_problem(options);
   require_input(problem.empty(), problem);
   assign_nodes(options);
-  check(MPI_Comm_dup(ordered, &inquiry), "MPI_Comm_dup");
-  check(MPI_Comm_set_errhandler(inquiry, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  inquiry = duplicate(ordered);
 
   if (wants_nccl(options)) nccl = make_nccl_groups(ordered, options.timeout);
   kinds = group_kinds(topology);
@@ -116,9 +117,17 @@ std::unique_ptr<Communicator> Groups::make(const GroupKind& kind, std::int16_t i
     nodes.push_back(topology.node_of[at]);
     same_node.push_back(nodes.back() == topology.node_of[static_cast<std::size_t>(rank)]);
   }
+  // Splitting spins (duplicate.hpp). It is not needed where each group has all ranks, or one.
+  const std::set<int> parts(kind.part_of.begin(), kind.part_of.end());
   Scoped members;
-  check(MPI_Comm_split(ordered, part, rank, members.address()), "MPI_Comm_split");
-  std::unique_ptr<Communicator> group = make_mpi_communicator(&members.get(), kind.name, std::move(same_node));
+  MPI_Comm original = ordered;
+  if (parts.size() == kind.part_of.size()) {
+    original = MPI_COMM_SELF;
+  } else if (parts.size() > 1) {
+    check(MPI_Comm_split(ordered, part, rank, members.address()), "MPI_Comm_split");
+    original = members.get();
+  }
+  std::unique_ptr<Communicator> group = make_mpi_communicator(&original, kind.name, std::move(same_node));
   if (nccl != nullptr) group = nccl->over(std::move(group), kind.part_of, queued_ranks_per_node(nodes));
   return std::make_unique<Traced>(std::move(group), index);
 }
@@ -177,12 +186,16 @@ void Groups::assign_nodes(const CommOptions& options) {
 
   const int first_on_node = gather(machine.get(), launched).front();
   const std::vector<int> first = gather(MPI_COMM_WORLD, first_on_node);
-  int position = 0;  // by (first rank on the node, rank)
-  for (int r = 0; r < size; ++r) {
-    const int other = first[static_cast<std::size_t>(r)];
-    position += other < first_on_node || (other == first_on_node && r < launched) ? 1 : 0;
+  if (std::is_sorted(first.begin(), first.end())) {  // the launcher's order is node by node
+    ordered = duplicate(MPI_COMM_WORLD);
+  } else {
+    int position = 0;  // by (first rank on the node, rank)
+    for (int r = 0; r < size; ++r) {
+      const int other = first[static_cast<std::size_t>(r)];
+      position += other < first_on_node || (other == first_on_node && r < launched) ? 1 : 0;
+    }
+    check(MPI_Comm_split(MPI_COMM_WORLD, 0, position, &ordered), "MPI_Comm_split");
   }
-  check(MPI_Comm_split(MPI_COMM_WORLD, 0, position, &ordered), "MPI_Comm_split");
 
   const int per_node = options.ranks_per_node;
   const std::string problem = ranks_per_node_problem(options, size);

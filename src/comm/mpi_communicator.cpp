@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "duplicate.hpp"
 #include "mpi_error.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/memory.hpp"
@@ -99,9 +100,10 @@ MPI_Op mpi_operator(Reduce how) { return how == Reduce::sum ? MPI_SUM : how == R
 class MpiCommunicator : public Communicator {
  public:
   MpiCommunicator(MPI_Comm original, std::string name, std::vector<bool> same_node, std::size_t largest_message)
-      : name_(std::move(name)), same_node_(std::move(same_node)), largest_message_(largest_message) {
-    check(MPI_Comm_dup(original, &communicator_), "MPI_Comm_dup");
-    check(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+      : communicator_(duplicate(original)),
+        name_(std::move(name)),
+        same_node_(std::move(same_node)),
+        largest_message_(largest_message) {
     check(MPI_Comm_rank(communicator_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(communicator_, &size_), "MPI_Comm_size");
     require(same_node_.size() == static_cast<std::size_t>(size_), "group ", name_, " has ", size_, " ranks, not ",

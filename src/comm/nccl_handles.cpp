@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "device_operations.hpp"
+#include "duplicate.hpp"
 #include "mpi_error.hpp"
 #include "nccl.hpp"
 #include "open_operations.hpp"
@@ -73,8 +74,7 @@ NcclHandles::NcclHandles(const MPI_Comm& ranks, double timeout_s) : timeout_(tim
   const int version = loaded_version();
   require(version >= NCCL_VERSION_CODE, "the NCCL that was loaded is ", version_text(version),
           ", but this program was compiled for ", version_text(NCCL_VERSION_CODE), "; load that one or a newer one");
-  check(MPI_Comm_dup(ranks, &ranks_), "MPI_Comm_dup");
-  check(MPI_Comm_set_errhandler(ranks_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  ranks_ = duplicate(ranks);
   check(MPI_Comm_rank(ranks_, &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(ranks_, &size_), "MPI_Comm_size");
   set_release_device([]() noexcept { living().abort(); });

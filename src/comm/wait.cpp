@@ -21,7 +21,7 @@ constexpr int tests_at_once = 20;
 constexpr int tests_with_yield = 200;
 constexpr timespec nap{0, 20'000};
 
-Wait how_to_wait = Wait::yield;
+Wait how_to_wait = Wait::sleep;  // until the ranks know how many share a core
 
 }  // namespace
 

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "device_operations.hpp"
+#include "duplicate.hpp"
 #include "groups.hpp"
 #include "mpi_error.hpp"
 #include "nccl.hpp"
@@ -104,7 +105,7 @@ World::World(int& argc, char**& argv) : state_(std::make_unique<State>()) {
   require(provided >= MPI_THREAD_SERIALIZED, "this MPI library cannot be used by several threads in turn");
   check(MPI_Comm_rank(MPI_COMM_WORLD, &state_->launcher_rank), "MPI_Comm_rank");
   check(MPI_Comm_size(MPI_COMM_WORLD, &state_->size), "MPI_Comm_size");
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &state_->endings), "MPI_Comm_dup");
+  state_->endings = duplicate(MPI_COMM_WORLD);
 }
 
 World::~World() {

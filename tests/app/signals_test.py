@@ -18,7 +18,8 @@ TINY = {
     "model": {**SMALL["model"], "n_layer": 1, "n_embd": 16, "block_size": 16},
     "train": {"steps": 1000000, "seed": 3, "eval_every": 0},
 }
-LONG_STEPS = ("--batch.global=65536", "--batch.micro=8")  # take some seconds each
+LONG_STEPS = ("--batch.global=65536", "--batch.micro=8")  # take a good part of a second each, or more
+ENDLESS_STEPS = ("--batch.global=2097152", "--batch.micro=8")  # no test waits for the end of one
 STOPPED = r"# stopped by (\S+) after step (\d+): checkpoint (\S+) complete; resume with --checkpoint.resume=latest"
 
 
@@ -134,7 +135,7 @@ class Signals(Program):
 
     def test_a_second_signal_ends_at_once(self):
         """The second signal comes long before the end of the step; the first one had only been remembered."""
-        run = Run(self, *LONG_STEPS)
+        run = Run(self, *ENDLESS_STEPS)
         run.wait_for(lambda: (run.out / "metrics.jsonl").exists()).send(signal.SIGTERM)
         time.sleep(0.5)
         self.assertIsNone(run.launcher.poll(), "a first signal ends nothing")
