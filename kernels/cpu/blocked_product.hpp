@@ -76,7 +76,8 @@ concept MicroKernel = requires(const PackSource<typename K::Type>& source, typen
   // Pack one step of a micro-panel, and fill what is missing with zeros.
   K::pack_a(source, to);
   K::pack_b(source, to);
-  // Whether it reads rows of such an A instead of micro-panels. Whether what is added to C is prefetched.
+  // True if it reads the rows of such an A, with a sum of this length, in place: then A is not packed. True if what is added
+  // to C shall be prefetched before the micro-kernel is called.
   { K::reads_rows(Transpose::no, std::size_t{}) } -> std::convertible_to<bool>;
   { K::prefetches } -> std::convertible_to<bool>;
   // sums = or += a b over the extent. Before it stores the sums, and best between its steps, it must have had the
