@@ -25,12 +25,13 @@ struct Pairs {
     Scope() {}  // NOLINT(modernize-use-equals-default): an object without it would be an unused variable
   };
   static constexpr std::size_t rows = 6, columns = 64, step = 32, parts = 1;
-  // On a Zen 5 core the micro-kernel alone reached 0.99 to 1.0 of the peak with 6 x 64, also if a micro-panel of B was too
-  // large for the L1 cache (KC up to 1536); 12 x 32 reached 0.8 to 0.98. KC, MC and NB from half to twice these values made
-  // no difference beyond the noise. Whole products over oneDNN 2.6.3's, in turns, least CPU times on a machine with other
-  // jobs: 1.00 to 1.06 for the products of a GPT of width 384. For GPT-2's head: 1.05 or more forward, for the gradient of
-  // its input, and for weight gradients that are added to others; 0.9 for weight gradients that are not. Slower than oneDNN:
-  // nothing else that was measured.
+  // Measured on one Zen 5 core that other jobs shared, as least CPU times of many calls in turns. The micro-kernel alone
+  // reached 0.99 to 1.0 of the peak with 6 x 64, also if a micro-panel of B was too large for the L1 cache (KC up to 1536);
+  // 12 x 32 reached 0.8 to 0.99. KC of 512 and more, MC of 64 or 128 and NB of 8 or 32 made no difference beyond the noise.
+  // Speed of whole products over that of oneDNN 2.6.3: 1.00 to 1.06 for a GPT of width 384, 0.98 to 1.08 for width 768. For
+  // GPT-2's head 0.97 forward, 1.24 for the gradient of its input, 1.08 for a weight gradient that is added to another, 0.90
+  // for one that is not (one of five there). Speed of steps of W1 (tests/bench), by user CPU time: 1.05, the median of six
+  // turns (1.00, 1.11).
   static constexpr std::size_t longest_uncut = 1536, largest_kc = 1024;
   static constexpr std::size_t largest_mc = 64, largest_nb = 8, a_bytes = std::size_t{512} << 10U;
 
