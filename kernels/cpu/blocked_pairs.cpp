@@ -30,8 +30,8 @@ struct Pairs {
   // 12 x 32 reached 0.8 to 0.99. KC of 512 and more, MC of 64 or 128 and NB of 8 or 32 made no difference beyond the noise.
   // Speed of whole products over that of oneDNN 2.6.3: 1.00 to 1.06 for a GPT of width 384, 0.98 to 1.08 for width 768. For
   // GPT-2's head 0.97 forward, 1.24 for the gradient of its input, 1.08 for a weight gradient that is added to another, 0.90
-  // for one that is not (one of five there). Speed of steps of W1 (tests/bench), by user CPU time: 1.05, the median of six
-  // turns (1.00, 1.11).
+  // for one that is not (one of five there). Speed of steps of W1 (tests/bench), by user CPU time: 1.045, the median of
+  // eight turns (0.985, 1.107).
   static constexpr std::size_t longest_uncut = 1536, largest_kc = 1024;
   static constexpr std::size_t largest_mc = 64, largest_nb = 8, a_bytes = std::size_t{512} << 10U;
 
