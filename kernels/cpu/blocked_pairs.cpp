@@ -35,9 +35,9 @@ struct Pairs {
   static constexpr std::size_t longest_uncut = 1536, largest_kc = 1024;
   static constexpr std::size_t largest_mc = 64, largest_nb = 8, a_bytes = std::size_t{512} << 10U;
 
-  // A word is broadcast from wherever it is. Packing A took 3 % of a product with 384 columns.
+  // A word is broadcast from wherever it is, so rows of A need not be packed.
   static bool reads_rows(Transpose a, std::size_t k) { return pairs::reads_rows(a, k); }
-  // Without it a gradient of GPT-2's head that is added to another took a fifth longer than one that is not.
+  // Without it a gradient of GPT-2's head that is added to another took 1.4 to 1.5 times as long as one that is not.
   static constexpr bool prefetches = true;
 
   static void pack_a(const PackSource<bf16>& s, bf16* to) {
