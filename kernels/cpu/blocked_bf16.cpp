@@ -23,6 +23,10 @@ struct Tiles {
   static constexpr std::size_t longest_uncut = 384, largest_kc = 256;
   static constexpr std::size_t largest_mc = 12, largest_nb = 16, a_bytes = std::size_t{768} << 10U;
 
+  // Tiles are loaded from packed rows alone.
+  static constexpr bool reads_rows(Transpose /*a*/, std::size_t /*k*/) { return false; }
+  static constexpr bool prefetches = false;
+
   static void pack_a(const PackSource<bf16>& s, bf16* to) {
     s.k_contiguous ? pack<Layout::rows>(s, to) : pack<Layout::pairs_transposed>(s, to);
   }
@@ -31,9 +35,10 @@ struct Tiles {
   }
 
   template <Write write, class TileEpilogue>
-  static SHOAL_INLINE void multiply(const bf16* a, const bf16* b, std::size_t steps, float* sums, TileEpilogue& epilogue) {
-    const std::size_t rows_a_step = (rows + steps - 1) / steps;
-    amx::multiply<write>(factor(a), factor(b), steps, {sums, columns}, [&] { epilogue.write_some(rows_a_step); });
+  static SHOAL_INLINE void multiply(const bf16* a, const bf16* b, const Extent& extent, float* sums,
+                                    TileEpilogue& epilogue) {
+    const std::size_t rows_a_step = (rows + extent.steps - 1) / extent.steps;
+    amx::multiply<write>(factor(a), factor(b), extent.steps, {sums, columns}, [&] { epilogue.write_some(rows_a_step); });
   }
 
  private:

@@ -32,12 +32,16 @@ struct Thirds {
   static constexpr std::size_t longest_uncut = 128, largest_kc = 128;
   static constexpr std::size_t largest_mc = 12, largest_nb = 16, a_bytes = std::size_t{2} << 20U;
 
+  static constexpr bool reads_rows(Transpose /*a*/, std::size_t /*k*/) { return false; }
+  static constexpr bool prefetches = false;
+
   static void pack_a(const PackSource<float>& s, bf16* to) { pack(s, s.k_contiguous ? Transpose::no : Transpose::yes, to); }
   static void pack_b(const PackSource<float>& s, bf16* to) { pack(s, s.k_contiguous ? Transpose::yes : Transpose::no, to); }
 
   template <Write write, class TileEpilogue>
-  static SHOAL_INLINE void multiply(const bf16* a_panel, const bf16* b_panel, std::size_t steps, float* sums,
+  static SHOAL_INLINE void multiply(const bf16* a_panel, const bf16* b_panel, const Extent& extent, float* sums,
                                     TileEpilogue& epilogue) {
+    const std::size_t steps = extent.steps;
     const std::size_t rows_a_step = (rows + steps - 1) / steps;
     amx::zero_block();
     for (std::size_t k = 0; k < steps; ++k) {

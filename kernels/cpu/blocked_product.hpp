@@ -26,6 +26,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "epilogue.hpp"
@@ -47,10 +48,16 @@ struct PackSource {
   bool k_contiguous;
 };
 
+/// What a micro-kernel multiplies: `depth` elements of the sum, which are `steps` steps, of the first `rows` rows of a tile.
+struct Extent {
+  std::size_t steps, depth, rows;
+  std::size_t a_stride;  ///< elements between the rows of A, if these are not packed; else 0
+};
+
 /// The requirements of BlockedProduct on its micro-kernel.
 template <class K>
 concept MicroKernel = requires(const PackSource<typename K::Type>& source, typename K::Packed* to,
-                               const typename K::Packed* panel, std::size_t steps, float* sums,
+                               const typename K::Packed* panel, const Extent& extent, float* sums,
                                Epilogue<typename K::Type, float, K::columns>& epilogue) {
   // MR and NR; elements of the sum that are packed at a time; packed elements for each element of A or B.
   { K::rows } -> std::convertible_to<std::size_t>;
@@ -69,10 +76,14 @@ concept MicroKernel = requires(const PackSource<typename K::Type>& source, typen
   // Pack one step of a micro-panel, and fill what is missing with zeros.
   K::pack_a(source, to);
   K::pack_b(source, to);
-  // sums = or += a b over `steps` steps. Before it stores the sums, and best between its steps, it must have had the
+  // True if it reads the rows of such an A, with a sum of this length, in place: then A is not packed. True if what is added
+  // to C shall be prefetched before the micro-kernel is called.
+  { K::reads_rows(Transpose::no, std::size_t{}) } -> std::convertible_to<bool>;
+  { K::prefetches } -> std::convertible_to<bool>;
+  // sums = or += a b over the extent. Before it stores the sums, and best between its steps, it must have had the
   // epilogue write all rows of the tile before: that tile's sums may be in the same memory.
-  K::template multiply<Write::over>(panel, panel, steps, sums, epilogue);
-  K::template multiply<Write::add>(panel, panel, steps, sums, epilogue);
+  K::template multiply<Write::over>(panel, panel, extent, sums, epilogue);
+  K::template multiply<Write::add>(panel, panel, extent, sums, epilogue);
 };
 
 template <MicroKernel Kernel, typename R>
@@ -83,6 +94,7 @@ class BlockedProduct final : public Product {
 
   explicit BlockedProduct(const ProductKey& key)
       : key_(key.transposed ? transpose_of(key) : key),
+        a_in_place_(Kernel::reads_rows(key_.a, key.k)),
         a_panels_(parts(key_.m, Kernel::rows)),
         b_panels_(parts(key_.n, Kernel::columns)),
         kc_(round_up(key.k <= Kernel::longest_uncut ? key.k : even_part(key.k, Kernel::largest_kc), Kernel::step)),
@@ -105,7 +117,7 @@ class BlockedProduct final : public Product {
       const Range kept = from(first, nc_, b_panels_);
       for (std::size_t row = 0; row < a_panels_; row += mc_) {
         const Range rows = from(row, mc_, a_panels_);
-        pack_a(operands, buffers, rows);
+        if (!a_in_place_) pack_a(operands, buffers, rows);
         for (std::size_t column = kept.begin; column < kept.end; column += nb_) {
           const Range columns = from(column, nb_, kept.end);
           for (std::size_t chunk = 0; chunk < chunks_; ++chunk) {
@@ -142,7 +154,8 @@ class BlockedProduct final : public Product {
   static std::size_t even_part(std::size_t whole, std::size_t most) { return parts(whole, parts(whole, most)); }
   std::size_t depth_of(std::size_t chunk) const { return std::min(kc_, key_.k - chunk * kc_); }
   std::size_t largest_mc() const {
-    const std::size_t bytes = chunks_ * a_panel_size() * sizeof(Packed);  // of MR rows over the whole sum
+    // Of MR rows, over the whole sum if they are packed.
+    const std::size_t bytes = (a_in_place_ ? 1 : chunks_) * a_panel_size() * sizeof(Packed);
     if (a_panels_ <= 2 * Kernel::largest_mc && a_panels_ * bytes <= a_bytes_at_once) return a_panels_;
     return std::clamp<std::size_t>(Kernel::a_bytes / bytes, 1, Kernel::largest_mc);
   }
@@ -157,7 +170,7 @@ class BlockedProduct final : public Product {
 
     Buffers(const BlockedProduct& p, BumpAllocator memory) {
       const std::size_t b_panels = p.one_block_of_rows() ? p.nb_ : p.chunks_ * p.nc_;
-      a = memory.take<Packed>(p.chunks_ * p.mc_ * p.a_panel_size());
+      a = memory.take<Packed>(p.a_in_place_ ? 0 : p.chunks_ * p.mc_ * p.a_panel_size());
       b = memory.take<Packed>(b_panels * p.b_panel_size());
       sums = memory.take<float>(p.tiles_of_sums() * tile_size);
       bytes = memory.used();
@@ -215,24 +228,37 @@ class BlockedProduct final : public Product {
   }
 
   void compute(const Operands& o, const Buffers& buffers, Range rows, Range kept, Range columns, std::size_t chunk) const {
-    const std::size_t steps = parts(depth_of(chunk), Kernel::step);
+    const std::size_t depth = depth_of(chunk);
     const bool last = chunk + 1 == chunks_;
     Epilogue<T, R, Kernel::columns> epilogue;
     for (std::size_t column = columns.begin; column < columns.end; ++column) {
       const Packed* const b = b_panel(buffers, kept, columns, chunk, column);
       for (std::size_t row = rows.begin; row < rows.end; ++row) {
-        const Packed* const a = a_panel(buffers, chunk, row - rows.begin);
+        const Packed* const a = left(o, buffers, rows, chunk, row);
+        const Extent extent{.steps = parts(depth, Kernel::step),
+                            .depth = depth,
+                            .rows = std::min(Kernel::rows, key_.m - row * Kernel::rows),
+                            .a_stride = a_in_place_ ? key_.a_stride : 0};
+        const OutputTile<T, R> output = output_tile(o, row * Kernel::rows, column * Kernel::columns);
+        if (last && Kernel::prefetches) prefetch_added(output);
         const std::size_t tile = (column - columns.begin) * mc_ + row - rows.begin;
         float* const sums = buffers.sums + (chunks_ == 1 ? 0 : tile * tile_size);
         if (chunk == 0) {
-          Kernel::template multiply<Write::over>(a, b, steps, sums, epilogue);
+          Kernel::template multiply<Write::over>(a, b, extent, sums, epilogue);
         } else {
-          Kernel::template multiply<Write::add>(a, b, steps, sums, epilogue);
+          Kernel::template multiply<Write::add>(a, b, extent, sums, epilogue);
         }
-        if (last) epilogue.begin(sums, output_tile(o, row * Kernel::rows, column * Kernel::columns));
+        if (last) epilogue.begin(sums, output);
       }
     }
     epilogue.write_rest();
+  }
+
+  const Packed* left(const Operands& o, const Buffers& buffers, Range rows, std::size_t chunk, std::size_t row) const {
+    if constexpr (std::is_same_v<T, Packed>) {
+      if (a_in_place_) return static_cast<const T*>(o.a) + row * Kernel::rows * key_.a_stride + chunk * kc_;
+    }
+    return a_panel(buffers, chunk, row - rows.begin);
   }
 
   OutputTile<T, R> output_tile(const Operands& o, std::size_t row, std::size_t column) const {
@@ -246,7 +272,8 @@ class BlockedProduct final : public Product {
             .transposed = key_.transposed};
   }
 
-  ProductKey key_;  // of the product that is computed: that of C' if it was asked for
+  ProductKey key_;   // of the product that is computed: that of C' if it was asked for
+  bool a_in_place_;  // A is not packed
   // Micro-panels of A and of B (over one KC); KC, and how many KC the sum has.
   std::size_t a_panels_, b_panels_, kc_, chunks_;
   std::size_t mc_, nc_, nb_;  // in micro-panels

@@ -26,6 +26,15 @@ struct OutputTile {
   bool transposed;
 };
 
+/// Prefetches what is added to a tile.
+template <typename T, typename R>
+SHOAL_INLINE void prefetch_added(const OutputTile<T, R>& tile) {
+  if (tile.added == nullptr) return;
+  for (std::size_t row = 0; row < tile.rows; ++row) {
+    for (std::size_t i = 0; i < tile.columns; i += 64 / sizeof(R)) __builtin_prefetch(tile.added + row * tile.stride + i);
+  }
+}
+
 /// row_size: floats from one row of the sums to the next, and the most columns of a tile.
 template <typename T, typename R, std::size_t row_size>
 class Epilogue {

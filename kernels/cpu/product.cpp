@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "amx.hpp"
+
 namespace shoal::kernels {
 
 namespace {
@@ -25,7 +27,8 @@ struct Hash {
 
 std::unique_ptr<Product> make(const ProductKey& key) {
   if (!key.blocked) return make_library_product(key);
-  return key.type == DType::f32 ? make_blocked_fp32(key) : make_blocked_bf16(key);
+  if (key.type == DType::f32) return make_blocked_fp32(key);
+  return amx::available() ? make_blocked_bf16(key) : make_blocked_pairs(key);
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ Product& product(const ProductKey& key);
 
 std::unique_ptr<Product> make_library_product(const ProductKey& key);
 std::unique_ptr<Product> make_blocked_fp32(const ProductKey& key);
-std::unique_ptr<Product> make_blocked_bf16(const ProductKey& key);
+std::unique_ptr<Product> make_blocked_bf16(const ProductKey& key);   ///< by AMX
+std::unique_ptr<Product> make_blocked_pairs(const ProductKey& key);  ///< of bf16, by AVX512_BF16
 
 }  // namespace shoal::kernels

@@ -2,6 +2,7 @@
 #include "tiling.hpp"
 
 #include "amx.hpp"
+#include "pairs.hpp"
 
 namespace shoal::kernels {
 
@@ -53,14 +54,17 @@ Tiling tiling_of_library(const ProductShape& s) {
 }  // namespace
 
 bool is_blocked(const ProductShape& s) {
-  // Only on processors with AMX: on others (AMD's Zen 5) the library already reaches 95 % of the peak. Micro-panels of A are
-  // packed over the whole sum, so that only few would fit the caches if it is very long (over a vocabulary).
+  // Micro-panels of A are packed over the whole sum, so that only few would fit the caches if it is very long (over a
+  // vocabulary).
   constexpr std::size_t least = 16, longest = 4096;
-  return amx::available() && s.m >= least && s.n >= least && s.k >= least && s.k <= longest;
+  if (s.m < least || s.n < least || s.k < least) return false;
+  if (amx::available()) return s.k <= longest;
+  return pairs::available() && s.type == DType::bf16 && (s.k <= longest || pairs::reads_rows(s.a, s.k));
 }
 
 bool is_transposed(const ProductShape& s) {
-  return is_blocked(s) && s.a == Transpose::yes && s.b == Transpose::no && s.result == DType::f32 && s.m > s.n;
+  return amx::available() && is_blocked(s) && s.a == Transpose::yes && s.b == Transpose::no && s.result == DType::f32 &&
+         s.m > s.n;
 }
 
 Tiling tiling_of(const ProductShape& shape, std::size_t threads) {

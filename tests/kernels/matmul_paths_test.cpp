@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ TYPED_TEST(MatmulPaths, TheLibraryComputesLongSumsInManyTiles) {
   constexpr DType type = dtype_of<typename TypeParam::Operand>, result = dtype_of<typename TypeParam::Result>;
   if (is_widened(type)) return;  // cut into panels, of 64 rows and columns for such a large k
   for (const Transpose b : transposes) {
-    const ProductShape shape{600, 700, 20000, Transpose::no, b, type, result};
+    const ProductShape shape{600, 700, 20001, Transpose::no, b, type, result};
     const Tiling tiling = tiling_of(shape, 1);
     ASSERT_FALSE(is_blocked(shape));
     ASSERT_GT(tiling.down(shape), 1U);
@@ -43,6 +44,45 @@ TYPED_TEST(MatmulPaths, ALargeProductHasSeveralTiles) {
                            dtype_of<typename TypeParam::Operand>,
                            dtype_of<typename TypeParam::Result>};
   ASSERT_GT(tiling_of(large, 1).down(large) * tiling_of(large, 1).across(large), 1U);
+}
+
+// Of blocked products: edges of a micro-kernel's tile, several KC, packed operands and operands that are read in place.
+TYPED_TEST(MatmulPaths, AnElementDoesNotDependOnItsPosition) {
+  using T = typename TypeParam::Operand;
+  using R = typename TypeParam::Result;
+  constexpr std::size_t m = 83, n = 150, row = 7, column = 41;
+  for (const std::size_t k : {64, 131, 2050}) {
+    for (const Transpose a : transposes) {
+      for (const Transpose b : transposes) {
+        const ProductShape shape{m, n, k, a, b, dtype_of<T>, dtype_of<R>};
+        if (is_widened(shape.type) || !is_blocked(shape)) continue;
+        Case<T, R> whole(m, n, k, {a, b, false}, false, 0);
+        whole.run();
+        for (const std::size_t rows : {17, 18, 19, 20, 21, 22}) {
+          const std::size_t columns = 3 * rows;
+          Lines<R> part(rows * columns);
+          MatmulInputs<T, R> in = whole.inputs();
+          in.a.data += a == Transpose::yes ? row : row * in.a.stride;
+          (a == Transpose::yes ? in.a.columns : in.a.rows) = rows;
+          in.b.data += b == Transpose::yes ? column * in.b.stride : column;
+          (b == Transpose::yes ? in.b.rows : in.b.columns) = columns;
+          std::vector<std::byte> workspace(matmul_workspace_bytes<T, R>({.m = rows,
+                                                                         .n = columns,
+                                                                         .k = k,
+                                                                         .transpose_a = a,
+                                                                         .transpose_b = b,
+                                                                         .a_stride = in.a.stride,
+                                                                         .b_stride = in.b.stride}));
+          matmul("test", in, Matrix<R>(part.data(), rows, columns), workspace);
+          for (std::size_t i = 0; i < rows; ++i) {
+            ASSERT_EQ(std::memcmp(&part[i * columns], &whole.c_data[(row + i) * n + column], columns * sizeof(R)), 0)
+                << k << (a == Transpose::yes ? " A'" : "") << (b == Transpose::yes ? " B'" : "") << ", row " << i << " of "
+                << rows;
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(MatmulBf16, IsTheProductOfTheWidenedMatricesRoundedOnce) {

@@ -48,7 +48,7 @@ TYPED_TEST(Matmul, IsTheDefinition) {
 TYPED_TEST(Matmul, OfManyTilesIsTheDefinition) {
   using T = typename TypeParam::Operand;
   using R = typename TypeParam::Result;
-  const std::size_t m = 600, n = 700, k = 20000;
+  const std::size_t m = 600, n = 700, k = 20001;
   for (const Transpose b : transposes) {
     Case<T, R>(m, n, k, {.b = b}, true, 0).check_rows({0, m / 2, m - 1});
   }
@@ -59,8 +59,13 @@ TYPED_TEST(Matmul, OfManyTilesIsTheDefinition) {
 TYPED_TEST(Matmul, OfManyBlocksIsTheDefinition) {
   using T = typename TypeParam::Operand;
   using R = typename TypeParam::Result;
-  const std::array<std::array<std::size_t, 3>, 6> sizes = {
-      {{500, 2100, 1100}, {402, 97, 385}, {390, 130, 384}, {33, 49, 129}, {1000, 40, 3000}, {1001, 1400, 2000}}};
+  const std::array<std::array<std::size_t, 3>, 7> sizes = {{{500, 2100, 1100},
+                                                            {402, 97, 385},
+                                                            {390, 130, 384},
+                                                            {33, 49, 129},
+                                                            {1000, 40, 3000},
+                                                            {95, 70, 9000},
+                                                            {1001, 1400, 2000}}};
   for (const auto& [m, n, k] : sizes) {
     for (const Transpose a : transposes) {
       for (const Transpose b : transposes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, row-major. Of the tuned kernels, oneDNN computes them; on processors with AMX our own kernels compute
-// most of them. A large product is cut into parts, so that communication in flight makes progress at least every 20 ms. The
-// result does not depend on the number of threads.
+// Matrix products, row-major. Of the tuned kernels, oneDNN computes them; on processors with AMX, and in bf16 on those with
+// AVX512_BF16, our own kernels compute most of them. A large product is cut into parts, so that communication in flight
+// makes progress at least every 20 ms. The result does not depend on the number of threads.
 #pragma once
 
 #include <compare>
