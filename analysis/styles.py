@@ -32,6 +32,7 @@ PART_COLOURS = {
     "wait": "#d1495b",
     "rest": "#dcdfe4",
 }
+LATE, TRANSFER = "#a32a3b", "#eba3ad"  # the two parts of `wait`: for a late rank, for the transfer
 OTHER_COLOURS = ("#8e6bb0", "#b59ccd", "#5f8a3c", "#c9a58f")
 LINE_COLOURS = (
     "#2b5c9e", "#e0803a", "#3b9c83", "#d1495b", "#8e6bb0", "#8a5a3c", "#5cb3e6", "#e3a6c4", "#7a9a01", "#6b7280", "#c7a008",

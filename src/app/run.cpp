@@ -45,7 +45,7 @@ Run::Run(comm::World& world, const Setup& setup, RunFiles& files, Machine& machi
       lineage_(begin_run(world, setup.options, before)),
       trainer_(setup, world, machine),
       saves_(world, setup, machine, lineage_, directory),
-      trace_(open_trace(world, setup, machine, first_step_)),
+      trace_(open_trace(world, setup, machine, first_step_, peak_gflops)),
       metrics_(world, options_.output.dir, first_step_),
       log_(setup, world, peak_gflops, first_step_) {
   history_.lineage = lineage_;

@@ -91,6 +91,7 @@ TEST(TraceFile, HoldsEveryRanksEventsInOrder) {
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
   ASSERT_EQ(flushes.size(), (recorded.size() + 1) * static_cast<std::size_t>(size));  // close() adds one
   std::uint64_t row = 0;
+  std::size_t clock_readings = 0;
   for (std::size_t i = 0; i < flushes.size(); ++i) {
     const Flush& f = flushes[i];
     EXPECT_EQ(f.flush, static_cast<int>(i) / size);
@@ -109,6 +110,12 @@ TEST(TraceFile, HoldsEveryRanksEventsInOrder) {
         EXPECT_EQ(kinds.at(e.kind), "io");
         continue;
       }
+      if (name == "clock/barrier") {
+        EXPECT_EQ(kinds.at(e.kind), "counter");
+        EXPECT_EQ(e.bytes, round);
+        ++clock_readings;
+        continue;
+      }
       ASSERT_LT(at, recorded[round].size());
       EXPECT_EQ(name, recorded[round][at]);
       EXPECT_EQ(kinds.at(e.kind), "kernel");
@@ -120,6 +127,7 @@ TEST(TraceFile, HoldsEveryRanksEventsInOrder) {
     EXPECT_EQ(at, recorded[round].size());
   }
   EXPECT_EQ(events.size(), row);
+  EXPECT_EQ(clock_readings, size > 1 ? 4 * recorded.size() : 0U) << "of this rank";
 }
 
 TEST(TraceFile, DescribesTheRun) {
