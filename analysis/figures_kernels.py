@@ -8,6 +8,7 @@ from needed import packages
 packages("matplotlib", "numpy", "h5py")
 
 import numpy as np
+from matplotlib.ticker import LogLocator, NullLocator
 
 import breakdown
 import kernel_work
@@ -17,7 +18,6 @@ from shoal_trace import Trace
 from styles import FAINT, PLAIN, line_colours, plain, plt, rate_text
 
 MARKERS = "osD^vPX*<>hp"
-FAMILIES = ("", "_dx", "_dw")
 
 
 def roofline(trace: Trace):
@@ -48,8 +48,9 @@ def roofline(trace: Trace):
              title=f"Kernels and the peak, mean of steps {span(breakdown.settled_steps(trace))}",
              xlabel="operations per byte (log scale)", ylabel="GFLOP/s of a rank (log scale)")  # fmt: skip
     for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter(PLAIN)
-        axis.set_minor_formatter(plt.NullFormatter())
+        axis.set_minor_locator(NullLocator())
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=7.5, markerscale=0.7)
     return figure
 

@@ -14,7 +14,7 @@ from curves import smoothed, window
 from figures import Nothing, borders
 from run_parts import span
 from shoal_run import Run
-from styles import FAINT, LINE_COLOURS, PART_COLOURS, PLAIN, plain, plt, time_unit, whole_numbers
+from styles import FAINT, LINE_COLOURS, PLAIN, REPEATED, RESTART, plain, plt, time_unit, whole_numbers
 
 
 def _over_steps(run: Run, steps: np.ndarray, values: np.ndarray, title: str, ylabel: str, colour: str, smooth: bool):
@@ -75,8 +75,8 @@ def parts_in_time(run: Run):
     whole = segments.lost(found)
     factor, unit = time_unit(whole.whole_seconds)
     figure, axes = plt.subplots(figsize=(8.4, 1.6 + 0.42 * len(found)))
-    colours = {"steps that count": PART_COLOURS["forward"], "steps made once more later": PART_COLOURS["synchronise"],
-               "from end to first step": PART_COLOURS["wait"]}  # fmt: skip
+    colours = {"steps that count": LINE_COLOURS[0], "steps made once more later": REPEATED,
+               "from end to first step": RESTART}  # fmt: skip
     for row, part in enumerate(found):
         numbers, begins, ends = segments.step_spans(part.trace)
         again = np.isin(numbers, part.repeated)

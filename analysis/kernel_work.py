@@ -142,12 +142,12 @@ def points(trace: Trace, kernels: list[Kernel]) -> tuple[list[Point], list[str]]
 
 
 def greatest_bandwidth(trace: Trace, kernels: list[Kernel]) -> float:
-    """The most bytes/s of any kernel that takes 0.5 % of the step or more: a bound from below for what memory allows."""
-    model = Model.of(trace)
+    """The most bytes/s of any kernel that takes 1 % of the kernels' time or more: a bound from below for what memory allows."""
+    model, all_kernels = Model.of(trace), sum(kernel.share for kernel in kernels)
     rates = [
         work_of(kernel, model).bytes * kernel.calls_per_step / kernel.seconds_per_step
         for kernel in kernels
-        if kernel.seconds_per_step > 0 and kernel.share >= 0.005
+        if kernel.seconds_per_step > 0 and kernel.share >= 0.01 * all_kernels
     ]
     return float(np.max(rates, initial=0.0))
 

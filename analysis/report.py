@@ -168,9 +168,7 @@ def add_part(page: Page, trace: Trace | None, suffix: str, of_several: bool) -> 
     where = f": {title(trace)}" if of_several else ""
     page.heading(f"Where a step's time goes{where}")
     if page.figure(f"step_parts{suffix}", figures.step_parts, trace):
-        page.table(
-            ("part", "mean of ranks", "least of a rank", "most of a rank", "of the step"), tables.part_rows(trace)
-        )
+        page.table(tables.part_head(trace), tables.part_rows(trace))
         page.table(("between steps", "times", "total, slowest rank"), tables.between_rows(trace))
         if trace.device_queues:
             head = ("queue of the device", "pieces/step", "busy/step", "kernels", "copies", "operations", "idle")

@@ -4,6 +4,12 @@
 
 from __future__ import annotations
 
+from needed import packages
+
+packages("numpy", "h5py")
+
+import numpy as np
+
 import breakdown
 import kernel_work
 import labels
@@ -19,7 +25,7 @@ from styles import bytes_text, plain, rate_text, seconds_text
 
 
 MOST_STRAGGLERS = 8  # rows
-MOST_ROWS_OF_RANKS = 24
+MOST_ROWS_OF_RANKS = 24  # beyond it, percentiles
 
 
 def state_rows(run: Run) -> list[Row]:
@@ -32,16 +38,24 @@ def state_rows(run: Run) -> list[Row]:
     return rows
 
 
+def part_head(trace: Trace) -> Row:
+    middle = ("5 % of ranks below", "median", "95 % below") if trace.world_size > MOST_ROWS_OF_RANKS else ()
+    return ("part", "mean of ranks", "least of a rank", *middle, "most of a rank", "of the step")
+
+
 def part_rows(trace: Trace) -> list[Row]:
     parts, seconds = breakdown.step_parts(trace)
     whole = seconds.sum(axis=0).mean()
+
+    def cells(row: np.ndarray) -> tuple[str, ...]:
+        middle = np.percentile(row, (5, 50, 95)) if trace.world_size > MOST_ROWS_OF_RANKS else ()
+        return tuple(seconds_text(value) for value in (row.mean(), row.min(), *middle, row.max()))
+
     rows = [
-        (labels.part(part), seconds_text(row.mean()), seconds_text(row.min()), seconds_text(row.max()),
-         f"{100 * row.mean() / whole:.1f} %")
+        (labels.part(part), *cells(row), f"{100 * row.mean() / whole:.1f} %")
         for part, row in zip(parts, seconds, strict=True)
-    ]  # fmt: skip
-    of_ranks = seconds.sum(axis=0)
-    return [*rows, ("step", seconds_text(whole), seconds_text(of_ranks.min()), seconds_text(of_ranks.max()), "100.0 %")]
+    ]
+    return [*rows, ("step", *cells(seconds.sum(axis=0)), "100.0 %")]
 
 
 def between_rows(trace: Trace) -> list[Row]:

@@ -17,6 +17,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from styles_text import plain
+
 PART_COLOURS = {
     "data": "#9db4c0",
     "forward": "#5b8fc7",
@@ -33,6 +35,7 @@ PART_COLOURS = {
     "rest": "#dcdfe4",
 }
 LATE, TRANSFER = "#a32a3b", "#eba3ad"  # the two parts of `wait`: for a late rank, for the transfer
+RESTART, REPEATED = "#4b5563", "#7a5195"  # between the parts of a resumed run; steps that were made once more
 OTHER_COLOURS = ("#8e6bb0", "#b59ccd", "#5f8a3c", "#c9a58f")
 LINE_COLOURS = (
     "#2b5c9e", "#e0803a", "#3b9c83", "#d1495b", "#8e6bb0", "#8a5a3c", "#5cb3e6", "#e3a6c4", "#7a9a01", "#6b7280", "#c7a008",
@@ -83,14 +86,6 @@ def dashes(place: int, count: int):
     """The line style of one of `count` lines that coincide: the first is solid; the others are dashed, with offsets
     that leave each of them visible."""
     return "-" if place == 0 else ((place - 1) * DASH, (DASH, (count - 1) * DASH))
-
-
-def plain(value: float, figures: int = 3) -> str:
-    """A number with at least `figures` significant digits and without an exponent."""
-    if not np.isfinite(value):
-        return str(value)
-    digits = figures - 1 - int(np.floor(np.log10(abs(value)))) if value else 0
-    return np.format_float_positional(round(float(value), max(digits, 0)), trim="-")
 
 
 PLAIN = FuncFormatter(lambda value, _: np.format_float_positional(float(f"{value:.6g}"), trim="-"))
