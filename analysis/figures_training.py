@@ -61,7 +61,7 @@ def utilization(run: Run):
     """MFU: the model's operations per second, as a share of the peak that the program measured at its start."""
     steps, values = run.utilization
     if not len(steps):
-        raise Nothing("no utilization: the trace names no peak of its ranks (an older program), or there is no trace")
+        raise Nothing("no trace that names the peak of its ranks")
     figure = _over_steps(run, steps, 100 * values, "Utilization of the measured peak (MFU)", "% of the peak", LINE_COLOURS[0],
                          smooth=True)  # fmt: skip
     return figure

@@ -25,7 +25,7 @@ class Segment:
     first_step: float  # ... the begin of its first step (its end if it has none) ...
     end: float  # ... and its last event
     repeated: np.ndarray  # steps of it that a later part made once more
-    repeated_seconds: float  # that these took here
+    repeated_seconds: float  # that these took here, each on its slowest rank
     restart_seconds: float  # from the end of the part before to the first step; 0 in the first part
 
     @property
@@ -49,12 +49,15 @@ def segments(begun: list[Trace]) -> list[Segment]:
     for place, trace in enumerate(begun):
         numbers, begins, ends = step_spans(trace)
         later = [int(other.steps[0]) for other in begun[place + 1 :] if len(other.steps)]
+        slowest = np.zeros(len(numbers))
+        steps = trace.of_kind("step")
+        np.maximum.at(slowest, np.searchsorted(numbers, steps["step"]), steps["duration_ns"] / 1e9)
         again = numbers >= min(later, default=np.iinfo(np.int64).max)
         zero = trace.zero - begun[0].zero
         end = zero + trace.end_ns / 1e9
         first = zero + int(begins[0]) / 1e9 if len(begins) else end
         restart = max(first - found[-1].end, 0.0) if found else 0.0
-        found.append(Segment(trace, zero, first, end, numbers[again], float((ends - begins)[again].sum()) / 1e9, restart))
+        found.append(Segment(trace, zero, first, end, numbers[again], float(slowest[again].sum()), restart))
     return found
 
 

@@ -102,7 +102,7 @@ class Damage(unittest.TestCase):
 
         cases = {
             "rank": (set_field("rank", 4), "ranks beyond the 4"),
-            "kind": (set_field("kind", 99), "kinds beyond the 7"),
+            "kind": (set_field("kind", 99), "kinds beyond the 10"),
             "duration": (set_field("duration_ns", -1), "a duration below 0"),
             "numbers": (replace("events", np.arange(5)), "/events lacks rank"),
             "world": (lambda file: file.attrs.__setitem__("world_size", "many"), "cannot be read"),

@@ -46,6 +46,7 @@ DEVICE_GATHER_NS = 5_000_000  # on the queue `gather`, twice in a step
 EVALUATION_NS = 300_000_000  # after every fifth step; most of it is in one kernel
 RECOMPUTE_NS, RELEASE_NS = 3_000_000, 2_000  # within backward
 BUCKET_BYTES = 6_000_000
+PEAK = {"peak GFLOP/s per rank": "100", "FLOP per token": "1e6"}  # what newer programs write about the machine
 
 
 class Recorder:
