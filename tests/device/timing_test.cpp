@@ -166,7 +166,7 @@ TEST(ClockMap, FollowsTheClocksFromReadingToReading) {
   clocks.add({1'004'000, 4050});  // half as fast
   EXPECT_EQ(clocks.host_ns(1'003'500), 3050);
   EXPECT_EQ(clocks.host_ns(1'002'500), 1550);
-  std::int64_t last = 0;
+  std::int64_t last = clocks.host_ns(999'999);
   for (std::int64_t at = 1'000'000; at < 1'004'000; ++at) {
     const std::int64_t mapped = clocks.host_ns(at);
     ASSERT_GE(mapped, last) << at;

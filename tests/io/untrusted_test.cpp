@@ -10,6 +10,7 @@
 #include "io/scratch.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/io/file_kind.hpp"
+#include "shoal/io/hexadecimal.hpp"
 #include "shoal/io/token_file.hpp"
 #include "shoal/io/trace_file.hpp"
 #include "src/io/global_heap.hpp"
