@@ -94,7 +94,14 @@ def aligned(trace: Trace) -> Trace:
         if host == 0:
             continue
         first, end = np.searchsorted(trace.rank_column, (rank, rank + 1))
-        begins = events["begin_ns"][first:end]
-        ahead = np.interp(begins, clocks.times_ns[:, host], clocks.offsets_ns[:, host])
-        events["begin_ns"][first:end] = begins - np.rint(ahead).astype(np.int64)
+        begins = events["begin_ns"][first:end].copy()
+        # Begins and ends are moved alike, so that what lay within an event stays within it.
+        ends = _without_drift(begins + events["duration_ns"][first:end], clocks, host)
+        begins = _without_drift(begins, clocks, host)
+        events["begin_ns"][first:end], events["duration_ns"][first:end] = begins, ends - begins
     return replace(trace, events=events, clocks=clocks)
+
+
+def _without_drift(times: np.ndarray, clocks: Clocks, host: int) -> np.ndarray:
+    ahead = np.interp(times, clocks.times_ns[:, host], clocks.offsets_ns[:, host])
+    return times - np.rint(ahead).astype(np.int64)

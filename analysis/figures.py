@@ -65,7 +65,7 @@ def loss(run: Run):
     borders(axes, run)
     axes.set(title=f"Loss, steps {span(steps)}", xlabel="step", ylabel="nats per token")
     whole_numbers(axes.xaxis)
-    axes.legend(loc="upper right")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
     return figure
 
 
@@ -191,7 +191,7 @@ def step_times(run: Run):
     axes.set(title=f"Step times, steps {span(steps)} without {first}", ylabel="steps",
              xlabel=f"{unit} ({'slowest rank' if run.parts else 'rank 0'})")  # fmt: skip
     whole_numbers(axes.yaxis)
-    axes.legend(loc="upper right", fontsize=9)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
     return figure
 
 

@@ -36,6 +36,14 @@ PART_COLOURS = {
 }
 LATE, TRANSFER = "#a32a3b", "#eba3ad"  # the two parts of `wait`: for a late rank, for the transfer
 RESTART, REPEATED = "#4b5563", "#7a5195"  # between the parts of a resumed run; steps that were made once more
+# Operations between ranks.
+OPERATION_COLOURS = {
+    "all_gather": PART_COLOURS["publish"],
+    "reduce_scatter": PART_COLOURS["reduce"],
+    "all_reduce": PART_COLOURS["losses"],
+    "exchange": PART_COLOURS["synchronise"],
+    "send": PART_COLOURS["synchronise"],
+}
 OTHER_COLOURS = ("#8e6bb0", "#b59ccd", "#5f8a3c", "#c9a58f")
 LINE_COLOURS = (
     "#2b5c9e", "#e0803a", "#3b9c83", "#d1495b", "#8e6bb0", "#8a5a3c", "#5cb3e6", "#e3a6c4", "#7a9a01", "#6b7280", "#c7a008",
@@ -80,6 +88,10 @@ def line_colours(count: int) -> list[str]:
     more = count - len(LINE_COLOURS)
     hues = (colorsys.hls_to_rgb((0.07 + i / more) % 1, (0.32, 0.55, 0.72)[i % 3], 0.62) for i in range(max(more, 0)))
     return [*LINE_COLOURS, *map(matplotlib.colors.to_hex, hues)][:count]
+
+
+def operation_colour(name: str) -> str:
+    return OPERATION_COLOURS.get(name, OTHER_COLOURS[sum(name.encode()) % len(OTHER_COLOURS)])
 
 
 def dashes(place: int, count: int):

@@ -18,6 +18,7 @@ import numpy as np
 
 from scripts import ANALYSIS, script  # isort: skip
 
+import breakdown
 import clocks
 import kernel_work
 import late
@@ -148,6 +149,10 @@ class Runs(unittest.TestCase):
         for flush in np.unique(marks["bytes"]):
             moments = marks["begin_ns"][marks["bytes"] == flush]
             self.assertLess(np.ptp(moments), 31_000, "three readings, 10 us apart")
+        plain = Run.read(make_run.make_run(self.directory / "plain")).trace
+        for ours, theirs in zip(breakdown.step_parts(trace), breakdown.step_parts(plain)):
+            self.assertTrue(np.allclose(ours, theirs, rtol=1e-3) if isinstance(ours, np.ndarray) else ours == theirs,
+                            "what lay within a step stays within it")  # fmt: skip
         done = script("report.py", path)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         page = (path / "report/report.html").read_text()
