@@ -15,7 +15,7 @@ from breakdown import PARTS, settled_steps
 from figures import Nothing, part_colours
 from run_parts import span
 from shoal_trace import Trace
-from styles import LATE, TRANSFER, plain, plt, seconds_text, time_unit
+from styles import LATE, PART_COLOURS, TRANSFER, plain, plt, seconds_text, time_unit
 
 MOST_RANKS = 12  # in the picture of the critical path
 
@@ -28,9 +28,13 @@ def waiting(trace: Trace):
     factor, unit = time_unit(max(op.seconds for op in operations))
     rows = np.arange(len(operations))
     figure, axes = plt.subplots(figsize=(8.4, 1.5 + 0.42 * len(operations)))
-    lates, transfers = (np.array([getattr(op, name) for op in operations]) * factor for name in ("late", "transfer"))
-    axes.barh(rows, lates, height=0.62, color=LATE, label="for a late rank")
-    axes.barh(rows, transfers, left=lates, height=0.62, color=TRANSFER, label="for the transfer")
+    left = np.zeros(len(rows))
+    for name, colour, label in (("late", LATE, "for a late rank"), ("transfer", TRANSFER, "for the transfer"),
+                                ("computing", PART_COLOURS["rest"], "between its messages")):  # fmt: skip
+        values = np.array([getattr(op, name) for op in operations]) * factor
+        if name != "computing" or values.any():
+            axes.barh(rows, values, left=left, height=0.62, color=colour, label=label)
+        left += values
     for row, op in zip(rows, operations, strict=True):
         axes.annotate(seconds_text(op.seconds), (op.seconds * factor, row), (4, 0), textcoords="offset points", va="center",
                       fontsize=9)  # fmt: skip

@@ -125,12 +125,13 @@ class Exposed:
     group: str
     late: float
     transfer: float
+    computing: float  # between the messages of an operation that consists of others
     last_rank: int  # that the others waited for longest; -1 if for none
     last_share: float  # of `late`
 
     @property
     def seconds(self) -> float:
-        return self.late + self.transfer
+        return self.late + self.transfer + self.computing
 
 
 def exposed(trace: Trace, waits: Waits) -> list[Exposed]:
@@ -143,9 +144,11 @@ def exposed(trace: Trace, waits: Waits) -> list[Exposed]:
         late = waits.late_ns[chosen]
         by_rank = np.bincount(waits.last_rank[chosen][late > 0], weights=late[late > 0], minlength=1)
         whole = float(late.sum())
+        transfer = float(waits.transfer_ns[chosen & (waits.last_rank >= 0)].sum())
+        computing = float(waits.transfer_ns[chosen & (waits.last_rank < 0)].sum())
         found.append(
             Exposed(trace.names[name], trace.group_name(group), whole / shares,
-                    float(waits.transfer_ns[chosen].sum()) / shares, int(by_rank.argmax()) if whole else -1,
+                    transfer / shares, computing / shares, int(by_rank.argmax()) if whole else -1,
                     float(by_rank.max()) / whole if whole else 0.0)
         )  # fmt: skip
     return sorted(found, key=lambda each: -each.seconds)

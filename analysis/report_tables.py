@@ -156,7 +156,8 @@ def roofline_note(trace: Trace) -> str:
 
 def waiting_rows(trace: Trace, waits: late.Waits) -> list[Row]:
     return [
-        (op.name, labels.group(op.group), seconds_text(op.seconds), seconds_text(op.late), seconds_text(op.transfer),
+        (op.name, labels.group(op.group) if op.last_rank >= 0 or not op.computing else "between its messages",
+         seconds_text(op.seconds), seconds_text(op.late), seconds_text(op.transfer),
          f"{100 * op.late / op.seconds:.0f} %" if op.seconds else "",
          f"rank {op.last_rank} ({100 * op.last_share:.0f} %)" if op.last_rank >= 0 else "")
         for op in late.exposed(trace, waits)

@@ -94,7 +94,12 @@ class Waiting(unittest.TestCase):
     def test_an_average_is_split_by_the_operations_in_it(self):
         trace = trace_of(gathers([5, 9], wait="average", wait_group=-1), 2, groups=("across",))
         (op,) = late.exposed(trace, late.split_waits(trace))
-        self.assertEqual((op.name, op.group, op.last_rank), ("all_gather", "across", 1))
+        self.assertEqual((op.name, op.group, op.last_rank, op.computing), ("all_gather", "across", 1, 0))
+        between = [(0, "wait", "average", 21, 2, 1, -1)]  # when no message is in flight
+        trace = trace_of(gathers([5, 9], wait="average", wait_group=-1) + between, 2, groups=("across",))
+        found = {op.name: op for op in late.exposed(trace, late.split_waits(trace))}
+        self.assertAlmostEqual(found["average"].computing, 2e-3 / 2)
+        self.assertEqual((found["average"].late, found["average"].transfer), (0, 0))
 
     def test_the_critical_path_goes_through_the_late_rank(self):
         trace = trace_of(gathers([5, 6, 15]), 3)
