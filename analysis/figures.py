@@ -37,7 +37,15 @@ THOUSANDS = FuncFormatter(lambda value, _: f"{value:,.0f}")
 
 
 MOST_RANKS = 24  # with a bar for each
-PERCENTILES = ((0, "least work"), (5, "5 %"), (25, "25 %"), (50, "median"), (75, "75 %"), (95, "95 %"), (100, "most work"))
+PERCENTILES = (
+    (0, "least work"),
+    (5, "5 %"),
+    (25, "25 %"),
+    (50, "median"),
+    (75, "75 %"),
+    (95, "95 %"),
+    (100, "most work"),
+)
 
 
 class Nothing(Exception):
@@ -142,7 +150,16 @@ def step_parts_by_percentile(trace: Trace, parts: list[str], seconds: np.ndarray
     factor, unit = time_unit(seconds.sum(axis=0).max())
     left = np.zeros(len(places))
     for part, colour, row in zip(parts, part_colours(parts), seconds[:, places] * factor, strict=True):
-        axes.barh(range(len(places)), row, left=left, height=0.72, color=colour, edgecolor="white", lw=0.6, label=words.part(part))
+        axes.barh(
+            range(len(places)),
+            row,
+            left=left,
+            height=0.72,
+            color=colour,
+            edgecolor="white",
+            lw=0.6,
+            label=words.part(part),
+        )
         left += row
     axes.set(title=f"Where a step's time goes on {trace.world_size} ranks, mean of steps {span(breakdown.settled_steps(trace))}",
              xlabel=f"{unit} per step (mean); percentiles of ranks by their own work, without waiting", xlim=(0, None))  # fmt: skip

@@ -52,7 +52,9 @@ def gradient_norm(run: Run):
     lost = steps[~np.isfinite(values)]
     if len(lost):
         axes = figure.axes[0]
-        axes.plot(lost, np.zeros(len(lost)), ls="", marker="x", color=LINE_COLOURS[3], label="not finite", clip_on=False)
+        axes.plot(
+            lost, np.zeros(len(lost)), ls="", marker="x", color=LINE_COLOURS[3], label="not finite", clip_on=False
+        )
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
     return figure
 
@@ -90,7 +92,9 @@ def parts_in_time(run: Run):
                 axes.barh(row, (right - left) * factor, left=left * factor, height=0.5, color=colours[name])
     for name, colour in colours.items():
         axes.barh(0, 0, color=colour, label=name)
-    axes.set_yticks(range(len(found)), [f"{place + 1}: steps {span(part.trace.steps)}" for place, part in enumerate(found)])
+    axes.set_yticks(
+        range(len(found)), [f"{place + 1}: steps {span(part.trace.steps)}" for place, part in enumerate(found)]
+    )
     axes.set(title=f"Parts of the run, {plain(100 * whole.share)} % of the time lost to restarts",
              xlabel=f"{unit} since the start of the first part", xlim=(0, None))  # fmt: skip
     axes.invert_yaxis()
@@ -113,7 +117,9 @@ def clocks(trace):
             axes.plot(found.seconds, micro[:, host], color=colour, marker="o", ms=4, label=found.hosts[host])
     else:
         low, middle, high = np.percentile(micro[:, 1:], (5, 50, 95), axis=1)
-        axes.fill_between(found.seconds, low, high, color=LINE_COLOURS[0], alpha=0.25, lw=0, label="5th to 95th percentile")
+        axes.fill_between(
+            found.seconds, low, high, color=LINE_COLOURS[0], alpha=0.25, lw=0, label="5th to 95th percentile"
+        )
         axes.plot(found.seconds, middle, color=LINE_COLOURS[0], marker="o", ms=4, label="median node")
     axes.axhline(0, color=FAINT, lw=1)
     axes.set(title="Clocks of the nodes", xlabel=f"s since the start of this part of the run ({trace.path.name})",

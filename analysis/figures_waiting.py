@@ -63,7 +63,9 @@ def critical_path(trace: Trace):
     figure, axes = plt.subplots(figsize=(8.4, 1.5 + 0.42 * rows))
     for part, colour in zip(parts, part_colours(parts), strict=True):
         values = np.array([path.work.get((rank, part), 0.0) * factor for rank in ranks])
-        left = np.array([sum(path.work.get((rank, other), 0.0) for other in parts[: parts.index(part)]) * factor for rank in ranks])
+        left = np.array(
+            [sum(path.work.get((rank, other), 0.0) for other in parts[: parts.index(part)]) * factor for rank in ranks]
+        )
         axes.barh(range(len(ranks)), values, left=left, height=0.62, color=colour, label=words.part(part))
     transfer = sum(path.transfer.values()) * factor
     axes.barh(rows - 1, transfer, height=0.62, color=TRANSFER, label="transfer")

@@ -36,7 +36,9 @@ def entries(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     place = _place_in_run(order, (*columns, rank))
     instance = _numbers((*columns, place))
     by_begin = np.lexsort((calls["begin_ns"], instance))
-    last = by_begin[np.append(np.flatnonzero(np.diff(instance[by_begin])), len(by_begin) - 1)] if len(calls) else by_begin
+    last = (
+        by_begin[np.append(np.flatnonzero(np.diff(instance[by_begin])), len(by_begin) - 1)] if len(calls) else by_begin
+    )
     return calls, calls["begin_ns"][last][instance], rank[last][instance]
 
 

@@ -8,7 +8,6 @@ import importlib.util
 import sys
 from pathlib import Path
 
-
 NOT_IN_DEBIAN = ("tokenizers", "tensorboardX")  # Debian 12
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import sys
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -113,7 +114,9 @@ def chrome_events(trace: Trace, zero: float = 0.0) -> Iterator[dict]:
             thread = COMMUNICATION + lane
             yield metadata("thread_name", rank, thread, "communication" + (f" {lane + 1}" if lane else ""))
             yield metadata("thread_sort_index", rank, thread, thread)
-        yield from (slice_of(trace, e, COMMUNICATION + int(lane), zero) for e, lane in zip(collectives, chosen, strict=True))
+        yield from (
+            slice_of(trace, e, COMMUNICATION + int(lane), zero) for e, lane in zip(collectives, chosen, strict=True)
+        )
         for event in trace.of_kind("counter", rank=rank):
             name = trace.names[event["name"]]
             yield {"ph": "C", "name": name, "pid": rank, "ts": zero + int(event["begin_ns"]) / 1e3,
@@ -154,6 +157,8 @@ def traces_of(path: Path) -> list[Trace]:
         return [aligned(Trace.read(path))]
     parts = read_parts(path, "", "")
     if parts.begun:
+        for note in parts.notes:
+            print(f"not shown: {note}", file=sys.stderr)
         return parts.begun
     raise BadInput("; ".join(parts.notes) or f"{path}: holds no trace")
 

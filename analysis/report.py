@@ -148,7 +148,16 @@ def build(run: Run, directory: Path) -> Page:
     if len(run.begun) > 1:
         page.heading("Parts of the run")
         page.figure("parts", figures_training.parts_in_time, run)
-        head = ("part", "steps", "ran on", "first step at", "ended at", "from end to first step", "steps made again", "their time")
+        head = (
+            "part",
+            "steps",
+            "ran on",
+            "first step at",
+            "ended at",
+            "from end to first step",
+            "steps made again",
+            "their time",
+        )
         page.table(head, tables.segment_rows(run))
     if len(run.parts) > 1:
         head = ("part", "steps", "ran on", "ZeRO stage", "started (UTC)", "tokens/s")
@@ -181,7 +190,15 @@ def add_part(page: Page, trace: Trace | None, suffix: str, of_several: bool) -> 
         )
         waits = late.split_waits(trace)
         if page.figure(f"waiting{suffix}", figures_waiting.waiting, trace):
-            head = ("operation", "ranks", "waiting/step", "for a late rank", "for the transfer", "late", "most often last")
+            head = (
+                "operation",
+                "ranks",
+                "waiting/step",
+                "for a late rank",
+                "for the transfer",
+                "late",
+                "most often last",
+            )
             page.table(head, tables.waiting_rows(trace, waits))
             page.table(("the others wait for", "node", "per step, mean of the others", "of all such waits"),
                        tables.straggler_rows(trace, waits))  # fmt: skip
@@ -205,7 +222,10 @@ def add_part(page: Page, trace: Trace | None, suffix: str, of_several: bool) -> 
     page.heading(f"Kernels{where}")
     if trace is not None and (rows := tables.kernel_rows(trace)):
         page.text(tables.kernel_note(trace))
-        page.table(("kernel", "calls/step", "time/step", "of the step", "time per call", "operations/s", "least data moved/s"), rows)
+        page.table(
+            ("kernel", "calls/step", "time/step", "of the step", "time per call", "operations/s", "least data moved/s"),
+            rows,
+        )
         if page.figure(f"roofline{suffix}", figures_kernels.roofline, trace):
             page.text(tables.roofline_note(trace))
     else:

@@ -23,7 +23,6 @@ from shoal_run import Run
 from shoal_trace import Trace
 from styles import bytes_text, plain, rate_text, seconds_text
 
-
 MOST_STRAGGLERS = 8  # rows
 MOST_ROWS_OF_RANKS = 24  # beyond it, percentiles
 
@@ -186,7 +185,9 @@ def path_text(trace: Trace, path: late.Path) -> str:
     if path.transfer:
         name, group = max(path.transfer, key=lambda key: path.transfer[key])
         whole = sum(path.transfer.values())
-        words += f", {100 * whole / path.seconds:.0f} % transfer (most: {name}{', ' + labels.group(group) if group else ''})"
+        words += (
+            f", {100 * whole / path.seconds:.0f} % transfer (most: {name}{', ' + labels.group(group) if group else ''})"
+        )
     return words + "."
 
 
@@ -194,7 +195,9 @@ def clock_rows(trace: Trace) -> list[Row]:
     clocks = trace.clocks
     if clocks is None or len(clocks.hosts) < 2:
         return []
-    order = sorted(range(1, len(clocks.hosts)), key=lambda host: -abs(clocks.offsets_ns[:, host]).max())[:MOST_STRAGGLERS]
+    order = sorted(range(1, len(clocks.hosts)), key=lambda host: -abs(clocks.offsets_ns[:, host]).max())[
+        :MOST_STRAGGLERS
+    ]
     return [
         (clocks.hosts[host], seconds_text(clocks.offsets_ns[0, host] / 1e9), seconds_text(clocks.offsets_ns[-1, host] / 1e9),
          f"{plain(clocks.drift_ppm(host))} µs/s" if len(clocks.seconds) > 1 else "", seconds_text(clocks.spread_ns[host] / 1e9))

@@ -27,7 +27,9 @@ PART = r"(?:_from_\d+)?(?:_\d+)?"  # what the program appends to the name of a r
 @dataclass
 class Parts:
     traces: list[Trace] = field(default_factory=list)  # those with steps, in the order of the steps
-    begun: list[Trace] = field(default_factory=list)  # all, with the steps that were repeated, in the order of their start
+    begun: list[Trace] = field(
+        default_factory=list
+    )  # all, with the steps that were repeated, in the order of their start
     notes: list[str] = field(default_factory=list)  # sentences about files that are not among the traces
 
 

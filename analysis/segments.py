@@ -47,7 +47,7 @@ def segments(begun: list[Trace]) -> list[Segment]:
     """`begun`: all traces of the run in the order of their start."""
     found: list[Segment] = []
     for place, trace in enumerate(begun):
-        numbers, begins, ends = step_spans(trace)
+        numbers, begins, _ = step_spans(trace)
         later = [int(other.steps[0]) for other in begun[place + 1 :] if len(other.steps)]
         slowest = np.zeros(len(numbers))
         steps = trace.of_kind("step")

@@ -101,7 +101,9 @@ def draw(rows: list[dict], path: Path, title: str) -> None:
     from styles import LINE_COLOURS, PLAIN, plt, whole_numbers
 
     figure, axes = plt.subplots(len(SHOWN), 1, figsize=(8.4, 8.0), sharex=True)
-    for (name, label), panel, colour in zip(SHOWN, axes, (LINE_COLOURS[0], LINE_COLOURS[0], LINE_COLOURS[4]), strict=True):
+    for (name, label), panel, colour in zip(
+        SHOWN, axes, (LINE_COLOURS[0], LINE_COLOURS[0], LINE_COLOURS[4]), strict=True
+    ):
         steps, values = series(rows, name)
         panel.plot(steps, values, color=colour, marker="o" if len(steps) < 12 else "", ms=4)
         panel.set(ylabel=label)
@@ -123,7 +125,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", metavar="OUT_DIR", type=Path, help="a run's output directory")
     parser.add_argument("--png", type=Path, metavar="FILE", help="also draw into this picture")
-    parser.add_argument("--interval", type=float, default=2.0, metavar="S", help="seconds between two looks (default: 2)")
+    parser.add_argument(
+        "--interval", type=float, default=2.0, metavar="S", help="seconds between two looks (default: 2)"
+    )
     parser.add_argument("--once", action="store_true", help="draw once and end")
     arguments = parser.parse_args()
     if not arguments.run.is_dir():

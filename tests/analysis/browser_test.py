@@ -75,7 +75,9 @@ class Browser(unittest.TestCase):
 
     def test_an_error_on_the_console_would_be_seen(self):
         page = self.directory / "error.html"
-        page.write_text(f'<html><body><img src="data:image/png;base64,{base64.b64encode(b"x").decode()}">{EVIL[2:]}</body></html>')
+        page.write_text(
+            f'<html><body><img src="data:image/png;base64,{base64.b64encode(b"x").decode()}">{EVIL[2:]}</body></html>'
+        )
         _, console = self.chromium(page, "--dump-dom")
         self.assertTrue(any("from a deck" in line for line in console), console)
 

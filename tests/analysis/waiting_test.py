@@ -113,7 +113,9 @@ class Waiting(unittest.TestCase):
 
 
 class Kernels(unittest.TestCase):
-    MODEL = kernel_work.Model(width=64, inner=256, layers=2, vocabulary=100, tokens=16, rows=32, micro_steps=3, size=2, own=1000)
+    MODEL = kernel_work.Model(
+        width=64, inner=256, layers=2, vocabulary=100, tokens=16, rows=32, micro_steps=3, size=2, own=1000
+    )
 
     def test_operations_of_products(self):
         """With their bytes the rows follow from these: as well for a head that is cut into pieces."""
@@ -131,7 +133,9 @@ class Kernels(unittest.TestCase):
     def test_attention_and_others(self):
         work = kernel_work.work_of(Kernel("attention", 6, 1.0, 0.5, 0), self.MODEL)
         self.assertEqual(work.flops, 2 * 2 * 64 * 32 * 17 / 2)
-        self.assertEqual(kernel_work.work_of(Kernel("layernorm_backward", 6, 1.0, 0.5, 0), self.MODEL).bytes, 3 * 32 * 64 * 2)
+        self.assertEqual(
+            kernel_work.work_of(Kernel("layernorm_backward", 6, 1.0, 0.5, 0), self.MODEL).bytes, 3 * 32 * 64 * 2
+        )
         self.assertEqual(kernel_work.work_of(Kernel("unknown", 6, 1.0, 0.5, 7), self.MODEL), kernel_work.Work(0, 7))
         self.assertEqual(kernel_work.work_of(Kernel("qkv", 6, 1.0, 0.5, 9), None), kernel_work.Work(0, 9))
 
@@ -187,7 +191,9 @@ class Runs(unittest.TestCase):
         path = self.resumed()
         done = script("report.py", path)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertRegex(done.stdout, r"lost to restarts +[\d.]+ s between parts, [\d.]+ ms for 2 steps made again: 9\d\.\d %")
+        self.assertRegex(
+            done.stdout, r"lost to restarts +[\d.]+ s between parts, [\d.]+ ms for 2 steps made again: 9\d\.\d %"
+        )
         self.assertTrue((path / "report/parts.png").exists())
         done = script("perfetto.py", path, "-o", path / "all.json")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -223,7 +229,9 @@ class Runs(unittest.TestCase):
         """Within 2 GB; the time is bounded loosely, since other programs may use the machine."""
         path = make_run.make_run(self.directory / "many", world=500, nodes=250, steps=20)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run([sys.executable, "-B", ANALYSIS / "report.py", path], capture_output=True, text=True, timeout=240)
+        done = subprocess.run(
+            [sys.executable, "-B", ANALYSIS / "report.py", path], capture_output=True, text=True, timeout=240
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertLess(after.ru_maxrss, 2e6, "KiB")
