@@ -59,6 +59,7 @@ plt.rcParams.update(
         "figure.dpi": 110,
         "savefig.dpi": 160,
         "figure.constrained_layout.use": True,
+        "text.parse_math": False,  # names of runs and nodes are text, also with dollar signs
         "font.size": 10,
         "font.family": "DejaVu Sans",
         "axes.titlesize": 11.5,

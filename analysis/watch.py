@@ -108,7 +108,7 @@ def draw(rows: list[dict], path: Path, title: str) -> None:
         panel.plot(steps, values, color=colour, marker="o" if len(steps) < 12 else "", ms=4)
         panel.set(ylabel=label)
         panel.yaxis.set_major_formatter(PLAIN)
-    axes[0].set_title(title.replace("$", r"\$"))
+    axes[0].set_title(title)
     axes[-1].set_xlabel("step")
     whole_numbers(axes[-1].xaxis)
     partial = path.with_name(f".{path.name}.partial")

@@ -24,6 +24,7 @@ import kernel_work
 import late
 import report_tables
 import segments
+import styles
 from breakdown import Kernel
 from shoal_run import Run
 from shoal_trace import Trace
@@ -38,7 +39,8 @@ def trace_of(rows, ranks, groups=("all",), parts=None, **more):
     for event, (rank, kind, name, begin, duration, step, group) in zip(events, rows):
         event["rank"], event["kind"], event["name"] = rank, make_run.KINDS.index(kind), NAMES.index(name)
         event["begin_ns"], event["duration_ns"] = round(begin * MS), round(duration * MS)
-        event["step"], event["group"], event["unit"], event["depth"] = step, group, -1, 1 if kind == "phase" else 0
+        event["step"], event["group"], event["depth"] = step, group, 1 if kind == "phase" else 0
+        event["unit"] = 0 if name == "exchange" else -1  # SGP exchanges unit by unit
     events = events[np.lexsort((-events["duration_ns"], events["begin_ns"], events["rank"]))]
     return Trace(
         path=Path("trace.h5"), attributes={"world_size": str(ranks), "level": "comm"}, options={}, machine={}, hosts=["n"] * ranks,
@@ -223,7 +225,11 @@ class Runs(unittest.TestCase):
         page = (path / "report/report.html").read_text()
         self.assertNotIn("<script", page)
         self.assertIn(html.escape(evil), page)
-        self.assertIn("a&lt;b&gt;&amp;c", page)
+        self.assertEqual(page.count("a&lt;b&gt;&amp;c"), 2, "title and heading")
+        self.assertNotIn("a<b>", page)
+        other = make_run.make_run(self.directory / r"$x_{$ \frac", "off")
+        done = script("compare.py", path, other, "-o", self.directory / "compare.png")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), "no name is read as a formula")
 
     def test_500_ranks(self):
         """Within 2 GB; the time is bounded loosely, since other programs may use the machine."""
@@ -239,6 +245,7 @@ class Runs(unittest.TestCase):
         page = (path / "report/report.html").read_text()
         self.assertIn("<th>5 % of ranks below</th><th>median</th><th>95 % below</th>", page)
         self.assertNotIn("<td>rank 17</td>", page, "no row per rank")
+        self.assertLess(styles.plt.imread(path / "report/step_parts.png").shape[0], 1000, "no bar per rank")
         print(f"report of 500 ranks: {after.ru_utime - before.ru_utime:.1f} s, {after.ru_maxrss / 1e6:.2f} GB")
 
 
