@@ -111,10 +111,6 @@ class Kernel:
     bytes_per_call: float  # that it must move at least; 0 if the trace has no number
     queue: str = ""  # of the device; empty if the host ran it
 
-    @property
-    def bandwidth(self) -> float:
-        return self.bytes_per_call * self.calls_per_step / self.seconds_per_step if self.seconds_per_step > 0 else 0.0
-
 
 @dataclass
 class KernelTimes:

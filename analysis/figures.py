@@ -36,6 +36,18 @@ from styles import (
 THOUSANDS = FuncFormatter(lambda value, _: f"{value:,.0f}")
 
 
+MOST_RANKS = 24  # with a bar for each
+PERCENTILES = (
+    (0, "least work"),
+    (5, "5 %"),
+    (25, "25 %"),
+    (50, "median"),
+    (75, "75 %"),
+    (95, "95 %"),
+    (100, "most work"),
+)
+
+
 class Nothing(Exception):
     """There is nothing to draw; the message explains why."""
 
@@ -61,7 +73,7 @@ def loss(run: Run):
     borders(axes, run)
     axes.set(title=f"Loss, steps {span(steps)}", xlabel="step", ylabel="nats per token")
     whole_numbers(axes.xaxis)
-    axes.legend(loc="upper right")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
     return figure
 
 
@@ -98,8 +110,10 @@ def step_parts(trace: Trace):
     parts, seconds = breakdown.step_parts(trace)
     if not seconds.size or not seconds.any():
         raise Nothing("the trace has no steps")
+    if trace.world_size > MOST_RANKS:
+        return step_parts_by_percentile(trace, parts, seconds)
     ranks = np.arange(trace.world_size)
-    figure, axes = plt.subplots(figsize=(8.4, 1.9 + 0.42 * min(trace.world_size, 24)))
+    figure, axes = plt.subplots(figsize=(8.4, 1.9 + 0.42 * trace.world_size))
     factor, unit = time_unit(seconds.sum(axis=0).max())
     left = np.zeros(trace.world_size)
     longest = seconds.sum(axis=0).max()
@@ -120,8 +134,38 @@ def step_parts(trace: Trace):
         ylabel="rank",
         xlim=(0, None),
     )
-    if trace.world_size <= 24:
-        axes.set_yticks(ranks, [f"{rank} · {hosts[rank]}" if hosts else str(rank) for rank in ranks])
+    axes.set_yticks(ranks, [f"{rank} · {hosts[rank]}" if hosts else str(rank) for rank in ranks])
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
+    return figure
+
+
+def step_parts_by_percentile(trace: Trace, parts: list[str], seconds: np.ndarray):
+    """A bar for each of a few ranks, in the order of their own work (the step without its waits)."""
+    work = seconds.sum(axis=0) - (seconds[parts.index("wait")] if "wait" in parts else 0)
+    order = np.argsort(work, kind="stable")
+    places = [order[round(percent / 100 * (len(order) - 1))] for percent, _ in PERCENTILES]
+    figure, axes = plt.subplots(figsize=(8.4, 1.9 + 0.42 * len(places)))
+    factor, unit = time_unit(seconds.sum(axis=0).max())
+    left = np.zeros(len(places))
+    for part, colour, row in zip(parts, part_colours(parts), seconds[:, places] * factor, strict=True):
+        axes.barh(
+            range(len(places)),
+            row,
+            left=left,
+            height=0.72,
+            color=colour,
+            edgecolor="white",
+            lw=0.6,
+            label=words.part(part),
+        )
+        left += row
+    axes.set(title=f"Where a step's time goes on {trace.world_size} ranks, mean of steps {span(breakdown.settled_steps(trace))}",
+             xlabel=f"{unit} per step (mean); percentiles of ranks by their own work, without waiting", xlim=(0, None))  # fmt: skip
+    hosts = [f" · {trace.hosts[rank]}" if len(set(trace.hosts)) > 1 else "" for rank in places]
+    axes.set_yticks(range(len(places)), [f"{name}: rank {rank}{host}" for (_, name), rank, host
+                                         in zip(PERCENTILES, places, hosts, strict=True)])  # fmt: skip
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
@@ -164,7 +208,7 @@ def step_times(run: Run):
     axes.set(title=f"Step times, steps {span(steps)} without {first}", ylabel="steps",
              xlabel=f"{unit} ({'slowest rank' if run.parts else 'rank 0'})")  # fmt: skip
     whole_numbers(axes.yaxis)
-    axes.legend(loc="upper right", fontsize=9)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), fontsize=9)
     return figure
 
 

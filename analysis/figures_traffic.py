@@ -16,7 +16,7 @@ from breakdown import settled_steps
 from figures import Nothing
 from run_parts import span
 from shoal_trace import Trace
-from styles import OTHER_COLOURS, PART_COLOURS, bytes_text, line_colours, plt, rate_text, time_unit
+from styles import PART_COLOURS, bytes_text, operation_colour, plt, rate_text, time_unit
 
 MOST_UNITS = 64  # in the figure; the table has all units
 
@@ -35,7 +35,7 @@ def communication(trace: Trace):
         (left, [op.bytes_per_step for op in operations], bytes_text, "Bytes sent per rank and step"),
         (right, [op.bandwidth for op in operations], rate_text, "Bandwidth per rank while in flight"),
     ):
-        axes.barh(rows, values, height=0.62, color=PART_COLOURS["reduce"])
+        axes.barh(rows, values, height=0.62, color=[operation_colour(op.name) for op in operations])
         for row, value in zip(rows, values, strict=True):
             axes.annotate(texts(value), (value, row), (4, 0), textcoords="offset points", va="center", fontsize=9)
         axes.set(title=title, xlim=(0, 1.3 * max(max(values), 1)), yticks=rows)
@@ -57,8 +57,7 @@ def units(trace: Trace):
     shown = sorted({op.unit for op in rows})[:MOST_UNITS]
     rows = [op for op in rows if op.unit in shown]
     operations = sorted({op.name for op in rows})
-    known = (PART_COLOURS["publish"], PART_COLOURS["reduce"], PART_COLOURS["losses"], *OTHER_COLOURS)
-    colours = dict(zip(operations, (*known, *line_colours(len(operations))), strict=False))
+    colours = {name: operation_colour(name) for name in operations}
     factor, unit = time_unit(max(op.open_per_step for op in rows))
     height = 0.8 / len(operations)
     figure, axes = plt.subplots(figsize=(8.4, 1.6 + (0.16 + 0.2 * len(operations)) * len(shown)))

@@ -49,7 +49,8 @@ class Page:
         self.body.append(f'<p class="absent">{html.escape(why)}</p>')
 
     def text(self, sentence: str) -> None:
-        self.body.append(f"<p>{html.escape(sentence)}</p>")
+        if sentence:
+            self.body.append(f"<p>{html.escape(sentence)}</p>")
 
     def table(self, head: Row, rows: list[Row], style: str = "") -> None:
         if not rows:

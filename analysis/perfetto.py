@@ -4,7 +4,8 @@
 
 usage: perfetto.py TRACE [-o out.json | out.json.gz]
 
-TRACE is a trace file or a run's directory. Each rank is shown as a process. Its phases, waits, kernels, file accesses
+TRACE is a trace file or a run's directory. The traces of a resumed run are placed behind one another, with the time that a
+restart took between them. Each rank is shown as a process. Its phases, waits, kernels, file accesses
 and messages are threads of this process; messages that overlap are on different threads. So is each queue of the device
 that has events. Counters stay counters.
 """
@@ -14,7 +15,9 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from needed import packages
@@ -23,6 +26,9 @@ packages("numpy", "h5py")
 
 import numpy as np
 
+from clocks import aligned
+from run_parts import read_parts
+from segments import Segment, segments
 from shoal_trace import BadInput, Trace, run_main
 
 # Threads of a rank, from top to bottom: number, name, kinds of event.
@@ -32,6 +38,7 @@ THREADS = (
     (3, "kernels", ("kernel",)),
     (4, "files", ("io",)),
 )
+RESTARTS = 6  # thread
 DEVICE = 5  # where the queues of a device stand
 FIRST_QUEUE = 1_000_000  # thread of queue 0, beyond the threads for messages
 COMMUNICATION = 10  # first thread for messages; one for each message that is in flight at the same time
@@ -57,8 +64,9 @@ def metadata(kind: str, rank: int, thread: int, value: str | int) -> dict:
     return {"ph": "M", "name": kind, "pid": rank, "tid": thread, "args": {key: value}}
 
 
-def slice_of(trace: Trace, event, thread: int) -> dict:
-    """A "complete" event of the format; its times are microseconds."""
+def slice_of(trace: Trace, event, thread: int, zero: float = 0.0) -> dict:
+    """A "complete" event of the format; its times are microseconds, counted from the first part's time 0, which was `zero`
+    microseconds before the trace's own."""
     arguments = {"step": int(event["step"])}
     if 0 <= event["unit"] < len(trace.units):
         arguments["unit"] = trace.units[event["unit"]]
@@ -77,13 +85,13 @@ def slice_of(trace: Trace, event, thread: int) -> dict:
         "cat": kind,
         "pid": int(event["rank"]),
         "tid": thread,
-        "ts": int(event["begin_ns"]) / 1e3,
+        "ts": zero + int(event["begin_ns"]) / 1e3,
         "dur": int(event["duration_ns"]) / 1e3,
         "args": arguments,
     }
 
 
-def chrome_events(trace: Trace) -> Iterator[dict]:
+def chrome_events(trace: Trace, zero: float = 0.0) -> Iterator[dict]:
     for rank in range(trace.world_size):
         host = f" on {trace.hosts[rank]}" if rank < len(trace.hosts) else ""
         yield metadata("process_name", rank, 0, f"rank {rank}{host}")
@@ -94,40 +102,65 @@ def chrome_events(trace: Trace) -> Iterator[dict]:
                 continue
             yield metadata("thread_name", rank, thread, title)
             yield metadata("thread_sort_index", rank, thread, thread)
-            yield from (slice_of(trace, event, thread) for event in events)
+            yield from (slice_of(trace, event, thread, zero) for event in events)
         for queue in trace.device_queues:
             thread = FIRST_QUEUE + queue
             yield metadata("thread_name", rank, thread, f"device: {trace.queues[queue]}")
             yield metadata("thread_sort_index", rank, thread, DEVICE)
-            yield from (slice_of(trace, event, thread) for event in trace.of_queue(queue, rank=rank))
+            yield from (slice_of(trace, event, thread, zero) for event in trace.of_queue(queue, rank=rank))
         collectives = trace.of_kind("collective", rank=rank)
         chosen = lanes(collectives)
         for lane in range(chosen.max(initial=-1) + 1):
             thread = COMMUNICATION + lane
             yield metadata("thread_name", rank, thread, "communication" + (f" {lane + 1}" if lane else ""))
             yield metadata("thread_sort_index", rank, thread, thread)
-        yield from (slice_of(trace, e, COMMUNICATION + int(lane)) for e, lane in zip(collectives, chosen, strict=True))
+        yield from (
+            slice_of(trace, e, COMMUNICATION + int(lane), zero) for e, lane in zip(collectives, chosen, strict=True)
+        )
         for event in trace.of_kind("counter", rank=rank):
             name = trace.names[event["name"]]
-            yield {"ph": "C", "name": name, "pid": rank, "ts": int(event["begin_ns"]) / 1e3,
+            yield {"ph": "C", "name": name, "pid": rank, "ts": zero + int(event["begin_ns"]) / 1e3,
                    "args": {"bytes" if name.startswith("memory/") else "value": int(event["bytes"])}}  # fmt: skip
 
 
-def export(trace: Trace, path: Path) -> int:
-    """Writes the events one by one, so that the text of a long trace is never in memory. Returns the number of
-    events."""
+def restart(segment: Segment) -> Iterator[dict]:
+    """The time from the end of the part before to the first step, on every rank."""
+    for rank in range(segment.trace.world_size) if segment.restart_seconds else ():
+        yield {"ph": "X", "name": "restart", "cat": "restart", "pid": rank, "tid": RESTARTS,
+               "ts": (segment.first_step - segment.restart_seconds) * 1e6, "dur": segment.restart_seconds * 1e6,
+               "args": {"part": segment.trace.path.name}}  # fmt: skip
+        yield metadata("thread_name", rank, RESTARTS, "restarts")
+        yield metadata("thread_sort_index", rank, RESTARTS, 0)
+
+
+def export(traces: list[Trace], path: Path) -> int:
+    """Writes the events of all parts of a run one by one, so that the text of a long trace is never in memory. Returns the
+    number of events."""
     opened = gzip.open(path, "wt", encoding="utf-8") if path.suffix == ".gz" else path.open("w", encoding="utf-8")
     count = 0
     with opened as file:
         file.write('{"displayTimeUnit": "ms", "otherData": ')
-        json.dump({**trace.attributes, **trace.machine}, file)
+        json.dump({**traces[-1].attributes, **traces[-1].machine}, file)
         file.write(', "traceEvents": [')
-        for event in chrome_events(trace):
-            file.write(",\n" if count else "\n")
-            file.write(json.dumps(event))
-            count += 1
+        for segment in segments(traces):
+            for event in chain(restart(segment), chrome_events(segment.trace, segment.begin * 1e6)):
+                file.write(",\n" if count else "\n")
+                file.write(json.dumps(event))
+                count += 1
         file.write("\n]}\n")
     return count
+
+
+def traces_of(path: Path) -> list[Trace]:
+    """All traces of a run's directory in the order of their start, or the one file."""
+    if not path.is_dir():
+        return [aligned(Trace.read(path))]
+    parts = read_parts(path, "", "")
+    if parts.begun:
+        for note in parts.notes:
+            print(f"not shown: {note}", file=sys.stderr)
+        return parts.begun
+    raise BadInput("; ".join(parts.notes) or f"{path}: holds no trace")
 
 
 def main() -> None:
@@ -135,13 +168,14 @@ def main() -> None:
     parser.add_argument("trace", metavar="TRACE", help="a trace file, or a run's output directory")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: TRACE's name with .json.gz")
     arguments = parser.parse_args()
-    trace = Trace.read(arguments.trace)
-    output = arguments.output or trace.path.with_suffix(".json.gz")
+    traces = traces_of(Path(arguments.trace))
+    output = arguments.output or traces[0].path.with_suffix(".json.gz")
     try:
-        count = export(trace, output)
+        count = export(traces, output)
     except OSError as error:
         raise BadInput(f"{output}: cannot be written: {error.strerror}") from error
-    ranks = f"{trace.world_size} rank{'' if trace.world_size == 1 else 's'}"
+    most = max(trace.world_size for trace in traces)
+    ranks = f"{most} rank{'' if most == 1 else 's'}"
     print(f"{output}: {count} events of {ranks}; open it in https://ui.perfetto.dev")
 
 

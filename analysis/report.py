@@ -23,8 +23,13 @@ packages("h5py", "numpy", "matplotlib")
 
 import breakdown
 import figures
+import figures_kernels
 import figures_traffic
+import figures_training
+import figures_waiting
+import late
 import report_tables as tables
+import segments
 from page import Page, Row
 from run_parts import shape, span, title
 from shoal_run import Run
@@ -83,6 +88,13 @@ def facts(run: Run) -> list[Row]:
         rows.append(
             ("peak memory", f"{bytes_text(max(summary['peak_rss_bytes']))} (largest rank, whole process{last})")
         )
+    if len(run.begun) > 1:
+        lost = segments.lost(segments.segments(run.begun))
+        again = f"{lost.repeated_steps} step{'' if lost.repeated_steps == 1 else 's'} made again"
+        rows.append(
+            ("lost to restarts", f"{seconds_text(lost.restart_seconds)} between parts, {seconds_text(lost.repeated_seconds)} for "
+             f"{again}: {100 * lost.share:.1f} % of {seconds_text(lost.whole_seconds)}")
+        )  # fmt: skip
     for part in run.parts:
         where = f" of steps {span(part.steps)}" if len(run.parts) > 1 else ""
         if (idle := breakdown.compute_idle(part)) is not None:
@@ -127,9 +139,26 @@ def build(run: Run, directory: Path) -> Page:
         page.note_absent("traces", note)
     page.heading("Loss")
     page.figure("loss", figures.loss, run)
+    page.figure("learning_rate", figures_training.learning_rate, run)
+    page.figure("gradient_norm", figures_training.gradient_norm, run)
     page.heading("Speed")
     page.figure("tokens_per_s", figures.tokens_per_s, run)
     page.figure("step_times", figures.step_times, run)
+    page.figure("utilization", figures_training.utilization, run)
+    if len(run.begun) > 1:
+        page.heading("Parts of the run")
+        page.figure("parts", figures_training.parts_in_time, run)
+        head = (
+            "part",
+            "steps",
+            "ran on",
+            "first step at",
+            "ended at",
+            "from end to first step",
+            "steps made again",
+            "their time",
+        )
+        page.table(head, tables.segment_rows(run))
     if len(run.parts) > 1:
         head = ("part", "steps", "ran on", "ZeRO stage", "started (UTC)", "tokens/s")
         page.table(head, tables.resumed_rows(run))
@@ -148,9 +177,7 @@ def add_part(page: Page, trace: Trace | None, suffix: str, of_several: bool) -> 
     where = f": {title(trace)}" if of_several else ""
     page.heading(f"Where a step's time goes{where}")
     if page.figure(f"step_parts{suffix}", figures.step_parts, trace):
-        page.table(
-            ("part", "mean of ranks", "least of a rank", "most of a rank", "of the step"), tables.part_rows(trace)
-        )
+        page.table(tables.part_head(trace), tables.part_rows(trace))
         page.table(("between steps", "times", "total, slowest rank"), tables.between_rows(trace))
         if trace.device_queues:
             head = ("queue of the device", "pieces/step", "busy/step", "kernels", "copies", "operations", "idle")
@@ -161,6 +188,26 @@ def add_part(page: Page, trace: Trace | None, suffix: str, of_several: bool) -> 
             ("operation", "ranks", "calls/step", "sent/step", "time per call", "bandwidth", "waiting/step"),
             tables.operation_rows(trace),
         )
+        waits = late.split_waits(trace)
+        if page.figure(f"waiting{suffix}", figures_waiting.waiting, trace):
+            head = (
+                "operation",
+                "ranks",
+                "waiting/step",
+                "for a late rank",
+                "for the transfer",
+                "late",
+                "most often last",
+            )
+            page.table(head, tables.waiting_rows(trace, waits))
+            page.table(("the others wait for", "node", "per step, mean of the others", "of all such waits"),
+                       tables.straggler_rows(trace, waits))  # fmt: skip
+        if page.figure(f"critical_path{suffix}", figures_waiting.critical_path, trace):
+            page.text(tables.path_text(trace, late.critical_path(trace, waits)))
+        if rows := tables.clock_rows(trace):
+            page.figure(f"clocks{suffix}", figures_training.clocks, trace)
+            head = ("clock of", "ahead at first", "ahead at last", "drift", "uncertain by")
+            page.table(head, rows)
         if rows := tables.volume_rows(trace):
             page.text(tables.volume_note(trace))
             page.table(
@@ -175,7 +222,12 @@ def add_part(page: Page, trace: Trace | None, suffix: str, of_several: bool) -> 
     page.heading(f"Kernels{where}")
     if trace is not None and (rows := tables.kernel_rows(trace)):
         page.text(tables.kernel_note(trace))
-        page.table(("kernel", "calls/step", "time/step", "of the step", "time per call", "least data moved/s"), rows)
+        page.table(
+            ("kernel", "calls/step", "time/step", "of the step", "time per call", "operations/s", "least data moved/s"),
+            rows,
+        )
+        if page.figure(f"roofline{suffix}", figures_kernels.roofline, trace):
+            page.text(tables.roofline_note(trace))
     else:
         page.note_absent(f"kernels{suffix}", "no kernel events (trace.level = kernels records them)")
 

@@ -4,8 +4,17 @@
 
 from __future__ import annotations
 
+from needed import packages
+
+packages("numpy", "h5py")
+
+import numpy as np
+
 import breakdown
+import kernel_work
 import labels
+import late
+import segments
 import traffic
 import volume
 from page import Row
@@ -13,6 +22,9 @@ from run_parts import shape, span
 from shoal_run import Run
 from shoal_trace import Trace
 from styles import bytes_text, plain, rate_text, seconds_text
+
+MOST_STRAGGLERS = 8  # rows
+MOST_ROWS_OF_RANKS = 24  # beyond it, percentiles
 
 
 def state_rows(run: Run) -> list[Row]:
@@ -25,16 +37,24 @@ def state_rows(run: Run) -> list[Row]:
     return rows
 
 
+def part_head(trace: Trace) -> Row:
+    middle = ("5 % of ranks below", "median", "95 % below") if trace.world_size > MOST_ROWS_OF_RANKS else ()
+    return ("part", "mean of ranks", "least of a rank", *middle, "most of a rank", "of the step")
+
+
 def part_rows(trace: Trace) -> list[Row]:
     parts, seconds = breakdown.step_parts(trace)
     whole = seconds.sum(axis=0).mean()
+
+    def cells(row: np.ndarray) -> tuple[str, ...]:
+        middle = np.percentile(row, (5, 50, 95)) if trace.world_size > MOST_ROWS_OF_RANKS else ()
+        return tuple(seconds_text(value) for value in (row.mean(), row.min(), *middle, row.max()))
+
     rows = [
-        (labels.part(part), seconds_text(row.mean()), seconds_text(row.min()), seconds_text(row.max()),
-         f"{100 * row.mean() / whole:.1f} %")
+        (labels.part(part), *cells(row), f"{100 * row.mean() / whole:.1f} %")
         for part, row in zip(parts, seconds, strict=True)
-    ]  # fmt: skip
-    of_ranks = seconds.sum(axis=0)
-    return [*rows, ("step", seconds_text(whole), seconds_text(of_ranks.min()), seconds_text(of_ranks.max()), "100.0 %")]
+    ]
+    return [*rows, ("step", *cells(seconds.sum(axis=0)), "100.0 %")]
 
 
 def between_rows(trace: Trace) -> list[Row]:
@@ -104,16 +124,98 @@ def kernel_rows(trace: Trace) -> list[Row]:
     the compute queue and its idle time do."""
     times = breakdown.kernel_times(trace)
     compute = trace.queues[breakdown.COMPUTE] if times.on_device else ""
-    rows = [
-        (k.name + ("" if k.queue == compute else f" (queue {k.queue})"), plain(k.calls_per_step), seconds_text(k.seconds_per_step), f"{100 * k.share:.1f} %",
-         seconds_text(k.seconds_per_step / k.calls_per_step), rate_text(k.bandwidth) if k.bytes_per_call else "")
-        for k in times.kernels
-    ]  # fmt: skip
+    model = kernel_work.Model.of(trace)
+    rows = []
+    for k in times.kernels:
+        work, seconds = kernel_work.work_of(k, model), k.seconds_per_step / k.calls_per_step
+        name = k.name + ("" if k.queue == compute else f" (queue {k.queue})")
+        rows.append(
+            (name, plain(k.calls_per_step), seconds_text(k.seconds_per_step), f"{100 * k.share:.1f} %", seconds_text(seconds),
+             f"{plain(work.flops / seconds / 1e9)} GFLOP/s" if work.flops and seconds > 0 else "",
+             rate_text(work.bytes / seconds) if work.bytes and seconds > 0 else "")
+        )  # fmt: skip
     if not rows:
         return []
     rest = [("idle", times.other)] if times.on_device else [(labels.part("wait"), times.waited), ("other", times.other)]
     for name, seconds in (*rest, ("step", times.step)):
-        rows.append((name, "", seconds_text(seconds), f"{100 * seconds / times.step:.1f} %", "", ""))
+        rows.append((name, "", seconds_text(seconds), f"{100 * seconds / times.step:.1f} %", "", "", ""))
+    return rows
+
+
+def roofline_note(trace: Trace) -> str:
+    """Says which kernels the roofline picture does not have."""
+    placed, others = kernel_work.points(trace, breakdown.kernel_times(trace).kernels)
+    if not placed or not others:
+        return ""
+    return (
+        "Products and attention are placed by their operations and bytes, the larger the more of the step they take. Not placed, "
+        f"because they are no products: {', '.join(others)}."
+    )
+
+
+def waiting_rows(trace: Trace, waits: late.Waits) -> list[Row]:
+    return [
+        (op.name, labels.group(op.group) if op.last_rank >= 0 or not op.computing else "between its messages",
+         seconds_text(op.seconds), seconds_text(op.late), seconds_text(op.transfer),
+         f"{100 * op.late / op.seconds:.0f} %" if op.seconds else "",
+         f"rank {op.last_rank} ({100 * op.last_share:.0f} %)" if op.last_rank >= 0 else "")
+        for op in late.exposed(trace, waits)
+    ]  # fmt: skip
+
+
+def straggler_rows(trace: Trace, waits: late.Waits) -> list[Row]:
+    return [
+        (f"rank {each.rank}", trace.hosts[each.rank] if each.rank < len(trace.hosts) else "", seconds_text(each.delay),
+         f"{100 * each.share:.0f} %")
+        for each in late.stragglers(trace, waits)[:MOST_STRAGGLERS]
+    ]  # fmt: skip
+
+
+def path_text(trace: Trace, path: late.Path) -> str:
+    """Names the critical path in a sentence."""
+    if not path.work:
+        return ""
+    ranks = path.of_ranks()
+    rank = next(iter(ranks))
+    part = max((key for key in path.work if key[0] == rank), key=lambda key: path.work[key])[1]
+    words = (
+        f"Critical path: {seconds_text(path.seconds)} of a step; {100 * ranks[rank] / path.seconds:.0f} % of it is work of rank "
+        f"{rank} (most: {labels.part(part)})"
+    )
+    if path.transfer:
+        name, group = max(path.transfer, key=lambda key: path.transfer[key])
+        whole = sum(path.transfer.values())
+        words += (
+            f", {100 * whole / path.seconds:.0f} % transfer (most: {name}{', ' + labels.group(group) if group else ''})"
+        )
+    return words + "."
+
+
+def clock_rows(trace: Trace) -> list[Row]:
+    clocks = trace.clocks
+    if clocks is None or len(clocks.hosts) < 2:
+        return []
+    order = sorted(range(1, len(clocks.hosts)), key=lambda host: -abs(clocks.offsets_ns[:, host]).max())[
+        :MOST_STRAGGLERS
+    ]
+    return [
+        (clocks.hosts[host], seconds_text(clocks.offsets_ns[0, host] / 1e9), seconds_text(clocks.offsets_ns[-1, host] / 1e9),
+         f"{plain(clocks.drift_ppm(host))} µs/s" if len(clocks.seconds) > 1 else "", seconds_text(clocks.spread_ns[host] / 1e9))
+        for host in order
+    ]  # fmt: skip
+
+
+def segment_rows(run: Run) -> list[Row]:
+    """One row for each start of a resumed run, with those whose steps were all repeated, and a sum."""
+    found = segments.segments(run.begun)
+    rows = [
+        (part.trace.path.name, span(part.trace.steps), shape(part.trace), seconds_text(part.first_step), seconds_text(part.end),
+         seconds_text(part.restart_seconds) if place else "", str(len(part.repeated)), seconds_text(part.repeated_seconds))
+        for place, part in enumerate(found)
+    ]  # fmt: skip
+    whole = segments.lost(found)
+    rows.append(("all", "", "", "", seconds_text(whole.whole_seconds), seconds_text(whole.restart_seconds),
+                 str(whole.repeated_steps), seconds_text(whole.repeated_seconds)))  # fmt: skip
     return rows
 
 

@@ -17,6 +17,7 @@ packages("numpy", "h5py")
 
 import numpy as np
 
+from clocks import aligned
 from run_options import settled
 from shoal_trace import BadInput, Trace
 
@@ -26,7 +27,9 @@ PART = r"(?:_from_\d+)?(?:_\d+)?"  # what the program appends to the name of a r
 @dataclass
 class Parts:
     traces: list[Trace] = field(default_factory=list)  # those with steps, in the order of the steps
-    newest: Trace | None = None  # the one that was started last, with or without steps
+    begun: list[Trace] = field(
+        default_factory=list
+    )  # all, with the steps that were repeated, in the order of their start
     notes: list[str] = field(default_factory=list)  # sentences about files that are not among the traces
 
 
@@ -36,7 +39,7 @@ def read_parts(directory: Path, named: str, output_dir: str) -> Parts:
     notes, found = [], []
     for path in candidates(directory, named):
         try:
-            trace = Trace.read(path)
+            trace = aligned(Trace.read(path))
         except BadInput as problem:
             notes.append(str(problem))
             continue
@@ -58,7 +61,7 @@ def candidates(directory: Path, named: str) -> list[Path]:
 def in_order(traces: list[Trace]) -> Parts:
     """Sorts the traces by their start, and removes from each the steps that a later one repeated."""
     begun = sorted(traces, key=_begun)
-    parts = Parts(newest=begun[-1] if begun else None)
+    parts = Parts(begun=begun)
     border = None
     for trace in reversed(begun):
         steps = trace.steps
@@ -70,15 +73,15 @@ def in_order(traces: list[Trace]) -> Parts:
             parts.notes.append(f"{trace.path.name}: a later part repeated its steps {span(steps)}")
         elif len(begun) > 1:
             parts.notes.append(f"{trace.path.name}: has no steps")
-    if not parts.traces and parts.newest is not None:
-        parts.traces = [parts.newest]
+    if not parts.traces and begun:
+        parts.traces = [begun[-1]]
         parts.notes = []
     return parts
 
 
 def _begun(trace: Trace) -> tuple:
     first = int(trace.steps[0]) if len(trace.steps) else 0
-    return trace.attributes.get("started", ""), first, len(trace.path.name), trace.path.name
+    return trace.attributes.get("started", ""), trace.zero, first, len(trace.path.name), trace.path.name
 
 
 def settled_of(steps: np.ndarray, starts: list[int], options: dict[str, str]) -> np.ndarray:

@@ -22,6 +22,7 @@ packages("numpy", "h5py")
 
 import numpy as np
 
+from clocks import aligned
 from printable import printable_values
 from run_parts import in_order, read_parts, settled_of
 from shoal_trace import BadInput, Trace
@@ -35,7 +36,7 @@ class Run:
     summary: dict = field(default_factory=dict)
     metrics: list[dict] = field(default_factory=list)
     parts: list[Trace] = field(default_factory=list)  # in the order of their steps
-    newest: Trace | None = None  # the trace that was started last
+    begun: list[Trace] = field(default_factory=list)  # all traces, in the order of their start
     missing: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # traces that are not among the parts, and why
 
@@ -47,6 +48,11 @@ class Run:
     def trace(self) -> Trace | None:
         """The trace of the last part, which may be the only one."""
         return self.parts[-1] if self.parts else None
+
+    @property
+    def newest(self) -> Trace | None:
+        """The trace that was started last."""
+        return self.begun[-1] if self.begun else None
 
     @property
     def options(self) -> dict[str, str]:
@@ -158,13 +164,30 @@ class Run:
         steps, seconds = self.step_seconds
         return steps, self.tokens_per_step / seconds
 
+    @property
+    def utilization(self) -> Series:
+        """The model's operations per second by step, as a share of the measured peak of all ranks of its part."""
+        steps, rates = self.tokens_per_s
+        shares = np.full(len(steps), np.nan)
+        for part in self.parts:
+            try:
+                peak = float(part.machine["peak GFLOP/s per rank"]) * 1e9 * part.world_size
+                flops = float(part.machine["FLOP per token"])
+            except (KeyError, ValueError):
+                continue
+            if peak > 0 and len(part.steps):
+                chosen = steps >= part.steps[0]
+                shares[chosen] = rates[chosen] * flops / peak
+        known = np.isfinite(shares)
+        return steps[known], shares[known]
+
     @staticmethod
     def read(path: str | Path) -> Run:
         """Reads a run's directory, or a single trace file."""
         path = Path(path)
         if path.is_file():
-            alone = in_order([Trace.read(path)])
-            return Run(path.parent, parts=alone.traces, newest=alone.newest, missing=["summary.json", "metrics.jsonl"])
+            alone = in_order([aligned(Trace.read(path))])
+            return Run(path.parent, parts=alone.traces, begun=alone.begun, missing=["summary.json", "metrics.jsonl"])
         if not path.is_dir():
             raise BadInput(f"{path}: no such directory or trace")
         run = Run(path=path)
@@ -178,7 +201,7 @@ class Run:
             run.missing.append("metrics.jsonl")
         options = run.options
         parts = read_parts(path, options.get("trace.file", ""), options.get("output.dir", ""))
-        run.parts, run.newest, run.notes = parts.traces, parts.newest, parts.notes
+        run.parts, run.begun, run.notes = parts.traces, parts.begun, parts.notes
         if not run.parts:
             run.missing.append("trace.h5")
         if len(run.missing) == 3:

@@ -16,6 +16,8 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 
 from needed import packages
@@ -67,6 +69,8 @@ class Trace:
     queues: list[str]  # names by the events' queue: "host", then the device's queues; of older programs "host" alone
     events: np.ndarray  # sorted by rank, then begin_ns; an outer event comes before those inside it
     dropped: int  # number of events of all ranks that were lost, because memory was full between two flushes
+    group_parts: np.ndarray  # [groups, ranks]: which group of its kind a rank belongs to; without rows if unknown
+    clocks: object = None  # a clocks.Clocks, if the times are aligned by it
 
     @property
     def world_size(self) -> int:
@@ -96,17 +100,24 @@ class Trace:
     def of_kind(self, *kinds: str, rank: int | None = None) -> np.ndarray:
         """The events of these kinds, of one rank or of all."""
         wanted = [self.kinds.index(kind) for kind in kinds if kind in self.kinds]
-        chosen = np.isin(self.events["kind"], wanted)
-        if rank is not None:
-            chosen &= self.events["rank"] == rank
-        return self.events[chosen]
+        events = self.of_rank(rank)
+        return events[np.isin(events["kind"], wanted)]
+
+    def of_rank(self, rank: int | None) -> np.ndarray:
+        """The events of one rank; None: of all. A view, since the ranks lie one behind the other."""
+        if rank is None:
+            return self.events
+        first, end = np.searchsorted(self.rank_column, (rank, rank + 1))
+        return self.events[first:end]
+
+    @cached_property
+    def rank_column(self) -> np.ndarray:
+        return np.ascontiguousarray(self.events["rank"])
 
     def of_queue(self, queue: int, rank: int | None = None) -> np.ndarray:
         """What a queue of the device did, in its order."""
-        chosen = self.events["queue"] == queue
-        if rank is not None:
-            chosen &= self.events["rank"] == rank
-        return self.events[chosen]
+        events = self.of_rank(rank)
+        return events[events["queue"] == queue]
 
     @property
     def device_queues(self) -> list[int]:
@@ -117,6 +128,21 @@ class Trace:
     def untimed(self) -> int:
         """How often work of a queue was not timed, on all ranks."""
         return int(self.attributes.get("untimed_spans", 0))
+
+    @property
+    def zero(self) -> float:
+        """Time 0 of the events in seconds since 1970. Older programs wrote only the second in which the file was made."""
+        if "zero_unix_ns" in self.attributes:
+            return int(self.attributes["zero_unix_ns"]) / 1e9
+        try:
+            return datetime.fromisoformat(self.attributes.get("started", "")).timestamp()
+        except ValueError:
+            return 0.0
+
+    @property
+    def end_ns(self) -> int:
+        """When the last event of all ranks ended."""
+        return int((self.events["begin_ns"] + self.events["duration_ns"]).max(initial=0))
 
     def group_name(self, group: int) -> str:
         return self.groups[group] if 0 <= group < len(self.groups) else ""
@@ -197,7 +223,13 @@ def _read(path: Path, file: h5py.File) -> Trace:
         queues=queues,
         events=events[np.lexsort((events["depth"], -events["duration_ns"], events["begin_ns"], events["rank"]))],
         dropped=dropped,
+        group_parts=_group_parts(file, world_size),
     )
+
+
+def _group_parts(file: h5py.File, world_size: int) -> np.ndarray:
+    parts = file["group_parts"][()] if "group_parts" in file else np.zeros((0, world_size), np.int32)
+    return parts if parts.ndim == 2 and parts.shape[1] == world_size else np.zeros((0, world_size), np.int32)
 
 
 def _with_host(events: np.ndarray) -> np.ndarray:

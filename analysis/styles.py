@@ -17,6 +17,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from styles_text import plain
+
 PART_COLOURS = {
     "data": "#9db4c0",
     "forward": "#5b8fc7",
@@ -31,6 +33,16 @@ PART_COLOURS = {
     "synchronise": "#a97155",
     "wait": "#d1495b",
     "rest": "#dcdfe4",
+}
+LATE, TRANSFER = "#a32a3b", "#eba3ad"  # the two parts of `wait`: for a late rank, for the transfer
+RESTART, REPEATED = "#4b5563", "#7a5195"  # between the parts of a resumed run; steps that were made once more
+# Operations between ranks.
+OPERATION_COLOURS = {
+    "all_gather": PART_COLOURS["publish"],
+    "reduce_scatter": PART_COLOURS["reduce"],
+    "all_reduce": PART_COLOURS["losses"],
+    "exchange": PART_COLOURS["synchronise"],
+    "send": PART_COLOURS["synchronise"],
 }
 OTHER_COLOURS = ("#8e6bb0", "#b59ccd", "#5f8a3c", "#c9a58f")
 LINE_COLOURS = (
@@ -47,6 +59,7 @@ plt.rcParams.update(
         "figure.dpi": 110,
         "savefig.dpi": 160,
         "figure.constrained_layout.use": True,
+        "text.parse_math": False,  # names of runs and nodes are text, also with dollar signs
         "font.size": 10,
         "font.family": "DejaVu Sans",
         "axes.titlesize": 11.5,
@@ -78,18 +91,14 @@ def line_colours(count: int) -> list[str]:
     return [*LINE_COLOURS, *map(matplotlib.colors.to_hex, hues)][:count]
 
 
+def operation_colour(name: str) -> str:
+    return OPERATION_COLOURS.get(name, OTHER_COLOURS[sum(name.encode()) % len(OTHER_COLOURS)])
+
+
 def dashes(place: int, count: int):
     """The line style of one of `count` lines that coincide: the first is solid; the others are dashed, with offsets
     that leave each of them visible."""
     return "-" if place == 0 else ((place - 1) * DASH, (DASH, (count - 1) * DASH))
-
-
-def plain(value: float, figures: int = 3) -> str:
-    """A number with at least `figures` significant digits and without an exponent."""
-    if not np.isfinite(value):
-        return str(value)
-    digits = figures - 1 - int(np.floor(np.log10(abs(value)))) if value else 0
-    return np.format_float_positional(round(float(value), max(digits, 0)), trim="-")
 
 
 PLAIN = FuncFormatter(lambda value, _: np.format_float_positional(float(f"{value:.6g}"), trim="-"))

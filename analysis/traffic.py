@@ -74,19 +74,26 @@ def attributed_waits(trace: Trace) -> np.ndarray:
         [pair not in known for pair in zip(waits["name"].tolist(), waits["group"].tolist(), strict=True)], bool
     )
     pieces = [waits[~composed]]
+    names = trace.names.tolist()
+    carriers = {names.index(a): names.index(b) for a, b in CARRIED_BY.items() if a in names and b in names}
     for rank in np.unique(waits["rank"][composed]):
-        of_rank = calls[calls["rank"] == rank]
-        pieces += [divided(wait, of_rank) for wait in waits[composed & (waits["rank"] == rank)]]
+        of_rank = trace.of_kind("collective", rank=int(rank))
+        for wait in waits[composed & (waits["rank"] == rank)]:
+            pieces.append(divided(wait, of_rank, carriers.get(int(wait["name"]), -1)))
     return np.concatenate(pieces)
 
 
-def divided(wait: np.void, calls: np.ndarray) -> np.ndarray:
+# A wait has the name of the operation that its caller waits for. SGP sends through an exchange of messages.
+CARRIED_BY = {"send": "exchange"}
+
+
+def divided(wait: np.void, calls: np.ndarray, carrier: int = -1) -> np.ndarray:
     """Divides a wait among the operations of its rank that were in flight during it, in the order of their start. These
-    are the operations with the name of the wait or, if there are none, those that belong to no unit (they concern all
-    parameters)."""
+    are the operations with the name of the wait or of its carrier or, if there are none, those that belong to no unit (they
+    concern all parameters)."""
     begin, end = int(wait["begin_ns"]), int(wait["begin_ns"]) + int(wait["duration_ns"])
     calls = calls[(calls["begin_ns"] < end) & (calls["begin_ns"] + calls["duration_ns"] > begin)]
-    own = calls[calls["name"] == wait["name"]]
+    own = calls[(calls["name"] == wait["name"]) | (calls["name"] == carrier)]
     pieces = []
     left = int(wait["duration_ns"])
     for call in own if len(own) else calls[calls["unit"] < 0]:

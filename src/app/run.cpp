@@ -36,7 +36,7 @@ Run::Run(comm::World& world, const Setup& setup, RunFiles& files, Machine& machi
       trainer_(setup, world, machine),
       faults_(options_, world.all().rank(), before.has_value()),
       saves_(world, setup, machine, lineage_, directory, faults_),
-      trace_(open_trace(world, setup, machine, first_step_)),
+      trace_(open_trace(world, setup, machine, first_step_, peak_gflops)),
       metrics_(world, options_.output.dir, first_step_),
       log_(setup, world, peak_gflops, first_step_) {
   history_.lineage = lineage_;

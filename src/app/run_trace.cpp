@@ -6,10 +6,12 @@
 
 #include "collective.hpp"
 #include "output.hpp"
+#include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/device/timing.hpp"
 #include "shoal/io/target.hpp"
 #include "shoal/kernels/runtime.hpp"
+#include "shoal/model/model.hpp"
 #include "version.hpp"
 
 namespace shoal::app {
@@ -40,7 +42,7 @@ void start_trace(comm::World& world, const config::Options& options) {
 }
 
 std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup, const Machine& machine,
-                                          std::int64_t first_step) {
+                                          std::int64_t first_step, double peak_gflops) {
   const config::Options& o = setup.options;
   if (o.trace.level == trace::Level::off) return nullptr;
   io::TraceHeader header;
@@ -48,6 +50,8 @@ std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup
   for (const auto& [name, value] : config::list(o)) header.options[name] = value;
   header.machine["device"] = kernels::device_name();
   header.machine["threads"] = std::to_string(setup.threads);
+  header.machine["peak GFLOP/s per rank"] = text(peak_gflops);
+  header.machine["FLOP per token"] = text(model::flops_per_token(o.model));
   for (const auto& [name, value] : library_versions()) header.machine[name] = value;
   for (const auto& unit : machine.engine.units()) {
     header.units.push_back(unit.name);

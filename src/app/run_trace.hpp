@@ -15,10 +15,10 @@ namespace shoal::app {
 /// From now on events of trace.level are recorded; on all ranks their times count from now. Collective.
 void start_trace(comm::World& world, const config::Options& options);
 
-/// Creates the file for the events, with the run's options and machine; null if trace.level = off. A resumed run gets a file
-/// of its own in addition to those that exist. Collective.
+/// Creates the file for the events, with the run's options and machine, among it what measured_peak() found; null if
+/// trace.level = off. A resumed run gets a file of its own in addition to those that exist. Collective.
 std::unique_ptr<io::TraceFile> open_trace(comm::World& world, const Setup& setup, const Machine& machine,
-                                          std::int64_t first_step);
+                                          std::int64_t first_step, double peak_gflops);
 
 /// Records the memory of the process, as the operating system counts it, and the memory taken from the plan.
 void mark_memory(const Memory& memory);

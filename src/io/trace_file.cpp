@@ -18,6 +18,17 @@ namespace shoal::io {
 
 namespace {
 
+constexpr int clock_readings = 4;  // before each flush; the analysis takes their median
+
+/// Records the time at which this rank leaves a barrier, which is the same moment on all ranks but for the way of a message.
+/// From these counters the analysis knows how far the nodes' clocks have drifted apart since the start.
+void read_clocks(comm::Communicator& group, std::int32_t flush) {
+  for (int i = 0; i < clock_readings && group.size() > 1; ++i) {
+    group.barrier().wait();
+    trace::counter("clock/barrier", static_cast<std::uint64_t>(flush));
+  }
+}
+
 /// The numbers that a rank contributes to a flush.
 struct Contribution {
   std::uint64_t events = 0, dropped = 0, name_bytes = 0;
@@ -79,6 +90,7 @@ TraceFile::~TraceFile() {
 
 void TraceFile::flush() {
   State& s = *state_;
+  if (s.writing && !s.closed) read_clocks(s.group, s.flushes);
   device::read_spans();
   std::vector<trace::Event> events = trace::drain();
   device::map_to_host(events);

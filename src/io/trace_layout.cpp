@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 
 #include "hash.hpp"
 #include "identity.hpp"
@@ -75,6 +76,13 @@ void write_groups(const Handle& file, const std::vector<comm::GroupKind>& groups
   write_numbers(file, "group_parts", parts, {groups.size(), ranks});
 }
 
+/// The time 0 of this rank's events by the clock of the day: nanoseconds since 1970, UTC. It places the parts of a resumed
+/// run behind one another.
+std::int64_t unix_ns_of_zero() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() - trace::now_ns();
+}
+
 /// Creates an extendable 1-D dataset. early: chunks get their place in the file as soon as the dataset is extended to them.
 Handle growing(const Handle& file, const char* name, const Handle& type, std::uint64_t chunk, bool early) {
   const hsize_t none = 0, unlimited = H5S_UNLIMITED, rows = chunk;
@@ -108,6 +116,7 @@ TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, 
   hdf5::write_attribute(file_, "program", std::string("shoal"));
   hdf5::write_attribute(file_, "version", header.version);
   hdf5::write_attribute(file_, "started", utc_now());
+  hdf5::write_attribute(file_, "zero_unix_ns", unix_ns_of_zero());
   hdf5::write_attribute(file_, "world_size", world.all().size());
   hdf5::write_attribute(file_, "nodes", world.nodes());
   hdf5::write_attribute(file_, "level", std::string(name_of(trace::level())));

@@ -25,6 +25,7 @@ from costs import measure, rows_of
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 from shoal_run import Run
+from shoal_trace import BadInput, Trace
 
 OPTIONS = {"zero.stage": "1", "trace.level": "comm", "model.block_size": "64", "batch.global": "16", "train.seed": "1"}
 
@@ -248,9 +249,8 @@ class Resumed(Figures):
         )
         done = script("compare.py", self.path, self.path, "-o", self.directory / "compare.png")
         self.assertIn("its tokens/s are those of the last part", done.stdout)
-        done = script("perfetto.py", self.path)
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("name one of trace.h5, trace_from_8.h5, trace_from_8_2.h5", done.stderr)
+        with self.assertRaisesRegex(BadInput, "name one of trace.h5, trace_from_8.h5, trace_from_8_2.h5"):
+            Trace.read(self.path)
 
 
 class Names(unittest.TestCase):

@@ -46,6 +46,7 @@ DEVICE_GATHER_NS = 5_000_000  # on the queue `gather`, twice in a step
 EVALUATION_NS = 300_000_000  # after every fifth step; most of it is in one kernel
 RECOMPUTE_NS, RELEASE_NS = 3_000_000, 2_000  # within backward
 BUCKET_BYTES = 6_000_000
+PEAK = {"peak GFLOP/s per rank": "100", "FLOP per token": "1e6"}  # what newer programs write about the machine
 
 
 class Recorder:
@@ -79,7 +80,7 @@ def record_step(ring: Recorder, level: str, step: int, begin: int, device: bool)
     """Records one step that begins at `begin`. Returns its end."""
     now = begin
     for name, microseconds in PHASES.items():
-        duration = microseconds * 1000 + (500_000 * ring.rank if name == "forward" else 0)
+        duration = microseconds * 1000 + (500_000 * (ring.rank % RANKS) if name == "forward" else 0)
         ring.add("phase", name, now, duration, step=step, micro=0 if name in ("forward", "backward") else -1, depth=1)
         if name == "backward":
             ring.add("phase", "recompute", now + 10_000_000, RECOMPUTE_NS, step=step, unit=1, micro=0, depth=2)
@@ -106,11 +107,19 @@ def record_step(ring: Recorder, level: str, step: int, begin: int, device: bool)
     return end
 
 
-def record_rank(rank: int, level: str, first: int, steps: int, names: list[str], device: bool) -> list[tuple]:
+def record_rank(
+    rank: int, level: str, first: int, steps: int, names: list[str], device: bool, drift_ppm: float = 0
+) -> list[tuple]:
     ring = Recorder(rank, names)
     now = 1_000_000
     for step in range(first, steps + 1):
         now = record_step(ring, level, step, now, device) + BETWEEN_STEPS_NS
+        if drift_ppm and step % 2 == 0:  # a flush, at the same moment on all ranks
+            moment = step * 40_000_000
+            ahead = drift_ppm * moment / 1e6 if rank // 2 % 2 else 0  # on the second node
+            for reading in range(4):
+                ring.add("counter", "clock/barrier", round(moment + ahead) + reading * 10_000 + 100 * (rank % 2), 0, step=step,
+                         size=step // 2)  # fmt: skip
         if step % 5 == 0:
             ring.add("phase", "evaluate", now, EVALUATION_NS, step=step)
             if level == "kernels":
@@ -123,20 +132,25 @@ def record_rank(rank: int, level: str, first: int, steps: int, names: list[str],
 
 def write_trace(
     path: Path, options: dict[str, str], level: str, steps: int, first: int = 1, hour: int = 3, nodes: int = 2, *,
-    device: bool = False, version: int = 2
+    device: bool = False, version: int = 2, world: int = RANKS, machine: dict[str, str] | None = None, zero: int | None = None,
+    drift_ppm: float = 0
 ) -> None:  # fmt: skip
     """Writes the trace of a part of a run that begins with step `first`, at that hour. Version 1 is that of older
-    programs."""
+    programs. machine: more attributes of /machine. zero: when its time 0 was, nanoseconds since 1970. drift_ppm: how much faster
+    the clock of the second node is."""
     names: list[str] = []
-    ranks = [record_rank(rank, level, first, steps, names, device) for rank in range(RANKS)]
+    ranks = [record_rank(rank, level, first, steps, names, device, drift_ppm) for rank in range(world)]
     text = h5py.string_dtype()
     with h5py.File(path, "w") as file:
         file.attrs.update(format_version=version, program="shoal", version="0.1.0", started=f"2026-01-02T{hour:02d}:04:05Z",
-                          world_size=RANKS, nodes=nodes, level=level, complete=1)  # fmt: skip
+                          world_size=world, nodes=nodes, level=level, complete=1)  # fmt: skip
+        if zero is not None:
+            file.attrs["zero_unix_ns"] = zero
         file.create_group("options").attrs.update(options)
-        machine = file.create_group("machine")
-        machine.attrs.update({"device": "CPU", "threads per rank": "1"})
-        machine.create_dataset("hosts", data=["node1", "node1", "node2", "node2"], dtype=text)
+        about = file.create_group("machine")
+        about.attrs.update({"device": "CPU", "threads per rank": "1", **(machine or {})})
+        about.create_dataset("hosts", data=[f"node{1 + rank // 2}" for rank in range(world)], dtype=text)
+        file["group_parts"] = np.array([[0] * world, [rank // 2 for rank in range(world)]], "i4")
         tables = {"names": names, "units": UNITS, "groups": GROUPS, "kinds": KINDS}
         if version == 1:
             tables["kinds"] = KINDS[: KINDS.index("device_kernel")]
@@ -151,7 +165,7 @@ def write_trace(
         file.create_dataset("events", data=rows, maxshape=(None,), chunks=True)
         first = np.cumsum([0] + [len(rank) for rank in ranks])
         file.create_dataset(
-            "flushes", data=np.array([(0, r, first[r], len(ranks[r]), 0) for r in range(RANKS)], dtype=FLUSH)
+            "flushes", data=np.array([(0, r, first[r], len(ranks[r]), 0) for r in range(world)], dtype=FLUSH)
         )
 
 

@@ -66,6 +66,9 @@ std::vector<std::string> record(int count, int round) {
   return names;
 }
 
+/// Counters clock/barrier of a rank in each flush.
+unsigned clock_readings() { return world().all().size() > 1 ? 4 : 0; }
+
 TEST(TraceFile, HoldsEveryRanksEventsInOrder) {
   Scratch scratch(&world().all());
   const fs::path file = scratch.path() / "trace.h5";
@@ -91,6 +94,7 @@ TEST(TraceFile, HoldsEveryRanksEventsInOrder) {
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
   ASSERT_EQ(flushes.size(), (recorded.size() + 1) * static_cast<std::size_t>(size));  // close() adds one
   std::uint64_t row = 0;
+  std::size_t readings = 0;
   for (std::size_t i = 0; i < flushes.size(); ++i) {
     const Flush& f = flushes[i];
     EXPECT_EQ(f.flush, static_cast<int>(i) / size);
@@ -109,6 +113,12 @@ TEST(TraceFile, HoldsEveryRanksEventsInOrder) {
         EXPECT_EQ(kinds.at(e.kind), "io");
         continue;
       }
+      if (name == "clock/barrier") {
+        EXPECT_EQ(kinds.at(e.kind), "counter");
+        EXPECT_EQ(e.bytes, round);
+        ++readings;
+        continue;
+      }
       ASSERT_LT(at, recorded[round].size());
       EXPECT_EQ(name, recorded[round][at]);
       EXPECT_EQ(kinds.at(e.kind), "kernel");
@@ -120,6 +130,7 @@ TEST(TraceFile, HoldsEveryRanksEventsInOrder) {
     EXPECT_EQ(at, recorded[round].size());
   }
   EXPECT_EQ(events.size(), row);
+  EXPECT_EQ(readings, clock_readings() * recorded.size()) << "of this rank";
 }
 
 TEST(TraceFile, DescribesTheRun) {
@@ -146,7 +157,7 @@ TEST(TraceFile, DescribesTheRun) {
   EXPECT_EQ(contents.world_size, world().all().size());
   EXPECT_EQ(contents.level, "steps");
   EXPECT_TRUE(contents.complete);
-  EXPECT_EQ(contents.dropped, 15U * static_cast<unsigned>(world().all().size()));
+  EXPECT_EQ(contents.dropped, (15U + clock_readings()) * static_cast<unsigned>(world().all().size()));
   const io::hdf5::Handle h5 = io::hdf5::open_file(file);
   EXPECT_EQ(io::hdf5::text_attributes(io::hdf5::open_group(h5, "options")), some_header().options);
   EXPECT_EQ(io::hdf5::read_texts(h5, "/machine/hosts"), world().topology().hosts);
@@ -184,7 +195,7 @@ TEST(TraceFile, WithoutCloseKeepsWhatWasFlushed) {
   world().all().barrier().wait();
   const io::TraceContents contents = io::describe_trace(file);
   EXPECT_FALSE(contents.complete);
-  EXPECT_EQ(contents.events, 100U * static_cast<unsigned>(world().all().size()));
+  EXPECT_EQ(contents.events, (100U + clock_readings()) * static_cast<unsigned>(world().all().size()));
 }
 
 }  // namespace

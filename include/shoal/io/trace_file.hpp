@@ -4,9 +4,11 @@
 //                (off | steps | comm | kernels), complete (1 if the file was closed at the end of the run, with all events;
 //                else 0), sealed (set to 1 together with complete: a seal over everything but the rows of /events follows
 //                behind HDF5's end, src/io/seal.hpp), untimed_spans (how often a queue's work was not timed, of all ranks
-//                until the last flush, since a step had more of it than there is memory for)
+//                until the last flush, since a step had more of it than there is memory for), zero_unix_ns (time 0 by the
+//                clock of rank 0's node, nanoseconds since 1970 in UTC; absent from files of older programs)
 //   /options     attributes: one string per option
-//   /machine     attributes: device, threads per rank, libraries; datasets by rank, [world_size]: hosts (string), node,
+//   /machine     attributes: device, threads per rank, libraries, peak GFLOP/s per rank (measured), FLOP per token (of the
+//                model, forward and backward); datasets by rank, [world_size]: hosts (string), node,
 //                local_rank
 //   /names       string [n]: names of events, by Event.name (one table for all ranks)
 //   /units, /groups   string [n]: names by Event.unit and Event.group. Each of /groups is a kind that may have several
@@ -20,11 +22,12 @@
 //                sum modulo 2^64 of XXH3_64bits(row, seed = the row's index)
 //   /flushes     compound [flushes x world_size]: flush, rank, first (row of /events), count, dropped (events that the rank
 //                dropped since the previous flush)
-// begin_ns counts from a barrier at the start of the run, which aligns the ranks' clocks. Rows of /events that no row of
-// /flushes covers were not written, because the run was killed during a flush. The spans of a queue (device/timing.hpp) are
-// events whose `queue` is not 0. They do not overlap, and are in the queue's order; begin_ns is by the host's clock.
-// In files of format_version 1 events have no member `queue`, `depth` is of 32 bits, and there is no /queues: all events are
-// of the host. They can still be read.
+// begin_ns counts from a barrier at the start of the run, which aligns the ranks' clocks. Before each flush every rank
+// records counters clock/barrier (value: the number of the flush) right after barriers; they show how the clocks drift. Rows
+// of /events that no row of /flushes covers were not written, because the run was killed during a flush. The spans of a
+// queue (device/timing.hpp) are events whose `queue` is not 0. They do not overlap, and are in the queue's order; begin_ns
+// is by the host's clock. In files of format_version 1 events have no member `queue`, `depth` is of 32 bits, and there is no
+// /queues: all events are of the host. They can still be read.
 #pragma once
 
 #include <cstdint>
