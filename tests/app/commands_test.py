@@ -25,7 +25,18 @@ class Commands(Program):
         return done.stdout
 
     def test_help_and_versions(self):
-        for command in ("train", "plan", "bench", "eval", "generate", "tokenize", "export", "info", "jobscript", "doctor"):
+        for command in (
+            "train",
+            "plan",
+            "bench",
+            "eval",
+            "generate",
+            "tokenize",
+            "export",
+            "info",
+            "jobscript",
+            "doctor",
+        ):
             self.assertIn(command, self.ok("--help"))
             self.assertIn("usage", self.ok(command, "--help"))
         versions = self.ok("--version", ranks=2)
