@@ -156,7 +156,7 @@ TEST(Ending, AStalledRankIsReportedWithAllOthers) {
   EXPECT_THAT(ended.said, ContainsRegex("\n  ranks 0, 2, 3 wait for all_reduce \\(number 3 of group all\\) for [0-9].* s"));
   EXPECT_THAT(ended.said, HasSubstr("\n  of group all, ranks 0, 2, 3 have started 3 collectives, rank 1 has started 2\n"));
   EXPECT_EQ(count(ended.said, "sign of life"), 2U) << "headline and table, once: " << ended.said;
-  EXPECT_LT(ended.seconds, 12);
+  EXPECT_LT(ended.seconds, 20);
 }
 
 /// If a rank's memory cannot be read (it is on another machine, alone), the ranks that wait for it report it.
@@ -167,7 +167,7 @@ TEST(Ending, AStalledRankOfAnotherMachineIsReportedByThoseThatWait) {
                                 HasSubstr("no sign of life from rank 1 ("), HasSubstr("\n  rank 1 does not answer"),
                                 ContainsRegex("\n  ranks 0, 2 wait for all_reduce \\(number 3 of group all\\) for ")));
   EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
-  EXPECT_LT(ended.seconds, 15);
+  EXPECT_LT(ended.seconds, 20);
 }
 
 TEST(Ending, SeveralStalledRanksAreOneReport) {
