@@ -9,7 +9,8 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG -g1")
 find_program(SHOAL_CCACHE ccache)
 if(SHOAL_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${SHOAL_CCACHE})
+  # Paths are taken relative to the build folder, so that the programs for CPUs and for GPUs share what they have in common.
+  set(ccache_settings CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=true)
   if(SHOAL_ARCH STREQUAL native)
     # For ccache -march=native is only a word, but it means another processor on each machine that uses the same home folder.
     # The namespace below has a hash of the real options.
@@ -18,8 +19,9 @@ if(SHOAL_CCACHE)
     string(REGEX MATCH "[^\n]*cc1[^\n]*" native "${told}")
     string(MD5 native "${native}")
     string(SUBSTRING ${native} 0 12 native)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NAMESPACE=shoal-${native} ${SHOAL_CCACHE})
+    list(APPEND ccache_settings CCACHE_NAMESPACE=shoal-${native})
   endif()
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env ${ccache_settings} ${SHOAL_CCACHE})
 endif()
 
 add_library(shoal_settings INTERFACE)
