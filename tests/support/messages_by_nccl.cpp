@@ -93,8 +93,8 @@ comm::CommOptions comm_options(int ranks_per_node) {
 
 int with_messages(int (*run)()) {
   // To the end of the process, since some vectors live as long.
-  static const auto* const opened = new device::simulated::Opened;
-  static_cast<void>(opened);
+  alignas(device::simulated::Opened) static std::array<std::byte, sizeof(device::simulated::Opened)> opened;
+  new (opened.data()) device::simulated::Opened;
   std::optional<device::PieceMemory> for_files;
   const device::DeviceMemory staging(
       [&for_files](Memory& memory) { for_files.emplace(memory, "initial values of the tests"); });
@@ -113,6 +113,8 @@ void* operator new(std::size_t bytes) { return allocate(bytes, 1); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<std::size_t>(alignment));
 }
+/// std::stable_sort() uses this one. The sanitizers' own would give out memory that release() may not free.
+void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return allocate(bytes, 1); }
 void operator delete(void* at) noexcept { release(at); }
 void operator delete(void* at, std::size_t /*bytes*/) noexcept { release(at); }
 void operator delete(void* at, std::align_val_t /*alignment*/) noexcept { release(at); }
