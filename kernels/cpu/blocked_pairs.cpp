@@ -127,7 +127,7 @@ struct Pairs {
       for (std::size_t v = 0; v < vectors; ++v) right[v] = load_bf16(b + v * simd::width);
 #pragma GCC unroll 6
       for (std::size_t r = 0; r < height; ++r) {
-        Word word;
+        Word word = 0;
         std::memcpy(&word, a + r * left.row, sizeof word);
         const auto same = std::bit_cast<__m512bh>(word - Words{});
 #pragma GCC unroll 4

@@ -36,8 +36,9 @@ double write_rate(Patient& patient, io::IoMode mode) {
   const double wanted = static_cast<double>(first_bytes) * patient.limit_s / 4 / std::max(first_s, 1e-6);
   const auto bytes =
       static_cast<std::size_t>(std::clamp(wanted, static_cast<double>(first_bytes), static_cast<double>(most_bytes)));
-  const double seconds = io::write_probe(patient.world, file, bytes / first_bytes * first_bytes, mode);
-  return static_cast<double>(bytes / first_bytes * first_bytes) * ranks / seconds;
+  const std::size_t whole = bytes / first_bytes * first_bytes;
+  const double seconds = io::write_probe(patient.world, file, whole, mode);
+  return static_cast<double>(whole) * ranks / seconds;
 }
 
 std::string rate_text(double bytes_per_s) { return fixed(bytes_per_s * 1e-6, 0) + " MB/s"; }

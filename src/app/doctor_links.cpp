@@ -68,6 +68,7 @@ std::vector<Link> measure(Patient& patient, const std::vector<Pair>& pairs) {
 template <typename Get>
 double median_of(const std::vector<Link>& links, const Get& get) {
   std::vector<double> values;
+  values.reserve(links.size());
   for (const Link& link : links) values.push_back(get(link));
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];

@@ -37,7 +37,8 @@ double meminfo(const std::string& key) {
 double number_in(const std::string& file) {
   std::ifstream in(file);
   double value = no_limit;
-  return in >> value ? value : no_limit;  // "max": no limit
+  if (!(in >> value)) value = no_limit;  // "max"
+  return value;
 }
 
 /// Path of this process's control group; version 1's memory controller, or version 2.
