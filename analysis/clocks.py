@@ -16,6 +16,7 @@ packages("numpy", "h5py")
 
 import numpy as np
 
+from grouping import places
 from shoal_trace import Trace
 
 COUNTER = "clock/barrier"
@@ -54,7 +55,7 @@ def clocks_of(trace: Trace) -> Clocks | None:
     times, spread = np.zeros((len(flushes), len(hosts))), np.zeros(len(hosts))
     host_of_mark, flush_of_mark = of_rank[marks["rank"]], np.searchsorted(flushes, marks["bytes"])
     # The readings of a flush follow one another: only those of the same place among their rank's are of one moment.
-    place = _places(marks["rank"], flush_of_mark)
+    place = places(np.lexsort((flush_of_mark, marks["rank"])), (marks["rank"], flush_of_mark))
     for host in range(len(hosts)):
         distances = []
         for flush in range(len(flushes)):
@@ -69,18 +70,6 @@ def clocks_of(trace: Trace) -> Clocks | None:
             ]
         spread[host] = float(np.median(np.concatenate(distances)))
     return Clocks(hosts, of_rank, times[:, 0] / 1e9, times, spread)
-
-
-def _places(*columns: np.ndarray) -> np.ndarray:
-    """The place of each row among the rows with the same values in these columns, in their order."""
-    order = np.lexsort(columns[::-1])
-    changed = np.zeros(len(order), bool)
-    for column in columns:
-        changed[1:] |= column[order][1:] != column[order][:-1]
-    starts = np.maximum.accumulate(np.where(changed, np.arange(len(order)), 0))
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order)) - starts
-    return places
 
 
 def aligned(trace: Trace) -> Trace:

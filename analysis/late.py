@@ -19,6 +19,7 @@ packages("numpy", "h5py")
 import numpy as np
 
 from breakdown import settled_steps
+from grouping import numbers, places
 from shoal_trace import Trace
 from traffic import attributed_waits, rank_steps
 
@@ -33,34 +34,13 @@ def entries(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     part[known] = trace.group_parts[group[known], rank[known]]
     columns = (calls["name"], group, part, calls["step"])
     order = np.lexsort((calls["begin_ns"], rank, *columns[::-1]))
-    place = _place_in_run(order, (*columns, rank))
-    instance = _numbers((*columns, place))
+    place = places(order, (*columns, rank))
+    instance = numbers((*columns, place))
     by_begin = np.lexsort((calls["begin_ns"], instance))
     last = (
         by_begin[np.append(np.flatnonzero(np.diff(instance[by_begin])), len(by_begin) - 1)] if len(calls) else by_begin
     )
     return calls, calls["begin_ns"][last][instance], rank[last][instance]
-
-
-def _place_in_run(order: np.ndarray, columns) -> np.ndarray:
-    changed = np.zeros(len(order), bool)
-    for column in columns:
-        changed[1:] |= column[order][1:] != column[order][:-1]
-    starts = np.maximum.accumulate(np.where(changed, np.arange(len(order)), 0))
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order)) - starts
-    return places
-
-
-def _numbers(columns) -> np.ndarray:
-    """Numbers the different combinations of values, from 0."""
-    order = np.lexsort(columns[::-1])
-    changed = np.zeros(len(order), np.int64)
-    for column in columns:
-        changed[1:] |= column[order][1:] != column[order][:-1]
-    numbers = np.empty(len(order), np.int64)
-    numbers[order] = np.cumsum(changed)
-    return numbers
 
 
 def nearest_calls(waits: np.ndarray, calls: np.ndarray) -> np.ndarray:

@@ -18,12 +18,7 @@ namespace {
 
 constexpr double most_wait_s = 10;
 
-std::string_view without_spaces(std::string_view text) {
-  constexpr std::string_view spaces = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(spaces);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(spaces) - first + 1);
-}
+std::string_view without_spaces(std::string_view text) { return config::trimmed(text, " \t\r\n"); }
 
 TimeLeft unreadable(std::string_view answer) {
   return {{}, {}, text("answered \"", config::shown(without_spaces(answer)), "\", which is not understood")};

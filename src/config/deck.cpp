@@ -12,18 +12,13 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
+#include "shoal/config/value.hpp"
 
 namespace shoal::config {
 
 namespace {
 
 constexpr std::string_view spaces = " \t";
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(spaces);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(spaces) - begin + 1);
-}
 
 /// The text before the comment, which begins at a # at the start or after white space.
 std::string_view without_comment(std::string_view text) {

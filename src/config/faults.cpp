@@ -6,19 +6,12 @@
 #include <tuple>
 
 #include "shoal/base/error.hpp"
+#include "shoal/config/value.hpp"
 #include "validate.hpp"
 
 namespace shoal::config {
 
 namespace {
-
-constexpr std::string_view spaces = " \t";
-
-std::string_view trimmed(std::string_view word) {
-  const std::size_t begin = word.find_first_not_of(spaces);
-  if (begin == std::string_view::npos) return {};
-  return word.substr(begin, word.find_last_not_of(spaces) - begin + 1);
-}
 
 std::optional<std::size_t> number(std::string_view word) {
   std::size_t value = 0;

@@ -70,6 +70,12 @@ std::string quoted_if_needed(const std::string& text) {
   return quoted + "\"";
 }
 
+std::string_view trimmed(std::string_view text, std::string_view spaces) {
+  const std::size_t begin = text.find_first_not_of(spaces);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(spaces) - begin + 1);
+}
+
 std::string shown(std::string_view text) {
   constexpr std::size_t longest = 80;
   std::string result(text.substr(0, longest));

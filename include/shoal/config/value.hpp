@@ -69,6 +69,8 @@ std::string print(const Value& value, const Allowed& allowed);
 std::string quoted_if_needed(const std::string& text);
 /// "a, b, c".
 std::string joined(const std::vector<std::string>& words);
+/// The text without any of `spaces` at its ends.
+std::string_view trimmed(std::string_view text, std::string_view spaces = " \t");
 /// The text for a message: control characters are replaced, long text is cut.
 std::string shown(std::string_view text);
 
