@@ -115,8 +115,8 @@ std::vector<std::vector<int>> use_order(const ModelOptions& options, const Capac
 /// Returns a sentence for each condition that the options do not meet, with the names and values of the options.
 std::vector<std::string> problems(const ModelOptions& options);
 /// Floating-point operations of forward and backward for one token: the sum over all units (costs.hpp). For the GPT: 6 N + 6
-/// n_layer n_embd (T + 1), where N is the number of weights in matrix products, including the head. A token attends to itself
-/// and to those before it, (T + 1) / 2 on average.
+/// n_layer n_embd (T + 1), where N is the number of weights in matrix products, including the head. A token attends to
+/// itself and to those before it, (T + 1) / 2 on average.
 double flops_per_token(const ModelOptions& options);
 
 /// If `memory` only counts, the model must not be run. `seed` determines dropout's random numbers.
