@@ -19,7 +19,7 @@ Division divide(const config::Options& options, int ranks, int on_node) {
 }
 
 void check_nodes(const config::Options& options, comm::World& world, const Division& division) {
-  const std::string unequal = comm::unequal_nodes(world.topology().node_of);
+  const std::string unequal = comm::unequal_nodes(world.data_topology().node_of);
   require_input(options.zero.hpz_size != zero::ZeroOptions::whole_node || unequal.empty(), "zero.hpz_size = node: ", unequal,
                 "; allowed: off, or a number of ranks");
   require_input(options.zero.qgz == 0 || unequal.empty(), "zero.qgz = ", options.zero.qgz, ": ", unequal,
