@@ -127,7 +127,7 @@ Exit run_study(const config::Invocation& invocation) {
   while (!lock.try_take()) pause(lock.poll_s());
   StudyResults results(directory, invocation, request, points);
   results.write();
-  for (const std::string& name : results.left_over()) say(name + ": no longer a point of this study; its files are kept");
+  for (const std::string& name : results.left_over()) say(name + ": not a point of this study now; its results stay");
   StudyJobs jobs(request, results);
   if (request.launcher == Launcher::local) {
     run_here(results, jobs, retry);

@@ -263,6 +263,7 @@ std::vector<StudyPoint> study_points(const config::Invocation& study, const Stud
   const Planner planner(request, times);
   std::vector<StudyPoint> points;
   std::string problems;
+  std::set<std::string> said;  // what is wrong on every grid is said of the first
   for (const StudyStrategy& strategy : request.strategies) {
     const Variant variant = variant_of(study, strategy, request.micro);
     for (const Scaling scaling : request.scalings) {
@@ -275,6 +276,7 @@ std::vector<StudyPoint> study_points(const config::Invocation& study, const Stud
           for (point.repeat = 1; point.repeat <= request.repeats; ++point.repeat) points.push_back(point);
         } catch (const Error& error) {
           if (error.code() != Exit::bad_input) throw;
+          if (!said.insert(strategy.text + error.what()).second) continue;
           const std::string prefix = text("study: ", strategy.text, ", ", name_of(scaling), " scaling, ",
                                           counted(grid.nodes, "node"), " x ", counted(grid.ranks_per_node, "rank"), ": ");
           problems += (problems.empty() ? "" : "\n") + prefixed(prefix, error.what());
