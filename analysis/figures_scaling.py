@@ -21,6 +21,8 @@ from styles import FAINT, PLAIN, dashes, plain, plt
 
 ALIKE = 0.01  # lines whose values differ by less than this share are drawn dashed, so that all of them are visible
 
+PREDICTED, IDEAL = "hollow: predicted", "dotted: ideal"
+
 Value = Callable[[Curve, Point], float | None]
 
 
@@ -68,6 +70,13 @@ QUANTITIES = (
         lambda _, point: point.predicted["memory_bytes"] / 2**20,
     ),
     Quantity(
+        "micro",
+        "micro-batch",
+        "sequences",
+        lambda _, point: point.micro if point.step else None,
+        lambda *_: None,
+    ),
+    Quantity(
         "cost",
         "cost",
         "seconds of a node per million tokens",
@@ -88,6 +97,8 @@ def draw(study: Study, quantity: Quantity):
     for axes, scaling in zip(panels.flat, scalings, strict=True):
         draw_panel(axes, study.of(scaling), quantity, style, lines)
         finish(axes, study.of(scaling), quantity, scaling)
+    last = [name for name in (PREDICTED, IDEAL) if name in lines]
+    lines = {name: lines[name] for name in (*(each for each in lines if each not in last), *last)}
     panels[0, 0].set_ylabel(quantity.unit + (" (log scale)" if quantity.logarithmic else ""))
     legend(panels, lines, "strategy")
     return figure
@@ -108,13 +119,13 @@ def draw_panel(axes, curves: list[Curve], quantity: Quantity, style: dict, lines
             axes.plot(*hollow, color=look["color"], marker=look["marker"], mfc="none", mew=1.4,
                       ms=11 + 3 * place, ls="", zorder=2)  # fmt: skip
             hollow_line = axes.plot([], [], color=FAINT, marker="o", mfc="none", ms=9, ls="")[0]
-            lines.setdefault("hollow: predicted", hollow_line)
+            lines.setdefault(PREDICTED, hollow_line)
         if quantity.ideal and ranks:
             first = next(point for point in curve.points if point.ranks == ranks[0])
             reached = [point for point in curve.points if point.ranks >= first.ranks]
             ideal = [quantity.ideal(first, values[0], point) for point in reached]
             axes.plot([point.ranks for point in reached], ideal, color=look["color"], ls=":", lw=1, alpha=0.6, zorder=1)
-            lines.setdefault("dotted: ideal", axes.plot([], [], color=FAINT, ls=":", lw=1)[0])
+            lines.setdefault(IDEAL, axes.plot([], [], color=FAINT, ls=":", lw=1)[0])
 
 
 def same(values: list[float], others: list[float]) -> bool:
@@ -132,6 +143,6 @@ def finish(axes, curves: list[Curve], quantity: Quantity, scaling: str) -> None:
         low, high = axes.get_ylim()
         axes.yaxis.set_minor_formatter(PLAIN if high < 10 * low else NullFormatter())
     else:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(bottom=0, top=1.06 * axes.get_ylim()[1])
     axes.yaxis.set_major_formatter(PLAIN)
     axes.tick_params(labelleft=True)

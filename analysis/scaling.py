@@ -35,7 +35,8 @@ NOTE = """\
 
 
 def text_of(value: float | None, figures: int = 4) -> str:
-    return "-" if value is None else plain(value, figures)
+    """Less than a nanosecond is the rounding of sums of seconds."""
+    return "-" if value is None else plain(value if abs(value) > 1e-9 else 0.0, figures)
 
 
 def row_of(curve: Curve, point: Point) -> tuple[str, ...]:

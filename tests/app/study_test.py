@@ -81,7 +81,7 @@ class Study(Program):
         self.assertIn("all ranks ran on one machine", done.stdout)
         self.assertEqual(done.stdout.count("\nstage 3 "), 4)
         page = (self.dir / "report" / "report.html").read_text()
-        for name in ("speed", "efficiency", "exposed", "memory", "cost"):
+        for name in ("speed", "efficiency", "exposed", "memory", "micro", "cost"):
             self.assertIn(f'<img alt="{name}"', page)
 
     def check_another_version(self, deck):
