@@ -37,6 +37,9 @@ constexpr std::chrono::seconds wait_for_lower_rank(3);
 /// output.
 constexpr useconds_t launcher_reads_us = 200'000;
 
+/// Time for MPI_Abort.
+constexpr useconds_t abort_takes_us = 3'000'000;
+
 /// Time for the launcher to end all ranks of a machine, and of other nodes, after one has reported that they hang together.
 constexpr double launcher_ends_s = 5, launcher_ends_nodes_s = 15;
 /// Nodes beyond this many wait no longer than the last of them.
@@ -52,6 +55,16 @@ constexpr double least_share = 0.01;
   release_device();
   usleep(launcher_reads_us);
   _exit(static_cast<int>(Exit::failed));
+}
+
+/// The same, and ends all ranks. Not every launcher ends other nodes when a process has failed (observed with MPICH's hydra),
+/// but all obey MPI_Abort. That may not return if the main thread holds a lock.
+[[noreturn]] void end_all(const std::string& line) {
+  std::signal(SIGPIPE, SIG_IGN);
+  dprintf(STDERR_FILENO, "%s", line.c_str());
+  std::thread([] { abort_all(static_cast<int>(Exit::failed)); }).detach();
+  usleep(abort_takes_us);
+  end("");
 }
 
 /// If a peer has died, some transports (UCX) abort this process before the watchdog has checked its peers. The abort is
@@ -95,7 +108,7 @@ struct Watchdog::State {
       check_processor_time();
       answer_questions();
       const double silence = static_cast<double>(heartbeat::silence_ns()) * 1e-9;
-      if (silence > timeout && silence > longest_silence()) end(inquiry.report_of_own_hang(silence));
+      if (silence > timeout && silence > longest_silence()) end_all(inquiry.report_of_own_hang(silence));
     }
   }
 

@@ -4,7 +4,8 @@ something ends it: a rank, its launcher or a node is killed or stopped, a signal
 end has the bits of a run without faults (on one rank, which has the same bits as four and is sooner done).
 
 usage: long_run_test.py [MINUTES] (30). SHOAL_SEED: repeats the draws of an earlier run, which prints its seed.
-SHOAL_FAULT_EVERY: seconds between recovery and the next fault, "60,120".
+SHOAL_FAULT_EVERY: seconds between recovery and the next fault, "60,120". SHOAL_FAULT_KINDS: these alone, separated by commas
+(methods of Faults).
 
 Effective is the time of the steps that were kept (sum of step_s in the final metrics.jsonl), as a share of the time in which
 the job held nodes: what a job waits in the queue is the batch system's (here 20 s after each requeue, see the cluster's
@@ -55,12 +56,13 @@ steps     = 100000000
 seed      = 3
 log_every = 1000
 [checkpoint]
-every = 200
+every = 400
 keep  = 2
+async = true
 [trace]
 level = steps
 [comm]
-timeout = 8
+timeout = 5
 """
 
 
@@ -95,7 +97,7 @@ class Job:
         record = self.slurm("scontrol", "show", "job", self.number, check=False)
         found = re.search(r"JobState=(\S+)", record)
         now = time.monotonic()
-        if self.state in ("RUNNING", "COMPLETING"):
+        if self.state == "RUNNING":
             self.held += now - self.polled
         self.polled, self.state = now, found.group(1) if found else self.state
         for number, rank in self.ranks().items():
@@ -148,7 +150,8 @@ class Job:
 class Faults:
     """Each method is a kind of fault. It returns what it has done."""
 
-    kinds = ("rank", "all_ranks", "srun", "stepd", "node_lost", "node_stopped", "shell_usr1", "ranks_usr2", "one_rank_term",
+    kinds = tuple(os.environ["SHOAL_FAULT_KINDS"].split(",")) if "SHOAL_FAULT_KINDS" in os.environ else (
+             "rank", "all_ranks", "srun", "stepd", "node_lost", "node_stopped", "shell_usr1", "ranks_usr2", "one_rank_term",
              "requeue", "time_limit")  # fmt: skip
 
     def __init__(self, job, draw):
@@ -234,7 +237,8 @@ def require(holds, *words):
 def let_it_suffer(job, draw):
     """Faults until the time is over. Returns the number of faults."""
     faults, end, kinds, count = Faults(job, draw), job.begun + 60 * MINUTES, [], 0
-    require(job.watch(RECOVERY_S, lambda: job.steps() > 0), "the job did not begin")
+    checkpoint = lambda: any((job.out / "checkpoints").glob("step_*.h5"))  # noqa: E731
+    require(job.watch(RECOVERY_S, checkpoint), "the job made no checkpoint")
     while True:
         pause = draw.uniform(*EVERY_S)
         job.watch(min(pause, max(0, end - time.monotonic())))
