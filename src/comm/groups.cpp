@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "duplicate.hpp"
 #include "mpi_error.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/comm/mpi_communicator.hpp"
+#include "shoal/comm/shared_memory.hpp"
 #include "shoal/comm/traced.hpp"
 #include "shoal/comm/wait.hpp"
 #include "shoal/device/kind.hpp"
@@ -195,16 +197,17 @@ Groups::~Groups() {
 }
 
 /// Numbers the ranks node by node (nodes by their first rank, ranks of a node as the launcher numbers them), and finds the
-/// node of each rank. comm.ranks_per_node takes precedence over the real nodes.
+/// node of each rank. comm.ranks_per_node takes precedence over the real nodes. MPI_Comm_split_type(SHARED) would find the
+/// nodes, too, but it spins (duplicate.hpp): with 64 ranks on 2 cores it took 40 % of the processor time of a step and its
+/// start.
 void Groups::assign_nodes(const CommOptions& options) {
-  Scoped machine;
   const int launched = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
-  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, launched, MPI_INFO_NULL, machine.address()),
-        "MPI_Comm_split_type");
-  check(MPI_Comm_set_errhandler(machine.get(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-
-  const int first_on_node = gather(machine.get(), launched).front();
-  const std::vector<int> first = gather(MPI_COMM_WORLD, first_on_node);
+  const Host host = host_name();
+  std::map<SharedMemory, int> first_with;
+  std::vector<int> first;  // by the launcher's rank: the first rank on its node
+  for (const SharedMemory& memory : gather(MPI_COMM_WORLD, shared_memory(host.data())))
+    first.push_back(first_with.try_emplace(memory, static_cast<int>(first.size())).first->second);
+  const int first_on_node = first[static_cast<std::size_t>(launched)];
   if (std::is_sorted(first.begin(), first.end())) {  // the launcher's order is node by node
     ordered = duplicate(MPI_COMM_WORLD);
   } else {
@@ -219,16 +222,20 @@ void Groups::assign_nodes(const CommOptions& options) {
   const int per_node = options.ranks_per_node;
   const std::string problem = ranks_per_node_problem(options, size);
   require_input(problem.empty(), problem);
-  const std::vector<int> first_in_order = gather(ordered, first_on_node);
+  std::sort(first.begin(), first.end());  // now in the order of `ordered`
   for (int r = 0, index = -1; r < size; ++r) {
     const auto at = static_cast<std::size_t>(r);
-    if (r == 0 || first_in_order[at] != first_in_order[at - 1]) ++index;
+    if (r == 0 || first[at] != first[at - 1]) ++index;
     topology.node_of.push_back(per_node > 0 ? r / per_node : index);
   }
-  for (const Host& host : gather(ordered, host_name())) topology.hosts.emplace_back(host.data());
+  for (const Host& other : gather(ordered, host)) topology.hosts.emplace_back(other.data());
 
-  const std::vector<CoreMask> masks = gather(machine.get(), usable_cores());
-  set_wait(choose_wait(options.wait, core_share(masks, static_cast<std::size_t>(rank_in(machine.get())))));
+  // Those of this machine, whatever comm.ranks_per_node says.
+  const std::vector<CoreMask> masks = gather(ordered, usable_cores());
+  const auto [begin, end] = std::equal_range(first.begin(), first.end(), first_on_node);
+  const auto mine = static_cast<std::size_t>(rank_in(ordered) - (begin - first.begin()));
+  const Span<const CoreMask> neighbours(masks.data() + (begin - first.begin()), static_cast<std::size_t>(end - begin));
+  set_wait(choose_wait(options.wait, core_share(neighbours, mine)));
 }
 
 /// bad_input() unless all ranks have the same options. Otherwise they would make different groups and wait for ever.
