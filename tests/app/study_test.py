@@ -113,7 +113,13 @@ class Study(Program):
 
     def test_the_largest_micro_batch(self):
         deck = self.study_deck(nodes="1,2,4", strategies="stage 0, stage 1", scaling="strong", micro="largest")
-        more = ("--model.n_embd=64", "--model.n_layer=4", "--comm.collectives=native", "--comm.bucket_mb=0.1", "--batch.global=64")
+        more = (
+            "--model.n_embd=64",
+            "--model.n_layer=4",
+            "--comm.collectives=native",
+            "--comm.bucket_mb=0.1",
+            "--batch.global=64",
+        )
         said = self.study(deck, *more, "--memory.limit=0.005", "--dry-run")
         rows = [line.split() for line in said.splitlines() if line.startswith(" stage")]
         micro = {(row[1], int(row[3]) * int(row[5])): int(row[6]) for row in rows}
