@@ -94,10 +94,13 @@ std::string backend_problem(const CommOptions& options) {
   return text("comm.backend = ", name_of(options.backend), ": this program was built without NCCL; allowed: auto, mpi");
 }
 
-Groups::Groups(const CommOptions& options) {
+Groups::Groups(const CommOptions& options, const Axes& grid) : axes(grid) {
   check_agreement(options);
   const std::string problem = backend_problem(options);
   require_input(problem.empty(), problem);
+  const int ranks = size_of(MPI_COMM_WORLD);
+  require_input(axes.tensor > 0 && axes.pipeline > 0 && ranks % axes.model() == 0, axes.tensor, " tensor x ", axes.pipeline,
+                " pipeline ranks do not divide the number of ranks (", ranks, ")");
   assign_nodes(options);
   inquiry = duplicate(ordered);
 
@@ -106,6 +109,11 @@ Groups::Groups(const CommOptions& options) {
   all = make(kinds[0], 0);
   node = make(kinds[1], 1);
   across = make(kinds[2], 2);
+  if (axes.model() == 1) return;
+  for (GroupKind& kind : axis_kinds(topology, axes)) {
+    by_axis.push_back(make(kind, static_cast<std::int16_t>(kinds.size())));
+    kinds.push_back(std::move(kind));
+  }
 }
 
 /// Collective over all ranks. Makes the group of this kind that this rank is in. index: the kind's index in the trace.
@@ -142,6 +150,16 @@ Communicator& Groups::same_position(int count) {
   return divided_group("alike", count, [=](int rank) { return rank % count; });
 }
 
+Communicator& Groups::along(Along axis) {
+  if (!by_axis.empty()) return *by_axis[static_cast<std::size_t>(axis)];
+  switch (axis) {
+    case Along::data: return *all;
+    case Along::data_node: return *node;
+    case Along::data_across: return *across;
+    default: return consecutive(1);
+  }
+}
+
 Communicator& Groups::divided_group(const char* name, int count, const std::function<int(int)>& part_of) {
   const int ranks = topology.ranks();
   require(count > 0 && ranks % count == 0, "groups of ", count, " among ", ranks, " ranks");
@@ -168,6 +186,7 @@ Groups::~Groups() {
   all.reset();
   node.reset();
   across.reset();
+  by_axis.clear();
   on_demand.clear();
   nccl.reset();
   if (inquiry != MPI_COMM_NULL) {
@@ -222,13 +241,13 @@ void Groups::assign_nodes(const CommOptions& options) {
 /// bad_input() unless all ranks have the same options. Otherwise they would make different groups and wait for ever.
 void Groups::check_agreement(const CommOptions& options) const {
   const std::string words = text(name_of(options.backend), ' ', name_of(options.collectives), ' ', options.bucket_mb, ' ',
-                                 options.overlap, ' ', options.ranks_per_node);
+                                 options.overlap, ' ', options.ranks_per_node, ' ', axes.tensor, ' ', axes.pipeline);
   const std::vector<std::size_t> hashes = gather(MPI_COMM_WORLD, std::hash<std::string>()(words));
   const auto differs = std::find_if(hashes.begin(), hashes.end(), [&](std::size_t hash) { return hash != hashes.front(); });
   require_input(
       differs == hashes.end(), "rank ", differs - hashes.begin(),
       " was given other comm options than rank 0; all ranks need the same (backend, collectives, bucket_mb, overlap, "
-      "ranks_per_node)");
+      "ranks_per_node) and the same axes");
 }
 
 }  // namespace shoal::comm
