@@ -44,8 +44,7 @@ std::size_t steps_of(const std::vector<plan::SyncEvent>& events) {
 
 /// The first `steps` steps; 0: a period. Steps that an event needs in addition are included.
 std::vector<plan::SyncEvent> events_of(const SimulatedRun& run, std::size_t steps) {
-  const std::vector<plan::SyncEvent> period =
-      plan::events_in_order(run.sync, run.cluster.ranks() / run.sync_group_size);
+  const std::vector<plan::SyncEvent> period = plan::events_in_order(run.sync, run.cluster.ranks() / run.sync_group_size);
   if (steps == 0) return period;
   std::vector<plan::SyncEvent> events;
   for (std::size_t i = 0, counted = 0; counted < steps; i = (i + 1) % period.size()) {
@@ -65,15 +64,21 @@ void write_trace(const fs::path& file, const plan::Recording& recording, int ran
 
 }  // namespace
 
+void require_reproducible_collectives(const config::Options& options) {
+  require_input(options.comm.collectives == comm::Collectives::reproducible,
+                "comm.collectives = ", name_of(options.comm.collectives),
+                ": the exchanges of a library's collectives are not known; allowed in a "
+                "simulation: ",
+                name_of(comm::Collectives::reproducible));
+}
+
 SimulatedRun simulated_run(const config::Invocation& deck, int ranks, const TimeModel& model) {
   SimulatedRun run;
   run.cluster = model.cluster_of(ranks, deck.options.comm.ranks_per_node);
   config::Invocation asked = deck;
   asked.options.comm.ranks_per_node = run.cluster.ranks_per_node;
   config::Options options = resolved(asked, ranks).run.options;
-  require_input(options.comm.collectives == comm::Collectives::reproducible,
-                "comm.collectives = native: a simulation makes the exchanges of the reproducible collectives; those of an MPI "
-                "library are not known");
+  require_reproducible_collectives(options);
   if (options.model.vocab_size == 0) {  // from the data
     options.model.vocab_size = data::open(options.data, 0, options.model.block_size, options.train.seed).vocab_size;
   }
@@ -92,7 +97,7 @@ WrittenReplay write_replay(const fs::path& directory, const SimulatedRun& run, c
   const plan::Recording recording =
       plan::record(run.engine, run.sync, run.sync_group_size, run.cluster, network, run.arithmetic, events);
   const int ranks = run.cluster.ranks();
-  WrittenReplay written = {steps_of(events), ranks * (1 + recording.lanes), 0};
+  WrittenReplay written = {steps_of(events), ranks * (1 + recording.lanes), 0, recording.settled};
   const double lines = plan::replay_lines(recording, ranks);
   require_input(lines <= replay_line_limit, "a trace of ", counted(written.steps, "step"), " on ", ranks, " ranks has ",
                 static_cast<std::uint64_t>(lines / 1e6), " million lines; allowed: up to ",
@@ -105,16 +110,11 @@ WrittenReplay write_replay(const fs::path& directory, const SimulatedRun& run, c
   io::write_text_file(directory / "platform.xml", plan::platform_file(platform, run.cluster, network));
   io::write_text_file(directory / "replay.sh", replay_script(written.processes));
   fs::permissions(directory / "replay.sh", fs::perms::owner_exec, fs::perm_options::add);
-  const nlohmann::ordered_json about = {{"format", "shoal-replay"},
-                                        {"ranks", ranks},
-                                        {"nodes", run.cluster.nodes},
-                                        {"lanes", recording.lanes},
-                                        {"processes", written.processes},
-                                        {"steps", written.steps},
-                                        {"tokens_per_step", run.tokens},
-                                        {"platform", name_of(platform)},
-                                        {"network", model.source},
-                                        {"trace_bytes", written.bytes}};
+  const nlohmann::ordered_json about = {{"format", "shoal-replay"},       {"ranks", ranks},
+                                        {"nodes", run.cluster.nodes},     {"lanes", recording.lanes},
+                                        {"processes", written.processes}, {"steps", written.steps},
+                                        {"tokens_per_step", run.tokens},  {"platform", name_of(platform)},
+                                        {"network", model.source},        {"trace_bytes", written.bytes}};
   io::write_text_file(directory / about_name, about.dump(1) + "\n");
   return written;
 }

@@ -28,12 +28,15 @@ struct SimulatedRun {
   plan::Arithmetic arithmetic;
   std::size_t tokens = 0;  ///< of a step
 };
+/// bad_input() for comm.collectives = native: the exchanges of an MPI library's collectives are not known.
+void require_reproducible_collectives(const config::Options& options);
 SimulatedRun simulated_run(const config::Invocation& deck, int ranks, const TimeModel& model);
 
 struct WrittenReplay {
   std::size_t steps = 0;
   int processes = 0;        ///< ranks and their lanes
   std::uint64_t bytes = 0;  ///< of trace.txt
+  bool settled = false;     ///< nothing is in flight at the end: repeated steps take as long as the first
 };
 /// Refuses (bad_input) traces of more than replay_line_limit lines. The directory must exist.
 inline constexpr double replay_line_limit = 2e8;

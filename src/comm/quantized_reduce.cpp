@@ -249,7 +249,8 @@ QuantizedReducePlan quantized_reduce_plan(int rank, int ranks_per_node,
   const std::size_t local = own % locals, node = own / locals, nodes = block_spans.size() / locals;
   const auto column = [&](std::size_t of) {  // the blocks of one local rank on all nodes
     std::size_t bytes = 0;
-    for (std::size_t b = of; b < block_spans.size(); b += locals) bytes += quantized_block_bytes(block_spans[b], formats.node);
+    for (std::size_t b = of; b < block_spans.size(); b += locals)
+      bytes += quantized_block_bytes(block_spans[b], formats.node);
     return bytes;
   };
   QuantizedReducePlan plan;

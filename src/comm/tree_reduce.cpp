@@ -270,14 +270,16 @@ std::vector<PlannedExchange> tree_plan(int rank, TreeDirection direction, const 
   const auto matching = [&](int like, int bits) {
     const std::size_t stride = std::size_t{1} << static_cast<unsigned>(bits);
     std::size_t bytes = 0;
-    for (std::size_t b = static_cast<std::size_t>(like) % stride; b < block_bytes.size(); b += stride) bytes += block_bytes[b];
+    for (std::size_t b = static_cast<std::size_t>(like) % stride; b < block_bytes.size(); b += stride)
+      bytes += block_bytes[b];
     return bytes;
   };
   std::vector<PlannedExchange> exchanges;
   if (position.direct_ranks > 1) {
     PlannedExchange& direct = exchanges.emplace_back();
     const std::size_t own = block_bytes[static_cast<std::size_t>(rank)];
-    for (const std::size_t index : partners_in_order(position.own_index(), static_cast<std::size_t>(position.direct_ranks))) {
+    for (const std::size_t index :
+         partners_in_order(position.own_index(), static_cast<std::size_t>(position.direct_ranks))) {
       const int partner = position.rank_at(static_cast<int>(index));
       const std::size_t other = block_bytes[static_cast<std::size_t>(partner)];
       direct.push_back({partner, reduces ? other : own, reduces ? own : other});

@@ -45,7 +45,8 @@ std::string platform_file(Platform platform, const Cluster& cluster, const Netwo
   const auto rate = [](double s_per_byte, int ranks) { return s_per_byte > 0 ? ranks / s_per_byte : unlimited; };
   std::ostringstream xml;
   xml << std::setprecision(9);
-  xml << "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n"
+  xml << "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n<platform "
+         "version=\"4.1\">\n"
       << "  <!-- " << name_of(platform) << ": " << cluster.nodes << " nodes x " << cluster.ranks_per_node << " ranks -->\n"
       << R"(  <cluster id="cluster" prefix="node" suffix="" radical="0-)" << shape.nodes - 1 << R"(" speed="1Gf" core=")"
       << cluster.ranks_per_node << R"(" bw=")" << rate(across.s_per_byte, network.ranks_per_node) << R"(Bps" lat=")"
@@ -65,8 +66,8 @@ std::string host_file(const Cluster& cluster, int processes_per_rank) {
 
 /// SMPI adds 16 bytes to every message. So those of 16 bytes are the empty ones, between a rank and its lanes.
 std::vector<std::string> simulator_settings() {
-  return {"--cfg=smpi/bw-factor:0:1",    "--cfg=smpi/lat-factor:0:0;16:1", "--cfg=network/crosstraffic:0",
-          "--cfg=network/TCP-gamma:1e18", "--cfg=smpi/host-speed:1Gf",     "--cfg=contexts/stack-size:256"};
+  return {"--cfg=smpi/bw-factor:0:1",     "--cfg=smpi/lat-factor:0:0;16:1", "--cfg=network/crosstraffic:0",
+          "--cfg=network/TCP-gamma:1e18", "--cfg=smpi/host-speed:1Gf",      "--cfg=contexts/stack-size:256"};
 }
 
 }  // namespace shoal::plan

@@ -28,6 +28,8 @@ class Recorder final : public TimelineListener {
   }
   void waits(std::size_t number) override { recording_.actions.push_back({Action::Kind::wait, 0, number}); }
 
+  std::size_t actions() const { return recording_.actions.size(); }
+
   /// Gives each operation the lowest lane on which nothing is in flight, or that of the operation that it follows.
   Recording with_lanes() {
     std::vector<std::size_t> in_flight = {0};  // by lane
@@ -59,7 +61,9 @@ class Recorder final : public TimelineListener {
   }
 
  private:
-  std::size_t lane_of(std::size_t operation) const { return static_cast<std::size_t>(recording_.operations[operation].lane); }
+  std::size_t lane_of(std::size_t operation) const {
+    return static_cast<std::size_t>(recording_.operations[operation].lane);
+  }
   bool awaited_at_once(std::size_t start) const {
     const Action& action = recording_.actions[start];
     if (start + 1 == recording_.actions.size() || after_[action.operation] != action.operation) return false;
@@ -83,8 +87,12 @@ Recording record(const zero::EngineOptions& options, const sync::SyncOptions& sy
   StepSimulation simulation(options, sync_group_size, collectives, cluster, arithmetic, timeline);
   SyncCosts sync_costs(sync, options, sync_group_size, cluster, collectives, simulation, timeline);
   for (const SyncEvent& event : events) sync_costs.run(event);
+  const std::size_t actions = recorder.actions();
   sync_costs.finish();
-  return recorder.with_lanes();
+  const bool settled = recorder.actions() == actions;
+  Recording recording = recorder.with_lanes();
+  recording.settled = settled;
+  return recording;
 }
 
 }  // namespace shoal::plan

@@ -79,7 +79,8 @@ Traffic quantized_reduce_traffic(int rank, int ranks_per_node, const std::vector
 struct QuantizedReducePlan {
   PlannedExchange node, across;
 };
-QuantizedReducePlan quantized_reduce_plan(int rank, int ranks_per_node, const std::vector<std::vector<std::size_t>>& block_spans,
+QuantizedReducePlan quantized_reduce_plan(int rank, int ranks_per_node,
+                                          const std::vector<std::vector<std::size_t>>& block_spans,
                                           const ReduceFormats& formats);
 /// block_elements, block_spans: the largest number of elements, and of spans, of a block.
 std::size_t quantized_reduce_scratch_bytes(int ranks_per_node, int nodes, std::size_t block_elements,

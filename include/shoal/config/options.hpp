@@ -112,7 +112,8 @@ struct Options {
 ///      .own = {{"prompt", std::string("\n"), "", any(), "text to continue"},
 ///              {"tokens", std::uint64_t{100}, "tokens", at_least(1), "how many to add"}}}
 struct CommandSpec {
-  /// An option of this command only, without a section: `--tokens 40`. Invocation::own<std::uint64_t>("tokens") reads it.
+  /// An option of this command only: `--tokens 40`. Invocation::own<std::uint64_t>("tokens") reads it. With a section
+  /// (`--study.nodes 1,2`) it may also stand in the command's deck.
   struct Own {
     std::string name;
     Value value;  ///< the default; its alternative in the variant is the type
@@ -149,7 +150,7 @@ struct DeepSpeedAbsent {
 /// A parsed command line.
 struct Invocation {
   Options options;
-  Places places;                       ///< where each option that is not at its default was set
+  Places places;                       ///< where each option was set, also the command's own ones; empty at defaults
   std::vector<std::string> arguments;  ///< words that are neither an option nor the deck
   std::string deck;                    ///< path of the deck; empty if there is none
   bool help = false, help_as_markdown = false, dry_run = false, print_config = false;

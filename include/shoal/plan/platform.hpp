@@ -21,8 +21,8 @@ constexpr const auto& table_of(Platform) { return platform_names; }
 /// are farthest from each other the measured latency. Ranks of a node exchange data at the measured rate per rank.
 /// two_level: one switch that never is the bottleneck. fat_tree: switches of 16 nodes or fewer, each with as many links up
 /// as nodes (Leiserson 1985). dragonfly: routers with 4 nodes each; all routers of a group are linked to each other, and all
-/// groups, which have as many routers as there are groups, or more (Kim et al. 2008). Both may have more nodes than the cluster, so that all switches are equal. Hosts are
-/// named node0, node1, ...
+/// groups, which have as many routers as there are groups, or more (Kim et al. 2008). Both may have more nodes than the
+/// cluster, so that all switches are equal. Hosts are named node0, node1, ...
 std::string platform_file(Platform platform, const Cluster& cluster, const NetworkModel& network);
 
 /// The host of each process of a replay, one a line.

@@ -34,6 +34,7 @@ struct Recording {
   std::vector<RecordedAction> actions;
   std::vector<RecordedOperation> operations;
   int lanes = 0;
+  bool settled = false;  ///< nothing was in flight when the last event ended
 };
 
 /// Records these events, one after another, from the first micro-batch to the arrival of the last update. Arguments as for
