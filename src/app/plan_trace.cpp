@@ -158,7 +158,7 @@ bool trace_out(const config::Invocation& invocation) {
   constexpr std::size_t most_steps = 100'000;
   require_input(steps <= most_steps, "--steps = ", steps, "; allowed: up to ", most_steps);
   const SimulatedRun run = simulated_run(invocation, ranks.front(), *model);
-  io::make_writable("--trace-out ", directory);
+  io::make_writable("--trace-out " + directory.string(), directory);
   const io::OwnKind kind = own_replay();
   const fs::path about = directory / about_name;
   if (!fs::exists(about)) {

@@ -119,7 +119,7 @@ void simulate_study(const config::Invocation& study, const std::vector<StudyPoin
   require_reproducible_collectives(study.options);
   const fs::path directory = study.options.output.dir, file = directory / "simulation.json";
   const auto platform = study.own_named<plan::Platform>("platform");
-  io::make_writable("output.dir = ", directory);
+  io::make_writable("output.dir = " + directory.string(), directory);
   io::require_target("output.dir: ", file, own_simulation(), true);
   Json json = {{"format", "shoal-simulation"},
                {"deck", study.deck},

@@ -121,7 +121,10 @@ double replay_lines(const Recording& recording, int ranks) {
   double lines = 2 * (1 + recording.lanes) + static_cast<double>(recording.actions.size());
   for (const RecordedOperation& operation : recording.operations) {
     lines += operation.lane == 0 ? 1 : 4;
-    for (const OperationStep& step : operation.steps_of(0)) lines += 2 + 2 * static_cast<double>(step.exchange.size());
+    for (const OperationStep& step : operation.steps_of(0)) {
+      lines += 2;
+      for (const comm::PartnerBytes& with : step.exchange) lines += (with.sent > 0 ? 1 : 0) + (with.received > 0 ? 1 : 0);
+    }
   }
   return lines * ranks;
 }

@@ -89,8 +89,8 @@ class Traces(Simulation):
         self.refused(*at, "--ranks", 4, "--nodes", 3, contains=("4 ranks", "3 nodes"))
         self.refused(*at, "--ranks", 32768, "--nodes", 16384, contains=("32768 ranks", "16384"))
         self.refused(*at, "--ranks", 4, "--nodes", 2, "--comm.collectives=native", contains=("comm.collectives", "native"))
-        self.refused(*at, "--ranks", 4, "--nodes", 2, "--platform=torus", contains=("--platform", "fat-tree"))
-        many = ("--ranks", 8192, "--nodes", 4096, "--zero.stage=3", "--zero.qgz=4")
+        self.refused(*at, "--ranks", 4, "--nodes", 2, "--platform=torus", contains=("platform = torus", "fat-tree"))
+        many = ("--ranks", 1024, "--nodes", 512, "--zero.stage=1", "--steps", 10_000)
         self.refused(*at, *many, contains=("million lines", "allowed: up to 200 million"))
         self.assertFalse(out.exists() and any(out.iterdir()))
         foreign = self.dir / "foreign"

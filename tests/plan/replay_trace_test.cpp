@@ -51,8 +51,8 @@ struct Trace {
   std::vector<std::vector<Line>> processes;
   int lanes = 0;
 
-  Trace(const std::string& text, int processes_expected, int its_lanes) : lanes(its_lanes) {
-    processes.resize(static_cast<std::size_t>(processes_expected));
+  Trace(const std::string& text, int process_count, int its_lanes) : lanes(its_lanes) {
+    processes.resize(static_cast<std::size_t>(process_count));
     std::istringstream in(text);
     for (std::string words; std::getline(in, words);) {
       std::istringstream line(words);
@@ -66,8 +66,7 @@ struct Trace {
         line >> read.partner >> read.tag >> read.bytes;
       }
       EXPECT_FALSE(line.fail()) << words;
-      ASSERT_LT(process, processes.size()) << words;
-      processes[process].push_back(read);
+      processes.at(process).push_back(read);
     }
   }
   int rank_of(std::size_t process) const { return static_cast<int>(process) / (1 + lanes); }
@@ -90,7 +89,7 @@ Balance balance_of(const Trace& trace, int ranks_per_node) {
         result.sent[{own, line.partner, line.tag}].push_back(line.bytes);
         EXPECT_EQ(line.what == "send", line.tag == lane_tag);
         const int from = trace.rank_of(process), to = trace.rank_of(static_cast<std::size_t>(line.partner));
-        if (line.tag == lane_tag) EXPECT_EQ(from, to);
+        EXPECT_TRUE(line.tag != lane_tag || from == to);
         if (line.tag < first_tag) continue;
         comm::Traffic& traffic = result.by_rank[from];
         (from / ranks_per_node == to / ranks_per_node ? traffic.intra : traffic.inter) += line.bytes;
@@ -149,7 +148,7 @@ Inputs inputs_of(const Case& strategy, const Cluster& cluster) {
   inputs.sync.localsgd_frequency = 2;
   inputs.sync.slowmo_frequency = 4;
   inputs.sync.average_dtype = strategy.average;
-  inputs.sync.average_overlap = inputs.sync.sgp_overlap = strategy.overlaps;
+  (sync::pushes(inputs.sync) ? inputs.sync.sgp_overlap : inputs.sync.average_overlap) = strategy.overlaps;
   inputs.sync.average_delay = 1;
   const bool local = sync::trains_locally(inputs.sync);
   inputs.group = local ? cluster.ranks_per_node : cluster.ranks();
