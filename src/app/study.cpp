@@ -133,7 +133,9 @@ Exit run_study(const config::Invocation& invocation) {
   while (!lock.try_take()) pause(lock.poll_s());
   StudyResults results(directory, invocation, request, points);
   results.write();
-  for (const std::string& name : results.left_over()) say(name + ": no longer a point of this study; its files are kept");
+  if (const std::size_t more = results.left_over().size(); more > 0) {
+    say(text(counted(more, "point"), " of the results file that this study does not have now: as they are"));
+  }
   StudyJobs jobs(request, results);
   if (request.launcher == Launcher::local) {
     run_here(results, jobs, retry);

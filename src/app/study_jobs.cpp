@@ -228,10 +228,11 @@ void StudyJobs::refresh() {
 
 /// A job that ended early is found by its summary; what it left may also be of an earlier job.
 void StudyJobs::collect_ended(std::size_t point, const std::string& how) {
-  results_.set(point, PointState::running);
+  const std::string job = results_.record(point).job;
+  results_.set(point, PointState::running, job);
   const bool found = results_.collect(point);
   if (found && results_.record(point).state != PointState::running) return;
-  results_.set(point, PointState::failed, "", text(how, ": ", problem_in(file(point, ".log"))));
+  results_.set(point, PointState::failed, job, text(how, ": ", problem_in(file(point, ".log"))));
 }
 
 }  // namespace shoal::app

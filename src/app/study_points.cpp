@@ -128,40 +128,47 @@ class Planner {
     return plan::available_bytes(0, on_one_machine ? grid.ranks() : grid.ranks_per_node);
   }
 
-  bool fits(config::Invocation run, const StudyGrid& grid, std::size_t micro, std::size_t limit) const {
+  std::size_t bytes_with(config::Invocation run, const StudyGrid& grid, std::size_t micro) const {
     run.options.batch.micro = micro;
     config::validate(run, grid.ranks());
     const PlanInputs inputs = plan_inputs(run.options, grid.ranks(), grid.ranks_per_node);
-    return plan::memory(inputs.engine, 0, inputs.sync_group_size, inputs.extra).bytes.total() <= limit;
+    return plan::memory(inputs.engine, 0, inputs.sync_group_size, inputs.extra).bytes.total();
   }
 
-  /// The largest micro-batch that fits; if none does, 1, for whose memory the caller then fails. With a batch.global it
-  /// divides a rank's batch. More memory for a larger micro-batch may be less than what its fewer partial sums free, so all
-  /// divisors are tried, from the largest.
+  /// The largest micro-batch that fits; if none does, the one that needs least, for which the caller then fails.
   void set_largest(config::Invocation& run, const StudyGrid& grid, std::size_t limit) const {
     const std::size_t global = run.options.batch.global, ranks = static_cast<std::size_t>(grid.ranks());
-    run.options.batch.micro = 1;
-    if (global != 0) {
-      require_input(global % ranks == 0, "batch.global = ", global, " cannot be divided among ",
-                    counted(grid.ranks(), "rank"));
-      const std::size_t share = global / ranks;
-      for (std::size_t micro = share; micro > 1; --micro) {
-        if (share % micro != 0 || !fits(run, grid, micro, limit)) continue;
-        run.options.batch.micro = micro;
-        return;
-      }
+    if (global == 0) {
+      run.options.batch.micro = largest_of_any_batch(run, grid, limit);
       return;
     }
-    std::size_t fitting = 0, too_many = 1;  // one micro-batch is a rank's whole batch, so there are no partial sums
-    while (too_many <= most_sequences && fits(run, grid, too_many, limit)) {
+    require_input(global % ranks == 0, "batch.global = ", global, " cannot be divided among ",
+                  counted(grid.ranks(), "rank"));
+    // A larger micro-batch needs more memory for activations, but leaves fewer partial sums, so all divisors are tried.
+    const std::size_t share = global / ranks;
+    std::size_t least = 0;
+    for (std::size_t micro = share; micro >= 1; --micro) {
+      if (share % micro != 0) continue;
+      const std::size_t bytes = bytes_with(run, grid, micro);
+      if (least != 0 && bytes >= least) continue;
+      least = bytes;
+      run.options.batch.micro = micro;
+      if (bytes <= limit) return;
+    }
+  }
+
+  /// The same if a rank's batch is one micro-batch, so that there are no partial sums, and a larger one needs more memory.
+  std::size_t largest_of_any_batch(const config::Invocation& run, const StudyGrid& grid, std::size_t limit) const {
+    std::size_t fitting = 0, too_many = 1;
+    while (too_many <= most_sequences && bytes_with(run, grid, too_many) <= limit) {
       fitting = too_many;
       too_many *= 2;
     }
     while (fitting + 1 < too_many) {
       const std::size_t middle = (fitting + too_many) / 2;
-      (fits(run, grid, middle, limit) ? fitting : too_many) = middle;
+      (bytes_with(run, grid, middle) <= limit ? fitting : too_many) = middle;
     }
-    run.options.batch.micro = std::max<std::size_t>(fitting, 1);
+    return std::max<std::size_t>(fitting, 1);
   }
 
   void predict_step(StudyPoint& point, const PlanInputs& inputs) const {
@@ -263,6 +270,7 @@ std::vector<StudyPoint> study_points(const config::Invocation& study, const Stud
   const Planner planner(request, times);
   std::vector<StudyPoint> points;
   std::string problems;
+  std::set<std::string> said;  // what is wrong on every grid is said of the first
   for (const StudyStrategy& strategy : request.strategies) {
     const Variant variant = variant_of(study, strategy, request.micro);
     for (const Scaling scaling : request.scalings) {
@@ -275,6 +283,7 @@ std::vector<StudyPoint> study_points(const config::Invocation& study, const Stud
           for (point.repeat = 1; point.repeat <= request.repeats; ++point.repeat) points.push_back(point);
         } catch (const Error& error) {
           if (error.code() != Exit::bad_input) throw;
+          if (!said.insert(strategy.text + error.what()).second) continue;
           const std::string prefix = text("study: ", strategy.text, ", ", name_of(scaling), " scaling, ",
                                           counted(grid.nodes, "node"), " x ", counted(grid.ranks_per_node, "rank"), ": ");
           problems += (problems.empty() ? "" : "\n") + prefixed(prefix, error.what());

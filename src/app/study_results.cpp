@@ -110,7 +110,8 @@ std::string host() {
 struct StudyResults::Json {
   std::string deck;
   std::map<std::string, std::string> deck_options;
-  std::vector<OrderedJson> measured;  ///< by point; null if it is not done
+  std::vector<OrderedJson> measured;   ///< by point; null if it is not done
+  std::vector<OrderedJson> left_over;  ///< entries of points that the study does not have now
 };
 
 StudyResults::StudyResults(fs::path directory, const config::Invocation& study, const StudyRequest& request,
@@ -120,7 +121,7 @@ StudyResults::StudyResults(fs::path directory, const config::Invocation& study, 
   json_->deck = study.deck;
   json_->deck_options = identity_of(study.options);
   json_->measured.resize(points_.size());
-  if (fs::exists(directory_ / study_name)) read_file(study);
+  if (fs::exists(directory_ / study_name)) read_file();
   for (std::size_t point = 0; point < points_.size(); ++point) {
     const bool found = read_summary(point);
     PointRecord& record = records_[point];
@@ -135,7 +136,7 @@ StudyResults::StudyResults(fs::path directory, const config::Invocation& study, 
 
 StudyResults::~StudyResults() = default;
 
-void StudyResults::read_file(const config::Invocation& study) {
+void StudyResults::read_file() {
   const fs::path file = directory_ / study_name;
   const OrderedJson json = parsed(file);
   require_input(json.contains("format") && json.at("format") == format, file.string(),
@@ -150,6 +151,7 @@ void StudyResults::read_file(const config::Invocation& study) {
                                                        {"micro", name_of(request_.micro)},
                                                        {"cores_per_rank", std::to_string(request_.cores_per_rank)}};
     if (difference.empty()) difference = first_difference(wanted, asked);
+    if (wanted.contains(difference.substr(0, difference.find(' ')))) difference = "study." + difference;
     require_input(difference.empty(), file.string(), ": results of another study: ", difference,
                   "; allowed: another output.dir");
     for (const OrderedJson& found : json.at("points")) {
@@ -157,6 +159,7 @@ void StudyResults::read_file(const config::Invocation& study) {
       const auto here = std::find_if(points_.begin(), points_.end(), [&](const auto& p) { return p.name == name; });
       if (here == points_.end()) {
         left_over_.push_back(name);
+        json_->left_over.push_back(found);
         continue;
       }
       PointRecord& record = records_[static_cast<std::size_t>(here - points_.begin())];
@@ -169,7 +172,6 @@ void StudyResults::read_file(const config::Invocation& study) {
   } catch (const nlohmann::json::exception& error) {
     bad_input(file.string(), ": is damaged: ", error.what(), "; allowed: remove it; the study then reads the summaries");
   }
-  (void)study;
 }
 
 bool StudyResults::read_summary(std::size_t point) {
@@ -248,6 +250,7 @@ void StudyResults::write() const {
   OrderedJson scalings = OrderedJson::array(), points = OrderedJson::array();
   for (const Scaling scaling : request_.scalings) scalings.push_back(name_of(scaling));
   for (std::size_t point = 0; point < points_.size(); ++point) points.push_back(json_of(point));
+  for (const OrderedJson& point : json_->left_over) points.push_back(point);
   const OrderedJson json = {{"format", format},
                             {"format_version", format_version},
                             {"version", version()},

@@ -74,7 +74,7 @@ class StudyResults {
   const PointRecord& record(std::size_t point) const { return records_[point]; }
   std::filesystem::path directory() const { return directory_; }
   std::filesystem::path directory(std::size_t point) const { return directory_ / points_[point].name; }
-  /// Points in the file that the study no longer has. They are kept on disk, but leave the file.
+  /// Points in the file that the study does not have now. They stay in the file as they are.
   const std::vector<std::string>& left_over() const { return left_over_; }
 
   /// Changes the state, and writes the file.
@@ -87,7 +87,7 @@ class StudyResults {
 
  private:
   bool read_summary(std::size_t point);
-  void read_file(const config::Invocation& study);
+  void read_file();
   nlohmann::ordered_json json_of(std::size_t point) const;
 
   std::filesystem::path directory_;

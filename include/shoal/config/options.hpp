@@ -24,6 +24,7 @@
 #include "shoal/optim/loss_scale.hpp"
 #include "shoal/optim/optimizer.hpp"
 #include "shoal/optim/schedule.hpp"
+#include "shoal/pipeline/options.hpp"
 #include "shoal/sync/options.hpp"
 #include "shoal/zero/options.hpp"
 
@@ -96,6 +97,7 @@ struct Options {
   zero::ZeroOptions zero;
   comm::CommOptions comm;
   sync::SyncOptions sync;
+  pipeline::PipelineOptions pipeline;
   CheckpointOptions checkpoint;
   TraceOptions trace;
   OutputOptions output;
@@ -156,7 +158,7 @@ struct Invocation {
   bool help = false, help_as_markdown = false, dry_run = false, print_config = false;
   int ranks = 0;                       ///< --ranks N: pretend that N ranks were started; 0: not given
   std::vector<std::string> not_built;  ///< options and keys that were set but whose feature is not built yet
-  std::vector<std::string> notes;      ///< for the log: how the keys of a DeepSpeed configuration were read
+  std::vector<std::string> notes;      ///< for the log: how the keys of a DeepSpeed configuration were read, and warnings
   bool deepspeed = false;              ///< a DeepSpeed configuration was given
   DeepSpeedRest deepspeed_rest;
   std::vector<DeepSpeedAbsent> deepspeed_absent;  ///< those of not_built that have no option
