@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import unittest
 
 from program import SMALL, Program, main, skip
 
@@ -88,7 +87,9 @@ class Traces(Simulation):
         self.refused(*at, contains=("one number of ranks", "7"))
         self.refused(*at, "--ranks", 4, "--nodes", 3, contains=("4 ranks", "3 nodes"))
         self.refused(*at, "--ranks", 32768, "--nodes", 16384, contains=("32768 ranks", "16384"))
-        self.refused(*at, "--ranks", 4, "--nodes", 2, "--comm.collectives=native", contains=("comm.collectives", "native"))
+        self.refused(
+            *at, "--ranks", 4, "--nodes", 2, "--comm.collectives=native", contains=("comm.collectives", "native")
+        )
         self.refused(*at, "--ranks", 4, "--nodes", 2, "--platform=torus", contains=("platform = torus", "fat-tree"))
         many = ("--ranks", 1024, "--nodes", 512, "--zero.stage=1", "--steps", 10_000)
         self.refused(*at, *many, contains=("million lines", "allowed: up to 200 million"))
@@ -106,14 +107,20 @@ class Traces(Simulation):
         self.refused("plan", deck, "--trace-out", self.dir / "trace", "--network", network, "--ranks", 4, "--nodes", 2,
                      contains=("--output.overwrite",))  # fmt: skip
         queued = self.network(machine={"backend": "nccl"})
-        self.refused("plan", deck, "--trace-out", out, "--network", queued, "--ranks", 4, "--nodes", 2, contains=("nccl",))
+        self.refused(
+            "plan", deck, "--trace-out", out, "--network", queued, "--ranks", 4, "--nodes", 2, contains=("nccl",)
+        )
 
 
 class Replays(Simulation):
     def test_without_overlap_a_replay_takes_as_long_as_the_plan_says(self):
         """Both count the same bytes and rates. A message of the replay has 16 bytes more, and an exchange of a few numbers
         has some, of about 50 kB per step."""
-        for options in (("--zero.stage=0",), ("--zero.stage=1",), ("--sync.kind=localsgd", "--sync.localsgd_frequency=1")):
+        for options in (
+            ("--zero.stage=0",),
+            ("--zero.stage=1",),
+            ("--sync.kind=localsgd", "--sync.localsgd_frequency=1"),
+        ):
             with self.subTest(options=options):
                 simulated, planned = self.replayed(self.trace(*options, *ALONE)), self.planned(*options, *ALONE)
                 self.assertAlmostEqual(simulated / planned, 1, delta=0.02)
@@ -149,7 +156,9 @@ class Studies(Simulation):
             self.assertAlmostEqual(point["tokens_per_s"] * point["step_s"] / point["tokens_per_step"], 1)
         self.assertEqual({(p["strategy"], p["ranks"]) for p in result["points"]},
                          {(strategy, ranks) for strategy in ("stage 1", "localsgd") for ranks in (2, 4)})  # fmt: skip
-        self.assertEqual([file.name for file in out.iterdir() if file.is_dir()], [], "traces are removed, no run was made")
+        self.assertEqual(
+            [file.name for file in out.iterdir() if file.is_dir()], [], "traces are removed, no run was made"
+        )
 
 
 if __name__ == "__main__":

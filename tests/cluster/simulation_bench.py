@@ -35,7 +35,9 @@ def measure_network(cluster: Cluster, arguments, grid: str) -> Path:
     return network
 
 
-def replay_seconds(cluster: Cluster, out: Path, network: Path, grid: str, rate: float, options: dict, steps: int) -> float:
+def replay_seconds(
+    cluster: Cluster, out: Path, network: Path, grid: str, rate: float, options: dict, steps: int
+) -> float:
     """Simulated seconds of this many steps."""
     nodes, each = GRIDS[grid]
     command = [cluster.shoal, "plan", str(DECK), *(f"--{k}={v}" for k, v in options.items()), "--network", str(network)]
@@ -53,7 +55,13 @@ def simulate(cluster: Cluster, arguments, network: Path, grid: str, rate: float,
     options, steps = STRATEGIES[name].options, PERIODS.get(name, 1)
     times = [
         replay_seconds(
-            cluster, arguments.output / f"replay_{grid}_{rate:g}_{name}_{periods}", network, grid, rate, options, periods * steps
+            cluster,
+            arguments.output / f"replay_{grid}_{rate:g}_{name}_{periods}",
+            network,
+            grid,
+            rate,
+            options,
+            periods * steps,
         )
         for periods in (1, 2)
     ]
