@@ -64,12 +64,13 @@ void write_trace(const fs::path& file, const plan::Recording& recording, int ran
 
 }  // namespace
 
-void require_reproducible_collectives(const config::Options& options) {
+void require_simulated(const config::Options& options) {
   require_input(options.comm.collectives == comm::Collectives::reproducible,
                 "comm.collectives = ", name_of(options.comm.collectives),
-                ": the exchanges of a library's collectives are not known; allowed in a "
-                "simulation: ",
+                ": the exchanges of a library's collectives are not known; allowed in a simulation: ",
                 name_of(comm::Collectives::reproducible));
+  require_input(options.pipeline.size == 1, "pipeline.size = ", options.pipeline.size,
+                ": pipelines are not simulated; allowed in a simulation: 1");
 }
 
 SimulatedRun simulated_run(const config::Invocation& deck, int ranks, const TimeModel& model) {
@@ -78,7 +79,7 @@ SimulatedRun simulated_run(const config::Invocation& deck, int ranks, const Time
   config::Invocation asked = deck;
   asked.options.comm.ranks_per_node = run.cluster.ranks_per_node;
   config::Options options = resolved(asked, ranks).run.options;
-  require_reproducible_collectives(options);
+  require_simulated(options);
   if (options.model.vocab_size == 0) {  // from the data
     options.model.vocab_size = data::open(options.data, 0, options.model.block_size, options.train.seed).vocab_size;
   }

@@ -28,8 +28,8 @@ struct SimulatedRun {
   plan::Arithmetic arithmetic;
   std::size_t tokens = 0;  ///< of a step
 };
-/// bad_input() for comm.collectives = native: the exchanges of an MPI library's collectives are not known.
-void require_reproducible_collectives(const config::Options& options);
+/// bad_input() for what a simulation does not know: the exchanges of an MPI library's own collectives, and pipelines.
+void require_simulated(const config::Options& options);
 SimulatedRun simulated_run(const config::Invocation& deck, int ranks, const TimeModel& model);
 
 struct WrittenReplay {

@@ -116,7 +116,7 @@ bool simulates(const config::Invocation& study) {
 void simulate_study(const config::Invocation& study, const std::vector<StudyPoint>& points,
                     const std::optional<TimeModel>& times) {
   require_input(times.has_value(), "--simulate needs study.network, a result of `shoal bench comm --output FILE`");
-  require_reproducible_collectives(study.options);
+  for (const StudyPoint& point : points) require_simulated(point.options);
   const fs::path directory = study.options.output.dir, file = directory / "simulation.json";
   const auto platform = study.own_named<plan::Platform>("platform");
   io::make_writable("output.dir = " + directory.string(), directory);
