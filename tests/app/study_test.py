@@ -132,6 +132,7 @@ class Study(Program):
             (["--study.nodes", ""], ["deck.cfg: a study without points: study.nodes is empty"]),
             (["--study.nodes=1,x"], ["study.nodes = 1,x", "x is no number"]),
             (["--study.nodes=1,2,4", "--study.ranks_per_node=1,2"], ["study.nodes = 1,2,4 has 3 numbers", "in pairs"]),
+            (["--study.nodes=1048576", "--study.ranks_per_node=1048576"], ["ranks; allowed: up to 16384"]),
             (["--study.nodes=2,2"], ["2 x 1 ranks twice"]),
             (["--study.nodes=3"], ["stage 3, strong scaling, 3 nodes x 1 rank", "deck.cfg:", "batch.global = 8", "nearest"]),
             (["--study.strategies=stage 4"], ["stage 4: no such strategy; did you mean stage"]),
