@@ -89,6 +89,7 @@ bench-peers: all
 bench-cluster: all
 	SHOAL_BINARY=$(abspath $(SHOAL)) tests/cluster/links_bench.sh || [ $$? -eq 77 ]
 	SHOAL_BINARY=$(abspath $(SHOAL)) tests/cluster/strategies_bench.sh || [ $$? -eq 77 ]
+	SHOAL_BINARY=$(abspath $(SHOAL)) tests/cluster/simulation_bench.sh || [ $$? -eq 77 ]
 	$(PYTHON) tests/cluster/losses_bench.py --shoal $(abspath $(SHOAL))
 
 # ruff is installed from PyPI into a virtual environment.

@@ -66,6 +66,15 @@ io::OwnKind own_doctor() {
   return {"result of `shoal doctor`", [](const fs::path& file) { return json_of(file).at("format") == "shoal-doctor"; }};
 }
 
+io::OwnKind own_simulation() {
+  return {"result of `shoal study --simulate`",
+          [](const fs::path& file) { return json_of(file).at("format") == "shoal-simulation"; }};
+}
+
+io::OwnKind own_replay() {
+  return {"trace for SimGrid", [](const fs::path& file) { return json_of(file).at("format") == "shoal-replay"; }};
+}
+
 void require_result(const std::string& option, const fs::path& file, const io::OwnKind& kind, bool overwrite) {
   if (file.empty() || io::is_stream(file)) return;
   io::require_target(option, file, kind, overwrite);

@@ -13,6 +13,8 @@ io::OwnKind own_plan();        ///< plan --json FILE
 io::OwnKind own_bench();       ///< bench comm --output FILE
 io::OwnKind own_study();       ///< study.json
 io::OwnKind own_doctor();      ///< doctor --json FILE
+io::OwnKind own_simulation();  ///< simulation.json of study --simulate
+io::OwnKind own_replay();      ///< about.json of plan --trace-out DIR
 
 /// For commands that write one result to a path of the user's: calls require_target() and checks that the directory is
 /// writable. Streams such as /dev/stdout, and empty paths, pass. Messages begin with `option`, as in "--json ".

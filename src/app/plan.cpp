@@ -10,6 +10,7 @@
 #include "own_results.hpp"
 #include "plan_ranks.hpp"
 #include "plan_report.hpp"
+#include "plan_trace.hpp"
 #include "setup.hpp"
 #include "shoal/data/tokens.hpp"
 #include "shoal/plan/deepspeed_estimate.hpp"
@@ -136,6 +137,7 @@ PlanReport report_of(config::Invocation& invocation) {
 
 Exit plan_memory(comm::World& world, config::Invocation& invocation) {
   on_rank_0(world.all(), [&] {
+    if (trace_out(invocation)) return;
     const std::filesystem::path json = invocation.own<std::string>("json");
     require_result("--json ", json, own_plan(), invocation.options.output.overwrite);
     const PlanReport report = report_of(invocation);
@@ -159,6 +161,8 @@ Command plan_command() {
        "write all numbers in bytes, with every buffer and DeepSpeed's estimates with offload"}};
   const auto times = time_options();
   own.insert(own.end(), times.begin(), times.end());
+  const auto traces = trace_out_options();
+  own.insert(own.end(), traces.begin(), traces.end());
   return {{.name = "plan",
            .summary = "predict memory per rank and time per step, without training",
            .arguments = {"[DECK]"},

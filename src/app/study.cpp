@@ -16,6 +16,7 @@
 #include "study_points.hpp"
 #include "study_request.hpp"
 #include "study_results.hpp"
+#include "study_simulation.hpp"
 #include "study_table.hpp"
 
 namespace shoal::app {
@@ -113,10 +114,15 @@ Exit verdict(const StudyResults& results) {
 
 Exit run_study(const config::Invocation& invocation) {
   const StudyRequest request = study_request(invocation);
-  const std::vector<StudyPoint> points = study_points(invocation, request, study_times(invocation, request));
+  const std::optional<TimeModel> times = study_times(invocation, request);
+  const std::vector<StudyPoint> points = study_points(invocation, request, times);
   const fs::path directory = invocation.options.output.dir;
   const bool retry = invocation.own<bool>("retry");
   require_directory(directory);
+  if (simulates(invocation)) {
+    simulate_study(invocation, points, times);
+    return Exit::done;
+  }
   if (invocation.own<bool>("dry-run")) {
     StudyResults results(directory, invocation, request, points);
     dry_run(results, StudyJobs(request, results), retry);
@@ -157,6 +163,8 @@ Command study_command() {
   own.push_back({"wait", true, "", config::any(),
                  "batch systems: stay until all jobs have ended; false: submit, collect what is there, and end"});
   own.push_back({"poll", 10.0, "s", config::at_least(0.1), "seconds between questions to the batch system"});
+  const auto simulation = simulation_options();
+  own.insert(own.end(), simulation.begin(), simulation.end());
   return {{.name = "study",
            .summary = "run a deck on several numbers of nodes, and collect the results",
            .arguments = {"DECK"},

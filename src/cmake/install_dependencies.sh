@@ -18,7 +18,7 @@ for group in "$@"; do
     fuzz) packages+=(clang libclang-rt-dev llvm) ;;      # libFuzzer and the sanitizers; llvm translates addresses to source lines
     python) packages+=(python3-venv) ;;
     ccache) packages+=(ccache) ;;                        # the CPU's and the GPU's program have most objects in common
-    cluster) packages+=(slurm-wlm munge iproute2 util-linux) ;; # virtual nodes and a batch system: tests/cluster
+    cluster) packages+=(slurm-wlm munge iproute2 util-linux libsimgrid-dev) ;; # virtual nodes and a batch system: tests/cluster; simulations
     *) echo "deps: no group '$group'; there are lint, fuzz, python, ccache, cluster" >&2; exit 2 ;;
   esac
 done

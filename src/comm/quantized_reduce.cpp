@@ -235,17 +235,35 @@ Request quantized_reduce_scatter(const Hierarchy& ranks, Blocks blocks, DType ty
 
 Traffic quantized_reduce_traffic(int rank, int ranks_per_node, const std::vector<std::vector<std::size_t>>& block_spans,
                                  const ReduceFormats& formats) {
+  const QuantizedReducePlan plan = quantized_reduce_plan(rank, ranks_per_node, block_spans, formats);
+  Traffic traffic;
+  for (const PartnerBytes& with : plan.node) traffic.intra += with.sent;
+  for (const PartnerBytes& with : plan.across) traffic.inter += with.sent;
+  return traffic;
+}
+
+QuantizedReducePlan quantized_reduce_plan(int rank, int ranks_per_node,
+                                          const std::vector<std::vector<std::size_t>>& block_spans,
+                                          const ReduceFormats& formats) {
   const auto own = static_cast<std::size_t>(rank), locals = static_cast<std::size_t>(ranks_per_node);
-  const std::size_t local = own % locals, node = own / locals;
-  Traffic sent;
-  for (std::size_t b = 0; b < block_spans.size(); ++b) {
-    if (b % locals != local) {
-      sent.intra += quantized_block_bytes(block_spans[b], formats.node);
-    } else if (b / locals != node) {
-      sent.inter += quantized_block_bytes(block_spans[b], formats.across);
-    }
+  const std::size_t local = own % locals, node = own / locals, nodes = block_spans.size() / locals;
+  const auto column = [&](std::size_t of) {  // the blocks of one local rank on all nodes
+    std::size_t bytes = 0;
+    for (std::size_t b = of; b < block_spans.size(); b += locals)
+      bytes += quantized_block_bytes(block_spans[b], formats.node);
+    return bytes;
+  };
+  QuantizedReducePlan plan;
+  const std::size_t own_column = locals > 1 ? column(local) : 0;
+  for (const std::size_t to : partners_in_order(local, locals)) {
+    plan.node.push_back({static_cast<int>(node * locals + to), column(to), own_column});
   }
-  return sent;
+  const std::size_t own_block = quantized_block_bytes(block_spans[own], formats.across);
+  for (const std::size_t to : partners_in_order(node, nodes)) {
+    const std::size_t block = to * locals + local;
+    plan.across.push_back({static_cast<int>(block), quantized_block_bytes(block_spans[block], formats.across), own_block});
+  }
+  return plan;
 }
 
 std::size_t quantized_reduce_scratch_bytes(int ranks_per_node, int nodes_of_them, std::size_t block_elements,

@@ -256,22 +256,44 @@ std::size_t tree_scratch_bytes(int group_size, std::size_t bytes) {
 
 Traffic tree_traffic(int rank, TreeDirection direction, const std::vector<std::size_t>& block_bytes,
                      const std::function<bool(int rank)>& same_node) {
+  Traffic traffic;
+  for (const PlannedExchange& exchange : tree_plan(rank, direction, block_bytes)) {
+    for (const PartnerBytes& with : exchange) (same_node(with.partner) ? traffic.intra : traffic.inter) += with.sent;
+  }
+  return traffic;
+}
+
+std::vector<PlannedExchange> tree_plan(int rank, TreeDirection direction, const std::vector<std::size_t>& block_bytes) {
   const TreePosition position(rank, static_cast<int>(block_bytes.size()));
   const bool reduces = direction == TreeDirection::reduce_scatter;
-  Traffic sent;
-  const auto count = [&](int to, std::size_t bytes) { (same_node(to) ? sent.intra : sent.inter) += bytes; };
-  for (int bit = 0; bit < position.bits; ++bit) {
-    const int partner = rank ^ (1 << bit);
-    const std::size_t stride = std::size_t{2} << static_cast<unsigned>(bit);
-    for (std::size_t b = static_cast<std::size_t>(reduces ? partner : rank) % stride; b < block_bytes.size(); b += stride) {
-      count(partner, block_bytes[b]);
+  /// Bytes of all blocks whose index agrees with `like` in the lowest `bits` bits.
+  const auto matching = [&](int like, int bits) {
+    const std::size_t stride = std::size_t{1} << static_cast<unsigned>(bits);
+    std::size_t bytes = 0;
+    for (std::size_t b = static_cast<std::size_t>(like) % stride; b < block_bytes.size(); b += stride)
+      bytes += block_bytes[b];
+    return bytes;
+  };
+  std::vector<PlannedExchange> exchanges;
+  if (position.direct_ranks > 1) {
+    PlannedExchange& direct = exchanges.emplace_back();
+    const std::size_t own = block_bytes[static_cast<std::size_t>(rank)];
+    for (const std::size_t index :
+         partners_in_order(position.own_index(), static_cast<std::size_t>(position.direct_ranks))) {
+      const int partner = position.rank_at(static_cast<int>(index));
+      const std::size_t other = block_bytes[static_cast<std::size_t>(partner)];
+      direct.push_back({partner, reduces ? other : own, reduces ? own : other});
     }
   }
-  for (int index = 0; index < position.direct_ranks; ++index) {
-    const int other = position.rank_at(index);
-    if (other != rank) count(other, block_bytes[static_cast<std::size_t>(reduces ? other : rank)]);
+  std::size_t mine = matching(rank, position.bits);  // of the blocks that this rank keeps after the exchange of this bit
+  for (int bit = position.bits; bit-- > 0;) {
+    const int partner = rank ^ (1 << bit);
+    const std::size_t theirs = matching(partner, bit + 1);
+    exchanges.push_back({{partner, reduces ? theirs : mine, reduces ? mine : theirs}});
+    mine += theirs;
   }
-  return sent;
+  if (reduces) std::reverse(exchanges.begin(), exchanges.end());
+  return exchanges;
 }
 
 int tree_exchanges(int group_size) {

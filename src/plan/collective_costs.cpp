@@ -2,7 +2,10 @@
 #include "shoal/plan/collective_costs.hpp"
 
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <numeric>
+#include <utility>
 
 #include "shoal/comm/queued_exchanges.hpp"
 #include "shoal/comm/tree_reduce.hpp"
@@ -21,6 +24,42 @@ std::size_t elements_of(const BlockSpans& blocks) {
   std::size_t elements = 0;
   for (const auto& spans : blocks) elements += elements_of(spans);
   return elements;
+}
+
+/// For the functions of Cost, which outlive the arguments that a cost was made from.
+class Places {
+ public:
+  explicit Places(Grouping grouping) : grouping_(std::move(grouping)) {
+    for (std::size_t g = 0; g < grouping_.groups.size(); ++g) {
+      const std::vector<int>& group = grouping_.groups[g];
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        places_.resize(std::max(places_.size(), at(group[i]) + 1));
+        places_[at(group[i])] = {g, static_cast<int>(i)};
+      }
+    }
+  }
+  std::size_t group_of(int rank) const { return places_[at(rank)].first; }
+  int index_of(int rank) const { return places_[at(rank)].second; }
+  /// Replaces ranks of the group by ranks of the run.
+  comm::PlannedExchange in_run(int rank, comm::PlannedExchange exchange) const {
+    for (comm::PartnerBytes& with : exchange) with.partner = grouping_.groups[group_of(rank)][at(with.partner)];
+    return exchange;
+  }
+
+ private:
+  Grouping grouping_;
+  std::vector<std::pair<std::size_t, int>> places_;  // by rank of the run: its group, and its place there
+};
+
+template <class Item>
+const Item& of_group(const std::vector<Item>& items, std::size_t group) {
+  return items[std::min(group, items.size() - 1)];
+}
+
+std::size_t bytes_received(const comm::PlannedExchange& exchange) {
+  std::size_t bytes = 0;
+  for (const comm::PartnerBytes& with : exchange) bytes += with.received;
+  return bytes;
 }
 
 }  // namespace
@@ -71,7 +110,22 @@ Cost CollectiveCosts::tree(const Grouping& grouping, comm::TreeDirection directi
   }
   add_exchanges(cost, grouping, network_->queued);
   if (reduces) cost.after_s = static_cast<double>(most) * network_->sum_s_per_byte;
+  if (!network_->queued) cost.steps_of = tree_steps(grouping, direction, block_bytes);
   return cost;
+}
+
+StepsOfRank CollectiveCosts::tree_steps(const Grouping& grouping, comm::TreeDirection direction,
+                                        const std::vector<std::vector<std::size_t>>& block_bytes) const {
+  const double s_per_byte = direction == comm::TreeDirection::reduce_scatter ? network_->sum_s_per_byte : 0;
+  return [places = std::make_shared<const Places>(grouping), direction, block_bytes, s_per_byte](int rank) {
+    std::vector<OperationStep> steps;
+    for (comm::PlannedExchange& exchange :
+         comm::tree_plan(places->index_of(rank), direction, of_group(block_bytes, places->group_of(rank)))) {
+      const double sum_s = static_cast<double>(bytes_received(exchange)) * s_per_byte;
+      steps.push_back({0, places->in_run(rank, std::move(exchange)), sum_s});
+    }
+    return steps;
+  };
 }
 
 Cost CollectiveCosts::quantized_all_gather(const Grouping& grouping, const std::vector<BlockSpans>& blocks,
@@ -90,6 +144,14 @@ Cost CollectiveCosts::quantized_all_gather(const Grouping& grouping, const std::
   const Codec codec = network_->codec(format.bits);
   cost.before_s = static_cast<double>(largest_block) * codec.quantize_s;
   cost.after_s = static_cast<double>(largest) * codec.dequantize_s;
+  if (!cost.steps_of) return cost;
+  cost.steps_of = [sends = std::move(cost.steps_of), before_s = cost.before_s, after_s = cost.after_s](int rank) {
+    std::vector<OperationStep> steps = sends(rank);
+    if (steps.empty()) return steps;
+    steps.front().before_s = before_s;
+    steps.back().after_s = after_s;
+    return steps;
+  };
   return cost;
 }
 
@@ -119,6 +181,14 @@ Cost CollectiveCosts::quantized_reduce_scatter(const Grouping& grouping, const s
     cost.between_s += column * (nodes - 1) / nodes * across.quantize_s;
     cost.after_s = column / nodes * (nodes - 1) * across.dequantize_s;
   }
+  if (network_->queued) return cost;
+  cost.steps_of = [places = std::make_shared<const Places>(grouping), blocks, ranks_per_node, formats,
+                   seconds = std::array{cost.before_s, cost.between_s, cost.after_s}](int rank) {
+    comm::QuantizedReducePlan plan = comm::quantized_reduce_plan(places->index_of(rank), ranks_per_node,
+                                                                 of_group(blocks, places->group_of(rank)), formats);
+    return std::vector<OperationStep>{{seconds[0], places->in_run(rank, std::move(plan.node)), seconds[1]},
+                                      {0, places->in_run(rank, std::move(plan.across)), seconds[2]}};
+  };
   return cost;
 }
 
@@ -132,6 +202,11 @@ Cost CollectiveCosts::shift(int distance, const std::vector<std::size_t>& bytes)
     (same_node ? within : across) = true;
   }
   add_seconds(cost, within ? 1 : 0, across ? 1 : 0);
+  cost.steps_of = [distance, bytes](int rank) {
+    const int ranks = static_cast<int>(bytes.size());
+    const int to = (rank + distance) % ranks, from = (rank + ranks - distance % ranks) % ranks;
+    return std::vector<OperationStep>{{0, {{to, bytes[at(rank)], 0}, {from, 0, bytes[at(from)]}}, 0}};
+  };
   return cost;
 }
 
@@ -139,6 +214,9 @@ Cost CollectiveCosts::small(const Grouping& grouping) const {
   Cost cost;
   cost.sent.resize(at(cluster_->ranks()));
   add_exchanges(cost, grouping, false);  // numbers on the host: MPI sends them
+  const std::vector<std::size_t> one_number_each(grouping.groups.front().size(), sizeof(double));
+  cost.steps_of = tree_steps(grouping, comm::TreeDirection::all_gather, {one_number_each});
+  cost.control = true;
   return cost;
 }
 

@@ -50,41 +50,47 @@ std::vector<std::size_t> bytes_across(const std::vector<BlockSpans>& units, int 
 
 }  // namespace
 
-Period period_of(const sync::SyncOptions& given, int nodes) {
+std::vector<SyncEvent> events_in_order(const sync::SyncOptions& given, int nodes) {
   sync::SyncOptions options = given;
   options.warmup_steps = 0;
   const sync::SyncSchedule schedule(options, nodes);
-  Period period;
-  if (!sync::trains_locally(options)) {
-    period.events.push_back({{}, 0, 1, 1});
-    return period;
-  }
-  const bool outer = schedule.has_outer();
-  if (outer) period.steps = options.slowmo_frequency;
-  if (options.kind != sync::SyncKind::diloco && !sync::pushes(options))
-    period.steps = std::lcm(period.steps, options.localsgd_frequency);
+  if (!sync::trains_locally(options)) return {{{}, 0, 1, 1}};
+  std::size_t steps = 1;
+  if (schedule.has_outer()) steps = options.slowmo_frequency;
+  if (options.kind != sync::SyncKind::diloco && !sync::pushes(options)) steps = std::lcm(steps, options.localsgd_frequency);
   if (sync::pushes(options)) {
     std::size_t distances = 1;  // number of different hops, which follow each other
     while (1 << distances < nodes) ++distances;
-    period.steps *= distances;
+    steps *= distances;
   }
   // Steps that run while an average is in flight belong to the event that started it. If the delay reaches the step that
   // starts the next average, that step belongs to the next event.
   const std::size_t between = schedule.overlaps() ? schedule.period() : 1;
   const std::size_t overlapped = std::min(options.average_delay, between - 1);
-  for (std::size_t step = 1; step <= period.steps; ++step) {
+  std::vector<SyncEvent> events;
+  for (std::size_t step = 1; step <= steps; ++step) {
     if (step % between != 0 && step % between <= overlapped) continue;
     const sync::Actions now = schedule.actions_after(step);
-    const std::size_t steps = schedule.averages(step) ? 1 + overlapped : 1;
     const int hop = now.push ? sync::SyncSchedule::hop(schedule.pushes_before(step), nodes) : 0;
+    events.push_back({now, hop, 1, schedule.averages(step) ? 1 + overlapped : 1});
+  }
+  return events;
+}
+
+Period period_of(const sync::SyncOptions& options, int nodes) {
+  Period period;
+  period.steps = 0;
+  for (const SyncEvent& event : events_in_order(options, nodes)) {
+    period.steps += event.steps;
+    const sync::Actions& now = event.actions;
     const auto same = [&](const SyncEvent& other) {
       const sync::Actions& then = other.actions;
-      return then.average == now.average && then.push == now.push && then.outer == now.outer && other.hop == hop &&
-             other.steps == steps;
+      return then.average == now.average && then.push == now.push && then.outer == now.outer && other.hop == event.hop &&
+             other.steps == event.steps;
     };
     const auto found = std::find_if(period.events.begin(), period.events.end(), same);
     if (found == period.events.end()) {
-      period.events.push_back({now, hop, 1, steps});
+      period.events.push_back(event);
     } else {
       ++found->times;
     }
@@ -144,6 +150,12 @@ void SyncCosts::run(const SyncEvent& event) {
   after(event);
 }
 
+void SyncCosts::finish() {
+  simulation_->wait_for_parameters();
+  if (pushing_) time_->wait(*pushing_);
+  pushing_.reset();
+}
+
 /// Follows Synchroniser::after_step() and its caller.
 void SyncCosts::after(const SyncEvent& event) {
   const sync::Actions& actions = event.actions;
@@ -171,9 +183,10 @@ void SyncCosts::average() {
 /// An average that is in flight during the event's further steps, and is applied after them.
 void SyncCosts::average_delayed(const SyncEvent& event) {
   std::vector<Timeline::Pending> operations;
-  for (std::size_t i = 0; i < reduce_.size(); ++i) {
-    operations.push_back(time_->start(OperationKind::reduce_scatter, reduce_[i]));
-    operations.push_back(time_->start(OperationKind::all_gather, gather_[i]));
+  for (std::size_t i = 0; i < reduce_.size(); ++i) {  // each waits for the one before it
+    operations.push_back(i == 0 ? time_->start(OperationKind::reduce_scatter, reduce_[i])
+                                : time_->start_after(operations.back(), OperationKind::reduce_scatter, reduce_[i]));
+    operations.push_back(time_->start_after(operations.back(), OperationKind::all_gather, gather_[i]));
   }
   for (std::size_t step = 1; step < event.steps; ++step) simulation_->step();
   simulation_->wait_for_parameters();

@@ -20,25 +20,43 @@ void Timeline::set_weight(double weight) {
   weight_ = weight;
 }
 
+void Timeline::work(double seconds) {
+  now_s_ += seconds;
+  if (listener_ != nullptr) listener_->computes(seconds);
+}
+
 Timeline::Pending Timeline::start(OperationKind operation, const Cost& cost) {
+  if (listener_ != nullptr) listener_->starts(operations_, operation, cost, operations_);
+  return begin(operation, cost);
+}
+
+/// The links serve operations in the order in which they were started, and so this one after the other.
+Timeline::Pending Timeline::start_after(const Pending& after, OperationKind operation, const Cost& cost) {
+  if (listener_ != nullptr) listener_->starts(operations_, operation, cost, after.number);
+  return begin(operation, cost);
+}
+
+Timeline::Pending Timeline::begin(OperationKind operation, const Cost& cost) {
+  const std::size_t number = operations_++;
   communication_s_ += weight_ * cost.total_s();
   for (std::size_t rank = 0; weight_ > 0 && rank < sent_.size(); ++rank) {
     Bytes& bytes = sent_[rank][operation];
     bytes.intra += weight_ * static_cast<double>(cost.sent[rank].intra);
     bytes.inter += weight_ * static_cast<double>(cost.sent[rank].inter);
   }
-  work(cost.before_s);
+  now_s_ += cost.before_s;
   if (cost.node_first) {
     const double in_node = use(node_free_s_, now_s_, cost.node_s) + cost.between_s;
-    return {use(across_free_s_, in_node, cost.across_s), cost.after_s};
+    return {use(across_free_s_, in_node, cost.across_s), cost.after_s, number};
   }
   const double crossed = use(across_free_s_, now_s_, cost.across_s) + cost.between_s;
-  return {use(node_free_s_, crossed, cost.node_s), cost.after_s};
+  return {use(node_free_s_, crossed, cost.node_s), cost.after_s, number};
 }
 
 void Timeline::wait(const Pending& pending) {
   now_s_ = std::max(now_s_, pending.arrives_s);
-  work(pending.after_s);
+  now_s_ += pending.after_s;
+  if (listener_ != nullptr) listener_->waits(pending.number);
 }
 
 double Timeline::use(double& link_free_s, double from_s, double seconds) {

@@ -74,6 +74,14 @@ Request quantized_reduce_scatter(const Hierarchy& ranks, Blocks blocks, DType ty
 /// Bytes that a rank of all sends. block_spans[b]: number of elements of each of block b's spans.
 Traffic quantized_reduce_traffic(int rank, int ranks_per_node, const std::vector<std::vector<std::size_t>>& block_spans,
                                  const ReduceFormats& formats);
+/// What it sends and receives within its node, then across nodes. Partners are ranks of all. A step that has no partners is
+/// empty.
+struct QuantizedReducePlan {
+  PlannedExchange node, across;
+};
+QuantizedReducePlan quantized_reduce_plan(int rank, int ranks_per_node,
+                                          const std::vector<std::vector<std::size_t>>& block_spans,
+                                          const ReduceFormats& formats);
 /// block_elements, block_spans: the largest number of elements, and of spans, of a block.
 std::size_t quantized_reduce_scratch_bytes(int ranks_per_node, int nodes, std::size_t block_elements,
                                            std::size_t block_spans, const ReduceFormats& formats);

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "shoal/comm/communicator.hpp"
+#include "shoal/comm/planned_exchange.hpp"
 
 namespace shoal::comm {
 
@@ -46,6 +47,8 @@ Request tree_all_gather(Communicator& group, Blocks blocks, Span<std::byte> scra
 std::size_t tree_scratch_bytes(int group_size, std::size_t bytes);
 /// Number of exchanges that follow each other: h, and one more if Q > 1.
 int tree_exchanges(int group_size);
+/// What a rank sends and receives, exchange by exchange. block_bytes: size of each rank's block.
+std::vector<PlannedExchange> tree_plan(int rank, TreeDirection direction, const std::vector<std::size_t>& block_bytes);
 /// Bytes that a rank sends. block_bytes: size of each rank's block. same_node: returns true for the ranks on this rank's
 /// node.
 Traffic tree_traffic(int rank, TreeDirection direction, const std::vector<std::size_t>& block_bytes,

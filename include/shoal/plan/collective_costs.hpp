@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "shoal/comm/communicator.hpp"
@@ -10,6 +11,15 @@
 #include "shoal/plan/network.hpp"
 
 namespace shoal::plan {
+
+/// One exchange of an operation, as a rank makes it. Partners are ranks of the run.
+struct OperationStep {
+  double before_s = 0;  ///< computation on what is sent
+  comm::PlannedExchange exchange;
+  double after_s = 0;  ///< computation on what has arrived
+};
+/// What a rank of the run does in an operation.
+using StepsOfRank = std::function<std::vector<OperationStep>(int rank)>;
 
 /// Cost of an operation that all ranks make at the same time, each in its group. Computation and two exchanges follow each
 /// other: before, within nodes, between, across nodes, after. If node_first is false, the exchange across nodes comes first.
@@ -21,6 +31,8 @@ struct Cost {
   double after_s = 0;    ///< computation on what has arrived
   bool node_first = true;
   std::vector<comm::Traffic> sent;  ///< by rank of the run
+  StepsOfRank steps_of;             ///< empty: on queued groups, whose exchanges are others (comm/queued_exchanges.hpp)
+  bool control = false;             ///< a few numbers: not counted in `sent`
   double total_s() const { return before_s + node_s + between_s + across_s + after_s; }
 };
 
@@ -57,6 +69,8 @@ class CollectiveCosts {
  private:
   Cost tree(const Grouping& grouping, comm::TreeDirection direction,
             const std::vector<std::vector<std::size_t>>& block_bytes) const;
+  StepsOfRank tree_steps(const Grouping& grouping, comm::TreeDirection direction,
+                         const std::vector<std::vector<std::size_t>>& block_bytes) const;
   void add_seconds(Cost& cost, int exchanges_in_node, int exchanges_across) const;
   void add_exchanges(Cost& cost, const Grouping& grouping, bool queued) const;
   int node_of(int rank) const { return rank / cluster_->ranks_per_node; }

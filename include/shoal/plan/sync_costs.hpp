@@ -26,6 +26,8 @@ struct Period {
   std::size_t steps = 1;
   std::vector<SyncEvent> events;  ///< steps after which nodes do nothing are an event too
 };
+/// The events of a period in their order. Those of the same kind are separate, and each happens once.
+std::vector<SyncEvent> events_in_order(const sync::SyncOptions& options, int nodes);
 /// The period that repeats once sync.warmup_steps are over.
 Period period_of(const sync::SyncOptions& options, int nodes);
 
@@ -37,6 +39,8 @@ class SyncCosts {
 
   /// Simulates the event's first step, what the nodes do after it, and the event's further steps.
   void run(const SyncEvent& event);
+  /// Waits for everything in flight.
+  void finish();
 
  private:
   void after(const SyncEvent& event);

@@ -28,17 +28,37 @@ struct Sent {
   Bytes total() const;
 };
 
+/// Is told what a rank does, in the order in which it does it.
+class TimelineListener {
+ public:
+  TimelineListener() = default;
+  virtual ~TimelineListener() = default;
+  TimelineListener(const TimelineListener&) = delete;
+  TimelineListener& operator=(const TimelineListener&) = delete;
+
+  virtual void computes(double seconds) = 0;
+  /// number: counts the operations from 0. after: the operation whose end this one waits for without the rank, or its own
+  /// number.
+  virtual void starts(std::size_t number, OperationKind kind, const Cost& cost, std::size_t after) = 0;
+  virtual void waits(std::size_t number) = 0;
+};
+
 class Timeline {
  public:
   explicit Timeline(int ranks) : sent_(static_cast<std::size_t>(ranks)) {}
+  /// listener must outlive this object's use.
+  void set_listener(TimelineListener& listener) { listener_ = &listener; }
 
   struct Pending {
     double arrives_s = 0, after_s = 0;
+    std::size_t number = 0;  ///< of the operation, from 0
   };
   /// From now on, bytes, seconds of operations and elapsed time count with this weight.
   void set_weight(double weight);
-  void work(double seconds) { now_s_ += seconds; }
+  void work(double seconds);
   Pending start(OperationKind operation, const Cost& cost);
+  /// An operation that begins, by itself, when `after` has ended.
+  Pending start_after(const Pending& after, OperationKind operation, const Cost& cost);
   void wait(const Pending& pending);
   void run(OperationKind operation, const Cost& cost) { wait(start(operation, cost)); }
 
@@ -48,7 +68,10 @@ class Timeline {
 
  private:
   double use(double& link_free_s, double from_s, double seconds);
+  Pending begin(OperationKind operation, const Cost& cost);
 
+  TimelineListener* listener_ = nullptr;
+  std::size_t operations_ = 0;
   double now_s_ = 0, node_free_s_ = 0, across_free_s_ = 0;
   double weight_ = 0, since_s_ = 0, elapsed_s_ = 0, communication_s_ = 0;
   std::vector<Sent> sent_;

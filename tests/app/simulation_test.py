@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""shoal plan --trace-out and shoal study --simulate: what SimGrid makes of the traces, where it is installed, and what is
+refused."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+
+from program import SMALL, Program, main, skip
+
+# A network so slow that bytes decide: 1 MB/s between nodes, 10 MB/s within them.
+NETWORK = {
+    "format": "shoal-bench-comm",
+    "format_version": 2,
+    "machine": {"backend": "mpi"},
+    "model": {
+        "ranks_per_node": 2,
+        "node": {"latency_s": 1e-5, "s_per_byte": 1e-7},
+        "across": {"latency_s": 1e-4, "s_per_byte": 2e-6},
+        "sum_s_per_byte": 1e-12,
+        "quantization": {name: {"quantize_s": 1e-12, "dequantize_s": 1e-12} for name in ("int8", "int4")},
+        "gflops": {"fp32": 100},
+        "training": {"fp32": {"by_width": [{"n_embd": 32, "gflops": 100}], "update_s": 1e-12}},
+    },
+}
+# Nothing is in flight while another message is, or while a rank computes: then a step of the plan has no overlap to model.
+ALONE = ("--comm.overlap=false", "--step-seconds", "0.01", "--comm.bucket_mb=100")
+
+
+class Simulation(Program):
+    def network(self, **changes):
+        file = self.dir / "network.json"
+        file.write_text(json.dumps({**NETWORK, **changes}))
+        return file
+
+    def trace(self, *options, ranks=4, nodes=2, out="trace"):
+        deck = self.deck(SMALL, batch={"micro": 1, "global": 8})
+        done = self.shoal("plan", deck, "--network", self.network(), "--ranks", ranks, "--nodes", nodes,
+                          "--trace-out", self.dir / out, "--output.overwrite", *options)  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("# replay it: ", done.stdout)
+        return self.dir / out
+
+    def planned(self, *options, ranks=4, nodes=2):
+        """Seconds of a step of the deck's own strategy."""
+        file = self.dir / "plan.json"
+        deck = self.deck(SMALL, batch={"micro": 1, "global": 8})
+        done = self.shoal("plan", deck, "--network", self.network(), "--ranks", ranks, "--nodes", nodes, "--json", file,
+                          "--output.overwrite", *options)  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (asked,) = (row for row in json.loads(file.read_text())["strategies"] if row["asked"])
+        return asked["step_time"]["step_s"]
+
+    def replayed(self, directory):
+        if shutil.which("smpirun") is None:
+            skip("SimGrid is not installed: no smpirun (Debian: libsimgrid-dev)")
+        done = subprocess.run(["sh", directory / "replay.sh"], capture_output=True, text=True, timeout=100)
+        found = re.findall(r"Simulation time ([0-9.]+)", done.stdout)
+        self.assertTrue(done.returncode == 0 and found, done.stdout)
+        return float(found[-1])
+
+
+class Traces(Simulation):
+    def test_the_directory_describes_itself(self):
+        out = self.trace("--zero.stage=3", ranks=8, nodes=4)
+        about = json.loads((out / "about.json").read_text())
+        self.assertEqual((about["ranks"], about["nodes"], about["steps"]), (8, 4, 1))
+        self.assertEqual(about["trace_bytes"], (out / "trace.txt").stat().st_size)
+        self.assertEqual(about["processes"], 8 * (1 + about["lanes"]))
+        hosts = (out / "hosts.txt").read_text().split()
+        self.assertEqual(len(hosts), about["processes"])
+        self.assertEqual(sorted(set(hosts)), ["node0", "node1", "node2", "node3"])
+        self.assertTrue(os.access(out / "replay.sh", os.X_OK))
+
+    def test_steps_follow_each_other(self):
+        local = ("--sync.kind=localsgd", "--sync.localsgd_frequency=3")
+        self.assertEqual(json.loads((self.trace(*local) / "about.json").read_text())["steps"], 3)
+        self.assertEqual(json.loads((self.trace(*local, "--steps", 7) / "about.json").read_text())["steps"], 7)
+
+    def test_bad_input(self):
+        deck, network, out = self.deck(SMALL), self.network(), self.dir / "out"
+        at = ("plan", deck, "--trace-out", out, "--network", network)
+        self.refused("plan", deck, "--trace-out", out, "--ranks", 4, contains=("--network FILE",))
+        self.refused("plan", deck, "--steps", 4, contains=("--trace-out",))
+        self.refused(*at, contains=("one number of ranks", "7"))
+        self.refused(*at, "--ranks", 4, "--nodes", 3, contains=("4 ranks", "3 nodes"))
+        self.refused(*at, "--ranks", 32768, "--nodes", 16384, contains=("32768 ranks", "16384"))
+        self.refused(
+            *at, "--ranks", 4, "--nodes", 2, "--comm.collectives=native", contains=("comm.collectives", "native")
+        )
+        self.refused(*at, "--ranks", 4, "--nodes", 2, "--platform=torus", contains=("platform = torus", "fat-tree"))
+        many = ("--ranks", 1024, "--nodes", 512, "--zero.stage=1", "--steps", 10_000)
+        self.refused(*at, *many, contains=("million lines", "allowed: up to 200 million"))
+        self.assertFalse(out.exists() and any(out.iterdir()))
+        foreign = self.dir / "foreign"
+        foreign.mkdir()
+        (foreign / "thesis.tex").write_text("do not touch")
+        self.refused("plan", deck, "--trace-out", foreign, "--network", network, "--ranks", 4, "--nodes", 2,
+                     "--output.overwrite", contains=("foreign", "holds files"))  # fmt: skip
+        beneath = self.dir / "file"
+        beneath.write_text("")
+        self.refused("plan", deck, "--trace-out", beneath / "out", "--network", network, "--ranks", 4, "--nodes", 2,
+                     contains=("--trace-out", "file"))  # fmt: skip
+        self.trace()
+        self.refused("plan", deck, "--trace-out", self.dir / "trace", "--network", network, "--ranks", 4, "--nodes", 2,
+                     contains=("--output.overwrite",))  # fmt: skip
+        queued = self.network(machine={"backend": "nccl"})
+        self.refused(
+            "plan", deck, "--trace-out", out, "--network", queued, "--ranks", 4, "--nodes", 2, contains=("nccl",)
+        )
+
+
+class Replays(Simulation):
+    def test_without_overlap_a_replay_takes_as_long_as_the_plan_says(self):
+        """Both count the same bytes and rates. A message of the replay has 16 bytes more, and an exchange of a few numbers
+        has some, of about 50 kB per step."""
+        for options in (
+            ("--zero.stage=0",),
+            ("--zero.stage=1",),
+            ("--sync.kind=localsgd", "--sync.localsgd_frequency=1"),
+        ):
+            with self.subTest(options=options):
+                simulated, planned = self.replayed(self.trace(*options, *ALONE)), self.planned(*options, *ALONE)
+                self.assertAlmostEqual(simulated / planned, 1, delta=0.02)
+
+    def test_every_platform_and_strategy_is_replayed(self):
+        for platform, ranks, nodes, options in (
+            ("fat-tree", 8, 4, ("--zero.stage=3",)),
+            ("fat-tree", 40, 20, ("--zero.stage=1",)),
+            ("dragonfly", 8, 4, ("--zero.stage=3", "--zero.hpz_size=node", "--zero.qwz=8", "--zero.qgz=4")),
+            ("dragonfly", 40, 20, ("--zero.stage=2",)),
+            ("two-level", 6, 3, ("--sync.kind=sgp",)),
+            ("two-level", 4, 2, ("--sync.kind=localsgd", "--sync.localsgd_frequency=2", "--sync.average_overlap=true",
+                                 "--sync.average_delay=1", "--sync.average_dtype=int8")),
+        ):  # fmt: skip
+            with self.subTest(platform=platform, ranks=ranks, options=options):
+                out = self.trace("--batch.global=240", f"--platform={platform}", *options, ranks=ranks, nodes=nodes)
+                self.assertGreater(self.replayed(out), 0)
+
+
+class Studies(Simulation):
+    def test_a_study_is_simulated_instead_of_run(self):
+        if shutil.which("smpirun") is None:
+            skip("SimGrid is not installed: no smpirun (Debian: libsimgrid-dev)")
+        study = self.deck(SMALL, batch={"micro": 1, "global": 8}, study={"nodes": "2,4", "ranks_per_node": 1, "strategies": "stage 1, localsgd",
+                          "scaling": "strong", "network": self.network()}, sync={"localsgd_frequency": 2})  # fmt: skip
+        out = self.dir / "study"
+        done = self.shoal("study", study, f"--output.dir={out}", "--simulate", "--platform=fat-tree")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads((out / "simulation.json").read_text())
+        self.assertEqual(result["platform"], "fat-tree")
+        for point in result["points"]:
+            self.assertGreater(point["step_s"], 0)
+            self.assertAlmostEqual(point["tokens_per_s"] * point["step_s"] / point["tokens_per_step"], 1)
+        self.assertEqual({(p["strategy"], p["ranks"]) for p in result["points"]},
+                         {(strategy, ranks) for strategy in ("stage 1", "localsgd") for ranks in (2, 4)})  # fmt: skip
+        self.assertEqual(
+            [file.name for file in out.iterdir() if file.is_dir()], [], "traces are removed, no run was made"
+        )
+
+
+if __name__ == "__main__":
+    main()
