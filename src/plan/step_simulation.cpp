@@ -51,26 +51,25 @@ StepSimulation::StepSimulation(const zero::EngineOptions& options, int sync_grou
 }
 
 /// Time model: the backward pass takes twice as long as the forward pass, and a unit's gradient is complete at its last use.
-/// Exceptions: all matrix products of the head, forward and backward, are made in its first use; the embedding's gradient is
-/// complete at the end of the pass. Lookups in the embedding cost nothing.
+/// The head's only use is forward and backward. The embedding's gradient is complete at the end of the pass, and lookups in
+/// the embedding cost nothing.
 void StepSimulation::plan_uses(const zero::EngineOptions& options, const std::vector<model::UnitLayout>& units) {
   const zero::UseOrder order = model::use_order(options.model, options.capacity);
   const int embedding = 0, head = static_cast<int>(units.size()) - 1;
   std::vector<std::size_t> last_use(units.size(), 0);
-  std::size_t head_use = order.size();
   for (std::size_t i = 0; i < order.size(); ++i) {
     for (const int unit : order[i]) {
       last_use[at(unit)] = i;
-      if (unit == head) head_use = std::min(head_use, i);
     }
   }
+  const std::size_t head_use = last_use[at(head)];
   double sum = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {
     Use& use = uses_.emplace_back();
     use.units = order[i];
     for (const int unit : order[i]) {
       if (unit != embedding && last_use[at(unit)] == i) use.completed.push_back(unit);
-      if (unit == head ? i == head_use : unit != embedding || i == head_use) use.fraction += weights_of(units[at(unit)]);
+      if (unit != embedding || i == head_use) use.fraction += weights_of(units[at(unit)]);
     }
     const bool is_forward = i < head_use || (i > head_use && use.completed.empty());  // the latter: recomputation
     use.fraction *= is_forward ? 1 : i == head_use ? 3 : 2;
