@@ -69,7 +69,7 @@ std::vector<StepReport> Trainer::step(std::int64_t t, const std::function<bool()
   return std::exchange(unexchanged_, {});
 }
 
-/// The order of a step on this node. Some communication is hidden in calls of the engine: micro_batch() and finish_round()
+/// The order of a step on this node. Some communication is hidden in calls of the engine: micro_batch() and finish_gradients()
 /// reduce-scatter the gradients, and update() starts the all-gather of the updated parameters.
 StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_stop) {
   const std::int64_t updates_before = t - skipped_;
@@ -83,8 +83,10 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
     for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
       micro_batch(t, round, micro_step);
     }
+  }
+  {
     const auto region = phase("reduce");
-    engine_.finish_round();
+    engine_.finish_gradients();
   }
   trace::set_micro(-1);
   if (nodes > 1) sum_gradients_over_nodes();

@@ -84,9 +84,8 @@ void StepSimulation::step() {
     for (std::size_t m = 0; m < accumulation_.micro_steps_per_round; ++m) {
       micro_step(m + 1 == accumulation_.micro_steps_per_round);
     }
-    while (reduces_started_ < messages_.reduce.size()) start_reduce();
-    finish_all_reduces();
   }
+  finish_all_reduces();
   if (accumulation_.ranks > 1) {
     time_->run(OperationKind::all_gather, messages_.small);  // the losses
     time_->run(OperationKind::all_gather, messages_.small);  // the norm
@@ -134,9 +133,9 @@ void StepSimulation::acquire(int unit, std::size_t use) {
   while (std::any_of(gathering_.begin(), gathering_.end(), is_needed)) finish_gather();
 }
 
-/// Waits for the buckets that still read from the memory to which the unit's gradient will be written.
+/// Waits for the buckets that still read from the memory to which the unit's gradient will be written: all those of earlier
+/// micro-batches, and some of this one.
 void StepSimulation::wait_for_gradient_memory(int unit) {
-  if (!accumulation_.reduced_every_micro_step) return;
   if (std::exchange(first_gradient_, false)) finish_all_reduces();
   finish_reduces(messages_.reduced_before_write[at(unit)]);
 }
@@ -144,11 +143,17 @@ void StepSimulation::wait_for_gradient_memory(int unit) {
 /// is_last: in the last micro-step of the round.
 void StepSimulation::complete(int unit, bool is_last) {
   complete_[at(unit)] = true;
-  if (!accumulation_.reduced_every_micro_step && !(is_last && overlap_)) return;
-  while (reduces_started_ < messages_.reduce.size() && complete_[at(messages_.buckets[reduces_started_].last_unit)]) {
-    start_reduce();
+  if (!accumulation_.reduced_every_micro_step && !is_last) return;
+  while (reduces_ready_ < messages_.reduce.size() && complete_[at(messages_.buckets[reduces_ready_].last_unit)]) {
+    ++reduces_ready_;
   }
+  if (!accumulation_.reduced_every_micro_step && !overlap_) return;  // they start between micro-batches
+  start_ready_reduces();
   if (!overlap_) finish_reduces(reduces_started_);
+}
+
+void StepSimulation::start_ready_reduces() {
+  while (reduces_started_ < reduces_ready_) start_reduce();
 }
 
 void StepSimulation::start_reduce() {
@@ -164,8 +169,9 @@ void StepSimulation::finish_reduces(std::size_t buckets) {
 }
 
 void StepSimulation::finish_all_reduces() {
+  start_ready_reduces();
   finish_reduces(reduces_started_);
-  reduces_started_ = reduces_finished_ = 0;
+  reduces_ready_ = reduces_started_ = reduces_finished_ = 0;
 }
 
 /// In stage 0 every rank updates all parameters, so the summed gradients are gathered.

@@ -37,7 +37,8 @@ Engine::Engine(const EngineOptions& options, const RankGroups& groups, Memory& m
   UseOrder training_visits;
   if (options_.capacity.training) {
     training_visits = model::use_order(options_.model, options_.capacity);
-    gradients_ = std::make_unique<Gradients>(units_, layouts_, accumulation_, groups, options_.gradients, memory);
+    gradients_ = std::make_unique<Gradients>(units_, layouts_, sweep_of_all(units_.size()), accumulation_, groups,
+                                             options_.gradients, memory);
     if (options_.gradients.dtype != DType::f32) {
       widened_ = memory.take<float>(Kind::buffers, widened_elements, "gradients in fp32");
     }
@@ -77,7 +78,6 @@ void Engine::weigh_squares(std::int64_t updates, double beta2) {
 }
 
 void Engine::micro_batch(std::size_t round, std::size_t micro_step, const model::MicroBatch& batch) {
-  gradients_->begin_micro_step(round, micro_step);
   parameters_->begin(Parameters::Pass::training);
   const auto predictions = static_cast<double>(groups_ * options_.micro_batches * model_->predictions(batch));
   {
@@ -104,7 +104,7 @@ void Engine::measure() {
 double Engine::loss(std::size_t round, std::size_t micro_step) const { return losses_.values()[in_step(round, micro_step)]; }
 
 double Engine::micro_step_square(std::size_t round, std::size_t micro_step) const {
-  return gradients_->micro_step_square(in_step(round, micro_step)) / (loss_scale_ * loss_scale_);
+  return gradients_->square_of_turn(in_step(round, micro_step)) / (loss_scale_ * loss_scale_);
 }
 
 Norm Engine::norm() {

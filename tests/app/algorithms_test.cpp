@@ -163,8 +163,8 @@ zero::Norm train_a_step(EngineOfAll& engine, const model::MicroBatch& batch) {
     for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
       engine->micro_batch(round, micro_step, batch);
     }
-    engine->finish_round();
   }
+  engine->finish_gradients();
   engine->start_gradient_gather();
   engine->measure();
   const zero::Norm norm = engine->norm();

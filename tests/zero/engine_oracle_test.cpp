@@ -77,8 +77,8 @@ class EngineOracle : public testing::Test {
                                          static_cast<std::uint32_t>(m * o.capacity.sequences)};
         engine->micro_batch(round, micro_step, batch);
       }
-      engine->finish_round();
     }
+    engine->finish_gradients();
     if (at_norm) at_norm();
     engine->start_gradient_gather();
     engine->measure();

@@ -47,8 +47,8 @@ class Training {
         if (before) before(engine);
         engine.micro_batch(round, micro_step, tokens(m));
       }
-      engine.finish_round();
     }
+    engine.finish_gradients();
     engine.scale_losses(scaler_.scale());
     if (after) after(engine);
     engine.start_gradient_gather();

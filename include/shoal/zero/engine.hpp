@@ -68,12 +68,12 @@ class Engine final : private model::UnitAccess {
   /// Enqueues forward and backward of this rank's micro-batch of (round, micro_step). The step's gradient is that of the
   /// mean over all predictions of all micro-batches.
   void micro_batch(std::size_t round, std::size_t micro_step, const model::MicroBatch& batch);
-  /// Called after the last micro-step of a round.
-  void finish_round() { gradients_->finish_round(); }
-  /// Elements `range` of this rank's shard of the step's gradient, after the last round.
+  /// Called after the step's last micro-batch: waits until each rank has the sum of the step's gradients on its shards.
+  void finish_gradients() { gradients_->finish_step(); }
+  /// Elements `range` of this rank's shard of the step's gradient, after finish_gradients().
   Span<std::byte> gradient_shard(int unit, Range range) { return gradients_->shard(unit, range); }
 
-  // The end of a step, after the last round: start_gradient_gather(), measure(), norm(), and then update() or
+  // The end of a step, after finish_gradients(): start_gradient_gather(), measure(), norm(), and then update() or
   // discard_gradients().
 
   /// Collective. If every rank updates whole units (stage 0), starts to gather their gradients on all ranks.
