@@ -158,11 +158,9 @@ struct Tokens {
 };
 
 zero::Norm train_a_step(EngineOfAll& engine, const model::MicroBatch& batch) {
-  const zero::AccumulationPlan& accumulation = engine->accumulation();
-  for (std::size_t round = 0; round < accumulation.rounds; ++round) {
-    for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
-      engine->micro_batch(round, micro_step, batch);
-    }
+  for (std::size_t turn = 0; turn < engine->accumulation().turns(); ++turn) {
+    engine->forward(turn, batch);
+    engine->backward(turn);
   }
   engine->finish_gradients();
   engine->start_gradient_gather();

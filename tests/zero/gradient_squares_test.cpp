@@ -116,25 +116,20 @@ Measured measured(Squares squares, int stage, const RankGroups& groups) {
     gradients.weights().resample(updates, shard, correction, epsilon);
   }
   Measured result;
-  for (std::size_t round = 0; round < accumulation.rounds; ++round) {
-    for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
-      const std::size_t m = accumulation.micro_batch(round, micro_step, groups.rank);
-      for (int u = static_cast<int>(layouts.size()) - 1; u >= 0; --u) {
-        const auto values = numbers(static_cast<std::size_t>(u), layouts[static_cast<std::size_t>(u)].elements, m);
-        std::copy(values.begin(), values.end(), gradients.of(u));
-        gradients.complete(u);
-      }
+  for (std::size_t turn = 0; turn < accumulation.turns(); ++turn) {
+    const std::size_t m = accumulation.micro_batch_of_turn(turn, groups.rank);
+    for (int u = static_cast<int>(layouts.size()) - 1; u >= 0; --u) {
+      const auto values = numbers(static_cast<std::size_t>(u), layouts[static_cast<std::size_t>(u)].elements, m);
+      std::copy(values.begin(), values.end(), gradients.of(u));
+      gradients.complete(u);
     }
   }
   gradients.finish_step();
   gradients.start_gather();
   gradients.measure_norm();
   device::wait_for_queue();
-  for (std::size_t round = 0; round < accumulation.rounds; ++round) {
-    for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
-      const std::size_t m = accumulation.micro_batch(round, micro_step, groups.rank);
-      result.micro[m] = gradients.square_of_turn(round * accumulation.micro_steps_per_round + micro_step);
-    }
+  for (std::size_t turn = 0; turn < accumulation.turns(); ++turn) {
+    result.micro[accumulation.micro_batch_of_turn(turn, groups.rank)] = gradients.square_of_turn(turn);
   }
   const Norm norm = gradients.norm();
   gradients.wait_for_gather();
