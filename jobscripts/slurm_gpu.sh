@@ -31,7 +31,8 @@
 # 120 seconds before the time limit SLURM sends SIGUSR1 to this script (--signal), which passes it on. The run then finishes its
 # step, writes a checkpoint and ends with status 75, and the job goes back into the queue. It keeps its id, and so its
 # output.dir, and resumes from there, until all steps are done. If a step and a checkpoint take longer than that, ask for an
-# earlier signal. A job that is cancelled (scancel) writes a checkpoint, too, but does not go back into the queue.
+# earlier signal. A job that is cancelled (scancel) writes a checkpoint, too, but does not go back into the queue. If a rank dies,
+# or a node, the run goes on from its last checkpoint: set checkpoint.every.
 
 #SBATCH --job-name=shoal
 #SBATCH --nodes=1
@@ -66,28 +67,53 @@ if [[ -n ${SHOAL_SWEEP:-} ]]; then
   preset+=("${swept[@]}")
 fi
 
-# A job that was requeued, after status 75 or because a node failed, resumes from its last checkpoint. If there is none, it
-# starts from the beginning.
-again=()
-if [[ -e $out/run.json ]] || compgen -G "$out/checkpoints/step_*.h5" >/dev/null; then
-  again=(--checkpoint.resume=latest)
-fi
-
 # All ranks of a node see all of its GPUs, so that they reach each other's memory; rank k of the node takes the k-th.
 # --cpu-bind=cores keeps each rank on its own cores. train.device makes a program for processors refuse the job.
 export OMP_NUM_THREADS=1
-running='' cancelled=no
+running='' cancelled=no warned=no idle=0
 # The ranks get SIGUSR1 and SIGUSR2 through srun. SIGTERM comes from scancel, which sends it to the ranks itself.
-trap 'kill -USR1 "$running" || true' USR1
-trap 'kill -USR2 "$running" || true' USR2
+trap 'warned=yes; kill -USR1 "$running" || true' USR1
+trap 'warned=yes; kill -USR2 "$running" || true' USR2
 trap 'cancelled=yes' TERM INT
-srun --mpi="${SHOAL_SRUN_MPI:-pmi2}" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --cpu-bind="${SHOAL_BIND:-cores}" \
-  --gpu-bind=none --kill-on-bad-exit=1 "$shoal" train "$deck" --train.device=cuda --output.dir="$out" \
-  --checkpoint.dir="$out/checkpoints" "${again[@]}" "${preset[@]}" "$@" &
-running=$!
-while kill -0 "$running" 2>/dev/null; do sleep 1 || true; done # `wait` would lose one of two signals at a time
-status=0
-wait "$running" || status=$?
+nodes=${SLURM_JOB_NUM_NODES:-1}
+newest() { compgen -G "$out/checkpoints/step_*.h5" | sort | tail -n 1 || true; }
+end_steps() {
+  local step
+  for step in $(squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i || true); do
+    [[ ! ${step#"$SLURM_JOB_ID".} =~ ^[0-9]+$ ]] || scancel --signal=KILL "$step" || true
+  done
+}
+
+# A rank that dies ends the others, but not the job: the run starts again here, from its last checkpoint, if all nodes answer.
+# If they do not, the job goes back into the queue. It ends after three attempts in a row that made no new checkpoint.
+while true; do
+  # A job that was requeued, after status 75 or because a node failed, resumes from its last checkpoint, too. If there is none,
+  # it starts from the beginning.
+  again=()
+  if [[ -e $out/run.json ]] || compgen -G "$out/checkpoints/step_*.h5" >/dev/null; then
+    again=(--checkpoint.resume=latest)
+  fi
+  before=$(newest)
+  srun --mpi="${SHOAL_SRUN_MPI:-pmi2}" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --cpu-bind="${SHOAL_BIND:-cores}" \
+    --gpu-bind=none --kill-on-bad-exit=1 "$shoal" train "$deck" --train.device=cuda --output.dir="$out" \
+    --checkpoint.dir="$out/checkpoints" "${again[@]}" "${preset[@]}" "$@" &
+  running=$!
+  while kill -0 "$running" 2>/dev/null; do sleep 1 || true; done # `wait` would lose one of two signals at a time
+  status=0
+  wait "$running" || status=$?
+  [[ $status -ne 0 && $status -ne 2 && $status -ne 75 && $cancelled == no ]] || break
+  latest=$(newest)
+  idle=$((idle + 1))
+  [[ $latest == "$before" ]] || idle=0
+  [[ -n $latest && $idle -lt 3 ]] || break
+  end_steps # ranks that have outlived a killed srun
+  if [[ $warned == yes ]] || ! timeout 20 srun --mpi=none --nodes="$nodes" --ntasks="$nodes" true; then
+    status=75 # soon out of time, or without a node
+    break
+  fi
+  [[ $cancelled == no ]] || break
+  echo "the run ended with status $status; it goes on from $latest" >&2
+done
 trap - USR1 USR2 TERM INT
 
 if [[ $status -eq 75 && $cancelled == no ]]; then

@@ -27,6 +27,7 @@ Command tokenize_command();
 Command export_command();
 Command info_command();
 Command jobscript_command();
+Command study_command();
 Command doctor_command();
 
 }  // namespace shoal::app

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "division.hpp"
 
+#include <algorithm>
+
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
 #include "shoal/zero/stages.hpp"
@@ -8,14 +10,16 @@
 namespace shoal::app {
 
 Division divide(const config::Options& options, int ranks, int on_node) {
-  Division division{ranks, ranks, options.comm.ranks_per_node > 0 ? options.comm.ranks_per_node : on_node};
+  const comm::Axes axes{.tensor = 1, .pipeline = options.pipeline.size};
+  const int data = axes.data(ranks), together = options.comm.ranks_per_node > 0 ? options.comm.ranks_per_node : on_node;
+  Division division{data, data, axes.model() == 1 ? together : std::min(together, data), axes};
   if (!sync::trains_locally(options.sync)) return division;
   division.sync_group_size = options.sync.nprocs_per_node > 0 ? options.sync.nprocs_per_node : division.on_node;
   return division;
 }
 
 void check_nodes(const config::Options& options, comm::World& world, const Division& division) {
-  const std::string unequal = comm::unequal_nodes(world.topology().node_of);
+  const std::string unequal = comm::unequal_nodes(world.data_topology().node_of);
   require_input(options.zero.hpz_size != zero::ZeroOptions::whole_node || unequal.empty(), "zero.hpz_size = node: ", unequal,
                 "; allowed: off, or a number of ranks");
   require_input(options.zero.qgz == 0 || unequal.empty(), "zero.qgz = ", options.zero.qgz, ": ", unequal,
@@ -36,9 +40,10 @@ sync::NodeGroups node_groups(int rank, int ranks, int sync_group_size) {
 sync::NodeGroups make_node_groups(comm::World& world, const Division& division, const config::Options& options,
                                   std::size_t hpz_size) {
   const int sync_group_size = division.sync_group_size;
-  sync::NodeGroups groups = node_groups(world.all().rank(), world.size(), sync_group_size);
-  if (sync_group_size == world.size()) {
-    groups.node.group = &world.all();
+  require(world.axes() == division.axes, "the groups were made for other axes");
+  sync::NodeGroups groups = node_groups(world.position().data, division.ranks, sync_group_size);
+  if (sync_group_size == division.ranks) {
+    groups.node.group = &world.data();
   } else if (sync_group_size == world.topology().ranks_per_node()) {
     groups.node.group = &world.node();
     groups.across.group = &world.across();
@@ -49,8 +54,8 @@ sync::NodeGroups make_node_groups(comm::World& world, const Division& division, 
   if (options.sync.average_dtype == sync::AverageType::int8 && groups.across.ranks > 1) {
     groups.self = sync_group_size == 1 ? groups.node.group : &world.consecutive(1);
   }
-  groups.node.node = &world.node();
-  groups.node.across = &world.across();
+  groups.node.node = &world.data_node();
+  groups.node.across = &world.data_across();
   if (zero::stage_of(options.zero).shards_parameters && zero::has_secondary(hpz_size, sync_group_size)) {
     groups.node.neighbours = &world.consecutive(static_cast<int>(hpz_size));
   }

@@ -9,21 +9,24 @@
 namespace shoal::app {
 
 struct Division {
-  int ranks = 1;            ///< data-parallel ranks
-  int sync_group_size = 1;  ///< ranks that reduce gradients at every step: all, or those of a node if nodes train locally
-  int on_node = 1;          ///< ranks per node
+  int ranks = 1;            ///< data-parallel ranks: of those started, the ones along the axis `data`
+  int sync_group_size = 1;  ///< ranks that reduce gradients at every step: all of these, or those of a node if nodes train
+                            ///< locally
+  int on_node = 1;          ///< data-parallel ranks per node
+  comm::Axes axes = {};     ///< of the ranks started
 };
 
-/// on_node: ranks on a node of the machine; comm.ranks_per_node takes precedence.
+/// ranks: those that were started. on_node: ranks on a node of the machine; comm.ranks_per_node takes precedence.
 Division divide(const config::Options& options, int ranks, int on_node);
 
 /// Fails if nodes have unequal numbers of ranks and an option needs equal ones: because the ranks of a node reduce gradients
 /// together, or because they hold a second copy of the parameters.
 void check_nodes(const config::Options& options, comm::World& world, const Division& division);
 
-/// A rank's numbers in its groups, without communicators.
+/// The numbers of a data-parallel rank in its groups, without communicators.
 sync::NodeGroups node_groups(int rank, int ranks, int sync_group_size);
-/// This rank's numbers in its groups, with communicators. hpz_size: of zero::ZeroOptions, resolved.
+/// This rank's numbers in its groups, with communicators. world must have groups along division.axes. hpz_size: of
+/// zero::ZeroOptions, resolved.
 sync::NodeGroups make_node_groups(comm::World& world, const Division& division, const config::Options& options,
                                   std::size_t hpz_size);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // shoal jobscript: writes a script of jobscripts/ with the nodes, the memory and the wall time that a deck needs.
+#include "jobscript.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -29,10 +31,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum class System : std::uint8_t { slurm, pbs };
-constexpr std::array system_names = {Named{System::slurm, "slurm"}, Named{System::pbs, "pbs"}};
-constexpr const auto& table_of(System) { return system_names; }
-
 constexpr const char* mark = "# Written by `shoal jobscript`";
 
 /// Memory of a process beside what is planned: the program, MPI, the files that it reads.
@@ -42,27 +40,9 @@ constexpr double more_than_planned = 1.05;
 /// The wall time before whose end SLURM sends the warning; of a short job a quarter.
 constexpr std::uint64_t longest_warning_s = 120;
 
-/// What a script asks for.
-struct Job {
-  std::uint64_t nodes = 1, ranks_per_node = 1, cores_per_rank = 1, seconds = 3600;
-  std::uint64_t rank_bytes = 0;  ///< planned
-  std::string program, deck;     ///< absolute paths
-  std::vector<std::string> options;
-
-  std::uint64_t ranks() const { return nodes * ranks_per_node; }
-  std::uint64_t node_mib() const {
-    const double rank = more_than_planned * static_cast<double>(rank_bytes) + static_cast<double>(besides_plan);
-    return static_cast<std::uint64_t>(std::ceil(rank * static_cast<double>(ranks_per_node) / static_cast<double>(mib)));
-  }
-};
-
-/// The text in single quotes for a shell, unless it needs none.
-std::string quoted(const std::string& word) {
-  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
-  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
-  std::string result = "'";
-  for (const char c : word) result += c == '\'' ? "'\\''" : std::string(1, c);
-  return result + "'";
+std::uint64_t node_mib(const Job& job) {
+  const double rank = more_than_planned * static_cast<double>(job.rank_bytes) + static_cast<double>(besides_plan);
+  return static_cast<std::uint64_t>(std::ceil(rank * static_cast<double>(job.ranks_per_node) / static_cast<double>(mib)));
 }
 
 /// A script whose lines are replaced by their beginnings.
@@ -92,7 +72,7 @@ void write_slurm(Script& script, const Job& job) {
   script.replace("#SBATCH --nodes=", text("#SBATCH --nodes=", job.nodes));
   script.replace("#SBATCH --ntasks-per-node=", text("#SBATCH --ntasks-per-node=", job.ranks_per_node));
   script.replace("#SBATCH --cpus-per-task=",
-                 text("#SBATCH --cpus-per-task=", job.cores_per_rank, "\n#SBATCH --mem=", job.node_mib(), "M"));
+                 text("#SBATCH --cpus-per-task=", job.cores_per_rank, "\n#SBATCH --mem=", node_mib(job), "M"));
   script.replace("#SBATCH --time=", "#SBATCH --time=" + config::wall_time_text(job.seconds));
   script.replace("#SBATCH --signal=",
                  text("#SBATCH --signal=B:USR1@", std::clamp<std::uint64_t>(job.seconds / 4, 1, longest_warning_s)));
@@ -106,7 +86,7 @@ void write_slurm_gpu(Script& script, const Job& job) {
 void write_pbs_chunk(Script& script, const Job& job, const std::string& gpus) {
   script.replace("#PBS -l select=",
                  text("#PBS -l select=", job.nodes, ":ncpus=", job.ranks_per_node * job.cores_per_rank, gpus,
-                      ":mpiprocs=", job.ranks_per_node, ":ompthreads=", job.cores_per_rank, ":mem=", job.node_mib(), "mb"));
+                      ":mpiprocs=", job.ranks_per_node, ":ompthreads=", job.cores_per_rank, ":mem=", node_mib(job), "mb"));
   script.replace("#PBS -l walltime=", "#PBS -l walltime=" + config::wall_time_text(job.seconds));
 }
 
@@ -122,34 +102,54 @@ struct Template {
   const char* const* script;
   const char* directive;
   const char* submit;  ///< the command that submits it
+  const char* out;     ///< begins the line that sets output.dir
   void (*fill)(Script& script, const Job& job);
 };
-constexpr std::array templates = {Template{System::slurm, false, &slurm_script, "#SBATCH", "sbatch", write_slurm},
-                                  Template{System::slurm, true, &slurm_gpu_script, "#SBATCH", "sbatch", write_slurm_gpu},
-                                  Template{System::pbs, false, &pbs_script, "#PBS", "qsub", write_pbs},
-                                  Template{System::pbs, true, &pbs_gpu_script, "#PBS", "qsub", write_pbs_gpu}};
+constexpr std::array templates = {
+    Template{System::slurm, false, &slurm_script, "#SBATCH", "sbatch", "out=", write_slurm},
+    Template{System::slurm, true, &slurm_gpu_script, "#SBATCH", "sbatch", "out=", write_slurm_gpu},
+    Template{System::pbs, false, &pbs_script, "#PBS", "qsub", "base=", write_pbs},
+    Template{System::pbs, true, &pbs_gpu_script, "#PBS", "qsub", "base=", write_pbs_gpu}};
 
-std::string script_of(const Job& job, System system) {
+const Template& template_of(System system) {
   const bool on_gpus = device::kind() == device::DeviceKind::cuda;
   const auto* const chosen = std::find_if(templates.begin(), templates.end(), [&](const Template& each) {
     return each.system == system && each.on_gpus == on_gpus;
   });
-  Script script(*chosen->script);
-  chosen->fill(script, job);
+  return *chosen;
+}
+
+}  // namespace
+
+std::string quoted(const std::string& word) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
+  std::string result = "'";
+  for (const char c : word) result += c == '\'' ? "'\\''" : std::string(1, c);
+  return result + "'";
+}
+
+std::string script_of(const Job& job, System system) {
+  const Template& chosen = template_of(system);
+  Script script(*chosen.script);
+  chosen.fill(script, job);
   script.replace_head(
       text(
           "# SPDX-License-Identifier: Apache-2.0\n", mark, " for ", config::shown(job.deck), ": ",
           counted(job.nodes, "node"), " x ", counted(job.ranks_per_node, "rank"), " x ", counted(job.cores_per_rank, "core"),
           ".\n# A rank plans ", plan::bytes_text(job.rank_bytes),
-          "; the memory asked for is 5 % more, and 256 MiB per rank.\n# ", chosen->submit,
+          "; the memory asked for is 5 % more, and 256 MiB per rank.\n# ", chosen.submit,
           " submits it. What it does on signals and at the end of its time, and the variables that it takes: jobscripts/ of "
           "shoal.\n\n"),
-      chosen->directive);
+      chosen.directive);
   std::string preset;
   for (const std::string& option : job.options) preset += (preset.empty() ? "" : " ") + quoted(option);
   script.replace("program=", text("program=", quoted(job.program), " input=", quoted(job.deck), " preset=(", preset, ")"));
+  if (!job.out.empty()) script.replace(chosen.out, text(chosen.out, "${SHOAL_OUT:-", quoted(job.out), "}"));
   return script.text();
 }
+
+namespace {
 
 /// The options that were given on the command line, as the job needs them.
 std::vector<std::string> given_options(const config::Invocation& invocation) {

@@ -24,9 +24,9 @@ namespace shoal::app {
 
 namespace {
 
-std::array<Command, 10> commands() {
-  return {train_command(),    plan_command(),   bench_command(), eval_command(),      generate_command(),
-          tokenize_command(), export_command(), info_command(),  jobscript_command(), doctor_command()};
+std::array<Command, 11> commands() {
+  return {train_command(),  plan_command(), bench_command(),     eval_command(),  generate_command(), tokenize_command(),
+          export_command(), info_command(), jobscript_command(), study_command(), doctor_command()};
 }
 
 std::string usage() {
@@ -80,8 +80,9 @@ Exit run(comm::World& world, int argc, char** argv) {
     heartbeat::phase("exit");
     return exit;
   }
-  bad_input("no such command: ", first,
-            "; allowed: train, plan, bench, eval, generate, tokenize, export, info, jobscript, doctor (shoal --help)");
+  bad_input(
+      "no such command: ", first,
+      "; allowed: train, plan, bench, eval, generate, tokenize, export, info, jobscript, study, doctor (shoal --help)");
 }
 
 /// Runs the command and returns the exit code of all ranks.

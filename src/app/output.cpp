@@ -20,6 +20,7 @@
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/text_file.hpp"
 #include "verdict.hpp"
+#include "version.hpp"
 
 namespace shoal::app {
 
@@ -201,6 +202,7 @@ void write_summary(comm::World& world, const Setup& setup, const Memory& memory,
   for (const auto& [name, value] : config::list(o)) options[name] = value;
   const double tokens = static_cast<double>(o.batch.global * o.model.block_size);
   Json summary = {
+      {"version", version()},
       {"verdict", verdict_summary(verdict)},
       {"losses", losses},
       {"grad_norms", norms},

@@ -58,6 +58,10 @@ io::OwnKind own_bench() {
           [](const fs::path& file) { return json_of(file).at("format") == "shoal-bench-comm"; }};
 }
 
+io::OwnKind own_study() {
+  return {"results of `shoal study`", [](const fs::path& file) { return json_of(file).at("format") == "shoal-study"; }};
+}
+
 io::OwnKind own_doctor() {
   return {"result of `shoal doctor`", [](const fs::path& file) { return json_of(file).at("format") == "shoal-doctor"; }};
 }

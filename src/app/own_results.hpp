@@ -11,6 +11,7 @@ io::OwnKind own_metrics();     ///< metrics.jsonl
 io::OwnKind own_run_record();  ///< run.json
 io::OwnKind own_plan();        ///< plan --json FILE
 io::OwnKind own_bench();       ///< bench comm --output FILE
+io::OwnKind own_study();       ///< study.json
 io::OwnKind own_doctor();      ///< doctor --json FILE
 
 /// For commands that write one result to a path of the user's: calls require_target() and checks that the directory is

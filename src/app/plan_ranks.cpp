@@ -38,7 +38,7 @@ Resolved resolved(config::Invocation asked, int ranks) {
 PlanInputs plan_inputs(const config::Options& options, int ranks, int on_node) {
   const Division division = divide(options, ranks, on_node);
   return {engine_options(options, division, Purpose::train), division.sync_group_size,
-          extra_allocations(options, 0, ranks, division.sync_group_size)};
+          extra_allocations(options, 0, division.ranks, division.sync_group_size)};
 }
 
 }  // namespace shoal::app

@@ -125,7 +125,7 @@ void print_banner(const Setup& setup, comm::World& world, const std::string& bin
   if (world.size() > 1) {
     const bool native = o.comm.collectives == comm::Collectives::native;
     run.emplace_back("collectives",
-                     native ? "the MPI library's own" : "reproducible tree, " + comm::describe_tree(world.topology()));
+                     native ? "the MPI library's own" : "reproducible tree, " + comm::describe_tree(world.data_topology()));
   }
   if (setup.dataset.entropy_rate) {
     run.emplace_back("best possible loss", text(fixed(*setup.dataset.entropy_rate, 4), " (the data's entropy rate)"));

@@ -110,14 +110,16 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   setup.threads = choose_threads(world, options.train.threads);
   kernels::set_threads(setup.threads);  // workspaces are planned for this number
   const bool as_started = ranks == world.size(), training = purpose == Purpose::train;
-  const int rank = as_started ? world.all().rank() : 0, on_node = as_started ? world.node().size() : 1;
+  const int on_node = as_started ? world.node().size() : 1;
   setup.division = divide(options, ranks, as_started ? on_node : ranks);
-  if (!training) setup.division.sync_group_size = ranks;
+  const int data_ranks = setup.division.ranks;
+  const int rank = as_started ? setup.division.axes.position(world.rank(), ranks).data : 0;
+  if (!training) setup.division.sync_group_size = data_ranks;
   if (training && as_started) check_nodes(options, world, setup.division);
   setup.engine = engine_options(setup.options, setup.division, purpose);
   const int sync_group_size = setup.division.sync_group_size;
   const plan::ExtraAllocations extra =
-      training ? extra_allocations(setup.options, rank, ranks, sync_group_size) : [](zero::Engine&, Memory&) {};
+      training ? extra_allocations(setup.options, rank, data_ranks, sync_group_size) : [](zero::Engine&, Memory&) {};
   setup.plan = plan::memory(setup.engine, rank % sync_group_size, sync_group_size, extra);
   if (device::kind() == device::DeviceKind::cuda && options.memory_limit_gib == 0) {
     require_host_memory(setup.plan, on_node);
@@ -125,7 +127,7 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   }
   const std::string problem =
       plan::memory_problem(setup.engine, sync_group_size, plan::available_bytes(options.memory_limit_gib, on_node),
-                           training ? extra_allocations(setup.options, 0, ranks, sync_group_size) : extra);
+                           training ? extra_allocations(setup.options, 0, data_ranks, sync_group_size) : extra);
   require_input(problem.empty(), problem);
   return setup;
 }

@@ -44,7 +44,7 @@ zero::Squares measured_squares(const config::Options& options);
 /// The engine options that follow from resolved options, for the ranks that reduce gradients at every step.
 zero::EngineOptions engine_options(const config::Options& options, const Division& division, Purpose purpose);
 
-/// The memory that rank `rank` of a training run takes in addition to its engine, for its plan.
+/// The memory that data-parallel rank `rank` of `ranks` in a training run takes in addition to its engine, for its plan.
 plan::ExtraAllocations extra_allocations(const config::Options& options, int rank, int ranks, int sync_group_size);
 
 /// The engine, the synchroniser and their memory.

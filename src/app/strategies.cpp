@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The strategies that `shoal plan` compares. Each sets a few options and takes all others from the deck.
+#include "strategies.hpp"
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -19,11 +20,6 @@ namespace {
 using config::Options;
 
 constexpr std::array deciding = {"zero.stage", "zero.hpz_size", "zero.qwz", "zero.qgz", "sync.kind"};
-
-struct Strategy {
-  std::string name;
-  Options options;
-};
 
 bool used(const config::Row& row, const Options& options) {
   if (row.used_by.option.empty()) return true;
@@ -68,8 +64,8 @@ bool same_strategy(const Options& one, const Options& other) {
   });
 }
 
-/// On a single node only ZeRO's stages make a difference, since the other strategies reduce traffic between nodes.
-std::vector<Strategy> strategies(const Options& deck, int nodes) {
+/// The strategies but the deck's own.
+std::vector<Strategy> named_strategies(const Options& deck, int nodes) {
   constexpr std::array<const char*, zero::stages.size()> stages = {"stage 0", "stage 1", "stage 2", "stage 3"};
   std::vector<Strategy> all;
   all.reserve(stages.size());
@@ -86,9 +82,6 @@ std::vector<Strategy> strategies(const Options& deck, int nodes) {
       if (kind.value != sync::SyncKind::every_step) all.push_back({kind.name, with_sync(deck, kind.value)});
     }
   }
-  if (std::none_of(all.begin(), all.end(), [&](const Strategy& s) { return same_strategy(s.options, deck); })) {
-    all.push_back({"deck", deck});
-  }
   return all;
 }
 
@@ -99,12 +92,42 @@ void plan_one(PredictedRun& run, const config::Invocation& asked, const TimeMode
   const int sync_group_size = division.sync_group_size;
   run.tokens = options.batch.global * options.model.block_size;
   run.memory_bytes =
-      plan::memory(engine, 0, sync_group_size, extra_allocations(options, 0, run.ranks, sync_group_size)).bytes.total();
+      plan::memory(engine, 0, sync_group_size, extra_allocations(options, 0, division.ranks, sync_group_size)).bytes.total();
   run.time = plan::step_time(engine, options.sync, sync_group_size, run.cluster, model.machine.network,
                              model.arithmetic(engine, sync_group_size, options.train.dtype));
 }
 
 }  // namespace
+
+std::vector<Strategy> strategies(const Options& deck, int nodes) {
+  std::vector<Strategy> all = named_strategies(deck, nodes);
+  if (std::none_of(all.begin(), all.end(), [&](const Strategy& s) { return same_strategy(s.options, deck); })) {
+    all.push_back({own_strategy, deck});
+  }
+  for (Strategy& strategy : all) forget_unused(strategy.options);
+  return all;
+}
+
+std::optional<Strategy> strategy_named(const Options& deck, const std::string& name) {
+  if (name == own_strategy) return Strategy{name, deck};
+  for (Strategy& strategy : named_strategies(deck, 2)) {
+    if (strategy.name != name) continue;
+    forget_unused(strategy.options);
+    return std::move(strategy);
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> strategy_names() {
+  std::vector<std::string> names;
+  for (const Strategy& strategy : named_strategies(Options(), 2)) names.push_back(strategy.name);
+  names.emplace_back(own_strategy);
+  return names;
+}
+
+bool same_trajectory(const Options& options) {
+  return options.zero.qwz == 0 && options.zero.qgz == 0 && !sync::trains_locally(options.sync);
+}
 
 std::vector<PredictedRun> predict(const config::Invocation& deck, int ranks, const TimeModel& model) {
   const plan::Cluster cluster = model.cluster_of(ranks, deck.options.comm.ranks_per_node);
@@ -116,12 +139,11 @@ std::vector<PredictedRun> predict(const config::Invocation& deck, int ranks, con
     run.strategy = strategy.name;
     run.asked = same_strategy(strategy.options, deck.options);
     const Options& o = strategy.options;
-    run.same_trajectory = o.zero.qwz == 0 && o.zero.qgz == 0 && !sync::trains_locally(o.sync);
+    run.same_trajectory = same_trajectory(o);
     for (const char* name : deciding) run.options[name] = config::value_text(*config::find(name), o);
     config::Invocation asked = deck;
     asked.options = o;
     asked.options.comm.ranks_per_node = cluster.ranks_per_node;
-    forget_unused(asked.options);
     try {
       plan_one(run, asked, model);
     } catch (const Error& error) {

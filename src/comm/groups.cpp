@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "duplicate.hpp"
 #include "mpi_error.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/comm/mpi_communicator.hpp"
+#include "shoal/comm/shared_memory.hpp"
 #include "shoal/comm/traced.hpp"
 #include "shoal/comm/wait.hpp"
 #include "shoal/device/kind.hpp"
@@ -92,10 +94,13 @@ std::string backend_problem(const CommOptions& options) {
   return text("comm.backend = ", name_of(options.backend), ": this program was built without NCCL; allowed: auto, mpi");
 }
 
-Groups::Groups(const CommOptions& options) {
+Groups::Groups(const CommOptions& options, const Axes& grid) : axes(grid) {
   check_agreement(options);
   const std::string problem = backend_problem(options);
   require_input(problem.empty(), problem);
+  const int ranks = size_of(MPI_COMM_WORLD);
+  require_input(axes.tensor > 0 && axes.pipeline > 0 && ranks % axes.model() == 0, axes.tensor, " tensor x ", axes.pipeline,
+                " pipeline ranks do not divide the number of ranks (", ranks, ")");
   assign_nodes(options);
   inquiry = duplicate(ordered);
 
@@ -104,6 +109,11 @@ Groups::Groups(const CommOptions& options) {
   all = make(kinds[0], 0);
   node = make(kinds[1], 1);
   across = make(kinds[2], 2);
+  if (axes.model() == 1) return;
+  for (GroupKind& kind : axis_kinds(topology, axes)) {
+    by_axis.push_back(make(kind, static_cast<std::int16_t>(kinds.size())));
+    kinds.push_back(std::move(kind));
+  }
 }
 
 /// Collective over all ranks. Makes the group of this kind that this rank is in. index: the kind's index in the trace.
@@ -140,6 +150,16 @@ Communicator& Groups::same_position(int count) {
   return divided_group("alike", count, [=](int rank) { return rank % count; });
 }
 
+Communicator& Groups::along(Along axis) {
+  if (!by_axis.empty()) return *by_axis[static_cast<std::size_t>(axis)];
+  switch (axis) {
+    case Along::data: return *all;
+    case Along::data_node: return *node;
+    case Along::data_across: return *across;
+    default: return consecutive(1);
+  }
+}
+
 Communicator& Groups::divided_group(const char* name, int count, const std::function<int(int)>& part_of) {
   const int ranks = topology.ranks();
   require(count > 0 && ranks % count == 0, "groups of ", count, " among ", ranks, " ranks");
@@ -166,6 +186,7 @@ Groups::~Groups() {
   all.reset();
   node.reset();
   across.reset();
+  by_axis.clear();
   on_demand.clear();
   nccl.reset();
   if (inquiry != MPI_COMM_NULL) {
@@ -176,16 +197,17 @@ Groups::~Groups() {
 }
 
 /// Numbers the ranks node by node (nodes by their first rank, ranks of a node as the launcher numbers them), and finds the
-/// node of each rank. comm.ranks_per_node takes precedence over the real nodes.
+/// node of each rank. comm.ranks_per_node takes precedence over the real nodes. MPI_Comm_split_type(SHARED) would find the
+/// nodes, too, but it spins (duplicate.hpp): with 64 ranks on 2 cores it took 40 % of the processor time of a step and its
+/// start.
 void Groups::assign_nodes(const CommOptions& options) {
-  Scoped machine;
   const int launched = rank_in(MPI_COMM_WORLD), size = size_of(MPI_COMM_WORLD);
-  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, launched, MPI_INFO_NULL, machine.address()),
-        "MPI_Comm_split_type");
-  check(MPI_Comm_set_errhandler(machine.get(), MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-
-  const int first_on_node = gather(machine.get(), launched).front();
-  const std::vector<int> first = gather(MPI_COMM_WORLD, first_on_node);
+  const Host host = host_name();
+  std::map<SharedMemory, int> first_with;
+  std::vector<int> first;  // by the launcher's rank: the first rank on its node
+  for (const SharedMemory& memory : gather(MPI_COMM_WORLD, shared_memory(host.data())))
+    first.push_back(first_with.try_emplace(memory, static_cast<int>(first.size())).first->second);
+  const int first_on_node = first[static_cast<std::size_t>(launched)];
   if (std::is_sorted(first.begin(), first.end())) {  // the launcher's order is node by node
     ordered = duplicate(MPI_COMM_WORLD);
   } else {
@@ -200,28 +222,32 @@ void Groups::assign_nodes(const CommOptions& options) {
   const int per_node = options.ranks_per_node;
   const std::string problem = ranks_per_node_problem(options, size);
   require_input(problem.empty(), problem);
-  const std::vector<int> first_in_order = gather(ordered, first_on_node);
+  std::sort(first.begin(), first.end());  // now in the order of `ordered`
   for (int r = 0, index = -1; r < size; ++r) {
     const auto at = static_cast<std::size_t>(r);
-    if (r == 0 || first_in_order[at] != first_in_order[at - 1]) ++index;
+    if (r == 0 || first[at] != first[at - 1]) ++index;
     topology.node_of.push_back(per_node > 0 ? r / per_node : index);
   }
-  for (const Host& host : gather(ordered, host_name())) topology.hosts.emplace_back(host.data());
+  for (const Host& other : gather(ordered, host)) topology.hosts.emplace_back(other.data());
 
-  const std::vector<CoreMask> masks = gather(machine.get(), usable_cores());
-  set_wait(choose_wait(options.wait, core_share(masks, static_cast<std::size_t>(rank_in(machine.get())))));
+  // Those of this machine, whatever comm.ranks_per_node says.
+  const std::vector<CoreMask> masks = gather(ordered, usable_cores());
+  const auto [begin, end] = std::equal_range(first.begin(), first.end(), first_on_node);
+  const auto mine = static_cast<std::size_t>(rank_in(ordered) - (begin - first.begin()));
+  const Span<const CoreMask> neighbours(masks.data() + (begin - first.begin()), static_cast<std::size_t>(end - begin));
+  set_wait(choose_wait(options.wait, core_share(neighbours, mine)));
 }
 
 /// bad_input() unless all ranks have the same options. Otherwise they would make different groups and wait for ever.
 void Groups::check_agreement(const CommOptions& options) const {
   const std::string words = text(name_of(options.backend), ' ', name_of(options.collectives), ' ', options.bucket_mb, ' ',
-                                 options.overlap, ' ', options.ranks_per_node);
+                                 options.overlap, ' ', options.ranks_per_node, ' ', axes.tensor, ' ', axes.pipeline);
   const std::vector<std::size_t> hashes = gather(MPI_COMM_WORLD, std::hash<std::string>()(words));
   const auto differs = std::find_if(hashes.begin(), hashes.end(), [&](std::size_t hash) { return hash != hashes.front(); });
   require_input(
       differs == hashes.end(), "rank ", differs - hashes.begin(),
       " was given other comm options than rank 0; all ranks need the same (backend, collectives, bucket_mb, overlap, "
-      "ranks_per_node)");
+      "ranks_per_node) and the same axes");
 }
 
 }  // namespace shoal::comm

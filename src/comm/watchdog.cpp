@@ -37,8 +37,13 @@ constexpr std::chrono::seconds wait_for_lower_rank(3);
 /// output.
 constexpr useconds_t launcher_reads_us = 200'000;
 
+/// Time for MPI_Abort.
+constexpr useconds_t abort_takes_us = 3'000'000;
+
 /// Time for the launcher to end all ranks of a machine, and of other nodes, after one has reported that they hang together.
 constexpr double launcher_ends_s = 5, launcher_ends_nodes_s = 15;
+/// Nodes beyond this many wait no longer than the last of them.
+constexpr int most_nodes_in_turn = 20;
 
 /// A rank that computes gets at least this fraction of a processor's time, however many processes use the processor.
 constexpr double least_share = 0.01;
@@ -50,6 +55,16 @@ constexpr double least_share = 0.01;
   release_device();
   usleep(launcher_reads_us);
   _exit(static_cast<int>(Exit::failed));
+}
+
+/// The same, and ends all ranks. Not every launcher ends other nodes when a process has failed (observed with MPICH's hydra),
+/// but all obey MPI_Abort. That may not return if the main thread holds a lock.
+[[noreturn]] void end_all(const std::string& line) {
+  std::signal(SIGPIPE, SIG_IGN);
+  dprintf(STDERR_FILENO, "%s", line.c_str());
+  std::thread([] { abort_all(static_cast<int>(Exit::failed)); }).detach();
+  usleep(abort_takes_us);
+  end("");
 }
 
 /// If a peer has died, some transports (UCX) abort this process before the watchdog has checked its peers. The abort is
@@ -75,6 +90,7 @@ struct Watchdog::State {
       : rank(world.all().rank()),
         timeout(timeout_s),
         interval(std::min(1.0, timeout_s / 4)),
+        node(world.topology().node_of[static_cast<std::size_t>(rank)]),
         hosts(world.topology().hosts),
         peers(world),
         inquiry(world, peers, timeout, interval) {}
@@ -92,12 +108,13 @@ struct Watchdog::State {
       check_processor_time();
       answer_questions();
       const double silence = static_cast<double>(heartbeat::silence_ns()) * 1e-9;
-      if (silence > timeout && silence > longest_silence()) end(inquiry.report_of_own_hang(silence));
+      if (silence > timeout && silence > longest_silence()) end_all(inquiry.report_of_own_hang(silence));
     }
   }
 
   /// A rank that hangs is reported by another one that is alive, which can ask all others; this rank waits for that. If all
-  /// ranks hang together, for example in a library's collective, the lowest one reports it first.
+  /// ranks hang together, for example in a library's collective, the lowest one reports it first. Nodes whose ranks all hang
+  /// cannot ask each other, so they report in turn, node by node: the first report ends the run, and is the only one.
   double longest_silence() const {
     bool others_live = static_cast<int>(peers.visible().size()) + 1 < peers.size(), lowest = true;
     const bool sees_all = !others_live;
@@ -106,7 +123,8 @@ struct Watchdog::State {
       others_live = others_live || !hangs;
       lowest = lowest && !(hangs && r < rank);
     }
-    const double after_first = (lowest ? 0 : launcher_ends_s) + (sees_all || rank == 0 ? 0 : launcher_ends_nodes_s);
+    const int turn = sees_all ? 0 : std::min(node, most_nodes_in_turn);
+    const double after_first = (lowest ? 0 : launcher_ends_s) + turn * launcher_ends_nodes_s;
     return timeout + (others_live ? inquiry.longest_s() : 0) + after_first;
   }
 
@@ -162,6 +180,7 @@ struct Watchdog::State {
 
   int rank;
   double timeout, interval;
+  int node;
   std::vector<std::string> hosts;
   Peers peers;
   Inquiry inquiry;

@@ -144,13 +144,32 @@ void World::check_launcher() const {
                 counted(size(), "rank"), "; start it as `srun --mpi=pmi2 ...`, with as many ranks as tasks");
 }
 
-void World::make_groups(const CommOptions& options) { state_->groups = std::make_unique<Groups>(options); }
+void World::make_groups(const CommOptions& options, const Axes& axes) {
+  state_->groups = std::make_unique<Groups>(options, axes);
+}
 
 Communicator& World::all() { return *state_->groups->all; }
 Communicator& World::node() { return *state_->groups->node; }
 Communicator& World::across() { return *state_->groups->across; }
 Communicator& World::consecutive(int count) { return state_->groups->consecutive(count); }
 Communicator& World::same_position(int count) { return state_->groups->same_position(count); }
+Communicator& World::data() { return state_->groups->along(Along::data); }
+Communicator& World::tensor() { return state_->groups->along(Along::tensor); }
+Communicator& World::pipeline() { return state_->groups->along(Along::pipeline); }
+Communicator& World::model() { return state_->groups->along(Along::model); }
+Communicator& World::data_node() { return state_->groups->along(Along::data_node); }
+Communicator& World::data_across() { return state_->groups->along(Along::data_across); }
+const Axes& World::axes() const { return state_->groups->axes; }
+Axes::Position World::position() const { return axes().position(rank(), size()); }
+Topology World::data_topology() const {
+  std::vector<int> members;
+  const Axes::Position own = position();
+  for (int other = 0; other < size(); ++other) {
+    const Axes::Position at = axes().position(other, size());
+    if (at.tensor == own.tensor && at.pipeline == own.pipeline) members.push_back(other);
+  }
+  return topology_of(topology(), members);
+}
 const std::vector<GroupKind>& World::group_kinds() const { return state_->groups->kinds; }
 const Topology& World::topology() const { return state_->groups->topology; }
 int World::nodes() const { return topology().nodes(); }

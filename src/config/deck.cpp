@@ -86,9 +86,11 @@ Written value_of(std::string_view text) {
   return {std::string(trimmed(without_comment(text))), {}};
 }
 
+using OwnOptions = std::vector<CommandSpec::Own>;
+
 class Reader {
  public:
-  Reader(Deck& deck, std::string filename) : deck_(deck), filename_(std::move(filename)) {}
+  Reader(Deck& deck, std::string filename, const OwnOptions& own) : deck_(deck), filename_(std::move(filename)), own_(own) {}
 
   void line(std::string_view text) {
     ++line_;
@@ -113,7 +115,10 @@ class Reader {
     section_ = std::nullopt;
     if (header.back() != ']') return problem("`", shown(header), "`: the closing ] is missing");
     const std::string name(trimmed(header.substr(1, header.size() - 2)));
-    const std::vector<std::string> known = sections();
+    std::vector<std::string> known = sections();
+    for (const std::string& option : own_names()) {
+      if (known.back() != section_of(option)) known.push_back(section_of(option));
+    }
     if (std::find(known.begin(), known.end(), name) != known.end()) {
       section_ = name + ".";
       return;
@@ -127,23 +132,50 @@ class Reader {
     if (!section_) return;  // in an unknown section, which has been reported
     const std::string name = *section_ + key;
     const Row* const row = find(name);
-    if (row == nullptr) return problem(shown(name), ": ", unknown_option(shown(name)));
+    const CommandSpec::Own* const own = row == nullptr ? own_option(name) : nullptr;
+    if (row == nullptr && own == nullptr) return problem(shown(name), ": ", unknown(shown(name)));
     if (const auto [first, fresh] = lines_.emplace(name, line_); !fresh) {
       return problem(name, ": set twice, first in line ", first->second);
     }
     const Written written = value_of(text);
-    const Value type = row->member.get(deck_.options);
+    const Value type = own != nullptr ? own->value : row->member.get(deck_.options);
+    const Allowed& allowed = own != nullptr ? own->allowed : row->allowed;
     if (!written.problem.empty()) return problem(name, ": ", written.problem);
-    const Reading reading = read(written.value, row->allowed, type, name);
-    if (!reading.value) {
-      return problem(refusal(name, written.value, reading.problem, row->allowed, type));
+    const Reading reading = read(written.value, allowed, type, name);
+    if (!reading.value) return problem(refusal(name, written.value, reading.problem, allowed, type));
+    if (own != nullptr) {
+      deck_.own[name] = *reading.value;
+    } else {
+      row->member.set(deck_.options, *reading.value);
     }
-    row->member.set(deck_.options, *reading.value);
     deck_.places.set(name, shoal::text(filename_, ":", line_));
+  }
+
+  /// The command's own options that have a section.
+  std::vector<std::string> own_names() const {
+    std::vector<std::string> names;
+    for (const CommandSpec::Own& own : own_) {
+      if (own.name.find('.') != std::string::npos) names.push_back(own.name);
+    }
+    return names;
+  }
+  const CommandSpec::Own* own_option(const std::string& name) const {
+    if (name.find('.') == std::string::npos) return nullptr;
+    const auto found = std::find_if(own_.begin(), own_.end(), [&](const auto& own) { return own.name == name; });
+    return found == own_.end() ? nullptr : &*found;
+  }
+  std::string unknown(const std::string& name) const {
+    const std::vector<std::string> own = own_names();
+    const bool in_own =
+        std::any_of(own.begin(), own.end(), [&](const auto& o) { return section_of(o) == section_of(name); });
+    if (!in_own) return unknown_option(name);
+    const std::string close = nearest(name, own);
+    return close.empty() ? "unknown option; allowed: " + joined(own) : "unknown option; did you mean " + close + "?";
   }
 
   Deck& deck_;
   std::string filename_;
+  const OwnOptions& own_;
   std::size_t line_ = 0;
   std::optional<std::string> section_ = "";  ///< "model."; none: in an unknown section
   std::map<std::string, std::size_t> lines_;
@@ -157,13 +189,13 @@ Deck unreadable(const std::string& path, const std::string& why) {
 
 }  // namespace
 
-Deck parse_deck_text(std::string_view text, const std::string& filename) {
+Deck parse_deck_text(std::string_view text, const std::string& filename, const OwnOptions& own) {
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   if (text.find('\0') != std::string_view::npos)
     return unreadable(filename, "not a deck: it contains zero bytes, so it is not a text file");
   Deck deck;
-  Reader reader(deck, filename);
+  Reader reader(deck, filename, own);
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
@@ -174,7 +206,7 @@ Deck parse_deck_text(std::string_view text, const std::string& filename) {
   return deck;
 }
 
-Deck read_deck(const std::string& path) {
+Deck read_deck(const std::string& path, const OwnOptions& own) {
   constexpr std::uintmax_t largest = 1U << 20U;
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return unreadable(path, "no such file; expected the path of a deck");
@@ -184,7 +216,7 @@ Deck read_deck(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return unreadable(path, text("cannot be opened: ", std::strerror(errno)));
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  return parse_deck_text(text, path);
+  return parse_deck_text(text, path, own);
 }
 
 }  // namespace shoal::config

@@ -76,6 +76,7 @@ void apply(const CommandSpec& command, const CommandLine::Given& given, Invocati
   for (const CommandSpec::Own& own : command.own) {
     if (own.name != given.name) continue;
     if (const auto value = read_given(given, own.allowed, own.value, problems)) invocation.own_values[own.name] = *value;
+    invocation.places.set(own.name, "command line");
     return;
   }
   if (given.name == "deepspeed") return;  // read last, when all other options are known
@@ -103,9 +104,10 @@ Invocation parse(const CommandSpec& command, int argc, const char* const* argv) 
 
   std::vector<std::string> problems, on_the_line = line.problems;
   if (!line.unclear) place_arguments(command, line.positionals, invocation, on_the_line);
-  const Deck deck = invocation.deck.empty() ? Deck() : read_deck(invocation.deck);
+  const Deck deck = invocation.deck.empty() ? Deck() : read_deck(invocation.deck, command.own);
   invocation.options = deck.options;
   invocation.places = deck.places;
+  for (const auto& [name, value] : deck.own) invocation.own_values[name] = value;
   problems = deck.problems;
   for (const CommandLine::Given& given : line.options) apply(command, given, invocation, on_the_line);
   for (const CommandLine::Given& given : line.options) {

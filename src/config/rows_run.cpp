@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options that change where and how a training is computed, and what it writes: zero, comm, sync, activation, offload, nvme,
-// memory, checkpoint, trace, output, fault.
+// Options that change where and how a training is computed, and what it writes: zero, comm, sync, pipeline, activation,
+// offload, nvme, memory, checkpoint, trace, output, fault.
 #include "rows.hpp"
 
 namespace shoal::config {
 
 using comm::CommOptions;
 using model::ActivationOptions;
+using pipeline::PipelineOptions;
 using sync::SyncOptions;
 using zero::ZeroOptions;
 
@@ -188,6 +189,35 @@ std::vector<Row> sync_rows() {
   };
 }
 
+/// Declared and checked, but a run does not make pipelines yet.
+std::vector<Row> pipeline_rows() {
+  std::vector<std::string> of_stages;
+  for (const auto& row : pipeline::schedules) {
+    if (row.several_stages) of_stages.emplace_back(row.name);
+  }
+  std::vector<Row> rows = {
+      {"pipeline.size", in(&Options::pipeline, &PipelineOptions::size), "ranks", between(1, most_ranks),
+       about("ranks among which the layers are divided; results do not change",
+             "Raise it if links between nodes are slow, or a rank has no memory for the model.")},
+      {"pipeline.schedule", in(&Options::pipeline, &PipelineOptions::schedule), "", one_of(of_stages),
+       about(
+           "order of forward and backward passes. gpipe: all forward, then all backward; 1f1b: in alternation; interleaved: "
+           "in alternation, over several parts",
+           "interleaved idles less and sends more; gpipe needs the most memory.")},
+      {"pipeline.parts", in(&Options::pipeline, &PipelineOptions::parts), "", between(1, 65536),
+       about("gpipe, interleaved: parts of the model that each rank has")},
+      {"pipeline.balance", in(&Options::pipeline, &PipelineOptions::balance), "",
+       not_empty().as("auto, or numbers as 3,2,1"),
+       about("number of layers of each part; auto: all parts take about the same time")},
+      {"pipeline.checkpoint", in(&Options::pipeline, &PipelineOptions::checkpoint), "",
+       one_of(names<pipeline::Checkpoint>()),
+       about("micro-batches of a step whose activations are recomputed in the backward pass; except_last: all but the last",
+             "Set it to always if activations need too much memory.")},
+  };
+  for (Row& row : rows) row.built = false;
+  return rows;
+}
+
 std::vector<Row> activation_rows() {
   return {
       {"activation.checkpoint_interval", in(&Options::activation, &ActivationOptions::checkpoint_interval), "blocks",
@@ -297,7 +327,8 @@ Row later(const std::string& name, const Value& value, const std::string& unit, 
 
 std::vector<Row> run_rows() {
   std::vector<Row> rows = zero_rows();
-  for (const auto& more : {comm_rows(), sync_rows(), activation_rows(), offload_rows(), file_rows(), fault_rows()}) {
+  for (const auto& more :
+       {comm_rows(), sync_rows(), pipeline_rows(), activation_rows(), offload_rows(), file_rows(), fault_rows()}) {
     rows.insert(rows.end(), more.begin(), more.end());
   }
   return rows;

@@ -189,8 +189,8 @@ std::vector<std::string> absent_features(const Invocation& invocation) {
 
 void validate(Invocation& invocation, int ranks) {
   Options& o = invocation.options;
-  const auto count = static_cast<std::size_t>(ranks);
-  const std::vector<std::string> batch_of_deepspeed = follow_deepspeed(invocation, ranks);
+  const auto count = static_cast<std::size_t>(data_ranks(o, ranks));
+  const std::vector<std::string> batch_of_deepspeed = follow_deepspeed(invocation, data_ranks(o, ranks));
   if (o.batch.global == 0) o.batch.global = o.batch.micro * count;
   const bool total_follows = o.schedule.total_steps == 0;
   if (total_follows && row_of(o.schedule.kind).has.decays) o.schedule.total_steps = o.train.steps;
@@ -204,6 +204,7 @@ void validate(Invocation& invocation, int ranks) {
   add(offload_problems(o));
   add(comm_problems(o.comm, ranks));
   add(sync_problems(o, ranks));
+  add(pipeline_problems(o, ranks));
   add(batch_of_deepspeed.empty() ? batch_problems(o.batch, count) : batch_of_deepspeed);
   add(trace_problems(o));
   add(gelu_problems(o));
@@ -217,6 +218,8 @@ void validate(Invocation& invocation, int ranks) {
   std::string message;
   for (const std::string& problem : problems) message += (message.empty() ? "" : "\n") + invocation.places.locate(problem);
   require_input(problems.empty(), message);
+  const std::string warning = short_pipeline(o, ranks);
+  if (!warning.empty()) invocation.notes.push_back(invocation.places.locate(warning));
 }
 
 }  // namespace shoal::config

@@ -27,6 +27,13 @@ std::vector<std::string> zero_problems(const Options& options, int ranks);
 /// Contradictions within sync, and options that cannot be combined with nodes that train locally.
 std::vector<std::string> sync_problems(const Options& options, int ranks);
 
+/// Contradictions within pipeline, and options that cannot be combined with pipelines.
+std::vector<std::string> pipeline_problems(const Options& options, int ranks);
+/// The number of data-parallel ranks: of the pipelines, or of all ranks if pipeline.size does not divide them.
+int data_ranks(const Options& options, int ranks);
+/// A warning if there are fewer micro-batches than stages: the idle share, and the batch.global that lowers it. Else empty.
+std::string short_pipeline(const Options& options, int ranks);
+
 /// A list of faults that cannot be read, and faults that cannot happen in this run.
 std::vector<std::string> fault_problems(const Options& options, int ranks);
 

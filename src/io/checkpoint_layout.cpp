@@ -80,12 +80,12 @@ std::uint64_t bytes_needed(const CheckpointState& state, const std::vector<Check
   return bytes;
 }
 
-/// Creates groups, attributes, and datasets with their space, but writes no raw data or checksums. Sets the datasets'
-/// offsets.
+/// The part of rank 0 before raw data are written. Creates groups, attributes, and datasets with their space, but writes no
+/// raw data or checksums. Sets the datasets' offsets.
 OpenLayout make_file(const fs::path& file, const CheckpointState& state, std::vector<CheckpointDataset>& datasets) {
   OpenLayout layout{hdf5::create_file(file, false), {}};
   const hdf5::Handle& h5 = layout.file;
-  // HDF5 has emptied the file, which released the reserved space.
+  // Before the library writes anything: the driver bears a full disk, but the other ranks would write raw data in vain.
   File(file, File::Mode::write).reserve(0, bytes_needed(state, datasets));
   hdf5::write_attribute(h5, "format_version", format::version);
   hdf5::write_attribute(h5, "program", std::string("shoal " SHOAL_VERSION));
@@ -106,13 +106,6 @@ OpenLayout make_file(const fs::path& file, const CheckpointState& state, std::ve
     dataset.offset = hdf5::raw_offset(layout.datasets.back(), dataset.name);
   }
   return layout;
-}
-
-/// The part of rank 0 before raw data are written.
-OpenLayout prepare(const fs::path& temporary, const CheckpointState& state, std::vector<CheckpointDataset>& datasets) {
-  // HDF5 1.10 crashes on a full disk. So space is reserved before it opens the file, and again afterwards.
-  File(temporary, File::Mode::create).reserve(0, bytes_needed(state, datasets));
-  return make_file(temporary, state, datasets);
 }
 
 /// The part of rank 0 when the checksums are known. Returns the file's final size.
@@ -145,7 +138,7 @@ OpenLayout lay_out(comm::Communicator& group, const fs::path& temporary, const C
   OpenLayout layout;
   std::vector<std::uint64_t> offsets(content.datasets.size());
   together_by_0(group, [&] {
-    layout = prepare(temporary, state, content.datasets);
+    layout = make_file(temporary, state, content.datasets);
     for (std::size_t i = 0; i < offsets.size(); ++i) offsets[i] = content.datasets[i].offset;
   });
   group.broadcast(comm::bytes_of(Span<std::uint64_t>(offsets)), 0).wait();

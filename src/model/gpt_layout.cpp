@@ -69,13 +69,4 @@ std::vector<std::string> problems(const ModelOptions& o) {
   return {text("model.n_embd = ", o.n_embd, " is not a multiple of model.n_head = ", o.n_head, "; nearest: ", nearest)};
 }
 
-double flops_per_token(const ModelOptions& o) {
-  const auto C = static_cast<double>(o.n_embd);
-  const auto layers = static_cast<double>(o.n_layer);
-  const double block = 4 * C * C + 2 * C * static_cast<double>(o.inner());
-  const double products = layers * block + C * static_cast<double>(o.vocab_size);
-  const double keys = (static_cast<double>(o.block_size) + 1) / 2;  // number of keys that a token attends to, on average
-  return 6 * products + 12 * layers * C * keys;
-}
-
 }  // namespace shoal::model::gpt

@@ -45,6 +45,5 @@ std::vector<UnitLayout> layout(const ModelOptions& options);
 Segments segments(const ModelOptions& options, const Capacity& capacity);
 std::vector<std::vector<int>> use_order(const ModelOptions& options, const Capacity& capacity);
 std::vector<std::string> problems(const ModelOptions& options);
-double flops_per_token(const ModelOptions& options);
 
 }  // namespace shoal::model::gpt

@@ -63,14 +63,6 @@ std::vector<std::string> problems(const ModelOptions& o) {
   return {text("model.dropout = ", o.dropout, ": model.kind = mlp has no dropout; allowed: 0")};
 }
 
-double flops_per_token(const ModelOptions& o) {
-  const auto inner = static_cast<double>(o.inner());
-  const double first = static_cast<double>(o.block_size * o.n_embd) * inner;
-  const double rest = static_cast<double>(o.n_layer - 1) * inner * inner;
-  const double head = inner * static_cast<double>(o.vocab_size);
-  return 6 * (first + rest + head) / static_cast<double>(o.block_size);  // there is one prediction for block_size tokens
-}
-
 }  // namespace mlp
 
 template <typename T>

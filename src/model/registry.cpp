@@ -7,7 +7,9 @@
 #include "gpt_layout.hpp"
 #include "mlp.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/model/costs.hpp"
 #include "shoal/model/model.hpp"
+#include "unit_costs.hpp"
 
 namespace shoal::model {
 
@@ -29,13 +31,13 @@ struct Entry {
   std::vector<UnitLayout> (*layout)(const ModelOptions&);
   std::vector<std::vector<int>> (*use_order)(const ModelOptions&, const Capacity&);
   std::vector<std::string> (*problems)(const ModelOptions&);
-  double (*flops_per_token)(const ModelOptions&);
+  std::vector<UnitCost> (*costs)(const ModelOptions&, DType, const Capacity&);
   Made (*make)(const ModelOptions&, DType, const Capacity&, std::uint64_t, Memory&, UnitAccess&);
 };
 
 constexpr std::array registry = {
-    Entry{ModelKind::gpt, gpt::layout, gpt::use_order, gpt::problems, gpt::flops_per_token, make_as<Gpt>},
-    Entry{ModelKind::mlp, mlp::layout, mlp::use_order, mlp::problems, mlp::flops_per_token, make_as<Mlp>},
+    Entry{ModelKind::gpt, gpt::layout, gpt::use_order, gpt::problems, gpt::costs, make_as<Gpt>},
+    Entry{ModelKind::mlp, mlp::layout, mlp::use_order, mlp::problems, mlp::costs, make_as<Mlp>},
 };
 static_assert(in_order(registry) && registry.size() == model_kinds.size());
 
@@ -72,7 +74,15 @@ std::vector<std::string> problems(const ModelOptions& o) {
   return found;
 }
 
-double flops_per_token(const ModelOptions& options) { return entry(options).flops_per_token(options); }
+std::vector<UnitCost> costs(const ModelOptions& options, DType dtype, const Capacity& capacity) {
+  return entry(options).costs(options, dtype, capacity);
+}
+
+double flops_per_token(const ModelOptions& options) {
+  double sum = 0;
+  for (const UnitCost& unit : costs(options, DType::f32, {})) sum += unit.flops();
+  return sum / static_cast<double>(options.block_size);
+}
 
 std::unique_ptr<Model> make(const ModelOptions& options, DType dtype, const Capacity& capacity, std::uint64_t seed,
                             Memory& memory, UnitAccess& access) {

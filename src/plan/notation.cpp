@@ -50,9 +50,9 @@ constexpr std::array units = {Unit{"B", 1},        Unit{"KiB", 0x1p10}, Unit{"Mi
 
 }  // namespace
 
-std::vector<int> rank_counts(std::string_view list) {
+std::vector<int> rank_counts(std::string_view list, std::string_view option) {
   const auto refuse = [&](const auto&... why) {
-    bad_input("--ranks ", list, ": ", why..., "; allowed: whole numbers from 1 to ", most_ranks,
+    bad_input(option, list, ": ", why..., "; allowed: whole numbers from 1 to ", most_ranks,
               " between commas, as 1,2,4,6; dots between two of them double: 1,2,4,...,1024");
   };
   std::vector<int> counts;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "shoal/model/costs.hpp"
+
 namespace shoal::plan {
 
 namespace {
@@ -19,15 +21,6 @@ zero::RankGroups groups_of(int ranks) {
 
 bool every_micro_step(const zero::EngineOptions& options, int ranks) {
   return ranks > 1 && zero::stage_of(options.zero).shards_gradients;
-}
-
-/// Number of weights in a unit's matrix products. The unit's computing time is proportional to it.
-double weights_of(const model::UnitLayout& unit) {
-  double elements = 0;
-  for (const model::Parameter& parameter : unit.parameters) {
-    if (!parameter.is_vector()) elements += static_cast<double>(parameter.elements());
-  }
-  return elements;
 }
 
 }  // namespace
@@ -50,32 +43,41 @@ StepSimulation::StepSimulation(const zero::EngineOptions& options, int sync_grou
   for (std::size_t k = 0; k < lifetimes.size(); ++k) uses_[lifetimes[k].start].starting.push_back(k);
 }
 
-/// Time model: the backward pass takes twice as long as the forward pass, and a unit's gradient is complete at its last use.
-/// The head's only use is forward and backward. The embedding's gradient is complete at the end of the pass, and lookups in
-/// the embedding cost nothing.
+/// Time model: a use takes time in proportion to its operations (model::costs()). The first use of a unit is its forward
+/// pass, the last one its backward pass, and those between compute its activations again. A unit whose backward pass follows
+/// its forward pass at once (the head) makes both in its only use. Backward goes through the units in reverse order, so a
+/// gradient is complete in the unit's last use, or with the gradient of the unit after it if that is later: the embedding's
+/// needs no parameters, and is complete at the end of the pass.
 void StepSimulation::plan_uses(const zero::EngineOptions& options, const std::vector<model::UnitLayout>& units) {
   const zero::UseOrder order = model::use_order(options.model, options.capacity);
-  const int embedding = 0, head = static_cast<int>(units.size()) - 1;
-  std::vector<std::size_t> last_use(units.size(), 0);
+  const std::vector<model::UnitCost> costs = model::costs(options.model, options.dtype, options.capacity);
+  std::vector<std::size_t> first(units.size(), order.size()), last(units.size(), 0);
   for (std::size_t i = 0; i < order.size(); ++i) {
     for (const int unit : order[i]) {
-      last_use[at(unit)] = i;
+      first[at(unit)] = std::min(first[at(unit)], i);
+      last[at(unit)] = i;
     }
   }
-  const std::size_t head_use = last_use[at(head)];
   double sum = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {
     Use& use = uses_.emplace_back();
     use.units = order[i];
     for (const int unit : order[i]) {
-      if (unit != embedding && last_use[at(unit)] == i) use.completed.push_back(unit);
-      if (unit != embedding || i == head_use) use.fraction += weights_of(units[at(unit)]);
+      const model::UnitCost& cost = costs[at(unit)];
+      const bool at_once = last[at(unit)] == first[at(unit)];
+      if (i == first[at(unit)]) {
+        use.fraction += at_once ? cost.flops() : cost.forward_flops;
+      } else {
+        use.fraction += i == last[at(unit)] ? cost.backward_flops : cost.forward_flops;
+      }
     }
-    const bool is_forward = i < head_use || (i > head_use && use.completed.empty());  // the latter: recomputation
-    use.fraction *= is_forward ? 1 : i == head_use ? 3 : 2;
     sum += use.fraction;
   }
-  uses_.back().completed.push_back(embedding);
+  std::size_t complete = 0;
+  for (std::size_t unit = units.size(); unit-- > 0;) {
+    complete = std::max(complete, last[unit]);
+    uses_[complete].completed.push_back(static_cast<int>(unit));
+  }
   for (Use& use : uses_) use.fraction /= sum;
 }
 

@@ -35,6 +35,7 @@ class Commands(Program):
             "export",
             "info",
             "jobscript",
+            "study",
             "doctor",
         ):
             self.assertIn(command, self.ok("--help"))

@@ -98,6 +98,29 @@ class Scripts(Program):
             self.assertIn("\nscontrol requeue 17\n", self.called(script, ENDS_WITH=75, code=75))
             self.assertNotIn("scontrol", self.called(script, ENDS_WITH=1, code=1))
 
+    def test_slurm_goes_on_after_a_rank_has_died(self):
+        """srun is killed FAILS times. The first MAKES runs make a checkpoint before."""
+        (self.dir / "bin" / "srun").write_text("""#!/bin/bash
+            echo "srun $*" >>"$CALLS"
+            [[ $* != *" true" ]] || exit "$NODE_IS_LOST"
+            n=$(grep -c " train " "$CALLS")
+            [[ $n -le $FAILS ]] || exit 0
+            [[ $n -gt $MAKES ]] || { mkdir -p runs/17/checkpoints && touch "runs/17/checkpoints/step_0000000$n.h5"; }
+            exit 137""")
+        for name, says in (("squeue", "17.0 17.batch 17.extern 17.1"), ("scancel", "")):
+            (self.dir / "bin" / name).write_text(f'#!/bin/bash\necho "{name} $*" >>"$CALLS"\necho {says}\n')
+            (self.dir / "bin" / name).chmod(0o755)
+        for script in ("slurm", "slurm_gpu"):
+            for fails, makes, lost, code, runs in ((2, 2, 0, 0, 3), (9, 1, 0, 137, 4), (9, 0, 0, 137, 1), (9, 9, 1, 75, 1)):
+                shutil.rmtree(self.dir / "runs", ignore_errors=True)
+                calls = self.called(script, FAILS=fails, MAKES=makes, NODE_IS_LOST=lost, code=code, SLURM_JOB_NUM_NODES=3)
+                self.assertEqual(calls.count(" train "), runs, calls)
+                self.assertEqual(calls.count("--checkpoint.resume=latest"), runs - 1)
+                self.assertEqual("\nscontrol requeue 17\n" in calls, code == 75)
+                if makes > 0:
+                    self.assertIn("--nodes=3 --ntasks=3 true\n", calls)
+                    self.assertIn("\nscancel --signal=KILL 17.0\nscancel --signal=KILL 17.1\n", calls)
+
     def test_a_job_that_has_run_before_resumes(self):
         (self.dir / "runs" / "17").mkdir(parents=True)
         for script in ("slurm", "slurm_gpu", "pbs", "pbs_gpu"):

@@ -43,13 +43,13 @@ fill_links() {
   for i in $(seq "$1"); do "$cluster/vcluster" exec "node$i" sysctl -q net.ipv4.tcp_congestion_control=reno; done
 }
 
-# up TOOL: starts two nodes with a state directory for this test, and stops them when the test ends in any way.
+# up TOOL [NODES]: starts two nodes, or so many, with a state directory for this test, and stops them when the test ends in any way.
 up() {
   export VCLUSTER_STATE=/run/shoal-test-$$
   work=$(mktemp -d)
   trap '"$cluster/vcluster" down; rm -rf "$work"' EXIT
   trap 'exit 1' INT TERM
-  "$cluster/$1" up 2 >"$work/up.log" 2>&1 || fail "two virtual nodes did not come up"
+  "$cluster/$1" up "${2:-2}" >"$work/up.log" 2>&1 || fail "${2:-2} virtual nodes did not come up"
   export SHOAL_DECK=$work/tiny.cfg
   cat >"$SHOAL_DECK" <<'DECK'
 [model]

@@ -2,6 +2,8 @@
 #include "shoal/comm/process.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +12,8 @@
 #include <filesystem>
 #include <string>
 #include <utility>
+
+#include "shoal/comm/shared_memory.hpp"
 
 namespace shoal::comm {
 namespace {
@@ -25,6 +29,24 @@ TEST(Process, AnotherThatHasTheNumberNowIsNotIt) {
   ProcessId earlier = this_process();
   earlier.started -= 1;
   EXPECT_FALSE(is_running(earlier));
+}
+
+TEST(SharedMemory, ProcessesThatCannotShareItAreOnOtherNodes) {
+  const SharedMemory mine = shared_memory("node1");
+  EXPECT_EQ(mine, shared_memory("node1"));
+  EXPECT_NE(mine, shared_memory("node2")) << "virtual machines of one snapshot";
+  EXPECT_NE(mine.kernel, 0U);
+  const int child = fork();
+  if (child == 0) {  // its own /dev/shm, as in a container with the same host name
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("none", "/dev/shm", "tmpfs", 0, nullptr) != 0)
+      _exit(77);
+    _exit(shared_memory("node1") == mine ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "mounting needs rights that this process has not";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(Process, InAnotherNameSpaceOrMachineItCannotBeSeen) {

@@ -92,6 +92,26 @@ TEST(Deck, MessagesHoldNoControlCharactersAndNoLongLines) {
   }
 }
 
+TEST(Deck, HoldsOptionsOfACommandWithTheirSection) {
+  const std::vector<CommandSpec::Own> own = {{"study.nodes", std::string{}, "", any(), "a list"},
+                                             {"study.repeats", std::uint64_t{1}, "", at_least(1), "runs"},
+                                             {"retry", false, "", any(), "of the command line only"}};
+  const std::string text = "[study]\nnodes = 1,2 # a list\nrepeats = 3\n[train]\nsteps = 7\n";
+  const Deck deck = parse_deck_text(text, "a.cfg", own);
+  EXPECT_THAT(deck.problems, IsEmpty());
+  EXPECT_EQ(std::get<std::string>(deck.own.at("study.nodes")), "1,2");
+  EXPECT_EQ(std::get<std::uint64_t>(deck.own.at("study.repeats")), 3U);
+  EXPECT_EQ(deck.places.of("study.repeats"), "a.cfg:3");
+  EXPECT_EQ(deck.options.train.steps, 7U);
+  EXPECT_THAT(parse_deck_text(text, "a.cfg").problems, ElementsAre(HasSubstr("a.cfg:1: [study]: unknown section")));
+
+  const std::string wrong = "retry = true\n[study]\nnode = 1\nrepeats = 0\nrepeats = 2\n";
+  EXPECT_THAT(parse_deck_text(wrong, "a.cfg", own).problems,
+              ElementsAre(HasSubstr("a.cfg:1: retry: unknown option"),
+                          HasSubstr("a.cfg:3: study.node: unknown option; did you mean study.nodes?"),
+                          HasSubstr("a.cfg:4: study.repeats = 0"), HasSubstr("a.cfg:5: study.repeats: set twice")));
+}
+
 TEST(DeckFile, NamesWhatCannotBeRead) {
   EXPECT_THAT(read_deck("/nowhere/a.cfg").problems,
               ElementsAre("/nowhere/a.cfg: no such file; expected the path of a deck"));

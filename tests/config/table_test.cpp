@@ -19,9 +19,9 @@ TEST(Table, NamesAreUniqueAndHelpIsGiven) {
 }
 
 TEST(Table, SectionsAreTheVocabularys) {
-  EXPECT_THAT(sections(),
-              testing::ElementsAre("model", "data", "batch", "train", "optimizer", "schedule", "zero", "comm", "sync",
-                                   "activation", "offload", "nvme", "memory", "checkpoint", "trace", "output", "fault"));
+  EXPECT_THAT(sections(), testing::ElementsAre("model", "data", "batch", "train", "optimizer", "schedule", "zero", "comm",
+                                               "sync", "pipeline", "activation", "offload", "nvme", "memory", "checkpoint",
+                                               "trace", "output", "fault"));
 }
 
 TEST(Table, DefaultsAreAllowedAndBuilt) {

@@ -57,6 +57,29 @@ TEST(Validate, AChainOfDependenciesMayBeKept) {
   EXPECT_EQ(validated("activation.checkpoint_interval = auto", 1).activation.checkpoint_interval, -1);
 }
 
+std::vector<std::string> notes(std::string_view deck, int ranks) {
+  Invocation invocation;
+  invocation.options = parse_deck_text(deck, "a.cfg").options;
+  invocation.dry_run = true;
+  validate(invocation, ranks);
+  return invocation.notes;
+}
+
+TEST(Validate, TheRanksOfAPipelineShareTheirBatch) {
+  EXPECT_EQ(validated("batch.micro = 3\npipeline.size = 2", 8, true).batch.global, 12U);
+  EXPECT_NO_THROW(validated("batch.micro = 3\nbatch.global = 24\npipeline.size = 4\npipeline.balance = 1,1,1,1", 8, true));
+}
+
+TEST(Validate, APipelineOfFewMicroBatchesIsWarnedOf) {
+  const std::string deck = "batch.micro = 2\npipeline.size = 4\nbatch.global = ";
+  EXPECT_THAT(
+      notes(deck + "8", 8),
+      testing::ElementsAre("pipeline.size = 4 has only 2 micro-batches per step and pipeline: each rank is idle for at "
+                           "least 60 % of a step; with batch.global = 16 for 43 %, with batch.global = 64 for 16 %"));
+  EXPECT_THAT(notes(deck + "16", 8), testing::IsEmpty());
+  EXPECT_THAT(notes("batch.micro = 2", 8), testing::IsEmpty());
+}
+
 TEST(Validate, TheVocabularyMayStillBeOpen) { EXPECT_EQ(validated("", 1).model.vocab_size, 0U); }
 
 TEST(Places, StandInFrontAndBehindValues) {

@@ -39,7 +39,7 @@ struct GroupKind {
 };
 
 /// The groups that every run makes, in the order of their indices in the trace:
-///   all     all data-parallel ranks
+///   all     all ranks
 ///   node    the ranks of one node
 ///   across  the ranks with the same local rank, one per node; for local rank 0 these are the node leaders. If nodes have
 ///           different numbers of ranks, the group of local rank k has only the nodes with more than k ranks.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shoal/base/error.hpp"
+#include "shoal/comm/axes.hpp"
 #include "shoal/comm/communicator.hpp"
 #include "shoal/comm/options.hpp"
 #include "shoal/comm/topology.hpp"
@@ -38,9 +39,9 @@ class World {
   void check_launcher() const;
 
   /// Collective. Makes the groups below (comm/topology.hpp); if called again, it replaces them. All are traced
-  /// (comm/traced.hpp), with the indices 0, 1, 2 in this order.
-  void make_groups(const CommOptions& options);
-  Communicator& all();     ///< all data-parallel ranks, numbered node by node however the launcher placed them
+  /// (comm/traced.hpp), with the indices 0, 1, 2 in this order. bad_input() if the axes do not divide the ranks.
+  void make_groups(const CommOptions& options, const Axes& axes = {});
+  Communicator& all();     ///< all ranks, numbered node by node however the launcher placed them
   Communicator& node();    ///< the ranks of this node
   Communicator& across();  ///< the ranks with this rank's local rank, one per node: for local rank 0, the node leaders
   /// consecutive(count): the group of `count` consecutive ranks of all() that contains this rank (the same rank / count).
@@ -48,6 +49,17 @@ class World {
   /// all().size(). Collective: a group is made when it is first asked for.
   Communicator& consecutive(int count);
   Communicator& same_position(int count);
+  /// The groups along the axes (comm/axes.hpp); their indices in the trace follow. With one rank along both axes no further
+  /// group is made: data() is all(), data_node() is node(), data_across() is across(), and the others are this rank alone.
+  Communicator& data();
+  Communicator& tensor();
+  Communicator& pipeline();
+  Communicator& model();
+  Communicator& data_node();
+  Communicator& data_across();
+  const Axes& axes() const;
+  Axes::Position position() const;                    ///< of this rank
+  Topology data_topology() const;                     ///< of the ranks of data()
   const std::vector<GroupKind>& group_kinds() const;  ///< of all groups made so far, by their index in the trace
   const Topology& topology() const;                   ///< of the ranks of all()
   int nodes() const;

@@ -8,6 +8,7 @@
 // escapes \" \\ \n \r \t \xHH. Windows' line ends and a byte order mark are accepted. A key given twice is an error.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,14 +20,16 @@ namespace shoal::config {
 
 struct Deck {
   Options options;                    ///< the defaults, changed by the deck
+  std::map<std::string, Value> own;   ///< the command's own options that the deck sets
   Places places;                      ///< "FILE:LINE" of each option that the deck sets
   std::vector<std::string> problems;  ///< "FILE:LINE: ...", in the order of lines; empty if the deck has no error
 };
 
-/// Reads nothing but its arguments, and does not throw, whatever the text.
-Deck parse_deck_text(std::string_view text, const std::string& filename);
+/// own: a command's own options; those with a section in their name ("study.nodes") may stand in its decks. Reads nothing
+/// but its arguments, and does not throw, whatever the text.
+Deck parse_deck_text(std::string_view text, const std::string& filename, const std::vector<CommandSpec::Own>& own = {});
 
 /// The same for a file. A file that cannot be read is reported as a problem.
-Deck read_deck(const std::string& path);
+Deck read_deck(const std::string& path, const std::vector<CommandSpec::Own>& own = {});
 
 }  // namespace shoal::config

@@ -24,6 +24,7 @@
 #include "shoal/optim/loss_scale.hpp"
 #include "shoal/optim/optimizer.hpp"
 #include "shoal/optim/schedule.hpp"
+#include "shoal/pipeline/options.hpp"
 #include "shoal/sync/options.hpp"
 #include "shoal/zero/options.hpp"
 
@@ -96,6 +97,7 @@ struct Options {
   zero::ZeroOptions zero;
   comm::CommOptions comm;
   sync::SyncOptions sync;
+  pipeline::PipelineOptions pipeline;
   CheckpointOptions checkpoint;
   TraceOptions trace;
   OutputOptions output;
@@ -112,7 +114,8 @@ struct Options {
 ///      .own = {{"prompt", std::string("\n"), "", any(), "text to continue"},
 ///              {"tokens", std::uint64_t{100}, "tokens", at_least(1), "how many to add"}}}
 struct CommandSpec {
-  /// An option of this command only, without a section: `--tokens 40`. Invocation::own<std::uint64_t>("tokens") reads it.
+  /// An option of this command only: `--tokens 40`. Invocation::own<std::uint64_t>("tokens") reads it. With a section
+  /// (`--study.nodes 1,2`) it may also stand in the command's deck.
   struct Own {
     std::string name;
     Value value;  ///< the default; its alternative in the variant is the type
@@ -149,13 +152,13 @@ struct DeepSpeedAbsent {
 /// A parsed command line.
 struct Invocation {
   Options options;
-  Places places;                       ///< where each option that is not at its default was set
+  Places places;                       ///< where each option was set, also the command's own ones; empty at defaults
   std::vector<std::string> arguments;  ///< words that are neither an option nor the deck
   std::string deck;                    ///< path of the deck; empty if there is none
   bool help = false, help_as_markdown = false, dry_run = false, print_config = false;
   int ranks = 0;                       ///< --ranks N: pretend that N ranks were started; 0: not given
   std::vector<std::string> not_built;  ///< options and keys that were set but whose feature is not built yet
-  std::vector<std::string> notes;      ///< for the log: how the keys of a DeepSpeed configuration were read
+  std::vector<std::string> notes;      ///< for the log: how the keys of a DeepSpeed configuration were read, and warnings
   bool deepspeed = false;              ///< a DeepSpeed configuration was given
   DeepSpeedRest deepspeed_rest;
   std::vector<DeepSpeedAbsent> deepspeed_absent;  ///< those of not_built that have no option

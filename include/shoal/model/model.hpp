@@ -116,9 +116,9 @@ std::vector<UnitLayout> layout(const ModelOptions& options);
 std::vector<std::vector<int>> use_order(const ModelOptions& options, const Capacity& capacity);
 /// Returns a sentence for each condition that the options do not meet, with the names and values of the options.
 std::vector<std::string> problems(const ModelOptions& options);
-/// Floating-point operations of forward and backward for one token. For the GPT: 6 N + 6 n_layer n_embd (T + 1), where N is
-/// the number of weights in matrix products, including the head. A token attends to itself and to those before it, (T + 1) /
-/// 2 on average. Operations that a causal model can leave out are not counted, so that no processor seems faster than it is.
+/// Floating-point operations of forward and backward for one token: the sum over all units (costs.hpp). For the GPT: 6 N + 6
+/// n_layer n_embd (T + 1), where N is the number of weights in matrix products, including the head. A token attends to
+/// itself and to those before it, (T + 1) / 2 on average.
 double flops_per_token(const ModelOptions& options);
 
 /// If `memory` only counts, the model must not be run. `seed` determines dropout's random numbers.

@@ -89,7 +89,7 @@ std::vector<std::size_t> slots(const std::vector<Action>& actions);
 
 /// Share of a step in which a stage has nothing to compute, if all parts take the same time, a backward pass takes twice as
 /// long as a forward pass, and messages take no time: 1 - v A / (v A + P - 1), with A turns. For fewer turns than stages the
-/// share of gpipe and interleaved with several parts is larger than this.
+/// share of gpipe with several parts is larger than this.
 double ideal_idle_share(const ScheduleShape& shape);
 
 }  // namespace shoal::pipeline

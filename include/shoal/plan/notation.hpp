@@ -10,8 +10,8 @@
 namespace shoal::plan {
 
 /// Reads "1,2,4,8" or "1,2,4,...,1024". Dots double the number before them until the number after them is reached. Anything
-/// else is an error (bad_input).
-std::vector<int> rank_counts(std::string_view list);
+/// else is an error (bad_input), which begins with `option`.
+std::vector<int> rank_counts(std::string_view list, std::string_view option = "--ranks ");
 
 /// Reads "24GiB", "80 GB" or "512MiB": units with an i are powers of 1024, others of 1000. Errors (bad_input) begin with
 /// `option`.

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scripts of jobscripts/, filled in for one job.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shoal/base/names.hpp"
+
+namespace shoal::app {
+
+/// Batch systems.
+enum class System : std::uint8_t { slurm, pbs };
+inline constexpr std::array system_names = {Named{System::slurm, "slurm"}, Named{System::pbs, "pbs"}};
+constexpr const auto& table_of(System) { return system_names; }
+
+/// What a script asks for.
+struct Job {
+  std::uint64_t nodes = 1, ranks_per_node = 1, cores_per_rank = 1, seconds = 3600;
+  std::uint64_t rank_bytes = 0;      ///< planned
+  std::string program, deck;         ///< absolute paths
+  std::vector<std::string> options;  ///< "--section.name=value"
+  std::string out;                   ///< output.dir, an absolute path; empty: a directory named after the job
+
+  std::uint64_t ranks() const { return nodes * ranks_per_node; }
+};
+
+std::string script_of(const Job& job, System system);
+
+/// The text in single quotes for a shell, unless it needs none.
+std::string quoted(const std::string& word);
+
+}  // namespace shoal::app

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// shoal study: runs a deck on several numbers of nodes with several strategies, and collects what was measured beside what
+// the plan predicts. Everything is checked before the first run; what is done is not repeated.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "collective.hpp"
+#include "commands.hpp"
+#include "shoal/base/counted.hpp"
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/io/directory_lock.hpp"
+#include "shoal/io/target.hpp"
+#include "study_jobs.hpp"
+#include "study_points.hpp"
+#include "study_request.hpp"
+#include "study_results.hpp"
+#include "study_table.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void pause(double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (std::chrono::steady_clock::now() < end) {
+    heartbeat::beat();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+void say(const std::string& line) {
+  std::printf("# %s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+/// The study's directory may hold a study, but not a run.
+void require_directory(const fs::path& directory) {
+  require_input(fs::exists(directory / study_name) || !fs::exists(directory / "run.json"),
+                "output.dir = ", directory.string(), " holds a run, not a study; allowed: another directory");
+}
+
+bool to_start(const PointRecord& record, bool retry) {
+  return record.state == PointState::waiting || record.state == PointState::interrupted ||
+         (retry && record.state == PointState::failed);
+}
+
+std::string line_of(const StudyResults& results, std::size_t point) {
+  const PointRecord& record = results.record(point);
+  return text(results.points()[point].name, ": ", name_of(record.state), record.job.empty() ? "" : ", job " + record.job,
+              record.problem.empty() ? "" : ": " + record.problem);
+}
+
+void dry_run(const StudyResults& results, const StudyJobs& jobs, bool retry) {
+  std::size_t starts = 0;
+  for (std::size_t point = 0; point < results.points().size(); ++point) {
+    const bool starts_now = to_start(results.record(point), retry);
+    starts += starts_now ? 1 : 0;
+    std::printf("%s\n", starts_now ? jobs.command_text(point).c_str() : text("# ", line_of(results, point)).c_str());
+  }
+  print_study(results);
+  say(text(counted(results.points().size(), "point"), ", of which ", starts, " would be started; nothing was written"));
+}
+
+void run_here(StudyResults& results, StudyJobs& jobs, bool retry) {
+  for (std::size_t point = 0; point < results.points().size(); ++point) {
+    if (!to_start(results.record(point), retry)) continue;
+    say(text("[", point + 1, "/", results.points().size(), "] ", results.points()[point].name, " ..."));
+    jobs.prepare(point);
+    jobs.run(point);
+    say(line_of(results, point));
+  }
+}
+
+void submit(StudyResults& results, StudyJobs& jobs, bool retry) {
+  for (std::size_t point = 0; point < results.points().size(); ++point) {
+    if (!to_start(results.record(point), retry)) continue;
+    jobs.prepare(point);
+    jobs.submit(point);
+    say(line_of(results, point));
+  }
+}
+
+void wait_for_jobs(StudyResults& results, StudyJobs& jobs, double poll_s) {
+  std::string before;
+  const auto waits = [&](std::size_t point) { return results.record(point).state == PointState::queued; };
+  while (true) {
+    bool any = false;
+    for (std::size_t point = 0; point < results.points().size(); ++point) any = any || waits(point);
+    if (const std::string progress = study_progress(results); progress != before) say(before = progress);
+    if (!any) return;
+    pause(poll_s);
+    jobs.refresh();
+  }
+}
+
+/// The end of the study: failed points, if there are any, and otherwise whether all are done.
+Exit verdict(const StudyResults& results) {
+  bool failed = false, left = false;
+  for (std::size_t point = 0; point < results.points().size(); ++point) {
+    const PointState state = results.record(point).state;
+    failed = failed || state == PointState::failed;
+    left = left || state == PointState::interrupted || state == PointState::waiting;
+    if (state == PointState::failed) say(line_of(results, point) + " (--retry runs it again)");
+  }
+  say(text(study_progress(results), "; results: ", (results.directory() / study_name).string()));
+  if (left) say("the same command goes on");
+  return failed ? Exit::failed : left ? Exit::requeue : Exit::done;
+}
+
+Exit run_study(const config::Invocation& invocation) {
+  const StudyRequest request = study_request(invocation);
+  const std::vector<StudyPoint> points = study_points(invocation, request, study_times(invocation, request));
+  const fs::path directory = invocation.options.output.dir;
+  const bool retry = invocation.own<bool>("retry");
+  require_directory(directory);
+  if (invocation.own<bool>("dry-run")) {
+    StudyResults results(directory, invocation, request, points);
+    dry_run(results, StudyJobs(request, results), retry);
+    return Exit::done;
+  }
+  io::make_writable("output.dir = ", directory);
+  io::DirectoryLock lock(directory, "output.dir = " + directory.string(), invocation.options.comm.timeout, say);
+  while (!lock.try_take()) pause(lock.poll_s());
+  StudyResults results(directory, invocation, request, points);
+  results.write();
+  if (const std::size_t more = results.left_over().size(); more > 0) {
+    say(text(counted(more, "point"), " of the results file that this study does not have now: as they are"));
+  }
+  StudyJobs jobs(request, results);
+  if (request.launcher == Launcher::local) {
+    run_here(results, jobs, retry);
+  } else {
+    jobs.refresh();
+    submit(results, jobs, retry);
+    if (invocation.own<bool>("wait")) wait_for_jobs(results, jobs, invocation.own<double>("poll"));
+  }
+  print_study(results);
+  return verdict(results);
+}
+
+Exit study(comm::World& world, config::Invocation& invocation) {
+  Exit exit = Exit::done;
+  on_rank_0(world.all(), [&] { exit = run_study(invocation); });
+  return exit;
+}
+
+}  // namespace
+
+Command study_command() {
+  std::vector<config::CommandSpec::Own> own = study_options();
+  own.push_back({"dry-run", false, "", config::any(), "list the points and what would be started; write nothing"});
+  own.push_back({"retry", false, "", config::any(), "run failed points again"});
+  own.push_back({"wait", true, "", config::any(),
+                 "batch systems: stay until all jobs have ended; false: submit, collect what is there, and end"});
+  own.push_back({"poll", 10.0, "s", config::at_least(0.1), "seconds between questions to the batch system"});
+  return {{.name = "study",
+           .summary = "run a deck on several numbers of nodes, and collect the results",
+           .arguments = {"DECK"},
+           .checks = false,
+           .own = own},
+          study,
+          true};
+}
+
+}  // namespace shoal::app

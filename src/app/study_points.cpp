@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study_points.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "bench_file.hpp"
+#include "plan_ranks.hpp"
+#include "setup.hpp"
+#include "shoal/base/counted.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/config/table.hpp"
+#include "shoal/config/value.hpp"
+#include "shoal/data/tokens.hpp"
+#include "shoal/device/kind.hpp"
+#include "shoal/kernels/runtime.hpp"
+#include "shoal/plan/fit.hpp"
+#include "shoal/plan/memory.hpp"
+#include "strategies.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+/// Options that the study sets, so that neither its deck nor a strategy may.
+constexpr std::array of_the_study = {"output.overwrite",  "output.export", "checkpoint.dir",
+                                     "checkpoint.resume", "trace.file",    "comm.ranks_per_node"};
+/// Options by which the results of two runs may differ in their place, but not in what was measured.
+constexpr std::array of_no_identity = {"output.dir",        "output.overwrite", "output.export",   "checkpoint.dir",
+                                       "checkpoint.resume", "trace.file",       "train.stop_after"};
+
+constexpr std::size_t most_sequences = 65536;  ///< of a micro-batch without batch.global
+
+/// A strategy with its options, on top of the deck.
+struct Variant {
+  const StudyStrategy* strategy = nullptr;
+  config::Invocation asked;
+};
+
+template <typename Names>
+bool is_one_of(const Names& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void set_option(Variant& variant, const std::string& where, const std::string& name, const std::string& value) {
+  const config::Row* const row = config::find(name);
+  require_input(row != nullptr, where, config::shown(name), ": ",
+                row == nullptr ? config::unknown_option(config::shown(name)) : "");
+  require_input(!is_one_of(of_the_study, name) && name != "output.dir" && name != "batch.global", where, name,
+                ": the study sets it; allowed: other options");
+  const config::Value type = row->member.get(variant.asked.options);
+  const config::Reading reading = config::read(value, row->allowed, type, name);
+  require_input(reading.value.has_value(), where,
+                reading.value ? "" : config::refusal(name, value, reading.problem, row->allowed, type));
+  row->member.set(variant.asked.options, *reading.value);
+  variant.asked.places.set(name, variant.asked.places.of("study.strategies"));
+}
+
+Variant variant_of(const config::Invocation& study, const StudyStrategy& strategy, MicroBatch micro) {
+  Variant variant = {&strategy, study};
+  const std::string place = study.places.of("study.strategies");
+  const std::string where = text(place.empty() ? "" : place + ": ", "study.strategies: ", strategy.text, ": ");
+  variant.asked.options = strategy_named(study.options, strategy.name).value().options;
+  for (const auto& [name, value] : strategy.options) {
+    require_input(micro == MicroBatch::fixed || name != "batch.micro", where,
+                  "batch.micro: the study sets it (study.micro = largest); allowed: other options");
+    set_option(variant, where, name, value);
+  }
+  const data::DataOptions& data = variant.asked.options.data;
+  std::size_t& vocabulary = variant.asked.options.model.vocab_size;
+  const config::Options& o = variant.asked.options;
+  if (vocabulary == 0) vocabulary = data::open(data, 0, o.model.block_size, o.train.seed).vocab_size;
+  return variant;
+}
+
+/// batch.global of a point; 0: batch.micro times the ranks, whatever the micro-batch is.
+std::size_t global_batch(const config::Options& deck, Scaling scaling, int ranks, int fewest) {
+  const std::size_t global = deck.batch.global;
+  if (scaling == Scaling::strong) {
+    require_input(global != 0, "study.scaling = strong needs a batch.global, which is 0; allowed: the batch of all points");
+    return global;
+  }
+  const std::size_t times = global * static_cast<std::size_t>(ranks);
+  require_input(times % static_cast<std::size_t>(fewest) == 0, "study.scaling = weak: batch.global = ", global, " of ",
+                counted(fewest, "rank"), " cannot be scaled to ", counted(ranks, "rank"),
+                "; allowed: multiples of the fewest ranks, or batch.global = 0 for batch.micro x ranks");
+  return times / static_cast<std::size_t>(fewest);
+}
+
+class Planner {
+ public:
+  Planner(const StudyRequest& request, const std::optional<TimeModel>& times) : request_(request), times_(times) {}
+
+  StudyPoint point(const Variant& variant, const StudyGrid& grid, std::size_t global) const {
+    StudyPoint point;
+    point.strategy = variant.strategy->text;
+    point.grid = grid;
+    point.limit = limit(variant.asked.options, grid);
+    config::Invocation run = variant.asked;
+    run.options.batch.global = global;
+    // On this machine the nodes are pretended; a batch system provides them.
+    if (request_.launcher == Launcher::local) run.options.comm.ranks_per_node = grid.ranks_per_node;
+    if (request_.micro == MicroBatch::largest) set_largest(run, grid, point.limit);
+    config::validate(run, grid.ranks());
+    const PlanInputs inputs = plan_inputs(run.options, grid.ranks(), grid.ranks_per_node);
+    point.planned = plan::memory(inputs.engine, 0, inputs.sync_group_size, inputs.extra).bytes;
+    if (counted_bytes(point.planned) > point.limit) {
+      bad_input(plan::memory_problem(inputs.engine, inputs.sync_group_size, point.limit, inputs.extra));
+    }
+    point.options = run.options;
+    point.same_trajectory = same_trajectory(run.options);
+    predict_step(point, inputs);
+    return point;
+  }
+
+ private:
+  /// Of a GPU's memory nothing is known here: without memory.limit only the host's is checked.
+  static std::size_t counted_bytes(const Ledger& planned) {
+    return device::kind() == device::DeviceKind::cuda ? planned[Kind::staging] : planned.total();
+  }
+
+  std::size_t limit(const config::Options& options, const StudyGrid& grid) const {
+    const bool on_one_machine = request_.launcher == Launcher::local;
+    if (options.memory_limit_gib > 0) return plan::available_bytes(options.memory_limit_gib, 1);
+    require_input(request_.micro == MicroBatch::fixed || device::kind() != device::DeviceKind::cuda,
+                  "study.micro = largest needs memory.limit: the memory of the GPUs is not known here");
+    return plan::available_bytes(0, on_one_machine ? grid.ranks() : grid.ranks_per_node);
+  }
+
+  std::size_t bytes_with(config::Invocation run, const StudyGrid& grid, std::size_t micro) const {
+    run.options.batch.micro = micro;
+    config::validate(run, grid.ranks());
+    const PlanInputs inputs = plan_inputs(run.options, grid.ranks(), grid.ranks_per_node);
+    return plan::memory(inputs.engine, 0, inputs.sync_group_size, inputs.extra).bytes.total();
+  }
+
+  /// The largest micro-batch that fits; if none does, the one that needs least, for which the caller then fails.
+  void set_largest(config::Invocation& run, const StudyGrid& grid, std::size_t limit) const {
+    const std::size_t global = run.options.batch.global, ranks = static_cast<std::size_t>(grid.ranks());
+    if (global == 0) {
+      run.options.batch.micro = largest_of_any_batch(run, grid, limit);
+      return;
+    }
+    require_input(global % ranks == 0, "batch.global = ", global, " cannot be divided among ",
+                  counted(grid.ranks(), "rank"));
+    // A larger micro-batch needs more memory for activations, but leaves fewer partial sums, so all divisors are tried.
+    const std::size_t share = global / ranks;
+    std::size_t least = 0;
+    for (std::size_t micro = share; micro >= 1; --micro) {
+      if (share % micro != 0) continue;
+      const std::size_t bytes = bytes_with(run, grid, micro);
+      if (least != 0 && bytes >= least) continue;
+      least = bytes;
+      run.options.batch.micro = micro;
+      if (bytes <= limit) return;
+    }
+  }
+
+  /// The same if a rank's batch is one micro-batch, so that there are no partial sums, and a larger one needs more memory.
+  std::size_t largest_of_any_batch(const config::Invocation& run, const StudyGrid& grid, std::size_t limit) const {
+    std::size_t fitting = 0, too_many = 1;
+    while (too_many <= most_sequences && bytes_with(run, grid, too_many) <= limit) {
+      fitting = too_many;
+      too_many *= 2;
+    }
+    while (fitting + 1 < too_many) {
+      const std::size_t middle = (fitting + too_many) / 2;
+      (bytes_with(run, grid, middle) <= limit ? fitting : too_many) = middle;
+    }
+    return std::max<std::size_t>(fitting, 1);
+  }
+
+  void predict_step(StudyPoint& point, const PlanInputs& inputs) const {
+    const plan::Cluster cluster = {point.grid.nodes, point.grid.ranks_per_node};
+    plan::NetworkModel network;  // without a measured one only the bytes are taken from the simulated step
+    network.node = network.across = plan::Link{};
+    plan::Arithmetic arithmetic;
+    point.timed = times_.has_value();
+    if (times_) {
+      const std::string missing = plan::missing_measurement(times_->machine.network, cluster);
+      require_input(missing.empty(), "study.network: ", times_->source, " does not describe ",
+                    counted(cluster.nodes, "node"), " x ", counted(cluster.ranks_per_node, "rank"), ": ", missing);
+      network = times_->machine.network;
+      arithmetic = times_->arithmetic(inputs.engine, inputs.sync_group_size, point.options.train.dtype);
+    }
+    point.step = plan::step_time(inputs.engine, point.options.sync, inputs.sync_group_size, cluster, network, arithmetic);
+  }
+
+  const StudyRequest& request_;
+  const std::optional<TimeModel>& times_;
+};
+
+/// The text as a name of files: other characters become _.
+std::string file_name(const std::string& words) {
+  constexpr std::size_t longest = 60;
+  std::string name;
+  for (const char c : words.substr(0, longest)) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '+' || c == '.' || c == '-';
+    name += plain ? c : '_';
+  }
+  return name;
+}
+
+/// Names say all by which points of one study differ. Two strategies whose texts look alike as names of files are numbered.
+void name_points(std::vector<StudyPoint>& points, const StudyRequest& request) {
+  std::map<std::string, std::string> names;
+  std::set<std::string> taken;
+  for (const StudyStrategy& strategy : request.strategies) {
+    std::string name = file_name(strategy.text);
+    while (!taken.insert(name).second) name += "_";
+    names[strategy.text] = name;
+  }
+  for (StudyPoint& point : points) {
+    point.name = text(names.at(point.strategy), "-n", point.grid.nodes, "x", point.grid.ranks_per_node, "-b",
+                      point.options.batch.micro, "-g", point.options.batch.global, "-r", point.repeat);
+  }
+}
+
+/// Each line of an error with what it belongs to in front of it.
+std::string prefixed(const std::string& prefix, const std::string& lines) {
+  std::string result;
+  for (std::size_t begin = 0; begin < lines.size();) {
+    const std::size_t end = std::min(lines.find('\n', begin), lines.size());
+    result += (result.empty() ? "" : "\n") + prefix + lines.substr(begin, end - begin);
+    begin = end + 1;
+  }
+  return result;
+}
+
+/// If the point is among them, because two curves share it, notes that it belongs to this one, too.
+bool joins(std::vector<StudyPoint>& points, const StudyPoint& point, Scaling scaling) {
+  bool found = false;
+  for (StudyPoint& other : points) {
+    if (other.strategy != point.strategy || !(other.grid == point.grid)) continue;
+    if (other.options.batch.global != point.options.batch.global) continue;
+    other.scalings.push_back(scaling);
+    found = true;
+  }
+  return found;
+}
+
+void require_options_of_the_study(const config::Invocation& study) {
+  require_input(!study.deepspeed,
+                "study: --deepspeed is not passed on; allowed: the deck that `shoal train --deepspeed FILE "
+                "--print-config` prints");
+  for (const char* const name : of_the_study) {
+    const std::string place = study.places.of(name);
+    require_input(place.empty(), place, ": ", name, ": the study sets it for each point; allowed: a study without it");
+  }
+}
+
+}  // namespace
+
+std::optional<TimeModel> study_times(const config::Invocation& study, const StudyRequest& request) {
+  if (request.network.empty()) return std::nullopt;
+  TimeModel model;
+  model.machine = read_bench_file(request.network, text(study.places.of("study.network"), ": study.network ="));
+  model.source = request.network;
+  return model;
+}
+
+std::vector<StudyPoint> study_points(const config::Invocation& study, const StudyRequest& request,
+                                     const std::optional<TimeModel>& times) {
+  require_options_of_the_study(study);
+  kernels::set_threads(std::min(static_cast<int>(request.cores_per_rank), kernels::most_threads()));
+  const int fewest = std::min_element(request.grids.begin(), request.grids.end(), [](const auto& a, const auto& b) {
+                       return a.ranks() < b.ranks();
+                     })->ranks();
+  const Planner planner(request, times);
+  std::vector<StudyPoint> points;
+  std::string problems;
+  std::set<std::string> said;  // what is wrong on every grid is said of the first
+  for (const StudyStrategy& strategy : request.strategies) {
+    const Variant variant = variant_of(study, strategy, request.micro);
+    for (const Scaling scaling : request.scalings) {
+      for (const StudyGrid& grid : request.grids) {
+        try {
+          const std::size_t global = global_batch(variant.asked.options, scaling, grid.ranks(), fewest);
+          StudyPoint point = planner.point(variant, grid, global);
+          if (joins(points, point, scaling)) continue;
+          point.scalings = {scaling};
+          for (point.repeat = 1; point.repeat <= request.repeats; ++point.repeat) points.push_back(point);
+        } catch (const Error& error) {
+          if (error.code() != Exit::bad_input) throw;
+          if (!said.insert(strategy.text + error.what()).second) continue;
+          const std::string prefix = text("study: ", strategy.text, ", ", name_of(scaling), " scaling, ",
+                                          counted(grid.nodes, "node"), " x ", counted(grid.ranks_per_node, "rank"), ": ");
+          problems += (problems.empty() ? "" : "\n") + prefixed(prefix, error.what());
+        }
+      }
+    }
+  }
+  require_input(problems.empty(), problems);
+  name_points(points, request);
+  return points;
+}
+
+bool is_of_identity(const std::string& option) { return !is_one_of(of_no_identity, option); }
+
+std::map<std::string, std::string> identity_of(const config::Options& options) {
+  std::map<std::string, std::string> identity;
+  for (const auto& [name, value] : config::list(options)) {
+    if (is_of_identity(name)) identity[name] = value;
+  }
+  return identity;
+}
+
+}  // namespace shoal::app

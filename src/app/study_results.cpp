@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study_results.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "output.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/config/value.hpp"
+#include "shoal/io/text_file.hpp"
+#include "shoal/kernels/runtime.hpp"
+#include "version.hpp"
+
+namespace shoal::app {
+
+namespace fs = std::filesystem;
+using OrderedJson = nlohmann::ordered_json;
+
+namespace {
+
+constexpr const char* format = "shoal-study";
+constexpr int format_version = 1;
+
+OrderedJson bytes_by_kind(const Ledger& ledger) {
+  OrderedJson result = OrderedJson::object();
+  for (const Kind kind : kinds) result[name_of(kind)] = ledger[kind];
+  return result;
+}
+
+OrderedJson predicted_json(const StudyPoint& point) {
+  const auto bytes = [&](plan::OperationKind operation) {
+    const plan::Bytes& sent = point.step.sent[operation];
+    return OrderedJson{{"intra", sent.intra}, {"inter", sent.inter}};
+  };
+  const auto seconds = [&](double value) { return point.timed ? OrderedJson(value) : OrderedJson(nullptr); };
+  return {{"memory_bytes", point.planned.total()},
+          {"state_bytes", bytes_by_kind(point.planned)},
+          {"sent_bytes_per_step",
+           {{"reduce_scatter", bytes(plan::OperationKind::reduce_scatter)},
+            {"all_gather", bytes(plan::OperationKind::all_gather)},
+            {"send", bytes(plan::OperationKind::send)}}},
+          {"across_bytes_per_node", point.step.across_per_node},
+          {"step_s", seconds(point.step.total_s())},
+          {"compute_s", seconds(point.step.compute_s)},
+          {"communication_s", seconds(point.step.communication_s)},
+          {"exposed_s", seconds(point.step.exposed_s)}};
+}
+
+/// The point's options that are not the deck's.
+OrderedJson changed_options(const StudyPoint& point, const std::map<std::string, std::string>& deck) {
+  OrderedJson changed = OrderedJson::object();
+  for (const auto& [name, value] : identity_of(point.options)) {
+    if (deck.at(name) != value) changed[name] = value;
+  }
+  return changed;
+}
+
+/// The first option of `wanted` that has another value in `found`; empty if there is none.
+std::string first_difference(const std::map<std::string, std::string>& wanted, const OrderedJson& found) {
+  for (const auto& [name, value] : wanted) {
+    const bool there = found.is_object() && found.contains(name) && found.at(name).is_string();
+    const std::string other = there ? found.at(name).get<std::string>() : std::string("not there");
+    if (!there || other != value)
+      return text(name, " = ", config::shown(other), " there, ", config::shown(value), " in this study");
+  }
+  return {};
+}
+
+OrderedJson parsed(const fs::path& file) {
+  const std::string content = io::read_text_file(file);
+  OrderedJson json = OrderedJson::parse(content, nullptr, false);
+  require_input(json.is_object(), file.string(), ": is no JSON object; allowed: another output.dir, or remove the file");
+  return json;
+}
+
+void require_version(const fs::path& file, const OrderedJson& json) {
+  const bool there = json.contains("version") && json.at("version").is_string();
+  const std::string found = there ? json.at("version").get<std::string>() : std::string("an older version");
+  require_input(found == version(), file.string(), ": results of shoal ", config::shown(found), ", and this is ", version(),
+                "; allowed: another output.dir, or the program of that version");
+}
+
+/// Sum of state_bytes.taken, and the values that the results file copies from a summary.
+OrderedJson measured_json(const OrderedJson& summary, const StudyPoint& point) {
+  const OrderedJson& taken = summary.at("state_bytes").at("taken");
+  std::uint64_t memory = 0;
+  for (const auto& [kind, bytes] : taken.items()) memory += bytes.get<std::uint64_t>();
+  const auto rss = summary.at("peak_rss_bytes").get<std::vector<std::uint64_t>>();
+  const double step_s = summary.at("step_s").at("median").get<double>();
+  return {{"step_s", summary.at("step_s")},
+          {"tokens_per_s", summary.at("tokens_per_s")},
+          {"node_seconds_per_token", point.grid.nodes * step_s / static_cast<double>(point.tokens())},
+          {"memory_bytes", memory},
+          {"state_bytes", taken},
+          {"peak_rss_bytes", rss.empty() ? 0 : *std::max_element(rss.begin(), rss.end())},
+          {"sent_bytes_per_step", summary.at("comm_bytes_per_step")},
+          {"final_loss", summary.at("final_loss")},
+          {"steps", summary.at("losses").size()}};
+}
+
+std::string host() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+}  // namespace
+
+struct StudyResults::Json {
+  std::string deck;
+  std::map<std::string, std::string> deck_options;
+  std::vector<OrderedJson> measured;   ///< by point; null if it is not done
+  std::vector<OrderedJson> left_over;  ///< entries of points that the study does not have now
+};
+
+StudyResults::StudyResults(fs::path directory, const config::Invocation& study, const StudyRequest& request,
+                           std::vector<StudyPoint> points)
+    : directory_(std::move(directory)), request_(request), points_(std::move(points)), json_(std::make_unique<Json>()) {
+  records_.resize(points_.size());
+  json_->deck = study.deck;
+  json_->deck_options = identity_of(study.options);
+  json_->measured.resize(points_.size());
+  if (fs::exists(directory_ / study_name)) read_file();
+  for (std::size_t point = 0; point < points_.size(); ++point) {
+    const bool found = read_summary(point);
+    PointRecord& record = records_[point];
+    if (found) continue;
+    if (record.state == PointState::done) record = {};  // its summary was removed
+    const bool begun = fs::exists(this->directory(point) / "run.json");
+    const bool unknown = record.state == PointState::waiting && begun && !fs::exists(directory_ / study_name);
+    // The file is lost, or a run on this machine was interrupted together with its study.
+    if (record.state == PointState::running || unknown) record.state = PointState::interrupted;
+  }
+}
+
+StudyResults::~StudyResults() = default;
+
+void StudyResults::read_file() {
+  const fs::path file = directory_ / study_name;
+  const OrderedJson json = parsed(file);
+  require_input(json.contains("format") && json.at("format") == format, file.string(),
+                ": no results of `shoal study`; allowed: another output.dir");
+  require_version(file, json);
+  try {
+    require_input(json.at("format_version") == format_version, file.string(), ": format_version ",
+                  json.at("format_version").dump(), "; this program reads ", format_version);
+    std::string difference = first_difference(json_->deck_options, json.at("options"));
+    const OrderedJson& asked = json.at("study");
+    const std::map<std::string, std::string> wanted = {{"system", name_of(request_.launcher)},
+                                                       {"micro", name_of(request_.micro)},
+                                                       {"cores_per_rank", std::to_string(request_.cores_per_rank)}};
+    if (difference.empty()) difference = first_difference(wanted, asked);
+    if (wanted.contains(difference.substr(0, difference.find(' ')))) difference = "study." + difference;
+    require_input(difference.empty(), file.string(), ": results of another study: ", difference,
+                  "; allowed: another output.dir");
+    for (const OrderedJson& found : json.at("points")) {
+      const auto name = found.at("name").get<std::string>();
+      const auto here = std::find_if(points_.begin(), points_.end(), [&](const auto& p) { return p.name == name; });
+      if (here == points_.end()) {
+        left_over_.push_back(name);
+        json_->left_over.push_back(found);
+        continue;
+      }
+      PointRecord& record = records_[static_cast<std::size_t>(here - points_.begin())];
+      const auto state = value_named<PointState>(found.at("state").get<std::string>());
+      require_input(state.has_value(), file.string(), ": point ", config::shown(name), ": no such state");
+      record.state = *state;
+      if (!found.at("job").is_null()) record.job = found.at("job").get<std::string>();
+      record.problem = found.at("problem").get<std::string>();
+    }
+  } catch (const nlohmann::json::exception& error) {
+    bad_input(file.string(), ": is damaged: ", error.what(), "; allowed: remove it; the study then reads the summaries");
+  }
+}
+
+bool StudyResults::read_summary(std::size_t point) {
+  const fs::path file = directory(point) / summary_name;
+  if (!fs::exists(file)) return false;
+  const OrderedJson summary = parsed(file);
+  require_version(file, summary);
+  try {
+    const std::string difference = first_difference(identity_of(points_[point].options), summary.at("options"));
+    require_input(difference.empty(), file.string(), ": the results of another run: ", difference,
+                  "; allowed: another output.dir");
+    PointRecord& record = records_[point];
+    const OrderedJson& verdict = summary.at("verdict");
+    if (verdict.at("ended") != "done") {
+      // Its job may already be in the queue again, or running.
+      if (record.state != PointState::queued) record.state = PointState::interrupted;
+      return true;
+    }
+    if (!verdict.at("ok").get<bool>() || !summary.at("step_s").at("median").is_number()) {
+      record.state = PointState::failed;
+      record.problem = verdict.at("text").get<std::string>();
+      return true;
+    }
+    json_->measured[point] = measured_json(summary, points_[point]);
+    const OrderedJson& m = json_->measured[point];
+    record.state = PointState::done;
+    record.problem.clear();
+    record.measured =
+        Measured{m.at("step_s").at("median"), m.at("tokens_per_s"), m.at("memory_bytes"), m.at("node_seconds_per_token")};
+    return true;
+  } catch (const nlohmann::json::exception& error) {
+    bad_input(file.string(), ": is damaged: ", error.what(), "; allowed: remove it, and this point is run again");
+  }
+}
+
+void StudyResults::set(std::size_t point, PointState state, const std::string& job, const std::string& problem) {
+  records_[point].state = state;
+  records_[point].job = job;
+  records_[point].problem = problem;
+  write();
+}
+
+bool StudyResults::collect(std::size_t point) {
+  const PointState before = records_[point].state;
+  const bool found = read_summary(point);
+  if (records_[point].state != before) write();
+  return found;
+}
+
+OrderedJson StudyResults::json_of(std::size_t index) const {
+  const StudyPoint& point = points_[index];
+  const PointRecord& record = records_[index];
+  OrderedJson scalings = OrderedJson::array();
+  for (const Scaling scaling : point.scalings) scalings.push_back(name_of(scaling));
+  return {{"name", point.name},
+          {"strategy", point.strategy},
+          {"scalings", scalings},
+          {"nodes", point.grid.nodes},
+          {"ranks_per_node", point.grid.ranks_per_node},
+          {"ranks", point.grid.ranks()},
+          {"repeat", point.repeat},
+          {"micro", point.options.batch.micro},
+          {"global", point.options.batch.global},
+          {"tokens_per_step", point.tokens()},
+          {"same_trajectory", point.same_trajectory},
+          {"options", changed_options(point, json_->deck_options)},
+          {"limit_bytes", point.limit},
+          {"predicted", predicted_json(point)},
+          {"state", name_of(record.state)},
+          {"job", record.job.empty() ? OrderedJson(nullptr) : OrderedJson(record.job)},
+          {"problem", record.problem},
+          {"measured", json_->measured[index]}};
+}
+
+void StudyResults::write() const {
+  OrderedJson scalings = OrderedJson::array(), points = OrderedJson::array();
+  for (const Scaling scaling : request_.scalings) scalings.push_back(name_of(scaling));
+  for (std::size_t point = 0; point < points_.size(); ++point) points.push_back(json_of(point));
+  for (const OrderedJson& point : json_->left_over) points.push_back(point);
+  const OrderedJson json = {{"format", format},
+                            {"format_version", format_version},
+                            {"version", version()},
+                            {"deck", json_->deck},
+                            {"machine", {{"host", host()}, {"device", kernels::device_name()}}},
+                            {"study",
+                             {{"system", name_of(request_.launcher)},
+                              {"micro", name_of(request_.micro)},
+                              {"cores_per_rank", std::to_string(request_.cores_per_rank)},
+                              {"scalings", scalings},
+                              {"network", request_.network}}},
+                            {"options", json_->deck_options},
+                            {"points", points}};
+  // JSON must be UTF-8, but a path may contain any bytes.
+  io::write_text_file(directory_ / study_name, json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
+}
+
+}  // namespace shoal::app

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// The points of a study, without a run: how lists become points, which batches they have, and what the plan predicts.
+#include "app/study_points.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "shoal/base/error.hpp"
+#include "shoal/config/deck.hpp"
+
+namespace shoal::app {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* deck_text =
+    "[model]\nn_layer = 2\nn_head = 2\nn_embd = 32\nblock_size = 32\nvocab_size = 64\n[batch]\nmicro = 2\nglobal = 16\n";
+
+/// The deck with a section [study].
+config::Invocation study(const std::string& section, const std::string& more = {}) {
+  config::Invocation invocation;
+  for (const auto& own : study_options()) invocation.own_values[own.name] = own.value;
+  const config::Deck deck = config::parse_deck_text(deck_text + more + "[study]\n" + section, "a.cfg", study_options());
+  EXPECT_THAT(deck.problems, testing::IsEmpty());
+  invocation.deck = "a.cfg";
+  invocation.options = deck.options;
+  invocation.places = deck.places;
+  for (const auto& [name, value] : deck.own) invocation.own_values[name] = value;
+  return invocation;
+}
+
+std::vector<StudyPoint> points(const config::Invocation& invocation) {
+  return study_points(invocation, study_request(invocation), std::nullopt);
+}
+
+std::string refusal(const std::string& section, const std::string& more = {}) {
+  try {
+    points(study(section, more));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Exit::bad_input);
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::vector<std::string> names(const std::vector<StudyPoint>& points) {
+  std::vector<std::string> result;
+  for (const StudyPoint& point : points) result.push_back(point.name);
+  return result;
+}
+
+TEST(StudyRequest, NodesAndRanksBelongTogetherInPairs) {
+  const auto grids = [](const std::string& section) { return study_request(study(section)).grids; };
+  EXPECT_EQ(grids("nodes = 1,2,...,8\nranks_per_node = 4\n"), (std::vector<StudyGrid>{{1, 4}, {2, 4}, {4, 4}, {8, 4}}));
+  EXPECT_EQ(grids("nodes = 1,1,2\nranks_per_node = 1,4,4\n"), (std::vector<StudyGrid>{{1, 1}, {1, 4}, {2, 4}}));
+  EXPECT_EQ(grids("nodes = 2\nranks_per_node = 1,2\n"), (std::vector<StudyGrid>{{2, 1}, {2, 2}}));
+}
+
+TEST(StudyRequest, StrategiesAreNamesWithOptions) {
+  const auto request =
+      study_request(study("nodes = 1\nstrategies = stage 3,  hpZ+qwZ , --zero.stage=1 train.seed=2,deck\n"));
+  ASSERT_EQ(request.strategies.size(), 4U);
+  EXPECT_EQ(request.strategies[0].name, "stage 3");
+  EXPECT_EQ(request.strategies[1].name, "hpZ+qwZ");
+  EXPECT_EQ(request.strategies[2].name, "deck");
+  EXPECT_THAT(request.strategies[2].options,
+              ElementsAre(testing::Pair("zero.stage", "1"), testing::Pair("train.seed", "2")));
+  EXPECT_THAT(refusal("nodes = 1\nstrategies = stage 3,,stage 1\n"), HasSubstr("a.cfg:12: study.strategies"));
+  EXPECT_THAT(refusal("nodes = 1\nstrategies = stage 3 train.seed=2 fast\n"), HasSubstr("fast follows an option"));
+}
+
+TEST(StudyPoints, StrongScalingKeepsTheBatchAndWeakScalingThatOfARank) {
+  const auto all = points(study("nodes = 1,2,4\nstrategies = stage 1\nscaling = strong, weak\n"));
+  EXPECT_THAT(names(all), ElementsAre("stage_1-n1x1-b2-g16-r1", "stage_1-n2x1-b2-g16-r1", "stage_1-n4x1-b2-g16-r1",
+                                      "stage_1-n2x1-b2-g32-r1", "stage_1-n4x1-b2-g64-r1"));
+  EXPECT_THAT(all[0].scalings, ElementsAre(Scaling::strong, Scaling::weak));  // where both curves begin
+  EXPECT_THAT(all[4].scalings, ElementsAre(Scaling::weak));
+  EXPECT_EQ(all[4].options.zero.stage, 1);
+  EXPECT_EQ(all[4].options.comm.ranks_per_node, 1);
+}
+
+TEST(StudyPoints, RepeatsAreRunsOfTheirOwn) {
+  const auto all = points(study("nodes = 2\nscaling = strong, weak\nrepeats = 2\n"));
+  EXPECT_THAT(names(all), ElementsAre("deck-n2x1-b2-g16-r1", "deck-n2x1-b2-g16-r2"));
+  for (const StudyPoint& point : all) EXPECT_EQ(point.scalings.size(), 2U);
+}
+
+TEST(StudyPoints, BytesArePredictedWithoutANetwork) {
+  const auto all = points(study("nodes = 1,2\nstrategies = stage 0, stage 1\n"));
+  EXPECT_EQ(all[0].step.sent.total().total(), 0);
+  EXPECT_GT(all[1].step.sent.total().inter, 0);
+  EXPECT_FALSE(all[1].timed);
+  EXPECT_LT(all[3].planned[Kind::moments], all[1].planned[Kind::moments]);
+}
+
+TEST(StudyPoints, LargestMicroBatchIsTheLargestDivisorThatFits) {
+  const std::string native = "[comm]\ncollectives = native\n";
+  const auto largest = points(study("nodes = 1\nmicro = largest\n", native + "[memory]\nlimit = 0.0015\n"));
+  const std::size_t micro = largest[0].options.batch.micro;
+  EXPECT_LE(largest[0].planned.total(), largest[0].limit);
+  ASSERT_LT(micro, 16U);  // so the limit decides
+  auto larger = study("nodes = 1\n", native);
+  larger.options.batch.micro = 2 * micro;  // the next divisor of 16
+  EXPECT_GT(points(larger)[0].planned.total(), largest[0].limit);
+}
+
+TEST(StudyPoints, WithoutABatchEveryRankTakesWhatFits) {
+  auto asked = study("nodes = 1,4\nmicro = largest\nscaling = weak\nstrategies = stage 3\n", "[memory]\nlimit = 0.005\n");
+  asked.options.batch.global = 0;
+  for (const StudyPoint& point : points(asked)) {
+    const auto ranks = static_cast<std::size_t>(point.grid.ranks());
+    EXPECT_EQ(point.options.batch.global, point.options.batch.micro * ranks);
+    EXPECT_LE(point.planned.total(), point.limit);
+    EXPECT_GT(point.options.batch.micro, 1U);
+  }
+}
+
+TEST(StudyPoints, NamesTheStrategyThatCannotRun) {
+  EXPECT_THAT(refusal("nodes = 1,3\nstrategies = stage 0\n"),
+              HasSubstr("study: stage 0, strong scaling, 3 nodes x 1 rank: a.cfg:9: batch.global = 16"));
+  EXPECT_THAT(refusal("nodes = 2\nstrategies = stage 1 zero.qwz=8\n"), HasSubstr("a.cfg:12: zero.qwz = 8 has no effect"));
+  EXPECT_THAT(refusal("nodes = 2\nstrategies = stage 2\n", "[memory]\nlimit = 0.0001\n"), HasSubstr("the run needs"));
+  EXPECT_THAT(refusal("nodes = 2\n", "[comm]\nranks_per_node = 2\n"), HasSubstr("a.cfg:11: comm.ranks_per_node"));
+}
+
+TEST(StudyPoints, IdentityLeavesOutPlaces) {
+  const auto all = points(study("nodes = 1\n"));
+  const auto identity = identity_of(all[0].options);
+  EXPECT_EQ(identity.at("batch.micro"), "2");
+  EXPECT_FALSE(identity.contains("output.dir"));
+  EXPECT_FALSE(identity.contains("checkpoint.resume"));
+}
+
+}  // namespace
+}  // namespace shoal::app

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""shoal study on this machine: what is done is not repeated, what failed is said, and a study that cannot run is refused
+before the first run. analysis/scaling.py draws the results."""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+from program import SMALL, SOURCE, Program
+
+PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable  # Debian's, which has h5py
+STUDY = {"nodes": "1,2", "strategies": "stage 3", "scaling": "strong, weak"}  # 3 points: both curves share the first
+
+
+class Study(Program):
+    def study_deck(self, **study):
+        more = {"train": {"steps": 2}, "output": {"dir": self.dir / "results"}, "trace": {"level": "comm"}}
+        return self.deck({**SMALL, "study": {**STUDY, **study}}, **more)
+
+    def study(self, *args, code=0):
+        done = self.shoal("study", *args)
+        self.assertEqual(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    def results(self):
+        return json.loads((self.dir / "results" / "study.json").read_text())
+
+    def started(self, said):
+        return [line.split()[2] for line in said.splitlines() if line.endswith(" ...")]
+
+    def test_what_is_done_is_not_repeated(self):
+        deck = self.study_deck()
+        listed = self.study(deck, "--dry-run")
+        self.assertIn("3 points, of which 3 would be started; nothing was written", listed)
+        self.assertFalse((self.dir / "results").exists())
+        first = self.study(deck)
+        names = [f"stage_3-n{n}x1-b1-g{g}-r1" for n, g in ((1, 8), (2, 8), (2, 16))]
+        self.assertEqual(self.started(first), names)
+        self.check_results(names)
+        self.assertEqual(self.started(self.study(deck)), [])
+        (self.dir / "results" / names[1] / "summary.json").unlink()
+        self.assertEqual(self.started(self.study(deck)), [names[1]])
+        self.assertTrue((self.dir / "results" / (names[1] + ".before-1")).is_dir())
+        (self.dir / "results" / "study.json").unlink()
+        self.assertEqual(self.started(self.study(deck)), [])  # the summaries say it all
+        self.check_results(names)
+        self.check_figures()
+        self.refused("study", deck, "--optimizer.lr=0.5", contains=["study.json", "optimizer.lr = 0.001 there, 0.5"])
+        self.refused("study", deck, "--study.micro=largest", contains=["study.micro = fixed there"])
+        self.check_another_version(deck)
+
+    def check_results(self, names):
+        results = self.results()
+        self.assertEqual([point["name"] for point in results["points"]], names)
+        self.assertEqual([point["scalings"] for point in results["points"]], [["strong", "weak"], ["strong"], ["weak"]])
+        for point in results["points"]:
+            summary = json.loads((self.dir / "results" / point["name"] / "summary.json").read_text())
+            self.assertEqual(point["state"], "done")
+            self.assertEqual(point["predicted"]["state_bytes"], point["measured"]["state_bytes"])
+            self.assertEqual(point["measured"]["step_s"], summary["step_s"])
+            self.assertEqual(summary["world_size"], point["ranks"])
+            cost = point["nodes"] * summary["step_s"]["median"] / (point["global"] * SMALL["model"]["block_size"])
+            self.assertAlmostEqual(point["measured"]["node_seconds_per_token"], cost, places=12)
+        for point in results["points"][1:]:  # the plan leaves out a few numbers for losses and norm
+            for operation in ("reduce_scatter", "all_gather"):
+                sent = point["measured"]["sent_bytes_per_step"][operation]["inter"]
+                planned = point["predicted"]["sent_bytes_per_step"][operation]["inter"]
+                self.assertGreater(planned, 0)
+                self.assertAlmostEqual(sent / planned, 1, delta=0.02)
+
+    def check_figures(self):
+        packages = subprocess.run([PYTHON, "-c", "import h5py, matplotlib, numpy"], capture_output=True, timeout=60)
+        if packages.returncode != 0:
+            print(f"SKIPPED: analysis/scaling.py on real results: {PYTHON} lacks its packages")
+            return
+        script = [PYTHON, SOURCE / "analysis" / "scaling.py", self.dir / "results", "-o", self.dir / "report"]
+        done = subprocess.run(script, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("all ranks ran on one machine", done.stdout)
+        self.assertEqual(done.stdout.count("\nstage 3 "), 4)
+        page = (self.dir / "report" / "report.html").read_text()
+        for name in ("speed", "efficiency", "exposed", "memory", "micro", "cost"):
+            self.assertIn(f'<img alt="{name}"', page)
+
+    def check_another_version(self, deck):
+        for file in (self.dir / "results" / "study.json", *(self.dir / "results").glob("stage*r1/summary.json")):
+            before = file.read_text()
+            file.write_text(before.replace('"version": "', '"version": "0.0.', 1))
+            self.refused("study", deck, contains=[file.name, "results of shoal 0.0.", "another output.dir"])
+            file.write_text(before)
+
+    def test_failed_points_are_said_and_wait_for_retry(self):
+        deck = self.study_deck(nodes="2", strategies="stage 0 fault.kind=kill@1:1, stage 3", scaling="strong")
+        said = self.study(deck, code=1)
+        self.assertEqual(len(self.started(said)), 2)
+        self.assertRegex(said, r"# stage_0_fault.kind_kill_1_1-\S+: failed: exit code \d+: ")
+        self.assertEqual([point["state"] for point in self.results()["points"]], ["failed", "done"])
+        again = self.study(deck, code=1)
+        self.assertEqual(self.started(again), [])
+        self.assertIn("--retry runs it again", again)
+        self.assertEqual(len(self.started(self.study(deck, "--retry", code=1))), 1)
+
+    def test_a_stopped_run_goes_on(self):
+        deck = self.study_deck(nodes="1", scaling="strong")
+        stopped = ("--train.stop_after=0.000001", "--train.steps=4")
+        self.study(deck, *stopped, code=75)
+        self.assertEqual(self.results()["points"][0]["state"], "interrupted")
+        self.study(deck, "--train.steps=4")
+        self.assertIn("resumed from", (next((self.dir / "results" / "jobs").glob("*.log"))).read_text().lower())
+        self.assertEqual(self.results()["points"][0]["state"], "done")
+
+    def test_the_largest_micro_batch(self):
+        deck = self.study_deck(nodes="1,2,4", strategies="stage 0, stage 1", scaling="strong", micro="largest")
+        more = ("--model.n_embd=64", "--model.n_layer=4", "--comm.collectives=native", "--comm.bucket_mb=0.1", "--batch.global=64")
+        said = self.study(deck, *more, "--memory.limit=0.005", "--dry-run")
+        rows = [line.split() for line in said.splitlines() if line.startswith(" stage")]
+        micro = {(row[1], int(row[3]) * int(row[5])): int(row[6]) for row in rows}
+        self.assertGreater(micro["1", 4], micro["1", 1])  # ranks share the moments, which frees memory
+        self.assertEqual(micro["0", 4], micro["0", 2])
+
+    def test_refusals(self):
+        deck = self.study_deck()
+        for options, contains in (
+            (["--study.nodes", ""], ["deck.cfg: a study without points: study.nodes is empty"]),
+            (["--study.nodes=1,x"], ["study.nodes = 1,x", "x is no number"]),
+            (["--study.nodes=1,2,4", "--study.ranks_per_node=1,2"], ["study.nodes = 1,2,4 has 3 numbers", "in pairs"]),
+            (["--study.nodes=2,2"], ["2 x 1 ranks twice"]),
+            (["--study.nodes=3"], ["stage 3, strong scaling, 3 nodes x 1 rank", "deck.cfg:", "batch.global = 8", "nearest"]),
+            (["--study.strategies=stage 4"], ["stage 4: no such strategy; did you mean stage"]),
+            (["--study.strategies=stage 3 zero.stag=1"], ["zero.stag: unknown option; did you mean zero.stage?"]),
+            (["--study.strategies=stage 3 zero.stage=4"], ["zero.stage = 4: no such stage"]),
+            (["--study.strategies=stage 1 zero.qwz=8"], ["stage 1 zero.qwz=8, strong", "zero.qwz = 8 has no effect"]),
+            (["--study.strategies=stage 3, stage 3"], ["stage 3 twice"]),
+            (["--memory.limit=0.0001"], ["stage 3, strong scaling, 1 node x 1 rank", "the run needs", "cheapest"]),
+            (["--study.micro=largest", "--memory.limit=0.0001"], ["the run needs", "cheapest"]),
+            (["--study.scaling=weak", "--study.nodes=3,4"], ["batch.global = 8 of 3 ranks cannot be scaled to 4 ranks"]),
+            (["--batch.global=0"], ["study.scaling = strong needs a batch.global"]),
+            (["--study.time=60"], ["study.time = 60: not a wall time"]),
+            (["--study.network=none.json"], ["none.json", "cannot be read"]),
+            (["--checkpoint.resume=latest"], ["checkpoint.resume: the study sets it"]),
+            (["--study.nodez=1"], ["study.nodez: unknown option; did you mean --study.nodes?"]),
+        ):  # fmt: skip
+            with self.subTest(options=options):
+                self.refused("study", deck, *options, contains=contains)
+        self.assertFalse((self.dir / "results").exists())
+        self.refused("study", self.study_deck(strategys="stage 3"), contains=["deck.cfg:", "study.strategys: unknown option; did you mean study.strategies?"])  # fmt: skip
+        self.refused("train", deck, contains=["deck.cfg:", "[study]: unknown section"])
+
+    def test_a_batch_system_that_refuses(self):
+        """sbatch is not there, or refuses the job: the study ends with its words."""
+        deck = self.study_deck(nodes="1", scaling="strong", system="slurm")
+        programs = self.dir / "bin"
+        programs.mkdir()
+        sbatch = programs / "sbatch"
+        sbatch.write_text("#!/bin/sh\necho 'sbatch: error: invalid partition specified: none' >&2\nexit 1\n")
+        sbatch.chmod(0o755)
+        env = {"PATH": f"{programs}:{os.environ['PATH']}"}
+        self.refused("study", deck, code=1, contains=["sbatch", "invalid partition specified"], env=env)
+        listed = self.shoal("study", deck, "--dry-run", env=env).stdout
+        self.assertRegex(listed, r"sbatch --parsable --job-name=stage_3-\S+ --output=\S+\.log \S+\.sh")
+        script = next((self.dir / "results" / "jobs").glob("*.sh")).read_text()
+        self.assertIn(f"\nout=${{SHOAL_OUT:-{self.dir / 'results' / 'stage_3-n1x1-b1-g8-r1'}}}\n", script)
+
+
+if __name__ == "__main__":
+    unittest.main()
