@@ -92,7 +92,9 @@ def draw(study: Study, quantity: Quantity):
         why = "no point has a trace of level comm" if quantity.name == "exposed" else "no point is done"
         raise Nothing(f"{quantity.title}: {why}")
     style, scalings = styles(study.strategies), study.scalings
-    figure, panels = plt.subplots(1, len(scalings), squeeze=False, sharey=True, figsize=(3.6 + 4.2 * len(scalings), 4.2))
+    figure, panels = plt.subplots(
+        1, len(scalings), squeeze=False, sharey=True, figsize=(3.6 + 4.2 * len(scalings), 4.2)
+    )
     lines: dict = {}
     for axes, scaling in zip(panels.flat, scalings, strict=True):
         draw_panel(axes, study.of(scaling), quantity, style, lines)

@@ -94,7 +94,8 @@ while true; do
     again=(--checkpoint.resume=latest)
   fi
   before=$(newest)
-  srun --mpi="${SHOAL_SRUN_MPI:-pmi2}" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --cpu-bind="${SHOAL_BIND:-cores}" \
+  # --overlap: SLURM may count a step as running for a while whose processes are dead.
+  srun --overlap --mpi="${SHOAL_SRUN_MPI:-pmi2}" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --cpu-bind="${SHOAL_BIND:-cores}" \
     --gpu-bind=none --kill-on-bad-exit=1 "$shoal" train "$deck" --train.device=cuda --output.dir="$out" \
     --checkpoint.dir="$out/checkpoints" "${again[@]}" "${preset[@]}" "$@" &
   running=$!
@@ -107,7 +108,7 @@ while true; do
   [[ $latest == "$before" ]] || idle=0
   [[ -n $latest && $idle -lt 3 ]] || break
   end_steps # ranks that have outlived a killed srun
-  if [[ $warned == yes ]] || ! timeout 20 srun --mpi=none --nodes="$nodes" --ntasks="$nodes" true; then
+  if [[ $warned == yes ]] || ! timeout 20 srun --overlap --mpi=none --nodes="$nodes" --ntasks="$nodes" true; then
     status=75 # soon out of time, or without a node
     break
   fi

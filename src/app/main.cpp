@@ -15,8 +15,10 @@
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/comm/departure.hpp"
+#include "shoal/comm/shared_text.hpp"
 #include "shoal/comm/watchdog.hpp"
 #include "shoal/comm/world.hpp"
+#include "shoal/config/input_text.hpp"
 #include "shoal/device/queue.hpp"
 #include "version.hpp"
 
@@ -60,7 +62,11 @@ Exit run(comm::World& world, int argc, char** argv) {
   }
   for (const Command& command : commands()) {
     if (first != command.spec.name) continue;
-    config::Invocation invocation = config::parse(command.spec, argc - 2, argv + 2);
+    config::Invocation invocation;
+    {
+      const config::SharedInputs inputs(comm::text_of_rank_0);
+      invocation = config::parse(command.spec, argc - 2, argv + 2);
+    }
     if (invocation.help) {
       print(world, invocation.help_as_markdown ? config::help_as_markdown(command.spec) : config::help(command.spec));
       return Exit::done;

@@ -10,7 +10,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <sstream>
 
 #include "collective.hpp"
 #include "run_record.hpp"
@@ -125,21 +124,23 @@ fs::path next_trace_part(const config::Options& options, std::int64_t first_step
   return part;
 }
 
-std::vector<std::string> lines_until(const fs::path& metrics, std::int64_t last_step) {
-  std::vector<std::string> kept;
-  if (!fs::exists(metrics)) return kept;
-  std::istringstream in(io::read_text_file(metrics));
+void for_lines_until(const fs::path& metrics, std::int64_t last_step,
+                     const std::function<void(const std::string&)>& handle) {
+  if (!fs::exists(metrics)) return;
+  std::ifstream in(metrics);
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     const auto step = step_of_line(line, !in.eof(), text(metrics.string(), ":", number));
-    if (step && *step <= last_step) kept.push_back(line);
+    if (step && *step <= last_step) handle(line);
   }
-  return kept;
+  require(in.eof(), metrics.string(), ": cannot be read");
 }
 
 Metrics::Metrics(comm::World& world, const fs::path& directory, std::int64_t first_step) {
   const fs::path path = directory / metrics_name;
-  on_rank_0(world.all(), [&] { file_ = io::LineFile(path, lines_until(path, first_step)); });
+  on_rank_0(world.all(), [&] {
+    file_ = io::LineFile(path, [&](const io::LineFile::Add& add) { for_lines_until(path, first_step, add); });
+  });
 }
 
 void Metrics::require_there() const {

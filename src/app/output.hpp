@@ -30,9 +30,10 @@ std::filesystem::path trace_path(const config::Options& options);
 /// ..., since earlier parts of the trace are kept. For first_step = 0 trace_path(), if that is free.
 std::filesystem::path next_trace_part(const config::Options& options, std::int64_t first_step);
 
-/// Returns the lines of metrics.jsonl up to a step, without an unfinished last line. bad_input() names the first line that
-/// is not a run's (FILE:LINE).
-std::vector<std::string> lines_until(const std::filesystem::path& metrics, std::int64_t last_step);
+/// Passes the lines of metrics.jsonl up to a step to `handle`, one by one, without an unfinished last line. bad_input()
+/// names the first line that is not a run's (FILE:LINE).
+void for_lines_until(const std::filesystem::path& metrics, std::int64_t last_step,
+                     const std::function<void(const std::string& line)>& handle);
 
 /// metrics.jsonl: one line per step, which rank 0 writes as soon as the step is done.
 class Metrics {

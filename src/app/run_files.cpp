@@ -82,7 +82,8 @@ void prepare_output(const config::Options& options) {
   if (resumes(options)) {
     io::require_target("", fs::path(options.output.dir) / summary_name, own_summary(), true);
     io::require_target("", fs::path(options.output.dir) / run_record_name, own_run_record(), true);
-    lines_until(fs::path(options.output.dir) / metrics_name, std::numeric_limits<std::int64_t>::max());
+    for_lines_until(fs::path(options.output.dir) / metrics_name, std::numeric_limits<std::int64_t>::max(),
+                    [](const std::string&) {});
     return;
   }
   if (old.files.empty() && old.unfinished.empty()) return;

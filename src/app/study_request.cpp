@@ -48,6 +48,9 @@ std::vector<StudyGrid> grids(const config::Invocation& invocation) {
   std::vector<StudyGrid> result;
   for (std::size_t i = 0; i < std::max(nodes.size(), on_node.size()); ++i) {
     const StudyGrid grid = {nodes[nodes.size() == 1 ? 0 : i], on_node[on_node.size() == 1 ? 0 : i]};
+    constexpr std::int64_t most_ranks = 16384;  // each is simulated
+    require_input(std::int64_t{grid.nodes} * grid.ranks_per_node <= most_ranks, named(invocation, of_nodes), ": ",
+                  grid.nodes, " x ", grid.ranks_per_node, " ranks; allowed: up to ", most_ranks);
     require_input(std::find(result.begin(), result.end(), grid) == result.end(), named(invocation, of_nodes), ": ",
                   grid.nodes, " x ", grid.ranks_per_node, " ranks twice");
     result.push_back(grid);

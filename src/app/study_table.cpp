@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <numeric>
 
 #include "output.hpp"
 #include "report.hpp"
@@ -14,13 +15,26 @@ namespace shoal::app {
 
 namespace {
 
+/// How many runs are in each state.
+using States = std::array<int, point_state_names.size()>;
+
+/// "3 done, 1 failed".
+std::string states_text(const States& counts) {
+  std::string line;
+  for (const auto& state : point_state_names) {
+    const int count = counts.at(static_cast<std::size_t>(state.value));
+    if (count > 0) line += text(line.empty() ? "" : ", ", count, " ", state.name);
+  }
+  return line;
+}
+
 /// The repeats of one point of a curve.
 struct Row {
   const StudyPoint* point = nullptr;
   Scaling scaling = Scaling::strong;
   std::vector<double> step_s, tokens_per_s, node_seconds;
   std::size_t memory = 0;
-  std::string states;  ///< of those that are not done
+  States states{};
 };
 
 std::vector<Row> rows_of(const StudyResults& results) {
@@ -34,13 +48,12 @@ std::vector<Row> rows_of(const StudyResults& results) {
       };
       auto row = std::find_if(rows.begin(), rows.end(), same);
       if (row == rows.end()) row = rows.insert(rows.end(), Row{&point, scaling, {}, {}, {}, 0, {}});
+      ++row->states.at(static_cast<std::size_t>(record.state));
       if (record.measured) {
         row->step_s.push_back(record.measured->step_s);
         row->tokens_per_s.push_back(record.measured->tokens_per_s);
         row->node_seconds.push_back(record.measured->node_seconds_per_token);
         row->memory = std::max(row->memory, record.measured->memory_bytes);
-      } else {
-        row->states += text(row->states.empty() ? "" : ", ", name_of(record.state));
       }
     }
   }
@@ -64,14 +77,9 @@ double reference(const std::vector<Row>& rows, const Row& of) {
 }  // namespace
 
 std::string study_progress(const StudyResults& results) {
-  std::array<int, point_state_names.size()> counts{};
+  States counts{};
   for (std::size_t i = 0; i < results.points().size(); ++i) ++counts.at(static_cast<std::size_t>(results.record(i).state));
-  std::string line;
-  for (const auto& state : point_state_names) {
-    const int count = counts.at(static_cast<std::size_t>(state.value));
-    if (count > 0) line += text(line.empty() ? "" : ", ", count, " ", state.name);
-  }
-  return line;
+  return states_text(counts);
 }
 
 void print_study(const StudyResults& results) {
@@ -93,13 +101,15 @@ void print_study(const StudyResults& results) {
                 grid.c_str(), point.options.batch.micro, point.options.batch.global,
                 plan::bytes_text(row.memory == 0 ? point.planned.total() : row.memory).c_str());
     if (row.step_s.empty()) {
-      std::printf("  %8s  %11s  %s\n", "-", predicted.c_str(), row.states.c_str());
+      std::printf("  %8s  %11s  %s\n", "-", predicted.c_str(), states_text(row.states).c_str());
       continue;
     }
+    const bool all_done =
+        row.step_s.size() == static_cast<std::size_t>(std::accumulate(row.states.begin(), row.states.end(), 0));
     const double rate = median(row.tokens_per_s), first = reference(rows, row);
     const std::string efficiency = first == 0 ? "-" : fixed(rate / point.grid.ranks() / first, 3);
-    std::printf("  %8.4f  %11s  %8.0f  %10s  %13.2f%s%s\n", median(row.step_s), predicted.c_str(), rate, efficiency.c_str(),
-                median(row.node_seconds) * 1e6, row.states.empty() ? "" : "  and ", row.states.c_str());
+    std::printf("  %8.4f  %11s  %8.0f  %10s  %13.2f%s\n", median(row.step_s), predicted.c_str(), rate, efficiency.c_str(),
+                median(row.node_seconds) * 1e6, all_done ? "" : ("  " + states_text(row.states)).c_str());
   }
   std::fflush(stdout);
 }

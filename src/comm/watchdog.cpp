@@ -57,8 +57,8 @@ constexpr double least_share = 0.01;
   _exit(static_cast<int>(Exit::failed));
 }
 
-/// The same, and ends all ranks. Not every launcher ends other nodes when a process has failed (observed with MPICH's hydra),
-/// but all obey MPI_Abort. That may not return if the main thread holds a lock.
+/// The same, and ends all ranks. Not every launcher ends other nodes when a process has failed (observed with MPICH's
+/// hydra), but all obey MPI_Abort. That may not return if the main thread holds a lock.
 [[noreturn]] void end_all(const std::string& line) {
   std::signal(SIGPIPE, SIG_IGN);
   dprintf(STDERR_FILENO, "%s", line.c_str());

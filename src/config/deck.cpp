@@ -2,15 +2,11 @@
 #include "shoal/config/deck.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 
 #include "shoal/base/error.hpp"
+#include "shoal/config/input_text.hpp"
 #include "shoal/config/table.hpp"
 #include "shoal/config/value.hpp"
 
@@ -207,16 +203,8 @@ Deck parse_deck_text(std::string_view text, const std::string& filename, const O
 }
 
 Deck read_deck(const std::string& path, const OwnOptions& own) {
-  constexpr std::uintmax_t largest = 1U << 20U;
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return unreadable(path, "no such file; expected the path of a deck");
-  if (!std::filesystem::is_regular_file(path, error)) return unreadable(path, "not a file; expected the path of a deck");
-  if (std::filesystem::file_size(path, error) > largest)
-    return unreadable(path, "too large for a deck; allowed: at most 1 MiB");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return unreadable(path, text("cannot be opened: ", std::strerror(errno)));
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  return parse_deck_text(text, path, own);
+  const InputText input = read_input(path, "the path of a deck", "deck");
+  return input.problem.empty() ? parse_deck_text(input.text, path, own) : unreadable(path, input.problem);
 }
 
 }  // namespace shoal::config

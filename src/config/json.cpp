@@ -4,16 +4,13 @@
 #include "shoal/config/json.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "json_plain.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/config/input_text.hpp"
 #include "shoal/config/value.hpp"
 
 namespace shoal::config {
@@ -202,16 +199,8 @@ JsonText parse_json_text(std::string_view text, const std::string& filename) {
 }
 
 JsonText read_json(const std::string& path) {
-  constexpr std::uintmax_t largest = 1U << 20U;
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return unreadable(path, "no such file; expected a DeepSpeed configuration");
-  if (!std::filesystem::is_regular_file(path, error)) return unreadable(path, "not a file; expected a configuration");
-  if (std::filesystem::file_size(path, error) > largest)
-    return unreadable(path, "too large for a configuration; allowed: at most 1 MiB");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return unreadable(path, text("cannot be opened: ", std::strerror(errno)));
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  return parse_json_text(text, path);
+  const InputText input = read_input(path, "a DeepSpeed configuration", "configuration");
+  return input.problem.empty() ? parse_json_text(input.text, path) : unreadable(path, input.problem);
 }
 
 }  // namespace shoal::config

@@ -106,10 +106,9 @@ std::string short_pipeline(const Options& o, int ranks) {
   const auto idle = [&](std::size_t count) {
     return std::lround(100 * pipeline::ideal_idle_share({p.size, 0, p.parts, count}));
   };
-  return text("pipeline.size = ", stages, " has only ", turns,
-              " micro-batches per step and pipeline: each rank is idle for at least ", idle(turns),
-              " % of a step; with batch.global = ", of_one * stages, " for ", idle(stages),
-              " %, with batch.global = ", 4 * of_one * stages, " for ", idle(4 * stages), " %");
+  return text("pipeline.size = ", stages, " is more than the number of micro-batches per step and pipeline (", turns,
+              "): each rank is idle for at least ", idle(turns), " % of a step; with batch.global = ", of_one * stages,
+              " for ", idle(stages), " %, with batch.global = ", 4 * of_one * stages, " for ", idle(4 * stages), " %");
 }
 
 }  // namespace shoal::config

@@ -19,14 +19,15 @@ Span<const std::byte> bytes(const std::string& content) { return std::as_bytes(S
 
 fs::path temporary_of(const fs::path& file) { return file.string() + ".partial"; }
 
-/// Writes the content under the temporary name, then renames it. On an error the temporary file is removed.
-File written(const fs::path& file, const std::string& content) {
+/// Writes what `fill` writes under the temporary name, then renames it. On an error the temporary file is removed.
+template <typename Fill>
+File written(const fs::path& file, const Fill& fill) {
   File temporary(temporary_of(file), File::Mode::create);
   try {
-    temporary.write(0, bytes(content));
+    fill(temporary);
     temporary.sync();
     commit_file(temporary_of(file), file);
-  } catch (const Error&) {
+  } catch (...) {
     std::error_code ignored;
     fs::remove(temporary_of(file), ignored);
     throw;
@@ -47,7 +48,7 @@ bool is_stream(const fs::path& file) {
 
 void write_text_file(const fs::path& file, const std::string& content) {
   if (!is_stream(file)) {
-    written(file, content).close();
+    written(file, [&](File& to) { to.write(0, bytes(content)); }).close();
     return;
   }
   std::ofstream out(file);
@@ -73,11 +74,21 @@ LineFile::~LineFile() = default;
 LineFile::LineFile(LineFile&&) noexcept = default;
 LineFile& LineFile::operator=(LineFile&&) noexcept = default;
 
-LineFile::LineFile(const fs::path& file, const std::vector<std::string>& lines) : state_(std::make_unique<State>()) {
-  std::string content;
-  for (const std::string& line : lines) content += line + "\n";
-  state_->file = written(file, content);
-  state_->size = content.size();
+LineFile::LineFile(const fs::path& file, const std::function<void(const Add&)>& lines) : state_(std::make_unique<State>()) {
+  constexpr std::size_t most_at_once = 1U << 16U;
+  std::string part;
+  state_->file = written(file, [&](File& to) {
+    const auto write = [&] {
+      to.write(state_->size, bytes(part));
+      state_->size += part.size();
+      part.clear();
+    };
+    lines([&](const std::string& line) {
+      part += line + "\n";
+      if (part.size() >= most_at_once) write();
+    });
+    write();
+  });
 }
 
 bool LineFile::is_open() const { return state_ != nullptr; }

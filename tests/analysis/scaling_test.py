@@ -97,7 +97,9 @@ class Scaling(unittest.TestCase):
         self.addCleanup(plt.close, figure)
         axes = figure.axes[0]
         self.assertEqual([label.get_text() for label in axes.get_xticklabels()], ["1", "2", "4"])
-        solid = [line for line in axes.lines if line.get_markersize() and line.get_ls() == "-" and len(line.get_xdata())]
+        solid = [
+            line for line in axes.lines if line.get_markersize() and line.get_ls() == "-" and len(line.get_xdata())
+        ]
         hollow = [line for line in axes.lines if line.get_mfc() == "none" and len(line.get_xdata())]
         self.assertEqual([list(line.get_ydata()) for line in hollow], [[TOKENS] * 3] * 2)
         dashed = [line for line in axes.lines if line.get_ls() == "--"]

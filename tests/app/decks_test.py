@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every deck in inputs/ runs for three steps. The decks of the ZeRO stages have the trajectory of the deck that they
-derive from."""
+derive from. Rank 0 alone reads a deck."""
 
+import subprocess
 import unittest
 
-from program import SOURCE, Program, trajectory
+from program import BINARY, MPIEXEC, SMALL, SOURCE, Program, trajectory
 
 
 class Decks(Program):
@@ -33,6 +34,29 @@ class Decks(Program):
                 trajectories[deck.stem] = trajectory(summary)
         for deck in ("zero1", "zero2", "zero3"):
             self.assertEqual(trajectories[deck], trajectories["quickstart"], deck)
+
+    def start_two(self, *ranks):
+        """Starts two ranks, each in a directory of its own with a command line of its own: (directory, argument ...)."""
+        words = []
+        for directory, *more in ranks:
+            words += [":"] * bool(words) + ["-n", "1", "-wdir", directory, BINARY, "train", *more, "--print-config"]
+        return subprocess.run(
+            [MPIEXEC, *map(str, words)], env=self.environment(2), capture_output=True, text=True, timeout=60
+        )
+
+    def test_rank_0_alone_reads_deck_and_configuration(self):
+        deck, empty = self.deck(SMALL), self.dir / "empty"
+        empty.mkdir()
+        (self.dir / "ds.json").write_text('{"train_batch_size": 8, "gradient_clipping": 0.25}')
+        both = ("deck.cfg", "--deepspeed=ds.json")
+        done = self.start_two((self.dir, *both), (empty, *both))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\ngrad_clip += 0.25 ")
+        done = self.start_two((self.dir, "none.cfg"), (self.dir, "none.cfg"))
+        self.assertEqual((done.returncode, done.stderr.count("none.cfg: no such file")), (2, 1), done.stderr)
+        done = self.start_two((self.dir, deck), (self.dir, "deck.cfg"))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("rank 1 was started with another file name than rank 0", done.stderr)
 
 
 if __name__ == "__main__":

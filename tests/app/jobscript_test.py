@@ -89,7 +89,7 @@ class Scripts(Program):
     def test_slurm(self):
         for script, more in (("slurm", ""), ("slurm_gpu", " --gpu-bind=none")):
             calls = self.called(script, "--batch.global=64")
-            self.assertIn(f"srun --mpi=pmi2 --cpus-per-task=6 --cpu-bind=cores{more} --kill-on-bad-exit=1 /programs/shoal "
+            self.assertIn(f"srun --overlap --mpi=pmi2 --cpus-per-task=6 --cpu-bind=cores{more} --kill-on-bad-exit=1 /programs/shoal "
                           "train /decks/a.cfg ", calls)  # fmt: skip
             self.assertIn(f" --output.dir={self.dir}/runs/17 ", calls)
             self.assertIn(" --batch.global=64\n", calls)
@@ -111,9 +111,16 @@ class Scripts(Program):
             (self.dir / "bin" / name).write_text(f'#!/bin/bash\necho "{name} $*" >>"$CALLS"\necho {says}\n')
             (self.dir / "bin" / name).chmod(0o755)
         for script in ("slurm", "slurm_gpu"):
-            for fails, makes, lost, code, runs in ((2, 2, 0, 0, 3), (9, 1, 0, 137, 4), (9, 0, 0, 137, 1), (9, 9, 1, 75, 1)):
+            for fails, makes, lost, code, runs in (
+                (2, 2, 0, 0, 3),
+                (9, 1, 0, 137, 4),
+                (9, 0, 0, 137, 1),
+                (9, 9, 1, 75, 1),
+            ):
                 shutil.rmtree(self.dir / "runs", ignore_errors=True)
-                calls = self.called(script, FAILS=fails, MAKES=makes, NODE_IS_LOST=lost, code=code, SLURM_JOB_NUM_NODES=3)
+                calls = self.called(
+                    script, FAILS=fails, MAKES=makes, NODE_IS_LOST=lost, code=code, SLURM_JOB_NUM_NODES=3
+                )
                 self.assertEqual(calls.count(" train "), runs, calls)
                 self.assertEqual(calls.count("--checkpoint.resume=latest"), runs - 1)
                 self.assertEqual("\nscontrol requeue 17\n" in calls, code == 75)

@@ -113,7 +113,13 @@ class Study(Program):
 
     def test_the_largest_micro_batch(self):
         deck = self.study_deck(nodes="1,2,4", strategies="stage 0, stage 1", scaling="strong", micro="largest")
-        more = ("--model.n_embd=64", "--model.n_layer=4", "--comm.collectives=native", "--comm.bucket_mb=0.1", "--batch.global=64")
+        more = (
+            "--model.n_embd=64",
+            "--model.n_layer=4",
+            "--comm.collectives=native",
+            "--comm.bucket_mb=0.1",
+            "--batch.global=64",
+        )
         said = self.study(deck, *more, "--memory.limit=0.005", "--dry-run")
         rows = [line.split() for line in said.splitlines() if line.startswith(" stage")]
         micro = {(row[1], int(row[3]) * int(row[5])): int(row[6]) for row in rows}
@@ -126,6 +132,7 @@ class Study(Program):
             (["--study.nodes", ""], ["deck.cfg: a study without points: study.nodes is empty"]),
             (["--study.nodes=1,x"], ["study.nodes = 1,x", "x is no number"]),
             (["--study.nodes=1,2,4", "--study.ranks_per_node=1,2"], ["study.nodes = 1,2,4 has 3 numbers", "in pairs"]),
+            (["--study.nodes=1048576", "--study.ranks_per_node=1048576"], ["ranks; allowed: up to 16384"]),
             (["--study.nodes=2,2"], ["2 x 1 ranks twice"]),
             (["--study.nodes=3"], ["stage 3, strong scaling, 3 nodes x 1 rank", "deck.cfg:", "batch.global = 8", "nearest"]),
             (["--study.strategies=stage 4"], ["stage 4: no such strategy; did you mean stage"]),

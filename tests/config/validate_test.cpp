@@ -74,8 +74,9 @@ TEST(Validate, APipelineOfFewMicroBatchesIsWarnedOf) {
   const std::string deck = "batch.micro = 2\npipeline.size = 4\nbatch.global = ";
   EXPECT_THAT(
       notes(deck + "8", 8),
-      testing::ElementsAre("pipeline.size = 4 has only 2 micro-batches per step and pipeline: each rank is idle for at "
-                           "least 60 % of a step; with batch.global = 16 for 43 %, with batch.global = 64 for 16 %"));
+      testing::ElementsAre(
+          "pipeline.size = 4 is more than the number of micro-batches per step and pipeline (2): each rank is idle for at "
+          "least 60 % of a step; with batch.global = 16 for 43 %, with batch.global = 64 for 16 %"));
   EXPECT_THAT(notes(deck + "16", 8), testing::IsEmpty());
   EXPECT_THAT(notes("batch.micro = 2", 8), testing::IsEmpty());
 }

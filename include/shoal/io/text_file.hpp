@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace shoal::io {
 
@@ -23,8 +23,10 @@ std::string read_text_file(const std::filesystem::path& file);
 class LineFile {
  public:
   LineFile();
-  /// Creates the file with these lines. It replaces an existing file atomically.
-  LineFile(const std::filesystem::path& file, const std::vector<std::string>& lines);
+  using Add = std::function<void(const std::string& line)>;
+  /// Creates the file with the lines that `lines` passes to the function that it is given. It replaces an existing file
+  /// atomically, so `lines` may read that one meanwhile. Holds only a part of the lines in memory.
+  LineFile(const std::filesystem::path& file, const std::function<void(const Add&)>& lines);
   ~LineFile();
   LineFile(LineFile&&) noexcept;
   LineFile& operator=(LineFile&&) noexcept;
