@@ -84,8 +84,9 @@ class Training {
   }
 
   void micro_batch() {
-    engine_.micro_batch(0, 0, {sequences, length, tokens_, tokens_});
-    engine_.finish_round();
+    engine_.forward(0, {sequences, length, tokens_, tokens_});
+    engine_.backward(0);
+    engine_.finish_gradients();
   }
   void update() {
     engine_.measure();

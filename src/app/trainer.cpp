@@ -45,6 +45,7 @@ Trainer::Trainer(const Setup& setup, comm::World& world, Machine& machine)
              options_.train.seed),
       loader_(*setup.dataset.train, order_, options_.batch.micro, options_.model.block_size),
       validation_(setup.dataset.validation.get()),
+      actions_(pipeline::depth_first({.turns = engine_.accumulation().turns()})),
       micro_batches_(setup.engine.micro_batches) {
   if (options_.adascale.on) adascale_.emplace(options_, micro_batches_);
   if (setup.engine.dtype == DType::f16) scaler_.emplace(options_.loss_scale);
@@ -69,8 +70,8 @@ std::vector<StepReport> Trainer::step(std::int64_t t, const std::function<bool()
   return std::exchange(unexchanged_, {});
 }
 
-/// The order of a step on this node. Some communication is hidden in calls of the engine: micro_batch() and finish_round()
-/// reduce-scatter the gradients, and update() starts the all-gather of the updated parameters.
+/// The order of a step on this node. Some communication is hidden in calls of the engine: forward(), backward() and
+/// finish_gradients() reduce-scatter the gradients, and update() starts the all-gather of the updated parameters.
 StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_stop) {
   const std::int64_t updates_before = t - skipped_;
   const optim::Rates rates =
@@ -78,13 +79,10 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
   const int nodes = nodes_summing_gradients(t);
   prepare_gradients(nodes, updates_before, rates);
 
-  const zero::AccumulationPlan& accumulation = engine_.accumulation();
-  for (std::size_t round = 0; round < accumulation.rounds; ++round) {
-    for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
-      micro_batch(t, round, micro_step);
-    }
+  for (const pipeline::Action& action : actions_) run(t, action);
+  {
     const auto region = phase("reduce");
-    engine_.finish_round();
+    engine_.finish_gradients();
   }
   trace::set_micro(-1);
   if (nodes > 1) sum_gradients_over_nodes();
@@ -134,32 +132,33 @@ void Trainer::prepare_gradients(int nodes, std::int64_t updates_before, const op
   per_micro_batch_.assign((adascale_ ? 2 : 1) * micro_batches + 1, 0.0);
 }
 
-/// Forward and backward of one micro-batch of this rank; the reduction of its gradients starts during backward.
-void Trainer::micro_batch(std::int64_t t, std::size_t round, std::size_t micro_step) {
-  const std::size_t in_step = index_in_step(true, round, micro_step);
+/// Forward or backward of one micro-batch of this rank. A gradient that is complete begins to be reduced meanwhile.
+void Trainer::run(std::int64_t t, const pipeline::Action& action) {
+  const std::size_t in_step = index_in_step(true, action.turn);
   trace::set_micro(static_cast<std::int16_t>(in_step));
-  engine_.micro_batch(round, micro_step, load(t, in_step));
+  if (action.kind == pipeline::Action::Kind::forward) {
+    engine_.forward(action.turn, load(t, in_step));
+  } else {
+    engine_.backward(action.turn);
+  }
 }
 
 /// Index of this rank's micro-batch among those of this node, or of all nodes.
-std::size_t Trainer::index_in_step(bool over_nodes, std::size_t round, std::size_t micro_step) const {
+std::size_t Trainer::index_in_step(bool over_nodes, std::size_t turn) const {
   const zero::AccumulationPlan& accumulation = engine_.accumulation();
-  const std::size_t in_node = accumulation.micro_batch(round, micro_step, groups_.node.rank);
+  const std::size_t in_node = accumulation.micro_batch_of_turn(turn, groups_.node.rank);
   const auto node = static_cast<std::size_t>(over_nodes ? groups_.across.rank : 0);
   return node * accumulation.micro_batches() + in_node;
 }
 
 /// Writes the losses of this rank's micro-batches, and the squares of their gradients, to per_micro_batch_.
 void Trainer::read_micro_batches(int nodes) {
-  const zero::AccumulationPlan& accumulation = engine_.accumulation();
-  for (std::size_t round = 0; round < accumulation.rounds; ++round) {
-    for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
-      const std::size_t index = index_in_step(nodes > 1, round, micro_step);  // among those whose gradients are summed
-      per_micro_batch_[index] = engine_.loss(round, micro_step);
-      if (!adascale_) continue;
-      const std::size_t of_square = micro_batches_ * static_cast<std::size_t>(nodes) + index;
-      per_micro_batch_[of_square] = engine_.micro_step_square(round, micro_step);
-    }
+  for (std::size_t turn = 0; turn < engine_.accumulation().turns(); ++turn) {
+    const std::size_t index = index_in_step(nodes > 1, turn);  // among those whose gradients are summed
+    per_micro_batch_[index] = engine_.loss(turn);
+    if (!adascale_) continue;
+    const std::size_t of_square = micro_batches_ * static_cast<std::size_t>(nodes) + index;
+    per_micro_batch_[of_square] = engine_.square_of_turn(turn);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "shoal/data/loader.hpp"
 #include "shoal/optim/loss_scale.hpp"
 #include "shoal/optim/schedule.hpp"
+#include "shoal/pipeline/schedule.hpp"
 
 namespace shoal::app {
 
@@ -51,8 +52,8 @@ class Trainer {
   model::MicroBatch load(std::int64_t t, std::size_t m);
   int nodes_summing_gradients(std::int64_t t) const;
   void prepare_gradients(int nodes, std::int64_t updates_before, const optim::Rates& rates);
-  void micro_batch(std::int64_t t, std::size_t round, std::size_t micro_step);
-  std::size_t index_in_step(bool over_nodes, std::size_t round, std::size_t micro_step) const;
+  void run(std::int64_t t, const pipeline::Action& action);
+  std::size_t index_in_step(bool over_nodes, std::size_t turn) const;
   void read_micro_batches(int nodes);
   void sum_gradients_over_nodes();
   double all_reduce_losses(int nodes, bool& stop);
@@ -68,6 +69,7 @@ class Trainer {
   data::SampleOrder order_;
   data::Loader loader_;
   const data::Samples* validation_;
+  std::vector<pipeline::Action> actions_;    // of a step, in order
   std::optional<optim::LossScaler> scaler_;  // fp16
   std::optional<AdaScaling> adascale_;
   std::int64_t skipped_ = 0;   // steps without an update; the schedule and the optimizer do not count them

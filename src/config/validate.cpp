@@ -26,6 +26,16 @@ std::vector<std::string> batch_problems(const BatchOptions& batch, std::size_t r
                nearest_multiples(batch.global, batch.micro * ranks))};
 }
 
+/// The trace numbers the micro-batches of a step in 16 bits.
+std::vector<std::string> trace_problems(const Options& o) {
+  constexpr std::size_t most = std::size_t{1} << 15U;
+  const std::size_t micro_batches = o.batch.global / o.batch.micro;
+  if (o.trace.level == trace::Level::off || micro_batches <= most) return {};
+  return {text("batch.global = ", o.batch.global, " makes ", micro_batches,
+               " micro-batches of batch.micro = ", o.batch.micro, " in a step, but the trace can tell at most ", most,
+               " apart; allowed: a larger batch.micro, or trace.level = off")};
+}
+
 std::vector<std::string> data_problems(const Options& o) {
   std::vector<std::string> problems;
   const bool validates = o.data.val_fraction > 0 || !o.data.val_source.empty();
@@ -196,6 +206,7 @@ void validate(Invocation& invocation, int ranks) {
   add(sync_problems(o, ranks));
   add(pipeline_problems(o, ranks));
   add(batch_of_deepspeed.empty() ? batch_problems(o.batch, count) : batch_of_deepspeed);
+  add(trace_problems(o));
   add(gelu_problems(o));
   add(optimizer_problems(o.optimizer));
   add(adascale_problems(o));

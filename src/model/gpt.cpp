@@ -180,11 +180,11 @@ void Gpt<T>::forward(const MicroBatch& batch, float gradient_scale, double* loss
     T* const out = i + 1 < blocks_.size() ? blocks_[i + 1].x : final_;
     gpt::block_forward(s, w, blocks_[i], scratch_, block_dropout(kept_, unit), out);
   }
-  losses(s.rows(), final_, gradient_scale, loss);
+  head(s.rows(), final_, gradient_scale, loss);
 }
 
 template <typename T>
-void Gpt<T>::losses(std::size_t rows, const T* x, std::optional<float> gradient_scale, double* loss) {
+void Gpt<T>::head(std::size_t rows, const T* x, std::optional<float> gradient_scale, double* loss) {
   const TracedUnit traced(head_unit());
   const Weights<T> own(access_, head_unit(), head_layout());
   std::optional<Weights<T>> borrowed;
@@ -207,22 +207,23 @@ void Gpt<T>::losses(std::size_t rows, const T* x, std::optional<float> gradient_
     head_.losses(in, losses_, nullptr, head_scratch_, products);
   }
   kernels::sum(rows, losses_, loss);
+  if (gradient_scale) norm_backward(rows, x, own);
+}
+
+template <typename T>
+void Gpt<T>::norm_backward(std::size_t rows, const T* x, const Weights<T>& own) {
+  const Gradient g(access_, head_unit(), head_layout());
+  kernels::layernorm_backward<T>(
+      {rows, options_.n_embd},
+      {.x = x, .gain = own[gpt::head::ln_f_weight], .mean = final_mean_, .rstd = final_rstd_, .dy = dx_},
+      {.dx = dx_, .dgain = g[gpt::head::ln_f_weight], .dbias = g[gpt::head::ln_f_bias]}, scratch_.workspace);
+  access_.gradient_complete(head_unit());
 }
 
 template <typename T>
 void Gpt<T>::backward() {
   const gpt::BlockShape s = shape(kept_.sequences, kept_.length);
   set_product_workspace(kept_);
-  {
-    const TracedUnit traced(head_unit());
-    const Weights<T> w(access_, head_unit(), head_layout());
-    const Gradient g(access_, head_unit(), head_layout());
-    kernels::layernorm_backward<T>(
-        {s.rows(), s.C},
-        {.x = final_, .gain = w[gpt::head::ln_f_weight], .mean = final_mean_, .rstd = final_rstd_, .dy = dx_},
-        {.dx = dx_, .dgain = g[gpt::head::ln_f_weight], .dbias = g[gpt::head::ln_f_bias]}, scratch_.workspace);
-    access_.gradient_complete(head_unit());
-  }
   const auto again = [&](std::size_t i) {
     const TracedUnit traced(block_unit(i));
     const Weights<T> w(access_, block_unit(i), block_layout(i));
@@ -292,7 +293,7 @@ template <typename T>
 void Gpt<T>::evaluate(const MicroBatch& batch, double* loss) {
   check_targets(batch);
   set_product_workspace(batch);
-  losses(predictions(batch), run_blocks(batch), std::nullopt, loss);
+  head(predictions(batch), run_blocks(batch), std::nullopt, loss);
 }
 
 template <typename T>

@@ -55,8 +55,11 @@ class Gpt final : public Model, private Decoder {
   T* run_blocks(const MicroBatch& batch);
   /// The buffers of block i if nothing is saved: those of the first block, except for qkv.
   gpt::BlockActivations<T> unkept(std::size_t i) const;
-  /// Final norm, logits and losses. With a scale, also the gradients of the norm's output (in dx_) and of the head's weight.
-  void losses(std::size_t rows, const T* x, std::optional<float> gradient_scale, double* loss);
+  /// Final norm, logits and losses. With a scale also the head's backward: its gradient is complete then, and dx_ is that of
+  /// x. (The gradient of a tied weight is not: the embedding's backward adds to it.)
+  void head(std::size_t rows, const T* x, std::optional<float> gradient_scale, double* loss);
+  /// The backward of the final norm, from the gradient of its output in dx_ to that of x in dx_.
+  void norm_backward(std::size_t rows, const T* x, const Weights<T>& own);
   /// Logits of `rows` rows of x, with `stride` elements from one row to the next, in memory of the host.
   void logits_of(std::size_t rows, const T* x, std::size_t stride, float* out);
   void embedding_backward();

@@ -187,9 +187,7 @@ void Mlp<T>::upload(const MicroBatch& batch) {
 }
 
 template <typename T>
-void Mlp<T>::output(std::size_t rows, const T* hidden, float* logits) {
-  const TracedUnit traced(head_unit());
-  const Weights<T> w(access_, head_unit(), units_.back());
+void Mlp<T>::output(const Weights<T>& w, std::size_t rows, const T* hidden, float* logits) {
   const std::size_t inner = options_.inner(), V = options_.vocab_size;
   kernels::matmul<T, float>("head", {.a = {hidden, rows, inner}, .b = {w[weight], inner, V}, .bias = w[bias]},
                             {logits, rows, V}, products_);
@@ -204,18 +202,20 @@ void Mlp<T>::forward(const MicroBatch& batch, float gradient_scale, double* loss
   check_targets(batch);
   kept_ = batch;
   upload(batch);
-  output(rows, run_hidden(kept_), logits_);
+  const T* const hidden = run_hidden(kept_);
+  const TracedUnit traced(head_unit());
+  const Weights<T> w(access_, head_unit(), units_.back());
+  output(w, rows, hidden, logits_);
   kernels::cross_entropy<T>({rows, options_.vocab_size},
                             {.logits = logits_, .targets = targets_, .stride = options_.vocab_size}, gradient_scale,
                             {.losses = losses_, .dlogits = dlogits_});
   kernels::sum(rows, losses_, loss);
+  head_backward(w, rows, hidden);
 }
 
 template <typename T>
-void Mlp<T>::head_backward(std::size_t rows, const T* hidden) {
+void Mlp<T>::head_backward(const Weights<T>& w, std::size_t rows, const T* hidden) {
   const std::size_t inner = options_.inner(), V = options_.vocab_size;
-  const TracedUnit traced(head_unit());
-  const Weights<T> w(access_, head_unit(), units_.back());
   const Gradient g(access_, head_unit(), units_.back());
   const LinearShape shape{.rows = rows, .in = inner, .out = V};
   linear_weight_gradient<T>("head_dw", shape, hidden, dlogits_, g[weight], products_);
@@ -247,7 +247,6 @@ void Mlp<T>::hidden_backward(std::size_t rows, std::size_t layer) {
 template <typename T>
 void Mlp<T>::backward() {
   set_product_workspace(kept_);
-  head_backward(kept_.sequences, hidden_.back());
   const auto again = [&](std::size_t layer) {
     const trace::Region region(trace::Level::steps, trace::Kind::phase, "recompute");
     hidden_forward(kept_, layer);
@@ -268,7 +267,9 @@ void Mlp<T>::evaluate(const MicroBatch& batch, double* loss) {
   check_targets(batch);
   upload(batch);
   set_product_workspace(batch);
-  output(batch.sequences, run_hidden(batch), logits_);
+  const T* const hidden = run_hidden(batch);
+  const TracedUnit traced(head_unit());
+  output(Weights<T>(access_, head_unit(), units_.back()), batch.sequences, hidden, logits_);
   kernels::cross_entropy_forward({batch.sequences, options_.vocab_size},
                                  {.logits = logits_, .targets = targets_, .stride = options_.vocab_size}, losses_);
   kernels::sum(batch.sequences, losses_, loss);
@@ -281,7 +282,9 @@ void Mlp<T>::logits(const MicroBatch& batch, Span<float> out) {
   check(batch);
   upload(batch);
   set_product_workspace(batch);
-  output(batch.sequences, run_hidden(batch), logits_);
+  const T* const hidden = run_hidden(batch);
+  const TracedUnit traced(head_unit());
+  output(Weights<T>(access_, head_unit(), units_.back()), batch.sequences, hidden, logits_);
   device::copy(out.size_bytes(), logits_, out.data());
   device::wait_for_queue();
 }

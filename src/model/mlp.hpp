@@ -44,9 +44,10 @@ class Mlp final : public Model {
   void check_targets(const MicroBatch& batch) const;
   /// Enqueues the copy of the batch's tokens to the device: all inputs, and of each sequence the last target.
   void upload(const MicroBatch& batch);
-  void output(std::size_t rows, const T* hidden, float* logits);
+  /// w: the head's.
+  void output(const Weights<T>& w, std::size_t rows, const T* hidden, float* logits);
   /// Computes the gradients of the head, and of its input (in dx_), from dlogits_.
-  void head_backward(std::size_t rows, const T* hidden);
+  void head_backward(const Weights<T>& w, std::size_t rows, const T* hidden);
   void hidden_backward(std::size_t rows, std::size_t layer);
 
   /// A sequence shorter than block_size is computed as if its missing first tokens had embeddings of zero: the first layer

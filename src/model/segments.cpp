@@ -32,7 +32,6 @@ std::vector<std::vector<int>> use_order_of(const Segments& segments, const std::
   for (std::size_t layer = 0; layer < segments.layers(); ++layer) order.push_back({unit(layer)});
   order.push_back(head);
   if (training) {
-    order.push_back({unit(segments.layers())});
     segments.backward([&](std::size_t layer) { order.push_back({unit(layer)}); },
                       [&](std::size_t layer, bool) { order.push_back({unit(layer)}); });
   }

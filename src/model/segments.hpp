@@ -54,7 +54,7 @@ class Segments {
 };
 
 /// The order of use (model::use_order()) for a model whose units are an embedding, the layers and a head. head: the units
-/// that forward acquires for the head.
+/// that forward acquires for the head, whose backward belongs to the same use.
 std::vector<std::vector<int>> use_order_of(const Segments& segments, const std::vector<int>& head, bool training);
 
 }  // namespace shoal::model

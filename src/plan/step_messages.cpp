@@ -138,10 +138,9 @@ StepMessages step_messages(const zero::EngineOptions& options, const std::vector
   messages.small = collectives.small(Grouping::consecutive(cluster.ranks(), ranks));
   add_gathers(messages, costs, options, units, layouts, ranks);
 
-  std::vector<int> backwards(units.size()), gathered_after_step;
-  std::iota(backwards.rbegin(), backwards.rend(), 0);
+  const zero::Sweeps sweeps = zero::sweep_of_all(units.size());
   const std::size_t most = options.gradients.bucket_elements;
-  messages.buckets = zero::make_buckets(units, backwards, ranks, most);
+  messages.buckets = zero::make_buckets(units, sweeps, ranks, most);
   check_effort(
       accumulation,
       messages.buckets.size() * at(ranks) / (accumulation.reduced_every_micro_step ? 1 : accumulation.micro_steps_per_round),
@@ -153,12 +152,13 @@ StepMessages step_messages(const zero::EngineOptions& options, const std::vector
   }
   if (accumulation.reduced_every_micro_step) {
     Memory counting;
-    const zero::Staging staging(units, backwards, messages.buckets, options.gradients.overlap ? 1 : 0, counting);
+    const zero::Staging staging(units, sweeps, messages.buckets, options.gradients.overlap ? 1 : 0, counting);
     for (std::size_t u = 0; u < units.size(); ++u) {
       messages.reduced_before_write[u] = staging.buckets_before(static_cast<int>(u));
     }
   }
 
+  std::vector<int> gathered_after_step;
   for (std::size_t u = 0; u < units.size(); ++u) {
     if (layouts[u].published) gathered_after_step.push_back(static_cast<int>(u));
   }

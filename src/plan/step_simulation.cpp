@@ -45,7 +45,7 @@ StepSimulation::StepSimulation(const zero::EngineOptions& options, int sync_grou
 
 /// Time model: a use takes time in proportion to its operations (model::costs()). The first use of a unit is its forward
 /// pass, the last one its backward pass, and those between compute its activations again. A unit whose backward pass follows
-/// its forward pass at once (the head) makes both in its first use. Backward goes through the units in reverse order, so a
+/// its forward pass at once (the head) makes both in its only use. Backward goes through the units in reverse order, so a
 /// gradient is complete in the unit's last use, or with the gradient of the unit after it if that is later: the embedding's
 /// needs no parameters, and is complete at the end of the pass.
 void StepSimulation::plan_uses(const zero::EngineOptions& options, const std::vector<model::UnitLayout>& units) {
@@ -64,10 +64,10 @@ void StepSimulation::plan_uses(const zero::EngineOptions& options, const std::ve
     use.units = order[i];
     for (const int unit : order[i]) {
       const model::UnitCost& cost = costs[at(unit)];
-      const bool at_once = last[at(unit)] <= first[at(unit)] + 1;
+      const bool at_once = last[at(unit)] == first[at(unit)];
       if (i == first[at(unit)]) {
         use.fraction += at_once ? cost.flops() : cost.forward_flops;
-      } else if (!at_once) {
+      } else {
         use.fraction += i == last[at(unit)] ? cost.backward_flops : cost.forward_flops;
       }
     }
@@ -86,9 +86,8 @@ void StepSimulation::step() {
     for (std::size_t m = 0; m < accumulation_.micro_steps_per_round; ++m) {
       micro_step(m + 1 == accumulation_.micro_steps_per_round);
     }
-    while (reduces_started_ < messages_.reduce.size()) start_reduce();
-    finish_all_reduces();
   }
+  finish_all_reduces();
   if (accumulation_.ranks > 1) {
     time_->run(OperationKind::all_gather, messages_.small);  // the losses
     time_->run(OperationKind::all_gather, messages_.small);  // the norm
@@ -136,9 +135,9 @@ void StepSimulation::acquire(int unit, std::size_t use) {
   while (std::any_of(gathering_.begin(), gathering_.end(), is_needed)) finish_gather();
 }
 
-/// Waits for the buckets that still read from the memory to which the unit's gradient will be written.
+/// Waits for the buckets that still read from the memory to which the unit's gradient will be written: all those of earlier
+/// micro-batches, and some of this one.
 void StepSimulation::wait_for_gradient_memory(int unit) {
-  if (!accumulation_.reduced_every_micro_step) return;
   if (std::exchange(first_gradient_, false)) finish_all_reduces();
   finish_reduces(messages_.reduced_before_write[at(unit)]);
 }
@@ -146,11 +145,17 @@ void StepSimulation::wait_for_gradient_memory(int unit) {
 /// is_last: in the last micro-step of the round.
 void StepSimulation::complete(int unit, bool is_last) {
   complete_[at(unit)] = true;
-  if (!accumulation_.reduced_every_micro_step && !(is_last && overlap_)) return;
-  while (reduces_started_ < messages_.reduce.size() && complete_[at(messages_.buckets[reduces_started_].last_unit)]) {
-    start_reduce();
+  if (!accumulation_.reduced_every_micro_step && !is_last) return;
+  while (reduces_ready_ < messages_.reduce.size() && complete_[at(messages_.buckets[reduces_ready_].last_unit)]) {
+    ++reduces_ready_;
   }
+  if (!accumulation_.reduced_every_micro_step && !overlap_) return;  // they start between micro-batches
+  start_ready_reduces();
   if (!overlap_) finish_reduces(reduces_started_);
+}
+
+void StepSimulation::start_ready_reduces() {
+  while (reduces_started_ < reduces_ready_) start_reduce();
 }
 
 void StepSimulation::start_reduce() {
@@ -166,8 +171,9 @@ void StepSimulation::finish_reduces(std::size_t buckets) {
 }
 
 void StepSimulation::finish_all_reduces() {
+  start_ready_reduces();
   finish_reduces(reduces_started_);
-  reduces_started_ = reduces_finished_ = 0;
+  reduces_ready_ = reduces_started_ = reduces_finished_ = 0;
 }
 
 /// In stage 0 every rank updates all parameters, so the summed gradients are gathered.

@@ -77,15 +77,15 @@ bool accumulates_in_place(const AccumulationPlan& accumulation, DType dtype) {
   return !accumulation.reduced_every_micro_step && dtype == DType::f32 && !adds_in_sequence;
 }
 
-std::unique_ptr<Accumulator> make_accumulator(const std::vector<model::UnitLayout>& units, const std::vector<int>& order,
+std::unique_ptr<Accumulator> make_accumulator(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps,
                                               const std::vector<Bucket>& buckets, std::size_t in_flight,
                                               const AccumulationPlan& accumulation, DType dtype, PartialSums& sums,
                                               Memory& memory) {
   if (accumulates_in_place(accumulation, dtype)) return std::make_unique<InPlace>(sums);
   if (accumulation.reduced_every_micro_step) {
-    return std::make_unique<ReducedFirst>(units, dtype, sums, Staging(units, order, buckets, in_flight, memory));
+    return std::make_unique<ReducedFirst>(units, dtype, sums, Staging(units, sweeps, buckets, in_flight, memory));
   }
-  return std::make_unique<Converted>(units, dtype, sums, Staging(units, order, {}, in_flight, memory));
+  return std::make_unique<Converted>(units, dtype, sums, Staging(units, sweeps, {}, in_flight, memory));
 }
 
 }  // namespace shoal::zero

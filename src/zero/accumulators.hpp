@@ -22,7 +22,8 @@ class Accumulator {
 
   /// The unit's flat buffer in float, to which backward writes the gradient of this micro-step.
   virtual float* buffer(int unit, std::size_t micro_step) const = 0;
-  /// Number of buckets that must be finished before backward writes the unit's buffer, since they use the same memory.
+  /// Number of buckets of the unit's sweep that must be finished before backward writes the unit's buffer, since they use
+  /// the same memory.
   virtual std::size_t buckets_before(int unit) const = 0;
   /// Backward has written all of the unit's gradient.
   virtual void complete(int unit, std::size_t micro_step) = 0;
@@ -37,7 +38,7 @@ class Accumulator {
 bool accumulates_in_place(const AccumulationPlan& accumulation, DType dtype);
 
 /// sums: made in place if accumulates_in_place(); must outlive the result. The other arguments are as in Staging.
-std::unique_ptr<Accumulator> make_accumulator(const std::vector<model::UnitLayout>& units, const std::vector<int>& order,
+std::unique_ptr<Accumulator> make_accumulator(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps,
                                               const std::vector<Bucket>& buckets, std::size_t in_flight,
                                               const AccumulationPlan& accumulation, DType dtype, PartialSums& sums,
                                               Memory& memory);

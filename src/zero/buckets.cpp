@@ -2,6 +2,8 @@
 #include "shoal/zero/buckets.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 
 #include "shoal/base/error.hpp"
 #include "shoal/zero/partition.hpp"
@@ -28,6 +30,12 @@ void check_count(const std::vector<model::UnitLayout>& units, const std::vector<
 }
 
 }  // namespace
+
+Sweeps sweep_of_all(std::size_t units) {
+  std::vector<int> backwards(units);
+  std::iota(backwards.rbegin(), backwards.rend(), 0);
+  return {backwards};
+}
 
 Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks) {
   const Range shard = shard_of(unit_elements, rank, ranks);
@@ -76,6 +84,16 @@ std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, co
       room -= part.sub.size();
       begin = part.sub.end;
     }
+  }
+  return buckets;
+}
+
+std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps, int ranks,
+                                 std::size_t most) {
+  std::vector<Bucket> buckets;
+  for (const std::vector<int>& sweep : sweeps) {
+    std::vector<Bucket> more = make_buckets(units, sweep, ranks, most);
+    std::move(more.begin(), more.end(), std::back_inserter(buckets));
   }
   return buckets;
 }

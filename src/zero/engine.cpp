@@ -37,7 +37,8 @@ Engine::Engine(const EngineOptions& options, const RankGroups& groups, Memory& m
   UseOrder training_visits;
   if (options_.capacity.training) {
     training_visits = model::use_order(options_.model, options_.capacity);
-    gradients_ = std::make_unique<Gradients>(units_, layouts_, accumulation_, groups, options_.gradients, memory);
+    gradients_ = std::make_unique<Gradients>(units_, layouts_, sweep_of_all(units_.size()), accumulation_, groups,
+                                             options_.gradients, memory);
     if (options_.gradients.dtype != DType::f32) {
       widened_ = memory.take<float>(Kind::buffers, widened_elements, "gradients in fp32");
     }
@@ -48,9 +49,9 @@ Engine::Engine(const EngineOptions& options, const RankGroups& groups, Memory& m
                                                            options_.gradients.overlap, options_.gradients.collectives},
                                              memory);
   model::Capacity capacity = options_.capacity;
-  capacity.micro_batches = micro_steps();
+  capacity.micro_batches = accumulation_.turns();
   model_ = model::make(options_.model, options_.dtype, capacity, options_.seed, memory, *this);
-  losses_ = device::Cells(memory, micro_steps(), "losses");
+  losses_ = device::Cells(memory, accumulation_.turns(), "losses");
   pieces_.emplace(memory, "pieces of files");
 }
 
@@ -76,14 +77,18 @@ void Engine::weigh_squares(std::int64_t updates, double beta2) {
       options_.optimizer.epsilon);
 }
 
-void Engine::micro_batch(std::size_t round, std::size_t micro_step, const model::MicroBatch& batch) {
-  gradients_->begin_micro_step(round, micro_step);
+void Engine::forward(std::size_t turn, const model::MicroBatch& batch) {
+  require(!in_flight_, "the forward pass of turn ", turn, " comes before the backward pass of another one");
+  in_flight_ = turn;
   parameters_->begin(Parameters::Pass::training);
   const auto predictions = static_cast<double>(groups_ * options_.micro_batches * model_->predictions(batch));
-  {
-    const trace::Region region(trace::Level::steps, trace::Kind::phase, "forward");
-    model_->forward(batch, static_cast<float>(loss_scale_ / predictions), losses_.cell(in_step(round, micro_step)));
-  }
+  const trace::Region region(trace::Level::steps, trace::Kind::phase, "forward");
+  model_->forward(batch, static_cast<float>(loss_scale_ / predictions), losses_.cell(turn));
+}
+
+void Engine::backward(std::size_t turn) {
+  require(in_flight_ == turn, "the backward pass of turn ", turn, " comes without its forward pass");
+  in_flight_.reset();
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "backward");
   model_->backward();
 }
@@ -101,10 +106,8 @@ void Engine::measure() {
   parameters_->trace_errors();
 }
 
-double Engine::loss(std::size_t round, std::size_t micro_step) const { return losses_.values()[in_step(round, micro_step)]; }
-
-double Engine::micro_step_square(std::size_t round, std::size_t micro_step) const {
-  return gradients_->micro_step_square(in_step(round, micro_step)) / (loss_scale_ * loss_scale_);
+double Engine::square_of_turn(std::size_t turn) const {
+  return gradients_->square_of_turn(turn) / (loss_scale_ * loss_scale_);
 }
 
 Norm Engine::norm() {

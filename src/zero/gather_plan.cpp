@@ -60,17 +60,27 @@ std::vector<GatherLifetime> uses(const UseOrder& visits, const std::vector<std::
   return result;
 }
 
-/// Joins two lifetimes of a unit if at most `prefetch` uses are between them and the limit leaves memory for it meanwhile:
-/// otherwise the unit would be gathered again about when it is released.
-void join_near_uses(std::vector<GatherLifetime>& gather_lifetimes, const std::vector<std::size_t>& bytes_of,
-                    std::size_t prefetch, Live& live) {
+/// Sets when gathers start: `prefetch` gathers ahead, as far as the limit leaves memory for them.
+void plan_starts(std::vector<GatherLifetime>& gather_lifetimes, const std::vector<std::size_t>& bytes_of,
+                 std::size_t prefetch, Live& live) {
+  for (std::size_t k = 0; k < gather_lifetimes.size(); ++k) {
+    GatherLifetime& gather = gather_lifetimes[k];
+    const std::size_t bytes = bytes_of[static_cast<std::size_t>(gather.unit)];
+    gather.start = k < prefetch ? 0 : std::min(gather.first, gather_lifetimes[k - prefetch].first);
+    if (k > 0)
+      gather.start = std::max(gather.start, gather_lifetimes[k - 1].start);  // gathers start in the order of the lifetimes
+    while (gather.start < gather.first && !live.fits(gather.start, gather.first, bytes)) ++gather.start;
+    live.add(gather.start, gather.first, bytes);
+  }
+}
+
+/// Joins two lifetimes of a unit if the gather for the second one would start while the unit is still there, or as soon as
+/// it is released. So a unit that stays counts as one that is gathered ahead, and needs no memory beyond that.
+void join_near_uses(std::vector<GatherLifetime>& gather_lifetimes) {
   for (std::size_t i = 0; i < gather_lifetimes.size(); ++i) {
     const auto next = std::find_if(gather_lifetimes.begin() + static_cast<std::ptrdiff_t>(i) + 1, gather_lifetimes.end(),
                                    [&](const GatherLifetime& gather) { return gather.unit == gather_lifetimes[i].unit; });
-    if (next == gather_lifetimes.end() || next->first > gather_lifetimes[i].last + 1 + prefetch) continue;
-    const std::size_t bytes = bytes_of[static_cast<std::size_t>(gather_lifetimes[i].unit)];
-    if (!live.fits(gather_lifetimes[i].last + 1, next->first, bytes)) continue;
-    live.add(gather_lifetimes[i].last + 1, next->first, bytes);
+    if (next == gather_lifetimes.end() || next->start > gather_lifetimes[i].last + 1) continue;
     gather_lifetimes[i].last = next->last;
     gather_lifetimes.erase(next);
     --i;  // the next lifetime may be joined too
@@ -96,18 +106,9 @@ GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& 
                   ") take ", static_cast<double>(*most) / 1e6, " MB; allowed: at least that, or auto",
                   options.reshard_after_forward ? "" : " (zero.reshard_after_forward = true needs less)");
   }
-  join_near_uses(plan.gather_lifetimes, bytes_of, options.prefetch_units, live);
-
   std::vector<GatherLifetime>& gather_lifetimes = plan.gather_lifetimes;
-  for (std::size_t k = 0; k < gather_lifetimes.size(); ++k) {
-    GatherLifetime& gather = gather_lifetimes[k];
-    gather.start =
-        k < options.prefetch_units ? 0 : std::min(gather.first, gather_lifetimes[k - options.prefetch_units].first);
-    if (k > 0)
-      gather.start = std::max(gather.start, gather_lifetimes[k - 1].start);  // gathers start in the order of the lifetimes
-    while (gather.start < gather.first && !live.fits(gather.start, gather.first, bytes(gather))) ++gather.start;
-    live.add(gather.start, gather.first, bytes(gather));
-  }
+  plan_starts(gather_lifetimes, bytes_of, options.prefetch_units, live);
+  join_near_uses(gather_lifetimes);
 
   std::vector<Lifetime> lifetimes;
   lifetimes.reserve(gather_lifetimes.size());

@@ -2,7 +2,7 @@
 #include "shoal/zero/gradients.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <limits>
 #include <utility>
 
 #include "accumulators.hpp"
@@ -15,40 +15,59 @@ namespace {
 
 constexpr std::size_t in_flight = 2;  // buckets with scratch memory of their own; the next one waits for the oldest
 
-/// Backward completes the last unit first and the embedding last, even if a tied head begins the embedding's gradient.
-std::vector<int> completion_order(std::size_t units) {
-  std::vector<int> order(units);
-  std::iota(order.rbegin(), order.rend(), 0);
-  return order;
+constexpr std::size_t no_sweep = std::numeric_limits<std::size_t>::max();
+
+/// The buckets of each unit, which follow each other.
+std::vector<Range> buckets_by_unit(const std::vector<Bucket>& buckets, std::size_t units) {
+  std::vector<Range> result(units);
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    for (const Part& part : buckets[b].parts) {
+      Range& own = result[static_cast<std::size_t>(part.unit)];
+      own = own.empty() ? Range{b, b + 1} : Range{own.begin, b + 1};
+    }
+  }
+  return result;
+}
+
+std::vector<std::size_t> sweep_by_unit(const Sweeps& sweeps, std::size_t units) {
+  std::vector<std::size_t> result(units, no_sweep);
+  for (std::size_t s = 0; s < sweeps.size(); ++s) {
+    for (const int unit : sweeps[s]) result[static_cast<std::size_t>(unit)] = s;
+  }
+  return result;
 }
 
 }  // namespace
 
 Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts,
-                     const AccumulationPlan& accumulation, const RankGroups& groups, const GradientOptions& options,
-                     Memory& memory)
+                     const Sweeps& sweeps, const AccumulationPlan& accumulation, const RankGroups& groups,
+                     const GradientOptions& options, Memory& memory)
     : units_(units),
       layouts_(layouts),
+      sweeps_(sweeps),
+      accumulation_(accumulation),
       groups_(groups),
       options_(options),
       // Gradients that are reduced after every micro-step are sent at once in any case: the next units need their memory.
       start_(options.overlap                         ? Start::in_backward
              : accumulation.reduced_every_micro_step ? Start::in_backward_waiting
-                                                     : Start::at_end_of_round),
-      micro_steps_per_round_(accumulation.micro_steps_per_round),
+                                                     : Start::between_turns),
       first_reduced_micro_step_(accumulation.reduced_every_micro_step ? 0 : accumulation.micro_steps_per_round - 1),
       gathers_(groups.ranks > 1 && std::none_of(layouts.begin(), layouts.end(),
                                                 [](const ShardLayout& layout) { return layout.updated_in_part(); })),
-      buckets_(make_buckets(units, completion_order(units.size()), groups.ranks, options.bucket_elements)),
+      buckets_(make_buckets(units, sweeps, groups.ranks, options.bucket_elements)),
+      buckets_of_(buckets_by_unit(buckets_, units.size())),
       sums_(layouts, accumulation, options.dtype, accumulates_in_place(accumulation, options.dtype), memory),
       reducer_(make_gradient_reducer(options.quantized, options.collectives, groups)),
       gatherer_(comm::make_reducer(options.collectives, groups.ranks, groups.group)),
       norm_(layouts, groups, options.squares == Squares::weighted, memory),
-      squares_(options.squares, layouts, groups, accumulation.rounds * accumulation.micro_steps_per_round, memory),
-      accumulator_(make_accumulator(units, completion_order(units.size()), buckets_, options.overlap ? 1 : 0, accumulation,
-                                    options.dtype, sums_, memory)),
-      may_write_(units.size(), false),
-      complete_(units.size(), false) {
+      squares_(options.squares, layouts, groups, accumulation.turns(), memory),
+      accumulator_(
+          make_accumulator(units, sweeps, buckets_, options.overlap ? 1 : 0, accumulation, options.dtype, sums_, memory)),
+      sweep_of_(sweep_by_unit(sweeps, units.size())),
+      turn_of_(units.size(), 0),
+      open_(units.size(), false),
+      begun_(sweeps.size(), 0) {
   if (options_.quantized) quant_state_ = GradientQuantState(*options_.quantized, buckets_, layouts_, groups_, memory);
   std::size_t scratch = 0;
   for (const Bucket& bucket : buckets_) {
@@ -63,34 +82,55 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
 
 Gradients::~Gradients() = default;
 
-void Gradients::begin_micro_step(std::size_t round, std::size_t micro_step) {
-  round_ = round;
-  micro_step_ = micro_step;
-  first_buffer_ = true;
-  std::fill(may_write_.begin(), may_write_.end(), false);
-  std::fill(complete_.begin(), complete_.end(), false);
-}
-
 float* Gradients::of(int unit) {
   const auto u = static_cast<std::size_t>(unit);
-  if (!may_write_[u]) {
-    // The buckets of the last micro-step were in flight during this one's forward; now their memory is needed.
-    if (std::exchange(first_buffer_, false)) finish_reduction();
+  if (!open_[u]) {
+    require(sweep_of_[u] != no_sweep && turn_of_[u] < accumulation_.turns(), "unit ", units_[u].name,
+            " has no gradient of turn ", turn_of_[u]);
+    if (turn_of_[u] == begun_[sweep_of_[u]]) begin_turn(sweep_of_[u]);
     while (finished_ < accumulator_->buckets_before(unit)) finish_oldest();
-    may_write_[u] = true;
+    open_[u] = true;
   }
-  return accumulator_->buffer(unit, micro_step_);
+  return accumulator_->buffer(unit, accumulation_.micro_step_of(turn_of_[u]));
+}
+
+/// The buckets of earlier turns were in flight until now; now the memory that they use is needed.
+void Gradients::begin_turn(std::size_t sweep) {
+  for (const int unit : sweeps_[sweep]) {
+    const auto u = static_cast<std::size_t>(unit);
+    require(turn_of_[u] == begun_[sweep], "turn ", begun_[sweep], " begins without the gradient of unit ", units_[u].name,
+            " of the turn before");
+  }
+  ++begun_[sweep];
+  start_ready();
+  finish_started();
+  finished_ = 0;
 }
 
 void Gradients::complete(int unit) {
   const auto u = static_cast<std::size_t>(unit);
-  require(!complete_[u], "the gradient of unit ", units_[u].name, " was completed twice in one micro-step");
-  complete_[u] = true;
-  squares_.measure(unit, of(unit), round_ * micro_steps_per_round_ + micro_step_);
-  accumulator_->complete(unit, micro_step_);
-  if (start_ == Start::at_end_of_round || micro_step_ < first_reduced_micro_step_) return;
+  require(open_[u], "the gradient of unit ", units_[u].name, " was completed before it was begun, or twice in one turn");
+  const std::size_t turn = turn_of_[u], micro_step = accumulation_.micro_step_of(turn);
+  squares_.measure(unit, accumulator_->buffer(unit, micro_step), turn);
+  accumulator_->complete(unit, micro_step);
+  open_[u] = false;
+  ++turn_of_[u];
+  if (micro_step < first_reduced_micro_step_) return;
+  add_ready(unit, turn);
+  if (start_ == Start::between_turns) return;
   start_ready();
   if (start_ == Start::in_backward_waiting) finish_started();
+}
+
+/// Adds the buckets that can be reduced since the unit has completed this turn: those whose other units have, too. The order
+/// is the same on all ranks.
+void Gradients::add_ready(int unit, std::size_t turn) {
+  const auto has_completed = [&](const Part& part) { return turn_of_[static_cast<std::size_t>(part.unit)] > turn; };
+  const Range own = buckets_of_[static_cast<std::size_t>(unit)];
+  for (std::size_t b = own.begin; b < own.end; ++b) {
+    const std::vector<Part>& parts = buckets_[b].parts;
+    if (std::all_of(parts.begin(), parts.end(), has_completed)) ready_.push_back({b, turn});
+  }
 }
 
 comm::Blocks Gradients::blocks(const Bucket& bucket) const {
@@ -98,18 +138,14 @@ comm::Blocks Gradients::blocks(const Bucket& bucket) const {
                        [&](int unit, Range range) { return accumulator_->bucket_part(unit, range); });
 }
 
-/// Starts all buckets whose last unit is complete, in the order of buckets_, which is the same on all ranks.
 void Gradients::start_ready() {
-  while (started_ < buckets_.size() && complete_[static_cast<std::size_t>(buckets_[started_].last_unit)]) start_next();
-}
-
-void Gradients::start_next() {
-  if (started_ == 0) reduced_micro_step_ = micro_step_;
-  if (started_ - finished_ == scratch_.size()) finish_oldest();
-  const Span<std::byte> scratch = scratch_[started_ % scratch_.size()];
-  const trace::OnBehalfOf completed(buckets_[started_].last_unit);
-  reducing_.push_back(reduce(started_, scratch));
-  ++started_;
+  for (; !ready_.empty(); ready_.pop_front()) {
+    if (reducing_.size() == scratch_.size()) finish_oldest();
+    const std::size_t bucket = ready_.front().bucket;
+    const Span<std::byte> scratch = scratch_[started_++ % scratch_.size()];
+    const trace::OnBehalfOf completed(buckets_[bucket].last_unit);
+    reducing_.push_back({ready_.front(), reduce(bucket, scratch)});
+  }
 }
 
 comm::Request Gradients::reduce(std::size_t bucket, Span<std::byte> scratch) {
@@ -121,31 +157,37 @@ comm::Request Gradients::reduce(std::size_t bucket, Span<std::byte> scratch) {
 bool Gradients::reduces_whole() const { return gathers_ && !in_shards_ && reducer_->has_all_reduce(); }
 
 void Gradients::finish_oldest() {
-  reducing_.front().wait();
+  reducing_.front().request.wait();
+  const auto [bucket, turn] = reducing_.front().what;
   reducing_.pop_front();
-  const Bucket& bucket = buckets_[finished_++];
-  for (const Part& part : bucket.parts) {
+  ++finished_;
+  const std::size_t micro_step = accumulation_.micro_step_of(turn), round = accumulation_.round_of(turn);
+  const bool ends_round = micro_step + 1 == accumulation_.micro_steps_per_round;
+  for (const Part& part : buckets_[bucket].parts) {
     const Range range = block_of(part, units_[static_cast<std::size_t>(part.unit)].elements, groups_.rank, groups_.ranks);
-    if (!range.empty()) accumulator_->reduced(part.unit, reduced_micro_step_, range);
+    if (range.empty()) continue;
+    accumulator_->reduced(part.unit, micro_step, range);
+    if (ends_round) sums_.finish_round(part.unit, round, range);
   }
 }
 
 void Gradients::finish_started() {
-  while (finished_ < started_) finish_oldest();
+  while (!reducing_.empty()) finish_oldest();
 }
 
-void Gradients::finish_reduction() {
-  finish_started();
-  started_ = finished_ = 0;
-}
-
-void Gradients::finish_round() {
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    require(complete_[u], "backward ended without the gradient of unit ", units_[u].name);
+void Gradients::finish_step() {
+  for (const std::vector<int>& sweep : sweeps_) {
+    for (const int unit : sweep) {
+      std::size_t& turn = turn_of_[static_cast<std::size_t>(unit)];
+      require(turn == accumulation_.turns(), "the step ends without the gradient of unit ",
+              units_[static_cast<std::size_t>(unit)].name, " of turn ", turn);
+      turn = 0;
+    }
   }
-  while (started_ < buckets_.size()) start_next();
-  finish_reduction();
-  for (std::size_t u = 0; u < units_.size(); ++u) sums_.finish_round(static_cast<int>(u), round_);
+  std::fill(begun_.begin(), begun_.end(), 0);
+  start_ready();
+  finish_started();
+  started_ = 0;
 }
 
 void Gradients::start_gather() {

@@ -55,17 +55,17 @@ void PartialSums::add(int unit, std::size_t micro_step, Range range, const std::
   }
 }
 
-void PartialSums::finish_round(int unit, std::size_t round) {
+void PartialSums::finish_round(int unit, std::size_t round, Range range) {
   if (accumulation_.rounds == 1) return;
   const auto u = static_cast<std::size_t>(unit);
-  const Span<std::byte> current = sum(unit, layouts_[u].shard), before = rounds_[u];
-  const std::size_t elements = layouts_[u].shard.size();
+  const Span<std::byte> current = sum(unit, range);
+  std::byte* const before = rounds_[u].data() + (range.begin - layouts_[u].shard.begin) * size_of(dtype_);
   if (round + 1 == accumulation_.rounds) {
-    kernels::add(dtype_, elements, before.data(), current.data());
+    kernels::add(dtype_, range.size(), before, current.data());
   } else if (round == 0) {
-    kernels::copy_bytes(current.size(), current.data(), before.data());
+    kernels::copy_bytes(current.size(), current.data(), before);
   } else {
-    kernels::add(dtype_, elements, current.data(), before.data());
+    kernels::add(dtype_, range.size(), current.data(), before);
   }
 }
 

@@ -20,7 +20,7 @@ TINY = {
     "train": {"steps": 1000000, "seed": 3, "eval_every": 0},
 }
 LONG_STEPS = ("--batch.global=65536", "--batch.micro=8")  # take a good part of a second each, or more
-ENDLESS_STEPS = ("--batch.global=2097152", "--batch.micro=8")  # no test waits for the end of one
+ENDLESS_STEPS = ("--batch.global=2097152", "--batch.micro=8", "--trace.level=off")  # no test waits for the end of one
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 RANDOM = int(os.environ.get("SHOAL_SIGNALS", "4"))
 SEED = int(os.environ.get("SHOAL_SEED") or random.SystemRandom().randrange(10**6))

@@ -65,28 +65,25 @@ class EngineOracle : public testing::Test {
     const AccumulationPlan& accumulation = engine->accumulation();
     const std::size_t rows = o.capacity.sequences * o.model.block_size;
     Step taken{std::vector<double>(o.micro_batches), 0, 0};
-    for (std::size_t round = 0; round < accumulation.rounds; ++round) {
-      for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
-        const std::size_t m = accumulation.micro_batch(round, micro_step, EngineOfAll::world().rank());
-        const std::size_t begin = (step * o.micro_batches + m) * rows;
-        const model::MicroBatch batch = {o.capacity.sequences,
-                                         o.model.block_size,
-                                         Span<const std::int32_t>(inputs_).subspan(begin, rows),
-                                         Span<const std::int32_t>(targets_).subspan(begin, rows),
-                                         static_cast<std::uint32_t>(step),
-                                         static_cast<std::uint32_t>(m * o.capacity.sequences)};
-        engine->micro_batch(round, micro_step, batch);
-      }
-      engine->finish_round();
+    for (std::size_t turn = 0; turn < accumulation.turns(); ++turn) {
+      const std::size_t m = accumulation.micro_batch_of_turn(turn, EngineOfAll::world().rank());
+      const std::size_t begin = (step * o.micro_batches + m) * rows;
+      const model::MicroBatch batch = {o.capacity.sequences,
+                                       o.model.block_size,
+                                       Span<const std::int32_t>(inputs_).subspan(begin, rows),
+                                       Span<const std::int32_t>(targets_).subspan(begin, rows),
+                                       static_cast<std::uint32_t>(step),
+                                       static_cast<std::uint32_t>(m * o.capacity.sequences)};
+      engine->forward(turn, batch);
+      engine->backward(turn);
     }
+    engine->finish_gradients();
     if (at_norm) at_norm();
     engine->start_gradient_gather();
     engine->measure();
-    for (std::size_t round = 0; round < accumulation.rounds; ++round) {
-      for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
-        const std::size_t m = accumulation.micro_batch(round, micro_step, EngineOfAll::world().rank());
-        taken.losses[m] = engine->loss(round, micro_step) / static_cast<double>(rows);
-      }
+    for (std::size_t turn = 0; turn < accumulation.turns(); ++turn) {
+      const std::size_t m = accumulation.micro_batch_of_turn(turn, EngineOfAll::world().rank());
+      taken.losses[m] = engine->loss(turn) / static_cast<double>(rows);
     }
     EngineOfAll::world().all_reduce(Span<double>(taken.losses), comm::Reduce::sum).wait();
     for (const double loss : taken.losses) taken.loss += loss / static_cast<double>(o.micro_batches);

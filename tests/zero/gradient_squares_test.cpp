@@ -100,9 +100,10 @@ Measured measured(Squares squares, int stage, const RankGroups& groups) {
   options.squares = squares;
   const auto held = shard_layouts(layouts, zero, groups);
   Memory counting;
-  const Gradients planned(layouts, held, accumulation, {groups.rank, groups.ranks, nullptr}, options, counting);
+  const Gradients planned(layouts, held, sweep_of_all(layouts.size()), accumulation, {groups.rank, groups.ranks, nullptr},
+                          options, counting);
   device::DeviceMemory memory(counting.taken());
-  Gradients gradients(layouts, held, accumulation, groups, options, memory);
+  Gradients gradients(layouts, held, sweep_of_all(layouts.size()), accumulation, groups, options, memory);
   EXPECT_EQ(memory.taken(), counting.taken());
   std::vector<std::vector<float>> second;
   for (std::size_t u = 0; u < layouts.size(); ++u) {
@@ -115,26 +116,20 @@ Measured measured(Squares squares, int stage, const RankGroups& groups) {
     gradients.weights().resample(updates, shard, correction, epsilon);
   }
   Measured result;
-  for (std::size_t round = 0; round < accumulation.rounds; ++round) {
-    for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
-      const std::size_t m = accumulation.micro_batch(round, micro_step, groups.rank);
-      gradients.begin_micro_step(round, micro_step);
-      for (int u = static_cast<int>(layouts.size()) - 1; u >= 0; --u) {
-        const auto values = numbers(static_cast<std::size_t>(u), layouts[static_cast<std::size_t>(u)].elements, m);
-        std::copy(values.begin(), values.end(), gradients.of(u));
-        gradients.complete(u);
-      }
+  for (std::size_t turn = 0; turn < accumulation.turns(); ++turn) {
+    const std::size_t m = accumulation.micro_batch_of_turn(turn, groups.rank);
+    for (int u = static_cast<int>(layouts.size()) - 1; u >= 0; --u) {
+      const auto values = numbers(static_cast<std::size_t>(u), layouts[static_cast<std::size_t>(u)].elements, m);
+      std::copy(values.begin(), values.end(), gradients.of(u));
+      gradients.complete(u);
     }
-    gradients.finish_round();
   }
+  gradients.finish_step();
   gradients.start_gather();
   gradients.measure_norm();
   device::wait_for_queue();
-  for (std::size_t round = 0; round < accumulation.rounds; ++round) {
-    for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
-      const std::size_t m = accumulation.micro_batch(round, micro_step, groups.rank);
-      result.micro[m] = gradients.micro_step_square(round * accumulation.micro_steps_per_round + micro_step);
-    }
+  for (std::size_t turn = 0; turn < accumulation.turns(); ++turn) {
+    result.micro[accumulation.micro_batch_of_turn(turn, groups.rank)] = gradients.square_of_turn(turn);
   }
   const Norm norm = gradients.norm();
   gradients.wait_for_gather();

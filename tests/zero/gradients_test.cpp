@@ -72,8 +72,45 @@ struct Result {
   Norm norm;
 };
 
+/// The order in which sweeps have their turns: order[i] is the one that has its next turn.
+struct Sequence {
+  Sweeps sweeps;
+  std::vector<std::size_t> order;
+};
+
+/// Each sweep has a turn `ahead` turns before the next sweep has it: 0: as soon as it can.
+Sequence staggered(const Sweeps& sweeps, std::size_t turns, std::size_t ahead) {
+  Sequence sequence{sweeps, {}};
+  for (std::size_t time = 0; time < turns + ahead * (sweeps.size() - 1); ++time) {
+    for (std::size_t s = 0; s < sweeps.size(); ++s) {
+      if (time >= ahead * s && time < turns + ahead * s) sequence.order.push_back(s);
+    }
+  }
+  return sequence;
+}
+
+/// The turn of one sweep on this rank. An early gradient is the first to be begun.
+void compute(Gradients& gradients, const std::vector<model::UnitLayout>& layouts, const std::vector<int>& sweep,
+             std::size_t micro_batch) {
+  const auto write = [&](int u, std::size_t part, std::size_t parts) {
+    const auto values = leaf(static_cast<std::size_t>(u), layouts[static_cast<std::size_t>(u)].elements, micro_batch);
+    const std::size_t begin = values.size() * part / parts, end = values.size() * (part + 1) / parts;
+    std::copy(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end),
+              gradients.of(u) + begin);
+  };
+  const auto early = [&](int u) { return layouts[static_cast<std::size_t>(u)].early_gradient; };
+  for (const int u : sweep) {
+    if (early(u)) write(u, 0, 2);
+  }
+  for (const int u : sweep) {
+    early(u) ? write(u, 1, 2) : write(u, 0, 1);
+    gradients.complete(u);
+  }
+}
+
+/// ahead: turns by which each sweep is ahead of the next one.
 Result run(const std::vector<model::UnitLayout>& layouts, int stage, std::size_t micro_batches,
-           const GradientOptions& options) {
+           const GradientOptions& options, const Sweeps& sweeps, std::size_t ahead) {
   comm::Communicator& group = test::world().all();
   const AccumulationPlan accumulation(micro_batches, group.size(),
                                       group.size() > 1 && stages[static_cast<std::size_t>(stage)].shards_gradients);
@@ -83,30 +120,18 @@ Result run(const std::vector<model::UnitLayout>& layouts, int stage, std::size_t
   Result result;
   result.held = shard_layouts(layouts, zero, groups);
   Memory counting;
-  const Gradients planned(layouts, result.held, accumulation, {groups.rank, groups.ranks, nullptr}, options, counting);
+  const Gradients planned(layouts, result.held, sweeps, accumulation, {groups.rank, groups.ranks, nullptr}, options,
+                          counting);
   device::DeviceMemory memory(counting.taken());
-  Gradients gradients(layouts, result.held, accumulation, groups, options, memory);
+  Gradients gradients(layouts, result.held, sweeps, accumulation, groups, options, memory);
   EXPECT_EQ(memory.taken(), counting.taken());
-  for (std::size_t round = 0; round < accumulation.rounds; ++round) {
-    for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
-      gradients.begin_micro_step(round, micro_step);
-      const auto write = [&](int u, std::size_t part, std::size_t parts) {
-        const auto values = leaf(static_cast<std::size_t>(u), layouts[static_cast<std::size_t>(u)].elements,
-                                 accumulation.micro_batch(round, micro_step, group.rank()));
-        const std::size_t begin = values.size() * part / parts, end = values.size() * (part + 1) / parts;
-        std::copy(values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end),
-                  gradients.of(u) + begin);
-      };
-      write(0, 0, 2);  // an early gradient is the first to be begun and the last to be completed
-      for (int u = static_cast<int>(layouts.size()) - 1; u > 0; --u) {
-        write(u, 0, 1);
-        gradients.complete(u);
-      }
-      write(0, 1, 2);
-      gradients.complete(0);
-    }
-    gradients.finish_round();
+  const Sequence sequence = staggered(sweeps, accumulation.turns(), ahead);
+  std::vector<std::size_t> turn(sweeps.size(), 0);
+  for (const std::size_t sweep : sequence.order) {
+    const std::size_t t = turn[sweep]++;
+    compute(gradients, layouts, sweeps[sweep], accumulation.micro_batch_of_turn(t, group.rank()));
   }
+  gradients.finish_step();
   gradients.start_gather();
   gradients.measure_norm();
   device::wait_for_queue();
@@ -130,6 +155,10 @@ class Gradient : public testing::TestWithParam<std::tuple<int, std::size_t>> {
  protected:
   /// Compares the gradients with the tree, and those of all these options with each other.
   void expect_tree(const std::vector<model::UnitLayout>& layouts, const std::vector<GradientOptions>& all) const {
+    expect_tree(layouts, all, sweep_of_all(layouts.size()), 0);
+  }
+  void expect_tree(const std::vector<model::UnitLayout>& layouts, const std::vector<GradientOptions>& all,
+                   const Sweeps& sweeps, std::size_t ahead) const {
     const auto [stage, m] = GetParam();
     const int ranks = test::world().size();
     if (m % static_cast<std::size_t>(ranks) != 0) return;  // such batches are refused earlier
@@ -137,7 +166,7 @@ class Gradient : public testing::TestWithParam<std::tuple<int, std::size_t>> {
     Result first;
     for (const GradientOptions& options : all) {
       const DType dtype = options.dtype;
-      const Result result = run(layouts, stage, m, options);
+      const Result result = run(layouts, stage, m, options, sweeps, ahead);
       double squares = 0;
       for (std::size_t u = 0; u < layouts.size(); ++u) {
         const std::vector<float> exact = expected(u, layouts[u].elements, m, dtype);
@@ -171,6 +200,17 @@ TEST_P(Gradient, IsNotWrittenToMemoryThatABucketStillReads) {
   expect_tree(units({3000, 2048, 2048, 2048, 2048, 16}), {{2048, true}, {2048, false}});
 }
 
+/// Several micro-batches are in flight, as in a pipeline: the last units are turns, and even rounds, ahead of the first
+/// ones.
+TEST_P(Gradient, IsTheSameIfUnitsAreInDifferentTurns) {
+  const std::vector<model::UnitLayout> layouts = units({3000, 2048, 16, 1040, 512});
+  const Sweeps sweeps = {{4}, {3, 2, 1}, {0}};
+  for (const std::size_t ahead : {1U, 2U, 100U}) {  // 100: all turns of a sweep before the next one
+    expect_tree(layouts, {{1, true}, {2048, true}, {2048, false}}, sweeps, ahead);
+    expect_tree(layouts, {{1 << 20, true, DType::bf16}}, sweeps, ahead);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(StagesAndMicroBatches, Gradient,
                          testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(4, 8, 12, 20, 24)));
 
@@ -179,7 +219,8 @@ class WholeGradients : public testing::Test {
  protected:
   static Gradients make(const std::vector<ShardLayout>& held, comm::Communicator* group, Memory& memory) {
     const auto ranks = static_cast<std::size_t>(all().size());
-    return {units(), held, AccumulationPlan(ranks, all().size()), {all().rank(), all().size(), group}, {}, memory};
+    return {units(), held,  sweep_of_all(3), AccumulationPlan(ranks, all().size()), {all().rank(), all().size(), group},
+            {},      memory};
   }
   static Ledger counted(const std::vector<ShardLayout>& held) {
     Memory counting;
@@ -190,18 +231,26 @@ class WholeGradients : public testing::Test {
 
   /// Runs a backward in which one rank writes a NaN into this unit; -1: no rank does.
   void backward(int broken_unit) {
-    gradients_.begin_micro_step(0, 0);
     for (int u = 2; u >= 0; --u) {
-      if (u == broken_unit && all().rank() == all().size() - 1) gradients_.of(u)[3] = std::nanf("");
+      float* const gradient = gradients_.of(u);
+      if (u == broken_unit && all().rank() == all().size() - 1) gradient[3] = std::nanf("");
       gradients_.complete(u);
     }
-    gradients_.finish_round();
+    gradients_.finish_step();
   }
 
   std::vector<ShardLayout> held_ = shard_layouts(units(), {}, {all().rank(), all().size(), nullptr});
   device::DeviceMemory memory_{counted(held_)};
   Gradients gradients_ = make(held_, &all(), memory_);
 };
+
+TEST_F(WholeGradients, ATurnIsNotBegunWithoutAllGradientsOfTheOneBefore) {
+  gradients_.of(2);
+  gradients_.complete(2);
+  EXPECT_THROW(gradients_.complete(2), Error) << "twice in a turn";
+  EXPECT_THROW(gradients_.of(2), Error) << "there is one turn";
+  EXPECT_THROW(gradients_.finish_step(), Error) << "units 1 and 0 are missing";
+}
 
 TEST_F(WholeGradients, TheNormNamesTheUnitThatIsNotFinite) {
   backward(1);

@@ -41,14 +41,13 @@ class Training {
     const std::uint64_t waits = device::waits();
     engine.scale_losses(scaler_.scale());
     const AccumulationPlan& accumulation = engine.accumulation();
-    for (std::size_t round = 0; round < accumulation.rounds; ++round) {
-      for (std::size_t micro_step = 0; micro_step < accumulation.micro_steps_per_round; ++micro_step) {
-        const std::size_t m = accumulation.micro_batch(round, micro_step, EngineOfAll::world().rank());
-        if (before) before(engine);
-        engine.micro_batch(round, micro_step, tokens(m));
-      }
-      engine.finish_round();
+    for (std::size_t turn = 0; turn < accumulation.turns(); ++turn) {
+      const std::size_t m = accumulation.micro_batch_of_turn(turn, EngineOfAll::world().rank());
+      if (before) before(engine);
+      engine.forward(turn, tokens(m));
+      engine.backward(turn);
     }
+    engine.finish_gradients();
     engine.scale_losses(scaler_.scale());
     if (after) after(engine);
     engine.start_gradient_gather();

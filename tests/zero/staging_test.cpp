@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 namespace shoal::zero {
 namespace {
 
@@ -16,21 +14,15 @@ std::vector<model::UnitLayout> units(std::size_t blocks, bool early) {
   return result;
 }
 
-std::vector<int> backwards(std::size_t count) {
-  std::vector<int> order(count);
-  std::iota(order.rbegin(), order.rend(), 0);
-  return order;
-}
-
 struct Staged {
   Memory counting, memory;
   Staging staging;
   Staged(const std::vector<model::UnitLayout>& units, const std::vector<Bucket>& buckets, std::size_t in_flight)
-      : memory(count(units, buckets, in_flight)), staging(units, backwards(units.size()), buckets, in_flight, memory) {}
+      : memory(count(units, buckets, in_flight)), staging(units, sweep_of_all(units.size()), buckets, in_flight, memory) {}
   static Ledger count(const std::vector<model::UnitLayout>& units, const std::vector<Bucket>& buckets,
                       std::size_t in_flight) {
     Memory counting;
-    const Staging staging(units, backwards(units.size()), buckets, in_flight, counting);
+    const Staging staging(units, sweep_of_all(units.size()), buckets, in_flight, counting);
     return counting.taken();
   }
   std::size_t units_taken() const { return memory.taken()[Kind::buffers] / 4096; }
@@ -43,7 +35,7 @@ TEST(Staging, AUnitThatIsCopiedOutAtOnceNeedsOneBuffer) {
 
 TEST(Staging, MemoryIsReusedWhenTheBucketsThatReadItAreFinished) {
   const auto layouts = units(8, false);
-  const auto buckets = make_buckets(layouts, backwards(9), 2, 1024);  // one bucket per unit
+  const auto buckets = make_buckets(layouts, sweep_of_all(9), 2, 1024);  // one bucket per unit
   const Staged staged(layouts, buckets, 1);
   EXPECT_EQ(staged.units_taken(), 2U);
   // Unit 8 is written first, and bucket 0 sends it. Unit 7 is written while bucket 0 is in flight; unit 6 has the memory of
@@ -58,7 +50,7 @@ TEST(Staging, MemoryIsReusedWhenTheBucketsThatReadItAreFinished) {
 
 TEST(Staging, ABucketOfTwoUnitsKeepsTheMemoryOfBoth) {
   const auto layouts = units(8, false);
-  const auto buckets = make_buckets(layouts, backwards(9), 2, 2048);  // two units in each bucket
+  const auto buckets = make_buckets(layouts, sweep_of_all(9), 2, 2048);  // two units in each bucket
   const Staged staged(layouts, buckets, 0);
   EXPECT_EQ(staged.units_taken(), 2U);
   EXPECT_EQ(staged.staging.buckets_before(7), 0U);

@@ -83,9 +83,10 @@ class Model {
 
   /// Enqueues the forward pass. *loss, in the device's memory, becomes the sum of -ln p(target) over the batch's
   /// predictions, added in a fixed order. Saves what backward needs: backward computes the gradient of gradient_scale times
-  /// this sum. The head's part of the gradient is computed here, in chunks, so that the logits are never stored as a whole.
+  /// this sum. The head's backward follows the losses here, in chunks, so that the logits are never stored as a whole and
+  /// the head is visited once: its gradient is complete.
   virtual void forward(const MicroBatch& batch, float gradient_scale, double* loss) = 0;
-  /// In the reverse order of the units, writes each unit's gradient and calls gradient_complete().
+  /// In the reverse order of the units before the head, writes each unit's gradient and calls gradient_complete().
   virtual void backward() = 0;
 
   /// Computes the same sum without dropout, and saves nothing for backward.
@@ -109,8 +110,9 @@ class Model {
 
 /// The units of a model in the order of forward. vocab_size must be set.
 std::vector<UnitLayout> layout(const ModelOptions& options);
-/// The order in which forward and backward use units, or evaluate() if the capacity is not for training. Each entry lists
-/// the units that are acquired together; it ends when all of them are released. zero/gather_plan.hpp plans gathers from it.
+/// The order in which forward and backward use units, the head once, or evaluate() if the capacity is not for training. Each
+/// entry lists the units that are acquired together; it ends when all of them are released. zero/gather_plan.hpp plans
+/// gathers from it.
 std::vector<std::vector<int>> use_order(const ModelOptions& options, const Capacity& capacity);
 /// Returns a sentence for each condition that the options do not meet, with the names and values of the options.
 std::vector<std::string> problems(const ModelOptions& options);

@@ -51,6 +51,7 @@ class StepSimulation {
   void acquire(int unit, std::size_t use);
   void wait_for_gradient_memory(int unit);
   void complete(int unit, bool is_last);
+  void start_ready_reduces();
   void start_reduce();
   void finish_reduces(std::size_t buckets);
   void finish_all_reduces();
@@ -71,8 +72,9 @@ class StepSimulation {
 
   std::vector<bool> complete_;  // by unit: its gradient, in this micro-step
   bool first_gradient_ = false;
-  std::deque<Timeline::Pending> reducing_;                  // in flight
-  std::size_t reduces_started_ = 0, reduces_finished_ = 0;  // buckets of this reduction
+  std::deque<Timeline::Pending> reducing_;  // in flight
+  // Buckets of this reduction: number of those whose units are complete, and of those that were started and are finished.
+  std::size_t reduces_ready_ = 0, reduces_started_ = 0, reduces_finished_ = 0;
 
   std::deque<Timeline::Pending> all_gathers_;                       // of updated parameters, in flight
   std::size_t all_gathers_started_ = 0, all_gathers_finished_ = 0;  // buckets

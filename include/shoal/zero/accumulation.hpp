@@ -52,6 +52,14 @@ struct AccumulationPlan {
     }
   }
 
+  // A rank's turns are its micro-batches of the step, counted over all rounds.
+  constexpr std::size_t micro_batch_of_turn(std::size_t turn, int rank) const {
+    return micro_batch(round_of(turn), micro_step_of(turn), rank);
+  }
+  constexpr std::size_t turns() const { return rounds * micro_steps_per_round; }
+  constexpr std::size_t round_of(std::size_t turn) const { return turn / micro_steps_per_round; }
+  constexpr std::size_t micro_step_of(std::size_t turn) const { return turn % micro_steps_per_round; }
+
   constexpr std::size_t micro_batches() const { return rounds * micro_steps_per_round * static_cast<std::size_t>(ranks); }
 
   /// Index in the step of the micro-batch that `rank` computes.

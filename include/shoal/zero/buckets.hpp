@@ -14,6 +14,15 @@
 
 namespace shoal::zero {
 
+/// A sweep lists units in the order in which backward completes their gradients. In each turn (accumulation.hpp) all units
+/// of a sweep are completed before any of them begins the next turn; other sweeps may be turns ahead or behind. Where a
+/// micro-batch's backward follows its forward at once, all units are one sweep.
+using Sweeps = std::vector<std::vector<int>>;
+
+/// One sweep of all units: backward completes the last unit first and the embedding last, even if a tied head begins the
+/// embedding's gradient.
+Sweeps sweep_of_all(std::size_t units);
+
 /// Elements sub.begin .. sub.end-1 of every rank's shard of one unit.
 struct Part {
   int unit;
@@ -27,8 +36,11 @@ struct Bucket {
 };
 
 /// Cuts the units into buckets of at most `most` elements, or one granule per rank if that is more. order: the units to be
-/// sent, first to last. Gradients are sent as backward completes them, the last unit first and the embedding last.
+/// sent, first to last.
 std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, int ranks,
+                                 std::size_t most);
+/// The buckets of gradients, sweep by sweep. None has units of two sweeps, which may be in different turns.
+std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps, int ranks,
                                  std::size_t most);
 
 /// Elements of the unit's flat buffer that `part` takes from the shard of `rank`.

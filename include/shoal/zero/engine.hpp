@@ -63,17 +63,20 @@ class Engine final : private model::UnitAccess {
   /// this group alone.
   void set_gradient_groups(std::size_t groups);
   /// With Squares::weighted, before a step's first micro-batch and after `updates` > 0 updates: draws a new sample for
-  /// micro_step_square() and Norm::square, weighted by the second moments, whose decay is beta2. Collective.
+  /// square_of_turn() and Norm::square, weighted by the second moments, whose decay is beta2. Collective.
   void weigh_squares(std::int64_t updates, double beta2);
-  /// Enqueues forward and backward of this rank's micro-batch of (round, micro_step). The step's gradient is that of the
-  /// mean over all predictions of all micro-batches.
-  void micro_batch(std::size_t round, std::size_t micro_step, const model::MicroBatch& batch);
-  /// Called after the last micro-step of a round.
-  void finish_round() { gradients_->finish_round(); }
-  /// Elements `range` of this rank's shard of the step's gradient, after the last round.
+  /// Enqueues the forward pass of this rank's micro-batch of a turn (AccumulationPlan::turns()). The step's gradient is that
+  /// of the mean over all predictions of all micro-batches. The model keeps the activations of one micro-batch: the backward
+  /// pass of the turn must come before the next forward pass. Turns come in ascending order.
+  void forward(std::size_t turn, const model::MicroBatch& batch);
+  /// Enqueues its backward pass.
+  void backward(std::size_t turn);
+  /// Called after the step's last micro-batch: waits until each rank has the sum of the step's gradients on its shards.
+  void finish_gradients() { gradients_->finish_step(); }
+  /// Elements `range` of this rank's shard of the step's gradient, after finish_gradients().
   Span<std::byte> gradient_shard(int unit, Range range) { return gradients_->shard(unit, range); }
 
-  // The end of a step, after the last round: start_gradient_gather(), measure(), norm(), and then update() or
+  // The end of a step, after finish_gradients(): start_gradient_gather(), measure(), norm(), and then update() or
   // discard_gradients().
 
   /// Collective. If every rank updates whole units (stage 0), starts to gather their gradients on all ranks.
@@ -81,10 +84,10 @@ class Engine final : private model::UnitAccess {
   /// Enqueues the sums for the norm, and waits for the device: in a step the host waits only here. From now on the numbers
   /// of the step can be read; gradients are gathered meanwhile.
   void measure();
-  /// Summed loss of this rank's micro-batch of (round, micro_step).
-  double loss(std::size_t round, std::size_t micro_step) const;
+  /// Summed loss of this rank's micro-batch of a turn.
+  double loss(std::size_t turn) const { return losses_.values()[turn]; }
   /// Sum of squares of that micro-batch's gradient, scaled by 1/M as it contributes to the step's mean gradient.
-  double micro_step_square(std::size_t round, std::size_t micro_step) const;
+  double square_of_turn(std::size_t turn) const;
   /// Norm of the step's gradient, unclipped. Collective.
   Norm norm();
   /// Waits until the gradients are gathered, clips them, updates what this rank keeps of every unit, and starts the
@@ -103,10 +106,6 @@ class Engine final : private model::UnitAccess {
   float* gradient(int unit) override;
   void gradient_complete(int unit) override;
   void update_unit(int unit, const optim::Optimizer::Step& step);
-  std::size_t micro_steps() const { return accumulation_.rounds * accumulation_.micro_steps_per_round; }
-  std::size_t in_step(std::size_t round, std::size_t micro_step) const {
-    return round * accumulation_.micro_steps_per_round + micro_step;
-  }
 
   EngineOptions options_;
   std::vector<model::UnitLayout> units_;
@@ -120,6 +119,7 @@ class Engine final : private model::UnitAccess {
   device::Cells losses_;                       // of this rank's micro-batches in a step; an evaluation uses the first one
   std::optional<device::PieceMemory> pieces_;  // of files and initial values
   double loss_scale_ = 1;
+  std::optional<std::size_t> in_flight_;  // the turn that is between its forward and its backward pass
   std::size_t groups_ = 1;
   std::unique_ptr<model::Model> model_;
 };

@@ -2,6 +2,11 @@
 // Gradients of all units on this rank: summed over the rank's own micro-batches and over ranks, in buckets whose reduction
 // starts while backward goes on. [Note: one trajectory] in zero/accumulation.hpp has the order of all sums. Stages that
 // shard gradients reduce them after every micro-step, the others once a round.
+//
+// Every unit counts its own turns, that is its micro-batches of the step, and ends its rounds by itself. So units may be in
+// different turns: several micro-batches may be between their forward and their backward, and a sweep (zero/buckets.hpp) may
+// be in another round than the next one. The order of sums does not depend on that, since each unit adds its own turns in
+// ascending order.
 #pragma once
 
 #include <cstddef>
@@ -33,36 +38,35 @@ struct GradientOptions {
 
 class Accumulator;
 
-/// A step calls, in this order: for each round and micro-step begin_micro_step(), then of() and complete() for every unit,
-/// and finish_round() at the end of the round; then start_gather(), measure_norm(), norm(), wait_for_gather(), and reads
-/// reduced().
+/// A step calls, in this order: of() and complete() for every unit and turn, with the sweeps in any order; finish_step();
+/// then start_gather(), measure_norm(), norm(), wait_for_gather(), and reads reduced(). All ranks of the group make the same
+/// calls.
 class Gradients {
  public:
-  Gradients(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts,
+  Gradients(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, const Sweeps& sweeps,
             const AccumulationPlan& accumulation, const RankGroups& groups, const GradientOptions& options, Memory& memory);
   ~Gradients();
   Gradients(const Gradients&) = delete;
   Gradients& operator=(const Gradients&) = delete;
 
-  /// The next micro-batch's gradient is about to be computed.
-  void begin_micro_step(std::size_t round, std::size_t micro_step);
-  /// The unit's flat buffer in float, to which backward writes its gradient.
+  /// The unit's flat buffer in float, to which backward writes the gradient of the unit's turn. The first call of a turn
+  /// begins it. The first of a sweep waits for all buckets in flight, whose memory is needed now.
   float* of(int unit);
   /// Backward has written all of the unit's gradient. Adds it to the partial sums, and starts to reduce complete buckets.
+  /// The unit's next turn is the following one.
   void complete(int unit);
-  /// Called after the last micro-step of a round. Waits until each rank has the round's sum on its shards; after the last
-  /// round that is the step's sum.
-  void finish_round();
+  /// Called after the last turn of all units. Waits until each rank has the step's sum on its shards.
+  void finish_step();
 
   /// If set, each sum is on its owner's shard alone until start_gather(), even if native collectives could leave it on all
   /// ranks: sync/gradient_sum.hpp adds to the shards.
   void keep_in_shards(bool keep) { in_shards_ = keep; }
-  /// Elements `range` of this rank's shard of the reduced gradient, between the last finish_round() and start_gather().
+  /// Elements `range` of this rank's shard of the reduced gradient, between finish_step() and start_gather().
   Span<std::byte> shard(int unit, Range range) { return sums_.sum(unit, range); }
 
   /// Collective. If every rank updates whole units (stage 0), starts to gather the reduced gradients on all ranks.
   void start_gather();
-  /// Called after the last round. Enqueues the sums for norm(), and copies to the host: of these, of the sums for
+  /// Called after finish_step(). Enqueues the sums for norm(), and copies to the host: of these, of the sums for
   /// micro_step_square(), and of the errors of quantization. The gather is in flight meanwhile.
   void measure_norm();
   /// Norm of the reduced gradient, after the host has waited for an event behind measure_norm(). Writes the errors of
@@ -73,9 +77,9 @@ class Gradients {
   /// Elements `range` of the unit's reduced gradient, within ShardLayout::optimizer.
   Span<const std::byte> reduced(int unit, Range range) const { return sums_.sum(unit, range); }
 
-  /// Sum of squares of the gradient of a micro-step, counted over all rounds of the step, before it was added to any other;
-  /// 0 with Squares::none. After the host has waited for an event behind measure_norm().
-  double micro_step_square(std::size_t micro_step) const { return squares_.of_micro_step(micro_step); }
+  /// Sum of squares of the gradient of a turn before it was added to any other; 0 with Squares::none. After the host has
+  /// waited for an event behind measure_norm().
+  double square_of_turn(std::size_t turn) const { return squares_.of_micro_step(turn); }
   /// Used with Squares::weighted.
   SampledWeights& weights() { return squares_.weights(); }
 
@@ -89,33 +93,43 @@ class Gradients {
  private:
   /// When the reduction of a bucket is started.
   enum class Start {
-    in_backward,          ///< when its last unit is complete; backward goes on meanwhile
-    in_backward_waiting,  ///< when its last unit is complete; backward waits for it
-    at_end_of_round,
+    in_backward,          ///< when all its units are complete; backward goes on meanwhile
+    in_backward_waiting,  ///< when all its units are complete; backward waits for it
+    between_turns,        ///< when a sweep begins, or at the end of the step; its end is awaited there
+  };
+  /// A bucket and the turn of its units whose gradient, or with which the round's sum, is reduced.
+  struct BucketOfTurn {
+    std::size_t bucket, turn;
+  };
+  struct Reduction {
+    BucketOfTurn what;
+    comm::Request request;
   };
 
   comm::Blocks blocks(const Bucket& bucket) const;
+  void begin_turn(std::size_t sweep);
+  void add_ready(int unit, std::size_t turn);
   comm::Request reduce(std::size_t bucket, Span<std::byte> scratch);
   bool reduces_whole() const;
   bool has_to_gather() const { return gathers_ && !reduces_whole(); }
   void start_ready();
-  void start_next();
   comm::Request gather(std::size_t bucket) const;
   void finish_oldest();
   void finish_started();
-  void finish_reduction();
 
   std::vector<model::UnitLayout> units_;
   std::vector<ShardLayout> layouts_;
+  Sweeps sweeps_;
+  AccumulationPlan accumulation_;
   RankGroups groups_;
   GradientOptions options_;
   Start start_;
-  std::size_t micro_steps_per_round_;
   std::size_t first_reduced_micro_step_;  // of a round: earlier ones are summed on this rank alone
   bool gathers_;                          // every rank updates all units, and needs their whole gradients
   bool in_shards_ = false;
 
   std::vector<Bucket> buckets_;
+  std::vector<Range> buckets_of_;  // by unit: indices of the buckets that have a part of it
   PartialSums sums_;
   std::unique_ptr<comm::Reducer> reducer_, gatherer_;  // for the sums, and for gathering them to every rank
   GlobalNorm norm_;
@@ -124,12 +138,14 @@ class Gradients {
   GradientQuantState quant_state_;
   std::vector<Span<std::byte>> scratch_;  // one per bucket in flight
 
-  std::size_t round_ = 0, micro_step_ = 0;
-  bool first_buffer_ = false;               // no unit's buffer was asked for in this micro-step yet
-  std::vector<bool> may_write_, complete_;  // by unit, in this micro-step
-  std::size_t started_ = 0, finished_ = 0;  // buckets of this reduction
-  std::size_t reduced_micro_step_ = 0;      // the one that the buckets in flight belong to
-  std::deque<comm::Request> reducing_;
+  std::vector<std::size_t> sweep_of_;  // by unit
+  std::vector<std::size_t> turn_of_;   // by unit: its turn, that is the number of those that are complete
+  std::vector<bool> open_;             // by unit: its turn has begun
+  std::vector<std::size_t> begun_;     // by sweep: number of turns that have begun
+  std::deque<BucketOfTurn> ready_;     // not started, in the order in which they became ready
+  std::deque<Reduction> reducing_;     // in flight, oldest first
+  std::size_t started_ = 0;            // reductions since the step began
+  std::size_t finished_ = 0;           // reductions since a sweep began its turn
   std::vector<comm::Request> gathering_;
 };
 

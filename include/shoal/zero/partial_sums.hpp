@@ -26,8 +26,9 @@ class PartialSums {
   void merge(int unit, std::size_t micro_step);
   /// Puts elements `range` of the unit's gradient of this micro-step on the stack, from another buffer, and merges them.
   void add(int unit, std::size_t micro_step, Range range, const std::byte* gradient);
-  /// After the last micro-step of a round: adds the unit's sum, on this rank's shard, to that of the rounds before.
-  void finish_round(int unit, std::size_t round);
+  /// After the last micro-step of a round: adds elements `range` of the unit's sum, within this rank's shard, to those of
+  /// the rounds before.
+  void finish_round(int unit, std::size_t round, Range range);
 
   /// Elements `range` of the unit's sum: that of the round, or once the last round is finished, that of the step.
   Span<std::byte> sum(int unit, Range range) const { return {at(0, unit, range.begin), range.size() * size_of(dtype_)}; }
