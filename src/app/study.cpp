@@ -128,7 +128,7 @@ Exit run_study(const config::Invocation& invocation) {
     dry_run(results, StudyJobs(request, results), retry);
     return Exit::done;
   }
-  io::make_writable("output.dir = ", directory);
+  io::make_writable("output.dir = " + directory.string(), directory);
   io::DirectoryLock lock(directory, "output.dir = " + directory.string(), invocation.options.comm.timeout, say);
   while (!lock.try_take()) pause(lock.poll_s());
   StudyResults results(directory, invocation, request, points);
