@@ -119,9 +119,9 @@ class GroupsAlongAxes : public testing::Test {
 
 /// The numbers in all() of a group's ranks, in the order of the group.
 std::vector<int> gathered(World& world, Communicator& group) {
-  const int own = world.rank();
+  const std::vector<int> own = {world.rank()};  // not a local int: over NCCL vectors stand for the device's memory
   std::vector<int> all(static_cast<std::size_t>(group.size()));
-  group.all_gather(const_bytes_of(Span<const int>(&own, 1)), bytes_of(Span<int>(all))).wait();
+  group.all_gather(const_bytes_of(Span<const int>(own)), bytes_of(Span<int>(all))).wait();
   return all;
 }
 
