@@ -44,7 +44,7 @@ std::size_t steps_of(const std::vector<plan::SyncEvent>& events) {
 
 /// The first `steps` steps; 0: a period. Steps that an event needs in addition are included.
 std::vector<plan::SyncEvent> events_of(const SimulatedRun& run, std::size_t steps) {
-  const std::vector<plan::SyncEvent> period = plan::events_in_order(run.sync, run.cluster.ranks() / run.sync_group_size);
+  std::vector<plan::SyncEvent> period = plan::events_in_order(run.sync, run.cluster.ranks() / run.sync_group_size);
   if (steps == 0) return period;
   std::vector<plan::SyncEvent> events;
   for (std::size_t i = 0, counted = 0; counted < steps; i = (i + 1) % period.size()) {

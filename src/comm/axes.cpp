@@ -29,6 +29,7 @@ std::vector<GroupKind> axis_kinds(const Topology& topology, const Axes& axes) {
   const auto copy = [&](const Axes::Position& at) { return at.pipeline * axes.tensor + at.tensor; };  // the group `data`
   const auto node = [&](int rank) { return topology.node_of[static_cast<std::size_t>(rank)]; };
   std::vector<int> index_on_node;
+  index_on_node.reserve(static_cast<std::size_t>(ranks));
   std::map<std::pair<int, int>, int> seen;  // by group `data` and node
   for (int rank = 0; rank < ranks; ++rank) index_on_node.push_back(seen[{copy(axes.position(rank, ranks)), node(rank)}]++);
   return {kind("data", [&](int, const auto& at) { return copy(at); }),

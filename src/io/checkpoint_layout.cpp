@@ -59,6 +59,7 @@ std::vector<std::uint64_t> sums_of_datasets(comm::Communicator& group, const Cat
 
 void require_all_elements(comm::Communicator& group, const Catalogue& content, const std::vector<TensorSlice>& slices) {
   std::vector<std::uint64_t> sizes;
+  sizes.reserve(slices.size());
   for (const TensorSlice& slice : slices) sizes.push_back(slice.range.size());
   const std::vector<std::uint64_t> listed = sums_of_datasets(group, content, sizes);
   for (std::size_t i = 0; i < listed.size(); ++i) {

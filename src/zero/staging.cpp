@@ -49,11 +49,11 @@ std::size_t Staging::place(const std::vector<model::UnitLayout>& units, const st
   std::partial_sum(complete_before.begin(), complete_before.end(), complete_before.begin());
   for (std::size_t& complete : complete_before) complete -= std::min(in_flight, complete);
 
-  std::vector<std::size_t> in_order;
-  for (const int unit : sweep) in_order.push_back(static_cast<std::size_t>(unit));
+  std::vector<int> in_order = sweep;
   std::sort(in_order.begin(), in_order.end());
   std::vector<Lifetime> lifetimes;
-  for (const std::size_t u : in_order) {
+  for (const int unit : in_order) {
+    const auto u = static_cast<std::size_t>(unit);
     const std::size_t first = units[u].early_gradient ? 0 : time_of[u];
     std::size_t last = time_of[u];
     while (last + 1 < complete_before.size() && complete_before[last + 1] < buckets_of[u]) ++last;

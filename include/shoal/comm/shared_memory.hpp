@@ -18,7 +18,7 @@ struct SharedMemory {
   std::uint64_t file_system = 0;  ///< device number of /dev/shm: one mounted file system has one. 0: there is none
   std::uint64_t host = 0;         ///< hash of the host name
 
-  auto operator<=>(const SharedMemory&) const = default;
+  auto operator<=>(const SharedMemory&) const = default;  // NOLINT(modernize-use-nullptr): it is no pointer
 };
 
 /// The memory of this process. host: its host name.
