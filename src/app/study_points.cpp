@@ -6,18 +6,14 @@
 #include <set>
 
 #include "bench_file.hpp"
-#include "plan_ranks.hpp"
-#include "setup.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/data/tokens.hpp"
-#include "shoal/device/kind.hpp"
 #include "shoal/kernels/runtime.hpp"
-#include "shoal/plan/fit.hpp"
-#include "shoal/plan/memory.hpp"
 #include "strategies.hpp"
+#include "study_planner.hpp"
 
 namespace shoal::app {
 
@@ -30,20 +26,12 @@ constexpr std::array of_the_study = {"output.overwrite",  "output.export", "chec
 constexpr std::array of_no_identity = {"output.dir",        "output.overwrite", "output.export",   "checkpoint.dir",
                                        "checkpoint.resume", "trace.file",       "train.stop_after"};
 
-constexpr std::size_t most_sequences = 65536;  ///< of a micro-batch without batch.global
-
-/// A strategy with its options, on top of the deck.
-struct Variant {
-  const StudyStrategy* strategy = nullptr;
-  config::Invocation asked;
-};
-
 template <typename Names>
 bool is_one_of(const Names& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-void set_option(Variant& variant, const std::string& where, const std::string& name, const std::string& value) {
+void set_option(StudyVariant& variant, const std::string& where, const std::string& name, const std::string& value) {
   const config::Row* const row = config::find(name);
   require_input(row != nullptr, where, config::shown(name), ": ",
                 row == nullptr ? config::unknown_option(config::shown(name)) : "");
@@ -57,8 +45,8 @@ void set_option(Variant& variant, const std::string& where, const std::string& n
   variant.asked.places.set(name, variant.asked.places.of("study.strategies"));
 }
 
-Variant variant_of(const config::Invocation& study, const StudyStrategy& strategy, MicroBatch micro) {
-  Variant variant = {&strategy, study};
+StudyVariant variant_of(const config::Invocation& study, const StudyStrategy& strategy, MicroBatch micro) {
+  StudyVariant variant = {strategy.text, study};
   const std::string place = study.places.of("study.strategies");
   const std::string where = text(place.empty() ? "" : place + ": ", "study.strategies: ", strategy.text, ": ");
   variant.asked.options = strategy_named(study.options, strategy.name).value().options;
@@ -87,109 +75,6 @@ std::size_t global_batch(const config::Options& deck, Scaling scaling, int ranks
                 "; allowed: multiples of the fewest ranks, or batch.global = 0 for batch.micro x ranks");
   return times / static_cast<std::size_t>(fewest);
 }
-
-class Planner {
- public:
-  Planner(const StudyRequest& request, const std::optional<TimeModel>& times) : request_(request), times_(times) {}
-
-  StudyPoint point(const Variant& variant, const StudyGrid& grid, std::size_t global) const {
-    StudyPoint point;
-    point.strategy = variant.strategy->text;
-    point.grid = grid;
-    point.limit = limit(variant.asked.options, grid);
-    config::Invocation run = variant.asked;
-    run.options.batch.global = global;
-    // On this machine the nodes are pretended; a batch system provides them.
-    if (request_.launcher == Launcher::local) run.options.comm.ranks_per_node = grid.ranks_per_node;
-    if (request_.micro == MicroBatch::largest) set_largest(run, grid, point.limit);
-    config::validate(run, grid.ranks());
-    const PlanInputs inputs = plan_inputs(run.options, grid.ranks(), grid.ranks_per_node);
-    point.planned = plan::memory(inputs.engine, 0, inputs.sync_group_size, inputs.extra).bytes;
-    if (counted_bytes(point.planned) > point.limit) {
-      bad_input(plan::memory_problem(inputs.engine, inputs.sync_group_size, point.limit, inputs.extra));
-    }
-    point.options = run.options;
-    point.same_trajectory = same_trajectory(run.options);
-    predict_step(point, inputs);
-    return point;
-  }
-
- private:
-  /// Of a GPU's memory nothing is known here: without memory.limit only the host's is checked.
-  static std::size_t counted_bytes(const Ledger& planned) {
-    return device::kind() == device::DeviceKind::cuda ? planned[Kind::staging] : planned.total();
-  }
-
-  std::size_t limit(const config::Options& options, const StudyGrid& grid) const {
-    const bool on_one_machine = request_.launcher == Launcher::local;
-    if (options.memory_limit_gib > 0) return plan::available_bytes(options.memory_limit_gib, 1);
-    require_input(request_.micro == MicroBatch::fixed || device::kind() != device::DeviceKind::cuda,
-                  "study.micro = largest needs memory.limit: the memory of the GPUs is not known here");
-    return plan::available_bytes(0, on_one_machine ? grid.ranks() : grid.ranks_per_node);
-  }
-
-  std::size_t bytes_with(config::Invocation run, const StudyGrid& grid, std::size_t micro) const {
-    run.options.batch.micro = micro;
-    config::validate(run, grid.ranks());
-    const PlanInputs inputs = plan_inputs(run.options, grid.ranks(), grid.ranks_per_node);
-    return plan::memory(inputs.engine, 0, inputs.sync_group_size, inputs.extra).bytes.total();
-  }
-
-  /// The largest micro-batch that fits; if none does, the one that needs least, for which the caller then fails.
-  void set_largest(config::Invocation& run, const StudyGrid& grid, std::size_t limit) const {
-    const std::size_t global = run.options.batch.global, ranks = static_cast<std::size_t>(grid.ranks());
-    if (global == 0) {
-      run.options.batch.micro = largest_of_any_batch(run, grid, limit);
-      return;
-    }
-    require_input(global % ranks == 0, "batch.global = ", global, " cannot be divided among ",
-                  counted(grid.ranks(), "rank"));
-    // A larger micro-batch needs more memory for activations, but leaves fewer partial sums, so all divisors are tried.
-    const std::size_t share = global / ranks;
-    std::size_t least = 0;
-    for (std::size_t micro = share; micro >= 1; --micro) {
-      if (share % micro != 0) continue;
-      const std::size_t bytes = bytes_with(run, grid, micro);
-      if (least != 0 && bytes >= least) continue;
-      least = bytes;
-      run.options.batch.micro = micro;
-      if (bytes <= limit) return;
-    }
-  }
-
-  /// The same if a rank's batch is one micro-batch, so that there are no partial sums, and a larger one needs more memory.
-  std::size_t largest_of_any_batch(const config::Invocation& run, const StudyGrid& grid, std::size_t limit) const {
-    std::size_t fitting = 0, too_many = 1;
-    while (too_many <= most_sequences && bytes_with(run, grid, too_many) <= limit) {
-      fitting = too_many;
-      too_many *= 2;
-    }
-    while (fitting + 1 < too_many) {
-      const std::size_t middle = (fitting + too_many) / 2;
-      (bytes_with(run, grid, middle) <= limit ? fitting : too_many) = middle;
-    }
-    return std::max<std::size_t>(fitting, 1);
-  }
-
-  void predict_step(StudyPoint& point, const PlanInputs& inputs) const {
-    const plan::Cluster cluster = {point.grid.nodes, point.grid.ranks_per_node};
-    plan::NetworkModel network;  // without a measured one only the bytes are taken from the simulated step
-    network.node = network.across = plan::Link{};
-    plan::Arithmetic arithmetic;
-    point.timed = times_.has_value();
-    if (times_) {
-      const std::string missing = plan::missing_measurement(times_->machine.network, cluster);
-      require_input(missing.empty(), "study.network: ", times_->source, " does not describe ",
-                    counted(cluster.nodes, "node"), " x ", counted(cluster.ranks_per_node, "rank"), ": ", missing);
-      network = times_->machine.network;
-      arithmetic = times_->arithmetic(inputs.engine, inputs.sync_group_size, point.options.train.dtype);
-    }
-    point.step = plan::step_time(inputs.engine, point.options.sync, inputs.sync_group_size, cluster, network, arithmetic);
-  }
-
-  const StudyRequest& request_;
-  const std::optional<TimeModel>& times_;
-};
 
 /// The text as a name of files: other characters become _.
 std::string file_name(const std::string& words) {
@@ -267,12 +152,12 @@ std::vector<StudyPoint> study_points(const config::Invocation& study, const Stud
   const int fewest = std::min_element(request.grids.begin(), request.grids.end(), [](const auto& a, const auto& b) {
                        return a.ranks() < b.ranks();
                      })->ranks();
-  const Planner planner(request, times);
+  const PointPlanner planner(request, times);
   std::vector<StudyPoint> points;
   std::string problems;
   std::set<std::string> said;  // what is wrong on every grid is said of the first
   for (const StudyStrategy& strategy : request.strategies) {
-    const Variant variant = variant_of(study, strategy, request.micro);
+    const StudyVariant variant = variant_of(study, strategy, request.micro);
     for (const Scaling scaling : request.scalings) {
       for (const StudyGrid& grid : request.grids) {
         try {

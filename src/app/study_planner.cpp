@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "study_planner.hpp"
+
+#include <algorithm>
+
+#include "setup.hpp"
+#include "shoal/base/counted.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/device/kind.hpp"
+#include "shoal/plan/fit.hpp"
+#include "shoal/plan/memory.hpp"
+#include "strategies.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+constexpr std::size_t most_sequences = 65536;  ///< of a micro-batch without batch.global
+
+/// Of a GPU's memory nothing is known here: without memory.limit only the host's is checked.
+std::size_t counted_bytes(const Ledger& planned) {
+  return device::kind() == device::DeviceKind::cuda ? planned[Kind::staging] : planned.total();
+}
+
+std::size_t bytes_with(config::Invocation run, const StudyGrid& grid, std::size_t micro) {
+  run.options.batch.micro = micro;
+  config::validate(run, grid.ranks());
+  const PlanInputs inputs = plan_inputs(run.options, grid.ranks(), grid.ranks_per_node);
+  return plan::memory(inputs.engine, 0, inputs.sync_group_size, inputs.extra).bytes.total();
+}
+
+/// The largest micro-batch if a rank's batch is one, so that there are no partial sums, and a larger one needs more memory.
+std::size_t largest_of_any_batch(const config::Invocation& run, const StudyGrid& grid, std::size_t limit) {
+  std::size_t fitting = 0, too_many = 1;
+  while (too_many <= most_sequences && bytes_with(run, grid, too_many) <= limit) {
+    fitting = too_many;
+    too_many *= 2;
+  }
+  while (fitting + 1 < too_many) {
+    const std::size_t middle = (fitting + too_many) / 2;
+    (bytes_with(run, grid, middle) <= limit ? fitting : too_many) = middle;
+  }
+  return std::max<std::size_t>(fitting, 1);
+}
+
+/// Sets the largest micro-batch that fits; if none does, the one that needs least, for which the caller then fails.
+void set_largest(config::Invocation& run, const StudyGrid& grid, std::size_t limit) {
+  const std::size_t global = run.options.batch.global, ranks = static_cast<std::size_t>(grid.ranks());
+  if (global == 0) {
+    run.options.batch.micro = largest_of_any_batch(run, grid, limit);
+    return;
+  }
+  require_input(global % ranks == 0, "batch.global = ", global, " cannot be divided among ", counted(grid.ranks(), "rank"));
+  // A larger micro-batch needs more memory for activations, but leaves fewer partial sums, so all divisors are tried.
+  const std::size_t share = global / ranks;
+  std::size_t least = 0;
+  for (std::size_t micro = share; micro >= 1; --micro) {
+    if (share % micro != 0) continue;
+    const std::size_t bytes = bytes_with(run, grid, micro);
+    if (least != 0 && bytes >= least) continue;
+    least = bytes;
+    run.options.batch.micro = micro;
+    if (bytes <= limit) return;
+  }
+}
+
+}  // namespace
+
+StudyPoint PointPlanner::point(const StudyVariant& variant, const StudyGrid& grid, std::size_t global) const {
+  StudyPoint point;
+  point.strategy = variant.strategy;
+  point.grid = grid;
+  point.limit = limit(variant.asked.options, grid);
+  config::Invocation run = variant.asked;
+  run.options.batch.global = global;
+  // On this machine the nodes are pretended; a batch system provides them.
+  if (request_.launcher == Launcher::local) run.options.comm.ranks_per_node = grid.ranks_per_node;
+  if (request_.micro == MicroBatch::largest) set_largest(run, grid, point.limit);
+  config::validate(run, grid.ranks());
+  const PlanInputs inputs = plan_inputs(run.options, grid.ranks(), grid.ranks_per_node);
+  point.planned = plan::memory(inputs.engine, 0, inputs.sync_group_size, inputs.extra).bytes;
+  if (counted_bytes(point.planned) > point.limit) {
+    bad_input(plan::memory_problem(inputs.engine, inputs.sync_group_size, point.limit, inputs.extra));
+  }
+  point.options = run.options;
+  point.same_trajectory = same_trajectory(run.options);
+  predict_step(point, inputs);
+  return point;
+}
+
+std::size_t PointPlanner::limit(const config::Options& options, const StudyGrid& grid) const {
+  const bool on_one_machine = request_.launcher == Launcher::local;
+  if (options.memory_limit_gib > 0) return plan::available_bytes(options.memory_limit_gib, 1);
+  require_input(request_.micro == MicroBatch::fixed || device::kind() != device::DeviceKind::cuda,
+                "study.micro = largest needs memory.limit: the memory of the GPUs is not known here");
+  return plan::available_bytes(0, on_one_machine ? grid.ranks() : grid.ranks_per_node);
+}
+
+void PointPlanner::predict_step(StudyPoint& point, const PlanInputs& inputs) const {
+  const plan::Cluster cluster = {point.grid.nodes, point.grid.ranks_per_node};
+  plan::NetworkModel network;  // without a measured one only the bytes are taken from the simulated step
+  network.node = network.across = plan::Link{};
+  plan::Arithmetic arithmetic;
+  point.timed = times_.has_value();
+  if (times_) {
+    const std::string missing = plan::missing_measurement(times_->machine.network, cluster);
+    require_input(missing.empty(), "study.network: ", times_->source, " does not describe ", counted(cluster.nodes, "node"),
+                  " x ", counted(cluster.ranks_per_node, "rank"), ": ", missing);
+    network = times_->machine.network;
+    arithmetic = times_->arithmetic(inputs.engine, inputs.sync_group_size, point.options.train.dtype);
+  }
+  point.step = plan::step_time(inputs.engine, point.options.sync, inputs.sync_group_size, cluster, network, arithmetic);
+}
+
+}  // namespace shoal::app

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a point of a study will take: its micro-batch, its memory, and the step that the plan predicts.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "plan_ranks.hpp"
+#include "plan_time.hpp"
+#include "shoal/config/options.hpp"
+#include "study_points.hpp"
+#include "study_request.hpp"
+
+namespace shoal::app {
+
+/// A strategy, as written in study.strategies, with its options on top of the deck.
+struct StudyVariant {
+  std::string strategy;
+  config::Invocation asked;
+};
+
+class PointPlanner {
+ public:
+  /// Both must outlive this object. times: the machine of study.network, if it was given.
+  PointPlanner(const StudyRequest& request, const std::optional<TimeModel>& times) : request_(request), times_(times) {}
+
+  /// The point without its curves, repeat and name. global: batch.global; 0: batch.micro times the ranks. bad_input() if the
+  /// options cannot run on this grid, or do not fit into memory.
+  StudyPoint point(const StudyVariant& variant, const StudyGrid& grid, std::size_t global) const;
+
+ private:
+  std::size_t limit(const config::Options& options, const StudyGrid& grid) const;
+  void predict_step(StudyPoint& point, const PlanInputs& inputs) const;
+
+  const StudyRequest& request_;
+  const std::optional<TimeModel>& times_;
+};
+
+}  // namespace shoal::app
