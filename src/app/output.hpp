@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -50,7 +51,7 @@ class Metrics {
 
 /// The events and results of a run, for summary.json and the end of the log.
 struct History {
-  std::vector<StepReport> steps;
+  std::deque<StepReport> steps;  ///< about 100 bytes each, on all ranks; not a vector, which doubles its memory to grow
   std::vector<std::pair<std::int64_t, double>> validation;
   std::map<std::string, comm::Traffic> traffic;  ///< this rank's, of the steps without evaluations and checkpoints
   std::uint64_t device_waits = 0;                ///< how often the host waited for the device in those steps
