@@ -151,7 +151,7 @@ def positive(value) -> float:
 
 
 def exposed_of(directory: Path, point: dict) -> float | None:
-    """Seconds per step that a rank waited for messages; None if the run has no trace that says so."""
+    """Seconds per step that a rank waited for messages; None if there is no trace from which to tell."""
     path = directory / Path(str(point["name"])).name
     try:
         return exposed_seconds(Run.read(path)) if path.is_dir() else None

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "bytes_json.hpp"
 #include "collective.hpp"
 #include "run_record.hpp"
 #include "shoal/base/error.hpp"
@@ -39,12 +40,6 @@ std::optional<std::int64_t> step_of_line(const std::string& line, bool ended, co
 
 /// JSON has no NaN.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
-Json bytes_by_kind(const Ledger& ledger) {
-  Json result = Json::object();
-  for (const Kind kind : kinds) result[name_of(kind)] = ledger[kind];
-  return result;
-}
 
 Json step_seconds(const std::vector<double>& seconds) {
   if (seconds.empty()) return {{"median", nullptr}, {"mean", nullptr}, {"min", nullptr}, {"max", nullptr}};

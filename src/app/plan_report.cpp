@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "bytes_json.hpp"
 #include "report.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
@@ -89,12 +90,6 @@ void print_legend(const PlanReport& report) {
                 plan::bytes_text(*report.limit).c_str());
   }
   for (const std::string& note : report.notes) std::printf("# %s\n", note.c_str());
-}
-
-Json bytes_by_kind(const Ledger& ledger) {
-  Json result = Json::object();
-  for (const Kind kind : kinds) result[name_of(kind)] = ledger[kind];
-  return result;
 }
 
 Json json_of(const PlannedRun& run) {

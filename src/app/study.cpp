@@ -8,6 +8,7 @@
 
 #include "collective.hpp"
 #include "commands.hpp"
+#include "run_record.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/io/directory_lock.hpp"
@@ -40,7 +41,7 @@ void say(const std::string& line) {
 
 /// The study's directory may hold a study, but not a run.
 void require_directory(const fs::path& directory) {
-  require_input(fs::exists(directory / study_name) || !fs::exists(directory / "run.json"),
+  require_input(fs::exists(directory / study_name) || !fs::exists(directory / run_record_name),
                 "output.dir = ", directory.string(), " holds a run, not a study; allowed: another directory");
 }
 
@@ -134,7 +135,7 @@ Exit run_study(const config::Invocation& invocation) {
   StudyResults results(directory, invocation, request, points);
   results.write();
   if (const std::size_t more = results.left_over().size(); more > 0) {
-    say(text(counted(more, "point"), " of the results file that this study does not have now: as they are"));
+    say(text("not part of this study now, and left in the results file as found: ", counted(more, "point")));
   }
   StudyJobs jobs(request, results);
   if (request.launcher == Launcher::local) {

@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "bytes_json.hpp"
 #include "output.hpp"
+#include "run_record.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/io/text_file.hpp"
 #include "shoal/kernels/runtime.hpp"
+#include "study_json.hpp"
 #include "version.hpp"
 
 namespace shoal::app {
@@ -22,12 +25,6 @@ namespace {
 
 constexpr const char* format = "shoal-study";
 constexpr int format_version = 1;
-
-OrderedJson bytes_by_kind(const Ledger& ledger) {
-  OrderedJson result = OrderedJson::object();
-  for (const Kind kind : kinds) result[name_of(kind)] = ledger[kind];
-  return result;
-}
 
 OrderedJson predicted_json(const StudyPoint& point) {
   const auto bytes = [&](plan::OperationKind operation) {
@@ -127,7 +124,7 @@ StudyResults::StudyResults(fs::path directory, const config::Invocation& study, 
     PointRecord& record = records_[point];
     if (found) continue;
     if (record.state == PointState::done) record = {};  // its summary was removed
-    const bool begun = fs::exists(this->directory(point) / "run.json");
+    const bool begun = fs::exists(this->directory(point) / run_record_name);
     const bool unknown = record.state == PointState::waiting && begun && !fs::exists(directory_ / study_name);
     // The file is lost, or a run on this machine was interrupted together with its study.
     if (record.state == PointState::running || unknown) record.state = PointState::interrupted;
@@ -224,31 +221,24 @@ bool StudyResults::collect(std::size_t point) {
 OrderedJson StudyResults::json_of(std::size_t index) const {
   const StudyPoint& point = points_[index];
   const PointRecord& record = records_[index];
-  OrderedJson scalings = OrderedJson::array();
-  for (const Scaling scaling : point.scalings) scalings.push_back(name_of(scaling));
-  return {{"name", point.name},
-          {"strategy", point.strategy},
-          {"scalings", scalings},
-          {"nodes", point.grid.nodes},
-          {"ranks_per_node", point.grid.ranks_per_node},
-          {"ranks", point.grid.ranks()},
-          {"repeat", point.repeat},
-          {"micro", point.options.batch.micro},
-          {"global", point.options.batch.global},
-          {"tokens_per_step", point.tokens()},
-          {"same_trajectory", point.same_trajectory},
-          {"options", changed_options(point, json_->deck_options)},
-          {"limit_bytes", point.limit},
-          {"predicted", predicted_json(point)},
-          {"state", name_of(record.state)},
-          {"job", record.job.empty() ? OrderedJson(nullptr) : OrderedJson(record.job)},
-          {"problem", record.problem},
-          {"measured", json_->measured[index]}};
+  OrderedJson json = app::json_of(point);
+  json.update({{"repeat", point.repeat},
+               {"micro", point.options.batch.micro},
+               {"global", point.options.batch.global},
+               {"tokens_per_step", point.tokens()},
+               {"same_trajectory", point.same_trajectory},
+               {"options", changed_options(point, json_->deck_options)},
+               {"limit_bytes", point.limit},
+               {"predicted", predicted_json(point)},
+               {"state", name_of(record.state)},
+               {"job", record.job.empty() ? OrderedJson(nullptr) : OrderedJson(record.job)},
+               {"problem", record.problem},
+               {"measured", json_->measured[index]}});
+  return json;
 }
 
 void StudyResults::write() const {
-  OrderedJson scalings = OrderedJson::array(), points = OrderedJson::array();
-  for (const Scaling scaling : request_.scalings) scalings.push_back(name_of(scaling));
+  OrderedJson points = OrderedJson::array();
   for (std::size_t point = 0; point < points_.size(); ++point) points.push_back(json_of(point));
   for (const OrderedJson& point : json_->left_over) points.push_back(point);
   const OrderedJson json = {{"format", format},
@@ -260,7 +250,7 @@ void StudyResults::write() const {
                              {{"system", name_of(request_.launcher)},
                               {"micro", name_of(request_.micro)},
                               {"cores_per_rank", std::to_string(request_.cores_per_rank)},
-                              {"scalings", scalings},
+                              {"scalings", app::json_of(request_.scalings)},
                               {"network", request_.network}}},
                             {"options", json_->deck_options},
                             {"points", points}};

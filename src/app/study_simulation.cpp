@@ -13,6 +13,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/io/target.hpp"
 #include "shoal/io/text_file.hpp"
+#include "study_json.hpp"
 
 namespace shoal::app {
 
@@ -81,21 +82,15 @@ class Simulation {
 };
 
 Json json_of(const StudyPoint& point, const Simulated& simulated) {
-  Json scalings = Json::array();
-  for (const Scaling scaling : point.scalings) scalings.push_back(name_of(scaling));
-  return {{"name", point.name},
-          {"strategy", point.strategy},
-          {"scalings", scalings},
-          {"nodes", point.grid.nodes},
-          {"ranks_per_node", point.grid.ranks_per_node},
-          {"ranks", point.grid.ranks()},
-          {"tokens_per_step", point.tokens()},
-          {"planned_step_s", point.step.total_s()},
-          {"step_s", simulated.step_s},
-          {"tokens_per_s", static_cast<double>(point.tokens()) / simulated.step_s},
-          {"processes", simulated.processes},
-          {"trace_bytes", simulated.trace_bytes},
-          {"replay_s", simulated.replay_s}};
+  Json json = json_of(point);
+  json.update({{"tokens_per_step", point.tokens()},
+               {"planned_step_s", point.step.total_s()},
+               {"step_s", simulated.step_s},
+               {"tokens_per_s", static_cast<double>(point.tokens()) / simulated.step_s},
+               {"processes", simulated.processes},
+               {"trace_bytes", simulated.trace_bytes},
+               {"replay_s", simulated.replay_s}});
+  return json;
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ StepMessages step_messages(const zero::EngineOptions& options, const std::vector
 
   const zero::Sweeps sweeps = zero::sweep_of_all(units.size());
   const std::size_t most = options.gradients.bucket_elements;
-  messages.buckets = zero::make_buckets(units, sweeps, ranks, most);
+  messages.buckets = zero::buckets_of_sweeps(units, sweeps, ranks, most);
   check_effort(
       accumulation,
       messages.buckets.size() * at(ranks) / (accumulation.reduced_every_micro_step ? 1 : accumulation.micro_steps_per_round),

@@ -88,8 +88,8 @@ std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, co
   return buckets;
 }
 
-std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps, int ranks,
-                                 std::size_t most) {
+std::vector<Bucket> buckets_of_sweeps(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps, int ranks,
+                                      std::size_t most) {
   std::vector<Bucket> buckets;
   for (const std::vector<int>& sweep : sweeps) {
     std::vector<Bucket> more = make_buckets(units, sweep, ranks, most);

@@ -55,7 +55,7 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
       first_reduced_micro_step_(accumulation.reduced_every_micro_step ? 0 : accumulation.micro_steps_per_round - 1),
       gathers_(groups.ranks > 1 && std::none_of(layouts.begin(), layouts.end(),
                                                 [](const ShardLayout& layout) { return layout.updated_in_part(); })),
-      buckets_(make_buckets(units, sweeps, groups.ranks, options.bucket_elements)),
+      buckets_(buckets_of_sweeps(units, sweeps, groups.ranks, options.bucket_elements)),
       buckets_of_(buckets_by_unit(buckets_, units.size())),
       sums_(layouts, accumulation, options.dtype, accumulates_in_place(accumulation, options.dtype), memory),
       reducer_(make_gradient_reducer(options.quantized, options.collectives, groups)),

@@ -156,7 +156,7 @@ class Study(Program):
         self.refused("train", deck, contains=["deck.cfg:", "[study]: unknown section"])
 
     def test_a_batch_system_that_refuses(self):
-        """sbatch is not there, or refuses the job: the study ends with its words."""
+        """sbatch is not there, or refuses the job: the study ends with what sbatch said."""
         deck = self.study_deck(nodes="1", scaling="strong", system="slurm")
         programs = self.dir / "bin"
         programs.mkdir()

@@ -50,12 +50,12 @@ TEST(Buckets, ComeInTheOrderInWhichUnitsAreCompleted) {
 
 TEST(Buckets, SmallUnitsAreJoinedLargeOnesCut) {
   EXPECT_EQ(make_buckets(units_of({256, 256, 256}), {2, 1, 0}, 1, 1000000).size(), 1U);
-  EXPECT_EQ(make_buckets(units_of({256 * 8}), sweep_of_all(1), 1, 512).size(), 4U);
+  EXPECT_EQ(buckets_of_sweeps(units_of({256 * 8}), sweep_of_all(1), 1, 512).size(), 4U);
 }
 
 TEST(Buckets, NeverJoinUnitsOfTwoSweeps) {
   const auto units = units_of({256, 256, 256});
-  const std::vector<Bucket> buckets = make_buckets(units, Sweeps{{2}, {1, 0}}, 1, 1000000);
+  const std::vector<Bucket> buckets = buckets_of_sweeps(units, Sweeps{{2}, {1, 0}}, 1, 1000000);
   ASSERT_EQ(buckets.size(), 2U);
   EXPECT_EQ(buckets[0].parts.size(), 1U);
   EXPECT_EQ(buckets[1].parts.size(), 2U);

@@ -35,7 +35,7 @@ TEST(Staging, AUnitThatIsCopiedOutAtOnceNeedsOneBuffer) {
 
 TEST(Staging, MemoryIsReusedWhenTheBucketsThatReadItAreFinished) {
   const auto layouts = units(8, false);
-  const auto buckets = make_buckets(layouts, sweep_of_all(9), 2, 1024);  // one bucket per unit
+  const auto buckets = buckets_of_sweeps(layouts, sweep_of_all(9), 2, 1024);  // one bucket per unit
   const Staged staged(layouts, buckets, 1);
   EXPECT_EQ(staged.units_taken(), 2U);
   // Unit 8 is written first, and bucket 0 sends it. Unit 7 is written while bucket 0 is in flight; unit 6 has the memory of
@@ -50,7 +50,7 @@ TEST(Staging, MemoryIsReusedWhenTheBucketsThatReadItAreFinished) {
 
 TEST(Staging, ABucketOfTwoUnitsKeepsTheMemoryOfBoth) {
   const auto layouts = units(8, false);
-  const auto buckets = make_buckets(layouts, sweep_of_all(9), 2, 2048);  // two units in each bucket
+  const auto buckets = buckets_of_sweeps(layouts, sweep_of_all(9), 2, 2048);  // two units in each bucket
   const Staged staged(layouts, buckets, 0);
   EXPECT_EQ(staged.units_taken(), 2U);
   EXPECT_EQ(staged.staging.buckets_before(7), 0U);

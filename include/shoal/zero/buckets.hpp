@@ -40,8 +40,8 @@ struct Bucket {
 std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, const std::vector<int>& order, int ranks,
                                  std::size_t most);
 /// The buckets of gradients, sweep by sweep. None has units of two sweeps, which may be in different turns.
-std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps, int ranks,
-                                 std::size_t most);
+std::vector<Bucket> buckets_of_sweeps(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps, int ranks,
+                                      std::size_t most);
 
 /// Elements of the unit's flat buffer that `part` takes from the shard of `rank`.
 Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks);
