@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a trace of shoal (format versions 1 and 2, described in include/shoal/io/trace_file.hpp) into numpy.
+"""Reads a trace of shoal (format versions 1 to 3, described in include/shoal/io/trace_file.hpp) into numpy.
 
     from shoal_trace import Trace
     trace = Trace.read("out/trace.h5")           # or the run's directory
@@ -29,8 +29,9 @@ import numpy as np
 
 from printable import printable
 
-FORMAT_VERSIONS = (1, 2)
+FORMAT_VERSIONS = (1, 2, 3)
 MOST_RANKS = 1 << 20  # a trace that names more is refused as damaged
+MOST_INFLATION = 1032  # bytes that one byte of a compressed trace can become (zlib)
 EVENT_FIELDS = ("rank", "begin_ns", "duration_ns", "bytes", "name", "step", "unit", "kind", "group", "micro", "depth",
                 "queue")  # fmt: skip
 
@@ -188,10 +189,12 @@ def _read(path: Path, file: h5py.File) -> Trace:
     version = top.get("format_version")
     if version not in map(str, FORMAT_VERSIONS):
         found = "has no format_version: not a trace" if version is None else f"format_version = {version}"
-        raise BadInput(f"{path}: {found}; these scripts read versions {' and '.join(map(str, FORMAT_VERSIONS))}")
+        raise BadInput(f"{path}: {found}; these scripts read versions {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}")
     if "events" not in file or "world_size" not in top:
         raise BadInput(f"{path}: no /events or no world_size: not a trace")
     world_size = int(top["world_size"])
+    if file["events"].nbytes > MOST_INFLATION * path.stat().st_size:
+        raise BadInput(f"{path}: /events claims {file['events'].nbytes} bytes, more than the file can hold: damaged")
     events = file["events"][()]
     if version == "1" and events.dtype.names and "queue" not in events.dtype.names:
         events = _with_host(events)
@@ -241,7 +244,8 @@ def _with_host(events: np.ndarray) -> np.ndarray:
 
 
 def _written(flushes: np.ndarray, rows: int) -> np.ndarray:
-    """A mask of the rows of /events that were written. A killed run may have extended the dataset before filling it."""
+    """A mask of the rows of /events that are events. Others fill up chunks; or a killed run of an older program had
+    extended the dataset before it wrote."""
     written = np.zeros(rows, dtype=bool)
     for first, count in zip(flushes["first"].tolist(), flushes["count"].tolist(), strict=True):
         written[first : first + count] = True

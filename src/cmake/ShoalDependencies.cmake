@@ -125,6 +125,11 @@ add_library(shoal_xxhash INTERFACE)
 target_include_directories(shoal_xxhash SYSTEM INTERFACE ${SHOAL_XXHASH_INCLUDE})
 target_compile_definitions(shoal_xxhash INTERFACE XXH_INLINE_ALL)
 
+find_package(ZLIB QUIET)
+if(NOT ZLIB_FOUND)
+  shoal_missing("zlib" "zlib1g-dev" "zlib" "zlib")
+endif()
+
 # NCCL's header, with CUDA's that it includes. Without it there is no NCCL, and tests of it are skipped. The library itself is
 # linked to programs on GPUs alone; without it they send messages by MPI.
 set(nccl_places $ENV{NCCL_ROOT} $ENV{NCCL_HOME} $ENV{CUDA_HOME} ${CUDAToolkit_ROOT} /usr/local/cuda)

@@ -3,6 +3,7 @@
 
 #include <hdf5.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::size_t reference_bytes = 16;
 constexpr std::size_t largest_chunk = std::size_t{1} << 30U;
+constexpr std::size_t largest_inflation = 1032;  // bytes that one byte can become: zlib, "Maximum Compression Factor"
 
 Handle file_of(const Handle& object) { return {H5Iget_file_id(object.id()), H5Fclose, "HDF5: file of an object"}; }
 
@@ -70,6 +72,17 @@ void require_one(const Handle& space, const std::string& what) {
   require_input(H5Sget_simple_extent_npoints(space.id()) == 1, what, ": not one value");
 }
 
+std::vector<int> filters_of(const Handle& create, const std::string& name) {
+  std::vector<int> filters;
+  for (int i = 0; i < checked(H5Pget_nfilters(create.id()), name); ++i) {
+    unsigned flags = 0;
+    std::size_t values = 0;
+    filters.push_back(
+        checked(H5Pget_filter2(create.id(), static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, nullptr), name));
+  }
+  return filters;
+}
+
 void require_stored(const Handle& dataset, const std::string& name) {
   const Handle create(H5Dget_create_plist(dataset.id()), H5Pclose, name), type(H5Dget_type(dataset.id()), H5Tclose, name);
   require_input(H5Pget_external_count(create.id()) == 0, name, ": its data are in another file");
@@ -85,8 +98,13 @@ void require_stored(const Handle& dataset, const std::string& name) {
     require_input(product(shape, largest_chunk / H5Tget_size(type.id()), name) > 0, name, ": an empty chunk");
   }
   if (elements == 0) return;
-  const bool plain = H5Pget_nfilters(create.id()) == 0;
-  require_input(plain ? elements <= stored / H5Tget_size(type.id()) : stored > 0, name, ": ", elements,
+  const std::vector<int> filters = filters_of(create, name);
+  for (const int filter : filters) {
+    require_input(filter == H5Z_FILTER_SHUFFLE || filter == H5Z_FILTER_DEFLATE || filter == H5Z_FILTER_FLETCHER32, name,
+                  ": filter ", filter, "; allowed: shuffle, deflate and fletcher32");
+  }
+  const bool deflated = std::find(filters.begin(), filters.end(), H5Z_FILTER_DEFLATE) != filters.end();
+  require_input(elements <= stored * (deflated ? largest_inflation : 1) / H5Tget_size(type.id()), name, ": ", elements,
                 " elements of which the file has ", stored, " bytes; it is damaged, or not all was written");
 }
 

@@ -19,8 +19,11 @@ inline constexpr std::size_t most_attributes = 1U << 16U, longest_text = 1U << 2
 std::uint64_t file_bytes(const Handle& object);
 /// bad_input() unless the attribute or dataset has exactly one element.
 void require_one(const Handle& space, const std::string& what);
+/// The numbers of the filters (H5Z_FILTER_...) of a dataset with these creation properties, in their order.
+std::vector<int> filters_of(const Handle& create, const std::string& name);
 /// bad_input() unless a dataset's elements are stored in this file, not in another one, and take no more bytes than the file
-/// has. Compressed elements may be longer once they are read; a chunk may have at most 1 GiB.
+/// has. A chunk may have at most 1 GiB. The filters shuffle, deflate and fletcher32 are allowed, and no others: HDF5 would
+/// look for programs that provide them. Deflated elements may be longer once they are read, as far as deflate can make them.
 void require_stored(const Handle& dataset, const std::string& name);
 
 /// Reads `count` elements of variable length, strings or bytes, as described in src/io/global_heap.hpp. fetch: reads the

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "files.hpp"
 
@@ -24,6 +25,8 @@ struct OpenFile : H5FD_t {
   std::uint64_t end = 0;  // size of the file
   haddr_t allocated = 0;  // end of the addresses that the library has allocated
   std::shared_ptr<Failure> failure = std::make_shared<Failure>();
+  std::vector<std::byte> placeholder;   // data that are not written, but only get a place
+  std::optional<std::uint64_t> placed;  // the place that they got
 };
 
 Failure& last_open() {
@@ -123,6 +126,10 @@ herr_t read(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t at, s
 
 herr_t write(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t at, size_t bytes, const void* data) {
   OpenFile& to = of(file);
+  if (data == to.placeholder.data() && data != nullptr) {
+    to.placed = at;
+    return 0;
+  }
   return change(to, [&] {
     to.file.write(at, {static_cast<const std::byte*>(data), bytes});
     to.end = std::max<std::uint64_t>(to.end, at + bytes);
@@ -167,10 +174,10 @@ hid_t registered() {
   return id;
 }
 
-const OpenFile& opened(const Handle& file) {
+OpenFile& opened(const Handle& file) {
   void* found = nullptr;
   checked(H5Fget_vfd_handle(file.id(), H5P_DEFAULT, &found), "HDF5: driver of a file");
-  return *static_cast<const OpenFile*>(found);
+  return *static_cast<OpenFile*>(found);
 }
 
 }  // namespace
@@ -180,6 +187,17 @@ void use_driver(const Handle& access) { checked(H5Pset_driver(access.id(), regis
 std::optional<Error> open_failure() { return last_open(); }
 
 const File& driver_file(const Handle& file) { return opened(file).file; }
+
+std::uint64_t place_chunk(const Handle& file, const Handle& dataset, std::uint64_t row, std::size_t bytes,
+                          const std::string& name) {
+  OpenFile& to = opened(file);
+  const hsize_t first = row;
+  if (to.placeholder.size() < bytes) to.placeholder.resize(bytes);
+  to.placed.reset();
+  checked(H5Dwrite_chunk(dataset.id(), H5P_DEFAULT, 0, &first, bytes, to.placeholder.data()), name);
+  require(to.placed.has_value(), name, ": the chunk of row ", row, " has no place in the file");
+  return *to.placed;
+}
 
 std::shared_ptr<const std::optional<Error>> write_failure(const Handle& file) { return opened(file).failure; }
 

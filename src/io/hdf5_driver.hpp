@@ -7,8 +7,10 @@
 // Code that writes must check for the failure at each flush and at the end; hdf5::flush() and hdf5::close_file() do.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "shoal/base/error.hpp"
 #include "shoal/io/hdf5.hpp"
@@ -27,6 +29,11 @@ std::optional<Error> open_failure();
 
 /// The file of a file handle; open as long as the handle is.
 const File& driver_file(const Handle& file);
+
+/// Gives the chunk that begins with this row, of a dataset with one dimension, a place of `bytes` bytes in the file, and
+/// returns its offset. Other ranks write the chunk there; HDF5's own write of it is not carried out.
+std::uint64_t place_chunk(const Handle& file, const Handle& dataset, std::uint64_t row, std::size_t bytes,
+                          const std::string& name);
 
 /// The first write to an open file that failed, if any. Remains valid after the file was closed.
 std::shared_ptr<const std::optional<Error>> write_failure(const Handle& file);

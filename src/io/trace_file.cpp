@@ -8,6 +8,7 @@
 
 #include "agreement.hpp"
 #include "files.hpp"
+#include "packed_chunk.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/device/timing.hpp"
@@ -35,6 +36,38 @@ struct Contribution {
   std::uint64_t untimed_spans = 0;  // since the start
 };
 
+std::uint64_t chunks_of(std::uint64_t events) { return (events + trace_chunk_rows - 1) / trace_chunk_rows; }
+
+/// A rank's part of a flush: whole chunks of rows, compressed, one behind another.
+struct PackedRows {
+  std::vector<std::byte> bytes;
+  std::vector<std::uint32_t> sizes;  // of each chunk
+};
+
+/// events: a whole number of chunks.
+PackedRows pack_rows(const std::vector<trace::Event>& events) {
+  PackedRows packed;
+  for (std::size_t first = 0; first < events.size(); first += trace_chunk_rows) {
+    const auto chunk = std::as_bytes(Span<const trace::Event>(events).subspan(first, trace_chunk_rows));
+    const std::vector<std::byte> bytes = pack(chunk, sizeof(trace::Event));
+    packed.bytes.insert(packed.bytes.end(), bytes.begin(), bytes.end());
+    packed.sizes.push_back(static_cast<std::uint32_t>(bytes.size()));
+  }
+  return packed;
+}
+
+/// Writes chunks to their offsets; those that lie one behind another in the file at once.
+void write_chunks(File& file, const PackedRows& packed, Span<const std::uint64_t> offsets) {
+  Span<const std::byte> rest = packed.bytes;
+  for (std::size_t i = 0; i < offsets.size();) {
+    const std::uint64_t begin = offsets[i];
+    std::uint64_t end = begin;
+    for (; i < offsets.size() && offsets[i] == end; ++i) end += packed.sizes[i];
+    file.write(begin, rest.first(end - begin));
+    rest = rest.subspan(end - begin);
+  }
+}
+
 }  // namespace
 
 struct TraceFile::State {
@@ -55,7 +88,7 @@ struct TraceFile::State {
   std::vector<Contribution> gather_contributions(const std::vector<trace::Event>& events, const std::string& names);
   void merge_names(const std::vector<Contribution>& contributions, const std::string& mine);
   std::string unsent_names() const;
-  void write_rows(const std::vector<trace::Event>& events, std::uint64_t first, const std::vector<std::uint64_t>& chunks);
+  std::vector<std::uint32_t> gather_sizes(const std::vector<Contribution>& contributions, const PackedRows& mine);
   void stop(const std::string& reason);
 };
 
@@ -119,6 +152,10 @@ void TraceFile::close() {
 
 void TraceFile::State::stop(const std::string& reason) {
   if (!std::exchange(writing, false) || group.rank() != 0) return;
+  try {
+    layout->shrink(total);  // of this flush not all chunks were written, and a reader must not find any
+  } catch (const Error&) {  // the disk fails in more than one way; `reason` says the first
+  }
   std::fprintf(stderr, "shoal: trace: %s; no events are written after flush %d; the run continues\n", reason.c_str(),
                flushes);
 }
@@ -133,25 +170,49 @@ void TraceFile::State::write(std::vector<trace::Event>& events) {
   for (const Contribution& contribution : contributions) {
     flush_rows.push_back(
         {flushes, static_cast<std::int32_t>(flush_rows.size()), end, contribution.events, contribution.dropped});
-    end += contribution.events;
+    end += chunks_of(contribution.events) * trace_chunk_rows;
     untimed_spans += contribution.untimed_spans;
   }
-  std::vector<std::uint64_t> chunks;  // offsets in the file of the chunks with the new rows
-  if (end > total) chunks.resize((end + trace_chunk_rows - 1) / trace_chunk_rows - total / trace_chunk_rows);
-  together_by_0(group, [&] {
-    if (!chunks.empty()) chunks = layout->extend(total, end);
+  const std::uint64_t first = flush_rows[static_cast<std::size_t>(group.rank())].first;
+  PackedRows packed;
+  together(group, [&] {
+    for (trace::Event& event : events) {
+      event.name = translation.at(static_cast<std::size_t>(event.name));
+      event.reserved = group.rank();
+    }
+    events.resize(chunks_of(events.size()) * trace_chunk_rows, filling_row);
+    checksum += sum_of_rows(events, first);
+    packed = pack_rows(events);
   });
-  group.broadcast(comm::bytes_of(Span<std::uint64_t>(chunks)), 0).wait();
-
-  for (trace::Event& event : events) {
-    event.name = translation.at(static_cast<std::size_t>(event.name));
-    event.reserved = group.rank();
+  if (end > total) {
+    const std::vector<std::uint32_t> sizes = gather_sizes(contributions, packed);
+    std::vector<std::uint64_t> offsets(sizes.size());  // in the file, of all ranks' chunks
+    together_by_0(group, [&] { offsets = layout->extend(total, sizes); });
+    group.broadcast(comm::bytes_of(Span<std::uint64_t>(offsets)), 0).wait();
+    const std::uint64_t mine = (first - total) / trace_chunk_rows;
+    together(group,
+             [&] { write_chunks(rows, packed, Span<const std::uint64_t>(offsets).subspan(mine, packed.sizes.size())); });
   }
-  together(group, [&] { write_rows(events, flush_rows[static_cast<std::size_t>(group.rank())].first, chunks); });
   together_by_0(group, [&] { layout->append(new_names, flush_rows, untimed_spans); });
   new_names.clear();
   total = end;
   ++flushes;
+}
+
+/// The sizes of all ranks' chunks, rank by rank.
+std::vector<std::uint32_t> TraceFile::State::gather_sizes(const std::vector<Contribution>& contributions,
+                                                          const PackedRows& mine) {
+  std::vector<std::size_t> parts;
+  std::size_t before = 0, chunks = 0;
+  for (const Contribution& contribution : contributions) {
+    if (static_cast<int>(parts.size()) == group.rank()) before = chunks;
+    parts.push_back(chunks_of(contribution.events) * sizeof(std::uint32_t));
+    chunks += chunks_of(contribution.events);
+  }
+  std::vector<std::uint32_t> sizes(chunks);
+  std::copy(mine.sizes.begin(), mine.sizes.end(), sizes.begin() + static_cast<std::ptrdiff_t>(before));
+  group.all_gather_parts(comm::bytes_of(Span<std::uint32_t>(sizes)), parts).wait();
+  return sizes;
 }
 
 std::string TraceFile::State::unsent_names() const {
@@ -191,21 +252,6 @@ void TraceFile::State::merge_names(const std::vector<Contribution>& contribution
       if (fresh) new_names.push_back(name);
       if (static_cast<int>(rank) == group.rank()) translation.push_back(found->second);
     }
-  }
-}
-
-/// chunks: offsets in the file of the chunks with rows `total` and later.
-void TraceFile::State::write_rows(const std::vector<trace::Event>& events, std::uint64_t first,
-                                  const std::vector<std::uint64_t>& chunks) {
-  const std::uint64_t first_chunk = total / trace_chunk_rows;
-  for (std::size_t done = 0; done < events.size();) {
-    const std::uint64_t row = first + done, in_chunk = row % trace_chunk_rows;
-    const std::size_t count = std::min<std::uint64_t>(events.size() - done, trace_chunk_rows - in_chunk);
-    const std::uint64_t place = chunks.at(row / trace_chunk_rows - first_chunk) + in_chunk * sizeof(trace::Event);
-    const auto part = Span<const trace::Event>(events).subspan(done, count);
-    rows.write(place, std::as_bytes(part));
-    checksum += sum_of_rows(part, row);
-    done += count;
   }
 }
 

@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <numeric>
 
 #include "hash.hpp"
+#include "hdf5_driver.hpp"
 #include "identity.hpp"
+#include "packed_chunk.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/names.hpp"
 #include "shoal/device/queue.hpp"
@@ -20,8 +23,9 @@ namespace {
 using hdf5::checked;
 using hdf5::Handle;
 
-/// Upper bounds: bytes of the file before the first flush, and of a flush without its rows (chunk indices, names, /flushes).
-constexpr std::uint64_t head_bytes = 1U << 20U, slack_bytes = 1U << 18U;
+/// Upper bounds: bytes of the file before the first flush, of a flush without what grows with the ranks (names, blocks that
+/// are not full), and of what the index of chunks has for each.
+constexpr std::uint64_t head_bytes = 1U << 20U, slack_bytes = 1U << 18U, bytes_of_chunk_index = 128;
 
 constexpr std::array kind_names = {"step", "phase",   "collective",    "wait",        "kernel",
                                    "io",   "counter", "device_kernel", "device_copy", "device_collective"};
@@ -83,16 +87,14 @@ std::int64_t unix_ns_of_zero() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() - trace::now_ns();
 }
 
-/// Creates an extendable 1-D dataset. early: chunks get their place in the file as soon as the dataset is extended to them.
-Handle growing(const Handle& file, const char* name, const Handle& type, std::uint64_t chunk, bool early) {
+/// Creates an extendable 1-D dataset. packed: its chunks are compressed (src/io/packed_chunk.hpp), and get their places in
+/// the file when they are written.
+Handle growing(const Handle& file, const char* name, const Handle& type, std::uint64_t chunk, bool packed) {
   const hsize_t none = 0, unlimited = H5S_UNLIMITED, rows = chunk;
   const Handle space(H5Screate_simple(1, &none, &unlimited), H5Sclose, name);
   const Handle create(H5Pcreate(H5P_DATASET_CREATE), H5Pclose, name);
   checked(H5Pset_chunk(create.id(), 1, &rows), name);
-  if (early) {
-    checked(H5Pset_alloc_time(create.id(), H5D_ALLOC_TIME_EARLY), name);
-    checked(H5Pset_fill_time(create.id(), H5D_FILL_TIME_NEVER), name);
-  }
+  if (packed) hdf5::pack_chunks(create, name);
   return {H5Dcreate2(file.id(), name, type.id(), space.id(), H5P_DEFAULT, create.id(), H5P_DEFAULT), H5Dclose, name};
 }
 
@@ -108,7 +110,8 @@ void append_rows(const Handle& dataset, const Handle& type, const void* data, hs
 
 }  // namespace
 
-TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, const TraceHeader& header) {
+TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, const TraceHeader& header)
+    : ranks_(static_cast<std::uint64_t>(world.size())) {
   file_ = hdf5::create_file(path, true);
   space_ = File(path, File::Mode::write);
   space_.reserve(0, head_bytes);
@@ -138,27 +141,28 @@ TraceLayout::TraceLayout(const std::filesystem::path& path, comm::World& world, 
   append({}, {}, 0);
 }
 
-std::vector<std::uint64_t> TraceLayout::extend(std::uint64_t before, std::uint64_t rows) {
+std::vector<std::uint64_t> TraceLayout::extend(std::uint64_t before, const std::vector<std::uint32_t>& sizes) {
   hsize_t end = 0;
   checked(H5Fget_filesize(file_.id(), &end), "trace: file size");
-  const std::uint64_t new_chunks =
-      (rows + trace_chunk_rows - 1) / trace_chunk_rows - (before + trace_chunk_rows - 1) / trace_chunk_rows;
-  space_.reserve(end, end + new_chunks * trace_chunk_rows * sizeof(trace::Event) + slack_bytes);
+  const std::uint64_t bytes = std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
+  space_.reserve(end, end + bytes + slack_bytes + sizes.size() * bytes_of_chunk_index + ranks_ * 2 * sizeof(FlushRow));
 
+  const hsize_t rows = before + sizes.size() * trace_chunk_rows;
+  checked(H5Dset_extent(events_.id(), &rows), "/events");
+  std::vector<std::uint64_t> offsets;
+  for (const std::uint32_t size : sizes) {
+    const std::uint64_t row = before + offsets.size() * trace_chunk_rows;
+    offsets.push_back(hdf5::place_chunk(file_, events_, row, size, "/events"));
+    const bool follows = !raw_.empty() && raw_.back().offset + raw_.back().bytes == offsets.back();
+    if (!follows) raw_.push_back({offsets.back(), 0});
+    raw_.back().bytes += size;
+  }
+  return offsets;
+}
+
+void TraceLayout::shrink(std::uint64_t rows) {
   const hsize_t extent = rows;
   checked(H5Dset_extent(events_.id(), &extent), "/events");
-  std::vector<std::uint64_t> offsets;
-  for (hsize_t row = before / trace_chunk_rows * trace_chunk_rows; row < rows; row += trace_chunk_rows) {
-    unsigned filters = 0;
-    haddr_t offset = HADDR_UNDEF;
-    hsize_t bytes = 0;
-    checked(H5Dget_chunk_info_by_coord(events_.id(), &row, &filters, &offset, &bytes), "/events");
-    require(offset != HADDR_UNDEF, "/events: the chunk of row ", row, " has no place in the file");
-    offsets.push_back(offset);
-    if (chunks_.empty() || chunks_.back().offset != offset) chunks_.push_back({offset, bytes});
-  }
-  hdf5::flush(file_, "trace: cannot be written");
-  return offsets;
 }
 
 void TraceLayout::commit_as(const std::filesystem::path& file) {
@@ -190,7 +194,7 @@ void TraceLayout::close(std::uint64_t checksum) {
   hdf5::write_attribute(file_, "complete", 1);
   const std::filesystem::path path = space_.path();
   abandon();
-  seal(path, chunks_);
+  seal(path, raw_);
 }
 
 }  // namespace shoal::io

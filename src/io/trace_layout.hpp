@@ -22,9 +22,11 @@ class TraceLayout {
   TraceLayout(const std::filesystem::path& file, comm::World& world, const TraceHeader& header);
   /// Renames the file, so far under a temporary name.
   void commit_as(const std::filesystem::path& file);
-  /// Reserves disk space and extends /events from `before` to `rows` rows. Returns the offsets in the file of the chunks
-  /// with rows before .. rows-1.
-  std::vector<std::uint64_t> extend(std::uint64_t before, std::uint64_t rows);
+  /// Reserves disk space and extends /events, which has `before` rows in whole chunks, by chunks of these sizes in bytes.
+  /// Returns their offsets in the file. What is on disk does not refer to them before append(), when they were written.
+  std::vector<std::uint64_t> extend(std::uint64_t before, const std::vector<std::uint32_t>& sizes);
+  /// After a failure: only the first `rows` rows of /events were written. Forgets the others.
+  void shrink(std::uint64_t rows);
   /// Appends to /names and /flushes, and passes everything to the operating system, so that it is in the file even if the
   /// run is killed. untimed_spans: of all ranks, since the start.
   void append(const std::vector<std::string>& new_names, const std::vector<FlushRow>& rows, std::uint64_t untimed_spans);
@@ -36,7 +38,8 @@ class TraceLayout {
  private:
   File space_;  // the same file, opened to reserve space
   hdf5::Handle file_, events_, names_, flushes_;
-  std::vector<Extent> chunks_;  // of /events
+  std::uint64_t ranks_;
+  std::vector<Extent> raw_;  // places of the chunks of /events; chunks that lie one behind another are one extent
 };
 
 }  // namespace shoal::io

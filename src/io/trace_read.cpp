@@ -7,6 +7,7 @@
 #include "hash.hpp"
 #include "hdf5_checks.hpp"
 #include "named_errors.hpp"
+#include "packed_chunk.hpp"
 #include "seal.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/io/trace_file.hpp"
@@ -38,16 +39,25 @@ std::vector<FlushRow> read_flushes(const Handle& file) {
   return rows;
 }
 
-std::uint64_t checksum_of_events(const Handle& dataset, const Handle& type, std::size_t count) {
-  std::vector<trace::Event> rows;
+/// Of formats 1 and 2.
+void read_plain_rows(const Handle& dataset, const Handle& type, hsize_t first, std::vector<trace::Event>& rows) {
+  const hsize_t size = rows.size();
+  const Handle memory(H5Screate_simple(1, &size, nullptr), H5Sclose, "/events");
+  const Handle part(H5Dget_space(dataset.id()), H5Sclose, "/events");
+  checked(H5Sselect_hyperslab(part.id(), H5S_SELECT_SET, &first, nullptr, &size, nullptr), "/events");
+  checked(H5Dread(dataset.id(), type.id(), memory.id(), part.id(), H5P_DEFAULT, rows.data()), "/events");
+}
+
+std::uint64_t checksum_of_events(const Handle& dataset, const Handle& type, std::size_t count, bool packed) {
   std::uint64_t sum = 0;
-  for (hsize_t first = 0; first < count; first += rows.size()) {
-    rows.resize(std::min<std::size_t>(trace_chunk_rows, count - first));
-    const hsize_t size = rows.size();
-    const Handle memory(H5Screate_simple(1, &size, nullptr), H5Sclose, "/events");
-    const Handle part(H5Dget_space(dataset.id()), H5Sclose, "/events");
-    checked(H5Sselect_hyperslab(part.id(), H5S_SELECT_SET, &first, nullptr, &size, nullptr), "/events");
-    checked(H5Dread(dataset.id(), type.id(), memory.id(), part.id(), H5P_DEFAULT, rows.data()), "/events");
+  for (std::uint64_t first = 0; first < count; first += trace_chunk_rows) {
+    std::vector<trace::Event> rows(packed ? trace_chunk_rows : std::min(trace_chunk_rows, count - first));
+    if (packed) {
+      hdf5::read_packed(dataset, first, sizeof(trace::Event), std::as_writable_bytes(Span<trace::Event>(rows)), "/events");
+      rows.resize(std::min(trace_chunk_rows, count - first));
+    } else {
+      read_plain_rows(dataset, type, first, rows);
+    }
     sum += sum_of_rows(rows, first);
   }
   return sum;
@@ -56,7 +66,10 @@ std::uint64_t checksum_of_events(const Handle& dataset, const Handle& type, std:
 void verify_events(const Handle& file, std::int64_t format) {
   const Handle dataset = hdf5::open_dataset(file, "events"), type = event_type(format);
   const std::uint64_t expected = parse_hexadecimal(hdf5::text_attribute(dataset, "checksum"), "/events");
-  const std::uint64_t found = checksum_of_events(dataset, type, require_records(dataset, type, "/events"));
+  const std::size_t count = require_records(dataset, type, "/events");
+  const bool packed = format > 2;
+  if (packed) hdf5::require_packed(dataset, trace_chunk_rows, "/events");
+  const std::uint64_t found = checksum_of_events(dataset, type, count, packed);
   require_input(found == expected, "/events: checksum ", hexadecimal(found), ", expected ", hexadecimal(expected),
                 "; the file is damaged");
 }

@@ -107,6 +107,7 @@ class Damage(unittest.TestCase):
             "numbers": (replace("events", np.arange(5)), "/events lacks rank"),
             "world": (lambda file: file.attrs.__setitem__("world_size", "many"), "cannot be read"),
             "array": (lambda file: file.attrs.__setitem__("nodes", np.arange(5000)), "cannot be read"),
+            "claims": (lambda file: file["events"].resize((1 << 40,)), "claims 52776558133248 bytes"),
             "flushes": (replace("flushes", np.arange(5)), "cannot be read"),
         }
         for name, (change, expected) in cases.items():

@@ -30,6 +30,8 @@ EVENT = np.dtype(
     ]
 )  # fmt: skip
 OLDER_EVENT = np.dtype([(name, "i4" if name == "depth" else EVENT[name]) for name in EVENT.names if name != "queue"])
+FILLING = (-1, 0, 0, 0, -1, 0, -1, 65535, -1, -1, 0, 0)  # a row that is no event
+CHUNK = 512  # rows
 FLUSH = np.dtype([("flush", "i4"), ("rank", "i4"), ("first", "u8"), ("count", "u8"), ("dropped", "u8")])
 
 # A step on rank r, in microseconds: its phases in sequence, then 200 until the end of the step.
@@ -132,11 +134,11 @@ def record_rank(
 
 def write_trace(
     path: Path, options: dict[str, str], level: str, steps: int, first: int = 1, hour: int = 3, nodes: int = 2, *,
-    device: bool = False, version: int = 2, world: int = RANKS, machine: dict[str, str] | None = None, zero: int | None = None,
+    device: bool = False, version: int = 3, world: int = RANKS, machine: dict[str, str] | None = None, zero: int | None = None,
     drift_ppm: float = 0
 ) -> None:  # fmt: skip
-    """Writes the trace of a part of a run that begins with step `first`, at that hour. Version 1 is that of older
-    programs. machine: more attributes of /machine. zero: when its time 0 was, nanoseconds since 1970. drift_ppm: how much faster
+    """Writes the trace of a part of a run that begins with step `first`, at that hour. Versions 1 and 2 are those of
+    older programs. machine: more attributes of /machine. zero: when its time 0 was, nanoseconds since 1970. drift_ppm: how much faster
     the clock of the second node is."""
     names: list[str] = []
     ranks = [record_rank(rank, level, first, steps, names, device, drift_ppm) for rank in range(world)]
@@ -159,13 +161,17 @@ def write_trace(
             file.attrs["untimed_spans"] = 0
         for name, values in tables.items():
             file.create_dataset(name, data=list(values), dtype=text)
+        counts = [len(rank) for rank in ranks]
+        if version >= 3:  # each rank's rows begin with a new chunk
+            ranks = [rank + [FILLING] * (-len(rank) % CHUNK) for rank in ranks]
         rows = np.array([row for rank in ranks for row in rank], dtype=EVENT)
         if version == 1:
             rows = rows[list(OLDER_EVENT.names)].astype(OLDER_EVENT)
-        file.create_dataset("events", data=rows, maxshape=(None,), chunks=True)
+        packed = {"chunks": (CHUNK,), "shuffle": True, "compression": "gzip"} if version >= 3 else {"chunks": True}
+        file.create_dataset("events", data=rows, maxshape=(None,), **packed)
         first = np.cumsum([0] + [len(rank) for rank in ranks])
         file.create_dataset(
-            "flushes", data=np.array([(0, r, first[r], len(ranks[r]), 0) for r in range(world)], dtype=FLUSH)
+            "flushes", data=np.array([(0, r, first[r], counts[r], 0) for r in range(world)], dtype=FLUSH)
         )
 
 

@@ -229,6 +229,7 @@ class AnyFile {
     if (dimensions > 0 && (grows || bytes_.one_in(4))) {
       std::vector<hsize_t> chunk(static_cast<std::size_t>(dimensions), 1 + bytes_.below(100));
       H5Pset_chunk(create, dimensions, chunk.data());
+      if (bytes_.one_in(4)) H5Pset_shuffle(create);
       if (bytes_.one_in(4)) H5Pset_deflate(create, 1);
     } else if (bytes_.one_in(8)) {
       H5Pset_layout(create, H5D_COMPACT);

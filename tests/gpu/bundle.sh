@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Usage: bundle.sh [--list] OUTPUT.tar.xz [BUILD]. Packs what run_all.sh needs on a machine that has only CUDA's toolkit, g++ and
-# CMake: Debian's MPICH, parallel HDF5, Boost.Program_options, nlohmann-json, xxHash and GoogleTest, with the shared libraries
+# CMake: Debian's MPICH, parallel HDF5, Boost.Program_options, nlohmann-json, xxHash, zlib and GoogleTest, with the shared libraries
 # that they need; and what the build for processors in BUILD (build) computes, to compare with. --list: prints the files.
 set -euo pipefail
 list=false
@@ -23,7 +23,7 @@ files() {
   find /usr/include/x86_64-linux-gnu/mpich /usr/include/hdf5/mpich -name '*.h'
   find /usr/include/nlohmann /usr/include/gtest /usr/include/gmock "$lib"/cmake/GTest "$lib"/cmake/boost_headers-* \
     "$lib"/cmake/boost_program_options-* "$lib"/cmake/Boost-* "$lib"/cmake/BoostDetectToolset-* -type f
-  ls /usr/include/xxhash.h
+  ls /usr/include/xxhash.h /usr/include/zlib.h /usr/include/x86_64-linux-gnu/zconf.h "$lib"/libz.so*
   dpkg -L nlohmann-json3-dev | grep '\.cmake$'
   # Of Boost's headers, those that Program_options includes.
   echo '#include <boost/program_options.hpp>' | g++ -x c++ -std=c++20 -M - | grep -o '/usr/include/boost/[^ ]*'

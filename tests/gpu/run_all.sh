@@ -108,10 +108,11 @@ configure() {
   NCCL_ROOT=$build/toolkit CMAKE_LIBRARY_PATH=$build/toolkit/lib cmake -S "$source_root" -B "$build" "${generator[@]}" \
     -DCMAKE_BUILD_TYPE=Release -DSHOAL_KERNELS=cuda -DSHOAL_BENCH=OFF -DSHOAL_TESTS=ON -DSHOAL_WERROR=OFF \
     -DCMAKE_CUDA_ARCHITECTURES="$arch" -DCMAKE_CUDA_COMPILER="$cuda/bin/nvcc" -DCMAKE_EXE_LINKER_FLAGS="$flags" \
-    -DCMAKE_CXX_FLAGS="-isystem $build/toolkit/include" \
+    -DCMAKE_CXX_FLAGS="-isystem $build/toolkit/include -isystem $usr/include/x86_64-linux-gnu" \
     -DMPI_CXX_COMPILER="$build/bundle/bin/mpicxx" -DMPIEXEC_EXECUTABLE="$build/bundle/bin/mpiexec" \
     -DSHOAL_HDF5_INCLUDE="$usr/include/hdf5/mpich" -DSHOAL_HDF5_LIBRARY="$libs/libhdf5_mpich.so" \
-    -DSHOAL_XXHASH_INCLUDE="$usr/include" -DBoost_DIR="$libs/cmake/Boost-1.74.0" -DGTest_DIR="$libs/cmake/GTest" \
+    -DSHOAL_XXHASH_INCLUDE="$usr/include" -DZLIB_INCLUDE_DIR="$usr/include" -DZLIB_LIBRARY="$libs/libz.so" \
+    -DBoost_DIR="$libs/cmake/Boost-1.74.0" -DGTest_DIR="$libs/cmake/GTest" \
     -Dnlohmann_json_DIR="$usr/share/cmake/nlohmann_json" -DCMAKE_PREFIX_PATH="$usr"
 }
 

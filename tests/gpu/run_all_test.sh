@@ -39,7 +39,7 @@ if [[ $status -ne 2 ]] || ! grep -q "no part or option 'kernel'" "$work/err"; th
 if command -v dpkg-query >/dev/null; then
   "$SHOAL_SOURCE/tests/gpu/bundle.sh" --list unused >"$work/list"
   for file in mpiexec.hydra hydra_pmi_proxy libmpich.so libhdf5_mpich.so libboost_program_options.so libgtest.a libgmock.a mpi.h hdf5.h \
-    H5pubconf.h xxhash.h nlohmann/json.hpp program_options.hpp boost/version.hpp gtest/gtest.h gmock/gmock.h BoostConfig.cmake \
+    H5pubconf.h xxhash.h zlib.h zconf.h libz.so nlohmann/json.hpp program_options.hpp boost/version.hpp gtest/gtest.h gmock/gmock.h BoostConfig.cmake \
     nlohmann_jsonConfig.cmake GTestConfig.cmake; do
     grep -q "/$file\$" "$work/list" || complain "the bundle has no $file"
   done

@@ -94,7 +94,8 @@ TEST_F(FullDisk, ATraceStopsGrowingAndTheRunGoesOn) {
   {
     io::TraceFile out(world(), file, {});
     const auto flush_many = [&] {
-      for (int i = 0; i < 20'000; ++i) trace::counter("many", static_cast<std::uint64_t>(i));
+      // Numbers that cannot be compressed.
+      for (std::uint64_t i = 0; i < 60'000; ++i) trace::counter("many", i * 0x9E3779B97F4A7C15U);
       out.flush();
     };
     flush_many();
@@ -115,7 +116,7 @@ TEST_F(FullDisk, ATraceStopsGrowingAndTheRunGoesOn) {
   const io::TraceContents contents = io::describe_trace(file);
   EXPECT_EQ(contents.flushes, 1U);
   const unsigned ranks = static_cast<unsigned>(world().all().size()), clock_readings = ranks > 1 ? 4 : 0;
-  EXPECT_EQ(contents.events, (20'000U + clock_readings) * ranks);
+  EXPECT_EQ(contents.events, (60'000U + clock_readings) * ranks);
   EXPECT_FALSE(contents.complete);
 }
 

@@ -9,6 +9,8 @@
 #include "io/scratch.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/io/hdf5.hpp"
+#include "shoal/io/injected.hpp"
+#include "src/io/trace_types.hpp"
 #include "support/mpi_main.hpp"
 
 namespace shoal::test {
@@ -77,7 +79,7 @@ TEST(TraceFile, HoldsEveryRanksEventsInOrder) {
   std::vector<std::vector<std::string>> recorded;
   {
     io::TraceFile out(world(), file, some_header());
-    // More than a chunk of 4096 rows, less, nothing on some ranks, nothing at all.
+    // More than a chunk of 512 rows, less, whole chunks, nothing on some ranks, nothing at all.
     for (const int count : {6000 + rank, 10, rank == 0 ? 0 : 4096, 0, 1}) {
       recorded.push_back(record(count, static_cast<int>(recorded.size())));
       out.flush();
@@ -101,7 +103,12 @@ TEST(TraceFile, HoldsEveryRanksEventsInOrder) {
     EXPECT_EQ(f.rank, static_cast<int>(i) % size);
     EXPECT_EQ(f.first, row);
     EXPECT_EQ(f.dropped, 0U);
-    row += f.count;
+    row += (f.count + io::trace_chunk_rows - 1) / io::trace_chunk_rows * io::trace_chunk_rows;
+    for (std::uint64_t r = f.first + f.count; r < row; ++r) {
+      ASSERT_EQ(events.at(r).kind, 0xFFFF) << r;  // rows that fill up a chunk are no events of any kind, name or rank
+      ASSERT_EQ(events.at(r).name, -1) << r;
+      ASSERT_EQ(events.at(r).reserved, -1) << r;
+    }
     const auto round = static_cast<std::size_t>(f.flush);
     if (f.rank != rank || round >= recorded.size()) continue;
     std::size_t at = 0;
@@ -151,7 +158,7 @@ TEST(TraceFile, DescribesTheRun) {
   trace::stop();
   world().all().barrier().wait();
   const io::TraceContents contents = io::describe_trace(file);
-  EXPECT_EQ(contents.format_version, 2);
+  EXPECT_EQ(contents.format_version, 3);
   EXPECT_TRUE(contents.queues.empty()) << "the host computes";
   EXPECT_EQ(contents.untimed_spans, 0);
   EXPECT_EQ(contents.world_size, world().all().size());
@@ -196,6 +203,37 @@ TEST(TraceFile, WithoutCloseKeepsWhatWasFlushed) {
   const io::TraceContents contents = io::describe_trace(file);
   EXPECT_FALSE(contents.complete);
   EXPECT_EQ(contents.events, (100U + clock_readings()) * static_cast<unsigned>(world().all().size()));
+}
+
+/// A rank whose disk fails leaves a chunk without its bytes, which HDF5 could not read.
+TEST(TraceFile, AFailedWriteLeavesWhatWasWrittenBefore) {
+  Scratch scratch(&world().all());
+  const fs::path file = scratch.path() / "trace.h5";
+  const int size = world().all().size();
+  trace::start(trace::Level::steps, 1000);
+  {
+    io::TraceFile out(world(), file, some_header());
+    record(100, 0);
+    out.flush();
+    record(100, 1);
+    testing::internal::CaptureStderr();
+    if (size > 1 && world().all().rank() == size - 1) io::fail_next_write();
+    out.flush();
+    record(100, 2);
+    out.close();
+    const std::string said = testing::internal::GetCapturedStderr();
+    if (size > 1 && scratch.owner()) {
+      EXPECT_THAT(said, AllOf(HasSubstr(text("rank ", size - 1)), HasSubstr("Input/output error"),
+                              HasSubstr("no events are written after flush 1")));
+    } else {
+      EXPECT_EQ(said, "");
+    }
+  }
+  trace::stop();
+  world().all().barrier().wait();
+  const std::size_t flushes = size > 1 ? 1 : 3;
+  EXPECT_EQ(io::describe_trace(file).flushes, flushes);
+  EXPECT_EQ(read_rows<trace::Event>(file, "/events").size(), flushes * io::trace_chunk_rows * static_cast<unsigned>(size));
 }
 
 }  // namespace

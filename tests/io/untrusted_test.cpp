@@ -14,6 +14,7 @@
 #include "shoal/io/token_file.hpp"
 #include "shoal/io/trace_file.hpp"
 #include "src/io/global_heap.hpp"
+#include "src/io/packed_chunk.hpp"
 #include "src/io/seal.hpp"
 #include "src/io/trace_types.hpp"
 #include "support/mpi_main.hpp"
@@ -24,8 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AnyOf;
 using testing::HasSubstr;
-
-constexpr char marker[] = "a marker";  // as the bytes of an event
 
 /// Flips some bits of one byte of a file while it exists. It changes the file in place: writing a new one would wait for the
 /// disk.
@@ -61,7 +60,7 @@ class Untrusted : public testing::Test {
     io::TraceFile out(world(), file, header);
     for (int i = 0; i < 50; ++i) {
       trace::Event event;
-      std::memcpy(&event.bytes, marker, sizeof event.bytes);
+      event.bytes = static_cast<std::uint64_t>(i) * 1000;
       event.name = trace::name_index(text("kernel ", i % 5));
       trace::record(event);
     }
@@ -176,19 +175,17 @@ TEST_F(Untrusted, RecordsAndListsThatClaimMoreThanThereIs) {
   EXPECT_THAT(describe(file), HasSubstr("/flushes: its records are not those of a trace"));
 }
 
-/// Older programs wrote no queues, and a depth of 32 bits.
-TEST_F(Untrusted, ATraceOfFormat1IsRead) {
+/// Older programs did not compress; the oldest wrote no queues, and a depth of 32 bits.
+TEST_F(Untrusted, TracesOfOlderFormatsAreRead) {
   const fs::path file = make_trace();
   std::vector<trace::Event> rows(50);
   for (trace::Event& row : rows) row.depth = 3;
-  const auto older = [&](const io::hdf5::Handle& type) {
+  const auto older = [&](std::int64_t version, const io::hdf5::Handle& type) {
     const hid_t h5 = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
-    const std::int64_t version = 1;
     put_attribute(h5, "format_version", H5T_NATIVE_INT64, 1, &version);
-    for (const char* const name : {"events", "queues"}) {
-      if (H5Lexists(h5, name, H5P_DEFAULT) > 0) H5Ldelete(h5, name, H5P_DEFAULT);
-    }
-    if (H5Aexists(h5, "untimed_spans") > 0) H5Adelete(h5, "untimed_spans");
+    H5Ldelete(h5, "events", H5P_DEFAULT);
+    if (version == 1 && H5Lexists(h5, "queues", H5P_DEFAULT) > 0) H5Ldelete(h5, "queues", H5P_DEFAULT);
+    if (version == 1 && H5Aexists(h5, "untimed_spans") > 0) H5Adelete(h5, "untimed_spans");
     const hid_t events = make_dataset(h5, "events", type.id(), {rows.size()}, rows.data());
     const std::string sum = io::hexadecimal(io::sum_of_rows(rows, 0));
     const hid_t text = H5Tcopy(H5T_C_S1);
@@ -199,13 +196,16 @@ TEST_F(Untrusted, ATraceOfFormat1IsRead) {
     H5Fclose(h5);
     io::seal(file, {});
   };
-  older(io::event_type(1));
+  older(2, io::event_type(2));
+  ASSERT_EQ(describe(file, true), "");
+  EXPECT_EQ(io::describe_trace(file).format_version, 2);
+  older(1, io::event_type(1));
   ASSERT_EQ(describe(file, true), "");
   const io::TraceContents contents = io::describe_trace(file);
   EXPECT_EQ(contents.format_version, 1);
   EXPECT_TRUE(contents.queues.empty());
   EXPECT_EQ(contents.untimed_spans, 0);
-  older(io::event_type(2));
+  older(1, io::event_type(2));
   EXPECT_THAT(describe(file, true), HasSubstr("/events: its records are not those of a trace"));
 }
 
@@ -243,15 +243,98 @@ TEST_F(Untrusted, AnyBitOfASealedTraceThatFlipsIsFound) {
     const Flipped flipped(file, at, static_cast<char>(1 << at % 8));
     if (describe(file, true).empty()) ++unnoticed;
   }
-  // A change in rows of a chunk that were never written is not detected.
-  EXPECT_LE(unnoticed, 4096 * sizeof(trace::Event) / 211 + 1);
-  std::string damaged = good;
-  const std::size_t row = good.find(marker);
-  ASSERT_NE(row, std::string::npos);
-  damaged[row] = 'X';
-  write_all(file, damaged);
-  EXPECT_EQ(describe(file), "");
-  EXPECT_THAT(describe(file, true), AllOf(HasSubstr("/events: checksum"), HasSubstr("damaged")));
+  const std::vector<io::Extent> raw = io::check_seal(file);
+  ASSERT_EQ(raw.size(), 1U) << "one chunk of events";
+  EXPECT_LE(unnoticed, raw[0].bytes / 211 + 1);
+  std::uint64_t same = 0;  // deflate can say the same in several ways: then the rows are what they were
+  for (std::uint64_t at = raw[0].offset; at < raw[0].offset + raw[0].bytes; ++at) {
+    const Flipped flipped(file, at, 8);
+    EXPECT_EQ(describe(file), "");
+    const std::string found = describe(file, true);
+    if (found.empty()) ++same;
+    EXPECT_THAT(found, AnyOf("", AllOf(HasSubstr("/events: the chunk of row 0"), HasSubstr("damaged")))) << at;
+  }
+  EXPECT_LT(same, raw[0].bytes / 4);
+}
+
+/// Chunks that do not give what they should, and datasets of another form than those that are written.
+TEST_F(Untrusted, ChunksOfATraceThatAreNotWhatTheyShouldBe) {
+  const fs::path file = make_trace();
+  const std::string good = read_all(file);
+  enum class Form { right, no_shuffle, checked, other_chunk, contiguous };
+  /// Replaces /events by one chunk of `rows` rows. Returns what is said of the trace, which is sealed again.
+  const auto with_chunk = [&](std::size_t rows, Form form = Form::right, std::uint32_t left_out = 0) {
+    write_all(file, good);
+    const hid_t h5 = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Ldelete(h5, "events", H5P_DEFAULT);
+    const std::vector<trace::Event> content(rows);
+    const hsize_t total = io::trace_chunk_rows, chunk = form == Form::other_chunk ? total / 2 : total, first = 0;
+    const hid_t space = H5Screate_simple(1, &total, nullptr), create = H5Pcreate(H5P_DATASET_CREATE);
+    if (form != Form::contiguous) {
+      H5Pset_chunk(create, 1, &chunk);
+      if (form != Form::no_shuffle) H5Pset_shuffle(create);
+      H5Pset_deflate(create, 1);
+      if (form == Form::checked) H5Pset_fletcher32(create);
+    }
+    const hid_t events = H5Dcreate2(h5, "events", io::event_type().id(), space, H5P_DEFAULT, create, H5P_DEFAULT);
+    if (form == Form::right) {
+      const std::vector<std::byte> packed = io::pack(std::as_bytes(Span<const trace::Event>(content)), sizeof(trace::Event));
+      EXPECT_GE(H5Dwrite_chunk(events, H5P_DEFAULT, left_out, &first, packed.size(), packed.data()), 0);
+    } else {
+      H5Dwrite(events, io::event_type().id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, content.data());
+    }
+    const std::string sum = io::hexadecimal(io::sum_of_rows(std::vector<trace::Event>(total), 0));
+    const hid_t text = H5Tcopy(H5T_C_S1);
+    H5Tset_size(text, sum.size());
+    put_attribute(events, "checksum", text, 1, sum.data());
+    H5Tclose(text);
+    H5Pclose(create);
+    H5Sclose(space);
+    H5Dclose(events);
+    H5Fclose(h5);
+    io::seal(file, {});
+    return describe(file, true);
+  };
+  const std::size_t rows = io::trace_chunk_rows;
+  EXPECT_EQ(with_chunk(rows), "");
+  for (const std::size_t wrong : {rows - 1, rows + 1, 1000 * rows}) {
+    EXPECT_THAT(with_chunk(wrong), HasSubstr("do not give 24576; the file is damaged")) << wrong;
+  }
+  EXPECT_THAT(with_chunk(rows, Form::right, 2), HasSubstr("it is not compressed as the others are"));
+  EXPECT_THAT(with_chunk(rows, Form::no_shuffle), HasSubstr("its filters are not shuffle and deflate"));
+  EXPECT_THAT(with_chunk(rows, Form::checked), HasSubstr("its filters are not shuffle and deflate"));
+  EXPECT_THAT(with_chunk(rows, Form::other_chunk), HasSubstr("chunks of 256 rows; allowed: 512"));
+  EXPECT_THAT(with_chunk(rows, Form::contiguous), HasSubstr("/events: not a list in chunks"));
+}
+
+/// HDF5 would look for a program that provides an unknown filter, and would believe that a few bytes are millions of tokens.
+TEST_F(Untrusted, FiltersThatAreNotKnownAndTooMuchOfAFewBytes) {
+  const fs::path file = scratch_.path() / "tokens.h5";
+  const auto with = [&](const auto& set_filter, hsize_t tokens) {
+    const hid_t h5 = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const std::int64_t symbols = 40;
+    put_attribute(h5, "vocab_size", H5T_NATIVE_INT64, 1, &symbols);
+    const hsize_t chunk = 1000, written = std::min<hsize_t>(tokens, 5000), none = 0;
+    const hid_t space = H5Screate_simple(1, &tokens, nullptr), create = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(create, 1, &chunk);
+    set_filter(create);
+    const hid_t dataset = H5Dcreate2(h5, "tokens", H5T_STD_U16LE, space, H5P_DEFAULT, create, H5P_DEFAULT);
+    const hid_t memory = H5Screate_simple(1, &written, nullptr);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, &none, nullptr, &written, nullptr);
+    const std::vector<std::uint16_t> values(written, 7);
+    EXPECT_GE(H5Dwrite(dataset, H5T_NATIVE_UINT16, memory, space, H5P_DEFAULT, values.data()), 0);
+    H5Sclose(memory);
+    H5Dclose(dataset);
+    H5Pclose(create);
+    H5Sclose(space);
+    H5Fclose(h5);
+    return open_tokens(file);
+  };
+  EXPECT_EQ(with([](hid_t create) { H5Pset_deflate(create, 1); }, 5000), "");
+  EXPECT_THAT(with([](hid_t create) { H5Pset_deflate(create, 1); }, hsize_t{1} << 30U),
+              AllOf(HasSubstr("/tokens: 1073741824 elements of which the file has"), HasSubstr("damaged")));
+  EXPECT_THAT(with([](hid_t create) { H5Pset_scaleoffset(create, H5Z_SO_INT, 0); }, 5000),
+              HasSubstr("/tokens: filter 6; allowed: shuffle, deflate and fletcher32"));
 }
 
 TEST_F(Untrusted, OldVocabulariesAreReadAsTheyAre) {
