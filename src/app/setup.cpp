@@ -3,6 +3,7 @@
 
 #include "algorithms.hpp"
 #include "device_start.hpp"
+#include "open_data.hpp"
 #include "saves.hpp"
 #include "shoal/base/activity.hpp"
 #include "shoal/base/error.hpp"
@@ -104,7 +105,7 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   Setup setup;
   setup.options = options;
   if (purpose != Purpose::weights) {
-    setup.dataset = data::open(options.data, options.model.vocab_size, options.model.block_size, options.train.seed);
+    setup.dataset = open_data(world.all(), options);
   }
   if (setup.options.model.vocab_size == 0) setup.options.model.vocab_size = setup.dataset.vocab_size;
   setup.threads = choose_threads(world, options.train.threads);

@@ -7,42 +7,39 @@
 
 namespace shoal::data {
 
-PackedTokens::PackedTokens(std::size_t vocab_size) {
-  if (vocab_size > 256) tokens_.emplace<std::vector<std::int32_t>>();
+PackedTokens::PackedTokens(std::size_t vocab_size) : width_(vocab_size > 256 ? sizeof(std::int32_t) : 1) {}
+
+PackedTokens::PackedTokens(std::size_t vocab_size, std::vector<std::byte> bytes) : PackedTokens(vocab_size) {
+  bytes_ = std::move(bytes);
 }
 
-void PackedTokens::reserve(std::size_t tokens) {
-  std::visit([&](auto& values) { values.reserve(tokens); }, tokens_);
-}
+void PackedTokens::reserve(std::size_t tokens) { bytes_.reserve(tokens * width_); }
 
 void PackedTokens::append(Span<const std::int32_t> tokens) {
-  std::visit([&](auto& values) { values.insert(values.end(), tokens.begin(), tokens.end()); }, tokens_);
-}
-
-std::size_t PackedTokens::size() const {
-  return std::visit([](const auto& values) { return values.size(); }, tokens_);
+  if (width_ == 1) {
+    for (const std::int32_t token : tokens) bytes_.push_back(static_cast<std::byte>(token));
+  } else {
+    const auto bytes = std::as_bytes(tokens);
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
 }
 
 void PackedTokens::read(std::size_t first, Span<std::int32_t> tokens) const {
   require(first <= size() && tokens.size() <= size() - first, tokens.size(), " tokens from ", first, " on, of ", size());
-  std::visit(
-      [&](const auto& values) {
-        std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(first), tokens.size(), tokens.begin());
-      },
-      tokens_);
+  const auto bytes = Span<const std::byte>(bytes_).subspan(first * width_, tokens.size() * width_);
+  if (width_ == 1) {
+    std::transform(bytes.begin(), bytes.end(), tokens.begin(),
+                   [](std::byte token) { return std::to_integer<std::int32_t>(token); });
+  } else {
+    std::copy(bytes.begin(), bytes.end(), std::as_writable_bytes(tokens).begin());
+  }
 }
 
-FileTokens::FileTokens(const std::vector<std::filesystem::path>& paths) : begins_{0} {
-  files_.reserve(paths.size());
-  for (const std::filesystem::path& path : paths) {
-    const io::TokenFile& file = files_.emplace_back(path);
-    const io::TokenFile& first = files_.front();
-    require_input(file.row_length() == first.row_length(), path.string(), ": another layout than ", paths[0].string(),
-                  " (/tokens, or /samples with rows of one length)");
-    require_input(file.vocab_size() == first.vocab_size() && file.vocabulary() == first.vocabulary(), path.string(),
-                  ": another vocabulary (", file.vocab_size(), " symbols) than ", paths[0].string(), " (",
-                  first.vocab_size(), ")");
-    begins_.push_back(begins_.back() + file.size());
+FileTokens::FileTokens(const std::vector<io::TokenLayout>& files) : row_length_(files.front().row_length), begins_{0} {
+  files_.reserve(files.size());
+  for (const io::TokenLayout& file : files) {
+    files_.emplace_back(file);
+    begins_.push_back(begins_.back() + file.size);
   }
 }
 

@@ -2,13 +2,12 @@
 // Tokens in memory or in files, read from any position: one running text, or rows of a fixed length.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include "shoal/base/types.hpp"
-#include "shoal/data/vocabulary.hpp"
 #include "shoal/io/token_file.hpp"
 
 namespace shoal::data {
@@ -24,32 +23,37 @@ class TokenStream {
   virtual void read(std::size_t first, Span<std::int32_t> tokens) const = 0;
 };
 
-/// A running text in memory, with one byte per token if the vocabulary allows it.
+/// A running text in memory, with one byte per token if the vocabulary allows it, otherwise four.
 class PackedTokens : public TokenStream {
  public:
   explicit PackedTokens(std::size_t vocab_size);
+  /// bytes: those of other PackedTokens for this vocabulary.
+  PackedTokens(std::size_t vocab_size, std::vector<std::byte> bytes);
   void reserve(std::size_t tokens);
   void append(Span<const std::int32_t> tokens);
-  std::size_t size() const override;
+  /// Moves them out.
+  std::vector<std::byte> take_bytes() { return std::move(bytes_); }
+  std::size_t size() const override { return bytes_.size() / width_; }
   std::size_t row_length() const override { return 0; }
   void read(std::size_t first, Span<std::int32_t> tokens) const override;
 
  private:
-  std::variant<std::vector<std::uint8_t>, std::vector<std::int32_t>> tokens_;
+  std::size_t width_;
+  std::vector<std::byte> bytes_;
 };
 
-/// Several tokens files, one after another, read on demand. They must have the same layout and vocabulary.
+/// Several tokens files, one after another, read on demand.
 class FileTokens : public TokenStream {
  public:
-  explicit FileTokens(const std::vector<std::filesystem::path>& files);
-  std::size_t vocab_size() const { return files_.front().vocab_size(); }
-  const Vocabulary& vocabulary() const { return files_.front().vocabulary(); }
+  /// files: those of one text, all with rows of the same length, or none with rows.
+  explicit FileTokens(const std::vector<io::TokenLayout>& files);
   std::size_t size() const override { return begins_.back(); }
-  std::size_t row_length() const override { return files_.front().row_length(); }
+  std::size_t row_length() const override { return row_length_; }
   void read(std::size_t first, Span<std::int32_t> tokens) const override;
 
  private:
-  std::vector<io::TokenFile> files_;
+  std::size_t row_length_;
+  std::vector<io::TokenReader> files_;
   std::vector<std::size_t> begins_;  ///< first token of each file, and the total
 };
 

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// From options to samples: opens the source, takes its vocabulary, splits it.
+// From samples' sources to samples: draws the synthetic text or opens what was found, and splits it.
 #include "shoal/data/tokens.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <iomanip>
 #include <sstream>
 #include <utility>
 
+#include "found_source.hpp"
 #include "shoal/base/absence.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/data/markov.hpp"
-#include "shoal/data/tokenize.hpp"
-#include "source_files.hpp"
-#include "text_tokenizer.hpp"
 #include "token_stream.hpp"
 
 namespace shoal::data {
@@ -51,76 +48,18 @@ Source synthetic(std::size_t vocab_size, std::uint64_t seed) {
   return source;
 }
 
-Source from_token_files(const std::vector<std::filesystem::path>& files) {
-  auto tokens = std::make_shared<FileTokens>(files);
+/// text: the packed tokens, if the source is text.
+Source open_source(FoundSource found, std::vector<std::byte> text) {
   Source source;
-  source.name = name_of(files);
-  source.vocab_size = tokens->vocab_size();
-  source.vocabulary = tokens->vocabulary();
-  const std::size_t row = tokens->row_length();
-  source.description =
-      text(source.name, ": ", tokens->size(), row == 0 ? std::string(" tokens") : text(" samples of ", row, " tokens"), ", ",
-           source.vocab_size, " symbols");
-  source.tokens = std::move(tokens);
-  return source;
-}
-
-Source from_text(const std::vector<std::filesystem::path>& files, const TextTokenizer& tokenizer) {
-  Source source;
-  source.name = name_of(files);
-  source.vocabulary = tokenizer.vocabulary();
-  source.vocab_size = source.vocabulary.size();
-  auto tokens = std::make_shared<PackedTokens>(source.vocab_size);
-  tokens->reserve(bytes_of(files));
-  std::vector<std::int32_t> ids;
-  for (const std::filesystem::path& file : files) {
-    for_each_block(file, [&](std::string_view block, std::size_t offset) {
-      ids.clear();
-      tokenizer.encode(block, file, offset, ids);
-      tokens->append(ids);
-    });
+  if (found.files.empty()) {
+    source.tokens = std::make_shared<PackedTokens>(found.vocab_size, std::move(text));
+  } else {
+    source.tokens = std::make_shared<FileTokens>(found.files);
   }
-  source.tokens = std::move(tokens);
-  source.description = text(source.name, ": ", bytes_of(files), " bytes, ", tokenizer.description());
-  return source;
-}
-
-TextTokenizer make_tokenizer(const DataOptions& options, const std::vector<std::filesystem::path>& files) {
-  if (options.vocabulary.empty()) return {options.tokenizer, files};
-  return {options.tokenizer, read_vocabulary(options.vocabulary), options.vocabulary};
-}
-
-Source open_source(const DataOptions& options, std::size_t vocab_size, std::uint64_t seed) {
-  const bool drawn = options.source == "synthetic";
-  const std::vector<std::filesystem::path> files =
-      drawn ? std::vector<std::filesystem::path>{} : find_files("data.source", options.source);
-  const bool is_text = !drawn && !are_token_files("data.source", files);
-  require_input(is_text || options.vocabulary.empty(), "data.vocabulary is for text; data.source = ", options.source,
-                " has its own");
-  if (drawn) return synthetic(vocab_size, seed);
-  if (is_text) return from_text(files, make_tokenizer(options, files));
-  Source source = from_token_files(files);
-  const bool of_use = options.tokenizer == DataOptions().tokenizer || !options.val_source.empty();
-  if (!of_use)
-    source.description += text(" (data.tokenizer = ", shoal::name_of(options.tokenizer), " is not used: it holds tokens)");
-  return source;
-}
-
-/// Validation text is read with the vocabulary of the training text; tokens files must have that vocabulary.
-Source open_validation(const DataOptions& options, const Source& train) {
-  require_input(!train.entropy_rate, "data.val_source = ", options.val_source,
-                ": data.source = synthetic is validated on its own text (data.val_fraction)");
-  const std::vector<std::filesystem::path> files = find_files("data.val_source", options.val_source);
-  if (!are_token_files("data.val_source", files)) {
-    require_input(!train.vocabulary.empty(), "data.val_source: ", files.front().string(), " is text, but ", train.name,
-                  " has no vocabulary to read it with");
-    return from_text(files, {options.tokenizer, train.vocabulary, train.name});
-  }
-  Source source = from_token_files(files);
-  require_input(source.vocab_size == train.vocab_size &&
-                    (source.vocabulary == train.vocabulary || source.vocabulary.empty() || train.vocabulary.empty()),
-                "data.val_source: ", source.name, ": another vocabulary (", source.vocab_size, " symbols) than ", train.name,
-                " (", train.vocab_size, ")");
+  source.name = std::move(found.name);
+  source.vocab_size = found.vocab_size;
+  source.vocabulary = std::move(found.vocabulary);
+  source.description = std::move(found.description);
   return source;
 }
 
@@ -158,19 +97,20 @@ std::unique_ptr<Samples> make_samples(const Source& source, Range part, std::siz
 
 }  // namespace
 
-Dataset open(const DataOptions& options, std::size_t vocab_size, std::size_t block_size, std::uint64_t seed) {
+Dataset open(const DataOptions& options, Found found, std::size_t vocab_size, std::size_t block_size, std::uint64_t seed) {
   require_input(block_size > 0, "model.block_size = 0; allowed: at least 1");
   require_input(options.val_fraction >= 0 && options.val_fraction < 1, "data.val_fraction = ", options.val_fraction,
                 "; allowed: 0 to less than 1");
-  Source source = open_source(options, vocab_size, seed);
+  Source source = found.train.empty() ? synthetic(vocab_size, seed)
+                                      : open_source(unpack_source(found.train), std::move(found.train_text));
   require_input(vocab_size == 0 || vocab_size >= source.vocab_size, source.name, ": ", source.vocab_size,
                 " symbols, but model.vocab_size = ", vocab_size, "; allowed: 0 (take the data's), or at least ",
                 source.vocab_size);
 
   Dataset dataset;
   const std::size_t n = source.tokens->size();
-  if (!options.val_source.empty()) {
-    const Source validation = open_validation(options, source);
+  if (!found.validation.empty()) {
+    const Source validation = open_source(unpack_source(found.validation), std::move(found.validation_text));
     dataset.train = make_samples(source, {0, n}, block_size, "training text");
     dataset.validation = make_samples(validation, {0, validation.tokens->size()}, block_size, "validation text");
   } else {
@@ -187,6 +127,10 @@ Dataset open(const DataOptions& options, std::size_t vocab_size, std::size_t blo
   dataset.description = std::move(source.description);
   dataset.entropy_rate = source.entropy_rate;
   return dataset;
+}
+
+Dataset open(const DataOptions& options, std::size_t vocab_size, std::size_t block_size, std::uint64_t seed) {
+  return open(options, find(options), vocab_size, block_size, seed);
 }
 
 }  // namespace shoal::data

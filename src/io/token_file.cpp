@@ -13,6 +13,7 @@
 #include "seal.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "token_checks.hpp"
 
 namespace shoal::io {
 
@@ -102,17 +103,18 @@ bool is_hdf5(const std::filesystem::path& file) {
   return in.read(first.data(), first.size()) && first == signature;
 }
 
-TokenFile::TokenFile(const std::filesystem::path& file) : path_(file), file_(open(file)) {
-  with_file_name(path_, [&] {
-    vocab_size_ = read_vocab_size(file_);
+TokenFile::TokenFile(const std::filesystem::path& file) : file_(open(file)) {
+  layout_.path = file;
+  with_file_name(file, [&] {
+    layout_.vocab_size = read_vocab_size(file_);
     read_layout();
     if (hdf5::has_link(file_, "vocabulary_bytes")) {
       vocabulary_ = read_vocabulary(file_);
     } else if (hdf5::has_link(file_, "vocabulary")) {  // of older versions of this program, and of others
       vocabulary_ = hdf5::read_byte_strings(file_, "/vocabulary");
     }
-    require_input(vocabulary_.size() <= vocab_size_, "/vocabulary has ", vocabulary_.size(), " tokens, vocab_size is ",
-                  vocab_size_);
+    require_input(vocabulary_.size() <= layout_.vocab_size, "/vocabulary has ", vocabulary_.size(),
+                  " tokens, vocab_size is ", layout_.vocab_size);
   });
 }
 
@@ -128,51 +130,52 @@ void TokenFile::read_layout() {
   const std::vector<std::size_t> shape = hdf5::shape_of(dataset_, where);
   const std::size_t dimensions = rows ? 2 : 1;
   require_input(shape.size() == dimensions, where, ": ", shape.size(), " dimensions instead of ", dimensions);
-  size_ = shape[0];
-  row_length_ = rows ? shape[1] : 0;
-  require_input(size_ > 0, where, ": empty");
-  require_input(!rows || (row_length_ > 0 && row_length_ <= longest_row), where, ": rows of ", row_length_,
-                " tokens; allowed: 1 to ", longest_row);
+  layout_.size = shape[0];
+  layout_.row_length = rows ? shape[1] : 0;
+  require_input(layout_.size > 0, where, ": empty");
+  require_input(!rows || (layout_.row_length > 0 && layout_.row_length <= longest_row), where, ": rows of ",
+                layout_.row_length, " tokens; allowed: 1 to ", longest_row);
   hdf5::require_stored(dataset_, where);
+  const Handle create(H5Dget_create_plist(dataset_.id()), H5Pclose, where);
+  const bool plain = H5Pget_layout(create.id()) == H5D_CONTIGUOUS &&
+                     (H5Tequal(type.id(), H5T_STD_U16LE) > 0 || H5Tequal(type.id(), H5T_STD_U32LE) > 0);
+  if (!plain) return;
+  layout_.width = H5Tget_size(type.id());
+  layout_.offset = hdf5::raw_offset(dataset_, where);
+  const std::uint64_t bytes = H5Dget_storage_size(dataset_.id()), all = hdf5::file_bytes(file_);
+  require_input(layout_.offset <= all && bytes <= all - layout_.offset, where, ": its ", bytes, " bytes at ", layout_.offset,
+                " are not all in the file; it is damaged");
 }
 
 void TokenFile::read(std::size_t first, Span<std::int32_t> tokens) const {
-  const bool rows = row_length_ != 0;
-  const std::string name = rows ? "/samples" : "/tokens";
-  const std::string where = path_.string() + ": " + name;
-  require(first < size_ && (rows ? tokens.size() == row_length_ : tokens.size() <= size_ - first), where, ": ",
-          tokens.size(), " tokens from ", first, " on do not exist");
+  require_range(layout_, first, tokens.size());
   // Read as unsigned: the library would silently reduce ids beyond 2^31 to the largest signed number.
   auto* ids = reinterpret_cast<std::uint32_t*>(tokens.data());
   try {
-    read_part(first, rows ? 1 : tokens.size(), ids);
+    read_part(first, layout_.row_length != 0 ? 1 : tokens.size(), ids);
   } catch (const Error& error) {
-    fail(path_.string(), ": ", error.what());
+    fail(layout_.path.string(), ": ", error.what());
   }
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (ids[i] < vocab_size_) continue;
-    const std::string place = rows ? text(first, ", ", i) : text(first + i);
-    throw Error(Exit::bad_input, Seen::here,
-                text(where, "[", place, "] = ", ids[i], ": not in the vocabulary (vocab_size = ", vocab_size_, ")"));
-  }
+  require_in_vocabulary(layout_, first, tokens);
 }
 
 bool TokenFile::verify() const {
   if (!hdf5::has_attribute(dataset_, "checksum")) return false;
-  with_file_name(path_, [&] { verify_tokens(); });
+  with_file_name(layout_.path, [&] { verify_tokens(); });
   return true;
 }
 
 void TokenFile::verify_tokens() const {
-  const std::string where = row_length_ != 0 ? "/samples" : "/tokens";
+  const std::string where = layout_.row_length != 0 ? "/samples" : "/tokens";
   const Handle type(H5Dget_type(dataset_.id()), H5Tclose, where);
   const bool narrow = H5Tget_size(type.id()) == sizeof(std::uint16_t);
-  const std::size_t width = std::max<std::size_t>(row_length_, 1), at_once = std::max<std::size_t>(read_tokens / width, 1);
+  const std::size_t width = std::max<std::size_t>(layout_.row_length, 1),
+                    at_once = std::max<std::size_t>(read_tokens / width, 1);
   std::vector<std::uint32_t> wide;
   std::vector<std::uint16_t> values;
   PieceSum sum;
-  for (std::size_t first = 0; first < size_; first += at_once) {
-    const std::size_t count = std::min(at_once, size_ - first);
+  for (std::size_t first = 0; first < layout_.size; first += at_once) {
+    const std::size_t count = std::min(at_once, layout_.size - first);
     wide.resize(count * width);
     read_part(first, count, wide.data());
     if (narrow) values.assign(wide.begin(), wide.end());
@@ -184,10 +187,10 @@ void TokenFile::verify_tokens() const {
 
 /// Reads `count` tokens, or rows, from `first` on.
 void TokenFile::read_part(std::size_t first, std::size_t count, std::uint32_t* ids) const {
-  const std::string where = row_length_ != 0 ? "/samples" : "/tokens";
+  const std::string where = layout_.row_length != 0 ? "/samples" : "/tokens";
   const std::array<hsize_t, 2> begin{first, 0};
-  const std::array<hsize_t, 2> counts{count, row_length_};
-  const hsize_t size = count * std::max<std::size_t>(row_length_, 1);
+  const std::array<hsize_t, 2> counts{count, layout_.row_length};
+  const hsize_t size = count * std::max<std::size_t>(layout_.row_length, 1);
   const Handle space(H5Dget_space(dataset_.id()), H5Sclose, where),
       memory(H5Screate_simple(1, &size, nullptr), H5Sclose, where);
   checked(H5Sselect_hyperslab(space.id(), H5S_SELECT_SET, begin.data(), nullptr, counts.data(), nullptr), where);

@@ -3,10 +3,12 @@
 // data/loader.hpp.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "shoal/base/types.hpp"
 #include "shoal/data/vocabulary.hpp"
@@ -42,9 +44,20 @@ struct Dataset {
   std::optional<double> entropy_rate;  ///< best possible loss, in nats per token; only known for the synthetic text
 };
 
-/// Opens the source that the options name. vocab_size: that of the model; 0: that of the data (64 for the synthetic text).
-/// block_size: T. Errors (missing, empty or too short files, tokens beyond the vocabulary, ...) name the file. Every rank
-/// opens and reads by itself; nothing here communicates.
+/// The files that the options name, as one rank found them. The others get a copy, so that of thousands of ranks only one
+/// lists directories, reads the metadata of tokens files, and reads text. Nothing here communicates.
+struct Found {
+  std::string train, validation;                       ///< bytes for open(); empty: the synthetic text, no val_source
+  std::vector<std::byte> train_text, validation_text;  ///< packed tokens of text; of tokens files nothing
+};
+/// Errors (missing, empty or damaged files, text beyond the vocabulary, ...) name the file.
+Found find(const DataOptions& options);
+
+/// Opens on each rank what one of them has found. vocab_size: that of the model; 0: that of the data (64 for the synthetic
+/// text). block_size: T. Opens tokens files only to read tokens from them later, and reads no file now. Errors (too little
+/// text for a sample, a file that one rank cannot open, ...) name the file.
+Dataset open(const DataOptions& options, Found found, std::size_t vocab_size, std::size_t block_size, std::uint64_t seed);
+/// The same on a single rank, which finds the files itself.
 Dataset open(const DataOptions& options, std::size_t vocab_size, std::size_t block_size, std::uint64_t seed);
 
 }  // namespace shoal::data

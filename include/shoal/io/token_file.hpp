@@ -30,7 +30,18 @@ class PieceSum;
 /// Returns true if the file begins with HDF5's signature; false also if there is no file that can be read.
 bool is_hdf5(const std::filesystem::path& file);
 
-/// Reads any part of a tokens file, never all of it at once. Every rank opens the file by itself.
+/// Where the tokens of a file are. One rank opens the file as HDF5, checks it, and tells the others.
+struct TokenLayout {
+  std::filesystem::path path;
+  std::size_t size = 0;        ///< number of tokens in /tokens, or of rows in /samples
+  std::size_t row_length = 0;  ///< tokens per row of /samples; 0 for /tokens
+  std::size_t vocab_size = 0;
+  std::size_t width = 0;     ///< bytes of a token, if all lie one behind another in the file, little-endian. 0: they lie in
+                             ///< chunks, are compressed, or are big-endian, so that only HDF5 can read them
+  std::uint64_t offset = 0;  ///< of the first token in the file, if width is not 0
+};
+
+/// Reads any part of a tokens file, never all of it at once, by HDF5.
 class TokenFile {
  public:
   static constexpr std::size_t largest_vocabulary = std::numeric_limits<std::int32_t>::max();
@@ -38,9 +49,10 @@ class TokenFile {
   /// bad_input() that names the file and the dataset if the layout is not the one above.
   explicit TokenFile(const std::filesystem::path& file);
 
-  std::size_t size() const { return size_; }              ///< number of tokens in /tokens, or of rows in /samples
-  std::size_t row_length() const { return row_length_; }  ///< tokens per row of /samples; 0 for /tokens
-  std::size_t vocab_size() const { return vocab_size_; }
+  const TokenLayout& layout() const { return layout_; }
+  std::size_t size() const { return layout_.size; }
+  std::size_t row_length() const { return layout_.row_length; }
+  std::size_t vocab_size() const { return layout_.vocab_size; }
   const std::vector<std::string>& vocabulary() const { return vocabulary_; }  ///< empty if the file has none
 
   /// Reads the tokens first, first + 1, ... of /tokens, or the tokens of row `first` of /samples. If an id is not in the
@@ -55,10 +67,26 @@ class TokenFile {
   void verify_tokens() const;
   void read_part(std::size_t first, std::size_t count, std::uint32_t* ids) const;
 
-  std::filesystem::path path_;
+  TokenLayout layout_;
   hdf5::Handle file_, dataset_;
-  std::size_t size_ = 0, row_length_ = 0, vocab_size_ = 0;
   std::vector<std::string> vocabulary_;
+};
+
+/// Reads tokens of a file that a rank has checked and described. Opens it as a plain file and reads nothing but the tokens
+/// it is asked for, so that thousands of ranks do not read one file's metadata. If only HDF5 can read the tokens, it opens
+/// the file by HDF5. On each node the path must name this file, or an exact copy.
+class TokenReader {
+ public:
+  explicit TokenReader(TokenLayout layout);
+  TokenReader(TokenReader&&) noexcept;
+  ~TokenReader();
+  /// As TokenFile::read().
+  void read(std::size_t first, Span<std::int32_t> tokens) const;
+
+ private:
+  TokenLayout layout_;
+  std::unique_ptr<File> raw_;        ///< if layout_.width is not 0
+  std::unique_ptr<TokenFile> file_;  ///< otherwise
 };
 
 /// Writes /tokens part by part: uint16 for vocabularies of up to 65536 symbols, uint32 for larger ones. finish() gives the
