@@ -55,7 +55,7 @@ struct BackgroundSave::State {
   State(comm::World& on, Span<float> into) : world(on), copy(into) { std::fill(copy.begin(), copy.end(), 0.0F); }
 
   void copy_tensors(std::vector<TensorSlice>& slices, std::vector<std::uint64_t>& sums) const;
-  void begin_writing(const fs::path& path, const std::vector<RawPart>& parts);
+  void begin_writing(const fs::path& path, const std::shared_ptr<File>& out, const std::vector<RawPart>& parts);
   void begin_finishing();
   void at_step_boundary();
   void next_phase();
@@ -89,14 +89,16 @@ void BackgroundSave::State::copy_tensors(std::vector<TensorSlice>& slices, std::
   }
 }
 
-void BackgroundSave::State::begin_writing(const fs::path& path, const std::vector<RawPart>& parts) {
+/// out: open on rank 0.
+void BackgroundSave::State::begin_writing(const fs::path& path, const std::shared_ptr<File>& out,
+                                          const std::vector<RawPart>& parts) {
   phase = Phase::writing;
   status = {1, 0};
-  job.start([path, parts](const std::atomic<bool>& stop) {
-    File out(path, File::Mode::write);
-    if (!write_parts(out, parts, &stop)) return;
-    out.sync();
-    out.close();
+  job.start([path, out, parts](const std::atomic<bool>& stop) {
+    if (!out->is_open()) *out = File(path, File::Mode::write);
+    if (!write_parts(*out, parts, &stop)) return;
+    out->sync();
+    out->close();
   });
 }
 
@@ -182,14 +184,16 @@ std::uint64_t BackgroundSave::start(const fs::path& file, const CheckpointState&
     const trace::Region region(trace::Level::steps, trace::Kind::io, "checkpoint/copy", s.own_bytes);
     together(group, [&] { s.copy_tensors(copied, sums); });
   }
+  std::shared_ptr<File> raw;
   or_remove(group, s.temporary, [&] {
     const trace::Region region(trace::Level::steps, trace::Kind::io, "checkpoint/layout");
     OpenLayout layout = lay_out(group, s.temporary, state, content, copied);
-    s.file_bytes = complete(group, s.temporary, std::move(layout), content, sums);
+    s.file_bytes = complete(group, s.temporary, layout, content, sums);
+    raw = std::make_shared<File>(std::move(layout.raw));
   });
   std::vector<RawPart> parts = raw_parts(content, copied, sums);
   for (RawPart& part : parts) part.sum = nullptr;  // computed by copy_tensors()
-  s.begin_writing(s.temporary, parts);
+  s.begin_writing(s.temporary, raw, parts);
   return s.file_bytes;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/io/checkpoint_directory.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -69,9 +71,9 @@ void CheckpointDirectory::open(const fs::path& file) {
 }
 
 std::optional<CheckpointDirectory::Stamp> CheckpointDirectory::stamp_of(const fs::path& file) {
-  std::error_code no_size, no_time;
-  const Stamp stamp{fs::file_size(file, no_size), fs::last_write_time(file, no_time)};
-  return no_size || no_time ? std::nullopt : std::optional(stamp);
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return std::nullopt;
+  return Stamp{status.st_size, status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
 std::vector<fs::path> CheckpointDirectory::of_lineage(const std::optional<Lineage>& run,
@@ -175,16 +177,25 @@ bool CheckpointDirectory::read_back(Known& known, std::vector<std::string>& line
 
 std::vector<std::string> CheckpointDirectory::prune(const Lineage& lineage, int keep) {
   require(keep >= 1, "prune: ", keep, " to keep");
-  forget_changed();
+  std::vector<fs::path> files;
+  if (!cleaned_) files = list_unfinished_checkpoints(path_);
+  cleaned_ = true;
+  std::vector<const Known*> own;
+  for (const Known& known : known_) {
+    if (belongs(lineage, known.checkpoint.by.run, known.checkpoint.step)) own.push_back(&known);
+  }
+  const bool unread = std::any_of(own.begin(), own.end(), [](const Known* known) { return known->data == Data::unread; });
+  if (unread || own.size() > static_cast<std::size_t>(keep)) forget_changed();
   std::vector<std::string> lines;
   std::vector<CheckpointOrigin> checkpoints;
   for (const Known& known : known_) checkpoints.push_back(known.checkpoint);
   const std::vector<std::size_t> doomed =
       to_delete(checkpoints, lineage, keep, [&](std::size_t i) { return read_back(known_[i], lines); });
-  std::vector<fs::path> files = list_unfinished_checkpoints(path_);
   for (const std::size_t i : doomed) files.push_back(known_[i].file);
-  for (const fs::path& file : files) removal_.remove(file);
-  forget_changed();
+  for (const fs::path& file : files) {
+    removal_.remove(file);
+    std::erase_if(known_, [&](const Known& known) { return known.file == file; });
+  }
   return lines;
 }
 

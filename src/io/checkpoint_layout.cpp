@@ -9,6 +9,7 @@
 #include "checkpoint_format.hpp"
 #include "files.hpp"
 #include "hash.hpp"
+#include "hdf5_driver.hpp"
 #include "seal.hpp"
 #include "shoal/io/hdf5.hpp"
 
@@ -84,10 +85,11 @@ std::uint64_t bytes_needed(const CheckpointState& state, const std::vector<Check
 /// The part of rank 0 before raw data are written. Creates groups, attributes, and datasets with their space, but writes no
 /// raw data or checksums. Sets the datasets' offsets.
 OpenLayout make_file(const fs::path& file, const CheckpointState& state, std::vector<CheckpointDataset>& datasets) {
-  OpenLayout layout{hdf5::create_file(file, false), {}};
+  OpenLayout layout{hdf5::create_file(file, false), {}, {}};
   const hdf5::Handle& h5 = layout.file;
   // Before the library writes anything: the driver bears a full disk, but the other ranks would write raw data in vain.
-  File(file, File::Mode::write).reserve(0, bytes_needed(state, datasets));
+  layout.raw = hdf5::driver_file(h5).duplicate();
+  layout.raw.reserve(0, bytes_needed(state, datasets));
   hdf5::write_attribute(h5, "format_version", format::version);
   hdf5::write_attribute(h5, "program", std::string("shoal " SHOAL_VERSION));
   hdf5::write_attribute(h5, "step", state.step);
@@ -119,8 +121,8 @@ std::uint64_t write_checksums(const fs::path& temporary, OpenLayout& layout,
   }
   layout.datasets.clear();
   hdf5::close_file(layout.file, temporary.string() + ": cannot be written");
-  const std::uint64_t size = seal(temporary, raw);
-  File(temporary, File::Mode::write).truncate(size);  // frees the space that was reserved beyond the end
+  const std::uint64_t size = seal(layout.raw, raw);
+  layout.raw.truncate(size);  // frees the space that was reserved beyond the end
   return size;
 }
 
@@ -147,7 +149,7 @@ OpenLayout lay_out(comm::Communicator& group, const fs::path& temporary, const C
   return layout;
 }
 
-std::uint64_t complete(comm::Communicator& group, const fs::path& temporary, OpenLayout layout, Catalogue& content,
+std::uint64_t complete(comm::Communicator& group, const fs::path& temporary, OpenLayout& layout, Catalogue& content,
                        const std::vector<std::uint64_t>& sums) {
   const std::vector<std::uint64_t> checksums = sums_of_datasets(group, content, sums);
   for (std::size_t i = 0; i < checksums.size(); ++i) content.datasets[i].checksum = checksums[i];

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "files.hpp"
 #include "raw_write.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/comm/communicator.hpp"
@@ -29,6 +30,7 @@ Catalogue catalogue(comm::Communicator& group, const std::vector<TensorSlice>& s
 struct OpenLayout {
   hdf5::Handle file;
   std::vector<hdf5::Handle> datasets;  ///< in the catalogue's order; must be closed before the file
+  File raw;                            ///< the same open file for raw data; complete() leaves it open
 };
 
 /// Collective. Rank 0 reserves the disk space and lays the file out. Sets the datasets' offsets in `content`. Then raw data
@@ -38,7 +40,7 @@ OpenLayout lay_out(comm::Communicator& group, const std::filesystem::path& tempo
 
 /// Collective. Adds the checksums of the ranks' slices (`sums`, by slice). Rank 0 writes the results to the file, closes it
 /// and seals it. Returns the file's final size.
-std::uint64_t complete(comm::Communicator& group, const std::filesystem::path& temporary, OpenLayout layout,
+std::uint64_t complete(comm::Communicator& group, const std::filesystem::path& temporary, OpenLayout& layout,
                        Catalogue& content, const std::vector<std::uint64_t>& sums);
 
 /// The parts of the file that this rank writes. Their checksums are added to `sums`, by slice, while they are written.

@@ -85,7 +85,8 @@ double write_probe(comm::World& world, const std::filesystem::path& file, std::s
       empty.close();
     });
     const Clock::time_point begin = Clock::now();
-    write_raw(world, file, {{offset, values, 0, nullptr}}, mode, [] {});
+    File opened;
+    write_raw(world, file, opened, {{offset, values, 0, nullptr}}, mode, [] {});
     seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     group.all_reduce(Span<double>(&seconds, 1), comm::Reduce::max).wait();
     together(group, [&] { check_block(file, (group.rank() + 1) % group.size(), elements); });

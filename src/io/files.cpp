@@ -64,9 +64,12 @@ void check_size_limit(const std::filesystem::path& path, std::uint64_t bytes) {
 }  // namespace
 
 File::File(const std::filesystem::path& path, Mode mode) : path_(path) {
-  if (mode == Mode::create) remove_leftover(path);
   const bool creates = mode == Mode::create || mode == Mode::create_new;
   descriptor_ = ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0666);
+  if (descriptor_ < 0 && errno == EEXIST && mode == Mode::create) {
+    remove_leftover(path);
+    descriptor_ = ::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0666);
+  }
   if (descriptor_ < 0) fail_with_errno(path, creates ? "cannot be created" : "cannot be opened");
 }
 
@@ -80,6 +83,14 @@ File& File::operator=(File&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(descriptor_, other.descriptor_);
   return *this;
+}
+
+File File::duplicate() const {
+  File copy;
+  copy.path_ = path_;
+  copy.descriptor_ = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
+  if (copy.descriptor_ < 0) fail_with_errno(path_, "cannot be opened once more");
+  return copy;
 }
 
 void File::require_there() const {

@@ -32,6 +32,8 @@ class File {
   void renamed(const std::filesystem::path& path) { path_ = path; }
   /// fail() if another file has its name now, or none.
   void require_there() const;
+  /// The same open file once more, without looking for its name.
+  File duplicate() const;
   bool is_open() const { return descriptor_ >= 0; }
   std::uint64_t size() const;
   FileId id() const;

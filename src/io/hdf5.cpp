@@ -92,6 +92,7 @@ template Id checked<Id>(Id, const std::string&);
 
 Handle create_file(const std::filesystem::path& file, bool exclusive) {
   const Handle access = access_properties();
+  const Creating creating;
   const Id id = H5Fcreate(file.c_str(), exclusive ? H5F_ACC_EXCL : H5F_ACC_TRUNC, H5P_DEFAULT, access.id());
   if (id < 0 && open_failure()) throw *open_failure();
   return {id, H5Fclose, file.string() + ": cannot be created"};

@@ -63,7 +63,14 @@ File::Mode mode_of(unsigned flags) {
   return (flags & H5F_ACC_RDWR) != 0 ? File::Mode::write : File::Mode::read;
 }
 
+/// Is a file being created?
+bool& creating() {
+  static bool now = false;
+  return now;
+}
+
 H5FD_t* open(const char* name, unsigned flags, hid_t /*access*/, haddr_t /*most*/) {
+  if (creating() && (flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) == 0) return nullptr;
   std::unique_ptr<OpenFile> opened;
   last_open() = failure_of([&] {
     opened = std::make_unique<OpenFile>();
@@ -181,6 +188,9 @@ OpenFile& opened(const Handle& file) {
 }
 
 }  // namespace
+
+Creating::Creating() { creating() = true; }
+Creating::~Creating() { creating() = false; }
 
 void use_driver(const Handle& access) { checked(H5Pset_driver(access.id(), registered(), nullptr), "HDF5: driver"); }
 

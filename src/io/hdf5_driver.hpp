@@ -24,6 +24,16 @@ namespace shoal::io::hdf5 {
 /// Sets the driver in file access properties.
 void use_driver(const Handle& access);
 
+/// To be held while the library creates a file. It first tries to open what has the file's name, to compare it with files
+/// that it has open; the driver then reports at once that there is none, since it never creates a file that exists.
+class Creating {
+ public:
+  Creating();
+  ~Creating();
+  Creating(const Creating&) = delete;
+  Creating& operator=(const Creating&) = delete;
+};
+
 /// Why the driver could not open the last file; nothing if it could, and the library refused the content.
 std::optional<Error> open_failure();
 

@@ -68,26 +68,29 @@ IoMode resolve(comm::World& world, const std::filesystem::path& file, IoMode mod
   if (mode != IoMode::automatic) return mode;
   // MPI-IO takes what stands before a colon for the name of a file system.
   const bool colon = file.native().find(':') != std::string::npos;
-  std::int64_t independent = colon || !on_parallel_file_system(file) || ranks_outnumber_cores(world) ? 1 : 0;
+  const bool parallel = world.rank() != 0 || on_parallel_file_system(file);  // rank 0 asks for all
+  std::int64_t independent = colon || !parallel || ranks_outnumber_cores(world) ? 1 : 0;
   world.all().all_reduce(Span<std::int64_t>(&independent, 1), comm::Reduce::max).wait();
   return independent != 0 ? IoMode::independent : IoMode::collective;
 }
 
-void write_raw(comm::World& world, const std::filesystem::path& path, std::vector<RawPart> parts, IoMode mode,
+void write_raw(comm::World& world, const std::filesystem::path& path, File& file, std::vector<RawPart> parts, IoMode mode,
                const std::function<void()>& when_written) {
   std::erase_if(parts, [](const RawPart& part) { return part.values.empty(); });
   std::sort(parts.begin(), parts.end(), [](const RawPart& a, const RawPart& b) { return a.offset < b.offset; });
-  const bool collectively = resolve(world, path, mode) == IoMode::collective;
-  if (collectively) write_collectively(world, path, parts);
-  File file;
-  together(world.all(), [&] {
-    file = File(path, File::Mode::write);
-    if (!collectively) write_parts(file, parts);
-  });
+  if (resolve(world, path, mode) == IoMode::collective) {
+    write_collectively(world, path, parts);  // and synced
+  } else {
+    together(world.all(), [&] {
+      if (!file.is_open()) file = File(path, File::Mode::write);
+      write_parts(file, parts);
+    });
+  }
   when_written();
   // Not earlier: a sync while others still write would wait for their pages, too.
   together(world.all(), [&] {
-    file.sync();
+    if (!file.is_open()) return;
+    if (world.node().rank() == 0 || world.rank() == 0) file.sync();
     file.close();
   });
 }

@@ -23,9 +23,11 @@ bool write_parts(File& file, const std::vector<RawPart>& parts, const std::atomi
 /// Collective. Replaces IoMode::automatic by the mode for this file and these ranks; the same on all ranks.
 IoMode resolve(comm::World& world, const std::filesystem::path& file, IoMode mode);
 
-/// Collective. The file must exist, and the parts of different ranks must not overlap. When all parts are written but not
-/// yet synced, all ranks call when_written(), which is collective, too. Everything is on disk when write_raw() returns.
-void write_raw(comm::World& world, const std::filesystem::path& file, std::vector<RawPart> parts, IoMode mode,
+/// Collective. The file must exist; a rank that has it open for writing passes it in `file`, which is closed on return. Rank
+/// 0 must, if when_written() writes. The parts of different ranks must not overlap. When all parts are written but not yet
+/// synced, all ranks call when_written(), which is collective, too. Everything is on disk when write_raw() returns: one rank
+/// of each node syncs what all ranks of the node wrote.
+void write_raw(comm::World& world, const std::filesystem::path& path, File& file, std::vector<RawPart> parts, IoMode mode,
                const std::function<void()>& when_written);
 
 }  // namespace shoal::io

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "files.hpp"
 #include "hash.hpp"
@@ -56,15 +57,20 @@ std::uint64_t hash_metadata(const File& file, std::uint64_t end, Span<const Exte
 }  // namespace
 
 std::uint64_t seal(const std::filesystem::path& path, std::vector<Extent> raw) {
+  File file(path, File::Mode::write);
+  const std::uint64_t size = seal(file, std::move(raw));
+  file.close();
+  return size;
+}
+
+std::uint64_t seal(File& file, std::vector<Extent> raw) {
   std::erase_if(raw, [](const Extent& extent) { return extent.bytes == 0; });
   std::sort(raw.begin(), raw.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
-  File file(path, File::Mode::write);
   const std::uint64_t end = file.size();
   Footer footer{magic, raw.size() * sizeof(Extent), hash_metadata(file, end, raw), 0};
   footer.seal_hash = hash_seal(raw, footer);
   file.write(end, std::as_bytes(Span<const Extent>(raw)));
   file.write(end + footer.table_bytes, std::as_bytes(Span<const Footer>(&footer, 1)));
-  file.close();
   return end + footer.table_bytes + sizeof(Footer);
 }
 

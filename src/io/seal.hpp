@@ -17,6 +17,8 @@
 
 namespace shoal::io {
 
+class File;
+
 struct Extent {
   std::uint64_t offset = 0, bytes = 0;
   bool operator==(const Extent&) const = default;
@@ -25,6 +27,7 @@ struct Extent {
 /// Appends the seal to a closed HDF5 file. raw: where the raw data are; extents may be empty, and must not overlap. The raw
 /// data need not be written yet. Returns the size of the file with its seal.
 std::uint64_t seal(const std::filesystem::path& file, std::vector<Extent> raw);
+std::uint64_t seal(File& file, std::vector<Extent> raw);  ///< open for writing
 
 /// Like check_seal(), for files that may have no seal: those of other programs, of runs that were killed, and those that
 /// h5py changed, which cuts the seal off. Returns nothing if there is no seal.

@@ -49,9 +49,10 @@ class CheckpointDirectory {
   /// To be called when this process wrote the file. It replaces what had this name before.
   void wrote(const std::filesystem::path& file, const CheckpointOrigin& checkpoint);
 
-  /// Deletes to_delete() with keep >= 1, and temporary files that an earlier run left. On return their names no longer
-  /// exist; their disk space becomes free a little later. Returns lines for the log: one for each damaged checkpoint of the
-  /// lineage, the first time that it is found.
+  /// Deletes to_delete() with keep >= 1, and, when it is first called, temporary files that an earlier run left. On return
+  /// their names no longer exist; their disk space becomes free a little later. If there are no more checkpoints than to
+  /// keep, and all were read, it asks nothing of the file system. Returns lines for the log: one for each damaged checkpoint
+  /// of the lineage, the first time that it is found.
   std::vector<std::string> prune(const Lineage& lineage, int keep);
   /// Waits until the disk space of the files that prune() deleted is free.
   void wait_for_space() { removal_.wait(); }
@@ -59,8 +60,7 @@ class CheckpointDirectory {
  private:
   /// Size and time of change: if they differ, the file is not the one that was opened.
   struct Stamp {
-    std::uintmax_t bytes = 0;
-    std::filesystem::file_time_type changed;
+    std::int64_t bytes = 0, changed_ns = 0;
     bool operator==(const Stamp&) const = default;
   };
   enum class Data { unread, whole, damaged };
@@ -86,6 +86,7 @@ class CheckpointDirectory {
   std::filesystem::path path_;
   std::vector<Known> known_;
   std::vector<Unreadable> unreadable_;
+  bool cleaned_ = false;  // of temporary files
   Removal removal_;
 };
 

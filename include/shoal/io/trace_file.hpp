@@ -27,8 +27,8 @@
 // begin_ns counts from a barrier at the start of the run, which aligns the ranks' clocks. Before each flush every rank
 // records counters clock/barrier (value: the number of the flush) right after barriers; they show how the clocks drift. Only
 // rows of /events that a row of /flushes covers are events; in files of older programs others may be left by a run that was
-// killed during a flush. The spans of a queue (device/timing.hpp) are events whose `queue` is not 0. They do not overlap, and
-// are in the queue's order; begin_ns is by the host's clock.
+// killed during a flush. The spans of a queue (device/timing.hpp) are events whose `queue` is not 0. They do not overlap,
+// and are in the queue's order; begin_ns is by the host's clock.
 //
 // At level comm, ZeRO stage 1 and 12 blocks a rank writes some 24 events in a step. Compressed they take about 200 bytes.
 //
