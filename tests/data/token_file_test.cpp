@@ -7,6 +7,7 @@
 #include <hdf5.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "files_fixture.hpp"
@@ -43,6 +44,19 @@ class HandMade {
     const hid_t set = H5Dcreate2(file_, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     if (data != nullptr) H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
     H5Dclose(set);
+    H5Sclose(space);
+    return *this;
+  }
+  /// Compressed, in one chunk.
+  HandMade& packed(const char* name, const std::vector<hsize_t>& shape, const std::uint16_t* data) {
+    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+    const hid_t create = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(create, static_cast<int>(shape.size()), shape.data());
+    H5Pset_deflate(create, 1);
+    const hid_t set = H5Dcreate2(file_, name, H5T_STD_U16LE, space, H5P_DEFAULT, create, H5P_DEFAULT);
+    H5Dwrite(set, H5T_NATIVE_UINT16, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
+    H5Dclose(set);
+    H5Pclose(create);
     H5Sclose(space);
     return *this;
   }
@@ -123,6 +137,52 @@ TEST_F(TokenFiles, RowsOfSamples) {
   EXPECT_THAT(row, ElementsAre(3, 4, 5));
   EXPECT_THAT([&] { shoal::data::open(options, 0, 4, 1); },
               ThrowsMessage<shoal::Error>(HasSubstr("a.h5: /samples has rows of 3 tokens; model.block_size = 4 needs 5")));
+}
+
+/// One rank opens and describes a file; another reads it by that description alone, without HDF5 if the tokens lie plainly.
+TEST_F(TokenFiles, ARankReadsWhatAnotherHasDescribed) {
+  const std::vector<std::uint32_t> wide{0, 1, 2, 3, 4, 70000};
+  std::vector<std::uint32_t> swapped;
+  for (const std::uint32_t id : wide) swapped.push_back(__builtin_bswap32(id));
+  HandMade(path("u16.h5")).vocab_size(6).dataset("tokens", H5T_STD_U16LE, {6}, ids_.data());
+  HandMade(path("rows.h5")).vocab_size(6).dataset("samples", H5T_STD_U16LE, {2, 3}, ids_.data());
+  HandMade(path("u32.h5")).vocab_size(70001).dataset("samples", H5T_STD_U32LE, {2, 3}, wide.data());
+  HandMade(path("big-endian.h5")).vocab_size(70001).dataset("samples", H5T_STD_U32BE, {2, 3}, swapped.data());
+  HandMade(path("chunks.h5")).vocab_size(6).packed("tokens", {6}, ids_.data());
+  for (const auto& [name, width] : std::map<std::string, std::size_t>{
+           {"u16.h5", 2}, {"rows.h5", 2}, {"u32.h5", 4}, {"big-endian.h5", 0}, {"chunks.h5", 0}}) {
+    const TokenFile described(path(name));
+    EXPECT_EQ(described.layout().width, width) << name;
+    const shoal::io::TokenReader reader(described.layout());
+    const std::size_t last = described.row_length() != 0 ? 1 : 3;
+    for (const std::size_t first : {std::size_t{0}, last}) {
+      std::vector<std::int32_t> expected(3), found(3);
+      described.read(first, expected);
+      reader.read(first, found);
+      EXPECT_EQ(found, expected) << name;
+    }
+    std::vector<std::int32_t> tokens(3);
+    EXPECT_THROW(reader.read(described.size(), tokens), shoal::Error) << name;
+  }
+}
+
+/// What is wrong with a file on one rank alone: another file under its name, a shorter one, none.
+TEST_F(TokenFiles, ADescribedFileThatIsNotThere) {
+  HandMade(path("a.h5")).vocab_size(6).dataset("tokens", H5T_STD_U16LE, {6}, ids_.data());
+  shoal::io::TokenLayout layout = TokenFile(path("a.h5")).layout();
+  std::vector<std::int32_t> tokens(3);
+  {
+    const shoal::io::TokenReader reader(layout);
+    std::filesystem::resize_file(path("a.h5"), layout.offset + 8);
+    EXPECT_NO_THROW(reader.read(1, tokens));
+    EXPECT_THAT([&] { reader.read(2, tokens); }, ThrowsMessage<shoal::Error>(HasSubstr("a.h5: ends at byte")));
+    layout.vocab_size = 3;
+    EXPECT_THAT([&] { shoal::io::TokenReader(layout).read(1, tokens); },
+                ThrowsMessage<shoal::Error>(HasSubstr("a.h5: /tokens[3] = 3: not in the vocabulary (vocab_size = 3)")));
+  }
+  std::filesystem::remove(path("a.h5"));
+  EXPECT_THAT([&] { shoal::io::TokenReader{layout}; },
+              ThrowsMessage<shoal::Error>(HasSubstr("a.h5: cannot be opened: No such file")));
 }
 
 TEST_F(TokenFiles, AnIdBeyondTheVocabularyIsNamedWhereItStands) {

@@ -35,6 +35,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const std::int32_t id : ids) {
       if (id < 0 || static_cast<std::size_t>(id) >= tokens.vocab_size()) std::abort();
     }
+    std::vector<std::int32_t> same(ids.size());
+    io::TokenReader(tokens.layout()).read(0, same);
+    if (same != ids) std::abort();
     tokens.verify();
   });
   return 0;
