@@ -10,6 +10,7 @@ packages=(
   libdnnl-dev libtrilinos-kokkos-dev                  # matrix products, portable kernels
   libboost-program-options-dev nlohmann-json3-dev libxxhash-dev zlib1g-dev
   libgtest-dev libgmock-dev libbenchmark-dev          # tests, benchmarks
+  strace                                              # tests of what each rank asks of the file system
   python3 python3-h5py python3-numpy python3-matplotlib # analysis/
 )
 for group in "$@"; do

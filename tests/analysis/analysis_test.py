@@ -90,7 +90,9 @@ class Reading(Analysis):
         for field in newer.events.dtype.names:
             self.assertEqual(trace.events[field].tolist(), newer.events[field].tolist(), field)
         self.assertEqual(breakdown.kernel_times(trace), breakdown.kernel_times(newer))
-        uncompressed = make_run.make_run(self.directory / "uncompressed", level="kernels", version=2, machine=make_run.PEAK)
+        uncompressed = make_run.make_run(
+            self.directory / "uncompressed", level="kernels", version=2, machine=make_run.PEAK
+        )
         self.assertEqual(Trace.read(uncompressed).events.tolist(), newer.events.tolist())
         for run in (older, self.run_dir):
             result = script("report.py", run)
