@@ -10,6 +10,7 @@
 #include "files.hpp"
 #include "global_heap.hpp"
 #include "hdf5_driver.hpp"
+#include "packed_chunk.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::io::hdf5 {
@@ -83,7 +84,7 @@ std::vector<int> filters_of(const Handle& create, const std::string& name) {
   return filters;
 }
 
-void require_stored(const Handle& dataset, const std::string& name) {
+void require_stored(const Handle& dataset, const std::string& name, Chunks chunks) {
   const Handle create(H5Dget_create_plist(dataset.id()), H5Pclose, name), type(H5Dget_type(dataset.id()), H5Tclose, name);
   require_input(H5Pget_external_count(create.id()) == 0, name, ": its data are in another file");
   const H5D_layout_t layout = H5Pget_layout(create.id());
@@ -99,6 +100,7 @@ void require_stored(const Handle& dataset, const std::string& name) {
   }
   if (elements == 0) return;
   const std::vector<int> filters = filters_of(create, name);
+  require_input(filters.empty() || layout == H5D_CHUNKED, name, ": filters of data that are not in chunks");
   for (const int filter : filters) {
     require_input(filter == H5Z_FILTER_SHUFFLE || filter == H5Z_FILTER_DEFLATE || filter == H5Z_FILTER_FLETCHER32, name,
                   ": filter ", filter, "; allowed: shuffle, deflate and fletcher32");
@@ -106,6 +108,7 @@ void require_stored(const Handle& dataset, const std::string& name) {
   const bool deflated = std::find(filters.begin(), filters.end(), H5Z_FILTER_DEFLATE) != filters.end();
   require_input(elements <= stored * (deflated ? largest_inflation : 1) / H5Tget_size(type.id()), name, ": ", elements,
                 " elements of which the file has ", stored, " bytes; it is damaged, or not all was written");
+  if (chunks == Chunks::all && !filters.empty()) require_whole_chunks(dataset, 0, shape_of(dataset, name)[0], name);
 }
 
 std::vector<std::string> variable_values(const Handle& object, Fetch fetch, std::size_t count, const std::string& name) {

@@ -24,7 +24,10 @@ std::vector<int> filters_of(const Handle& create, const std::string& name);
 /// bad_input() unless a dataset's elements are stored in this file, not in another one, and take no more bytes than the file
 /// has. A chunk may have at most 1 GiB. The filters shuffle, deflate and fletcher32 are allowed, and no others: HDF5 would
 /// look for programs that provide them. Deflated elements may be longer once they are read, as far as deflate can make them.
-void require_stored(const Handle& dataset, const std::string& name);
+/// Chunks::all: then inflates every chunk to see that it is whole (require_whole_chunks() in packed_chunk.hpp). later:
+/// whoever reads the chunks does so.
+enum class Chunks { all, later };
+void require_stored(const Handle& dataset, const std::string& name, Chunks chunks = Chunks::all);
 
 /// Reads `count` elements of variable length, strings or bytes, as described in src/io/global_heap.hpp. fetch: reads the
 /// object's elements into memory, as the HDF5 type that it is given.

@@ -4,6 +4,11 @@
 #include <hdf5.h>
 #include <zlib.h>
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
 #include "hdf5_checks.hpp"
 #include "shoal/base/error.hpp"
 
@@ -80,6 +85,64 @@ void read_packed(const Handle& dataset, std::uint64_t row, std::size_t record_by
   checked(H5Dread_chunk(dataset.id(), H5P_DEFAULT, &first, &left_out, packed.data()), name);
   require_input(left_out == 0, what, ": it is not compressed as the others are");
   unpack(packed, record_bytes, chunk, what);
+}
+
+namespace {
+
+/// Undoes the filters of one chunk, all but shuffle, which changes no length. bytes: those of the chunk itself.
+void require_whole(std::vector<std::byte> data, const std::vector<int>& filters, std::uint32_t left_out, std::size_t bytes,
+                   const std::string& what) {
+  constexpr std::size_t checksum_bytes = 4;  // of fletcher32
+  const auto checksums = static_cast<std::size_t>(std::count(filters.begin(), filters.end(), H5Z_FILTER_FLETCHER32));
+  for (std::size_t i = filters.size(); i-- > 0;) {
+    if (((left_out >> i) & 1U) != 0) continue;
+    if (filters[i] == H5Z_FILTER_FLETCHER32) {
+      require_input(data.size() >= checksum_bytes, what, ": it has no checksum; the file is damaged");
+      data.resize(data.size() - checksum_bytes);
+    } else if (filters[i] == H5Z_FILTER_DEFLATE) {
+      std::vector<std::byte> inflated(bytes + checksums * checksum_bytes);
+      uLongf size = inflated.size();
+      const int status = ::uncompress(zlib_bytes(inflated.data()), &size, zlib_bytes(data.data()), data.size());
+      require_input(status == Z_OK, what, ": its ", data.size(), " bytes are not what deflate makes of ", bytes,
+                    "; the file is damaged");
+      inflated.resize(size);
+      data = std::move(inflated);
+    }
+  }
+  require_input(data.size() == bytes, what, ": ", data.size(), " bytes instead of ", bytes, "; the file is damaged");
+}
+
+}  // namespace
+
+void require_whole_chunks(const Handle& dataset, std::uint64_t first, std::uint64_t rows, const std::string& name) {
+  const Handle create(H5Dget_create_plist(dataset.id()), H5Pclose, name), type(H5Dget_type(dataset.id()), H5Tclose, name);
+  const std::vector<int> filters = filters_of(create, name);
+  if (filters.empty() || rows == 0) return;
+  const std::vector<std::size_t> shape = shape_of(dataset, name);
+  std::vector<hsize_t> chunk(shape.size());
+  checked(H5Pget_chunk(create.id(), static_cast<int>(chunk.size()), chunk.data()), name);
+  // In the file a string of variable length is a reference of 16 bytes; the type is that of a pointer in memory.
+  const std::size_t element = H5Tis_variable_str(type.id()) > 0 ? 16 : H5Tget_size(type.id());
+  const std::size_t bytes = std::accumulate(chunk.begin(), chunk.end(), element, std::multiplies<>());
+  std::vector<hsize_t> at(shape.size(), 0);
+  at[0] = first / chunk[0] * chunk[0];
+  while (at[0] < first + rows) {
+    hsize_t stored = 0;
+    checked(H5Dget_chunk_storage_size(dataset.id(), at.data(), &stored), name);
+    require_input(stored <= file_bytes(dataset), name, ": a chunk of ", stored, " bytes; the file is damaged");
+    if (stored > 0) {  // otherwise it was never written
+      std::vector<std::byte> data(stored);
+      std::uint32_t left_out = 0;
+      checked(H5Dread_chunk(dataset.id(), H5P_DEFAULT, at.data(), &left_out, data.data()), name);
+      require_whole(std::move(data), filters, left_out, bytes, text(name, ": the chunk of row ", at[0]));
+    }
+    std::size_t dimension = shape.size() - 1;  // the last one counts fastest
+    for (at[dimension] += chunk[dimension]; dimension > 0 && at[dimension] >= shape[dimension];) {
+      at[dimension] = 0;
+      --dimension;
+      at[dimension] += chunk[dimension];
+    }
+  }
 }
 
 }  // namespace hdf5

@@ -31,5 +31,9 @@ void require_packed(const Handle& dataset, std::uint64_t rows, const std::string
 void read_packed(const Handle& dataset, std::uint64_t row, std::size_t record_bytes, Span<std::byte> chunk,
                  const std::string& name);
 
+/// bad_input() if a chunk with any of these rows (indices of the first dimension) does not give as many bytes as it should,
+/// of a dataset with any of the filters that require_stored() allows. HDF5 would read beyond the end of a buffer.
+void require_whole_chunks(const Handle& dataset, std::uint64_t first, std::uint64_t rows, const std::string& name);
+
 }  // namespace hdf5
 }  // namespace shoal::io

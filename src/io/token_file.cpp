@@ -10,6 +10,7 @@
 #include "hash.hpp"
 #include "hdf5_checks.hpp"
 #include "named_errors.hpp"
+#include "packed_chunk.hpp"
 #include "seal.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
@@ -135,8 +136,13 @@ void TokenFile::read_layout() {
   require_input(layout_.size > 0, where, ": empty");
   require_input(!rows || (layout_.row_length > 0 && layout_.row_length <= longest_row), where, ": rows of ",
                 layout_.row_length, " tokens; allowed: 1 to ", longest_row);
-  hdf5::require_stored(dataset_, where);
+  hdf5::require_stored(dataset_, where, hdf5::Chunks::later);
   const Handle create(H5Dget_create_plist(dataset_.id()), H5Pclose, where);
+  std::array<hsize_t, 2> chunk{};
+  if (!hdf5::filters_of(create, where).empty() && H5Pget_layout(create.id()) == H5D_CHUNKED) {
+    checked(H5Pget_chunk(create.id(), static_cast<int>(dimensions), chunk.data()), where);
+  }
+  chunk_rows_ = chunk[0];
   const bool plain = H5Pget_layout(create.id()) == H5D_CONTIGUOUS &&
                      (H5Tequal(type.id(), H5T_STD_U16LE) > 0 || H5Tequal(type.id(), H5T_STD_U32LE) > 0);
   if (!plain) return;
@@ -185,11 +191,20 @@ void TokenFile::verify_tokens() const {
   require_checksum(dataset_, sum, where);
 }
 
+/// Checks the chunks of compressed tokens when they are first read.
+void TokenFile::require_whole(std::size_t first, std::size_t count, const std::string& where) const {
+  if (chunk_rows_ == 0) return;
+  for (std::size_t row = first / chunk_rows_ * chunk_rows_; row < first + count; row += chunk_rows_) {
+    if (whole_.insert(row).second) hdf5::require_whole_chunks(dataset_, row, 1, where);
+  }
+}
+
 /// Reads `count` tokens, or rows, from `first` on.
 void TokenFile::read_part(std::size_t first, std::size_t count, std::uint32_t* ids) const {
   const std::string where = layout_.row_length != 0 ? "/samples" : "/tokens";
   const std::array<hsize_t, 2> begin{first, 0};
   const std::array<hsize_t, 2> counts{count, layout_.row_length};
+  require_whole(first, count, where);
   const hsize_t size = count * std::max<std::size_t>(layout_.row_length, 1);
   const Handle space(H5Dget_space(dataset_.id()), H5Sclose, where),
       memory(H5Screate_simple(1, &size, nullptr), H5Sclose, where);

@@ -21,12 +21,13 @@ using hdf5::checked;
 using hdf5::Handle;
 
 /// bad_input() unless the dataset is a list of records of this type, all of them in the file. Returns their number.
-std::size_t require_records(const Handle& dataset, const Handle& type, const std::string& name) {
+std::size_t require_records(const Handle& dataset, const Handle& type, const std::string& name,
+                            hdf5::Chunks chunks = hdf5::Chunks::all) {
   const Handle found(H5Dget_type(dataset.id()), H5Tclose, name);
   require_input(H5Tequal(found.id(), type.id()) > 0, name, ": its records are not those of a trace");
   const std::vector<std::size_t> shape = hdf5::shape_of(dataset, name);
   require_input(shape.size() == 1, name, ": ", shape.size(), " dimensions instead of 1");
-  hdf5::require_stored(dataset, name);
+  hdf5::require_stored(dataset, name, chunks);
   return shape[0];
 }
 
@@ -66,8 +67,8 @@ std::uint64_t checksum_of_events(const Handle& dataset, const Handle& type, std:
 void verify_events(const Handle& file, std::int64_t format) {
   const Handle dataset = hdf5::open_dataset(file, "events"), type = event_type(format);
   const std::uint64_t expected = parse_hexadecimal(hdf5::text_attribute(dataset, "checksum"), "/events");
-  const std::size_t count = require_records(dataset, type, "/events");
   const bool packed = format > 2;
+  const std::size_t count = require_records(dataset, type, "/events", packed ? hdf5::Chunks::later : hdf5::Chunks::all);
   if (packed) hdf5::require_packed(dataset, trace_chunk_rows, "/events");
   const std::uint64_t found = checksum_of_events(dataset, type, count, packed);
   require_input(found == expected, "/events: checksum ", hexadecimal(found), ", expected ", hexadecimal(expected),

@@ -468,6 +468,74 @@ TEST_F(Untrusted, TokensInOtherFilesAreRefused) {
   EXPECT_THAT(open_tokens(file), HasSubstr("/tokens: its data are in another file"));
 }
 
+/// HDF5 1.10 reads beyond the end of a chunk that gives fewer bytes than it should.
+TEST_F(Untrusted, ChunksOfOtherProgramsThatAreNotWhole) {
+  const fs::path file = scratch_.path() / "tokens.h5";
+  const std::vector<std::uint16_t> all(3000, 7);
+  /// Samples of 30 tokens in chunks of 10 x 20, of which the one at this place gives only some bytes, or too many.
+  const auto with = [&](const auto& set_filters, hsize_t row, hsize_t column, std::size_t bytes, bool checksum) {
+    const hid_t h5 = H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const std::int64_t symbols = 40;
+    put_attribute(h5, "vocab_size", H5T_NATIVE_INT64, 1, &symbols);
+    const hsize_t shape[] = {100, 30}, chunk[] = {10, 20}, at[] = {row, column};
+    const hid_t space = H5Screate_simple(2, shape, nullptr), create = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(create, 2, chunk);
+    set_filters(create);
+    const hid_t dataset = H5Dcreate2(h5, "samples", H5T_STD_U16LE, space, H5P_DEFAULT, create, H5P_DEFAULT);
+    EXPECT_GE(H5Dwrite(dataset, H5T_NATIVE_UINT16, H5S_ALL, H5S_ALL, H5P_DEFAULT, all.data()), 0);
+    if (bytes > 0) {
+      std::vector<std::byte> packed = io::pack(std::as_bytes(Span<const std::uint16_t>(all)).first(bytes), 1);
+      if (checksum) packed.resize(packed.size() + 4);
+      EXPECT_GE(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, at, packed.size(), packed.data()), 0);
+    }
+    H5Dclose(dataset);
+    H5Pclose(create);
+    H5Sclose(space);
+    H5Fclose(h5);
+    try {
+      const io::TokenFile tokens(file);
+      std::vector<std::int32_t> sample(30);
+      for (const std::size_t i : {0, 95, 42}) tokens.read(i, sample);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const auto deflate = [](hid_t create) { H5Pset_deflate(create, 1); };
+  const auto both = [](hid_t create) { H5Pset_shuffle(create), H5Pset_deflate(create, 1), H5Pset_fletcher32(create); };
+  const auto checked = [](hid_t create) { H5Pset_fletcher32(create); };
+  EXPECT_EQ(with(deflate, 0, 0, 0, false), "");
+  EXPECT_EQ(with(both, 0, 0, 0, false), "");
+  EXPECT_EQ(with(checked, 0, 0, 0, false), "");
+  EXPECT_EQ(with(deflate, 40, 20, 400, false), "");
+  EXPECT_THAT(with(deflate, 40, 20, 399, false), HasSubstr("/samples: the chunk of row 40: 399 bytes instead of 400"));
+  EXPECT_THAT(with(deflate, 40, 0, 10, false), HasSubstr("/samples: the chunk of row 40: 10 bytes instead of 400"));
+  EXPECT_THAT(with(deflate, 90, 0, 401, false), HasSubstr("row 90: its"));
+  EXPECT_THAT(with(both, 90, 20, 30, true), HasSubstr("row 90: 30 bytes instead of 400"));
+  EXPECT_THAT(with(checked, 0, 0, 3, false), HasSubstr("row 0: "));
+}
+
+/// Lists of strings and records that another program has compressed are read.
+TEST_F(Untrusted, CompressedListsOfStringsAreRead) {
+  const fs::path file = make_trace();
+  const hid_t h5 = H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  H5Ldelete(h5, "names", H5P_DEFAULT);
+  const hsize_t count = 100, chunk = 30;
+  const hid_t space = H5Screate_simple(1, &count, nullptr), create = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_chunk(create, 1, &chunk);
+  H5Pset_deflate(create, 1);
+  const io::hdf5::Handle type = io::hdf5::text_type();
+  const hid_t names = H5Dcreate2(h5, "names", type.id(), space, H5P_DEFAULT, create, H5P_DEFAULT);
+  const std::vector<const char*> values(count, "a name");
+  EXPECT_GE(H5Dwrite(names, type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+  H5Dclose(names);
+  H5Pclose(create);
+  H5Sclose(space);
+  H5Fclose(h5);
+  EXPECT_EQ(describe(file), "");
+  EXPECT_EQ(io::describe_trace(file).names, std::vector<std::string>(count, "a name"));
+}
+
 TEST_F(Untrusted, LinksAreNotWrittenThrough) {
   const fs::path file = scratch_.path() / "tokens.h5", precious = scratch_.path() / "precious";
   write_all(precious, "precious");

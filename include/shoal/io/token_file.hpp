@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -65,10 +66,13 @@ class TokenFile {
  private:
   void read_layout();
   void verify_tokens() const;
+  void require_whole(std::size_t first, std::size_t count, const std::string& where) const;
   void read_part(std::size_t first, std::size_t count, std::uint32_t* ids) const;
 
   TokenLayout layout_;
   hdf5::Handle file_, dataset_;
+  std::size_t chunk_rows_ = 0;           ///< rows of a compressed chunk; 0: the tokens are not compressed
+  mutable std::set<std::size_t> whole_;  ///< first rows of chunks that were checked
   std::vector<std::string> vocabulary_;
 };
 
