@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/pipeline/ports.hpp"
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -88,12 +87,6 @@ Ports::Buffer& Ports::at(const Place& place) {
 void Ports::start(const Call& call) {
   Buffer& buffer = at(call.place);
   const trace::OnBehalfOf no_unit(-1);
-  if (!std::exchange(begun_, true) && group_->queued()) {
-    // The first operation of a queued group must be one of all ranks. This one changes nothing: the first stage sends, and
-    // on the others the first call is a receive into this buffer.
-    constexpr std::size_t few = 64;
-    group_->broadcast(buffer.memory.first(std::min(few, buffer.memory.size())), 0).wait();
-  }
   buffer.request =
       comm::Request(std::make_shared<Message>(*group_, call, buffer.memory, tag_of(call.border, parts_of_model(shape_))));
   buffer.request.label(-1, 0);

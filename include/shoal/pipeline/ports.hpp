@@ -40,7 +40,6 @@ class Ports {
 
   comm::Communicator* group_;
   ScheduleShape shape_;
-  bool begun_ = false;
   std::array<std::vector<std::vector<Buffer>>, 2> received_;  // by kind (0: activations) and part of the stage
   std::array<std::vector<Buffer>, 2> sent_;                   // by kind
 };
