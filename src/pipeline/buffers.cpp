@@ -100,6 +100,7 @@ std::vector<Buffers> buffers_of(const Lists& lists, const ScheduleShape& shape) 
     stages[to].arrives(message, equal.actions[to]);
   }
   std::vector<Buffers> buffers;
+  buffers.reserve(stages.size());
   for (OfStage& stage : stages) buffers.push_back(stage.buffers());
   return buffers;
 }

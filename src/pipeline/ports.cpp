@@ -68,10 +68,10 @@ Ports::Ports(comm::Communicator* group, const ScheduleShape& shape, const Buffer
     for (std::size_t i = 0; i < count; ++i) into.push_back({memory.take<std::byte>(kind, border_bytes, label), {}});
   };
   for (const std::size_t count : buffers.activations) {
-    take(received_[0].emplace_back(), count, Kind::activations, "activations of the stage before");
+    take(received_[0].emplace_back(), count, Kind::activations, "activations of the part before");
   }
   for (const std::size_t count : buffers.gradients) {
-    take(received_[1].emplace_back(), count, Kind::buffers, "gradients of the stage behind");
+    take(received_[1].emplace_back(), count, Kind::buffers, "gradients of the part behind");
   }
   take(sent_[0], buffers.sent_activations, Kind::buffers, "activations that are sent");
   take(sent_[1], buffers.sent_gradients, Kind::buffers, "gradients that are sent");

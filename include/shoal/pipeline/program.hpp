@@ -48,6 +48,7 @@ enum class Order : std::uint8_t {
   /// All stages start their messages in one order: that in which they are sent in the timeline of equal parts with these
   /// buffers. For messages that are carried out one after another on each stage (comm::Communicator::queued()): the first
   /// message that is not complete is then always the next one of both of its stages, so stages cannot wait for each other.
+  /// Each stage starts its first message without waiting for another stage, so all can make NCCL's communicators then.
   one_by_one,
 };
 
