@@ -84,7 +84,6 @@ void expect_right_results(Schedule schedule, const ScheduleShape& shape, std::si
   pipeline.train();
   pipeline.evaluate(shape.turns + 3);
   pipeline.train();
-  pipeline.train();
 }
 
 /// Calls check(schedule, shape) for what is possible on these stages.
@@ -104,14 +103,16 @@ void for_all(int stages, const std::vector<std::size_t>& turns, Check check) {
 
 int ranks() { return shoal::test::world().size(); }
 
+/// `interleaved` needs multiples of the number of stages.
 TEST(Stages, ComputeWhatOneRankComputes) {
-  for_all(ranks(), {1, 2, 3, 4, 6, 8},
+  const std::vector<std::size_t> turns =
+      ranks() == 3 ? std::vector<std::size_t>{1, 2, 3, 6} : std::vector<std::size_t>{1, 2, 4, 8};
+  for_all(ranks(), turns,
           [](Schedule schedule, const ScheduleShape& shape) { expect_right_results(schedule, shape, small); });
 }
 
 TEST(Stages, SendLargeBorders) {
-  for_all(ranks(), {1, 4, 6}, [](Schedule schedule, const ScheduleShape& shape) {
-    if (shape.turns == 6 && shape.stages != 3) return;  // for `interleaved` on three
+  for_all(ranks(), {ranks() == 3 ? std::size_t{6} : std::size_t{4}}, [](Schedule schedule, const ScheduleShape& shape) {
     Pipeline pipeline(schedule, shape, large);
     pipeline.train();
     pipeline.train();
