@@ -108,6 +108,11 @@ class MpiCommunicator : public Communicator {
     check(MPI_Comm_size(communicator_, &size_), "MPI_Comm_size");
     require(same_node_.size() == static_cast<std::size_t>(size_), "group ", name_, " has ", size_, " ranks, not ",
             same_node_.size());
+    const int* largest_tag = nullptr;
+    int known = 0;
+    check(MPI_Comm_get_attr(communicator_, MPI_TAG_UB, static_cast<void*>(&largest_tag), &known), "MPI_Comm_get_attr");
+    require(known != 0 && *largest_tag >= end_of_tags - 1, "the MPI library has tags up to ", known != 0 ? *largest_tag : 0,
+            ", but ", end_of_tags - 1, " are needed");
   }
   ~MpiCommunicator() override { MPI_Comm_free(&communicator_); }  // an error here would have no effect
   MpiCommunicator(const MpiCommunicator&) = delete;

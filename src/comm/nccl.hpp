@@ -31,9 +31,10 @@ std::string nccl_version();
 /// the program: an operation makes all its calls when it is started (Operation::whole_at_start()), never as time allows, and
 /// what is started, all ranks start; parts that have no bytes on some rank leave a gap in the order, but do not change it.
 /// That includes prefetched units, which are on another queue than sums, and means and parameters of neighbours that are
-/// still in flight when the next step starts its sums: on the queue of sums these come after them, on all ranks. The device
-/// may still carry out calls of two queues in another order than they were made in; NCCL_LAUNCH_ORDER_IMPLICIT=1 forbids
-/// that (NCCL 2.26). The double checks the order if SHOAL_NCCL_DOUBLE has the word `serial`.
+/// still in flight when the next step starts its sums: on the queue of sums these come after them, on all ranks. Messages of
+/// two ranks alone, as between the stages of a pipeline, must have an order over all of them too (pipeline/program.hpp). The
+/// device may still carry out calls of two queues in another order than they were made in; NCCL_LAUNCH_ORDER_IMPLICIT=1
+/// forbids that (NCCL 2.26). The double checks the order if SHOAL_NCCL_DOUBLE has the word `serial`.
 class NcclGroups {
  public:
   virtual ~NcclGroups() = default;

@@ -120,9 +120,11 @@ void NcclCommunicator::check_parts(const std::vector<std::size_t>& parts, std::s
           " bytes together for the ", size(), " ranks of ", name(), " and ", bytes, " bytes");
 }
 
-/// Within a step of another operation, the call goes to the queue of that one.
+/// Within a step of another operation, the call goes to the queue of that one, whose words come first in messages.
 Request NcclCommunicator::start(const char* operation, Queue queue, std::size_t bytes, Call call) {
-  const std::string what = text(operation, " #", ++started_, " of ", name(), ", ", bytes, " bytes");
+  const std::string call_itself = text(operation, " #", ++started_, " of ", name(), ", ", bytes, " bytes");
+  const Operation* const outer = OpenOperations::stepping();
+  const std::string what = outer != nullptr ? text(outer->describe(), " (", call_itself, ")") : call_itself;
   const auto enqueue = [this, operation, call = std::move(call), what] { run(operation, call, what); };
   const auto started = std::make_shared<NcclOperation>(operation, what, queue, enqueue);
   if (!OpenOperations::busy()) return Request(started);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "shoal/base/trace.hpp"
@@ -21,6 +22,19 @@ class OpenOperations {
   static bool begin(Operation& operation);
   /// A step of a sub-operation. The operation that started it acts on its completion.
   static void advance_nested(Operation& nested);
+  /// During an object's lifetime, a step of this operation is taken. Steps may be nested.
+  class Stepping {
+   public:
+    explicit Stepping(const Operation& operation) : before_(std::exchange(stepping_, &operation)) {}
+    ~Stepping() { stepping_ = before_; }
+    Stepping(const Stepping&) = delete;
+    Stepping& operator=(const Stepping&) = delete;
+
+   private:
+    const Operation* before_;
+  };
+  /// The innermost of them; null if there is none.
+  static const Operation* stepping() { return stepping_; }
   static bool none() { return open().empty(); }
   static bool busy() { return advancing_; }
 
@@ -34,6 +48,7 @@ class OpenOperations {
   struct Pass;
   static std::vector<std::shared_ptr<Operation>>& open();
   static inline bool advancing_ = false, completed_ = false;
+  static inline const Operation* stepping_ = nullptr;
 };
 
 /// Calls the listener (comm/wait.hpp) if call_listener() was called since it was last called.

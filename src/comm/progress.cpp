@@ -131,6 +131,7 @@ void OpenOperations::abandon(const std::shared_ptr<Operation>& operation) {
 
 bool Operation::step() {
   if (done_) return false;
+  const OpenOperations::Stepping stepping(*this);
   try {
     advance_on_queue();
   } catch (...) {

@@ -118,7 +118,7 @@ void Request::wait() {
   if (!operation_->done_) {
     require(!OpenOperations::busy(), "an operation waits for another: ", operation_->describe());
     listen_if_called();
-    activity::begin_wait({activity::name_from(operation_->name()), operation_->number_, operation_->trace_step_,
+    activity::begin_wait({activity::name_from(operation_->in_words()), operation_->number_, operation_->trace_step_,
                           operation_->unit_, operation_->group_});
     const std::int64_t begin_ns = trace::now_ns();
     Clock::time_point begin{}, reported{};

@@ -70,6 +70,18 @@ std::vector<Action> interleaved(const ScheduleShape& shape) {
 
 std::vector<Action> layer_by_layer(const ScheduleShape& shape) { return gpipe(shape); }
 
+std::vector<Action> forward_only(const ScheduleShape& shape) {
+  const auto group = static_cast<std::size_t>(shape.stages);
+  std::vector<Action> actions;
+  for (std::size_t first = 0; first < shape.turns; first += group) {
+    const std::size_t end = std::min(shape.turns, first + group);
+    for (std::size_t part = 0; part < parts_of(shape); ++part) {
+      for (std::size_t turn = first; turn < end; ++turn) actions.push_back(action(forward, part, turn));
+    }
+  }
+  return actions;
+}
+
 std::vector<Action> actions_of(Schedule schedule, const ScheduleShape& shape) {
   const ScheduleRow& row = row_of(schedule);
   require(shape.stage >= 0 && shape.stage < shape.stages && shape.parts > 0, "stage ", shape.stage, " of ", shape.stages,

@@ -5,22 +5,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "shoal/pipeline/schedule.hpp"
+#include "shoal/pipeline/border.hpp"
 
 namespace shoal::pipeline::test {
-
-using Lists = std::vector<std::vector<Action>>;  // by stage
-
-inline Lists lists(Schedule schedule, ScheduleShape shape) {
-  Lists all;
-  for (shape.stage = 0; shape.stage < shape.stages; ++shape.stage) all.push_back(actions_of(schedule, shape));
-  return all;
-}
 
 /// A pass of one part of the model: forward or backward, part of the model, turn.
 using Pass = std::tuple<bool, int, std::uint32_t>;
@@ -59,94 +50,6 @@ inline double span(const Lists& all, const ScheduleShape& shape, double backward
     if (next[s] < all[s].size()) return -1;
   }
   return *std::max_element(clock.begin(), clock.end());
-}
-
-/// One stage with bounded memory for messages. (On one stage nothing is sent: each part reads the output of the one before
-/// it.) A send takes one of `send_buffers` until the receiver has posted the receive (so with none free the stage waits).
-/// Receives are posted in the order of the list: that of a forward pass needs a free slot of its part, which the backward
-/// pass of the part's turn frees.
-class BoundedStage {
- public:
-  BoundedStage(const std::vector<Action>& list, const ScheduleShape& shape, int stage, std::size_t send_buffers)
-      : list_(list), shape_(shape), stage_(stage), send_buffers_(send_buffers), free_(slots(list)) {}
-
-  bool done() const { return next_ == list_.size() && unsent_.empty(); }
-
-  /// Does what is possible; returns true if that is anything. others: all stages, to which messages are delivered.
-  bool advance(std::vector<BoundedStage>& others) {
-    bool moved = deliver(others);
-    while (posts()) moved = true;
-    while (next_ < list_.size() && computes(others)) {
-      moved = true;
-      while (posts()) {
-      }
-    }
-    return moved;
-  }
-
- private:
-  int last() const { return shape_.stages * shape_.parts - 1; }
-
-  bool posts() {
-    if (posted_ == list_.size()) return false;
-    const Action& action = list_[posted_];
-    const Pass pass = pass_of(action, shape_, stage_);
-    if (std::get<0>(pass)) {
-      if (free_[action.part] == 0) return false;
-      --free_[action.part];
-    }
-    expected_.insert(pass);
-    ++posted_;
-    return true;
-  }
-
-  bool deliver(std::vector<BoundedStage>& others) {
-    const auto left = std::remove_if(unsent_.begin(), unsent_.end(), [&](const Pass& to) {
-      BoundedStage& other = others[static_cast<std::size_t>(std::get<1>(to) % shape_.stages)];
-      if (!other.expected_.contains(to)) return false;
-      other.arrived_.insert(to);
-      return true;
-    });
-    const bool moved = left != unsent_.end();
-    unsent_.erase(left, unsent_.end());
-    return moved;
-  }
-
-  bool computes(std::vector<BoundedStage>& others) {
-    const Action& action = list_[next_];
-    const Pass pass = pass_of(action, shape_, stage_);
-    const auto [forward, part, turn] = pass;
-    const bool several = shape_.stages > 1;
-    const bool receives = several && (forward ? part > 0 : part < last()),
-               sends = several && (forward ? part < last() : part > 0);
-    if (next_ >= posted_ || (receives && !arrived_.contains(pass))) return false;
-    deliver(others);
-    if (sends && unsent_.size() == send_buffers_) return false;
-    if (sends) unsent_.push_back({forward, forward ? part + 1 : part - 1, turn});
-    deliver(others);
-    if (!forward) ++free_[action.part];
-    ++next_;
-    return true;
-  }
-
-  std::vector<Action> list_;
-  ScheduleShape shape_;
-  int stage_;
-  std::size_t send_buffers_;
-  std::vector<std::size_t> free_;  // slots by part
-  std::size_t next_ = 0, posted_ = 0;
-  std::set<Pass> expected_, arrived_;
-  std::vector<Pass> unsent_;
-};
-
-/// Returns true if all lists run to their ends with this many send buffers per stage.
-inline bool runs(const Lists& all, const ScheduleShape& shape, std::size_t send_buffers) {
-  std::vector<BoundedStage> stages;
-  for (std::size_t s = 0; s < all.size(); ++s) stages.emplace_back(all[s], shape, static_cast<int>(s), send_buffers);
-  for (bool moved = true; std::exchange(moved, false);) {
-    for (BoundedStage& stage : stages) moved = stage.advance(stages) || moved;
-  }
-  return std::all_of(stages.begin(), stages.end(), [](const BoundedStage& stage) { return stage.done(); });
 }
 
 }  // namespace shoal::pipeline::test

@@ -64,7 +64,7 @@ TEST_F(Torch, ExecutesTheSameLists) {
       ASSERT_EQ(written(list, shape, peer.descends), row.at("actions").at(stage)) << name;
       ASSERT_EQ(slots(list), row.at("slots").at(stage).get<std::vector<std::size_t>>()) << name;
     }
-    ASSERT_EQ(test::span(test::lists(peer.schedule, shape), shape, 2), row.at("span").get<double>()) << row;
+    ASSERT_EQ(test::span(lists_of(peer.schedule, shape), shape, 2), row.at("span").get<double>()) << row;
     ++compared[row.at("schedule")];
   }
   for (const auto& [name, peer] : peers) EXPECT_GE(compared[name], 30) << name;

@@ -15,7 +15,7 @@ namespace shoal::activity {
 /// Groups beyond these are not counted.
 inline constexpr std::size_t most_groups = 16;
 /// Names are cut to one character less than this.
-using Name = std::array<char, 48>;
+using Name = std::array<char, 80>;
 
 Name name_from(std::string_view text);
 inline std::string_view text_of(const Name& name) { return name.data(); }

@@ -47,7 +47,8 @@ struct Event {
   std::int32_t name = 0;   ///< index into names()
   std::int32_t step = 0;   ///< step being computed, from 1; 0 before the first
   std::int16_t unit = -1;  ///< unit of the model, -1: none. A message of several units is recorded under one of them: a
-                           ///< gradient message under the unit that completed it, a parameter message under its first unit
+                           ///< gradient message under the unit that completed it, a parameter message under its first unit.
+                           ///< An action of a pipeline is a phase under the first unit of its part
   std::uint16_t kind = 0;
   std::int16_t group = -1;  ///< communicator (index into group names), -1: none
   std::int16_t micro = -1;  ///< micro-batch of the step on this rank, -1: none

@@ -28,6 +28,9 @@ class Operation {
   virtual std::string_view name() const = 0;
   /// Description for messages about a hang: "all_gather #17 of all, 4096 bytes".
   virtual std::string describe() const = 0;
+  /// What the table of a report about a hang calls it, with the step and the unit: "all_gather". It is cut to the length of
+  /// activity::Name.
+  virtual std::string in_words() const { return std::string(name()); }
 
  protected:
   /// The queue of the kernels that advance() enqueues, the same in each call; none: advance() enqueues no kernels.

@@ -61,6 +61,11 @@ std::vector<Action> interleaved(const ScheduleShape& shape);
 /// order of parts. So each part is needed in memory twice per step (FairScale's OffloadModel).
 std::vector<Action> layer_by_layer(const ScheduleShape& shape);
 
+/// The order of an evaluation: forward passes alone. Groups of `stages` turns go through one part, then through the next, as
+/// in interleaved; the last group may have fewer. So no stage is idle once the first turn has reached it, but for the last
+/// group.
+std::vector<Action> forward_only(const ScheduleShape& shape);
+
 enum class Schedule : std::uint8_t { depth_first, gpipe, one_f_one_b, interleaved, layer_by_layer };
 
 struct ScheduleRow {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the parts of a model hand to each other: the activations that go forward, and their gradients, which come back. Part
+// m sends both to the stages of its neighbours m + 1 and m - 1. With one stage these are parts of the same rank.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "shoal/pipeline/schedule.hpp"
+
+namespace shoal::pipeline {
+
+/// The lists of all stages.
+using Lists = std::vector<std::vector<Action>>;
+/// shape.stage does not matter.
+Lists lists_of(Schedule schedule, const ScheduleShape& shape);
+/// Those of forward_only().
+Lists evaluation_lists(const ScheduleShape& shape);
+
+inline int parts_of_model(const ScheduleShape& shape) { return shape.stages * shape.parts; }
+
+/// What one part computes for another in one turn.
+struct Border {
+  Action::Kind kind = Action::Kind::forward;  ///< forward: activations; backward: the gradients of activations
+  int part = 0;                               ///< of the model: the one that receives it
+  std::uint32_t turn = 0;
+  bool operator==(const Border&) const = default;
+};
+
+/// The border that an action of stage shape.stage reads, and the one that it makes; none at the ends of the model.
+std::optional<Border> border_read(const ScheduleShape& shape, const Action& action);
+std::optional<Border> border_made(const ScheduleShape& shape, const Action& action);
+
+/// The stages that make and read it.
+int sender(const ScheduleShape& shape, const Border& border);
+int receiver(const ScheduleShape& shape, const Border& border);
+/// Index among the parts of its receiver.
+inline std::size_t part_of_stage(const ScheduleShape& shape, const Border& border) {
+  return static_cast<std::size_t>(border.part / shape.stages);
+}
+
+/// "the activations of turn 5 for part 1".
+std::string words_of(const Border& border);
+
+/// Number of parts of a model above which messages could not be told apart.
+inline constexpr int most_parts_of_model = 1 << 18;
+/// The tag of its message, below 2^19 (comm::Communicator::send()). Turns that are far apart share a tag. That is safe:
+/// their messages have the same sender and receiver, and both start them in ascending order of turns.
+int tag_of(const Border& border, int parts_of_model);
+
+}  // namespace shoal::pipeline

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many borders a stage must have room for.
+//
+// A border is received into a buffer of its part, in turn order. A buffer of gradients is free again after the backward pass
+// that reads it, and one of activations too: the backward pass of the part needs its input again. (If a list has only
+// forward passes, after the forward pass.) A border that is made is written to a send buffer, which is free when the message
+// is complete. Within one stage there are no messages: what a part makes is written to the buffer from which the next reads.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "shoal/pipeline/border.hpp"
+
+namespace shoal::pipeline {
+
+/// Numbers of buffers of one stage.
+struct Buffers {
+  std::vector<std::size_t> activations, gradients;       ///< received, by part of the stage
+  std::size_t sent_activations = 0, sent_gradients = 0;  ///< for all parts of the stage
+  std::size_t total() const;
+  bool operator==(const Buffers&) const = default;
+  std::vector<std::size_t>& received(Action::Kind kind) { return kind == Action::Kind::forward ? activations : gradients; }
+  const std::vector<std::size_t>& received(Action::Kind kind) const {
+    return kind == Action::Kind::forward ? activations : gradients;
+  }
+  std::size_t& sent(Action::Kind kind) { return kind == Action::Kind::forward ? sent_activations : sent_gradients; }
+  std::size_t sent(Action::Kind kind) const { return kind == Action::Kind::forward ? sent_activations : sent_gradients; }
+};
+
+/// By stage. For several stages there are, of each part and kind,
+/// - as many receive buffers as the list has in use at the same time: slots() of activations, one of gradients. Fewer cannot
+///   work;
+/// - one more, so that the next border arrives while the stage computes;
+/// - at least as many of gradients as wait in the timeline of equal parts, whose messages take no time. In `gpipe` with
+///   several parts, the first stage makes the gradients of many turns before the last stage reads the first of them.
+/// And there are two send buffers of each kind: one is written while the other is sent. No number is larger than that of
+/// turns. With these buffers the timeline of equal parts is the same as without any limit. With one stage there is what the
+/// list has in use.
+///
+/// [Note: lists do not starve] A stage takes its actions in a fixed order, and each border goes through a channel of its
+/// part and kind, whose capacity is fixed. Whether such a network comes to its end does not depend on when messages arrive
+/// (Kahn 1974). So it is enough that one execution does with these buffers; program_of() makes one, and fails otherwise.
+std::vector<Buffers> buffers_of(const Lists& lists, const ScheduleShape& shape);
+
+}  // namespace shoal::pipeline

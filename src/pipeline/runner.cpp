@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/pipeline/runner.hpp"
+
+#include <utility>
+
+#include "shoal/base/heartbeat.hpp"
+#include "shoal/base/trace.hpp"
+
+namespace shoal::pipeline {
+
+Runner::Runner(comm::Communicator* group, Lists training, const ScheduleShape& shape, std::size_t border_bytes,
+               Memory& memory)
+    : lists_(std::move(training)),
+      shape_(shape),
+      buffers_(buffers_of(lists_, shape)),
+      ports_(group, shape, buffers(), border_bytes, memory) {}
+
+void Runner::train(Stage& stage) {
+  if (!training_) training_ = program_of(lists_, shape_, buffers_, ports_.order());
+  run(*training_, stage);
+}
+
+void Runner::evaluate(std::size_t turns, Stage& stage) {
+  if (!evaluation_ || evaluation_->shape.turns != turns) {
+    ScheduleShape shape = shape_;
+    shape.turns = turns;
+    evaluation_ = program_of(evaluation_lists(shape), shape, buffers_, ports_.order());
+  }
+  run(*evaluation_, stage);
+}
+
+void Runner::run(const Program& program, Stage& stage) {
+  const std::int16_t micro_before = trace::micro();
+  for (const Step& step : program.steps) {
+    const Action& action = step.action;
+    heartbeat::beat();
+    trace::set_micro(static_cast<std::int16_t>(stage.micro_batch(action.turn)));
+    const trace::OnBehalfOf unit(stage.first_unit(action.part));
+    const bool is_forward = action.kind == Action::Kind::forward;
+    const trace::Region region(trace::Level::steps, trace::Kind::phase, is_forward ? "forward" : "backward");
+    for (const Call& call : step.before) ports_.start(call);
+    const Span<std::byte> in = step.in ? ports_.use(*step.in) : Span<std::byte>{};
+    const Span<std::byte> out = step.out ? ports_.use(*step.out) : Span<std::byte>{};
+    if (is_forward) {
+      stage.forward(action.part, action.turn, in, out);
+    } else {
+      stage.backward(action.part, action.turn, in, out);
+    }
+  }
+  for (const Call& call : program.after) ports_.start(call);
+  trace::set_micro(micro_before);
+}
+
+}  // namespace shoal::pipeline

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shoal/pipeline/buffers.hpp"
+
+#include <gtest/gtest.h>
+
+#include "shapes.hpp"
+#include "shoal/pipeline/program.hpp"
+#include "shoal/pipeline/timeline.hpp"
+
+namespace shoal::pipeline {
+namespace {
+
+using Counts = std::vector<std::size_t>;
+
+/// The end of the step; infinite if the stages wait for ever.
+double end(const Lists& lists, const ScheduleShape& shape, double message, const std::vector<Buffers>* buffers) {
+  try {
+    return timeline(lists, shape, equal_costs(shape, message), buffers).step;
+  } catch (const Error&) {
+    return std::numeric_limits<double>::infinity();
+  }
+}
+
+std::vector<Buffers> buffers_for(Schedule schedule, const ScheduleShape& shape) {
+  return buffers_of(lists_of(schedule, shape), shape);
+}
+
+TEST(Buffers, AreAsManyAsTheSchedulesNeed) {
+  const std::vector<Buffers> pairs = buffers_for(Schedule::one_f_one_b, {4, 0, 1, 16});
+  EXPECT_EQ(pairs[0], (Buffers{{0}, {2}, 2, 0}));
+  EXPECT_EQ(pairs[1], (Buffers{{4}, {2}, 2, 2}));
+  EXPECT_EQ(pairs[3], (Buffers{{2}, {0}, 0, 2}));
+  const std::vector<Buffers> rounds = buffers_for(Schedule::interleaved, {2, 0, 2, 8});
+  EXPECT_EQ(rounds[0], (Buffers{{0, 3}, {2, 2}, 2, 2}));
+  EXPECT_EQ(rounds[1], (Buffers{{4, 2}, {2, 0}, 2, 2}));
+  // The first stage makes the gradients of 16 turns while the last one still works on the part behind.
+  EXPECT_EQ(buffers_for(Schedule::gpipe, {4, 0, 2, 16})[3], (Buffers{{16, 16}, {13, 0}, 2, 2}));
+  EXPECT_EQ(buffers_for(Schedule::gpipe, {2, 0, 1, 1})[1], (Buffers{{1}, {0}, 0, 1}));
+}
+
+TEST(Buffers, OfOneStageAreThoseOfItsList) {
+  EXPECT_EQ(buffers_for(Schedule::depth_first, {1, 0, 1, 8})[0].total(), 0U);
+  EXPECT_EQ(buffers_for(Schedule::depth_first, {1, 0, 3, 8})[0], (Buffers{{0, 1, 1}, {1, 1, 0}, 0, 0}));
+  EXPECT_EQ(buffers_for(Schedule::layer_by_layer, {1, 0, 3, 8})[0], (Buffers{{0, 8, 8}, {8, 8, 0}, 0, 0}));
+}
+
+TEST(Buffers, OfAnEvaluationAreFew) {
+  const ScheduleShape shape{4, 0, 2, 16};
+  const std::vector<Buffers> buffers = buffers_of(evaluation_lists(shape), shape);
+  EXPECT_EQ(buffers[0], (Buffers{{0, 2}, {0, 0}, 2, 0}));
+  EXPECT_EQ(buffers[3], (Buffers{{2, 2}, {0, 0}, 2, 0}));
+}
+
+/// Also if messages take as long as a forward pass.
+TEST(Buffers, NeverDelayAStageIfPartsAreEqual) {
+  test::for_all({8, 3, 32}, [](const ScheduleRow& row, const ScheduleShape& shape) {
+    const Lists lists = lists_of(row.value, shape);
+    const std::vector<Buffers> buffers = buffers_of(lists, shape);
+    for (const double message : {0.0, 0.25, 1.0}) {
+      ASSERT_NEAR(end(lists, shape, message, &buffers), end(lists, shape, message, nullptr), 1e-9) << message;
+    }
+  });
+}
+
+/// Fewer buffers of activations than slots() cannot work, wherever they are missing.
+TEST(Buffers, OfActivationsAreNeeded) {
+  test::for_all({4, 3, 8}, [](const ScheduleRow& row, ScheduleShape shape) {
+    const Lists lists = lists_of(row.value, shape);
+    std::vector<Buffers> buffers = buffers_of(lists, shape);
+    for (std::size_t stage = 0; stage < lists.size(); ++stage) {
+      for (std::size_t part = 0; part < static_cast<std::size_t>(shape.parts); ++part) {
+        std::size_t& count = buffers[stage].activations[part];
+        if (count == 0) continue;
+        const std::size_t kept = std::exchange(count, slots(lists[stage])[part] - 1);
+        ASSERT_EQ(end(lists, shape, 0, &buffers), std::numeric_limits<double>::infinity()) << stage << ", " << part;
+        ASSERT_THROW(program_of(lists, shape, buffers, Order::early), Error);
+        count = kept;
+      }
+    }
+  });
+}
+
+/// The buffer into which the next border arrives meanwhile, if it is missing everywhere.
+TEST(Buffers, OneMoreHidesMessages) {
+  const auto loss = [](Schedule schedule, const ScheduleShape& shape, const auto& take) {
+    const Lists lists = lists_of(schedule, shape);
+    std::vector<Buffers> buffers = buffers_of(lists, shape);
+    for (Buffers& of_stage : buffers) take(of_stage);
+    const double message = 0.5;
+    return end(lists, shape, message, &buffers) / end(lists, shape, message, nullptr) - 1;
+  };
+  const auto activations = [](Buffers& buffers) {
+    for (std::size_t& count : buffers.activations) count -= count > 0 ? 1 : 0;
+  };
+  const auto gradients = [](Buffers& buffers) {
+    for (std::size_t& count : buffers.gradients) count -= count > 0 ? 1 : 0;
+  };
+  const auto sent = [](Buffers& buffers) {
+    buffers.sent_activations = std::min<std::size_t>(buffers.sent_activations, 1);
+    buffers.sent_gradients = std::min<std::size_t>(buffers.sent_gradients, 1);
+  };
+  EXPECT_GT(loss(Schedule::one_f_one_b, {4, 0, 1, 16}, activations), 0.02);
+  EXPECT_GT(loss(Schedule::interleaved, {4, 0, 2, 16}, activations), 0.09);
+  EXPECT_GT(loss(Schedule::gpipe, {4, 0, 1, 16}, gradients), 0.1);
+  EXPECT_GT(loss(Schedule::gpipe, {4, 0, 1, 16}, sent), 0.2);
+  // Gradients that the last stage does not read for long: with two buffers the others wait, with one for ever.
+  const auto two = [](Buffers& buffers) {
+    for (std::size_t& count : buffers.gradients) count = std::min<std::size_t>(count, 2);
+  };
+  EXPECT_GT(loss(Schedule::gpipe, {4, 0, 2, 16}, two), 0.3);
+  EXPECT_EQ(loss(Schedule::gpipe, {4, 0, 2, 16},
+                 [&](Buffers& buffers) {
+                   two(buffers);
+                   sent(buffers);
+                 }),
+            std::numeric_limits<double>::infinity());
+}
+
+}  // namespace
+}  // namespace shoal::pipeline

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// If a stage ends or hangs, the others end soon after comm.timeout, and say which border they wait for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+/// comm.timeout of the program is 3 s; afterwards it may take two intervals of the watchdog and the time to ask all ranks.
+constexpr double longest_s = 15;
+
+struct Ended {
+  int code = -1;
+  std::string said;  // standard output and error
+  double seconds = 0;
+};
+
+Ended launch(const std::string& program) {
+  const char* const mpiexec = std::getenv("SHOAL_MPIEXEC");
+  const std::string command =
+      std::string("SHOAL_COMM_WAIT=sleep ") + (mpiexec != nullptr ? mpiexec : "mpiexec") + " -n 3 " + program + " 2>&1";
+  const auto begin = std::chrono::steady_clock::now();
+  Ended ended;
+  FILE* const pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return ended;
+  std::array<char, 4096> buffer{};
+  for (std::size_t n = 0; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) ended.said.append(buffer.data(), n);
+  const int status = pclose(pipe);
+  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return ended;
+}
+
+Ended run(const std::string& how) { return launch(std::string(ENDING_PROGRAM) + " " + how); }
+
+TEST(EndingOfPipelines, AllAreDone) {
+  const Ended ended = run("done");
+  EXPECT_EQ(ended.code, 0) << ended.said;
+  EXPECT_EQ(ended.said, "");
+}
+
+/// mpiexec must not notice the death, or it would end the others itself: a shell, the parent of the killed rank, continues.
+TEST(EndingOfPipelines, AKilledStageIsNamed) {
+  const Ended ended = launch("sh -c '" ENDING_PROGRAM " killed; code=$?; test $code -lt 128 || sleep 30; exit $code'");
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.said, ContainsRegex("shoal: rank 0: rank 1 \\(.*, process [0-9]+\\) died without an error message"));
+  EXPECT_LT(ended.seconds, longest_s);
+}
+
+TEST(EndingOfPipelines, AnErrorOfAStageEndsAll) {
+  const Ended ended = run("fails");
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.said, HasSubstr("shoal: rank 1: the disk is on fire\n"));
+  EXPECT_LT(ended.seconds, 5);
+}
+
+TEST(EndingOfPipelines, AStalledStageIsReportedWithTheBordersThatAreMissing) {
+  const Ended ended = run("stalled");
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(
+      ended.said,
+      AllOf(ContainsRegex("shoal: rank 1 \\(.*, process [0-9]+\\) has shown no sign of life for [0-9]+ s, in phase step"),
+            HasSubstr("  rank 0 waits for receive of the gradients of turn 0 for part 0 from stage 1, step 17 for "),
+            HasSubstr("  rank 2 waits for receive of the activations of turn 2 for part 2 from stage 1, step 17 for ")));
+  EXPECT_LT(ended.seconds, longest_s);
+}
+
+TEST(EndingOfPipelines, AStoppedStageIsNamedByThoseThatWait) {
+  const Ended ended = run("stopped");
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.said,
+              AllOf(ContainsRegex("shoal: rank 0 has waited [0-9]+ s for receive of the gradients of turn 0 for part 0 from "
+                                  "stage 1, 4096 bytes: no sign of life from rank 1 \\("),
+                    ContainsRegex("\n  rank 1 shows no sign of life for [0-9]+ s, its process is stopped")));
+  EXPECT_LT(ended.seconds, longest_s);
+}
+
+#ifdef NCCL_ENDING_PROGRAM
+TEST(EndingOfPipelines, OverNcclTheBordersAreNamedToo) {
+  const Ended done = launch(std::string(NCCL_ENDING_PROGRAM) + " done nccl");
+  EXPECT_EQ(done.code, 0) << done.said;
+  EXPECT_EQ(done.said, "");
+  const Ended ended = launch(std::string(NCCL_ENDING_PROGRAM) + " stopped nccl");
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.said,
+              ContainsRegex("shoal: rank [02] has waited [0-9]+ s for receive of the (gradients|activations) of turn "
+                            "[0-9] for part [02] from stage 1, 4096 bytes \\(exchange #[0-9]+ of pipeline, [0-9]+ "
+                            "bytes\\): no sign of life from rank 1 \\("));
+  EXPECT_LT(ended.seconds, longest_s);
+}
+#endif
+
+}  // namespace

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The schedules and shapes that tests of pipelines go through.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "shoal/base/error.hpp"
+#include "shoal/pipeline/schedule.hpp"
+
+namespace shoal::pipeline::test {
+
+struct Most {
+  int stages = 8, parts = 4;
+  std::size_t turns = 32;
+};
+
+inline std::string name_of_case(const ScheduleRow& row, const ScheduleShape& shape) {
+  return text(row.name, ", ", shape.stages, " stages, ", shape.parts, " parts, ", shape.turns, " turns");
+}
+
+/// Calls check(row, shape) for every schedule and shape that are possible together, until one fails.
+template <typename Check>
+void for_all(const Most& most, Check check) {
+  for (const ScheduleRow& row : schedules) {
+    int cases = 0;
+    for (int stages = 1; stages <= (row.several_stages ? most.stages : 1); ++stages) {
+      for (int parts = 1; parts <= (row.several_parts ? most.parts : 1); ++parts) {
+        for (std::size_t turns = 1; turns <= most.turns; ++turns) {
+          if (row.whole_groups && turns % static_cast<std::size_t>(stages) != 0) continue;
+          SCOPED_TRACE(name_of_case(row, {stages, 0, parts, turns}));
+          check(row, ScheduleShape{stages, 0, parts, turns});
+          if (testing::Test::HasFailure()) return;
+          ++cases;
+        }
+      }
+    }
+    EXPECT_GE(cases, static_cast<int>(most.turns)) << row.name;
+  }
+}
+
+}  // namespace shoal::pipeline::test
