@@ -37,6 +37,17 @@ Sweeps sweep_of_all(std::size_t units) {
   return {backwards};
 }
 
+Sweeps sweeps_of(const std::vector<model::Part>& parts, std::size_t units) {
+  if (parts.empty()) return sweep_of_all(units);
+  Sweeps sweeps;
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    const Range own = intersection(part->units, {0, units});
+    std::vector<int>& sweep = sweeps.emplace_back(own.size());
+    std::iota(sweep.rbegin(), sweep.rend(), static_cast<int>(own.begin));
+  }
+  return sweeps;
+}
+
 Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks) {
   const Range shard = shard_of(unit_elements, rank, ranks);
   return intersection(shard, {shard.begin + part.sub.begin, shard.begin + part.sub.end});

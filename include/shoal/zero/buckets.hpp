@@ -9,6 +9,7 @@
 
 #include "shoal/base/types.hpp"
 #include "shoal/comm/reducer.hpp"
+#include "shoal/model/part.hpp"
 #include "shoal/model/unit.hpp"
 #include "shoal/zero/stages.hpp"
 
@@ -22,6 +23,9 @@ using Sweeps = std::vector<std::vector<int>>;
 /// One sweep of all units: backward completes the last unit first and the embedding last, even if a tied head begins the
 /// embedding's gradient.
 Sweeps sweep_of_all(std::size_t units);
+/// The sweeps of a rank that computes these parts of a model of `units` units: one of each part, the last part first;
+/// without parts that of all units.
+Sweeps sweeps_of(const std::vector<model::Part>& parts, std::size_t units);
 
 /// Elements sub.begin .. sub.end-1 of every rank's shard of one unit.
 struct Part {
