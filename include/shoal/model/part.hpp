@@ -14,8 +14,8 @@ namespace shoal::model {
 struct Part {
   Range units;            ///< [begin, end); numbers of units of the whole model
   std::size_t slots = 1;  ///< turns that may be between their forward and their backward pass at the same time
-  /// Of these, those that keep all activations. The others keep the inputs of segments alone (Capacity::checkpoint_interval),
-  /// and their backward pass computes the rest again.
+  /// Of these, those that keep all activations. The others keep the inputs of segments alone
+  /// (Capacity::checkpoint_interval), and their backward pass computes the rest again.
   std::size_t whole_slots = 1;
 };
 
