@@ -41,8 +41,10 @@ Sweeps sweeps_of(const std::vector<model::Part>& parts, std::size_t units) {
   if (parts.empty()) return sweep_of_all(units);
   Sweeps sweeps;
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-    const Range own = intersection(part->units, {0, units});
-    std::vector<int>& sweep = sweeps.emplace_back(own.size());
+    const Range own = part->units.empty() ? Range{0, units} : part->units;
+    std::size_t end = own.end;
+    if (end == units && part->slots > 1 && own.size() > 1) sweeps.push_back({static_cast<int>(--end)});
+    std::vector<int>& sweep = sweeps.emplace_back(end - own.begin);
     std::iota(sweep.rbegin(), sweep.rend(), static_cast<int>(own.begin));
   }
   return sweeps;

@@ -6,10 +6,10 @@ namespace shoal::zero {
 std::vector<ShardLayout> shard_layouts(const std::vector<model::UnitLayout>& units, const ZeroOptions& options,
                                        const RankGroups& groups, const std::vector<model::Part>& parts) {
   const Stage& stage = stage_of(options);
-  const bool several = groups.ranks > 1;
+  const bool several = groups.ranks > 1, has_all = parts.empty() || parts.front().units.empty();
   std::vector<ShardLayout> result(units.size());
   for (std::size_t u = 0; u < units.size(); ++u) {
-    if (!parts.empty() && !model::has_unit(parts, u)) continue;
+    if (!has_all && !model::has_unit(parts, u)) continue;
     const model::UnitLayout& unit = units[u];
     ShardLayout& layout = result[u];
     const Range whole = {0, unit.elements};

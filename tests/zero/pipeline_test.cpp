@@ -212,13 +212,14 @@ class Pipelines : public testing::Test {
   }
 };
 
-/// Calls check(how) for all stages of ZeRO, types and kinds of squares, with one part and with two.
+/// Calls check(how) for all stages of ZeRO and types, with different kinds of squares; in fp32 also with two parts.
 template <typename Check>
 void for_all_cases(int stages_of_pipeline, const Check& check) {
   const Squares squares[] = {Squares::none, Squares::plain, Squares::weighted};
   for (std::size_t parts = 1; parts <= (stages_of_pipeline == 2 ? 2U : 1U); ++parts) {
     for (int stage = 0; stage < 4; ++stage) {
       for (const DType dtype : {DType::f32, DType::bf16}) {
+        if (parts == 2 && dtype != DType::f32) continue;
         const Case how{stage, dtype, squares[(static_cast<std::size_t>(stage) + parts) % 3], parts};
         SCOPED_TRACE(text("stage ", stage, ", ", name_of(dtype), ", parts ", parts));
         check(how);
@@ -256,7 +257,7 @@ TEST_F(Pipelines, TrainAsRanksThatHaveAllUnits) {
       }
     };
     expect_same_parameters();
-    for (std::int64_t number = 1; number <= 3; ++number) {
+    for (std::int64_t number = 1; number <= 2; ++number) {
       const Norm expected = one.step(number), norm = mine.step(number);
       EXPECT_EQ(norm.value, expected.value);
       EXPECT_EQ(norm.square, expected.square);

@@ -44,7 +44,8 @@ struct ShardLayout {
 };
 
 /// The layouts, by unit. Units of fewer than options.persist_below elements keep their parameters whole in every stage.
-/// parts: those that this rank computes, as all ranks of `groups` do; none: it computes all units.
+/// parts: those that this rank computes, as all ranks of `groups` do. It computes all units if there are no parts, or one
+/// without units.
 std::vector<ShardLayout> shard_layouts(const std::vector<model::UnitLayout>& units, const ZeroOptions& options,
                                        const RankGroups& groups, const std::vector<model::Part>& parts = {});
 
