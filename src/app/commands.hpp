@@ -14,6 +14,8 @@ struct Command {
   /// The command runs on one process. It may be started without a launcher even in a batch job of many tasks, and the
   /// options of [comm] do not describe its own ranks.
   bool alone = false;
+  /// The command divides its ranks among the stages of a pipeline, as pipeline.size says. Without it all are data-parallel.
+  bool has_stages = false;
   /// A rank that makes no progress for this time ends the command, if comm.timeout is not shorter. 0: comm.timeout.
   double longest_silence_s = 0;
 };

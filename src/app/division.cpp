@@ -33,6 +33,11 @@ void check_nodes(const config::Options& options, comm::World& world, const Divis
   require_input(problem.empty(), problem);
 }
 
+bool knows_losses(const comm::World& world) {
+  const comm::Axes::Position at = world.position();
+  return at.pipeline + 1 == world.axes().pipeline && at.tensor == 0;
+}
+
 sync::NodeGroups node_groups(int rank, int ranks, int sync_group_size) {
   return {{rank % sync_group_size, sync_group_size, nullptr}, {rank / sync_group_size, ranks / sync_group_size, nullptr}};
 }
@@ -56,6 +61,7 @@ sync::NodeGroups make_node_groups(comm::World& world, const Division& division, 
   }
   groups.node.node = &world.data_node();
   groups.node.across = &world.data_across();
+  if (division.axes.model() > 1) groups.node.model = &world.model();
   if (zero::stage_of(options.zero).shards_parameters && zero::has_secondary(hpz_size, sync_group_size)) {
     groups.node.neighbours = &world.consecutive(static_cast<int>(hpz_size));
   }

@@ -23,6 +23,9 @@ Division divide(const config::Options& options, int ranks, int on_node);
 /// together, or because they hold a second copy of the parameters.
 void check_nodes(const config::Options& options, comm::World& world, const Division& division);
 
+/// True on the ranks that report losses: those of a pipeline's last stage, one for each micro-batch.
+bool knows_losses(const comm::World& world);
+
 /// The numbers of a data-parallel rank in its groups, without communicators.
 sync::NodeGroups node_groups(int rank, int ranks, int sync_group_size);
 /// This rank's numbers in its groups, with communicators. world must have groups along division.axes. hpz_size: of

@@ -49,6 +49,12 @@ void print_versions(const comm::World& world) {
   print(world, lines);
 }
 
+/// If pipeline.size does not divide the ranks, the command refuses it later, naming file and line.
+comm::Axes axes_of(const Command& command, const config::Options& options, int ranks) {
+  const int stages = options.pipeline.size;
+  return {.tensor = 1, .pipeline = command.has_stages && ranks % stages == 0 ? stages : 1};
+}
+
 Exit run(comm::World& world, int argc, char** argv) {
   device::start();
   const std::string_view first = argc > 1 ? argv[1] : "--help";
@@ -79,7 +85,11 @@ Exit run(comm::World& world, int argc, char** argv) {
         require_input(problem.empty(), invocation.places.locate(problem));
       }
     }
-    world.make_groups(of_other_ranks ? comm::CommOptions{} : invocation.options.comm);
+    if (of_other_ranks) {
+      world.make_groups({});
+    } else {
+      world.make_groups(invocation.options.comm, axes_of(command, invocation.options, world.size()));
+    }
     const double timeout = invocation.options.comm.timeout, own = command.longest_silence_s;
     const comm::Watchdog watchdog(world, own > 0 ? std::min(own, timeout) : timeout);
     const Exit exit = command.run(world, invocation);

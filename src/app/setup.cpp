@@ -146,7 +146,7 @@ Machine::Machine(const Setup& setup, comm::World& world)
       engine(setup.engine, groups.node, memory),
       synchroniser(app::synchroniser(setup.options, engine, groups, memory)) {
   kernels::set_tf32(setup.options.train.tf32);
-  agree_on_algorithms(world.all(), engine.model().products());
+  agree_on_algorithms(world.data(), engine.model().products());  // the ranks that compute the same ones
   prepare_kernels(world.all(), [&] { return engine.model().prepare(); });
   start_messages(world);  // of groups that were made since
   std::vector<std::string> names;

@@ -134,7 +134,9 @@ Exit train(comm::World& world, config::Invocation& invocation) {
 }  // namespace
 
 Command train_command() {
-  return {{.name = "train", .summary = "train a model; writes metrics, a trace and checkpoints"}, train};
+  return {.spec = {.name = "train", .summary = "train a model; writes metrics, a trace and checkpoints"},
+          .run = train,
+          .has_stages = true};
 }
 
 }  // namespace shoal::app

@@ -151,8 +151,13 @@ std::size_t Trainer::index_in_step(bool over_nodes, std::size_t turn) const {
   return node * accumulation.micro_batches() + in_node;
 }
 
-/// Writes the losses of this rank's micro-batches, and the squares of their gradients, to per_micro_batch_.
+/// The ranks that make a step together: those of this node if nodes train locally, otherwise all, with all stages.
+comm::Communicator& Trainer::in_step() const { return groups_.across.ranks > 1 ? *groups_.node.group : world_.all(); }
+
+/// Writes the losses of this rank's micro-batches, and the squares of their gradients, to per_micro_batch_. All stages of a
+/// pipeline have the same micro-batches, and the last one writes.
 void Trainer::read_micro_batches(int nodes) {
+  if (!knows_losses(world_)) return;
   for (std::size_t turn = 0; turn < engine_.accumulation().turns(); ++turn) {
     const std::size_t index = index_in_step(nodes > 1, turn);  // among those whose gradients are summed
     per_micro_batch_[index] = engine_.loss(turn);
@@ -201,7 +206,7 @@ double Trainer::all_reduce_losses(int nodes, bool& stop) {
   read_micro_batches(nodes);
   const std::size_t predictions =
       engine_.model().predictions({options_.batch.micro, options_.model.block_size, {}, {}, 0, 0});
-  comm::Communicator& ranks = nodes > 1 ? world_.all() : *groups_.node.group;
+  comm::Communicator& ranks = nodes > 1 ? world_.all() : in_step();
   const std::size_t micro_batches = micro_batches_ * static_cast<std::size_t>(nodes);
   per_micro_batch_.back() = stop ? 1.0 : 0.0;
   ranks.all_reduce(Span<double>(per_micro_batch_), comm::Reduce::sum).wait();
@@ -226,8 +231,8 @@ bool Trainer::done(std::int64_t steps) const {
   return steps >= total || (adascale_ && adascale_->schedule_step() >= total);
 }
 
-/// Returns true if the step's gradients are finite, so that they are applied, and updates the loss scale. All ranks of a
-/// node have the same loss and norm, so they return the same.
+/// Returns true if the step's gradients are finite, so that they are applied, and updates the loss scale. All ranks in step
+/// have the same loss and norm, so they return the same.
 bool Trainer::updates(StepReport& report, const zero::Norm& norm) {
   if (!scaler_) {
     report.broken = broken(report.loss, norm);
@@ -258,8 +263,8 @@ void Trainer::restore(std::int64_t steps, const std::map<std::string, double>& a
 /// that are not finite. Otherwise returns an empty text.
 std::string Trainer::broken(double loss, const zero::Norm& norm) {
   if (std::isfinite(loss) && std::isfinite(norm.value)) return {};
-  std::vector<std::int64_t> damaged = {engine_.states().first_not_finite()};  // each rank sees its own shards
-  groups_.node.group->all_reduce(Span<std::int64_t>(damaged), comm::Reduce::min).wait();
+  std::vector<std::int64_t> damaged = {engine_.states().first_not_finite()};  // each rank sees its own shards of its units
+  in_step().all_reduce(Span<std::int64_t>(damaged), comm::Reduce::min).wait();
   const auto unit = static_cast<std::size_t>(damaged.front());
   const std::string where =
       unit < engine_.units().size() ? "parameters of unit " + engine_.units()[unit].name + " are not finite"
@@ -281,7 +286,7 @@ double Trainer::evaluate(std::int64_t steps) {
     synchroniser_->swap_in_mean();
     engine_.rebuild_parameters();
   }
-  const double loss = app::evaluate(world_.all(), engine_, *validation_, options_.batch.micro, options_.model.block_size,
+  const double loss = app::evaluate(world_, engine_, *validation_, options_.batch.micro, options_.model.block_size,
                                     options_.train.eval_batches * options_.batch.global);
   if (differ) {
     engine_.wait_for_parameters();

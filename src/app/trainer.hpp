@@ -54,6 +54,7 @@ class Trainer {
   void prepare_gradients(int nodes, std::int64_t updates_before, const optim::Rates& rates);
   void run(std::int64_t t, const pipeline::Action& action);
   std::size_t index_in_step(bool over_nodes, std::size_t turn) const;
+  comm::Communicator& in_step() const;
   void read_micro_batches(int nodes);
   void sum_gradients_over_nodes();
   double all_reduce_losses(int nodes, bool& stop);

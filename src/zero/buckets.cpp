@@ -37,6 +37,19 @@ Sweeps sweep_of_all(std::size_t units) {
   return {backwards};
 }
 
+Sweeps sweeps_of(const std::vector<model::Part>& parts, std::size_t units) {
+  if (parts.empty()) return sweep_of_all(units);
+  Sweeps sweeps;
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    const Range own = part->units.empty() ? Range{0, units} : part->units;
+    std::size_t end = own.end;
+    if (end == units && part->slots > 1 && own.size() > 1) sweeps.push_back({static_cast<int>(--end)});
+    std::vector<int>& sweep = sweeps.emplace_back(end - own.begin);
+    std::iota(sweep.rbegin(), sweep.rend(), static_cast<int>(own.begin));
+  }
+  return sweeps;
+}
+
 Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks) {
   const Range shard = shard_of(unit_elements, rank, ranks);
   return intersection(shard, {shard.begin + part.sub.begin, shard.begin + part.sub.end});

@@ -29,7 +29,7 @@ Engine::Engine(const EngineOptions& options, const RankGroups& groups, Memory& m
       accumulation_(options.micro_batches, groups.ranks, groups.ranks > 1 && stage_of(options.zero).shards_gradients,
                     options.gradients.collectives == comm::Collectives::native),
       optimizer_(optim::make(options.optimizer)),
-      layouts_(shard_layouts(units_, options.zero, groups)),
+      layouts_(shard_layouts(units_, options.zero, groups, options.parts)),
       states_(units_, layouts_, options.dtype,
               options.capacity.training ? optimizer_->moment_names() : std::vector<std::string>{}, groups, memory) {
   model::Capacity evaluating = options_.capacity;
@@ -37,8 +37,8 @@ Engine::Engine(const EngineOptions& options, const RankGroups& groups, Memory& m
   UseOrder training_visits;
   if (options_.capacity.training) {
     training_visits = model::use_order(options_.model, options_.capacity);
-    gradients_ = std::make_unique<Gradients>(units_, layouts_, sweep_of_all(units_.size()), accumulation_, groups,
-                                             options_.gradients, memory);
+    gradients_ = std::make_unique<Gradients>(units_, layouts_, sweeps_of(options_.parts, units_.size()), accumulation_,
+                                             groups, options_.gradients, memory);
     if (options_.gradients.dtype != DType::f32) {
       widened_ = memory.take<float>(Kind::buffers, widened_elements, "gradients in fp32");
     }
@@ -103,6 +103,7 @@ void Engine::measure() {
     if (!device::immediate()) waiting.emplace(trace::Level::steps, trace::Kind::phase, "device");
     device::wait_for_queue();
   }
+  gradients_->share_squares();
   parameters_->trace_errors();
 }
 

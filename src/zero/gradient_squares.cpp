@@ -11,7 +11,7 @@ namespace shoal::zero {
 
 GradientSquares::GradientSquares(Squares squares, const std::vector<ShardLayout>& layouts, const RankGroups& groups,
                                  std::size_t micro_steps, Memory& memory)
-    : layouts_(layouts) {
+    : layouts_(layouts), groups_(groups) {
   if (squares == Squares::none) return;
   if (squares == Squares::weighted) weights_ = SampledWeights(layouts, groups, memory);
   std::size_t largest = 0;
@@ -37,6 +37,8 @@ void GradientSquares::measure(int unit, const float* gradient, std::size_t micro
 void GradientSquares::fetch() {
   if (sums_.size() > 0) sums_.fetch();
 }
+
+void GradientSquares::share() { share_over_model(groups_, sums_.values()); }
 
 double GradientSquares::of_micro_step(std::size_t micro_step) const {
   if (sums_.size() == 0) return 0.0;

@@ -53,6 +53,7 @@ void GlobalNorm::measure(DType dtype, const std::function<Span<const std::byte>(
                          const SampledWeights& weights) {
   std::size_t at = 0;
   for (std::size_t u = 0; u < layouts_.size(); ++u) {
+    if (layouts_[u].elements == 0) continue;
     const Range granules = own_granules(u);
     const kernels::Subtrees own = subtrees(granule_count(layouts_[u].elements), granules);
     const void* const gradient = shard(static_cast<int>(u)).data();
@@ -83,7 +84,8 @@ Norm GlobalNorm::norm() const {
   return norm;
 }
 
-/// Gathers the sums of all ranks, and joins them by unit. own: those of this rank. Collective.
+/// Gathers the sums of all ranks, and joins them by unit; those of absent units come from their stages. own: those of this
+/// rank. Collective.
 std::vector<double> GlobalNorm::sums_by_unit(Span<double> own) const {
   std::vector<double> all(own.size() * static_cast<std::size_t>(groups_.ranks));
   if (groups_.ranks > 1) {
@@ -106,6 +108,7 @@ std::vector<double> GlobalNorm::sums_by_unit(Span<double> own) const {
     }
     result.push_back(join_subtrees(granules, owners, values));
   }
+  share_over_model(groups_, result);
   return result;
 }
 

@@ -4,12 +4,14 @@
 namespace shoal::zero {
 
 std::vector<ShardLayout> shard_layouts(const std::vector<model::UnitLayout>& units, const ZeroOptions& options,
-                                       const RankGroups& groups) {
+                                       const RankGroups& groups, const std::vector<model::Part>& parts) {
   const Stage& stage = stage_of(options);
-  const bool several = groups.ranks > 1;
-  std::vector<ShardLayout> result;
-  for (const model::UnitLayout& unit : units) {
-    ShardLayout layout;
+  const bool several = groups.ranks > 1, has_all = parts.empty() || parts.front().units.empty();
+  std::vector<ShardLayout> result(units.size());
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (!has_all && !model::has_unit(parts, u)) continue;
+    const model::UnitLayout& unit = units[u];
+    ShardLayout& layout = result[u];
     const Range whole = {0, unit.elements};
     layout.elements = unit.elements;
     layout.shard = shard_of(unit.elements, groups.rank, groups.ranks);
@@ -18,7 +20,6 @@ std::vector<ShardLayout> shard_layouts(const std::vector<model::UnitLayout>& uni
     layout.parameters = layout.gathered ? layout.shard : whole;
     layout.gradients = stage.shards_gradients ? layout.shard : whole;
     layout.optimizer = stage.shards_optimizer ? layout.shard : whole;
-    result.push_back(layout);
   }
   return result;
 }

@@ -87,7 +87,8 @@ void States::initialize(std::uint64_t seed) {
       });
     }
     pump();
-    if (!layout.updated_in_part() && groups_.ranks > 1) gather(groups_, master_[u]);  // each rank draws its shard alone
+    const bool whole = layout.elements > 0 && !layout.updated_in_part();
+    if (whole && groups_.ranks > 1) gather(groups_, master_[u]);  // each rank draws its shard alone
   }
 }
 
@@ -133,19 +134,31 @@ int States::first_not_finite() const {
 
 std::vector<float> States::whole_master(int unit) const {
   const ShardLayout& own = layout(unit);
-  std::vector<float> whole(own.elements);
+  std::vector<float> whole(units_[static_cast<std::size_t>(unit)].elements);
   device::in_pieces(master(unit), device::Access::read, granule, [&](std::size_t first, Span<float> piece) {
     std::copy(piece.begin(), piece.end(), whole.begin() + static_cast<std::ptrdiff_t>(own.optimizer.begin + first));
   });
-  if (!own.updated_in_part()) return whole;
+  if (own.updated_in_part()) gather_shards(whole);
+  if (groups_.model != nullptr) send_to_stages(unit, whole);
+  return whole;
+}
+
+void States::gather_shards(Span<float> whole) const {
   std::vector<comm::Request> shards;
   for (int rank = 0; rank < groups_.ranks; ++rank) {  // in contrast to all_gather_parts(), of any size
-    const Range shard = shard_of(own.elements, rank, groups_.ranks);
-    const Span<float> values = Span<float>(whole).subspan(shard.begin, shard.size());
+    const Range shard = shard_of(whole.size(), rank, groups_.ranks);
+    const Span<float> values = whole.subspan(shard.begin, shard.size());
     if (!shard.empty()) shards.push_back(groups_.group->broadcast(comm::bytes_of(values), rank));
   }
   for (comm::Request& shard : shards) shard.wait();
-  return whole;
+}
+
+/// The rank of the model group that has the unit sends it to the others.
+void States::send_to_stages(int unit, Span<float> whole) const {
+  comm::Communicator& copy = *groups_.model;
+  std::vector<std::int64_t> owner = {layout(unit).elements > 0 ? copy.rank() : -1};
+  copy.all_reduce(Span<std::int64_t>(owner), comm::Reduce::max).wait();
+  if (owner.front() >= 0) copy.broadcast(comm::bytes_of(whole), static_cast<int>(owner.front())).wait();
 }
 
 std::vector<NamedSlice> named_slices(const std::vector<model::UnitLayout>& units, const std::string& prefix,

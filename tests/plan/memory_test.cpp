@@ -41,6 +41,29 @@ TEST(MemoryPlan, ListsItsPartsLargestFirst) {
   EXPECT_EQ(sum, plan.bytes);
 }
 
+/// The stages of a pipeline together keep the states of the model once.
+TEST(MemoryPlan, StatesOfAPartAreThoseOfItsUnits) {
+  for (int stage = 0; stage < 4; ++stage) {
+    zero::EngineOptions o = options(stage, 24);
+    o.dtype = DType::bf16;
+    o.model.tied = false;  // a tied head and its embedding are in one part
+    for (int rank = 0; rank < 2; ++rank) {
+      const Ledger whole = memory(o, rank, 2).bytes;
+      Ledger sum;
+      for (const model::Part& part : {model::Part{{0, 2}}, model::Part{{2, 3}}, model::Part{{3, 5}}}) {
+        zero::EngineOptions of_part = o;
+        of_part.parts = {part};
+        const Ledger bytes = memory(of_part, rank, 2).bytes;
+        for (const Kind kind : kinds) sum[kind] += bytes[kind];
+        EXPECT_LT(bytes[Kind::moments], whole[Kind::moments]);
+      }
+      for (const Kind kind : {Kind::parameters, Kind::master, Kind::gradients, Kind::moments}) {
+        EXPECT_EQ(sum[kind], whole[kind]) << name_of(kind) << " of rank " << rank << ", stage " << stage;
+      }
+    }
+  }
+}
+
 TEST(MemoryPlan, CountsExtraAllocations) {
   const std::size_t before = memory(options(0, 2), 0, 1).bytes[Kind::buffers];
   const MemoryPlan with =

@@ -62,5 +62,13 @@ TEST(Buckets, NeverJoinUnitsOfTwoSweeps) {
   EXPECT_EQ(buckets[1].last_unit, 0);
 }
 
+TEST(Sweeps, AreThoseOfEachPartAndOfAHeadThatIsTurnsAhead) {
+  EXPECT_EQ(sweeps_of({}, 3), (Sweeps{{2, 1, 0}}));
+  EXPECT_EQ(sweeps_of({model::Part{}}, 3), (Sweeps{{2, 1, 0}}));
+  EXPECT_EQ(sweeps_of({{{0, 2}}, {{3, 5}}}, 6), (Sweeps{{4, 3}, {1, 0}}));
+  EXPECT_EQ(sweeps_of({{{0, 2}, 2}, {{3, 6}, 2}}, 6), (Sweeps{{5}, {4, 3}, {1, 0}}));
+  EXPECT_EQ(sweeps_of({{{5, 6}, 2}}, 6), (Sweeps{{5}}));
+}
+
 }  // namespace
 }  // namespace shoal::zero

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint is one HDF5 file, written by all ranks, of logical tensors by name and shape. It does not depend on the ZeRO
-// stage, the number of ranks and the precision of the run that wrote it. It gets its final name only when it is complete and
-// synced to disk.
+// stage, the number of ranks, the division of layers among ranks and the precision of the run that wrote it. It gets its
+// final name only when it is complete and synced to disk.
 //
 //   /            attributes: format_version (1), program ("shoal 0.1.0"), step, run, started
 //   /lineage     attributes, strings: the runs before this one, oldest first, each as "RUN STEP" (io/lineage.hpp). Files of

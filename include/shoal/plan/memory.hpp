@@ -18,7 +18,8 @@ struct MemoryPlan {
 /// Takes from the same memory what a run needs in addition to its engine.
 using ExtraAllocations = std::function<void(zero::Engine& engine, Memory& memory)>;
 
-/// The plan of rank `rank` of `ranks`.
+/// The plan of rank `rank` of `ranks` that reduce gradients together. In a pipeline these are the ranks of one stage, whose
+/// parts of the model are options.parts.
 MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks, const ExtraAllocations& extra = {});
 
 /// Bytes that one rank may take: limit_gib (memory.limit) if it is set, else the node's physical memory divided by its

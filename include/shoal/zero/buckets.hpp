@@ -9,6 +9,7 @@
 
 #include "shoal/base/types.hpp"
 #include "shoal/comm/reducer.hpp"
+#include "shoal/model/part.hpp"
 #include "shoal/model/unit.hpp"
 #include "shoal/zero/stages.hpp"
 
@@ -22,6 +23,10 @@ using Sweeps = std::vector<std::vector<int>>;
 /// One sweep of all units: backward completes the last unit first and the embedding last, even if a tied head begins the
 /// embedding's gradient.
 Sweeps sweep_of_all(std::size_t units);
+/// The sweeps of a rank that computes these parts (as shard_layouts() has them) of a model of `units` units: one of each
+/// part, the last part first. If several turns are in flight, the head is a sweep of its own: its gradient is complete at
+/// the end of a turn's forward pass, when earlier turns may not have gone backward through the layers yet.
+Sweeps sweeps_of(const std::vector<model::Part>& parts, std::size_t units);
 
 /// Elements sub.begin .. sub.end-1 of every rank's shard of one unit.
 struct Part {

@@ -12,6 +12,7 @@
 #include "shoal/device/cells.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/model/model.hpp"
+#include "shoal/model/part.hpp"
 #include "shoal/optim/optimizer.hpp"
 #include "shoal/zero/gradients.hpp"
 #include "shoal/zero/parameters.hpp"
@@ -29,6 +30,7 @@ struct EngineOptions {
   std::size_t micro_batches = 1;  ///< of a step, over all ranks of the group
   double grad_clip = 1.0;         ///< largest norm; 0: gradients are not clipped
   std::uint64_t seed = 1;
+  std::vector<model::Part> parts;  ///< of the model that this rank computes; none: all units as one part
 };
 
 class Engine final : private model::UnitAccess {

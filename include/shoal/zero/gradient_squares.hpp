@@ -33,11 +33,15 @@ class GradientSquares {
   void measure(int unit, const float* gradient, std::size_t micro_step);
   /// Enqueues a copy of the step's sums to the host.
   void fetch();
-  /// Sum over all units, after the host has waited for an event behind fetch(). 0 with Squares::none.
+  /// After the host has waited for an event behind fetch(). Collective over RankGroups::model: the sums of absent units come
+  /// from their stages.
+  void share();
+  /// Sum over all units, after share(). 0 with Squares::none.
   double of_micro_step(std::size_t micro_step) const;
 
  private:
   std::vector<ShardLayout> layouts_;
+  RankGroups groups_;
   SampledWeights weights_;
   Span<double> granule_sums_;  // of the largest unit
   device::Cells sums_;         // by micro-step, by unit; none with Squares::none

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of all units on this rank: summed over the rank's own micro-batches and over ranks, in buckets whose reduction
+// Gradients of this rank's units: summed over the rank's own micro-batches and over ranks, in buckets whose reduction
 // starts while backward goes on. [Note: one trajectory] in zero/accumulation.hpp has the order of all sums. Stages that
 // shard gradients reduce them after every micro-step, the others once a round.
 //
@@ -38,11 +38,13 @@ struct GradientOptions {
 
 class Accumulator;
 
-/// A step calls, in this order: of() and complete() for every unit and turn, with the sweeps in any order; finish_step();
-/// then start_gather(), measure_norm(), norm(), wait_for_gather(), and reads reduced(). All ranks of the group make the same
-/// calls.
+/// A step calls, in this order: of() and complete() for every unit of the sweeps and turn, with the sweeps in any order;
+/// finish_step(); then start_gather(), measure_norm(), share_squares(), norm(), wait_for_gather(), and reads reduced(). All
+/// ranks of the group make the same calls. The stages of a pipeline have different units, and share share_squares() and
+/// norm().
 class Gradients {
  public:
+  /// sweeps: every unit that is present in one of them.
   Gradients(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, const Sweeps& sweeps,
             const AccumulationPlan& accumulation, const RankGroups& groups, const GradientOptions& options, Memory& memory);
   ~Gradients();
@@ -55,7 +57,7 @@ class Gradients {
   /// Backward has written all of the unit's gradient. Adds it to the partial sums, and starts to reduce complete buckets.
   /// The unit's next turn is the following one.
   void complete(int unit);
-  /// Called after the last turn of all units. Waits until each rank has the step's sum on its shards.
+  /// Called after the last turn of all units of the sweeps. Waits until each rank has the step's sum on its shards.
   void finish_step();
 
   /// If set, each sum is on its owner's shard alone until start_gather(), even if native collectives could leave it on all
@@ -69,16 +71,18 @@ class Gradients {
   /// Called after finish_step(). Enqueues the sums for norm(), and copies to the host: of these, of the sums for
   /// micro_step_square(), and of the errors of quantization. The gather is in flight meanwhile.
   void measure_norm();
+  /// After the host has waited for an event behind measure_norm(): in a pipeline, exchanges the sums for square_of_turn()
+  /// with the other stages. Collective.
+  void share_squares() { squares_.share(); }
   /// Norm of the reduced gradient, after the host has waited for an event behind measure_norm(). Writes the errors of
   /// quantization into the trace. Collective.
   Norm norm();
-  /// Waits until this rank holds the reduced gradient of ShardLayout::optimizer, all units.
+  /// Waits until this rank holds the reduced gradient of ShardLayout::optimizer, all its units.
   void wait_for_gather();
   /// Elements `range` of the unit's reduced gradient, within ShardLayout::optimizer.
   Span<const std::byte> reduced(int unit, Range range) const { return sums_.sum(unit, range); }
 
-  /// Sum of squares of the gradient of a turn before it was added to any other; 0 with Squares::none. After the host has
-  /// waited for an event behind measure_norm().
+  /// Sum of squares of the gradient of a turn before it was added to any other; 0 with Squares::none. After share_squares().
   double square_of_turn(std::size_t turn) const { return squares_.of_micro_step(turn); }
   /// Used with Squares::weighted.
   SampledWeights& weights() { return squares_.weights(); }

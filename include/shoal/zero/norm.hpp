@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The 2-norm of the gradients of all units, from the shards of all ranks. It has the same bits on any number of ranks
-// (zero/tree_sum.hpp).
+// (zero/tree_sum.hpp), and on any number of stages of a pipeline: squares are summed by unit on the stage that has the unit,
+// and added in the order of units on all.
 #pragma once
 
 #include <functional>
@@ -27,7 +28,8 @@ class GlobalNorm {
 
   /// Enqueues this rank's sums, and their copy to the host. shard(unit): this rank's shard of the gradient, in dtype.
   void measure(DType dtype, const std::function<Span<const std::byte>(int unit)>& shard, const SampledWeights& weights);
-  /// The norm of what was measured last, after the host has waited for an event behind measure(). Collective.
+  /// The norm of what was measured last, after the host has waited for an event behind measure(). Collective, also over
+  /// RankGroups::model.
   Norm norm() const;
 
  private:
@@ -37,9 +39,9 @@ class GlobalNorm {
 
   std::vector<ShardLayout> layouts_;
   RankGroups groups_;
-  std::size_t most_subtrees_ = 0;           // of a rank, in all units
+  std::size_t most_subtrees_ = 0;           // of a rank, in its units
   std::vector<Span<double>> granule_sums_;  // by unit, of this rank's shard
-  device::Cells subtrees_;                  // this rank's sums of all units; behind them the weighted ones, if there are any
+  device::Cells subtrees_;                  // this rank's sums of its units; behind them the weighted ones, if there are any
 };
 
 }  // namespace shoal::zero

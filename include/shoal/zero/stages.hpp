@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "shoal/model/part.hpp"
 #include "shoal/model/unit.hpp"
 #include "shoal/zero/options.hpp"
 #include "shoal/zero/partition.hpp"
@@ -29,9 +30,11 @@ inline constexpr std::array<Stage, 4> stages = {{
 }};
 inline const Stage& stage_of(const ZeroOptions& options) { return stages.at(static_cast<std::size_t>(options.stage)); }
 
-/// The elements of a unit's flat buffer that this rank keeps between steps.
+/// The elements of a unit's flat buffer that this rank keeps between steps. A unit that other stages of a pipeline compute
+/// is absent: it has no elements here and all ranges are empty, so nothing is kept, sent or summed for it. Units have the
+/// same numbers on all ranks, present or not.
 struct ShardLayout {
-  std::size_t elements = 0;  ///< of the flat buffer
+  std::size_t elements = 0;  ///< of the flat buffer; 0: the unit is absent
   Range shard;               ///< the elements that this rank keeps of a sharded state
   Range parameters, gradients, optimizer;
   bool gathered = false;   ///< parameters are sharded, and gathered for each use (the same on all ranks)
@@ -41,7 +44,9 @@ struct ShardLayout {
 };
 
 /// The layouts, by unit. Units of fewer than options.persist_below elements keep their parameters whole in every stage.
+/// parts: those that this rank computes, as all ranks of `groups` do. It computes all units if there are no parts, or one
+/// without units.
 std::vector<ShardLayout> shard_layouts(const std::vector<model::UnitLayout>& units, const ZeroOptions& options,
-                                       const RankGroups& groups);
+                                       const RankGroups& groups, const std::vector<model::Part>& parts = {});
 
 }  // namespace shoal::zero

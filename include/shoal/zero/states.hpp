@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters, master parameters and moments of all units: the elements that this rank keeps between steps, and the
+// Parameters, master parameters and moments of this rank's units: the elements that it keeps between steps, and the
 // optimizer's step over them.
 #pragma once
 
@@ -52,7 +52,7 @@ class States {
   /// Reads all masters: for messages about a failed step.
   int first_not_finite() const;
 
-  /// All masters of a unit, on all ranks. Collective; for exporting.
+  /// All masters of a unit, on all ranks, also if it is absent here. Collective, also over RankGroups::model; for exporting.
   std::vector<float> whole_master(int unit) const;
 
   enum class Which { own, kept };
@@ -65,6 +65,8 @@ class States {
   std::vector<NamedSlice> moment_slices(const std::vector<Range>& wanted) const;
 
  private:
+  void gather_shards(Span<float> whole) const;
+  void send_to_stages(int unit, Span<float> whole) const;
   std::vector<Range> ranges(Which which) const;
   std::byte* parameter(int unit, std::size_t element) const;
 
