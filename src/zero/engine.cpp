@@ -83,14 +83,14 @@ void Engine::forward(std::size_t turn, const model::MicroBatch& batch) {
   parameters_->begin(Parameters::Pass::training);
   const auto predictions = static_cast<double>(groups_ * options_.micro_batches * model_->predictions(batch));
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "forward");
-  model_->forward(batch, static_cast<float>(loss_scale_ / predictions), losses_.cell(turn));
+  model_->forward(0, batch, {}, static_cast<float>(loss_scale_ / predictions), losses_.cell(turn));
 }
 
 void Engine::backward(std::size_t turn) {
   require(in_flight_ == turn, "the backward pass of turn ", turn, " comes without its forward pass");
   in_flight_.reset();
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "backward");
-  model_->backward();
+  model_->backward(0, {});
 }
 
 void Engine::measure() {
@@ -150,7 +150,7 @@ void Engine::update_unit(int unit, const optim::Optimizer::Step& step) {
 
 double Engine::evaluate(const model::MicroBatch& batch) {
   parameters_->begin(Parameters::Pass::evaluation);
-  model_->evaluate(batch, losses_.cell(0));
+  model_->evaluate(batch, {}, losses_.cell(0));
   losses_.fetch();
   device::wait_for_queue();
   return losses_.values().front();
