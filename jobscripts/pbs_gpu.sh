@@ -16,6 +16,7 @@
 #   SHOAL_SWEEP    a file with options in each line: subjob K of a job array (qsub -J 1-8) adds those of line K, and writes to
 #                  SHOAL_OUT/K                   (none)
 #   SHOAL_BIND     how mpiexec binds a rank: core, numa, none                                       (core)
+#   SHOAL_ANSWER   after a failure all nodes must answer within so many seconds, or the job is submitted again   (20)
 #   SHOAL_CHAIN    no: the job does not submit the next one                                         (yes)
 #   SHOAL_MPIEXEC  mpiexec of MPICH, Intel MPI, HPE's PALS or Open MPI, whichever belongs to the MPI library of the program
 #                                                (the one in PATH)
@@ -26,7 +27,8 @@
 # The program asks qstat what is left of the walltime (train.stop_after=auto), and stops in time: it writes a checkpoint and ends
 # with status 75. This script then submits itself again, with the resources and the queue of this job, and the next job resumes,
 # until all steps are done. Where compute nodes have no qsub or no qstat, the log says what to do. A job that is deleted (qdel)
-# writes a checkpoint, too, but is not submitted again.
+# writes a checkpoint, too, but is not submitted again. If a rank dies, or a node, the run goes on from its last checkpoint:
+# set checkpoint.every.
 
 #PBS -N shoal
 #PBS -l select=1:ncpus=32:ngpus=4:mpiprocs=4:ompthreads=1
@@ -60,12 +62,6 @@ if [[ -n ${SHOAL_SWEEP:-} ]]; then
 fi
 read -ra options <<<"${SHOAL_OPTIONS:-}"
 
-# If an earlier job used the directory, this one resumes from its last checkpoint, or from the beginning if there is none.
-again=()
-if [[ -e $out/run.json ]] || compgen -G "$out/checkpoints/step_*.h5" >/dev/null; then
-  again=(--checkpoint.resume=latest)
-fi
-
 stop=()
 if [[ "${preset[*]} ${options[*]}" == *train.stop_after* ]]; then
   : # the user's own limit
@@ -97,21 +93,44 @@ case $("$mpiexec" --version 2>&1 || true)$("$mpiexec" --help 2>&1 || true) in
     launch=("$mpiexec" -f "$PBS_NODEFILE" -n "$ranks") ;;
 esac
 
-running='' deleted=no
+running='' deleted=no warned=no idle=0
 # qsig may send a signal to this shell alone, so it is passed on to mpiexec, and from there to the ranks. SIGINT and SIGUSR2 become
 # SIGUSR1, since MPICH's mpiexec ends everything at a second SIGINT, and itself at a SIGUSR2, which is therefore ignored below.
 # SIGTERM comes from qdel, or at the end of the walltime.
-trap 'kill -USR1 "$running" || true' USR1 USR2 INT
+trap 'warned=yes; kill -USR1 "$running" || true' USR1 USR2 INT
 trap 'deleted=yes; kill -TERM "$running" || true' TERM
-(
-  trap '' USR2
-  exec "${launch[@]}" "$shoal" train "$deck" --train.device=cuda --output.dir="$out" --checkpoint.dir="$out/checkpoints" \
-    "${stop[@]}" "${again[@]}" "${preset[@]}" "${options[@]}"
-) &
-running=$!
-while kill -0 "$running" 2>/dev/null; do sleep 1 || true; done # `wait` would lose one of two signals at a time
-status=0
-wait "$running" || status=$?
+newest() { compgen -G "$out/checkpoints/step_*.h5" | sort | tail -n 1 || true; }
+
+# A rank that dies ends the others, but not the job: the run starts again here, from its last checkpoint, if all nodes answer.
+# If they do not, the job is submitted again. It ends after three attempts in a row that made no new checkpoint.
+while true; do
+  # If an earlier job used the directory, this one resumes from its last checkpoint, or from the beginning if there is none.
+  again=()
+  if [[ -e $out/run.json ]] || compgen -G "$out/checkpoints/step_*.h5" >/dev/null; then
+    again=(--checkpoint.resume=latest)
+  fi
+  before=$(newest)
+  (
+    trap '' USR2
+    exec "${launch[@]}" "$shoal" train "$deck" --train.device=cuda --output.dir="$out" --checkpoint.dir="$out/checkpoints" \
+      "${stop[@]}" "${again[@]}" "${preset[@]}" "${options[@]}"
+  ) &
+  running=$!
+  while kill -0 "$running" 2>/dev/null; do sleep 1 || true; done # `wait` would lose one of two signals at a time
+  status=0
+  wait "$running" || status=$?
+  [[ $status -ne 0 && $status -ne 2 && $status -ne 75 && $deleted == no ]] || break
+  latest=$(newest)
+  idle=$((idle + 1))
+  [[ $latest == "$before" ]] || idle=0
+  [[ -n $latest && $idle -lt 3 ]] || break
+  if [[ $warned == yes ]] || ! timeout "${SHOAL_ANSWER:-20}" "${launch[@]}" true; then
+    status=75 # soon out of time, or without a node
+    break
+  fi
+  [[ $deleted == no ]] || break
+  echo "the run ended with status $status; it goes on from $latest" >&2
+done
 trap - USR1 USR2 TERM INT
 
 # resource NAME: the value in the record of this job, where long lines are broken: "    Resource_List.select = 2:ncpus=2".

@@ -16,6 +16,7 @@
 #   SHOAL_SWEEP     a file with options in each line: task K of a job array (sbatch --array=1-8) adds those of line K, and
 #                   writes to SHOAL_OUT/K       (none)
 #   SHOAL_BIND      how srun binds a rank: cores, ldoms (NUMA domains), none                                   (cores)
+#   SHOAL_ANSWER    after a failure all nodes must answer within so many seconds, or the job goes back into the queue   (20)
 #   SHOAL_SRUN_MPI  how srun connects the ranks (pmi2, for MPICH; `srun --mpi=list` shows the others, for example
 #                   cray_shasta). With a wrong one every rank believes to be rank 0 of 1; shoal refuses that.
 #   SHOAL_GPU_AWARE_MPI  1 if the MPI library reads and writes the memory of GPUs but does not say so, 0 if it must not.
@@ -76,6 +77,7 @@ trap 'warned=yes; kill -USR1 "$running" || true' USR1
 trap 'warned=yes; kill -USR2 "$running" || true' USR2
 trap 'cancelled=yes' TERM INT
 nodes=${SLURM_JOB_NUM_NODES:-1}
+all_answer() { timeout "${SHOAL_ANSWER:-20}" srun --overlap --mpi=none --nodes="$nodes" --ntasks="$nodes" true; }
 newest() { compgen -G "$out/checkpoints/step_*.h5" | sort | tail -n 1 || true; }
 end_steps() {
   local step
@@ -108,7 +110,7 @@ while true; do
   [[ $latest == "$before" ]] || idle=0
   [[ -n $latest && $idle -lt 3 ]] || break
   end_steps # ranks that have outlived a killed srun
-  if [[ $warned == yes ]] || ! timeout 20 srun --overlap --mpi=none --nodes="$nodes" --ntasks="$nodes" true; then
+  if [[ $warned == yes ]] || ! all_answer; then
     status=75 # soon out of time, or without a node
     break
   fi

@@ -175,7 +175,7 @@ struct Watchdog::State {
     }
     std::string line = text("shoal: rank ", rank, ": ");
     for (const int r : dead) line += text(r != dead.front() ? ", " : "", name(r));
-    end(line + " died without an error message: killed, or crashed; this run ends\n");
+    end_all(line + " died without an error message: killed, or crashed; this run ends\n");
   }
 
   int rank;

@@ -36,6 +36,8 @@ RECOVERY_S = 180  # after a fault the run must make steps again within this time
 ENDING_S = 120
 MOST_GROWTH = 8 << 20  # bytes by which the memory of a rank may differ between restarts
 STEP_BYTES = 160  # that a rank keeps of every step for summary.json; steps take a millisecond here
+# checkpoint.every by Young's rule (1974): the square root of twice the time of a save (some 7 ms) by that between faults (90 s)
+# is about a second, here 1000 steps.
 DECK = """
 [model]
 n_layer    = 2
@@ -55,7 +57,7 @@ steps     = 100000000
 seed      = 3
 log_every = 1000
 [checkpoint]
-every = 100
+every = 1000
 keep  = 2
 async = true
 [trace]
@@ -85,7 +87,8 @@ class Job:
         self.begun, self.held, self.polled, self.state = time.monotonic(), 0.0, time.monotonic(), "PENDING"
         self.memory = {}  # by process: (rank, time since its start, resident bytes) now and then, and its peak
         options = ["--time=60", "--parsable", f"--output={work}/job.log", f"--chdir={work}"]
-        environment = f"SHOAL={BINARY} SHOAL_DECK={work}/deck.cfg SHOAL_OUT={self.out} SHOAL_COMM_WAIT=sleep".split()
+        environment = [f"SHOAL={BINARY}", f"SHOAL_DECK={work}/deck.cfg", f"SHOAL_OUT={self.out}"]
+        environment += ["SHOAL_COMM_WAIT=sleep", "SHOAL_ANSWER=8"]
         self.number = self.slurm("env", *environment, "sbatch", *options, SOURCE / "jobscripts" / "slurm.sh").strip()
 
     @staticmethod
@@ -266,11 +269,13 @@ def let_it_suffer(job, draw):
             break
         kinds = kinds or draw.sample(faults.kinds, len(faults.kinds))
         ranks, steps = set(job.ranks()), job.steps()
-        begun, count = time.monotonic(), count + 1
+        begun, held, count = time.monotonic(), job.held, count + 1
         what = getattr(faults, kinds.pop())()
         log(f"fault {count} after step {steps}: {what}")
         await_recovery(job, ranks)
-        log(f"  makes steps again after {time.monotonic() - begun:.0f} s")
+        log(
+            f"  makes steps again after {time.monotonic() - begun:.0f} s, {job.held - held:.0f} s of which the job held nodes"
+        )
         faults.mend()
     return count
 

@@ -57,11 +57,11 @@ next_job() {
   done
   sed -n "$1p" "$work/submitted"
 }
-# trains ID: waits until the steps of this job are in the metrics.
+# trains ID [NAME]: waits until steps of this job are in the metrics.
 trains() {
-  local end=$((SECONDS + 60)) before
-  before=$(wc -l <"$work/chain/metrics.jsonl" 2>/dev/null || echo 0)
-  until [[ $(wc -l <"$work/chain/metrics.jsonl" 2>/dev/null || echo 0) -gt $before ]]; do
+  local end=$((SECONDS + 60)) metrics=$work/${2:-chain}/metrics.jsonl before
+  before=$(wc -l <"$metrics" 2>/dev/null || echo 0)
+  until [[ $(wc -l <"$metrics" 2>/dev/null || echo 0) -gt $before ]]; do
     [[ $SECONDS -lt $end ]] || fail "job $1 makes no steps"
     sleep 0.2
   done
@@ -86,4 +86,29 @@ trains "$job"
 "$cluster/pbs-sim" qdel "$job"
 ended_75 "$job" SIGTERM
 [[ $(wc -l <"$work/submitted") -eq 3 ]] || fail "a deleted job was submitted again"
+
+# A rank dies, and then the launcher: the job goes on from its last checkpoint each time. $VCLUSTER_STATE/pbs has its log.
+job=$(cd "$work" && "$cluster/pbs-sim" qsub -o "$work/chain.deaths.log" -v \
+  "SHOAL,SHOAL_DECK,SHOAL_COMM_WAIT,SHOAL_OUT=$work/deaths,SHOAL_OPTIONS=--train.steps=1000000 --checkpoint.every=200" \
+  "$source_root/jobscripts/pbs.sh")
+goes_on() { grep -c 'it goes on from' "$VCLUSTER_STATE/pbs/$job/OU" || true; }
+count=0
+for pattern in "^$SHOAL train .*--output.dir=$work/deaths" "^mpiexec .*--output.dir=$work/deaths"; do
+  end=$((SECONDS + 60))
+  until compgen -G "$work/deaths/checkpoints/step_*.h5" >/dev/null; do
+    [[ $SECONDS -lt $end ]] || fail "job $job makes no checkpoint"
+    sleep 0.2
+  done
+  trains "$job" deaths
+  pkill -KILL --newest -f -- "$pattern" || fail "no process is $pattern"
+  count=$((count + 1))
+  end=$((SECONDS + 60))
+  until [[ $(goes_on) -eq $count ]]; do
+    [[ $SECONDS -lt $end ]] || fail "job $job does not go on after the death of $pattern"
+    sleep 0.2
+  done
+done
+trains "$job" deaths
+"$cluster/pbs-sim" qdel "$job"
+ended_75 "$job" SIGTERM
 echo "passed"
