@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model that is cut into parts, with several micro-batches between forward and backward: losses and gradients have the
+// bits of the whole model with one slot, in any order of passes and however much each slot keeps.
+#include "parts_harness.hpp"
+#include "shoal/model/costs.hpp"
+
+namespace shoal::model::test {
+namespace {
+
+const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
+
+std::vector<ModelOptions> models() {
+  ModelOptions gpt = tiny_gpt(), mlp = tiny_mlp();
+  gpt.tied = false;
+  gpt.dropout = 0.2;
+  gpt.n_layer = mlp.n_layer = layers;
+  return {gpt, mlp};
+}
+
+TEST(Parts, HaveTheBitsOfTheWholeModel) {
+  for (const ModelOptions& options : models()) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const Results expected = whole(options, dtype);
+      for (const std::vector<std::size_t>& balance : {std::vector<std::size_t>{5}, {3, 2}, {1, 1, 3}}) {
+        for (const bool all_forward_first : {true, false}) {
+          const std::vector<Action> actions = all_forward_first ? gpipe(balance.size()) : one_f_one_b(balance.size());
+          for (const std::int64_t interval : {0, 1, 2}) {
+            for (const std::size_t most_whole : {std::size_t{0}, std::size_t{1}, turns}) {
+              const auto gradients = interval == 1 ? Gradients::in_place : Gradients::apart;
+              EXPECT_TRUE(Cut(options, dtype, balance, actions, interval, most_whole).run(gradients) == expected)
+                  << name_of(options.kind) << ' ' << name_of(dtype) << ", " << balance.size() << " parts, "
+                  << (all_forward_first ? "gpipe" : "1f1b") << ", interval " << interval << ", whole slots " << most_whole;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Bytes of activations that a part with these units takes.
+std::size_t activations(const ModelOptions& options, const Part& part, std::int64_t interval = 0) {
+  Recording access(options, DType::f32);
+  Capacity capacity{3, 7, true, false, interval};
+  capacity.part = part;
+  Memory counting;
+  make(options, DType::f32, capacity, 1, counting, access);
+  return counting.taken()[Kind::activations];
+}
+
+/// The middle part of a GPT has the blocks 1 to 4 of the units 0 to 6; its first input crosses the border.
+TEST(Parts, TakeMemoryForWhatTheirSlotsKeep) {
+  const ModelOptions options = models().front();
+  const std::vector<UnitCost> costs = model::costs(options, DType::f32, {3, 7});
+  const std::size_t stream = costs[2].input_bytes, block = costs[2].input_bytes + costs[2].kept_bytes;
+  const auto middle = [&](std::size_t slots, std::size_t whole, std::int64_t interval = 0) {
+    return activations(options, {{1, 5}, slots, whole}, interval);
+  };
+  EXPECT_EQ(middle(3, 3) - middle(2, 2), 4 * block - stream);
+  EXPECT_EQ(middle(3, 3, 2) - middle(2, 2, 2), 2 * block) << "two blocks, and the input of the second segment";
+  EXPECT_EQ(middle(1, 0), middle(1, 1)) << "one slot keeps what it computes again";
+  EXPECT_EQ(middle(3, 0), middle(1, 0)) << "their inputs cross the border";
+  EXPECT_EQ(middle(3, 0, 2) - middle(2, 0, 2), stream) << "the input of the second segment";
+  EXPECT_EQ(middle(3, 1), middle(2, 2));
+
+  const auto extra = [&](std::size_t slots, Range units, Range without) {
+    return activations(options, {units, slots, slots}) - activations(options, {without, slots, slots});
+  };
+  const std::size_t tokens = round_up(3 * 7 * sizeof(std::int32_t), 64);  // inputs, or targets
+  for (const std::size_t slots : {1U, 3U}) {
+    EXPECT_EQ(extra(slots, {2, 7}, {2, 6}), costs.back().kept_bytes + stream + slots * (stream + tokens))
+        << "the head: its input is the output of the last block";
+    EXPECT_EQ(extra(slots, {0, 5}, {1, 5}), stream + slots * (stream + tokens)) << "the embedding";
+  }
+}
+
+/// The message of the error with which a part of a model is refused.
+std::string refusal(const ModelOptions& options, const Part& part) {
+  try {
+    activations(options, part);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Parts, ThatCannotBeAreRefused) {
+  ModelOptions tied = models().front();
+  tied.tied = true;
+  EXPECT_EQ(refusal(tied, {{0, 7}, 1, 1}), "");
+  EXPECT_NE(refusal(tied, {{0, 4}, 1, 1}).find("model.tied = true in a part of a model"), std::string::npos);
+  EXPECT_NE(refusal(tied, {{4, 7}, 1, 1}).find("model.tied = true in a part of a model"), std::string::npos);
+  EXPECT_NE(refusal(tied, {{0, 7}, 2, 2}).find("model.tied = true with 2 micro-batches"), std::string::npos);
+  for (const ModelOptions& options : models()) {
+    EXPECT_NE(refusal(options, {{0, 1}, 1, 1}).find("the units 0 to 0 has no layer"), std::string::npos);
+    EXPECT_NE(refusal(options, {{6, 7}, 1, 1}).find("the units 6 to 6 has no layer"), std::string::npos);
+    EXPECT_NE(refusal(options, {{4, 8}, 1, 1}).find("a model with 7 units"), std::string::npos);
+    EXPECT_NE(refusal(options, {{4, 7}, 1, 2}).find("1 slots, of which 2"), std::string::npos);
+  }
+}
+
+TEST(Parts, NeedTheBordersThatTheyHave) {
+  for (const ModelOptions& options : models()) {
+    Capacity capacity{3, 7};
+    capacity.part.units = {2, 4};
+    Recording access(options, DType::f32);
+    Memory counting;
+    make(options, DType::f32, capacity, 1, counting, access);
+    Memory memory(counting.taken());
+    const auto part = make(options, DType::f32, capacity, 1, memory, access);
+    const RandomBatch data(3, 7, options.vocab_size);
+    Border border(part->border_elements(data.batch) * sizeof(float));
+    std::vector<float> logits(3 * options.vocab_size);
+    EXPECT_THROW(part->forward(0, data.batch, {}, 1, nullptr), Error);
+    EXPECT_THROW(part->forward(0, data.batch, {border.data(), nullptr}, 1, nullptr), Error);
+    EXPECT_THROW(part->evaluate(data.batch, {nullptr, border.data()}, nullptr), Error);
+    EXPECT_THROW(part->backward(0, {border.data(), nullptr}), Error);
+    EXPECT_THROW(part->logits(data.batch, logits), Error);
+    EXPECT_EQ(part->decoder(), nullptr);
+    Instance whole(options, {3, 7});
+    EXPECT_THROW(whole.model->forward(0, data.batch, {nullptr, border.data()}, 1, nullptr), Error);
+  }
+}
+
+}  // namespace
+}  // namespace shoal::model::test
