@@ -24,7 +24,7 @@ Exit eval(comm::World& world, config::Invocation& invocation) {
   heartbeat::phase("evaluate");
   const data::Samples& samples = *loaded.setup().dataset.validation;
   const std::size_t most = o.train.eval_batches * o.batch.global;
-  const double loss = evaluate(world, loaded.engine(), samples, o.batch.micro, o.model.block_size, most);
+  const double loss = evaluate(world, loaded.engine(), loaded.runner(), samples, o.batch.micro, o.model.block_size, most);
   if (world.all().rank() == 0) {
     std::printf("# %s, step %lld, on %s\n", loaded.file().c_str(), static_cast<long long>(loaded.step()),
                 counted(world.size(), "rank").c_str());

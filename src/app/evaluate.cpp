@@ -5,45 +5,89 @@
 #include <vector>
 
 #include "division.hpp"
+#include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/device/timing.hpp"
 
 namespace shoal::app {
 
-double evaluate(comm::World& world, zero::Engine& engine, const data::Samples& samples, std::size_t micro,
-                std::size_t block_size, std::size_t most) {
-  const std::size_t count = most == 0 ? samples.count() : std::min(most, samples.count());
-  const std::size_t batches = (count + micro - 1) / micro;
-  const auto size = static_cast<std::size_t>(world.data().size()), rank = static_cast<std::size_t>(world.data().rank());
-  const bool counts = knows_losses(world);
-  std::vector<double> losses(batches, 0.0);
-  std::vector<std::int32_t> row(block_size + 1), inputs, targets;
-  double predictions = 0;
-  for (std::size_t first_batch = 0; first_batch < batches; first_batch += size) {
-    // A rank that has no batch of its own in the last round computes the last batch, too, since gathering parameters is
-    // collective.
-    const std::size_t own = std::min(first_batch + rank, batches - 1);
-    inputs.clear();
-    targets.clear();
-    const std::size_t first = own * micro, last = std::min(count, first + micro);
-    for (std::size_t s = first; s < last; ++s) {
-      samples.read(s, row);
-      inputs.insert(inputs.end(), row.begin(), row.end() - 1);
-      targets.insert(targets.end(), row.begin() + 1, row.end());
+namespace {
+
+/// The batches of one data-parallel rank, a turn each. A rank that has no batch of its own in the last turn computes the
+/// last batch, too, since gathering parameters is collective.
+class Evaluation final : public pipeline::Stage {
+ public:
+  Evaluation(comm::World& world, zero::Engine& engine, const data::Samples& samples, std::size_t micro,
+             std::size_t block_size, std::size_t most)
+      : engine_(engine),
+        samples_(samples),
+        micro_(micro),
+        block_size_(block_size),
+        count_(most == 0 ? samples.count() : std::min(most, samples.count())),
+        ranks_(static_cast<std::size_t>(world.data().size())),
+        rank_(static_cast<std::size_t>(world.data().rank())),
+        counts_(knows_losses(world)),
+        losses_((count_ + micro - 1) / micro, 0.0),
+        row_(block_size + 1) {}
+
+  std::size_t turns() const { return (losses_.size() + ranks_ - 1) / ranks_; }
+  /// By batch; zero for those of other ranks, and on the ranks that do not know losses.
+  Span<double> losses() { return losses_; }
+  double predictions() {
+    double sum = 0;
+    for (std::size_t b = 0; b < losses_.size(); ++b) {
+      sum += static_cast<double>(engine_.model().predictions({sequences(b), block_size_, {}, {}, 0, 0}));
     }
-    const double loss = engine.evaluate({last - first, block_size, inputs, targets, 0, static_cast<std::uint32_t>(first)});
-    if (counts && first_batch + rank < batches) losses[own] = loss;
+    return sum;
+  }
+
+  void forward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) override {
+    const std::size_t own = turn * ranks_ + rank_, batch = std::min(own, losses_.size() - 1);
+    if (in.empty() || out.empty()) read(batch);
+    engine_.evaluate(static_cast<std::size_t>(part),
+                     {sequences(batch), block_size_, inputs_, targets_, 0, static_cast<std::uint32_t>(batch * micro_)},
+                     {in.data(), out.data()});
+    if (out.empty()) {
+      const double loss = engine_.evaluated_loss();
+      if (counts_ && own == batch) losses_[own] = loss;
+    }
     device::read_spans();
-    heartbeat::beat();
   }
-  for (std::size_t b = 0; b < batches; ++b) {
-    const std::size_t sequences = std::min(count, (b + 1) * micro) - b * micro;
-    predictions += static_cast<double>(engine.model().predictions({sequences, block_size, {}, {}, 0, 0}));
+  void backward(int /*part*/, std::size_t /*turn*/, Span<std::byte> /*in*/, Span<std::byte> /*out*/) override {
+    fail("an evaluation has no backward pass");
   }
-  world.all().all_reduce(Span<double>(losses), comm::Reduce::sum).wait();
+
+ private:
+  std::size_t sequences(std::size_t batch) const { return std::min(count_, (batch + 1) * micro_) - batch * micro_; }
+  void read(std::size_t batch) {
+    inputs_.clear();
+    targets_.clear();
+    const std::size_t first = batch * micro_;
+    for (std::size_t s = first; s < first + sequences(batch); ++s) {
+      samples_.read(s, row_);
+      inputs_.insert(inputs_.end(), row_.begin(), row_.end() - 1);
+      targets_.insert(targets_.end(), row_.begin() + 1, row_.end());
+    }
+  }
+
+  zero::Engine& engine_;
+  const data::Samples& samples_;
+  std::size_t micro_, block_size_, count_, ranks_, rank_;
+  bool counts_;
+  std::vector<double> losses_;
+  std::vector<std::int32_t> row_, inputs_, targets_;
+};
+
+}  // namespace
+
+double evaluate(comm::World& world, zero::Engine& engine, pipeline::Runner& runner, const data::Samples& samples,
+                std::size_t micro, std::size_t block_size, std::size_t most) {
+  Evaluation evaluation(world, engine, samples, micro, block_size, most);
+  runner.evaluate(evaluation.turns(), evaluation);
+  world.all().all_reduce(evaluation.losses(), comm::Reduce::sum).wait();
   double sum = 0;
-  for (const double loss : losses) sum += loss;
-  return sum / predictions;
+  for (const double loss : evaluation.losses()) sum += loss;
+  return sum / evaluation.predictions();
 }
 
 }  // namespace shoal::app

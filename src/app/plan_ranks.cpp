@@ -37,8 +37,9 @@ Resolved resolved(config::Invocation asked, int ranks) {
 
 PlanInputs plan_inputs(const config::Options& options, int ranks, int on_node) {
   const Division division = divide(options, ranks, on_node);
-  return {engine_options(options, division, Purpose::train), division.sync_group_size,
-          extra_allocations(options, 0, division.ranks, division.sync_group_size)};
+  const zero::EngineOptions engine = engine_options(options, division, Purpose::train);
+  const StagePlan stages = stage_plan(options, 0, turns_of(engine, division), true);
+  return {engine, division.sync_group_size, extra_allocations(options, division, stages)};
 }
 
 }  // namespace shoal::app

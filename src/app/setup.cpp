@@ -61,6 +61,26 @@ std::optional<sync::Synchroniser> synchroniser(const config::Options& options, z
                                            memory);
 }
 
+pipeline::Runner runner(const config::Options& options, const StagePlan& stages, zero::Engine& engine,
+                        comm::Communicator* group, Memory& memory) {
+  return {group, stages.lists, stages.shape, border_bytes(options, engine), memory};
+}
+
+plan::ExtraAllocations evaluation_allocations(const config::Options& options, const StagePlan& stages) {
+  return [=](zero::Engine& engine, Memory& memory) { runner(options, stages, engine, nullptr, memory); };
+}
+
+/// Every stage of a pipeline must fit; the others are planned like this rank's.
+void require_memory(const Setup& setup, std::size_t limit, const plan::ExtraAllocations& extra) {
+  for (std::size_t stage = 0; stage < setup.stages.parts.size(); ++stage) {
+    zero::EngineOptions engine = setup.engine;
+    engine.parts = setup.stages.parts[stage];
+    const std::string problem = plan::memory_problem(engine, setup.division.sync_group_size, limit, extra);
+    require_input(problem.empty(), setup.stages.parts.size() > 1 ? text("stage ", stage, " of the pipeline: ") : "",
+                  problem);
+  }
+}
+
 }  // namespace
 
 zero::Squares measured_squares(const config::Options& options) {
@@ -99,6 +119,10 @@ zero::EngineOptions engine_options(const config::Options& options, const Divisio
   return engine;
 }
 
+std::size_t turns_of(const zero::EngineOptions& engine, const Division& division) {
+  return zero::AccumulationPlan(engine.micro_batches, division.sync_group_size, false, false).turns();
+}
+
 Setup prepare(comm::World& world, const config::Options& options, int ranks, Purpose purpose) {
   require_features(options.train);
   heartbeat::phase("data");
@@ -119,23 +143,27 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   if (training && as_started) check_nodes(options, world, setup.division);
   setup.engine = engine_options(setup.options, setup.division, purpose);
   const int sync_group_size = setup.division.sync_group_size;
-  const plan::ExtraAllocations extra =
-      training ? extra_allocations(setup.options, rank, data_ranks, sync_group_size) : [](zero::Engine&, Memory&) {};
-  setup.plan = plan::memory(setup.engine, rank % sync_group_size, sync_group_size, extra);
+  const int stage = as_started ? setup.division.axes.position(world.rank(), ranks).pipeline : 0;
+  setup.stages = stage_plan(setup.options, stage, turns_of(setup.engine, setup.division), training);
+  setup.engine.parts = setup.stages.own_parts();
+  const auto extra = [&](int of_rank) {
+    return training ? extra_allocations(setup.options, setup.division, setup.stages, of_rank)
+                    : evaluation_allocations(setup.options, setup.stages);
+  };
+  setup.plan = plan::memory(setup.engine, rank % sync_group_size, sync_group_size, extra(rank));
   if (device::kind() == device::DeviceKind::cuda && options.memory_limit_gib == 0) {
     require_host_memory(setup.plan, on_node);
     return setup;
   }
-  const std::string problem =
-      plan::memory_problem(setup.engine, sync_group_size, plan::available_bytes(options.memory_limit_gib, on_node),
-                           training ? extra_allocations(setup.options, 0, data_ranks, sync_group_size) : extra);
-  require_input(problem.empty(), problem);
+  require_memory(setup, plan::available_bytes(options.memory_limit_gib, on_node), extra(0));
   return setup;
 }
 
-plan::ExtraAllocations extra_allocations(const config::Options& options, int rank, int ranks, int sync_group_size) {
+plan::ExtraAllocations extra_allocations(const config::Options& options, const Division& division, const StagePlan& stages,
+                                         int rank) {
   return [=](zero::Engine& engine, Memory& memory) {
-    synchroniser(options, engine, node_groups(rank, ranks, sync_group_size), memory);
+    runner(options, stages, engine, nullptr, memory);
+    synchroniser(options, engine, node_groups(rank, division.ranks, division.sync_group_size), memory);
     take_checkpoint_copy(options, engine, memory);
   };
 }
@@ -144,6 +172,7 @@ Machine::Machine(const Setup& setup, comm::World& world)
     : groups(make_node_groups(world, setup.division, setup.options, setup.engine.zero.hpz_size)),
       memory(setup.plan.bytes),
       engine(setup.engine, groups.node, memory),
+      runner(app::runner(setup.options, setup.stages, engine, &world.pipeline(), memory)),
       synchroniser(app::synchroniser(setup.options, engine, groups, memory)) {
   kernels::set_tf32(setup.options.train.tf32);
   agree_on_algorithms(world.data(), engine.model().products());  // the ranks that compute the same ones

@@ -11,17 +11,20 @@
 #include "shoal/config/options.hpp"
 #include "shoal/data/tokens.hpp"
 #include "shoal/device/memory.hpp"
+#include "shoal/pipeline/runner.hpp"
 #include "shoal/plan/memory.hpp"
 #include "shoal/sync/synchroniser.hpp"
 #include "shoal/zero/engine.hpp"
+#include "stages.hpp"
 
 namespace shoal::app {
 
 struct Setup {
   config::Options options;  ///< resolved: vocab_size, batch.global and schedule.total_steps are set
   data::Dataset dataset;
+  Division division;  ///< of the ranks that the setup is for
+  StagePlan stages;   ///< shape: that of this rank
   zero::EngineOptions engine;
-  Division division;      ///< of the ranks that the setup is for
   int threads = 1;        ///< of this rank
   plan::MemoryPlan plan;  ///< of this rank
 };
@@ -41,11 +44,15 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
 /// The squares of gradients that AdaScale needs.
 zero::Squares measured_squares(const config::Options& options);
 
-/// The engine options that follow from resolved options, for the ranks that reduce gradients at every step.
+/// The engine options that follow from resolved options, for the ranks that reduce gradients at every step. parts is not
+/// set.
 zero::EngineOptions engine_options(const config::Options& options, const Division& division, Purpose purpose);
+/// Micro-batches of a pipeline, or of a rank without pipelines, in a step.
+std::size_t turns_of(const zero::EngineOptions& engine, const Division& division);
 
-/// The memory that data-parallel rank `rank` of `ranks` in a training run takes in addition to its engine, for its plan.
-plan::ExtraAllocations extra_allocations(const config::Options& options, int rank, int ranks, int sync_group_size);
+/// The memory that data-parallel rank `rank` in a training run takes in addition to its engine, for its plan.
+plan::ExtraAllocations extra_allocations(const config::Options& options, const Division& division, const StagePlan& stages,
+                                         int rank = 0);
 
 /// The engine, the synchroniser and their memory.
 struct Machine {
@@ -54,6 +61,7 @@ struct Machine {
   sync::NodeGroups groups;
   device::DeviceMemory memory;
   zero::Engine engine;
+  pipeline::Runner runner;
   std::optional<sync::Synchroniser> synchroniser;  ///< if sync.kind is not every_step
 };
 

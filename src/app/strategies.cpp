@@ -91,8 +91,8 @@ void plan_one(PredictedRun& run, const config::Invocation& asked, const TimeMode
   const zero::EngineOptions engine = engine_options(options, division, Purpose::train);
   const int sync_group_size = division.sync_group_size;
   run.tokens = options.batch.global * options.model.block_size;
-  run.memory_bytes =
-      plan::memory(engine, 0, sync_group_size, extra_allocations(options, 0, division.ranks, sync_group_size)).bytes.total();
+  const StagePlan stages = stage_plan(options, 0, turns_of(engine, division), true);
+  run.memory_bytes = plan::memory(engine, 0, sync_group_size, extra_allocations(options, division, stages)).bytes.total();
   run.time = plan::step_time(engine, options.sync, sync_group_size, run.cluster, model.machine.network,
                              model.arithmetic(engine, sync_group_size, options.train.dtype));
 }

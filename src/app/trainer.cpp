@@ -45,7 +45,7 @@ Trainer::Trainer(const Setup& setup, comm::World& world, Machine& machine)
              options_.train.seed),
       loader_(*setup.dataset.train, order_, options_.batch.micro, options_.model.block_size),
       validation_(setup.dataset.validation.get()),
-      actions_(pipeline::depth_first({.turns = engine_.accumulation().turns()})),
+      runner_(machine.runner),
       micro_batches_(setup.engine.micro_batches) {
   if (options_.adascale.on) adascale_.emplace(options_, micro_batches_);
   if (setup.engine.dtype == DType::f16) scaler_.emplace(options_.loss_scale);
@@ -79,12 +79,12 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
   const int nodes = nodes_summing_gradients(t);
   prepare_gradients(nodes, updates_before, rates);
 
-  for (const pipeline::Action& action : actions_) run(t, action);
+  step_ = t;
+  runner_.train(*this);
   {
     const auto region = phase("reduce");
     engine_.finish_gradients();
   }
-  trace::set_micro(-1);
   if (nodes > 1) sum_gradients_over_nodes();
 
   {
@@ -132,16 +132,26 @@ void Trainer::prepare_gradients(int nodes, std::int64_t updates_before, const op
   per_micro_batch_.assign((adascale_ ? 2 : 1) * micro_batches + 1, 0.0);
 }
 
-/// Forward or backward of one micro-batch of this rank. A gradient that is complete begins to be reduced meanwhile.
-void Trainer::run(std::int64_t t, const pipeline::Action& action) {
-  const std::size_t in_step = index_in_step(true, action.turn);
-  trace::set_micro(static_cast<std::int16_t>(in_step));
-  if (action.kind == pipeline::Action::Kind::forward) {
-    engine_.forward(action.part, action.turn, load(t, in_step));
-  } else {
-    engine_.backward(action.part, action.turn);
-  }
+/// A part in the middle of the model needs no tokens.
+void Trainer::forward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) {
+  const std::size_t m = index_in_step(true, turn);
+  model::MicroBatch batch = {options_.batch.micro,
+                             options_.model.block_size,
+                             {},
+                             {},
+                             static_cast<std::uint32_t>(step_),
+                             static_cast<std::uint32_t>(m * options_.batch.micro)};
+  if (in.empty() || out.empty()) load(m, batch);
+  engine_.forward(static_cast<std::size_t>(part), turn, batch, {in.data(), out.data()},
+                  keeps_activations(options_, turn, engine_.accumulation().turns()));
 }
+
+/// A gradient that is complete begins to be reduced meanwhile.
+void Trainer::backward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) {
+  engine_.backward(static_cast<std::size_t>(part), turn, {in.data(), out.data()});
+}
+
+int Trainer::first_unit(int part) const { return engine_.first_unit(static_cast<std::size_t>(part)); }
 
 /// Index of this rank's micro-batch among those of this node, or of all nodes.
 std::size_t Trainer::index_in_step(bool over_nodes, std::size_t turn) const {
@@ -191,11 +201,12 @@ bool Trainer::reports_after(std::int64_t step) const {
   return schedule.period() == 0 ? steps % options_.train.log_every == 0 : schedule.synchronizes(steps);
 }
 
-model::MicroBatch Trainer::load(std::int64_t t, std::size_t m) {
+/// Gives the batch the tokens of the step's micro-batch m.
+void Trainer::load(std::size_t m, model::MicroBatch& batch) {
   const auto region = phase("data");
-  const data::Loader::Batch batch = loader_.micro_batch(static_cast<std::uint64_t>(t), m);
-  return {options_.batch.micro, options_.model.block_size,     batch.inputs,
-          batch.targets,        static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(batch.first_sample)};
+  const data::Loader::Batch loaded = loader_.micro_batch(static_cast<std::uint64_t>(step_), m);
+  batch.inputs = loaded.inputs;
+  batch.targets = loaded.targets;
 }
 
 /// Returns the mean loss of the step. Each micro-batch's loss (and the square of its gradient) is known to one rank and zero
@@ -286,7 +297,7 @@ double Trainer::evaluate(std::int64_t steps) {
     synchroniser_->swap_in_mean();
     engine_.rebuild_parameters();
   }
-  const double loss = app::evaluate(world_, engine_, *validation_, options_.batch.micro, options_.model.block_size,
+  const double loss = app::evaluate(world_, engine_, runner_, *validation_, options_.batch.micro, options_.model.block_size,
                                     options_.train.eval_batches * options_.batch.global);
   if (differ) {
     engine_.wait_for_parameters();

@@ -16,11 +16,11 @@
 #include "shoal/data/loader.hpp"
 #include "shoal/optim/loss_scale.hpp"
 #include "shoal/optim/schedule.hpp"
-#include "shoal/pipeline/schedule.hpp"
+#include "shoal/pipeline/runner.hpp"
 
 namespace shoal::app {
 
-class Trainer {
+class Trainer final : private pipeline::Stage {
  public:
   Trainer(const Setup& setup, comm::World& world, Machine& machine);
 
@@ -49,10 +49,13 @@ class Trainer {
   StepReport update(std::int64_t t, const std::function<bool()>& want_stop);
   void synchronise(std::int64_t t);
   bool reports_after(std::int64_t step) const;
-  model::MicroBatch load(std::int64_t t, std::size_t m);
+  void load(std::size_t m, model::MicroBatch& batch);
   int nodes_summing_gradients(std::int64_t t) const;
   void prepare_gradients(int nodes, std::int64_t updates_before, const optim::Rates& rates);
-  void run(std::int64_t t, const pipeline::Action& action);
+  void forward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) override;
+  void backward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) override;
+  std::size_t micro_batch(std::size_t turn) const override { return index_in_step(true, turn); }
+  int first_unit(int part) const override;
   std::size_t index_in_step(bool over_nodes, std::size_t turn) const;
   comm::Communicator& in_step() const;
   void read_micro_batches(int nodes);
@@ -70,7 +73,8 @@ class Trainer {
   data::SampleOrder order_;
   data::Loader loader_;
   const data::Samples* validation_;
-  std::vector<pipeline::Action> actions_;    // of a step, in order
+  pipeline::Runner& runner_;
+  std::int64_t step_ = 0;                    // being computed, from 0
   std::optional<optim::LossScaler> scaler_;  // fp16
   std::optional<AdaScaling> adascale_;
   std::int64_t skipped_ = 0;   // steps without an update; the schedule and the optimizer do not count them

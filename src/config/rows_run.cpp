@@ -189,13 +189,12 @@ std::vector<Row> sync_rows() {
   };
 }
 
-/// Declared and checked, but a run does not make pipelines yet.
 std::vector<Row> pipeline_rows() {
   std::vector<std::string> of_stages;
   for (const auto& row : pipeline::schedules) {
     if (row.several_stages) of_stages.emplace_back(row.name);
   }
-  std::vector<Row> rows = {
+  return {
       {"pipeline.size", in(&Options::pipeline, &PipelineOptions::size), "ranks", between(1, most_ranks),
        about("ranks among which the layers are divided; results do not change",
              "Raise it if links between nodes are slow, or a rank has no memory for the model.")},
@@ -214,8 +213,6 @@ std::vector<Row> pipeline_rows() {
        about("micro-batches of a step whose activations are recomputed in the backward pass; except_last: all but the last",
              "Set it to always if activations need too much memory.")},
   };
-  for (Row& row : rows) row.built = false;
-  return rows;
 }
 
 std::vector<Row> activation_rows() {

@@ -64,6 +64,14 @@ void find_foreign_problems(const Options& o, std::vector<std::string>& problems)
     problems.push_back(text(refused, "sync.kind = ", name_of(o.sync.kind),
                             ": the stages of a pipeline train together at every step; allowed: every_step"));
   }
+  if (o.model.kind == model::ModelKind::gpt && o.model.tied) {
+    problems.push_back(text(refused, "model.tied = true: embedding and head are on different ranks; allowed: false"));
+  }
+  if (o.adascale.on) {
+    problems.push_back(text(refused,
+                            "optimizer.adascale = true: it measures the gradient of each micro-batch as a whole; "
+                            "allowed: false"));
+  }
   for (const char* const name : {"offload.optimizer", "offload.params"}) {
     const Row& row = *find(name);
     if (!is_set(row, o)) continue;

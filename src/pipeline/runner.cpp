@@ -37,7 +37,6 @@ void Runner::run(const Program& program, Stage& stage) {
     trace::set_micro(static_cast<std::int16_t>(stage.micro_batch(action.turn)));
     const trace::OnBehalfOf unit(stage.first_unit(action.part));
     const bool is_forward = action.kind == Action::Kind::forward;
-    const trace::Region region(trace::Level::steps, trace::Kind::phase, is_forward ? "forward" : "backward");
     for (const Call& call : step.before) ports_.start(call);
     const Span<std::byte> in = step.in ? ports_.use(*step.in) : Span<std::byte>{};
     const Span<std::byte> out = step.out ? ports_.use(*step.out) : Span<std::byte>{};

@@ -45,6 +45,8 @@ class Engine final : private model::UnitAccess {
   States& states() { return states_; }
   model::Model& model(std::size_t part = 0) { return *parts_.at(part).model; }
   const std::vector<model::UnitLayout>& units() const { return units_; }
+  /// Number of the first unit of a part.
+  int first_unit(std::size_t part) const { return static_cast<int>(options_.parts.at(part).units.begin); }
   const AccumulationPlan& accumulation() const { return accumulation_; }
   const std::vector<Bucket>& buckets() const { return gradients_->buckets(); }
 

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the layers of a run are divided among the stages of its pipelines, and what each stage computes in which order. A run
+// without pipelines has one stage.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "shoal/base/memory.hpp"
+#include "shoal/config/options.hpp"
+#include "shoal/model/part.hpp"
+#include "shoal/pipeline/balance.hpp"
+#include "shoal/pipeline/border.hpp"
+#include "shoal/zero/engine.hpp"
+
+namespace shoal::app {
+
+struct StagePlan {
+  pipeline::ScheduleShape shape;                ///< of one stage
+  pipeline::Lists lists;                        ///< of all stages
+  std::vector<std::vector<model::Part>> parts;  ///< by stage; a single stage has none: it computes the model as a whole
+  const std::vector<model::Part>& own_parts() const { return parts[static_cast<std::size_t>(shape.stage)]; }
+};
+
+/// options: resolved. turns: micro-batches of a pipeline in a step. training: false for evaluations alone.
+StagePlan stage_plan(const config::Options& options, int stage, std::size_t turns, bool training);
+
+/// Returns true if a turn keeps all activations until its backward pass (pipeline.checkpoint).
+bool keeps_activations(const config::Options& options, std::size_t turn, std::size_t turns);
+
+/// Bytes of a border of the largest micro-batch.
+std::size_t border_bytes(const config::Options& options, zero::Engine& engine);
+
+/// The number of layers of each part of the model, as pipeline.balance says.
+pipeline::Balance balance_of(const config::Options& options);
+
+}  // namespace shoal::app
