@@ -1,14 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runs that test the promise of one trajectory: options that decide a trajectory, and options that must not change
-a bit of it.
+a bit of it. A row is one run (covering.py)."""
 
-A row is one run. Rows are drawn by a generator with a seed, so they are the same on every machine, until every
-combination of values of any two (or three) options occurs in a row in which these options have an effect.
-"""
-
-import itertools
-import random
-
+from covering import Space
 from program import Program, trajectory
 
 MODEL = {"kind": "gpt", "n_layer": 4, "n_head": 2, "n_embd": 32, "block_size": 32, "vocab_size": 64}
@@ -58,18 +52,6 @@ def in_effect(row):
     return [name for name in FACTORS if name not in idle]
 
 
-def choices(row, strength):
-    """All combinations of values of `strength` options that occur in this row."""
-    return {tuple((name, row[name]) for name in names) for names in itertools.combinations(in_effect(row), strength)}
-
-
-def drawn(generator, **given):
-    while True:
-        row = {name: generator.choice(values) for name, values in FACTORS.items()} | given
-        if allowed(row):
-            return row
-
-
 def can_meet(choice):
     """True if some row has these values together, with all of them in effect."""
     given = dict(choice)
@@ -78,32 +60,7 @@ def can_meet(choice):
     return allowed(row) and set(given) <= set(in_effect(row))
 
 
-def covering(strength, seed=1, tries=60):
-    """Rows that together contain all combinations of values of any `strength` options."""
-    generator = random.Random(seed)
-    left = {
-        choice
-        for names in itertools.combinations(FACTORS, strength)
-        for values in itertools.product(*(FACTORS[name] for name in names))
-        if can_meet(choice := tuple(zip(names, values)))
-    }
-    rows = []
-    while left:
-        wanted = dict(min(left, key=repr))
-        candidates = []
-        while len(candidates) < tries:
-            row = drawn(generator, **wanted)
-            if set(wanted) <= set(in_effect(row)):
-                candidates.append(row)
-        rows.append(max(candidates, key=lambda row: len(choices(row, strength) & left)))
-        left -= choices(rows[-1], strength)
-    return rows
-
-
-def sample(count, seed=2):
-    """`count` more rows, drawn evenly from all."""
-    generator = random.Random(seed)
-    return [drawn(generator) for _ in range(count)]
+SPACE = Space(FACTORS, allowed, in_effect, can_meet)
 
 
 class Matrix(Program):

@@ -4,12 +4,12 @@ some run."""
 
 import unittest
 
-from matrix import Matrix, covering
+from matrix import SPACE, Matrix
 
 
 class Stages(Matrix):
     def test_every_pair_of_choices(self):
-        self.walk(covering(2))
+        self.walk(SPACE.covering(2))
 
 
 if __name__ == "__main__":

@@ -5,16 +5,16 @@ micro-batches."""
 import itertools
 import unittest
 
-from matrix import Matrix, covering, sample
+from matrix import SPACE, Matrix
 from program import SMALL, trajectory
 
 
 class Stages(Matrix):
     def test_every_three_choices(self):
-        self.walk(covering(3))
+        self.walk(SPACE.covering(3))
 
     def test_a_sample_of_all(self):
-        self.walk(sample(400))
+        self.walk(SPACE.sample(400))
 
 
 class Batches(Matrix):

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draws runs for tests of equal results: rows of options that together contain every combination of a few choices."""
+
+import itertools
+import random
+
+
+class Space:
+    """factors: the values of each option. allowed(row): whether a run can have these values together. in_effect(row): the
+    options that have an effect in it. can_meet(choice): whether some row has these (option, value) pairs together, with
+    all of them in effect."""
+
+    def __init__(self, factors, allowed, in_effect, can_meet):
+        self.factors, self.allowed, self.in_effect, self.can_meet = factors, allowed, in_effect, can_meet
+
+    def choices(self, row, strength):
+        """All combinations of values of `strength` options that occur in this row."""
+        return {
+            tuple((name, row[name]) for name in names)
+            for names in itertools.combinations(self.in_effect(row), strength)
+        }
+
+    def drawn(self, generator, **given):
+        while True:
+            row = {name: generator.choice(values) for name, values in self.factors.items()} | given
+            if self.allowed(row):
+                return row
+
+    def covering(self, strength, seed=1, tries=60):
+        """Rows that together contain all combinations of values of any `strength` options. They are drawn by a generator
+        with a seed, so they are the same on every machine."""
+        generator = random.Random(seed)
+        left = {
+            choice
+            for names in itertools.combinations(self.factors, strength)
+            for values in itertools.product(*(self.factors[name] for name in names))
+            if self.can_meet(choice := tuple(zip(names, values)))
+        }
+        rows = []
+        while left:
+            wanted = dict(min(left, key=repr))
+            candidates = []
+            while len(candidates) < tries:
+                row = self.drawn(generator, **wanted)
+                if set(wanted) <= set(self.in_effect(row)):
+                    candidates.append(row)
+            rows.append(max(candidates, key=lambda row: len(self.choices(row, strength) & left)))
+            left -= self.choices(rows[-1], strength)
+        return rows
+
+    def sample(self, count, seed=2):
+        """`count` more rows, drawn evenly from all."""
+        generator = random.Random(seed)
+        return [self.drawn(generator) for _ in range(count)]

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs that test that pipelines change no bit of a trajectory (rows as in matrix.py)."""
+
+import random
+
+from covering import Space
+from program import Program, trajectory
+
+MODEL = {"n_layer": 8, "n_embd": 16, "block_size": 8, "vocab_size": 64}
+DECK = {
+    "model": MODEL,
+    "data": {"source": "synthetic"},
+    "batch": {"micro": 1},
+    "optimizer": {"lr": 0.01},
+    "train": {"steps": 3, "seed": 3, "grad_clip": 0.5, "eval_batches": 1},
+    "trace": {"level": "off"},
+}
+DECIDES = {
+    "micro_batches": (8, 12),
+    "model.kind": ("gpt", "mlp"),
+    "train.dtype": ("fp32", "bf16", "fp16"),
+    "comm.reduce_dtype": ("fp32", "bf16"),
+    "model.dropout": (0, 0.1),
+}
+CHANGES_NOTHING = {
+    "pipeline.size": (1, 2, 3, 4),
+    "data_ranks": (1, 2),
+    "pipeline.schedule": ("1f1b", "gpipe", "interleaved"),
+    "pipeline.parts": (1, 2),
+    "balance": ("auto", "uneven"),
+    "pipeline.checkpoint": ("never", "except_last", "always"),
+    "activation.checkpoint_interval": (0, 1),
+    "zero.stage": (0, 1),
+    "comm.bucket_mb": (25, 0.003),
+    "comm.overlap": ("true", "false"),
+}
+FACTORS = {**DECIDES, **CHANGES_NOTHING}
+OF_PIPELINES = ("pipeline.schedule", "pipeline.parts", "pipeline.checkpoint", "balance")
+
+
+def allowed(row):
+    if row["micro_batches"] % row["data_ranks"] != 0 or (row["model.kind"] == "mlp" and row["model.dropout"] != 0):
+        return False
+    if row["pipeline.size"] == 1:
+        return True
+    turns = row["micro_batches"] // row["data_ranks"]
+    if row["pipeline.schedule"] == "interleaved" and turns % row["pipeline.size"] != 0:
+        return False
+    return row["pipeline.schedule"] != "1f1b" or row["pipeline.parts"] == 1
+
+
+def in_effect(row):
+    idle = () if row["pipeline.size"] > 1 else OF_PIPELINES
+    return [name for name in FACTORS if name not in idle]
+
+
+def can_meet(choice):
+    given = dict(choice)
+    generator = random.Random(0)
+    for _ in range(500):
+        row = {name: generator.choice(values) for name, values in FACTORS.items()} | given
+        if allowed(row) and set(given) <= set(in_effect(row)):
+            return True
+    return False
+
+
+SPACE = Space(FACTORS, allowed, in_effect, can_meet)
+
+
+def balance_of(row):
+    """All layers that no other part needs go to the first one."""
+    parts = row["pipeline.size"] * row["pipeline.parts"]
+    return "auto" if row["balance"] == "auto" else ",".join(map(str, [MODEL["n_layer"] - parts + 1] + [1] * (parts - 1)))
+
+
+class PipelineMatrix(Program):
+    def trajectory_of(self, row):
+        effective = in_effect(row)
+        options = [f"--{name}={row[name]}" for name in effective if "." in name]
+        if "balance" in effective:
+            options.append(f"--pipeline.balance={balance_of(row)}")
+        if row["model.kind"] == "gpt":
+            options += ["--model.n_head=2", "--model.tied=false"]
+        if row["train.dtype"] == "fp16":
+            options.append("--train.loss_scale_power=10")  # so that none of the three steps overflows
+        ranks = row["pipeline.size"] * row["data_ranks"]
+        options += [f"--batch.global={row['micro_batches']}", "--output.overwrite"]
+        return trajectory(self.train(self.dir / "deck.cfg", *options, ranks=ranks, out="out", timeout=200))
+
+    def walk(self, rows):
+        """Compares every row with a run on one rank that has the first value of all options that must not matter."""
+        self.deck(DECK)
+        plain = {name: values[0] for name, values in CHANGES_NOTHING.items()}
+        references = {}
+        for row in rows:
+            with self.subTest(**row):
+                decided = tuple(row[name] for name in DECIDES)
+                if decided not in references:
+                    references[decided] = self.trajectory_of({**row, **plain})
+                self.assertEqual(self.trajectory_of(row), references[decided])
+        self.assertEqual(len(set(map(str, references.values()))), len(references), "each is a trajectory of its own")
