@@ -84,8 +84,8 @@ class Training {
   }
 
   void micro_batch() {
-    engine_.forward(0, {sequences, length, tokens_, tokens_});
-    engine_.backward(0);
+    engine_.forward(0, 0, {sequences, length, tokens_, tokens_});
+    engine_.backward(0, 0);
     engine_.finish_gradients();
   }
   void update() {

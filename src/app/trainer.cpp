@@ -137,9 +137,9 @@ void Trainer::run(std::int64_t t, const pipeline::Action& action) {
   const std::size_t in_step = index_in_step(true, action.turn);
   trace::set_micro(static_cast<std::int16_t>(in_step));
   if (action.kind == pipeline::Action::Kind::forward) {
-    engine_.forward(action.turn, load(t, in_step));
+    engine_.forward(action.part, action.turn, load(t, in_step));
   } else {
-    engine_.backward(action.turn);
+    engine_.backward(action.part, action.turn);
   }
 }
 

@@ -26,20 +26,20 @@ void add_branch(const char* label, const BlockShape& s, const LinearShape& shape
   }
 }
 
-/// Returns the gradient of a branch's result, given the gradient dx of its sum with the residual.
+/// Returns the gradient of a branch's result, given the gradient dy of its sum with the residual.
 template <typename T>
-const T* branch_gradient(const BlockShape& s, const kernels::Dropout& dropout, const T* dx, T* branch) {
-  if (!dropout.active()) return dx;
-  kernels::dropout_backward(dropout, s.B, s.T * s.C, dx, branch);
+const T* branch_gradient(const BlockShape& s, const kernels::Dropout& dropout, const T* dy, T* branch) {
+  if (!dropout.active()) return dy;
+  kernels::dropout_backward(dropout, s.B, s.T * s.C, dy, branch);
   return branch;
 }
 
-/// dx += gradient of the MLP branch.
+/// dx = dy + gradient of the MLP branch.
 template <typename T>
 void mlp_backward(const BlockShape& s, const Weights<T>& w, const Gradient& g, const BlockActivations<T>& a,
-                  const BlockScratch<T>& scratch, const kernels::Dropout& dropout, T* dx) {
+                  const BlockScratch<T>& scratch, const kernels::Dropout& dropout, const T* dy, T* dx) {
   const std::size_t rows = s.rows();
-  const T* const d_out = branch_gradient(s, dropout, dx, scratch.branch);
+  const T* const d_out = branch_gradient(s, dropout, dy, scratch.branch);
   T* const d_gelu = scratch.wide_a;
   T* const du = scratch.wide_a;
   T* const gelu = scratch.wide_b;
@@ -66,7 +66,7 @@ void mlp_backward(const BlockShape& s, const Weights<T>& w, const Gradient& g, c
                                   .mean = a.mean_2,
                                   .rstd = a.rstd_2,
                                   .dy = scratch.dh,
-                                  .residual_gradient = dx},
+                                  .residual_gradient = dy},
                                  {.dx = dx, .dgain = g[block::ln_2_weight], .dbias = g[block::ln_2_bias]},
                                  scratch.workspace);
 }
@@ -147,8 +147,8 @@ void block_forward(const BlockShape& s, const Weights<T>& w, const BlockActivati
 
 template <typename T>
 void block_backward(const BlockShape& s, const Weights<T>& w, const Gradient& g, const BlockActivations<T>& a,
-                    const BlockScratch<T>& scratch, const BlockDropout& dropout, T* dx) {
-  mlp_backward(s, w, g, a, scratch, dropout.mlp_out, dx);
+                    const BlockScratch<T>& scratch, const BlockDropout& dropout, const T* dy, T* dx) {
+  mlp_backward(s, w, g, a, scratch, dropout.mlp_out, dy, dx);
   attention_branch_backward(s, w, g, a, scratch, dropout, dx);
 }
 
@@ -241,7 +241,7 @@ std::size_t block_workspace_bytes(const BlockShape& s, bool training) {
   template void block_forward(const BlockShape&, const Weights<T>&, const BlockActivations<T>&, const BlockScratch<T>&, \
                               const BlockDropout&, T*);                                                                 \
   template void block_backward(const BlockShape&, const Weights<T>&, const Gradient&, const BlockActivations<T>&,       \
-                               const BlockScratch<T>&, const BlockDropout&, T*);                                        \
+                               const BlockScratch<T>&, const BlockDropout&, const T*, T*);                              \
   template void block_decode(const BlockShape&, const Weights<T>&, const BlockActivations<T>&, const BlockScratch<T>&,  \
                              std::size_t, T*);                                                                          \
   template std::vector<kernels::Product> block_products<T>(const BlockShape&, const BlockPasses&);                      \

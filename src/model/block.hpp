@@ -35,7 +35,7 @@ struct BlockShape {
 /// The activations that forward saves for backward. Their shape is [rows, C] unless another one is given.
 template <typename T>
 struct BlockActivations {
-  T* x;                                      ///< the block's input
+  const T* x;                                ///< the block's input
   T* x_mid;                                  ///< after the attention branch; may be x if nothing is saved
   T* qkv;                                    ///< [rows, 3C]
   T* attention;                              ///< the outputs of the heads
@@ -67,12 +67,11 @@ template <typename T>
 void block_forward(const BlockShape& shape, const Weights<T>& weights, const BlockActivations<T>& activations,
                    const BlockScratch<T>& scratch, const BlockDropout& dropout, T* out);
 
-/// dx holds the gradient of the block's output before the call, and the gradient of its input after it. Writes all gradients
-/// of the unit.
+/// dy: the gradient of the block's output; dx becomes that of its input, and may be dy. Writes all gradients of the unit.
 template <typename T>
 void block_backward(const BlockShape& shape, const Weights<T>& weights, const Gradient& gradient,
                     const BlockActivations<T>& activations, const BlockScratch<T>& scratch, const BlockDropout& dropout,
-                    T* dx);
+                    const T* dy, T* dx);
 
 /// One new position of one sequence: replaces x [C] by the block's output. activations.qkv [positions, 3C] holds the rows of
 /// the earlier positions, and the row of this one is added. One row of each other activation is used.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The costs of a GPT's units. Bytes: those of gpt.cpp and gpt_activations.hpp.
+// The costs of a GPT's units. Bytes: those of gpt_memory.cpp and gpt_slots.hpp.
 #include <algorithm>
 
 #include "block.hpp"

@@ -53,12 +53,13 @@ std::vector<UnitLayout> layout(const ModelOptions& o) {
 }
 
 Segments segments(const ModelOptions& o, const Capacity& capacity) {
-  return {o.n_layer, capacity.training ? capacity.checkpoint_interval : 1};
+  return {layers_of(capacity.part, o.n_layer).count(), capacity.training ? capacity.checkpoint_interval : 1};
 }
 
-std::vector<std::vector<int>> use_order(const ModelOptions& o, const Capacity& capacity) {
+UseOrders use_orders(const ModelOptions& o, const Capacity& capacity) {
   const int embedding = 0, head = static_cast<int>(o.n_layer) + 1;
-  return use_order_of(segments(o, capacity), o.tied ? std::vector{head, embedding} : std::vector{head}, capacity.training);
+  return use_orders_of(segments(o, capacity), layers_of(capacity.part, o.n_layer),
+                       o.tied ? std::vector{head, embedding} : std::vector{head}, capacity.training);
 }
 
 std::vector<std::string> problems(const ModelOptions& o) {

@@ -41,9 +41,9 @@ enum : std::size_t { ln_f_weight, ln_f_bias, lm_head };  // lm_head [V, C] only 
 std::size_t vocabulary_rows(const ModelOptions& options);
 
 std::vector<UnitLayout> layout(const ModelOptions& options);
-/// Without training each block is a segment, since all blocks work in place.
+/// Of the capacity's part. Without training each block is a segment, since all blocks work in place.
 Segments segments(const ModelOptions& options, const Capacity& capacity);
-std::vector<std::vector<int>> use_order(const ModelOptions& options, const Capacity& capacity);
+UseOrders use_orders(const ModelOptions& options, const Capacity& capacity);
 std::vector<std::string> problems(const ModelOptions& options);
 
 }  // namespace shoal::model::gpt

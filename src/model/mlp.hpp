@@ -18,7 +18,7 @@ namespace shoal::model {
 namespace mlp {
 std::vector<UnitLayout> layout(const ModelOptions& options);
 Segments segments(const ModelOptions& options, const Capacity& capacity);
-std::vector<std::vector<int>> use_order(const ModelOptions& options, const Capacity& capacity);
+UseOrders use_orders(const ModelOptions& options, const Capacity& capacity);
 std::vector<std::string> problems(const ModelOptions& options);
 }  // namespace mlp
 
@@ -28,28 +28,55 @@ class Mlp final : public Model {
   Mlp(const ModelOptions& options, const Capacity& capacity, std::uint64_t seed, Memory& memory, UnitAccess& access);
 
   std::size_t predictions(const MicroBatch& batch) const override { return batch.sequences; }
-  void forward(const MicroBatch& batch, float gradient_scale, double* loss) override;
-  void backward() override;
-  void evaluate(const MicroBatch& batch, double* loss) override;
+  std::size_t border_elements(const MicroBatch& batch) const override { return batch.sequences * options_.inner(); }
+  void forward(std::size_t slot, const MicroBatch& batch, const Flow& flow, float gradient_scale, double* loss) override;
+  void backward(std::size_t slot, const Flow& flow) override;
+  void evaluate(const MicroBatch& batch, const Flow& flow, double* loss) override;
   void logits(const MicroBatch& batch, Span<float> out) override;
   const std::vector<kernels::Product>& products() const override { return product_workspace_.products(); }
 
  private:
-  void check(const MicroBatch& batch) const;
+  /// What forward saves for the backward pass of one micro-batch.
+  struct Slot {
+    bool whole = true;         // the outputs of the last segment are not computed again
+    T* embedded = nullptr;     // [sequences, length * n_embd]
+    std::vector<T*> hidden;    // for each layer [sequences, n_inner]; only the last of a segment has its own memory
+    T* gradient = nullptr;     // of the last layer's output: forward makes it, in the head's part
+    MicroBatch batch;          // of the last forward
+    const T* input = nullptr;  // of the first layer of the part
+    const std::int32_t *tokens = nullptr, *targets = nullptr;  // on the device
+  };
+
+  void take_slots(Memory& memory);
+  void take_head(Memory& memory);
+  void take_gradients(Memory& memory);
+  void check(const MicroBatch& batch, const Flow& flow) const;
   std::vector<kernels::Product> products_of(BatchSize size) const;
   void set_product_workspace(const MicroBatch& batch);
-  /// Returns the output of the last hidden layer.
-  const T* run_hidden(const MicroBatch& batch);
-  void hidden_forward(const MicroBatch& batch, std::size_t layer);
+  /// Returns the output of the last hidden layer of the part.
+  const T* run_hidden(Slot& slot, const MicroBatch& batch, const Flow& flow);
+  void hidden_forward(const Slot& slot, const MicroBatch& batch, std::size_t layer);
   void check_targets(const MicroBatch& batch) const;
   /// Enqueues the copy of the batch's tokens to the device: all inputs, and of each sequence the last target.
-  void upload(const MicroBatch& batch);
+  void upload(std::size_t slot, const MicroBatch& batch);
   /// w: the head's.
   void output(const Weights<T>& w, std::size_t rows, const T* hidden, float* logits);
-  /// Computes the gradients of the head, and of its input (in dx_), from dlogits_.
-  void head_backward(const Weights<T>& w, std::size_t rows, const T* hidden);
-  void hidden_backward(std::size_t rows, std::size_t layer);
+  /// Computes the gradients of the head, and of its input (in dx), from dlogits_.
+  void head_backward(const Weights<T>& w, std::size_t rows, const T* hidden, T* dx);
+  /// The gradients of a layer's output y, of the output u of its product, before the ReLU, and of its input x.
+  struct HiddenGradients {
+    const T* y;
+    T* u;  // may be y
+    T* x;
+  };
+  /// Computes those of u and x from that of y, and those of the layer's parameters.
+  void hidden_backward(const Slot& slot, std::size_t layer, const HiddenGradients& gradients);
+  void embedding_backward(const Slot& slot, const T* dx);
 
+  /// A layer of the part: of the whole model, the first layer is another one than the others.
+  bool is_first(std::size_t layer) const { return part_.embedding && layer == 0; }
+  int hidden_unit(std::size_t layer) const { return 1 + static_cast<int>(part_.layers.begin + layer); }
+  const UnitLayout& hidden_layout(std::size_t layer) const { return units_[1 + part_.layers.begin + layer]; }
   /// A sequence shorter than block_size is computed as if its missing first tokens had embeddings of zero: the first layer
   /// uses its weight from this row on.
   std::size_t first_row(std::size_t length) const { return (options_.block_size - length) * options_.n_embd; }
@@ -57,22 +84,19 @@ class Mlp final : public Model {
 
   ModelOptions options_;
   Capacity capacity_;
+  PartLayers part_;
   UnitAccess& access_;
-  std::vector<UnitLayout> units_;
+  std::vector<UnitLayout> units_;  // of the whole model
   Segments segments_;
 
-  T* embedded_ = nullptr;   // [sequences, length * n_embd]
-  std::vector<T*> hidden_;  // for each layer [sequences, n_inner]; only the last of a segment has its own memory
-  T* dx_ = nullptr;         // gradient of the output of the current layer
-  T* next_dx_ = nullptr;    // gradient of its input
+  std::vector<Slot> slots_;
+  T *dx_ = nullptr, *next_dx_ = nullptr;  // scratch: gradients of the outputs of two layers
   float *logits_ = nullptr, *losses_ = nullptr;
   T* dlogits_ = nullptr;
   TokenBuffer tokens_;
-  const std::int32_t *inputs_ = nullptr, *targets_ = nullptr;  // on the device, of the last batch
   Span<std::byte> workspace_;
   ProductWorkspace product_workspace_;
   Span<std::byte> products_;  // the workspace for the current batch
-  MicroBatch kept_;
 };
 
 }  // namespace shoal::model

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The costs of an MLP's units. Bytes: those of mlp.cpp.
+// The costs of an MLP's units. Bytes: those of mlp_memory.cpp.
 #include <algorithm>
 
 #include "unit_costs.hpp"

@@ -29,15 +29,15 @@ Made make_as(const ModelOptions& options, DType dtype, const Capacity& capacity,
 struct Entry {
   ModelKind value;
   std::vector<UnitLayout> (*layout)(const ModelOptions&);
-  std::vector<std::vector<int>> (*use_order)(const ModelOptions&, const Capacity&);
+  UseOrders (*use_orders)(const ModelOptions&, const Capacity&);
   std::vector<std::string> (*problems)(const ModelOptions&);
   std::vector<UnitCost> (*costs)(const ModelOptions&, DType, const Capacity&);
   Made (*make)(const ModelOptions&, DType, const Capacity&, std::uint64_t, Memory&, UnitAccess&);
 };
 
 constexpr std::array registry = {
-    Entry{ModelKind::gpt, gpt::layout, gpt::use_order, gpt::problems, gpt::costs, make_as<Gpt>},
-    Entry{ModelKind::mlp, mlp::layout, mlp::use_order, mlp::problems, mlp::costs, make_as<Mlp>},
+    Entry{ModelKind::gpt, gpt::layout, gpt::use_orders, gpt::problems, gpt::costs, make_as<Gpt>},
+    Entry{ModelKind::mlp, mlp::layout, mlp::use_orders, mlp::problems, mlp::costs, make_as<Mlp>},
 };
 static_assert(in_order(registry) && registry.size() == model_kinds.size());
 
@@ -50,8 +50,15 @@ std::vector<UnitLayout> layout(const ModelOptions& options) {
   return entry(options).layout(options);
 }
 
-std::vector<std::vector<int>> use_order(const ModelOptions& options, const Capacity& capacity) {
-  return entry(options).use_order(options, capacity);
+UseOrders use_orders(const ModelOptions& options, const Capacity& capacity) {
+  return entry(options).use_orders(options, capacity);
+}
+
+UseOrder use_order(const ModelOptions& options, const Capacity& capacity) {
+  UseOrders orders = use_orders(options, capacity);
+  const UseOrder& backward = capacity.part.whole_slots > 0 ? orders.backward : orders.recomputing_backward;
+  orders.forward.insert(orders.forward.end(), backward.begin(), backward.end());
+  return orders.forward;
 }
 
 std::vector<std::string> problems(const ModelOptions& o) {

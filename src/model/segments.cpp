@@ -25,17 +25,21 @@ std::size_t Segments::first_of(std::size_t layer) const {
   return layers_ - std::min(layers_, to_the_end);
 }
 
-std::vector<std::vector<int>> use_order_of(const Segments& segments, const std::vector<int>& head, bool training) {
+UseOrders use_orders_of(const Segments& segments, const PartLayers& part, const std::vector<int>& head, bool training) {
   constexpr int embedding = 0, first_layer = 1;
-  const auto unit = [](std::size_t layer) { return first_layer + static_cast<int>(layer); };
-  std::vector<std::vector<int>> order = {{embedding}};
-  for (std::size_t layer = 0; layer < segments.layers(); ++layer) order.push_back({unit(layer)});
-  order.push_back(head);
-  if (training) {
-    segments.backward([&](std::size_t layer) { order.push_back({unit(layer)}); },
-                      [&](std::size_t layer, bool) { order.push_back({unit(layer)}); });
+  const auto unit = [&](std::size_t layer) { return first_layer + static_cast<int>(part.layers.begin + layer); };
+  UseOrders orders;
+  if (part.embedding) orders.forward.push_back({embedding});
+  for (std::size_t layer = 0; layer < segments.layers(); ++layer) orders.forward.push_back({unit(layer)});
+  if (part.head) orders.forward.push_back(head);
+  if (!training) return orders;
+  for (const bool whole : {true, false}) {
+    UseOrder& order = whole ? orders.backward : orders.recomputing_backward;
+    segments.backward(
+        whole, [&](std::size_t layer) { order.push_back({unit(layer)}); },
+        [&](std::size_t layer, bool) { order.push_back({unit(layer)}); });
   }
-  return order;
+  return orders;
 }
 
 }  // namespace shoal::model

@@ -11,13 +11,18 @@
 //              compute 2 and 3 again; 4, which is computed again at the same time; 3, 2
 //              compute 0 again; 1, which is computed again at the same time; 0
 //
-// The last segment is never the shorter one, since it is the one that is not computed again. Results have the same bits as
-// without segments: the same kernels run on the same values, and dropout's mask does not depend on when it is computed.
+// The last segment is never the shorter one, since it is the one that is not computed again. Where several micro-batches
+// are between forward and backward, some may keep the inputs of segments alone (Part::whole_slots): then the last segment is
+// computed again, too, and all of them use the same memory for that. Results have the same bits as without segments: the
+// same kernels run on the same values, and dropout's mask does not depend on when it is computed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "part_layers.hpp"
+#include "shoal/model/model.hpp"
 
 namespace shoal::model {
 
@@ -37,12 +42,12 @@ class Segments {
 
   /// Calls again() and back() in the order of backward. again(layer) computes the output and the activations of a layer from
   /// its input. back(layer, again) is the backward of a layer. If `again` is true, it must first compute the activations in
-  /// the same use of the unit; the output is not needed.
+  /// the same use of the unit; the output is not needed. last_kept: forward has saved the activations of the last segment.
   template <typename Again, typename Back>
-  void backward(Again&& again, Back&& back) const {
+  void backward(bool last_kept, Again&& again, Back&& back) const {
     for (std::size_t end = layers_; end > 0;) {
       const std::size_t begin = first_of(end - 1);
-      const bool forgotten = end < layers_;
+      const bool forgotten = end < layers_ || !last_kept;
       for (std::size_t layer = begin; forgotten && layer + 1 < end; ++layer) again(layer);
       for (std::size_t layer = end; layer-- > begin;) back(layer, forgotten && layer + 1 == end);
       end = begin;
@@ -53,8 +58,8 @@ class Segments {
   std::size_t layers_, longest_;
 };
 
-/// The order of use (model::use_order()) for a model whose units are an embedding, the layers and a head. head: the units
-/// that forward acquires for the head, whose backward belongs to the same use.
-std::vector<std::vector<int>> use_order_of(const Segments& segments, const std::vector<int>& head, bool training);
+/// The orders of use (model::use_orders()) for a model whose units are an embedding, the layers and a head. segments: of the
+/// layers of the part. head: the units that forward acquires for the head, whose backward belongs to the same use.
+UseOrders use_orders_of(const Segments& segments, const PartLayers& part, const std::vector<int>& head, bool training);
 
 }  // namespace shoal::model

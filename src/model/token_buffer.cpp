@@ -5,11 +5,13 @@
 
 namespace shoal::model {
 
-TokenBuffer::TokenBuffer(Memory& memory, std::size_t most, std::size_t micro_batches)
-    : most_(most),
-      on_device_(memory.take<std::int32_t>(Kind::activations, most, "tokens")),
-      staging_(memory.take<std::int32_t>(Kind::staging, most * micro_batches, "tokens")),
-      copied_(memory.counting() ? 0 : micro_batches) {}
+TokenBuffer::TokenBuffer(Memory& memory, std::size_t most, std::size_t slots, std::size_t micro_batches) : most_(most) {
+  for (std::size_t slot = 0; slot < slots; ++slot) {
+    on_device_.push_back(memory.take<std::int32_t>(Kind::activations, most, "tokens"));
+  }
+  staging_ = memory.take<std::int32_t>(Kind::staging, most * micro_batches, "tokens");
+  if (!memory.counting()) copied_ = std::vector<device::Event>(micro_batches);
+}
 
 Span<std::int32_t> TokenBuffer::next(std::size_t tokens) {
   require(tokens <= most_, tokens, " tokens for a buffer of ", most_);
@@ -19,10 +21,11 @@ Span<std::int32_t> TokenBuffer::next(std::size_t tokens) {
   return filling_;
 }
 
-const std::int32_t* TokenBuffer::upload() {
-  device::copy(filling_.size_bytes(), filling_.data(), on_device_.data());
+const std::int32_t* TokenBuffer::upload(std::size_t slot) {
+  const Span<std::int32_t> on_device = on_device_[slot];
+  device::copy(filling_.size_bytes(), filling_.data(), on_device.data());
   copied_[place_].record();
-  return on_device_.data();
+  return on_device.data();
 }
 
 }  // namespace shoal::model

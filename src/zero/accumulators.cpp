@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "shoal/kernels/bytes.hpp"
 #include "shoal/kernels/storage.hpp"
 
 namespace shoal::zero {
@@ -16,6 +17,7 @@ class InPlace final : public Accumulator {
     return reinterpret_cast<float*>(sums_.top(unit, micro_step));
   }
   std::size_t buckets_before(int) const override { return 0; }
+  void begin(int) override {}  // nothing else is ever in this memory
   void complete(int unit, std::size_t micro_step) override { sums_.merge(unit, micro_step); }
   Span<std::byte> bucket_part(int unit, Range range) const override { return sums_.sum(unit, range); }
   void reduced(int, std::size_t, Range) override {}
@@ -24,6 +26,18 @@ class InPlace final : public Accumulator {
   PartialSums& sums_;
 };
 
+/// The elements of the unit's flat buffer that belong to no tensor.
+std::vector<Range> gaps_of(const model::UnitLayout& unit) {
+  std::vector<Range> gaps;
+  std::size_t end = 0;
+  for (const model::Parameter& p : unit.parameters) {
+    if (p.offset > end) gaps.push_back({end, p.offset});
+    end = p.range().end;
+  }
+  if (unit.elements > end) gaps.push_back({end, unit.elements});
+  return gaps;
+}
+
 /// Gradients in staging memory, which are rounded there to the type in which they are kept.
 class Staged : public Accumulator {
  public:
@@ -31,6 +45,11 @@ class Staged : public Accumulator {
       : sums_(sums), staging_(std::move(staging)), units_(units), dtype_(dtype) {}
   float* buffer(int unit, std::size_t) const override { return reinterpret_cast<float*>(staging_.of(unit)); }
   std::size_t buckets_before(int unit) const override { return staging_.buckets_before(unit); }
+  void begin(int unit) override {
+    for (const Range gap : gaps_of(units_[static_cast<std::size_t>(unit)])) {
+      kernels::fill(gap.size(), 0.0F, buffer(unit, 0) + gap.begin);
+    }
+  }
   void complete(int unit, std::size_t) override {
     kernels::narrow(dtype_, elements(unit), buffer(unit, 0), staging_.of(unit));
   }

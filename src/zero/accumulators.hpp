@@ -25,6 +25,9 @@ class Accumulator {
   /// Number of buckets of the unit's sweep that must be finished before backward writes the unit's buffer, since they use
   /// the same memory.
   virtual std::size_t buckets_before(int unit) const = 0;
+  /// The unit's gradient is written from now on. Makes the gaps between its tensors zero: they belong to what is reduced,
+  /// and backward does not write them.
+  virtual void begin(int unit) = 0;
   /// Backward has written all of the unit's gradient.
   virtual void complete(int unit, std::size_t micro_step) = 0;
   /// Memory that a bucket reduces for elements `range` of the unit.

@@ -32,27 +32,53 @@ Engine::Engine(const EngineOptions& options, const RankGroups& groups, Memory& m
       layouts_(shard_layouts(units_, options.zero, groups, options.parts)),
       states_(units_, layouts_, options.dtype,
               options.capacity.training ? optimizer_->moment_names() : std::vector<std::string>{}, groups, memory) {
-  model::Capacity evaluating = options_.capacity;
-  evaluating.training = false;
-  UseOrder training_visits;
+  if (options_.parts.empty()) options_.parts.emplace_back();
   if (options_.capacity.training) {
-    training_visits = model::use_order(options_.model, options_.capacity);
     gradients_ = std::make_unique<Gradients>(units_, layouts_, sweeps_of(options_.parts, units_.size()), accumulation_,
                                              groups, options_.gradients, memory);
     if (options_.gradients.dtype != DType::f32) {
       widened_ = memory.take<float>(Kind::buffers, widened_elements, "gradients in fp32");
     }
   }
-  parameters_ = std::make_unique<Parameters>(units_, layouts_, states_, training_visits,
-                                             model::use_order(options_.model, evaluating), groups,
+  std::vector<UseOrder> passes;
+  for (const model::Part& part : options_.parts) add_passes(part, passes);
+  parameters_ = std::make_unique<Parameters>(units_, layouts_, states_, passes, groups,
                                              GatherOptions{options_.zero, options_.gradients.bucket_elements,
                                                            options_.gradients.overlap, options_.gradients.collectives},
                                              memory);
-  model::Capacity capacity = options_.capacity;
-  capacity.micro_batches = accumulation_.turns();
-  model_ = model::make(options_.model, options_.dtype, capacity, options_.seed, memory, *this);
+  for (std::size_t k = 0; k < parts_.size(); ++k) {
+    parts_[k].model =
+        model::make(options_.model, options_.dtype, capacity_of(options_.parts[k]), options_.seed, memory, *this);
+  }
   losses_ = device::Cells(memory, accumulation_.turns(), "losses");
   pieces_.emplace(memory, "pieces of files");
+}
+
+model::Capacity Engine::capacity_of(const model::Part& part) const {
+  model::Capacity capacity = options_.capacity;
+  capacity.micro_batches = accumulation_.turns();
+  capacity.part = part;
+  return capacity;
+}
+
+/// In one part with one slot, each backward pass follows its forward pass at once. Then both are one pass for Parameters: it
+/// gathers the first units of backward during forward, and keeps those that both need.
+void Engine::add_passes(const model::Part& part, std::vector<UseOrder>& passes) {
+  const auto add = [&](const UseOrder& order) {
+    passes.push_back(order);
+    return passes.size() - 1;
+  };
+  const model::Capacity capacity = capacity_of(part);
+  const model::UseOrders orders = model::use_orders(options_.model, capacity);
+  PartOfModel& made = parts_.emplace_back(PartOfModel{nullptr, Slots(part)});
+  made.evaluation = made.forward = add(orders.forward);
+  if (!capacity.training) return;
+  if (options_.parts.size() == 1 && part.slots == 1) {
+    made.forward = add(model::use_order(options_.model, capacity));
+    return;
+  }
+  if (part.whole_slots > 0) made.backward = add(orders.backward);
+  if (part.whole_slots < part.slots) made.recomputing_backward = add(orders.recomputing_backward);
 }
 
 void Engine::initialize(std::uint64_t seed) {
@@ -77,20 +103,22 @@ void Engine::weigh_squares(std::int64_t updates, double beta2) {
       options_.optimizer.epsilon);
 }
 
-void Engine::forward(std::size_t turn, const model::MicroBatch& batch) {
-  require(!in_flight_, "the forward pass of turn ", turn, " comes before the backward pass of another one");
-  in_flight_ = turn;
-  parameters_->begin(Parameters::Pass::training);
-  const auto predictions = static_cast<double>(groups_ * options_.micro_batches * model_->predictions(batch));
+void Engine::forward(std::size_t part, std::size_t turn, const model::MicroBatch& batch, const model::Flow& flow,
+                     bool whole) {
+  PartOfModel& own = parts_.at(part);
+  const std::size_t slot = own.slots.take(turn, whole);
+  parameters_->begin(own.forward);
+  const auto predictions = static_cast<double>(groups_ * options_.micro_batches * own.model->predictions(batch));
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "forward");
-  model_->forward(batch, static_cast<float>(loss_scale_ / predictions), losses_.cell(turn));
+  own.model->forward(slot, batch, flow, static_cast<float>(loss_scale_ / predictions), losses_.cell(turn));
 }
 
-void Engine::backward(std::size_t turn) {
-  require(in_flight_ == turn, "the backward pass of turn ", turn, " comes without its forward pass");
-  in_flight_.reset();
+void Engine::backward(std::size_t part, std::size_t turn, const model::Flow& flow) {
+  PartOfModel& own = parts_.at(part);
+  const std::size_t slot = own.slots.release(turn);
+  if (const auto& pass = own.slots.is_whole(slot) ? own.backward : own.recomputing_backward) parameters_->begin(*pass);
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "backward");
-  model_->backward();
+  own.model->backward(slot, flow);
 }
 
 void Engine::measure() {
@@ -149,12 +177,22 @@ void Engine::update_unit(int unit, const optim::Optimizer::Step& step) {
   }
 }
 
-double Engine::evaluate(const model::MicroBatch& batch) {
-  parameters_->begin(Parameters::Pass::evaluation);
-  model_->evaluate(batch, losses_.cell(0));
+void Engine::evaluate(std::size_t part, const model::MicroBatch& batch, const model::Flow& flow) {
+  PartOfModel& own = parts_.at(part);
+  require(own.slots.all_free(), "an evaluation comes between the forward and the backward pass of a turn");
+  parameters_->begin(own.evaluation);
+  own.model->evaluate(batch, flow, losses_.cell(0));
+}
+
+double Engine::evaluated_loss() {
   losses_.fetch();
   device::wait_for_queue();
   return losses_.values().front();
+}
+
+double Engine::evaluate(const model::MicroBatch& batch) {
+  evaluate(0, batch, {});
+  return evaluated_loss();
 }
 
 const void* Engine::acquire(int unit) { return parameters_->acquire(unit); }

@@ -89,6 +89,7 @@ float* Gradients::of(int unit) {
             " has no gradient of turn ", turn_of_[u]);
     if (turn_of_[u] == begun_[sweep_of_[u]]) begin_turn(sweep_of_[u]);
     while (finished_ < accumulator_->buckets_before(unit)) finish_oldest();
+    accumulator_->begin(unit);
     open_[u] = true;
   }
   return accumulator_->buffer(unit, accumulation_.micro_step_of(turn_of_[u]));

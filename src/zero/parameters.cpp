@@ -17,8 +17,8 @@ constexpr std::size_t in_flight = 2;  // messages with scratch memory of their o
 }  // namespace
 
 Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, States& states,
-                       const UseOrder& training, const UseOrder& evaluation, const RankGroups& groups,
-                       const GatherOptions& options, Memory& memory)
+                       const std::vector<UseOrder>& passes, const RankGroups& groups, const GatherOptions& options,
+                       Memory& memory)
     : layouts_(layouts),
       states_(states),
       secondary_(layouts, states.dtype(), options.zero, groups, memory),
@@ -34,10 +34,11 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
     names.push_back(units[u].name);
     if (layouts_[u].published) published.push_back(static_cast<int>(u));
   }
-  passes_[static_cast<int>(Pass::training)] = schedule(training, names, options);
-  passes_[static_cast<int>(Pass::evaluation)] = schedule(evaluation, names, options);
   std::size_t bytes = 0, largest = 0;
-  for (const Schedule& pass : passes_) bytes = std::max(bytes, pass.plan.bytes);
+  for (const UseOrder& visits : passes) {
+    passes_.push_back(schedule(visits, names, options));
+    bytes = std::max(bytes, passes_.back().plan.bytes);
+  }
   gathered_ = memory.take<std::byte>(Kind::buffers, bytes, "gathered parameters");
   if (gathers_ && groups.ranks > 1 && gather_format(options.zero)) errors_ = QuantErrors(memory, units.size());
 
@@ -76,9 +77,9 @@ Parameters::Schedule Parameters::schedule(const UseOrder& visits, const std::vec
   return pass;
 }
 
-void Parameters::begin(Pass pass) {
+void Parameters::begin(std::size_t pass) {
   require(held_ == 0, "a pass begins while parameters of the one before are in use");
-  pass_ = &passes_[static_cast<int>(pass)];
+  pass_ = &passes_.at(pass);
   visit_ = 0;
 }
 

@@ -159,8 +159,8 @@ struct Tokens {
 
 zero::Norm train_a_step(EngineOfAll& engine, const model::MicroBatch& batch) {
   for (std::size_t turn = 0; turn < engine->accumulation().turns(); ++turn) {
-    engine->forward(turn, batch);
-    engine->backward(turn);
+    engine->forward(0, turn, batch);
+    engine->backward(0, turn);
   }
   engine->finish_gradients();
   engine->start_gradient_gather();

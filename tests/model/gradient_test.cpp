@@ -145,7 +145,7 @@ TEST(Gradients, AreCompletedFromTheLastUnitToTheFirst) {
     const RandomBatch data(2, c.length, c.options.vocab_size);
     instance.forward(data.batch, 1);
     EXPECT_EQ(instance.access.completed(), std::vector{static_cast<int>(instance.access.units().size()) - 1}) << c.name;
-    instance.model->backward();
+    instance.model->backward(0, {});
     std::vector<int> expected;
     for (int u = static_cast<int>(instance.access.units().size()); u-- > 0;) expected.push_back(u);
     EXPECT_EQ(instance.access.completed(), expected) << c.name;

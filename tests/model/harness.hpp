@@ -124,17 +124,17 @@ class Instance {
 
   double forward(const MicroBatch& batch, float scale = 1) const {
     double loss = 0;
-    model->forward(batch, scale, &loss);
+    model->forward(0, batch, {}, scale, &loss);
     return loss;
   }
   double evaluate(const MicroBatch& batch) const {
     double loss = 0;
-    model->evaluate(batch, &loss);
+    model->evaluate(batch, {}, &loss);
     return loss;
   }
   double forward_backward(const MicroBatch& batch, float scale = 1) const {
     const double loss = forward(batch, scale);
-    model->backward();
+    model->backward(0, {});
     return loss;
   }
 

@@ -10,8 +10,6 @@ namespace {
 
 const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
 
-using UseOrder = std::vector<std::vector<int>>;
-
 /// Records the calls.
 class Recording final : public UnitAccess {
  public:
@@ -60,10 +58,10 @@ struct Recorded {
     const RandomBatch data(capacity.sequences, capacity.length, options.vocab_size);
     double loss = 0;
     if (capacity.training) {
-      model->forward(data.batch, 1, &loss);
-      model->backward();
+      model->forward(0, data.batch, {}, 1, &loss);
+      model->backward(0, {});
     } else {
-      model->evaluate(data.batch, &loss);
+      model->evaluate(data.batch, {}, &loss);
     }
   }
   Recording access;

@@ -18,7 +18,9 @@ namespace shoal::zero::test {
 class EngineOfAll {
  public:
   explicit EngineOfAll(const EngineOptions& options)
-      : memory_(counted(options)), engine_(options, groups(&world()), memory_) {}
+      : planned_(counted(options)), memory_(planned_), engine_(options, groups(&world()), memory_) {
+    EXPECT_EQ(memory_.taken(), planned_);
+  }
 
   Engine& operator*() { return engine_; }
   Engine* operator->() { return &engine_; }
@@ -47,6 +49,7 @@ class EngineOfAll {
     return counting.taken();
   }
 
+  Ledger planned_;
   device::DeviceMemory memory_;
   Engine engine_;
 };

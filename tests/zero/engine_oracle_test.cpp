@@ -74,8 +74,8 @@ class EngineOracle : public testing::Test {
                                        Span<const std::int32_t>(targets_).subspan(begin, rows),
                                        static_cast<std::uint32_t>(step),
                                        static_cast<std::uint32_t>(m * o.capacity.sequences)};
-      engine->forward(turn, batch);
-      engine->backward(turn);
+      engine->forward(0, turn, batch);
+      engine->backward(0, turn);
     }
     engine->finish_gradients();
     if (at_norm) at_norm();

@@ -44,8 +44,8 @@ class Training {
     for (std::size_t turn = 0; turn < accumulation.turns(); ++turn) {
       const std::size_t m = accumulation.micro_batch_of_turn(turn, EngineOfAll::world().rank());
       if (before) before(engine);
-      engine.forward(turn, tokens(m));
-      engine.backward(turn);
+      engine.forward(0, turn, tokens(m));
+      engine.backward(0, turn);
     }
     engine.finish_gradients();
     engine.scale_losses(scaler_.scale());

@@ -15,6 +15,7 @@ namespace {
 
 const UseOrder there_and_back = {{0}, {1}, {2}, {3, 0}, {3}, {2}, {1}};
 const UseOrder there = {{0}, {1}, {2}, {3, 0}};
+enum Pass : std::size_t { training, evaluation };
 
 std::vector<model::UnitLayout> units() { return test::units_of({5000, 1500, 256, 16}); }
 
@@ -30,7 +31,7 @@ struct Rank {
   Rank(const GatherOptions& options, const RankGroups& groups, Memory& memory)
       : held(shard_layouts(units(), options.zero, groups)),
         states(units(), held, DType::f32, {}, groups, memory),
-        parameters(units(), held, states, there_and_back, there, groups, options, memory) {}
+        parameters(units(), held, states, {there_and_back, there}, groups, options, memory) {}
 
   void write_shards(int version) {
     for (std::size_t u = 0; u < held.size(); ++u) {
@@ -44,9 +45,9 @@ struct Rank {
     const auto u = static_cast<std::size_t>(unit);
     for (std::size_t i = 0; i < held[u].elements; ++i) ASSERT_EQ(x[i], value(u, i, version)) << "unit " << u << " at " << i;
   }
-  void run(Parameters::Pass pass, int version) {
+  void run(Pass pass, int version) {
     parameters.begin(pass);
-    for (const auto& visit : pass == Parameters::Pass::training ? there_and_back : there) {
+    for (const auto& visit : pass == training ? there_and_back : there) {
       for (const int unit : visit) expect_whole(unit, version);
       for (const int unit : visit) parameters.release(unit);
     }
@@ -68,9 +69,9 @@ TEST_P(ParametersTest, AreWholeWhileTheyAreAcquired) {
   EXPECT_EQ(memory.taken(), counting.taken());
   for (int version = 1; version <= 3; ++version) {
     rank.write_shards(version);
-    rank.run(Parameters::Pass::training, version);
-    rank.run(Parameters::Pass::evaluation, version);
-    rank.run(Parameters::Pass::training, version);
+    rank.run(training, version);
+    rank.run(evaluation, version);
+    rank.run(training, version);
   }
   rank.parameters.wait_for_parameters();
 }
@@ -102,11 +103,11 @@ TEST_P(SecondaryTest, OnlyTheFirstGatherAfterAnUpdateLeavesTheNode) {
   for (int version = 1; version <= 3; ++version) {
     rank.write_shards(version);
     comm::reset_traffic();
-    rank.run(Parameters::Pass::training, version);
+    rank.run(training, version);
     const std::uint64_t first = sent_to_other_nodes();
     EXPECT_EQ(first > 0, several_nodes);
-    rank.run(Parameters::Pass::training, version);
-    rank.run(Parameters::Pass::evaluation, version);
+    rank.run(training, version);
+    rank.run(evaluation, version);
     EXPECT_EQ(sent_to_other_nodes(), first);
   }
   rank.parameters.wait_for_parameters();

@@ -14,9 +14,9 @@
 namespace shoal {
 
 /// The use of a buffer. The first four kinds are the model states, which a rank keeps between steps. Activations are needed
-/// for one micro-batch. `staging` is memory of the host from and to which the device copies: tokens, losses, parts of files,
-/// copies of states for checkpoints. All else counts as `buffers`: gathered units, gradients of one micro-batch, partial
-/// sums, messages and workspaces.
+/// until a micro-batch's backward pass. `staging` is memory of the host from and to which the device copies: tokens, losses,
+/// parts of files, copies of states for checkpoints. All else counts as `buffers`: gathered units, gradients of one
+/// micro-batch, partial sums, messages and workspaces.
 enum class Kind : std::uint8_t { parameters, master, gradients, moments, activations, buffers, staging };
 inline constexpr std::array kinds = {Kind::parameters,  Kind::master,  Kind::gradients, Kind::moments,
                                      Kind::activations, Kind::buffers, Kind::staging};

@@ -11,6 +11,7 @@
 #include "shoal/base/memory.hpp"
 #include "shoal/base/names.hpp"
 #include "shoal/kernels/products.hpp"
+#include "shoal/model/part.hpp"
 #include "shoal/model/unit.hpp"
 #include "shoal/model/unit_access.hpp"
 
@@ -47,9 +48,22 @@ struct ActivationOptions {
 /// Sequences that are computed together.
 struct MicroBatch {
   std::size_t sequences = 0, length = 0;
-  Span<const std::int32_t> inputs, targets;  ///< [sequences, length]; token ids < vocab_size; memory of the host
-  std::uint32_t step = 0;                    ///< of the run, from 0; an input of dropout's random numbers
-  std::uint32_t first_sample = 0;            ///< index of the first sequence in the global batch; another such input
+  /// [sequences, length]; token ids < vocab_size; memory of the host. Only the embedding's part reads inputs, and only the
+  /// head's part targets.
+  Span<const std::int32_t> inputs, targets;
+  std::uint32_t step = 0;          ///< of the run, from 0; an input of dropout's random numbers
+  std::uint32_t first_sample = 0;  ///< index of the first sequence in the global batch; another such input
+};
+
+/// What crosses the borders of a part: Model::border_elements() elements in the model's dtype, in the device's memory. This
+/// memory is the caller's, so that the output of a part can be the input of the next one, or a message, without a copy. A
+/// border that the part does not have is null: the embedding's part takes tokens, and the head's part makes losses.
+///   forward, evaluation: in is the output of the part before, and out becomes that of this part.
+///   backward: in is the gradient of this part's output, and out becomes that of its input; it may be the same memory.
+/// Nothing writes to in, unless it is out.
+struct Flow {
+  const void* in = nullptr;
+  void* out = nullptr;
 };
 
 /// The largest batch and the operations for which a model is created.
@@ -60,6 +74,7 @@ struct Capacity {
   std::int64_t checkpoint_interval = 0;  ///< as in ActivationOptions
   bool fused_gelu = false;               ///< GELU within matrix products (kernels/products.hpp), if the model has one
   std::size_t micro_batches = 1;         ///< that may be enqueued before the host waits: those of a step
+  Part part = {};                        ///< what the model computes; no units: all of them
 };
 
 /// Generation with a cache of keys and values: one sequence, position after position. Without dropout.
@@ -74,26 +89,31 @@ class Decoder {
   virtual void decode(std::int32_t token, Span<float> logits) = 0;
 };
 
+/// A model, or a part of one. Units have the numbers of the whole model, whatever the part.
 class Model {
  public:
   virtual ~Model() = default;
 
   /// Number of losses of the batch: for each sequence its length in a language model, 1 in a classifier.
   virtual std::size_t predictions(const MicroBatch& batch) const = 0;
+  /// Elements that cross a border for the batch.
+  virtual std::size_t border_elements(const MicroBatch& batch) const = 0;
 
-  /// Enqueues the forward pass. *loss, in the device's memory, becomes the sum of -ln p(target) over the batch's
-  /// predictions, added in a fixed order. Saves what backward needs: backward computes the gradient of gradient_scale times
-  /// this sum. The head's backward follows the losses here, in chunks, so that the logits are never stored as a whole and
-  /// the head is visited once: its gradient is complete.
-  virtual void forward(const MicroBatch& batch, float gradient_scale, double* loss) = 0;
-  /// In the reverse order of the units before the head, writes each unit's gradient and calls gradient_complete().
-  virtual void backward() = 0;
+  /// Enqueues the forward pass. Saves what backward needs in a slot of the part, the first Part::whole_slots of which keep
+  /// all activations. flow.in is not copied, and must stay until the slot's backward pass.
+  /// The head's part: *loss, in the device's memory, becomes the sum of -ln p(target) over the batch's predictions, added in
+  /// a fixed order. Backward computes the gradient of gradient_scale times this sum. The head's backward follows the losses
+  /// here, in chunks, so that the logits are never stored as a whole and the head is visited once: its gradient is complete.
+  virtual void forward(std::size_t slot, const MicroBatch& batch, const Flow& flow, float gradient_scale, double* loss) = 0;
+  /// In the reverse order of the units before the head, writes each unit's gradient for the slot's batch and calls
+  /// gradient_complete().
+  virtual void backward(std::size_t slot, const Flow& flow) = 0;
 
-  /// Computes the same sum without dropout, and saves nothing for backward.
-  virtual void evaluate(const MicroBatch& batch, double* loss) = 0;
+  /// Computes the same sum without dropout, and saves nothing for backward. Writes over what the first slot keeps.
+  virtual void evaluate(const MicroBatch& batch, const Flow& flow, double* loss) = 0;
 
   /// Logits after the last position of each sequence: [sequences, vocab_size], memory of the host, which waits for them.
-  /// Without dropout.
+  /// Without dropout. Of a whole model only, like the decoder.
   virtual void logits(const MicroBatch& batch, Span<float> out) = 0;
 
   /// The matrix products of all functions above with batches of the whole capacity, and those of the decoder.
@@ -110,10 +130,19 @@ class Model {
 
 /// The units of a model in the order of forward. vocab_size must be set.
 std::vector<UnitLayout> layout(const ModelOptions& options);
-/// The order in which forward and backward use units, the head once, or evaluate() if the capacity is not for training. Each
-/// entry lists the units that are acquired together; it ends when all of them are released. zero/gather_plan.hpp plans
-/// gathers from it.
-std::vector<std::vector<int>> use_order(const ModelOptions& options, const Capacity& capacity);
+/// The order in which a pass uses units. Each entry lists the units that are acquired together; it ends when all of them are
+/// released. zero/gather_plan.hpp plans gathers from it.
+using UseOrder = std::vector<std::vector<int>>;
+struct UseOrders {
+  UseOrder forward;               ///< includes the head's backward; also the order of evaluate()
+  UseOrder backward;              ///< of a slot that keeps all activations; empty if the capacity is not for training
+  UseOrder recomputing_backward;  ///< of a slot that keeps the inputs of segments
+};
+/// Those of the capacity's part.
+UseOrders use_orders(const ModelOptions& options, const Capacity& capacity);
+/// The order of forward and backward of the part's first slot, one after the other, or that of evaluate() if the capacity is
+/// not for training.
+UseOrder use_order(const ModelOptions& options, const Capacity& capacity);
 /// Returns a sentence for each condition that the options do not meet, with the names and values of the options.
 std::vector<std::string> problems(const ModelOptions& options);
 /// Floating-point operations of forward and backward for one token: the sum over all units (costs.hpp). For the GPT: 6 N + 6
@@ -121,7 +150,8 @@ std::vector<std::string> problems(const ModelOptions& options);
 /// itself and to those before it, (T + 1) / 2 on average.
 double flops_per_token(const ModelOptions& options);
 
-/// If `memory` only counts, the model must not be run. `seed` determines dropout's random numbers.
+/// If `memory` only counts, the model must not be run. `seed` determines dropout's random numbers. fail() if a tied head
+/// would be in another part than the embedding, or its part would have several slots: head and embedding write one gradient.
 std::unique_ptr<Model> make(const ModelOptions& options, DType dtype, const Capacity& capacity, std::uint64_t seed,
                             Memory& memory, UnitAccess& access);
 

@@ -2,14 +2,15 @@
 // The callbacks by which a model gets the parameters of a unit and a buffer for its gradient. The model calls them and zero/
 // implements them, so that a model does not depend on ranks, shards or messages.
 //
-// A model that runs batches of its whole capacity guarantees (tests/model/use_order_test.cpp):
-// - forward() and then backward() acquire units in the order of model::use_order(). evaluate() and logits() acquire them in
-//   the order of its forward half. A use begins when nothing is acquired, and ends when everything is released.
-// - They complete the gradient of each unit once, from the last unit to the first: forward() that of the head, whose
-//   backward follows the losses in the same use, and backward() all others. They first ask for a unit's gradient buffer in
-//   the last use of this unit. There are two exceptions: backward does not use the embedding, and asks for its gradient
-//   after all uses; forward asks for the gradients of units with UnitLayout::early_gradient in the head's use, before any
-//   gradient is completed.
+// A model, or a part of one, that runs batches of its whole capacity guarantees (tests/model/use_order_test.cpp,
+// parts_test.cpp):
+// - forward() and backward() acquire units in the orders of model::use_orders(). evaluate() and logits() acquire them in
+//   that of forward(). A use begins when nothing is acquired, and ends when everything is released.
+// - For each micro-batch they complete the gradient of each unit once, from the last unit to the first: forward() that of
+//   the head, whose backward follows the losses in the same use, and backward() all others. They first ask for a unit's
+//   gradient buffer in the last use of this unit. There are two exceptions: backward does not use the embedding, and asks
+//   for its gradient after all uses; forward asks for the gradients of units with UnitLayout::early_gradient in the head's
+//   use, before any gradient is completed.
 // - A unit whose activations are computed again is also acquired for that: in the same use as for its backward, or in an
 //   earlier one.
 #pragma once

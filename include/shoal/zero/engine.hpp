@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model together with its states on this rank, and the parts of a training step: forward and backward of micro-batches,
-// reduction of gradients, norm, update, all-gather of parameters. app/trainer.cpp has their order.
+// A model together with its states on this rank, and what a training step consists of: forward and backward of
+// micro-batches, reduction of gradients, norm, update, all-gather of parameters. app/trainer.cpp has their order.
+//
+// A rank computes the model as a whole, or parts of it. Each part is a model::Model of its own, with slots for the turns
+// that are between forward and backward. What crosses the borders of parts is the caller's (model::Flow).
 #pragma once
 
 #include <cstdint>
@@ -16,6 +19,7 @@
 #include "shoal/optim/optimizer.hpp"
 #include "shoal/zero/gradients.hpp"
 #include "shoal/zero/parameters.hpp"
+#include "shoal/zero/slots.hpp"
 #include "shoal/zero/states.hpp"
 
 namespace shoal::zero {
@@ -30,7 +34,7 @@ struct EngineOptions {
   std::size_t micro_batches = 1;  ///< of a step, over all ranks of the group
   double grad_clip = 1.0;         ///< largest norm; 0: gradients are not clipped
   std::uint64_t seed = 1;
-  std::vector<model::Part> parts;  ///< of the model that this rank computes; none: all units as one part
+  std::vector<model::Part> parts;  ///< of the model, first to last, that this rank computes; none: all units as one part
 };
 
 class Engine final : private model::UnitAccess {
@@ -39,7 +43,7 @@ class Engine final : private model::UnitAccess {
   Engine(const EngineOptions& options, const RankGroups& groups, Memory& memory);
 
   States& states() { return states_; }
-  model::Model& model() { return *model_; }
+  model::Model& model(std::size_t part = 0) { return *parts_.at(part).model; }
   const std::vector<model::UnitLayout>& units() const { return units_; }
   const AccumulationPlan& accumulation() const { return accumulation_; }
   const std::vector<Bucket>& buckets() const { return gradients_->buckets(); }
@@ -67,12 +71,15 @@ class Engine final : private model::UnitAccess {
   /// With Squares::weighted, before a step's first micro-batch and after `updates` > 0 updates: draws a new sample for
   /// square_of_turn() and Norm::square, weighted by the second moments, whose decay is beta2. Collective.
   void weigh_squares(std::int64_t updates, double beta2);
-  /// Enqueues the forward pass of this rank's micro-batch of a turn (AccumulationPlan::turns()). The step's gradient is that
-  /// of the mean over all predictions of all micro-batches. The model keeps the activations of one micro-batch: the backward
-  /// pass of the turn must come before the next forward pass. Turns come in ascending order.
-  void forward(std::size_t turn, const model::MicroBatch& batch);
+  /// Enqueues the forward pass of a part (its index in EngineOptions::parts) for this rank's micro-batch of a turn
+  /// (AccumulationPlan::turns()). The step's gradient is that of the mean over all predictions of all micro-batches. The
+  /// turn takes the lowest free slot of the part until its backward pass: one that keeps all activations if `whole`,
+  /// otherwise one of the others. The turns of a part come in ascending order, forward and backward; all ranks of the group
+  /// make the same calls.
+  void forward(std::size_t part, std::size_t turn, const model::MicroBatch& batch, const model::Flow& flow = {},
+               bool whole = true);
   /// Enqueues its backward pass.
-  void backward(std::size_t turn);
+  void backward(std::size_t part, std::size_t turn, const model::Flow& flow = {});
   /// Called after the step's last micro-batch: waits until each rank has the sum of the step's gradients on its shards.
   void finish_gradients() { gradients_->finish_step(); }
   /// Elements `range` of this rank's shard of the step's gradient, after finish_gradients().
@@ -98,8 +105,12 @@ class Engine final : private model::UnitAccess {
   /// In place of update(): waits until the gradients are gathered, and leaves all states as they are.
   void discard_gradients() { gradients_->wait_for_gather(); }
 
-  /// Returns the batch's summed loss, without dropout; the host waits for it. Collective if parameters are sharded: every
-  /// rank must then call it the same number of times.
+  /// Enqueues a part's forward pass without dropout, of which nothing is kept. Collective if parameters are sharded: every
+  /// rank must then call it the same number of times. No turn may be between forward and backward.
+  void evaluate(std::size_t part, const model::MicroBatch& batch, const model::Flow& flow);
+  /// The summed loss of the batch that the head's part has evaluated last; the host waits for it.
+  double evaluated_loss();
+  /// Both for a model in one part.
   double evaluate(const model::MicroBatch& batch);
 
  private:
@@ -108,6 +119,17 @@ class Engine final : private model::UnitAccess {
   float* gradient(int unit) override;
   void gradient_complete(int unit) override;
   void update_unit(int unit, const optim::Optimizer::Step& step);
+
+  /// A part of the model on this rank, and the passes (of Parameters) that it makes.
+  struct PartOfModel {
+    std::unique_ptr<model::Model> model;
+    Slots slots;
+    std::size_t evaluation = 0, forward = 0;
+    /// By slot, whole or not. None: the backward pass continues the pass of forward, which it follows at once.
+    std::optional<std::size_t> backward = {}, recomputing_backward = {};
+  };
+  model::Capacity capacity_of(const model::Part& part) const;
+  void add_passes(const model::Part& part, std::vector<UseOrder>& passes);
 
   EngineOptions options_;
   std::vector<model::UnitLayout> units_;
@@ -121,9 +143,8 @@ class Engine final : private model::UnitAccess {
   device::Cells losses_;                       // of this rank's micro-batches in a step; an evaluation uses the first one
   std::optional<device::PieceMemory> pieces_;  // of files and initial values
   double loss_scale_ = 1;
-  std::optional<std::size_t> in_flight_;  // the turn that is between its forward and its backward pass
   std::size_t groups_ = 1;
-  std::unique_ptr<model::Model> model_;
+  std::vector<PartOfModel> parts_;  // as EngineOptions::parts
 };
 
 }  // namespace shoal::zero

@@ -32,7 +32,7 @@ struct GatherPlan {
 /// bytes_of[u]: bytes of the whole unit u; 0 if it is not gathered. A gather starts when the unit whose gather was planned
 /// options.prefetch_units before it is first used, or later if options.max_live_mb leaves no memory for it. A unit is
 /// released after a use, unless the gather for its next one would start then at the latest: it stays, and is gathered once
-/// for both. If options.reshard_after_forward is false, it is released only after its last use. A limit too
+/// for both. If options.reshard_after_forward is false, it is released only after its last use in the pass. A limit too
 /// small for the units that are used together is refused (bad_input, with the `names` of these units).
 GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& bytes_of,
                         const std::vector<std::string>& names, const ZeroOptions& options);

@@ -29,15 +29,12 @@ struct GatherOptions {
 
 class Parameters {
  public:
-  enum class Pass { training, evaluation };
-
-  /// training and evaluation: the use orders of the two passes; training is empty if nothing is trained.
+  /// passes: the orders in which the passes use units.
   Parameters(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts, States& states,
-             const UseOrder& training, const UseOrder& evaluation, const RankGroups& groups, const GatherOptions& options,
-             Memory& memory);
+             const std::vector<UseOrder>& passes, const RankGroups& groups, const GatherOptions& options, Memory& memory);
 
-  /// Collective, before each pass. Its calls of acquire() must follow the use order.
-  void begin(Pass pass);
+  /// Collective, before each pass; pass is its index. Its calls of acquire() must follow the use order.
+  void begin(std::size_t pass);
   /// Waits for the unit's parameters and returns them, whole and in the model's dtype. They stay until release(); a unit may
   /// be acquired again meanwhile. Collective, as gathers are started here.
   const void* acquire(int unit);
@@ -88,7 +85,7 @@ class Parameters {
   // For gathers from all ranks, for gathers from the second partition, and for the all-gather after an update.
   std::unique_ptr<comm::Reducer> gatherer_, near_gatherer_, publisher_;
 
-  Schedule passes_[2];
+  std::vector<Schedule> passes_;
   const Schedule* pass_ = nullptr;
   std::size_t visit_ = 0;  // index of the current use in the pass, or of the next one if no unit is acquired
   std::size_t held_ = 0;   // calls of acquire() without their release()

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The head of a GPT: final norm, losses with their backward, and logits.
+#include "gpt.hpp"
+#include "gpt_layout.hpp"
+#include "shoal/kernels/layernorm.hpp"
+#include "shoal/kernels/reduce.hpp"
+
+namespace shoal::model {
+
+template <typename T>
+void Gpt<T>::head(const Slot& slot, std::size_t rows, const T* x, std::optional<float> gradient_scale, double* loss) {
+  const TracedUnit traced(head_unit());
+  const Weights<T> own(access_, head_unit(), head_layout());
+  std::optional<Weights<T>> borrowed;
+  if (options_.tied) borrowed.emplace(access_, embedding_unit, units_[embedding_unit]);
+  const T* const weight = options_.tied ? (*borrowed)[gpt::embedding::token] : own[gpt::head::lm_head];
+
+  kernels::layernorm_forward<T>({rows, options_.n_embd}, static_cast<float>(options_.layer_norm_epsilon),
+                                {.x = x, .gain = own[gpt::head::ln_f_weight], .bias = own[gpt::head::ln_f_bias]},
+                                {.y = scratch_.h, .mean = final_mean_, .rstd = final_rstd_});
+  const HeadInputs<T> in{.rows = rows, .hidden = scratch_.h, .weight = weight, .targets = slot.targets};
+  const Span<std::byte> products = scratch_.product_workspace;
+  if (gradient_scale) {
+    // The gradient of a tied embedding is one buffer: the head writes its part here, and the embedding's backward adds to
+    // it.
+    float* const dweight = options_.tied ? Gradient(access_, embedding_unit, units_[embedding_unit])[gpt::embedding::token]
+                                         : Gradient(access_, head_unit(), head_layout())[gpt::head::lm_head];
+    const HeadGradient<T> gradient{*gradient_scale, slot.gradient, dweight};
+    head_.losses(in, losses_, &gradient, head_scratch_, products);
+  } else {
+    head_.losses(in, losses_, nullptr, head_scratch_, products);
+  }
+  kernels::sum(rows, losses_, loss);
+  if (gradient_scale) norm_backward(rows, x, own, slot.gradient);
+}
+
+template <typename T>
+void Gpt<T>::norm_backward(std::size_t rows, const T* x, const Weights<T>& own, T* dx) {
+  const Gradient g(access_, head_unit(), head_layout());
+  kernels::layernorm_backward<T>(
+      {rows, options_.n_embd},
+      {.x = x, .gain = own[gpt::head::ln_f_weight], .mean = final_mean_, .rstd = final_rstd_, .dy = dx},
+      {.dx = dx, .dgain = g[gpt::head::ln_f_weight], .dbias = g[gpt::head::ln_f_bias]}, scratch_.workspace);
+  access_.gradient_complete(head_unit());
+}
+
+template <typename T>
+void Gpt<T>::logits_of(std::size_t rows, const T* x, std::size_t stride, float* out) {
+  const TracedUnit traced(head_unit());
+  const std::size_t C = options_.n_embd;
+  const Weights<T> own(access_, head_unit(), head_layout());
+  for (std::size_t row = 0; row < rows; ++row) {
+    kernels::layernorm_forward<T>(
+        {1, C}, static_cast<float>(options_.layer_norm_epsilon),
+        {.x = x + row * stride, .gain = own[gpt::head::ln_f_weight], .bias = own[gpt::head::ln_f_bias]},
+        {.y = scratch_.h + row * C, .mean = final_mean_ + row, .rstd = final_rstd_ + row});
+  }
+  std::optional<Weights<T>> borrowed;
+  if (options_.tied) borrowed.emplace(access_, embedding_unit, units_[embedding_unit]);
+  const T* const weight = options_.tied ? (*borrowed)[gpt::embedding::token] : own[gpt::head::lm_head];
+  head_.logits(rows, scratch_.h, weight, out, head_scratch_, scratch_.product_workspace);
+}
+
+#define SHOAL_INSTANTIATE(T)                                                                     \
+  template void Gpt<T>::head(const Slot&, std::size_t, const T*, std::optional<float>, double*); \
+  template void Gpt<T>::norm_backward(std::size_t, const T*, const Weights<T>&, T*);             \
+  template void Gpt<T>::logits_of(std::size_t, const T*, std::size_t, float*);
+SHOAL_INSTANTIATE(float)
+SHOAL_INSTANTIATE(bf16)
+SHOAL_INSTANTIATE(f16)
+#undef SHOAL_INSTANTIATE
+
+}  // namespace shoal::model

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "part_layers.hpp"
+
+#include "shoal/base/error.hpp"
+
+namespace shoal::model {
+
+namespace {
+
+void check_border(const void* at, bool end_of_model, const char* what) {
+  require((at == nullptr) == end_of_model, "a part of a model ", end_of_model ? "with" : "without", " memory for its ", what,
+          end_of_model ? ", where the model ends" : ", which crosses a border");
+}
+
+}  // namespace
+
+void check_forward(const PartLayers& part, const Flow& flow) {
+  check_border(flow.in, part.embedding, "input");
+  check_border(flow.out, part.head, "output");
+}
+
+void check_backward(const PartLayers& part, const Flow& flow) {
+  check_border(flow.in, part.head, "output's gradient");
+  check_border(flow.out, part.embedding, "input's gradient");
+}
+
+PartLayers layers_of(const Part& part, std::size_t layers_of_model) {
+  const std::size_t units = layers_of_model + 2;
+  const Range own = part.units.empty() ? Range{0, units} : part.units;
+  require(own.end <= units, "a part with the units ", own.begin, " to ", own.end - 1, " of a model with ", units, " units");
+  const Range layers = {own.begin == 0 ? 0 : own.begin - 1, own.end == units ? layers_of_model : own.end - 1};
+  require(layers.begin < layers.end, "a part with the units ", own.begin, " to ", own.end - 1,
+          " has no layer; the layers are units 1 to ", layers_of_model);
+  require(part.slots > 0 && part.whole_slots <= part.slots, "a part with ", part.slots, " slots, of which ",
+          part.whole_slots, " keep all activations");
+  return {own.begin == 0, own.end == units, layers};
+}
+
+}  // namespace shoal::model
