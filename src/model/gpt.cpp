@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes of a GPT: forward, backward, and evaluation.
+// A GPT, its forward pass, and evaluation.
 #include "gpt.hpp"
 
 #include <algorithm>
 
 #include "gpt_layout.hpp"
 #include "shoal/base/error.hpp"
-#include "shoal/base/trace.hpp"
-#include "shoal/kernels/bytes.hpp"
 #include "shoal/kernels/embedding.hpp"
 
 namespace shoal::model {
@@ -62,6 +60,11 @@ template <typename T>
 kernels::Dropout Gpt<T>::dropout(const MicroBatch& batch, int unit, std::uint32_t site) const {
   return {static_cast<float>(options_.dropout), dropout_key_, batch.step, batch.first_sample,
           static_cast<std::uint32_t>(unit) * 8 + site};
+}
+
+template <typename T>
+kernels::Dropout Gpt<T>::embedding_dropout(const MicroBatch& batch) const {
+  return dropout(batch, embedding_unit, embedded);
 }
 
 template <typename T>
@@ -121,7 +124,7 @@ void Gpt<T>::forward(std::size_t index, const MicroBatch& batch, const Flow& flo
   if (part_.embedding) {
     T* const x = slot.inputs[0];
     embed(s.B, s.T, slot.tokens, 0, x);
-    const kernels::Dropout at_start = dropout(batch, embedding_unit, embedded);
+    const kernels::Dropout at_start = embedding_dropout(batch);
     if (at_start.active()) kernels::dropout_add<T>(at_start, s.B, s.T * s.C, x, nullptr, x);
   } else {
     slot.blocks[0].x = static_cast<const T*>(flow.in);
@@ -135,59 +138,6 @@ void Gpt<T>::forward(std::size_t index, const MicroBatch& batch, const Flow& flo
     gpt::block_forward(s, w, slot.blocks[i], scratch_, block_dropout(batch, unit), out);
   }
   if (part_.head) head(slot, s.rows(), final_, gradient_scale, loss);
-}
-
-template <typename T>
-void Gpt<T>::backward(std::size_t index, const Flow& flow) {
-  check_backward(part_, flow);
-  const Slot& slot = slots_.at(index);
-  const gpt::BlockShape s = shape(slot.batch.sequences, slot.batch.length);
-  set_product_workspace(slot.batch);
-  const T* dy = part_.head ? slot.gradient : static_cast<const T*>(flow.in);
-  T* const dx = !part_.embedding ? static_cast<T*>(flow.out) : part_.head ? slot.gradient : dx_;
-  const auto again = [&](std::size_t i) {
-    const TracedUnit traced(block_unit(i));
-    const Weights<T> w(access_, block_unit(i), block_layout(i));
-    recompute(slot, s, w, i, slot.inputs[i + 1]);
-  };
-  segments_.backward(slot.whole, again, [&](std::size_t i, bool first_again) {
-    block_backward(slot, s, i, first_again, dy, dx);
-    dy = dx;
-  });
-  if (part_.embedding) embedding_backward(slot, dx);
-}
-
-template <typename T>
-void Gpt<T>::recompute(const Slot& slot, const gpt::BlockShape& s, const Weights<T>& w, std::size_t i, T* out) {
-  const trace::Region region(trace::Level::steps, trace::Kind::phase, "recompute");
-  gpt::block_forward(s, w, slot.blocks[i], scratch_, block_dropout(slot.batch, block_unit(i)), out);
-}
-
-template <typename T>
-void Gpt<T>::block_backward(const Slot& slot, const gpt::BlockShape& s, std::size_t i, bool again, const T* dy, T* dx) {
-  const int unit = block_unit(i);
-  const TracedUnit traced(unit);
-  const Weights<T> w(access_, unit, block_layout(i));
-  if (again) recompute(slot, s, w, i, nullptr);
-  const Gradient g(access_, unit, block_layout(i));
-  gpt::block_backward(s, w, g, slot.blocks[i], scratch_, block_dropout(slot.batch, unit), dy, dx);
-  access_.gradient_complete(unit);
-}
-
-template <typename T>
-void Gpt<T>::embedding_backward(const Slot& slot, T* dx) {
-  const MicroBatch& batch = slot.batch;
-  const std::size_t C = options_.n_embd;
-  const TracedUnit traced(embedding_unit);
-  const Gradient g(access_, embedding_unit, units_[embedding_unit]);
-  const kernels::Dropout at_start = dropout(batch, embedding_unit, embedded);
-  if (at_start.active()) kernels::dropout_backward<T>(at_start, batch.sequences, batch.length * C, dx, dx);
-  float* const dwte = g[gpt::embedding::token];
-  float* const dwpe = g[gpt::embedding::position];
-  if (!options_.tied) kernels::fill(options_.vocab_size * C, 0.0F, dwte);
-  kernels::embedding_backward<T>({batch.sequences, batch.length, C}, slot.tokens, dx, {.token = dwte, .position = dwpe});
-  kernels::fill((options_.block_size - batch.length) * C, 0.0F, dwpe + batch.length * C);
-  access_.gradient_complete(embedding_unit);
 }
 
 template <typename T>

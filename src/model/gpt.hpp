@@ -16,7 +16,7 @@
 
 namespace shoal::model {
 
-/// Its functions are in gpt.cpp (passes), gpt_memory.cpp, gpt_head.cpp and gpt_decoder.cpp.
+/// Its functions are in gpt.cpp, gpt_backward.cpp, gpt_head.cpp, gpt_decoder.cpp and gpt_memory.cpp.
 template <typename T>
 class Gpt final : public Model, private Decoder {
  public:
@@ -56,6 +56,7 @@ class Gpt final : public Model, private Decoder {
   void upload(std::size_t slot, const MicroBatch& batch);
   gpt::BlockShape shape(std::size_t sequences, std::size_t length) const;
   kernels::Dropout dropout(const MicroBatch& batch, int unit, std::uint32_t site) const;
+  kernels::Dropout embedding_dropout(const MicroBatch& batch) const;
   gpt::BlockDropout block_dropout(const MicroBatch& batch, int unit) const;
 
   void embed(std::size_t sequences, std::size_t length, const std::int32_t* tokens, std::size_t first_position, T* x);
