@@ -121,7 +121,7 @@ class Rank {
   /// The parameters of a unit as the model sees them, for units in ascending order.
   std::vector<std::vector<std::byte>> whole_parameters() {
     std::vector<std::vector<std::byte>> result(units().size());
-    all_.parameters.begin(Parameters::Pass::training);
+    all_.parameters.begin(0);
     for (const int unit : present(parts_)) {
       const auto* const first = static_cast<const std::byte*>(all_.parameters.acquire(unit));
       result[static_cast<std::size_t>(unit)].assign(first, first + layout(unit).elements * size_of(how_.dtype));
@@ -151,7 +151,7 @@ class Rank {
           states(units(), layouts, how.dtype, {"first", "second"}, groups, memory),
           gradients(units(), layouts, sweeps_of(parts, units().size()), accumulation, groups,
                     {.bucket_elements = 1500, .dtype = how.dtype, .squares = how.squares}, memory),
-          parameters(units(), layouts, states, each_of(present(parts)), {}, groups, {zero(how), 1500}, memory),
+          parameters(units(), layouts, states, {each_of(present(parts))}, groups, {zero(how), 1500}, memory),
           widened(memory.take<float>(Kind::buffers, 2048, "gradients in fp32")) {}
   };
 
