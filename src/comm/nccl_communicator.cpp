@@ -44,7 +44,7 @@ Request NcclCommunicator::exchange(const std::vector<Outgoing>& outgoing, const 
   if (!on_device(memory)) return control_->exchange(outgoing, incoming, tag);
   std::size_t bytes = 0;
   for (const Outgoing& message : outgoing) bytes += message.data.size();
-  return start("exchange", Queue::reduce, bytes,
+  return enqueue("exchange", Queue::reduce, bytes,
                [=](ncclComm_t comm, cudaStream_t stream) { return nccl_exchange(outgoing, incoming, comm, stream); });
 }
 
@@ -53,7 +53,7 @@ Request NcclCommunicator::all_gather(Span<const std::byte> shard, Span<std::byte
   const auto ranks = static_cast<std::size_t>(size());
   require(all.size() == shard.size() * ranks, "all_gather of ", name(), ": ", ranks, " shards of ", shard.size(),
           " bytes into ", all.size());
-  return start("all_gather", Queue::gather, shard.size(),
+  return enqueue("all_gather", Queue::gather, shard.size(),
                [=](ncclComm_t comm, cudaStream_t stream) { return nccl_all_gather(shard, all, comm, stream); });
 }
 
@@ -72,7 +72,7 @@ Request NcclCommunicator::all_gather_parts(Span<std::byte> all, const std::vecto
     outgoing.push_back({static_cast<int>(r), part_of_rank[own]});
     incoming.push_back({static_cast<int>(r), part_of_rank[r]});
   }
-  return start("all_gather", Queue::gather, all.size(),
+  return enqueue("all_gather", Queue::gather, all.size(),
                [=](ncclComm_t comm, cudaStream_t stream) { return nccl_exchange(outgoing, incoming, comm, stream); });
 }
 
@@ -82,20 +82,20 @@ Request NcclCommunicator::reduce_scatter(Span<const std::byte> data, const std::
   check_parts(parts, data.size());
   require(own.size() == parts[static_cast<std::size_t>(rank())], "reduce_scatter of ", name(), ": a part of ", own.size(),
           " bytes");
-  return start("reduce_scatter", Queue::reduce, data.size(),
+  return enqueue("reduce_scatter", Queue::reduce, data.size(),
                [=](ncclComm_t comm, cudaStream_t stream) { return nccl_reduce_scatter(data, parts, own, comm, stream); });
 }
 
 Request NcclCommunicator::broadcast(Span<std::byte> data, int root) {
   if (!on_device({data})) return control_->broadcast(data, root);
-  return start("broadcast", Queue::gather, data.size(),
+  return enqueue("broadcast", Queue::gather, data.size(),
                [=](ncclComm_t comm, cudaStream_t stream) { return nccl_broadcast(data, root, comm, stream); });
 }
 
 template <typename T>
 Request NcclCommunicator::reduce(Span<T> data, Reduce how) {
   if (!on_device({bytes_of(data)})) return control_->all_reduce(data, how);
-  return start("all_reduce", Queue::reduce, data.size_bytes(),
+  return enqueue("all_reduce", Queue::reduce, data.size_bytes(),
                [=](ncclComm_t comm, cudaStream_t stream) { return nccl_all_reduce(data, how, comm, stream); });
 }
 template Request NcclCommunicator::reduce(Span<float>, Reduce);
@@ -121,7 +121,7 @@ void NcclCommunicator::check_parts(const std::vector<std::size_t>& parts, std::s
 }
 
 /// Within a step of another operation, the call goes to the queue of that one, whose words come first in messages.
-Request NcclCommunicator::start(const char* operation, Queue queue, std::size_t bytes, Call call) {
+Request NcclCommunicator::enqueue(const char* operation, Queue queue, std::size_t bytes, Call call) {
   const std::string call_itself = text(operation, " #", ++started_, " of ", name(), ", ", bytes, " bytes");
   const Operation* const outer = OpenOperations::stepping();
   const std::string what = outer != nullptr ? text(outer->describe(), " (", call_itself, ")") : call_itself;

@@ -57,7 +57,7 @@ class NcclCommunicator final : public Communicator {
   Request reduce(Span<T> data, Reduce how);
   bool on_device(const std::vector<Span<const std::byte>>& memory) const;
   void check_parts(const std::vector<std::size_t>& parts, std::size_t bytes) const;
-  Request start(const char* operation, device::Queue queue, std::size_t bytes, Call call);
+  Request enqueue(const char* operation, device::Queue queue, std::size_t bytes, Call call);
   void run(const char* operation, const Call& call, const std::string& what);
 
   std::unique_ptr<Communicator> control_;

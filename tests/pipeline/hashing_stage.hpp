@@ -14,6 +14,7 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/pump.hpp"
+#include "shoal/base/trace.hpp"
 #include "shoal/pipeline/runner.hpp"
 
 namespace shoal::pipeline::test {
@@ -82,6 +83,7 @@ class HashingStage : public Stage {
       : model_(model), shape_(shape), random_(seed), spare_(model.words) {}
 
   void forward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) override {
+    const trace::Region region(trace::Level::steps, trace::Kind::phase, "forward");
     delay();
     const int of_model = part_of_model(shape_, part);
     require(in.empty() == (of_model == 0) && out.empty() == (of_model + 1 == model_.parts), "a border too many or too few");
@@ -90,6 +92,7 @@ class HashingStage : public Stage {
     if (out.empty()) ends_[turn].last = digest(spare_);
   }
   void backward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) override {
+    const trace::Region region(trace::Level::steps, trace::Kind::phase, "backward");
     delay();
     const int of_model = part_of_model(shape_, part);
     require(out.empty() == (of_model == 0) && in.empty() == (of_model + 1 == model_.parts), "a border too many or too few");
