@@ -23,7 +23,7 @@ files() {
   find /usr/include/x86_64-linux-gnu/mpich /usr/include/hdf5/mpich -name '*.h'
   find /usr/include/nlohmann /usr/include/gtest /usr/include/gmock "$lib"/cmake/GTest "$lib"/cmake/boost_headers-* \
     "$lib"/cmake/boost_program_options-* "$lib"/cmake/Boost-* "$lib"/cmake/BoostDetectToolset-* -type f
-  ls /usr/include/xxhash.h /usr/include/zlib.h /usr/include/x86_64-linux-gnu/zconf.h "$lib"/libz.so*
+  ls /usr/include/xxhash.h /usr/include/zlib.h /usr/include/zconf.h "$lib"/libz.so*
   dpkg -L nlohmann-json3-dev | grep '\.cmake$'
   # Of Boost's headers, those that Program_options includes.
   echo '#include <boost/program_options.hpp>' | g++ -x c++ -std=c++20 -M - | grep -o '/usr/include/boost/[^ ]*'

@@ -108,7 +108,7 @@ configure() {
   NCCL_ROOT=$build/toolkit CMAKE_LIBRARY_PATH=$build/toolkit/lib cmake -S "$source_root" -B "$build" "${generator[@]}" \
     -DCMAKE_BUILD_TYPE=Release -DSHOAL_KERNELS=cuda -DSHOAL_BENCH=OFF -DSHOAL_TESTS=ON -DSHOAL_WERROR=OFF \
     -DCMAKE_CUDA_ARCHITECTURES="$arch" -DCMAKE_CUDA_COMPILER="$cuda/bin/nvcc" -DCMAKE_EXE_LINKER_FLAGS="$flags" \
-    -DCMAKE_CXX_FLAGS="-isystem $build/toolkit/include -isystem $usr/include/x86_64-linux-gnu" \
+    -DCMAKE_CXX_FLAGS="-isystem $build/toolkit/include" \
     -DMPI_CXX_COMPILER="$build/bundle/bin/mpicxx" -DMPIEXEC_EXECUTABLE="$build/bundle/bin/mpiexec" \
     -DSHOAL_HDF5_INCLUDE="$usr/include/hdf5/mpich" -DSHOAL_HDF5_LIBRARY="$libs/libhdf5_mpich.so" \
     -DSHOAL_XXHASH_INCLUDE="$usr/include" -DZLIB_INCLUDE_DIR="$usr/include" -DZLIB_LIBRARY="$libs/libz.so" \
