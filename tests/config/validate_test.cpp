@@ -66,12 +66,13 @@ std::vector<std::string> notes(std::string_view deck, int ranks) {
 }
 
 TEST(Validate, TheRanksOfAPipelineShareTheirBatch) {
-  EXPECT_EQ(validated("batch.micro = 3\npipeline.size = 2", 8, true).batch.global, 12U);
-  EXPECT_NO_THROW(validated("batch.micro = 3\nbatch.global = 24\npipeline.size = 4\npipeline.balance = 1,1,1,1", 8, true));
+  EXPECT_EQ(validated("model.tied = false\nbatch.micro = 3\npipeline.size = 2", 8, true).batch.global, 12U);
+  EXPECT_NO_THROW(validated(
+      "model.tied = false\nbatch.micro = 3\nbatch.global = 24\npipeline.size = 4\npipeline.balance = 1,1,1,1", 8, true));
 }
 
 TEST(Validate, APipelineOfFewMicroBatchesIsWarnedOf) {
-  const std::string deck = "batch.micro = 2\npipeline.size = 4\nbatch.global = ";
+  const std::string deck = "model.tied = false\nbatch.micro = 2\npipeline.size = 4\nbatch.global = ";
   EXPECT_THAT(
       notes(deck + "8", 8),
       testing::ElementsAre(

@@ -180,8 +180,6 @@ TEST(Stages, AreTraced) {
   }
   std::int64_t waited_ns = 0;
   for (const trace::Event& wait : waits) {
-    EXPECT_GE(wait.micro, 100) << name(wait);
-    EXPECT_GE(wait.unit, 0) << name(wait);
     if (name(wait) == "receive") waited_ns += wait.duration_ns;
   }
   if (pipeline.shape.stage == 0) {

@@ -32,10 +32,10 @@ class Runner {
 
   const Buffers& buffers() const { return buffers_[static_cast<std::size_t>(shape_.stage)]; }
 
-  /// Executes the list of this stage. Every action is a heartbeat. What the trace records of it has the number of its
-  /// micro-batch and the first unit of its part: the phases that the stage enters, and waits for messages, which are events
-  /// of kind `wait` with the name `receive` or `send`. All stages must call the same functions in the same order. What was sent last may still be in
-  /// flight afterwards.
+  /// Executes the list of this stage. Every action is a heartbeat. The phases that the stage enters have in the trace the
+  /// number of the micro-batch and the first unit of the part. Waits for messages, before them, are events of kind `wait`
+  /// with the name `receive` or `send`. All stages must call the same functions in the same order. What was sent last may
+  /// still be in flight afterwards.
   void train(Stage& stage);
   /// Forward passes of this many turns, 0, 1, 2, ... for each part (forward_only()).
   void evaluate(std::size_t turns, Stage& stage);
