@@ -39,7 +39,7 @@ class Model:
     vocabulary: int
     tokens: int  # of a sequence
     rows: int  # tokens of a micro-batch
-    micro_steps: int
+    micro_steps: float  # of one copy of the model, divided by its ranks: each of them computes a part of the layers
     size: int  # bytes of a number
     own: float  # parameters whose optimizer state this rank has
 
@@ -55,16 +55,16 @@ class Model:
             )
             inner, vocabulary = options["model.n_inner"], options["model.vocab_size"]
             size = SIZES[options.get("train.dtype", "fp32")]
-            batch = int(options["batch.global"])
+            batch, stages = int(options["batch.global"]), int(options.get("pipeline.size", "1"))
         except (KeyError, ValueError):
             return None
-        if min(width, layers, tokens, micro) < 1:
+        if min(width, layers, tokens, micro, stages) < 1:
             return None
         if not vocabulary.isdigit():  # the embedding unit has a row for each symbol and each position
             vocabulary = int(trace.unit_elements[0]) // width - tokens if len(trace.unit_elements) else 0
         elements = float(trace.unit_elements.sum())
-        own = elements if options.get("zero.stage", "0") == "0" else elements / trace.world_size
-        micro_steps = max(batch // (micro * trace.world_size), 1)
+        own = elements / (stages if options.get("zero.stage", "0") == "0" else trace.world_size)
+        micro_steps = max(batch // (micro * max(trace.world_size // stages, 1)), 1) / stages
         return Model(width, int(inner) if inner.isdigit() else 4 * width, layers, int(vocabulary), tokens, micro * tokens,
                      micro_steps, size, own)  # fmt: skip
 

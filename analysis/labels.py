@@ -15,7 +15,9 @@ PARTS = {
     "rest": "other",
 }
 STATES = {"master": "fp32 master parameters"}
-GROUPS = {"all": "all ranks", "node": "within a node", "across": "between nodes", "neighbours": "consecutive ranks"}
+GROUPS = {"all": "all ranks", "node": "within a node", "across": "between nodes", "neighbours": "consecutive ranks",
+          "pipeline": "stages of a pipeline", "data": "data-parallel ranks", "model": "ranks with one copy of the model",
+          "data/node": "data-parallel ranks within a node", "data/across": "data-parallel ranks between nodes"}  # fmt: skip
 MEMORY = {"resident": "whole process", "arenas": "planned buffers"}
 
 

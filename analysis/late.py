@@ -4,7 +4,8 @@
 The ranks of a group enter every operation in the same order, so the k-th operation of a name on a group in a step is the same
 one on all of them. Until the last of them has entered, the others wait for that rank; what they wait afterwards is transfer.
 In an exchange of two ranks (SGP) all ranks of the group count as partners, so that with more than two nodes the share of late
-ranks is an upper bound.
+ranks is an upper bound. A stage of a pipeline waits for the pass of another stage that its own next pass needs: until that pass
+has ended, its rank is late.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ packages("numpy", "h5py")
 
 import numpy as np
 
+import pipeline
 from breakdown import settled_steps
 from grouping import numbers, places
 from shoal_trace import Trace
@@ -95,6 +97,9 @@ def split_waits(trace: Trace) -> Waits:
     late, ranks = np.zeros(len(events), np.int64), np.full(len(events), -1)
     late[found] = np.clip(entered[call[found]] - events["begin_ns"][found], 0, events["duration_ns"][found])
     ranks[found] = last[call[found]]
+    borders = pipeline.is_border(trace, events)
+    until, ranks[borders] = pipeline.needed(trace, events[borders])
+    late[borders] = np.clip(until - events["begin_ns"][borders], 0, events["duration_ns"][borders])
     late[ranks == events["rank"]] = 0
     return Waits(events, late, ranks)
 

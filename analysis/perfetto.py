@@ -7,7 +7,9 @@ usage: perfetto.py TRACE [-o out.json | out.json.gz]
 TRACE is a trace file or a run's directory. The traces of a resumed run are placed behind one another, with the time that a
 restart took between them. Each rank is shown as a process. Its phases, waits, kernels, file accesses
 and messages are threads of this process; messages that overlap are on different threads. So is each queue of the device
-that has events. Counters stay counters.
+that has events. Counters stay counters. In a pipeline forward and backward passes have the number of their micro-batch in their
+names (and the first unit of their part among their arguments), and in settled steps an arrow leads from each pass to the one of
+another stage that needs its result.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ packages("numpy", "h5py")
 
 import numpy as np
 
+import pipeline
 from clocks import aligned
 from run_parts import read_parts
 from segments import Segment, segments
@@ -64,7 +67,7 @@ def metadata(kind: str, rank: int, thread: int, value: str | int) -> dict:
     return {"ph": "M", "name": kind, "pid": rank, "tid": thread, "args": {key: value}}
 
 
-def slice_of(trace: Trace, event, thread: int, zero: float = 0.0) -> dict:
+def slice_of(trace: Trace, event, thread: int, zero: float = 0.0, *, pipelined: bool = False) -> dict:
     """A "complete" event of the format; its times are microseconds, counted from the first part's time 0, which was `zero`
     microseconds before the trace's own."""
     arguments = {"step": int(event["step"])}
@@ -79,6 +82,8 @@ def slice_of(trace: Trace, event, thread: int, zero: float = 0.0) -> dict:
     kind, name = trace.kinds[event["kind"]], trace.names[event["name"]]
     if kind == "step":
         name = f"{name} {event['step']}"
+    elif kind == "phase" and pipelined:
+        name = pass_name(trace, event)
     return {
         "ph": "X",
         "name": name,
@@ -91,7 +96,31 @@ def slice_of(trace: Trace, event, thread: int, zero: float = 0.0) -> dict:
     }
 
 
+def pass_name(trace: Trace, event) -> str:
+    """The name of a phase: of a pipeline's pass with the number of its micro-batch."""
+    name = trace.names[event["name"]]
+    return f"{name} {event['micro']}" if name in ("forward", "backward") and event["micro"] >= 0 else name
+
+
+def handovers(trace: Trace, zero: float) -> Iterator[dict]:
+    """Arrows between the passes of a pipeline's stages."""
+    found = pipeline.passes(trace)
+    if found is None:
+        return
+    phases = THREADS[0][0]
+    for target, source in enumerate(found.sources().tolist()):
+        if source < 0:
+            continue
+        end, begin = int(found.end_ns[source]), int(found.events["begin_ns"][target])
+        arrow = {"name": "activations" if found.forward[target] else "gradients", "cat": "pipeline", "tid": phases,
+                 "id": f"{trace.path.stem} {target}"}  # fmt: skip
+        # Just before the end, so that the arrow belongs to this pass.
+        yield {**arrow, "ph": "s", "pid": int(found.events["rank"][source]), "ts": zero + (end - 1) / 1e3}
+        yield {**arrow, "ph": "f", "bp": "e", "pid": int(found.events["rank"][target]), "ts": zero + begin / 1e3}
+
+
 def chrome_events(trace: Trace, zero: float = 0.0) -> Iterator[dict]:
+    pipelined = len(pipeline.pipelines(trace)) > 0
     for rank in range(trace.world_size):
         host = f" on {trace.hosts[rank]}" if rank < len(trace.hosts) else ""
         yield metadata("process_name", rank, 0, f"rank {rank}{host}")
@@ -102,7 +131,7 @@ def chrome_events(trace: Trace, zero: float = 0.0) -> Iterator[dict]:
                 continue
             yield metadata("thread_name", rank, thread, title)
             yield metadata("thread_sort_index", rank, thread, thread)
-            yield from (slice_of(trace, event, thread, zero) for event in events)
+            yield from (slice_of(trace, event, thread, zero, pipelined=pipelined) for event in events)
         for queue in trace.device_queues:
             thread = FIRST_QUEUE + queue
             yield metadata("thread_name", rank, thread, f"device: {trace.queues[queue]}")
@@ -121,6 +150,7 @@ def chrome_events(trace: Trace, zero: float = 0.0) -> Iterator[dict]:
             name = trace.names[event["name"]]
             yield {"ph": "C", "name": name, "pid": rank, "ts": zero + int(event["begin_ns"]) / 1e3,
                    "args": {"bytes" if name.startswith("memory/") else "value": int(event["bytes"])}}  # fmt: skip
+    yield from handovers(trace, zero)
 
 
 def restart(segment: Segment) -> Iterator[dict]:

@@ -28,6 +28,7 @@ import figures_traffic
 import figures_training
 import figures_waiting
 import late
+import report_pipeline
 import report_tables as tables
 import segments
 from page import Page, Row
@@ -182,6 +183,7 @@ def add_part(page: Page, trace: Trace | None, suffix: str, of_several: bool) -> 
         if trace.device_queues:
             head = ("queue of the device", "pieces/step", "busy/step", "kernels", "copies", "operations", "idle")
             page.table(head, tables.queue_rows(trace))
+    report_pipeline.add(page, trace, suffix, where)
     page.heading(f"Communication{where}")
     if page.figure(f"communication{suffix}", figures_traffic.communication, trace):
         page.table(

@@ -26,6 +26,7 @@ def name_of(options: Options, ranks_per_node: int | None) -> str:
     synchronizations."""
     kind = options.get("sync.kind", "every_step")
     name = _sharded(options, ranks_per_node) if kind == "every_step" else _local(options, kind)
+    name += _pipeline(options)
     return name + (" native" if options.get("comm.collectives") == "native" else "")
 
 
@@ -38,6 +39,15 @@ def _sharded(options: Options, ranks_per_node: int | None) -> str:
         if options.get(option, "off") != "off":
             words.append(word + options[option])
     return " ".join(words)
+
+
+def _pipeline(options: Options) -> str:
+    """For example " pipeline 2 gpipe x 3": stages, schedule unless it is 1f1b, and parts of a stage."""
+    stages, parts = options.get("pipeline.size", "1"), options.get("pipeline.parts", "1")
+    if stages == "1":
+        return ""
+    schedule = options.get("pipeline.schedule", "1f1b")
+    return f" pipeline {stages}" + (f" {schedule}" if schedule != "1f1b" else "") + (f" x {parts}" if parts != "1" else "")
 
 
 def _local(options: Options, kind: str) -> str:

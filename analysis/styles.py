@@ -35,6 +35,8 @@ PART_COLOURS = {
     "rest": "#dcdfe4",
 }
 LATE, TRANSFER = "#a32a3b", "#eba3ad"  # the two parts of `wait`: for a late rank, for the transfer
+# The parts of a pipeline's stage, from the first to the last: two families of cool colours that begin with those of one part.
+FORWARD_PARTS, BACKWARD_PARTS = (PART_COLOURS["forward"], "#8fdbe0"), (PART_COLOURS["backward"], "#45207a")
 RESTART, REPEATED = "#4b5563", "#7a5195"  # between the parts of a resumed run; steps that were made once more
 # Operations between ranks.
 OPERATION_COLOURS = {
@@ -89,6 +91,13 @@ def line_colours(count: int) -> list[str]:
     more = count - len(LINE_COLOURS)
     hues = (colorsys.hls_to_rgb((0.07 + i / more) % 1, (0.32, 0.55, 0.72)[i % 3], 0.62) for i in range(max(more, 0)))
     return [*LINE_COLOURS, *map(matplotlib.colors.to_hex, hues)][:count]
+
+
+def part_shades(family: tuple[str, str], count: int) -> list[str]:
+    """`count` colours from the first of a family to its last."""
+    ends = np.array([matplotlib.colors.to_rgb(colour) for colour in family])
+    shares = np.linspace(0, 1, max(count, 2))[:count, None]
+    return [matplotlib.colors.to_hex(colour) for colour in ends[0] + shares * (ends[1] - ends[0])]
 
 
 def operation_colour(name: str) -> str:

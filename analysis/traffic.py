@@ -13,6 +13,7 @@ packages("numpy", "h5py")
 
 import numpy as np
 
+import pipeline
 from breakdown import settled_steps
 from shoal_trace import Trace
 
@@ -65,14 +66,19 @@ def attributed_waits(trace: Trace) -> np.ndarray:
 
     Some operations consist of others: the average of parameters over nodes, or an all-gather of quantized parameters. A
     wait for such an operation has its name. Its time is divided among the messages that were in flight during the wait;
-    the remainder, in which the operation computed between its messages, keeps the operation's own name.
+    the remainder, in which the operation computed between its messages, keeps the operation's own name. A wait for a message
+    between the stages of a pipeline is one for its group.
     """
     waits = within_steps(trace, "wait")
+    borders = pipeline.is_border(trace, waits)
+    if borders.any():
+        waits["group"][borders] = trace.groups.tolist().index(pipeline.GROUP)
     calls = trace.of_kind("collective")
     known = keys_of(calls)
     composed = np.array(
         [pair not in known for pair in zip(waits["name"].tolist(), waits["group"].tolist(), strict=True)], bool
     )
+    composed &= ~borders
     pieces = [waits[~composed]]
     names = trace.names.tolist()
     carriers = {names.index(a): names.index(b) for a, b in CARRIED_BY.items() if a in names and b in names}

@@ -55,10 +55,10 @@ class Work:
     @staticmethod
     def of(trace: Trace) -> Work | None:
         """Returns None if theory does not apply or the trace lacks the numbers: one rank, no /unit_elements, quantized
-        messages, or nodes that train locally between synchronizations."""
+        messages, a pipeline, or nodes that train locally between synchronizations."""
         options = trace.options
         quantized = any(options.get(name, "off") != "off" for name in ("zero.qwz", "zero.qgz"))
-        if quantized or options.get("sync.kind", "every_step") != "every_step":
+        if quantized or options.get("sync.kind", "every_step") != "every_step" or options.get("pipeline.size", "1") != "1":
             return None
         try:
             micro_batches = int(options["batch.global"]) // int(options["batch.micro"])
