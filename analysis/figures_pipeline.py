@@ -65,7 +65,15 @@ def _draw_passes(axes, found: Passes, zero: int, scale: float) -> None:
 
 
 def _bars(
-    axes, events: np.ndarray, row: int, height: float, zero: int, scale: float, colour: str, label: str | None, edge: float = 0.0
+    axes,
+    events: np.ndarray,
+    row: int,
+    height: float,
+    zero: int,
+    scale: float,
+    colour: str,
+    label: str | None,
+    edge: float = 0.0,
 ) -> None:
     spans = np.stack([(events["begin_ns"] - zero) * scale, events["duration_ns"] * scale], axis=1)
     middle = row if height > 0.5 else row + 0.43 - height / 2  # thin bars at the bottom of the row
@@ -74,7 +82,9 @@ def _bars(
     bars.set_label(label or "_")
 
 
-def _draw_spans(axes, trace: Trace, found: Passes, what: tuple[str, str, float], bounds: tuple[int, int], scale: float) -> None:
+def _draw_spans(
+    axes, trace: Trace, found: Passes, what: tuple[str, str, float], bounds: tuple[int, int], scale: float
+) -> None:
     """Recomputation, over the backward passes that it is part of, or waits for other stages, in the gaps."""
     name, kind, height = what
     labels = {"recompute": "recompute", "wait": "waiting for another stage"}

@@ -100,9 +100,16 @@ class Passes:
 
     def _keys(self, part: np.ndarray) -> np.ndarray:
         """A number for each pass of these parts, different for different passes."""
-        columns = (self.pipeline_of(self.events["rank"]), len(self.ranks)), (self.forward, 2), (part + 1, len(self.first_units) + 2)
+        columns = (
+            (self.pipeline_of(self.events["rank"]), len(self.ranks)),
+            (self.forward, 2),
+            (part + 1, len(self.first_units) + 2),
+        )
         key = np.zeros(len(part), np.int64)
-        for column, most in (*columns, *((self.events[name], int(self.events[name].max()) + 1) for name in ("step", "micro"))):
+        for column, most in (
+            *columns,
+            *((self.events[name], int(self.events[name].max()) + 1) for name in ("step", "micro")),
+        ):
             key = key * most + column
         return key
 

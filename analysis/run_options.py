@@ -47,7 +47,9 @@ def _pipeline(options: Options) -> str:
     if stages == "1":
         return ""
     schedule = options.get("pipeline.schedule", "1f1b")
-    return f" pipeline {stages}" + (f" {schedule}" if schedule != "1f1b" else "") + (f" x {parts}" if parts != "1" else "")
+    return (
+        f" pipeline {stages}" + (f" {schedule}" if schedule != "1f1b" else "") + (f" x {parts}" if parts != "1" else "")
+    )
 
 
 def _local(options: Options, kind: str) -> str:

@@ -58,7 +58,11 @@ class Work:
         messages, a pipeline, or nodes that train locally between synchronizations."""
         options = trace.options
         quantized = any(options.get(name, "off") != "off" for name in ("zero.qwz", "zero.qgz"))
-        if quantized or options.get("sync.kind", "every_step") != "every_step" or options.get("pipeline.size", "1") != "1":
+        if (
+            quantized
+            or options.get("sync.kind", "every_step") != "every_step"
+            or options.get("pipeline.size", "1") != "1"
+        ):
             return None
         try:
             micro_batches = int(options["batch.global"]) // int(options["batch.micro"])

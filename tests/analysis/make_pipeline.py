@@ -10,7 +10,11 @@ import h5py
 import make_run
 import numpy as np
 
-FORWARD, BACKWARD, AFTER = 2_000_000, 4_000_000, 3_000_000  # ns; AFTER: the optimizer, after the last pass of all stages
+FORWARD, BACKWARD, AFTER = (
+    2_000_000,
+    4_000_000,
+    3_000_000,
+)  # ns; AFTER: the optimizer, after the last pass of all stages
 BORDER_BYTES = 65536
 
 
@@ -49,7 +53,9 @@ def times(stages: int, parts: int, turns: int, transfer: int) -> dict[int, list[
     return done
 
 
-def record(ring: make_run.Recorder, step: int, zero: int, slower: int, done: list[tuple], end: int, first_turn: int) -> int:
+def record(
+    ring: make_run.Recorder, step: int, zero: int, slower: int, done: list[tuple], end: int, first_turn: int
+) -> int:
     """One step of a stage that begins at `zero`, with all durations times `slower`. Returns its end."""
     end = zero + slower * (end + AFTER)
     ring.add("step", "step", zero, end - zero, step=step)
@@ -74,7 +80,11 @@ def make_pipeline(directory: Path, stages: int, turns: int, *, parts: int = 1, d
                   slower: tuple[int, ...] = (1, 3, 2, 1, 5)) -> Path:  # fmt: skip
     """A unit is a part. `slower`: of each step. Of its settled steps, 2 to 5, the third one has the median time."""
     done = times(stages, parts, turns, transfer)
-    end = max(forward_begin + (FORWARD if forward else BACKWARD) for of in done.values() for forward, _, _, forward_begin, _ in of)
+    end = max(
+        forward_begin + (FORWARD if forward else BACKWARD)
+        for of in done.values()
+        for forward, _, _, forward_begin, _ in of
+    )
 
     def record_rank(rank, _level, _first, _steps, names, *_):
         ring, now = make_run.Recorder(rank, names), 1_000_000

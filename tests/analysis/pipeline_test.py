@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the scripts tell of pipelines: on invented runs whose every duration is known, by the objects of the figures."""
 
+import itertools
 import json
 import shutil
 import tempfile
@@ -19,7 +20,6 @@ import breakdown
 import figures
 import figures_pipeline
 import late
-import pipeline
 import report_pipeline
 import run_options
 import styles
@@ -27,6 +27,8 @@ import traffic
 import volume
 from matplotlib.colors import to_rgb
 from shoal_trace import Trace
+
+import pipeline
 
 MS = 1_000_000
 
@@ -79,7 +81,9 @@ class Computed(Pipelines):
         waits = late.split_waits(trace)
         found = [(int(e["rank"]), int(e["duration_ns"]), int(ns), int(last))
                  for e, ns, last in zip(waits.events, waits.late_ns, waits.last_rank)]  # fmt: skip
-        self.assertEqual(found, [(0, FORWARD + BACKWARD + 2 * MS, FORWARD + BACKWARD + 1 * MS, 1), (1, FORWARD + 1 * MS, FORWARD, 0)])
+        self.assertEqual(
+            found, [(0, FORWARD + BACKWARD + 2 * MS, FORWARD + BACKWARD + 1 * MS, 1), (1, FORWARD + 1 * MS, FORWARD, 0)]
+        )
         (op,) = late.exposed(trace, waits)
         self.assertEqual((op.name, op.group, op.computing), ("receive", "pipeline", 0))
         self.assertAlmostEqual(op.transfer, 1e-3)
@@ -119,13 +123,18 @@ class Drawn(Pipelines):
     def test_a_row_for_each_stage(self):
         figure = figures_pipeline.stages(self.trace(3, 4, data=2, transfer=1 * MS))
         (axes,) = figure.axes
-        self.assertRegex(axes.get_title(loc="left"), r"^Pipeline of 3 stages, step 3 \(of median time\): idle 4\d\.\d %, ideal 33\.3 %")
+        self.assertRegex(
+            axes.get_title(loc="left"),
+            r"^Pipeline of 3 stages, step 3 \(of median time\): idle 4\d\.\d %, ideal 33\.3 %",
+        )
         forward, backward = bars(axes, "forward"), bars(axes, "backward")
         self.assertEqual((len(forward), len(backward)), (12, 12), "of the first pipeline alone")
         np.testing.assert_allclose([width for _, width, _ in forward], 2 * FORWARD / MS)
         np.testing.assert_allclose([width for _, width, _ in backward], 2 * BACKWARD / MS)
         self.assertEqual(sorted({round(bottom + 0.43) for _, _, bottom in forward}), [0, 1, 2])
-        self.assertAlmostEqual(min(left for left, _, bottom in forward if round(bottom + 0.43) == 1), 2 * (FORWARD / MS + 1))
+        self.assertAlmostEqual(
+            min(left for left, _, bottom in forward if round(bottom + 0.43) == 1), 2 * (FORWARD / MS + 1)
+        )
         self.assertEqual(len(bars(axes, "recompute")), 3)
         numbers = sorted(text.get_text() for text in axes.texts)
         self.assertEqual(numbers, sorted("0123" * 6))
@@ -162,7 +171,7 @@ class Drawn(Pipelines):
         self.assertLess(figure.get_size_inches()[1], 8)
         figure.canvas.draw()
         names = [tick.get_window_extent() for tick in axes.get_yticklabels() if tick.get_text()]
-        self.assertFalse([1 for a, b in zip(names, names[1:]) if a.overlaps(b)])
+        self.assertFalse([1 for a, b in itertools.pairwise(names) if a.overlaps(b)])
 
     def test_without_a_pipeline_there_is_nothing(self):
         run = make_run.make_run(self.directory / "plain")
@@ -190,7 +199,10 @@ class Told(Pipelines):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         page = (path / "report/report.html").read_text()
         self.assertIn("<h2>Pipeline</h2>", page)
-        self.assertIn("ideal 11.1 %: (P - 1) / (v A + P - 1) with P = 2 stages, v = 2 parts of a stage and A = 4 micro-batches", page)
+        self.assertIn(
+            "ideal 11.1 %: (P - 1) / (v A + P - 1) with P = 2 stages, v = 2 parts of a stage and A = 4 micro-batches",
+            page,
+        )
         self.assertTrue((path / "report/pipeline.png").exists())
 
     def test_perfetto_has_arrows_between_stages(self):
