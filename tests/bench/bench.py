@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures shoal on W1 (peers/README.md): time by part, the fraction of a core's limit, products, ranks, stages, trace,
-memory, start, checkpoints, and portable kernels over tuned ones.
+"""Measures shoal on W1 (peers/README.md): time by part, the fraction of a core's limit, products, ranks, stages, pipelines,
+trace, memory, start, checkpoints, and portable kernels over tuned ones.
 
 usage: bench.py [--shoal build/shoal] [--only parts,stages,...] [--rounds 3] [--steps 12] [--quick] [--json FILE]
 [--strict]

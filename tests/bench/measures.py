@@ -16,6 +16,7 @@ from launch import finish
 from measures_checkpoints import background, checkpoints
 from measures_limits import shares
 from measures_memory import activations, memory, shards
+from measures_pipeline import pipelines
 from measures_portable import kernel_by_kernel, whole
 from measures_products import products
 from measures_ranks import order_of_sums, scaling, stages
@@ -103,6 +104,7 @@ MEASURES = {
     "stages": lambda bench: [
         line for work in bench.works("W1", "W2") for dtype in DTYPES for line in stages(bench, work, dtype)
     ],
+    "pipelines": lambda bench: pipelines(bench, WORKS["W1"]),
     "sums": lambda bench: [line for stage in (0, 3) for line in order_of_sums(bench, WORKS["W1"], stage)],
     "trace": lambda bench: trace_overhead(bench, WORKS["W1"]),
     "memory": lambda bench: [line for dtype in DTYPES for line in memory(bench, WORKS["W1"], dtype)],

@@ -52,7 +52,7 @@ def replay_seconds(
 
 
 def simulate(cluster: Cluster, arguments, network: Path, grid: str, rate: float, name: str) -> float:
-    options, steps = STRATEGIES[name].options, PERIODS.get(name, 1)
+    options, steps = STRATEGIES[name].options_on(grid), PERIODS.get(name, 1)
     times = [
         replay_seconds(
             cluster,
@@ -95,15 +95,17 @@ def main() -> int:
                     strategy, simulated = STRATEGIES[name], simulate(cluster, arguments, network, grid, rate, name)
                     out = arguments.output / "runs" / grid / f"link_{rate:g}" / name
                     steps = [
-                        step_seconds(cluster.train(out / f"seed_{seed}", grid, strategy.options, strategy.steps, seed))
+                        step_seconds(
+                            cluster.train(out / f"seed_{seed}", grid, strategy.options_on(grid), strategy.steps, seed)
+                        )
                         for seed in range(1, arguments.rounds + 1)
                     ]
                     measured = statistics.median(steps)
                     print(f"# {grid}, {rate:g} Gbit/s, {name}: simulated {simulated:.3f} s a step, measured "
                           f"{measured:.3f} s ({min(steps):.3f} to {max(steps):.3f})", flush=True)  # fmt: skip
-                    lines.append(Line(f"{grid}, {rate:g} Gbit/s: {strategy.label}, simulated / measured",
+                    lines.append(Line(f"{grid}, {rate:g} Gbit/s: {strategy.label_on(grid)}, simulated / measured",
                                       simulated / measured, at_least=0.85, at_most=1.15))  # fmt: skip
-                    rows.append({"grid": grid, "link_gbit": rate, "strategy": strategy.label,
+                    rows.append({"grid": grid, "link_gbit": rate, "strategy": strategy.label_on(grid),
                                  "simulated_s": simulated, "measured_s": steps})  # fmt: skip
     except Failed as failure:
         print(f"FAILED: {failure}")

@@ -14,7 +14,7 @@ import os
 import statistics
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,11 +34,18 @@ LATE = {**SLOWMO, "sync.average_dtype": "int8", "sync.average_overlap": "true", 
 
 @dataclass
 class Strategy:
-    label: str  # as in analysis/strategies.py
+    label: str  # as in analysis/strategies.py; {nodes}, as in options, is the number of nodes
     options: dict
     steps: int  # including the first, which is not counted; whole periods if nodes synchronize only sometimes
     least: float | None = None  # target: tokens/s over those of stage 3, if links are the bottleneck
     waits: bool = False  # True if it waits after every PERIOD steps, for a synchronization, and for nothing else
+    over_stage1: dict = field(default_factory=dict)  # by grid, the same over those of stage 1
+
+    def label_on(self, grid: str) -> str:
+        return self.label.format(nodes=GRIDS[grid][0])
+
+    def options_on(self, grid: str) -> dict:
+        return {name: str(value).format(nodes=GRIDS[grid][0]) for name, value in self.options.items()}
 
 
 STRATEGIES = {
@@ -46,6 +53,13 @@ STRATEGIES = {
     "stage3": Strategy("stage 3", STAGE_3, 5),
     "hpz": Strategy("stage 3 hpZ", {**STAGE_3, "zero.hpz_size": "node"}, 6),
     "zeropp": Strategy("stage 3 hpZ qwZ8 qgZ4", ALL_THREE, 9, least=2.5),
+    # A stage on each node. Smaller micro-batches, so that the nodes compute at the same time.
+    "pipeline": Strategy(
+        "stage 1 pipeline {nodes}",
+        {"zero.stage": 1, "pipeline.size": "{nodes}", "batch.micro": 2},
+        6,
+        over_stage1={"2x2": 3},
+    ),
     "sgp": Strategy("SGP", {"sync.kind": "sgp"}, 6),
     "localsgd": Strategy("LocalSGD/3", {"sync.kind": "localsgd", "sync.localsgd_frequency": 3}, 7),
     "slowmo": Strategy("SlowMo/48", SLOWMO, PERIOD + 1, least=6, waits=True),
@@ -118,13 +132,18 @@ def predict(cluster: Cluster, arguments) -> Path:
             for name in arguments.strategies:
                 strategy, plan = STRATEGIES[name], arguments.output / "plan.json"
                 plan.unlink(missing_ok=True)
-                command = [cluster.shoal, "plan", str(DECK), *(f"--{k}={v}" for k, v in strategy.options.items())]
+                command = [
+                    cluster.shoal,
+                    "plan",
+                    str(DECK),
+                    *(f"--{k}={v}" for k, v in strategy.options_on(grid).items()),
+                ]
                 command += ["--network", str(network), "--ranks", str(nodes * each), "--nodes", str(nodes)]
                 subprocess.run(
                     [*command, "--link-rate", str(rate), "--json", str(plan)], check=True, stdout=subprocess.DEVNULL
                 )
                 (asked,) = (row for row in json.loads(plan.read_text())["strategies"] if row["asked"])
-                rows.append({"strategy": strategy.label, "nodes": nodes, "ranks_per_node": each, "link_gbit": rate,
+                rows.append({"strategy": strategy.label_on(grid), "nodes": nodes, "ranks_per_node": each, "link_gbit": rate,
                              "step_seconds": asked["step_time"]["step_s"]})  # fmt: skip
     file = arguments.output / "predictions.json"
     file.write_text(json.dumps({"rows": rows}, indent=1))
@@ -141,7 +160,9 @@ def measure(cluster: Cluster, arguments) -> list[Path]:
                 for name in arguments.strategies:
                     strategy = STRATEGIES[name]
                     out = run_directory(arguments, grid, rate, name, seed)
-                    runs.append(cluster.train(out, grid, strategy.options, arguments.steps or strategy.steps, seed))
+                    runs.append(
+                        cluster.train(out, grid, strategy.options_on(grid), arguments.steps or strategy.steps, seed)
+                    )
                     print(
                         f"# {grid}, {rate:g} Gbit/s, {name}, round {seed}: {step_seconds(out):.3f} s a step", flush=True
                     )
@@ -158,6 +179,12 @@ def allowed(arguments, grid: str, rate: float, name: str, seed: int) -> float:
     return alone / step_seconds(slowmo) / most
 
 
+def against_stage1(arguments, grid: str, rate: float, name: str, seed: int) -> float:
+    """Tokens/s, since all steps have the same tokens."""
+    stage1, other = (run_directory(arguments, grid, rate, each, seed) for each in ("stage1", name))
+    return step_seconds(stage1) / step_seconds(other)
+
+
 def verdicts_of(arguments, grid: str, rate: float, rows: dict[str, dict]) -> list[Line]:
     """rows: by strategy, of one grid and rate."""
     where, seeds = f"{grid}, {rate:g} Gbit/s", range(1, arguments.rounds + 1)
@@ -167,18 +194,21 @@ def verdicts_of(arguments, grid: str, rate: float, rows: dict[str, dict]) -> lis
     lines = [Line(f"{where}: communication in stage 3's step", share, "of step",
                   note="" if bound else "links are not the bottleneck: no targets for speed")]  # fmt: skip
     for name in arguments.strategies:
-        strategy = STRATEGIES[name]
-        ratio, error = rows[strategy.label]["ratio"], rows[strategy.label]["prediction_error_percent"]
+        strategy, label = STRATEGIES[name], STRATEGIES[name].label_on(grid)
+        ratio, error = rows[label]["ratio"], rows[label]["prediction_error_percent"]
         if name != "stage3":
-            lines.append(Line(f"{where}: {strategy.label} / stage 3", ratio["median"], "x tokens/s",
+            lines.append(Line(f"{where}: {label} / stage 3", ratio["median"], "x tokens/s",
                               at_least=strategy.least if bound else None,
                               note=f"{len(seeds)} rounds, {ratio['min']:.2f} to {ratio['max']:.2f}"))  # fmt: skip
-        lines.append(
-            Line(f"{where}: {strategy.label}, predicted / measured", 1 + error / 100, at_least=0.85, at_most=1.15)
-        )
+        lines.append(Line(f"{where}: {label}, predicted / measured", 1 + error / 100, at_least=0.85, at_most=1.15))
+        if strategy.over_stage1 and "stage1" in arguments.strategies:
+            of = [against_stage1(arguments, grid, rate, name, seed) for seed in seeds]
+            lines.append(Line(f"{where}: {label} / stage 1", statistics.median(of), "x tokens/s",
+                              at_least=strategy.over_stage1.get(grid) if bound else None,
+                              note=f"{len(seeds)} rounds, {min(of):.2f} to {max(of):.2f}"))  # fmt: skip
         if strategy.waits:
             of = [allowed(arguments, grid, rate, name, seed) for seed in seeds]
-            lines.append(Line(f"{where}: {strategy.label} / what its synchronizations allow", statistics.median(of), "x tokens/s",
+            lines.append(Line(f"{where}: {label} / what its synchronizations allow", statistics.median(of), "x tokens/s",
                               at_least=0.95, note=f"{len(seeds)} rounds, {min(of):.2f} to {max(of):.2f}"))  # fmt: skip
     return lines
 
