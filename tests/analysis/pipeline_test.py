@@ -19,6 +19,7 @@ from scripts import script  # isort: skip
 import breakdown
 import figures
 import figures_pipeline
+import kernel_work
 import late
 import report_pipeline
 import run_options
@@ -111,6 +112,15 @@ class Computed(Pipelines):
         self.assertEqual(volume.volumes(trace), [])
         sent = {op.name: op.bytes_per_step for op in traffic.operations(trace) if op.group == "pipeline"}
         self.assertEqual(sent["receive"], 0)
+
+    def test_a_rank_has_a_part_of_the_products(self):
+        """Where the trace has no bytes, the rows of a product follow from its calls."""
+        trace = self.trace(3, 8)
+        trace.options.update({"model.n_embd": "64", "model.n_layer": "6", "model.n_inner": "auto", "model.vocab_size": "100",
+                              "batch.micro": "4"})  # fmt: skip
+        model = kernel_work.Model.of(trace)
+        qkv = kernel_work.work_of(breakdown.Kernel("qkv", 6 / 3 * 8 * 2, 1.0, 0.5, 0), model)
+        self.assertAlmostEqual(qkv.flops, 2 * 2 * 64 * 64 * 3 * 64, msg="2 sequences of 64 tokens in each of two calls")
 
     def test_the_name_of_the_strategy(self):
         for given, expected in (({"size": 1}, "stage 0"), ({"size": 2}, "stage 0 pipeline 2"),
