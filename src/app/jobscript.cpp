@@ -175,13 +175,14 @@ std::uint64_t planned_bytes(config::Invocation asked, const Job& job) {
     o.model.vocab_size = data::open(o.data, 0, o.model.block_size, o.train.seed).vocab_size;
   }
   kernels::set_threads(std::min(static_cast<int>(job.cores_per_rank), kernels::most_threads()));
-  const PlanInputs inputs = plan_inputs(o, ranks, static_cast<int>(job.ranks_per_node));
-  if (o.memory_limit_gib > 0) {
-    const std::string problem = plan::memory_problem(inputs.engine, inputs.sync_group_size,
-                                                     plan::available_bytes(o.memory_limit_gib, 1), inputs.extra);
+  const std::optional<std::size_t> limit =
+      o.memory_limit_gib > 0 ? std::optional(plan::available_bytes(o.memory_limit_gib, 1)) : std::nullopt;
+  const PlanInputs inputs = plan_inputs(o, ranks, static_cast<int>(job.ranks_per_node), limit);
+  if (limit) {
+    const std::string problem = memory_problem(inputs, o, *limit);
     require_input(problem.empty(), problem);
   }
-  const Ledger bytes = plan::memory(inputs.engine, 0, inputs.sync_group_size, inputs.extra).bytes;
+  const Ledger bytes = inputs.memory().bytes;
   return device::kind() == device::DeviceKind::cuda ? bytes[Kind::staging] : bytes.total();
 }
 

@@ -15,7 +15,6 @@
 #include "shoal/data/tokens.hpp"
 #include "shoal/plan/deepspeed_estimate.hpp"
 #include "shoal/plan/fit.hpp"
-#include "shoal/plan/memory.hpp"
 #include "shoal/plan/model_states.hpp"
 #include "shoal/plan/notation.hpp"
 #include "shoal/zero/stages.hpp"
@@ -44,20 +43,28 @@ PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::i
   run.stage = stage;
   run.checkpoint_interval = interval;
   run.asked = stage == options.zero.stage && interval == options.activation.checkpoint_interval;
-  auto [engine, sync_group_size, extra] = plan_inputs(options, ranks, ranks);
-  engine.zero.stage = stage;
-  engine.capacity.checkpoint_interval = interval;
+  config::Options changed = options;
+  changed.zero.stage = stage;
+  changed.activation.checkpoint_interval = interval;
   try {
-    run.plan = plan::memory(engine, 0, sync_group_size, extra);
+    config::require_pipeline(changed, ranks);
+    PlanInputs inputs = plan_inputs(changed, ranks, ranks, limit);
+    const zero::EngineOptions& engine = inputs.engine;
+    const int sync_group_size = inputs.sync_group_size;
+    run.plan = inputs.memory();
+    if (options.pipeline.size > 1) {
+      run.stages = stage_rows(inputs.stages);
+      if (limit) run.does_not_fit = memory_problem(inputs, changed, *limit);
+      return run;
+    }
+    run.paper = plan::model_states(parameter_count(options.model, options.model.n_layer), engine, sync_group_size);
+    if (limit) {
+      run.layers = plan::max_layers_that_fit(engine, sync_group_size, *limit, inputs.extra);
+      run.parameters_then = *run.layers == 0 ? 0 : parameter_count(options.model, *run.layers);
+    }
   } catch (const Error& error) {
     if (error.code() != Exit::bad_input) throw;
     run.refused = error.what();
-    return run;
-  }
-  run.paper = plan::model_states(parameter_count(options.model, options.model.n_layer), engine, sync_group_size);
-  if (limit) {
-    run.layers = plan::max_layers_that_fit(engine, sync_group_size, *limit, extra);
-    run.parameters_then = *run.layers == 0 ? 0 : parameter_count(options.model, *run.layers);
   }
   return run;
 }
@@ -85,6 +92,19 @@ std::vector<DeepSpeedRow> deepspeed_rows(const config::Options& options, int ran
   return rows;
 }
 
+/// Leaves out numbers of ranks that pipeline.size does not divide, unless there is no other: then the first is refused.
+std::vector<int> divisible(std::vector<int> ranks, int stages, PlanReport& report) {
+  std::vector<int> left;
+  std::string left_out;
+  for (const int count : ranks) {
+    if (count % stages == 0) left.push_back(count);
+    if (count % stages != 0) left_out += text(left_out.empty() ? "" : ", ", count);
+  }
+  if (left.empty() || left_out.empty()) return ranks;
+  report.notes.push_back(text("pipeline.size = ", stages, " does not divide ", left_out, " ranks: not planned there"));
+  return left;
+}
+
 std::optional<std::size_t> limit_of(const config::Invocation& invocation) {
   const auto& asked = invocation.own<std::string>("memory");
   if (!asked.empty()) return plan::bytes(asked, "--memory");
@@ -98,21 +118,21 @@ PlanReport report_of(config::Invocation& invocation) {
   report.limit = limit_of(invocation);
   const std::optional<TimeModel> times = time_model(invocation);
   std::string batch_replaced_for;
-  for (const int ranks : plan::rank_counts(invocation.own<std::string>("ranks"))) {
+  for (const int ranks : divisible(plan::rank_counts(invocation.own<std::string>("ranks")), o.pipeline.size, report)) {
     auto [run, batch_replaced] = resolved(invocation, ranks);
     if (batch_replaced) batch_replaced_for += text(batch_replaced_for.empty() ? "" : ", ", ranks);
     if (o.model.vocab_size == 0) {  // from the data
       o.model.vocab_size = data::open(o.data, 0, o.model.block_size, o.train.seed).vocab_size;
     }
     run.options.model.vocab_size = o.model.vocab_size;
-    if (report.runs.empty()) report.notes = run.notes;
+    if (report.runs.empty()) report.notes.insert(report.notes.begin(), run.notes.begin(), run.notes.end());
     for (const std::int64_t interval : {std::int64_t{0}, with_checkpointing(o)}) {
       for (int stage = 0; stage < static_cast<int>(zero::stages.size()); ++stage) {
         report.runs.push_back(plan_run(run.options, ranks, stage, interval, report.limit));
       }
     }
     if (times) {
-      const std::vector<PredictedRun> predicted = predict(invocation, ranks, *times);
+      const std::vector<PredictedRun> predicted = predict(invocation, ranks, *times, report.limit);
       report.predicted.insert(report.predicted.end(), predicted.begin(), predicted.end());
     }
     const std::vector<DeepSpeedRow> rows = deepspeed_rows(run.options, ranks);

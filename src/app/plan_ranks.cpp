@@ -2,9 +2,11 @@
 #include "plan_ranks.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "setup.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/plan/fit.hpp"
 #include "shoal/zero/options.hpp"
 
 namespace shoal::app {
@@ -30,16 +32,24 @@ Resolved resolved(config::Invocation asked, int ranks) {
     batch.micro = std::max<std::size_t>(1, batch.global / times / static_cast<std::size_t>(ranks));
     result.run.places.set("batch.micro", asked.places.of("batch.global"));
   }
-  batch.global = 0;
-  config::validate(result.run, ranks);  // throws if something else is wrong
+  const int stages = result.run.options.pipeline.size;
+  batch.global = stages == 1 ? 0 : batch.micro * static_cast<std::size_t>(ranks);  // a micro-batch for each stage
+  config::validate(result.run, ranks);                                             // throws if something else is wrong
   return result;
 }
 
-PlanInputs plan_inputs(const config::Options& options, int ranks, int on_node) {
+PlanInputs plan_inputs(const config::Options& options, int ranks, int on_node, const std::optional<std::size_t>& limit) {
   const Division division = divide(options, ranks, on_node);
-  const zero::EngineOptions engine = engine_options(options, division, Purpose::train);
-  const StagePlan stages = stage_plan(options, 0, turns_of(engine, division), true);
-  return {engine, division.sync_group_size, extra_allocations(options, division, stages)};
+  PlannedStages planned = plan_stages(options, division, Purpose::train, limit);
+  return {planned.engine_of(planned.largest), division.sync_group_size,
+          extra_allocations(options, division, planned.stages, Purpose::train), division, std::move(planned)};
+}
+
+std::string memory_problem(const PlanInputs& inputs, const config::Options& options, std::size_t limit) {
+  if (options.pipeline.size == 1) {
+    return plan::memory_problem(inputs.engine, inputs.sync_group_size, limit, inputs.extra);
+  }
+  return stages_problem(inputs.stages, options, inputs.division, Purpose::train, limit);
 }
 
 }  // namespace shoal::app

@@ -2,8 +2,12 @@
 // Adapts a deck's options to numbers of ranks that it was not written for.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "shoal/config/options.hpp"
 #include "shoal/plan/memory.hpp"
+#include "stage_memory.hpp"
 
 namespace shoal::app {
 
@@ -18,12 +22,19 @@ struct Resolved {
 Resolved resolved(config::Invocation asked, int ranks);
 
 /// What the memory of a training run on `ranks` ranks, `on_node` of them on a node of the machine, is planned from:
-/// arguments of plan::memory(). The options are resolved, model.vocab_size included.
+/// arguments of plan::memory(), of the stage of a pipeline that takes most. The options are resolved, model.vocab_size
+/// included. limit: bytes that a rank may take, which decides on pipeline.balance = auto (plan_stages()).
 struct PlanInputs {
   zero::EngineOptions engine;
   int sync_group_size = 1;
   plan::ExtraAllocations extra;
+  Division division;
+  PlannedStages stages;
+  /// The plan of these inputs.
+  const plan::MemoryPlan& memory() const { return stages.memory[stages.largest]; }
 };
-PlanInputs plan_inputs(const config::Options& options, int ranks, int on_node);
+PlanInputs plan_inputs(const config::Options& options, int ranks, int on_node, const std::optional<std::size_t>& limit);
+/// plan::memory_problem() for these inputs; with pipelines stages_problem().
+std::string memory_problem(const PlanInputs& inputs, const config::Options& options, std::size_t limit);
 
 }  // namespace shoal::app

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bytes_json.hpp"
+#include "cells.hpp"
 #include "report.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
@@ -20,7 +21,6 @@ namespace shoal::app {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Cells = std::vector<std::string>;
 
 std::string count_text(std::size_t count) {
   const auto value = static_cast<double>(count);
@@ -62,17 +62,8 @@ Cells cells_of(const PlanReport& report, const PlannedRun& run) {
   cells.push_back(plan::bytes_text(bytes.total()));
   cells.push_back(plan::bytes_text(plan::model_state_bytes(bytes)));
   cells.push_back(deepspeed_text(report, run));
-  if (run.layers) cells.push_back(layers_text(run));
+  if (report.limit) cells.push_back(run.layers ? layers_text(run) : "-");
   return cells;
-}
-
-void print_cells(const Cells& cells, const std::vector<std::size_t>& widths, char first) {
-  std::string line(1, first);
-  for (std::size_t c = 0; c < cells.size(); ++c) {
-    line.append(widths[c] + (c == 0 ? 0 : 2) - cells[c].size(), ' ');
-    line += cells[c];
-  }
-  std::printf("%s\n", line.substr(0, line.find_last_not_of(' ') + 1).c_str());
 }
 
 void print_legend(const PlanReport& report) {
@@ -85,6 +76,9 @@ void print_legend(const PlanReport& report) {
       "# states: parameters + master + gradients + moments. DeepSpeed: its own estimate of these for stages 2 and 3, in\n"
       "# mixed precision and without offload.\n",
       stdout);
+  if (is_pipeline(report)) {
+    std::fputs("# A pipeline: all bytes are those of rank 0 of the stage that takes most.\n", stdout);
+  }
   if (report.limit) {
     std::printf("# layers that fit: the most layers with which rank 0 takes at most %s (parameters of that model)\n",
                 plan::bytes_text(*report.limit).c_str());
@@ -106,7 +100,9 @@ Json json_of(const PlannedRun& run) {
   json["state_bytes"] = bytes_by_kind(run.plan.bytes);
   json["total_bytes"] = run.plan.bytes.total();
   json["model_state_bytes"] = plan::model_state_bytes(run.plan.bytes);
-  json["paper_bytes"] = run.paper.total();
+  if (run.stages.empty()) json["paper_bytes"] = run.paper.total();
+  if (!run.stages.empty()) json["pipeline"] = json_of(run.stages);
+  if (!run.does_not_fit.empty()) json["does_not_fit"] = run.does_not_fit;
   Json parts = Json::array();
   for (const auto& part : run.plan.parts) {
     parts.push_back({{"kind", name_of(part.kind)}, {"label", part.label}, {"bytes", part.bytes}});
@@ -143,10 +139,7 @@ void print_plan_report(const PlanReport& report) {
   for (const PlannedRun& run : report.runs) {
     if (run.refused.empty()) lines.push_back(cells_of(report, run));
   }
-  std::vector<std::size_t> widths(lines.front().size());
-  for (const Cells& line : lines) {
-    for (std::size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], line[c].size());
-  }
+  const std::vector<std::size_t> widths = widths_of(lines);
   print_cells(lines.front(), widths, '#');
   std::size_t line = 0;
   for (std::size_t r = 0; r < report.runs.size(); ++r) {
@@ -159,6 +152,7 @@ void print_plan_report(const PlanReport& report) {
                   interval_text(run.checkpoint_interval).c_str(), run.refused.c_str());
     }
   }
+  print_stages(report);
   if (!report.time_source.empty()) print_times(report);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "plan_stages.hpp"
 #include "plan_time.hpp"
 #include "shoal/plan/deepspeed_estimate.hpp"
 #include "shoal/plan/memory.hpp"
@@ -23,10 +24,12 @@ struct PlannedRun {
   std::int64_t checkpoint_interval = 0;  ///< as in model::ActivationOptions
   bool asked = false;                    ///< stage and interval are the deck's own
   std::string refused;                   ///< why such a run would be refused; then nothing below is set
-  plan::MemoryPlan plan;
-  Ledger paper;                       ///< model states by the formula of the ZeRO paper
-  std::optional<std::size_t> layers;  ///< the most layers that fit into PlanReport::limit
-  std::size_t parameters_then = 0;    ///< number of parameters of the model with this many layers
+  plan::MemoryPlan plan;                 ///< with pipelines: of the stage that takes most
+  std::vector<StageRow> stages;          ///< with pipelines
+  std::string does_not_fit;              ///< with pipelines and a limit: the error text of such a run, if it does not fit
+  Ledger paper;                          ///< without pipelines: model states by the formula of the ZeRO paper
+  std::optional<std::size_t> layers;     ///< without pipelines: the most layers that fit into PlanReport::limit
+  std::size_t parameters_then = 0;       ///< number of parameters of the model with this many layers
 };
 
 /// DeepSpeed's own estimate for one way to run it.

@@ -43,8 +43,10 @@ struct PredictedRun {
   std::size_t tokens = 0;                      ///< of a step
   plan::StepTime time;
 };
-/// Predictions for every strategy that makes a difference on these ranks.
-std::vector<PredictedRun> predict(const config::Invocation& deck, int ranks, const TimeModel& model);
+/// Predictions for every strategy that makes a difference on these ranks. limit: bytes that a rank may take, if there is
+/// one.
+std::vector<PredictedRun> predict(const config::Invocation& deck, int ranks, const TimeModel& model,
+                                  const std::optional<std::size_t>& limit);
 
 void print_times(const PlanReport& report);
 nlohmann::ordered_json json_of(const PredictedRun& run);

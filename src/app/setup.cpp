@@ -15,6 +15,7 @@
 #include "shoal/plan/fit.hpp"
 #include "shoal/plan/notation.hpp"
 #include "shoal/sync/schedule.hpp"
+#include "stage_memory.hpp"
 #include "threads.hpp"
 
 namespace shoal::app {
@@ -66,19 +67,25 @@ pipeline::Runner runner(const config::Options& options, const StagePlan& stages,
   return {group, stages.lists, stages.shape, border_bytes(options, engine), memory};
 }
 
-plan::ExtraAllocations evaluation_allocations(const config::Options& options, const StagePlan& stages) {
-  return [=](zero::Engine& engine, Memory& memory) { runner(options, stages, engine, nullptr, memory); };
+/// Bytes that a rank may take, where they are known: not on GPUs without memory.limit. All stages must cut the model in the
+/// same way, so with pipelines it is the least of all ranks, whose nodes may differ.
+std::optional<std::size_t> limit_of(comm::World& world, const config::Options& options, int ranks_on_node) {
+  if (device::kind() == device::DeviceKind::cuda && options.memory_limit_gib == 0) return std::nullopt;
+  std::uint64_t limit = plan::available_bytes(options.memory_limit_gib, ranks_on_node);
+  if (options.pipeline.size > 1) world.all().all_reduce(Span<std::uint64_t>(&limit, 1), comm::Reduce::min).wait();
+  return static_cast<std::size_t>(limit);
 }
 
-/// Every stage of a pipeline must fit; the others are planned like this rank's.
-void require_memory(const Setup& setup, std::size_t limit, const plan::ExtraAllocations& extra) {
-  for (std::size_t stage = 0; stage < setup.stages.parts.size(); ++stage) {
-    zero::EngineOptions engine = setup.engine;
-    engine.parts = setup.stages.parts[stage];
-    const std::string problem = plan::memory_problem(engine, setup.division.sync_group_size, limit, extra);
-    require_input(problem.empty(), setup.stages.parts.size() > 1 ? text("stage ", stage, " of the pipeline: ") : "",
-                  problem);
+/// Every stage of a pipeline must fit.
+void require_memory(const Setup& setup, Purpose purpose, const std::optional<std::size_t>& limit,
+                    const plan::ExtraAllocations& extra) {
+  std::string problem;
+  if (limit && setup.all_stages) {
+    problem = stages_problem(*setup.all_stages, setup.options, setup.division, purpose, *limit);
+  } else if (limit) {
+    problem = plan::memory_problem(setup.engine, setup.division.sync_group_size, *limit, extra);
   }
+  require_input(problem.empty(), problem);
 }
 
 }  // namespace
@@ -144,25 +151,27 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   setup.engine = engine_options(setup.options, setup.division, purpose);
   const int sync_group_size = setup.division.sync_group_size;
   const int stage = as_started ? setup.division.axes.position(world.rank(), ranks).pipeline : 0;
-  setup.stages = stage_plan(setup.options, stage, turns_of(setup.engine, setup.division), training);
+  const std::optional<std::size_t> limit = limit_of(world, options, on_node);
+  setup.stages = stage_plan(with_balance(setup.options, setup.division, purpose, limit), stage,
+                            turns_of(setup.engine, setup.division), training);
   setup.engine.parts = setup.stages.own_parts();
+  if (setup.options.pipeline.size > 1) {
+    setup.all_stages = std::make_shared<PlannedStages>(plan_stages(setup.options, setup.division, purpose, limit));
+  }
   const auto extra = [&](int of_rank) {
-    return training ? extra_allocations(setup.options, setup.division, setup.stages, of_rank)
-                    : evaluation_allocations(setup.options, setup.stages);
+    return extra_allocations(setup.options, setup.division, setup.stages, purpose, of_rank);
   };
   setup.plan = plan::memory(setup.engine, rank % sync_group_size, sync_group_size, extra(rank));
-  if (device::kind() == device::DeviceKind::cuda && options.memory_limit_gib == 0) {
-    require_host_memory(setup.plan, on_node);
-    return setup;
-  }
-  require_memory(setup, plan::available_bytes(options.memory_limit_gib, on_node), extra(0));
+  if (!limit) require_host_memory(setup.plan, on_node);
+  require_memory(setup, purpose, limit, extra(0));
   return setup;
 }
 
 plan::ExtraAllocations extra_allocations(const config::Options& options, const Division& division, const StagePlan& stages,
-                                         int rank) {
+                                         Purpose purpose, int rank) {
   return [=](zero::Engine& engine, Memory& memory) {
     runner(options, stages, engine, nullptr, memory);
+    if (purpose != Purpose::train) return;
     synchroniser(options, engine, node_groups(rank, division.ranks, division.sync_group_size), memory);
     take_checkpoint_copy(options, engine, memory);
   };

@@ -19,14 +19,17 @@
 
 namespace shoal::app {
 
+struct PlannedStages;
+
 struct Setup {
   config::Options options;  ///< resolved: vocab_size, batch.global and schedule.total_steps are set
   data::Dataset dataset;
   Division division;  ///< of the ranks that the setup is for
   StagePlan stages;   ///< shape: that of this rank
   zero::EngineOptions engine;
-  int threads = 1;        ///< of this rank
-  plan::MemoryPlan plan;  ///< of this rank
+  int threads = 1;                                  ///< of this rank
+  plan::MemoryPlan plan;                            ///< of this rank
+  std::shared_ptr<const PlannedStages> all_stages;  ///< with pipelines, else null
 };
 
 /// The purpose for which a model is set up.
@@ -50,9 +53,9 @@ zero::EngineOptions engine_options(const config::Options& options, const Divisio
 /// Micro-batches of a pipeline, or of a rank without pipelines, in a step.
 std::size_t turns_of(const zero::EngineOptions& engine, const Division& division);
 
-/// The memory that data-parallel rank `rank` in a training run takes in addition to its engine, for its plan.
+/// The memory that data-parallel rank `rank` of stage stages.shape.stage takes in addition to its engine, for its plan.
 plan::ExtraAllocations extra_allocations(const config::Options& options, const Division& division, const StagePlan& stages,
-                                         int rank = 0);
+                                         Purpose purpose, int rank = 0);
 
 /// The engine, the synchroniser and their memory.
 struct Machine {

@@ -35,12 +35,17 @@ model::Part part_of(Range units, const std::vector<pipeline::Action>& list, std:
 pipeline::Balance balance_of(const config::Options& options) {
   const auto parts = static_cast<std::size_t>(options.pipeline.size) * static_cast<std::size_t>(options.pipeline.parts);
   if (auto given = pipeline::read_balance(options.pipeline.balance, parts, options.model.n_layer).balance) return *given;
+  return *balance_of(options, {});
+}
+
+std::optional<pipeline::Balance> balance_of(const config::Options& options, const pipeline::Fits& fits) {
+  const auto parts = static_cast<std::size_t>(options.pipeline.size) * static_cast<std::size_t>(options.pipeline.parts);
   const std::vector<model::UnitCost> units = model::costs(options.model, options.train.dtype, {});
   std::vector<double> layers;
   for (std::size_t unit = 1; unit + 1 < units.size(); ++unit) layers.push_back(units[unit].flops());
   layers.front() += units.front().flops();
   layers.back() += units.back().flops();
-  return *pipeline::least_largest(layers, parts);
+  return pipeline::least_largest(layers, parts, fits);
 }
 
 bool keeps_activations(const config::Options& options, std::size_t turn, std::size_t turns) {

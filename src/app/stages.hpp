@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "shoal/base/memory.hpp"
@@ -31,7 +32,9 @@ bool keeps_activations(const config::Options& options, std::size_t turn, std::si
 /// Bytes of a border of the largest micro-batch.
 std::size_t border_bytes(const config::Options& options, zero::Engine& engine);
 
-/// The number of layers of each part of the model, as pipeline.balance says.
+/// The number of layers of each part of the model, as pipeline.balance says; auto: the least largest cost of a part.
 pipeline::Balance balance_of(const config::Options& options);
+/// That of auto among the cuts whose parts fit; none if there is no such cut.
+std::optional<pipeline::Balance> balance_of(const config::Options& options, const pipeline::Fits& fits);
 
 }  // namespace shoal::app

@@ -85,16 +85,14 @@ std::vector<Strategy> named_strategies(const Options& deck, int nodes) {
   return all;
 }
 
-void plan_one(PredictedRun& run, const config::Invocation& asked, const TimeModel& model) {
+void plan_one(PredictedRun& run, const config::Invocation& asked, const TimeModel& model,
+              const std::optional<std::size_t>& limit) {
   const Options options = resolved(asked, run.ranks).run.options;
-  const Division division = divide(options, run.ranks, run.cluster.ranks_per_node);
-  const zero::EngineOptions engine = engine_options(options, division, Purpose::train);
-  const int sync_group_size = division.sync_group_size;
+  const PlanInputs inputs = plan_inputs(options, run.ranks, run.cluster.ranks_per_node, limit);
   run.tokens = options.batch.global * options.model.block_size;
-  const StagePlan stages = stage_plan(options, 0, turns_of(engine, division), true);
-  run.memory_bytes = plan::memory(engine, 0, sync_group_size, extra_allocations(options, division, stages)).bytes.total();
-  run.time = plan::step_time(engine, options.sync, sync_group_size, run.cluster, model.machine.network,
-                             model.arithmetic(engine, sync_group_size, options.train.dtype));
+  run.memory_bytes = inputs.memory().bytes.total();
+  run.time = plan::step_time(inputs.engine, options.sync, inputs.sync_group_size, run.cluster, model.machine.network,
+                             model.arithmetic(inputs.engine, inputs.sync_group_size, options.train.dtype));
 }
 
 }  // namespace
@@ -129,7 +127,8 @@ bool same_trajectory(const Options& options) {
   return options.zero.qwz == 0 && options.zero.qgz == 0 && !sync::trains_locally(options.sync);
 }
 
-std::vector<PredictedRun> predict(const config::Invocation& deck, int ranks, const TimeModel& model) {
+std::vector<PredictedRun> predict(const config::Invocation& deck, int ranks, const TimeModel& model,
+                                  const std::optional<std::size_t>& limit) {
   const plan::Cluster cluster = model.cluster_of(ranks, deck.options.comm.ranks_per_node);
   std::vector<PredictedRun> runs;
   for (const Strategy& strategy : strategies(deck.options, cluster.nodes)) {
@@ -145,7 +144,7 @@ std::vector<PredictedRun> predict(const config::Invocation& deck, int ranks, con
     asked.options = o;
     asked.options.comm.ranks_per_node = cluster.ranks_per_node;
     try {
-      plan_one(run, asked, model);
+      plan_one(run, asked, model, limit);
     } catch (const Error& error) {
       if (error.code() != Exit::bad_input) throw;
       run.refused = error.what();

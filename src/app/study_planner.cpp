@@ -22,23 +22,22 @@ std::size_t counted_bytes(const Ledger& planned) {
   return device::kind() == device::DeviceKind::cuda ? planned[Kind::staging] : planned.total();
 }
 
-std::size_t bytes_with(config::Invocation run, const StudyGrid& grid, std::size_t micro) {
+std::size_t bytes_with(config::Invocation run, const StudyGrid& grid, std::size_t micro, std::size_t limit) {
   run.options.batch.micro = micro;
   config::validate(run, grid.ranks());
-  const PlanInputs inputs = plan_inputs(run.options, grid.ranks(), grid.ranks_per_node);
-  return plan::memory(inputs.engine, 0, inputs.sync_group_size, inputs.extra).bytes.total();
+  return plan_inputs(run.options, grid.ranks(), grid.ranks_per_node, limit).memory().bytes.total();
 }
 
 /// The largest micro-batch if a rank's batch is one, so that there are no partial sums, and a larger one needs more memory.
 std::size_t largest_of_any_batch(const config::Invocation& run, const StudyGrid& grid, std::size_t limit) {
   std::size_t fitting = 0, too_many = 1;
-  while (too_many <= most_sequences && bytes_with(run, grid, too_many) <= limit) {
+  while (too_many <= most_sequences && bytes_with(run, grid, too_many, limit) <= limit) {
     fitting = too_many;
     too_many *= 2;
   }
   while (fitting + 1 < too_many) {
     const std::size_t middle = (fitting + too_many) / 2;
-    (bytes_with(run, grid, middle) <= limit ? fitting : too_many) = middle;
+    (bytes_with(run, grid, middle, limit) <= limit ? fitting : too_many) = middle;
   }
   return std::max<std::size_t>(fitting, 1);
 }
@@ -56,7 +55,7 @@ void set_largest(config::Invocation& run, const StudyGrid& grid, std::size_t lim
   std::size_t least = 0;
   for (std::size_t micro = share; micro >= 1; --micro) {
     if (share % micro != 0) continue;
-    const std::size_t bytes = bytes_with(run, grid, micro);
+    const std::size_t bytes = bytes_with(run, grid, micro, limit);
     if (least != 0 && bytes >= least) continue;
     least = bytes;
     run.options.batch.micro = micro;
@@ -77,11 +76,9 @@ StudyPoint PointPlanner::point(const StudyVariant& variant, const StudyGrid& gri
   if (request_.launcher == Launcher::local) run.options.comm.ranks_per_node = grid.ranks_per_node;
   if (request_.micro == MicroBatch::largest) set_largest(run, grid, point.limit);
   config::validate(run, grid.ranks());
-  const PlanInputs inputs = plan_inputs(run.options, grid.ranks(), grid.ranks_per_node);
-  point.planned = plan::memory(inputs.engine, 0, inputs.sync_group_size, inputs.extra).bytes;
-  if (counted_bytes(point.planned) > point.limit) {
-    bad_input(plan::memory_problem(inputs.engine, inputs.sync_group_size, point.limit, inputs.extra));
-  }
+  const PlanInputs inputs = plan_inputs(run.options, grid.ranks(), grid.ranks_per_node, point.limit);
+  point.planned = inputs.memory().bytes;
+  if (counted_bytes(point.planned) > point.limit) bad_input(memory_problem(inputs, run.options, point.limit));
   point.options = run.options;
   point.same_trajectory = same_trajectory(run.options);
   predict_step(point, inputs);

@@ -33,7 +33,7 @@ struct Simulated {
 };
 
 SimulatedRun run_of(const StudyPoint& point, const TimeModel& times) {
-  const PlanInputs inputs = plan_inputs(point.options, point.grid.ranks(), point.grid.ranks_per_node);
+  const PlanInputs inputs = plan_inputs(point.options, point.grid.ranks(), point.grid.ranks_per_node, point.limit);
   return {inputs.engine,
           point.options.sync,
           inputs.sync_group_size,

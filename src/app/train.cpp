@@ -14,6 +14,7 @@
 #include "output.hpp"
 #include "pays_off.hpp"
 #include "peak.hpp"
+#include "plan_stages.hpp"
 #include "report.hpp"
 #include "resume.hpp"
 #include "run.hpp"
@@ -51,15 +52,24 @@ bool starts_from_weights(const config::Options& o) {
   return o.checkpoint.resume == "none";
 }
 
-/// --dry-run: prints the memory that the run would take, and what was checked.
+/// --dry-run: prints the memory that the run would take, with pipelines that of the largest stage and of each, and what was
+/// checked.
 void print_plan(comm::World& world, const Setup& setup) {
   if (world.all().rank() != 0) return;
+  const std::size_t stage = setup.all_stages ? setup.all_stages->largest : 0;
+  const std::size_t rank = stage * static_cast<std::size_t>(setup.division.ranks);  // of the first data-parallel rank
+  const plan::MemoryPlan& plan = setup.all_stages ? setup.all_stages->memory[stage] : setup.plan;
   std::vector<std::pair<std::string, std::string>> rows;
-  for (const auto& part : setup.plan.parts) {
+  for (const auto& part : plan.parts) {
     rows.emplace_back(part.label, text(plan::bytes_text(part.bytes), " (", name_of(part.kind), ")"));
   }
-  rows.emplace_back("total", plan::bytes_text(setup.plan.bytes.total()));
-  print_table(text("planned memory of rank 0 of ", setup.division.ranks), rows);
+  rows.emplace_back("total", plan::bytes_text(plan.bytes.total()));
+  const int ranks = setup.division.ranks * setup.division.axes.model();
+  print_table(text("planned memory of rank ", rank, " of ", ranks), rows);
+  if (setup.all_stages) {
+    std::printf("# stages of the pipeline, each of %s\n", counted(setup.division.ranks, "rank").c_str());
+    print_stages(stage_rows(*setup.all_stages), '#');
+  }
   std::printf("# dry run passed: options, data, memory, directories%s\n",
               starts_from_weights(setup.options) ? ", weights" : "");
   std::printf("# not checked: checkpoint.resume, and files that output.dir holds already\n");

@@ -104,6 +104,11 @@ std::vector<std::string> pipeline_problems(const Options& o, int ranks) {
   return problems;
 }
 
+void require_pipeline(const Options& o, int ranks) {
+  const std::vector<std::string> problems = pipeline_problems(o, ranks);
+  require_input(problems.empty(), problems.empty() ? "" : problems.front());
+}
+
 int data_ranks(const Options& o, int ranks) { return ranks % o.pipeline.size == 0 ? ranks / o.pipeline.size : ranks; }
 
 std::string short_pipeline(const Options& o, int ranks) {

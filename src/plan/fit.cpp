@@ -46,17 +46,21 @@ std::string cheapest_change(const zero::EngineOptions& options, int ranks, std::
 
 }  // namespace
 
-std::string memory_problem(const zero::EngineOptions& options, int ranks, std::size_t limit, const ExtraAllocations& extra) {
-  const MemoryPlan plan = memory(options, 0, ranks, extra);
-  if (plan.bytes.total() <= limit) return {};
+std::string excess_text(const MemoryPlan& plan, std::size_t limit) {
   std::ostringstream out;
   out << "the run needs " << bytes_text(plan.bytes.total()) << " per rank, and a rank may take " << bytes_text(limit)
       << "; largest: ";
   for (std::size_t i = 0; i < std::min<std::size_t>(3, plan.parts.size()); ++i) {
     out << (i == 0 ? "" : ", ") << plan.parts[i].label << " " << bytes_text(plan.parts[i].bytes);
   }
-  out << "; the cheapest way to make it fit: " << cheapest_change(options, ranks, limit, extra);
   return out.str();
+}
+
+std::string memory_problem(const zero::EngineOptions& options, int ranks, std::size_t limit, const ExtraAllocations& extra) {
+  const MemoryPlan plan = memory(options, 0, ranks, extra);
+  if (plan.bytes.total() <= limit) return {};
+  return text(excess_text(plan, limit),
+              "; the cheapest way to make it fit: ", cheapest_change(options, ranks, limit, extra));
 }
 
 // Bytes grow nearly linearly with the layers, so a few guesses on the line through the last two come close to the largest

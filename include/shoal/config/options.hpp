@@ -188,6 +188,8 @@ Invocation parse(const CommandSpec& command, int argc, const char* const* argv);
 /// needs it). vocab_size may still be 0, since the data may define it. Options whose feature is not built yet are errors
 /// here ("not built yet: NAME"), except with --dry-run or --print-config: then the caller reports Invocation::not_built.
 void validate(Invocation& invocation, int ranks);
+/// Refuses the first thing that validate() refuses of pipelines, for resolved options that were changed since.
+void require_pipeline(const Options& options, int ranks);
 
 /// Returns why zero.stage = 3 cannot be combined with stochastic gradient push if `sync_group_size` ranks split the states
 /// and a node has `on_node` ranks (0: not known), or an empty text if it can. Nodes push whole copies of the parameters to

@@ -10,6 +10,9 @@
 
 namespace shoal::plan {
 
+/// "the run needs 8 MiB per rank, and a rank may take 5 MiB; largest: ...": the first part of such texts.
+std::string excess_text(const MemoryPlan& plan, std::size_t limit);
+
 /// Returns an error text if a run on `ranks` ranks does not fit into `limit` bytes per rank: it names the largest buffers,
 /// the cheapest change that makes the run fit, and the bytes needed then. Returns an empty text if the run fits. It plans
 /// rank 0, which needs the most memory, so the text is the same on all ranks.

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stage_memory.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "shoal/base/error.hpp"
+#include "shoal/plan/fit.hpp"
+#include "shoal/plan/notation.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+/// Plans stages of one run whose parts may still change.
+class Stages {
+ public:
+  Stages(const config::Options& options, const Division& division, Purpose purpose)
+      : options_(options),
+        division_(division),
+        purpose_(purpose),
+        engine_(engine_options(options, division, purpose)),
+        turns_(turns_of(engine_, division)) {}
+
+  const zero::EngineOptions& engine() const { return engine_; }
+  StagePlan cut(const config::Options& options, std::size_t stage) const {
+    return stage_plan(options, static_cast<int>(stage), turns_, purpose_ == Purpose::train);
+  }
+  /// stages.shape: of the stage.
+  plan::MemoryPlan memory(const StagePlan& stages) const {
+    zero::EngineOptions engine = engine_;
+    engine.parts = stages.own_parts();
+    return plan::memory(engine, 0, division_.sync_group_size, extra_allocations(options_, division_, stages, purpose_));
+  }
+
+ private:
+  const config::Options& options_;
+  const Division& division_;
+  Purpose purpose_;
+  zero::EngineOptions engine_;
+  std::size_t turns_;
+};
+
+std::string text_of(const pipeline::Balance& balance) {
+  std::string all;
+  for (const std::size_t layers : balance) all += (all.empty() ? "" : ",") + std::to_string(layers);
+  return all;
+}
+
+config::Options with(config::Options options, const pipeline::Balance& balance) {
+  options.pipeline.balance = text_of(balance);
+  return options;
+}
+
+/// Whether layers fit into the memory of the stage of a part. If they do not, more do not either, so it is enough to know
+/// how many do: found by bisection, once for each part, or for each part and first layer if layers differ.
+class FittingParts {
+ public:
+  FittingParts(const Stages& stages, const config::Options& options, std::size_t limit)
+      : stages_(stages), limit_(limit), layers_(options.model.n_layer), parts_(parts_of_model(options)) {
+    for (int stage = 0; stage < options.pipeline.size; ++stage) {
+      cuts_.push_back(stages.cut(with(options, balance_of(options)), static_cast<std::size_t>(stage)));
+    }
+    const auto units = model::layout(options.model);
+    equal_layers_ = std::all_of(units.begin() + 1, units.end() - 1,
+                                [&](const auto& unit) { return unit.elements == units[1].elements; });
+  }
+
+  bool operator()(std::size_t part, Range blocks) {
+    const std::size_t first = equal_layers_ ? first_of(part, 1) : blocks.begin;
+    const auto [known, is_new] = most_.try_emplace({part, first}, 0);
+    if (is_new) known->second = most(part, first);
+    return blocks.size() <= known->second;
+  }
+
+ private:
+  static std::size_t parts_of_model(const config::Options& options) {
+    return static_cast<std::size_t>(options.pipeline.size) * static_cast<std::size_t>(options.pipeline.parts);
+  }
+  /// A first layer of `count` layers of this part, where all layers are equal.
+  std::size_t first_of(std::size_t part, std::size_t count) const {
+    if (part == 0) return 0;
+    return part + 1 == parts_ ? layers_ - count : std::min<std::size_t>(1, layers_ - count);
+  }
+
+  std::size_t most(std::size_t part, std::size_t first) const {
+    std::size_t fits = 0, too_many = (equal_layers_ ? layers_ : layers_ - first) + 1;
+    while (fits + 1 < too_many) {
+      const std::size_t middle = (fits + too_many) / 2;
+      (fit(part, first, middle) ? fits : too_many) = middle;
+    }
+    return fits;
+  }
+
+  bool fit(std::size_t part, std::size_t first, std::size_t count) const {
+    StagePlan cut = cuts_[part % cuts_.size()];
+    std::vector<model::Part>& own = cut.parts[part % cuts_.size()];
+    if (own.size() * count > layers_) return false;
+    for (std::size_t k = 0; k < own.size(); ++k) {
+      const std::size_t m = k * cuts_.size() + part % cuts_.size();
+      std::size_t begin = first;
+      if (own.size() > 1) begin = m == 0 ? 0 : m + 1 == parts_ ? layers_ - count : k * count;
+      own[k].units = {begin + (m == 0 ? 0 : 1), begin + count + (m + 1 == parts_ ? 2 : 1)};  // unit 0 is the embedding
+    }
+    return stages_.memory(cut).bytes.total() <= limit_;
+  }
+
+  const Stages& stages_;
+  std::size_t limit_, layers_, parts_;
+  bool equal_layers_ = false;
+  std::vector<StagePlan> cuts_;                                      // by stage; a part's layers are replaced
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> most_;  // by part and first layer: the most that fit
+};
+
+std::vector<plan::MemoryPlan> memory_of_all(const Stages& stages, const config::Options& options) {
+  std::vector<plan::MemoryPlan> all;
+  for (std::size_t s = 0; s < static_cast<std::size_t>(options.pipeline.size); ++s) {
+    all.push_back(stages.memory(stages.cut(options, s)));
+  }
+  return all;
+}
+
+std::size_t largest_of(const std::vector<plan::MemoryPlan>& memory) {
+  const auto most = std::max_element(memory.begin(), memory.end(), [](const auto& one, const auto& other) {
+    return one.bytes.total() < other.bytes.total();
+  });
+  return static_cast<std::size_t>(most - memory.begin());
+}
+
+/// Options that need less memory, with a description, the cheapest change first.
+using Changes = std::vector<std::pair<config::Options, std::string>>;
+
+std::string joined(const std::string& one, const std::string& other) {
+  return one + (one.empty() || other.empty() ? "" : ", ") + other;
+}
+
+/// Balances are not in the descriptions. A balance, 1f1b and stage 1 cost nothing; recomputed activations up to a third of
+/// the arithmetic; smaller micro-batches are slower and change the order of sums.
+Changes cheaper(const config::Options& options, const Division& division) {
+  Changes changes;
+  config::Options all = options;
+  std::string of_all;
+  const auto add = [&](const std::string& description, const auto& change) {
+    config::Options changed = options;
+    change(changed);
+    changes.emplace_back(changed, description);
+    change(all);
+    of_all = joined(of_all, description);
+  };
+  if (options.pipeline.balance != "auto") add("", [](auto& o) { o.pipeline.balance = "auto"; });
+  if (options.pipeline.schedule == pipeline::Schedule::gpipe && options.pipeline.parts == 1) {
+    add("pipeline.schedule = 1f1b", [](auto& o) { o.pipeline.schedule = pipeline::Schedule::one_f_one_b; });
+  }
+  if (options.zero.stage == 0 && division.ranks > 1) add("zero.stage = 1", [](auto& o) { o.zero.stage = 1; });
+  if (options.pipeline.checkpoint != pipeline::Checkpoint::always) {
+    add("pipeline.checkpoint = always", [](auto& o) { o.pipeline.checkpoint = pipeline::Checkpoint::always; });
+  }
+  if (changes.size() > 1) changes.emplace_back(all, of_all);
+  for (std::size_t micro = options.batch.micro - 1; micro > 0; --micro) {
+    if (options.batch.micro % micro != 0) continue;
+    all.batch.micro = micro;
+    changes.emplace_back(all, joined(of_all, text("batch.micro = ", micro)));
+  }
+  return changes;
+}
+
+}  // namespace
+
+zero::EngineOptions PlannedStages::engine_of(std::size_t stage) const {
+  zero::EngineOptions options = engine;
+  options.parts = stages.parts[stage];
+  return options;
+}
+
+config::Options with_balance(const config::Options& options, const Division& division, Purpose purpose,
+                             const std::optional<std::size_t>& limit) {
+  if (options.pipeline.size == 1 || options.pipeline.balance != "auto") return options;
+  config::Options fastest = with(options, balance_of(options));
+  if (!limit) return fastest;
+  const Stages stages(options, division, purpose);
+  const auto fits = [&](const config::Options& cut) {
+    const auto memory = memory_of_all(stages, cut);
+    return memory[largest_of(memory)].bytes.total() <= *limit;
+  };
+  if (fits(fastest)) return fastest;
+  FittingParts parts(stages, options, *limit);
+  const auto found = balance_of(options, [&](std::size_t part, Range blocks) { return parts(part, blocks); });
+  if (!found) return fastest;
+  config::Options fitting = with(options, *found);
+  return fits(fitting) ? fitting : fastest;
+}
+
+PlannedStages plan_stages(const config::Options& options, const Division& division, Purpose purpose,
+                          const std::optional<std::size_t>& limit) {
+  const config::Options cut = with_balance(options, division, purpose, limit);
+  const Stages stages(cut, division, purpose);
+  PlannedStages planned;
+  planned.engine = stages.engine();
+  planned.memory = memory_of_all(stages, cut);
+  planned.largest = largest_of(planned.memory);
+  planned.stages = stages.cut(cut, planned.largest);
+  return planned;
+}
+
+std::string stages_problem(const PlannedStages& planned, const config::Options& options, const Division& division,
+                           Purpose purpose, std::size_t limit) {
+  if (planned.bytes() <= limit) return {};
+  std::string problem =
+      text("stage ", planned.largest, " of the pipeline: ", plan::excess_text(planned.memory[planned.largest], limit),
+           "; the cheapest way to make it fit: ");
+  std::size_t least = planned.bytes();
+  std::string least_description;
+  if (purpose == Purpose::train) {
+    for (const auto& [changed, description] : cheaper(options, division)) {
+      const PlannedStages then = plan_stages(changed, division, purpose, limit);
+      std::string named = description;
+      if (options.pipeline.balance != changed.pipeline.balance) {
+        named = joined("pipeline.balance = " + with_balance(changed, division, purpose, limit).pipeline.balance, named);
+      }
+      if (then.bytes() <= limit) return problem + text(named, ": ", plan::bytes_text(then.bytes()));
+      if (then.bytes() >= least) continue;
+      least = then.bytes();
+      least_description = named;
+    }
+  }
+  problem += "a smaller model, more stages, or fewer ranks per node";
+  if (!least_description.empty()) problem += text(": even ", least_description, " needs ", plan::bytes_text(least));
+  return problem;
+}
+
+}  // namespace shoal::app
