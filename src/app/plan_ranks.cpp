@@ -45,6 +45,19 @@ PlanInputs plan_inputs(const config::Options& options, int ranks, int on_node, c
           extra_allocations(options, division, planned.stages, Purpose::train), division, std::move(planned)};
 }
 
+plan::PipelinePlan pipeline_plan(const PlanInputs& inputs, const config::Options& options) {
+  const StagePlan& stages = inputs.stages.stages;
+  plan::PipelinePlan plan{stages.shape, stages.lists, stages.parts};
+  Memory counting;
+  zero::Engine engine(inputs.engine, {0, inputs.sync_group_size, nullptr}, counting);
+  plan.border_bytes = border_bytes(options, engine);
+  const std::size_t turns = stages.shape.turns;
+  for (std::size_t turn = 0; turn < turns; ++turn) {
+    if (!keeps_activations(options, turn, turns)) plan.recomputed += 1 / static_cast<double>(turns);
+  }
+  return plan;
+}
+
 std::string memory_problem(const PlanInputs& inputs, const config::Options& options, std::size_t limit) {
   if (options.pipeline.size == 1) {
     return plan::memory_problem(inputs.engine, inputs.sync_group_size, limit, inputs.extra);

@@ -7,6 +7,7 @@
 
 #include "shoal/config/options.hpp"
 #include "shoal/plan/memory.hpp"
+#include "shoal/plan/pipeline_step.hpp"
 #include "stage_memory.hpp"
 
 namespace shoal::app {
@@ -34,6 +35,8 @@ struct PlanInputs {
   const plan::MemoryPlan& memory() const { return stages.memory[stages.largest]; }
 };
 PlanInputs plan_inputs(const config::Options& options, int ranks, int on_node, const std::optional<std::size_t>& limit);
+/// The pipelines of these inputs.
+plan::PipelinePlan pipeline_plan(const PlanInputs& inputs, const config::Options& options);
 /// plan::memory_problem() for these inputs; with pipelines stages_problem().
 std::string memory_problem(const PlanInputs& inputs, const config::Options& options, std::size_t limit);
 

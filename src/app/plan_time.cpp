@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "bench_file.hpp"
+#include "plan_ranks.hpp"
 #include "plan_report.hpp"
 #include "report.hpp"
 #include "shoal/base/counted.hpp"
@@ -36,6 +38,18 @@ plan::Arithmetic TimeModel::arithmetic(const zero::EngineOptions& options, int s
   require_input(found != machine.training.end(), source, ": has no speed of training in ", name_of(dtype),
                 "; give --step-seconds");
   return plan::arithmetic(options, sync_group_size, found->second);
+}
+
+/// --step-seconds are those of the mean stage.
+plan::PipelineStep pipeline_step(const PlanInputs& inputs, const config::Options& options, const plan::Cluster& cluster,
+                                 const plan::NetworkModel& network, const TimeModel* model) {
+  zero::EngineOptions engine = inputs.stages.engine;
+  const std::int64_t interval = std::exchange(engine.capacity.checkpoint_interval, 0);  // what recomputes is in the plan
+  plan::Arithmetic arithmetic;
+  if (model != nullptr) arithmetic = model->arithmetic(engine, inputs.sync_group_size, options.train.dtype);
+  if (model != nullptr && model->step_seconds > 0) arithmetic.micro_batches_s *= options.pipeline.size;
+  engine.capacity.checkpoint_interval = interval;
+  return plan::pipeline_step(engine, pipeline_plan(inputs, options), cluster, network, arithmetic);
 }
 
 std::vector<config::CommandSpec::Own> time_options() {
@@ -110,6 +124,15 @@ void print_row(const PlanReport& report, const PredictedRun& run) {
               fits(report, run) ? "" : "  does not fit");
 }
 
+void print_pipelines(const PlanReport& report, int ranks) {
+  for (const PredictedRun& run : report.predicted) {
+    if (run.ranks != ranks || !run.pipeline) continue;
+    std::printf("# %s: idle %s %% of a step's passes (ideal: %s %%); batch.global = %zu would halve the ideal share\n",
+                run.strategy.c_str(), fixed(100 * run.pipeline->idle_share, 1).c_str(),
+                fixed(100 * run.pipeline->ideal_idle_share, 1).c_str(), run.half_idle_batch);
+  }
+}
+
 void print_fastest(const PlanReport& report, int ranks) {
   const PredictedRun* const any = fastest(report, ranks, false);
   const PredictedRun* const exact = fastest(report, ranks, true);
@@ -131,6 +154,7 @@ void print_times(const PlanReport& report) {
       "# Bytes and seconds are means over steps. sent within, across: by the rank that sends most, within its node and\n"
       "# to other nodes; per node: by all ranks of a node to other nodes. comm: all communication and quantization;\n"
       "# exposed: the part that arithmetic does not hide. *: the deck's own strategy.\n"
+      "# P=2: pipelines of 2 stages; memory and arithmetic of the largest stage, exposed: with waiting for other stages.\n"
       "# ~: other losses than the rows without ~ (rounded messages, or nodes that synchronize less often).\n"
       "#ranks  nodes  strategy        memory/rank  sent within  sent across     per node     comm s  "
       "exposed s  arithmetic s     step s  tokens/s\n",
@@ -138,7 +162,10 @@ void print_times(const PlanReport& report) {
   for (std::size_t r = 0; r < report.predicted.size(); ++r) {
     const int ranks = report.predicted[r].ranks;
     print_row(report, report.predicted[r]);
-    if (r + 1 == report.predicted.size() || report.predicted[r + 1].ranks != ranks) print_fastest(report, ranks);
+    if (r + 1 == report.predicted.size() || report.predicted[r + 1].ranks != ranks) {
+      print_pipelines(report, ranks);
+      print_fastest(report, ranks);
+    }
   }
 }
 
@@ -163,6 +190,20 @@ Json json_of(const PredictedRun& run) {
                          {"all_gather", bytes(plan::OperationKind::all_gather)},
                          {"send", bytes(plan::OperationKind::send)}}},
                        {"across_bytes_per_node", run.time.across_per_node}};
+  if (!run.pipeline) return json;
+  Json stages = Json::array();
+  const std::size_t of_stage = run.pipeline->sent.size() / static_cast<std::size_t>(run.stages);
+  for (std::size_t rank = 0; rank < run.pipeline->sent.size(); rank += of_stage) {
+    const plan::Sent& sent = run.pipeline->sent[rank];
+    const plan::Bytes borders = sent[plan::OperationKind::send], all = sent.total();
+    stages.push_back({{"borders", {{"intra", borders.intra}, {"inter", borders.inter}}},
+                      {"reductions", {{"intra", all.intra - borders.intra}, {"inter", all.inter - borders.inter}}}});
+  }
+  json["pipeline"] = {{"size", run.stages},
+                      {"idle_share", run.pipeline->idle_share},
+                      {"ideal_idle_share", run.pipeline->ideal_idle_share},
+                      {"half_idle_batch_global", run.half_idle_batch},
+                      {"sent_by_stage", stages}};
   return json;
 }
 

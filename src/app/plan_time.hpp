@@ -10,10 +10,12 @@
 
 #include "bench_comm.hpp"
 #include "shoal/config/options.hpp"
+#include "shoal/plan/pipeline_step.hpp"
 #include "shoal/plan/step_time.hpp"
 
 namespace shoal::app {
 
+struct PlanInputs;
 struct PlanReport;
 
 /// The machine that the command line describes.
@@ -42,7 +44,13 @@ struct PredictedRun {
   std::size_t memory_bytes = 0;                ///< of rank 0
   std::size_t tokens = 0;                      ///< of a step
   plan::StepTime time;
+  int stages = 1;                              ///< of pipelines
+  std::optional<plan::PipelineStep> pipeline;  ///< of a run with pipelines; time is that of `pipeline`
+  std::size_t half_idle_batch = 0;             ///< with pipelines: the batch.global that halves the ideal idle share
 };
+/// The step of a run with pipelines.
+plan::PipelineStep pipeline_step(const PlanInputs& inputs, const config::Options& options, const plan::Cluster& cluster,
+                                 const plan::NetworkModel& network, const TimeModel* model);
 /// Predictions for every strategy that makes a difference on these ranks. limit: bytes that a rank may take, if there is
 /// one.
 std::vector<PredictedRun> predict(const config::Invocation& deck, int ranks, const TimeModel& model,

@@ -85,7 +85,9 @@ class FittingParts {
   }
 
   std::size_t most(std::size_t part, std::size_t first) const {
-    std::size_t fits = 0, too_many = (equal_layers_ ? layers_ : layers_ - first) + 1;
+    const std::size_t all = equal_layers_ ? layers_ : layers_ - first;
+    if (!equal_layers_ && part + 1 == parts_) return fit(part, first, all) ? all : 0;  // it ends with the last layer
+    std::size_t fits = 0, too_many = all + 1;
     while (fits + 1 < too_many) {
       const std::size_t middle = (fits + too_many) / 2;
       (fit(part, first, middle) ? fits : too_many) = middle;
@@ -99,7 +101,7 @@ class FittingParts {
     if (own.size() * count > layers_) return false;
     for (std::size_t k = 0; k < own.size(); ++k) {
       const std::size_t m = k * cuts_.size() + part % cuts_.size();
-      std::size_t begin = first;
+      std::size_t begin = equal_layers_ ? first_of(part, count) : first;
       if (own.size() > 1) begin = m == 0 ? 0 : m + 1 == parts_ ? layers_ - count : k * count;
       own[k].units = {begin + (m == 0 ? 0 : 1), begin + count + (m + 1 == parts_ ? 2 : 1)};  // unit 0 is the embedding
     }

@@ -19,7 +19,7 @@ namespace {
 
 using config::Options;
 
-constexpr std::array deciding = {"zero.stage", "zero.hpz_size", "zero.qwz", "zero.qgz", "sync.kind"};
+constexpr std::array deciding = {"zero.stage", "zero.hpz_size", "zero.qwz", "zero.qgz", "sync.kind", "pipeline.size"};
 
 bool used(const config::Row& row, const Options& options) {
   if (row.used_by.option.empty()) return true;
@@ -49,7 +49,35 @@ Options with_zero(Options options, const ZeroStrategy& zero) {
   options.zero.qwz = zero.qwz;
   options.zero.qgz = zero.qgz;
   options.sync.kind = sync::SyncKind::every_step;
+  options.pipeline = {};
   return options;
+}
+
+/// With the deck's schedule. Its balance is for its own number of stages.
+Options with_pipeline(const Options& deck, int stages, int zero_stage) {
+  Options options = with_zero(deck, {.stage = zero_stage});
+  options.pipeline = deck.pipeline;
+  options.pipeline.size = stages;
+  if (stages != deck.pipeline.size) options.pipeline.balance = "auto";
+  return options;
+}
+
+/// Pipelines of 2, 4, 8, ... stages that divide the ranks, without those that validate() refuses for this deck.
+std::vector<Strategy> pipelines(const Options& deck, int ranks) {
+  std::vector<Strategy> all;
+  for (int stages = 2; ranks % stages == 0; stages *= 2) {
+    for (const int zero_stage : {0, 1}) {
+      Strategy strategy = {text("P=", stages, ", stage ", zero_stage), with_pipeline(deck, stages, zero_stage)};
+      try {
+        config::require_pipeline(strategy.options, ranks);
+      } catch (const Error& error) {
+        if (error.code() != Exit::bad_input) throw;
+        continue;
+      }
+      all.push_back(std::move(strategy));
+    }
+  }
+  return all;
 }
 
 Options with_sync(const Options& deck, sync::SyncKind kind) {
@@ -91,14 +119,24 @@ void plan_one(PredictedRun& run, const config::Invocation& asked, const TimeMode
   const PlanInputs inputs = plan_inputs(options, run.ranks, run.cluster.ranks_per_node, limit);
   run.tokens = options.batch.global * options.model.block_size;
   run.memory_bytes = inputs.memory().bytes.total();
+  run.stages = options.pipeline.size;
+  if (run.stages > 1) {
+    run.pipeline = pipeline_step(inputs, options, run.cluster, model.machine.network, &model);
+    run.time = run.pipeline->time;
+    const std::size_t turns =
+        plan::turns_of_half_idle(inputs.stages.stages.shape, row_of(options.pipeline.schedule).whole_groups);
+    run.half_idle_batch = turns * options.batch.micro * static_cast<std::size_t>(inputs.division.ranks);
+    return;
+  }
   run.time = plan::step_time(inputs.engine, options.sync, inputs.sync_group_size, run.cluster, model.machine.network,
                              model.arithmetic(inputs.engine, inputs.sync_group_size, options.train.dtype));
 }
 
 }  // namespace
 
-std::vector<Strategy> strategies(const Options& deck, int nodes) {
+std::vector<Strategy> strategies(const Options& deck, int nodes, int ranks) {
   std::vector<Strategy> all = named_strategies(deck, nodes);
+  for (Strategy& strategy : pipelines(deck, ranks)) all.push_back(std::move(strategy));
   if (std::none_of(all.begin(), all.end(), [&](const Strategy& s) { return same_strategy(s.options, deck); })) {
     all.push_back({own_strategy, deck});
   }
@@ -131,7 +169,7 @@ std::vector<PredictedRun> predict(const config::Invocation& deck, int ranks, con
                                   const std::optional<std::size_t>& limit) {
   const plan::Cluster cluster = model.cluster_of(ranks, deck.options.comm.ranks_per_node);
   std::vector<PredictedRun> runs;
-  for (const Strategy& strategy : strategies(deck.options, cluster.nodes)) {
+  for (const Strategy& strategy : strategies(deck.options, cluster.nodes, ranks)) {
     PredictedRun run;
     run.ranks = ranks;
     run.cluster = cluster;

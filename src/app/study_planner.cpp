@@ -106,6 +106,10 @@ void PointPlanner::predict_step(StudyPoint& point, const PlanInputs& inputs) con
     network = times_->machine.network;
     arithmetic = times_->arithmetic(inputs.engine, inputs.sync_group_size, point.options.train.dtype);
   }
+  if (point.options.pipeline.size > 1) {
+    point.step = pipeline_step(inputs, point.options, cluster, network, times_ ? &*times_ : nullptr).time;
+    return;
+  }
   point.step = plan::step_time(inputs.engine, point.options.sync, inputs.sync_group_size, cluster, network, arithmetic);
 }
 

@@ -155,6 +155,7 @@ class Simulation {
         if (to.released.size() <= turn - to.capacity) return;
         begin = std::max(begin, to.released[turn - to.capacity]);
       }
+      if (turn > 0) begin = std::max(begin, to.arrived.back());
       const Border border{like.kind, like.part, static_cast<std::uint32_t>(turn)};
       const auto from = static_cast<std::size_t>(sender(shape_, border));
       to.arrived.push_back(begin + costs_.message);

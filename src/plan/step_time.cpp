@@ -46,7 +46,11 @@ StepTime step_time(const zero::EngineOptions& options, const sync::SyncOptions& 
   time.compute_s = arithmetic.total_s();
   time.communication_s = timeline.communication_s();
   time.exposed_s = std::max(0.0, timeline.elapsed_s() - time.compute_s);
-  const auto& sent = timeline.sent();
+  set_sent(time, timeline.sent(), cluster);
+  return time;
+}
+
+void set_sent(StepTime& time, const std::vector<Sent>& sent, const Cluster& cluster) {
   time.sent = *std::max_element(sent.begin(), sent.end(),
                                 [](const Sent& a, const Sent& b) { return a.total().total() < b.total().total(); });
   const auto each = static_cast<std::size_t>(cluster.ranks_per_node);
@@ -55,7 +59,6 @@ StepTime step_time(const zero::EngineOptions& options, const sync::SyncOptions& 
     for (std::size_t rank = first; rank < first + each; ++rank) of_node += sent[rank].total().inter;
     time.across_per_node = std::max(time.across_per_node, of_node);
   }
-  return time;
 }
 
 Arithmetic arithmetic(const zero::EngineOptions& options, int sync_group_size, const TrainingRates& rates) {

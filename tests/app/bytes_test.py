@@ -127,6 +127,38 @@ class Strategies(Bytes):
             with self.subTest(options=options):
                 self.check_summary(*self.counted_run(ranks, per_node, *options))
 
+    def test_pipelines(self):
+        """Borders between stages, and the reductions of each stage's units among its ranks."""
+        network = self.bench_file()
+        for schedule, parts, ranks, nodes, stage in (
+            ("gpipe", 1, 2, 2, 0),
+            ("1f1b", 1, 4, 2, 0),
+            ("gpipe", 2, 4, 1, 1),
+            ("interleaved", 2, 4, 4, 1),
+            ("interleaved", 2, 2, 1, 0),
+        ):
+            with self.subTest(schedule=schedule, parts=parts, ranks=ranks, nodes=nodes, stage=stage):
+                changes = {
+                    "model": {"n_layer": 4, "tied": "false"},
+                    "pipeline": {"size": 2, "schedule": schedule, "parts": parts},
+                }
+                file = self.dir / f"plan-{schedule}-{ranks}-{nodes}.json"
+                at = ("--network", network, "--ranks", ranks, "--nodes", nodes, "--json", file)
+                done = self.shoal("plan", self.deck(DECK, **changes), *at)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                plans = {run["strategy"]: run for run in json.loads(file.read_text())["strategies"]}
+                plan = plans[f"P=2, stage {stage}"]
+                summary, counts = self.counted_run(ranks, ranks // nodes, f"--zero.stage={stage}", **changes)
+                self.check_summary(summary, counts)
+                self.check_control(counts)
+                self.check_plan(plan, counts)
+                self.assertEqual(summary["comm_bytes_per_step"]["send"], plan["step_time"]["sent"]["send"])
+                for place in PLACES:
+                    first = [rank.messages_begun_in_steps()[place] / STEPS for rank in counts[:: ranks // 2]]
+                    by_stage = plan["pipeline"]["sent_by_stage"]
+                    self.assertEqual([row["borders"][place] + row["reductions"][place] for row in by_stage], first)
+                self.assertEqual(plan["memory_bytes"], sum(summary["state_bytes"]["taken"].values()))
+
 
 class Silence(Bytes):
     def test_nodes_say_nothing_between_synchronizations(self):

@@ -19,7 +19,7 @@ def bytes_of(words):
     return float(number) * BYTES[unit]
 
 
-class Plan(Program):
+class Planning(Program):
     def plan(self, *args, env=None):
         """Returns the printed table and the JSON file."""
         file = self.dir / f"plan-{len(list(self.dir.glob('plan-*')))}.json"
@@ -46,6 +46,8 @@ class Plan(Program):
         self.assertEqual(planned, taken["planned"], f"stage {stage}, {ranks} ranks, {args}")
         self.assertEqual(planned, taken["taken"], f"stage {stage}, {ranks} ranks, {args}")
 
+
+class Plan(Planning):
     def test_a_run_takes_what_was_planned(self):
         deck = self.deck(SMALL, train={"steps": 1}, trace={"level": "off"})
         _, plan = self.plan(deck, "--ranks", "1,2")
@@ -225,6 +227,76 @@ class Plan(Program):
                 self.assertEqual(done.stdout, "")
         self.assertEqual(old.read_text(), "{}")
         self.refused("plan", self.dir / "nowhere.cfg", contains=["nowhere.cfg"])
+
+
+class Pipelines(Planning):
+    """Two stages of a model of four layers."""
+
+    DECK = {
+        **SMALL,
+        "model": {**SMALL["model"], "n_layer": 4, "tied": "false"},
+        "data": {"source": "synthetic", "val_fraction": 0},
+        "train": {"steps": 2, "dtype": "fp32", "seed": 3},
+        "trace": {"level": "off"},
+        "pipeline": {"size": 2},
+    }
+
+    def test_the_largest_stage_takes_what_was_planned(self):
+        """Each of the stages is the largest once. A run ends with an error if another rank does not take its plan."""
+        for balance, largest, ranks, stage in (("1,3", 1, 2, 0), ("3,1", 0, 4, 1)):
+            deck = self.deck(self.DECK, pipeline={"balance": balance, "checkpoint": "except_last"})
+            said, plan = self.plan(deck, "--ranks", f"1,{ranks}", f"--zero.stage={stage}")
+            self.assertIn("# pipeline.size = 2 does not divide 1 ranks: not planned there", said)
+            self.assert_a_run_takes_it(plan, deck, ranks, stage)
+            run = self.only(plan, ranks, stage, False)
+            first = int(balance[0])
+            self.assertEqual([row["units"] for row in run["pipeline"]], [[[0, 1 + first]], [[1 + first, 6]]])
+            self.assertEqual([row["largest"] for row in run["pipeline"]], [largest == 0, largest == 1])
+            self.assertEqual(run["total_bytes"], max(row["total_bytes"] for row in run["pipeline"]))
+            self.assertIn("zero.stage = 2", self.only(plan, ranks, 2, False)["refused"])
+
+    def test_data_pipelines_or_both(self):
+        """A pipeline over a slow link sends activations in place of gradients, and that pays off."""
+        network = self.bench_file()
+        deck = self.deck(self.DECK, pipeline={"size": 1}, batch={"global": 32})
+        at = ("--network", network, "--nodes", "2", "--link-rate", "0.001", "--step-seconds", "0.01")
+        said, plan = self.plan(deck, "--ranks", "4", *at)
+        rows = {run["strategy"]: run for run in plan["strategies"]}
+        self.assertIn("P=4, stage 1", rows)
+        self.assertNotIn("P=8, stage 0", rows, "there are four layers")
+        across = {name: rows[name]["step_time"]["across_bytes_per_node"] for name in ("stage 0", "P=2, stage 0")}
+        border = 4 * 32 * 32  # fp32, block_size x n_embd
+        self.assertEqual(across["P=2, stage 0"], 32 * border, "each micro-batch crosses once in each direction")
+        both = rows["P=2, stage 0"]
+        self.assertEqual(both["step_time"]["sent"]["send"], {"intra": 0, "inter": 16 * border})
+        self.assertEqual(both["pipeline"]["half_idle_batch_global"], 66)  # 2 A + P - 1 turns of 2 ranks
+        self.assertAlmostEqual(both["pipeline"]["ideal_idle_share"], 1 / 17)
+        self.assertIn("# P=2, stage 0: idle ", said)
+        self.assertEqual(plan["fastest"][0]["strategy"], min(rows, key=lambda n: rows[n]["step_time"]["step_s"]))
+
+    def test_layers_go_to_stages_that_have_room(self):
+        """The first stage of 1f1b keeps more micro-batches; balance = auto avoids what does not fit, and the text of a run
+        that does not fit names the balance that does."""
+        deck = self.deck(self.DECK, model={"n_layer": 6}, batch={"micro": 4, "global": 32})
+        plan = self.plan(deck, "--ranks", "2")[1]
+        free = self.only(plan, 2, 0, False)["pipeline"]
+        self.assertEqual([row["units"] for row in free], [[[0, 4]], [[4, 8]]])
+        self.assertGreater(free[0]["total_bytes"], free[1]["total_bytes"])
+        limit = free[0]["total_bytes"] - 1
+        tight = self.plan(deck, "--ranks", "2", "--memory", f"{limit}B")[1]
+        fitting = self.only(tight, 2, 0, False)["pipeline"]
+        self.assertEqual([row["units"] for row in fitting], [[[0, 3]], [[3, 8]]])
+        self.assertLessEqual(max(row["total_bytes"] for row in fitting), limit)
+        gib = ("--memory.limit", repr(limit / 2**30))
+        told = ["stage 0 of the pipeline: the run needs", "the cheapest way to make it fit: pipeline.balance = 2,4: "]
+        self.refused("train", deck, *gib, "--pipeline.balance=3,3", "--dry-run", "--ranks", "2", contains=told)
+        done = self.shoal("train", deck, *gib, "--dry-run", "--ranks", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"#stage of pipeline +units .*\n# +0 +0-2 .*\n# +1 +3-7 ")
+        nothing = ["stage 0 of the pipeline", "a smaller model, more stages, or fewer ranks per node: even "]
+        self.refused("train", deck, "--memory.limit=0.0001", "--dry-run", "--ranks", "2", contains=nothing)
+        deep = ("--model.n_layer=96", "--pipeline.size=8", "--batch.global=64", "--ranks", "8", "--memory.limit=0.002")
+        self.refused("train", deck, *deep, "--dry-run", contains=["of the pipeline: the run needs"])
 
 
 if __name__ == "__main__":

@@ -43,10 +43,11 @@ struct Timeline {
   double idle_share() const;
 };
 
-/// Each stage takes the actions of its list in order, each as soon as its border has arrived. Messages do not delay each
-/// other or the stages. shape.stage does not matter. buffers: of all stages; a border is then sent only when its receiver
-/// has a free buffer, and an action begins only if there is one for what it makes. Null: no limit. fail() if the stages wait
-/// for each other for ever. Time grows with the number of actions.
+/// Each stage takes the actions of its list in order, each as soon as its border has arrived. The messages
+/// of one part and kind follow each other; others do not delay each other, and none delays the stages. shape.stage does not
+/// matter. buffers: of all stages; a border is then sent only when its receiver has a free buffer, and an action begins only
+/// if there is one for what it makes. Null: no limit. fail() if the stages wait for each other for ever. Time grows with the
+/// number of actions.
 Timeline timeline(const Lists& lists, const ScheduleShape& shape, const TimelineCosts& costs,
                   const std::vector<Buffers>* buffers = nullptr);
 

@@ -34,7 +34,8 @@ struct StepMessages {
 /// run, for the error text.
 void check_effort(const zero::AccumulationPlan& accumulation, std::size_t events_of_a_micro_step, int ranks);
 
-/// The messages of a group of accumulation.ranks ranks; all groups of the run send the same at the same time.
+/// The messages of a group of accumulation.ranks ranks, of the parts options.parts; all groups of the run send the same at
+/// the same time.
 StepMessages step_messages(const zero::EngineOptions& options, const std::vector<model::UnitLayout>& units,
                            const std::vector<zero::ShardLayout>& layouts, const zero::AccumulationPlan& accumulation,
                            const CollectiveCosts& collectives, const Cluster& cluster);

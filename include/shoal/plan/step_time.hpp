@@ -23,6 +23,9 @@ struct StepTime {
   double total_s() const { return compute_s + exposed_s; }
 };
 
+/// Sets time.sent and time.across_per_node from the bytes of each rank of the run.
+void set_sent(StepTime& time, const std::vector<Sent>& sent, const Cluster& cluster);
+
 /// sync_group_size: number of consecutive ranks that reduce gradients with each other at every step: all, or those of a node
 /// if nodes train locally. options: the engine's options of such a group.
 StepTime step_time(const zero::EngineOptions& options, const sync::SyncOptions& sync, int sync_group_size,

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a step of a pipeline sends, and how long it takes.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "shoal/model/part.hpp"
+#include "shoal/pipeline/border.hpp"
+#include "shoal/plan/step_time.hpp"
+
+namespace shoal::plan {
+
+/// Pipelines of shape.stages stages, each stage of D data-parallel ranks: rank = stage D + d (comm::Axes).
+struct PipelinePlan {
+  pipeline::ScheduleShape shape;  ///< shape.stage does not matter
+  pipeline::Lists lists;
+  std::vector<std::vector<model::Part>> parts;  ///< by stage
+  std::size_t border_bytes = 0;
+  double recomputed = 0;  ///< share of the turns whose activations are computed again
+};
+
+struct PipelineStep {
+  StepTime time;
+  std::vector<Sent> sent;  ///< by rank of the run: borders (send), and the reductions among the ranks of its stage
+  double idle_share = 0;   ///< of the passes, until the last one ends; the mean over stages
+  double ideal_idle_share = 0;
+};
+
+/// options: the engine's of all stages, without parts. Zero stages 0 and 1. arithmetic: of a data-parallel rank that would
+/// compute the model as a whole, without recomputing.
+///
+/// Bytes are exact. Time model:
+/// - a part takes its share of the model's operations (model::costs());
+/// - a border takes one exchange over its link, which all ranks of a node share that send at the same time; borders of the
+///   same part and kind follow each other, others do not delay each other (pipeline::timeline(), with the buffers of a run),
+///   except that no link carries all its borders in less than the sum of their times;
+/// - the reductions of a stage follow its last backward pass, and nothing of them is hidden; then come losses and norm,
+/// which
+///   wait for all stages, the update of the largest stage, and the gather of its parameters.
+/// compute_s is that of the stage that computes most; exposed_s is all else, so it includes waiting for other stages.
+PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePlan& plan, const Cluster& cluster,
+                           const NetworkModel& network, const Arithmetic& arithmetic);
+
+/// The least number of turns with which the ideal idle share is at most half of that with shape.turns; a multiple of
+/// shape.stages if the schedule needs whole groups.
+std::size_t turns_of_half_idle(const pipeline::ScheduleShape& shape, bool whole_groups);
+
+}  // namespace shoal::plan
