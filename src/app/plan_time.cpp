@@ -124,11 +124,19 @@ void print_row(const PlanReport& report, const PredictedRun& run) {
               fits(report, run) ? "" : "  does not fit");
 }
 
+bool has_pipelines(const PlanReport& report) {
+  return std::any_of(report.predicted.begin(), report.predicted.end(),
+                     [](const auto& run) { return run.pipeline.has_value(); });
+}
+
+/// A line for each number of stages.
 void print_pipelines(const PlanReport& report, int ranks) {
+  int printed = 1;
   for (const PredictedRun& run : report.predicted) {
-    if (run.ranks != ranks || !run.pipeline) continue;
-    std::printf("# %s: idle %s %% of a step's passes (ideal: %s %%); batch.global = %zu would halve the ideal share\n",
-                run.strategy.c_str(), fixed(100 * run.pipeline->idle_share, 1).c_str(),
+    if (run.ranks != ranks || !run.pipeline || run.stages == printed) continue;
+    printed = run.stages;
+    std::printf("# P=%d: idle %s %% of a step's passes (ideal: %s %%); batch.global = %zu would halve the ideal share\n",
+                run.stages, fixed(100 * run.pipeline->idle_share, 1).c_str(),
                 fixed(100 * run.pipeline->ideal_idle_share, 1).c_str(), run.half_idle_batch);
   }
 }
@@ -154,8 +162,15 @@ void print_times(const PlanReport& report) {
       "# Bytes and seconds are means over steps. sent within, across: by the rank that sends most, within its node and\n"
       "# to other nodes; per node: by all ranks of a node to other nodes. comm: all communication and quantization;\n"
       "# exposed: the part that arithmetic does not hide. *: the deck's own strategy.\n"
-      "# P=2: pipelines of 2 stages; memory and arithmetic of the largest stage, exposed: with waiting for other stages.\n"
-      "# ~: other losses than the rows without ~ (rounded messages, or nodes that synchronize less often).\n"
+      "# ~: other losses than the rows without ~ (rounded messages, or nodes that synchronize less often).\n",
+      stdout);
+  if (has_pipelines(report)) {
+    std::fputs(
+        "# P=2: pipelines of 2 stages. Bytes in memory and arithmetic are those of the stage that has most of them;\n"
+        "# exposed: waiting for other stages, too.\n",
+        stdout);
+  }
+  std::fputs(
       "#ranks  nodes  strategy        memory/rank  sent within  sent across     per node     comm s  "
       "exposed s  arithmetic s     step s  tokens/s\n",
       stdout);

@@ -158,9 +158,10 @@ class Simulation {
       if (turn > 0) begin = std::max(begin, to.arrived.back());
       const Border border{like.kind, like.part, static_cast<std::uint32_t>(turn)};
       const auto from = static_cast<std::size_t>(sender(shape_, border));
-      to.arrived.push_back(begin + costs_.message);
-      result_.messages.push_back({border, {begin, begin + costs_.message}});
-      pool(from, border.kind).free_at[to.send_number[turn]] = begin + costs_.message;
+      const double end = begin + costs_.message_of(border);
+      to.arrived.push_back(end);
+      result_.messages.push_back({border, {begin, end}});
+      pool(from, border.kind).free_at[to.send_number[turn]] = end;
       wake(from);
       wake(static_cast<std::size_t>(receiver(shape_, border)));
     }

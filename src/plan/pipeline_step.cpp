@@ -137,12 +137,11 @@ PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePla
   step.sent.resize(static_cast<std::size_t>(cluster.ranks()));
   step.ideal_idle_share = pipeline::ideal_idle_share(plan.shape);
 
-  double slowest = 0, fullest = 0;  // border, link
+  double fullest = 0;  // seconds of all borders on one link
   std::vector<double> borders_s(plan.parts.size());
   for (const auto& [stages, count] : borders_of(plan)) {
     const auto [from, to] = stages;
     const double seconds = places.seconds(from, to, plan.border_bytes, network);
-    slowest = std::max(slowest, seconds);
     fullest = std::max(fullest, seconds * static_cast<double>(count));
     borders_s[static_cast<std::size_t>(from)] += seconds * static_cast<double>(count);
     for (int d = 0; d < places.data_ranks(); ++d) {
@@ -152,7 +151,11 @@ PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePla
   }
 
   const double turns = static_cast<double>(plan.shape.turns);
-  const pipeline::TimelineCosts costs{pass_times(options, plan, arithmetic.micro_batches_s / turns), slowest};
+  pipeline::TimelineCosts costs{pass_times(options, plan, arithmetic.micro_batches_s / turns)};
+  for (int part = 0; part + 1 < pipeline::parts_of_model(plan.shape); ++part) {
+    const int from = part % plan.shape.stages, to = (part + 1) % plan.shape.stages;
+    costs.messages.push_back(places.seconds(from, to, plan.border_bytes, network));
+  }
   const std::vector<pipeline::Buffers> buffers = pipeline::buffers_of(plan.lists, plan.shape);
   const pipeline::Timeline timeline = pipeline::timeline(plan.lists, plan.shape, costs, &buffers);
   step.idle_share = timeline.idle_share();

@@ -110,6 +110,24 @@ TEST(PipelineStepOf, OnASlowLinkTakesTheTimeOfItsBorders) {
   EXPECT_NEAR(pairs.time.total_s() / one.time.total_s(), 2, 0.01) << "two ranks of a node share its link";
 }
 
+/// Four stages on two nodes: only the border in the middle crosses between nodes.
+TEST(PipelineStepOf, CountsEachBorderWithItsOwnLink) {
+  NetworkModel slow = two_levels();
+  slow.node = Link{0, 0};
+  slow.across = Link{0, 1e-3};
+  zero::EngineOptions options = untied(0, 1);
+  options.model.n_layer = 4;
+  PipelinePlan plan = two_stages(1);
+  plan.shape.stages = 4;
+  plan.lists = pipeline::lists_of(pipeline::Schedule::one_f_one_b, plan.shape);
+  plan.parts = {{{{0, 2}, 1, 1}}, {{{2, 3}, 1, 1}}, {{{3, 4}, 1, 1}}, {{{4, 6}, 1, 1}}};
+  const PipelineStep step = pipeline_step(options, plan, {2, 2}, slow, {});
+  EXPECT_NEAR(step.time.total_s(), 2 * 1000 * 1e-3 / 2, 1e-9) << "once forward and once back";
+  EXPECT_EQ(step.sent[0].total().inter, 0);
+  EXPECT_EQ(step.sent[1][OperationKind::send].inter, 1000);
+  EXPECT_EQ(step.sent[1][OperationKind::send].intra, 1000);
+}
+
 TEST(TurnsOfHalfIdle, AreTheFewest) {
   for (const int stages : {2, 3, 4, 8}) {
     for (const int parts : {1, 2, 3}) {

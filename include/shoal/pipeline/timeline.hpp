@@ -22,6 +22,12 @@ struct PassTimes {
 struct TimelineCosts {
   std::vector<PassTimes> parts;  ///< by part of the model
   double message = 0;            ///< from the end of an action until its border can be read on another stage
+  /// The same by border: between the parts m and m + 1 of the model. Empty: `message` for each.
+  std::vector<double> messages = {};
+  double message_of(const Border& border) const {
+    const int between = border.kind == Action::Kind::forward ? border.part - 1 : border.part;
+    return messages.empty() ? message : messages[static_cast<std::size_t>(between)];
+  }
 };
 /// All parts take the same time, and messages take `message` of it.
 TimelineCosts equal_costs(const ScheduleShape& shape, double message = 0);
