@@ -13,10 +13,10 @@ namespace shoal::plan {
 namespace {
 
 /// Two stages of one layer each, four turns, so four data-parallel ranks have 16 micro-batches.
-PipelinePlan two_stages(std::size_t turns = 4) {
+PipelinePlan two_stages(std::size_t turns = 4, pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b) {
   PipelinePlan plan;
   plan.shape = {.stages = 2, .stage = 0, .parts = 1, .turns = turns};
-  plan.lists = pipeline::lists_of(pipeline::Schedule::one_f_one_b, plan.shape);
+  plan.lists = pipeline::lists_of(schedule, plan.shape);
   plan.parts = {{{{0, 2}, 2, 2}}, {{{2, 4}, 1, 1}}};
   plan.border_bytes = 1000;
   return plan;
@@ -96,15 +96,17 @@ TEST(PipelineStepOf, TakesTheTimeOfItsPasses) {
   EXPECT_NEAR(again.time.total_s() - step.time.total_s(), 4 * layer + first, 1e-9);
 }
 
-/// A link that is slower than the passes carries a border per turn in each direction, one after another.
+/// A link that is slower than the passes carries a border per turn in each direction, one after another. In 1f1b both
+/// directions are busy at the same time, in gpipe one after the other.
 TEST(PipelineStepOf, OnASlowLinkTakesTheTimeOfItsBorders) {
   NetworkModel slow = two_levels();
   slow.across = Link{0, 1e-3};
-  const auto seconds = [&](std::size_t turns) {
-    return pipeline_step(untied(0, turns), two_stages(turns), {2, 1}, slow, {}).time.total_s();
+  const auto seconds = [&](std::size_t turns, pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b) {
+    return pipeline_step(untied(0, turns), two_stages(turns, schedule), {2, 1}, slow, {}).time.total_s();
   };
   const double border = 1000 * 1e-3 / 2;  // it was measured with two ranks, which halved the rate of each
   EXPECT_NEAR((seconds(64) - seconds(32)) / 32, border, 1e-9);
+  EXPECT_NEAR(seconds(64, pipeline::Schedule::gpipe), 2 * 64 * border + 2 * 10e-6, 1e-4);
   const PipelineStep pairs = pipeline_step(untied(0, 8), two_stages(), {2, 2}, slow, {});
   const PipelineStep one = pipeline_step(untied(0, 4), two_stages(), {2, 1}, slow, {});
   EXPECT_NEAR(pairs.time.total_s() / one.time.total_s(), 2, 0.01) << "two ranks of a node share its link";
