@@ -8,6 +8,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/plan/fit.hpp"
 #include "shoal/plan/notation.hpp"
+#include "shoal/zero/stages.hpp"
 
 namespace shoal::app {
 
@@ -154,7 +155,8 @@ Changes cheaper(const config::Options& options, const Division& division) {
   if (options.pipeline.schedule == pipeline::Schedule::gpipe && options.pipeline.parts == 1) {
     add("pipeline.schedule = 1f1b", [](auto& o) { o.pipeline.schedule = pipeline::Schedule::one_f_one_b; });
   }
-  if (options.zero.stage == 0 && division.ranks > 1) add("zero.stage = 1", [](auto& o) { o.zero.stage = 1; });
+  if (!zero::stage_of(options.zero).shards_optimizer && division.ranks > 1)
+    add("zero.stage = 1", [](auto& o) { o.zero.stage = 1; });
   if (options.pipeline.checkpoint != pipeline::Checkpoint::always) {
     add("pipeline.checkpoint = always", [](auto& o) { o.pipeline.checkpoint = pipeline::Checkpoint::always; });
   }

@@ -131,11 +131,9 @@ class Strategies(Bytes):
         """Borders between stages, and the reductions of each stage's units among its ranks."""
         network = self.bench_file()
         for schedule, parts, ranks, nodes, stage in (
-            ("gpipe", 1, 2, 2, 0),
+            ("gpipe", 2, 2, 1, 0),
             ("1f1b", 1, 4, 2, 0),
-            ("gpipe", 2, 4, 1, 1),
             ("interleaved", 2, 4, 4, 1),
-            ("interleaved", 2, 2, 1, 0),
         ):
             with self.subTest(schedule=schedule, parts=parts, ranks=ranks, nodes=nodes, stage=stage):
                 changes = {

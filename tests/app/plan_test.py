@@ -229,22 +229,23 @@ class Plan(Planning):
         self.refused("plan", self.dir / "nowhere.cfg", contains=["nowhere.cfg"])
 
 
+PIPELINED = {
+    **SMALL,
+    "model": {**SMALL["model"], "n_layer": 4, "tied": "false"},
+    "data": {"source": "synthetic", "val_fraction": 0},
+    "train": {"steps": 2, "dtype": "fp32", "seed": 3},
+    "trace": {"level": "off"},
+    "pipeline": {"size": 2},
+}
+
+
 class Pipelines(Planning):
     """Two stages of a model of four layers."""
-
-    DECK = {
-        **SMALL,
-        "model": {**SMALL["model"], "n_layer": 4, "tied": "false"},
-        "data": {"source": "synthetic", "val_fraction": 0},
-        "train": {"steps": 2, "dtype": "fp32", "seed": 3},
-        "trace": {"level": "off"},
-        "pipeline": {"size": 2},
-    }
 
     def test_the_largest_stage_takes_what_was_planned(self):
         """Each of the stages is the largest once. A run ends with an error if another rank does not take its plan."""
         for balance, largest, ranks, stage in (("1,3", 1, 2, 0), ("3,1", 0, 4, 1)):
-            deck = self.deck(self.DECK, pipeline={"balance": balance, "checkpoint": "except_last"})
+            deck = self.deck(PIPELINED, pipeline={"balance": balance, "checkpoint": "except_last"})
             said, plan = self.plan(deck, "--ranks", f"1,{ranks}", f"--zero.stage={stage}")
             self.assertIn("# pipeline.size = 2 does not divide 1 ranks: not planned there", said)
             self.assert_a_run_takes_it(plan, deck, ranks, stage)
@@ -258,7 +259,7 @@ class Pipelines(Planning):
     def test_data_pipelines_or_both(self):
         """A pipeline over a slow link sends activations in place of gradients, and that pays off."""
         network = self.bench_file()
-        deck = self.deck(self.DECK, pipeline={"size": 1}, batch={"global": 32})
+        deck = self.deck(PIPELINED, pipeline={"size": 1}, batch={"global": 32})
         at = ("--network", network, "--nodes", "2", "--link-rate", "0.001", "--step-seconds", "0.01")
         said, plan = self.plan(deck, "--ranks", "4", *at)
         rows = {run["strategy"]: run for run in plan["strategies"]}
@@ -277,7 +278,7 @@ class Pipelines(Planning):
     def test_layers_go_to_stages_that_have_room(self):
         """The first stage of 1f1b keeps more micro-batches; balance = auto avoids what does not fit, and the text of a run
         that does not fit names the balance that does."""
-        deck = self.deck(self.DECK, model={"n_layer": 6}, batch={"micro": 4, "global": 32})
+        deck = self.deck(PIPELINED, model={"n_layer": 6}, batch={"micro": 4, "global": 32})
         plan = self.plan(deck, "--ranks", "2")[1]
         free = self.only(plan, 2, 0, False)["pipeline"]
         self.assertEqual([row["units"] for row in free], [[[0, 4]], [[4, 8]]])

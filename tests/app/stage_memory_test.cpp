@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// pipeline.balance = auto under a memory limit, compared with all cuts of a small model.
+#include "app/stage_memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "shoal/model/costs.hpp"
+
+namespace shoal::app {
+namespace {
+
+using pipeline::Balance;
+
+config::Options small(model::ModelKind kind, int stages) {
+  config::Options options;
+  options.model.kind = kind;
+  options.model.tied = false;
+  options.model.n_layer = 5;
+  options.model.n_head = 2;
+  options.model.n_embd = 16;
+  options.model.block_size = 8;
+  options.model.vocab_size = 64;
+  options.batch.micro = 4;
+  options.batch.global = 32;
+  options.pipeline.size = stages;
+  return options;
+}
+
+std::string text_of(const Balance& balance) {
+  std::string all;
+  for (const std::size_t layers : balance) all += (all.empty() ? "" : ",") + std::to_string(layers);
+  return all;
+}
+
+std::vector<Balance> all_cuts(std::size_t layers, std::size_t parts) {
+  if (parts == 1) return {{layers}};
+  std::vector<Balance> cuts;
+  for (std::size_t first = 1; first + parts - 1 <= layers; ++first) {
+    for (Balance rest : all_cuts(layers - first, parts - 1)) {
+      rest.insert(rest.begin(), first);
+      cuts.push_back(rest);
+    }
+  }
+  return cuts;
+}
+
+/// The largest cost of a part, of which auto finds the least.
+double cost_of(const config::Options& options, const Balance& balance) {
+  const auto units = model::costs(options.model, options.train.dtype, {});
+  double largest = 0;
+  for (const Range& part : pipeline::units_of(balance)) {
+    double sum = 0;
+    for (std::size_t u = part.begin; u < part.end; ++u) sum += units[u].flops();
+    largest = std::max(largest, sum);
+  }
+  return largest;
+}
+
+std::size_t bytes_of(config::Options options, const Balance& balance, const Division& division) {
+  options.pipeline.balance = text_of(balance);
+  return plan_stages(options, division, Purpose::train, std::nullopt).bytes();
+}
+
+TEST(BalanceUnderALimit, IsTheBestOfAllCutsThatFit) {
+  for (const auto kind : {model::ModelKind::gpt, model::ModelKind::mlp}) {
+    for (const int stages : {2, 3}) {
+      const config::Options options = small(kind, stages);
+      const Division division = divide(options, 2 * stages, 2 * stages);
+      struct Cut {
+        Balance balance;
+        std::size_t bytes;
+      };
+      std::vector<Cut> cuts;
+      for (const Balance& balance : all_cuts(options.model.n_layer, static_cast<std::size_t>(stages))) {
+        cuts.push_back({balance, bytes_of(options, balance, division)});
+      }
+      for (const Cut& largest : cuts) {
+        for (const std::size_t limit : {largest.bytes, largest.bytes - 1}) {
+          double best = -1, fastest = -1;
+          for (const Cut& cut : cuts) {
+            const double cost = cost_of(options, cut.balance);
+            if (fastest < 0 || cost < fastest) fastest = cost;
+            if (cut.bytes <= limit && (best < 0 || cost < best)) best = cost;
+          }
+          const config::Options found = with_balance(options, division, Purpose::train, limit);
+          const Balance balance =
+              *pipeline::read_balance(found.pipeline.balance, static_cast<std::size_t>(stages), options.model.n_layer)
+                   .balance;
+          EXPECT_EQ(cost_of(options, balance), best < 0 ? fastest : best) << found.pipeline.balance << ", limit " << limit;
+          EXPECT_TRUE(best < 0 || bytes_of(options, balance, division) <= limit) << found.pipeline.balance;
+        }
+      }
+    }
+  }
+}
+
+TEST(PlannedStages, HaveTheBytesOfTheLargest) {
+  const config::Options options = small(model::ModelKind::gpt, 2);
+  const Division division = divide(options, 2, 2);
+  const PlannedStages planned = plan_stages(options, division, Purpose::train, std::nullopt);
+  ASSERT_EQ(planned.memory.size(), 2U);
+  EXPECT_EQ(planned.bytes(), std::max(planned.memory[0].bytes.total(), planned.memory[1].bytes.total()));
+  EXPECT_EQ(planned.stages.shape.stage, static_cast<int>(planned.largest));
+  EXPECT_TRUE(stages_problem(planned, options, division, Purpose::train, planned.bytes()).empty());
+  const std::string problem = stages_problem(planned, options, division, Purpose::train, planned.bytes() - 1);
+  EXPECT_NE(problem.find("pipeline.checkpoint = always"), std::string::npos) << problem;
+}
+
+/// The first of 8 stages keeps the activations of most turns, so it gets fewer of 96 layers.
+TEST(BalanceUnderALimit, IsFoundForManyLayers) {
+  config::Options options = small(model::ModelKind::gpt, 8);
+  options.model.n_layer = 96;
+  options.batch.global = 512;
+  const Division division = divide(options, 8, 8);
+  const std::size_t free = plan_stages(options, division, Purpose::train, std::nullopt).bytes();
+  const config::Options cut = with_balance(options, division, Purpose::train, free - 1);
+  EXPECT_LT(plan_stages(cut, division, Purpose::train, std::nullopt).bytes(), free);
+}
+
+}  // namespace
+}  // namespace shoal::app
