@@ -21,7 +21,7 @@ config::Options small(model::ModelKind kind, int stages) {
   options.model.n_head = 2;
   options.model.n_embd = 16;
   options.model.block_size = 8;
-  options.model.vocab_size = 64;
+  options.model.vocab_size = 512;  // the ends of the model need memory
   options.batch.micro = 4;
   options.batch.global = 32;
   options.pipeline.size = stages;
@@ -97,8 +97,13 @@ TEST(BalanceUnderALimit, IsTheBestOfAllCutsThatFit) {
 }
 
 TEST(PlannedStages, HaveTheBytesOfTheLargest) {
-  const config::Options options = small(model::ModelKind::gpt, 2);
+  config::Options options = small(model::ModelKind::gpt, 2);
   const Division division = divide(options, 2, 2);
+  for (const std::size_t first : {1U, 4U}) {
+    options.pipeline.balance = text_of({first, 5 - first});
+    EXPECT_EQ(plan_stages(options, division, Purpose::train, std::nullopt).largest, first == 1 ? 1U : 0U);
+  }
+  options.pipeline.balance = "auto";
   const PlannedStages planned = plan_stages(options, division, Purpose::train, std::nullopt);
   ASSERT_EQ(planned.memory.size(), 2U);
   EXPECT_EQ(planned.bytes(), std::max(planned.memory[0].bytes.total(), planned.memory[1].bytes.total()));
