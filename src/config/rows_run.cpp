@@ -207,7 +207,7 @@ std::vector<Row> pipeline_rows() {
        about("gpipe, interleaved: parts of the model that each rank has")},
       {"pipeline.balance", in(&Options::pipeline, &PipelineOptions::balance), "",
        not_empty().as("auto, or numbers as 3,2,1"),
-       about("number of layers of each part; auto: all parts take about the same time")},
+       about("number of layers of each part; auto: all parts take about the same time, as far as memory allows")},
       {"pipeline.checkpoint", in(&Options::pipeline, &PipelineOptions::checkpoint), "",
        one_of(names<pipeline::Checkpoint>()),
        about("micro-batches of a step whose activations are recomputed in the backward pass; except_last: all but the last",
