@@ -64,7 +64,8 @@ class FittingParts {
       cuts_.push_back(stages.cut(with(options, balance_of(options)), static_cast<std::size_t>(stage)));
     }
     const auto units = model::layout(options.model);
-    equal_layers_ = std::all_of(units.begin() + 1, units.end() - 1,
+    units_ = units.size();
+    equal_layers_ = std::all_of(units.begin() + 1, units.begin() + static_cast<std::ptrdiff_t>(layers_) + 1,
                                 [&](const auto& unit) { return unit.elements == units[1].elements; });
   }
 
@@ -104,13 +105,13 @@ class FittingParts {
       const std::size_t m = k * cuts_.size() + part % cuts_.size();
       std::size_t begin = equal_layers_ ? first_of(part, count) : first;
       if (own.size() > 1) begin = m == 0 ? 0 : m + 1 == parts_ ? layers_ - count : k * count;
-      own[k].units = {begin + (m == 0 ? 0 : 1), begin + count + (m + 1 == parts_ ? 2 : 1)};  // unit 0 is the embedding
+      own[k].units = {begin + (m == 0 ? 0 : 1), m + 1 == parts_ ? units_ : begin + count + 1};  // unit 0 is the embedding
     }
     return stages_.memory(cut).bytes.total() <= limit_;
   }
 
   const Stages& stages_;
-  std::size_t limit_, layers_, parts_;
+  std::size_t limit_, layers_, parts_, units_ = 0;
   bool equal_layers_ = false;
   std::vector<StagePlan> cuts_;                                      // by stage; a part's layers are replaced
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> most_;  // by part and first layer: the most that fit

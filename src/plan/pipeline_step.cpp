@@ -116,7 +116,7 @@ std::vector<pipeline::PassTimes> pass_times(const zero::EngineOptions& options, 
         part.forward += s_per_flop * costs[u].forward_flops;
         part.backward += s_per_flop * costs[u].backward_flops;
         // The head's backward pass follows its forward pass at once, and nothing of it is computed again.
-        if (u + 1 < costs.size()) part.backward += s_per_flop * plan.recomputed * costs[u].forward_flops;
+        if (u <= options.model.n_layer) part.backward += s_per_flop * plan.recomputed * costs[u].forward_flops;
       }
     }
   }
