@@ -45,7 +45,7 @@ Request NcclCommunicator::exchange(const std::vector<Outgoing>& outgoing, const 
   std::size_t bytes = 0;
   for (const Outgoing& message : outgoing) bytes += message.data.size();
   return enqueue("exchange", Queue::reduce, bytes,
-               [=](ncclComm_t comm, cudaStream_t stream) { return nccl_exchange(outgoing, incoming, comm, stream); });
+                 [=](ncclComm_t comm, cudaStream_t stream) { return nccl_exchange(outgoing, incoming, comm, stream); });
 }
 
 Request NcclCommunicator::all_gather(Span<const std::byte> shard, Span<std::byte> all) {
@@ -54,7 +54,7 @@ Request NcclCommunicator::all_gather(Span<const std::byte> shard, Span<std::byte
   require(all.size() == shard.size() * ranks, "all_gather of ", name(), ": ", ranks, " shards of ", shard.size(),
           " bytes into ", all.size());
   return enqueue("all_gather", Queue::gather, shard.size(),
-               [=](ncclComm_t comm, cudaStream_t stream) { return nccl_all_gather(shard, all, comm, stream); });
+                 [=](ncclComm_t comm, cudaStream_t stream) { return nccl_all_gather(shard, all, comm, stream); });
 }
 
 Request NcclCommunicator::all_gather_parts(Span<std::byte> all, const std::vector<std::size_t>& parts) {
@@ -73,7 +73,7 @@ Request NcclCommunicator::all_gather_parts(Span<std::byte> all, const std::vecto
     incoming.push_back({static_cast<int>(r), part_of_rank[r]});
   }
   return enqueue("all_gather", Queue::gather, all.size(),
-               [=](ncclComm_t comm, cudaStream_t stream) { return nccl_exchange(outgoing, incoming, comm, stream); });
+                 [=](ncclComm_t comm, cudaStream_t stream) { return nccl_exchange(outgoing, incoming, comm, stream); });
 }
 
 Request NcclCommunicator::reduce_scatter(Span<const std::byte> data, const std::vector<std::size_t>& parts,
@@ -83,20 +83,20 @@ Request NcclCommunicator::reduce_scatter(Span<const std::byte> data, const std::
   require(own.size() == parts[static_cast<std::size_t>(rank())], "reduce_scatter of ", name(), ": a part of ", own.size(),
           " bytes");
   return enqueue("reduce_scatter", Queue::reduce, data.size(),
-               [=](ncclComm_t comm, cudaStream_t stream) { return nccl_reduce_scatter(data, parts, own, comm, stream); });
+                 [=](ncclComm_t comm, cudaStream_t stream) { return nccl_reduce_scatter(data, parts, own, comm, stream); });
 }
 
 Request NcclCommunicator::broadcast(Span<std::byte> data, int root) {
   if (!on_device({data})) return control_->broadcast(data, root);
   return enqueue("broadcast", Queue::gather, data.size(),
-               [=](ncclComm_t comm, cudaStream_t stream) { return nccl_broadcast(data, root, comm, stream); });
+                 [=](ncclComm_t comm, cudaStream_t stream) { return nccl_broadcast(data, root, comm, stream); });
 }
 
 template <typename T>
 Request NcclCommunicator::reduce(Span<T> data, Reduce how) {
   if (!on_device({bytes_of(data)})) return control_->all_reduce(data, how);
   return enqueue("all_reduce", Queue::reduce, data.size_bytes(),
-               [=](ncclComm_t comm, cudaStream_t stream) { return nccl_all_reduce(data, how, comm, stream); });
+                 [=](ncclComm_t comm, cudaStream_t stream) { return nccl_all_reduce(data, how, comm, stream); });
 }
 template Request NcclCommunicator::reduce(Span<float>, Reduce);
 template Request NcclCommunicator::reduce(Span<double>, Reduce);

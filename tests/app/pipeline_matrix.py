@@ -70,7 +70,9 @@ SPACE = Space(FACTORS, allowed, in_effect, can_meet)
 def balance_of(row):
     """All layers that no other part needs go to the first one."""
     parts = row["pipeline.size"] * row["pipeline.parts"]
-    return "auto" if row["balance"] == "auto" else ",".join(map(str, [MODEL["n_layer"] - parts + 1] + [1] * (parts - 1)))
+    return (
+        "auto" if row["balance"] == "auto" else ",".join(map(str, [MODEL["n_layer"] - parts + 1] + [1] * (parts - 1)))
+    )
 
 
 class PipelineMatrix(Program):

@@ -2,7 +2,6 @@
 """Pipelines of one machine: the bits of one rank, checkpoints that any number of stages reads, memory as planned, and ranks
 that die."""
 
-import json
 import re
 import unittest
 
@@ -52,7 +51,9 @@ class Pipelines(PipelineMatrix):
         done = self.shoal("train", deck, f"--output.dir={self.dir}/dies", "--pipeline.size=3", "--comm.timeout=5",
                           "--fault.kind=kill@3:1", ranks=3, timeout=60)  # fmt: skip
         self.assertNotEqual(done.returncode, 0)
-        self.assertTrue(re.search(r"rank 1 .*died|BAD TERMINATION", done.stderr + done.stdout), done.stderr + done.stdout)
+        self.assertTrue(
+            re.search(r"rank 1 .*died|BAD TERMINATION", done.stderr + done.stdout), done.stderr + done.stdout
+        )
 
     def test_a_stage_that_stops_is_named(self):
         deck = self.deck(GPT, batch={"micro": 1, "global": 8}, train={"steps": 1000})
@@ -71,7 +72,9 @@ class Pipelines(PipelineMatrix):
             (["--pipeline.balance=4,3"], ("adds up to 7", "8")),
             (["--pipeline.parts=2"], ("pipeline.parts = 2", "1f1b")),
         ):
-            self.refused("train", deck, f"--output.dir={self.dir}/no", "--pipeline.size=2", *options, ranks=2, contains=contains)
+            self.refused(
+                "train", deck, f"--output.dir={self.dir}/no", "--pipeline.size=2", *options, ranks=2, contains=contains
+            )
         self.assertFalse((self.dir / "no").exists())
 
 
