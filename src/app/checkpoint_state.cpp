@@ -5,10 +5,11 @@ namespace shoal::app {
 
 namespace {
 
-constexpr const char* shaping[] = {"train.seed",         "batch.global",         "batch.micro",        "data.source",
-                                   "data.shuffle",       "optimizer.kind",       "optimizer.adascale", "schedule.kind",
-                                   "train.dtype",        "train.tf32",           "train.fused_gelu",   "sync.kind",
-                                   "sync.average_dtype", "sync.average_overlap", "sync.average_delay"};
+constexpr const char* shaping[] = {
+    "train.seed",         "batch.global",         "batch.micro",        "data.source",
+    "data.shuffle",       "optimizer.kind",       "optimizer.adascale", "schedule.kind",
+    "train.dtype",        "train.tf32",           "train.fused_gelu",   "sync.kind",
+    "sync.average_dtype", "sync.average_overlap", "sync.average_delay", "model.tied_gradient"};
 
 /// Lists the tensors `own` for every node, each under the node's name: all ranks list the same tensors, and other nodes'
 /// with an empty range.

@@ -39,6 +39,7 @@ LoadedModel::LoadedModel(comm::World& world, const config::Invocation& invocatio
   // The nodes and groups of the training run do not matter here.
   resolved.options.sync = {};
   resolved.options.pipeline = {};
+  resolved.options.model.tied_gradient = {};  // nothing has a gradient
   if (invocation.places.of("comm.ranks_per_node").empty()) resolved.options.comm.ranks_per_node = 0;
   // Samples are distributed one micro-batch at a time, so the training run's batch.global need not fit these ranks.
   const std::size_t samples_per_step = resolved.options.batch.global;

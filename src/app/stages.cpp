@@ -42,9 +42,9 @@ std::optional<pipeline::Balance> balance_of(const config::Options& options, cons
   const auto parts = static_cast<std::size_t>(options.pipeline.size) * static_cast<std::size_t>(options.pipeline.parts);
   const std::vector<model::UnitCost> units = model::costs(options.model, options.train.dtype, {});
   std::vector<double> layers;
-  for (std::size_t unit = 1; unit + 1 < units.size(); ++unit) layers.push_back(units[unit].flops());
+  for (std::size_t unit = 1; unit <= options.model.n_layer; ++unit) layers.push_back(units[unit].flops());
   layers.front() += units.front().flops();
-  layers.back() += units.back().flops();
+  for (std::size_t unit = layers.size() + 1; unit < units.size(); ++unit) layers.back() += units[unit].flops();
   return pipeline::least_largest(layers, parts, fits);
 }
 
@@ -69,7 +69,8 @@ StagePlan stage_plan(const config::Options& options, int stage, std::size_t turn
   if (p.size == 1) return plan;
   std::vector<bool> kept;
   for (std::size_t turn = 0; turn < turns; ++turn) kept.push_back(keeps_activations(options, turn, turns));
-  const std::vector<Range> units = pipeline::units_of(balance_of(options));
+  std::vector<Range> units = pipeline::units_of(balance_of(options));
+  units.back().end = model::layout(options.model).size();  // the head may be several units
   for (std::size_t m = 0; m < units.size(); ++m) {
     const std::size_t of_stage = m % plan.parts.size(), part = m / plan.parts.size();
     plan.parts[of_stage].push_back(part_of(units[m], plan.lists[of_stage], part, kept));

@@ -41,6 +41,11 @@ std::vector<Row> model_rows() {
              "Raise it if the validation loss rises while the training loss falls.")},
       {"model.tied", in(&Options::model, &ModelOptions::tied), "", any(),
        about("gpt: the head uses the weights of the token embedding"), gpt},
+      {"model.tied_gradient", in(&Options::model, &ModelOptions::tied_gradient), "", one_of(names<model::TiedGradient>()),
+       about("gpt, tied: joined: head and embedding add their gradients in each micro-batch; apart: once a step, after the "
+             "sums over micro-batches and ranks, since the head has a copy of the weights",
+             "Pipelines need apart. It decides the trajectory: set it without a pipeline too, to continue a run of one."),
+       gpt},
       {"model.layer_norm_epsilon", in(&Options::model, &ModelOptions::layer_norm_epsilon), "", above(0),
        about("gpt: added to the variance in layer norms"), gpt},
       {"model.init_from", in(&Options::model, &ModelOptions::init_from), "",

@@ -205,6 +205,7 @@ void validate(Invocation& invocation, int ranks) {
   add(comm_problems(o.comm, ranks));
   add(sync_problems(o, ranks));
   add(pipeline_problems(o, ranks));
+  add(tied_problems(o));
   add(batch_of_deepspeed.empty() ? batch_problems(o.batch, count) : batch_of_deepspeed);
   add(trace_problems(o));
   add(gelu_problems(o));

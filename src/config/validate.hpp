@@ -27,6 +27,9 @@ std::vector<std::string> zero_problems(const Options& options, int ranks);
 /// Contradictions within sync, and options that cannot be combined with nodes that train locally.
 std::vector<std::string> sync_problems(const Options& options, int ranks);
 
+/// Options that cannot be combined with model.tied_gradient = apart.
+std::vector<std::string> tied_problems(const Options& options);
+
 /// Contradictions within pipeline, and options that cannot be combined with pipelines.
 std::vector<std::string> pipeline_problems(const Options& options, int ranks);
 /// The number of data-parallel ranks: of the pipelines, or of all ranks if pipeline.size does not divide them.

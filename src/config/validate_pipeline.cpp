@@ -64,8 +64,11 @@ void find_foreign_problems(const Options& o, std::vector<std::string>& problems)
     problems.push_back(text(refused, "sync.kind = ", name_of(o.sync.kind),
                             ": the stages of a pipeline train together at every step; allowed: every_step"));
   }
-  if (o.model.kind == model::ModelKind::gpt && o.model.tied) {
-    problems.push_back(text(refused, "model.tied = true: embedding and head are on different ranks; allowed: false"));
+  if (o.model.kind == model::ModelKind::gpt && o.model.joins_gradients()) {
+    problems.push_back(
+        text(refused,
+             "model.tied_gradient = joined: embedding and head are on different ranks, which add their "
+             "gradients once a step (other losses, in the last bits); allowed: apart, or model.tied = false"));
   }
   if (o.adascale.on) {
     problems.push_back(text(refused,

@@ -23,7 +23,7 @@ template <typename T>
 Gpt<T>::Gpt(const ModelOptions& options, const Capacity& capacity, std::uint64_t seed, Memory& memory, UnitAccess& access)
     : options_(options),
       capacity_(capacity),
-      part_(layers_of(capacity.part, options.n_layer)),
+      part_(gpt::part_layers(options, capacity)),
       segments_(gpt::segments(options, capacity)),
       decoding_(part_.is_whole() && (capacity.decoding || (capacity.training && segments_.longest() == options.n_layer))),
       dropout_key_(seed ^ dropout_stream),
@@ -33,12 +33,12 @@ Gpt<T>::Gpt(const ModelOptions& options, const Capacity& capacity, std::uint64_t
             {.symbols = options.vocab_size, .rows = gpt::vocabulary_rows(options)}, capacity.training) {
   require(capacity.length <= options.block_size, "a sequence of ", capacity.length,
           " for model.block_size = ", options.block_size);
-  require(!options.tied || part_.is_whole(),
-          "model.tied = true in a part of a model: the head uses the embedding's weight, and both write one gradient, so "
-          "they must be in the same part; allowed: false");
-  require(!options.tied || capacity.part.slots == 1, "model.tied = true with ", capacity.part.slots,
+  require(!options.joins_gradients() || part_.is_whole(),
+          "model.tied_gradient = joined in a part of a model: the head uses the embedding's weight, and both write one "
+          "gradient, so they must be in the same part; allowed: apart");
+  require(!options.joins_gradients() || capacity.part.slots == 1, "model.tied_gradient = joined with ", capacity.part.slots,
           " micro-batches between forward and backward: the head's forward pass begins the embedding's gradient, so there "
-          "can be only one; allowed: false");
+          "can be only one; allowed: apart");
   take_activations(memory);
   take_scratch(memory);
 }

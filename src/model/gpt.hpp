@@ -65,8 +65,10 @@ class Gpt final : public Model, private Decoder {
   /// The buffers of block i if nothing is saved: all blocks have the same ones, except for keys and values.
   gpt::BlockActivations<T> unkept(std::size_t i) const;
   /// Final norm, logits and losses of x. With a scale also the head's backward: its gradient is complete then, and
-  /// slot.gradient is that of x. (The gradient of a tied weight is not: the embedding's backward adds to it.)
+  /// slot.gradient is that of x. (The gradient of the embedding as the head's weight is not: its backward adds to it.)
   void head(const Slot& slot, std::size_t rows, const T* x, std::optional<float> gradient_scale, double* loss);
+  /// The gradient of the copied embedding: all but the head's weight, which has been written, is zero.
+  void complete_copy(const Gradient& g);
   /// The backward of the final norm, from the gradient of its output in dx to that of x in dx.
   void norm_backward(std::size_t rows, const T* x, const Weights<T>& own, T* dx);
   /// Logits of `rows` rows of x, with `stride` elements from one row to the next, in memory of the host.
@@ -79,9 +81,15 @@ class Gpt final : public Model, private Decoder {
 
   static constexpr int embedding_unit = 0;
   int block_unit(std::size_t i) const { return 1 + static_cast<int>(part_.layers.begin + i); }
-  int head_unit() const { return static_cast<int>(units_.size()) - 1; }
+  int head_unit() const { return static_cast<int>(options_.n_layer) + 1; }
+  /// The unit that has the head's weight: the head, the embedding, or its copy.
+  int head_weight_unit() const {
+    return !options_.tied ? head_unit() : options_.joins_gradients() ? embedding_unit : head_unit() + 1;
+  }
   const UnitLayout& block_layout(std::size_t i) const { return units_[1 + part_.layers.begin + i]; }
-  const UnitLayout& head_layout() const { return units_.back(); }
+  const UnitLayout& head_layout() const { return units_[options_.n_layer + 1]; }
+  /// The copy has the places of the embedding.
+  const UnitLayout& head_weight_layout() const { return options_.tied ? units_[embedding_unit] : head_layout(); }
 
   ModelOptions options_;
   Capacity capacity_;

@@ -55,7 +55,7 @@ void Gpt<T>::embedding_backward(const Slot& slot, T* dx) {
   if (at_start.active()) kernels::dropout_backward<T>(at_start, batch.sequences, batch.length * C, dx, dx);
   float* const dwte = g[gpt::embedding::token];
   float* const dwpe = g[gpt::embedding::position];
-  if (!options_.tied) kernels::fill(options_.vocab_size * C, 0.0F, dwte);
+  if (!options_.joins_gradients()) kernels::fill(options_.vocab_size * C, 0.0F, dwte);
   kernels::embedding_backward<T>({batch.sequences, batch.length, C}, slot.tokens, dx, {.token = dwte, .position = dwpe});
   kernels::fill((options_.block_size - batch.length) * C, 0.0F, dwpe + batch.length * C);
   access_.gradient_complete(embedding_unit);

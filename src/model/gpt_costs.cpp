@@ -69,6 +69,7 @@ std::vector<UnitCost> costs(const ModelOptions& o, DType dtype, const Capacity& 
                    .input_bytes = bytes.stream,
                    .kept_bytes = bytes.head,
                    .scratch_bytes = bytes.common_scratch + bytes.head_scratch});
+  if (o.has_copied_embedding()) units.push_back({});  // its products are the head's
   return units;
 }
 

@@ -2,18 +2,28 @@
 // The head of a GPT: final norm, losses with their backward, and logits.
 #include "gpt.hpp"
 #include "gpt_layout.hpp"
+#include "shoal/kernels/bytes.hpp"
 #include "shoal/kernels/layernorm.hpp"
 #include "shoal/kernels/reduce.hpp"
 
 namespace shoal::model {
+
+namespace {
+
+/// Index of the head's weight in its unit, which is the head, the embedding or its copy.
+std::size_t head_weight(const ModelOptions& options) {
+  return options.tied ? std::size_t{gpt::embedding::token} : std::size_t{gpt::head::lm_head};
+}
+
+}  // namespace
 
 template <typename T>
 void Gpt<T>::head(const Slot& slot, std::size_t rows, const T* x, std::optional<float> gradient_scale, double* loss) {
   const TracedUnit traced(head_unit());
   const Weights<T> own(access_, head_unit(), head_layout());
   std::optional<Weights<T>> borrowed;
-  if (options_.tied) borrowed.emplace(access_, embedding_unit, units_[embedding_unit]);
-  const T* const weight = options_.tied ? (*borrowed)[gpt::embedding::token] : own[gpt::head::lm_head];
+  if (options_.tied) borrowed.emplace(access_, head_weight_unit(), head_weight_layout());
+  const T* const weight = (borrowed ? *borrowed : own)[head_weight(options_)];
 
   kernels::layernorm_forward<T>({rows, options_.n_embd}, static_cast<float>(options_.layer_norm_epsilon),
                                 {.x = x, .gain = own[gpt::head::ln_f_weight], .bias = own[gpt::head::ln_f_bias]},
@@ -21,17 +31,25 @@ void Gpt<T>::head(const Slot& slot, std::size_t rows, const T* x, std::optional<
   const HeadInputs<T> in{.rows = rows, .hidden = scratch_.h, .weight = weight, .targets = slot.targets};
   const Span<std::byte> products = scratch_.product_workspace;
   if (gradient_scale) {
-    // The gradient of a tied embedding is one buffer: the head writes its part here, and the embedding's backward adds to
+    // Of a tied embedding whose gradients are joined, the head writes its part here, and the embedding's backward adds to
     // it.
-    float* const dweight = options_.tied ? Gradient(access_, embedding_unit, units_[embedding_unit])[gpt::embedding::token]
-                                         : Gradient(access_, head_unit(), head_layout())[gpt::head::lm_head];
-    const HeadGradient<T> gradient{*gradient_scale, slot.gradient, dweight};
+    const Gradient g(access_, head_weight_unit(), head_weight_layout());
+    const HeadGradient<T> gradient{*gradient_scale, slot.gradient, g[head_weight(options_)]};
     head_.losses(in, losses_, &gradient, head_scratch_, products);
+    if (options_.has_copied_embedding()) complete_copy(g);
   } else {
     head_.losses(in, losses_, nullptr, head_scratch_, products);
   }
   kernels::sum(rows, losses_, loss);
   if (gradient_scale) norm_backward(rows, x, own, slot.gradient);
+}
+
+template <typename T>
+void Gpt<T>::complete_copy(const Gradient& g) {
+  float* const positions = g[gpt::embedding::position];
+  kernels::fill(units_[embedding_unit].elements - units_[embedding_unit].parameters[gpt::embedding::position].offset, 0.0F,
+                positions);
+  access_.gradient_complete(head_weight_unit());
 }
 
 template <typename T>
@@ -56,13 +74,14 @@ void Gpt<T>::logits_of(std::size_t rows, const T* x, std::size_t stride, float* 
         {.y = scratch_.h + row * C, .mean = final_mean_ + row, .rstd = final_rstd_ + row});
   }
   std::optional<Weights<T>> borrowed;
-  if (options_.tied) borrowed.emplace(access_, embedding_unit, units_[embedding_unit]);
-  const T* const weight = options_.tied ? (*borrowed)[gpt::embedding::token] : own[gpt::head::lm_head];
+  if (options_.tied) borrowed.emplace(access_, head_weight_unit(), head_weight_layout());
+  const T* const weight = (borrowed ? *borrowed : own)[head_weight(options_)];
   head_.logits(rows, scratch_.h, weight, out, head_scratch_, scratch_.product_workspace);
 }
 
 #define SHOAL_INSTANTIATE(T)                                                                     \
   template void Gpt<T>::head(const Slot&, std::size_t, const T*, std::optional<float>, double*); \
+  template void Gpt<T>::complete_copy(const Gradient&);                                          \
   template void Gpt<T>::norm_backward(std::size_t, const T*, const Weights<T>&, T*);             \
   template void Gpt<T>::logits_of(std::size_t, const T*, std::size_t, float*);
 SHOAL_INSTANTIATE(float)

@@ -39,7 +39,7 @@ std::size_t vocabulary_rows(const ModelOptions& o) { return round_up(o.vocab_siz
 std::vector<UnitLayout> layout(const ModelOptions& o) {
   std::vector<UnitLayout> units;
   UnitLayout embedding{"embedding", {}, 0};
-  embedding.early_gradient = o.tied;
+  embedding.early_gradient = o.joins_gradients();
   embedding.add_with_border("transformer.wte.weight", {o.vocab_size, o.n_embd}, vocabulary_rows(o), weight_std);
   embedding.add("transformer.wpe.weight", {o.block_size, o.n_embd}, weight_std);
   units.push_back(embedding);
@@ -49,17 +49,27 @@ std::vector<UnitLayout> layout(const ModelOptions& o) {
   head.add("transformer.ln_f.bias", {o.n_embd}, 0);
   if (!o.tied) head.add_with_border("lm_head.weight", {o.vocab_size, o.n_embd}, vocabulary_rows(o), weight_std);
   units.push_back(head);
+  if (o.has_copied_embedding()) {
+    UnitLayout copy{"head.wte", {}, units.front().elements};
+    copy.copy_of = 0;
+    units.push_back(copy);
+  }
   return units;
 }
 
+PartLayers part_layers(const ModelOptions& o, const Capacity& capacity) {
+  return layers_of(capacity.part, o.n_layer, units_of_head(o));
+}
+
 Segments segments(const ModelOptions& o, const Capacity& capacity) {
-  return {layers_of(capacity.part, o.n_layer).count(), capacity.training ? capacity.checkpoint_interval : 1};
+  return {part_layers(o, capacity).count(), capacity.training ? capacity.checkpoint_interval : 1};
 }
 
 UseOrders use_orders(const ModelOptions& o, const Capacity& capacity) {
-  const int embedding = 0, head = static_cast<int>(o.n_layer) + 1;
-  return use_orders_of(segments(o, capacity), layers_of(capacity.part, o.n_layer),
-                       o.tied ? std::vector{head, embedding} : std::vector{head}, capacity.training);
+  const int embedding = 0, head = static_cast<int>(o.n_layer) + 1, copy = head + 1;
+  std::vector<int> of_head = {head};
+  if (o.tied) of_head.push_back(o.joins_gradients() ? embedding : copy);
+  return use_orders_of(segments(o, capacity), part_layers(o, capacity), of_head, capacity.training);
 }
 
 std::vector<std::string> problems(const ModelOptions& o) {

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of GPT-2 (Radford et al. 2019) with Hugging Face's names, in the units embedding, h.0, h.1, ..., head.
+// The tensors of GPT-2 (Radford et al. 2019) with Hugging Face's names, in the units embedding, h.0, h.1, ..., head. With
+// model.tied_gradient = apart a last unit head.wte follows: the head's copy of the embedding. It has all elements of the
+// embedding, also the positions, so that its shards are those of the embedding: a rank that has shard r of the one has
+// shard r of the other, and nothing is cut again. The positions, block_size x n_embd elements, are not used, and their
+// gradient is zero.
 #pragma once
 
 #include <cstddef>
@@ -41,6 +45,10 @@ enum : std::size_t { ln_f_weight, ln_f_bias, lm_head };  // lm_head [V, C] only 
 std::size_t vocabulary_rows(const ModelOptions& options);
 
 std::vector<UnitLayout> layout(const ModelOptions& options);
+/// The units of the head: `head`, and after it, if the head has a copy of the token embedding, `head.wte`.
+inline std::size_t units_of_head(const ModelOptions& options) { return options.has_copied_embedding() ? 2 : 1; }
+/// What the capacity's part has.
+PartLayers part_layers(const ModelOptions& options, const Capacity& capacity);
 /// Of the capacity's part. Without training each block is a segment, since all blocks work in place.
 Segments segments(const ModelOptions& options, const Capacity& capacity);
 UseOrders use_orders(const ModelOptions& options, const Capacity& capacity);

@@ -24,10 +24,12 @@ void check_backward(const PartLayers& part, const Flow& flow) {
   check_border(flow.out, part.embedding, "input's gradient");
 }
 
-PartLayers layers_of(const Part& part, std::size_t layers_of_model) {
-  const std::size_t units = layers_of_model + 2;
+PartLayers layers_of(const Part& part, std::size_t layers_of_model, std::size_t units_of_head) {
+  const std::size_t units = layers_of_model + 1 + units_of_head;
   const Range own = part.units.empty() ? Range{0, units} : part.units;
   require(own.end <= units, "a part with the units ", own.begin, " to ", own.end - 1, " of a model with ", units, " units");
+  require(own.end == units || own.end <= layers_of_model + 1, "a part that ends with unit ", own.end - 1,
+          ", within the head");
   const Range layers = {own.begin == 0 ? 0 : own.begin - 1, own.end == units ? layers_of_model : own.end - 1};
   require(layers.begin < layers.end, "a part with the units ", own.begin, " to ", own.end - 1,
           " has no layer; the layers are units 1 to ", layers_of_model);

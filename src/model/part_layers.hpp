@@ -21,7 +21,7 @@ struct PartLayers {
 void check_forward(const PartLayers& part, const Flow& flow);
 void check_backward(const PartLayers& part, const Flow& flow);
 
-/// fail() if the part has no layer, units that the model does not have, or no slot.
-PartLayers layers_of(const Part& part, std::size_t layers_of_model);
+/// fail() if the part has no layer, units that the model does not have, a part of the head's units, or no slot.
+PartLayers layers_of(const Part& part, std::size_t layers_of_model, std::size_t units_of_head = 1);
 
 }  // namespace shoal::model

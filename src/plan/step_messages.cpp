@@ -148,7 +148,11 @@ StepMessages step_messages(const zero::EngineOptions& options, const std::vector
   const bool all_updated = std::none_of(layouts.begin(), layouts.end(), [](const auto& h) { return h.updated_in_part(); });
   for (const zero::Bucket& bucket : messages.buckets) {
     messages.reduce.push_back(costs.reduce(bucket));
-    if (all_updated) messages.gather_gradients.push_back(costs.gather(bucket, options.gradients.dtype));
+  }
+  if (all_updated) {
+    for (const zero::Bucket& bucket : zero::without_copies(messages.buckets, units, ranks)) {
+      messages.gather_gradients.push_back(costs.gather(bucket, options.gradients.dtype));
+    }
   }
   if (accumulation.reduced_every_micro_step) {
     Memory counting;

@@ -26,30 +26,21 @@ class InPlace final : public Accumulator {
   PartialSums& sums_;
 };
 
-/// The elements of the unit's flat buffer that belong to no tensor.
-std::vector<Range> gaps_of(const model::UnitLayout& unit) {
-  std::vector<Range> gaps;
-  std::size_t end = 0;
-  for (const model::Parameter& p : unit.parameters) {
-    if (p.offset > end) gaps.push_back({end, p.offset});
-    end = p.range().end;
-  }
-  if (unit.elements > end) gaps.push_back({end, unit.elements});
-  return gaps;
-}
-
 /// Gradients in staging memory, which are rounded there to the type in which they are kept.
 class Staged : public Accumulator {
  public:
   Staged(const std::vector<model::UnitLayout>& units, DType dtype, PartialSums& sums, Staging staging)
-      : sums_(sums), staging_(std::move(staging)), units_(units), dtype_(dtype) {}
-  float* buffer(int unit, std::size_t) const override { return reinterpret_cast<float*>(staging_.of(unit)); }
-  std::size_t buckets_before(int unit) const override { return staging_.buckets_before(unit); }
+      : sums_(sums), staging_(std::move(staging)), units_(units), dtype_(dtype) {
+    for (const model::UnitLayout& unit : units_) gaps_.push_back(gaps_of(unit));
+  }
+  /// Other units, and this one's rounded gradient, were in the same memory.
   void begin(int unit) override {
-    for (const Range gap : gaps_of(units_[static_cast<std::size_t>(unit)])) {
+    for (const Range& gap : gaps_[static_cast<std::size_t>(unit)]) {
       kernels::fill(gap.size(), 0.0F, buffer(unit, 0) + gap.begin);
     }
   }
+  float* buffer(int unit, std::size_t) const override { return reinterpret_cast<float*>(staging_.of(unit)); }
+  std::size_t buckets_before(int unit) const override { return staging_.buckets_before(unit); }
   void complete(int unit, std::size_t) override {
     kernels::narrow(dtype_, elements(unit), buffer(unit, 0), staging_.of(unit));
   }
@@ -63,9 +54,26 @@ class Staged : public Accumulator {
   PartialSums& sums_;
 
  private:
+  /// A copy has those of its original.
+  std::vector<Range> gaps_of(const model::UnitLayout& unit) const {
+    const auto& tensors = unit.copy_of ? units_[static_cast<std::size_t>(*unit.copy_of)].parameters : unit.parameters;
+    std::vector<Range> gaps;
+    std::size_t end = 0;
+    const auto add = [&](std::size_t begin) {
+      if (end < begin) gaps.push_back({end, begin});
+    };
+    for (const model::Parameter& tensor : tensors) {
+      add(tensor.offset);
+      end = tensor.range().end;
+    }
+    if (end > 0) add(unit.elements);
+    return gaps;
+  }
+
   Staging staging_;
   std::vector<model::UnitLayout> units_;
   DType dtype_;
+  std::vector<std::vector<Range>> gaps_;  // by unit: elements of no tensor
 };
 
 class Converted final : public Staged {

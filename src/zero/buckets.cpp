@@ -37,15 +37,18 @@ Sweeps sweep_of_all(std::size_t units) {
   return {backwards};
 }
 
-Sweeps sweeps_of(const std::vector<model::Part>& parts, std::size_t units) {
-  if (parts.empty()) return sweep_of_all(units);
+Sweeps sweeps_of(const std::vector<model::Part>& parts, const std::vector<model::UnitLayout>& units) {
+  if (parts.empty()) return sweep_of_all(units.size());
+  std::size_t head = units.size() - 1;
+  while (units[head].copy_of) --head;
   Sweeps sweeps;
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
-    const Range own = part->units.empty() ? Range{0, units} : part->units;
-    std::size_t end = own.end;
-    if (end == units && part->slots > 1 && own.size() > 1) sweeps.push_back({static_cast<int>(--end)});
-    std::vector<int>& sweep = sweeps.emplace_back(end - own.begin);
-    std::iota(sweep.rbegin(), sweep.rend(), static_cast<int>(own.begin));
+    const Range own = part->units.empty() ? Range{0, units.size()} : part->units;
+    sweeps.emplace_back();
+    for (std::size_t unit = own.end; unit-- > own.begin;) {
+      sweeps.back().push_back(static_cast<int>(unit));
+      if (unit == head && unit > own.begin && part->slots > 1) sweeps.emplace_back();
+    }
   }
   return sweeps;
 }
@@ -99,6 +102,23 @@ std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, co
     }
   }
   return buckets;
+}
+
+std::vector<Bucket> without_copies(const std::vector<Bucket>& buckets, const std::vector<model::UnitLayout>& units,
+                                   int ranks) {
+  std::vector<Bucket> result;
+  for (const Bucket& bucket : buckets) {
+    Bucket left;
+    for (const Part& part : bucket.parts) {
+      const model::UnitLayout& unit = units[static_cast<std::size_t>(part.unit)];
+      if (unit.copy_of) continue;
+      left.parts.push_back(part);
+      left.last_unit = part.unit;
+      left.elements += elements_of(part.sub, unit.elements, shard_length(unit.elements, ranks));
+    }
+    if (!left.parts.empty()) result.push_back(left);
+  }
+  return result;
 }
 
 std::vector<Bucket> buckets_of_sweeps(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps, int ranks,

@@ -31,11 +31,14 @@ Engine::Engine(const EngineOptions& options, const RankGroups& groups, Memory& m
       optimizer_(optim::make(options.optimizer)),
       layouts_(shard_layouts(units_, options.zero, groups, options.parts)),
       states_(units_, layouts_, options.dtype,
-              options.capacity.training ? optimizer_->moment_names() : std::vector<std::string>{}, groups, memory) {
+              options.capacity.training ? optimizer_->moment_names() : std::vector<std::string>{}, groups, memory),
+      copies_(units_, layouts_, groups, options.capacity.training ? std::optional(options.gradients.dtype) : std::nullopt,
+              memory) {
   if (options_.parts.empty()) options_.parts.emplace_back();
   if (options_.capacity.training) {
-    gradients_ = std::make_unique<Gradients>(units_, layouts_, sweeps_of(options_.parts, units_.size()), accumulation_,
-                                             groups, options_.gradients, memory);
+    gradients_ = std::make_unique<Gradients>(units_, layouts_, sweeps_of(options_.parts, units_), accumulation_, groups,
+                                             options_.gradients, memory);
+    gradients_->keep_in_shards(copies_.any());
     if (options_.gradients.dtype != DType::f32) {
       widened_ = memory.take<float>(Kind::buffers, widened_elements, "gradients in fp32");
     }
@@ -88,12 +91,12 @@ void Engine::initialize(std::uint64_t seed) {
 
 void Engine::rebuild_parameters() {
   states_.round_masters();
-  parameters_->start_all_gather();
+  start_all_gather();
 }
 
 void Engine::set_gradient_groups(std::size_t groups) {
   groups_ = groups;
-  gradients_->keep_in_shards(groups > 1);
+  gradients_->keep_in_shards(groups > 1 || copies_.any());
 }
 
 void Engine::weigh_squares(std::int64_t updates, double beta2) {
@@ -158,7 +161,18 @@ void Engine::update(const Norm& norm, const optim::Optimizer::Step& step) {
     for (std::size_t u = 0; u < units_.size(); ++u) update_unit(static_cast<int>(u), clipped);
   }
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "publish");
+  start_all_gather();
+}
+
+void Engine::start_all_gather() {
+  parameters_->wait_for_parameters();  // the one before may still read what copies get now
+  copies_.renew(states_);
   parameters_->start_all_gather();
+}
+
+void Engine::finish_gradients() {
+  gradients_->finish_step();
+  copies_.add_gradients(*gradients_);
 }
 
 void Engine::update_unit(int unit, const optim::Optimizer::Step& step) {

@@ -56,12 +56,13 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
       gathers_(groups.ranks > 1 && std::none_of(layouts.begin(), layouts.end(),
                                                 [](const ShardLayout& layout) { return layout.updated_in_part(); })),
       buckets_(buckets_of_sweeps(units, sweeps, groups.ranks, options.bucket_elements)),
+      gathered_(without_copies(buckets_, units, groups.ranks)),
       buckets_of_(buckets_by_unit(buckets_, units.size())),
       sums_(layouts, accumulation, options.dtype, accumulates_in_place(accumulation, options.dtype), memory),
       reducer_(make_gradient_reducer(options.quantized, options.collectives, groups)),
       gatherer_(comm::make_reducer(options.collectives, groups.ranks, groups.group)),
-      norm_(layouts, groups, options.squares == Squares::weighted, memory),
-      squares_(options.squares, layouts, groups, accumulation.turns(), memory),
+      norm_(without_copies(units, layouts), groups, options.squares == Squares::weighted, memory),
+      squares_(options.squares, without_copies(units, layouts), groups, accumulation.turns(), memory),
       accumulator_(
           make_accumulator(units, sweeps, buckets_, options.overlap ? 1 : 0, accumulation, options.dtype, sums_, memory)),
       sweep_of_(sweep_by_unit(sweeps, units.size())),
@@ -193,7 +194,7 @@ void Gradients::finish_step() {
 
 void Gradients::start_gather() {
   if (!has_to_gather()) return;
-  for (std::size_t i = 0; i < scratch_.size(); ++i) gathering_.push_back(gather(i));
+  for (std::size_t i = 0; i < std::min(scratch_.size(), gathered_.size()); ++i) gathering_.push_back(gather(i));
 }
 
 void Gradients::measure_norm() {
@@ -210,19 +211,20 @@ Norm Gradients::norm() {
   return norm_.norm();
 }
 
-comm::Request Gradients::gather(std::size_t bucket) const {
-  const trace::OnBehalfOf completed(buckets_[bucket].last_unit);
-  const Span<std::byte> scratch = scratch_[bucket % scratch_.size()];
-  return gatherer_->all_gather(blocks(buckets_[bucket]), options_.dtype, scratch, {});
+comm::Request Gradients::gather(std::size_t message) const {
+  const trace::OnBehalfOf completed(gathered_[message].last_unit);
+  const Span<std::byte> scratch = scratch_[message % scratch_.size()];
+  return gatherer_->all_gather(blocks(gathered_[message]), options_.dtype, scratch, {});
 }
 
 void Gradients::wait_for_gather() {
   if (!has_to_gather()) return;
-  require(gathering_.size() == scratch_.size(), "gradients are used before their gather was started");
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+  require(gathering_.size() == std::min(scratch_.size(), gathered_.size()),
+          "gradients are used before their gather was started");
+  for (std::size_t i = 0; i < gathered_.size(); ++i) {
     gathering_[i % scratch_.size()].wait();
     const std::size_t next = i + scratch_.size();
-    if (next < buckets_.size()) gathering_[i % scratch_.size()] = gather(next);
+    if (next < gathered_.size()) gathering_[i % scratch_.size()] = gather(next);
   }
   gathering_.clear();
 }

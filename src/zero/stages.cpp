@@ -3,6 +3,13 @@
 
 namespace shoal::zero {
 
+std::vector<ShardLayout> without_copies(const std::vector<model::UnitLayout>& units, std::vector<ShardLayout> layouts) {
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (units[u].copy_of) layouts[u] = {};
+  }
+  return layouts;
+}
+
 std::vector<ShardLayout> shard_layouts(const std::vector<model::UnitLayout>& units, const ZeroOptions& options,
                                        const RankGroups& groups, const std::vector<model::Part>& parts) {
   const Stage& stage = stage_of(options);
@@ -20,6 +27,7 @@ std::vector<ShardLayout> shard_layouts(const std::vector<model::UnitLayout>& uni
     layout.parameters = layout.gathered ? layout.shard : whole;
     layout.gradients = stage.shards_gradients ? layout.shard : whole;
     layout.optimizer = stage.shards_optimizer ? layout.shard : whole;
+    if (unit.copy_of) layout.optimizer.end = layout.optimizer.begin;
   }
   return result;
 }

@@ -78,6 +78,7 @@ Span<const float> States::second_moment_shard(int unit) const {
 void States::initialize(std::uint64_t seed) {
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const ShardLayout& layout = layouts_[u];
+    if (units_[u].copy_of) continue;
     const Span<float> shard = master_[u].subspan(layout.shard.begin - layout.optimizer.begin, layout.shard.size());
     {
       const Absence absence;  // the random numbers of a unit take seconds
@@ -134,6 +135,7 @@ int States::first_not_finite() const {
 
 std::vector<float> States::whole_master(int unit) const {
   const ShardLayout& own = layout(unit);
+  if (units_[static_cast<std::size_t>(unit)].copy_of) return {};
   std::vector<float> whole(units_[static_cast<std::size_t>(unit)].elements);
   device::in_pieces(master(unit), device::Access::read, granule, [&](std::size_t first, Span<float> piece) {
     std::copy(piece.begin(), piece.end(), whole.begin() + static_cast<std::ptrdiff_t>(own.optimizer.begin + first));

@@ -80,16 +80,16 @@ class Bytes(Program):
         said = {place: sum(operation[place] for operation in sent) for place in PLACES}
         self.assertEqual(said, self.most([rank.messages_begun_in_steps() for rank in ranks]))
 
-    def plan(self, network, ranks, nodes):
+    def plan(self, network, ranks, nodes, **changes):
         file = self.dir / f"plan-{ranks}-{nodes}.json"
-        deck = self.deck(DECK, sync=SYNC)
+        deck = self.deck(DECK, **{"sync": SYNC, **changes})
         at = ("--network", network, "--ranks", ranks, "--nodes", nodes, f"--comm.ranks_per_node={ranks // nodes}")
         done = self.shoal("plan", deck, *at, "--json", file)
         self.assertEqual(done.returncode, 0, done.stderr)
         return {run["strategy"]: run for run in json.loads(file.read_text())["strategies"]}
 
-    def check_strategies(self, ranks, nodes, strategies, network):
-        plans = self.plan(network, ranks, nodes)
+    def check_strategies(self, ranks, nodes, strategies, network, **changes):
+        plans = self.plan(network, ranks, nodes, **changes)
         for name in strategies:
             with self.subTest(strategy=name, ranks=ranks, nodes=nodes):
                 options = dict(plans[name]["options"])
@@ -98,7 +98,7 @@ class Bytes(Program):
                 if options["sync.kind"] in ("slowmo", "diloco"):
                     options["sync.slowmo_frequency"] = SYNC["slowmo_frequency"]
                 given = (f"--{option}={value}" for option, value in options.items())
-                summary, counts = self.counted_run(ranks, ranks // nodes, *given)
+                summary, counts = self.counted_run(ranks, ranks // nodes, *given, **changes)
                 self.check_summary(summary, counts)
                 self.check_control(counts)
                 self.check_plan(plans[name], counts)
@@ -111,6 +111,8 @@ class Strategies(Bytes):
         self.check_strategies(4, 2, STRATEGIES, network)
         self.check_strategies(2, 1, EXACT[:4], network)
         self.check_strategies(2, 2, ["hpZ+qwZ+qgZ", "localsgd", "slowmo", "sgp"], network)
+        apart = {**DECK["model"], "tied_gradient": "apart"}
+        self.check_strategies(2, 1, EXACT[:4], network, model=apart, sync={})
 
     def test_other_ways_of_sending(self):
         """Only the summary is checked, not the plan: many small messages, an odd number of nodes, fewer bits, delayed

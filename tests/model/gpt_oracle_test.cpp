@@ -36,6 +36,7 @@ class GptOracle : public ::testing::Test {
       ASSERT_EQ(initial.size(), values.size()) << p.name;
       std::copy(initial.begin(), initial.end(), values.begin());
     });
+    made->access.renew_copies();
     return made;
   }
 
@@ -82,12 +83,16 @@ TEST_F(GptOracle, LogitsOfEveryPosition) {
   }
 }
 
-TEST_F(GptOracle, LossAndEveryGradient) {
+class GptGradients : public GptOracle, public ::testing::WithParamInterface<TiedGradient> {};
+
+TEST_P(GptGradients, LossAndEveryGradient) {
+  options_.tied_gradient = GetParam();
   const auto model = instance();
   const double rows = static_cast<double>(batch_size_ * options_.block_size);
   const double loss = oracle_->dataset<double>("first/f64/loss")[0];
   EXPECT_NEAR(model->evaluate(batch(0)) / rows, loss, 5e-6);
   EXPECT_NEAR(model->forward_backward(batch(0), static_cast<float>(1 / rows)) / rows, loss, 5e-6);
+  model->access.add_copies();
   double square = 0;
   model->access.for_each([&](const Parameter& p, Span<float>, Span<const float> g) {
     const auto expected = oracle_->dataset<double>("first/f64/grads/" + p.name);
@@ -100,6 +105,8 @@ TEST_F(GptOracle, LossAndEveryGradient) {
   });
   EXPECT_NEAR(std::sqrt(square), oracle_->dataset<double>("first/f64/grad_norm")[0], 1e-5 * std::sqrt(square));
 }
+
+INSTANTIATE_TEST_SUITE_P(Tied, GptGradients, ::testing::Values(TiedGradient::joined, TiedGradient::apart));
 
 /// The gradients of micro-batches add up to the gradient of the whole batch.
 TEST_F(GptOracle, GradientsOfMicroBatchesAddUp) {

@@ -31,7 +31,7 @@ class KernelsEnvironment : public ::testing::Environment {
 };
 
 /// Stores whole units, without other ranks, and fails if the model violates the contract of UnitAccess. While a gradient is
-/// not complete, elements that the model has not written are NaN, and gaps are zero.
+/// not complete, elements that the model has not written are NaN, and gaps are zero; a copy of a unit has none.
 class WholeUnits final : public UnitAccess {
  public:
   WholeUnits(std::vector<UnitLayout> units, DType dtype, std::uint64_t seed) : units_(std::move(units)), dtype_(dtype) {
@@ -53,6 +53,18 @@ class WholeUnits final : public UnitAccess {
         rounded_[u][i] = dtype_ == DType::f16 ? f16(masters_[u][i]).bits : bf16(masters_[u][i]).bits;
       }
     }
+  }
+
+  /// Gives copies of units the parameters of their originals. Call it after masters were changed.
+  void renew_copies() {
+    for_each_copy([&](std::size_t copy, std::size_t original) { masters_[copy] = masters_[original]; });
+    round_masters();
+  }
+  /// Adds the gradients of copies to those of their originals.
+  void add_copies() {
+    for_each_copy([&](std::size_t copy, std::size_t original) {
+      for (std::size_t i = 0; i < gradients_[copy].size(); ++i) gradients_[original][i] += gradients_[copy][i];
+    });
   }
 
   const std::vector<UnitLayout>& units() const { return units_; }
@@ -89,6 +101,7 @@ class WholeUnits final : public UnitAccess {
     const auto u = static_cast<std::size_t>(unit);
     if (!open_[u]) {
       open_[u] = true;
+      if (units_[u].copy_of) gradients_[u].assign(units_[u].elements, std::numeric_limits<float>::quiet_NaN());
       for (const Parameter& p : units_[u].parameters) {
         std::fill_n(gradients_[u].begin() + static_cast<std::ptrdiff_t>(p.offset), p.elements(),
                     std::numeric_limits<float>::quiet_NaN());
@@ -104,6 +117,13 @@ class WholeUnits final : public UnitAccess {
   }
 
  private:
+  template <typename Use>
+  void for_each_copy(const Use& use) const {
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      if (units_[u].copy_of) use(u, static_cast<std::size_t>(*units_[u].copy_of));
+    }
+  }
+
   std::vector<UnitLayout> units_;
   DType dtype_;
   std::vector<std::vector<float>> masters_, gradients_;

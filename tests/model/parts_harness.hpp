@@ -20,6 +20,7 @@ class Recording final : public UnitAccess {
  public:
   Recording(const ModelOptions& options, DType dtype) : whole(layout(options), dtype, 1), gradients(whole.units().size()) {
     scramble(whole);
+    whole.renew_copies();
   }
   const void* acquire(int unit) override {
     if (held_++ == 0) uses.emplace_back();
@@ -171,7 +172,7 @@ class Cut {
       : options_(options), dtype_(dtype), actions_(std::move(actions)), access_(options, dtype) {
     for (std::size_t k = 0, unit = 0; k < balance.size(); ++k) {
       const std::size_t first = unit;
-      unit += balance[k] + (k == 0 ? 1 : 0) + (k + 1 == balance.size() ? 1 : 0);
+      unit = k + 1 == balance.size() ? layout(options).size() : unit + balance[k] + (k == 0 ? 1 : 0);
       const std::size_t slots = slots_of(actions_, k);
       Capacity capacity{3, 7, true, false, interval};
       capacity.micro_batches = turns;

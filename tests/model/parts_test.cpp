@@ -17,8 +17,17 @@ std::vector<ModelOptions> models() {
   return {gpt, mlp};
 }
 
+ModelOptions tied(TiedGradient gradient) {
+  ModelOptions options = models().front();
+  options.tied = true;
+  options.tied_gradient = gradient;
+  return options;
+}
+
 TEST(Parts, HaveTheBitsOfTheWholeModel) {
-  for (const ModelOptions& options : models()) {
+  std::vector<ModelOptions> all = models();
+  all.push_back(tied(TiedGradient::apart));
+  for (const ModelOptions& options : all) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const Results expected = whole(options, dtype);
       for (const std::vector<std::size_t>& balance : {std::vector<std::size_t>{5}, {3, 2}, {1, 1, 3}}) {
@@ -35,6 +44,43 @@ TEST(Parts, HaveTheBitsOfTheWholeModel) {
         }
       }
     }
+  }
+}
+
+/// The gradients of a tied embedding and of the head's copy of it are the two parts of the gradient of the embedding that
+/// the head uses itself; all others are equal.
+TEST(Parts, ACopiedEmbeddingHasThePartsOfTheGradient) {
+  const auto of_units = [](TiedGradient gradient, std::size_t micro_batch) {
+    Recording access(tied(gradient), DType::f32);
+    Capacity capacity{3, 7};
+    Memory counting;
+    make(tied(gradient), DType::f32, capacity, 1, counting, access);
+    Memory memory(counting.taken());
+    const auto model = make(tied(gradient), DType::f32, capacity, 1, memory, access);
+    double loss = 0;
+    const std::vector<RandomBatch> batches = batches_of(tied(gradient));
+    model->forward(0, batches.at(micro_batch).batch, {}, 0.5F, &loss);
+    model->backward(0, {});
+    std::vector<std::vector<float>> gradients;
+    for (std::size_t u = 0; u < access.whole.units().size(); ++u) gradients.push_back(access.whole.whole_gradient(u));
+    return gradients;
+  };
+  for (const std::size_t micro_batch : {0U, 2U}) {
+    const auto joined = of_units(TiedGradient::joined, micro_batch), apart = of_units(TiedGradient::apart, micro_batch);
+    ASSERT_EQ(apart.size(), joined.size() + 1);
+    for (std::size_t u = 1; u < joined.size(); ++u) EXPECT_EQ(apart[u], joined[u]) << "unit " << u;
+    ASSERT_EQ(apart.back().size(), joined.front().size());
+    float largest = 0, of_head = 0, of_embedding = 0;
+    for (const float g : joined.front()) largest = std::max(largest, std::abs(g));
+    for (std::size_t i = 0; i < joined.front().size(); ++i) {
+      const double sum = double{apart.front()[i]} + apart.back()[i];
+      // One token's rows are added up to 21 times, each time with an error of at most half a unit in the last place.
+      EXPECT_NEAR(joined.front()[i], sum, 22 * 0x1p-24 * largest) << "element " << i;
+      of_head = std::max(of_head, std::abs(apart.back()[i]));
+      of_embedding = std::max(of_embedding, std::abs(apart.front()[i]));
+    }
+    EXPECT_GT(of_head, 0.01F * largest);
+    EXPECT_GT(of_embedding, 0.01F * largest);
   }
 }
 
@@ -85,12 +131,13 @@ std::string refusal(const ModelOptions& options, const Part& part) {
 }
 
 TEST(Parts, ThatCannotBeAreRefused) {
-  ModelOptions tied = models().front();
-  tied.tied = true;
-  EXPECT_EQ(refusal(tied, {{0, 7}, 1, 1}), "");
-  EXPECT_NE(refusal(tied, {{0, 4}, 1, 1}).find("model.tied = true in a part of a model"), std::string::npos);
-  EXPECT_NE(refusal(tied, {{4, 7}, 1, 1}).find("model.tied = true in a part of a model"), std::string::npos);
-  EXPECT_NE(refusal(tied, {{0, 7}, 2, 2}).find("model.tied = true with 2 micro-batches"), std::string::npos);
+  const ModelOptions joined = tied(TiedGradient::joined), apart = tied(TiedGradient::apart);
+  EXPECT_EQ(refusal(joined, {{0, 7}, 1, 1}), "");
+  EXPECT_NE(refusal(joined, {{0, 4}, 1, 1}).find("model.tied_gradient = joined in a part of a model"), std::string::npos);
+  EXPECT_NE(refusal(joined, {{4, 7}, 1, 1}).find("model.tied_gradient = joined in a part of a model"), std::string::npos);
+  EXPECT_NE(refusal(joined, {{0, 7}, 2, 2}).find("model.tied_gradient = joined with 2 micro-batches"), std::string::npos);
+  EXPECT_EQ(refusal(apart, {{4, 8}, 2, 2}), "");
+  EXPECT_NE(refusal(apart, {{4, 7}, 1, 1}).find("ends with unit 6, within the head"), std::string::npos);
   for (const ModelOptions& options : models()) {
     EXPECT_NE(refusal(options, {{0, 1}, 1, 1}).find("the units 0 to 0 has no layer"), std::string::npos);
     EXPECT_NE(refusal(options, {{6, 7}, 1, 1}).find("the units 6 to 6 has no layer"), std::string::npos);

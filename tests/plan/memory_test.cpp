@@ -41,16 +41,22 @@ TEST(MemoryPlan, ListsItsPartsLargestFirst) {
   EXPECT_EQ(sum, plan.bytes);
 }
 
-/// The stages of a pipeline together keep the states of the model once.
+/// The stages of a pipeline together keep the states of the model once, and of a tied embedding's copy only parameters and
+/// gradients.
 TEST(MemoryPlan, StatesOfAPartAreThoseOfItsUnits) {
   for (int stage = 0; stage < 4; ++stage) {
     zero::EngineOptions o = options(stage, 24);
     o.dtype = DType::bf16;
-    o.model.tied = false;  // a tied head and its embedding are in one part
+    zero::EngineOptions joined = o;
+    o.model.tied_gradient = model::TiedGradient::apart;
     for (int rank = 0; rank < 2; ++rank) {
+      const Ledger without_copy = memory(joined, rank, 2).bytes;
+      EXPECT_EQ(memory(o, rank, 2).bytes[Kind::moments], without_copy[Kind::moments]);
+      EXPECT_EQ(memory(o, rank, 2).bytes[Kind::master], without_copy[Kind::master]);
+      EXPECT_GT(memory(o, rank, 2).bytes[Kind::parameters], without_copy[Kind::parameters]);
       const Ledger whole = memory(o, rank, 2).bytes;
       Ledger sum;
-      for (const model::Part& part : {model::Part{{0, 2}}, model::Part{{2, 3}}, model::Part{{3, 5}}}) {
+      for (const model::Part& part : {model::Part{{0, 2}}, model::Part{{2, 3}}, model::Part{{3, 6}}}) {
         zero::EngineOptions of_part = o;
         of_part.parts = {part};
         const Ledger bytes = memory(of_part, rank, 2).bytes;

@@ -143,9 +143,12 @@ TEST_F(EngineOracle, EveryStageIsDistributedDataParallel) {
     const std::string group = "dp/ranks" + dp.at(0).dump() + "_accum" + dp.at(1).dump();
     const auto losses = oracle_->dataset<double>(group + "/losses"), norms = oracle_->dataset<double>(group + "/grad_norms"),
                micro = oracle_->dataset<double>(group + "/micro_losses");
-    for (int stage = 0; stage < 4; ++stage, ++cases) {
-      SCOPED_TRACE(testing::Message() << group << ", stage " << stage);
-      const EngineOptions o = options(stage, accumulation, false);
+    for (int way = 0; way < 8; ++way, ++cases) {
+      const int stage = way / 2;
+      const auto tied = way % 2 == 0 ? model::TiedGradient::joined : model::TiedGradient::apart;
+      SCOPED_TRACE(testing::Message() << group << ", stage " << stage << ", " << shoal::name_of(tied));
+      EngineOptions o = options(stage, accumulation, false);
+      o.model.tied_gradient = tied;
       EngineOfAll engine(o);
       fill(*engine);
       for (std::size_t step = 0; step < losses.size(); ++step) {
@@ -161,7 +164,7 @@ TEST_F(EngineOracle, EveryStageIsDistributedDataParallel) {
       expect_parameters(engine, group);
     }
   }
-  EXPECT_EQ(cases, 4U) << "of these ranks the oracle has one case";
+  EXPECT_EQ(cases, 8U) << "of these ranks the oracle has one case";
 }
 
 SHOAL_RUN_IF(EngineOracle, EveryStageIsDeepSpeeds, ranks == 2);  // as DeepSpeed's engine was run

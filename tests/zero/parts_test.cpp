@@ -69,12 +69,13 @@ struct Results {
   bool operator==(const Results&) const = default;
 };
 
-std::vector<model::Part> parts_of(const std::vector<std::size_t>& balance, const std::vector<std::size_t>& slots,
-                                  std::size_t most_whole) {
+/// units: of the model.
+std::vector<model::Part> parts_of(std::size_t units, const std::vector<std::size_t>& balance,
+                                  const std::vector<std::size_t>& slots, std::size_t most_whole) {
   std::vector<model::Part> parts;
   for (std::size_t k = 0, unit = 0; k < balance.size(); ++k) {
     const std::size_t begin = unit;
-    unit += balance[k] + (k == 0 ? 1 : 0) + (k + 1 == balance.size() ? 1 : 0);
+    unit = k + 1 == balance.size() ? units : unit + balance[k] + (k == 0 ? 1 : 0);
     parts.push_back({{begin, unit}, slots[k], std::min(slots[k], most_whole)});
   }
   return parts;
@@ -84,7 +85,7 @@ Results run(EngineOptions o, Schedule schedule, const std::vector<std::size_t>& 
   const auto ranks = static_cast<std::size_t>(EngineOfAll::world().size());
   const pipeline::ScheduleShape shape = {.parts = static_cast<int>(balance.size()), .turns = o.micro_batches / ranks};
   const std::vector<pipeline::Action> actions = pipeline::actions_of(schedule, shape);
-  o.parts = parts_of(balance, pipeline::slots(actions), most_whole);
+  o.parts = parts_of(model::layout(o.model).size(), balance, pipeline::slots(actions), most_whole);
   EngineOfAll engine(o);
   engine->initialize(3);
   const std::size_t bytes = sequences * length * o.model.n_embd * size_of(o.dtype);
@@ -141,13 +142,15 @@ struct Case {
   std::int64_t interval;
 };
 
-/// (stage, type in which gradients are kept)
-class PartsTest : public testing::TestWithParam<std::tuple<int, DType>> {};
+/// (stage, type in which gradients are kept, the head has a copy of a tied embedding)
+class PartsTest : public testing::TestWithParam<std::tuple<int, DType, bool>> {};
 
 /// Six micro-batches are three rounds.
 TEST_P(PartsTest, HaveTheStatesOfTheWholeModel) {
-  const auto [stage, dtype] = GetParam();
+  const auto [stage, dtype, tied] = GetParam();
   EngineOptions o = options(0, 6);
+  o.model.tied = tied;
+  o.model.tied_gradient = model::TiedGradient::apart;
   o.gradients.dtype = dtype;
   const Results expected = run(o, Schedule::depth_first, {layers});
   o.zero.stage = stage;
@@ -162,8 +165,10 @@ TEST_P(PartsTest, HaveTheStatesOfTheWholeModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PartsTest,
-                         testing::Values(std::tuple{0, DType::f32}, std::tuple{1, DType::bf16}, std::tuple{2, DType::f32},
-                                         std::tuple{3, DType::f32}, std::tuple{3, DType::bf16}));
+                         testing::Values(std::tuple{0, DType::f32, false}, std::tuple{1, DType::bf16, false},
+                                         std::tuple{2, DType::f32, false}, std::tuple{3, DType::f32, false},
+                                         std::tuple{3, DType::bf16, false}, std::tuple{1, DType::f32, true},
+                                         std::tuple{3, DType::bf16, true}));
 
 TEST(SlotsTest, TheLowestFreeOneIsTaken) {
   Slots slots({{}, 4, 2});

@@ -87,7 +87,7 @@ class Rank {
       gradients.weights().resample(
           static_cast<std::uint64_t>(number - 1), [&](int u) { return all_.states.second_moment_shard(u); }, 0.3, 1e-8);
     }
-    for (const std::vector<int>& sweep : sweeps_of(parts_, units().size())) {  // several parts are in different turns
+    for (const std::vector<int>& sweep : sweeps_of(parts_, units())) {  // several parts are in different turns
       for (std::size_t turn = 0; turn < all_.accumulation.turns(); ++turn) {
         for (const int unit : sweep) {
           write(unit, all_.accumulation.micro_batch_of_turn(turn, groups_.rank), number, gradients.of(unit), last_of_unit_3);
@@ -149,7 +149,7 @@ class Rank {
         : layouts(shard_layouts(units(), zero(how), groups, parts)),
           accumulation(micro_batches, groups.ranks, groups.ranks > 1 && stage_of(zero(how)).shards_gradients),
           states(units(), layouts, how.dtype, {"first", "second"}, groups, memory),
-          gradients(units(), layouts, sweeps_of(parts, units().size()), accumulation, groups,
+          gradients(units(), layouts, sweeps_of(parts, units()), accumulation, groups,
                     {.bucket_elements = 1500, .dtype = how.dtype, .squares = how.squares}, memory),
           parameters(units(), layouts, states, {each_of(present(parts))}, groups, {zero(how), 1500}, memory),
           widened(memory.take<float>(Kind::buffers, 2048, "gradients in fp32")) {}

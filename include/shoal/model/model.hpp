@@ -22,6 +22,14 @@ enum class ModelKind : std::uint8_t { gpt, mlp };
 inline constexpr std::array model_kinds = {Named{ModelKind::gpt, "gpt"}, Named{ModelKind::mlp, "mlp"}};
 constexpr const auto& table_of(ModelKind) { return model_kinds; }
 
+/// model.tied_gradient: where the two parts of a tied embedding's gradient, the head's and the embedding's own, are added.
+enum class TiedGradient : std::uint8_t {
+  joined,  ///< in each micro-batch: the head writes its part, and the embedding's backward adds to it
+  apart,   ///< once a step: the head has a copy of the weight, with a gradient of its own (UnitLayout::copy_of)
+};
+inline constexpr std::array tied_gradients = {Named{TiedGradient::joined, "joined"}, Named{TiedGradient::apart, "apart"}};
+constexpr const auto& table_of(TiedGradient) { return tied_gradients; }
+
 struct ModelOptions {
   ModelKind kind = ModelKind::gpt;
   std::size_t n_layer = 4, n_head = 4, n_embd = 128;
@@ -30,9 +38,13 @@ struct ModelOptions {
   std::size_t vocab_size = 0;    ///< 0: that of the data
   double dropout = 0;
   bool tied = true;  ///< the head uses the token embedding as its weight
+  TiedGradient tied_gradient = TiedGradient::joined;
   double layer_norm_epsilon = 1e-5;
   std::string init_from;  ///< a Hugging Face directory or safetensors file; empty: random
   std::size_t inner() const { return n_inner == 0 ? 4 * n_embd : n_inner; }
+  /// The head uses the embedding itself, or a copy of it.
+  bool joins_gradients() const { return tied && tied_gradient == TiedGradient::joined; }
+  bool has_copied_embedding() const { return tied && tied_gradient == TiedGradient::apart; }
 };
 
 struct ActivationOptions {

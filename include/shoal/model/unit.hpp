@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct UnitLayout {
   /// True if other units' gradients are completed between the first call of UnitAccess::gradient() for this unit and its
   /// gradient_complete(). An example is a tied embedding: the head writes the first part of its gradient.
   bool early_gradient = false;
+  /// The number of the unit whose parameters this one copies, with the same elements. A copy has no tensors of its own: so
+  /// it is in no checkpoint, export or checksum, and zero/copies.hpp keeps it equal. Its gradient is a part of that unit's.
+  std::optional<int> copy_of = std::nullopt;
 
   /// Appends a tensor; returns its index in parameters.
   std::size_t add(std::string name, std::vector<std::size_t> shape, float initial_std, float initial_constant = 0);

@@ -23,10 +23,10 @@ using Sweeps = std::vector<std::vector<int>>;
 /// One sweep of all units: backward completes the last unit first and the embedding last, even if a tied head begins the
 /// embedding's gradient.
 Sweeps sweep_of_all(std::size_t units);
-/// The sweeps of a rank that computes these parts (as shard_layouts() has them) of a model of `units` units: one of each
-/// part, the last part first. If several turns are in flight, the head is a sweep of its own: its gradient is complete at
-/// the end of a turn's forward pass, when earlier turns may not have gone backward through the layers yet.
-Sweeps sweeps_of(const std::vector<model::Part>& parts, std::size_t units);
+/// The sweeps of a rank that computes these parts of a model: one of each part, the last part first; without parts that of
+/// all units. The head, the last unit that is no copy, and the copies behind it are a sweep of their own if several turns
+/// are between forward and backward: forward completes them.
+Sweeps sweeps_of(const std::vector<model::Part>& parts, const std::vector<model::UnitLayout>& units);
 
 /// Elements sub.begin .. sub.end-1 of every rank's shard of one unit.
 struct Part {
@@ -47,6 +47,10 @@ std::vector<Bucket> make_buckets(const std::vector<model::UnitLayout>& units, co
 /// The buckets of gradients, sweep by sweep. None has units of two sweeps, which may be in different turns.
 std::vector<Bucket> buckets_of_sweeps(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps, int ranks,
                                       std::size_t most);
+
+/// The same messages without copies of other units; those that would be empty are left out.
+std::vector<Bucket> without_copies(const std::vector<Bucket>& buckets, const std::vector<model::UnitLayout>& units,
+                                   int ranks);
 
 /// Elements of the unit's flat buffer that `part` takes from the shard of `rank`.
 Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks);

@@ -17,6 +17,7 @@
 #include "shoal/model/model.hpp"
 #include "shoal/model/part.hpp"
 #include "shoal/optim/optimizer.hpp"
+#include "shoal/zero/copies.hpp"
 #include "shoal/zero/gradients.hpp"
 #include "shoal/zero/parameters.hpp"
 #include "shoal/zero/slots.hpp"
@@ -83,7 +84,8 @@ class Engine final : private model::UnitAccess {
   /// Enqueues its backward pass.
   void backward(std::size_t part, std::size_t turn, const model::Flow& flow = {});
   /// Called after the step's last micro-batch: waits until each rank has the sum of the step's gradients on its shards.
-  void finish_gradients() { gradients_->finish_step(); }
+  /// Collective, with copies of units also over RankGroups::model.
+  void finish_gradients();
   /// Elements `range` of this rank's shard of the step's gradient, after finish_gradients().
   Span<std::byte> gradient_shard(int unit, Range range) { return gradients_->shard(unit, range); }
 
@@ -120,6 +122,7 @@ class Engine final : private model::UnitAccess {
   void release(int unit) override;
   float* gradient(int unit) override;
   void gradient_complete(int unit) override;
+  void start_all_gather();
   void update_unit(int unit, const optim::Optimizer::Step& step);
 
   /// A part of the model on this rank, and the passes (of Parameters) that it makes.
@@ -139,6 +142,7 @@ class Engine final : private model::UnitAccess {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::vector<ShardLayout> layouts_;
   States states_;
+  Copies copies_;
   std::unique_ptr<Gradients> gradients_;  // null if nothing is trained
   std::unique_ptr<Parameters> parameters_;
   Span<float> widened_;                        // in fp32, a part of a gradient that is kept in 16 bits

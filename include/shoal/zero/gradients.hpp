@@ -117,7 +117,7 @@ class Gradients {
   bool reduces_whole() const;
   bool has_to_gather() const { return gathers_ && !reduces_whole(); }
   void start_ready();
-  comm::Request gather(std::size_t bucket) const;
+  comm::Request gather(std::size_t message) const;
   void finish_oldest();
   void finish_started();
 
@@ -133,6 +133,7 @@ class Gradients {
   bool in_shards_ = false;
 
   std::vector<Bucket> buckets_;
+  std::vector<Bucket> gathered_;   // those of whole gradients: nobody updates copies
   std::vector<Range> buckets_of_;  // by unit: indices of the buckets that have a part of it
   PartialSums sums_;
   std::unique_ptr<comm::Reducer> reducer_, gatherer_;  // for the sums, and for gathering them to every rank

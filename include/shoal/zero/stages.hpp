@@ -32,7 +32,7 @@ inline const Stage& stage_of(const ZeroOptions& options) { return stages.at(stat
 
 /// The elements of a unit's flat buffer that this rank keeps between steps. A unit that other stages of a pipeline compute
 /// is absent: it has no elements here and all ranges are empty, so nothing is kept, sent or summed for it. Units have the
-/// same numbers on all ranks, present or not.
+/// same numbers on all ranks, present or not. A copy of another unit (zero/copies.hpp) has no optimizer states.
 struct ShardLayout {
   std::size_t elements = 0;  ///< of the flat buffer; 0: the unit is absent
   Range shard;               ///< the elements that this rank keeps of a sharded state
@@ -42,6 +42,9 @@ struct ShardLayout {
   /// Returns true if each rank updates its shard only. The same on all ranks, even if one rank's shard is the whole unit.
   bool updated_in_part() const { return gathered || published; }
 };
+
+/// The layouts in which copies are absent: for what must count their gradients once, in that of the original.
+std::vector<ShardLayout> without_copies(const std::vector<model::UnitLayout>& units, std::vector<ShardLayout> layouts);
 
 /// The layouts, by unit. Units of fewer than options.persist_below elements keep their parameters whole in every stage.
 /// parts: those that this rank computes, as all ranks of `groups` do. It computes all units if there are no parts, or one

@@ -52,7 +52,8 @@ class States {
   /// Reads all masters: for messages about a failed step.
   int first_not_finite() const;
 
-  /// All masters of a unit, on all ranks, also if it is absent here. Collective, also over RankGroups::model; for exporting.
+  /// All masters of a unit, on all ranks, also if it is absent here; a copy has none. Collective, also over
+  /// RankGroups::model; for exporting.
   std::vector<float> whole_master(int unit) const;
 
   enum class Which { own, kept };
