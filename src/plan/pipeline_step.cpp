@@ -101,6 +101,30 @@ Reductions reductions_of(const zero::EngineOptions& options, int stage, const Pl
   return result;
 }
 
+/// What the last stage and the first one send each other of a tied embedding (zero/copies.hpp): each rank of the last one
+/// its shard of the gradient, and the first one's rank with the same number what it updates. Returns the seconds of both.
+double exchange_copies(const zero::EngineOptions& options, const Places& places, int last, const NetworkModel& network,
+                       std::vector<Sent>& sent) {
+  double seconds = 0;
+  for (const model::UnitLayout& unit : model::layout(options.model)) {
+    if (!unit.copy_of) continue;
+    const auto send = [&](int from, int to, std::size_t largest, const auto& elements_of, DType dtype) {
+      for (int d = 0; d < places.data_ranks(); ++d) {
+        Bytes& bytes = sent[static_cast<std::size_t>(places.rank(from, d))][OperationKind::send];
+        (places.crosses(from, to, d) ? bytes.inter : bytes.intra) += static_cast<double>(elements_of(d) * size_of(dtype));
+      }
+      seconds += places.seconds(from, to, largest * size_of(dtype), network);
+    };
+    const auto shard = [&](int d) { return zero::shard_of(unit.elements, d, places.data_ranks()).size(); };
+    const bool in_part = places.data_ranks() > 1 && zero::stage_of(options.zero).shards_optimizer;
+    send(last, 0, shard(0), shard, options.gradients.dtype);
+    send(
+        0, last, in_part ? shard(0) : unit.elements, [&](int d) { return in_part ? shard(d) : unit.elements; },
+        options.dtype);
+  }
+  return seconds;
+}
+
 /// By part of the model. whole_s: both passes of the whole model for one turn.
 std::vector<pipeline::PassTimes> pass_times(const zero::EngineOptions& options, const PipelinePlan& plan, double whole_s) {
   const std::vector<model::UnitCost> costs = model::costs(options.model, options.dtype, options.capacity);
@@ -167,6 +191,7 @@ PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePla
     reductions.push_back(reductions_of(of_stage, static_cast<int>(s), places, collectives, cluster, step.sent));
     all_elements += reductions.back().optimizer_elements;
   }
+  const double copies_s = exchange_copies(options, places, plan.shape.stages - 1, network, step.sent);
   double reduced = 0, after = 0, computed = 0;
   for (std::size_t s = 0; s < reductions.size(); ++s) {
     const double end = timeline.actions[s].back().end;
@@ -177,6 +202,8 @@ PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePla
     step.time.communication_s = std::max(
         step.time.communication_s, borders_s[s] + reductions[s].reduce_s + reductions[s].small_s + reductions[s].gather_s);
   }
+  reduced += copies_s;
+  step.time.communication_s += copies_s;
   step.time.compute_s = computed;
   step.time.exposed_s = std::max(0.0, reduced + after - computed);
   set_sent(step.time, step.sent, cluster);

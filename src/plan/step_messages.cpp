@@ -138,7 +138,7 @@ StepMessages step_messages(const zero::EngineOptions& options, const std::vector
   messages.small = collectives.small(Grouping::consecutive(cluster.ranks(), ranks));
   add_gathers(messages, costs, options, units, layouts, ranks);
 
-  const zero::Sweeps sweeps = zero::sweeps_of(options.parts, units.size());
+  const zero::Sweeps sweeps = zero::sweeps_of(options.parts, units);
   const std::size_t most = options.gradients.bucket_elements;
   messages.buckets = zero::buckets_of_sweeps(units, sweeps, ranks, most);
   check_effort(

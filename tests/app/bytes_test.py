@@ -84,7 +84,7 @@ class Bytes(Program):
         file = self.dir / f"plan-{ranks}-{nodes}.json"
         deck = self.deck(DECK, **{"sync": SYNC, **changes})
         at = ("--network", network, "--ranks", ranks, "--nodes", nodes, f"--comm.ranks_per_node={ranks // nodes}")
-        done = self.shoal("plan", deck, *at, "--json", file)
+        done = self.shoal("plan", deck, *at, "--json", file, "--output.overwrite")
         self.assertEqual(done.returncode, 0, done.stderr)
         return {run["strategy"]: run for run in json.loads(file.read_text())["strategies"]}
 
@@ -130,16 +130,17 @@ class Strategies(Bytes):
                 self.check_summary(*self.counted_run(ranks, per_node, *options))
 
     def test_pipelines(self):
-        """Borders between stages, and the reductions of each stage's units among its ranks."""
+        """Borders between stages, what they send each other of a tied embedding, and the reductions of each stage's units
+        among its ranks."""
         network = self.bench_file()
-        for schedule, parts, ranks, nodes, stage in (
-            ("gpipe", 2, 2, 1, 0),
-            ("1f1b", 1, 4, 2, 0),
-            ("interleaved", 2, 4, 4, 1),
+        for schedule, parts, ranks, nodes, stage, head in (
+            ("gpipe", 2, 2, 1, 0, {"tied": "false"}),
+            ("1f1b", 1, 4, 2, 0, {"tied_gradient": "apart"}),
+            ("interleaved", 2, 4, 4, 1, {"tied_gradient": "apart"}),
         ):
             with self.subTest(schedule=schedule, parts=parts, ranks=ranks, nodes=nodes, stage=stage):
                 changes = {
-                    "model": {"n_layer": 4, "tied": "false"},
+                    "model": {"n_layer": 4, **head},
                     "pipeline": {"size": 2, "schedule": schedule, "parts": parts},
                 }
                 file = self.dir / f"plan-{schedule}-{ranks}-{nodes}.json"

@@ -66,7 +66,7 @@ class Pipelines(PipelineMatrix):
     def test_what_is_refused(self):
         deck = self.deck(GPT, batch={"micro": 1, "global": 8})
         for options, contains in (
-            (["--model.tied=true"], ("model.tied = true", "allowed: false")),
+            (["--model.tied=true"], ("model.tied_gradient = joined", "allowed: apart")),
             (["--zero.stage=2"], ("zero.stage = 2", "allowed: 0, 1")),
             (["--optimizer.adascale=true"], ("optimizer.adascale", "allowed: false")),
             (["--pipeline.balance=4,3"], ("adds up to 7", "8")),

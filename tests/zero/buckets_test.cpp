@@ -63,11 +63,15 @@ TEST(Buckets, NeverJoinUnitsOfTwoSweeps) {
 }
 
 TEST(Sweeps, AreThoseOfEachPartAndOfAHeadThatIsTurnsAhead) {
-  EXPECT_EQ(sweeps_of({}, 3), (Sweeps{{2, 1, 0}}));
-  EXPECT_EQ(sweeps_of({model::Part{}}, 3), (Sweeps{{2, 1, 0}}));
-  EXPECT_EQ(sweeps_of({{{0, 2}}, {{3, 5}}}, 6), (Sweeps{{4, 3}, {1, 0}}));
-  EXPECT_EQ(sweeps_of({{{0, 2}, 2}, {{3, 6}, 2}}, 6), (Sweeps{{5}, {4, 3}, {1, 0}}));
-  EXPECT_EQ(sweeps_of({{{5, 6}, 2}}, 6), (Sweeps{{5}}));
+  const auto three = units_of({256, 256, 256}), units = units_of({256, 256, 256, 256, 256, 256});
+  EXPECT_EQ(sweeps_of({}, three), (Sweeps{{2, 1, 0}}));
+  EXPECT_EQ(sweeps_of({model::Part{}}, three), (Sweeps{{2, 1, 0}}));
+  EXPECT_EQ(sweeps_of({{{0, 2}}, {{3, 5}}}, units), (Sweeps{{4, 3}, {1, 0}}));
+  EXPECT_EQ(sweeps_of({{{0, 2}, 2}, {{3, 6}, 2}}, units), (Sweeps{{5}, {4, 3}, {1, 0}}));
+  EXPECT_EQ(sweeps_of({{{5, 6}, 2}}, units), (Sweeps{{5}}));
+  auto tied = units;
+  tied.back().copy_of = 0;  // by the head, which is unit 4
+  EXPECT_EQ(sweeps_of({{{0, 2}, 2}, {{3, 6}, 2}}, tied), (Sweeps{{5, 4}, {3}, {1, 0}}));
 }
 
 }  // namespace

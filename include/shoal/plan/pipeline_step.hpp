@@ -22,7 +22,7 @@ struct PipelinePlan {
 
 struct PipelineStep {
   StepTime time;
-  std::vector<Sent> sent;  ///< by rank of the run: borders (send), and the reductions among the ranks of its stage
+  std::vector<Sent> sent;  ///< by rank of the run: borders and copies (send), and the reductions in its stage
   double idle_share = 0;   ///< of the passes, until the last one ends; the mean over stages
   double ideal_idle_share = 0;
 };
@@ -36,8 +36,8 @@ struct PipelineStep {
 ///   same part and kind follow each other, others do not delay each other (pipeline::timeline(), with the buffers of a run),
 ///   except that no link carries all its borders in less than the sum of their times;
 /// - the reductions of a stage follow its last backward pass, and nothing of them is hidden; then come losses and norm,
-/// which
-///   wait for all stages, the update of the largest stage, and the gather of its parameters.
+///   which wait for all stages, the update of the largest stage, and the gather of its parameters;
+/// - what the ends of the model send each other of a tied embedding is not hidden either.
 /// compute_s is that of the stage that computes most; exposed_s is all else, so it includes waiting for other stages.
 PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePlan& plan, const Cluster& cluster,
                            const NetworkModel& network, const Arithmetic& arithmetic);
