@@ -184,8 +184,8 @@ Machine::Machine(const Setup& setup, comm::World& world)
       runner(app::runner(setup.options, setup.stages, engine, &world.pipeline(), memory)),
       synchroniser(app::synchroniser(setup.options, engine, groups, memory)) {
   kernels::set_tf32(setup.options.train.tf32);
-  agree_on_algorithms(world.data(), engine.model().products());  // the ranks that compute the same ones
-  prepare_kernels(world.all(), [&] { return engine.model().prepare(); });
+  agree_on_algorithms(world.data(), engine.products());  // the ranks that compute the same ones
+  prepare_kernels(world.all(), [&] { return engine.prepare(); });
   start_messages(world);  // of groups that were made since
   std::vector<std::string> names;
   for (const auto& unit : engine.units()) names.push_back(unit.name);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
@@ -82,6 +83,25 @@ void Engine::add_passes(const model::Part& part, std::vector<UseOrder>& passes) 
   }
   if (part.whole_slots > 0) made.backward = add(orders.backward);
   if (part.whole_slots < part.slots) made.recomputing_backward = add(orders.recomputing_backward);
+}
+
+std::vector<kernels::Product> Engine::products() const {
+  std::vector<kernels::Product> all;
+  for (const PartOfModel& part : parts_) {
+    const std::vector<kernels::Product>& own = part.model->products();
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+std::vector<std::string> Engine::prepare() {
+  std::vector<std::string> lines;
+  for (PartOfModel& part : parts_) {
+    for (std::string& line : part.model->prepare()) {
+      if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(std::move(line));
+    }
+  }
+  return lines;
 }
 
 void Engine::initialize(std::uint64_t seed) {

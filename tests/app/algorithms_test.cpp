@@ -225,6 +225,23 @@ TEST(Lists, AreWhatModelsMultiplyInAllStages) {
   }
 }
 
+/// Each part multiplies something that the others do not.
+TEST(Lists, OfAnEngineHaveTheProductsOfAllItsParts) {
+  EngineOptions o = works().front().options;
+  o.model.n_layer = 2;
+  o.model.tied = false;
+  o.parts = {model::Part{{0, 2}}, model::Part{{2, 4}}};
+  EngineOfAll engine(o);
+  const std::vector<Product> listed = engine->products();
+  for (const std::size_t part : {0U, 1U}) {
+    std::set<Product> missing;
+    for (const Product& product : engine->model(part).products()) {
+      if (std::find(listed.begin(), listed.end(), product) == listed.end()) missing.insert(product);
+    }
+    EXPECT_EQ(described(missing), "") << "part " << part;
+  }
+}
+
 /// A vocabulary so large that the head cuts 35 rows into chunks of 16, 16 and 3.
 TEST(Lists, HaveTheChunksOfAHead) {
   Work work{"large vocabulary", tiny([](EngineOptions& o) {

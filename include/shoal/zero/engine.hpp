@@ -46,6 +46,11 @@ class Engine final : private model::UnitAccess {
   States& states() { return states_; }
   model::Model& model(std::size_t part = 0) { return *parts_.at(part).model; }
   const std::vector<model::UnitLayout>& units() const { return units_; }
+  /// The matrix products of all parts (model::Model::products()).
+  std::vector<kernels::Product> products() const;
+  /// Lets the kernels of all parts prepare what they need (model::Model::prepare()). A line that several parts return is
+  /// there once.
+  std::vector<std::string> prepare();
   /// Number of the first unit of a part.
   int first_unit(std::size_t part) const { return static_cast<int>(options_.parts.at(part).units.begin); }
   const AccumulationPlan& accumulation() const { return accumulation_; }
