@@ -55,16 +55,16 @@ Exit run(World& world, const std::string& how, bool nccl) {
   const shoal::comm::Watchdog watchdog(world, options.timeout);
   const shoal::pipeline::ScheduleShape shape{world.size(), world.rank(), 1, 4};
   const shoal::pipeline::Lists lists = lists_of(shoal::pipeline::Schedule::one_f_one_b, shape);
-  std::optional<shoal::pipeline::Runner> runner;
-  const shoal::device::DeviceMemory memory(
-      [&](shoal::Memory& taken_from) { runner.emplace(&world.pipeline(), lists, shape, border_bytes, taken_from); });
+  shoal::Memory counting;
+  shoal::pipeline::Runner(nullptr, lists, shape, border_bytes, counting);
+  shoal::device::DeviceMemory memory(counting.taken());  // outlives what is still received when a stage fails
+  shoal::pipeline::Runner runner(&world.pipeline(), lists, shape, border_bytes, memory);
   shoal::heartbeat::phase("step");
   shoal::trace::set_step(17);
   Stage stage(world.rank() == 1 ? how : "done");
-  runner->train(stage);
+  runner.train(stage);
   shoal::device::wait_for_device();
   world.all().barrier().wait();
-  runner.reset();
   return Exit::done;
 }
 
