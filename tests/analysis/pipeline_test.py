@@ -54,7 +54,7 @@ def bars(axes, label):
 
 class Computed(Pipelines):
     def test_stages_idle_as_the_schedule_says(self):
-        """Parts take the same time and messages none, so the idle share is the ideal one."""
+        """Parts take the same time and messages no time, so the idle share is the ideal one."""
         for stages, turns, parts in ((3, 8, 1), (2, 4, 2), (4, 2, 1)):
             found = pipeline.passes(self.trace(stages, turns, parts=parts))
             ideal = (stages - 1) / (parts * turns + stages - 1)

@@ -4,6 +4,8 @@
 import itertools
 import random
 
+from program import Program
+
 
 class Space:
     """factors: the values of each option. allowed(row): whether a run can have these values together. in_effect(row): the
@@ -52,3 +54,23 @@ class Space:
         """`count` more rows, drawn evenly from all."""
         generator = random.Random(seed)
         return [self.drawn(generator) for _ in range(count)]
+
+
+class Rows(Program):
+    """Compares runs. deck_of_rows: their sections. decides: options that give another trajectory with another value;
+    changes_nothing: those that must not. trajectory_of(row): runs it, with the deck in deck.cfg."""
+
+    deck_of_rows, decides, changes_nothing = {}, {}, {}
+
+    def walk(self, rows):
+        """Compares every row with a run that has the first value of all options that must not matter."""
+        self.deck(self.deck_of_rows)
+        plain = {name: values[0] for name, values in self.changes_nothing.items()}
+        references = {}
+        for row in rows:
+            with self.subTest(**row):
+                decided = tuple(row[name] for name in self.decides)
+                if decided not in references:
+                    references[decided] = self.trajectory_of({**row, **plain})
+                self.assertEqual(self.trajectory_of(row), references[decided])
+        self.assertEqual(len(set(map(str, references.values()))), len(references), "each is a trajectory of its own")

@@ -2,8 +2,8 @@
 """The runs that test the promise of one trajectory: options that decide a trajectory, and options that must not change
 a bit of it. A row is one run (covering.py)."""
 
-from covering import Space
-from program import Program, trajectory
+from covering import Rows, Space
+from program import trajectory
 
 MODEL = {"kind": "gpt", "n_layer": 4, "n_head": 2, "n_embd": 32, "block_size": 32, "vocab_size": 64}
 DECK = {
@@ -63,7 +63,9 @@ def can_meet(choice):
 SPACE = Space(FACTORS, allowed, in_effect, can_meet)
 
 
-class Matrix(Program):
+class Matrix(Rows):
+    deck_of_rows, decides, changes_nothing = DECK, DECIDES, CHANGES_NOTHING
+
     def trajectory_of(self, row):
         options = [f"--{name}={row[name]}" for name in in_effect(row) if "." in name]
         options += [f"--batch.global={row['micro_batches'] * DECK['batch']['micro']}", "--output.overwrite"]
@@ -85,17 +87,3 @@ class Matrix(Program):
     def setUp(self):
         super().setUp()
         self.versions = self.shoal("--version").stdout
-
-    def walk(self, rows):
-        """Compares every row with a run on one rank at stage 0 that has the first value of all options that must not
-        matter."""
-        self.deck(DECK)
-        plain = {name: values[0] for name, values in CHANGES_NOTHING.items()}
-        references = {}
-        for row in rows:
-            with self.subTest(**row):
-                decided = tuple(row[name] for name in DECIDES)
-                if decided not in references:
-                    references[decided] = self.trajectory_of({**row, **plain})
-                self.assertEqual(self.trajectory_of(row), references[decided])
-        self.assertEqual(len(set(map(str, references.values()))), len(references), "each is a trajectory of its own")

@@ -2,14 +2,10 @@
 // However a run ends, mpiexec returns our exit code, the right rank prints the error once, and no rank waits for ever.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -18,34 +14,15 @@
 #include <thread>
 #include <vector>
 
+#include "support/launched.hpp"
+
 namespace {
 
+using shoal::test::Ended;
+using shoal::test::launch;
 using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
-
-struct Ended {
-  int code = -1;
-  std::string said;  // standard output and error
-  double seconds = 0;
-};
-
-/// Runs `program` under mpiexec.
-Ended launch(const std::string& program, int ranks, const std::string& environment = "") {
-  const char* mpiexec = std::getenv("SHOAL_MPIEXEC");
-  const std::string command = environment + " SHOAL_COMM_WAIT=sleep " + (mpiexec != nullptr ? mpiexec : "mpiexec") + " -n " +
-                              std::to_string(ranks) + " " + program + " 2>&1";
-  const auto begin = std::chrono::steady_clock::now();
-  Ended ended;
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return ended;
-  std::array<char, 4096> buffer{};
-  for (std::size_t n = 0; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) ended.said.append(buffer.data(), n);
-  const int status = pclose(pipe);
-  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return ended;
-}
 
 Ended run(const std::string& how, int ranks, const std::string& environment = "") {
   return launch(std::string(ENDING_PROGRAM) + " " + how, ranks, environment);

@@ -2,16 +2,14 @@
 // However NCCL fails, the run ends soon after comm.timeout, with a message that names the operation, the group and the rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
+
+#include "support/launched.hpp"
 
 namespace {
 
+using shoal::test::Ended;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
@@ -19,27 +17,8 @@ using testing::HasSubstr;
 /// watchdog and the time to ask all ranks.
 constexpr double longest_s = 15;
 
-struct Ended {
-  int code = -1;
-  std::string said;  // standard output and error
-  double seconds = 0;
-};
-
 Ended run(const std::string& how, const std::string& setting, int ranks = 2) {
-  const char* const mpiexec = std::getenv("SHOAL_MPIEXEC");
-  const std::string command = "SHOAL_NCCL_DOUBLE=" + setting + " SHOAL_COMM_WAIT=sleep " +
-                              (mpiexec != nullptr ? mpiexec : "mpiexec") + " -n " + std::to_string(ranks) + " " +
-                              NCCL_FAULTS_PROGRAM + " " + how + " 2>&1";
-  const auto begin = std::chrono::steady_clock::now();
-  Ended ended;
-  FILE* const pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return ended;
-  std::array<char, 4096> buffer{};
-  for (std::size_t n = 0; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) ended.said.append(buffer.data(), n);
-  const int status = pclose(pipe);
-  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return ended;
+  return shoal::test::launch(std::string(NCCL_FAULTS_PROGRAM) + " " + how, ranks, "SHOAL_NCCL_DOUBLE=" + setting);
 }
 
 /// message: a regular expression.

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -130,6 +131,28 @@ class WholeUnits final : public UnitAccess {
   std::vector<std::vector<std::uint16_t>> rounded_;  // bf16 or f16
   std::vector<int> held_, completed_;
   std::vector<bool> open_;
+};
+
+/// Records which units are used together.
+class Uses : public UnitAccess {
+ public:
+  Uses(const ModelOptions& options, DType dtype) : whole(layout(options), dtype, 1) {}
+  const void* acquire(int unit) override {
+    if (held_++ == 0) uses.emplace_back();
+    std::vector<int>& units = uses.back();
+    if (std::find(units.begin(), units.end(), unit) == units.end()) units.push_back(unit);
+    return whole.acquire(unit);
+  }
+  void release(int unit) override {
+    --held_;
+    whole.release(unit);
+  }
+
+  WholeUnits whole;
+  UseOrder uses;  ///< the units of each use, in the order of their first acquisition
+
+ private:
+  int held_ = 0;
 };
 
 /// A model and its memory, which was planned by constructing the model with a Memory that only counts.

@@ -15,22 +15,12 @@ namespace shoal::model::test {
 
 constexpr std::size_t layers = 5, turns = 4;
 
-/// Records the units of each use, and each unit's gradients, turn by turn.
-class Recording final : public UnitAccess {
+/// Records each unit's gradients, too, turn by turn.
+class Recording final : public Uses {
  public:
-  Recording(const ModelOptions& options, DType dtype) : whole(layout(options), dtype, 1), gradients(whole.units().size()) {
+  Recording(const ModelOptions& options, DType dtype) : Uses(options, dtype), gradients(whole.units().size()) {
     scramble(whole);
     whole.renew_copies();
-  }
-  const void* acquire(int unit) override {
-    if (held_++ == 0) uses.emplace_back();
-    std::vector<int>& units = uses.back();
-    if (std::find(units.begin(), units.end(), unit) == units.end()) units.push_back(unit);
-    return whole.acquire(unit);
-  }
-  void release(int unit) override {
-    --held_;
-    whole.release(unit);
   }
   float* gradient(int unit) override { return whole.gradient(unit); }
   void gradient_complete(int unit) override {
@@ -40,12 +30,7 @@ class Recording final : public UnitAccess {
       bits.push_back(std::bit_cast<std::uint32_t>(g));
   }
 
-  WholeUnits whole;
-  UseOrder uses;
   std::vector<std::vector<std::vector<std::uint32_t>>> gradients;  // by unit, by turn
-
- private:
-  int held_ = 0;
 };
 
 /// Micro-batches of one step; the third one is smaller.

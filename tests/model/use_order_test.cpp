@@ -10,22 +10,12 @@ namespace {
 
 const auto* const kernels_environment = ::testing::AddGlobalTestEnvironment(new KernelsEnvironment);
 
-/// Records the calls.
-class Recording final : public UnitAccess {
+/// Records when gradients are asked for, too.
+class Recording final : public Uses {
  public:
   explicit Recording(const ModelOptions& options)
-      : whole(layout(options), DType::f32, 1), early(whole.units().size()), asked(early.size()), begun_(early.size()) {}
+      : Uses(options, DType::f32), early(whole.units().size()), asked(early.size()), begun_(early.size()) {}
 
-  const void* acquire(int unit) override {
-    if (held_++ == 0) uses.emplace_back();
-    std::vector<int>& units = uses.back();
-    if (std::find(units.begin(), units.end(), unit) == units.end()) units.push_back(unit);
-    return whole.acquire(unit);
-  }
-  void release(int unit) override {
-    --held_;
-    whole.release(unit);
-  }
   float* gradient(int unit) override {
     const auto u = static_cast<std::size_t>(unit);
     if (!begun_[u]) asked[u] = uses.size() - 1;
@@ -38,14 +28,11 @@ class Recording final : public UnitAccess {
     for (std::size_t u = 0; u < begun_.size(); ++u) early[u] = early[u] || begun_[u];
   }
 
-  WholeUnits whole;
-  UseOrder uses;                   ///< the units of each use, in the order of their first acquisition
   std::vector<bool> early;         ///< for each unit: another gradient was completed while this one was begun
   std::vector<std::size_t> asked;  ///< for each unit: the use in which, or after which, its gradient was first asked for
 
  private:
   std::vector<bool> begun_;
-  int held_ = 0;
 };
 
 /// Runs one micro-batch of a model with a Recording.

@@ -2,16 +2,14 @@
 // If a stage ends or hangs, the others end soon after comm.timeout, and say which border they wait for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
+
+#include "support/launched.hpp"
 
 namespace {
 
+using shoal::test::Ended;
 using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
@@ -19,28 +17,7 @@ using testing::HasSubstr;
 /// comm.timeout of the program is 3 s; afterwards it may take two intervals of the watchdog and the time to ask all ranks.
 constexpr double longest_s = 15;
 
-struct Ended {
-  int code = -1;
-  std::string said;  // standard output and error
-  double seconds = 0;
-};
-
-Ended launch(const std::string& program) {
-  const char* const mpiexec = std::getenv("SHOAL_MPIEXEC");
-  const std::string command =
-      std::string("SHOAL_COMM_WAIT=sleep ") + (mpiexec != nullptr ? mpiexec : "mpiexec") + " -n 3 " + program + " 2>&1";
-  const auto begin = std::chrono::steady_clock::now();
-  Ended ended;
-  FILE* const pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return ended;
-  std::array<char, 4096> buffer{};
-  for (std::size_t n = 0; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) ended.said.append(buffer.data(), n);
-  const int status = pclose(pipe);
-  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return ended;
-}
-
+Ended launch(const std::string& program) { return shoal::test::launch(program, 3); }
 Ended run(const std::string& how) { return launch(std::string(ENDING_PROGRAM) + " " + how); }
 
 TEST(EndingOfPipelines, AllAreDone) {

@@ -8,38 +8,24 @@
 
 #include "shoal/device/memory.hpp"
 #include "shoal/zero/engine.hpp"
+#include "small_gpt.hpp"
 #include "support/mpi_main.hpp"
 
-namespace shoal::zero {
+namespace shoal::zero::test {
 namespace {
 
-constexpr std::size_t layers = 4, length = 8, sequences = 2, symbols = 17, micro_batches = 6;
+constexpr std::size_t micro_batches = 6;
 
-comm::World& world() { return test::world(); }
+comm::World& world() { return shoal::test::world(); }
 
 EngineOptions options(int stage, DType dtype, DType kept) {
-  EngineOptions o;
-  o.model = {.n_layer = layers, .n_head = 2, .n_embd = 32, .block_size = length, .vocab_size = symbols, .init_from = ""};
-  o.model.dropout = 0.1;
-  o.model.tied = false;
+  EngineOptions o = small_gpt(stage);
   o.dtype = dtype;
-  o.capacity = {.sequences = sequences, .length = length};
-  o.zero.stage = stage;
   o.gradients.dtype = kept;
   o.gradients.squares = Squares::plain;
   o.micro_batches = micro_batches;
   return o;
 }
-
-struct Tokens {
-  explicit Tokens(std::size_t first) : inputs(sequences * length), targets(inputs.size()) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      inputs[i] = static_cast<std::int32_t>((first + i) * (first + i) % symbols);
-      targets[i] = static_cast<std::int32_t>((first + i + 1) * (first + i + 1) % symbols);
-    }
-  }
-  std::vector<std::int32_t> inputs, targets;
-};
 
 struct Results {
   std::vector<double> losses, squares, norms;
@@ -149,9 +135,9 @@ Results run(EngineOptions o, int stages) {
 class EngineStages : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    world().make_groups(test::comm_options(), {.tensor = 1, .pipeline = world().size() == 3 ? 3 : 2});
+    world().make_groups(shoal::test::comm_options(), {.tensor = 1, .pipeline = world().size() == 3 ? 3 : 2});
   }
-  static void TearDownTestSuite() { world().make_groups(test::comm_options()); }
+  static void TearDownTestSuite() { world().make_groups(shoal::test::comm_options()); }
 };
 
 TEST_F(EngineStages, TrainAsRanksThatComputeTheWholeModel) {
@@ -169,4 +155,4 @@ TEST_F(EngineStages, TrainAsRanksThatComputeTheWholeModel) {
 }
 
 }  // namespace
-}  // namespace shoal::zero
+}  // namespace shoal::zero::test

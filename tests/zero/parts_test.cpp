@@ -6,38 +6,18 @@
 #include "engine_harness.hpp"
 #include "shoal/pipeline/schedule.hpp"
 #include "shoal/zero/slots.hpp"
+#include "small_gpt.hpp"
 
 namespace shoal::zero::test {
 namespace {
 
 using pipeline::Schedule;
 
-constexpr std::size_t layers = 4, length = 8, sequences = 2, symbols = 17;
-
 EngineOptions options(int stage, std::size_t micro_batches) {
-  EngineOptions o;
-  o.model.n_layer = layers;
-  o.model.n_head = 2;
-  o.model.n_embd = 32;
-  o.model.block_size = length;
-  o.model.vocab_size = symbols;
-  o.model.dropout = 0.1;
-  o.model.tied = false;
-  o.capacity = {.sequences = sequences, .length = length};
-  o.zero.stage = stage;
+  EngineOptions o = small_gpt(stage);
   o.micro_batches = micro_batches;
   return o;
 }
-
-struct Tokens {
-  explicit Tokens(std::size_t first) : inputs(sequences * length), targets(inputs.size()) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      inputs[i] = static_cast<std::int32_t>((first + i) * (first + i) % symbols);
-      targets[i] = static_cast<std::int32_t>((first + i + 1) * (first + i + 1) % symbols);
-    }
-  }
-  std::vector<std::int32_t> inputs, targets;
-};
 
 /// What crosses the borders of parts: memory for each turn.
 class Borders {
