@@ -50,10 +50,8 @@ void on_all_ranks(comm::Communicator& group, const std::function<void()>& act) {
 }
 
 std::string broadcast_text(comm::Communicator& group, const std::string& text, int root) {
-  std::uint64_t length = text.size();
-  group.broadcast(comm::bytes_of(Span<std::uint64_t>(&length, 1)), root).wait();
-  std::string result = group.rank() == root ? text : std::string(length, '\0');
-  group.broadcast(comm::bytes_of(Span<char>(result.data(), result.size())), root).wait();
+  std::string result = text;
+  broadcast_all_of(group, result, root);
   return result;
 }
 

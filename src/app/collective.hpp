@@ -18,6 +18,15 @@ void on_rank_0(comm::Communicator& group, const std::function<void()>& act);
 /// throws the error of the lowest of them, which names that rank unless it is 0.
 void on_all_ranks(comm::Communicator& group, const std::function<void()>& act);
 
+/// Gives all ranks rank `root`'s text or bytes.
+template <typename Container>
+void broadcast_all_of(comm::Communicator& group, Container& content, int root) {
+  std::uint64_t size = content.size();
+  group.broadcast(comm::bytes_of(Span<std::uint64_t>(&size, 1)), root).wait();
+  content.resize(size);
+  group.broadcast(comm::bytes_of(Span<typename Container::value_type>(content.data(), size)), root).wait();
+}
+
 /// Returns rank `root`'s text on all ranks.
 std::string broadcast_text(comm::Communicator& group, const std::string& text, int root);
 

@@ -7,25 +7,14 @@
 
 namespace shoal::app {
 
-namespace {
-
-void broadcast_bytes(comm::Communicator& group, std::vector<std::byte>& bytes) {
-  std::uint64_t size = bytes.size();
-  group.broadcast(comm::bytes_of(Span<std::uint64_t>(&size, 1)), 0).wait();
-  bytes.resize(size);
-  if (size > 0) group.broadcast(Span<std::byte>(bytes), 0).wait();
-}
-
-}  // namespace
-
 data::Dataset open_data(comm::Communicator& group, const config::Options& options) {
   data::Found found;
   on_rank_0(group, [&] { found = data::find(options.data); });
   if (group.size() > 1) {
-    found.train = broadcast_text(group, found.train, 0);
-    found.validation = broadcast_text(group, found.validation, 0);
-    broadcast_bytes(group, found.train_text);
-    broadcast_bytes(group, found.validation_text);
+    broadcast_all_of(group, found.train, 0);
+    broadcast_all_of(group, found.validation, 0);
+    broadcast_all_of(group, found.train_text, 0);
+    broadcast_all_of(group, found.validation_text, 0);
   }
   data::Dataset dataset;
   on_all_ranks(group, [&] {

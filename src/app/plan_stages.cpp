@@ -51,7 +51,8 @@ void print_stages(const std::vector<StageRow>& rows, char first) {
     cells.push_back(plan::bytes_text(rows[stage].bytes.total()));
     lines.push_back(cells);
   }
-  for (const Cells& line : lines) print_cells(line, widths_of(lines), first);
+  const std::vector<std::size_t> widths = widths_of(lines);
+  for (const Cells& line : lines) print_cells(line, widths, first);
 }
 
 bool is_pipeline(const PlanReport& report) {
@@ -61,8 +62,10 @@ bool is_pipeline(const PlanReport& report) {
 void print_stages(const PlanReport& report) {
   for (const PlannedRun& run : report.runs) {
     if (!run.asked || run.stages.empty()) continue;
-    std::printf("\n# The stages on %s: units 0 (embedding), 1 ... %zu (layers), %zu (head)\n",
-                counted(run.ranks, "rank").c_str(), report.n_layer, report.n_layer + 1);
+    const std::size_t head = report.n_layer + 1, last = run.stages.back().units.back().end - 1;
+    std::printf("\n# The stages on %s: units 0 (embedding), 1 ... %zu (layers), %zu (head)%s\n",
+                counted(run.ranks, "rank").c_str(), report.n_layer, head,
+                last == head ? "" : text(", ", last, " (its copy of the embedding)").c_str());
     print_stages(run.stages, '#');
     if (!run.does_not_fit.empty()) std::printf("# %s\n", run.does_not_fit.c_str());
   }

@@ -152,12 +152,14 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   const int sync_group_size = setup.division.sync_group_size;
   const int stage = as_started ? setup.division.axes.position(world.rank(), ranks).pipeline : 0;
   const std::optional<std::size_t> limit = limit_of(world, options, on_node);
-  setup.stages = stage_plan(with_balance(setup.options, setup.division, purpose, limit), stage,
-                            turns_of(setup.engine, setup.division), training);
-  setup.engine.parts = setup.stages.own_parts();
   if (setup.options.pipeline.size > 1) {
     setup.all_stages = std::make_shared<PlannedStages>(plan_stages(setup.options, setup.division, purpose, limit));
+    setup.stages = setup.all_stages->stages;
+    setup.stages.shape.stage = stage;
+  } else {
+    setup.stages = stage_plan(setup.options, stage, turns_of(setup.engine, setup.division), training);
   }
+  setup.engine.parts = setup.stages.own_parts();
   const auto extra = [&](int of_rank) {
     return extra_allocations(setup.options, setup.division, setup.stages, purpose, of_rank);
   };

@@ -205,6 +205,7 @@ PlannedStages plan_stages(const config::Options& options, const Division& divisi
   planned.memory = memory_of_all(stages, cut);
   planned.largest = largest_of(planned.memory);
   planned.stages = stages.cut(cut, planned.largest);
+  planned.balance = cut.pipeline.balance;
   return planned;
 }
 
@@ -221,7 +222,7 @@ std::string stages_problem(const PlannedStages& planned, const config::Options& 
       const PlannedStages then = plan_stages(changed, division, purpose, limit);
       std::string named = description;
       if (options.pipeline.balance != changed.pipeline.balance) {
-        named = joined("pipeline.balance = " + with_balance(changed, division, purpose, limit).pipeline.balance, named);
+        named = joined("pipeline.balance = " + then.balance, named);
       }
       if (then.bytes() <= limit) return problem + text(named, ": ", plan::bytes_text(then.bytes()));
       if (then.bytes() >= least) continue;

@@ -18,6 +18,7 @@ namespace shoal::app {
 struct PlannedStages {
   zero::EngineOptions engine;            ///< of all stages; parts are not set
   StagePlan stages;                      ///< shape: that of the largest stage
+  std::string balance;                   ///< pipeline.balance; in place of auto, what was chosen
   std::vector<plan::MemoryPlan> memory;  ///< by stage: of its data-parallel rank 0
   std::size_t largest = 0;               ///< the stage whose ranks take most
   std::size_t bytes() const { return memory[largest].bytes.total(); }

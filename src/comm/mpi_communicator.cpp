@@ -20,7 +20,7 @@ namespace {
 
 using device::Access;
 
-constexpr int first_composite_tag = 1 << 19;
+constexpr int first_composite_tag = end_of_message_tags;
 constexpr int end_of_tags = 1 << 20;
 
 /// The MPI requests of one operation.

@@ -2,6 +2,7 @@
 #include "shoal/pipeline/border.hpp"
 
 #include "shoal/base/error.hpp"
+#include "shoal/comm/communicator.hpp"
 
 namespace shoal::pipeline {
 
@@ -9,7 +10,7 @@ namespace {
 
 using enum Action::Kind;
 
-constexpr std::uint32_t tags = 1U << 19U;
+constexpr std::uint32_t tags = comm::end_of_message_tags;
 
 template <typename List>
 Lists by_stage(const ScheduleShape& shape, const List& list) {

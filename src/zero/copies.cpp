@@ -13,7 +13,7 @@ namespace shoal::zero {
 namespace {
 
 /// Messages of the same tag between two ranks are paired in their order, and all ranks send and receive in one order.
-constexpr int tag = (1 << 19) - 1;
+constexpr int tag = comm::end_of_message_tags - 1;
 
 /// The elements of a unit that this rank updates (which a copy's own ShardLayout does not say).
 Range updated(const ShardLayout& layout) { return layout.updated_in_part() ? layout.shard : Range{0, layout.elements}; }

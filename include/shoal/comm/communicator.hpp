@@ -116,6 +116,9 @@ struct Traffic {
 std::map<std::string, Traffic> traffic();
 void reset_traffic();
 
+/// Tags of messages (Communicator::send()) are below this.
+inline constexpr int end_of_message_tags = 1 << 19;
+
 /// Messages of Communicator::exchange().
 struct Outgoing {
   int to = 0;
@@ -143,7 +146,8 @@ class Communicator {
   /// number of consecutive ranks of the group; otherwise 1. The same on all ranks.
   virtual int queued_ranks_per_node() const { return 1; }
 
-  /// Point to point. `tag` < 2^19 pairs a send with its receive. Messages may have any size, also 0 or more than 2^31 bytes.
+  /// Point to point. `tag` < end_of_message_tags pairs a send with its receive. Messages may have any size, also 0 or more
+  /// than 2^31 bytes.
   virtual Request send(Span<const std::byte> data, int to, int tag) = 0;
   virtual Request receive(Span<std::byte> data, int from, int tag) = 0;
   /// All these messages as one operation, whose messages do not wait for each other. The messages between two ranks are
