@@ -64,7 +64,7 @@ class Passes:
 
     @property
     def ideal_idle(self) -> float:
-        """The idle share of a stage if all parts took the same time, and messages none (include/shoal/pipeline/schedule.hpp)."""
+        """The idle share of a stage if all parts took the same time, and messages no time (include/shoal/pipeline/schedule.hpp)."""
         return (self.stages - 1) / (self.parts_of_stage * self.micro_batches + self.stages - 1)
 
     def stage_of(self, ranks: np.ndarray) -> np.ndarray:

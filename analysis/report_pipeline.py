@@ -37,7 +37,7 @@ def note(trace: Trace, found: Passes) -> str:
         + "forward, backward: of a micro-batch. idle: share of the time from the first pass of a step to the last one in which the "
         f"stage ran none; ideal {plain(100 * found.ideal_idle)} %: (P - 1) / (v A + P - 1) with P = {found.stages} stages, "
         f"v = {found.parts_of_stage} part{'' if found.parts_of_stage == 1 else 's'} of a stage and A = {found.micro_batches} "
-        "micro-batches, if all parts took the same time and messages none. Memory: of the largest rank of the stage."
+        "micro-batches, if all parts took the same time and messages no time. Memory: of the largest rank of the stage."
     )
     if trace.device_queues:
         words += " The passes are the host's, which only enqueues their work on the device."

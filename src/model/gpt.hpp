@@ -64,8 +64,9 @@ class Gpt final : public Model, private Decoder {
   T* run_blocks(const MicroBatch& batch, const Flow& flow);
   /// The buffers of block i if nothing is saved: all blocks have the same ones, except for keys and values.
   gpt::BlockActivations<T> unkept(std::size_t i) const;
-  /// Final norm, logits and losses of x. With a scale also the head's backward: its gradient is complete then, and
-  /// slot.gradient is that of x. (The gradient of the embedding as the head's weight is not: its backward adds to it.)
+  /// Computes the final norm, logits and losses of x. With a scale, it also makes the head's backward pass: then the head's
+  /// gradient is complete, and slot.gradient is that of x. (The gradient of the embedding as the head's weight is not: its
+  /// backward adds to it.)
   void head(const Slot& slot, std::size_t rows, const T* x, std::optional<float> gradient_scale, double* loss);
   /// The gradient of the copied embedding: all but the head's weight, which has been written, is zero.
   void complete_copy(const Gradient& g);

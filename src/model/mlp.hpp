@@ -63,7 +63,7 @@ class Mlp final : public Model {
   void output(const Weights<T>& w, std::size_t rows, const T* hidden, float* logits);
   /// Computes the gradients of the head, and of its input (in dx), from dlogits_.
   void head_backward(const Weights<T>& w, std::size_t rows, const T* hidden, T* dx);
-  /// The gradients of a layer's output y, of the output u of its product, before the ReLU, and of its input x.
+  /// Where three gradients of a layer are: y, of its output; u, of its matrix product, before the ReLU; x, of its input.
   struct HiddenGradients {
     const T* y;
     T* u;  // may be y

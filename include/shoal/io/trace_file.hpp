@@ -32,9 +32,8 @@
 //
 // At level comm, ZeRO stage 1 and 12 blocks a rank writes some 24 events in a step. Compressed they take about 200 bytes.
 //
-// In files of format_version 1 events have no member `queue`, `depth` is of 32 bits, and there is no
-// /queues: all events are of the host. In formats 1 and 2 /events has no filters, and no rows that fill up chunks. Both can
-// still be read.
+// In files of format_version 1 events have no member `queue`, `depth` is of 32 bits, and there is no /queues: all events are
+// of the host. In formats 1 and 2 /events has no filters, and no rows that fill up chunks. Both can still be read.
 #pragma once
 
 #include <cstdint>
