@@ -105,13 +105,18 @@ while true; do
     again=(--checkpoint.resume=latest)
   fi
   before=$(newest)
+  rm -f "$out/aborted.txt"
   (
     trap '' USR2
     exec "${launch[@]}" "$shoal" train "$deck" --output.dir="$out" --checkpoint.dir="$out/checkpoints" "${stop[@]}" "${again[@]}" \
       "${preset[@]}" "${options[@]}"
   ) &
   running=$!
-  while kill -0 "$running" 2>/dev/null; do sleep 1 || true; done # `wait` would lose one of two signals at a time
+  while kill -0 "$running" 2>/dev/null; do # `wait` would lose one of two signals at a time
+    # A rank that has ended all ranks leaves this note. mpiexec might wait longer for a node without power.
+    [[ ! -e $out/aborted.txt ]] || { sleep 3 || true; kill -KILL "$running" 2>/dev/null || true; }
+    sleep 1 || true
+  done
   status=0
   wait "$running" || status=$?
   [[ $status -ne 0 && $status -ne 2 && $status -ne 75 && $deleted == no ]] || break
@@ -119,7 +124,7 @@ while true; do
   idle=$((idle + 1))
   [[ $latest == "$before" ]] || idle=0
   [[ -n $latest && $idle -lt 3 ]] || break
-  if [[ $warned == yes ]] || ! timeout "${SHOAL_ANSWER:-20}" "${launch[@]}" true; then
+  if [[ $warned == yes ]] || ! timeout --kill-after=5 "${SHOAL_ANSWER:-20}" "${launch[@]}" true; then
     status=75 # soon out of time, or without a node
     break
   fi

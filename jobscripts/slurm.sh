@@ -64,7 +64,7 @@ trap 'warned=yes; kill -USR1 "$running" || true' USR1
 trap 'warned=yes; kill -USR2 "$running" || true' USR2
 trap 'cancelled=yes' TERM INT
 nodes=${SLURM_JOB_NUM_NODES:-1}
-all_answer() { timeout "${SHOAL_ANSWER:-20}" srun --overlap --mpi=none --nodes="$nodes" --ntasks="$nodes" true; }
+all_answer() { timeout --signal=KILL "${SHOAL_ANSWER:-20}" srun --overlap --mpi=none --nodes="$nodes" --ntasks="$nodes" true; }
 newest() { compgen -G "$out/checkpoints/step_*.h5" | sort | tail -n 1 || true; }
 end_steps() {
   local step
@@ -83,12 +83,18 @@ while true; do
     again=(--checkpoint.resume=latest)
   fi
   before=$(newest)
+  rm -f "$out/aborted.txt"
   # --overlap: SLURM may count a step as running for a while whose processes are dead.
   srun --overlap --mpi="${SHOAL_SRUN_MPI:-pmi2}" --cpus-per-task="$OMP_NUM_THREADS" --cpu-bind="${SHOAL_BIND:-cores}" \
     --kill-on-bad-exit=1 "$shoal" train "$deck" --output.dir="$out" --checkpoint.dir="$out/checkpoints" "${again[@]}" \
     "${preset[@]}" "$@" &
   running=$!
-  while kill -0 "$running" 2>/dev/null; do sleep 1 || true; done # `wait` would lose one of two signals at a time
+  while kill -0 "$running" 2>/dev/null; do # `wait` would lose one of two signals at a time
+    # A rank that has ended all ranks leaves this note. srun might wait for others, or for a node without power, for KillWait
+    # seconds (30 by default).
+    [[ ! -e $out/aborted.txt ]] || { sleep 1 || true; kill -KILL "$running" 2>/dev/null || true; }
+    sleep 1 || true
+  done
   status=0
   wait "$running" || status=$?
   [[ $status -ne 0 && $status -ne 2 && $status -ne 75 && $cancelled == no ]] || break

@@ -13,6 +13,7 @@
 #include "run_record.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/comm/abort.hpp"
 #include "shoal/io/checkpoint.hpp"
 #include "shoal/io/target.hpp"
 #include "weights.hpp"
@@ -76,6 +77,15 @@ void remove_files(const OldFiles& old) {
   }
 }
 
+/// Removes the note of an earlier run that was aborted.
+void remove_note_of_abort(const fs::path& directory) {
+  const fs::path note = directory / aborted_name;
+  if (!comm::is_note_of_abort(note)) return;
+  std::error_code error;
+  fs::remove(note, error);
+  require_input(!error, note.string(), ": cannot be removed: ", error.message());
+}
+
 /// Fails if output.dir holds another run that may not be replaced; removes one that may be.
 void prepare_output(const config::Options& options) {
   const OldFiles old = old_files_in(options.output.dir);
@@ -127,8 +137,10 @@ RunFiles::RunFiles(comm::World& world, const config::Options& options) : world_(
   if (uses_checkpoints(options)) enter_checkpoints();
   on_rank_0(world.all(), [&] {
     prepare_output(options);
+    remove_note_of_abort(options.output.dir);
     check_other_targets(options);
   });
+  comm::note_aborts_in(fs::path(options.output.dir) / aborted_name);
 }
 
 void RunFiles::enter_checkpoints() {

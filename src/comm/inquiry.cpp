@@ -8,6 +8,7 @@
 
 #include "mpi_error.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/comm/abort.hpp"
 #include "shoal/comm/world.hpp"
 
 namespace shoal::comm {

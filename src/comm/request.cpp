@@ -8,8 +8,8 @@
 #include "open_operations.hpp"
 #include "shoal/base/activity.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/comm/abort.hpp"
 #include "shoal/comm/wait.hpp"
-#include "shoal/comm/world.hpp"
 
 namespace shoal::comm {
 

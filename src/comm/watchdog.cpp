@@ -22,6 +22,7 @@
 #include "shoal/base/absence.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
+#include "shoal/comm/abort.hpp"
 #include "shoal/comm/process.hpp"
 #include "shoal/comm/wait.hpp"
 #include "shoal/comm/world.hpp"

@@ -7,15 +7,12 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
-#include <thread>
 
-#include "device_operations.hpp"
 #include "duplicate.hpp"
 #include "groups.hpp"
 #include "mpi_error.hpp"
@@ -23,6 +20,7 @@
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/printable.hpp"
+#include "shoal/comm/abort.hpp"
 
 namespace shoal::comm {
 
@@ -31,8 +29,6 @@ namespace {
 constexpr double error_bound_s = 5;    // a rank that ends with an error code waits this long for the others
 constexpr double message_bound_s = 3;  // a rank that ends with an error message waits this long for the others
 constexpr double exit_bound_s = 30;    // between the last agreement and MPI_Finalize
-/// Time for the launcher to read the output: hydra ends at an abort without forwarding what it has not read yet.
-constexpr std::chrono::milliseconds launcher_reads(200);
 
 /// Orders exit codes by severity.
 int severity(int code) {
@@ -210,14 +206,6 @@ int World::end_with_error(Exit code, Seen seen, const std::string& message) {
     if (severity(static_cast<int>(other.code)) > severity(worst)) worst = static_cast<int>(other.code);
   }
   return worst;
-}
-
-void abort_all(int exit_code) {
-  std::fflush(nullptr);
-  release_device();
-  std::this_thread::sleep_for(launcher_reads);
-  MPI_Abort(MPI_COMM_WORLD, exit_code);
-  std::_Exit(exit_code);
 }
 
 std::pair<std::string, std::string> library_version() {

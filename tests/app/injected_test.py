@@ -62,6 +62,18 @@ class Injected(Program):
         )
         self.assertLess(time.monotonic() - begin, 12 * TIMEOUT)
 
+    def test_a_rank_that_ends_all_ranks_leaves_a_note_for_scripts(self):
+        note = self.dir / "out/aborted.txt"
+        self.assertNotEqual(self.run_with("hang@3:1").returncode, 0)
+        self.assertRegex(note.read_text(), r"\AA rank has ended all ranks with exit code 1\..*\n\Z")
+        self.resumed("hang@3:1")
+        self.assertFalse(note.exists())
+        other = "not a note of shoal's\n"
+        note.write_text(other)
+        again = self.run_with("slow@2:1", "--output.overwrite")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual(note.read_text(), other)
+
     def test_a_slow_rank_is_not_called_dead(self):
         begin = time.monotonic()
         done = self.run_with("slow@2:1")

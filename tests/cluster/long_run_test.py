@@ -88,7 +88,7 @@ class Job:
         self.memory = {}  # by process: (rank, time since its start, resident bytes) now and then, and its peak
         options = ["--time=60", "--parsable", f"--output={work}/job.log", f"--chdir={work}"]
         environment = [f"SHOAL={BINARY}", f"SHOAL_DECK={work}/deck.cfg", f"SHOAL_OUT={self.out}"]
-        environment += ["SHOAL_COMM_WAIT=sleep", "SHOAL_ANSWER=8"]
+        environment += ["SHOAL_COMM_WAIT=sleep", "SHOAL_ANSWER=5"]
         self.number = self.slurm("env", *environment, "sbatch", *options, SOURCE / "jobscripts" / "slurm.sh").strip()
 
     @staticmethod
@@ -365,6 +365,8 @@ def long_run(work):
     log(f"{count} faults in {wall / 60:.1f} min; {re.search('Restarts=[0-9]+', record).group()} by SLURM, "
         f"{text.count('; it goes on from ')} restarts within a job")  # fmt: skip
     print_effective(job, kept, wall)
+    waited = text.count("Timed out waiting for job step to complete")
+    require(waited == 0, "srun waited", waited, "times for ranks whose run had ended")
     check_memory(job, kept)
     check_leftovers(job)
     check_bits(job, kept, work)

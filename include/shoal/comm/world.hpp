@@ -86,9 +86,6 @@ class World {
   std::unique_ptr<State> state_;
 };
 
-/// Ends all ranks at once with this exit code, without waiting for them (MPI_Abort).
-[[noreturn]] void abort_all(int exit_code);
-
 /// Name and version of the MPI library: ("MPI", "MPICH 4.0.2 ...").
 std::pair<std::string, std::string> library_version();
 /// The same of NCCL, or of what stands for it in tests; an empty version if the program has none.
