@@ -62,7 +62,7 @@ keep  = 2
 async = true
 [trace]
 level = steps
-interval = 400
+interval = 2000
 [comm]
 timeout = 5
 """
