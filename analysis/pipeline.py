@@ -68,12 +68,12 @@ class Passes:
         return (self.stages - 1) / (self.parts_of_stage * self.micro_batches + self.stages - 1)
 
     def stage_of(self, ranks: np.ndarray) -> np.ndarray:
-        return self._place_of()[1][ranks]
+        return self.places()[1][ranks]
 
     def pipeline_of(self, ranks: np.ndarray) -> np.ndarray:
-        return self._place_of()[0][ranks]
+        return self.places()[0][ranks]
 
-    def _place_of(self) -> tuple[np.ndarray, np.ndarray]:
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
         """Of each rank: its pipeline and its stage."""
         places = np.zeros((2, self.ranks.size), np.int64)
         places[:, self.ranks.ravel()] = np.indices(self.ranks.shape).reshape(2, -1)
@@ -155,12 +155,12 @@ class Stage:
 
 
 def stages(found: Passes) -> list[Stage]:
-    events, pipeline, stage = found.events, *found._place_of()
+    events, pipeline, stage = found.events, *found.places()
     keys = events["step"].astype(np.int64) * len(found.ranks) + pipeline[events["rank"]]
-    _, turn = np.unique(keys, return_inverse=True)
-    begins, ends = np.full(turn.max() + 1, np.iinfo(np.int64).max), np.zeros(turn.max() + 1, np.int64)
-    np.minimum.at(begins, turn, events["begin_ns"])
-    np.maximum.at(ends, turn, found.end_ns)
+    steps, which = np.unique(keys, return_inverse=True)  # of each pipeline
+    begins, ends = np.full(len(steps), np.iinfo(np.int64).max), np.zeros(len(steps), np.int64)
+    np.minimum.at(begins, which, events["begin_ns"])
+    np.maximum.at(ends, which, found.end_ns)
     whole = float((ends - begins).sum())
     micro_batches = len(begins) * found.micro_batches
     result = []

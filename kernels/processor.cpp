@@ -3,7 +3,11 @@
 
 #include <sched.h>
 
+#include <array>
+#include <bit>
+#include <cstdint>
 #include <fstream>
+#include <numeric>
 
 #include "shoal/base/error.hpp"
 #include "shoal/kernels/runtime.hpp"
@@ -44,10 +48,11 @@ std::string compiler_name() {
 }
 
 int available_cores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  require(sched_getaffinity(0, sizeof cores, &cores) == 0, "sched_getaffinity: the cores of this process are not known");
-  return CPU_COUNT(&cores);
+  std::array<std::uint64_t, 128> cores{};  // a bit for each; the system refuses a cpu_set_t if it has more than 1024
+  require(sched_getaffinity(0, sizeof cores, reinterpret_cast<cpu_set_t*>(cores.data())) == 0,
+          "sched_getaffinity: the cores of this process are not known");
+  return std::accumulate(cores.begin(), cores.end(), 0,
+                         [](int sum, std::uint64_t word) { return sum + std::popcount(word); });
 }
 
 }  // namespace shoal::kernels

@@ -9,6 +9,7 @@
 #include "collective.hpp"
 #include "commands.hpp"
 #include "device_start.hpp"
+#include "machine_model.hpp"
 #include "own_results.hpp"
 #include "report.hpp"
 #include "shoal/base/counted.hpp"
@@ -97,7 +98,7 @@ std::string training_text(const plan::TrainingRates& rates) {
 
 void print_model(const std::optional<MachineModel>& measured, bool several_nodes) {
   if (!measured) return print_table("no model for `shoal plan`", {{"links", link_text({}, 0)}});
-  std::vector<std::pair<std::string, std::string>> rows;
+  TextRows rows;
   const MachineModel& model = *measured;
   const auto& network = model.network;
   if (network.ranks_per_node > 1) rows.emplace_back("within nodes", link_text(network.node, model.node_deviation));

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <vector>
 
+#include "collective.hpp"
 #include "output.hpp"
 #include "peak.hpp"
 #include "shoal/base/heartbeat.hpp"
@@ -24,11 +25,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double largest(comm::World& world, double mine) {
-  world.all().all_reduce(Span<double>(&mine, 1), comm::Reduce::max).wait();
-  return mine;
-}
-
 constexpr double segment_s = 0.1;    // arithmetic without a break, as between two waits of a step
 constexpr std::size_t segments = 5;  // the median of these counts
 
@@ -43,7 +39,7 @@ double segment_seconds_of(comm::World& world, std::size_t passes, const Pass& pa
   device::wait_for_device();
   world.all().barrier().wait();
   const double mine = std::chrono::duration<double>(Clock::now() - begin).count();
-  return largest(world, mine) / static_cast<double>(passes);
+  return largest(world.all(), mine) / static_cast<double>(passes);
 }
 
 template <typename Pass>

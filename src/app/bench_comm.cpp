@@ -4,14 +4,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <optional>
+#include <vector>
 
-#include "bench_arithmetic.hpp"
+#include "collective.hpp"
 #include "output.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
-#include "shoal/comm/queued_exchanges.hpp"
-#include "shoal/comm/tree_reduce.hpp"
 #include "shoal/device/cells.hpp"
 
 namespace shoal::app {
@@ -24,11 +22,6 @@ using Clock = std::chrono::steady_clock;
 /// some microseconds.
 constexpr double shortest_s = 0.002;
 constexpr std::size_t fewest_repetitions = 3, most_operations_each = 500;
-
-double largest(comm::World& world, double mine) {
-  world.all().all_reduce(Span<double>(&mine, 1), comm::Reduce::max).wait();
-  return mine;
-}
 
 std::uint64_t sum(comm::World& world, std::uint64_t mine) {
   world.all().all_reduce(Span<std::uint64_t>(&mine, 1), comm::Reduce::sum).wait();
@@ -43,7 +36,7 @@ double time(comm::World& world, const Collective& collective, Work& work, std::s
   for (std::size_t i = 0; i < operations; ++i) collective.run(work);
   device::wait_for_device();
   const double mine = std::chrono::duration<double>(Clock::now() - begin).count();
-  return largest(world, mine) / static_cast<double>(operations * static_cast<std::size_t>(collective.trips()));
+  return largest(world.all(), mine) / static_cast<double>(operations * static_cast<std::size_t>(collective.trips()));
 }
 
 comm::Traffic traffic_of_all(comm::World& world) {
@@ -66,7 +59,7 @@ CommRow measure(comm::World& world, const Collective& collective, const comm::Hi
   row.ranks = ranks;
   Work work(groups, bytes);
   const bool takes_part = group.size() > 1;
-  row.bytes = static_cast<std::size_t>(largest(world, takes_part ? static_cast<double>(work.bytes()) : 0));
+  row.bytes = static_cast<std::size_t>(largest(world.all(), takes_part ? static_cast<double>(work.bytes()) : 0));
 
   Collective idle = collective;
   idle.run = [](Work&) {};
@@ -160,7 +153,7 @@ std::vector<CommRow> bench_comm(comm::World& world, const CommBenchOptions& opti
   std::vector<CommRow> rows;
   for (const std::string& kind : kinds_to_measure(world.topology(), options.groups)) {
     const comm::Hierarchy groups = groups_named(world, kind);
-    const auto ranks = static_cast<int>(largest(world, groups.all.size()));
+    const auto ranks = static_cast<int>(largest(world.all(), groups.all.size()));
     if (ranks == 1) continue;
     for (const Collective& collective : bench_collectives()) {
       if (!wanted(collective, options.collectives)) continue;
@@ -174,41 +167,6 @@ std::vector<CommRow> bench_comm(comm::World& world, const CommBenchOptions& opti
     }
   }
   return rows;
-}
-
-namespace {
-
-/// Fits the link that the tree's all-gathers of this kind of groups used. deviation: the largest of the fit.
-std::optional<plan::Link> link_of(const std::vector<CommRow>& rows, const comm::Communicator& group, double& deviation) {
-  std::vector<plan::Sample> samples;
-  int exchanges = 1;
-  for (const CommRow& row : rows) {
-    if (row.group != group.name() || row.collective != "all_gather" || row.how != "tree") continue;
-    samples.push_back({static_cast<double>(row.bytes) * (row.ranks - 1) / row.ranks, row.median_s});
-    exchanges = group.queued() ? comm::queued_tree_exchanges(row.ranks, group.queued_ranks_per_node())
-                               : comm::tree_exchanges(row.ranks);
-  }
-  const std::optional<plan::Line> line = plan::fit(samples);
-  if (!line) return std::nullopt;
-  deviation = plan::worst_deviation(*line, samples);
-  return plan::Link{line->latency_s / exchanges, line->s_per_byte};
-}
-
-}  // namespace
-
-std::optional<MachineModel> machine_model(comm::World& world, const std::vector<CommRow>& rows) {
-  MachineModel model;
-  model.network.queued = world.all().queued();
-  model.network.ranks_per_node = static_cast<int>(largest(world, world.node().size()));
-  model.network.node = link_of(rows, world.node(), model.node_deviation);
-  model.network.across = link_of(rows, world.across(), model.across_deviation);
-  if (!model.network.node && !model.network.across) return std::nullopt;
-  model.network.sum_s_per_byte = sum_seconds_per_byte(world);
-  model.network.int8 = codec_seconds(world, 8);
-  model.network.int4 = codec_seconds(world, 4);
-  model.gflops = peak_gflops(world);
-  model.training = training_rates(world);
-  return model;
 }
 
 }  // namespace shoal::app

@@ -5,14 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench_collectives.hpp"
 #include "shoal/comm/world.hpp"
-#include "shoal/plan/step_time.hpp"
 
 namespace shoal::app {
 
@@ -41,16 +38,5 @@ struct CommRow {
 /// Collective over all ranks. Calls `done` on all of them with each row as soon as it is measured.
 std::vector<CommRow> bench_comm(comm::World& world, const CommBenchOptions& options,
                                 const std::function<void(const CommRow&)>& done);
-
-/// The model of this machine for `shoal plan`.
-struct MachineModel {
-  plan::NetworkModel network;
-  double node_deviation = 0, across_deviation = 0;      ///< largest relative deviation of the fit
-  std::map<std::string, double> gflops;                 ///< peak of the cores by train.dtype, per rank while all work
-  std::map<std::string, plan::TrainingRates> training;  ///< by train.dtype
-};
-/// Fits the links to the rows of the tree's all-gathers; without such a link there is no model. Measures arithmetic on all
-/// ranks at the same time. Collective.
-std::optional<MachineModel> machine_model(comm::World& world, const std::vector<CommRow>& rows);
 
 }  // namespace shoal::app

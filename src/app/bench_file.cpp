@@ -2,6 +2,7 @@
 #include "bench_file.hpp"
 
 #include <cmath>
+#include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -90,7 +91,11 @@ plan::Codec codec_of(const Json& json) { return {not_negative(json, "quantize_s"
 plan::TrainingRates rates_of(const Json& json) {
   plan::TrainingRates rates;
   for (const Json& row : json.at("by_width")) {
-    rates.gflops[row.at("n_embd").get<std::size_t>()] = not_negative(row, "gflops");
+    const auto width = row.at("n_embd").get<std::int64_t>();
+    const double gflops = not_negative(row, "gflops");
+    require_input(width >= 1, "n_embd = ", width, ": allowed: whole numbers of at least 1");
+    require_input(gflops > 0, "gflops = 0 at n_embd = ", width, ": allowed: numbers above 0");
+    rates.gflops[static_cast<std::size_t>(width)] = gflops;
   }
   require_input(!rates.gflops.empty(), "by_width is empty");
   rates.update_s = not_negative(json, "update_s");
@@ -123,7 +128,8 @@ MachineModel read_bench_file(const std::filesystem::path& file, const std::strin
     MachineModel result;
     result.network.queued = json.at("machine").value("backend", "mpi") == "nccl";  // older files name none: MPI
     result.network.ranks_per_node = model.at("ranks_per_node").get<int>();
-    require_input(result.network.ranks_per_node >= 1, "ranks_per_node = ", result.network.ranks_per_node);
+    require_input(result.network.ranks_per_node >= 1, "ranks_per_node = ", result.network.ranks_per_node,
+                  ": allowed: whole numbers of at least 1");
     result.network.node = link_of(model.at("node"));
     result.network.across = link_of(model.at("across"));
     result.network.sum_s_per_byte = not_negative(model, "sum_s_per_byte");

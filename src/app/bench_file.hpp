@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "bench_comm.hpp"
+#include "machine_model.hpp"
 
 namespace shoal::app {
 

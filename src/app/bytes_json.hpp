@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory by kind, as all JSON files of the program have it.
+// Memory by kind, and numbers, as all JSON files of the program have them.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,5 +10,8 @@ namespace shoal::app {
 
 /// {"parameters": BYTES, ...}: all kinds, in their order.
 nlohmann::ordered_json bytes_by_kind(const Ledger& ledger);
+
+/// The number; null if it is not finite, since JSON has no NaN.
+nlohmann::ordered_json json_number(double value);
 
 }  // namespace shoal::app

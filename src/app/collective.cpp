@@ -55,6 +55,11 @@ std::string broadcast_text(comm::Communicator& group, const std::string& text, i
   return result;
 }
 
+double largest(comm::Communicator& group, double mine) {
+  group.all_reduce(Span<double>(&mine, 1), comm::Reduce::max).wait();
+  return mine;
+}
+
 std::vector<std::uint64_t> gather_numbers(comm::Communicator& group, std::uint64_t mine) {
   std::vector<std::uint64_t> all(static_cast<std::size_t>(group.size()));
   group.all_gather(comm::bytes_of(Span<std::uint64_t>(&mine, 1)), comm::bytes_of(Span<std::uint64_t>(all))).wait();

@@ -30,6 +30,9 @@ void broadcast_all_of(comm::Communicator& group, Container& content, int root) {
 /// Returns rank `root`'s text on all ranks.
 std::string broadcast_text(comm::Communicator& group, const std::string& text, int root);
 
+/// Returns the largest of all ranks' numbers.
+double largest(comm::Communicator& group, double mine);
+
 /// Returns the number of every rank, by rank.
 std::vector<std::uint64_t> gather_numbers(comm::Communicator& group, std::uint64_t mine);
 

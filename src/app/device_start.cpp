@@ -118,16 +118,15 @@ void require_room(comm::World& world, const Setup& setup) {
               "zero.stage, or GPUs that no other process uses"));
 }
 
-std::vector<std::pair<std::string, std::string>> device_rows(comm::World& world) {
+TextRows device_rows(comm::World& world) {
   const Unit& unit = device::unit();
   if (!unit.given()) return {};
   std::string besides;
   for (const auto& [by, bytes] : device::taken()) {
     besides += text(besides.empty() ? "" : ", ", by, ' ', plan::bytes_text(bytes));
   }
-  std::vector<std::pair<std::string, std::string>> rows = {
-      {"device memory",
-       text(plan::bytes_text(unit.total_bytes), " of GPU ", unit.index, "; taken besides the run's own: ", besides)}};
+  TextRows rows = {{"device memory", text(plan::bytes_text(unit.total_bytes), " of GPU ", unit.index,
+                                          "; taken besides the run's own: ", besides)}};
   if (world.size() > 1) rows.emplace_back("messages", messages_text(world));
   return rows;
 }

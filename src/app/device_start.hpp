@@ -3,10 +3,7 @@
 // functions do nothing.
 #pragma once
 
-#include <string>
-#include <utility>
-#include <vector>
-
+#include "report.hpp"
 #include "setup.hpp"
 #include "shoal/comm/world.hpp"
 
@@ -25,6 +22,6 @@ void start_messages(comm::World& world);
 void require_room(comm::World& world, const Setup& setup);
 
 /// Rows of the banner; none if arenas are memory of the host.
-std::vector<std::pair<std::string, std::string>> device_rows(comm::World& world);
+TextRows device_rows(comm::World& world);
 
 }  // namespace shoal::app

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "collective.hpp"
@@ -17,6 +16,7 @@
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/printable.hpp"
 #include "shoal/config/value.hpp"
+#include "shoal/io/text_file.hpp"
 #include "version.hpp"
 
 namespace shoal::app {
@@ -124,10 +124,7 @@ void write_json(const std::filesystem::path& file, const Json& json) {
     std::printf("%s\n", json.dump(1).c_str());
     return;
   }
-  std::ofstream out(file);
-  out << json.dump(1) << '\n';
-  out.flush();
-  require(out.good(), file.string(), ": cannot be written (is the disk full?)");
+  io::write_text_file(file, json.dump(1) + "\n");
 }
 
 Exit examine(comm::World& world, config::Invocation& invocation) {

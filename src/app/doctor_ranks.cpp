@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // shoal doctor: where ranks run, which cores they use, and with how many threads.
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 
+#include "cores.hpp"
 #include "doctor.hpp"
 #include "report.hpp"
 #include "shoal/base/counted.hpp"
@@ -18,18 +16,10 @@ namespace shoal::app::doctor {
 
 namespace {
 
-using comm::CoreMask;
-
 std::map<std::string, std::vector<std::size_t>> ranks_by_host(const comm::Topology& topology) {
   std::map<std::string, std::vector<std::size_t>> result;
   for (std::size_t r = 0; r < topology.hosts.size(); ++r) result[topology.hosts[r]].push_back(r);
   return result;
-}
-
-int cores_of(const CoreMask& mask) {
-  int cores = 0;
-  for (const std::uint64_t word : mask) cores += std::popcount(word);
-  return cores;
 }
 
 std::vector<CoreMask> gather_masks(comm::World& world) {
@@ -37,43 +27,6 @@ std::vector<CoreMask> gather_masks(comm::World& world) {
   std::vector<CoreMask> all(static_cast<std::size_t>(world.size()));
   world.all().all_gather(comm::const_bytes_of(Span<const CoreMask>(&mine, 1)), comm::bytes_of(Span<CoreMask>(all))).wait();
   return all;
-}
-
-/// The cores of a list as the kernel prints it: "0-3,8-11".
-CoreMask mask_of(const std::string& list) {
-  CoreMask mask{};
-  const char* at = list.c_str();
-  while (*at != '\0' && *at != '\n') {
-    char* end = nullptr;
-    const unsigned long first = std::strtoul(at, &end, 10);
-    if (end == at) break;
-    unsigned long last = first;
-    if (*end == '-') last = std::strtoul(end + 1, &end, 10);
-    for (unsigned long core = first; core <= last && core / 64 < mask.size(); ++core)
-      mask[core / 64] |= std::uint64_t{1} << core % 64;
-    at = *end == ',' ? end + 1 : end;
-  }
-  return mask;
-}
-
-/// Memory domains (NUMA nodes) of this machine, as their cores; domains without cores are left out.
-std::vector<CoreMask> memory_domains() {
-  std::vector<CoreMask> domains;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/sys/devices/system/node", error)) {
-    std::ifstream file(entry.path() / "cpulist");
-    std::string list;
-    if (!std::getline(file, list)) continue;
-    if (const CoreMask mask = mask_of(list); cores_of(mask) > 0) domains.push_back(mask);
-  }
-  return domains;
-}
-
-bool overlap(const CoreMask& a, const CoreMask& b) {
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if ((a[i] & b[i]) != 0) return true;
-  }
-  return false;
 }
 
 /// "2", or "2 to 4".
@@ -114,7 +67,7 @@ Finding check_cores(Patient& patient) {
     for (const std::size_t r : ranks) here.push_back(masks[r]);
     for (std::size_t i = 0; i < here.size(); ++i) {
       const double share = comm::core_share(here, i);
-      const int cores = cores_of(here[i]);
+      const int cores = number_of(here[i]);
       least = std::min(least, cores);
       most = std::max(most, cores);
       least_share = std::min(least_share, share);

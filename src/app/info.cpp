@@ -18,8 +18,6 @@ namespace shoal::app {
 
 namespace {
 
-using Rows = std::vector<std::pair<std::string, std::string>>;
-
 std::string checksums_text(bool has, bool verify) {
   if (!has) return "none in the file";
   return verify ? "read back, all agree" : "not read (--verify reads them)";
@@ -31,16 +29,16 @@ std::string run_text(const io::Lineage& lineage) {
 
 void describe_checkpoint(const std::string& file, bool verify) {
   const io::CheckpointContents contents = verify ? io::verify_checkpoint(file) : io::describe_checkpoint(file);
-  Rows rows = {{"step", std::to_string(contents.state.step)},   {"written by", contents.program},
-               {"run", run_text(contents.state.lineage)},       {"format", std::to_string(contents.format_version)},
-               {"size", plan::bytes_text(contents.file_bytes)}, {"checksums", checksums_text(true, verify)}};
+  TextRows rows = {{"step", std::to_string(contents.state.step)},   {"written by", contents.program},
+                   {"run", run_text(contents.state.lineage)},       {"format", std::to_string(contents.format_version)},
+                   {"size", plan::bytes_text(contents.file_bytes)}, {"checksums", checksums_text(true, verify)}};
   if (const auto& before = contents.state.lineage.ancestors; !before.empty()) {
     rows.emplace_back("lineage", io::print(before));
   }
   for (const auto& [name, value] : contents.state.scalars) rows.emplace_back(name, value);
   for (const auto& [name, value] : contents.state.numbers) rows.emplace_back(name, text(value));
   print_table("checkpoint " + file, rows);
-  Rows datasets;
+  TextRows datasets;
   for (const auto& dataset : contents.datasets) {
     datasets.emplace_back(dataset.name, text(shape_text(dataset.shape), "  checksum ", io::hexadecimal(dataset.checksum)));
   }

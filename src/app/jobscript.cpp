@@ -1,28 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// shoal jobscript: writes a script of jobscripts/ with the nodes, the memory and the wall time that a deck needs.
 #include "jobscript.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
 
-#include "collective.hpp"
-#include "commands.hpp"
 #include "job_scripts.hpp"
-#include "own_results.hpp"
-#include "plan_ranks.hpp"
 #include "shoal/base/counted.hpp"
-#include "shoal/base/names.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/config/value.hpp"
 #include "shoal/config/wall_time.hpp"
-#include "shoal/data/tokens.hpp"
 #include "shoal/device/kind.hpp"
-#include "shoal/io/text_file.hpp"
-#include "shoal/kernels/runtime.hpp"
-#include "shoal/plan/fit.hpp"
 #include "shoal/plan/notation.hpp"
 
 namespace shoal::app {
@@ -149,61 +140,6 @@ std::string script_of(const Job& job, System system) {
   return script.text();
 }
 
-namespace {
-
-/// The options that were given on the command line, as the job needs them.
-std::vector<std::string> given_options(const config::Invocation& invocation) {
-  require_input(!invocation.deepspeed,
-                "jobscript: --deepspeed is not passed on; allowed: the deck that `shoal train "
-                "--deepspeed FILE --print-config` prints");
-  std::vector<std::string> given;
-  for (const auto& [name, value] : config::list(invocation.options)) {
-    if (invocation.places.of(name) != "command line" || name == "output.overwrite") continue;
-    const bool of_script = name == "output.dir" || name == "checkpoint.dir" || name == "checkpoint.resume";
-    require_input(!of_script, "command line: ", name, ": the script sets it; allowed: the variable SHOAL_OUT of the job");
-    given.push_back(text("--", name, "=", value));
-  }
-  return given;
-}
-
-/// Plans the memory of a rank; bad_input() if the deck does not fit these ranks, or memory.limit.
-std::uint64_t planned_bytes(config::Invocation asked, const Job& job) {
-  const int ranks = static_cast<int>(job.ranks());
-  config::validate(asked, ranks);
-  config::Options& o = asked.options;
-  if (o.model.vocab_size == 0) {  // from the data
-    o.model.vocab_size = data::open(o.data, 0, o.model.block_size, o.train.seed).vocab_size;
-  }
-  kernels::set_threads(std::min(static_cast<int>(job.cores_per_rank), kernels::most_threads()));
-  const std::optional<std::size_t> limit =
-      o.memory_limit_gib > 0 ? std::optional(plan::available_bytes(o.memory_limit_gib, 1)) : std::nullopt;
-  const PlanInputs inputs = plan_inputs(o, ranks, static_cast<int>(job.ranks_per_node), limit);
-  if (limit) {
-    const std::string problem = memory_problem(inputs, o, *limit);
-    require_input(problem.empty(), problem);
-  }
-  const Ledger bytes = inputs.memory().bytes;
-  return device::kind() == device::DeviceKind::cuda ? bytes[Kind::staging] : bytes.total();
-}
-
-Job job_of(const config::Invocation& invocation) {
-  Job job;
-  job.nodes = invocation.own<std::uint64_t>("nodes");
-  job.ranks_per_node = invocation.own<std::uint64_t>("ranks-per-node");
-  job.cores_per_rank = invocation.own<std::uint64_t>("cores-per-rank");
-  const auto& time = invocation.own<std::string>("time");
-  const auto seconds = config::wall_time(time);
-  require_input(seconds.value_or(0) > 0, "--time ", config::shown(time),
-                ": not a wall time; allowed: ", config::wall_time_forms,
-                " (a number alone would be minutes to SLURM and seconds to PBS)");
-  job.seconds = *seconds;
-  job.program = fs::read_symlink("/proc/self/exe");
-  job.deck = fs::absolute(invocation.deck).lexically_normal();
-  job.options = given_options(invocation);
-  job.rank_bytes = planned_bytes(invocation, job);
-  return job;
-}
-
 io::OwnKind own_job_script() {
   return {"script that `shoal jobscript` wrote", [](const fs::path& file) {
             std::ifstream in(file);
@@ -211,43 +147,6 @@ io::OwnKind own_job_script() {
             for (int number = 0; number < 3; ++number) std::getline(in, line);
             return line.starts_with(mark);
           }};
-}
-
-Exit jobscript(comm::World& world, config::Invocation& invocation) {
-  on_rank_0(world.all(), [&] {
-    const fs::path output = invocation.own<std::string>("output");
-    require_result("--output ", output, own_job_script(), invocation.options.output.overwrite);
-    const std::string script = script_of(job_of(invocation), invocation.own_named<System>("system"));
-    if (output.empty()) {
-      std::fputs(script.c_str(), stdout);
-    } else {
-      io::write_text_file(output, script);
-    }
-  });
-  return Exit::done;
-}
-
-}  // namespace
-
-Command jobscript_command() {
-  using config::at_least;
-  using config::between;
-  constexpr double most_nodes = 100000, most_on_node = 1024;
-  return {{.name = "jobscript",
-           .summary = "write a batch script for a deck, with the memory that it needs",
-           .arguments = {"DECK"},
-           .checks = false,
-           .own = {{"system", std::string("slurm"), "", config::one_of(names<System>()), "the batch system"},
-                   {"nodes", std::uint64_t{1}, "nodes", between(1, most_nodes), "nodes of the job"},
-                   {"ranks-per-node", std::uint64_t{1}, "ranks", between(1, most_on_node),
-                    "ranks on each node; on GPUs one for each GPU"},
-                   {"cores-per-rank", std::uint64_t{1}, "cores", between(1, most_on_node), "cores, and threads, of a rank"},
-                   {"time", std::string("01:00:00"), "", config::not_empty().as(config::wall_time_forms),
-                    "wall time; a run that needs more goes on in another job"},
-                   {"output", std::string{}, "", config::any().as("the path of a new file"),
-                    "write the script there; default: to standard output. --output.overwrite replaces an earlier one"}}},
-          jobscript,
-          true};
 }
 
 }  // namespace shoal::app

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shoal/base/names.hpp"
+#include "shoal/io/target.hpp"
 
 namespace shoal::app {
 
@@ -28,6 +29,8 @@ struct Job {
 };
 
 std::string script_of(const Job& job, System system);
+/// Recognizes a script that script_of() wrote.
+io::OwnKind own_job_script();
 
 /// The text in single quotes for a shell, unless it needs none.
 std::string quoted(const std::string& word);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "commands.hpp"
 #include "interrupt.hpp"
@@ -19,6 +20,7 @@
 #include "shoal/comm/watchdog.hpp"
 #include "shoal/comm/world.hpp"
 #include "shoal/config/input_text.hpp"
+#include "shoal/config/value.hpp"
 #include "shoal/device/queue.hpp"
 #include "version.hpp"
 
@@ -55,6 +57,36 @@ comm::Axes axes_of(const Command& command, const config::Options& options, int r
   return {.tensor = 1, .pipeline = command.has_stages && ranks % stages == 0 ? stages : 1};
 }
 
+/// Groups of ranks as the options say. A command that runs alone, or for a number of ranks that were not started (--ranks),
+/// needs none but those of this world.
+void make_groups(comm::World& world, const Command& command, const config::Invocation& invocation) {
+  const comm::CommOptions& options = invocation.options.comm;
+  if (command.alone || (invocation.ranks > 0 && invocation.ranks != world.size())) return world.make_groups({});
+  for (const std::string& problem : {comm::ranks_per_node_problem(options, world.size()), comm::backend_problem(options)}) {
+    require_input(problem.empty(), invocation.places.locate(problem));  // world.make_groups() knows neither file nor line
+  }
+  world.make_groups(options, axes_of(command, invocation.options, world.size()));
+}
+
+Exit run_command(comm::World& world, const Command& command, int argc, char** argv) {
+  config::Invocation invocation;
+  {
+    const config::SharedInputs inputs(comm::text_of_rank_0);
+    invocation = config::parse(command.spec, argc, argv);
+  }
+  if (invocation.help) {
+    print(world, invocation.help_as_markdown ? config::help_as_markdown(command.spec) : config::help(command.spec));
+    return Exit::done;
+  }
+  if (!command.alone) world.check_launcher();
+  make_groups(world, command, invocation);
+  const double timeout = invocation.options.comm.timeout, own = command.longest_silence_s;
+  const comm::Watchdog watchdog(world, own > 0 ? std::min(own, timeout) : timeout);
+  const Exit exit = command.run(world, invocation);
+  heartbeat::phase("exit");
+  return exit;
+}
+
 Exit run(comm::World& world, int argc, char** argv) {
   device::start();
   const std::string_view first = argc > 1 ? argv[1] : "--help";
@@ -66,39 +98,12 @@ Exit run(comm::World& world, int argc, char** argv) {
     print_versions(world);
     return Exit::done;
   }
+  std::vector<std::string> names;
   for (const Command& command : commands()) {
-    if (first != command.spec.name) continue;
-    config::Invocation invocation;
-    {
-      const config::SharedInputs inputs(comm::text_of_rank_0);
-      invocation = config::parse(command.spec, argc - 2, argv + 2);
-    }
-    if (invocation.help) {
-      print(world, invocation.help_as_markdown ? config::help_as_markdown(command.spec) : config::help(command.spec));
-      return Exit::done;
-    }
-    if (!command.alone) world.check_launcher();
-    const bool of_other_ranks = command.alone || (invocation.ranks > 0 && invocation.ranks != world.size());
-    if (!of_other_ranks) {  // make_groups() would fail without naming file and line
-      for (const std::string& problem : {comm::ranks_per_node_problem(invocation.options.comm, world.size()),
-                                         comm::backend_problem(invocation.options.comm)}) {
-        require_input(problem.empty(), invocation.places.locate(problem));
-      }
-    }
-    if (of_other_ranks) {
-      world.make_groups({});
-    } else {
-      world.make_groups(invocation.options.comm, axes_of(command, invocation.options, world.size()));
-    }
-    const double timeout = invocation.options.comm.timeout, own = command.longest_silence_s;
-    const comm::Watchdog watchdog(world, own > 0 ? std::min(own, timeout) : timeout);
-    const Exit exit = command.run(world, invocation);
-    heartbeat::phase("exit");
-    return exit;
+    if (first == command.spec.name) return run_command(world, command, argc - 2, argv + 2);
+    names.push_back(command.spec.name);
   }
-  bad_input(
-      "no such command: ", first,
-      "; allowed: train, plan, bench, eval, generate, tokenize, export, info, jobscript, study, doctor (shoal --help)");
+  bad_input("no such command: ", first, "; allowed: ", config::joined(names), " (shoal --help)");
 }
 
 /// Runs the command and returns the exit code of all ranks.

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -28,18 +27,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 namespace {
-
-/// Returns the step of a line of metrics.jsonl that an earlier run wrote; nothing if a killed run left the line incomplete.
-std::optional<std::int64_t> step_of_line(const std::string& line, bool ended, const std::string& place) {
-  const Json parsed = Json::parse(line, nullptr, false);
-  if (parsed.is_discarded() && !ended) return std::nullopt;
-  const bool good = parsed.is_object() && parsed.contains("step") && parsed.at("step").is_number_integer();
-  require_input(good, place, ": not a line of a run's metrics (a JSON object with a whole number \"step\")");
-  return parsed.at("step").get<std::int64_t>();
-}
-
-/// JSON has no NaN.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json step_seconds(const std::vector<double>& seconds) {
   if (seconds.empty()) return {{"median", nullptr}, {"mean", nullptr}, {"min", nullptr}, {"max", nullptr}};
@@ -119,42 +106,6 @@ fs::path next_trace_part(const config::Options& options, std::int64_t first_step
   return part;
 }
 
-void for_lines_until(const fs::path& metrics, std::int64_t last_step,
-                     const std::function<void(const std::string&)>& handle) {
-  if (!fs::exists(metrics)) return;
-  std::ifstream in(metrics);
-  std::string line;
-  for (int number = 1; std::getline(in, line); ++number) {
-    const auto step = step_of_line(line, !in.eof(), text(metrics.string(), ":", number));
-    if (step && *step <= last_step) handle(line);
-  }
-  require(in.eof(), metrics.string(), ": cannot be read");
-}
-
-Metrics::Metrics(comm::World& world, const fs::path& directory, std::int64_t first_step) {
-  const fs::path path = directory / metrics_name;
-  on_rank_0(world.all(), [&] {
-    file_ = io::LineFile(path, [&](const io::LineFile::Add& add) { for_lines_until(path, first_step, add); });
-  });
-}
-
-void Metrics::require_there() const {
-  if (file_.is_open()) file_.require_there();
-}
-
-void Metrics::write(const StepReport& report, double tokens, std::optional<double> validation) {
-  if (!file_.is_open()) return;
-  Json line = {{"step", report.step},        {"loss", number(report.loss)}, {"grad_norm", number(report.norm)},
-               {"lr", report.learning_rate}, {"step_s", report.seconds},    {"tokens_per_s", tokens / report.seconds}};
-  if (validation) line["val_loss"] = number(*validation);
-  if (report.gain != 0) line["gain"] = report.gain;
-  if (report.gain != 0) line["effective_steps"] = report.effective_steps;
-  if (!report.broken.empty()) line["skipped"] = report.broken;
-  if (report.loss_scale != 1) line["loss_scale"] = report.loss_scale;
-  if (report.overflow) line["skipped"] = "overflow";
-  file_.append(line.dump());
-}
-
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t half = values.size() / 2;
@@ -180,11 +131,11 @@ void write_summary(comm::World& world, const Setup& setup, const Memory& memory,
   std::vector<double> seconds;
   Json losses = Json::array(), norms = Json::array(), validation = Json::array();
   for (const StepReport& report : history.steps) {
-    losses.push_back({report.step, number(report.loss)});
-    norms.push_back({report.step, number(report.norm)});
+    losses.push_back({report.step, json_number(report.loss)});
+    norms.push_back({report.step, json_number(report.norm)});
     seconds.push_back(report.seconds);
   }
-  for (const auto& [step, loss] : history.validation) validation.push_back({step, number(loss)});
+  for (const auto& [step, loss] : history.validation) validation.push_back({step, json_number(loss)});
 
   const std::vector<std::uint64_t> rss = gather_numbers(world.all(), peak_rss_bytes());
   const std::vector<std::uint64_t> states = gather_numbers(world.all(), setup.plan.bytes.total());
@@ -204,7 +155,7 @@ void write_summary(comm::World& world, const Setup& setup, const Memory& memory,
       {"grad_norms", norms},
       {"val_losses", validation},
       {"adascale", adascale_summary(history)},
-      {"final_loss", history.steps.empty() ? Json(nullptr) : number(history.steps.back().loss)},
+      {"final_loss", history.steps.empty() ? Json(nullptr) : json_number(history.steps.back().loss)},
       {"tokens_per_s", seconds.empty() ? 0.0 : tokens / median(seconds)},
       {"step_s", step_seconds(seconds)},
       {"peak_rss_bytes", rss},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files for scripts in the output directory: metrics.jsonl, written during the run, and summary.json at its end.
+// summary.json, the file for scripts that a run leaves in its output directory, and the paths of the others.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,6 @@
 #include "setup.hpp"
 #include "shoal/comm/communicator.hpp"
 #include "shoal/io/lineage.hpp"
-#include "shoal/io/text_file.hpp"
 #include "trainer.hpp"
 
 namespace shoal::app {
@@ -31,24 +30,6 @@ std::filesystem::path trace_path(const config::Options& options);
 /// The trace of a run that was resumed after first_step steps: the first free name of trace_from_20.h5, trace_from_20_2.h5,
 /// ..., since earlier parts of the trace are kept. For first_step = 0 trace_path(), if that is free.
 std::filesystem::path next_trace_part(const config::Options& options, std::int64_t first_step);
-
-/// Passes the lines of metrics.jsonl up to a step to `handle`, one by one, without an unfinished last line. bad_input()
-/// names the first line that is not a run's (FILE:LINE).
-void for_lines_until(const std::filesystem::path& metrics, std::int64_t last_step,
-                     const std::function<void(const std::string& line)>& handle);
-
-/// metrics.jsonl: one line per step, which rank 0 writes as soon as the step is done.
-class Metrics {
- public:
-  /// Removes the lines of steps after first_step, since this run does these steps again.
-  Metrics(comm::World& world, const std::filesystem::path& directory, std::int64_t first_step);
-  void write(const StepReport& report, double tokens, std::optional<double> validation);
-  /// Calls fail() if metrics.jsonl is no longer the file that is written: somebody removed it.
-  void require_there() const;
-
- private:
-  io::LineFile file_;  // on rank 0
-};
 
 /// The events and results of a run, for summary.json and the end of the log.
 struct History {

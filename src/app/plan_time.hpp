@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench_comm.hpp"
+#include "machine_model.hpp"
 #include "shoal/config/options.hpp"
 #include "shoal/plan/pipeline_step.hpp"
 #include "shoal/plan/step_time.hpp"

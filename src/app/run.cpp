@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint_state.hpp"
+#include "closing.hpp"
 #include "collective.hpp"
 #include "interrupt.hpp"
 #include "run_record.hpp"
@@ -176,7 +177,7 @@ Exit Run::close(Exit exit) {
   const std::string checksum = io::hexadecimal(io::params_checksum(world_.all(), common_parameters(machine_)));
   const Verdict verdict = judge(setup_, machine_.memory, history_, exit);
   write_summary(world_, setup_, machine_.memory, history_, verdict, checksum);
-  print_verdict(world_, setup_, machine_.memory, history_, saves_, verdict);
+  print_closing(world_, setup_, machine_.memory, history_, saves_, verdict);
   return verdict.exit;
 }
 

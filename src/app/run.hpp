@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "faults.hpp"
+#include "metrics.hpp"
 #include "output.hpp"
-#include "report.hpp"
 #include "resume.hpp"
 #include "run_files.hpp"
 #include "saves.hpp"
@@ -18,6 +18,7 @@
 #include "shoal/comm/world.hpp"
 #include "shoal/io/lineage.hpp"
 #include "shoal/io/trace_file.hpp"
+#include "step_log.hpp"
 #include "stop_clock.hpp"
 #include "trainer.hpp"
 

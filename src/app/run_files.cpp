@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collective.hpp"
+#include "metrics.hpp"
 #include "output.hpp"
 #include "own_results.hpp"
 #include "run_record.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run_record.hpp"
 
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -34,17 +33,6 @@ RunRecord from_json(const Json& json) {
   return record;
 }
 
-void write(const fs::path& file, const RunRecord& record) {
-  const fs::path temporary = file.string() + ".partial";
-  {
-    std::ofstream out(temporary);
-    out << to_json(record).dump(1) << '\n';
-    out.flush();
-    require(out.good(), file.string(), ": cannot be written (is the disk full?)");
-  }
-  fs::rename(temporary, file);
-}
-
 }  // namespace
 
 std::optional<RunRecord> read_run_record(const fs::path& output_dir) {
@@ -53,7 +41,7 @@ std::optional<RunRecord> read_run_record(const fs::path& output_dir) {
   const std::string content = io::read_text_file(file);
   try {
     return from_json(Json::parse(content));
-  } catch (const std::exception&) {  // any difference from what write() writes
+  } catch (const std::exception&) {  // any difference from what begin_run() writes
     bad_input(file.string(),
               ": is damaged, so it is unknown which run this directory holds; allowed: checkpoint.resume = the path "
               "of a checkpoint, or --output.overwrite");
@@ -66,7 +54,7 @@ io::Lineage begin_run(comm::World& world, const config::Options& options, const 
     record.lineage = resumed ? io::new_run_after(resumed->state.lineage, resumed->state.step) : io::new_run();
     record.checkpoints = fs::absolute(checkpoint_directory(options));
     if (resumed) record.resumed_from = fs::absolute(resumed->file);
-    write(fs::path(options.output.dir) / run_record_name, record);
+    io::write_text_file(fs::path(options.output.dir) / run_record_name, to_json(record).dump(1) + "\n");
   });
   return from_json(Json::parse(broadcast_text(world.all(), to_json(record).dump(), 0))).lineage;
 }

@@ -15,6 +15,8 @@ namespace shoal::app {
 
 namespace {
 
+/// Longer than any run, and a number of nanoseconds still.
+constexpr double longest_s = 1e9;
 /// A step or a save may take this much longer than the longest so far.
 constexpr double longer = 1.25;
 /// The part of what is left that is kept for the end: summary, trace, MPI_Finalize, and a save that was not seen yet.
@@ -34,7 +36,7 @@ StopClock::StopClock(comm::World& world, const config::Invocation& invocation)
   });
   if (!left_.seconds) return;
   end_s_ = std::clamp(part_for_end * *left_.seconds, least_for_end_s, most_for_end_s);
-  deadline_ns_ = trace::now_ns() + static_cast<std::int64_t>(*left_.seconds * second_ns);
+  deadline_ns_ = trace::now_ns() + static_cast<std::int64_t>(std::clamp(*left_.seconds, -longest_s, longest_s) * second_ns);
 }
 
 void StopClock::print_limit() const {
@@ -51,7 +53,7 @@ void StopClock::print_limit() const {
 
 void StopClock::start() {
   lap_ns_ = trace::now_ns();
-  if (limit_s_ > 0) deadline_ns_ = lap_ns_ + static_cast<std::int64_t>(std::min(limit_s_, 1e9) * second_ns);
+  if (limit_s_ > 0) deadline_ns_ = lap_ns_ + static_cast<std::int64_t>(std::min(limit_s_, longest_s) * second_ns);
 }
 
 void StopClock::lap(const Saves& saves) {

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "cores.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/kernels/runtime.hpp"
@@ -25,32 +26,13 @@ int openmp_limit() {
   return status == std::errc() && (*end == '\0' || *end == ',') ? limit : 0;
 }
 
-cpu_set_t cores_of_this_rank() {
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  require(sched_getaffinity(0, sizeof mine, &mine) == 0,
-          "cannot find out which cores this process may use: ", std::strerror(errno));
-  return mine;
-}
-
 }  // namespace
 
-std::vector<cpu_set_t> cores_of_node(comm::World& world) {
-  cpu_set_t mine = cores_of_this_rank();
-  std::vector<cpu_set_t> all(static_cast<std::size_t>(world.node().size()));
-  world.node().all_gather(comm::bytes_of(Span<cpu_set_t>(&mine, 1)), comm::bytes_of(Span<cpu_set_t>(all))).wait();
-  return all;
-}
-
 int choose_threads(comm::World& world, int asked) {
-  const cpu_set_t mine = cores_of_this_rank();
-  const std::vector<cpu_set_t> all = cores_of_node(world);
-  const auto sharing = std::count_if(all.begin(), all.end(), [&](const cpu_set_t& other) {
-    cpu_set_t common;
-    CPU_AND(&common, &mine, &other);
-    return CPU_COUNT(&common) > 0;
-  });
-  const int cores = CPU_COUNT(&mine);
+  const std::vector<CoreMask> all = cores_of_node(world);
+  const CoreMask& mine = all[static_cast<std::size_t>(world.node().rank())];
+  const auto sharing = std::count_if(all.begin(), all.end(), [&](const CoreMask& other) { return overlap(mine, other); });
+  const int cores = number_of(mine);
   const int limit = openmp_limit(), most = kernels::most_threads();
   if (asked > 0) {
     require_input(limit == 0 || asked <= limit, "train.threads = ", asked, " is above OMP_NUM_THREADS = ", limit,
@@ -65,12 +47,11 @@ int choose_threads(comm::World& world, int asked) {
 }
 
 double cores_per_thread(comm::World& world, int threads) {
-  cpu_set_t any;
-  CPU_ZERO(&any);
-  for (const cpu_set_t& cores : cores_of_node(world)) CPU_OR(&any, &any, &cores);
+  CoreMask any{};
+  for (const CoreMask& cores : cores_of_node(world)) any = united(any, cores);
   std::int64_t of_node = threads;
   world.node().all_reduce(Span<std::int64_t>(&of_node, 1), comm::Reduce::sum).wait();
-  return std::min(1.0, static_cast<double>(CPU_COUNT(&any)) / static_cast<double>(of_node));
+  return std::min(1.0, static_cast<double>(number_of(any)) / static_cast<double>(of_node));
 }
 
 }  // namespace shoal::app

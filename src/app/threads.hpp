@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// How many threads a rank computes with.
 #pragma once
-
-#include <sched.h>
-
-#include <vector>
 
 #include "shoal/comm/world.hpp"
 
 namespace shoal::app {
-
-/// The cores that each rank of this node may use, by local rank. Collective over the node.
-std::vector<cpu_set_t> cores_of_node(comm::World& world);
 
 /// Number of threads of this rank: train.threads; if that is auto, the cores that it may use divided by the number of ranks
 /// that may use them. OMP_NUM_THREADS, if set, is the upper limit, and so are the threads that kernels can use. Collective

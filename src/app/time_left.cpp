@@ -42,7 +42,7 @@ TimeLeft read_end(const std::string& variable, std::string_view value) {
   const auto [stop, status] = std::from_chars(value.data(), value.data() + value.size(), end);
   if (status != std::errc() || stop != value.data() + value.size())
     return {{}, variable, text(variable, " = ", config::shown(value), " is not a number of seconds since 1970")};
-  return {static_cast<double>(end - static_cast<long long>(std::time(nullptr))), variable, {}};
+  return {static_cast<double>(end) - static_cast<double>(std::time(nullptr)), variable, {}};
 }
 
 template <typename Read>

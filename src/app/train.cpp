@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "banner.hpp"
 #include "binding.hpp"
 #include "collective.hpp"
 #include "commands.hpp"
@@ -59,7 +60,7 @@ void print_plan(comm::World& world, const Setup& setup) {
   const std::size_t stage = setup.all_stages ? setup.all_stages->largest : 0;
   const std::size_t rank = stage * static_cast<std::size_t>(setup.division.ranks);  // of the first data-parallel rank
   const plan::MemoryPlan& plan = setup.all_stages ? setup.all_stages->memory[stage] : setup.plan;
-  std::vector<std::pair<std::string, std::string>> rows;
+  TextRows rows;
   for (const auto& part : plan.parts) {
     rows.emplace_back(part.label, text(plan::bytes_text(part.bytes), " (", name_of(part.kind), ")"));
   }

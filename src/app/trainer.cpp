@@ -41,9 +41,7 @@ Trainer::Trainer(const Setup& setup, comm::World& world, Machine& machine)
       groups_(machine.groups),
       engine_(machine.engine),
       synchroniser_(machine.synchroniser ? &*machine.synchroniser : nullptr),
-      order_(setup.dataset.train->count(), options_.batch.global, options_.data.shuffle, options_.data.drop_last,
-             options_.train.seed),
-      loader_(*setup.dataset.train, order_, options_.batch.micro, options_.model.block_size),
+      computed_(setup, groups_, engine_),
       validation_(setup.dataset.validation.get()),
       runner_(machine.runner),
       micro_batches_(setup.engine.micro_batches) {
@@ -70,8 +68,9 @@ std::vector<StepReport> Trainer::step(std::int64_t t, const std::function<bool()
   return std::exchange(unexchanged_, {});
 }
 
-/// The order of a step on this node. Some communication is hidden in calls of the engine: forward(), backward() and
-/// finish_gradients() reduce-scatter the gradients, and update() starts the all-gather of the updated parameters.
+/// The order of a step on this node. Some communication is hidden in calls: train() makes the forward and backward passes of
+/// all micro-batches, which send borders between stages of a pipeline and reduce-scatter the gradients, as
+/// finish_gradients() does; and update() starts the all-gather of the updated parameters.
 StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_stop) {
   const std::int64_t updates_before = t - skipped_;
   const optim::Rates rates =
@@ -79,8 +78,8 @@ StepReport Trainer::update(std::int64_t t, const std::function<bool()>& want_sto
   const int nodes = nodes_summing_gradients(t);
   prepare_gradients(nodes, updates_before, rates);
 
-  step_ = t;
-  runner_.train(*this);
+  computed_.begin_step(t);
+  runner_.train(computed_);
   {
     const auto region = phase("reduce");
     engine_.finish_gradients();
@@ -128,52 +127,21 @@ void Trainer::prepare_gradients(int nodes, std::int64_t updates_before, const op
   engine_.set_gradient_groups(static_cast<std::size_t>(nodes));
   if (adascale_ && adascale_->weighted() && updates_before > 0) engine_.weigh_squares(updates_before, rates.beta2);
   if (scaler_) engine_.scale_losses(scaler_->scale());
-  const std::size_t micro_batches = micro_batches_ * static_cast<std::size_t>(nodes);
-  per_micro_batch_.assign((adascale_ ? 2 : 1) * micro_batches + 1, 0.0);
-}
-
-/// A part in the middle of the model needs no tokens.
-void Trainer::forward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) {
-  const std::size_t m = index_in_step(true, turn);
-  model::MicroBatch batch = {options_.batch.micro,
-                             options_.model.block_size,
-                             {},
-                             {},
-                             static_cast<std::uint32_t>(step_),
-                             static_cast<std::uint32_t>(m * options_.batch.micro)};
-  if (in.empty() || out.empty()) load(m, batch);
-  engine_.forward(static_cast<std::size_t>(part), turn, batch, {in.data(), out.data()},
-                  keeps_activations(options_, turn, engine_.accumulation().turns()));
-}
-
-/// A gradient that is complete begins to be reduced meanwhile.
-void Trainer::backward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) {
-  engine_.backward(static_cast<std::size_t>(part), turn, {in.data(), out.data()});
-}
-
-int Trainer::first_unit(int part) const { return engine_.first_unit(static_cast<std::size_t>(part)); }
-
-/// Index of this rank's micro-batch among those of this node, or of all nodes.
-std::size_t Trainer::index_in_step(bool over_nodes, std::size_t turn) const {
-  const zero::AccumulationPlan& accumulation = engine_.accumulation();
-  const std::size_t in_node = accumulation.micro_batch_of_turn(turn, groups_.node.rank);
-  const auto node = static_cast<std::size_t>(over_nodes ? groups_.across.rank : 0);
-  return node * accumulation.micro_batches() + in_node;
+  numbers_of_step_.reset(micro_batches_ * static_cast<std::size_t>(nodes), adascale_.has_value());
 }
 
 /// The ranks that make a step together: those of this node if nodes train locally, otherwise all, with all stages.
 comm::Communicator& Trainer::in_step() const { return groups_.across.ranks > 1 ? *groups_.node.group : world_.all(); }
 
-/// Writes the losses of this rank's micro-batches, and the squares of their gradients, to per_micro_batch_. All stages of a
-/// pipeline have the same micro-batches, and the last one writes.
+/// Reads the losses of this rank's micro-batches, and the squares of their gradients. All stages of a pipeline have the same
+/// micro-batches; the last one tells the numbers.
 void Trainer::read_micro_batches(int nodes) {
   if (!knows_losses(world_)) return;
-  for (std::size_t turn = 0; turn < engine_.accumulation().turns(); ++turn) {
-    const std::size_t index = index_in_step(nodes > 1, turn);  // among those whose gradients are summed
-    per_micro_batch_[index] = engine_.loss(turn);
-    if (!adascale_) continue;
-    const std::size_t of_square = micro_batches_ * static_cast<std::size_t>(nodes) + index;
-    per_micro_batch_[of_square] = engine_.square_of_turn(turn);
+  for (std::size_t turn = 0; turn < computed_.turns(); ++turn) {
+    // Among those whose gradients are summed.
+    const std::size_t index = nodes > 1 ? computed_.index_in_step(turn) : computed_.index_in_node(turn);
+    numbers_of_step_.set_loss(index, engine_.loss(turn));
+    if (adascale_) numbers_of_step_.set_square(index, engine_.square_of_turn(turn));
   }
 }
 
@@ -201,37 +169,23 @@ bool Trainer::reports_after(std::int64_t step) const {
   return schedule.period() == 0 ? steps % options_.train.log_every == 0 : schedule.synchronizes(steps);
 }
 
-/// Gives the batch the tokens of the step's micro-batch m.
-void Trainer::load(std::size_t m, model::MicroBatch& batch) {
-  const auto region = phase("data");
-  const data::Loader::Batch loaded = loader_.micro_batch(static_cast<std::uint64_t>(step_), m);
-  batch.inputs = loaded.inputs;
-  batch.targets = loaded.targets;
-}
-
-/// Returns the mean loss of the step. Each micro-batch's loss (and the square of its gradient) is known to one rank and zero
-/// on the others, so the MPI library's sum is exact in any order. The losses are then added in the order of the
-/// micro-batches.
+/// Returns the mean loss of the step. stop: whether this rank wants to; afterwards, whether a rank that makes this step
+/// does.
 double Trainer::all_reduce_losses(int nodes, bool& stop) {
   const auto region = phase("losses");
   read_micro_batches(nodes);
   const std::size_t predictions =
       engine_.model().predictions({options_.batch.micro, options_.model.block_size, {}, {}, 0, 0});
   comm::Communicator& ranks = nodes > 1 ? world_.all() : in_step();
-  const std::size_t micro_batches = micro_batches_ * static_cast<std::size_t>(nodes);
-  per_micro_batch_.back() = stop ? 1.0 : 0.0;
-  ranks.all_reduce(Span<double>(per_micro_batch_), comm::Reduce::sum).wait();
-  stop = per_micro_batch_.back() != 0.0;
-  double sum = 0;
-  for (std::size_t m = 0; m < micro_batches; ++m) sum += per_micro_batch_[m];
-  return sum / static_cast<double>(predictions * micro_batches);
+  numbers_of_step_.all_reduce(ranks, stop);
+  return numbers_of_step_.sum_of_losses() /
+         static_cast<double>(predictions * micro_batches_ * static_cast<std::size_t>(nodes));
 }
 
 /// Returns the factor by which AdaScale multiplies the learning rate.
 double Trainer::scale_rate(StepReport& report, std::int64_t updates_before, const zero::Norm& norm) {
   if (!adascale_) return 1;
-  const Span<const double> squares = Span<const double>(per_micro_batch_).subspan(micro_batches_, micro_batches_);
-  const AdaScaling::Step step = adascale_->observe(updates_before, squares, norm.square);
+  const AdaScaling::Step step = adascale_->observe(updates_before, numbers_of_step_.squares(), norm.square);
   report.gain = step.gain;
   report.effective_steps = adascale_->effective_steps();
   return step.rate_factor;

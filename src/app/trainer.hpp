@@ -11,17 +11,18 @@
 #include <vector>
 
 #include "adascaling.hpp"
+#include "micro_batches.hpp"
 #include "nodes.hpp"
 #include "setup.hpp"
-#include "shoal/data/loader.hpp"
 #include "shoal/optim/loss_scale.hpp"
 #include "shoal/optim/schedule.hpp"
-#include "shoal/pipeline/runner.hpp"
+#include "step_numbers.hpp"
 
 namespace shoal::app {
 
-class Trainer final : private pipeline::Stage {
+class Trainer {
  public:
+  /// All arguments must outlive this object.
   Trainer(const Setup& setup, comm::World& world, Machine& machine);
 
   /// Runs step t, counted from 0, and the synchronization of nodes that is due after it. Returns the reports that all ranks
@@ -49,14 +50,8 @@ class Trainer final : private pipeline::Stage {
   StepReport update(std::int64_t t, const std::function<bool()>& want_stop);
   void synchronise(std::int64_t t);
   bool reports_after(std::int64_t step) const;
-  void load(std::size_t m, model::MicroBatch& batch);
   int nodes_summing_gradients(std::int64_t t) const;
   void prepare_gradients(int nodes, std::int64_t updates_before, const optim::Rates& rates);
-  void forward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) override;
-  void backward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) override;
-  std::size_t micro_batch(std::size_t turn) const override { return index_in_step(true, turn); }
-  int first_unit(int part) const override;
-  std::size_t index_in_step(bool over_nodes, std::size_t turn) const;
   comm::Communicator& in_step() const;
   void read_micro_batches(int nodes);
   void sum_gradients_over_nodes();
@@ -70,18 +65,14 @@ class Trainer final : private pipeline::Stage {
   const sync::NodeGroups& groups_;
   zero::Engine& engine_;
   sync::Synchroniser* synchroniser_;  // null if all ranks reduce gradients at every step
-  data::SampleOrder order_;
-  data::Loader loader_;
+  MicroBatches computed_;             // by this rank
   const data::Samples* validation_;
   pipeline::Runner& runner_;
-  std::int64_t step_ = 0;                    // being computed, from 0
   std::optional<optim::LossScaler> scaler_;  // fp16
   std::optional<AdaScaling> adascale_;
   std::int64_t skipped_ = 0;   // steps without an update; the schedule and the optimizer do not count them
   std::size_t micro_batches_;  // of a step, over the ranks of a node
-  // All-reduce buffer: the loss of each micro-batch, then (AdaScale) the squared norm of each micro-batch's gradient, then
-  // whether a rank wants to stop. Each of the first two is non-zero on one rank only.
-  std::vector<double> per_micro_batch_;
+  StepNumbers numbers_of_step_;
   bool node_wants_stop_ = false;         // a rank of this node wanted to, as of the last step
   std::vector<StepReport> unexchanged_;  // this node's reports since the last exchange
 };

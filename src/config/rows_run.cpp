@@ -131,11 +131,11 @@ std::vector<Row> comm_rows() {
 std::vector<Row> sync_rows() {
   using sync::SyncKind;
   const auto that = [](auto uses) { return users("sync.kind", sync::sync_kinds, uses); };
-  const UsedBy apart = that([](const auto& kind) { return kind.value != SyncKind::every_step; });
+  const UsedBy local = that([](const auto& kind) { return kind.value != SyncKind::every_step; });
   const UsedBy averaging = that([](const auto& kind) { return kind.does.average; });
   const UsedBy pushing = that([](const auto& kind) { return kind.does.push; });
   const UsedBy outer = that([](const auto& kind) { return kind.does.outer; });
-  const UsedBy meeting = that([](const auto& kind) { return kind.does.average || kind.does.outer; });
+  const UsedBy synchronizing = that([](const auto& kind) { return kind.does.average || kind.does.outer; });
   const UsedBy slowmo = {"sync.kind", {name_of(SyncKind::slowmo)}}, late = {"sync.average_overlap", {"true"}};
   return {
       {"sync.kind", in(&Options::sync, &SyncOptions::kind), "", one_of(names<SyncKind>()),
@@ -166,11 +166,11 @@ std::vector<Row> sync_rows() {
        about("send averages as fp32 values, or as bf16 or int8 changes since the last average; with int8 the rounding error "
              "is added to the next one",
              "bf16 and int8 send half and a quarter of the bytes."),
-       meeting},
+       synchronizing},
       {"sync.average_overlap", in(&Options::sync, &SyncOptions::average_overlap), "", any(),
        about("send averages in the background while the next steps run",
              "Use it on very slow links; losses change, but are the same in every run."),
-       meeting},
+       synchronizing},
       {"sync.average_delay", in(&Options::sync, &SyncOptions::average_delay), "steps", between(1, most_steps),
        about("with average_overlap: steps after which an average is applied"), late},
       {"sync.sgp_overlap", in(&Options::sync, &SyncOptions::sgp_overlap), "", any(),
@@ -180,12 +180,12 @@ std::vector<Row> sync_rows() {
       {"sync.warmup_steps", in(&Options::sync, &SyncOptions::warmup_steps), "steps", between(0, most_steps),
        about("first steps, in which nodes synchronize gradients at every step; sync.kind begins after them",
              "Raise it if the loss falls steeply at first."),
-       apart},
+       local},
       {"sync.nprocs_per_node", in(&Options::sync, &SyncOptions::nprocs_per_node), "ranks",
        between(1, most_ranks).or_word("auto"),
        about("consecutive ranks that synchronize with each other at every step; auto: the ranks of a node",
              "Set it to make these groups smaller or larger than a node."),
-       apart},
+       local},
   };
 }
 

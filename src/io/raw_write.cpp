@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "raw_write.hpp"
 
-#include <sched.h>
 #include <sys/vfs.h>
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
 #include "agreement.hpp"
 #include "collective_write.hpp"
+#include "shoal/comm/wait.hpp"
 
 namespace shoal::io {
 
@@ -30,10 +32,9 @@ bool on_parallel_file_system(const std::filesystem::path& file) {
 bool ranks_outnumber_cores(comm::World& world) {
   const char* wait = std::getenv("SHOAL_COMM_WAIT");
   if (wait != nullptr && std::strcmp(wait, "sleep") == 0) return true;
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return true;
-  return world.node().size() > CPU_COUNT(&cores);
+  int cores = 0;
+  for (const std::uint64_t word : comm::usable_cores()) cores += std::popcount(word);
+  return world.node().size() > cores;
 }
 
 }  // namespace

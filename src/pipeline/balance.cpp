@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
-#include <numeric>
 
 #include "shoal/base/error.hpp"
 
@@ -71,17 +70,6 @@ class Table {
 std::optional<Balance> least_largest(const std::vector<double>& costs, std::size_t parts, const Fits& fits) {
   require(parts > 0 && costs.size() >= parts, costs.size(), " blocks for ", parts, " parts");
   return Table(costs, parts, fits).balance();
-}
-
-double largest_cost(const std::vector<double>& costs, const Balance& balance) {
-  double largest = 0;
-  auto first = costs.begin();
-  for (const std::size_t blocks : balance) {
-    const auto end = first + static_cast<std::ptrdiff_t>(blocks);
-    largest = std::max(largest, std::accumulate(first, end, 0.0));
-    first = end;
-  }
-  return largest;
 }
 
 BalanceText read_balance(std::string_view text, std::size_t parts, std::size_t blocks) {

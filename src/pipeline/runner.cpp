@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/pipeline/runner.hpp"
 
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/trace.hpp"
 
 namespace shoal::pipeline {
+
+namespace {
+
+/// The trace has 16 bits for a micro-batch's number. One that does not fit is left out, rather than taken for another.
+std::int16_t number_in_trace(std::size_t micro_batch) {
+  return micro_batch <= std::numeric_limits<std::int16_t>::max() ? static_cast<std::int16_t>(micro_batch) : std::int16_t{-1};
+}
+
+}  // namespace
 
 Runner::Runner(comm::Communicator* group, Lists training, const ScheduleShape& shape, std::size_t border_bytes,
                Memory& memory)
@@ -34,7 +45,7 @@ void Runner::run(const Program& program, Stage& stage) {
   for (const Step& step : program.steps) {
     const Action& action = step.action;
     heartbeat::beat();
-    trace::set_micro(static_cast<std::int16_t>(stage.micro_batch(action.turn)));
+    trace::set_micro(number_in_trace(stage.micro_batch(action.turn)));
     const trace::OnBehalfOf unit(stage.first_unit(action.part));
     const bool is_forward = action.kind == Action::Kind::forward;
     for (const Call& call : step.before) ports_.start(call);

@@ -26,7 +26,8 @@ MemoryPlan memory(const zero::EngineOptions& options, int rank, int ranks, const
 }
 
 std::size_t available_bytes(double limit_gib, int ranks_on_node) {
-  if (limit_gib > 0) return static_cast<std::size_t>(limit_gib * (1 << 30));
+  constexpr double gib = 0x1p30, most = 0x1p62;  // more than any machine has, and a number of bytes still
+  if (limit_gib > 0) return static_cast<std::size_t>(std::min(limit_gib * gib, most));
   const auto pages = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES));
   return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / static_cast<std::size_t>(ranks_on_node);
 }

@@ -81,7 +81,7 @@ class Computed(Pipelines):
         trace = self.trace(2, 1, transfer=1 * MS, slower=(1,))
         waits = late.split_waits(trace)
         found = [(int(e["rank"]), int(e["duration_ns"]), int(ns), int(last))
-                 for e, ns, last in zip(waits.events, waits.late_ns, waits.last_rank)]  # fmt: skip
+                 for e, ns, last in zip(waits.events, waits.late_ns, waits.last_rank, strict=True)]  # fmt: skip
         self.assertEqual(
             found, [(0, FORWARD + BACKWARD + 2 * MS, FORWARD + BACKWARD + 1 * MS, 1), (1, FORWARD + 1 * MS, FORWARD, 0)]
         )
@@ -162,7 +162,7 @@ class Drawn(Pipelines):
     def test_parts_have_colours_of_their_own(self):
         (axes,) = figures_pipeline.stages(self.trace(2, 4, parts=3)).axes
         labels = [f"{name}, part {part}" for name in ("forward", "backward") for part in range(3)]
-        handles = dict(zip(*reversed(axes.get_legend_handles_labels())))
+        handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
         self.assertEqual([label for label in labels if label not in handles], [])
         colours = [to_rgb(styles.PART_COLOURS["recompute"]), to_rgb(styles.PART_COLOURS["wait"])]
         colours += [tuple(handles[label].get_facecolor()[0][:3]) for label in labels]

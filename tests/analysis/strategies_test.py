@@ -17,7 +17,7 @@ sys.path.insert(0, str(TESTS / "app"))
 from scripts import script  # isort: skip
 from breakdown import step_parts
 from costs import link_rate_of
-from program import SMALL, Program
+from program import SMALL, Program, main
 from run_options import name_of, period_of, settled
 from shoal_run import Run
 from traffic import operations
@@ -240,4 +240,4 @@ class Real(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

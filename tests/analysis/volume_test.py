@@ -3,7 +3,6 @@
 """Real runs send what ZeRO's stages have to send, to the byte (Rajbhandari et al. 2020, section 7)."""
 
 import sys
-import unittest
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import report
 import report_tables
 import traffic
 import volume
-from program import SMALL, Program
+from program import SMALL, Program, main
 from shoal_run import Run
 
 V, T, C, LAYERS = 64, 32, 32, 2
@@ -145,4 +144,4 @@ class Volumes(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -36,7 +36,7 @@ NAMES = ["step", "forward", "all_gather", "exchange", "send", "average"]
 def trace_of(rows, ranks, groups=("all",), parts=None, **more):
     """A trace in memory. rows: (rank, kind, name, begin, duration, step, group), in milliseconds."""
     events = np.zeros(len(rows), make_run.EVENT)
-    for event, (rank, kind, name, begin, duration, step, group) in zip(events, rows):
+    for event, (rank, kind, name, begin, duration, step, group) in zip(events, rows, strict=True):
         event["rank"], event["kind"], event["name"] = rank, make_run.KINDS.index(kind), NAMES.index(name)
         event["begin_ns"], event["duration_ns"] = round(begin * MS), round(duration * MS)
         event["step"], event["group"], event["depth"] = step, group, 1 if kind == "phase" else 0
@@ -81,7 +81,7 @@ class Waiting(unittest.TestCase):
         rows = [row for row in rows if not (row[0] == 0 and row[1] == "collective" and row[5] == 1)]
         trace = trace_of(rows, 4, groups=("node",), parts=parts)
         waits = late.split_waits(trace)
-        found = {(int(e["rank"]), int(e["step"])): int(ns) for e, ns in zip(waits.events, waits.late_ns)}
+        found = {(int(e["rank"]), int(e["step"])): int(ns) for e, ns in zip(waits.events, waits.late_ns, strict=True)}
         self.assertEqual(found[2, 1], 2 * MS)
         self.assertEqual((found[1, 2], found[2, 2]), (1 * MS, 6 * MS))
         self.assertEqual(found[0, 2], 0)
@@ -161,7 +161,7 @@ class Runs(unittest.TestCase):
             moments = marks["begin_ns"][marks["bytes"] == flush]
             self.assertLess(np.ptp(moments), 31_000, "three readings, 10 us apart")
         plain = Run.read(make_run.make_run(self.directory / "plain")).trace
-        for ours, theirs in zip(breakdown.step_parts(trace), breakdown.step_parts(plain)):
+        for ours, theirs in zip(breakdown.step_parts(trace), breakdown.step_parts(plain), strict=True):
             self.assertTrue(np.allclose(ours, theirs, rtol=1e-3) if isinstance(ours, np.ndarray) else ours == theirs,
                             "what lay within a step stays within it")  # fmt: skip
         done = script("report.py", path)

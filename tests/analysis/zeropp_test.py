@@ -3,7 +3,6 @@
 give the same bits in each run."""
 
 import sys
-import unittest
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -11,7 +10,7 @@ sys.path[:0] = [str(TESTS.parent / "analysis"), str(TESTS / "app")]
 import h5py
 import numpy as np
 from breakdown import settled_steps
-from program import SMALL, Program, trajectory
+from program import SMALL, Program, main, trajectory
 from shoal_trace import Trace
 from traffic import within_steps
 
@@ -110,4 +109,4 @@ class ZeroPlusPlus(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

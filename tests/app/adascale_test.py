@@ -3,9 +3,8 @@
 are counted."""
 
 import json
-import unittest
 
-from program import SMALL, Program, trajectory
+from program import SMALL, Program, main, trajectory
 
 ADASCALE = {**SMALL, "optimizer": {"adascale": "true"}, "trace": {"level": "off"}}
 OPTIMIZERS = (("--optimizer.kind=sgd", "--optimizer.lr=0.1"), ("--optimizer.kind=adamw",))
@@ -40,7 +39,7 @@ class AdaScale(Program):
 
     def test_a_run_ends_when_the_steps_of_the_small_batch_are_made(self):
         deck = self.deck(ADASCALE, train={"steps": 30}, schedule={"kind": "cosine", "warmup_steps": 10})
-        for optimizer, power in zip(OPTIMIZERS, (1, 0.5)):
+        for optimizer, power in zip(OPTIMIZERS, (1, 0.5), strict=True):
             summary = self.train(deck, *optimizer, out="ends" + str(power))
             lines = self.metrics("ends" + str(power))
             made, plain = 0, self.rates_of_all_steps(optimizer)
@@ -107,7 +106,9 @@ class AdaScale(Program):
             free, clipped = (self.gains(*frozen, f"--train.grad_clip={limit}") for limit in (0, 0.001))
             if kind == "sgd":
                 self.assertEqual(free, clipped)
-            for (_, a), (_, b) in zip(free, clipped):  # adamw's weights are moments of clipped gradients
+            # adamw's weights are moments of clipped gradients. Other gains may make one step more or less.
+            self.assertGreaterEqual(min(len(free), len(clipped)), 2)
+            for (_, a), (_, b) in zip(free, clipped, strict=False):
                 self.assertAlmostEqual(a, b, delta=0.05 * a)
 
     def test_neither_loss_scale_nor_overflow_changes_gains(self):
@@ -115,7 +116,9 @@ class AdaScale(Program):
         deck = self.deck(ADASCALE, train={"steps": 30})
         plain = self.train(deck, *options, "--train.loss_scale=1024")
         scaled = self.train(deck, *options, "--train.loss_scale=2048")
-        for (_, a), (_, b) in zip(plain["adascale"]["gains"], scaled["adascale"]["gains"]):
+        gains = [run["adascale"]["gains"] for run in (plain, scaled)]
+        self.assertGreater(min(map(len, gains)), 5)
+        for (_, a), (_, b) in zip(*gains, strict=False):  # other gains may make one step more or less
             self.assertAlmostEqual(a, b, delta=0.01 * a)  # because small gradients are rounded differently in fp16
         overflowing = self.train(deck, *options, "--train.loss_scale_power=26", out="overflowing")
         lines = self.metrics("overflowing")
@@ -141,4 +144,4 @@ class AdaScale(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

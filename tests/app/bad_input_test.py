@@ -5,10 +5,10 @@ exit code, and nothing is overwritten."""
 import json
 import os
 import subprocess
+import threading
 import time
-import unittest
 
-from program import BINARY, SMALL, Program, ranks_of, sanitized, skip
+from program import BINARY, SMALL, Program, main, ranks_of, sanitized, skip
 
 
 class BadInput(Program):
@@ -39,10 +39,13 @@ class BadInput(Program):
 
     def cost(self, *args):
         """Starts the program once without a launcher. Returns CPU seconds, resident MB, the exit code and the
-        output."""
+        output. If it does not end by itself, it is killed."""
         with open(self.dir / "said", "w+") as said:
             run = subprocess.Popen([BINARY, *args], env=self.environment(1), cwd=self.dir, stdout=said, stderr=said)
+            clock = threading.Timer(60, run.kill)
+            clock.start()
             _, status, usage = os.wait4(run.pid, 0)
+            clock.cancel()
             run.returncode = os.waitstatus_to_exitcode(status)
             said.seek(0)
             words = said.read()
@@ -232,22 +235,9 @@ class BadInput(Program):
         # message is printed. tests/comm/ending_test.cpp checks that the watchdog names the rank if it has time to.
         deck = self.deck(SMALL, train={"steps": 1000000})
         out = self.dir / "killed"
-        command = [
-            "mpiexec",
-            "-disable-auto-cleanup",
-            "-n",
-            "2",
-            os.environ["SHOAL_BINARY"],
-            "train",
-            str(deck),
-            f"--output.dir={out}",
-        ]
-        run = subprocess.Popen(
-            command, env=self.environment(2), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        while not (out / "metrics.jsonl").exists() or not (out / "metrics.jsonl").read_text():
-            self.assertIsNone(run.poll())
-            time.sleep(0.05)
+        run = self.start("train", deck, f"--output.dir={out}", ranks=2, mpiexec=("-disable-auto-cleanup",))
+        metrics = out / "metrics.jsonl"
+        self.wait_for(lambda: metrics.exists() and metrics.read_text(), run)
         victims = ranks_of(out)
         self.assertEqual(len(victims), 2)
         os.kill(victims[-1], 9)
@@ -257,4 +247,4 @@ class BadInput(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -2,9 +2,8 @@
 """shoal bench comm: correct results, bytes as in theory, a fitted model and a file; bad input gives one line."""
 
 import json
-import unittest
 
-from program import SMALL, Program
+from program import SMALL, Program, main
 
 QUICK = ("--min", "4KiB", "--max", "64KiB", "--repetitions", "2")
 
@@ -113,4 +112,4 @@ class Bench(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

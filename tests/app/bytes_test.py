@@ -5,10 +5,9 @@ library between the program and MPI counts them (tests/support/mpi_counter.cpp) 
 import json
 import re
 import subprocess
-import unittest
 
 import mpi_count
-from program import BINARY, MPIEXEC, SMALL, Program
+from program import BINARY, MPIEXEC, SMALL, Program, main
 
 STEPS = 4  # one period of the strategies below
 DECK = {
@@ -190,4 +189,4 @@ class Silence(Bytes):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

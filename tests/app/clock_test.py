@@ -4,9 +4,8 @@
 import json
 import os
 import time
-import unittest
 
-from program import SMALL, Program
+from program import SMALL, Program, main
 
 ENDLESS = {**SMALL, "train": {"steps": 1000000, "seed": 3, "log_every": 1000000}}
 QSTAT = """Job Id: 17.server
@@ -118,4 +117,4 @@ class Clock(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

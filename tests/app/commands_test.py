@@ -6,9 +6,8 @@ import json
 import os
 import pathlib
 import re
-import unittest
 
-from program import SMALL, Program, skip
+from program import SMALL, Program, main, skip
 
 
 def cores():
@@ -187,4 +186,4 @@ class Commands(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -6,6 +6,8 @@ import random
 
 from program import Program
 
+MOST_DRAWS = 100_000
+
 
 class Space:
     """factors: the values of each option. allowed(row): whether a run can have these values together. in_effect(row): the
@@ -23,10 +25,12 @@ class Space:
         }
 
     def drawn(self, generator, **given):
-        while True:
+        """An allowed row that has these values. Some of them may have no effect in it."""
+        for _ in range(MOST_DRAWS):
             row = {name: generator.choice(values) for name, values in self.factors.items()} | given
             if self.allowed(row):
                 return row
+        raise ValueError(f"no row with {given} is allowed, or very few are")
 
     def covering(self, strength, seed=1, tries=60):
         """Rows that together contain all combinations of values of any `strength` options. They are drawn by a generator
@@ -36,16 +40,20 @@ class Space:
             choice
             for names in itertools.combinations(self.factors, strength)
             for values in itertools.product(*(self.factors[name] for name in names))
-            if self.can_meet(choice := tuple(zip(names, values)))
+            if self.can_meet(choice := tuple(zip(names, values, strict=True)))
         }
         rows = []
         while left:
             wanted = dict(min(left, key=repr))
             candidates = []
-            while len(candidates) < tries:
+            for _ in range(MOST_DRAWS):
                 row = self.drawn(generator, **wanted)
                 if set(wanted) <= set(self.in_effect(row)):
                     candidates.append(row)
+                if len(candidates) == tries:
+                    break
+            if not candidates:
+                raise ValueError(f"{wanted}: can_meet() is wrong, or such rows are very rare")
             rows.append(max(candidates, key=lambda row: len(self.choices(row, strength) & left)))
             left -= self.choices(rows[-1], strength)
         return rows

@@ -3,9 +3,8 @@
 derive from. Rank 0 alone reads a deck."""
 
 import subprocess
-import unittest
 
-from program import BINARY, MPIEXEC, SMALL, SOURCE, Program, trajectory
+from program import BINARY, MPIEXEC, SMALL, SOURCE, Program, main, trajectory
 
 
 class Decks(Program):
@@ -60,4 +59,4 @@ class Decks(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

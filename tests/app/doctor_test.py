@@ -4,9 +4,8 @@
 import json
 import subprocess
 import time
-import unittest
 
-from program import MPIEXEC, Program, sanitized
+from program import MPIEXEC, Program, main, sanitized
 
 CHECKS = ["ranks", "cores", "threads", "links within nodes", "links between nodes", "clocks", "memory", "disk", "MPI-IO",
           "file locks", "HDF5", "GPUs"]  # fmt: skip
@@ -76,4 +75,4 @@ class Doctor(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -17,9 +17,8 @@ import re
 import shutil
 import subprocess
 import time
-import unittest
 
-from program import BINARY, SOURCE, Program, preloaded, processes
+from program import BINARY, SOURCE, Program, main, preloaded, processes
 
 LIBRARY = os.environ.get("SHOAL_FAILING_CALLS", str(SOURCE / "build/tests/support/libshoal_failing_calls.so"))
 CASES = int(os.environ.get("SHOAL_FAULTS", "12"))
@@ -217,4 +216,4 @@ class Faults(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

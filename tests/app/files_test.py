@@ -9,10 +9,8 @@ import resource
 import shutil
 import signal
 import subprocess
-import time
-import unittest
 
-from program import BINARY, MPIEXEC, SMALL, Program
+from program import BINARY, MPIEXEC, SMALL, Program, main
 
 TINY = {**SMALL, "model": {**SMALL["model"], "n_layer": 1, "n_embd": 16}, "train": {**SMALL["train"], "steps": 4}}
 
@@ -74,24 +72,6 @@ class Files(Program):
         self.one_line("train", deck, f"--output.dir={out}", "--output.overwrite", contains=["summary.json", "is no"])
         self.assertEqual((out / "summary.json").read_text(), '{"of": "another program"}')
 
-    def start(self, *args):
-        command = [MPIEXEC, "-n", "1", BINARY, "train", *map(str, args)]
-        run = subprocess.Popen(
-            command, env=self.environment(1), cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        self.addCleanup(run.stdout.close)
-        self.addCleanup(run.stderr.close)
-        self.addCleanup(run.wait)
-        self.addCleanup(run.terminate)
-        return run
-
-    def wait_for(self, what, run):
-        deadline = time.time() + 60
-        while not what():
-            self.assertIsNone(run.poll())
-            self.assertLess(time.time(), deadline)
-            time.sleep(0.02)
-
     @staticmethod
     def holder(lock):
         try:
@@ -103,7 +83,7 @@ class Files(Program):
     def test_one_run_in_a_directory(self):
         deck, out, saves = self.deck(TINY, train={"steps": 100000000}), self.dir / "out", self.dir / "saves"
         options = ["--output.dir=out", "--checkpoint.dir=saves", "--checkpoint.every=500", "--checkpoint.keep=2"]
-        run = self.start(deck, *options)
+        run = self.start("train", deck, *options)
         self.wait_for(lambda: list(saves.glob("step_*.h5")), run)
         process = self.holder(out / "shoal.lock")
         self.assertEqual(self.holder(saves / "shoal.lock"), process)
@@ -130,7 +110,7 @@ class Files(Program):
 
     def test_a_directory_that_goes_ends_the_run(self):
         deck = self.deck(TINY, train={"steps": 100000000}, comm={"timeout": 4})
-        run = self.start(deck, "--output.dir=gone")
+        run = self.start("train", deck, "--output.dir=gone")
         self.wait_for(lambda: (self.dir / "gone" / "metrics.jsonl").exists(), run)
         shutil.rmtree(self.dir / "gone")
         said, errors = run.communicate(timeout=60)
@@ -139,7 +119,8 @@ class Files(Program):
         self.assertFalse((self.dir / "gone").exists())
 
     def test_records_that_go_are_an_error_at_the_end(self):
-        run = self.start(self.deck(TINY, train={"steps": 100000000, "stop_after": 4}), "--output.dir=out")
+        deck = self.deck(TINY, train={"steps": 100000000, "stop_after": 4})
+        run = self.start("train", deck, "--output.dir=out")
         self.wait_for(lambda: (self.dir / "out" / "metrics.jsonl").exists(), run)
         (self.dir / "out" / "metrics.jsonl").unlink()
         said, errors = run.communicate(timeout=60)
@@ -219,4 +200,4 @@ class Files(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -3,9 +3,8 @@
 stage and on other ranks, has the bits of the uninterrupted run."""
 
 import json
-import unittest
 
-from program import SMALL, Program, trajectory
+from program import SMALL, Program, main, trajectory
 
 STEPS = 14
 # The loss scale starts too high and grows again soon, so the first steps overflow, and later ones, when there are
@@ -61,4 +60,4 @@ class Fp16(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

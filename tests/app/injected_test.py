@@ -3,9 +3,8 @@
 
 import json
 import time
-import unittest
 
-from program import SMALL, Program, sanitized, trajectory
+from program import SMALL, Program, main, sanitized, trajectory
 
 DECK = {**SMALL, "batch": {"micro": 1, "global": 4}, "zero": {"stage": 3}, "checkpoint": {"every": 2}}
 TIMEOUT = 4 if sanitized() else 2
@@ -98,4 +97,4 @@ class Injected(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -7,10 +7,8 @@ import re
 import shutil
 import signal
 import subprocess
-import time
-import unittest
 
-from program import BINARY, MPIEXEC, SMALL, SOURCE, Program, skip
+from program import BINARY, MPIEXEC, SMALL, SOURCE, Program, main, skip
 
 HYDRA, OPEN_MPI = "HYDRA build details:", "mpiexec (OpenRTE) 4.1.4"
 PALS, INTEL = "Usage: mpiexec [--ppn PPN] [--cpu-bind BIND]", "Intel(R) MPI Library for Linux* OS, Version 2021.9"
@@ -74,10 +72,7 @@ class Scripts(Program):
     def signalled(self, script, *how):
         """Sends signals to a script while its run is under way. Returns the calls that it made."""
         process = self.start(script, ENDS_WITH="")
-        deadline = time.monotonic() + 30
-        while "running" not in self.calls.read_text():
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        self.wait_for(lambda: "running" in self.calls.read_text(), process)
         for each in how:
             process.send_signal(each)
         said, _ = process.communicate(timeout=30)
@@ -288,4 +283,4 @@ class JobScript(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -9,9 +9,8 @@ import random
 import signal
 import subprocess
 import time
-import unittest
 
-from program import BINARY, MPIEXEC, SMALL, Program
+from program import BINARY, MPIEXEC, SMALL, Program, main
 
 KILLS = int(os.environ.get("SHOAL_KILLS", "20"))
 SEED = int(os.environ.get("SHOAL_SEED", random.SystemRandom().randrange(2**32)))
@@ -48,7 +47,8 @@ class Launched:
         return list(map(int, self.told.read_text().split())) if self.told.exists() else []
 
     def await_ranks(self):
-        while len(self.numbers()) < RANKS and self.process.poll() is None:
+        bound = time.monotonic() + ALL_GONE_S
+        while len(self.numbers()) < RANKS and self.process.poll() is None and time.monotonic() < bound:
             time.sleep(0.001)
 
     def alive(self):
@@ -66,7 +66,9 @@ class Launched:
 
 class Kills(Program):
     def launch(self, out, *options):
-        return Launched(out, [BINARY, "train", self.dir / "deck.cfg", *options], self.environment(RANKS))
+        run = Launched(out, [BINARY, "train", self.dir / "deck.cfg", *options], self.environment(RANKS))
+        self.addCleanup(run.process.kill)
+        return run
 
     def kill(self, run, delay, one):
         """Kills all ranks, or one of them (`one`: its position, as a fraction). Returns False if all ranks had already
@@ -131,4 +133,4 @@ class Kills(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

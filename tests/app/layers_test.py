@@ -6,7 +6,7 @@ gives the reason."""
 import re
 import unittest
 
-from program import SOURCE
+from program import SOURCE, main
 
 LAYERS = [
     {"base"},
@@ -115,6 +115,17 @@ class Skips(unittest.TestCase):
         self.assertGreater(seen, 100)
         self.assertEqual(silent, [])
 
+    def test_a_program_whose_tests_were_all_skipped_says_so(self):
+        """unittest.main() reports success then; that of program.py ends with 77."""
+
+        def uses_program(path):
+            return path.parent.name == "app" or re.search(r"^from program import", path.read_text(), re.M)
+
+        programs = [path for path in sorted((SOURCE / "tests").glob("*/*_test.py")) if uses_program(path)]
+        self.assertGreater(len(programs), 40)
+        called = re.compile(r"^ *unittest\.main\(", re.M)
+        self.assertEqual([path.name for path in programs if called.search(path.read_text())], [])
+
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -5,9 +5,8 @@ own."""
 import errno
 import json
 import os
-import unittest
 
-from program import SMALL, SOURCE, Program, preloaded
+from program import SMALL, SOURCE, Program, main, preloaded
 
 TINY = {**SMALL, "model": {**SMALL["model"], "n_layer": 1, "n_embd": 16, "block_size": 8}, "trace": {"level": "off"}}
 FAILING_CALLS = os.environ.get("SHOAL_FAILING_CALLS", str(SOURCE / "build/tests/support/libshoal_failing_calls.so"))
@@ -126,4 +125,4 @@ class Lineage(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

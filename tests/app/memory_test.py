@@ -6,10 +6,9 @@ import json
 import pathlib
 import subprocess
 import sys
-import unittest
 from dataclasses import dataclass
 
-from program import BINARY, MPIEXEC, SMALL, Program, sanitized, skip
+from program import BINARY, MPIEXEC, SMALL, Program, main, sanitized, skip
 
 MB = 10**6
 STAGES, RANKS, DTYPES = range(4), (1, 2, 4), ("fp32", "bf16")
@@ -97,4 +96,4 @@ class Memory(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The long version of the matrix of pipelines: every combination of three choices, and a random sample of all rows."""
 
-import unittest
-
 from pipeline_matrix import SPACE, PipelineMatrix
+from program import main
 
 
 class Pipelines(PipelineMatrix):
@@ -15,4 +14,4 @@ class Pipelines(PipelineMatrix):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -3,10 +3,9 @@
 that die."""
 
 import re
-import unittest
 
 from pipeline_matrix import DECK, SPACE, PipelineMatrix
-from program import trajectory
+from program import main, trajectory
 
 GPT = {**DECK, "model": {**DECK["model"], "n_head": 2, "tied": "false", "dropout": 0.1}}
 
@@ -46,7 +45,8 @@ class Pipelines(PipelineMatrix):
         states = [summary["state_bytes"]["planned"]["moments"] for summary in (whole, run)]
         self.assertLess(states[1], 0.5 * states[0])
 
-    def test_a_stage_that_dies_is_named(self):
+    def test_a_stage_that_dies_ends_the_others(self):
+        """Either they name it, or the launcher is faster, ends them, and says so."""
         deck = self.deck(GPT, batch={"micro": 1, "global": 8}, train={"steps": 1000})
         done = self.shoal("train", deck, f"--output.dir={self.dir}/dies", "--pipeline.size=3", "--comm.timeout=5",
                           "--fault.kind=kill@3:1", ranks=3, timeout=60)  # fmt: skip
@@ -79,4 +79,4 @@ class Pipelines(PipelineMatrix):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

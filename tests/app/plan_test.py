@@ -3,9 +3,8 @@
 
 import json
 import re
-import unittest
 
-from program import SMALL, Program
+from program import SMALL, Program, main
 
 KINDS = ("parameters", "master", "gradients", "moments", "activations", "buffers", "staging")
 BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -301,4 +300,4 @@ class Pipelines(Planning):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -3,9 +3,8 @@
 portable kernels: NAME@portable.) SHOAL_QUICKSTART_STEPS: length of the two runs that are compared (40)."""
 
 import os
-import unittest
 
-from program import SOURCE, Program, skip
+from program import SOURCE, Program, main, skip
 
 STEPS = int(os.environ.get("SHOAL_QUICKSTART_STEPS", "40"))
 
@@ -42,4 +41,4 @@ class Portable(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

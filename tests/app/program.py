@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 SOURCE = pathlib.Path(os.environ.get("SHOAL_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
@@ -70,6 +71,16 @@ def ranks_of(out):
     return processes(lambda words: f"--output.dir={out}".encode() in words)
 
 
+def end(process):
+    """Ends a launcher that may still run, and with it its ranks: they end when it is gone."""
+    process.terminate()
+    try:
+        process.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate(timeout=30)
+
+
 @functools.cache
 def sanitized():
     """True if the program is built with AddressSanitizer, which makes it several times slower and larger."""
@@ -109,6 +120,24 @@ class Program(unittest.TestCase):
             command, capture_output=True, text=True, errors="backslashreplace", timeout=timeout,
             env=self.environment(ranks, env), cwd=self.dir
         )  # fmt: skip
+
+    def start(self, *args, ranks=1, mpiexec=(), **more):
+        """Starts the program and returns its launcher, which is ended when the test is over. more: for Popen()."""
+        launcher = subprocess.Popen(
+            [MPIEXEC, *mpiexec, "-n", str(ranks), self.binary, *map(str, args)],
+            **{"env": self.environment(ranks), "cwd": self.dir, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more},
+            text=True,
+        )  # fmt: skip
+        self.addCleanup(end, launcher)
+        return launcher
+
+    def wait_for(self, what, process, seconds=60):
+        """Waits until what() is true. The test fails if the process ends before that, or if it takes longer than this."""
+        deadline = time.monotonic() + seconds * (3 if sanitized() else 1)
+        while not what():
+            self.assertIsNone(process.poll(), "the program has ended")
+            self.assertLess(time.monotonic(), deadline, f"it took more than {seconds} s")
+            time.sleep(0.01)
 
     def train(self, deck, *args, ranks=1, out=None, timeout=120, env=None, codes=(0,)):
         """Trains. The run must end with one of these exit codes. Returns its summary."""

@@ -12,9 +12,8 @@ import re
 import shutil
 import subprocess
 import sys
-import unittest
 
-from program import BINARY, SOURCE, Program
+from program import BINARY, SOURCE, Program, main
 
 MAIN = pathlib.Path("README.md")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
@@ -128,4 +127,4 @@ class Readmes(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import unittest
 
-from program import BINARY, SOURCE
+from program import BINARY, SOURCE, main
 
 README = SOURCE / "inputs" / "README.md"
 BEGIN = "<!-- Written by `python3 tests/app/reference_test.py --write` from `shoal train --help=markdown`. Do not edit. -->\n"
@@ -37,4 +37,4 @@ if __name__ == "__main__":
         before, _, after = parts()
         README.write_text(before + printed() + after)
     else:
-        unittest.main()
+        main()

@@ -8,9 +8,8 @@ import os
 import signal
 import subprocess
 import time
-import unittest
 
-from program import BINARY, MPIEXEC, SMALL, Program, ranks_of, trajectory
+from program import BINARY, MPIEXEC, SMALL, Program, main, ranks_of, trajectory
 
 
 def kill(processes):
@@ -169,4 +168,4 @@ class Resume(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

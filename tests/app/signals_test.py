@@ -10,9 +10,8 @@ import re
 import signal
 import subprocess
 import time
-import unittest
 
-from program import BINARY, MPIEXEC, SMALL, Program, ranks_of
+from program import BINARY, MPIEXEC, SMALL, Program, main, ranks_of
 
 TINY = {
     **SMALL,
@@ -63,11 +62,7 @@ class Run:
         return found
 
     def wait_for(self, what):
-        deadline = time.monotonic() + 60
-        while not what():
-            self.test.assertIsNone(self.launcher.poll(), "the run has ended")
-            self.test.assertLess(time.monotonic(), deadline)
-            time.sleep(0.01)
+        self.test.wait_for(what, self.launcher)
         return self
 
     def in_step(self, step):
@@ -224,4 +219,4 @@ class Signals(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

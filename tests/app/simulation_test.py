@@ -106,6 +106,10 @@ class Traces(Simulation):
         self.trace()
         self.refused("plan", deck, "--trace-out", self.dir / "trace", "--network", network, "--ranks", 4, "--nodes", 2,
                      contains=("--output.overwrite",))  # fmt: skip
+        for wrong, said in (({"gflops": 0}, "gflops = 0 at n_embd = 32"), ({"n_embd": -32}, "n_embd = -32")):
+            rates = {"by_width": [{"n_embd": 32, "gflops": 100, **wrong}], "update_s": 1e-12}
+            file = self.network(model={**NETWORK["model"], "training": {"fp32": rates}})
+            self.refused("plan", deck, "--network", file, "--ranks", 4, contains=(f"--network {file}", said))
         queued = self.network(machine={"backend": "nccl"})
         self.refused(
             "plan", deck, "--trace-out", out, "--network", queued, "--ranks", 4, "--nodes", 2, contains=("nccl",)

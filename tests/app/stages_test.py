@@ -2,9 +2,8 @@
 """One trajectory at every ZeRO stage, on any number of ranks, with any way of sending: every pair of choices occurs in
 some run."""
 
-import unittest
-
 from matrix import SPACE, Matrix
+from program import main
 
 
 class Stages(Matrix):
@@ -13,4 +12,4 @@ class Stages(Matrix):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

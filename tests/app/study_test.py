@@ -6,9 +6,8 @@ import json
 import os
 import subprocess
 import sys
-import unittest
 
-from program import SMALL, SOURCE, Program
+from program import SMALL, SOURCE, Program, main
 
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable  # Debian's, which has h5py
 STUDY = {"nodes": "1,2", "strategies": "stage 3", "scaling": "strong, weak"}  # 3 points: both curves share the first
@@ -172,4 +171,4 @@ class Study(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -9,9 +9,8 @@ import re
 import signal
 import subprocess
 import time
-import unittest
 
-from program import BINARY, MPIEXEC, SMALL, Program, ranks_of, trajectory
+from program import BINARY, MPIEXEC, SMALL, Program, end, main, ranks_of, trajectory
 
 DECK = {
     **SMALL,
@@ -71,7 +70,7 @@ class Sync(Program):
             run = self.train(
                 deck, *plain, "--sync.kind=localsgd", "--sync.localsgd_frequency=1", nodes_of(per_node), ranks=4
             )
-            for (step, a), (_, b) in zip(run["losses"], every_step["losses"]):
+            for (step, a), (_, b) in zip(run["losses"], every_step["losses"], strict=True):
                 self.assertAlmostEqual(a, b, delta=1e-5, msg=f"step {step}, {per_node} ranks per node")
             self.assertEqual(len(run["losses"]), 8)
 
@@ -91,7 +90,7 @@ class Sync(Program):
         # Inside a node the MPI library's sums round differently: a few times 2^-24 of gradients, norms and losses per
         # step.
         native = self.run_of("localsgd", "--comm.collectives=native")
-        for (_, a), (_, b) in zip(native["losses"], self.straight("localsgd")["losses"]):
+        for (_, a), (_, b) in zip(native["losses"], self.straight("localsgd")["losses"], strict=True):
             self.assertAlmostEqual(a, b, delta=1e-4)
 
     def test_stages_inside_a_node_change_nothing(self):
@@ -334,10 +333,8 @@ class Sync(Program):
             stderr=subprocess.PIPE,
             text=True,
         )
-        self.addCleanup(run.kill)
-        while len(list((out / "checkpoints").glob("step_*.h5"))) < 2:
-            self.assertIsNone(run.poll(), "the run has ended")
-            time.sleep(0.02)
+        self.addCleanup(end, run)
+        self.wait_for(lambda: len(list((out / "checkpoints").glob("step_*.h5"))) >= 2, run)
         (victim,) = [
             number
             for number in ranks_of(out)
@@ -435,4 +432,4 @@ class Sync(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

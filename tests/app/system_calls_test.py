@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from collections import Counter
 
-from program import BINARY, SMALL, Program, main, sanitized, skip, trajectory
+from program import BINARY, MPIEXEC, SMALL, Program, main, sanitized, skip, trajectory
 
 RANKS = 4
 CALLS = "%file,fstat,getdents64,read,pread64,pwrite64,fsync,fdatasync,ftruncate,fallocate,sync_file_range"
@@ -48,7 +48,7 @@ class SystemCalls(Program):
             f'exec strace -f -y -qq -e trace={CALLS} $more -o {self.dir}/calls.$PMI_RANK {BINARY} "$@"'
         )
         done = subprocess.run(
-            ["mpiexec", "-n", str(RANKS), "sh", "-c", program, "sh", "train", str(deck), f"--output.dir={self.dir / 'out'}",
+            [MPIEXEC, "-n", str(RANKS), "sh", "-c", program, "sh", "train", str(deck), f"--output.dir={self.dir / 'out'}",
              "--output.overwrite", *map(str, args)],
             capture_output=True, text=True, timeout=100, env=self.environment(RANKS), cwd=self.dir, check=False
         )  # fmt: skip

@@ -2,9 +2,7 @@
 """A tied embedding whose two gradients are added once a step (model.tied_gradient = apart): one trajectory with and
 without pipelines, whose checkpoints all of them continue."""
 
-import unittest
-
-from program import Program, trajectory
+from program import Program, main, trajectory
 
 STEPS = 4
 DECK = {
@@ -62,7 +60,7 @@ class Tied(Program):
         deck = self.deck(DECK)
         joined, apart = self.train(deck, "--model.tied_gradient=joined"), self.train(deck)
         self.assertNotEqual(trajectory(joined), trajectory(apart))
-        for (_, a), (_, b) in zip(joined["grad_norms"], apart["grad_norms"]):
+        for (_, a), (_, b) in zip(joined["grad_norms"], apart["grad_norms"], strict=True):
             self.assertAlmostEqual(a, b, delta=1e-4 * a)
 
     def test_a_run_continues_with_and_without_a_pipeline(self):
@@ -95,4 +93,4 @@ class Tied(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How large a trace grows: thousands of ranks write one for days."""
 
-import unittest
-
-from program import SMALL, Program
+from program import SMALL, Program, main
 
 RANKS = 2
 MOST_BYTES_PER_STEP = 1e6 / 3600  # of a rank: 1 MB in an hour with a step every second
@@ -26,4 +24,4 @@ class TraceSize(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

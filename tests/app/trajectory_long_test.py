@@ -3,10 +3,9 @@
 micro-batches."""
 
 import itertools
-import unittest
 
 from matrix import SPACE, Matrix
-from program import SMALL, trajectory
+from program import SMALL, main, trajectory
 
 
 class Stages(Matrix):
@@ -40,4 +39,4 @@ class Batches(Matrix):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Losses, norms and parameters have the same bits on 1, 2, 4 and 8 ranks for one global batch."""
 
-import unittest
-
-from program import SMALL, Program, trajectory
+from program import SMALL, Program, main, trajectory
 
 
 class Trajectory(Program):
@@ -67,7 +65,7 @@ class Trajectory(Program):
         first = self.train(deck, ranks=3)
         self.assertEqual(trajectory(self.train(deck, ranks=3)), trajectory(first))
         alone = self.train(deck, ranks=1)
-        for (_, a), (_, b) in zip(first["losses"], alone["losses"]):
+        for (_, a), (_, b) in zip(first["losses"], alone["losses"], strict=True):
             self.assertAlmostEqual(a, b, delta=1e-5)
 
     def test_another_seed_is_another_trajectory(self):
@@ -76,4 +74,4 @@ class Trajectory(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -1,33 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """W1 step for step: the first losses and norms are those of PyTorch."""
 
-import unittest
-
 import work
-from program import Program
+from program import Program, main
 
 
 class W1(Program):
     def test_one_rank(self):
         deck = work.export(self.dir / "w1", steps=10)
         summary = self.train(deck, "--checkpoint.every=0")
-        for (step, loss), wanted in zip(summary["losses"], work.LOSSES):
+        for (step, loss), wanted in zip(summary["losses"], work.LOSSES, strict=True):
             self.assertAlmostEqual(loss, wanted, delta=2e-4, msg=f"step {step}")
-        for (step, norm), wanted in zip(summary["grad_norms"], work.NORMS):
+        for (step, norm), wanted in zip(summary["grad_norms"], work.NORMS, strict=True):
             self.assertAlmostEqual(norm, wanted, delta=1e-3 * wanted, msg=f"step {step}")
         # Step 7 follows a gradient of norm 35. There even fp16, whose rounding errors are an eighth of bf16's, differs
         # by 0.005. bf16 differs by 0.003 to 0.012, depending on the order in which the processor sums; DeepSpeed's bf16
         # stays within 0.03.
         bf16 = self.train(deck, "--train.dtype=bf16")
-        for (step, loss), (_, exact) in zip(bf16["losses"], summary["losses"]):
+        for (step, loss), (_, exact) in zip(bf16["losses"], summary["losses"], strict=True):
             delta = 0.001 if step <= 6 else 0.03
             self.assertAlmostEqual(loss, exact, delta=delta, msg=f"bf16, step {step}")
 
     def test_two_ranks(self):
         deck = work.export(self.dir / "w1", steps=8, ranks=2)
-        for (step, loss), wanted in zip(self.train(deck, ranks=2)["losses"], work.LOSSES_TWO_RANKS):
+        for (step, loss), wanted in zip(self.train(deck, ranks=2)["losses"], work.LOSSES_TWO_RANKS, strict=True):
             self.assertAlmostEqual(loss, wanted, delta=2e-3, msg=f"step {step}")
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -19,6 +19,18 @@
 namespace shoal::pipeline {
 namespace {
 
+/// The largest cost of a part.
+double largest_cost(const std::vector<double>& costs, const Balance& balance) {
+  double largest = 0;
+  auto first = costs.begin();
+  for (const std::size_t blocks : balance) {
+    const auto end = first + static_cast<std::ptrdiff_t>(blocks);
+    largest = std::max(largest, std::accumulate(first, end, 0.0));
+    first = end;
+  }
+  return largest;
+}
+
 /// Tries all cuts: the least largest cost, infinite if none fits; `cut` becomes the first best one in lexicographic order.
 double brute_force(const std::vector<double>& costs, std::size_t parts, const Fits& fits, Balance& cut) {
   double least = std::numeric_limits<double>::infinity();

@@ -187,5 +187,24 @@ TEST(Stages, AreTraced) {
   }
 }
 
+SHOAL_RUN_IF(Stages, AreTracedWithoutNumbersThatDoNotFit, ranks == 1);
+TEST(Stages, AreTracedWithoutNumbersThatDoNotFit) {
+  class Many : public HashingStage {
+   public:
+    using HashingStage::HashingStage;
+    std::size_t micro_batch(std::size_t turn) const override { return 32766 + turn; }
+  };
+  Pipeline pipeline(Schedule::depth_first, {1, 0, 1, 3}, small);
+  trace::start(trace::Level::steps, 1000);
+  Many stage(pipeline.model, pipeline.shape, 1);
+  pipeline.runner->train(stage);
+  std::vector<int> numbers;
+  for (const trace::Event& event : trace::drain()) {
+    if (event.kind == static_cast<std::uint16_t>(trace::Kind::phase)) numbers.push_back(event.micro);
+  }
+  trace::stop();
+  EXPECT_EQ(numbers, (std::vector<int>{32766, 32766, 32767, 32767, -1, -1}));
+}
+
 }  // namespace
 }  // namespace shoal::pipeline

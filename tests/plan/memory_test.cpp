@@ -79,6 +79,7 @@ TEST(MemoryPlan, CountsExtraAllocations) {
 
 TEST(AvailableBytes, AreTheLimitOrTheMemoryOfTheNodeDividedByItsRanks) {
   EXPECT_EQ(available_bytes(0.5, 8), std::size_t{1} << 29U);
+  EXPECT_EQ(available_bytes(1e300, 1), std::size_t{1} << 62U) << "as good as no limit";
   EXPECT_EQ(available_bytes(0, 4), available_bytes(0, 1) / 4);
 }
 

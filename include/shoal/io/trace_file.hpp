@@ -18,7 +18,8 @@
 //   /kinds       string [n]: names by Event.kind
 //   /queues      string [n]: names by Event.queue: "host", then the queues of the device, if it is not the host
 //   /events      compound [n], extendable, in chunks of 512 rows with HDF5's filters shuffle and deflate: begin_ns,
-//                duration_ns, bytes, name, step, unit, kind, group, micro, depth, queue, rank; attribute checksum
+//                duration_ns, bytes, name, step, unit, kind, group, micro (number of the micro-batch in the step, of all
+//                ranks; -1: none, or one above 32767), depth, queue, rank; attribute checksum
 //                (hexadecimal string; absent from files of older programs): in a complete file, the sum modulo 2^64 of
 //                XXH3_64bits(row, seed = the row's index). What a rank writes in a flush begins with a new chunk; rows with
 //                kind 65535, name -1 and rank -1 fill up its last one, and are no events

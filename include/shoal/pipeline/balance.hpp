@@ -29,9 +29,6 @@ using Fits = std::function<bool(std::size_t part, Range blocks)>;
 /// For a whole model, the embedding's cost belongs to that of the first block and the head's to the last one.
 std::optional<Balance> least_largest(const std::vector<double>& costs, std::size_t parts, const Fits& fits = {});
 
-/// The largest cost of a part.
-double largest_cost(const std::vector<double>& costs, const Balance& balance);
-
 /// The value of pipeline.balance: `auto`, or the numbers of blocks of all parts, as "3,2,1".
 struct BalanceText {
   std::optional<Balance> balance;  ///< none: auto

@@ -12,9 +12,9 @@ namespace shoal::pipeline {
 
 /// The lists of all stages.
 using Lists = std::vector<std::vector<Action>>;
-/// shape.stage does not matter.
+/// What each stage computes in a step. shape.stage does not matter.
 Lists lists_of(Schedule schedule, const ScheduleShape& shape);
-/// Those of forward_only().
+/// The same of an evaluation: forward_only() for each stage.
 Lists evaluation_lists(const ScheduleShape& shape);
 
 inline int parts_of_model(const ScheduleShape& shape) { return shape.stages * shape.parts; }

@@ -52,8 +52,8 @@ enum class Order : std::uint8_t {
   one_by_one,
 };
 
-/// Of stage shape.stage. lists and buffers: of all stages. The lists' turns are 0, 1, 2, ... fail() if the lists do not come
-/// to their end with these buffers. An evaluation may use the buffers of training.
+/// The program of stage shape.stage. lists and buffers are those of all stages; the lists' turns are 0, 1, 2, ... fail() if
+/// the stages would wait for each other for ever with these buffers. An evaluation may use the buffers of training.
 Program program_of(const Lists& lists, const ScheduleShape& shape, const std::vector<Buffers>& buffers, Order order);
 
 }  // namespace shoal::pipeline

@@ -49,16 +49,21 @@ class Timeline {
   /// listener must outlive this object's use.
   void set_listener(TimelineListener& listener) { listener_ = &listener; }
 
+  /// An operation in flight.
   struct Pending {
-    double arrives_s = 0, after_s = 0;
+    double arrives_s = 0;    ///< when its exchanges end, by the clock of the rank
+    double after_s = 0;      ///< computation that follows, in wait()
     std::size_t number = 0;  ///< of the operation, from 0
   };
-  /// From now on, bytes, seconds of operations and elapsed time count with this weight.
+  /// From now on, bytes, seconds of operations and elapsed time count with this weight. Before the first call it is 0.
   void set_weight(double weight);
+  /// The rank computes.
   void work(double seconds);
+  /// All ranks start an operation. What they compute before it (Cost::before_s) passes at once.
   Pending start(OperationKind operation, const Cost& cost);
   /// An operation that begins, by itself, when `after` has ended.
   Pending start_after(const Pending& after, OperationKind operation, const Cost& cost);
+  /// The rank waits until the operation has arrived, and computes what follows. Once for each operation.
   void wait(const Pending& pending);
   void run(OperationKind operation, const Cost& cost) { wait(start(operation, cost)); }
 

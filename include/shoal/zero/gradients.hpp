@@ -69,7 +69,7 @@ class Gradients {
   /// Collective. If every rank updates whole units (stage 0), starts to gather the reduced gradients on all ranks.
   void start_gather();
   /// Called after finish_step(). Enqueues the sums for norm(), and copies to the host: of these, of the sums for
-  /// micro_step_square(), and of the errors of quantization. The gather is in flight meanwhile.
+  /// square_of_turn(), and of the errors of quantization. The gather is in flight meanwhile.
   void measure_norm();
   /// After the host has waited for an event behind measure_norm(): in a pipeline, exchanges the sums for square_of_turn()
   /// with the other stages. Collective.

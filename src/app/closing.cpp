@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "closing.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "report.hpp"
+#include "shoal/base/counted.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/plan/notation.hpp"
+
+namespace shoal::app {
+
+namespace {
+
+/// The rows about the steps of this run, of which there is at least one.
+TextRows step_rows(const Setup& setup, const History& history, const Verdict& verdict) {
+  const config::Options& o = setup.options;
+  const StepReport &first = history.steps.front(), &last = history.steps.back();
+  TextRows rows = {{"ended", text(verdict.stopped_early ? "stopped by " + history.stopped_by + " " : "", "after ",
+                                  position_text(o, history))}};
+  std::string loss;
+  if (!history.validation.empty()) loss = text("validation ", fixed(history.validation.back().second, 4), "; ");
+  loss +=
+      text("training ", fixed(first.loss, 4), " at step ", first.step, ", ", fixed(last.loss, 4), " at step ", last.step);
+  if (setup.dataset.entropy_rate) loss += text("; best possible ", fixed(*setup.dataset.entropy_rate, 4));
+  rows.emplace_back("loss", loss);
+  std::vector<double> seconds;
+  for (const StepReport& report : history.steps) seconds.push_back(report.seconds);
+  const double tokens = static_cast<double>(o.batch.global * o.model.block_size);
+  rows.emplace_back("speed", text(fixed(tokens / median(seconds), 0), " tokens/s (median step ", human_time(median(seconds)),
+                                  "); ", counted(seconds.size(), "step"), " in ",
+                                  human_time(std::accumulate(seconds.begin(), seconds.end(), 0.0))));
+  const auto overflows = std::count_if(history.steps.begin(), history.steps.end(), [](const auto& r) { return r.overflow; });
+  if (overflows > 0) {
+    rows.emplace_back("overflows", text(counted(overflows, "update"), " skipped; loss scale ", scale_text(last.loss_scale),
+                                        " at step ", last.step));
+  }
+  const auto broken =
+      std::count_if(history.steps.begin(), history.steps.end(), [](const auto& r) { return !r.broken.empty(); });
+  if (broken > 0) rows.emplace_back("not finite", text(counted(broken, "update"), " skipped"));
+  return rows;
+}
+
+}  // namespace
+
+void print_closing(comm::World& world, const Setup& setup, const Memory& memory, const History& history, const Saves& saves,
+                   const Verdict& verdict) {
+  if (world.all().rank() != 0) return;
+  const config::Options& o = setup.options;
+  TextRows rows =
+      history.steps.empty() ? TextRows{{"ended", "no steps were left to do"}} : step_rows(setup, history, verdict);
+  const std::string planned =
+      setup.plan.bytes == memory.taken() ? "as planned" : "planned " + plan::bytes_text(setup.plan.bytes.total());
+  rows.emplace_back("memory", text("rank 0: ", plan::bytes_text(memory.taken().total()), ", ", planned,
+                                   "; whole process at most ", plan::bytes_text(peak_rss_bytes())));
+  if (saves.last()) {
+    rows.emplace_back("checkpoint",
+                      text(saves.last()->string(), ", complete; all of this run: ", plan::bytes_text(saves.bytes()),
+                           o.checkpoint.async ? " written in the background, training waited " : " written in ",
+                           human_time(saves.seconds())));
+  }
+  if (verdict.stopped_early) {
+    rows.emplace_back("next", "the same command with --checkpoint.resume=latest");
+  } else if (o.trace.level != trace::Level::off) {
+    rows.emplace_back("next", "python3 analysis/report.py " + o.output.dir);
+  }
+  print_table("end", rows);
+  std::printf("# %s\n", verdict.text.c_str());
+  std::fflush(stdout);
+}
+
+}  // namespace shoal::app

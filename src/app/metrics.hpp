@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// metrics.jsonl in the output directory: a line for each step, written during the run.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "nodes.hpp"
+#include "shoal/comm/world.hpp"
+#include "shoal/io/text_file.hpp"
+
+namespace shoal::app {
+
+/// Passes the lines of metrics.jsonl up to a step to `handle`, one by one, without an unfinished last line. bad_input()
+/// names the first line that is not a run's (FILE:LINE).
+void for_lines_until(const std::filesystem::path& metrics, std::int64_t last_step,
+                     const std::function<void(const std::string& line)>& handle);
+
+/// metrics.jsonl: one line per step, which rank 0 writes as soon as the step is done.
+class Metrics {
+ public:
+  /// Removes the lines of steps after first_step, since this run does these steps again.
+  Metrics(comm::World& world, const std::filesystem::path& directory, std::int64_t first_step);
+  void write(const StepReport& report, double tokens, std::optional<double> validation);
+  /// Calls fail() if metrics.jsonl is no longer the file that is written: somebody removed it.
+  void require_there() const;
+
+ private:
+  io::LineFile file_;  // on rank 0
+};
+
+}  // namespace shoal::app
