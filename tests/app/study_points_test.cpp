@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The points of a study, without a run: how lists become points, which batches they have, and what the plan predicts.
-#include "app/study_points.hpp"
+#include "app/study/points.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
+#include "points.hpp"
 #include "shoal/base/names.hpp"
-#include "study_points.hpp"
 
 namespace shoal::app {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "plan_time.hpp"
+#include "../plan_time.hpp"
+#include "request.hpp"
 #include "shoal/base/memory.hpp"
 #include "shoal/config/options.hpp"
-#include "study_request.hpp"
 
 namespace shoal::app {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study_request.hpp"
+#include "request.hpp"
 
 #include <algorithm>
 #include <string_view>
 
+#include "../strategies.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/config/wall_time.hpp"
 #include "shoal/plan/notation.hpp"
-#include "strategies.hpp"
 
 namespace shoal::app {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study_simulation.hpp"
+#include "simulation.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "own_results.hpp"
-#include "plan_ranks.hpp"
-#include "plan_trace.hpp"
+#include "../own_results.hpp"
+#include "../plan_ranks.hpp"
+#include "../plan_trace.hpp"
+#include "json.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/io/target.hpp"
 #include "shoal/io/text_file.hpp"
-#include "study_json.hpp"
 
 namespace shoal::app {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study_jobs.hpp"
+#include "jobs.hpp"
 
 #include <unistd.h>
 
@@ -8,9 +8,9 @@
 #include <fstream>
 #include <string_view>
 
-#include "command_output.hpp"
-#include "jobscript.hpp"
-#include "run_record.hpp"
+#include "../command_output.hpp"
+#include "../jobscript.hpp"
+#include "../run_record.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/options.hpp"
 #include "shoal/config/value.hpp"

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study_planner.hpp"
+#include "planner.hpp"
 
 #include <algorithm>
 
-#include "setup.hpp"
+#include "../setup.hpp"
+#include "../strategies.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/plan/fit.hpp"
 #include "shoal/plan/memory.hpp"
-#include "strategies.hpp"
 
 namespace shoal::app {
 

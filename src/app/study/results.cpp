@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study_results.hpp"
+#include "results.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "bytes_json.hpp"
-#include "output.hpp"
-#include "run_record.hpp"
+#include "../bytes_json.hpp"
+#include "../output.hpp"
+#include "../run_record.hpp"
+#include "../version.hpp"
+#include "json.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/io/text_file.hpp"
 #include "shoal/kernels/runtime.hpp"
-#include "study_json.hpp"
-#include "version.hpp"
 
 namespace shoal::app {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "study_request.hpp"
-#include "study_results.hpp"
+#include "request.hpp"
+#include "results.hpp"
 
 namespace shoal::app {
 

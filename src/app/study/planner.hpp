@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
-#include "plan_ranks.hpp"
-#include "plan_time.hpp"
+#include "../plan_ranks.hpp"
+#include "../plan_time.hpp"
+#include "points.hpp"
+#include "request.hpp"
 #include "shoal/config/options.hpp"
-#include "study_points.hpp"
-#include "study_request.hpp"
 
 namespace shoal::app {
 

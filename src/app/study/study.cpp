@@ -6,19 +6,19 @@
 #include <cstdio>
 #include <thread>
 
-#include "collective.hpp"
-#include "commands.hpp"
-#include "run_record.hpp"
+#include "../collective.hpp"
+#include "../commands.hpp"
+#include "../run_record.hpp"
+#include "jobs.hpp"
+#include "points.hpp"
+#include "request.hpp"
+#include "results.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/io/directory_lock.hpp"
 #include "shoal/io/target.hpp"
-#include "study_jobs.hpp"
-#include "study_points.hpp"
-#include "study_request.hpp"
-#include "study_results.hpp"
-#include "study_simulation.hpp"
-#include "study_table.hpp"
+#include "simulation.hpp"
+#include "table.hpp"
 
 namespace shoal::app {
 
