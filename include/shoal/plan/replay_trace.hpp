@@ -9,8 +9,11 @@
 //   compute FLOPS                      1e9 are a second of a host of the platform
 //   isend|recv|irecv PARTNER TAG BYTES a message of an exchange, or several (comm/planned_exchange.hpp)
 //   waitall
+//   isend|irecv PARTNER TAG BYTES      a message between stages of a pipeline, and
+//   wait SENDER RECEIVER TAG           the wait for it. A process has none in flight of the same sender, receiver and tag
 //   send|recv PARTNER 0 0              between a rank and its lanes, without bytes
-// Tag 1 is that of exchanges of a few numbers, which the plan does not count; collectives have tags from 2.
+// Tag 1 is that of exchanges of a few numbers, which the plan does not count; collectives have tags from 2, and messages
+// between stages those above.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +25,9 @@ namespace shoal::plan {
 
 inline constexpr double flops_per_second = 1e9;
 inline constexpr int lane_tag = 0, control_tag = 1, first_tag = 2;
+inline constexpr int first_message_tag = 30'000;  ///< of messages between stages; tags of collectives repeat below it
 
-/// Number of lines of a trace, approximately: it counts those of rank 0 for all.
+/// Number of lines of a trace, approximately: it counts those of the first rank of a stage for all.
 double replay_lines(const Recording& recording, int ranks);
 
 /// Returns the number of bytes that were written. The caller looks at the stream's state.
