@@ -60,11 +60,12 @@ void require_lines(double lines, std::size_t steps, int ranks) {
                 static_cast<std::uint64_t>(replay_line_limit / 1e6), " million: fewer ranks, micro-batches or --steps");
 }
 
-/// Of a step: each action computes, and starts and awaits a message or more. Known before anything is recorded.
+/// Of a step: each action computes, and starts and awaits a message or more, which are 6 lines or more. Known before
+/// anything is recorded.
 double least_lines(const plan::PipelinePlan& plan, int ranks) {
   double actions = 0;
   for (const auto& list : plan.lists) actions += static_cast<double>(list.size());
-  return 3 * actions * ranks / plan.shape.stages;
+  return 6 * actions * ranks / plan.shape.stages;
 }
 
 void write_trace(const fs::path& file, const plan::Recording& recording, int ranks, WrittenReplay& written) {

@@ -27,6 +27,17 @@ constexpr int copy_tag = comm::end_of_message_tags;  // borders have those below
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 std::size_t index_of(Action::Kind kind) { return kind == forward ? 0 : 1; }
 
+/// The lanes of borders ([Note: lanes] in recording.hpp): one for each kind and part of the stage that receives them, to
+/// send and to receive.
+constexpr int lanes_of_part = 4;
+struct Lanes {
+  int sending = 0, receiving = 0;
+};
+Lanes lanes_of(const pipeline::Border& border, const pipeline::ScheduleShape& shape) {
+  const int channel = 2 * static_cast<int>(pipeline::part_of_stage(shape, border)) + (border.kind == forward ? 0 : 1);
+  return {1 + channel, 1 + 2 * shape.parts + channel};
+}
+
 /// What all stages of a run have in common.
 struct Run {
   const zero::EngineOptions& options;
@@ -112,8 +123,8 @@ class StageRecorder {
     const int last = run_.plan.shape.stages - 1;
     if (!is_first() && !is_last()) return;
     for (const CopyBytes& copy : run_.copies) {
-      gradient_copies_.push_back(add_message({is_last(), is_last() ? 0 : last, copy_tag, copy.gradient}));
-      parameter_copies_.push_back(add_message({is_first(), is_last() ? 0 : last, copy_tag, copy.parameters}));
+      gradient_copies_.push_back(add_message({is_last(), is_last() ? 0 : last, 0, 0, copy_tag, copy.gradient}));
+      parameter_copies_.push_back(add_message({is_first(), is_last() ? 0 : last, 0, 0, copy_tag, copy.parameters}));
     }
   }
 
@@ -125,8 +136,14 @@ class StageRecorder {
   void start(const pipeline::Call& call) {
     const auto [found, is_new] = message_of_.try_emplace(&call, 0);
     if (is_new) {
+      const Lanes lanes = lanes_of(call.border, run_.plan.shape);
       const int tag = pipeline::tag_of(call.border, pipeline::parts_of_model(run_.plan.shape));
-      found->second = add_message({call.sends, call.other, tag, {run_.plan.border_bytes}});
+      found->second = add_message({call.sends,
+                                   call.other,
+                                   call.sends ? lanes.sending : lanes.receiving,
+                                   call.sends ? lanes.receiving : lanes.sending,
+                                   tag,
+                                   {run_.plan.border_bytes}});
     }
     recorder_.starts_message(found->second);
     in_flight_[key_of(call.place)] = found->second;
@@ -252,8 +269,8 @@ class StageRecorder {
 };
 
 /// Moves a stage's actions into the recording of all stages.
-void add_stage(Recording& recording, Recorder& recorder) {
-  std::vector<RecordedAction> actions = recorder.with_lanes_for_all();
+void add_stage(Recording& recording, Recorder& recorder, const pipeline::ScheduleShape& shape) {
+  std::vector<RecordedAction> actions = recorder.with_lanes(lanes_of_part * shape.parts);
   for (RecordedAction& action : actions) {
     const bool of_operation = action.kind == RecordedAction::Kind::start || action.kind == RecordedAction::Kind::wait;
     if (of_operation) action.number += recording.operations.size();
@@ -290,7 +307,7 @@ Recording record(const zero::EngineOptions& options, const PipelinePlan& plan, c
     StageRecorder recorder(run, stage, reductions[stage], update_s);
     for (std::size_t step = 0; step < steps; ++step) recorder.step();
     recorder.finish();
-    add_stage(recording, recorder.recorder());
+    add_stage(recording, recorder.recorder(), plan.shape);
   }
   return recording;
 }

@@ -28,26 +28,21 @@ void Recorder::starts_message(std::size_t number) { actions_.push_back({Kind::st
 
 void Recorder::waits_for_message(std::size_t number) { actions_.push_back({Kind::wait_for_message, 0, number}); }
 
-std::vector<RecordedAction> Recorder::with_lanes() { return give_lanes(false); }
-
-std::vector<RecordedAction> Recorder::with_lanes_for_all() { return give_lanes(true); }
-
-std::vector<RecordedAction> Recorder::give_lanes(bool all_on_lanes) {
-  in_flight_.assign(all_on_lanes ? 2 : 1, 0);  // lane 0 is the rank itself
-  const std::size_t reserved = in_flight_.size();
+std::vector<RecordedAction> Recorder::with_lanes(int taken) {
+  in_flight_.assign(static_cast<std::size_t>(1 + taken), 0);  // lane 0 is the rank itself
   std::vector<RecordedAction> actions;
   for (std::size_t i = 0; i < actions_.size(); ++i) {
     const RecordedAction& action = actions_[i];
     if (action.kind == Kind::wait) --in_flight_[static_cast<std::size_t>(operations_[action.number].lane)];
     if (action.kind == Kind::start) {
-      if (!all_on_lanes && awaited_at_once(i)) {
+      if (awaited_at_once(i)) {
         actions.push_back(action);
         ++i;  // the wait
         continue;
       }
-      RecordedOperation& operation = operations_[action.number];
-      operation.lane = all_on_lanes && operation.control ? 1 : free_lane(action.number, reserved);
-      ++in_flight_[static_cast<std::size_t>(operation.lane)];
+      int& lane = operations_[action.number].lane;
+      lane = free_lane(action.number, taken);
+      ++in_flight_[static_cast<std::size_t>(lane)];
     }
     actions.push_back(action);
   }
@@ -55,10 +50,9 @@ std::vector<RecordedAction> Recorder::give_lanes(bool all_on_lanes) {
   return actions;
 }
 
-/// The lowest lane from `reserved` on.
-int Recorder::free_lane(std::size_t number, std::size_t reserved) {
+int Recorder::free_lane(std::size_t number, int taken) {
   if (after_[number] != number) return operations_[after_[number]].lane;
-  const auto free = std::find(in_flight_.begin() + static_cast<std::ptrdiff_t>(reserved), in_flight_.end(), 0U);
+  const auto free = std::find(in_flight_.begin() + 1 + taken, in_flight_.end(), 0U);
   const auto lane = static_cast<int>(free - in_flight_.begin());
   if (free == in_flight_.end()) in_flight_.push_back(0);
   return lane;

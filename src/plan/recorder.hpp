@@ -27,17 +27,14 @@ class Recorder final : public TimelineListener {
   const std::vector<RecordedOperation>& operations() const { return operations_; }
 
   /// The actions, with a lane for each operation: the lowest one on which nothing is in flight, or that of the operation
-  /// that it follows. A rank makes an operation that it awaits at once by itself. Sets the lanes of operations().
-  std::vector<RecordedAction> with_lanes();
-  /// The same for a rank that also has messages in flight, which it must not wait for when an operation ends: all operations
-  /// are on lanes, and those of a few numbers are on the first lane. So these may join ranks whose other operations differ.
-  std::vector<RecordedAction> with_lanes_for_all();
-  /// Number of lanes that the operations were given.
+  /// that it follows. A rank makes an operation that it awaits at once by itself. Sets the lanes of operations(). taken: the
+  /// lanes 1 to `taken` are those of messages.
+  std::vector<RecordedAction> with_lanes(int taken = 0);
+  /// Number of lanes, those of messages included.
   int lanes() const { return lanes_; }
 
  private:
-  std::vector<RecordedAction> give_lanes(bool all_on_lanes);
-  int free_lane(std::size_t number, std::size_t reserved);
+  int free_lane(std::size_t number, int taken);
   bool awaited_at_once(std::size_t start) const;
 
   std::vector<RecordedAction> actions_;

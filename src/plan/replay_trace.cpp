@@ -92,12 +92,11 @@ class Writer {
     }
     const RecordedOperation& operation = recording_->operations[action.number];
     const int own = process(rank, 0), lane = process(rank, operation.lane);
-    if (action.kind == Action::Kind::wait) return lines_.add(own, "recv", lane, lane_tag, 0);
+    if (action.kind == Action::Kind::wait) return lines_.add(own, "recv", lane, lane_tag, signal_bytes);
     if (lane == own) return exchange(operation, action.number, rank);
-    lines_.add(own, "send", lane, lane_tag, 0);
-    lines_.add(lane, "recv", own, lane_tag, 0);
+    tell(own, lane);
     exchange(operation, action.number, rank);
-    lines_.add(lane, "send", own, lane_tag, 0);
+    lines_.add(lane, "send", own, lane_tag, signal_bytes);
   }
 
   void compute(int process, double seconds) {
@@ -105,14 +104,24 @@ class Writer {
     if (flops > 0) lines_.add(process, "compute", flops);
   }
 
+  void tell(int own, int lane) {
+    lines_.add(own, "send", lane, lane_tag, signal_bytes);
+    lines_.add(lane, "recv", own, lane_tag, signal_bytes);
+  }
+
   void add_message(const RecordedMessage& message, bool starts, int rank) {
     const int number = rank % of_stage_;
     const std::size_t bytes = bytes_of(message, static_cast<std::size_t>(number));
     if (bytes == 0) return;
-    const int own = process(rank, 0), partner = process(message.other * of_stage_ + number, 0);
-    const int tag = first_message_tag + message.tag;
-    if (starts) return lines_.add(own, message.sends ? "isend" : "irecv", partner, tag, bytes);
-    lines_.add(own, "wait", message.sends ? own : partner, message.sends ? partner : own, tag);
+    const int own = process(rank, 0), lane = process(rank, message.lane);
+    if (!starts && lane != own) return lines_.add(own, "recv", lane, lane_tag, signal_bytes);
+    if (!starts) return message.sends ? lines_.add(own, "waitall") : void();
+    const int partner = process(message.other * of_stage_ + number, message.other_lane);
+    if (lane != own) tell(own, lane);
+    lines_.add(lane, message.sends ? "isend" : "recv", partner, first_message_tag + message.tag, bytes);
+    if (lane == own) return;
+    if (message.sends) lines_.add(lane, "waitall");
+    lines_.add(lane, "send", own, lane_tag, signal_bytes);
   }
 
   void exchange(const RecordedOperation& operation, std::size_t number, int rank) {
@@ -150,6 +159,7 @@ double replay_lines(const Recording& recording, int ranks) {
   for (std::size_t stage = 0; stage < recording.actions.size(); ++stage) {
     lines += 2 * (1 + recording.lanes) + static_cast<double>(recording.actions[stage].size());
     for (const Action& action : recording.actions[stage]) {
+      if (action.kind == Action::Kind::start_message) lines += 4;
       if (action.kind != Action::Kind::start) continue;
       const RecordedOperation& operation = recording.operations[action.number];
       lines += operation.lane == 0 ? 1 : 4;

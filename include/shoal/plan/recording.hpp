@@ -6,8 +6,11 @@
 // them on. A simulator's process does one thing after another, so such a collective gets a process of its own, a lane: it
 // begins when the rank tells it to, and tells the rank when it has ended. A rank has as many lanes as collectives are in
 // flight at the same time. A collective that is awaited as soon as it has started needs none: the rank makes its exchanges
-// itself. That is not so in a pipeline, in which messages to other stages are in flight meanwhile: the rank would wait for
-// them, too.
+// itself.
+//
+// In a pipeline the borders that go to one part, or come from it, have a lane at each end, too. So they follow each other,
+// as messages of one connection do, and as the plan lets them: of two that a simulator starts at the same time, each would
+// take twice as long. The lane that has received a border tells the one that sent it.
 #pragma once
 
 #include <cstddef>
@@ -26,11 +29,11 @@ struct RecordedOperation {
 };
 
 /// What each rank of a stage sends to the rank of another stage with the same data-parallel number, or receives from it.
-/// Messages that are in flight at the same time have other tags, stages or directions.
 struct RecordedMessage {
   bool sends = false;
-  int other = 0;  ///< the stage that receives or sends it
-  int tag = 0;    ///< from 0
+  int other = 0;                 ///< the stage that receives or sends it
+  int lane = 0, other_lane = 0;  ///< here and there; 0: the ranks themselves, which await it as soon as it has started
+  int tag = 0;                   ///< from 0
   /// By data-parallel rank; a single entry is that of all ranks. Without bytes there is no message.
   std::vector<std::size_t> bytes;
 };
