@@ -3,7 +3,6 @@
 // run without pipelines.
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "shoal/comm/communicator.hpp"
 #include "shoal/pipeline/program.hpp"
 #include "shoal/plan/recording.hpp"
+#include "stage_collectives.hpp"
 
 namespace shoal::plan {
 
@@ -54,13 +54,10 @@ class StageRecorder {
   StageRecorder(const Run& run, std::size_t stage, const StageReductions& reductions, double update_s)
       : run_(run),
         stage_(stage),
-        reductions_(reductions),
         update_s_(update_s),
         program_(program_of_stage()),
-        buckets_(reductions.units.size()) {
-    plan_sweeps();
-    const std::vector<zero::Bucket>& buckets = reductions_.messages.buckets;
-    for (std::size_t b = 0; b < buckets.size(); ++b) buckets_[at(buckets[b].last_unit)].push_back(b);
+        collectives_(reductions, run.options.gradients.overlap, recorder_) {
+    plan_sweeps(reductions.units);
     add_copies();
   }
 
@@ -72,18 +69,20 @@ class StageRecorder {
       compute(step.action);
     }
     for (const pipeline::Call& call : program_.after) start(call);
-    finish_reduces();
+    collectives_.finish_reduces();
     exchange(gradient_copies_);
-    start_gradient_gather();
-    await(start(OperationKind::all_gather, run_.few_numbers));  // the losses
-    await(start(OperationKind::all_gather, run_.few_numbers));  // the norm
-    finish_gradient_gather();
+    collectives_.start_gradient_gather();
+    collectives_.run(run_.few_numbers);  // the losses
+    collectives_.run(run_.few_numbers);  // the norm
+    collectives_.finish_gradient_gather();
     recorder_.computes(update_s_);
-    start_parameter_gather();
+    collectives_.wait_for_all_parameters();  // of the step before
+    exchange(parameter_copies_);
+    collectives_.start_parameter_gather();
   }
 
   void finish() {
-    wait_for_parameters(reductions_.messages.gather_parameters.size());
+    collectives_.wait_for_all_parameters();
     for (const auto& [place, message] : in_flight_) recorder_.waits_for_message(message);
     in_flight_.clear();
   }
@@ -103,10 +102,10 @@ class StageRecorder {
   }
 
   /// A sweep without the first unit of its part is that of a head whose gradient forward completes.
-  void plan_sweeps() {
+  void plan_sweeps(const std::vector<model::UnitLayout>& units_of_model) {
     const std::vector<model::Part>& parts = run_.plan.parts[stage_];
     for (auto& sweeps : sweeps_) sweeps.resize(parts.size());
-    for (std::vector<int>& sweep : zero::sweeps_of(parts, reductions_.units)) {
+    for (std::vector<int>& sweep : zero::sweeps_of(parts, units_of_model)) {
       for (std::size_t k = 0; k < parts.size(); ++k) {
         const Range units = parts[k].units;
         const auto has = [&](std::size_t unit) {
@@ -169,103 +168,33 @@ class StageRecorder {
   void compute(const Action& action) {
     const Range units = run_.plan.parts[stage_][action.part].units;
     const std::vector<int>& sweep = sweeps_[index_of(action.kind)][action.part];
-    if (!sweep.empty()) finish_reduces();  // the memory that they read gets new gradients
+    if (!sweep.empty()) collectives_.finish_reduces();
     if (action.kind == forward) {
       for (std::size_t unit = units.begin; unit < units.end; ++unit) {
-        wait_for_parameters(reductions_.messages.gathered_before_use[unit]);
+        collectives_.wait_for_parameters(unit);
         recorder_.computes(run_.units[unit].forward);
       }
-      for (const int unit : sweep) complete(at(unit), action.turn);
+      for (const int unit : sweep) collectives_.complete(at(unit), action.turn);
       return;
     }
     for (std::size_t unit = units.end; unit-- > units.begin;) {
       recorder_.computes(run_.units[unit].backward);
-      if (std::find(sweep.begin(), sweep.end(), static_cast<int>(unit)) != sweep.end()) complete(unit, action.turn);
+      const bool completes = std::find(sweep.begin(), sweep.end(), static_cast<int>(unit)) != sweep.end();
+      if (completes) collectives_.complete(unit, action.turn);
     }
-  }
-
-  /// The gradients of a round are reduced after its last turn.
-  void complete(std::size_t unit, std::size_t turn) {
-    if (reductions_.accumulation.micro_step_of(turn) + 1 < reductions_.accumulation.micro_steps_per_round) return;
-    for (const std::size_t bucket : buckets_[unit]) ready_.push_back(bucket);
-    if (run_.options.gradients.overlap) start_reduces();
-  }
-
-  void start_reduces() {
-    for (; !ready_.empty(); ready_.pop_front()) {
-      if (reducing_.size() == most_in_flight) finish_oldest(reducing_);
-      reducing_.push_back(start(OperationKind::reduce_scatter, *reductions_.messages.reduce[ready_.front()]));
-    }
-  }
-
-  void finish_reduces() {
-    start_reduces();
-    while (!reducing_.empty()) finish_oldest(reducing_);
-  }
-
-  void start_gradient_gather() {
-    const std::vector<SharedCost>& costs = reductions_.messages.gather_gradients;
-    for (std::size_t i = 0; i < std::min(most_in_flight, costs.size()); ++i) {
-      gathering_.push_back(start(OperationKind::all_gather, *costs[i]));
-    }
-  }
-
-  void finish_gradient_gather() {
-    const std::vector<SharedCost>& costs = reductions_.messages.gather_gradients;
-    for (std::size_t next = most_in_flight; !gathering_.empty(); ++next) {
-      finish_oldest(gathering_);
-      if (next < costs.size()) gathering_.push_back(start(OperationKind::all_gather, *costs[next]));
-    }
-  }
-
-  void start_parameter_gather() {
-    wait_for_parameters(reductions_.messages.gather_parameters.size());
-    exchange(parameter_copies_);
-    parameters_started_ = parameters_finished_ = 0;
-    const std::size_t buckets = reductions_.messages.gather_parameters.size();
-    while (parameters_started_ < std::min(most_in_flight, buckets)) start_next_parameters();
-    if (!run_.options.gradients.overlap) wait_for_parameters(buckets);
-  }
-
-  void start_next_parameters() {
-    const Cost& cost = *reductions_.messages.gather_parameters[parameters_started_++];
-    gathering_parameters_.push_back(start(OperationKind::all_gather, cost));
-  }
-
-  void wait_for_parameters(std::size_t buckets) {
-    if (parameters_started_ == 0) return;  // there was no update yet
-    for (; parameters_finished_ < buckets; ++parameters_finished_) {
-      finish_oldest(gathering_parameters_);
-      if (parameters_started_ < reductions_.messages.gather_parameters.size()) start_next_parameters();
-    }
-  }
-
-  std::size_t start(OperationKind kind, const Cost& cost) {
-    recorder_.starts(operations_, kind, cost, operations_);
-    return operations_++;
-  }
-  void await(std::size_t operation) { recorder_.waits(operation); }
-  void finish_oldest(std::deque<std::size_t>& operations) {
-    await(operations.front());
-    operations.pop_front();
   }
 
   const Run& run_;
   std::size_t stage_;
-  const StageReductions& reductions_;
   double update_s_;
   pipeline::Program program_;
-  std::vector<std::vector<std::size_t>> buckets_;        // by unit: those that can be reduced when it is complete
   std::array<std::vector<std::vector<int>>, 2> sweeps_;  // by kind of action and part: units whose gradients it completes
   std::vector<std::size_t> gradient_copies_, parameter_copies_;
 
   Recorder recorder_;
-  std::size_t operations_ = 0;
+  StageCollectives collectives_;
   std::map<const pipeline::Call*, std::size_t> message_of_;
   std::map<PlaceKey, std::size_t> in_flight_;  // messages
-  std::deque<std::size_t> ready_;              // buckets
-  std::deque<std::size_t> reducing_, gathering_, gathering_parameters_;
-  std::size_t parameters_started_ = 0, parameters_finished_ = 0;  // buckets
 };
 
 /// Moves a stage's actions into the recording of all stages.
