@@ -29,7 +29,7 @@ void Recorder::starts_message(std::size_t number) { actions_.push_back({Kind::st
 void Recorder::waits_for_message(std::size_t number) { actions_.push_back({Kind::wait_for_message, 0, number}); }
 
 std::vector<RecordedAction> Recorder::with_lanes(int taken) {
-  in_flight_.assign(static_cast<std::size_t>(1 + taken), 0);  // lane 0 is the rank itself
+  in_flight_.assign(static_cast<std::size_t>(taken) + 1, 0);  // lane 0 is the rank itself
   std::vector<RecordedAction> actions;
   for (std::size_t i = 0; i < actions_.size(); ++i) {
     const RecordedAction& action = actions_[i];
