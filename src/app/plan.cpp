@@ -157,7 +157,7 @@ PlanReport report_of(config::Invocation& invocation) {
 
 Exit plan_memory(comm::World& world, config::Invocation& invocation) {
   on_rank_0(world.all(), [&] {
-    if (trace_out(invocation)) return;
+    if (trace_out(invocation, limit_of(invocation))) return;
     const std::filesystem::path json = invocation.own<std::string>("json");
     require_result("--json ", json, own_plan(), invocation.options.output.overwrite);
     const PlanReport report = report_of(invocation);

@@ -36,15 +36,20 @@ plan::Arithmetic TimeModel::arithmetic(const zero::EngineOptions& options, int s
 }
 
 /// --step-seconds are those of the mean stage.
+PipelineInputs pipeline_inputs(const PlanInputs& inputs, const config::Options& options, const TimeModel* model) {
+  PipelineInputs result{inputs.stages.engine, pipeline_plan(inputs, options), {}};
+  if (model == nullptr) return result;
+  zero::EngineOptions once = result.engine;
+  once.capacity.checkpoint_interval = 0;  // what is computed again is in the plan
+  result.arithmetic = model->arithmetic(once, inputs.sync_group_size, options.train.dtype);
+  if (model->step_seconds > 0) result.arithmetic.micro_batches_s *= options.pipeline.size;
+  return result;
+}
+
 plan::PipelineStep pipeline_step(const PlanInputs& inputs, const config::Options& options, const plan::Cluster& cluster,
                                  const plan::NetworkModel& network, const TimeModel* model) {
-  zero::EngineOptions engine = inputs.stages.engine;
-  const std::int64_t interval = std::exchange(engine.capacity.checkpoint_interval, 0);  // what recomputes is in the plan
-  plan::Arithmetic arithmetic;
-  if (model != nullptr) arithmetic = model->arithmetic(engine, inputs.sync_group_size, options.train.dtype);
-  if (model != nullptr && model->step_seconds > 0) arithmetic.micro_batches_s *= options.pipeline.size;
-  engine.capacity.checkpoint_interval = interval;
-  return plan::pipeline_step(engine, pipeline_plan(inputs, options), cluster, network, arithmetic);
+  const PipelineInputs pipeline = pipeline_inputs(inputs, options, model);
+  return plan::pipeline_step(pipeline.engine, pipeline.plan, cluster, network, pipeline.arithmetic);
 }
 
 std::vector<config::CommandSpec::Own> time_options() {

@@ -41,13 +41,20 @@ struct PredictedRun {
   bool asked = false;                          ///< it is the deck's own strategy
   bool same_trajectory = true;                 ///< its losses are those of all exact strategies
   std::string refused;                         ///< why such a run would be refused; then nothing below is set
-  std::size_t memory_bytes = 0;                ///< of rank 0
+  std::size_t memory_bytes = 0;                ///< of rank 0, or of the stage that takes most
   std::size_t tokens = 0;                      ///< of a step
   plan::StepTime time;
   int stages = 1;                              ///< of pipelines
   std::optional<plan::PipelineStep> pipeline;  ///< of a run with pipelines; time is that of `pipeline`
   std::size_t half_idle_batch = 0;             ///< with pipelines: the batch.global that halves the ideal idle share
 };
+/// The arguments of plan::pipeline_step(), and of plan::record() for pipelines. Without a model nothing takes time.
+struct PipelineInputs {
+  zero::EngineOptions engine;
+  plan::PipelinePlan plan;
+  plan::Arithmetic arithmetic;
+};
+PipelineInputs pipeline_inputs(const PlanInputs& inputs, const config::Options& options, const TimeModel* model);
 /// The step of a run with pipelines.
 plan::PipelineStep pipeline_step(const PlanInputs& inputs, const config::Options& options, const plan::Cluster& cluster,
                                  const plan::NetworkModel& network, const TimeModel* model);

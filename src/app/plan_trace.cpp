@@ -5,11 +5,11 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "command_output.hpp"
 #include "own_results.hpp"
 #include "plan_ranks.hpp"
-#include "setup.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/data/tokens.hpp"
@@ -54,6 +54,20 @@ std::vector<plan::SyncEvent> events_of(const SimulatedRun& run, std::size_t step
   return events;
 }
 
+void require_lines(double lines, std::size_t steps, int ranks) {
+  require_input(lines <= replay_line_limit, "a trace of ", counted(steps, "step"), " on ", ranks, " ranks has ",
+                static_cast<std::uint64_t>(lines / 1e6), " million lines; allowed: up to ",
+                static_cast<std::uint64_t>(replay_line_limit / 1e6), " million: fewer ranks, micro-batches or --steps");
+}
+
+/// Of a step: each action computes, and starts and awaits a message or more, which are 6 lines or more. Known before
+/// anything is recorded.
+double least_lines(const plan::PipelinePlan& plan, int ranks) {
+  double actions = 0;
+  for (const auto& list : plan.lists) actions += static_cast<double>(list.size());
+  return 6 * actions * ranks / plan.shape.stages;
+}
+
 void write_trace(const fs::path& file, const plan::Recording& recording, int ranks, WrittenReplay& written) {
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   require(out.good(), file.string(), ": cannot be written");
@@ -69,40 +83,35 @@ void require_simulated(const config::Options& options) {
                 "comm.collectives = ", name_of(options.comm.collectives),
                 ": the exchanges of a library's collectives are not known; allowed in a simulation: ",
                 name_of(comm::Collectives::reproducible));
-  require_input(options.pipeline.size == 1, "pipeline.size = ", options.pipeline.size,
-                ": pipelines are not simulated; allowed in a simulation: 1");
 }
 
-SimulatedRun simulated_run(const config::Invocation& deck, int ranks, const TimeModel& model) {
-  SimulatedRun run;
-  run.cluster = model.cluster_of(ranks, deck.options.comm.ranks_per_node);
-  config::Invocation asked = deck;
-  asked.options.comm.ranks_per_node = run.cluster.ranks_per_node;
-  config::Options options = resolved(asked, ranks).run.options;
-  require_simulated(options);
-  if (options.model.vocab_size == 0) {  // from the data
-    options.model.vocab_size = data::open(options.data, 0, options.model.block_size, options.train.seed).vocab_size;
-  }
-  const Division division = divide(options, ranks, run.cluster.ranks_per_node);
-  run.engine = engine_options(options, division, Purpose::train);
-  run.sync = options.sync;
-  run.sync_group_size = division.sync_group_size;
-  run.arithmetic = model.arithmetic(run.engine, run.sync_group_size, options.train.dtype);
+SimulatedRun simulated_run(const config::Options& options, const plan::Cluster& cluster, const TimeModel& model,
+                           const std::optional<std::size_t>& limit) {
+  const PlanInputs inputs = plan_inputs(options, cluster.ranks(), cluster.ranks_per_node, limit);
+  SimulatedRun run{inputs.engine, options.sync, inputs.sync_group_size, cluster, {}, 0, {}};
   run.tokens = options.batch.global * options.model.block_size;
+  if (options.pipeline.size == 1) {
+    run.arithmetic = model.arithmetic(run.engine, run.sync_group_size, options.train.dtype);
+    return run;
+  }
+  PipelineInputs pipeline = pipeline_inputs(inputs, options, &model);
+  run.engine = std::move(pipeline.engine);
+  run.arithmetic = pipeline.arithmetic;
+  run.pipeline = std::move(pipeline.plan);
   return run;
 }
 
 WrittenReplay write_replay(const fs::path& directory, const SimulatedRun& run, const TimeModel& model,
                            plan::Platform platform, const std::vector<plan::SyncEvent>& events) {
   const plan::NetworkModel& network = model.machine.network;
-  const plan::Recording recording =
-      plan::record(run.engine, run.sync, run.sync_group_size, run.cluster, network, run.arithmetic, events);
   const int ranks = run.cluster.ranks();
-  WrittenReplay written = {steps_of(events), ranks * (1 + recording.lanes), 0, recording.settled};
-  const double lines = plan::replay_lines(recording, ranks);
-  require_input(lines <= replay_line_limit, "a trace of ", counted(written.steps, "step"), " on ", ranks, " ranks has ",
-                static_cast<std::uint64_t>(lines / 1e6), " million lines; allowed: up to ",
-                static_cast<std::uint64_t>(replay_line_limit / 1e6), " million: fewer ranks, micro-batches or --steps");
+  const std::size_t steps = steps_of(events);
+  if (run.pipeline) require_lines(least_lines(*run.pipeline, ranks) * static_cast<double>(steps), steps, ranks);
+  const plan::Recording recording =
+      run.pipeline ? plan::record(run.engine, *run.pipeline, run.cluster, network, run.arithmetic, steps)
+                   : plan::record(run.engine, run.sync, run.sync_group_size, run.cluster, network, run.arithmetic, events);
+  WrittenReplay written = {steps, ranks * (1 + recording.lanes), 0, recording.settled};
+  require_lines(plan::replay_lines(recording, ranks), steps, ranks);
   std::error_code ignored;
   fs::remove(directory / about_name, ignored);
   write_trace(directory / "trace.txt", recording, ranks, written);
@@ -144,7 +153,25 @@ std::vector<config::CommandSpec::Own> trace_out_options() {
            "with --trace-out: this many steps; 0: those after which everything repeats"}};
 }
 
-bool trace_out(const config::Invocation& invocation) {
+namespace {
+
+/// The deck's run on so many ranks.
+SimulatedRun run_of(const config::Invocation& deck, int ranks, const TimeModel& model,
+                    const std::optional<std::size_t>& limit) {
+  const plan::Cluster cluster = model.cluster_of(ranks, deck.options.comm.ranks_per_node);
+  config::Invocation asked = deck;
+  asked.options.comm.ranks_per_node = cluster.ranks_per_node;
+  config::Options options = resolved(asked, ranks).run.options;
+  require_simulated(options);
+  if (options.model.vocab_size == 0) {  // from the data
+    options.model.vocab_size = data::open(options.data, 0, options.model.block_size, options.train.seed).vocab_size;
+  }
+  return simulated_run(options, cluster, model, limit);
+}
+
+}  // namespace
+
+bool trace_out(const config::Invocation& invocation, const std::optional<std::size_t>& limit) {
   const fs::path directory = invocation.own<std::string>("trace-out");
   const auto platform = invocation.own_named<plan::Platform>("platform");
   const auto steps = static_cast<std::size_t>(invocation.own<std::uint64_t>("steps"));
@@ -158,7 +185,7 @@ bool trace_out(const config::Invocation& invocation) {
   require_input(ranks.size() == 1, "--trace-out needs one number of ranks, as in --ranks 64, not ", ranks.size());
   constexpr std::size_t most_steps = 100'000;
   require_input(steps <= most_steps, "--steps = ", steps, "; allowed: up to ", most_steps);
-  const SimulatedRun run = simulated_run(invocation, ranks.front(), *model);
+  const SimulatedRun run = run_of(invocation, ranks.front(), *model, limit);
   io::make_writable("--trace-out " + directory.string(), directory);
   const io::OwnKind kind = own_replay();
   const fs::path about = directory / about_name;

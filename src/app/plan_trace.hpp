@@ -11,9 +11,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "plan_time.hpp"
+#include "shoal/plan/pipeline_step.hpp"
 #include "shoal/plan/platform.hpp"
 #include "shoal/plan/sync_costs.hpp"
 
@@ -26,11 +28,14 @@ struct SimulatedRun {
   int sync_group_size = 1;
   plan::Cluster cluster;
   plan::Arithmetic arithmetic;
-  std::size_t tokens = 0;  ///< of a step
+  std::size_t tokens = 0;                      ///< of a step
+  std::optional<plan::PipelinePlan> pipeline;  ///< of a run with pipelines
 };
-/// bad_input() for what a simulation does not know: the exchanges of an MPI library's own collectives, and pipelines.
+/// bad_input() for what a simulation does not know: the exchanges of an MPI library's own collectives.
 void require_simulated(const config::Options& options);
-SimulatedRun simulated_run(const config::Invocation& deck, int ranks, const TimeModel& model);
+/// options: resolved. limit: bytes that a rank may take, if there is one (plan_inputs()).
+SimulatedRun simulated_run(const config::Options& options, const plan::Cluster& cluster, const TimeModel& model,
+                           const std::optional<std::size_t>& limit);
 
 struct WrittenReplay {
   std::size_t steps = 0;
@@ -47,7 +52,8 @@ WrittenReplay write_replay(const std::filesystem::path& directory, const Simulat
 double replay(const std::filesystem::path& directory, double most_seconds);
 
 /// `shoal plan --trace-out`: the command's options for it, and what it does. trace_out() returns false without --trace-out.
+/// limit: as above.
 std::vector<config::CommandSpec::Own> trace_out_options();
-bool trace_out(const config::Invocation& invocation);
+bool trace_out(const config::Invocation& invocation, const std::optional<std::size_t>& limit);
 
 }  // namespace shoal::app

@@ -5,8 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "pipeline_stage.hpp"
 #include "shoal/base/error.hpp"
-#include "shoal/model/costs.hpp"
 #include "shoal/pipeline/timeline.hpp"
 
 namespace shoal::plan {
@@ -59,7 +59,7 @@ class Places {
   int of_stage_, on_node_;
 };
 
-/// What the ranks of one stage exchange with each other in a step.
+/// Seconds of what the ranks of one stage exchange with each other in a step.
 struct Reductions {
   double reduce_s = 0;            ///< gradients; in stage 0 their gather, too
   double gather_s = 0;            ///< parameters
@@ -72,75 +72,59 @@ void add(Sent& sent, OperationKind kind, const Cost& cost, std::size_t rank, dou
   sent[kind].inter += times * static_cast<double>(cost.sent[rank].inter);
 }
 
-Reductions reductions_of(const zero::EngineOptions& options, int stage, const Places& places,
-                         const CollectiveCosts& collectives, const Cluster& cluster, std::vector<Sent>& sent) {
-  const std::vector<model::UnitLayout> units = model::layout(options.model);
-  zero::RankGroups group;
-  group.ranks = places.data_ranks();
-  const std::vector<zero::ShardLayout> layouts = zero::shard_layouts(units, options.zero, group, options.parts);
-  Reductions result;
-  for (const zero::ShardLayout& layout : layouts) result.optimizer_elements += static_cast<double>(layout.optimizer.size());
-  const zero::AccumulationPlan accumulation(options.micro_batches, group.ranks, false,
-                                            options.gradients.collectives == comm::Collectives::native);
-  const StepMessages messages = step_messages(options, units, layouts, accumulation, collectives, cluster);
+/// Adds the bytes of the ranks of the stage to `sent`.
+Reductions reductions_of(const StageReductions& stage, int number, const Places& places, std::vector<Sent>& sent) {
   const auto all = [&](OperationKind kind, const std::vector<SharedCost>& costs, double times) {
     double seconds = 0;
     for (const SharedCost& cost : costs) {
       seconds += times * cost->total_s();
-      for (int d = 0; d < group.ranks; ++d) {
-        const auto rank = static_cast<std::size_t>(places.rank(stage, d));
+      for (int d = 0; d < places.data_ranks(); ++d) {
+        const auto rank = static_cast<std::size_t>(places.rank(number, d));
         add(sent[rank], kind, *cost, rank, times);
       }
     }
     return seconds;
   };
-  result.reduce_s = all(OperationKind::reduce_scatter, messages.reduce, static_cast<double>(accumulation.rounds)) +
+  const StepMessages& messages = stage.messages;
+  Reductions result;
+  result.reduce_s = all(OperationKind::reduce_scatter, messages.reduce, static_cast<double>(stage.accumulation.rounds)) +
                     all(OperationKind::all_gather, messages.gather_gradients, 1);
   result.gather_s = all(OperationKind::all_gather, messages.gather_parameters, 1);
   result.small_s = 2 * messages.small.total_s();
+  result.optimizer_elements = stage.optimizer_elements;
   return result;
 }
 
-/// What the last stage and the first one send each other of a tied embedding (zero/copies.hpp): each rank of the last one
-/// its shard of the gradient, and the first one's rank with the same number what it updates. Returns the seconds of both.
+/// Adds what the ends of the model send each other of copied units to `sent`. Returns the seconds of all.
 double exchange_copies(const zero::EngineOptions& options, const Places& places, int last, const NetworkModel& network,
                        std::vector<Sent>& sent) {
   double seconds = 0;
-  for (const model::UnitLayout& unit : model::layout(options.model)) {
-    if (!unit.copy_of) continue;
-    const auto send = [&](int from, int to, std::size_t largest, const auto& elements_of, DType dtype) {
-      for (int d = 0; d < places.data_ranks(); ++d) {
-        Bytes& bytes = sent[static_cast<std::size_t>(places.rank(from, d))][OperationKind::send];
-        (places.crosses(from, to, d) ? bytes.inter : bytes.intra) += static_cast<double>(elements_of(d) * size_of(dtype));
-      }
-      seconds += places.seconds(from, to, largest * size_of(dtype), network);
-    };
-    const auto shard = [&](int d) { return zero::shard_of(unit.elements, d, places.data_ranks()).size(); };
-    const bool in_part = places.data_ranks() > 1 && zero::stage_of(options.zero).shards_optimizer;
-    send(last, 0, shard(0), shard, options.gradients.dtype);
-    send(
-        0, last, in_part ? shard(0) : unit.elements, [&](int d) { return in_part ? shard(d) : unit.elements; },
-        options.dtype);
+  const auto send = [&](int from, int to, const std::vector<std::size_t>& bytes_of) {
+    for (int d = 0; d < places.data_ranks(); ++d) {
+      Bytes& bytes = sent[static_cast<std::size_t>(places.rank(from, d))][OperationKind::send];
+      (places.crosses(from, to, d) ? bytes.inter : bytes.intra) +=
+          static_cast<double>(bytes_of[static_cast<std::size_t>(d)]);
+    }
+    seconds += places.seconds(from, to, bytes_of.front(), network);
+  };
+  for (const CopyBytes& copy : copies_of(options, places.data_ranks())) {
+    send(last, 0, copy.gradient);
+    send(0, last, copy.parameters);
   }
   return seconds;
 }
 
 /// By part of the model. whole_s: both passes of the whole model for one turn.
 std::vector<pipeline::PassTimes> pass_times(const zero::EngineOptions& options, const PipelinePlan& plan, double whole_s) {
-  const std::vector<model::UnitCost> costs = model::costs(options.model, options.dtype, options.capacity);
-  double all = 0;
-  for (const model::UnitCost& cost : costs) all += cost.flops();
-  const double s_per_flop = whole_s / all;
+  const std::vector<pipeline::PassTimes> units = unit_times(options, plan, whole_s);
   std::vector<pipeline::PassTimes> times(static_cast<std::size_t>(pipeline::parts_of_model(plan.shape)), {0, 0});
   for (std::size_t stage = 0; stage < plan.parts.size(); ++stage) {
     for (std::size_t k = 0; k < plan.parts[stage].size(); ++k) {
       pipeline::PassTimes& part = times[k * plan.parts.size() + stage];
-      const Range units = plan.parts[stage][k].units;
-      for (std::size_t u = units.begin; u < units.end; ++u) {
-        part.forward += s_per_flop * costs[u].forward_flops;
-        part.backward += s_per_flop * costs[u].backward_flops;
-        // The head's backward pass follows its forward pass at once, and nothing of it is computed again.
-        if (u <= options.model.n_layer) part.backward += s_per_flop * plan.recomputed * costs[u].forward_flops;
+      const Range own = plan.parts[stage][k].units;
+      for (std::size_t u = own.begin; u < own.end; ++u) {
+        part.forward += units[u].forward;
+        part.backward += units[u].backward;
       }
     }
   }
@@ -186,9 +170,8 @@ PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePla
   double all_elements = 0;
   std::vector<Reductions> reductions;
   for (std::size_t s = 0; s < plan.parts.size(); ++s) {
-    zero::EngineOptions of_stage = options;
-    of_stage.parts = plan.parts[s];
-    reductions.push_back(reductions_of(of_stage, static_cast<int>(s), places, collectives, cluster, step.sent));
+    const StageReductions stage = stage_reductions(options, plan, s, places.data_ranks(), collectives, cluster);
+    reductions.push_back(reductions_of(stage, static_cast<int>(s), places, step.sent));
     all_elements += reductions.back().optimizer_elements;
   }
   const double copies_s = exchange_copies(options, places, plan.shape.stages - 1, network, step.sent);

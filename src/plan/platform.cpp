@@ -64,9 +64,9 @@ std::string host_file(const Cluster& cluster, int processes_per_rank) {
   return hosts;
 }
 
-/// SMPI adds 16 bytes to every message. So those of 16 bytes are the empty ones, between a rank and its lanes.
+/// SMPI adds 16 bytes to every message. So those of up to 17 bytes are signals (replay_trace.hpp).
 std::vector<std::string> simulator_settings() {
-  return {"--cfg=smpi/bw-factor:0:1",     "--cfg=smpi/lat-factor:0:0;16:1", "--cfg=network/crosstraffic:0",
+  return {"--cfg=smpi/bw-factor:0:1",     "--cfg=smpi/lat-factor:0:0;17:1", "--cfg=network/crosstraffic:0",
           "--cfg=network/TCP-gamma:1e18", "--cfg=smpi/host-speed:1Gf",      "--cfg=contexts/stack-size:256"};
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/plan/replay_trace.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shoal::plan {
 
@@ -13,7 +15,7 @@ namespace {
 
 using Action = RecordedAction;
 
-constexpr std::size_t tags = 30'000;  // then they repeat
+constexpr std::size_t tags = first_message_tag - first_tag;  // of collectives; then they repeat
 
 /// Lines are collected before they go to the stream.
 class Lines {
@@ -49,14 +51,25 @@ class Lines {
   std::uint64_t written_ = 0;
 };
 
+std::size_t bytes_of(const RecordedMessage& message, std::size_t data_rank) {
+  return message.bytes[message.bytes.size() == 1 ? 0 : data_rank];
+}
+
 class Writer {
  public:
-  Writer(const Recording& recording, int ranks, std::ostream& out) : recording_(&recording), ranks_(ranks), lines_(out) {}
+  Writer(const Recording& recording, int ranks, std::ostream& out)
+      : recording_(&recording), ranks_(ranks), of_stage_(ranks / static_cast<int>(recording.actions.size())), lines_(out) {}
 
+  /// The lists of stages have about the same lengths, so actions at the same position are near each other in time.
   std::uint64_t write() {
     for_each_process([&](int process) { lines_.add(process, "init"); });
-    for (const Action& action : recording_->actions) {
-      for (int rank = 0; rank < ranks_; ++rank) write(action, rank);
+    std::size_t longest = 0;
+    for (const auto& actions : recording_->actions) longest = std::max(longest, actions.size());
+    for (std::size_t i = 0; i < longest; ++i) {
+      for (int rank = 0; rank < ranks_; ++rank) {
+        const std::vector<Action>& actions = recording_->actions[static_cast<std::size_t>(rank / of_stage_)];
+        if (i < actions.size()) write(actions[i], rank);
+      }
     }
     for_each_process([&](int process) { lines_.add(process, "finalize"); });
     return lines_.flush();
@@ -73,19 +86,42 @@ class Writer {
 
   void write(const Action& action, int rank) {
     if (action.kind == Action::Kind::compute) return compute(process(rank, 0), action.seconds);
-    const RecordedOperation& operation = recording_->operations[action.operation];
+    const bool starts_message = action.kind == Action::Kind::start_message;
+    if (starts_message || action.kind == Action::Kind::wait_for_message) {
+      return add_message(recording_->messages[action.number], starts_message, rank);
+    }
+    const RecordedOperation& operation = recording_->operations[action.number];
     const int own = process(rank, 0), lane = process(rank, operation.lane);
-    if (action.kind == Action::Kind::wait) return lines_.add(own, "recv", lane, lane_tag, 0);
-    if (lane == own) return exchange(operation, action.operation, rank);
-    lines_.add(own, "send", lane, lane_tag, 0);
-    lines_.add(lane, "recv", own, lane_tag, 0);
-    exchange(operation, action.operation, rank);
-    lines_.add(lane, "send", own, lane_tag, 0);
+    if (action.kind == Action::Kind::wait) return lines_.add(own, "recv", lane, lane_tag, signal_bytes);
+    if (lane == own) return exchange(operation, action.number, rank);
+    tell(own, lane);
+    exchange(operation, action.number, rank);
+    lines_.add(lane, "send", own, lane_tag, signal_bytes);
   }
 
   void compute(int process, double seconds) {
     const auto flops = std::llround(seconds * flops_per_second);
     if (flops > 0) lines_.add(process, "compute", flops);
+  }
+
+  void tell(int own, int lane) {
+    lines_.add(own, "send", lane, lane_tag, signal_bytes);
+    lines_.add(lane, "recv", own, lane_tag, signal_bytes);
+  }
+
+  void add_message(const RecordedMessage& message, bool starts, int rank) {
+    const int number = rank % of_stage_;
+    const std::size_t bytes = bytes_of(message, static_cast<std::size_t>(number));
+    if (bytes == 0) return;
+    const int own = process(rank, 0), lane = process(rank, message.lane);
+    if (!starts && lane != own) return lines_.add(own, "recv", lane, lane_tag, signal_bytes);
+    if (!starts) return message.sends ? lines_.add(own, "waitall") : void();
+    const int partner = process(message.other * of_stage_ + number, message.other_lane);
+    if (lane != own) tell(own, lane);
+    lines_.add(lane, message.sends ? "isend" : "recv", partner, first_message_tag + message.tag, bytes);
+    if (lane == own) return;
+    if (message.sends) lines_.add(lane, "waitall");
+    lines_.add(lane, "send", own, lane_tag, signal_bytes);
   }
 
   void exchange(const RecordedOperation& operation, std::size_t number, int rank) {
@@ -111,22 +147,29 @@ class Writer {
   }
 
   const Recording* recording_;
-  int ranks_;
+  int ranks_, of_stage_;
   Lines lines_;
 };
 
 }  // namespace
 
 double replay_lines(const Recording& recording, int ranks) {
-  double lines = 2 * (1 + recording.lanes) + static_cast<double>(recording.actions.size());
-  for (const RecordedOperation& operation : recording.operations) {
-    lines += operation.lane == 0 ? 1 : 4;
-    for (const OperationStep& step : operation.steps_of(0)) {
-      lines += 2;
-      for (const comm::PartnerBytes& with : step.exchange) lines += (with.sent > 0 ? 1 : 0) + (with.received > 0 ? 1 : 0);
+  const int of_stage = ranks / static_cast<int>(recording.actions.size());
+  double lines = 0;  // of the first rank of each stage
+  for (std::size_t stage = 0; stage < recording.actions.size(); ++stage) {
+    lines += 2 * (1 + recording.lanes) + static_cast<double>(recording.actions[stage].size());
+    for (const Action& action : recording.actions[stage]) {
+      if (action.kind == Action::Kind::start_message) lines += 4;
+      if (action.kind != Action::Kind::start) continue;
+      const RecordedOperation& operation = recording.operations[action.number];
+      lines += operation.lane == 0 ? 1 : 4;
+      for (const OperationStep& step : operation.steps_of(static_cast<int>(stage) * of_stage)) {
+        lines += 2;
+        for (const comm::PartnerBytes& with : step.exchange) lines += (with.sent > 0 ? 1 : 0) + (with.received > 0 ? 1 : 0);
+      }
     }
   }
-  return lines * ranks;
+  return lines * of_stage;
 }
 
 std::uint64_t write_replay_trace(const Recording& recording, int ranks, std::ostream& out) {

@@ -9,8 +9,6 @@ namespace shoal::plan {
 
 namespace {
 
-constexpr std::size_t in_flight = 2;  // messages, as in zero/gradients.cpp and zero/parameters.cpp
-
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 zero::RankGroups groups_of(int ranks) {
@@ -113,7 +111,7 @@ void StepSimulation::micro_step(bool is_last) {
 }
 
 void StepSimulation::start_gather(std::size_t lifetime) {
-  if (gathering_.size() == in_flight) finish_gather();
+  if (gathering_.size() == most_in_flight) finish_gather();
   const std::size_t unit = at(messages_.gathers.gather_lifetimes[lifetime].unit);
   const bool within_hpz = hpz_valid_[unit] && messages_.gather_hpz[unit] != nullptr;
   hpz_valid_[unit] = true;
@@ -159,7 +157,7 @@ void StepSimulation::start_ready_reduces() {
 }
 
 void StepSimulation::start_reduce() {
-  if (reducing_.size() == in_flight) finish_reduces(reduces_finished_ + 1);
+  if (reducing_.size() == most_in_flight) finish_reduces(reduces_finished_ + 1);
   reducing_.push_back(time_->start(OperationKind::reduce_scatter, *messages_.reduce[reduces_started_++]));
 }
 
@@ -180,7 +178,7 @@ void StepSimulation::finish_all_reduces() {
 void StepSimulation::gather_gradients() {
   std::deque<Timeline::Pending> gathering;
   for (const SharedCost& cost : messages_.gather_gradients) {
-    if (gathering.size() == in_flight) {
+    if (gathering.size() == most_in_flight) {
       time_->wait(gathering.front());
       gathering.pop_front();
     }
@@ -192,7 +190,7 @@ void StepSimulation::gather_gradients() {
 void StepSimulation::start_all_gather() {
   wait_for_parameters();
   all_gathers_started_ = all_gathers_finished_ = 0;
-  while (all_gathers_started_ < std::min(in_flight, messages_.gather_parameters.size())) start_next_all_gather();
+  while (all_gathers_started_ < std::min(most_in_flight, messages_.gather_parameters.size())) start_next_all_gather();
   if (!overlap_ || !messages_.gathers.gather_lifetimes.empty()) wait_for_parameters();
 }
 

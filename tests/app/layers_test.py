@@ -36,7 +36,7 @@ LIBRARIES = {
 
 
 def files():
-    for pattern in ("include/shoal/*/**/*.hpp", "src/*/*.?pp", "kernels/**/*.?*"):
+    for pattern in ("include/shoal/*/**/*.hpp", "src/*/**/*.?pp", "kernels/**/*.?*"):
         for path in SOURCE.glob(pattern):
             if path.suffix in (".hpp", ".cpp", ".cu"):
                 parts = path.relative_to(SOURCE).parts

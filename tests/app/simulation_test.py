@@ -8,23 +8,9 @@ import re
 import shutil
 import subprocess
 
+from networks import NETWORK
 from program import SMALL, Program, main, skip
 
-# A network so slow that bytes decide: 1 MB/s between nodes, 10 MB/s within them.
-NETWORK = {
-    "format": "shoal-bench-comm",
-    "format_version": 2,
-    "machine": {"backend": "mpi"},
-    "model": {
-        "ranks_per_node": 2,
-        "node": {"latency_s": 1e-5, "s_per_byte": 1e-7},
-        "across": {"latency_s": 1e-4, "s_per_byte": 2e-6},
-        "sum_s_per_byte": 1e-12,
-        "quantization": {name: {"quantize_s": 1e-12, "dequantize_s": 1e-12} for name in ("int8", "int4")},
-        "gflops": {"fp32": 100},
-        "training": {"fp32": {"by_width": [{"n_embd": 32, "gflops": 100}], "update_s": 1e-12}},
-    },
-}
 # Nothing is in flight while another message is, or while a rank computes: then a step of the plan has no overlap to model.
 ALONE = ("--comm.overlap=false", "--step-seconds", "0.01", "--comm.bucket_mb=100")
 
@@ -35,28 +21,32 @@ class Simulation(Program):
         file.write_text(json.dumps({**NETWORK, **changes}))
         return file
 
-    def trace(self, *options, ranks=4, nodes=2, out="trace"):
+    def trace(self, *options, ranks=4, nodes=2, out="trace", network=None):
         deck = self.deck(SMALL, batch={"micro": 1, "global": 8})
-        done = self.shoal("plan", deck, "--network", self.network(), "--ranks", ranks, "--nodes", nodes,
+        done = self.shoal("plan", deck, "--network", self.network(**(network or {})), "--ranks", ranks, "--nodes", nodes,
                           "--trace-out", self.dir / out, "--output.overwrite", *options)  # fmt: skip
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("# replay it: ", done.stdout)
         return self.dir / out
 
-    def planned(self, *options, ranks=4, nodes=2):
-        """Seconds of a step of the deck's own strategy."""
+    def planned(self, *options, ranks=4, nodes=2, network=None):
+        """What the plan says of the deck's own strategy."""
         file = self.dir / "plan.json"
         deck = self.deck(SMALL, batch={"micro": 1, "global": 8})
-        done = self.shoal("plan", deck, "--network", self.network(), "--ranks", ranks, "--nodes", nodes, "--json", file,
-                          "--output.overwrite", *options)  # fmt: skip
+        done = self.shoal("plan", deck, "--network", self.network(**(network or {})), "--ranks", ranks, "--nodes", nodes,
+                          "--json", file, "--output.overwrite", *options)  # fmt: skip
         self.assertEqual(done.returncode, 0, done.stderr)
         (asked,) = (row for row in json.loads(file.read_text())["strategies"] if row["asked"])
-        return asked["step_time"]["step_s"]
+        return asked
 
-    def replayed(self, directory):
+    def planned_s(self, *options):
+        return self.planned(*options)["step_time"]["step_s"]
+
+    def replayed(self, directory, *settings):
         if shutil.which("smpirun") is None:
             skip("SimGrid is not installed: no smpirun (Debian: libsimgrid-dev)")
-        done = subprocess.run(["sh", directory / "replay.sh"], capture_output=True, text=True, timeout=100)
+        script = ["sh", directory / "replay.sh", *settings]
+        done = subprocess.run(script, capture_output=True, text=True, timeout=100)
         found = re.findall(r"Simulation time ([0-9.]+)", done.stdout)
         self.assertTrue(done.returncode == 0 and found, done.stdout)
         return float(found[-1])
@@ -126,7 +116,7 @@ class Replays(Simulation):
             ("--sync.kind=localsgd", "--sync.localsgd_frequency=1"),
         ):
             with self.subTest(options=options):
-                simulated, planned = self.replayed(self.trace(*options, *ALONE)), self.planned(*options, *ALONE)
+                simulated, planned = self.replayed(self.trace(*options, *ALONE)), self.planned_s(*options, *ALONE)
                 self.assertAlmostEqual(simulated / planned, 1, delta=0.02)
 
     def test_every_platform_and_strategy_is_replayed(self):
@@ -144,12 +134,84 @@ class Replays(Simulation):
                 self.assertGreater(self.replayed(out), 0)
 
 
+# A network that takes no time, and a model whose parts take the same time, but for a head of less than HEAD of a layer.
+FREE = {
+    **NETWORK["model"],
+    "node": {"latency_s": 1e-12, "s_per_byte": 1e-18},
+    "across": {"latency_s": 1e-12, "s_per_byte": 1e-18},
+}
+EQUAL = ("--model.n_layer=8", "--model.n_embd=512", "--model.vocab_size=16", "--model.tied=false")
+HEAD = 16 / (12 * 512)  # operations of the head, by those of a layer's products
+APART = ("--model.n_layer=8", "--model.tied_gradient=apart")
+SENDS = tuple(
+    f"--cfg=smpi/send-is-detached-thresh:{least}" for least in (10**9, 2)
+)  # eager; rendezvous, but for signals
+
+
+class Pipelines(Simulation):
+    def test_messages_have_the_bytes_of_the_plan(self):
+        pipeline = ("--pipeline.size=2", "--zero.stage=1", *APART)
+        out = self.trace(*pipeline)
+        about = json.loads((out / "about.json").read_text())
+        sent = dict.fromkeys(range(4), 0)  # by rank, without the numbers for losses and norm, whose tag is 1
+        for line in (out / "trace.txt").read_text().splitlines():
+            words = line.split()
+            if words[1] == "isend" and int(words[3]) > 1:
+                sent[int(words[0]) // (1 + about["lanes"])] += int(words[4])
+        for stage, planned in enumerate(self.planned(*pipeline)["pipeline"]["sent_by_stage"]):
+            bytes_of_rank = sum(sum(planned[of].values()) for of in ("borders", "reductions"))
+            self.assertEqual(sent[2 * stage], bytes_of_rank)
+
+    def test_without_communication_a_step_takes_the_ideal_span(self):
+        """v A + P - 1 turns of a part, forward and backward. Without data-parallel ranks nothing else is in a step."""
+        seconds = 1.0  # of the mean stage, so 4 of the model
+        for turns, parts, schedule in ((8, 1, "1f1b"), (8, 1, "gpipe"), (8, 2, "interleaved"), (2, 1, "1f1b")):
+            pipeline = ("--pipeline.size=4", f"--pipeline.schedule={schedule}", f"--pipeline.parts={parts}")
+            options = (*EQUAL, *pipeline, f"--batch.global={turns}", "--step-seconds", seconds)
+            out = self.trace(*options, network={"model": FREE})
+            planned = self.planned(*options, network={"model": FREE})["step_time"]["step_s"]
+            beat = seconds / turns / parts
+            ideal = (parts * turns + 3) * beat
+            least = ideal * (1 - HEAD / 8)  # the head takes its share of the seconds from all parts
+            most = ideal * (1 + HEAD * parts * 4 / 8)  # all parts last as long as the one with the head
+            for sends in SENDS:
+                with self.subTest(turns=turns, schedule=schedule, sends=sends):
+                    simulated = self.replayed(out, sends)
+                    self.assertGreater(simulated, least - 1e-6)
+                    self.assertLess(simulated, most + 1e-6)
+                    self.assertAlmostEqual(simulated, planned, delta=1e-5)  # each computation is rounded to 1e-9 s
+
+    def test_every_schedule_is_replayed(self):
+        for ranks, options in (
+            (4, ("--pipeline.size=2", "--zero.stage=1")),
+            (8, ("--pipeline.size=4", "--pipeline.schedule=gpipe", "--pipeline.checkpoint=except_last")),
+            (8, ("--pipeline.size=2", "--pipeline.schedule=interleaved", "--pipeline.parts=2", "--comm.overlap=false")),
+            (6, ("--pipeline.size=2", "--zero.stage=1", "--batch.global=18")),
+        ):
+            with self.subTest(ranks=ranks, options=options):
+                out = self.trace(*APART, *options, "--steps", 2, ranks=ranks, nodes=2)
+                for sends in SENDS:
+                    self.assertGreater(self.replayed(out, sends), 0)
+
+    def test_on_a_slow_network_a_step_takes_as_long_as_planned(self):
+        """Borders decide, and both models send those of a part one after another. A border has 4096 bytes, and 16 more in the
+        replay, and an exchange of a few numbers takes time there."""
+        pipeline = ("--pipeline.size=2", "--model.tied=false", "--batch.global=64", "--step-seconds", 0.01)
+        for schedule in ("1f1b", "gpipe"):
+            with self.subTest(schedule=schedule):
+                options = (*pipeline, f"--pipeline.schedule={schedule}")
+                simulated = self.replayed(self.trace(*options, ranks=2, nodes=2))
+                planned = self.planned(*options, ranks=2, nodes=2)["step_time"]["step_s"]
+                self.assertAlmostEqual(simulated / planned, 1, delta=0.02)
+
+
 class Studies(Simulation):
     def test_a_study_is_simulated_instead_of_run(self):
         if shutil.which("smpirun") is None:
             skip("SimGrid is not installed: no smpirun (Debian: libsimgrid-dev)")
-        study = self.deck(SMALL, batch={"micro": 1, "global": 8}, study={"nodes": "2,4", "ranks_per_node": 1, "strategies": "stage 1, localsgd",
-                          "scaling": "strong", "network": self.network()}, sync={"localsgd_frequency": 2})  # fmt: skip
+        strategies = "stage 1, localsgd, stage 1 pipeline.size=2"
+        study = self.deck(SMALL, batch={"micro": 1, "global": 8}, study={"nodes": "2,4", "ranks_per_node": 1, "strategies": strategies,
+                          "scaling": "strong", "network": self.network()}, sync={"localsgd_frequency": 2}, model={"tied": "false"})  # fmt: skip
         out = self.dir / "study"
         done = self.shoal("study", study, f"--output.dir={out}", "--simulate", "--platform=fat-tree")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -159,7 +221,7 @@ class Studies(Simulation):
             self.assertGreater(point["step_s"], 0)
             self.assertAlmostEqual(point["tokens_per_s"] * point["step_s"] / point["tokens_per_step"], 1)
         self.assertEqual({(p["strategy"], p["ranks"]) for p in result["points"]},
-                         {(strategy, ranks) for strategy in ("stage 1", "localsgd") for ranks in (2, 4)})  # fmt: skip
+                         {(strategy, ranks) for strategy in strategies.split(", ") for ranks in (2, 4)})  # fmt: skip
         self.assertEqual(
             [file.name for file in out.iterdir() if file.is_dir()], [], "traces are removed, no run was made"
         )

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The points of a study, without a run: how lists become points, which batches they have, and what the plan predicts.
-#include "app/study_points.hpp"
+#include "app/study/points.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -114,6 +114,52 @@ TEST(StudyPoints, WithoutABatchEveryRankTakesWhatFits) {
     EXPECT_LE(point.planned.total(), point.limit);
     EXPECT_GT(point.options.batch.micro, 1U);
   }
+}
+
+constexpr const char* plenty = "[memory]\nlimit = 1\n";  // GiB
+
+/// On four ranks two pipelines of two stages share 16 sequences, on two ranks one has all of them.
+TEST(StudyPoints, PipelinesKeepAMicroBatchForEachStage) {
+  const std::string section = "nodes = 2,4\nmicro = largest\nstrategies = deck model.tied_gradient=apart pipeline.size=2";
+  const auto all = points(study(section + ", deck model.tied_gradient=apart\n", plenty));
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[0].options.batch.micro, 8U);  // of 16 sequences
+  EXPECT_EQ(all[1].options.batch.micro, 4U);  // of 8
+  EXPECT_EQ(all[2].options.batch.micro, 8U) << "ranks without stages have what they had";
+  EXPECT_EQ(all[3].options.batch.micro, 4U);
+  const auto whole_groups =
+      points(study("nodes = 2\nmicro = largest\nstrategies = deck model.tied_gradient=apart model.n_layer=4 pipeline.size=2 "
+                   "pipeline.parts=2 pipeline.schedule=interleaved\n",
+                   plenty));
+  EXPECT_EQ(whole_groups[0].options.batch.micro, 8U);
+}
+
+TEST(StudyPoints, PipelinesWithoutABatchHaveAMicroBatchForEachStage) {
+  auto asked = study("nodes = 2,4\nscaling = weak\nstrategies = deck model.tied_gradient=apart pipeline.size=2\n");
+  asked.options.batch.global = 0;
+  const auto all = points(asked);
+  EXPECT_EQ(all[0].options.batch.global, 4U);
+  EXPECT_EQ(all[1].options.batch.global, 8U);
+}
+
+TEST(StudyPoints, PipelinesArePredicted) {
+  const auto all =
+      points(study("nodes = 2\nstrategies = deck model.tied=false pipeline.size=2, stage 1 model.tied=false\n"));
+  EXPECT_GT(all[0].step.sent[plan::OperationKind::send].inter, 0);
+  EXPECT_EQ(all[1].step.sent[plan::OperationKind::send].inter, 0);
+  EXPECT_LT(all[0].planned[Kind::parameters], all[1].planned[Kind::parameters]);
+}
+
+TEST(StudyPoints, NamesThePipelineThatCannotRun) {
+  const auto of = [](const std::string& options, const char* nodes = "2") {
+    return refusal(text("nodes = ", nodes, "\nstrategies = stage 0, stage 0 model.tied=false ", options, "\n"));
+  };
+  EXPECT_THAT(of("pipeline.size=2", "1"),
+              HasSubstr("study: stage 0 model.tied=false pipeline.size=2, strong scaling, 1 node x 1 rank: a.cfg:12: "
+                        "pipeline.size = 2 does not divide the number of ranks (1)"));
+  EXPECT_THAT(of("pipeline.size=2 pipeline.schedule=zero_bubble"), HasSubstr("pipeline.schedule = zero_bubble"));
+  EXPECT_THAT(of("pipeline.size=2 pipeline.parts=2 pipeline.schedule=interleaved"), HasSubstr("at most 2 parts"));
+  EXPECT_THAT(of("pipeline.schedule=gpipe"), HasSubstr("pipeline.schedule = gpipe has no effect"));
 }
 
 TEST(StudyPoints, NamesTheStrategyThatCannotRun) {

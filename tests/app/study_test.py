@@ -4,16 +4,18 @@ before the first run. analysis/scaling.py draws the results."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
-from program import SMALL, SOURCE, Program, main
+from networks import NETWORK
+from program import SMALL, SOURCE, Program, main, trajectory
 
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable  # Debian's, which has h5py
 STUDY = {"nodes": "1,2", "strategies": "stage 3", "scaling": "strong, weak"}  # 3 points: both curves share the first
 
 
-class Study(Program):
+class StudyProgram(Program):
     def study_deck(self, **study):
         more = {"train": {"steps": 2}, "output": {"dir": self.dir / "results"}, "trace": {"level": "comm"}}
         return self.deck({**SMALL, "study": {**STUDY, **study}}, **more)
@@ -29,6 +31,8 @@ class Study(Program):
     def started(self, said):
         return [line.split()[2] for line in said.splitlines() if line.endswith(" ...")]
 
+
+class Study(StudyProgram):
     def test_what_is_done_is_not_repeated(self):
         deck = self.study_deck()
         listed = self.study(deck, "--dry-run")
@@ -69,7 +73,7 @@ class Study(Program):
                 self.assertGreater(planned, 0)
                 self.assertAlmostEqual(sent / planned, 1, delta=0.02)
 
-    def check_figures(self):
+    def check_figures(self, rows=4, strategy="stage 3 "):
         packages = subprocess.run([PYTHON, "-c", "import h5py, matplotlib, numpy"], capture_output=True, timeout=60)
         if packages.returncode != 0:
             print(f"SKIPPED: analysis/scaling.py on real results: {PYTHON} lacks its packages")
@@ -78,7 +82,7 @@ class Study(Program):
         done = subprocess.run(script, capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("all ranks ran on one machine", done.stdout)
-        self.assertEqual(done.stdout.count("\nstage 3 "), 4)
+        self.assertEqual(done.stdout.count(f"\n{strategy}"), rows)
         page = (self.dir / "report" / "report.html").read_text()
         for name in ("speed", "efficiency", "exposed", "memory", "micro", "cost"):
             self.assertIn(f'<img alt="{name}"', page)
@@ -109,6 +113,39 @@ class Study(Program):
         self.study(deck, "--train.steps=4")
         self.assertIn("resumed from", (next((self.dir / "results" / "jobs").glob("*.log"))).read_text().lower())
         self.assertEqual(self.results()["points"][0]["state"], "done")
+
+    def test_pipelines(self):
+        """Pipelines of two stages, on two ranks and with two data-parallel ranks on four, beside ZeRO: the same losses."""
+        network = self.dir / "network.json"
+        network.write_text(json.dumps(NETWORK))
+        strategies = (
+            "stage 0",
+            "stage 0 pipeline.size=2",
+            "stage 1 pipeline.size=2 pipeline.schedule=interleaved pipeline.parts=2",
+        )
+        deck = self.study_deck(nodes="2,4", strategies=", ".join(strategies), scaling="strong", network=network)
+        options = ("--model.n_layer=4", "--model.tied_gradient=apart")
+        cannot = ("--study.strategies=stage 0, stage 0 pipeline.size=4", "--study.system=slurm")
+        self.refused("study", deck, *options, *cannot, contains=["stage 0 pipeline.size=4, strong scaling, 2 nodes x 1 rank", "pipeline.size = 4 does not divide"])  # fmt: skip
+        self.assertFalse((self.dir / "results").exists())
+        self.assertEqual(len(self.started(self.study(deck, *options))), 6)
+        points = self.results()["points"]
+        summaries = [
+            json.loads((self.dir / "results" / point["name"] / "summary.json").read_text()) for point in points
+        ]
+        for point, summary in zip(points, summaries, strict=True):
+            with self.subTest(point=point["name"]):
+                self.assertEqual(trajectory(summary), trajectory(summaries[0]))
+                self.assertEqual(point["predicted"]["state_bytes"], point["measured"]["state_bytes"])
+                self.assertGreater(point["predicted"]["step_s"], 0)
+                for operation in ("reduce_scatter", "all_gather", "send"):
+                    sent = point["measured"]["sent_bytes_per_step"].get(operation, {"inter": 0})["inter"]
+                    planned = point["predicted"]["sent_bytes_per_step"][operation]["inter"]
+                    self.assertAlmostEqual(sent, planned, delta=0.02 * planned)  # without numbers for losses and norm
+                borders = point["predicted"]["sent_bytes_per_step"]["send"]["inter"]
+                self.assertEqual(borders > 0, "pipeline" in point["strategy"])
+        self.assertEqual(self.started(self.study(deck, *options)), [])
+        self.check_figures(rows=6, strategy="stage ")
 
     def test_the_largest_micro_batch(self):
         deck = self.study_deck(nodes="1,2,4", strategies="stage 0, stage 1", scaling="strong", micro="largest")
@@ -161,13 +198,117 @@ class Study(Program):
         programs.mkdir()
         sbatch = programs / "sbatch"
         sbatch.write_text("#!/bin/sh\necho 'sbatch: error: invalid partition specified: none' >&2\nexit 1\n")
-        sbatch.chmod(0o755)
+        (programs / "squeue").write_text("#!/bin/sh\n")  # no job
+        for program in programs.iterdir():
+            program.chmod(0o755)
         env = {"PATH": f"{programs}:{os.environ['PATH']}"}
         self.refused("study", deck, code=1, contains=["sbatch", "invalid partition specified"], env=env)
+        self.assertEqual(self.results()["points"][0]["state"], "waiting")
         listed = self.shoal("study", deck, "--dry-run", env=env).stdout
         self.assertRegex(listed, r"sbatch --parsable --job-name=stage_3-\S+ --output=\S+\.log \S+\.sh")
         script = next((self.dir / "results" / "jobs").glob("*.sh")).read_text()
         self.assertIn(f"\nout=${{SHOAL_OUT:-{self.dir / 'results' / 'stage_3-n1x1-b1-g8-r1'}}}\n", script)
+
+
+# A batch system in a directory: `jobs` has the number and the name of every job that was submitted, `ended` the numbers of
+# those that have left the queue. KILL kills the study that submits a job: before there is a job, or before the study knows it.
+SUBMITS = """#!/bin/sh
+dir=$(dirname "$0")
+while [ $# -gt 0 ]; do
+  case $1 in
+    --job-name=*) name=${1#*=} ;;
+    --output=*) log=${1#*=} ;;
+    -N) name=$2 && shift ;;
+    -o) log=$2 && shift ;;
+  esac
+  shift
+done
+[ "$KILL" = never ] && kill -KILL $PPID && exit
+[ "$KILL" = late ] && kill -KILL $PPID && sleep 1
+id=$(($(wc -l <"$dir/jobs") + 1))
+echo "$id $name" >>"$dir/jobs"
+[ "$KILL" = ended ] && echo "$id" >>"$dir/ended" && echo "shoal: a node was lost" >"$log"
+case $KILL in after | ended) kill -KILL $PPID ;; esac
+echo "$id"
+"""
+LISTS = """#!/bin/sh
+dir=$(dirname "$0")
+while read -r id name; do
+  grep -qx "$id" "$dir/ended" && continue
+  case $0 in
+    *squeue) echo "$id $name" ;;
+    *qselect) [ "$2" != "$name" ] || echo "$id" ;;
+    *qstat) [ "$2" != "$id" ] || { echo "    job_state = R" && exit; } ;;
+  esac
+done <"$dir/jobs"
+case $0 in *qstat) exit 35 ;; esac
+"""
+
+
+class Submissions(StudyProgram):
+    """A study that is killed while it submits a job: the job is not submitted again."""
+
+    def batch_system(self):
+        system = self.dir / "batch"
+        for earlier in (system, self.dir / "results"):
+            shutil.rmtree(earlier, ignore_errors=True)
+        system.mkdir()
+        for name in ("sbatch", "squeue", "qsub", "qselect", "qstat"):
+            (system / name).write_text(SUBMITS if name in ("sbatch", "qsub") else LISTS)
+            (system / name).chmod(0o755)
+        for name in ("jobs", "ended"):
+            (system / name).write_text("")
+        return system
+
+    def submit(self, deck, system, kill="", code=0):
+        """Without mpiexec, which would kill what the study has started, too."""
+        env = {**self.environment(1), "PATH": f"{system}:{os.environ['PATH']}", "KILL": kill}
+        command = [self.binary, "study", deck, "--wait=false", "--poll", "0.5"]
+        done = subprocess.run(
+            list(map(str, command)), capture_output=True, text=True, env=env, cwd=self.dir, timeout=100
+        )
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout
+
+    def jobs(self, system):
+        return [line.split() for line in (system / "jobs").read_text().splitlines()]
+
+    def points(self, field):
+        return [point[field] for point in self.results()["points"]]
+
+    def test_a_job_is_submitted_once(self):
+        for launcher in ("slurm", "pbs"):
+            for kill in ("after", "late", "never", "ended"):
+                with self.subTest(launcher=launcher, kill=kill):
+                    self.check(launcher, kill)
+
+    def check(self, launcher, kill):
+        deck, system = self.study_deck(nodes="1,2", scaling="strong", system=launcher), self.batch_system()
+        self.submit(deck, system, kill, code=-9)
+        self.assertEqual(self.points("state"), ["submitting", "waiting"])
+        said = self.submit(deck, system, code=1 if kill == "ended" else 0)
+        submitted = self.jobs(system)
+        self.assertEqual(len(submitted), 2, submitted)
+        self.assertEqual(len({name for _, name in submitted}), 2, submitted)
+        if kill == "ended":
+            self.assertIn("failed: its job left the queue without results: a node was lost", said)
+            self.assertEqual(self.points("state"), ["failed", "queued"])
+            return
+        self.assertEqual(self.points("state"), ["queued", "queued"])
+        self.assertEqual(self.points("job"), ["1", "2"])
+        (self.dir / "results" / "study.json").unlink()
+        self.submit(deck, system)
+        self.assertEqual(self.points("job"), ["1", "2"], "the names of the jobs tell the points")
+        self.assertEqual(self.jobs(system), submitted)
+
+    def test_nothing_is_submitted_while_the_queue_is_not_known(self):
+        for launcher, asks in (("slurm", "squeue"), ("pbs", "qselect")):
+            with self.subTest(launcher=launcher):
+                deck, system = self.study_deck(nodes="1", scaling="strong", system=launcher), self.batch_system()
+                (system / asks).write_text("#!/bin/sh\necho Connection refused\nexit 1\n")
+                self.refused("study", deck, code=1, contains=["does not answer", asks, "Connection refused"],
+                             env={"PATH": f"{system}:{os.environ['PATH']}"})  # fmt: skip
+                self.assertEqual(self.jobs(system), [])
 
 
 if __name__ == "__main__":

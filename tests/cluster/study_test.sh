@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# `shoal study` with a real SLURM on two virtual nodes: it submits the points of a study, is killed, and goes on: no job is
-# submitted twice, and the results of all are collected. Then the same points with an emulated PBS.
+# `shoal study` with a real SLURM on two virtual nodes: it submits the points of a study, is killed while it waits or while it
+# submits, and goes on: no job is submitted twice, and the results of all are collected. Then the same with an emulated PBS.
 # shellcheck source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 requires ip:iproute2 unshare:util-linux slurmctld:slurm-wlm slurmd:slurm-wlm sbatch:slurm-wlm munged:munge cc:gcc
@@ -50,14 +50,29 @@ for strategy in 0 3; do check_run "$work/run/stage_$strategy-n2x2-b2-g8-r1" 4; d
 study run --study.system=slurm || fail "a study with nothing left to do ended with status $?"
 expect "$(jobs_of_slurm)" 4 "jobs after a study with nothing left to do"
 
+# Killed after SLURM has taken a job, and before its number is noted: the job is found by its name.
+mkdir "$work/kills"
+cat >"$work/kills/sbatch" <<KILLS
+#!/usr/bin/env bash
+"$(command -v sbatch)" "\$@" >/dev/null && kill -KILL \$PPID
+KILLS
+chmod +x "$work/kills/sbatch"
+run_in=("$cluster/vslurm" exec env PATH="$work/kills:$PATH")
+study killed --study.system=slurm --study.nodes=2 --study.strategies=deck && fail "the study was not killed"
+run_in=("$cluster/vslurm" exec)
+expect "$(field killed state)" "submitting" "state of the study that was killed"
+study killed --study.system=slurm --study.nodes=2 --study.strategies=deck || fail "the study that goes on ended with status $?"
+expect "$(field killed state)" "done" "state after a submission was interrupted"
+expect "$(jobs_of_slurm)" 5 "jobs of a study that was killed while it submitted"
+
 # A job that fails is named, and not submitted again unless asked for.
 status=0
 SHOAL_SRUN_MPI=none study fails --study.system=slurm --study.nodes=2 --study.strategies=deck || status=$?
 expect "$status" 1 "status of a study with a failed job"
 grep -q 'failed.*SLURM_NTASKS' "$work/fails.out" || fail "no line says why the job failed"
-expect "$(jobs_of_slurm)" 5 "jobs with one that fails"
+expect "$(jobs_of_slurm)" 6 "jobs with one that fails"
 study fails --study.system=slurm --study.nodes=2 --study.strategies=deck && fail "a failed point was forgotten"
-expect "$(jobs_of_slurm)" 5 "jobs after a failed point was left alone"
+expect "$(jobs_of_slurm)" 6 "jobs after a failed point was left alone"
 study fails --study.system=slurm --study.nodes=2 --study.strategies=deck --retry || fail "--retry ended with status $?"
 expect "$(field fails state)" "done" "state after --retry"
 
@@ -77,7 +92,13 @@ if asked.returncode != 0 or json.loads(asked.stdout)["state"] == "F":
 print("Job Id:", sys.argv[-1])
 print("    job_state = R")
 STAND_IN
-chmod +x "$work/bin/qsub" "$work/bin/qstat"
+cat >"$work/bin/qselect" <<STAND_IN
+#!/usr/bin/env bash
+"$cluster/pbs-sim" qstat 2>/dev/null | while read -r job name state _; do
+  if [[ \$name == "\$2" && \$state != F ]]; then echo "\$job"; fi
+done
+STAND_IN
+chmod +x "$work/bin/qsub" "$work/bin/qstat" "$work/bin/qselect"
 run_in=(env PATH="$work/bin:$PATH")
 study pbs --study.system=pbs --study.strategies="stage 3" --wait=false || fail "submitting to PBS ended with status $?"
 submitted=$(field pbs job)
@@ -85,4 +106,17 @@ study pbs --study.system=pbs --study.strategies="stage 3" || fail "the study wit
 expect "$(field pbs state)" "done done" "states with PBS"
 expect "$(field pbs job)" "$submitted" "jobs with PBS"
 check_run "$work/pbs/stage_3-n2x2-b2-g8-r1" 4
+
+# Killed after PBS has taken a job.
+mv "$work/bin/qsub" "$work/bin/takes"
+cat >"$work/bin/qsub" <<KILLS
+#!/usr/bin/env bash
+"$work/bin/takes" "\$@" >/dev/null && kill -KILL \$PPID
+KILLS
+chmod +x "$work/bin/qsub"
+study pbs_killed --study.system=pbs --study.nodes=2 --study.strategies=deck && fail "the study with PBS was not killed"
+mv "$work/bin/takes" "$work/bin/qsub"
+study pbs_killed --study.system=pbs --study.nodes=2 --study.strategies=deck || fail "going on with PBS ended with status $?"
+expect "$(field pbs_killed state)" "done" "state after a submission to PBS was interrupted"
+expect "$("$cluster/pbs-sim" qstat | wc -l)" 3 "jobs that PBS has seen"
 echo "passed"

@@ -11,8 +11,10 @@
 #include <sstream>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "networks.hpp"
+#include "shoal/base/error.hpp"
 #include "shoal/plan/platform.hpp"
 #include "shoal/plan/step_time.hpp"
 
@@ -72,6 +74,8 @@ struct Trace {
   int rank_of(std::size_t process) const { return static_cast<int>(process) / (1 + lanes); }
 };
 
+bool is_signal(const Line& line) { return line.tag == lane_tag; }
+
 using Channel = std::tuple<int, int, int>;  // from, to, tag
 using Messages = std::map<Channel, std::vector<std::size_t>>;
 
@@ -87,7 +91,8 @@ Balance balance_of(const Trace& trace, int ranks_per_node) {
     for (const Line& line : trace.processes[process]) {
       if (line.what == "isend" || line.what == "send") {
         result.sent[{own, line.partner, line.tag}].push_back(line.bytes);
-        EXPECT_EQ(line.what == "send", line.tag == lane_tag);
+        EXPECT_EQ(line.what == "send", is_signal(line));
+        EXPECT_EQ(line.bytes == signal_bytes, is_signal(line));
         const int from = trace.rank_of(process), to = trace.rank_of(static_cast<std::size_t>(line.partner));
         EXPECT_TRUE(line.tag != lane_tag || from == to);
         if (line.tag < first_tag) continue;
@@ -101,40 +106,82 @@ Balance balance_of(const Trace& trace, int ranks_per_node) {
   return result;
 }
 
-/// Returns the number of processes that do not reach their end if receives block, and sends do not. Deadlocks do not depend
-/// on time: each process goes on as far as it can, until none can.
-std::size_t stuck(const Trace& trace) {
-  std::vector<std::size_t> next(trace.processes.size(), 0);
-  std::map<Channel, std::size_t> posted, taken;
-  std::vector<std::vector<Channel>> open(trace.processes.size());
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (std::size_t p = 0; p < next.size(); ++p) {
-      for (; next[p] < trace.processes[p].size(); ++next[p], moved = true) {
-        const Line& line = trace.processes[p][next[p]];
-        const int own = static_cast<int>(p);
-        const Channel in = {line.partner, own, line.tag};
-        if (line.what == "isend" || line.what == "send") ++posted[{own, line.partner, line.tag}];
-        if (line.what == "irecv") open[p].push_back(in);
-        if (line.what == "recv") {
-          if (posted[in] == taken[in]) break;
-          ++taken[in];
-        }
-        if (line.what == "waitall") {
-          std::erase_if(open[p], [&](const Channel& channel) {
-            if (posted[channel] == taken[channel]) return false;
-            ++taken[channel];
-            return true;
-          });
-          if (!open[p].empty()) break;
-        }
+enum class Sends { eager, rendezvous };  // the second: a send is complete when its receive has started, but for signals
+
+/// A message that a process has started and not awaited: the n-th of its channel.
+struct Open {
+  Channel channel;
+  std::size_t n = 0;
+  bool sends = false, signal = false;
+};
+
+/// Returns the number of processes that do not reach their end, or leave messages open. Deadlocks do not depend on time:
+/// each process goes on as far as it can, until none can.
+class Execution {
+ public:
+  Execution(const Trace& trace, Sends sends) : trace_(trace), sends_(sends), processes_(trace.processes.size()) {}
+
+  std::size_t stuck() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t p = 0; p < processes_.size(); ++p) {
+        while (goes_on(p)) moved = true;
       }
     }
+    std::size_t left = 0;
+    for (std::size_t p = 0; p < processes_.size(); ++p) {
+      left += processes_[p].next < trace_.processes[p].size() || !processes_[p].open.empty() ? 1 : 0;
+    }
+    return left;
   }
-  std::size_t left = 0;
-  for (std::size_t p = 0; p < next.size(); ++p) left += next[p] < trace.processes[p].size() ? 1 : 0;
-  return left;
-}
+
+ private:
+  struct Process {
+    std::size_t next = 0;
+    bool started = false;  // the message of the next line
+    std::vector<Open> open;
+  };
+
+  bool complete(const Open& open) {
+    const bool eager = sends_ == Sends::eager || open.signal;
+    if (open.sends) return eager || received_[open.channel] >= open.n;
+    return sent_[open.channel] >= open.n;
+  }
+
+  void start(const Line& line, int own, Process& process) {
+    const bool sends = line.what == "isend" || line.what == "send";
+    const Channel channel = sends ? Channel{own, line.partner, line.tag} : Channel{line.partner, own, line.tag};
+    process.open.push_back({channel, sends ? ++sent_[channel] : ++received_[channel], sends, is_signal(line)});
+  }
+
+  bool goes_on(std::size_t p) {
+    Process& process = processes_[p];
+    if (process.next == trace_.processes[p].size()) return false;
+    const Line& line = trace_.processes[p][process.next];
+    const bool blocks = line.what == "send" || line.what == "recv";
+    if ((blocks || line.what == "isend" || line.what == "irecv") && !std::exchange(process.started, true)) {
+      start(line, static_cast<int>(p), process);
+    }
+    if (blocks) {
+      if (!complete(process.open.back())) return false;
+      process.open.pop_back();
+    }
+    if (line.what == "waitall") {
+      std::erase_if(process.open, [&](const Open& open) { return complete(open); });
+      if (!process.open.empty()) return false;
+    }
+    process.started = false;
+    ++process.next;
+    return true;
+  }
+
+  const Trace& trace_;
+  Sends sends_;
+  std::vector<Process> processes_;
+  std::map<Channel, std::size_t> sent_, received_;
+};
+
+std::size_t stuck(const Trace& trace, Sends sends = Sends::eager) { return Execution(trace, sends).stuck(); }
 
 struct Inputs {
   zero::EngineOptions engine;
@@ -197,7 +244,7 @@ TEST_P(ReplayTrace, BalancesAndSendsWhatThePlanCounts) {
     EXPECT_DOUBLE_EQ(static_cast<double>(most->second.inter), planned.sent.total().inter * steps);
 
     double computed = 0;  // on rank 0 itself; sums and codes are in addition
-    for (const RecordedAction& action : recording.actions) computed += action.seconds;
+    for (const RecordedAction& action : recording.actions.front()) computed += action.seconds;
     EXPECT_NEAR(computed, steps * work.total_s(), 1e-9);
   }
 }
@@ -240,6 +287,128 @@ TEST(Recording, KeepsOperationsThatFollowEachOtherOnALane) {
     if (!operation.control) lanes.insert(operation.lane);
   }
   EXPECT_EQ(lanes, std::set<int>{1});
+}
+
+struct PipelineCase {
+  pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b;
+  int stages = 2, parts = 1, data_ranks = 1;
+  std::size_t turns = 4;
+  int zero_stage = 0;
+  bool overlap = true;
+};
+
+/// Eight layers in parts of the same number of layers, with an embedding that is also the head.
+zero::EngineOptions options_of(const PipelineCase& pipeline) {
+  zero::EngineOptions options = some_options(pipeline.zero_stage);
+  options.model.n_layer = 8;
+  options.model.tied_gradient = model::TiedGradient::apart;
+  options.gradients.overlap = pipeline.overlap;
+  options.micro_batches = pipeline.turns * static_cast<std::size_t>(pipeline.data_ranks);
+  return options;
+}
+
+PipelinePlan plan_of(const PipelineCase& pipeline) {
+  PipelinePlan plan;
+  plan.shape = {.stages = pipeline.stages, .stage = 0, .parts = pipeline.parts, .turns = pipeline.turns};
+  plan.lists = pipeline::lists_of(pipeline.schedule, plan.shape);
+  plan.parts.resize(static_cast<std::size_t>(pipeline.stages));
+  plan.border_bytes = 100'000;
+  const std::size_t units = model::layout(options_of(pipeline).model).size();
+  const auto all = static_cast<std::size_t>(pipeline::parts_of_model(plan.shape)), layers = 8 / all;
+  for (std::size_t m = 0; m < all; ++m) {
+    const std::size_t stage = m % plan.parts.size(), slots = pipeline::slots(plan.lists[stage])[m / plan.parts.size()];
+    const Range own = {m == 0 ? 0 : 1 + m * layers, m + 1 == all ? units : 1 + (m + 1) * layers};
+    plan.parts[stage].push_back({own, slots, slots});
+  }
+  return plan;
+}
+
+class PipelineTrace : public testing::TestWithParam<PipelineCase> {};
+
+TEST_P(PipelineTrace, BalancesAndSendsWhatThePlanCounts) {
+  const PipelineCase& pipeline = GetParam();
+  const zero::EngineOptions options = options_of(pipeline);
+  const PipelinePlan plan = plan_of(pipeline);
+  const int ranks = pipeline.stages * pipeline.data_ranks, nodes = 2;
+  const Cluster cluster = {nodes, ranks / nodes};
+  constexpr std::size_t steps = 2;
+  const Recording recording = record(options, plan, cluster, two_levels(), work, steps);
+  EXPECT_FALSE(recording.settled);
+  std::ostringstream out;
+  write_replay_trace(recording, ranks, out);
+  const Trace trace(out.str(), ranks * (1 + recording.lanes), recording.lanes);
+  const Balance balance = balance_of(trace, cluster.ranks_per_node);
+  EXPECT_EQ(balance.sent, balance.received);
+  EXPECT_EQ(stuck(trace, Sends::eager), 0U);
+  EXPECT_EQ(stuck(trace, Sends::rendezvous), 0U);
+
+  const PipelineStep planned = pipeline_step(options, plan, cluster, two_levels(), work);
+  for (int rank = 0; rank < ranks; ++rank) {
+    SCOPED_TRACE(testing::Message() << "rank " << rank);
+    const Bytes bytes = planned.sent[static_cast<std::size_t>(rank)].total();
+    EXPECT_DOUBLE_EQ(static_cast<double>(balance.by_rank.at(rank).intra), bytes.intra * steps);
+    EXPECT_DOUBLE_EQ(static_cast<double>(balance.by_rank.at(rank).inter), bytes.inter * steps);
+  }
+  double computed = 0;  // by one data-parallel rank of each stage, which together compute the model
+  for (const auto& actions : recording.actions) {
+    for (const RecordedAction& action : actions) computed += action.seconds;
+  }
+  EXPECT_NEAR(computed, steps * work.total_s(), 1e-9);
+}
+
+using pipeline::Schedule;
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, PipelineTrace,
+    testing::Values(PipelineCase{}, PipelineCase{.stages = 4, .turns = 2}, PipelineCase{.stages = 8, .turns = 16},
+                    PipelineCase{.turns = 1}, PipelineCase{.data_ranks = 2, .zero_stage = 1},
+                    PipelineCase{.stages = 4, .data_ranks = 2, .turns = 6, .zero_stage = 1},
+                    PipelineCase{.stages = 4, .data_ranks = 2, .turns = 6, .overlap = false},
+                    PipelineCase{.data_ranks = 3, .zero_stage = 1, .overlap = false},
+                    PipelineCase{.schedule = Schedule::gpipe, .stages = 4, .turns = 8},
+                    PipelineCase{.schedule = Schedule::gpipe, .parts = 2, .data_ranks = 4, .turns = 3},
+                    PipelineCase{.schedule = Schedule::interleaved, .stages = 4, .parts = 2, .turns = 8},
+                    PipelineCase{.schedule = Schedule::interleaved, .parts = 4, .data_ranks = 2, .zero_stage = 1}));
+
+/// The actions of a rank. "start 1", "wait 1": of its lane 1.
+std::string words_of(const Trace& trace, int rank) {
+  const int own = rank * (1 + trace.lanes);
+  std::string words;
+  for (const Line& line : trace.processes[static_cast<std::size_t>(own)]) {
+    words += words.empty() ? "" : ", ";
+    if (line.what == "send" || (line.what == "recv" && line.tag == lane_tag)) {
+      words += (line.what == "send" ? "start " : "wait ") + std::to_string(line.partner - own);
+    } else {
+      words += line.what;
+    }
+  }
+  return words;
+}
+
+/// Two stages, two turns, 1f1b: F0 F1 B0 B1 on the first stage, F0 B0 F1 B1 on the second one. Then losses and norm, which
+/// the ranks exchange themselves, and the update. Lanes 1 and 2 send activations and gradients, lanes 3 and 4 receive them.
+TEST(PipelineRecording, FollowsTheOrderOfTheRunner) {
+  const PipelineCase pipeline = {.turns = 2};
+  zero::EngineOptions options = options_of(pipeline);
+  options.model.tied = false;
+  PipelinePlan plan = plan_of(pipeline);
+  plan.parts.back().back().units.end = model::layout(options.model).size();
+  const Recording recording = record(options, plan, {2, 1}, two_levels(), work, 1);
+  ASSERT_EQ(recording.lanes, 4);
+  std::ostringstream out;
+  write_replay_trace(recording, 2, out);
+  const Trace trace(out.str(), 2 * 5, 4);
+  const std::string numbers = ", isend, recv, waitall, isend, recv, waitall, compute";
+  EXPECT_EQ(words_of(trace, 0),
+            "init, start 4, start 4, compute, start 1, compute, start 1, wait 4, compute, wait 4, compute" + numbers +
+                ", wait 1, wait 1, finalize");
+  EXPECT_EQ(words_of(trace, 1), "init, start 3, start 3, wait 3, compute, start 2, wait 3, compute, start 2" + numbers +
+                                    ", wait 2, wait 2, finalize");
+}
+
+TEST(PipelineRecording, OverNcclIsRefused) {
+  NetworkModel queued = two_levels();
+  queued.queued = true;
+  EXPECT_THROW(record(options_of({}), plan_of({}), {2, 1}, queued, work, 1), Error);
 }
 
 /// Processes are rank by rank, and ranks node by node.

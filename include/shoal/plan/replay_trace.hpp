@@ -7,10 +7,12 @@
 // number of a process and what it does:
 //   init; finalize
 //   compute FLOPS                      1e9 are a second of a host of the platform
-//   isend|recv|irecv PARTNER TAG BYTES a message of an exchange, or several (comm/planned_exchange.hpp)
+//   isend|recv|irecv PARTNER TAG BYTES a message of an exchange, or several (comm/planned_exchange.hpp), or between stages
 //   waitall
-//   send|recv PARTNER 0 0              between a rank and its lanes, without bytes
-// Tag 1 is that of exchanges of a few numbers, which the plan does not count; collectives have tags from 2.
+//   send|recv PARTNER 0 1              a signal between a rank and its lanes. (For a message without bytes SMPI would look
+//                                      from time to time only.)
+// Tag 1 is that of exchanges of a few numbers, which the plan does not count; collectives have tags from 2, and messages
+// between stages those from first_message_tag.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +24,10 @@ namespace shoal::plan {
 
 inline constexpr double flops_per_second = 1e9;
 inline constexpr int lane_tag = 0, control_tag = 1, first_tag = 2;
+inline constexpr int first_message_tag = 30'000;  ///< tags of collectives repeat below it
+inline constexpr int signal_bytes = 1;
 
-/// Number of lines of a trace, approximately: it counts those of rank 0 for all.
+/// Number of lines of a trace, approximately: it counts those of the first rank of a stage for all.
 double replay_lines(const Recording& recording, int ranks);
 
 /// Returns the number of bytes that were written. The caller looks at the stream's state.

@@ -12,6 +12,10 @@
 
 namespace shoal::plan {
 
+/// Collectives of gradients that are in flight at the same time, and as many of parameters: as in zero/gradients.cpp and
+/// zero/parameters.cpp.
+inline constexpr std::size_t most_in_flight = 2;
+
 /// Messages of the same size refer to the same Cost.
 using SharedCost = std::shared_ptr<const Cost>;
 

@@ -5,20 +5,21 @@
 #include <chrono>
 #include <cstdio>
 #include <thread>
+#include <vector>
 
-#include "collective.hpp"
-#include "commands.hpp"
-#include "run_record.hpp"
+#include "../collective.hpp"
+#include "../commands.hpp"
+#include "../run_record.hpp"
+#include "jobs.hpp"
+#include "points.hpp"
+#include "request.hpp"
+#include "results.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/io/directory_lock.hpp"
 #include "shoal/io/target.hpp"
-#include "study_jobs.hpp"
-#include "study_points.hpp"
-#include "study_request.hpp"
-#include "study_results.hpp"
-#include "study_simulation.hpp"
-#include "study_table.hpp"
+#include "simulation.hpp"
+#include "table.hpp"
 
 namespace shoal::app {
 
@@ -75,6 +76,26 @@ void run_here(StudyResults& results, StudyJobs& jobs, bool retry) {
     jobs.run(point);
     say(line_of(results, point));
   }
+}
+
+/// Finds the jobs that an earlier study submitted without noting their ids ([Note: submitted once] in jobs.hpp).
+void find_jobs(StudyResults& results, StudyJobs& jobs, bool retry, double poll_s) {
+  constexpr int most_questions = 7;  // a minute with the default --poll: sbatch and qsub are given no more
+  std::vector<std::size_t> sought;
+  for (std::size_t point = 0; point < results.points().size(); ++point) {
+    const PointRecord& record = results.record(point);
+    if (to_start(record, retry) || record.state == PointState::submitting) sought.push_back(point);
+  }
+  for (int questions = 0; questions < most_questions && !sought.empty(); ++questions) {
+    if (questions > 0) pause(poll_s);
+    for (const std::size_t point : jobs.find(sought)) say("found again: " + line_of(results, point));
+    std::erase_if(sought, [&](std::size_t point) { return results.record(point).state != PointState::submitting; });
+    if (questions == 0 && !sought.empty()) {
+      say(text("the submission of ", counted(sought.size(), "point"), " was interrupted: looking for its job, up to ",
+               (most_questions - 1) * poll_s, " s"));
+    }
+  }
+  for (const std::size_t point : sought) results.set_not_submitted(point);
 }
 
 void submit(StudyResults& results, StudyJobs& jobs, bool retry) {
@@ -141,9 +162,11 @@ Exit run_study(const config::Invocation& invocation) {
   if (request.launcher == Launcher::local) {
     run_here(results, jobs, retry);
   } else {
+    const double poll_s = invocation.own<double>("poll");
     jobs.refresh();
+    find_jobs(results, jobs, retry, poll_s);
     submit(results, jobs, retry);
-    if (invocation.own<bool>("wait")) wait_for_jobs(results, jobs, invocation.own<double>("poll"));
+    if (invocation.own<bool>("wait")) wait_for_jobs(results, jobs, poll_s);
   }
   print_study(results);
   return verdict(results);

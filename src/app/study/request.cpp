@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study_request.hpp"
+#include "request.hpp"
 
 #include <algorithm>
 #include <string_view>
 
+#include "../strategies.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/config/wall_time.hpp"
 #include "shoal/plan/notation.hpp"
-#include "strategies.hpp"
 
 namespace shoal::app {
 
@@ -131,7 +131,7 @@ std::vector<config::CommandSpec::Own> study_options() {
        "strong: batch.global is the deck's; weak: it grows with the ranks, from the fewest ranks of the list"},
       {"study.micro", std::string("fixed"), "", one_of(names<MicroBatch>()),
        "micro-batch: the deck's, or the largest that divides a rank's batch and fits into memory.limit (without that, "
-       "into the memory of this machine divided by the ranks on a node)"},
+       "into the memory of this machine divided by the ranks on a node); a pipeline keeps one for each stage"},
       {"study.repeats", std::uint64_t{1}, "", between(1, most_repeats), "runs of each point"},
       {"study.system", std::string("local"), "", one_of(names<Launcher>()),
        "what starts the runs: mpiexec on this machine, one after another, or a batch system"},

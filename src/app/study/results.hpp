@@ -8,7 +8,7 @@
 //     same_trajectory, options {those that differ from the deck's}, limit_bytes,
 //     predicted {memory_bytes, state_bytes {kind: n}, sent_bytes_per_step {operation: {intra, inter}},
 //       across_bytes_per_node, step_s, compute_s, communication_s, exposed_s (seconds null without study.network)},
-//     state (waiting, queued, running, interrupted, failed, done), job (of the batch system, or null), problem,
+//     state (waiting, submitting, queued, running, interrupted, failed, done), job (of the batch system, or null), problem,
 //     measured (null until done) {step_s {median, mean, min, max}, tokens_per_s, node_seconds_per_token, memory_bytes,
 //       state_bytes {kind: n}, peak_rss_bytes, sent_bytes_per_step {...}, final_loss, steps}}]
 #pragma once
@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
+#include "points.hpp"
 #include "shoal/base/names.hpp"
-#include "study_points.hpp"
 
 namespace shoal::app {
 
@@ -31,16 +31,20 @@ inline constexpr const char* study_name = "study.json";
 
 enum class PointState : std::uint8_t {
   waiting,      ///< not started
+  submitting,   ///< a batch system may have its job; only the job's name is known ([Note: submitted once] in jobs.hpp)
   queued,       ///< a batch system has its job
   running,      ///< on this machine
   interrupted,  ///< ended early, and goes on from its last checkpoint
   failed,       ///< is started again only on request
   done
 };
-inline constexpr std::array point_state_names = {
-    Named{PointState::waiting, "waiting"}, Named{PointState::queued, "queued"},
-    Named{PointState::running, "running"}, Named{PointState::interrupted, "interrupted"},
-    Named{PointState::failed, "failed"},   Named{PointState::done, "done"}};
+inline constexpr std::array point_state_names = {Named{PointState::waiting, "waiting"},
+                                                 Named{PointState::submitting, "submitting"},
+                                                 Named{PointState::queued, "queued"},
+                                                 Named{PointState::running, "running"},
+                                                 Named{PointState::interrupted, "interrupted"},
+                                                 Named{PointState::failed, "failed"},
+                                                 Named{PointState::done, "done"}};
 constexpr const auto& table_of(PointState) { return point_state_names; }
 
 /// Figures of a finished run.
@@ -79,6 +83,8 @@ class StudyResults {
 
   /// Changes the state, and writes the file.
   void set(std::size_t point, PointState state, const std::string& job = {}, const std::string& problem = {});
+  /// The point was not submitted: it waits, or goes on with a run that was begun.
+  void set_not_submitted(std::size_t point);
   /// Reads the point's summary, if its run has written one: done or interrupted. Writes the file if that changes its state.
   /// Returns false if there is none.
   bool collect(std::size_t point);

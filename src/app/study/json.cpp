@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study_json.hpp"
+#include "json.hpp"
 
 #include <nlohmann/json.hpp>
 

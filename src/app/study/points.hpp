@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "plan_time.hpp"
+#include "../plan_time.hpp"
+#include "request.hpp"
 #include "shoal/base/memory.hpp"
 #include "shoal/config/options.hpp"
-#include "study_request.hpp"
 
 namespace shoal::app {
 
@@ -23,7 +23,7 @@ struct StudyPoint {
   int repeat = 1;               ///< from 1
   config::Options options;      ///< valid for these ranks; batch.micro and batch.global are the point's
   std::size_t limit = 0;        ///< bytes that a rank may take
-  Ledger planned;               ///< bytes of rank 0
+  Ledger planned;               ///< bytes of rank 0, or of the stage that takes most
   plan::StepTime step;          ///< predicted; seconds are set only if `timed`
   bool timed = false;           ///< study.network was given
   bool same_trajectory = true;  ///< its losses are those of all exact strategies

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study_simulation.hpp"
+#include "simulation.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -7,13 +7,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "own_results.hpp"
-#include "plan_ranks.hpp"
-#include "plan_trace.hpp"
+#include "../own_results.hpp"
+#include "../plan_trace.hpp"
+#include "json.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/io/target.hpp"
 #include "shoal/io/text_file.hpp"
-#include "study_json.hpp"
 
 namespace shoal::app {
 
@@ -32,16 +31,6 @@ struct Simulated {
   std::uint64_t trace_bytes = 0;
 };
 
-SimulatedRun run_of(const StudyPoint& point, const TimeModel& times) {
-  const PlanInputs inputs = plan_inputs(point.options, point.grid.ranks(), point.grid.ranks_per_node, point.limit);
-  return {inputs.engine,
-          point.options.sync,
-          inputs.sync_group_size,
-          {point.grid.nodes, point.grid.ranks_per_node},
-          times.arithmetic(inputs.engine, inputs.sync_group_size, point.options.train.dtype),
-          point.tokens()};
-}
-
 class Simulation {
  public:
   Simulation(const TimeModel& times, plan::Platform platform, fs::path directory)
@@ -49,7 +38,8 @@ class Simulation {
 
   /// Simulates each kind of a period's events once, as it is repeated: the seconds of two such events less those of one.
   Simulated of(const StudyPoint& point) const {
-    const SimulatedRun run = run_of(point, times_);
+    const plan::Cluster cluster = {point.grid.nodes, point.grid.ranks_per_node};
+    const SimulatedRun run = simulated_run(point.options, cluster, times_, point.limit);
     const plan::Period period = plan::period_of(run.sync, run.cluster.ranks() / run.sync_group_size);
     const auto begin = Clock::now();
     Simulated result;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study_table.hpp"
+#include "table.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <numeric>
 
-#include "output.hpp"
-#include "report.hpp"
+#include "../output.hpp"
+#include "../report.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/plan/notation.hpp"
 

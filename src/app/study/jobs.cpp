@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study_jobs.hpp"
+#include "jobs.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstdio>
 #include <fstream>
+#include <map>
+#include <set>
 #include <string_view>
 
-#include "command_output.hpp"
-#include "jobscript.hpp"
-#include "run_record.hpp"
+#include "../jobscript.hpp"
+#include "../run_record.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/options.hpp"
 #include "shoal/config/value.hpp"
@@ -22,7 +25,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr double most_wait_s = 60;  // for an answer of the batch system
 constexpr double any_time_s = 1e9;  // for a run on this machine
 constexpr int most_unanswered = 10;
 
@@ -54,20 +56,6 @@ std::vector<std::string> without_variables(Launcher launcher) {
   return words;
 }
 
-/// Runs the command with its errors in its output.
-CommandOutput answer_of(const std::vector<std::string>& command) {
-  std::vector<std::string> words = {"sh", "-c", "exec \"$@\" 2>&1", "sh"};
-  words.insert(words.end(), command.begin(), command.end());
-  return output_of(words, most_wait_s);
-}
-
-/// The last line that is not empty.
-std::string last_line(std::string_view output) {
-  output = config::trimmed(output, " \t\r\n");
-  const std::size_t end = output.rfind('\n');
-  return std::string(end == std::string_view::npos ? output : output.substr(end + 1));
-}
-
 /// The first error of the program in the log, or where to look for it.
 std::string problem_in(const fs::path& log) {
   std::ifstream in(log);
@@ -88,22 +76,46 @@ std::string local_script(const std::string& program, const std::string& deck, co
               " --output.dir=\"$out\" \"${again[@]}\"\n");
 }
 
+/// Renames it to NAME.before-N, if it is there.
+void set_aside(const fs::path& path) {
+  if (!fs::exists(path)) return;
+  int number = 1;
+  while (fs::exists(text(path.string(), ".before-", number))) ++number;
+  fs::rename(path, text(path.string(), ".before-", number));
+}
+
+/// FNV-1a. In contrast to std::hash it is the same for every build.
+std::uint64_t hash_of(const std::string& words) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : words) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return hash;
+}
+
 fs::path whole_path(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
 
 }  // namespace
 
 StudyJobs::StudyJobs(const StudyRequest& request, StudyResults& results)
-    : request_(request), results_(results), program_(fs::read_symlink("/proc/self/exe")) {}
+    : request_(request), results_(results), queue_(request.launcher), program_(fs::read_symlink("/proc/self/exe")) {}
 
 fs::path StudyJobs::file(std::size_t point, const char* ending) const {
   return whole_path(results_.directory() / "jobs" / (results_.points()[point].name + ending));
 }
 
+/// Names of PBS jobs may have 15 characters on older systems.
+std::string StudyJobs::job_name(std::size_t point) const {
+  const std::string& name = results_.points()[point].name;
+  const std::string place = fs::weakly_canonical(results_.directory() / name);
+  std::array<char, 17> digits{};
+  std::snprintf(digits.data(), digits.size(), "%09llx", static_cast<unsigned long long>(hash_of(place) >> 28U));
+  return text(request_.launcher == Launcher::slurm ? name : "shoal", "-", digits.data());
+}
+
 std::vector<std::string> StudyJobs::command(std::size_t point) const {
-  const std::string script = file(point, ".sh"), log = file(point, ".log"), name = results_.points()[point].name;
+  const std::string script = file(point, ".sh"), log = file(point, ".log");
   switch (request_.launcher) {
     case Launcher::local: return {"bash", script};
-    case Launcher::slurm: return {"sbatch", "--parsable", "--job-name=" + name, "--output=" + log, script};
+    case Launcher::slurm: return {"sbatch", "--parsable", "--job-name=" + job_name(point), "--output=" + log, script};
     case Launcher::pbs: break;
   }
   // The study itself submits what has not ended, so that it knows the job. PBS passes on only the variables that are named.
@@ -112,7 +124,7 @@ std::vector<std::string> StudyJobs::command(std::size_t point) const {
     const bool of_a_script = std::find(of_scripts.begin(), of_scripts.end(), variable) != of_scripts.end();
     if (variable.starts_with("SHOAL_") && !of_a_script && variable != "SHOAL_CHAIN") passed += "," + variable;
   }
-  return {"qsub", "-o", log, "-v", passed, script};
+  return {"qsub", "-N", job_name(point), "-o", log, "-v", passed, script};
 }
 
 std::string StudyJobs::command_text(std::size_t point) const {
@@ -140,12 +152,9 @@ std::string StudyJobs::script(std::size_t point) const {
 }
 
 void StudyJobs::prepare(std::size_t point) {
-  const fs::path out = results_.directory(point);
-  if (fs::exists(out) && results_.record(point).state != PointState::interrupted) {
-    int number = 1;
-    while (fs::exists(text(out.string(), ".before-", number))) ++number;
-    fs::rename(out, text(out.string(), ".before-", number));
-  }
+  const fs::path out = results_.directory(point), log = file(point, ".log");
+  if (results_.record(point).state != PointState::interrupted) set_aside(out);
+  set_aside(log);  // a log shows that this job has begun
   fs::create_directories(results_.directory() / "jobs");
   io::write_text_file(file(point, ".cfg"), config::print(results_.points()[point].options));
   io::write_text_file(file(point, ".sh"), script(point));
@@ -168,62 +177,58 @@ void StudyJobs::run(std::size_t point) {
   results_.set(point, PointState::failed, "", text("exit code ", status, ": ", problem_in(file(point, ".log"))));
 }
 
+/// [Note: submitted once]
 void StudyJobs::submit(std::size_t point) {
+  const PointRecord before = results_.record(point);
+  results_.set(point, PointState::submitting);
   std::vector<std::string> words = without_variables(request_.launcher);
   for (const std::string& word : command(point)) words.push_back(word);
   const CommandOutput output = answer_of(words);
   std::string id = last_line(output.text);
-  require(output.problem.empty() && !id.empty(), "`", command_text(point),
-          "`: ", output.problem.empty() ? "no job id" : output.problem, output.text.empty() ? "" : ": ", config::shown(id));
+  if (!output.problem.empty() || id.empty()) {
+    results_.set(point, before.state, before.job, before.problem);
+    fail("`", command_text(point), "`: ", output.problem.empty() ? "no job id" : output.problem,
+         output.text.empty() ? "" : ": ", config::shown(id));
+  }
   if (request_.launcher == Launcher::slurm) id = id.substr(0, id.find(';'));  // JOB;CLUSTER
   results_.set(point, PointState::queued, id);
 }
 
-std::optional<std::vector<std::size_t>> StudyJobs::ended() {
-  std::vector<std::size_t> queued, gone;
-  for (std::size_t point = 0; point < results_.points().size(); ++point) {
-    if (results_.record(point).state == PointState::queued) queued.push_back(point);
-  }
-  if (queued.empty()) return gone;
-  if (request_.launcher == Launcher::slurm) {
-    const CommandOutput output = answer_of({"squeue", "--me", "--noheader", "--format=%A"});
-    no_answer_ =
-        output.problem.empty() ? "" : text("`squeue`: ", output.problem, ": ", config::shown(last_line(output.text)));
-    if (!no_answer_.empty()) return std::nullopt;
-    std::set<std::string> alive;
-    std::string_view lines = output.text;
-    while (!lines.empty()) {
-      const std::size_t end = std::min(lines.find('\n'), lines.size());
-      alive.emplace(config::trimmed(lines.substr(0, end), " \t\r"));
-      lines.remove_prefix(std::min(end + 1, lines.size()));
-    }
-    for (const std::size_t point : queued) {
-      if (!alive.contains(results_.record(point).job)) gone.push_back(point);
-    }
-    return gone;
-  }
-  for (const std::size_t point : queued) {
-    const CommandOutput output = answer_of({"qstat", "-f", results_.record(point).job});
-    const bool unknown = output.problem == "ended with exit code 153" || output.problem == "ended with exit code 35";
-    no_answer_ = output.problem.empty() || unknown
-                     ? ""
-                     : text("`qstat`: ", output.problem, ": ", config::shown(last_line(output.text)));
-    if (!no_answer_.empty()) return std::nullopt;
-    const bool finished = std::any_of(std::begin("FCX"), std::end("FCX") - 1, [&](char state) {
-      return output.text.find(std::string("job_state = ") + state) != std::string::npos;
-    });
-    if (unknown || finished) gone.push_back(point);
-  }
-  return gone;
-}
-
 void StudyJobs::refresh() {
-  const auto gone = ended();
+  std::map<std::string, std::size_t> point_of;
+  std::set<std::string> queued;
+  for (std::size_t point = 0; point < results_.points().size(); ++point) {
+    if (results_.record(point).state != PointState::queued) continue;
+    point_of[results_.record(point).job] = point;
+    queued.insert(results_.record(point).job);
+  }
+  if (queued.empty()) return;
+  const auto gone = queue_.ended(queued);
   unanswered_ = gone ? 0 : unanswered_ + 1;
-  require(unanswered_ < most_unanswered, "the batch system does not answer: ", no_answer_,
+  require(unanswered_ < most_unanswered, "the batch system does not answer: ", queue_.problem(),
           "; the jobs are in the results file, and the same command goes on with them");
   if (!gone) return;
-  for (const std::size_t point : *gone) collect_ended(point, "its job left the queue without results");
+  for (const std::string& job : *gone) collect_ended(point_of.at(job), "its job left the queue without results");
+}
+
+std::vector<std::size_t> StudyJobs::find(const std::vector<std::size_t>& points) {
+  std::set<std::string> names;
+  for (const std::size_t point : points) names.insert(job_name(point));
+  const auto jobs = queue_.named(names);
+  require(jobs.has_value(), "the batch system does not answer: ", queue_.problem(),
+          "; it was asked for jobs that an earlier study submitted, and nothing is submitted before it says so");
+  std::vector<std::size_t> found;
+  for (const std::size_t point : points) {
+    if (const auto job = jobs->find(job_name(point)); job != jobs->end()) {
+      results_.set(point, PointState::queued, job->second);
+    } else if (results_.record(point).state == PointState::submitting && fs::exists(file(point, ".log"))) {
+      collect_ended(point, "its job left the queue without results");
+    } else {
+      continue;
+    }
+    found.push_back(point);
+  }
+  return found;
 }
 
 /// A job that ended early is found by its summary; what it left may also be of an earlier job.

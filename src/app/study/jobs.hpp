@@ -2,16 +2,24 @@
 // Starts the runs of a study: its scripts, and the commands of the batch system. Every point has in DIRECTORY/jobs its deck
 // (NAME.cfg), its script (NAME.sh) and its log (NAME.log). The deck has all options, so that the script can also be started
 // by hand.
+//
+// [Note: submitted once] A study may be killed at any time, also after the batch system has taken a job and before the job's
+// id is in the results file. So a point is first noted as `submitting`, and its job has a name of its own, which is the same
+// whenever this study is started. A study that goes on asks for jobs of these names before it submits any:
+// - a job that is in the queue or runs is found;
+// - a job that has ended has left a log;
+// - without either, the point was not submitted, or the program that submits it (sbatch, qsub) still runs. So the question
+// is
+//   repeated for some time before the point is submitted again.
 #pragma once
 
 #include <filesystem>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "study_request.hpp"
-#include "study_results.hpp"
+#include "batch_queue.hpp"
+#include "request.hpp"
+#include "results.hpp"
 
 namespace shoal::app {
 
@@ -28,22 +36,27 @@ class StudyJobs {
   void run(std::size_t point);
   /// Submits the prepared run. Its job is in the results file when this returns. fail() with the batch system's words.
   void submit(std::size_t point);
+  /// Asks the batch system for jobs of points that are to be submitted or whose submission was not noted to its end, by the
+  /// names of their jobs: points whose jobs are there are queued then. The results of a point that was being submitted, and
+  /// whose job has begun and is not there any more, are collected. Returns the points of both kinds. fail() if the batch
+  /// system does not answer.
+  std::vector<std::size_t> find(const std::vector<std::size_t>& points);
   /// Asks the batch system for the jobs of all queued points, and collects the results of those that have ended. A batch
   /// system that does not answer is asked again next time; fail() after several times.
   void refresh();
 
  private:
   std::filesystem::path file(std::size_t point, const char* ending) const;
+  /// The same whenever this study is started, and different from those of other studies.
+  std::string job_name(std::size_t point) const;
   std::vector<std::string> command(std::size_t point) const;
   std::string script(std::size_t point) const;
-  /// The queued points whose jobs have left the queue; nothing if the batch system does not answer.
-  std::optional<std::vector<std::size_t>> ended();
   void collect_ended(std::size_t point, const std::string& how);
 
   const StudyRequest& request_;
   StudyResults& results_;
+  BatchQueue queue_;
   std::string program_;
-  std::string no_answer_;
   int unanswered_ = 0;
 };
 

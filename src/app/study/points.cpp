@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study_points.hpp"
+#include "points.hpp"
 
 #include <algorithm>
 #include <array>
 #include <set>
 
-#include "bench_file.hpp"
+#include "../bench_file.hpp"
+#include "../strategies.hpp"
+#include "planner.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/data/tokens.hpp"
 #include "shoal/kernels/runtime.hpp"
-#include "strategies.hpp"
-#include "study_planner.hpp"
 
 namespace shoal::app {
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "study_results.hpp"
+#include "results.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "bytes_json.hpp"
-#include "output.hpp"
-#include "run_record.hpp"
+#include "../bytes_json.hpp"
+#include "../output.hpp"
+#include "../run_record.hpp"
+#include "../version.hpp"
+#include "json.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/io/text_file.hpp"
 #include "shoal/kernels/runtime.hpp"
-#include "study_json.hpp"
-#include "version.hpp"
 
 namespace shoal::app {
 
@@ -184,7 +184,8 @@ bool StudyResults::read_summary(std::size_t point) {
     const OrderedJson& verdict = summary.at("verdict");
     if (verdict.at("ended") != "done") {
       // Its job may already be in the queue again, or running.
-      if (record.state != PointState::queued) record.state = PointState::interrupted;
+      const bool has_job = record.state == PointState::queued || record.state == PointState::submitting;
+      if (!has_job) record.state = PointState::interrupted;
       return true;
     }
     if (!verdict.at("ok").get<bool>() || !summary.at("step_s").at("median").is_number()) {
@@ -209,6 +210,11 @@ void StudyResults::set(std::size_t point, PointState state, const std::string& j
   records_[point].job = job;
   records_[point].problem = problem;
   write();
+}
+
+void StudyResults::set_not_submitted(std::size_t point) {
+  const bool begun = fs::exists(directory(point) / run_record_name);
+  set(point, begun ? PointState::interrupted : PointState::waiting);
 }
 
 bool StudyResults::collect(std::size_t point) {

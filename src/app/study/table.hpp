@@ -2,7 +2,7 @@
 // The results of a study in the terminal.
 #pragma once
 
-#include "study_results.hpp"
+#include "results.hpp"
 
 namespace shoal::app {
 

@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
-#include "plan_ranks.hpp"
-#include "plan_time.hpp"
+#include "../plan_ranks.hpp"
+#include "../plan_time.hpp"
+#include "points.hpp"
+#include "request.hpp"
 #include "shoal/config/options.hpp"
-#include "study_points.hpp"
-#include "study_request.hpp"
 
 namespace shoal::app {
 
@@ -25,8 +25,9 @@ class PointPlanner {
   /// Both must outlive this object. times: the machine of study.network, if it was given.
   PointPlanner(const StudyRequest& request, const std::optional<TimeModel>& times) : request_(request), times_(times) {}
 
-  /// The point without its curves, repeat and name. global: batch.global; 0: batch.micro times the ranks. bad_input() if the
-  /// options cannot run on this grid, or do not fit into memory.
+  /// The point without its curves, repeat and name. global: batch.global; 0: batch.micro times the ranks, so each pipeline
+  /// has a micro-batch for each of its stages. bad_input() if the options cannot run on this grid, or do not fit into
+  /// memory.
   StudyPoint point(const StudyVariant& variant, const StudyGrid& grid, std::size_t global) const;
 
  private:

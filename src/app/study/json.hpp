@@ -5,8 +5,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "study_points.hpp"
-#include "study_request.hpp"
+#include "points.hpp"
+#include "request.hpp"
 
 namespace shoal::app {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "study_points.hpp"
+#include "points.hpp"
 
 namespace shoal::app {
 

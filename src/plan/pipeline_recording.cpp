@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records steps of pipelines: each stage follows pipeline::Runner, and after it zero::Engine, as StepSimulation does for a
+// run without pipelines.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "pipeline_stage.hpp"
+#include "recorder.hpp"
+#include "shoal/base/error.hpp"
+#include "shoal/comm/communicator.hpp"
+#include "shoal/pipeline/program.hpp"
+#include "shoal/plan/recording.hpp"
+#include "stage_collectives.hpp"
+
+namespace shoal::plan {
+
+namespace {
+
+using enum pipeline::Action::Kind;
+using pipeline::Action;
+
+constexpr int copy_tag = comm::end_of_message_tags;  // borders have those below
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+std::size_t index_of(Action::Kind kind) { return kind == forward ? 0 : 1; }
+
+/// The lanes of borders ([Note: lanes] in recording.hpp): one for each kind and part of the stage that receives them, to
+/// send and to receive.
+constexpr int lanes_of_part = 4;
+struct Lanes {
+  int sending = 0, receiving = 0;
+};
+Lanes lanes_of(const pipeline::Border& border, const pipeline::ScheduleShape& shape) {
+  const int channel = 2 * static_cast<int>(pipeline::part_of_stage(shape, border)) + (border.kind == forward ? 0 : 1);
+  return {1 + channel, 1 + 2 * shape.parts + channel};
+}
+
+/// What all stages of a run have in common.
+struct Run {
+  const zero::EngineOptions& options;
+  const PipelinePlan& plan;
+  std::vector<pipeline::Buffers> buffers;  // by stage
+  std::vector<pipeline::PassTimes> units;  // seconds for one turn
+  std::vector<CopyBytes> copies;           // messages between the last stage and the first one
+  Cost few_numbers;                        // an exchange of all ranks
+  std::vector<RecordedMessage>& messages;  // of all stages
+};
+
+class StageRecorder {
+ public:
+  StageRecorder(const Run& run, std::size_t stage, const StageReductions& reductions, double update_s)
+      : run_(run),
+        stage_(stage),
+        update_s_(update_s),
+        program_(program_of_stage()),
+        collectives_(reductions, run.options.gradients.overlap, recorder_) {
+    plan_sweeps(reductions.units);
+    add_copies();
+  }
+
+  void step() {
+    for (const pipeline::Step& step : program_.steps) {
+      for (const pipeline::Call& call : step.before) start(call);
+      if (step.in) use(*step.in);
+      if (step.out) use(*step.out);
+      compute(step.action);
+    }
+    for (const pipeline::Call& call : program_.after) start(call);
+    collectives_.finish_reduces();
+    exchange(gradient_copies_);
+    collectives_.start_gradient_gather();
+    collectives_.run(run_.few_numbers);  // the losses
+    collectives_.run(run_.few_numbers);  // the norm
+    collectives_.finish_gradient_gather();
+    recorder_.computes(update_s_);
+    collectives_.wait_for_all_parameters();  // of the step before
+    exchange(parameter_copies_);
+    collectives_.start_parameter_gather();
+  }
+
+  void finish() {
+    collectives_.wait_for_all_parameters();
+    for (const auto& [place, message] : in_flight_) recorder_.waits_for_message(message);
+    in_flight_.clear();
+  }
+
+  Recorder& recorder() { return recorder_; }
+
+ private:
+  using PlaceKey = std::tuple<bool, Action::Kind, std::size_t, std::size_t>;
+
+  bool is_first() const { return stage_ == 0; }
+  bool is_last() const { return stage_ + 1 == run_.plan.parts.size(); }
+
+  pipeline::Program program_of_stage() const {
+    pipeline::ScheduleShape shape = run_.plan.shape;
+    shape.stage = static_cast<int>(stage_);
+    return pipeline::program_of(run_.plan.lists, shape, run_.buffers, pipeline::Order::early);
+  }
+
+  /// A sweep without the first unit of its part is that of a head whose gradient forward completes.
+  void plan_sweeps(const std::vector<model::UnitLayout>& units_of_model) {
+    const std::vector<model::Part>& parts = run_.plan.parts[stage_];
+    for (auto& sweeps : sweeps_) sweeps.resize(parts.size());
+    for (std::vector<int>& sweep : zero::sweeps_of(parts, units_of_model)) {
+      for (std::size_t k = 0; k < parts.size(); ++k) {
+        const Range units = parts[k].units;
+        const auto has = [&](std::size_t unit) {
+          return std::find(sweep.begin(), sweep.end(), static_cast<int>(unit)) != sweep.end();
+        };
+        if (at(sweep.front()) < units.begin || at(sweep.front()) >= units.end) continue;
+        sweeps_[index_of(has(units.begin) ? backward : forward)][k] = std::move(sweep);
+        break;
+      }
+    }
+  }
+
+  void add_copies() {
+    const int last = run_.plan.shape.stages - 1;
+    if (!is_first() && !is_last()) return;
+    for (const CopyBytes& copy : run_.copies) {
+      gradient_copies_.push_back(add_message({is_last(), is_last() ? 0 : last, 0, 0, copy_tag, copy.gradient}));
+      parameter_copies_.push_back(add_message({is_first(), is_last() ? 0 : last, 0, 0, copy_tag, copy.parameters}));
+    }
+  }
+
+  std::size_t add_message(RecordedMessage message) {
+    run_.messages.push_back(std::move(message));
+    return run_.messages.size() - 1;
+  }
+
+  void start(const pipeline::Call& call) {
+    const auto [found, is_new] = message_of_.try_emplace(&call, 0);
+    if (is_new) {
+      const Lanes lanes = lanes_of(call.border, run_.plan.shape);
+      const int tag = pipeline::tag_of(call.border, pipeline::parts_of_model(run_.plan.shape));
+      found->second = add_message({call.sends,
+                                   call.other,
+                                   call.sends ? lanes.sending : lanes.receiving,
+                                   call.sends ? lanes.receiving : lanes.sending,
+                                   tag,
+                                   {run_.plan.border_bytes}});
+    }
+    recorder_.starts_message(found->second);
+    in_flight_[key_of(call.place)] = found->second;
+  }
+
+  void use(const pipeline::Place& place) {
+    const auto found = in_flight_.find(key_of(place));
+    if (found == in_flight_.end()) return;
+    recorder_.waits_for_message(found->second);
+    in_flight_.erase(found);
+  }
+
+  static PlaceKey key_of(const pipeline::Place& place) { return {place.sent, place.kind, place.part, place.buffer}; }
+
+  /// Messages that are awaited as soon as they have started.
+  void exchange(const std::vector<std::size_t>& messages) {
+    for (const std::size_t message : messages) {
+      recorder_.starts_message(message);
+      recorder_.waits_for_message(message);
+    }
+  }
+
+  void compute(const Action& action) {
+    const Range units = run_.plan.parts[stage_][action.part].units;
+    const std::vector<int>& sweep = sweeps_[index_of(action.kind)][action.part];
+    if (!sweep.empty()) collectives_.finish_reduces();
+    if (action.kind == forward) {
+      for (std::size_t unit = units.begin; unit < units.end; ++unit) {
+        collectives_.wait_for_parameters(unit);
+        recorder_.computes(run_.units[unit].forward);
+      }
+      for (const int unit : sweep) collectives_.complete(at(unit), action.turn);
+      return;
+    }
+    for (std::size_t unit = units.end; unit-- > units.begin;) {
+      recorder_.computes(run_.units[unit].backward);
+      const bool completes = std::find(sweep.begin(), sweep.end(), static_cast<int>(unit)) != sweep.end();
+      if (completes) collectives_.complete(unit, action.turn);
+    }
+  }
+
+  const Run& run_;
+  std::size_t stage_;
+  double update_s_;
+  pipeline::Program program_;
+  std::array<std::vector<std::vector<int>>, 2> sweeps_;  // by kind of action and part: units whose gradients it completes
+  std::vector<std::size_t> gradient_copies_, parameter_copies_;
+
+  Recorder recorder_;
+  StageCollectives collectives_;
+  std::map<const pipeline::Call*, std::size_t> message_of_;
+  std::map<PlaceKey, std::size_t> in_flight_;  // messages
+};
+
+/// Moves a stage's actions into the recording of all stages.
+void add_stage(Recording& recording, Recorder& recorder, const pipeline::ScheduleShape& shape) {
+  std::vector<RecordedAction> actions = recorder.with_lanes(lanes_of_part * shape.parts);
+  for (RecordedAction& action : actions) {
+    const bool of_operation = action.kind == RecordedAction::Kind::start || action.kind == RecordedAction::Kind::wait;
+    if (of_operation) action.number += recording.operations.size();
+  }
+  recording.actions.push_back(std::move(actions));
+  recording.operations.insert(recording.operations.end(), recorder.operations().begin(), recorder.operations().end());
+  recording.lanes = std::max(recording.lanes, recorder.lanes());
+}
+
+}  // namespace
+
+Recording record(const zero::EngineOptions& options, const PipelinePlan& plan, const Cluster& cluster,
+                 const NetworkModel& network, const Arithmetic& arithmetic, std::size_t steps) {
+  require_input(!network.queued, measured_with_nccl);
+  const int ranks = cluster.ranks(), data_ranks = ranks / plan.shape.stages;
+  require(data_ranks * plan.shape.stages == ranks, plan.shape.stages, " stages on ", ranks, " ranks");
+  const CollectiveCosts collectives(network, cluster);
+  Recording recording;
+  const Run run{options,
+                plan,
+                pipeline::buffers_of(plan.lists, plan.shape),
+                unit_times(options, plan, arithmetic.micro_batches_s / static_cast<double>(plan.shape.turns)),
+                copies_of(options, data_ranks),
+                collectives.small(Grouping::consecutive(ranks, ranks)),
+                recording.messages};
+  std::vector<StageReductions> reductions;
+  double all_elements = 0;
+  for (std::size_t stage = 0; stage < plan.parts.size(); ++stage) {
+    reductions.push_back(stage_reductions(options, plan, stage, data_ranks, collectives, cluster));
+    all_elements += reductions.back().optimizer_elements;
+  }
+  for (std::size_t stage = 0; stage < plan.parts.size(); ++stage) {
+    const double update_s = arithmetic.update_s * reductions[stage].optimizer_elements / all_elements;
+    StageRecorder recorder(run, stage, reductions[stage], update_s);
+    for (std::size_t step = 0; step < steps; ++step) recorder.step();
+    recorder.finish();
+    add_stage(recording, recorder.recorder(), plan.shape);
+  }
+  return recording;
+}
+
+}  // namespace shoal::plan
