@@ -133,7 +133,7 @@ void Trainer::prepare_gradients(int nodes, std::int64_t updates_before, const op
 }
 
 /// A part in the middle of the model needs no tokens.
-void Trainer::forward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) {
+void Trainer::forward(int part, std::size_t turn, const pipeline::Borders& borders) {
   const std::size_t m = index_in_step(true, turn);
   model::MicroBatch batch = {options_.batch.micro,
                              options_.model.block_size,
@@ -141,14 +141,14 @@ void Trainer::forward(int part, std::size_t turn, Span<std::byte> in, Span<std::
                              {},
                              static_cast<std::uint32_t>(step_),
                              static_cast<std::uint32_t>(m * options_.batch.micro)};
-  if (in.empty() || out.empty()) load(m, batch);
-  engine_.forward(static_cast<std::size_t>(part), turn, batch, {in.data(), out.data()},
+  if (borders.in.empty() || borders.out.empty()) load(m, batch);
+  engine_.forward(static_cast<std::size_t>(part), turn, batch, flow_of(borders),
                   keeps_activations(options_, turn, engine_.accumulation().turns()));
 }
 
 /// A gradient that is complete begins to be reduced meanwhile.
-void Trainer::backward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) {
-  engine_.backward(static_cast<std::size_t>(part), turn, {in.data(), out.data()});
+void Trainer::backward(int part, std::size_t turn, const pipeline::Borders& borders) {
+  engine_.backward(static_cast<std::size_t>(part), turn, flow_of(borders));
 }
 
 int Trainer::first_unit(int part) const { return engine_.first_unit(static_cast<std::size_t>(part)); }

@@ -52,8 +52,8 @@ class Trainer final : private pipeline::Stage {
   void load(std::size_t m, model::MicroBatch& batch);
   int nodes_summing_gradients(std::int64_t t) const;
   void prepare_gradients(int nodes, std::int64_t updates_before, const optim::Rates& rates);
-  void forward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) override;
-  void backward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) override;
+  void forward(int part, std::size_t turn, const pipeline::Borders& borders) override;
+  void backward(int part, std::size_t turn, const pipeline::Borders& borders) override;
   std::size_t micro_batch(std::size_t turn) const override { return index_in_step(true, turn); }
   int first_unit(int part) const override;
   std::size_t index_in_step(bool over_nodes, std::size_t turn) const;
