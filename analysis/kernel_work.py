@@ -77,6 +77,7 @@ class Model:
             "mlp": (self.width, self.inner, self.layers),
             "mlp_out": (self.inner, self.width, self.layers),
             "head": (self.width, self.vocabulary, 1),
+            "direct": (self.width, self.vocabulary, 1),
         }
 
 

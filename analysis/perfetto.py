@@ -19,7 +19,7 @@ import gzip
 import json
 import sys
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 
 from needed import packages
@@ -107,13 +107,16 @@ def handovers(trace: Trace, zero: float) -> Iterator[dict]:
     found = pipeline.passes(trace)
     if found is None:
         return
-    phases = THREADS[0][0]
-    for target, source in enumerate(found.sources().tolist()):
+    kinds = [("", found.sources())]
+    if trace.options.get("model.direct") == "true":
+        kinds.append(("skip ", found.skip_sources()))
+    for (kind, sources), target in product(kinds, range(len(found.events))):
+        source = int(sources[target])
         if source < 0:
             continue
         end, begin = int(found.end_ns[source]), int(found.events["begin_ns"][target])
-        arrow = {"name": "activations" if found.forward[target] else "gradients", "cat": "pipeline", "tid": phases,
-                 "id": f"{trace.path.stem} {target}"}  # fmt: skip
+        name = kind + ("activations" if found.forward[target] else "gradients")
+        arrow = {"name": name, "cat": "pipeline", "tid": THREADS[0][0], "id": f"{trace.path.stem} {kind}{target}"}
         # Just before the end, so that the arrow belongs to this pass.
         yield {**arrow, "ph": "s", "pid": int(found.events["rank"][source]), "ts": zero + (end - 1) / 1e3}
         yield {**arrow, "ph": "f", "bp": "e", "pid": int(found.events["rank"][target]), "ts": zero + begin / 1e3}

@@ -90,19 +90,30 @@ class Passes:
 
     def sources(self) -> np.ndarray:
         """Of each pass the index of the one whose result it needs from another stage; -1 if there is none."""
+        return self._with(self.part + np.where(self.forward, -1, 1), self.forward)
+
+    def skip_sources(self) -> np.ndarray:
+        """The same for a skip connection (include/shoal/pipeline/border.hpp): the last part's forward pass needs that of the
+        first one, and the first part's backward pass the last one's forward pass."""
+        last = len(self.first_units) - 1
+        reads = np.where(self.forward, self.part == last, self.part == 0) & (last > 0)
+        return np.where(reads, self._with(np.where(self.forward, 0, last), np.ones_like(self.forward)), -1)
+
+    def _with(self, part: np.ndarray, forward: np.ndarray) -> np.ndarray:
+        """Of each pass the index of the pass of another part or direction for its micro-batch; -1 if there is none."""
         if not len(self.events):
             return np.zeros(0, np.int64)
-        part = self.part + np.where(self.forward, -1, 1)
-        order = np.argsort(self._keys(self.part), kind="stable")
-        keys, wanted = self._keys(self.part)[order], self._keys(part)
+        all_keys = self._keys(self.part, self.forward)
+        order = np.argsort(all_keys, kind="stable")
+        keys, wanted = all_keys[order], self._keys(part, forward)
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         return np.where(keys[at] == wanted, order[at], -1)
 
-    def _keys(self, part: np.ndarray) -> np.ndarray:
-        """A number for each pass of these parts, different for different passes."""
+    def _keys(self, part: np.ndarray, forward: np.ndarray) -> np.ndarray:
+        """A number for each pass of these parts and directions, different for different passes."""
         columns = (
             (self.pipeline_of(self.events["rank"]), len(self.ranks)),
-            (self.forward, 2),
+            (forward, 2),
             (part + 1, len(self.first_units) + 2),
         )
         key = np.zeros(len(part), np.int64)

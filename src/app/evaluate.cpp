@@ -8,6 +8,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/device/timing.hpp"
+#include "stages.hpp"
 
 namespace shoal::app {
 
@@ -41,19 +42,19 @@ class Evaluation final : public pipeline::Stage {
     return sum;
   }
 
-  void forward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) override {
+  void forward(int part, std::size_t turn, const pipeline::Borders& borders) override {
     const std::size_t own = turn * ranks_ + rank_, batch = std::min(own, losses_.size() - 1);
-    if (in.empty() || out.empty()) read(batch);
+    if (borders.in.empty() || borders.out.empty()) read(batch);
     engine_.evaluate(static_cast<std::size_t>(part),
                      {sequences(batch), block_size_, inputs_, targets_, 0, static_cast<std::uint32_t>(batch * micro_)},
-                     {in.data(), out.data()});
-    if (out.empty()) {
+                     flow_of(borders));
+    if (borders.out.empty()) {
       const double loss = engine_.evaluated_loss();
       if (counts_ && own == batch) losses_[own] = loss;
     }
     device::read_spans();
   }
-  void backward(int /*part*/, std::size_t /*turn*/, Span<std::byte> /*in*/, Span<std::byte> /*out*/) override {
+  void backward(int /*part*/, std::size_t /*turn*/, const pipeline::Borders& /*borders*/) override {
     fail("an evaluation has no backward pass");
   }
 

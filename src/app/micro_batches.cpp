@@ -23,7 +23,7 @@ std::size_t MicroBatches::index_in_step(std::size_t turn) const {
 }
 
 /// A part in the middle of the model needs no tokens.
-void MicroBatches::forward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) {
+void MicroBatches::forward(int part, std::size_t turn, const pipeline::Borders& borders) {
   const std::size_t m = index_in_step(turn);
   model::MicroBatch batch = {options_.batch.micro,
                              options_.model.block_size,
@@ -31,13 +31,13 @@ void MicroBatches::forward(int part, std::size_t turn, Span<std::byte> in, Span<
                              {},
                              static_cast<std::uint32_t>(step_),
                              static_cast<std::uint32_t>(m * options_.batch.micro)};
-  if (in.empty() || out.empty()) load(m, batch);
-  engine_.forward(static_cast<std::size_t>(part), turn, batch, {in.data(), out.data()},
+  if (borders.in.empty() || borders.out.empty()) load(m, batch);
+  engine_.forward(static_cast<std::size_t>(part), turn, batch, flow_of(borders),
                   keeps_activations(options_, turn, turns()));
 }
 
-void MicroBatches::backward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) {
-  engine_.backward(static_cast<std::size_t>(part), turn, {in.data(), out.data()});
+void MicroBatches::backward(int part, std::size_t turn, const pipeline::Borders& borders) {
+  engine_.backward(static_cast<std::size_t>(part), turn, flow_of(borders));
 }
 
 /// Gives the batch the tokens of the step's micro-batch m.

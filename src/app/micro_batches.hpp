@@ -24,9 +24,9 @@ class MicroBatches final : public pipeline::Stage {
   std::size_t index_in_node(std::size_t turn) const;
   std::size_t index_in_step(std::size_t turn) const;
 
-  void forward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) override;
+  void forward(int part, std::size_t turn, const pipeline::Borders& borders) override;
   /// A gradient that is complete begins to be reduced meanwhile.
-  void backward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) override;
+  void backward(int part, std::size_t turn, const pipeline::Borders& borders) override;
   std::size_t micro_batch(std::size_t turn) const override { return index_in_step(turn); }
   int first_unit(int part) const override { return engine_.first_unit(static_cast<std::size_t>(part)); }
 

@@ -59,7 +59,9 @@ bool keeps_activations(const config::Options& options, std::size_t turn, std::si
 
 StagePlan stage_plan(const config::Options& options, int stage, std::size_t turns, bool training) {
   const pipeline::PipelineOptions& p = options.pipeline;
-  StagePlan plan{.shape = {.stages = p.size, .stage = stage, .parts = p.parts, .turns = turns}, .lists = {}, .parts = {}};
+  StagePlan plan;
+  plan.shape = {
+      .stages = p.size, .stage = stage, .parts = p.parts, .turns = turns, .skip = options.model.has_skip_connection()};
   if (!training) {
     plan.lists = pipeline::evaluation_lists(plan.shape);
   } else {

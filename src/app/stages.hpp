@@ -12,6 +12,7 @@
 #include "shoal/model/part.hpp"
 #include "shoal/pipeline/balance.hpp"
 #include "shoal/pipeline/border.hpp"
+#include "shoal/pipeline/runner.hpp"
 #include "shoal/zero/engine.hpp"
 
 namespace shoal::app {
@@ -28,6 +29,11 @@ StagePlan stage_plan(const config::Options& options, int stage, std::size_t turn
 
 /// Returns true if a turn keeps all activations until its backward pass (pipeline.checkpoint).
 bool keeps_activations(const config::Options& options, std::size_t turn, std::size_t turns);
+
+/// A border of a stage, as its model takes it.
+inline model::Flow flow_of(const pipeline::Borders& borders) {
+  return {borders.in.data(), borders.out.data(), borders.skip_in.data(), borders.skip_out.data()};
+}
 
 /// Bytes of a border of the largest micro-batch.
 std::size_t border_bytes(const config::Options& options, zero::Engine& engine);

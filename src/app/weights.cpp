@@ -127,7 +127,10 @@ void export_weights(comm::World& world, const model::ModelOptions& options, zero
   on_rank_0(world.all(), [&] {
     writer->finish();
     const std::string config = model::config_json(options);
-    if (config.empty()) return;  // Hugging Face does not have this model: weights alone
+    if (config.empty()) {                   // Hugging Face does not have this model: weights alone
+      fs::remove(directory / config_name);  // of another model that was exported here
+      return;
+    }
     io::write_text_file(directory / config_name, config + "\n");
   });
 }

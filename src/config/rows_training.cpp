@@ -46,6 +46,11 @@ std::vector<Row> model_rows() {
              "sums over micro-batches and ranks, since the head has a copy of the weights",
              "Pipelines need apart. It decides the trajectory: set it without a pipeline too, to continue a run of one."),
        gpt},
+      {"model.direct", in(&Options::model, &ModelOptions::direct), "", any(),
+       about(
+           "gpt: a direct connection from the embeddings to the output (Bengio et al. 2003): the logits are the sum of the "
+           "head's and of a product of the first block's input with a weight of its own"),
+       gpt},
       {"model.layer_norm_epsilon", in(&Options::model, &ModelOptions::layer_norm_epsilon), "", above(0),
        about("gpt: added to the variance in layer norms"), gpt},
       {"model.init_from", in(&Options::model, &ModelOptions::init_from), "",

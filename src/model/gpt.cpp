@@ -6,6 +6,7 @@
 
 #include "gpt_layout.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/kernels/bytes.hpp"
 #include "shoal/kernels/embedding.hpp"
 
 namespace shoal::model {
@@ -30,7 +31,8 @@ Gpt<T>::Gpt(const ModelOptions& options, const Capacity& capacity, std::uint64_t
       access_(access),
       units_(gpt::layout(options)),
       head_(capacity.sequences * capacity.length, options.n_embd,
-            {.symbols = options.vocab_size, .rows = gpt::vocabulary_rows(options)}, capacity.training) {
+            {.symbols = options.vocab_size, .rows = gpt::vocabulary_rows(options)},
+            {.training = capacity.training, .direct = options.direct}) {
   require(capacity.length <= options.block_size, "a sequence of ", capacity.length,
           " for model.block_size = ", options.block_size);
   require(!options.joins_gradients() || part_.is_whole(),
@@ -115,6 +117,7 @@ template <typename T>
 void Gpt<T>::forward(std::size_t index, const MicroBatch& batch, const Flow& flow, float gradient_scale, double* loss) {
   require(capacity_.training, "the model was made without memory for backward");
   check(batch, flow);
+  check_skip(part_, flow, options_.direct, Pass::forward);
   check_targets(batch);
   Slot& slot = slots_.at(index);
   upload(index, batch);
@@ -126,6 +129,7 @@ void Gpt<T>::forward(std::size_t index, const MicroBatch& batch, const Flow& flo
     embed(s.B, s.T, slot.tokens, 0, x);
     const kernels::Dropout at_start = embedding_dropout(batch);
     if (at_start.active()) kernels::dropout_add<T>(at_start, s.B, s.T * s.C, x, nullptr, x);
+    skip(batch, x, flow);
   } else {
     slot.blocks[0].x = static_cast<const T*>(flow.in);
   }
@@ -137,7 +141,18 @@ void Gpt<T>::forward(std::size_t index, const MicroBatch& batch, const Flow& flo
     T* const out = i + 1 < slot.blocks.size() ? slot.inputs[i + 1] : last_output;
     gpt::block_forward(s, w, slot.blocks[i], scratch_, block_dropout(batch, unit), out);
   }
-  if (part_.head) head(slot, s.rows(), final_, gradient_scale, loss);
+  if (!part_.head) return;
+  Direct direct;
+  if (options_.direct) {
+    direct = part_.embedding ? Direct{slot.inputs[0], slot.direct_gradient}
+                             : Direct{static_cast<const T*>(flow.skip_in), static_cast<T*>(flow.skip_out)};
+  }
+  head(slot, s.rows(), final_, direct, gradient_scale, loss);
+}
+
+template <typename T>
+void Gpt<T>::skip(const MicroBatch& batch, const T* x, const Flow& flow) {
+  if (flow.skip_out != nullptr) kernels::copy_bytes(border_elements(batch) * sizeof(T), x, flow.skip_out);
 }
 
 template <typename T>
@@ -153,13 +168,20 @@ T* Gpt<T>::run_blocks(const MicroBatch& batch, const Flow& flow) {
   upload(0, batch);
   const gpt::BlockShape s = shape(batch.sequences, batch.length);
   T* const x = part_.head ? final_ : static_cast<T*>(flow.out);
-  if (part_.embedding) embed(s.B, s.T, slots_.front().tokens, 0, x);
+  const T* first_input = part_.embedding ? x : static_cast<const T*>(flow.in);
+  if (part_.embedding) {
+    // The blocks work in place, so a direct connection needs the embeddings elsewhere.
+    T* const to = embedded_ != nullptr ? embedded_ : x;
+    embed(s.B, s.T, slots_.front().tokens, 0, to);
+    skip(batch, to, flow);
+    first_input = to;
+  }
   for (std::size_t i = 0; i < segments_.layers(); ++i) {
     const int unit = block_unit(i);
     const TracedUnit traced(unit);
     const Weights<T> w(access_, unit, block_layout(i));
     gpt::BlockActivations<T> a = unkept(i);
-    a.x = i == 0 && !part_.embedding ? static_cast<const T*>(flow.in) : x;
+    a.x = i == 0 ? first_input : x;
     a.x_mid = x;
     gpt::block_forward(s, w, a, scratch_, {}, x);
   }
@@ -169,9 +191,12 @@ T* Gpt<T>::run_blocks(const MicroBatch& batch, const Flow& flow) {
 template <typename T>
 void Gpt<T>::evaluate(const MicroBatch& batch, const Flow& flow, double* loss) {
   check_targets(batch);
+  check_skip(part_, flow, options_.direct, Pass::evaluation);
   set_product_workspace(batch);
   const T* const x = run_blocks(batch, flow);
-  if (part_.head) head(slots_.front(), predictions(batch), x, std::nullopt, loss);
+  if (!part_.head) return;
+  const Direct direct{part_.embedding ? embedded_ : static_cast<const T*>(flow.skip_in)};
+  head(slots_.front(), predictions(batch), x, direct, std::nullopt, loss);
 }
 
 template class Gpt<float>;

@@ -39,6 +39,11 @@ class Gpt final : public Model, private Decoder {
 
  private:
   using Slot = gpt::Slot<T>;
+  /// What a direct connection multiplies and its gradient, [rows, C]. Null without one; the gradient also in an evaluation.
+  struct Direct {
+    const T* input = nullptr;
+    T* gradient = nullptr;
+  };
 
   std::size_t positions() const override { return capacity_.length; }
   void prefill(Span<const std::int32_t> tokens, Span<float> logits) override;
@@ -67,14 +72,21 @@ class Gpt final : public Model, private Decoder {
   /// Computes the final norm, logits and losses of x. With a scale, it also makes the head's backward pass: then the head's
   /// gradient is complete, and slot.gradient is that of x. (The gradient of the embedding as the head's weight is not: its
   /// backward adds to it.)
-  void head(const Slot& slot, std::size_t rows, const T* x, std::optional<float> gradient_scale, double* loss);
+  void head(const Slot& slot, std::size_t rows, const T* x, const Direct& direct, std::optional<float> gradient_scale,
+            double* loss);
+  /// Sends the embeddings x past the other parts, if the head is not in this one.
+  void skip(const MicroBatch& batch, const T* x, const Flow& flow);
   /// The gradient of the copied embedding: all but the head's weight, which has been written, is zero.
   void complete_copy(const Gradient& g);
   /// The backward of the final norm, from the gradient of its output in dx to that of x in dx.
   void norm_backward(std::size_t rows, const T* x, const Weights<T>& own, T* dx);
-  /// Logits of `rows` rows of x, with `stride` elements from one row to the next, in memory of the host.
+  /// Brings the embeddings of the last positions together, for logits_of().
+  void keep_last_embedded(const MicroBatch& batch);
+  /// Logits of `rows` rows of x, with `stride` elements from one row to the next, in memory of the host. A direct connection
+  /// takes the first rows of embedded_.
   void logits_of(std::size_t rows, const T* x, std::size_t stride, float* out);
-  void embedding_backward(const Slot& slot, T* dx);
+  /// dx: of the first block's input. direct_dx: the same through a direct connection, which is added; null if there is none.
+  void embedding_backward(const Slot& slot, T* dx, const T* direct_dx);
   /// Computes the activations of block i again. out: as for block_forward.
   void recompute(const Slot& slot, const gpt::BlockShape& shape, const Weights<T>& weights, std::size_t i, T* out);
   /// The backward of block i, from dy to dx. If `again`, recomputes its activations first.
@@ -107,6 +119,8 @@ class Gpt final : public Model, private Decoder {
   std::vector<T*> keys_and_values_;    // by block: for the decoder
   T* final_ = nullptr;                 // [rows, C], the last block's output, in the head's part
   T* dx_ = nullptr;                    // [rows, C], gradient of the residual stream, in the embedding's part
+  T* embedded_ = nullptr;              // [rows, C], the first block's input of a whole model with a direct connection,
+                                       // if nothing is trained; the memory of the first slot, if it has one
   float *final_mean_ = nullptr, *final_rstd_ = nullptr, *losses_ = nullptr;  // [rows], in the head's part
   gpt::BlockScratch<T> scratch_{};
   Span<std::byte> head_scratch_;  // the memory of wide_a, wide_b and dh of scratch_

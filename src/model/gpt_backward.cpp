@@ -5,12 +5,14 @@
 #include "shoal/base/trace.hpp"
 #include "shoal/kernels/bytes.hpp"
 #include "shoal/kernels/embedding.hpp"
+#include "shoal/kernels/pointwise.hpp"
 
 namespace shoal::model {
 
 template <typename T>
 void Gpt<T>::backward(std::size_t index, const Flow& flow) {
   check_backward(part_, flow);
+  check_skip(part_, flow, options_.direct, Pass::backward);
   const Slot& slot = slots_.at(index);
   const gpt::BlockShape s = shape(slot.batch.sequences, slot.batch.length);
   set_product_workspace(slot.batch);
@@ -25,7 +27,7 @@ void Gpt<T>::backward(std::size_t index, const Flow& flow) {
     block_backward(slot, s, i, first_again, dy, dx);
     dy = dx;
   });
-  if (part_.embedding) embedding_backward(slot, dx);
+  if (part_.embedding) embedding_backward(slot, dx, part_.head ? slot.direct_gradient : static_cast<const T*>(flow.skip_in));
 }
 
 template <typename T>
@@ -46,11 +48,12 @@ void Gpt<T>::block_backward(const Slot& slot, const gpt::BlockShape& s, std::siz
 }
 
 template <typename T>
-void Gpt<T>::embedding_backward(const Slot& slot, T* dx) {
+void Gpt<T>::embedding_backward(const Slot& slot, T* dx, const T* direct_dx) {
   const MicroBatch& batch = slot.batch;
   const std::size_t C = options_.n_embd;
   const TracedUnit traced(embedding_unit);
   const Gradient g(access_, embedding_unit, units_[embedding_unit]);
+  if (direct_dx != nullptr) kernels::add<T>(border_elements(batch), direct_dx, dx);
   const kernels::Dropout at_start = embedding_dropout(batch);
   if (at_start.active()) kernels::dropout_backward<T>(at_start, batch.sequences, batch.length * C, dx, dx);
   float* const dwte = g[gpt::embedding::token];
@@ -65,7 +68,7 @@ void Gpt<T>::embedding_backward(const Slot& slot, T* dx) {
   template void Gpt<T>::backward(std::size_t, const Flow&);                                                   \
   template void Gpt<T>::recompute(const Slot&, const gpt::BlockShape&, const Weights<T>&, std::size_t, T*);   \
   template void Gpt<T>::block_backward(const Slot&, const gpt::BlockShape&, std::size_t, bool, const T*, T*); \
-  template void Gpt<T>::embedding_backward(const Slot&, T*);
+  template void Gpt<T>::embedding_backward(const Slot&, T*, const T*);
 SHOAL_INSTANTIATE(float)
 SHOAL_INSTANTIATE(bf16)
 SHOAL_INSTANTIATE(f16)

@@ -19,7 +19,9 @@ double block_flops(const ModelOptions& o) {
   return 2 * T * (4 * C * C + 2 * C * inner) + 4 * C * (T * (T + 1) / 2);
 }
 double head_flops(const ModelOptions& o) {
-  return 2 * static_cast<double>(o.block_size) * static_cast<double>(o.n_embd) * static_cast<double>(o.vocab_size);
+  const double products = o.direct ? 2 : 1;
+  return products * 2 * static_cast<double>(o.block_size) * static_cast<double>(o.n_embd) *
+         static_cast<double>(o.vocab_size);
 }
 
 struct Bytes {
@@ -43,10 +45,11 @@ Bytes bytes_of(const ModelOptions& o, const Capacity& capacity) {
   // x_mid and the outputs of the heads; q, k, v; the MLP's pre-activations; logsumexp; means and deviations of two norms
   bytes.block = 2 * bytes.stream + buffer(rows * 3 * s.C) + buffer(rows * s.inner) + statistics(s.B * s.NH * s.T) +
                 4 * statistics(rows);
-  bytes.head = 3 * statistics(rows);
+  bytes.head = 3 * statistics(rows) + (o.direct ? bytes.stream : 0);  // the gradient through the direct connection
   bytes.tokens = buffer_bytes(2 * rows, sizeof(std::int32_t));
   bytes.block_scratch = buffer(rows * s.inner) + buffer(rows * std::max(s.inner, 3 * s.C)) + bytes.stream;
-  bytes.head_scratch = buffer_bytes(Head<T>(rows, s.C, vocabulary, true).scratch_bytes(), 1);
+  bytes.head_scratch =
+      buffer_bytes(Head<T>(rows, s.C, vocabulary, {.training = true, .direct = o.direct}).scratch_bytes(), 1);
   // the output of a norm, the gradient of the residual stream, and with dropout the gradient of a branch
   bytes.common_scratch = (o.dropout > 0 ? 3 : 2) * bytes.stream;
   return bytes;

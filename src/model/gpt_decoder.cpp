@@ -2,6 +2,7 @@
 // Logits of a GPT, and the decoder that caches keys and values.
 #include "gpt.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/kernels/bytes.hpp"
 
 namespace shoal::model {
 
@@ -12,7 +13,9 @@ void Gpt<T>::logits(const MicroBatch& batch, Span<float> out) {
           " sequences");
   set_product_workspace(batch);
   const std::size_t stride = batch.length * options_.n_embd;
-  logits_of(batch.sequences, run_blocks(batch, {}) + stride - options_.n_embd, stride, out.data());
+  const T* const x = run_blocks(batch, {});
+  keep_last_embedded(batch);
+  logits_of(batch.sequences, x + stride - options_.n_embd, stride, out.data());
 }
 
 template <typename T>
@@ -29,6 +32,7 @@ void Gpt<T>::decode(std::int32_t token, Span<float> out) {
   T* const x = final_;
   tokens_.next(1).front() = token;
   embed(1, 1, tokens_.upload(0), decoded_, x);
+  if (options_.direct) kernels::copy_bytes(s.C * sizeof(T), x, embedded_);
   for (std::size_t i = 0; i < segments_.layers(); ++i) {
     const int unit = block_unit(i);
     const TracedUnit traced(unit);

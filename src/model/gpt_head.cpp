@@ -18,7 +18,8 @@ std::size_t head_weight(const ModelOptions& options) {
 }  // namespace
 
 template <typename T>
-void Gpt<T>::head(const Slot& slot, std::size_t rows, const T* x, std::optional<float> gradient_scale, double* loss) {
+void Gpt<T>::head(const Slot& slot, std::size_t rows, const T* x, const Direct& direct, std::optional<float> gradient_scale,
+                  double* loss) {
   const TracedUnit traced(head_unit());
   const Weights<T> own(access_, head_unit(), head_layout());
   std::optional<Weights<T>> borrowed;
@@ -28,13 +29,18 @@ void Gpt<T>::head(const Slot& slot, std::size_t rows, const T* x, std::optional<
   kernels::layernorm_forward<T>({rows, options_.n_embd}, static_cast<float>(options_.layer_norm_epsilon),
                                 {.x = x, .gain = own[gpt::head::ln_f_weight], .bias = own[gpt::head::ln_f_bias]},
                                 {.y = scratch_.h, .mean = final_mean_, .rstd = final_rstd_});
-  const HeadInputs<T> in{.rows = rows, .hidden = scratch_.h, .weight = weight, .targets = slot.targets};
+  HeadInputs<T> in{.rows = rows, .hidden = {scratch_.h, weight}, .direct = {}, .targets = slot.targets};
+  if (direct.input != nullptr) in.direct = {direct.input, own[gpt::head::direct(options_)]};
   const Span<std::byte> products = scratch_.product_workspace;
   if (gradient_scale) {
     // Of a tied embedding whose gradients are joined, the head writes its part here, and the embedding's backward adds to
     // it.
     const Gradient g(access_, head_weight_unit(), head_weight_layout());
-    const HeadGradient<T> gradient{*gradient_scale, slot.gradient, g[head_weight(options_)]};
+    HeadGradient<T> gradient{*gradient_scale, {slot.gradient, g[head_weight(options_)]}, {}};
+    if (in.direct) {
+      const Gradient of_head(access_, head_unit(), head_layout());
+      gradient.direct = {direct.gradient, of_head[gpt::head::direct(options_)]};
+    }
     head_.losses(in, losses_, &gradient, head_scratch_, products);
     if (options_.has_copied_embedding()) complete_copy(g);
   } else {
@@ -63,6 +69,15 @@ void Gpt<T>::norm_backward(std::size_t rows, const T* x, const Weights<T>& own, 
 }
 
 template <typename T>
+void Gpt<T>::keep_last_embedded(const MicroBatch& batch) {
+  if (!options_.direct || batch.length == 1) return;
+  const std::size_t C = options_.n_embd;
+  for (std::size_t b = 0; b < batch.sequences; ++b) {
+    kernels::copy_bytes(C * sizeof(T), embedded_ + ((b + 1) * batch.length - 1) * C, embedded_ + b * C);
+  }
+}
+
+template <typename T>
 void Gpt<T>::logits_of(std::size_t rows, const T* x, std::size_t stride, float* out) {
   const TracedUnit traced(head_unit());
   const std::size_t C = options_.n_embd;
@@ -76,13 +91,16 @@ void Gpt<T>::logits_of(std::size_t rows, const T* x, std::size_t stride, float* 
   std::optional<Weights<T>> borrowed;
   if (options_.tied) borrowed.emplace(access_, head_weight_unit(), head_weight_layout());
   const T* const weight = (borrowed ? *borrowed : own)[head_weight(options_)];
-  head_.logits(rows, scratch_.h, weight, out, head_scratch_, scratch_.product_workspace);
+  HeadInputs<T> in{.rows = rows, .hidden = {scratch_.h, weight}, .direct = {}, .targets = nullptr};
+  if (options_.direct) in.direct = {embedded_, own[gpt::head::direct(options_)]};
+  head_.logits(in, out, head_scratch_, scratch_.product_workspace);
 }
 
-#define SHOAL_INSTANTIATE(T)                                                                     \
-  template void Gpt<T>::head(const Slot&, std::size_t, const T*, std::optional<float>, double*); \
-  template void Gpt<T>::complete_copy(const Gradient&);                                          \
-  template void Gpt<T>::norm_backward(std::size_t, const T*, const Weights<T>&, T*);             \
+#define SHOAL_INSTANTIATE(T)                                                                                    \
+  template void Gpt<T>::head(const Slot&, std::size_t, const T*, const Direct&, std::optional<float>, double*); \
+  template void Gpt<T>::complete_copy(const Gradient&);                                                         \
+  template void Gpt<T>::norm_backward(std::size_t, const T*, const Weights<T>&, T*);                            \
+  template void Gpt<T>::keep_last_embedded(const MicroBatch&);                                                  \
   template void Gpt<T>::logits_of(std::size_t, const T*, std::size_t, float*);
 SHOAL_INSTANTIATE(float)
 SHOAL_INSTANTIATE(bf16)

@@ -48,6 +48,11 @@ std::vector<UnitLayout> layout(const ModelOptions& o) {
   head.add("transformer.ln_f.weight", {o.n_embd}, 0, 1);
   head.add("transformer.ln_f.bias", {o.n_embd}, 0);
   if (!o.tied) head.add_with_border("lm_head.weight", {o.vocab_size, o.n_embd}, vocabulary_rows(o), weight_std);
+  if (o.direct) {
+    head.add_with_border("direct.weight", {o.vocab_size, o.n_embd}, vocabulary_rows(o), weight_std);
+    // The head writes the gradients of both weights chunk by chunk, and that of the copied embedding is complete first.
+    head.early_gradient = o.has_copied_embedding();
+  }
   units.push_back(head);
   if (o.has_copied_embedding()) {
     UnitLayout copy{"head.wte", {}, units.front().elements};

@@ -37,11 +37,13 @@ enum : std::size_t {
 }
 namespace head {
 enum : std::size_t { ln_f_weight, ln_f_bias, lm_head };  // lm_head [V, C] only if it is not tied
-}
+/// The weight of the direct connection, [V, C], which follows if the model has one.
+inline std::size_t direct(const ModelOptions& options) { return options.tied ? std::size_t{lm_head} : lm_head + 1; }
+}  // namespace head
 
-/// Rows of the token embedding and of the head's weight in memory: the vocabulary's size rounded up to a multiple of 64. The
-/// rows behind the vocabulary are zero. Matrix products with an odd dimension are several times slower on some GPUs (GPT-2's
-/// vocabulary is 50257). All devices have the same layout, so that they compute the same sums.
+/// Rows of the token embedding and of the weights of head and direct connection in memory: the vocabulary's size rounded up
+/// to a multiple of 64. The rows behind the vocabulary are zero. Matrix products with an odd dimension are several times
+/// slower on some GPUs (GPT-2's vocabulary is 50257). All devices have the same layout, so that they compute the same sums.
 std::size_t vocabulary_rows(const ModelOptions& options);
 
 std::vector<UnitLayout> layout(const ModelOptions& options);

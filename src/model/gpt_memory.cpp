@@ -26,6 +26,9 @@ void Gpt<T>::take_activations(Memory& memory) {
                                           : unkept_.qkv);
   }
   if (part_.head) final_ = gpt::take_stream<T>(s, memory);
+  if (part_.is_whole() && options_.direct) {
+    embedded_ = training ? slots_.front().inputs[0] : gpt::take_stream<T>(s, memory);
+  }
   if (training) take_gradients(memory);
   const std::size_t tokens = s.rows() * ((part_.embedding ? 1U : 0U) + (part_.head ? 1U : 0U));
   if (tokens > 0) tokens_ = TokenBuffer(memory, tokens, slots_.size(), capacity_.micro_batches);
@@ -36,7 +39,8 @@ void Gpt<T>::take_activations(Memory& memory) {
 }
 
 /// The head makes the gradient of its input in the forward pass, so each slot has its own. Other parts get it from the next
-/// one, and all but the embedding's part write that of their input to the border.
+/// one, and all but the embedding's part write that of their input to the border. Likewise the gradient through a direct
+/// connection has memory of its own only if it crosses no border.
 template <typename T>
 void Gpt<T>::take_gradients(Memory& memory) {
   const auto take = [&] {
@@ -44,7 +48,10 @@ void Gpt<T>::take_gradients(Memory& memory) {
     return memory.take<T>(Kind::activations, elements, "gradient of the residual stream").data();
   };
   if (part_.head) {
-    for (Slot& slot : slots_) slot.gradient = take();
+    for (Slot& slot : slots_) {
+      slot.gradient = take();
+      if (part_.embedding && options_.direct) slot.direct_gradient = take();
+    }
   } else if (part_.embedding) {
     dx_ = take();
   }

@@ -19,7 +19,8 @@ struct Slot {
   std::vector<BlockActivations<T>> blocks;  ///< by block of the part
   std::vector<T*> inputs;                   ///< by block: its input, which is blocks[i].x; null if it crosses the border
   T* gradient = nullptr;                    ///< [rows, C], of the last block's output: forward makes it, in the head's part
-  MicroBatch batch;                         ///< of the last forward
+  T* direct_gradient = nullptr;  ///< the same of the first block's input through a direct connection, in a whole model
+  MicroBatch batch;              ///< of the last forward
   const std::int32_t *tokens = nullptr, *targets = nullptr;  ///< on the device
 };
 

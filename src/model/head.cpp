@@ -19,14 +19,16 @@ namespace {
 constexpr std::size_t chunk_bytes = std::size_t{64} << 20U;
 constexpr std::size_t chunk_alignment = 16;  // rows
 
+constexpr HeadLabels of_head = {"head", "head_dx", "head_dw"}, of_direct = {"direct", "direct_dx", "direct_dw"};
+
 template <typename T>
 constexpr bool separate_gradient = !std::is_same_v<T, float>;  // float gradients are written over the logits
 
 }  // namespace
 
 template <typename T>
-Head<T>::Head(std::size_t rows, std::size_t C, VocabularyShape vocabulary, bool training)
-    : C_(C), vocabulary_(vocabulary), training_(training) {
+Head<T>::Head(std::size_t rows, std::size_t C, VocabularyShape vocabulary, HeadUse use)
+    : C_(C), vocabulary_(vocabulary), use_(use) {
   const std::size_t row_bytes = vocabulary.rows * (sizeof(float) + (separate_gradient<T> ? sizeof(T) : 0));
   const std::size_t fitting = std::max(chunk_alignment, chunk_bytes / row_bytes / chunk_alignment * chunk_alignment);
   const std::size_t chunks = (rows + fitting - 1) / fitting;
@@ -37,13 +39,17 @@ template <typename T>
 std::size_t Head<T>::scratch_bytes() const {
   BumpAllocator counted;
   counted.take<float>(chunk_rows_ * vocabulary_.rows);
-  if (training_ && separate_gradient<T>) counted.take<T>(chunk_rows_ * vocabulary_.rows);
+  if (use_.training && separate_gradient<T>) counted.take<T>(chunk_rows_ * vocabulary_.rows);
   return counted.used();
 }
 
 template <typename T>
-kernels::Product Head<T>::logits_product(std::size_t rows, std::size_t columns) const {
-  return kernels::product<T, float>({.m = rows, .n = columns, .k = C_, .transpose_b = Transpose::yes});
+void Head<T>::list_logits_product(std::vector<kernels::Product>& list, std::size_t rows, std::size_t columns) const {
+  for (const bool added : {false, true}) {
+    if (added && !use_.direct) continue;
+    list.push_back(
+        kernels::product<T, float>({.m = rows, .n = columns, .k = C_, .transpose_b = Transpose::yes, .added = added}));
+  }
 }
 
 template <typename T>
@@ -57,7 +63,7 @@ std::vector<std::size_t> Head<T>::chunks(std::size_t rows) const {
 template <typename T>
 std::vector<kernels::Product> Head<T>::logits_products(std::size_t rows) const {
   std::vector<kernels::Product> list;
-  for (const std::size_t chunk : chunks(rows)) list.push_back(logits_product(chunk, vocabulary_.symbols));
+  for (const std::size_t chunk : chunks(rows)) list_logits_product(list, chunk, vocabulary_.symbols);
   return list;
 }
 
@@ -69,10 +75,10 @@ std::vector<kernels::Product> Head<T>::losses_products(std::size_t rows) const {
     list.push_back(kernels::product<T, float>({.m = V, .n = C_, .k = chunk, .transpose_a = Transpose::yes, .added = added}));
   };
   for (const std::size_t chunk : chunks(rows)) {
-    list.push_back(logits_product(chunk, V));
-    if (training_) list.push_back(kernels::product<T, T>({.m = chunk, .n = C_, .k = V}));
+    list_logits_product(list, chunk, V);
+    if (use_.training) list.push_back(kernels::product<T, T>({.m = chunk, .n = C_, .k = V}));
   }
-  if (!training_ || rows == 0) return list;
+  if (!use_.training || rows == 0) return list;
   weight_gradient(std::min(rows, chunk_rows_), false);
   if (rows >= 2 * chunk_rows_) weight_gradient(chunk_rows_, true);
   if (rows > chunk_rows_ && rows % chunk_rows_ != 0) weight_gradient(rows % chunk_rows_, true);
@@ -92,45 +98,59 @@ void Head<T>::losses(const HeadInputs<T>& in, float* losses, const HeadGradient<
     dlogits = logits_chunk;
   }
   for (std::size_t first = 0; first < in.rows; first += chunk_rows_) {
-    const std::size_t n = std::min(chunk_rows_, in.rows - first);
-    const T* const h = in.hidden + first * C_;
+    const Range rows = {first, std::min(first + chunk_rows_, in.rows)};
     const kernels::CrossEntropyInputs chunk{.logits = logits_chunk, .targets = in.targets + first, .stride = V};
-    product(n, h, {in.weight, V, C_}, logits_chunk, workspace);
+    product(in, rows, V, logits_chunk, workspace);
     if (gradient == nullptr) {
-      kernels::cross_entropy_forward({n, vocabulary_.symbols}, chunk, losses + first);
+      kernels::cross_entropy_forward({rows.size(), vocabulary_.symbols}, chunk, losses + first);
       continue;
     }
-    kernels::cross_entropy<T>({n, vocabulary_.symbols}, chunk, gradient->scale,
+    kernels::cross_entropy<T>({rows.size(), vocabulary_.symbols}, chunk, gradient->scale,
                               {.losses = losses + first, .dlogits = dlogits});
-    kernels::matmul<T, T>("head_dx", {.a = {dlogits, n, V}, .b = {in.weight, V, C_}}, {gradient->hidden + first * C_, n, C_},
-                          workspace);
-    kernels::matmul<T, float>("head_dw",
-                              {.a = {dlogits, n, V},
-                               .b = {h, n, C_},
-                               .transpose_a = Transpose::yes,
-                               .added = first > 0 ? gradient->weight : nullptr},
-                              {gradient->weight, V, C_}, workspace);
+    backward(of_head, in.hidden, gradient->hidden, rows, dlogits, workspace);
+    if (in.direct) backward(of_direct, *in.direct, *gradient->direct, rows, dlogits, workspace);
   }
 }
 
 template <typename T>
-void Head<T>::logits(std::size_t rows, const T* hidden, const T* weight, float* logits, Span<std::byte> scratch,
-                     Span<std::byte> workspace) const {
+void Head<T>::backward(const HeadLabels& labels, const LogitsProduct<T>& of, const LogitsProductGradient<T>& gradient,
+                       Range rows, const T* dlogits, Span<std::byte> workspace) const {
+  const std::size_t V = vocabulary_.rows, n = rows.size();
+  kernels::matmul<T, T>(labels.input_gradient, {.a = {dlogits, n, V}, .b = {of.weight, V, C_}},
+                        {gradient.input + rows.begin * C_, n, C_}, workspace);
+  kernels::matmul<T, float>(labels.weight_gradient,
+                            {.a = {dlogits, n, V},
+                             .b = {of.input + rows.begin * C_, n, C_},
+                             .transpose_a = Transpose::yes,
+                             .added = rows.begin > 0 ? gradient.weight : nullptr},
+                            {gradient.weight, V, C_}, workspace);
+}
+
+template <typename T>
+void Head<T>::logits(const HeadInputs<T>& in, float* logits, Span<std::byte> scratch, Span<std::byte> workspace) const {
   const std::size_t V = vocabulary_.symbols;
   float* const logits_chunk = BumpAllocator(scratch).take<float>(chunk_rows_ * V);
-  for (std::size_t first = 0; first < rows; first += chunk_rows_) {
-    const std::size_t n = std::min(chunk_rows_, rows - first);
-    product(n, hidden + first * C_, {weight, V, C_}, logits_chunk, workspace);
-    device::copy(n * V * sizeof(float), logits_chunk, logits + first * V);
+  for (std::size_t first = 0; first < in.rows; first += chunk_rows_) {
+    const Range rows = {first, std::min(first + chunk_rows_, in.rows)};
+    product(in, rows, V, logits_chunk, workspace);
+    device::copy(rows.size() * V * sizeof(float), logits_chunk, logits + first * V);
   }
   device::wait_for_queue();
 }
 
 template <typename T>
-void Head<T>::product(std::size_t rows, const T* hidden, const kernels::Matrix<const T>& weight, float* logits,
+void Head<T>::product(const HeadInputs<T>& in, Range rows, std::size_t columns, float* logits,
                       Span<std::byte> workspace) const {
-  kernels::matmul<T, float>("head", {.a = {hidden, rows, C_}, .b = weight, .transpose_b = Transpose::yes},
-                            {logits, rows, weight.rows}, workspace);
+  const auto multiply = [&](const HeadLabels& labels, const LogitsProduct<T>& of, const float* added) {
+    kernels::matmul<T, float>(labels.product,
+                              {.a = {of.input + rows.begin * C_, rows.size(), C_},
+                               .b = {of.weight, columns, C_},
+                               .transpose_b = Transpose::yes,
+                               .added = added},
+                              {logits, rows.size(), columns}, workspace);
+  };
+  multiply(of_head, in.hidden, nullptr);
+  if (in.direct) multiply(of_direct, *in.direct, logits);
 }
 
 template class Head<float>;

@@ -52,7 +52,7 @@ void compare_inner(const Json& config, const ModelOptions& o, Comparison& compar
 }  // namespace
 
 std::string config_json(const ModelOptions& o) {
-  if (o.kind != ModelKind::gpt) return {};
+  if (o.kind != ModelKind::gpt || o.direct) return {};
   Json config;
   config["model_type"] = "gpt2";
   config["architectures"] = {"GPT2LMHeadModel"};
@@ -83,6 +83,7 @@ std::vector<std::string> disagreements(const std::string& config_text, const Mod
   const Json config = Json::parse(config_text, nullptr, false);
   if (!config.is_object()) return {"not a JSON object"};
   if (o.kind != ModelKind::gpt) return {text("describes a GPT-2, model.kind is ", name_of(o.kind))};
+  if (o.direct) return {"describes a GPT-2, which has no direct connection, model.direct is true"};
   Comparison comparison(config);
   comparison.require_field("model_type", "gpt2");
   comparison.require_field("activation_function", "gelu_new");

@@ -12,6 +12,11 @@ void check_border(const void* at, bool end_of_model, const char* what) {
           end_of_model ? ", where the model ends" : ", which crosses a border");
 }
 
+void check_skipped(const void* at, bool crosses, const char* what) {
+  require((at != nullptr) == crosses, "a part of a model ", crosses ? "without" : "with", " memory for what it ", what,
+          " by a skip connection");
+}
+
 }  // namespace
 
 void check_forward(const PartLayers& part, const Flow& flow) {
@@ -22,6 +27,14 @@ void check_forward(const PartLayers& part, const Flow& flow) {
 void check_backward(const PartLayers& part, const Flow& flow) {
   check_border(flow.in, part.head, "output's gradient");
   check_border(flow.out, part.embedding, "input's gradient");
+}
+
+void check_skip(const PartLayers& part, const Flow& flow, bool skips, Pass pass) {
+  const bool crosses = skips && !part.is_whole(), is_backward = pass == Pass::backward;
+  const bool in = crosses && (is_backward ? part.embedding : part.head);
+  const bool out = crosses && !is_backward && (part.embedding || (part.head && pass == Pass::forward));
+  check_skipped(flow.skip_in, in, "receives");
+  check_skipped(flow.skip_out, out, "sends");
 }
 
 PartLayers layers_of(const Part& part, std::size_t layers_of_model, std::size_t units_of_head) {

@@ -21,6 +21,10 @@ struct PartLayers {
 void check_forward(const PartLayers& part, const Flow& flow);
 void check_backward(const PartLayers& part, const Flow& flow);
 
+enum class Pass { forward, evaluation, backward };
+/// The same for what the skip connection carries; skips: whether the model has one.
+void check_skip(const PartLayers& part, const Flow& flow, bool skips, Pass pass);
+
 /// fail() if the part has no layer, units that the model does not have, a part of the head's units, or no slot.
 PartLayers layers_of(const Part& part, std::size_t layers_of_model, std::size_t units_of_head = 1);
 

@@ -40,21 +40,39 @@ std::optional<Border> border_made(const ScheduleShape& shape, const Action& acti
   return Border{action.kind, to, action.turn};
 }
 
+std::optional<Border> skip_read(const ScheduleShape& shape, const Action& action) {
+  const int last = parts_of_model(shape) - 1, reader = action.kind == forward ? last : 0;
+  if (!shape.skip || last == 0 || part_of_model(shape, action.part) != reader) return std::nullopt;
+  return Border{action.kind, reader, action.turn, true};
+}
+
+std::optional<Border> skip_made(const ScheduleShape& shape, const Action& action, bool training) {
+  const int last = parts_of_model(shape) - 1, part = part_of_model(shape, action.part);
+  if (!shape.skip || last == 0 || action.kind == backward) return std::nullopt;
+  if (part == 0) return Border{forward, last, action.turn, true};
+  if (part == last && training) return Border{backward, 0, action.turn, true};
+  return std::nullopt;
+}
+
 int sender(const ScheduleShape& shape, const Border& border) {
+  if (border.skip) return border.kind == forward ? 0 : shape.stages - 1;
   return (border.part + (border.kind == forward ? -1 : 1)) % shape.stages;
 }
 
 int receiver(const ScheduleShape& shape, const Border& border) { return border.part % shape.stages; }
 
 std::string words_of(const Border& border) {
-  return text("the ", border.kind == forward ? "activations" : "gradients", " of turn ", border.turn, " for part ",
-              border.part);
+  return text("the ", border.skip ? "skip connection's " : "", border.kind == forward ? "activations" : "gradients",
+              " of turn ", border.turn, " for part ", border.part);
 }
 
 int tag_of(const Border& border, int parts_of_model) {
   require(parts_of_model <= most_parts_of_model, "a pipeline of ", parts_of_model, " parts; at most ", most_parts_of_model);
   const auto channels = static_cast<std::uint32_t>(2 * parts_of_model);
-  const auto channel = static_cast<std::uint32_t>(2 * border.part + (border.kind == forward ? 0 : 1));
+  // No neighbour sends activations to the first part, or gradients to the last one: these two numbers are the skip
+  // connection's.
+  const int part = !border.skip ? border.part : border.kind == forward ? 0 : parts_of_model - 1;
+  const auto channel = static_cast<std::uint32_t>(2 * part + (border.kind == forward ? 0 : 1));
   return static_cast<int>(border.turn % (tags / channels) * channels + channel);
 }
 

@@ -75,11 +75,17 @@ Ports::Ports(comm::Communicator* group, const ScheduleShape& shape, const Buffer
   }
   take(sent_[0], buffers.sent_activations, Kind::buffers, "activations that are sent");
   take(sent_[1], buffers.sent_gradients, Kind::buffers, "gradients that are sent");
+  const char* const label = "skip connection";
+  take(received_skips_[0], buffers.skip.activations, Kind::activations, label);
+  take(received_skips_[1], buffers.skip.gradients, Kind::buffers, label);
+  take(sent_skips_[0], buffers.skip.sent_activations, Kind::buffers, label);
+  take(sent_skips_[1], buffers.skip.sent_gradients, Kind::buffers, label);
 }
 
 Order Ports::order() const { return group_ != nullptr && group_->queued() ? Order::one_by_one : Order::early; }
 
 Ports::Buffer& Ports::at(const Place& place) {
+  if (place.skip) return (place.sent ? sent_skips_ : received_skips_)[index_of(place.kind)].at(place.buffer);
   auto& buffers = place.sent ? sent_[index_of(place.kind)] : received_[index_of(place.kind)].at(place.part);
   return buffers.at(place.buffer);
 }

@@ -15,7 +15,7 @@ namespace {
 
 using enum Action::Kind;
 
-auto key_of(const Border& border) { return std::tuple(border.kind, border.part, border.turn); }
+auto key_of(const Border& border) { return std::tuple(border.kind, border.part, border.turn, border.skip); }
 using Key = decltype(key_of({}));
 
 class Maker {
@@ -59,36 +59,40 @@ class Maker {
   }
 
   Place received(const Border& border) const {
-    const std::size_t part = part_of_stage(shape_, border), count = buffers_.received(border.kind)[part];
+    const std::size_t part = part_of_stage(shape_, border), count = buffers_.received(border, part);
     require(count > 0, "no buffer for ", words_of(border));
-    return {false, border.kind, part, border.turn % count};
+    return {false, border.kind, part, border.turn % count, border.skip};
+  }
+  Place sent(const Border& border) {
+    const std::size_t count = buffers_.sent(border);
+    require(count > 0, "no send buffer for ", words_of(border));
+    std::size_t& number = sent_[(border.kind == forward ? 0U : 1U) + (border.skip ? 2U : 0U)];
+    return {true, border.kind, 0, number++ % count, border.skip};
   }
 
   void add(const Action& action, const Use& use) {
     const std::size_t position = program_.steps.size();
-    Step& step = program_.steps.emplace_back(Step{{}, action, {}, {}});
-    if (use.reads) {
-      step.in = received(*use.reads);
-      read_at_[key_of(*use.reads)] = position;
-      if (!alone()) calls_[key_of(*use.reads)] = {*use.reads, false, sender(shape_, *use.reads), *step.in};
+    Step& step = program_.steps.emplace_back(Step{{}, action, {}, {}, {}, {}});
+    for (const Border& border : use.reads) {
+      const Place place = received(border);
+      (border.skip ? step.skip_in : step.in) = place;
+      read_at_[key_of(border)] = position;
+      if (!alone()) calls_[key_of(border)] = {border, false, sender(shape_, border), place};
     }
     for (const Border& border : use.releases) free_from_[key_of(border)] = position + 1;
-    if (!use.makes) return;
-    if (alone()) {
-      step.out = received(*use.makes);
-      return;
+    for (const Border& border : use.makes) {
+      const Place place = alone() ? received(border) : sent(border);
+      (border.skip ? step.skip_out : step.out) = place;
+      if (alone()) continue;
+      made_at_[key_of(border)] = position;
+      calls_[key_of(border)] = {border, true, receiver(shape_, border), place};
     }
-    const std::size_t count = buffers_.sent(action.kind);
-    require(count > 0, "no send buffer for ", words_of(*use.makes));
-    step.out = Place{true, action.kind, 0, sent_[action.kind == forward ? 0 : 1]++ % count};
-    made_at_[key_of(*use.makes)] = position;
-    calls_[key_of(*use.makes)] = {*use.makes, true, receiver(shape_, *use.makes), *step.out};
   }
 
   /// The number of actions that must come before the call.
   std::size_t possible_from(const Call& call) const {
     if (call.sends) return made_at_.at(key_of(call.border)) + 1;
-    const std::size_t count = buffers_.received(call.border.kind)[call.place.part];
+    const std::size_t count = buffers_.received(call.border, call.place.part);
     if (call.border.turn < count) return 0;
     Border before = call.border;  // it has used the buffer
     before.turn -= static_cast<std::uint32_t>(count);
@@ -101,7 +105,7 @@ class Maker {
   Program program_;
   std::map<Key, Call> calls_;
   std::map<Key, std::size_t> made_at_, read_at_, free_from_;
-  std::array<std::size_t, 2> sent_{};
+  std::array<std::size_t, 4> sent_{};  // of activations and of gradients; those of the skip connection
 };
 
 }  // namespace

@@ -42,6 +42,7 @@ void Runner::evaluate(std::size_t turns, Stage& stage) {
 
 void Runner::run(const Program& program, Stage& stage) {
   const std::int16_t micro_before = trace::micro();
+  const auto use = [&](const std::optional<Place>& place) { return place ? ports_.use(*place) : Span<std::byte>{}; };
   for (const Step& step : program.steps) {
     const Action& action = step.action;
     heartbeat::beat();
@@ -49,12 +50,11 @@ void Runner::run(const Program& program, Stage& stage) {
     const trace::OnBehalfOf unit(stage.first_unit(action.part));
     const bool is_forward = action.kind == Action::Kind::forward;
     for (const Call& call : step.before) ports_.start(call);
-    const Span<std::byte> in = step.in ? ports_.use(*step.in) : Span<std::byte>{};
-    const Span<std::byte> out = step.out ? ports_.use(*step.out) : Span<std::byte>{};
+    const Borders borders{use(step.in), use(step.out), use(step.skip_in), use(step.skip_out)};
     if (is_forward) {
-      stage.forward(action.part, action.turn, in, out);
+      stage.forward(action.part, action.turn, borders);
     } else {
-      stage.backward(action.part, action.turn, in, out);
+      stage.backward(action.part, action.turn, borders);
     }
   }
   for (const Call& call : program.after) ports_.start(call);

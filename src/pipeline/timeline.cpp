@@ -14,7 +14,8 @@ namespace {
 
 using enum Action::Kind;
 
-/// The borders of one kind for one part of the model, in turn order. Times of those that are known so far.
+/// The borders of one kind for one part of the model, or of the skip connection, in turn order. Times of those that are
+/// known so far.
 struct Channel {
   std::vector<double> made, arrived, released;
   std::vector<std::size_t> send_number;  // in its sender's pool, of each that was made
@@ -67,7 +68,7 @@ class Simulation {
   struct Stage {
     std::vector<Use> uses;
     double clock = 0;
-    std::array<SendPool, 2> pools;
+    std::array<SendPool, 4> pools;  // of activations and of gradients; those of the skip connection
   };
 
   ScheduleShape of_stage(std::size_t stage) const {
@@ -77,17 +78,26 @@ class Simulation {
   }
   bool alone() const { return shape_.stages == 1; }
   Channel& channel(const Border& border) {
-    return channels_[border.kind == forward ? 0 : 1][static_cast<std::size_t>(border.part)];
+    const std::size_t kind = border.kind == forward ? 0 : 1;
+    return border.skip ? skips_[kind] : channels_[kind][static_cast<std::size_t>(border.part)];
   }
-  SendPool& pool(std::size_t stage, Action::Kind kind) { return stages_[stage].pools[kind == forward ? 0 : 1]; }
+  SendPool& pool(std::size_t stage, const Border& border) {
+    return stages_[stage].pools[(border.kind == forward ? 0U : 1U) + (border.skip ? 2U : 0U)];
+  }
 
   void limit(const Buffers& buffers, std::size_t stage) {
     for (const Action::Kind kind : {forward, backward}) {
       for (int part = 0; part < shape_.parts; ++part) {
-        channel({kind, part_of_model(of_stage(stage), part), 0}).capacity =
-            buffers.received(kind)[static_cast<std::size_t>(part)];
+        const Border border{kind, part_of_model(of_stage(stage), part), 0};
+        channel(border).capacity = buffers.received(border, static_cast<std::size_t>(part));
       }
-      pool(stage, kind).capacity = buffers.sent(kind);
+      for (const bool skip : {false, true}) {
+        const Border border{kind, kind == forward ? parts_of_model(shape_) - 1 : 0, 0, skip};
+        pool(stage, border).capacity = buffers.sent(border);
+        if (skip && static_cast<std::size_t>(receiver(shape_, border)) == stage) {
+          channel(border).capacity = buffers.received(border, 0);
+        }
+      }
     }
   }
 
@@ -105,12 +115,14 @@ class Simulation {
     const Action& action = lists_[stage][done.size()];
     const Use& use = own.uses[done.size()];
     double begin = own.clock;
-    if (use.reads) {
-      const Channel& from = channel(*use.reads);
-      if (from.arrived.size() <= use.reads->turn) return false;
-      begin = std::max(begin, from.arrived[use.reads->turn]);
+    for (const Border& border : use.reads) {
+      const Channel& from = channel(border);
+      if (from.arrived.size() <= border.turn) return false;
+      begin = std::max(begin, from.arrived[border.turn]);
     }
-    if (use.makes && !has_room(stage, *use.makes, begin)) return false;
+    for (const Border& border : use.makes) {
+      if (!has_room(stage, border, begin)) return false;
+    }
     const PassTimes& times = costs_.parts[static_cast<std::size_t>(part_of_model(of_stage(stage), action.part))];
     own.clock = begin + (action.kind == forward ? times.forward : times.backward);
     done.push_back({begin, own.clock});
@@ -118,11 +130,11 @@ class Simulation {
       channel(border).released.push_back(own.clock);
       send(border);
     }
-    if (use.makes) {
-      channel(*use.makes).send_number.push_back(pool(stage, action.kind).free_at.size());
-      pool(stage, action.kind).free_at.push_back(-1);
-      channel(*use.makes).made.push_back(own.clock);
-      send(*use.makes);
+    for (const Border& border : use.makes) {
+      channel(border).send_number.push_back(pool(stage, border).free_at.size());
+      pool(stage, border).free_at.push_back(-1);
+      channel(border).made.push_back(own.clock);
+      send(border);
     }
     return true;
   }
@@ -130,7 +142,7 @@ class Simulation {
   /// Whether there is a buffer for what an action makes; then `begin` is not before that buffer is free.
   bool has_room(std::size_t stage, const Border& border, double& begin) {
     const Channel& to = channel(border);
-    const SendPool& sends = pool(stage, border.kind);
+    const SendPool& sends = pool(stage, border);
     const std::vector<double>& free_at = alone() ? to.released : sends.free_at;
     const std::size_t before = alone() ? to.made.size() : sends.free_at.size();
     const std::size_t capacity = alone() ? to.capacity : sends.capacity;
@@ -156,12 +168,12 @@ class Simulation {
         begin = std::max(begin, to.released[turn - to.capacity]);
       }
       if (turn > 0) begin = std::max(begin, to.arrived.back());
-      const Border border{like.kind, like.part, static_cast<std::uint32_t>(turn)};
+      const Border border{like.kind, like.part, static_cast<std::uint32_t>(turn), like.skip};
       const auto from = static_cast<std::size_t>(sender(shape_, border));
       const double end = begin + costs_.message_of(border);
       to.arrived.push_back(end);
       result_.messages.push_back({border, {begin, end}});
-      pool(from, border.kind).free_at[to.send_number[turn]] = end;
+      pool(from, border).free_at[to.send_number[turn]] = end;
       wake(from);
       wake(static_cast<std::size_t>(receiver(shape_, border)));
     }
@@ -172,6 +184,7 @@ class Simulation {
   const TimelineCosts& costs_;
   std::vector<Stage> stages_;
   std::array<std::vector<Channel>, 2> channels_;  // of activations and of gradients, by the part that receives
+  std::array<Channel, 2> skips_;                  // of activations and of gradients of the skip connection
   std::deque<std::size_t> work_;                  // stages that may be able to go on
   std::vector<bool> queued_;
   Timeline result_;

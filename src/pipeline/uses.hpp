@@ -2,7 +2,6 @@
 // What each action of a list does with borders. It follows from the list of the stage alone.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "shoal/pipeline/border.hpp"
@@ -10,8 +9,8 @@
 namespace shoal::pipeline {
 
 struct Use {
-  std::optional<Border> reads, makes;
-  std::vector<Border> releases;  ///< whose buffers are free after the action
+  std::vector<Border> reads, makes;  ///< from and for the neighbours, then those of the skip connection
+  std::vector<Border> releases;      ///< whose buffers are free after the action
 };
 
 /// By action. shape.stage is the list's stage.

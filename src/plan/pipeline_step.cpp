@@ -21,8 +21,9 @@ Borders borders_of(const PipelinePlan& plan) {
   pipeline::ScheduleShape shape = plan.shape;
   for (shape.stage = 0; shape.stage < shape.stages; ++shape.stage) {
     for (const pipeline::Action& action : plan.lists[static_cast<std::size_t>(shape.stage)]) {
-      const auto made = pipeline::border_made(shape, action);
-      if (made) ++borders[{shape.stage, pipeline::receiver(shape, *made)}];
+      for (const auto& made : {pipeline::border_made(shape, action), pipeline::skip_made(shape, action)}) {
+        if (made) ++borders[{shape.stage, pipeline::receiver(shape, *made)}];
+      }
     }
   }
   return borders;
@@ -164,6 +165,7 @@ PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePla
     const int from = part % plan.shape.stages, to = (part + 1) % plan.shape.stages;
     costs.messages.push_back(places.seconds(from, to, plan.border_bytes, network));
   }
+  costs.skip = places.seconds(0, plan.shape.stages - 1, plan.border_bytes, network);
   const std::vector<pipeline::Buffers> buffers = pipeline::buffers_of(plan.lists, plan.shape);
   const pipeline::Timeline timeline = pipeline::timeline(plan.lists, plan.shape, costs, &buffers);
   step.idle_share = timeline.idle_share();

@@ -231,6 +231,23 @@ class Told(Pipelines):
             self.assertEqual(ends[key]["pid"] - start["pid"], direction)
             self.assertGreaterEqual(ends[key]["ts"], start["ts"])
 
+    def test_perfetto_has_the_arrows_of_a_skip_connection(self):
+        """From the first stage to the last one, and back."""
+        path = make_pipeline(self.directory / "run", 3, 4, slower=(1, 1))
+        with h5py.File(path / "trace.h5", "r+") as file:
+            file["options"].attrs["model.direct"] = "true"
+        done = script("perfetto.py", path, "-o", path / "all.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        events = json.loads((path / "all.json").read_text())["traceEvents"]
+        for name, first, last in (("skip activations", 0, 2), ("skip gradients", 2, 0)):
+            starts = {event["id"]: event for event in events if event["ph"] == "s" and event["name"] == name}
+            ends = {event["id"]: event for event in events if event["ph"] == "f" and event["name"] == name}
+            self.assertEqual(len(starts), 4 * 2, "micro-batches x steps")
+            self.assertEqual(starts.keys(), ends.keys())
+            for key, start in starts.items():
+                self.assertEqual((start["pid"], ends[key]["pid"]), (first, last))
+                self.assertGreaterEqual(ends[key]["ts"], start["ts"])
+
     def test_a_size_that_is_no_number_is_one_line(self):
         path = make_pipeline(self.directory / "run", 2, 2)
         with h5py.File(path / "trace.h5", "r+") as file:

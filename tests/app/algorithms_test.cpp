@@ -124,6 +124,7 @@ std::vector<Work> works() {
   return {{"tied", tiny()},
           {"untied", tiny([](EngineOptions& o) { o.model.tied = false; })},
           {"dropout", tiny([](EngineOptions& o) { o.model.dropout = 0.1; })},
+          {"direct", tiny([](EngineOptions& o) { o.model.direct = true; })},
           {"recomputed", tiny([](EngineOptions& o) { o.capacity.checkpoint_interval = 1; })},
           {"mlp", tiny([](EngineOptions& o) { o.model.kind = ModelKind::mlp; })},
           {"mlp of one layer", tiny([](EngineOptions& o) { o.model.kind = ModelKind::mlp, o.model.n_layer = 1; })},

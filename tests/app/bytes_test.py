@@ -129,32 +129,34 @@ class Strategies(Bytes):
                 self.check_summary(*self.counted_run(ranks, per_node, *options))
 
     def test_pipelines(self):
-        """Borders between stages, what they send each other of a tied embedding, and the reductions of each stage's units
-        among its ranks."""
+        """Borders between stages, what a skip connection sends past those in the middle, what stages send each other of a tied
+        embedding, and the reductions of each stage's units among its ranks."""
         network = self.bench_file()
-        for schedule, parts, ranks, nodes, stage, head in (
-            ("gpipe", 2, 2, 1, 0, {"tied": "false"}),
-            ("1f1b", 1, 4, 2, 0, {"tied_gradient": "apart"}),
-            ("interleaved", 2, 4, 4, 1, {"tied_gradient": "apart"}),
+        for size, schedule, parts, ranks, nodes, stage, head in (
+            (2, "gpipe", 2, 2, 1, 0, {"tied": "false"}),
+            (2, "1f1b", 1, 4, 2, 0, {"tied_gradient": "apart"}),
+            (2, "interleaved", 2, 4, 4, 1, {"tied_gradient": "apart"}),
+            (4, "1f1b", 1, 4, 2, 0, {"tied": "false", "direct": "true"}),
+            (2, "interleaved", 2, 4, 2, 1, {"tied_gradient": "apart", "direct": "true"}),
         ):
-            with self.subTest(schedule=schedule, parts=parts, ranks=ranks, nodes=nodes, stage=stage):
+            with self.subTest(size=size, schedule=schedule, parts=parts, ranks=ranks, nodes=nodes, stage=stage):
                 changes = {
                     "model": {"n_layer": 4, **head},
-                    "pipeline": {"size": 2, "schedule": schedule, "parts": parts},
+                    "pipeline": {"size": size, "schedule": schedule, "parts": parts},
                 }
-                file = self.dir / f"plan-{schedule}-{ranks}-{nodes}.json"
+                file = self.dir / f"plan-{size}-{schedule}-{ranks}-{nodes}.json"
                 at = ("--network", network, "--ranks", ranks, "--nodes", nodes, "--json", file)
                 done = self.shoal("plan", self.deck(DECK, **changes), *at)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 plans = {run["strategy"]: run for run in json.loads(file.read_text())["strategies"]}
-                plan = plans[f"P=2, stage {stage}"]
+                plan = plans[f"P={size}, stage {stage}"]
                 summary, counts = self.counted_run(ranks, ranks // nodes, f"--zero.stage={stage}", **changes)
                 self.check_summary(summary, counts)
                 self.check_control(counts)
                 self.check_plan(plan, counts)
                 self.assertEqual(summary["comm_bytes_per_step"]["send"], plan["step_time"]["sent"]["send"])
                 for place in PLACES:
-                    first = [rank.messages_begun_in_steps()[place] / STEPS for rank in counts[:: ranks // 2]]
+                    first = [rank.messages_begun_in_steps()[place] / STEPS for rank in counts[:: ranks // size]]
                     by_stage = plan["pipeline"]["sent_by_stage"]
                     self.assertEqual([row["borders"][place] + row["reductions"][place] for row in by_stage], first)
                 self.assertEqual(plan["memory_bytes"], sum(summary["state_bytes"]["taken"].values()))

@@ -22,6 +22,7 @@ DECIDES = {
     "optimizer.kind": ("adamw", "sgd"),
     "model.dropout": (0, 0.1),
     "model.tied": ("true", "false"),
+    "model.direct": ("true", "false"),
 }
 # A different value here gives the same trajectory, bit for bit.
 CHANGES_NOTHING = {

@@ -21,6 +21,7 @@ DECIDES = {
     "train.dtype": ("fp32", "bf16", "fp16"),
     "comm.reduce_dtype": ("fp32", "bf16"),
     "model.dropout": (0, 0.1),
+    "model.direct": ("false", "true"),
 }
 CHANGES_NOTHING = {
     "pipeline.size": (1, 2, 3, 4),
@@ -39,7 +40,8 @@ OF_PIPELINES = ("pipeline.schedule", "pipeline.parts", "pipeline.checkpoint", "b
 
 
 def allowed(row):
-    if row["micro_batches"] % row["data_ranks"] != 0 or (row["model.kind"] == "mlp" and row["model.dropout"] != 0):
+    of_gpt = row["model.dropout"] != 0 or row["model.direct"] == "true"
+    if row["micro_batches"] % row["data_ranks"] != 0 or (row["model.kind"] == "mlp" and of_gpt):
         return False
     if row["pipeline.size"] == 1:
         return True

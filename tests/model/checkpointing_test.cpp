@@ -20,7 +20,7 @@ std::vector<ModelOptions> models(std::size_t layers) {
   ModelOptions dropout = with_layers(tiny_gpt(), layers), own = dropout;
   dropout.dropout = 0.2;
   own.tied = false;
-  return {with_layers(tiny_gpt(), layers), dropout, own, with_layers(tiny_mlp(), layers)};
+  return {with_layers(tiny_gpt(), layers), dropout, own, with_layers(direct_gpt(), layers), with_layers(tiny_mlp(), layers)};
 }
 
 /// Bits of the losses and of all gradients of three micro-batches. The second one is smaller, and logits and an evaluation
@@ -109,8 +109,11 @@ TEST(Checkpointing, OfAnMlpKeepsASegmentsOutputAndOneSegment) {
   EXPECT_EQ(outputs(-1), outputs(3)) << "auto";
 }
 
-TEST(Checkpointing, LeavesADecoderOnlyWhereOneIsAskedFor) {
-  const ModelOptions options = with_layers(tiny_gpt(), 4);
+class Decoding : public ::testing::TestWithParam<bool> {};
+
+TEST_P(Decoding, IsLeftOnlyWhereItIsAskedFor) {
+  ModelOptions options = with_layers(tiny_gpt(), 4);
+  options.direct = GetParam();
   EXPECT_NE(Instance(options, {1, 7, true, false, 0}).model->decoder(), nullptr);
   EXPECT_EQ(Instance(options, {1, 7, true, false, 2}).model->decoder(), nullptr);
   for (const bool training : {true, false}) {
@@ -127,6 +130,8 @@ TEST(Checkpointing, LeavesADecoderOnlyWhereOneIsAskedFor) {
     for (std::size_t v = 0; v < expected.size(); ++v) EXPECT_NEAR(decoded[v], expected[v], 1e-4F) << "symbol " << v;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Direct, Decoding, ::testing::Bool());
 
 TEST(Segments, TheLastOneIsWhole) {
   const Segments segments(8, 3);

@@ -43,6 +43,22 @@ TEST(UnitCosts, OfAGptAreCountedByHand) {
   EXPECT_EQ(units[4].backward_flops, 2 * head);
 }
 
+TEST(UnitCosts, OfADirectConnectionAreTheHeads) {
+  ModelOptions o = small(ModelKind::gpt);
+  const Capacity capacity{.sequences = 2, .length = 5};
+  const std::vector<UnitCost> without = costs(o, DType::f32, capacity);
+  o.direct = true;
+  const std::vector<UnitCost> with = costs(o, DType::f32, capacity);
+  ASSERT_EQ(with.size(), without.size());
+  EXPECT_EQ(with[4].forward_flops, 2 * (5 * 2 * 8 * 70));
+  EXPECT_EQ(with[4].backward_flops, 2 * with[4].forward_flops);
+  EXPECT_EQ(with[4].kept_bytes, without[4].kept_bytes + 320) << "10 rows x 8 x 4 bytes";
+  for (std::size_t u = 0; u < 4; ++u) EXPECT_EQ(with[u].flops(), without[u].flops());
+  const std::vector<UnitLayout> units = layout(o);
+  EXPECT_EQ(units.back().parameter_count(), 2U * 8 + 70 * 8);
+  EXPECT_EQ(units.back().elements, 2U * 16 + 128 * 8) << "rows of zeros up to a multiple of 64";
+}
+
 TEST(UnitCosts, OfAnMlpAreCountedByHand) {
   const std::vector<UnitCost> units = costs(small(ModelKind::mlp), DType::bf16, {.sequences = 16, .length = 5});
   ASSERT_EQ(units.size(), 5U);
@@ -65,6 +81,8 @@ TEST(UnitCosts, AddUpToTheFormulaOfTheWholeModel) {
         o.n_layer = layers, o.n_embd = width, o.n_inner = 0, o.block_size = length, o.vocab_size = 50257;
         const auto L = double(layers), C = double(width), T = double(length), V = 50257.0;
         EXPECT_EQ(flops_per_token(o), 6 * (L * 12 * C * C + C * V) + 12 * L * C * ((T + 1) / 2));
+        o.direct = true;
+        EXPECT_EQ(flops_per_token(o), 6 * (L * 12 * C * C + 2 * C * V) + 12 * L * C * ((T + 1) / 2));
         o.kind = ModelKind::mlp;
         const double inner = 4 * C;
         EXPECT_EQ(flops_per_token(o), 6 * (T * C * inner + (L - 1) * inner * inner + inner * V) / T);
@@ -83,11 +101,11 @@ std::size_t planned(const ModelOptions& o, DType dtype, const Capacity& capacity
 TEST(UnitCosts, AreTheActivationsThatTheModelTakes) {
   for (const ModelKind kind : {ModelKind::gpt, ModelKind::mlp}) {
     for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-      for (const bool tied : {true, false}) {
+      for (const int head : {0, 1, 2}) {
         for (const double dropout : {0.0, 0.1}) {
-          if (kind == ModelKind::mlp && dropout > 0) continue;
+          if (kind == ModelKind::mlp && (dropout > 0 || head > 0)) continue;
           ModelOptions o = small(kind);
-          o.tied = tied, o.dropout = dropout;
+          o.tied = head != 1, o.direct = head == 2, o.dropout = dropout;
           for (const std::size_t vocabulary : {70, 7000}) {  // with 7000 the head's scratch is the largest
             o.vocab_size = vocabulary;
             for (const std::size_t sequences : {1, 3, 64}) {
@@ -98,7 +116,7 @@ TEST(UnitCosts, AreTheActivationsThatTheModelTakes) {
                 scratch = std::max(scratch, unit.scratch_bytes);
               }
               ASSERT_EQ(kept + scratch, planned(o, dtype, capacity))
-                  << text(name_of(kind), ' ', name_of(dtype), " tied ", tied, " dropout ", dropout, ", ", sequences,
+                  << text(name_of(kind), ' ', name_of(dtype), " head ", head, " dropout ", dropout, ", ", sequences,
                           " sequences, vocabulary ", vocabulary);
             }
           }

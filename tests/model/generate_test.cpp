@@ -87,9 +87,12 @@ TEST_F(HuggingFaceGpt, GreedyContinuation) {
   }
 }
 
-TEST(Decoder, GivesTheLogitsOfAWholePass) {
+class DecoderOf : public ::testing::TestWithParam<bool> {};
+
+TEST_P(DecoderOf, GivesTheLogitsOfAWholePass) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    const ModelOptions options = tiny_gpt();
+    ModelOptions options = tiny_gpt();
+    options.direct = GetParam();
     Instance instance(options, {1, 7, false, true}, dtype), whole(options, {1, 7, false}, dtype);
     scramble(instance.access);
     scramble(whole.access);
@@ -110,6 +113,8 @@ TEST(Decoder, GivesTheLogitsOfAWholePass) {
     EXPECT_THROW(decoder->decode(0, stepwise), Error) << "block_size is full";
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Direct, DecoderOf, ::testing::Bool());
 
 TEST(Decoder, IsThereWhereMemoryIs) {
   EXPECT_EQ(Instance(tiny_gpt(), {1, 7, false}).model->decoder(), nullptr);

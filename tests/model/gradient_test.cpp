@@ -33,6 +33,10 @@ std::vector<Case> cases() {
           with("short_sequences", tiny_gpt(), [](Case& c) { c.length = 4; }),
           with("short_sequences_free_head", tiny_gpt(), [](Case& c) { c.length = 4, c.options.tied = false; }),
           with("one_layer", tiny_gpt(), [](Case& c) { c.options.n_layer = 1; }),
+          with("direct", tiny_gpt(), [](Case& c) { c.options.direct = true; }),
+          with("direct_dropout_free_head", tiny_gpt(),
+               [](Case& c) { c.options.direct = true, c.options.dropout = 0.3, c.options.tied = false; }),
+          with("direct_short_sequences", tiny_gpt(), [](Case& c) { c.length = 4, c.options.direct = true; }),
           with("mlp", tiny_mlp()),
           with("mlp_one_layer", tiny_mlp(), [](Case& c) { c.options.n_layer = 1; }),
           with("mlp_short_sequences", tiny_mlp(), [](Case& c) { c.length = 4; })};

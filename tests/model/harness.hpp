@@ -230,11 +230,19 @@ inline ModelOptions tiny_mlp() {
   return o;
 }
 
+/// With a direct connection, and dropout before it.
+inline ModelOptions direct_gpt() {
+  ModelOptions o = tiny_gpt();
+  o.direct = true;
+  o.dropout = 0.1;
+  return o;
+}
+
 inline std::vector<ModelOptions> all_models() {
   ModelOptions untied = tiny_gpt(), dropped = tiny_gpt();
   untied.tied = false;
   dropped.dropout = 0.1;
-  return {tiny_gpt(), untied, dropped, tiny_mlp()};
+  return {tiny_gpt(), untied, dropped, direct_gpt(), tiny_mlp()};
 }
 
 /// Sets parameters to values so large that every tensor matters: with GPT-2's initial values attention is almost uniform.

@@ -43,6 +43,14 @@ TEST(Config, OfOursAgreesWithItself) {
   EXPECT_THAT(config_json(options()), HasSubstr("\"n_inner\": null"));
 }
 
+TEST(Config, OfAModelThatTransformersDoesNotHaveIsNone) {
+  ModelOptions direct = options(), mlp = options();
+  direct.direct = true;
+  mlp.kind = ModelKind::mlp;
+  EXPECT_EQ(config_json(direct), "");
+  EXPECT_EQ(config_json(mlp), "");
+}
+
 TEST(Config, EveryDisagreementIsASentence) {
   const auto found = [](const std::function<void(ModelOptions&)>& change) {
     ModelOptions o = options();
@@ -60,6 +68,8 @@ TEST(Config, EveryDisagreementIsASentence) {
               ElementsAre("tie_word_embeddings is true, model.tied is false"));
   EXPECT_THAT(found([](ModelOptions& o) { o.layer_norm_epsilon = 1e-6; }),
               ElementsAre(HasSubstr("layer_norm_epsilon is 1e-05")));
+  EXPECT_THAT(found([](ModelOptions& o) { o.direct = true; }),
+              ElementsAre("describes a GPT-2, which has no direct connection, model.direct is true"));
   EXPECT_THAT(found([](ModelOptions& o) { o.kind = ModelKind::mlp; }), ElementsAre(HasSubstr("model.kind is mlp")));
   EXPECT_THAT(found([](ModelOptions& o) { o.n_layer = 2, o.tied = false; }).size(), 2U);
 }

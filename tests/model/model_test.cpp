@@ -122,8 +122,11 @@ TEST(Bf16, AgreesWithFp32) {
 }
 
 /// In fp32, 50 257 symbols and 400 rows are two chunks of logits; half of the rows are one chunk.
-TEST(Head, ChunksOfLogitsAddUp) {
+class Chunks : public ::testing::TestWithParam<bool> {};
+
+TEST_P(Chunks, OfLogitsAddUp) {
   const ModelOptions options = changed(tiny_gpt(), [](ModelOptions& o) {
+    o.direct = GetParam();
     o.n_layer = 1;
     o.n_embd = 4;
     o.block_size = 100;
@@ -145,19 +148,26 @@ TEST(Head, ChunksOfLogitsAddUp) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Direct, Chunks, ::testing::Bool());
+
 // The rows behind the vocabulary take part in matrix products: they must stay zero.
 TEST(Head, RowsBehindTheVocabularyHaveNoGradient) {
-  for (const bool tied : {true, false}) {
-    const ModelOptions options = changed(tiny_gpt(), [=](ModelOptions& o) {
+  struct Case {
+    bool tied, direct;
+    std::size_t unit, parameter;
+  };
+  for (const auto& [tied, direct, unit, parameter] :
+       {Case{true, false, 0, 0}, Case{false, false, 3, 2}, Case{true, true, 3, 2}, Case{false, true, 3, 3}}) {
+    const ModelOptions options = changed(tiny_gpt(), [tied = tied, direct = direct](ModelOptions& o) {
       o.vocab_size = 65;
       o.tied = tied;
+      o.direct = direct;
     });
     const RandomBatch data(2, 6, options.vocab_size);
     Instance instance(options, {2, 6});
     instance.forward_backward(data.batch);
-    const std::size_t unit = tied ? 0 : instance.access.units().size() - 1;
     const UnitLayout& layout = instance.access.units()[unit];
-    const Parameter& weight = layout.parameters[tied ? 0 : 2];
+    const Parameter& weight = layout.parameters.at(parameter);
     ASSERT_EQ(weight.shape, (std::vector<std::size_t>{65, options.n_embd}));
     const std::vector<float>& gradient = instance.access.whole_gradient(unit);
     const std::size_t begin = weight.range().end, end = weight.offset + 128 * options.n_embd;

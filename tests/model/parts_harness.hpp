@@ -179,6 +179,7 @@ class Cut {
     results.losses.resize(turns);
     outputs_ = gradients_ =
         std::vector<std::vector<Border>>(models_.size(), std::vector<Border>(turns, Border(border_bytes())));
+    skipped_ = skipped_gradients_ = std::vector<Border>(turns, Border(border_bytes()));
     for (const Action& action : actions_) {
       access_.uses.clear();
       if (action.forward) {
@@ -189,7 +190,10 @@ class Cut {
     }
     for (std::size_t k = 0; k < models_.size(); ++k) {
       access_.uses.clear();
-      models_[k]->evaluate(batches.back().batch, ends(k, outputs_, turns - 1), &results.evaluated);
+      Flow flow = ends(k, outputs_, turns - 1);
+      if (skips() && k == 0) flow.skip_out = skipped_[turns - 1].data();
+      if (skips() && k + 1 == models_.size()) flow.skip_in = skipped_[turns - 1].data();
+      models_[k]->evaluate(batches.back().batch, flow, &results.evaluated);
       EXPECT_EQ(access_.uses, orders_[k].forward) << "evaluation of part " << k;
     }
     EXPECT_EQ(access_.whole.outstanding(), 0);
@@ -198,6 +202,7 @@ class Cut {
   }
 
  private:
+  bool skips() const { return options_.has_skip_connection() && models_.size() > 1; }
   std::size_t border_bytes() const { return models_.front()->border_elements({3, 7, {}, {}, 0, 0}) * size_of(dtype_); }
   /// borders[k][turn]: what part k receives, or in the last place what nobody does.
   Flow ends(std::size_t k, std::vector<std::vector<Border>>& borders, std::size_t turn) {
@@ -213,7 +218,11 @@ class Cut {
     Border sent(border_bytes());
     void* const received = flow.out;
     if (received != nullptr) flow.out = sent.data();
+    const bool first = skips() && k == 0, last = skips() && k + 1 == models_.size();
+    if (first) flow.skip_out = skipped_[action.turn].data();
+    if (last) flow.skip_in = skipped_[action.turn].data(), flow.skip_out = skipped_gradients_[action.turn].data();
     models_[k]->forward(slot, batch, flow, 0.5F, &loss);
+    if (last) skipped_[action.turn].forget();
     if (received != nullptr) std::memcpy(received, sent.data(), border_bytes());
     sent.forget();
     EXPECT_EQ(access_.uses, orders_[k].forward) << "part " << k;
@@ -228,6 +237,7 @@ class Cut {
     Border* const out = k == 0 ? nullptr : &gradients_[k - 1][action.turn];
     const bool in_place = gradients == Gradients::in_place && in != nullptr && out != nullptr;
     Flow flow{in == nullptr ? nullptr : in->data(), out == nullptr ? nullptr : in_place ? in->data() : out->data()};
+    if (skips() && k == 0) flow.skip_in = skipped_gradients_[action.turn].data();
     models_[k]->backward(slot, flow);
     if (in_place) std::memcpy(out->data(), in->data(), border_bytes());
     if (in != nullptr) in->forget();
@@ -246,6 +256,7 @@ class Cut {
   std::vector<Part> parts_;
   std::vector<std::vector<std::optional<std::size_t>>> turn_in_slot_;  // by part, by slot
   std::vector<std::vector<Border>> outputs_, gradients_;               // by part before the border, by turn
+  std::vector<Border> skipped_, skipped_gradients_;                    // what a skip connection carries, by turn
 };
 
 }  // namespace shoal::model::test

@@ -27,6 +27,10 @@ ModelOptions tied(TiedGradient gradient) {
 TEST(Parts, HaveTheBitsOfTheWholeModel) {
   std::vector<ModelOptions> all = models();
   all.push_back(tied(TiedGradient::apart));
+  for (const std::size_t k : {0U, 2U}) {
+    all.push_back(all[k]);
+    all.back().direct = true;
+  }
   for (const ModelOptions& options : all) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const Results expected = whole(options, dtype);
@@ -143,6 +147,51 @@ TEST(Parts, ThatCannotBeAreRefused) {
     EXPECT_NE(refusal(options, {{6, 7}, 1, 1}).find("the units 6 to 6 has no layer"), std::string::npos);
     EXPECT_NE(refusal(options, {{4, 8}, 1, 1}).find("a model with 7 units"), std::string::npos);
     EXPECT_NE(refusal(options, {{4, 7}, 1, 2}).find("1 slots, of which 2"), std::string::npos);
+  }
+}
+
+/// The gradient through a direct connection crosses a border as soon as there is one, so that only a whole model keeps it.
+TEST(Parts, KeepWhatADirectConnectionNeedsInAWholeModel) {
+  ModelOptions options = models().front(), direct = options;
+  direct.direct = true;
+  const std::size_t stream = model::costs(options, DType::f32, {3, 7})[2].input_bytes;
+  const auto more = [&](const Part& part) { return activations(direct, part) - activations(options, part); };
+  EXPECT_EQ(more({{0, 7}, 1, 1}), stream);
+  EXPECT_EQ(more({{0, 7}, 3, 3}), 3 * stream);
+  for (const Range units : {Range{0, 3}, Range{2, 5}, Range{4, 7}}) EXPECT_EQ(more({units, 2, 2}), 0U);
+}
+
+TEST(Parts, NeedWhatTheirSkipConnectionCarries) {
+  ModelOptions options = models().front();
+  options.direct = true;
+  const RandomBatch data(3, 7, options.vocab_size);
+  for (const Range units : {Range{0, 3}, Range{2, 5}, Range{4, 7}}) {
+    Capacity capacity{3, 7};
+    capacity.part.units = units;
+    Recording access(options, DType::f32);
+    Memory counting;
+    make(options, DType::f32, capacity, 1, counting, access);
+    Memory memory(counting.taken());
+    const auto part = make(options, DType::f32, capacity, 1, memory, access);
+    const bool first = units.begin == 0, last = units.end == 7;
+    Border border(part->border_elements(data.batch) * sizeof(float));
+    void* const there = border.data();
+    for (const bool in : {false, true}) {
+      for (const bool out : {false, true}) {
+        SCOPED_TRACE(text("units ", units.begin, " to ", units.end - 1, in ? ", an input" : "", out ? ", an output" : ""));
+        const Flow flow{first ? nullptr : there, last ? nullptr : there, in ? there : nullptr, out ? there : nullptr};
+        const Flow back{last ? nullptr : there, first ? nullptr : there, flow.skip_in, flow.skip_out};
+        if (in != last || out != (first || last)) {
+          EXPECT_THROW(part->forward(0, data.batch, flow, 1, nullptr), Error);
+        }
+        if (in != last || out != first) {
+          EXPECT_THROW(part->evaluate(data.batch, flow, nullptr), Error);
+        }
+        if (in != first || out) {
+          EXPECT_THROW(part->backward(0, back), Error);
+        }
+      }
+    }
   }
 }
 

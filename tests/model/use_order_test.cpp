@@ -57,10 +57,10 @@ struct Recorded {
 std::vector<ModelOptions> models() {
   std::vector<ModelOptions> all;
   for (const std::size_t layers : {1U, 2U, 3U, 5U, 6U}) {
-    ModelOptions tied = tiny_gpt(), own = tiny_gpt(), mlp = tiny_mlp();
+    ModelOptions tied = tiny_gpt(), own = tiny_gpt(), mlp = tiny_mlp(), direct = direct_gpt();
     tied.dropout = 0.1;
     own.tied = false;
-    for (const ModelOptions& options : {tied, own, mlp}) {
+    for (const ModelOptions& options : {tied, own, mlp, direct}) {
       all.push_back(options);
       all.back().n_layer = layers;
     }
@@ -139,6 +139,21 @@ TEST(Gradients, ThatAreEarlyAreMarkedInTheLayout) {
         EXPECT_EQ(seen.early[u], units[u].early_gradient) << name(options, interval) << ", " << units[u].name;
       }
       EXPECT_EQ(units[0].early_gradient, options.kind == ModelKind::gpt && options.tied);
+    }
+  }
+}
+
+/// The head's copy of the embedding is complete before the head, whose direct connection has been written with it.
+TEST(Gradients, OfADirectConnectionBesideACopiedEmbeddingAreEarly) {
+  for (const bool direct : {false, true}) {
+    ModelOptions options = tiny_gpt();
+    options.direct = direct;
+    options.tied_gradient = TiedGradient::apart;
+    const Recorded run(options, {2, 7, true, false, 0});
+    const std::vector<UnitLayout> units = layout(options);
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      EXPECT_EQ(run.access.early[u], units[u].early_gradient) << units[u].name;
+      EXPECT_EQ(units[u].early_gradient, direct && units[u].name == "head");
     }
   }
 }

@@ -38,6 +38,24 @@ TEST(Buffers, AreAsManyAsTheSchedulesNeed) {
   EXPECT_EQ(buffers_for(Schedule::gpipe, {2, 0, 1, 1})[1], (Buffers{{1}, {0}, 0, 1}));
 }
 
+/// With messages that take as long as a forward pass, in gpipe the activations of turn m are sent from m + 1 on, and the
+/// last of four stages reads them until m + 7.
+TEST(Buffers, OfSkipConnectionsAreOnTheFirstAndTheLastStage) {
+  const std::vector<Buffers> all = buffers_for(Schedule::gpipe, {4, 0, 1, 16, true});
+  EXPECT_EQ(all[0], (Buffers{{0}, {2}, 2, 0, {0, 16, 2, 0}}));
+  EXPECT_EQ(all[1], (Buffers{{16}, {2}, 2, 2, {}}));
+  EXPECT_EQ(all[3], (Buffers{{16}, {0}, 0, 2, {6, 0, 0, 2}}));
+  // The first stage has at most four turns between forward and backward, and so many at most are on their way.
+  const std::vector<Buffers> pairs = buffers_for(Schedule::one_f_one_b, {4, 0, 1, 16, true});
+  EXPECT_LE(pairs[3].skip.activations, 4U);
+  EXPECT_LE(pairs[0].skip.gradients, 4U);
+  // An evaluation takes four turns through the first part before the first of them comes to the last one.
+  EXPECT_EQ(buffers_for(Schedule::gpipe, {4, 0, 2, 1, true})[3].skip.activations, 4U);
+  EXPECT_EQ(buffers_for(Schedule::depth_first, {1, 0, 3, 8, true})[0].skip, (Buffers::Skip{1, 1, 0, 0}));
+  EXPECT_EQ(buffers_for(Schedule::layer_by_layer, {1, 0, 3, 8, true})[0].skip, (Buffers::Skip{8, 8, 0, 0}));
+  EXPECT_EQ(buffers_for(Schedule::depth_first, {1, 0, 1, 8, true})[0].total(), 0U) << "one part passes nothing by";
+}
+
 TEST(Buffers, OfOneStageAreThoseOfItsList) {
   EXPECT_EQ(buffers_for(Schedule::depth_first, {1, 0, 1, 8})[0].total(), 0U);
   EXPECT_EQ(buffers_for(Schedule::depth_first, {1, 0, 3, 8})[0], (Buffers{{0, 1, 1}, {1, 1, 0}, 0, 0}));
@@ -53,7 +71,7 @@ TEST(Buffers, OfAnEvaluationAreFew) {
 
 /// Also if messages take as long as a forward pass.
 TEST(Buffers, NeverDelayAStageIfPartsAreEqual) {
-  test::for_all({8, 3, 32}, [](const ScheduleRow& row, const ScheduleShape& shape) {
+  test::for_all_with_skips({8, 3, 32}, [](const ScheduleRow& row, const ScheduleShape& shape) {
     const Lists lists = lists_of(row.value, shape);
     const std::vector<Buffers> buffers = buffers_of(lists, shape);
     for (const double message : {0.0, 0.25, 1.0}) {

@@ -21,6 +21,7 @@ namespace {
 using shoal::Exit;
 using shoal::Span;
 using shoal::comm::World;
+using shoal::pipeline::Borders;
 
 constexpr double timeout_s = 3;
 constexpr std::size_t border_bytes = 4096;
@@ -34,13 +35,13 @@ void fill(Span<std::byte> border) {
 class Stage final : public shoal::pipeline::Stage {
  public:
   explicit Stage(std::string ends) : ends_(std::move(ends)) {}
-  void forward(int /*part*/, std::size_t /*turn*/, Span<std::byte> /*in*/, Span<std::byte> out) override { fill(out); }
-  void backward(int /*part*/, std::size_t /*turn*/, Span<std::byte> /*in*/, Span<std::byte> out) override {
+  void forward(int /*part*/, std::size_t /*turn*/, const Borders& borders) override { fill(borders.out); }
+  void backward(int /*part*/, std::size_t /*turn*/, const Borders& borders) override {
     if (ends_ == "killed") raise(SIGKILL);
     if (ends_ == "stopped") raise(SIGSTOP);
     if (ends_ == "stalled") std::this_thread::sleep_for(std::chrono::seconds(100));
     if (ends_ == "fails") shoal::fail("the disk is on fire");
-    fill(out);
+    fill(borders.out);
   }
 
  private:

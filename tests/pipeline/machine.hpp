@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <optional>
@@ -58,7 +59,7 @@ class Machine {
   }
 
  private:
-  using Buffer = std::tuple<bool, Action::Kind, std::size_t, std::size_t>;
+  using Buffer = std::tuple<bool, Action::Kind, std::size_t, std::size_t, bool>;
   struct Held {
     std::optional<Border> border;
     bool complete = false;  // received; or sent
@@ -75,7 +76,13 @@ class Machine {
     std::map<std::pair<int, int>, std::deque<Border>> eager;  // sent to this stage, by sender and tag
   };
 
-  static Buffer buffer_of(const Place& place) { return {place.sent, place.kind, place.part, place.buffer}; }
+  /// What an action reads or makes, and where.
+  struct Port {
+    std::optional<Border> border;
+    std::optional<Place> place;
+  };
+
+  static Buffer buffer_of(const Place& place) { return {place.sent, place.kind, place.part, place.buffer, place.skip}; }
   Held& held(std::size_t stage, const Place& place) { return stages_[stage].buffers[buffer_of(place)]; }
   void wrong(const std::string& what) {
     if (problem_.empty()) problem_ = what;
@@ -169,30 +176,42 @@ class Machine {
   bool computes(std::size_t s, const Step& step) {
     Stage& stage = stages_[s];
     const ScheduleShape& shape = programs_[s].shape;
-    const auto read = border_read(shape, step.action), made = border_made(shape, step.action);
-    if (read.has_value() != step.in.has_value() || made.has_value() != step.out.has_value()) wrong("a place is missing");
-    if (step.in) {
-      const Held& in = held(s, *step.in);
+    const Action& action = step.action;
+    const std::array reads = {Port{border_read(shape, action), step.in}, Port{skip_read(shape, action), step.skip_in}};
+    const std::array makes = {Port{border_made(shape, action), step.out},
+                              Port{skip_made(shape, action, trains(s)), step.skip_out}};
+    for (const auto& ports : {reads, makes}) {
+      for (const Port& port : ports) {
+        if (port.border.has_value() != port.place.has_value()) wrong("a place is missing");
+      }
+    }
+    for (const auto& [border, place] : reads) {
+      if (!place) continue;
+      const Held& in = held(s, *place);
       if (!in.complete) return false;
-      if (in.border != read) wrong(text("stage ", s, " has no longer ", words_of(*read)));
+      if (in.border != border) wrong(text("stage ", s, " has no longer ", words_of(*border)));
     }
-    if (step.out) {
-      Held& out = held(s, *step.out);
-      if (out.border && step.out->sent) return false;
-      if (out.border) wrong(text("stage ", s, ": ", words_of(*made), " would overwrite ", words_of(*out.border)));
-      out = {made, !step.out->sent, false};
+    for (const auto& [border, place] : makes) {
+      if (!place) continue;
+      const Held& out = held(s, *place);
+      if (out.border && place->sent) return false;
+      if (out.border) wrong(text("stage ", s, ": ", words_of(*border), " would overwrite ", words_of(*out.border)));
     }
-    if (step.action.kind == Action::Kind::forward) {
-      if (step.in) kept_[{s, step.action.part, step.action.turn}] = *step.in;
+    for (const auto& [border, place] : makes) {
+      if (place) held(s, *place) = {border, !place->sent, false};
+    }
+    if (action.kind == Action::Kind::forward) {
+      if (step.in) kept_[{s, action.part, action.turn}] = *step.in;
     } else {
-      if (const auto kept = kept_.find({s, step.action.part, step.action.turn}); kept != kept_.end()) {
-        const Border input{Action::Kind::forward, part_of_model(shape, step.action.part), step.action.turn};
+      if (const auto kept = kept_.find({s, action.part, action.turn}); kept != kept_.end()) {
+        const Border input{Action::Kind::forward, part_of_model(shape, action.part), action.turn};
         if (held(s, kept->second).border != input) wrong(text("stage ", s, " has lost ", words_of(input)));
         held(s, kept->second) = {};
       }
       if (step.in) held(s, *step.in) = {};
     }
     if (!trains(s) && step.in) held(s, *step.in) = {};
+    if (step.skip_in) held(s, *step.skip_in) = {};
     ++stage.at;
     stage.calls = 0;
     return true;

@@ -27,7 +27,13 @@ float addend(bool forward, std::size_t part, std::size_t turn, std::size_t step)
   return static_cast<float>(1 + (forward ? 3 : 5) * part + 17 * turn + 131 * step);
 }
 
-/// Forward, a part adds a number. Backward, it adds its input and a number.
+/// What a skip connection's ends add to what it carries.
+float skipped(bool forward, std::size_t turn, std::size_t step) {
+  return static_cast<float>((forward ? 1009 : 2003) + 19 * turn + 137 * step);
+}
+
+/// Forward, a part adds a number. Backward, it adds its input and a number. A skip connection's activations and their
+/// gradients are added by the part that reads them, too.
 class Adding final : public Stage {
  public:
   Adding(const ScheduleShape& shape, comm::Communicator& data, Memory& memory)
@@ -44,7 +50,8 @@ class Adding final : public Stage {
   }
   void finish() { requests_.clear(); }  // waits
 
-  void forward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) override {
+  void forward(int part, std::size_t turn, const Borders& borders) override {
+    const auto& [in, out, skip_in, skip_out] = borders;
     float* const to = out.empty() ? at(activations_, turn) : floats(out);
     if (in.empty()) {
       kernels::fill(elements, 0, to);
@@ -53,9 +60,18 @@ class Adding final : public Stage {
     }
     kept_[{part, turn}] = in;
     add(addend(true, of_model(part), turn, step_), to);
+    if (!skip_in.empty()) kernels::add(DType::f32, elements, skip_in.data(), to);
+    if (skip_out.empty()) return;
+    if (skip_in.empty()) {
+      kernels::fill(elements, 0, floats(skip_out));
+    } else {
+      kernels::copy_bytes(skip_in.size(), skip_in.data(), skip_out.data());
+    }
+    add(skipped(skip_in.empty(), turn, step_), floats(skip_out));
   }
 
-  void backward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) override {
+  void backward(int part, std::size_t turn, const Borders& borders) override {
+    const auto& [in, out, skip_in, skip_out] = borders;
     float* const to = out.empty() ? at(gradients_, turn) : floats(out);
     if (in.empty()) {
       kernels::fill(elements, 0, to);
@@ -67,6 +83,7 @@ class Adding final : public Stage {
       kernels::add(DType::f32, elements, kept.data(), to);
     }
     add(addend(false, of_model(part), turn, step_), to);
+    if (!skip_in.empty()) kernels::add(DType::f32, elements, skip_in.data(), to);
     // As gradients of units are reduced while the stage goes on.
     const Span<float> sum = sums_.subspan(16 * number_++, 16);
     kernels::fill(sum.size(), 1, sum.data());
@@ -117,6 +134,9 @@ std::vector<float> expected(bool of_forward, const ScheduleShape& shape, std::si
     for (std::size_t part = 0; part < parts; ++part) {
       gradient += x + addend(false, part, turn, step);
       x += addend(true, part, turn, step);
+      if (!shape.skip) continue;
+      if (part + 1 == parts) x += skipped(true, turn, step);
+      if (part == 0) gradient += skipped(true, turn, step) + skipped(false, turn, step);
     }
     results.insert(results.end(), 2, of_forward ? x : gradient);
   }
@@ -124,7 +144,8 @@ std::vector<float> expected(bool of_forward, const ScheduleShape& shape, std::si
 }
 
 void expect_right_results(comm::Backend backend, Schedule schedule, ScheduleShape shape) {
-  SCOPED_TRACE(text(row_of(schedule).name, ", ", shape.parts, " parts, ", shape.turns, " turns"));
+  SCOPED_TRACE(text(row_of(schedule).name, ", ", shape.parts, " parts, ", shape.turns, " turns",
+                    shape.skip ? ", a skip connection" : ""));
   comm::World& world = shoal::test::world();
   comm::CommOptions options;
   options.backend = backend;
@@ -178,9 +199,11 @@ class Queued : public testing::TestWithParam<Carrier> {
 TEST_P(Queued, StagesComputeWhatArithmeticSays) {
   const int stages = shoal::test::world().size() % 3 == 0 ? 3 : 2;
   for (const std::size_t turns : {stages == 3 ? std::size_t{3} : std::size_t{4}, most_turns}) {
-    expect_right_results(GetParam().backend, Schedule::one_f_one_b, {stages, 0, 1, turns});
-    expect_right_results(GetParam().backend, Schedule::gpipe, {stages, 0, 2, turns});
-    expect_right_results(GetParam().backend, Schedule::interleaved, {stages, 0, 2, turns});
+    for (const bool skip : {false, true}) {
+      expect_right_results(GetParam().backend, Schedule::one_f_one_b, {stages, 0, 1, turns, skip});
+      expect_right_results(GetParam().backend, Schedule::gpipe, {stages, 0, 2, turns, skip});
+      expect_right_results(GetParam().backend, Schedule::interleaved, {stages, 0, 2, turns, skip});
+    }
   }
 }
 

@@ -33,7 +33,7 @@ comm::Communicator& group_of(int stages) {
 struct Pipeline {
   Pipeline(Schedule schedule, const ScheduleShape& all, std::size_t border_bytes)
       : group(group_of(all.stages)),
-        shape{all.stages, group.rank(), all.parts, all.turns},
+        shape{all.stages, group.rank(), all.parts, all.turns, all.skip},
         memory([&](Memory& taken_from) {
           runner.emplace(taken_from.counting() ? nullptr : &group, lists_of(schedule, shape), shape, border_bytes,
                          taken_from);
@@ -52,7 +52,7 @@ struct Pipeline {
   }
   void evaluate(std::size_t turns) {
     ++model.step;
-    HashingStage stage(model, shape, seed());
+    HashingStage stage(model, shape, seed(), false);
     runner->evaluate(turns, stage);
     check(stage, turns, false);
   }
@@ -60,7 +60,7 @@ struct Pipeline {
     const bool first = shape.stage == 0, last = shape.stage + 1 == shape.stages;
     ASSERT_EQ(stage.ends().size(), (first && trained) || last ? turns : 0);
     for (const auto& [turn, ends] : stage.ends()) {
-      const test::Ends right = expected(model, turn);
+      const test::Ends right = expected(model, turn, shape.skip);
       if (last) {
         ASSERT_EQ(ends.last, right.last) << "activations of turn " << turn;
       }
@@ -79,7 +79,7 @@ struct Pipeline {
 
 void expect_right_results(Schedule schedule, const ScheduleShape& shape, std::size_t border_bytes) {
   SCOPED_TRACE(text(row_of(schedule).name, ", ", shape.stages, " stages, ", shape.parts, " parts, ", shape.turns, " turns, ",
-                    border_bytes, " bytes"));
+                    border_bytes, " bytes", shape.skip ? ", a skip connection" : ""));
   Pipeline pipeline(schedule, shape, border_bytes);
   pipeline.train();
   pipeline.evaluate(shape.turns + 3);
@@ -94,8 +94,10 @@ void for_all(int stages, const std::vector<std::size_t>& turns, Check check) {
     for (int parts = 1; parts <= (row.several_parts ? 3 : 1); ++parts) {
       for (const std::size_t count : turns) {
         if (row.whole_groups && count % static_cast<std::size_t>(stages) != 0) continue;
-        check(row.value, ScheduleShape{stages, 0, parts, count});
-        if (testing::Test::HasFailure()) return;
+        for (const bool skip : {false, true}) {
+          check(row.value, ScheduleShape{stages, 0, parts, count, skip});
+          if (testing::Test::HasFailure()) return;
+        }
       }
     }
   }
@@ -122,7 +124,7 @@ TEST(Stages, SendLargeBorders) {
 SHOAL_RUN_IF(Stages, OfTwoPipelinesWorkSideBySide, ranks == 4);
 TEST(Stages, OfTwoPipelinesWorkSideBySide) {
   expect_right_results(Schedule::interleaved, {2, 0, 2, 4}, small);
-  expect_right_results(Schedule::gpipe, {2, 0, 3, 7}, small);
+  expect_right_results(Schedule::gpipe, {2, 0, 3, 7, true}, small);
 }
 
 TEST(Stages, TakeWhatWasCounted) {

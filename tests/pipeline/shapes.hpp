@@ -17,10 +17,12 @@ struct Most {
 };
 
 inline std::string name_of_case(const ScheduleRow& row, const ScheduleShape& shape) {
-  return text(row.name, ", ", shape.stages, " stages, ", shape.parts, " parts, ", shape.turns, " turns");
+  return text(row.name, ", ", shape.stages, " stages, ", shape.parts, " parts, ", shape.turns, " turns",
+              shape.skip ? ", a skip connection" : "");
 }
 
-/// Calls check(row, shape) for every schedule and shape that are possible together, until one fails.
+/// Calls check(row, shape) for every schedule and shape that are possible together, without skip connections, until one
+/// fails.
 template <typename Check>
 void for_all(const Most& most, Check check) {
   for (const ScheduleRow& row : schedules) {
@@ -38,6 +40,17 @@ void for_all(const Most& most, Check check) {
     }
     EXPECT_GE(cases, static_cast<int>(most.turns)) << row.name;
   }
+}
+
+/// The same, without a skip connection and with one.
+template <typename Check>
+void for_all_with_skips(const Most& most, Check check) {
+  for_all(most, [&](const ScheduleRow& row, ScheduleShape shape) {
+    check(row, shape);
+    shape.skip = true;
+    SCOPED_TRACE("with a skip connection");
+    if (!testing::Test::HasFailure()) check(row, shape);
+  });
 }
 
 }  // namespace shoal::pipeline::test

@@ -42,6 +42,27 @@ TEST(Timelines, MessagesAndUnequalPartsByHand) {
   EXPECT_EQ(line.messages[2].time, (Interval{9.5, 10}));
 }
 
+/// The same with a skip connection, whose activations are not needed before others, and whose gradients come long before the
+/// first stage reads them.
+TEST(Timelines, SkipConnectionsByHand) {
+  const ScheduleShape shape{2, 0, 1, 2, true};
+  TimelineCosts costs{{{1, 2}, {3, 5}}, 0, {0.5}};
+  costs.skip = 2;
+  const Timeline line = timeline(lists_of(Schedule::one_f_one_b, shape), shape, costs);
+  EXPECT_EQ(line.actions[0], (std::vector<Interval>{{0, 1}, {1, 2}, {11.5, 13.5}, {19.5, 21.5}}));
+  EXPECT_EQ(line.actions[1], (std::vector<Interval>{{3, 6}, {6, 11}, {11, 14}, {14, 19}}));
+  std::vector<TimelineMessage> skips;
+  for (const TimelineMessage& message : line.messages) {
+    if (message.border.skip) skips.push_back(message);
+  }
+  ASSERT_EQ(skips.size(), 4U);
+  EXPECT_EQ(skips[0].border, (Border{Action::Kind::forward, 1, 0, true}));
+  EXPECT_EQ(skips[0].time, (Interval{1, 3}));
+  EXPECT_EQ(skips[1].time, (Interval{3, 5})) << "one after the other";
+  EXPECT_EQ(skips[2].border, (Border{Action::Kind::backward, 0, 0, true}));
+  EXPECT_EQ(skips[2].time, (Interval{6, 8}));
+}
+
 TEST(Timelines, OneStageSendsNothing) {
   const ScheduleShape shape{1, 0, 3, 4};
   const Timeline line = timeline(lists_of(Schedule::layer_by_layer, shape), shape, equal_costs(shape, 100));
@@ -59,14 +80,14 @@ TEST(Timelines, EvaluationsKeepTheStagesBusy) {
 
 /// Every action comes after the one before it on its stage, and after the message that it reads.
 TEST(Timelines, MessagesAreInAnOrderInWhichTheyCanBeSent) {
-  test::for_all({5, 3, 12}, [](const ScheduleRow& row, const ScheduleShape& shape) {
+  test::for_all_with_skips({5, 3, 12}, [](const ScheduleRow& row, const ScheduleShape& shape) {
     const Lists lists = lists_of(row.value, shape);
     const Timeline line = timeline(lists, shape, equal_costs(shape));
-    std::vector<std::vector<std::size_t>> sent(static_cast<std::size_t>(2 * parts_of_model(shape)));
+    std::vector<std::vector<std::size_t>> sent(static_cast<std::size_t>(2 * parts_of_model(shape)) + 2);
     std::vector<double> ends;
     for (const TimelineMessage& message : line.messages) {
-      auto& of_channel =
-          sent[static_cast<std::size_t>(2 * message.border.part) + (message.border.kind == Action::Kind::forward ? 0 : 1)];
+      const int part = message.border.skip ? parts_of_model(shape) : message.border.part;
+      auto& of_channel = sent[static_cast<std::size_t>(2 * part) + (message.border.kind == Action::Kind::forward ? 0 : 1)];
       ASSERT_EQ(message.border.turn, of_channel.size());
       of_channel.push_back(of_channel.size());
       if (!ends.empty()) {
@@ -75,7 +96,7 @@ TEST(Timelines, MessagesAreInAnOrderInWhichTheyCanBeSent) {
       ends.push_back(message.time.end);
     }
     const std::size_t of_part =
-        shape.stages == 1 ? 0 : 2 * shape.turns * static_cast<std::size_t>(parts_of_model(shape) - 1);
+        shape.stages == 1 ? 0 : 2 * shape.turns * static_cast<std::size_t>(parts_of_model(shape) - (shape.skip ? 0 : 1));
     ASSERT_EQ(line.messages.size(), of_part);
   });
 }

@@ -130,6 +130,25 @@ TEST(PipelineStepOf, CountsEachBorderWithItsOwnLink) {
   EXPECT_EQ(step.sent[1][OperationKind::send].intra, 1000);
 }
 
+/// The first and the last of four stages, on different nodes, send each other a border per turn past those in the middle.
+TEST(PipelineStepOf, CountsWhatASkipConnectionSends) {
+  zero::EngineOptions options = untied(0, 4);
+  options.model.n_layer = 4;
+  PipelinePlan plan = two_stages(4);
+  plan.shape.stages = 4;
+  plan.lists = pipeline::lists_of(pipeline::Schedule::one_f_one_b, plan.shape);
+  plan.parts = {{{{0, 2}, 4, 4}}, {{{2, 3}, 3, 3}}, {{{3, 4}, 2, 2}}, {{{4, 6}, 1, 1}}};
+  const PipelineStep without = pipeline_step(options, plan, {2, 2}, two_levels(), {1, 0});
+  plan.shape.skip = true;
+  const PipelineStep with = pipeline_step(options, plan, {2, 2}, two_levels(), {1, 0});
+  for (const std::size_t stage : {0U, 1U, 2U, 3U}) {
+    const Bytes &less = without.sent[stage][OperationKind::send], &more = with.sent[stage][OperationKind::send];
+    EXPECT_EQ(more.intra, less.intra) << stage;
+    EXPECT_EQ(more.inter - less.inter, stage == 0 || stage == 3 ? 4 * 1000 : 0) << stage;
+  }
+  EXPECT_GE(with.time.total_s(), without.time.total_s());
+}
+
 TEST(TurnsOfHalfIdle, AreTheFewest) {
   for (const int stages : {2, 3, 4, 8}) {
     for (const int parts : {1, 2, 3}) {

@@ -41,6 +41,33 @@ class Borders {
   device::DeviceMemory memory_;
 };
 
+/// The two borders of a part, and with a direct connection what passes the other parts by: from the first to the last one.
+struct Flows {
+  Borders outputs, gradients, skipped, skipped_gradients;
+  std::size_t parts;
+  bool skips;
+
+  Flows(std::size_t count, bool direct, std::size_t turns, std::size_t bytes)
+      : outputs(count - 1, turns, bytes),
+        gradients(count - 1, turns, bytes),
+        skipped(1, turns, bytes),
+        skipped_gradients(1, turns, bytes),
+        parts(count),
+        skips(direct && count > 1) {}
+  model::Flow forward(std::size_t part, std::size_t turn, bool trains = true) {
+    model::Flow flow{outputs.before(part, turn), outputs.after(part, turn)};
+    if (skips && part == 0) flow.skip_out = skipped.before(1, turn);
+    if (skips && part + 1 == parts) flow.skip_in = skipped.before(1, turn);
+    if (skips && part + 1 == parts && trains) flow.skip_out = skipped_gradients.before(1, turn);
+    return flow;
+  }
+  model::Flow backward(std::size_t part, std::size_t turn) {
+    model::Flow flow{gradients.after(part, turn), gradients.before(part, turn)};
+    if (skips && part == 0) flow.skip_in = skipped_gradients.before(1, turn);
+    return flow;
+  }
+};
+
 /// What a run of two steps and an evaluation leaves.
 struct Results {
   std::vector<double> losses, norms;
@@ -69,7 +96,7 @@ Results run(EngineOptions o, Schedule schedule, const std::vector<std::size_t>& 
   EngineOfAll engine(o);
   engine->initialize(3);
   const std::size_t bytes = sequences * length * o.model.n_embd * size_of(o.dtype);
-  Borders outputs(balance.size() - 1, shape.turns, bytes), gradients(balance.size() - 1, shape.turns, bytes);
+  Flows flows(balance.size(), o.model.direct, shape.turns, bytes);
   Results results;
   for (std::uint32_t step = 0; step < 2; ++step) {
     std::vector<std::vector<bool>> whole(balance.size(), std::vector<bool>(shape.turns));
@@ -77,7 +104,7 @@ Results run(EngineOptions o, Schedule schedule, const std::vector<std::size_t>& 
     for (const pipeline::Action& action : actions) {
       const std::size_t k = action.part, turn = action.turn;
       if (action.kind == pipeline::Action::Kind::backward) {
-        engine->backward(k, turn, {gradients.after(k, turn), gradients.before(k, turn)});
+        engine->backward(k, turn, flows.backward(k, turn));
         if (whole[k][turn]) --whole_in_use[k];
         continue;
       }
@@ -87,7 +114,7 @@ Results run(EngineOptions o, Schedule schedule, const std::vector<std::size_t>& 
       const Tokens tokens(31 * step + m);
       engine->forward(k, turn,
                       {sequences, length, tokens.inputs, tokens.targets, step, static_cast<std::uint32_t>(m * sequences)},
-                      {outputs.before(k, turn), outputs.after(k, turn)}, whole[k][turn]);
+                      flows.forward(k, turn), whole[k][turn]);
     }
     engine->finish_gradients();
     engine->start_gradient_gather();
@@ -104,8 +131,7 @@ Results run(EngineOptions o, Schedule schedule, const std::vector<std::size_t>& 
   }
   const Tokens tokens(5);
   for (std::size_t k = 0; k < balance.size(); ++k) {
-    engine->evaluate(k, {sequences, length, tokens.inputs, tokens.targets, 0, 0},
-                     {outputs.before(k, 0), outputs.after(k, 0)});
+    engine->evaluate(k, {sequences, length, tokens.inputs, tokens.targets, 0, 0}, flows.forward(k, 0, false));
   }
   results.evaluated = engine->evaluated_loss();
   engine->wait_for_parameters();
@@ -122,15 +148,16 @@ struct Case {
   std::int64_t interval;
 };
 
-/// (stage, type in which gradients are kept, the head has a copy of a tied embedding)
-class PartsTest : public testing::TestWithParam<std::tuple<int, DType, bool>> {};
+/// (stage, type in which gradients are kept, the head has a copy of a tied embedding, a direct connection)
+class PartsTest : public testing::TestWithParam<std::tuple<int, DType, bool, bool>> {};
 
 /// Six micro-batches are three rounds.
 TEST_P(PartsTest, HaveTheStatesOfTheWholeModel) {
-  const auto [stage, dtype, tied] = GetParam();
+  const auto [stage, dtype, tied, direct] = GetParam();
   EngineOptions o = options(0, 6);
   o.model.tied = tied;
   o.model.tied_gradient = model::TiedGradient::apart;
+  o.model.direct = direct;
   o.gradients.dtype = dtype;
   const Results expected = run(o, Schedule::depth_first, {layers});
   o.zero.stage = stage;
@@ -145,10 +172,11 @@ TEST_P(PartsTest, HaveTheStatesOfTheWholeModel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PartsTest,
-                         testing::Values(std::tuple{0, DType::f32, false}, std::tuple{1, DType::bf16, false},
-                                         std::tuple{2, DType::f32, false}, std::tuple{3, DType::f32, false},
-                                         std::tuple{3, DType::bf16, false}, std::tuple{1, DType::f32, true},
-                                         std::tuple{3, DType::bf16, true}));
+                         testing::Values(std::tuple{0, DType::f32, false, false}, std::tuple{1, DType::bf16, false, false},
+                                         std::tuple{2, DType::f32, false, false}, std::tuple{3, DType::f32, false, false},
+                                         std::tuple{3, DType::bf16, false, false}, std::tuple{1, DType::f32, true, false},
+                                         std::tuple{3, DType::bf16, true, false}, std::tuple{0, DType::f32, false, true},
+                                         std::tuple{2, DType::f32, true, true}, std::tuple{3, DType::bf16, true, true}));
 
 TEST(SlotsTest, TheLowestFreeOneIsTaken) {
   Slots slots({{}, 4, 2});

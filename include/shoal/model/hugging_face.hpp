@@ -11,7 +11,8 @@
 
 namespace shoal::model {
 
-/// config.json as GPT2Config reads it. Empty for a model that transformers has no class for.
+/// config.json as GPT2Config reads it. Empty for a model that transformers has no class for, such as a GPT with a direct
+/// connection.
 std::string config_json(const ModelOptions& options);
 
 /// Compares a config.json, given as text, with the options: returns one sentence for each difference between the models.

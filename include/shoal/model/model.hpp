@@ -39,12 +39,17 @@ struct ModelOptions {
   double dropout = 0;
   bool tied = true;  ///< the head uses the token embedding as its weight
   TiedGradient tied_gradient = TiedGradient::joined;
+  /// A direct connection from the embeddings to the output (Bengio, Ducharme, Vincent, Jauvin 2003, "A Neural Probabilistic
+  /// Language Model", section 2): logits = head(x) + e direct', where e is the input of the first block.
+  bool direct = false;
   double layer_norm_epsilon = 1e-5;
   std::string init_from;  ///< a Hugging Face directory or safetensors file; empty: random
   std::size_t inner() const { return n_inner == 0 ? 4 * n_embd : n_inner; }
   /// The head uses the embedding itself, or a copy of it.
   bool joins_gradients() const { return tied && tied_gradient == TiedGradient::joined; }
   bool has_copied_embedding() const { return tied && tied_gradient == TiedGradient::apart; }
+  /// The embedding's part hands something to the head's part directly (Flow).
+  bool has_skip_connection() const { return kind == ModelKind::gpt && direct; }
 };
 
 struct ActivationOptions {
@@ -73,9 +78,16 @@ struct MicroBatch {
 ///   forward, evaluation: in is the output of the part before, and out becomes that of this part.
 ///   backward: in is the gradient of this part's output, and out becomes that of its input; it may be the same memory.
 /// Nothing writes to in, unless it is out.
+/// With a skip connection (ModelOptions::has_skip_connection()) the embedding's part and the head's, if they are not the
+/// same, hand as many elements to each other past the parts in between; elsewhere these two are null:
+///   forward, evaluation: skip_out of the embedding's part becomes its output, and is skip_in of the head's part. In
+///   forward, skip_out of the head's part becomes the gradient of its skip_in, as the head's backward follows there.
+///   backward: skip_in of the embedding's part is that gradient.
 struct Flow {
   const void* in = nullptr;
   void* out = nullptr;
+  const void* skip_in = nullptr;
+  void* skip_out = nullptr;
 };
 
 /// The largest batch and the operations for which a model is created.
@@ -158,8 +170,8 @@ UseOrder use_order(const ModelOptions& options, const Capacity& capacity);
 /// Returns a sentence for each condition that the options do not meet, with the names and values of the options.
 std::vector<std::string> problems(const ModelOptions& options);
 /// Floating-point operations of forward and backward for one token: the sum over all units (costs.hpp). For the GPT: 6 N + 6
-/// n_layer n_embd (T + 1), where N is the number of weights in matrix products, including the head. A token attends to
-/// itself and to those before it, (T + 1) / 2 on average.
+/// n_layer n_embd (T + 1), where N is the number of weights in matrix products, including the head and the direct
+/// connection. A token attends to itself and to those before it, (T + 1) / 2 on average.
 double flops_per_token(const ModelOptions& options);
 
 /// If `memory` only counts, the model must not be run. `seed` determines dropout's random numbers. fail() if a tied head

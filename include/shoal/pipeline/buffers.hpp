@@ -18,14 +18,36 @@ namespace shoal::pipeline {
 struct Buffers {
   std::vector<std::size_t> activations, gradients;       ///< received, by part of the stage
   std::size_t sent_activations = 0, sent_gradients = 0;  ///< for all parts of the stage
+  /// The same for the skip connection.
+  struct Skip {
+    std::size_t activations = 0, gradients = 0, sent_activations = 0, sent_gradients = 0;
+    bool operator==(const Skip&) const = default;
+  };
+  Skip skip = {};
   std::size_t total() const;
   bool operator==(const Buffers&) const = default;
-  std::vector<std::size_t>& received(Action::Kind kind) { return kind == Action::Kind::forward ? activations : gradients; }
-  const std::vector<std::size_t>& received(Action::Kind kind) const {
-    return kind == Action::Kind::forward ? activations : gradients;
+
+ private:
+  template <typename Self>
+  static auto& received_of(Self& self, const Border& border, std::size_t part) {
+    const bool is_forward = border.kind == Action::Kind::forward;
+    if (border.skip) return is_forward ? self.skip.activations : self.skip.gradients;
+    return (is_forward ? self.activations : self.gradients)[part];
   }
-  std::size_t& sent(Action::Kind kind) { return kind == Action::Kind::forward ? sent_activations : sent_gradients; }
-  std::size_t sent(Action::Kind kind) const { return kind == Action::Kind::forward ? sent_activations : sent_gradients; }
+  template <typename Self>
+  static auto& sent_of(Self& self, const Border& border) {
+    const bool is_forward = border.kind == Action::Kind::forward;
+    if (border.skip) return is_forward ? self.skip.sent_activations : self.skip.sent_gradients;
+    return is_forward ? self.sent_activations : self.sent_gradients;
+  }
+
+ public:
+  /// The number of those into which borders like this one are received, which is for this part of the stage.
+  std::size_t& received(const Border& border, std::size_t part) { return received_of(*this, border, part); }
+  std::size_t received(const Border& border, std::size_t part) const { return received_of(*this, border, part); }
+  /// The number of those from which borders like this one are sent.
+  std::size_t& sent(const Border& border) { return sent_of(*this, border); }
+  std::size_t sent(const Border& border) const { return sent_of(*this, border); }
 };
 
 /// By stage. For several stages there are, of each part and kind,
@@ -37,6 +59,12 @@ struct Buffers {
 /// And there are two send buffers of each kind: one is written while the other is sent. No number is larger than that of
 /// turns. With these buffers the timeline of equal parts is the same as without any limit. With one stage there is what the
 /// list has in use.
+///
+/// What the skip connection carries comes long before it is read: activations pass all stages in the middle by, and
+/// gradients come back before those that go through these stages. So there are as many receive buffers as wait in the
+/// timelines of equal parts, whose messages take no time or as long as a forward pass; of activations for several parts per
+/// stage at least one for each stage, since an evaluation takes so many turns through the first part before the first of
+/// them comes to the last.
 ///
 /// [Note: lists do not starve] A stage takes its actions in a fixed order, and each border goes through a channel of its
 /// part and kind, whose capacity is fixed. Whether such a network comes to its end does not depend on when messages arrive

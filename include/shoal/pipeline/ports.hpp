@@ -16,8 +16,8 @@ class Ports {
  public:
   /// group: the stages of this pipeline in their order (comm::World::pipeline()); it must outlive this object, and may be
   /// null if there is one stage, or if `memory` only counts. buffers: of this stage (shape.stage). border_bytes: size of
-  /// every border, of activations in the dtype of the model. Takes activations that are received from Kind::activations,
-  /// and all else from Kind::buffers. The destructor waits for what was sent.
+  /// every border, of activations in the dtype of the model, also of those of the skip connection. Takes activations that
+  /// are received from Kind::activations, and all else from Kind::buffers. The destructor waits for what was sent.
   Ports(comm::Communicator* group, const ScheduleShape& shape, const Buffers& buffers, std::size_t border_bytes,
         Memory& memory);
 
@@ -42,6 +42,7 @@ class Ports {
   ScheduleShape shape_;
   std::array<std::vector<std::vector<Buffer>>, 2> received_;  // by kind (0: activations) and part of the stage
   std::array<std::vector<Buffer>, 2> sent_;                   // by kind
+  std::array<std::vector<Buffer>, 2> received_skips_, sent_skips_;
 };
 
 }  // namespace shoal::pipeline

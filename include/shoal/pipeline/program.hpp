@@ -17,6 +17,7 @@ struct Place {
   Action::Kind kind = Action::Kind::forward;
   std::size_t part = 0;    ///< of the stage; 0 if it is sent
   std::size_t buffer = 0;  ///< index among those of this part and kind, or among the send buffers of this kind
+  bool skip = false;       ///< the buffers are those of the skip connection
   bool operator==(const Place&) const = default;
 };
 
@@ -31,7 +32,7 @@ struct Call {
 struct Step {
   std::vector<Call> before;  ///< messages that are started before the action, in this order
   Action action;
-  std::optional<Place> in, out;
+  std::optional<Place> in, out, skip_in, skip_out;
 };
 
 struct Program {

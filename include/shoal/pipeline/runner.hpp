@@ -9,16 +9,26 @@
 
 namespace shoal::pipeline {
 
+/// The memory of what an action reads and makes. Empty: there is no such border.
+struct Borders {
+  Span<std::byte> in, out;
+  Span<std::byte> skip_in, skip_out;  ///< of the skip connection (border.hpp)
+};
+
 /// What computes the parts of a stage. part: among those of the stage. Calls may enqueue work and return before it is done.
 class Stage {
  public:
   virtual ~Stage() = default;
   /// in: the activations of the part before, which stay as they are until the backward pass of this part and turn; empty for
   /// the first part of the model. out: to be filled for the next part; empty for the last one.
-  virtual void forward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) = 0;
+  /// With a skip connection, skip_out of the first part: to be filled with its activations. In the last part skip_in are
+  /// these activations, until the pass ends, and skip_out is to be filled with their gradients; if nothing is trained it is
+  /// empty.
+  virtual void forward(int part, std::size_t turn, const Borders& borders) = 0;
   /// in: the gradients of forward's `out`, which may be overwritten; empty for the last part of the model. out: to be filled
-  /// with the gradients of forward's `in`; empty for the first part.
-  virtual void backward(int part, std::size_t turn, Span<std::byte> in, Span<std::byte> out) = 0;
+  /// with the gradients of forward's `in`; empty for the first part. skip_in: in the first part, the gradients of forward's
+  /// skip_out.
+  virtual void backward(int part, std::size_t turn, const Borders& borders) = 0;
   /// For the trace: the number in the step of the micro-batch of a turn, and the first unit of a part.
   virtual std::size_t micro_batch(std::size_t turn) const { return turn; }
   virtual int first_unit(int /*part*/) const { return -1; }

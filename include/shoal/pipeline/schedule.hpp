@@ -35,6 +35,7 @@ struct Action {
 struct ScheduleShape {
   int stages = 1, stage = 0, parts = 1;
   std::size_t turns = 1;
+  bool skip = false;  ///< the model has a skip connection from its first part to its last one (border.hpp)
 };
 
 /// Index in the model of a part of this stage.

@@ -24,9 +24,12 @@ struct TimelineCosts {
   double message = 0;            ///< from the end of an action until its border can be read on another stage
   /// The same by border: between the parts m and m + 1 of the model. Empty: `message` for each.
   std::vector<double> messages = {};
+  double skip = 0;  ///< of a message of the skip connection, if `messages` is not empty
   double message_of(const Border& border) const {
+    if (messages.empty()) return message;
+    if (border.skip) return skip;
     const int between = border.kind == Action::Kind::forward ? border.part - 1 : border.part;
-    return messages.empty() ? message : messages[static_cast<std::size_t>(between)];
+    return messages[static_cast<std::size_t>(between)];
   }
 };
 /// All parts take the same time, and messages take `message` of it.

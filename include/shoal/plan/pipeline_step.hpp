@@ -33,8 +33,9 @@ struct PipelineStep {
 /// Bytes are exact. Time model:
 /// - a part takes its share of the model's operations (model::costs());
 /// - a border takes one exchange over its link, which all ranks of a node share that send at the same time; borders of the
-///   same part and kind follow each other, others do not delay each other (pipeline::timeline(), with the buffers of a run),
-///   except that no link carries all its borders in less than the sum of their times;
+///   same part and kind, or of the skip connection and the same kind, follow each other, others do not delay each other
+///   (pipeline::timeline(), with the buffers of a run), except that no link carries all its borders in less than the sum of
+///   their times;
 /// - the reductions of a stage follow its last backward pass, and nothing of them is hidden; then come losses and norm,
 ///   which wait for all stages, the update of the largest stage, and the gather of its parameters;
 /// - what the ends of the model send each other of a tied embedding is not hidden either.
