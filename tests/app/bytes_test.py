@@ -137,13 +137,16 @@ class Strategies(Bytes):
             ("gpipe", 2, 2, 1, 0, {"tied": "false"}),
             ("1f1b", 1, 4, 2, 0, {"tied_gradient": "apart"}),
             ("interleaved", 2, 4, 4, 1, {"tied_gradient": "apart"}),
+            ("1f1b", 1, 4, 2, 2, {"tied_gradient": "apart"}),
+            ("gpipe", 2, 4, 1, 3, {"tied_gradient": "apart"}),
+            ("interleaved", 2, 4, 2, 3, {"tied": "false"}),
         ):
             with self.subTest(schedule=schedule, parts=parts, ranks=ranks, nodes=nodes, stage=stage):
                 changes = {
                     "model": {"n_layer": 4, **head},
                     "pipeline": {"size": 2, "schedule": schedule, "parts": parts},
                 }
-                file = self.dir / f"plan-{schedule}-{ranks}-{nodes}.json"
+                file = self.dir / f"plan-{schedule}-{ranks}-{nodes}-{stage}.json"
                 at = ("--network", network, "--ranks", ranks, "--nodes", nodes, "--json", file)
                 done = self.shoal("plan", self.deck(DECK, **changes), *at)
                 self.assertEqual(done.returncode, 0, done.stderr)
