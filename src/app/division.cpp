@@ -18,12 +18,29 @@ Division divide(const config::Options& options, int ranks, int on_node) {
   return division;
 }
 
+namespace {
+
+/// Fails if the data-parallel ranks of a pipeline's stages would lie on the nodes in different ways. All nodes have the same
+/// number of ranks.
+void check_nodes_of_stages(const comm::World& world, const Division& division) {
+  const int on_node = world.topology().ranks_per_node(), of_stage = division.ranks;
+  require_input(division.axes.pipeline == 1 || on_node % of_stage == 0 || of_stage % on_node == 0,
+                "zero.hpz_size = node and zero.qgz need stages of a pipeline that lie on the nodes in the same way, but a "
+                "node has ",
+                on_node, " ranks and a stage has ", of_stage,
+                "; allowed: zero.hpz_size = off and zero.qgz = off, or numbers one of which divides the other");
+}
+
+}  // namespace
+
 void check_nodes(const config::Options& options, comm::World& world, const Division& division) {
-  const std::string unequal = comm::unequal_nodes(world.data_topology().node_of);
+  const std::string unequal = comm::unequal_nodes(world.topology().node_of);
   require_input(options.zero.hpz_size != zero::ZeroOptions::whole_node || unequal.empty(), "zero.hpz_size = node: ", unequal,
                 "; allowed: off, or a number of ranks");
   require_input(options.zero.qgz == 0 || unequal.empty(), "zero.qgz = ", options.zero.qgz, ": ", unequal,
                 "; allowed: off, or the same number of ranks on each node");
+  if (options.zero.hpz_size == zero::ZeroOptions::whole_node || options.zero.qgz != 0)
+    check_nodes_of_stages(world, division);
   if (!sync::trains_locally(options.sync)) return;
   require_input(options.sync.nprocs_per_node > 0 || unequal.empty(), "sync.kind = ", name_of(options.sync.kind), ": ",
                 unequal, "; allowed: the same number on each node, or sync.nprocs_per_node = a divisor of the ",

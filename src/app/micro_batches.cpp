@@ -32,8 +32,7 @@ void MicroBatches::forward(int part, std::size_t turn, const pipeline::Borders& 
                              static_cast<std::uint32_t>(step_),
                              static_cast<std::uint32_t>(m * options_.batch.micro)};
   if (borders.in.empty() || borders.out.empty()) load(m, batch);
-  engine_.forward(static_cast<std::size_t>(part), turn, batch, flow_of(borders),
-                  keeps_activations(options_, turn, turns()));
+  engine_.forward(static_cast<std::size_t>(part), turn, batch, flow_of(borders), keeps_activations(options_, turn, turns()));
 }
 
 void MicroBatches::backward(int part, std::size_t turn, const pipeline::Borders& borders) {

@@ -54,6 +54,7 @@ PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::i
     run.plan = inputs.memory();
     if (options.pipeline.size > 1) {
       run.stages = stage_rows(inputs.stages);
+      if (run.asked) run.cost_of_turns = cost_of_turns(inputs, changed);
       if (limit) run.does_not_fit = memory_problem(inputs, changed, *limit);
       return run;
     }

@@ -16,7 +16,8 @@ Resolved resolved(config::Invocation asked, int ranks) {
     if (*on_node > 0 && ranks % *on_node != 0) *on_node = 0;
   }
   std::size_t& neighbours = asked.options.zero.hpz_size;
-  if (!zero::hpz_divides(neighbours, ranks)) neighbours = 0;
+  const int stages_asked = asked.options.pipeline.size;
+  if (!zero::hpz_divides(neighbours, ranks % stages_asked == 0 ? ranks / stages_asked : ranks)) neighbours = 0;
   Resolved result = {asked};
   try {
     config::validate(result.run, ranks);
@@ -47,7 +48,7 @@ PlanInputs plan_inputs(const config::Options& options, int ranks, int on_node, c
 
 plan::PipelinePlan pipeline_plan(const PlanInputs& inputs, const config::Options& options) {
   const StagePlan& stages = inputs.stages.stages;
-  plan::PipelinePlan plan{stages.shape, stages.lists, stages.parts};
+  plan::PipelinePlan plan{stages.shape, stages.lists, stages.parts, stages.orders};
   Memory counting;
   zero::Engine engine(inputs.engine, {0, inputs.sync_group_size, nullptr}, counting);
   plan.border_bytes = border_bytes(options, engine);

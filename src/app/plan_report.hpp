@@ -26,6 +26,7 @@ struct PlannedRun {
   std::string refused;                   ///< why such a run would be refused; then nothing below is set
   plan::MemoryPlan plan;                 ///< with pipelines: of the stage that takes most
   std::vector<StageRow> stages;          ///< with pipelines
+  std::string cost_of_turns;             ///< cost_of_turns(), if this is the deck's own
   std::string does_not_fit;              ///< with pipelines and a limit: the error text of such a run, if it does not fit
   Ledger paper;                          ///< without pipelines: model states by the formula of the ZeRO paper
   std::optional<std::size_t> layers;     ///< without pipelines: the most layers that fit into PlanReport::limit

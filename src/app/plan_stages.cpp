@@ -7,10 +7,13 @@
 
 #include "bytes_json.hpp"
 #include "cells.hpp"
+#include "plan_ranks.hpp"
 #include "plan_report.hpp"
+#include "plan_time.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/plan/notation.hpp"
+#include "shoal/zero/stages.hpp"
 
 namespace shoal::app {
 
@@ -26,7 +29,48 @@ std::string units_text(const StageRow& row) {
   return all;
 }
 
+/// What the rank that sends most in its stage sends in a step. Borders are not counted.
+struct SentInStages {
+  double gradients = 0, parameters = 0;
+  double total() const { return gradients + parameters; }
+};
+
+SentInStages sent_in_stages(PlanInputs inputs, const config::Options& options, int zero_stage) {
+  plan::NetworkModel network;  // of which the bytes do not depend
+  network.node = network.across = plan::Link{};
+  inputs.stages.engine.zero.stage = zero_stage;
+  if (zero_stage < options.zero.stage) inputs.stages.engine.gradients.quantized.reset();
+  const plan::Cluster one_node{1, inputs.division.ranks * inputs.division.axes.model()};
+  SentInStages most;
+  for (const plan::Sent& sent : pipeline_step(inputs, options, one_node, network, nullptr).sent) {
+    const SentInStages rank{sent[plan::OperationKind::reduce_scatter].total(),
+                            sent[plan::OperationKind::all_gather].total()};
+    if (rank.total() > most.total()) most = rank;
+  }
+  return most;
+}
+
 }  // namespace
+
+std::string cost_of_turns(const PlanInputs& inputs, const config::Options& options) {
+  const zero::Stage& stage = zero::stage_of(options.zero);
+  if (options.pipeline.size == 1 || inputs.division.ranks == 1 || !stage.shards_gradients) return {};
+  const std::size_t turns = inputs.stages.stages.shape.turns;
+  SentInStages own, once;
+  try {
+    own = sent_in_stages(inputs, options, options.zero.stage);
+    once = sent_in_stages(inputs, options, 1);
+  } catch (const Error& error) {  // a step of very many turns and ranks is not counted
+    if (error.code() != Exit::bad_input) throw;
+    return text("zero.stage = ", options.zero.stage, ": what a micro-batch sends is not counted: ", error.what());
+  }
+  const auto bytes = [](double count) { return plan::bytes_text(static_cast<std::size_t>(count)); };
+  const auto of_turn = [&](double count) { return bytes(count / static_cast<double>(turns)); };
+  std::string each = of_turn(own.gradients) + " of gradients";
+  if (stage.shards_parameters) each += " and " + of_turn(own.parameters) + " of parameters";
+  return text("zero.stage = ", options.zero.stage, ": a rank sends up to ", each, " for each of its ", turns,
+              " micro-batches; with zero.stage = 1, ", bytes(once.total()), " in a whole step");
+}
 
 std::vector<StageRow> stage_rows(const PlannedStages& planned) {
   std::vector<StageRow> rows;
@@ -67,6 +111,7 @@ void print_stages(const PlanReport& report) {
                 counted(run.ranks, "rank").c_str(), report.n_layer, head,
                 last == head ? "" : text(", ", last, " (its copy of the embedding)").c_str());
     print_stages(run.stages, '#');
+    if (!run.cost_of_turns.empty()) std::printf("# %s\n", run.cost_of_turns.c_str());
     if (!run.does_not_fit.empty()) std::printf("# %s\n", run.does_not_fit.c_str());
   }
 }

@@ -11,6 +11,7 @@
 
 namespace shoal::app {
 
+struct PlanInputs;
 struct PlanReport;
 
 struct StageRow {
@@ -22,6 +23,10 @@ std::vector<StageRow> stage_rows(const PlannedStages& planned);
 
 /// A table of the stages: a line each. first: the first character of its lines.
 void print_stages(const std::vector<StageRow>& rows, char first);
+
+/// Where gradients are reduced for each micro-batch (stages 2 and 3 of ZeRO): the bytes that this costs, beside those of
+/// stage 1, as a sentence. Otherwise empty.
+std::string cost_of_turns(const PlanInputs& inputs, const config::Options& options);
 
 bool is_pipeline(const PlanReport& report);
 /// For each number of ranks, the stages of the deck's own run, and what to change if they do not fit.

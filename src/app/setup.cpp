@@ -159,7 +159,7 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   } else {
     setup.stages = stage_plan(setup.options, stage, turns_of(setup.engine, setup.division), training);
   }
-  setup.engine.parts = setup.stages.own_parts();
+  setup.engine = with_parts(setup.engine, setup.stages);
   const auto extra = [&](int of_rank) {
     return extra_allocations(setup.options, setup.division, setup.stages, purpose, of_rank);
   };

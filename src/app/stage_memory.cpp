@@ -30,9 +30,8 @@ class Stages {
   }
   /// stages.shape: of the stage.
   plan::MemoryPlan memory(const StagePlan& stages) const {
-    zero::EngineOptions engine = engine_;
-    engine.parts = stages.own_parts();
-    return plan::memory(engine, 0, division_.sync_group_size, extra_allocations(options_, division_, stages, purpose_));
+    return plan::memory(with_parts(engine_, stages), 0, division_.sync_group_size,
+                        extra_allocations(options_, division_, stages, purpose_));
   }
 
  private:
@@ -140,43 +139,52 @@ std::string joined(const std::string& one, const std::string& other) {
 }
 
 /// Balances are not in the descriptions. A balance, 1f1b and stage 1 cost nothing; recomputed activations up to a third of
-/// the arithmetic; smaller micro-batches are slower and change the order of sums.
+/// the arithmetic; stages 2 and 3 send gradients and parameters for each micro-batch; smaller micro-batches are slower and
+/// change the order of sums.
 Changes cheaper(const config::Options& options, const Division& division) {
   Changes changes;
   config::Options all = options;
-  std::string of_all;
-  const auto add = [&](const std::string& description, const auto& change) {
+  std::string others;  // of all changes but that of the stage of ZeRO
+  const auto add_one = [&](const std::string& description, const auto& change) {
     config::Options changed = options;
     change(changed);
     changes.emplace_back(changed, description);
     change(all);
-    of_all = joined(of_all, description);
+  };
+  const auto add = [&](const std::string& description, const auto& change) {
+    add_one(description, change);
+    others = joined(others, description);
+  };
+  const auto of_all = [&] {
+    return joined(all.zero.stage == options.zero.stage ? "" : text("zero.stage = ", all.zero.stage), others);
   };
   if (options.pipeline.balance != "auto") add("", [](auto& o) { o.pipeline.balance = "auto"; });
   if (options.pipeline.schedule == pipeline::Schedule::gpipe && options.pipeline.parts == 1) {
     add("pipeline.schedule = 1f1b", [](auto& o) { o.pipeline.schedule = pipeline::Schedule::one_f_one_b; });
   }
-  if (!zero::stage_of(options.zero).shards_optimizer && division.ranks > 1)
-    add("zero.stage = 1", [](auto& o) { o.zero.stage = 1; });
+  const bool shards = division.ranks > 1;
+  if (shards && !zero::stage_of(options.zero).shards_optimizer) {
+    add_one("zero.stage = 1", [](auto& o) { o.zero.stage = 1; });
+  }
   if (options.pipeline.checkpoint != pipeline::Checkpoint::always) {
     add("pipeline.checkpoint = always", [](auto& o) { o.pipeline.checkpoint = pipeline::Checkpoint::always; });
   }
-  if (changes.size() > 1) changes.emplace_back(all, of_all);
+  if (changes.size() > 1) changes.emplace_back(all, of_all());
+  for (int stage = std::max(2, options.zero.stage + 1); shards && stage < static_cast<int>(zero::stages.size()); ++stage) {
+    all.zero.stage = stage;
+    changes.emplace_back(all, of_all());
+  }
   for (std::size_t micro = options.batch.micro - 1; micro > 0; --micro) {
     if (options.batch.micro % micro != 0) continue;
     all.batch.micro = micro;
-    changes.emplace_back(all, joined(of_all, text("batch.micro = ", micro)));
+    changes.emplace_back(all, joined(of_all(), text("batch.micro = ", micro)));
   }
   return changes;
 }
 
 }  // namespace
 
-zero::EngineOptions PlannedStages::engine_of(std::size_t stage) const {
-  zero::EngineOptions options = engine;
-  options.parts = stages.parts[stage];
-  return options;
-}
+zero::EngineOptions PlannedStages::engine_of(std::size_t stage) const { return with_parts(engine, stages, stage); }
 
 config::Options with_balance(const config::Options& options, const Division& division, Purpose purpose,
                              const std::optional<std::size_t>& limit) {

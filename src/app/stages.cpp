@@ -30,6 +30,14 @@ model::Part part_of(Range units, const std::vector<pipeline::Action>& list, std:
   return {units, most[0] + most[1], most[1]};
 }
 
+zero::StepOrder order_of(const std::vector<pipeline::Action>& list, const std::vector<bool>& kept) {
+  zero::StepOrder order;
+  for (const pipeline::Action& action : list) {
+    order.push_back({action.part, action.kind == pipeline::Action::Kind::backward, kept[action.turn]});
+  }
+  return order;
+}
+
 }  // namespace
 
 pipeline::Balance balance_of(const config::Options& options) {
@@ -68,6 +76,7 @@ StagePlan stage_plan(const config::Options& options, int stage, std::size_t turn
     plan.lists = pipeline::lists_of(p.size == 1 ? pipeline::Schedule::depth_first : p.schedule, plan.shape);
   }
   plan.parts.resize(static_cast<std::size_t>(p.size));
+  plan.orders.resize(plan.parts.size());
   if (p.size == 1) return plan;
   std::vector<bool> kept;
   for (std::size_t turn = 0; turn < turns; ++turn) kept.push_back(keeps_activations(options, turn, turns));
@@ -77,7 +86,14 @@ StagePlan stage_plan(const config::Options& options, int stage, std::size_t turn
     const std::size_t of_stage = m % plan.parts.size(), part = m / plan.parts.size();
     plan.parts[of_stage].push_back(part_of(units[m], plan.lists[of_stage], part, kept));
   }
+  for (std::size_t s = 0; s < plan.orders.size() && training; ++s) plan.orders[s] = order_of(plan.lists[s], kept);
   return plan;
+}
+
+zero::EngineOptions with_parts(zero::EngineOptions engine, const StagePlan& stages, std::size_t stage) {
+  engine.parts = stages.parts[stage];
+  engine.order = stages.orders[stage];
+  return engine;
 }
 
 std::size_t border_bytes(const config::Options& options, zero::Engine& engine) {

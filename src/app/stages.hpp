@@ -21,8 +21,14 @@ struct StagePlan {
   pipeline::ScheduleShape shape;                ///< of one stage
   pipeline::Lists lists;                        ///< of all stages
   std::vector<std::vector<model::Part>> parts;  ///< by stage; a single stage has none: it computes the model as a whole
-  const std::vector<model::Part>& own_parts() const { return parts[static_cast<std::size_t>(shape.stage)]; }
+  std::vector<zero::StepOrder> orders;          ///< by stage: the passes of a training step; none if `parts` has none
 };
+
+/// Gives the engine of a stage its parts and the order of its passes.
+zero::EngineOptions with_parts(zero::EngineOptions engine, const StagePlan& stages, std::size_t stage);
+inline zero::EngineOptions with_parts(const zero::EngineOptions& engine, const StagePlan& stages) {
+  return with_parts(engine, stages, static_cast<std::size_t>(stages.shape.stage));
+}
 
 /// options: resolved. turns: micro-batches of a pipeline in a step. training: false for evaluations alone.
 StagePlan stage_plan(const config::Options& options, int stage, std::size_t turns, bool training);

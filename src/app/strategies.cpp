@@ -66,7 +66,7 @@ Options with_pipeline(const Options& deck, int stages, int zero_stage) {
 std::vector<Strategy> pipelines(const Options& deck, int ranks) {
   std::vector<Strategy> all;
   for (int stages = 2; ranks % stages == 0; stages *= 2) {
-    for (const int zero_stage : {0, 1}) {
+    for (int zero_stage = 0; zero_stage < static_cast<int>(zero::stages.size()); ++zero_stage) {
       Strategy strategy = {text("P=", stages, ", stage ", zero_stage), with_pipeline(deck, stages, zero_stage)};
       try {
         config::require_pipeline(strategy.options, ranks);

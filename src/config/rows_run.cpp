@@ -62,7 +62,8 @@ std::vector<Row> zero_rows() {
        stage_3},
       {"zero.reshard_after_forward", in(&Options::zero, &ZeroOptions::reshard_after_forward), "", any(),
        about("stage 3: release parameters after the forward pass and gather them again for the backward pass",
-             "Set it to false to send a third less; this needs as much memory as stage 2."),
+             "Set it to false to send a third less, in a pipeline to gather once a step; this needs as much memory as stage "
+             "2."),
        stage_3},
       {"zero.hpz_size", hpz_size(), "ranks", one_of({"off", "node"}).or_count(),
        about("stage 3, ZeRO++ hpZ: a second copy of the parameters, split among this many consecutive ranks, serves all "

@@ -5,7 +5,6 @@
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
 #include "shoal/pipeline/balance.hpp"
-#include "shoal/zero/stages.hpp"
 #include "validate.hpp"
 
 namespace shoal::config {
@@ -56,10 +55,6 @@ void find_part_problems(const Options& o, std::vector<std::string>& problems) {
 
 void find_foreign_problems(const Options& o, std::vector<std::string>& problems) {
   const std::string refused = text("pipeline.size = ", o.pipeline.size, " cannot be combined with ");
-  if (zero::stage_of(o.zero).shards_gradients) {
-    problems.push_back(text(refused, "zero.stage = ", o.zero.stage,
-                            ": it would reduce gradients, or gather parameters, for each micro-batch; allowed: 0, 1"));
-  }
   if (sync::trains_locally(o.sync)) {
     problems.push_back(text(refused, "sync.kind = ", name_of(o.sync.kind),
                             ": the stages of a pipeline train together at every step; allowed: every_step"));

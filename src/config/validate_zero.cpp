@@ -33,8 +33,9 @@ std::vector<std::string> format_problems(const zero::ZeroOptions& zero) {
 std::vector<std::string> zero_problems(const Options& o, int ranks) {
   const zero::ZeroOptions& zero = o.zero;
   std::vector<std::string> problems = format_problems(zero);
-  if (!zero::hpz_divides(zero.hpz_size, ranks)) {
-    problems.push_back(text("zero.hpz_size = ", zero.hpz_size, " does not divide the number of ranks (", ranks,
+  if (const int count = data_ranks(o, ranks); !zero::hpz_divides(zero.hpz_size, count)) {
+    problems.push_back(text("zero.hpz_size = ", zero.hpz_size, " does not divide the number of ",
+                            count == ranks ? "" : "data-parallel ", "ranks (", count,
                             "); allowed: off, node, or a divisor of it"));
   }
   if (zero.qwz == 0 && zero.qgz == 0) return problems;

@@ -9,15 +9,18 @@ StageReductions stage_reductions(const zero::EngineOptions& options, const Pipel
                                  int data_ranks, const CollectiveCosts& collectives, const Cluster& cluster) {
   zero::EngineOptions of_stage = options;
   of_stage.parts = plan.parts[stage];
+  if (!plan.orders.empty()) of_stage.order = plan.orders[stage];
   zero::RankGroups group;
   group.ranks = data_ranks;
   StageReductions result;
   result.units = model::layout(options.model);
   const auto layouts = zero::shard_layouts(result.units, options.zero, group, of_stage.parts);
   for (const zero::ShardLayout& layout : layouts) result.optimizer_elements += static_cast<double>(layout.optimizer.size());
-  result.accumulation = zero::AccumulationPlan(options.micro_batches, group.ranks, false,
+  result.accumulation = zero::AccumulationPlan(options.micro_batches, group.ranks,
+                                               group.ranks > 1 && zero::stage_of(options.zero).shards_gradients,
                                                options.gradients.collectives == comm::Collectives::native);
   result.messages = step_messages(of_stage, result.units, layouts, result.accumulation, collectives, cluster);
+  result.options = std::move(of_stage);
   return result;
 }
 

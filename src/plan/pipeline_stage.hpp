@@ -12,8 +12,9 @@
 
 namespace shoal::plan {
 
-/// The reductions of a stage among its data-parallel ranks.
+/// The reductions and gathers of a stage among its data-parallel ranks.
 struct StageReductions {
+  zero::EngineOptions options;           ///< of the stage's engine
   std::vector<model::UnitLayout> units;  ///< of the whole model
   zero::AccumulationPlan accumulation;
   StepMessages messages;

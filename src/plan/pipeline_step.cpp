@@ -5,9 +5,8 @@
 #include <map>
 #include <utility>
 
-#include "pipeline_stage.hpp"
-#include "shoal/base/error.hpp"
 #include "shoal/pipeline/timeline.hpp"
+#include "stage_costs.hpp"
 
 namespace shoal::plan {
 
@@ -27,73 +26,6 @@ Borders borders_of(const PipelinePlan& plan) {
     }
   }
   return borders;
-}
-
-/// The ranks of a run with pipelines.
-class Places {
- public:
-  Places(const PipelinePlan& plan, const Cluster& cluster)
-      : of_stage_(cluster.ranks() / plan.shape.stages), on_node_(cluster.ranks_per_node) {
-    require(cluster.ranks() % plan.shape.stages == 0, plan.shape.stages, " stages on ", cluster.ranks(), " ranks");
-  }
-  int data_ranks() const { return of_stage_; }
-  int rank(int stage, int d) const { return stage * of_stage_ + d; }
-  int node(int rank) const { return rank / on_node_; }
-  bool crosses(int from, int to, int d) const { return node(rank(from, d)) != node(rank(to, d)); }
-
-  /// One border of all ranks of a stage, which send at the same time.
-  double seconds(int from, int to, std::size_t bytes, const NetworkModel& network) const {
-    double within = 0, across = 0;
-    std::map<int, double> of_node;
-    for (int d = 0; d < of_stage_; ++d) {
-      if (!crosses(from, to, d)) {
-        within = network.node->latency_s + static_cast<double>(bytes) * network.node->s_per_byte;
-        continue;
-      }
-      double& sent = of_node[node(rank(from, d))] += static_cast<double>(bytes);
-      across = std::max(across, network.across->latency_s + sent * network.across->s_per_byte / network.ranks_per_node);
-    }
-    return std::max(within, across);
-  }
-
- private:
-  int of_stage_, on_node_;
-};
-
-/// Seconds of what the ranks of one stage exchange with each other in a step.
-struct Reductions {
-  double reduce_s = 0;            ///< gradients; in stage 0 their gather, too
-  double gather_s = 0;            ///< parameters
-  double small_s = 0;             ///< losses and norm
-  double optimizer_elements = 0;  ///< that its first rank updates
-};
-
-void add(Sent& sent, OperationKind kind, const Cost& cost, std::size_t rank, double times) {
-  sent[kind].intra += times * static_cast<double>(cost.sent[rank].intra);
-  sent[kind].inter += times * static_cast<double>(cost.sent[rank].inter);
-}
-
-/// Adds the bytes of the ranks of the stage to `sent`.
-Reductions reductions_of(const StageReductions& stage, int number, const Places& places, std::vector<Sent>& sent) {
-  const auto all = [&](OperationKind kind, const std::vector<SharedCost>& costs, double times) {
-    double seconds = 0;
-    for (const SharedCost& cost : costs) {
-      seconds += times * cost->total_s();
-      for (int d = 0; d < places.data_ranks(); ++d) {
-        const auto rank = static_cast<std::size_t>(places.rank(number, d));
-        add(sent[rank], kind, *cost, rank, times);
-      }
-    }
-    return seconds;
-  };
-  const StepMessages& messages = stage.messages;
-  Reductions result;
-  result.reduce_s = all(OperationKind::reduce_scatter, messages.reduce, static_cast<double>(stage.accumulation.rounds)) +
-                    all(OperationKind::all_gather, messages.gather_gradients, 1);
-  result.gather_s = all(OperationKind::all_gather, messages.gather_parameters, 1);
-  result.small_s = 2 * messages.small.total_s();
-  result.optimizer_elements = stage.optimizer_elements;
-  return result;
 }
 
 /// Adds what the ends of the model send each other of copied units to `sent`. Returns the seconds of all.
@@ -132,8 +64,24 @@ std::vector<pipeline::PassTimes> pass_times(const zero::EngineOptions& options, 
   return times;
 }
 
-double busy(const pipeline::Timeline& timeline, std::size_t stage) {
-  return timeline.step * (1 - timeline.idle_share(stage));
+/// By part of the model: the passes with the messages of their stage. reductions: by stage.
+std::vector<pipeline::PassTimes> with_messages(std::vector<pipeline::PassTimes> passes,
+                                               const std::vector<Reductions>& reductions, bool overlap) {
+  const auto together = [&](double arithmetic, double messages) {
+    return overlap ? std::max(arithmetic, messages) : arithmetic + messages;
+  };
+  for (std::size_t m = 0; m < passes.size(); ++m) {
+    const pipeline::PassTimes& messages = reductions[m % reductions.size()].in_passes[m / reductions.size()];
+    passes[m] = {together(passes[m].forward, messages.forward), together(passes[m].backward, messages.backward)};
+  }
+  return passes;
+}
+
+/// Seconds of arithmetic of a stage in all turns.
+double busy(const std::vector<pipeline::PassTimes>& passes, std::size_t stage, const PipelinePlan& plan) {
+  double of_turn = 0;
+  for (std::size_t m = stage; m < passes.size(); m += plan.parts.size()) of_turn += passes[m].forward + passes[m].backward;
+  return of_turn * static_cast<double>(plan.shape.turns);
 }
 
 }  // namespace
@@ -159,8 +107,19 @@ PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePla
     }
   }
 
-  const double turns = static_cast<double>(plan.shape.turns);
-  pipeline::TimelineCosts costs{pass_times(options, plan, arithmetic.micro_batches_s / turns)};
+  double all_elements = 0;
+  std::vector<double> elements;
+  std::vector<Reductions> reductions;
+  for (std::size_t s = 0; s < plan.parts.size(); ++s) {
+    const StageReductions stage = stage_reductions(options, plan, s, places.data_ranks(), collectives, cluster);
+    reductions.push_back(reductions_of(stage, static_cast<int>(s), places, step.sent));
+    elements.push_back(stage.optimizer_elements);
+    all_elements += elements.back();
+  }
+
+  const std::vector<pipeline::PassTimes> passes =
+      pass_times(options, plan, arithmetic.micro_batches_s / static_cast<double>(plan.shape.turns));
+  pipeline::TimelineCosts costs{with_messages(passes, reductions, options.gradients.overlap)};
   for (int part = 0; part + 1 < pipeline::parts_of_model(plan.shape); ++part) {
     const int from = part % plan.shape.stages, to = (part + 1) % plan.shape.stages;
     costs.messages.push_back(places.seconds(from, to, plan.border_bytes, network));
@@ -169,23 +128,15 @@ PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePla
   const std::vector<pipeline::Buffers> buffers = pipeline::buffers_of(plan.lists, plan.shape);
   const pipeline::Timeline timeline = pipeline::timeline(plan.lists, plan.shape, costs, &buffers);
   step.idle_share = timeline.idle_share();
-  double all_elements = 0;
-  std::vector<Reductions> reductions;
-  for (std::size_t s = 0; s < plan.parts.size(); ++s) {
-    const StageReductions stage = stage_reductions(options, plan, s, places.data_ranks(), collectives, cluster);
-    reductions.push_back(reductions_of(stage, static_cast<int>(s), places, step.sent));
-    all_elements += reductions.back().optimizer_elements;
-  }
   const double copies_s = exchange_copies(options, places, plan.shape.stages - 1, network, step.sent);
   double reduced = 0, after = 0, computed = 0;
   for (std::size_t s = 0; s < reductions.size(); ++s) {
     const double end = timeline.actions[s].back().end;
-    const double update = arithmetic.update_s * reductions[s].optimizer_elements / all_elements;
-    reduced = std::max(reduced, std::max(end, fullest) + reductions[s].reduce_s + reductions[s].small_s);
+    const double update = arithmetic.update_s * elements[s] / all_elements;
+    reduced = std::max(reduced, std::max(end, fullest) + reductions[s].exposed_s + reductions[s].small_s);
     after = std::max(after, update + reductions[s].gather_s);
-    computed = std::max(computed, busy(timeline, s) + update);
-    step.time.communication_s = std::max(
-        step.time.communication_s, borders_s[s] + reductions[s].reduce_s + reductions[s].small_s + reductions[s].gather_s);
+    computed = std::max(computed, busy(passes, s, plan) + update);
+    step.time.communication_s = std::max(step.time.communication_s, borders_s[s] + reductions[s].total_s);
   }
   reduced += copies_s;
   step.time.communication_s += copies_s;

@@ -105,7 +105,10 @@ void add_gathers(StepMessages& messages, MessageCosts& costs, const zero::Engine
   }
   zero::ZeroOptions zero = options.zero;
   if (!options.gradients.overlap) zero.prefetch_units = 0;
-  messages.gathers = zero::plan_gathers(model::use_order(options.model, options.capacity), bytes, names, zero);
+  const zero::UseOrder order = options.order.empty()
+                                   ? model::use_order(options.model, options.capacity)
+                                   : zero::uses_of_step(options.model, options.capacity, options.parts, options.order).order;
+  messages.gathers = zero::plan_gathers(order, bytes, names, zero);
   const bool has_hpz = zero::has_secondary(zero.hpz_size, group_size);
   for (std::size_t u = 0; u < units.size(); ++u) {
     if (!layouts[u].gathered) continue;

@@ -46,6 +46,7 @@ Engine::Engine(const EngineOptions& options, const RankGroups& groups, Memory& m
   }
   std::vector<UseOrder> passes;
   for (const model::Part& part : options_.parts) add_passes(part, passes);
+  if (!options_.order.empty()) add_step(passes);
   parameters_ = std::make_unique<Parameters>(units_, layouts_, states_, passes, groups,
                                              GatherOptions{options_.zero, options_.gradients.bucket_elements,
                                                            options_.gradients.overlap, options_.gradients.collectives},
@@ -76,13 +77,34 @@ void Engine::add_passes(const model::Part& part, std::vector<UseOrder>& passes) 
   const model::UseOrders orders = model::use_orders(options_.model, capacity);
   PartOfModel& made = parts_.emplace_back(PartOfModel{nullptr, Slots(part)});
   made.evaluation = made.forward = add(orders.forward);
-  if (!capacity.training) return;
+  if (!capacity.training || !options_.order.empty()) return;
   if (options_.parts.size() == 1 && part.slots == 1) {
     made.forward = add(model::use_order(options_.model, capacity));
     return;
   }
   if (part.whole_slots > 0) made.backward = add(orders.backward);
   if (part.whole_slots < part.slots) made.recomputing_backward = add(orders.recomputing_backward);
+}
+
+/// The order of uses matters only if units are gathered for them.
+void Engine::add_step(std::vector<UseOrder>& passes) {
+  const bool gathers = std::any_of(layouts_.begin(), layouts_.end(), [](const ShardLayout& l) { return l.gathered; });
+  step_ = passes.size();
+  passes.push_back(gathers ? uses_of_step(options_.model, options_.capacity, options_.parts, options_.order).order
+                           : UseOrder{});
+}
+
+/// Begins a pass of the part for Parameters, or goes on with that of the step.
+void Engine::begin_pass(const PassOfPart& pass) {
+  const PartOfModel& own = parts_[pass.part];
+  if (options_.order.empty()) {
+    if (!pass.backward) return parameters_->begin(own.forward);
+    if (const auto& backward = pass.whole ? own.backward : own.recomputing_backward) parameters_->begin(*backward);
+    return;
+  }
+  require(options_.order[next_] == pass, "pass ", next_, " of the step is that of another part, or of another kind");
+  if (next_ == 0) parameters_->begin(step_);
+  next_ = (next_ + 1) % options_.order.size();
 }
 
 std::vector<kernels::Product> Engine::products() const {
@@ -130,7 +152,7 @@ void Engine::forward(std::size_t part, std::size_t turn, const model::MicroBatch
                      bool whole) {
   PartOfModel& own = parts_.at(part);
   const std::size_t slot = own.slots.take(turn, whole);
-  parameters_->begin(own.forward);
+  begin_pass({part, false, whole});
   const auto predictions = static_cast<double>(groups_ * options_.micro_batches * own.model->predictions(batch));
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "forward");
   own.model->forward(slot, batch, flow, static_cast<float>(loss_scale_ / predictions), losses_.cell(turn));
@@ -139,7 +161,7 @@ void Engine::forward(std::size_t part, std::size_t turn, const model::MicroBatch
 void Engine::backward(std::size_t part, std::size_t turn, const model::Flow& flow) {
   PartOfModel& own = parts_.at(part);
   const std::size_t slot = own.slots.release(turn);
-  if (const auto& pass = own.slots.is_whole(slot) ? own.backward : own.recomputing_backward) parameters_->begin(*pass);
+  begin_pass({part, true, own.slots.is_whole(slot)});
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "backward");
   own.model->backward(slot, flow);
 }
@@ -213,7 +235,7 @@ void Engine::update_unit(int unit, const optim::Optimizer::Step& step) {
 
 void Engine::evaluate(std::size_t part, const model::MicroBatch& batch, const model::Flow& flow) {
   PartOfModel& own = parts_.at(part);
-  require(own.slots.all_free(), "an evaluation comes between the forward and the backward pass of a turn");
+  require(own.slots.all_free() && next_ == 0, "an evaluation comes between the forward and the backward pass of a turn");
   parameters_->begin(own.evaluation);
   own.model->evaluate(batch, flow, losses_.cell(0));
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "shoal/base/error.hpp"
 #include "shoal/zero/lifetimes.hpp"
@@ -77,21 +79,25 @@ void plan_starts(std::vector<GatherLifetime>& gather_lifetimes, const std::vecto
 /// Joins two lifetimes of a unit if the gather for the second one would start while the unit is still there, or as soon as
 /// it is released. So a unit that stays counts as one that is gathered ahead, and needs no memory beyond that.
 void join_near_uses(std::vector<GatherLifetime>& gather_lifetimes) {
-  for (std::size_t i = 0; i < gather_lifetimes.size(); ++i) {
-    const auto next = std::find_if(gather_lifetimes.begin() + static_cast<std::ptrdiff_t>(i) + 1, gather_lifetimes.end(),
-                                   [&](const GatherLifetime& gather) { return gather.unit == gather_lifetimes[i].unit; });
-    if (next == gather_lifetimes.end() || next->start > gather_lifetimes[i].last + 1) continue;
-    gather_lifetimes[i].last = next->last;
-    gather_lifetimes.erase(next);
-    --i;  // the next lifetime may be joined too
+  std::vector<GatherLifetime> joined;
+  std::map<int, std::size_t> latest;  // by unit: index in `joined`
+  for (const GatherLifetime& gather : gather_lifetimes) {
+    const auto before = latest.find(gather.unit);
+    if (before != latest.end() && gather.start <= joined[before->second].last + 1) {
+      joined[before->second].last = gather.last;
+      continue;
+    }
+    latest[gather.unit] = joined.size();
+    joined.push_back(gather);
   }
+  gather_lifetimes = std::move(joined);
 }
 
 }  // namespace
 
 GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& bytes_of,
                         const std::vector<std::string>& names, const ZeroOptions& options) {
-  GatherPlan plan{visits, uses(visits, bytes_of, !options.reshard_after_forward), 0};
+  GatherPlan plan{visits.size(), uses(visits, bytes_of, !options.reshard_after_forward), 0};
   Live live(visits.size(), options.max_live_mb);
   const auto bytes = [&](const GatherLifetime& gather) { return bytes_of[static_cast<std::size_t>(gather.unit)]; };
   for (const GatherLifetime& gather : plan.gather_lifetimes) live.add(gather.first, gather.last + 1, bytes(gather));

@@ -96,17 +96,25 @@ float* Gradients::of(int unit) {
   return accumulator_->buffer(unit, accumulation_.micro_step_of(turn_of_[u]));
 }
 
-/// The buckets of earlier turns were in flight until now; now the memory that they use is needed.
+/// The buckets of earlier turns were in flight until now; now the memory that they use is needed. Where gradients are
+/// reduced after every micro-step, all sweeps write to the same memory, so no other sweep may be in the middle of a turn.
 void Gradients::begin_turn(std::size_t sweep) {
-  for (const int unit : sweeps_[sweep]) {
-    const auto u = static_cast<std::size_t>(unit);
-    require(turn_of_[u] == begun_[sweep], "turn ", begun_[sweep], " begins without the gradient of unit ", units_[u].name,
-            " of the turn before");
+  for (std::size_t s = 0; s < sweeps_.size(); ++s) {
+    if (s == sweep || accumulation_.reduced_every_micro_step) require_complete(s);
   }
   ++begun_[sweep];
   start_ready();
   finish_started();
   finished_ = 0;
+}
+
+/// fail() unless all units of the sweep have completed the turns that it has begun.
+void Gradients::require_complete(std::size_t sweep) const {
+  for (const int unit : sweeps_[sweep]) {
+    const auto u = static_cast<std::size_t>(unit);
+    require(turn_of_[u] == begun_[sweep], "a turn begins before the gradient of unit ", units_[u].name, " of turn ",
+            turn_of_[u], " is complete");
+  }
 }
 
 void Gradients::complete(int unit) {

@@ -2,6 +2,7 @@
 #include "shoal/zero/parameters.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "fill_with_nan.hpp"
 #include "shoal/base/error.hpp"
@@ -71,16 +72,20 @@ Parameters::Schedule Parameters::schedule(const UseOrder& visits, const std::vec
   if (!options.overlap) zero.prefetch_units = 0;
   Schedule pass;
   pass.plan = plan_gathers(visits, bytes_of, names, zero);
-  pass.starting.resize(visits.size());
-  for (std::size_t k = 0; k < pass.plan.gather_lifetimes.size(); ++k)
-    pass.starting[pass.plan.gather_lifetimes[k].start].push_back(k);
+  const std::vector<GatherLifetime>& lifetimes = pass.plan.gather_lifetimes;
+  pass.of_unit.resize(names.size());
+  for (std::size_t k = 0; k < lifetimes.size(); ++k) pass.of_unit[static_cast<std::size_t>(lifetimes[k].unit)].push_back(k);
+  pass.by_end.resize(lifetimes.size());
+  std::iota(pass.by_end.begin(), pass.by_end.end(), 0);
+  std::stable_sort(pass.by_end.begin(), pass.by_end.end(),
+                   [&](std::size_t one, std::size_t other) { return lifetimes[one].last < lifetimes[other].last; });
   return pass;
 }
 
 void Parameters::begin(std::size_t pass) {
   require(held_ == 0, "a pass begins while parameters of the one before are in use");
   pass_ = &passes_.at(pass);
-  visit_ = 0;
+  visit_ = lifetimes_started_ = lifetimes_ended_ = 0;
 }
 
 const void* Parameters::acquire(int unit) {
@@ -101,13 +106,17 @@ void Parameters::release(int) {
 
 /// Starts the gathers that the plan has at the beginning of this use, in the same order on all ranks.
 void Parameters::begin_use() {
-  require(pass_ != nullptr && visit_ < pass_->plan.visits.size(), "visit ", visit_, " is not in the pass's plan");
-  for (const std::size_t index : pass_->starting[visit_]) start_gather(index);
+  require(pass_ != nullptr && visit_ < pass_->plan.visits, "visit ", visit_, " is not in the pass's plan");
+  const std::vector<GatherLifetime>& lifetimes = pass_->plan.gather_lifetimes;
+  while (lifetimes_started_ < lifetimes.size() && lifetimes[lifetimes_started_].start == visit_) {
+    start_gather(lifetimes_started_++);
+  }
 }
 
 void Parameters::leave_visit() {
-  for (const GatherLifetime& lifetime : pass_->plan.gather_lifetimes) {
-    if (lifetime.last != visit_) continue;
+  for (; lifetimes_ended_ < pass_->by_end.size(); ++lifetimes_ended_) {
+    const GatherLifetime& lifetime = pass_->plan.gather_lifetimes[pass_->by_end[lifetimes_ended_]];
+    if (lifetime.last != visit_) break;
     const trace::OnBehalfOf unit(lifetime.unit);
     const trace::Region region(trace::Level::comm, trace::Kind::phase, "release", whole(lifetime).size());
 #ifndef NDEBUG
@@ -118,13 +127,13 @@ void Parameters::leave_visit() {
 }
 
 std::size_t Parameters::gather_lifetime(int unit) const {
-  const auto here = [&](const GatherLifetime& lifetime) {
-    return lifetime.unit == unit && lifetime.first <= visit_ && visit_ <= lifetime.last;
-  };
-  const auto& gather_lifetimes = pass_->plan.gather_lifetimes;
-  const auto found = std::find_if(gather_lifetimes.begin(), gather_lifetimes.end(), here);
-  require(found != gather_lifetimes.end(), "unit ", unit, " is not in visit ", visit_, " of the pass's plan");
-  return static_cast<std::size_t>(found - gather_lifetimes.begin());
+  const std::vector<std::size_t>& own = pass_->of_unit[static_cast<std::size_t>(unit)];
+  const auto& lifetimes = pass_->plan.gather_lifetimes;
+  const auto next =
+      std::partition_point(own.begin(), own.end(), [&](std::size_t index) { return lifetimes[index].first <= visit_; });
+  require(next != own.begin() && visit_ <= lifetimes[*std::prev(next)].last, "unit ", unit, " is not in visit ", visit_,
+          " of the pass's plan");
+  return *std::prev(next);
 }
 
 Span<std::byte> Parameters::whole(const GatherLifetime& lifetime) const {

@@ -126,13 +126,34 @@ void GradientQuantState::take_residuals(int ranks_per_node, const std::vector<Bu
     }
     own.push_back(of_place[static_cast<std::size_t>(groups_.rank % on_node)]);
   }
-  layout_ = text(ranks, " ranks, ", on_node, " per node, ", buckets.size(), " messages (", std::hex, hash_of(buckets), ")");
-  residual_ = memory.take<float>(Kind::buffers, columns_[static_cast<std::size_t>(groups_.rank)], "quantization residuals");
+  own_ = static_cast<std::size_t>(groups_.rank);
+  const std::string of_stage = text(ranks, " ranks, ", on_node, " per node");
+  layout_ = text(of_stage, ", ", buckets.size(), " messages (", std::hex, hash_of(buckets), ")");
+  residual_ = memory.take<float>(Kind::buffers, columns_[own_], "quantization residuals");
   std::size_t before = 0;
   for (std::size_t m = 0; m < own.size() && !memory.counting(); ++m) {
     residuals_[m] = residual_.subspan(before, own[m]);
     before += own[m];
   }
+  if (groups_.model != nullptr && groups_.model->size() > 1) share_layout(of_stage, hash_of(buckets));
+}
+
+/// All ranks make the tensors of all ranks in a checkpoint, so each needs the columns and the layout of every stage, of
+/// which a stage knows its own.
+void GradientQuantState::share_layout(const std::string& of_stage, std::uint64_t hash) {
+  const auto count = static_cast<std::size_t>(groups_.model->size()),
+             stage = static_cast<std::size_t>(groups_.model->rank());
+  const std::size_t ranks = columns_.size();
+  std::vector<std::uint64_t> columns(count * ranks, 0), hashes(count, 0);
+  std::copy(columns_.begin(), columns_.end(), columns.begin() + static_cast<std::ptrdiff_t>(stage * ranks));
+  hashes[stage] = hash;
+  for (auto* const known_to_one : {&columns, &hashes}) {
+    groups_.model->all_reduce(Span<std::uint64_t>(*known_to_one), comm::Reduce::sum).wait();
+  }
+  own_ += stage * ranks;
+  columns_.assign(columns.begin(), columns.end());
+  layout_ = text(count, " stages of ", of_stage, ", messages");
+  for (const std::uint64_t of_messages : hashes) layout_ += text(" ", std::hex, of_messages);
 }
 
 comm::QuantState GradientQuantState::of(std::size_t bucket) {
@@ -146,7 +167,7 @@ void GradientQuantState::trace_errors(const std::vector<Bucket>& buckets) {
 std::vector<NamedSlice> GradientQuantState::residual_slices() const {
   std::vector<NamedSlice> slices;
   for (std::size_t rank = 0; rank < columns_.size(); ++rank) {
-    const bool own = rank == static_cast<std::size_t>(groups_.rank);
+    const bool own = rank == own_;
     slices.push_back({text("/residuals/", rank),
                       {columns_[rank]},
                       own ? Range{0, columns_[rank]} : Range{},

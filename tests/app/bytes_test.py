@@ -138,13 +138,16 @@ class Strategies(Bytes):
             (2, "interleaved", 2, 4, 4, 1, {"tied_gradient": "apart"}),
             (4, "1f1b", 1, 4, 2, 0, {"tied": "false", "direct": "true"}),
             (2, "interleaved", 2, 4, 2, 1, {"tied_gradient": "apart", "direct": "true"}),
+            (2, "1f1b", 1, 4, 2, 2, {"tied_gradient": "apart"}),
+            (2, "gpipe", 2, 4, 1, 3, {"tied_gradient": "apart"}),
+            (2, "interleaved", 2, 4, 2, 3, {"tied": "false"}),
         ):
             with self.subTest(size=size, schedule=schedule, parts=parts, ranks=ranks, nodes=nodes, stage=stage):
                 changes = {
                     "model": {"n_layer": 4, **head},
                     "pipeline": {"size": size, "schedule": schedule, "parts": parts},
                 }
-                file = self.dir / f"plan-{size}-{schedule}-{ranks}-{nodes}.json"
+                file = self.dir / f"plan-{size}-{schedule}-{ranks}-{nodes}-{stage}.json"
                 at = ("--network", network, "--ranks", ranks, "--nodes", nodes, "--json", file)
                 done = self.shoal("plan", self.deck(DECK, **changes), *at)
                 self.assertEqual(done.returncode, 0, done.stderr)

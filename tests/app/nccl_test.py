@@ -27,11 +27,21 @@ class OverNccl(simulated_test.Simulated):
         ):
             # An evaluation would wait for what is in flight.
             options = ("--comm.ranks_per_node=2", "--train.steps=4", "--train.eval_every=0", *ahead, *some)
-            first = self.ordered("in-order", self.deck(simulated_test.DECK), options, 4)
-            env = {"SHOAL_SIMULATE": simulated_test.ORDERS[-1], "SHOAL_NCCL_DOUBLE": "serial"}
-            by_nccl = ("--comm.backend=nccl", "--comm.timeout=20")
-            run = self.train(self.deck(simulated_test.DECK), *options, *by_nccl, ranks=4, timeout=100, env=env)
-            self.assertEqual(simulated_test.trajectory(run), simulated_test.trajectory(first), options)
+            self.same_in_one_order(simulated_test.DECK, options)
+
+    def same_in_one_order(self, deck, options):
+        first = self.ordered("in-order", self.deck(deck), options, 4)
+        env = {"SHOAL_SIMULATE": simulated_test.ORDERS[-1], "SHOAL_NCCL_DOUBLE": "serial"}
+        by_nccl = ("--comm.backend=nccl", "--comm.timeout=20")
+        run = self.train(self.deck(deck), *options, *by_nccl, ranks=4, timeout=100, env=env)
+        self.assertEqual(simulated_test.trajectory(run), simulated_test.trajectory(first), options)
+
+    def test_one_order_of_calls_in_pipelines(self):
+        """Parameters and gradients of each micro-batch are on other communicators than the borders of stages."""
+        deck = {**simulated_test.DECK, "model": {**simulated_test.DECK["model"], "n_layer": 4, "tied": "false"}}
+        interleaved = ("--pipeline.schedule=interleaved", "--pipeline.parts=2")
+        for options in (("--zero.stage=2",), ("--zero.stage=3", "--zero.prefetch_units=2", *interleaved)):
+            self.same_in_one_order(deck, ("--pipeline.size=2", *options))
 
     def test_measuring_collectives(self):
         file = self.measured("--comm.ranks_per_node=2", "--comm.backend=nccl", backend="nccl")

@@ -31,12 +31,19 @@ CHANGES_NOTHING = {
     "balance": ("auto", "uneven"),
     "pipeline.checkpoint": ("never", "except_last", "always"),
     "activation.checkpoint_interval": (0, 1),
-    "zero.stage": (0, 1),
+    "zero.stage": (0, 1, 2, 3),
     "comm.bucket_mb": (25, 0.003),
     "comm.overlap": ("true", "false"),
 }
 FACTORS = {**DECIDES, **CHANGES_NOTHING}
 OF_PIPELINES = ("pipeline.schedule", "pipeline.parts", "pipeline.checkpoint", "balance")
+# Of the long version.
+OF_STAGE_3 = {
+    "zero.prefetch_units": (1, 0, 3),
+    "zero.reshard_after_forward": ("true", "false"),
+    "zero.persist_below": (0, 2000),  # elements; 2000 is between the sizes of the embedding and of a block
+    "zero.hpz_size": ("off", 1),
+}
 
 
 def allowed(row):
@@ -53,20 +60,27 @@ def allowed(row):
 
 def in_effect(row):
     idle = () if row["pipeline.size"] > 1 else OF_PIPELINES
-    return [name for name in FACTORS if name not in idle]
+    if row["zero.stage"] != 3 or row["data_ranks"] == 1:
+        idle = (*idle, *OF_STAGE_3)
+    return [name for name in row if name not in idle]
 
 
-def can_meet(choice):
-    given = dict(choice)
-    generator = random.Random(0)
-    for _ in range(500):
-        row = {name: generator.choice(values) for name, values in FACTORS.items()} | given
-        if allowed(row) and set(given) <= set(in_effect(row)):
-            return True
-    return False
+def space_of(factors):
+    def can_meet(choice):
+        given = dict(choice)
+        generator = random.Random(0)
+        for _ in range(500):
+            row = {name: generator.choice(values) for name, values in factors.items()} | given
+            if allowed(row) and set(given) <= set(in_effect(row)):
+                return True
+        return False
+
+    return Space(factors, allowed, in_effect, can_meet)
 
 
-SPACE = Space(FACTORS, allowed, in_effect, can_meet)
+SPACE = space_of(FACTORS)
+WITH_STAGE_3_CHANGES_NOTHING = {**CHANGES_NOTHING, **OF_STAGE_3}
+LONG_SPACE = space_of({**DECIDES, **WITH_STAGE_3_CHANGES_NOTHING})
 
 
 def balance_of(row):

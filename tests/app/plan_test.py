@@ -243,7 +243,7 @@ class Pipelines(Planning):
 
     def test_the_largest_stage_takes_what_was_planned(self):
         """Each of the stages is the largest once. A run ends with an error if another rank does not take its plan."""
-        for balance, largest, ranks, stage in (("1,3", 1, 2, 0), ("3,1", 0, 4, 1)):
+        for balance, largest, ranks, stage in (("1,3", 1, 2, 0), ("3,1", 0, 4, 1), ("1,3", 1, 4, 3)):
             deck = self.deck(PIPELINED, pipeline={"balance": balance, "checkpoint": "except_last"})
             said, plan = self.plan(deck, "--ranks", f"1,{ranks}", f"--zero.stage={stage}")
             self.assertIn("# pipeline.size = 2 does not divide 1 ranks: not planned there", said)
@@ -253,7 +253,9 @@ class Pipelines(Planning):
             self.assertEqual([row["units"] for row in run["pipeline"]], [[[0, 1 + first]], [[1 + first, 6]]])
             self.assertEqual([row["largest"] for row in run["pipeline"]], [largest == 0, largest == 1])
             self.assertEqual(run["total_bytes"], max(row["total_bytes"] for row in run["pipeline"]))
-            self.assertIn("zero.stage = 2", self.only(plan, ranks, 2, False)["refused"])
+            self.assertEqual("# zero.stage = 3: a rank sends up to " in said, stage == 3)
+            both = [self.only(plan, ranks, of_zero, False)["total_bytes"] for of_zero in (1, 2)]
+            self.assertTrue(both[1] < both[0] if ranks > 2 else both[1] == both[0], both)
 
     def test_data_pipelines_or_both(self):
         """A pipeline over a slow link sends activations in place of gradients, and that pays off."""

@@ -71,6 +71,25 @@ class Simulated(Program):
         for run in runs[1:]:
             self.assertEqual(run, runs[0])
 
+    def test_pipelines(self):
+        """Borders, and the gradients and parameters of each micro-batch, are on different queues."""
+        deck = {**DECK, "model": {**DECK["model"], "n_layer": 4, "tied": "false"}}
+        whole = trajectory(self.ordered("in-order", self.deck(deck), (), 1))
+        interleaved = ("--pipeline.schedule=interleaved", "--pipeline.parts=2")
+        for options in (
+            ("--zero.stage=1",),
+            ("--zero.stage=2", "--comm.bucket_mb=0.02"),
+            ("--zero.stage=3", *interleaved),
+            (
+                "--zero.stage=3",
+                "--zero.prefetch_units=2",
+                "--zero.reshard_after_forward=false",
+                "--pipeline.schedule=gpipe",
+            ),
+        ):
+            run = self.same(4, "--pipeline.size=2", *options, deck=deck)
+            self.assertEqual(trajectory(run), whole, options)
+
     def test_units_that_share_memory_with_messages(self):
         """Backward writes a block's gradient to the memory of an earlier block, which a message was sent from: a bucket is
         as large as a block. In the larger model MPI cannot send a message before it is received."""

@@ -80,6 +80,8 @@ class Traces(Simulation):
         self.refused(
             *at, "--ranks", 4, "--nodes", 2, "--comm.collectives=native", contains=("comm.collectives", "native")
         )
+        self.refused(*at, "--ranks", 4, "--nodes", 2, "--pipeline.size=2", "--model.tied=false", "--zero.stage=2",
+                     contains=("zero.stage = 2 in a pipeline",))  # fmt: skip
         self.refused(*at, "--ranks", 4, "--nodes", 2, "--platform=torus", contains=("platform = torus", "fat-tree"))
         many = ("--ranks", 1024, "--nodes", 512, "--zero.stage=1", "--steps", 10_000)
         self.refused(*at, *many, contains=("million lines", "allowed: up to 200 million"))

@@ -12,12 +12,23 @@
 namespace shoal::plan {
 namespace {
 
+/// One part per stage.
+std::vector<zero::StepOrder> orders_of(const pipeline::Lists& lists) {
+  std::vector<zero::StepOrder> orders;
+  for (const auto& list : lists) {
+    zero::StepOrder& order = orders.emplace_back();
+    for (const auto& action : list) order.push_back({0, action.kind == pipeline::Action::Kind::backward, true});
+  }
+  return orders;
+}
+
 /// Two stages of one layer each, four turns, so four data-parallel ranks have 16 micro-batches.
 PipelinePlan two_stages(std::size_t turns = 4, pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b) {
   PipelinePlan plan;
   plan.shape = {.stages = 2, .stage = 0, .parts = 1, .turns = turns};
   plan.lists = pipeline::lists_of(schedule, plan.shape);
   plan.parts = {{{{0, 2}, 2, 2}}, {{{2, 4}, 1, 1}}};
+  plan.orders = orders_of(plan.lists);
   plan.border_bytes = 1000;
   return plan;
 }
@@ -65,6 +76,46 @@ TEST(PipelineStepOf, ReducesTheUnitsOfAStageAmongItsRanks) {
     }
     EXPECT_EQ(step.time.across_per_node, 2 * 4 * 1000);
   }
+}
+
+/// On one node, in stages 2 and 3 of ZeRO. Four turns: F0 F1 B0 F2 B1 F3 B2 B3 of units 0 and 1, F0 B0 F1 B1 ... of 2 and 3.
+TEST(PipelineStepOf, ReducesAndGathersForEveryTurn) {
+  for (const int stage : {2, 3}) {
+    zero::EngineOptions options = untied(stage, 8);
+    options.zero.prefetch_units = 0;
+    const PipelineStep step = pipeline_step(options, two_stages(), {1, 4}, two_levels(), {});
+    for (const std::size_t s : {0U, 1U}) {
+      double reduced = 0, gathered = 0;
+      for (const std::size_t rank : {2 * s, 2 * s + 1}) {
+        reduced += step.sent[rank][OperationKind::reduce_scatter].intra;
+        gathered += step.sent[rank][OperationKind::all_gather].intra;
+      }
+      EXPECT_EQ(reduced, 4 * (s == 0 ? bytes_of_units(0, 1) : bytes_of_units(2, 3)));
+      // Unit 1 stays from F1 to B0, from F2 to B1, and from F3 to B3; unit 2 from each backward pass to the next forward
+      // one. The embedding (0) and the head (3) are used in forward passes alone.
+      const double in_passes = s == 0 ? 4 * bytes_of_units(0, 1) : 4 * bytes_of_units(3, 3) + 5 * bytes_of_units(2, 2);
+      EXPECT_EQ(gathered, stage == 3 ? in_passes : s == 0 ? bytes_of_units(0, 1) : bytes_of_units(2, 3));
+    }
+  }
+}
+
+/// A link that is slower than the passes carries each turn's gradients of a stage, one turn after another; without overlap
+/// the arithmetic comes on top.
+TEST(PipelineStepOf, TakesTheTimeOfTheReductionsOfEveryTurn) {
+  NetworkModel slow = two_levels();
+  slow.node = Link{0, 1e-6};
+  slow.across = Link{0, 0};
+  slow.sum_s_per_byte = 0;
+  const auto seconds_of = [&](std::size_t turns, bool overlap) {
+    zero::EngineOptions options = untied(2, 2 * turns);
+    options.gradients.overlap = overlap;
+    return pipeline_step(options, two_stages(turns), {2, 2}, slow, {1e-3 * static_cast<double>(turns), 0}).time.total_s();
+  };
+  const double largest = std::max(bytes_of_units(0, 1), bytes_of_units(2, 3)) / 2 * 1e-6;  // each rank sends half
+  ASSERT_GT(largest, 1e-3) << "the arithmetic of a turn";
+  const auto of_a_turn = [&](bool overlap) { return (seconds_of(64, overlap) - seconds_of(32, overlap)) / 32; };
+  EXPECT_NEAR(of_a_turn(true), largest, 1e-3);
+  EXPECT_GT(of_a_turn(false), of_a_turn(true) + 1e-5);
 }
 
 /// Without a network: A turns of both passes on the slower stage, and P - 1 turns of the other one before and after.
@@ -122,6 +173,7 @@ TEST(PipelineStepOf, CountsEachBorderWithItsOwnLink) {
   PipelinePlan plan = two_stages(1);
   plan.shape.stages = 4;
   plan.lists = pipeline::lists_of(pipeline::Schedule::one_f_one_b, plan.shape);
+  plan.orders = orders_of(plan.lists);
   plan.parts = {{{{0, 2}, 1, 1}}, {{{2, 3}, 1, 1}}, {{{3, 4}, 1, 1}}, {{{4, 6}, 1, 1}}};
   const PipelineStep step = pipeline_step(options, plan, {2, 2}, slow, {});
   EXPECT_NEAR(step.time.total_s(), 2 * 1000 * 1e-3 / 2, 1e-9) << "once forward and once back";

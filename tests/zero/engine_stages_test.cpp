@@ -85,6 +85,9 @@ class Rank {
  private:
   static RankGroups groups(int stages) {
     RankGroups groups{world().data().rank(), world().data().size(), &world().data()};
+    groups.node = &world().data_node();
+    groups.across = &world().data_across();
+    groups.neighbours = &world().consecutive(1);
     if (stages > 1) groups.model = &world().model();
     return groups;
   }
@@ -120,6 +123,8 @@ Results run(EngineOptions o, int stages) {
     const std::vector<std::size_t> cuts =
         stages == 2 ? std::vector<std::size_t>{0, 2, 6} : std::vector<std::size_t>{0, 2, 4, 6};
     o.parts = {{{cuts[stage], cuts[stage + 1]}}};
+    const std::size_t turns = micro_batches / static_cast<std::size_t>(world().data().size());
+    for (std::size_t turn = 0; turn < turns; ++turn) o.order.insert(o.order.end(), {{0, false, true}, {0, true, true}});
   }
   Results results;
   Rank rank(o, stages);
@@ -153,6 +158,26 @@ TEST_F(EngineStages, TrainAsRanksThatComputeTheWholeModel) {
     EXPECT_GT(expected.squares.front(), 0);
   }
 }
+
+/// Two nodes of one rank each train a stage. Every unit is quantized by itself, so parts of the model make no difference.
+TEST_F(EngineStages, RoundMessagesAsRanksThatComputeTheWholeModel) {
+  world().make_groups(shoal::test::comm_options(1), {.tensor = 1, .pipeline = 2});
+  EngineOptions o = options(3, DType::f32, DType::f32);
+  const Results exact = run(o, 1);
+  for (const auto& [hpz_size, qwz, qgz, feedback] :
+       {std::tuple{1, 0, 0, false}, std::tuple{0, 8, 0, false}, std::tuple{1, 4, 8, false}, std::tuple{0, 0, 4, true}}) {
+    o.zero.hpz_size = static_cast<std::size_t>(hpz_size);
+    o.zero.qwz = qwz;
+    o.zero.qgz = qgz;
+    o.zero.quant_feedback = feedback;
+    o.gradients.quantized = quantized_reduction(o.zero, 1);
+    const Results expected = run(o, 1), found = run(o, 2);
+    EXPECT_EQ(expected == exact, qwz == 0 && qgz == 0);
+    EXPECT_TRUE(found == expected) << "hpZ " << hpz_size << ", qwZ " << qwz << ", qgZ " << qgz;
+  }
+  world().make_groups(shoal::test::comm_options(), {.tensor = 1, .pipeline = 2});
+}
+SHOAL_RUN_IF(EngineStages, RoundMessagesAsRanksThatComputeTheWholeModel, ranks == 4);
 
 }  // namespace
 }  // namespace shoal::zero::test

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <memory>
 #include <random>
 #include <tuple>
 
@@ -213,6 +214,30 @@ TEST_P(Gradient, IsTheSameIfUnitsAreInDifferentTurns) {
 
 INSTANTIATE_TEST_SUITE_P(StagesAndMicroBatches, Gradient,
                          testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(4, 8, 12, 20, 24)));
+
+/// In stages 2 and 3 all sweeps write to one memory, from which buckets are sent; in stages 0 and 1 each has its own.
+TEST(SweepsOfGradients, DoNotInterruptEachOtherWhereTheyShareMemory) {
+  comm::Communicator& all = test::world().all();
+  const auto ranks = static_cast<std::size_t>(all.size());
+  for (const int stage : {1, 2}) {
+    const auto make = [&](comm::Communicator* group, Memory& memory) {
+      const RankGroups groups{all.rank(), all.size(), group};
+      return std::make_unique<Gradients>(units(), shard_layouts(units(), {.stage = stage}, groups), Sweeps{{2}, {1, 0}},
+                                         AccumulationPlan(ranks, all.size(), stage == 2), groups, GradientOptions{}, memory);
+    };
+    Memory counting;
+    make(nullptr, counting);
+    device::DeviceMemory memory(counting.taken());
+    const auto gradients = make(&all, memory);
+    gradients->of(2);
+    if (stage == 2) {
+      EXPECT_THROW(gradients->of(1), Error);
+    } else {
+      EXPECT_NO_THROW(gradients->of(1));
+    }
+  }
+}
+SHOAL_RUN_IF(SweepsOfGradients, DoNotInterruptEachOtherWhereTheyShareMemory, ranks > 1);
 
 /// Stage 0 with one micro-batch per rank.
 class WholeGradients : public testing::Test {

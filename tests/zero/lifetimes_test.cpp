@@ -37,6 +37,13 @@ TEST(Lifetimes, AWindowOverEqualBuffersTakesItsWidth) {
   EXPECT_EQ(lay_out(buffers).bytes, 3 * 1024U);
 }
 
+/// As many as the gathers of a step of a pipeline with thousands of turns.
+TEST(Lifetimes, ManyShortOnesTakeWhatAFewTake) {
+  std::vector<Lifetime> buffers;
+  for (std::size_t i = 0; i < 100'000; ++i) buffers.push_back({1000, i, i + 2});
+  EXPECT_EQ(lay_out(buffers).bytes, 3 * 1024U);
+}
+
 TEST(Lifetimes, BuffersThatAreUsedTogetherDoNotOverlap) {
   std::mt19937 random(7);
   for (int round = 0; round < 50; ++round) {

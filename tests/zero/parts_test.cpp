@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank that computes the model in several parts, in the order of any schedule for one stage, has the states, losses and
 // norms of one that computes it as a whole, bit for bit.
+#include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "engine_harness.hpp"
@@ -88,33 +90,49 @@ std::vector<model::Part> parts_of(std::size_t units, const std::vector<std::size
   return parts;
 }
 
-Results run(EngineOptions o, Schedule schedule, const std::vector<std::size_t>& balance, std::size_t most_whole = 1) {
+/// A turn keeps all activations if a slot for that is free.
+StepOrder order_of(const std::vector<pipeline::Action>& actions, const std::vector<model::Part>& parts) {
+  StepOrder order;
+  std::vector<std::map<std::uint32_t, bool>> whole(parts.size());  // by part and turn, between forward and backward
+  for (const pipeline::Action& action : actions) {
+    auto& own = whole[action.part];
+    const bool is_backward = action.kind == pipeline::Action::Kind::backward;
+    if (!is_backward) {
+      const auto in_use = std::count_if(own.begin(), own.end(), [](const auto& turn) { return turn.second; });
+      own[action.turn] = static_cast<std::size_t>(in_use) < parts[action.part].whole_slots;
+    }
+    order.push_back({action.part, is_backward, own.at(action.turn)});
+    if (is_backward) own.erase(action.turn);
+  }
+  return order;
+}
+
+/// known: the engine knows the order of the step beforehand.
+Results run(EngineOptions o, Schedule schedule, const std::vector<std::size_t>& balance, std::size_t most_whole = 1,
+            bool known = false) {
   const auto ranks = static_cast<std::size_t>(EngineOfAll::world().size());
   const pipeline::ScheduleShape shape = {.parts = static_cast<int>(balance.size()), .turns = o.micro_batches / ranks};
   const std::vector<pipeline::Action> actions = pipeline::actions_of(schedule, shape);
   o.parts = parts_of(model::layout(o.model).size(), balance, pipeline::slots(actions), most_whole);
+  const StepOrder order = order_of(actions, o.parts);
+  if (known) o.order = order;
   EngineOfAll engine(o);
   engine->initialize(3);
   const std::size_t bytes = sequences * length * o.model.n_embd * size_of(o.dtype);
   Flows flows(balance.size(), o.model.direct, shape.turns, bytes);
   Results results;
   for (std::uint32_t step = 0; step < 2; ++step) {
-    std::vector<std::vector<bool>> whole(balance.size(), std::vector<bool>(shape.turns));
-    std::vector<std::size_t> whole_in_use(balance.size(), 0);
-    for (const pipeline::Action& action : actions) {
-      const std::size_t k = action.part, turn = action.turn;
-      if (action.kind == pipeline::Action::Kind::backward) {
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      const std::size_t k = actions[i].part, turn = actions[i].turn;
+      if (actions[i].kind == pipeline::Action::Kind::backward) {
         engine->backward(k, turn, flows.backward(k, turn));
-        if (whole[k][turn]) --whole_in_use[k];
         continue;
       }
-      whole[k][turn] = whole_in_use[k] < o.parts[k].whole_slots;
-      if (whole[k][turn]) ++whole_in_use[k];
       const std::size_t m = engine->accumulation().micro_batch_of_turn(turn, EngineOfAll::world().rank());
       const Tokens tokens(31 * step + m);
       engine->forward(k, turn,
                       {sequences, length, tokens.inputs, tokens.targets, step, static_cast<std::uint32_t>(m * sequences)},
-                      flows.forward(k, turn), whole[k][turn]);
+                      flows.forward(k, turn), order[i].whole);
     }
     engine->finish_gradients();
     engine->start_gradient_gather();
@@ -166,8 +184,10 @@ TEST_P(PartsTest, HaveTheStatesOfTheWholeModel) {
                         Case{Schedule::layer_by_layer, {1, 1, 2}, 0, 0}, Case{Schedule::layer_by_layer, {3, 1}, 2, 2},
                         Case{Schedule::layer_by_layer, {layers}, 6, 0}, Case{Schedule::interleaved, {1, 2, 1}, 1, 1}}) {
     o.capacity.checkpoint_interval = c.interval;
-    EXPECT_TRUE(run(o, c.schedule, c.balance, c.most_whole) == expected)
-        << name_of(c.schedule) << ", " << c.balance.size() << " parts, whole slots " << c.most_whole;
+    for (const bool known : {false, true}) {
+      EXPECT_TRUE(run(o, c.schedule, c.balance, c.most_whole, known) == expected)
+          << name_of(c.schedule) << ", " << c.balance.size() << " parts, whole slots " << c.most_whole;
+    }
   }
 }
 
@@ -195,6 +215,20 @@ TEST(SlotsTest, TheLowestFreeOneIsTaken) {
   EXPECT_FALSE(slots.all_free());
   EXPECT_TRUE(slots.is_whole(1));
   EXPECT_FALSE(slots.is_whole(2));
+}
+
+TEST(EngineTest, RefusesPassesInAnotherOrderThanThatOfTheStep) {
+  const std::size_t turns = 2;
+  EngineOptions o = options(3, turns * static_cast<std::size_t>(EngineOfAll::world().size()));
+  o.parts = {{{0, model::layout(o.model).size()}, turns, turns}};
+  o.order = {{0, false, true}, {0, false, true}, {0, true, true}, {0, true, true}};
+  EngineOfAll engine(o);
+  engine->initialize(3);
+  const Tokens tokens(1);
+  const model::MicroBatch batch = {sequences, length, tokens.inputs, tokens.targets, 0, 0};
+  engine->forward(0, 0, batch);
+  EXPECT_THROW(engine->backward(0, 0), Error);
+  EXPECT_THROW(engine->evaluate(batch), Error);
 }
 
 TEST(EngineTest, RefusesPassesThatNoSlotIsFreeFor) {

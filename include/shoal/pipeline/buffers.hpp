@@ -69,6 +69,13 @@ struct Buffers {
 /// [Note: lists do not starve] A stage takes its actions in a fixed order, and each border goes through a channel of its
 /// part and kind, whose capacity is fixed. Whether such a network comes to its end does not depend on when messages arrive
 /// (Kahn 1974). So it is enough that one execution does with these buffers; program_of() makes one, and fails otherwise.
+///
+/// Stages 2 and 3 of ZeRO also reduce gradients and gather parameters among the data-parallel ranks of a stage, which have
+/// the same list. Each rank starts and awaits these collectives at the same places of its list as the others. They are
+/// channels, too: a rank starts a collective without waiting for anyone, and later waits until the others have started it.
+/// (A collective of several exchanges goes on while a rank waits for something else: comm::Request.) If the ranks of each
+/// stage go through their lists side by side, none waits for another one of its stage, and each pipeline is executed as if
+/// it were alone. So this execution comes to its end, and with it every other.
 std::vector<Buffers> buffers_of(const Lists& lists, const ScheduleShape& shape);
 
 }  // namespace shoal::pipeline

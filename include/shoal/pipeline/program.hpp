@@ -50,6 +50,8 @@ enum class Order : std::uint8_t {
   /// buffers. For messages that are carried out one after another on each stage (comm::Communicator::queued()): the first
   /// message that is not complete is then always the next one of both of its stages, so stages cannot wait for each other.
   /// Each stage starts its first message without waiting for another stage, so all can make NCCL's communicators then.
+  /// Collectives among the data-parallel ranks of a stage lie between the same messages on all of these ranks. So pipelines
+  /// that go on side by side do not wait for them, and in every other order of events they come to their ends, too.
   one_by_one,
 };
 

@@ -16,19 +16,21 @@ struct PipelinePlan {
   pipeline::ScheduleShape shape;  ///< shape.stage does not matter
   pipeline::Lists lists;
   std::vector<std::vector<model::Part>> parts;  ///< by stage
+  std::vector<zero::StepOrder> orders = {};     ///< by stage; needed by stage 3 of ZeRO alone, which gathers for passes
   std::size_t border_bytes = 0;
   double recomputed = 0;  ///< share of the turns whose activations are computed again
 };
 
 struct PipelineStep {
   StepTime time;
-  std::vector<Sent> sent;  ///< by rank of the run: borders and copies (send), and the reductions in its stage
-  double idle_share = 0;   ///< of the passes, until the last one ends; the mean over stages
+  /// By rank of the run: borders and copies (send), and the reductions and gathers in its stage.
+  std::vector<Sent> sent;
+  double idle_share = 0;  ///< of the passes, until the last one ends; the mean over stages
   double ideal_idle_share = 0;
 };
 
-/// options: the engine's of all stages, without parts. Zero stages 0 and 1. arithmetic: of a data-parallel rank that would
-/// compute the model as a whole, without recomputing.
+/// options: the engine's of all stages, without parts. arithmetic: of a data-parallel rank that would compute the model as a
+/// whole, without recomputing.
 ///
 /// Bytes are exact. Time model:
 /// - a part takes its share of the model's operations (model::costs());
@@ -36,8 +38,11 @@ struct PipelineStep {
 ///   same part and kind, or of the skip connection and the same kind, follow each other, others do not delay each other
 ///   (pipeline::timeline(), with the buffers of a run), except that no link carries all its borders in less than the sum of
 ///   their times;
-/// - the reductions of a stage follow its last backward pass, and nothing of them is hidden; then come losses and norm,
-///   which wait for all stages, the update of the largest stage, and the gather of its parameters;
+/// - in stages 2 and 3 of ZeRO a part's gradients are reduced in its backward passes, and in stage 3 the gathers of a pass
+///   are in it: a pass takes as long as its arithmetic or as its messages, whichever is longer, and without overlap as both;
+/// - the other reductions of a stage follow its last backward pass, and nothing of them is hidden, nor of the last bucket of
+///   the former; then come losses and norm, which wait for all stages, the update of the largest stage, and the gather of
+///   its parameters;
 /// - what the ends of the model send each other of a tied embedding is not hidden either.
 /// compute_s is that of the stage that computes most; exposed_s is all else, so it includes waiting for other stages.
 PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePlan& plan, const Cluster& cluster,

@@ -20,7 +20,8 @@ inline constexpr std::size_t most_in_flight = 2;
 using SharedCost = std::shared_ptr<const Cost>;
 
 struct StepMessages {
-  zero::GatherPlan gathers;  ///< of units that are gathered before their use (stage 3)
+  /// Of units that are gathered before their use (stage 3): in a micro-batch, or with EngineOptions::order in a step.
+  zero::GatherPlan gathers;
   /// By unit: cost of its gather from all ranks of the group, and of that within the hpZ group; null if there is none.
   std::vector<SharedCost> gather, gather_hpz;
 

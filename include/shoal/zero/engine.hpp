@@ -22,6 +22,7 @@
 #include "shoal/zero/parameters.hpp"
 #include "shoal/zero/slots.hpp"
 #include "shoal/zero/states.hpp"
+#include "shoal/zero/step_order.hpp"
 
 namespace shoal::zero {
 
@@ -36,6 +37,9 @@ struct EngineOptions {
   double grad_clip = 1.0;         ///< largest norm; 0: gradients are not clipped
   std::uint64_t seed = 1;
   std::vector<model::Part> parts;  ///< of the model, first to last, that this rank computes; none: all units as one part
+  /// With parts: the passes of every training step, which forward() and backward() must follow; stage 3 plans the gathers of
+  /// a step from it. None: any order that slots allow; each pass gathers for itself.
+  StepOrder order = {};
 };
 
 class Engine final : private model::UnitAccess {
@@ -127,10 +131,12 @@ class Engine final : private model::UnitAccess {
   void release(int unit) override;
   float* gradient(int unit) override;
   void gradient_complete(int unit) override;
+  void begin_pass(const PassOfPart& pass);
   void start_all_gather();
   void update_unit(int unit, const optim::Optimizer::Step& step);
 
-  /// A part of the model on this rank, and the passes (of Parameters) that it makes.
+  /// A part of the model on this rank, and the passes (of Parameters) that it makes. If the order of a step is known, a step
+  /// is one pass, and the part's own are for evaluations alone.
   struct PartOfModel {
     std::unique_ptr<model::Model> model;
     Slots slots;
@@ -140,6 +146,7 @@ class Engine final : private model::UnitAccess {
   };
   model::Capacity capacity_of(const model::Part& part) const;
   void add_passes(const model::Part& part, std::vector<UseOrder>& passes);
+  void add_step(std::vector<UseOrder>& passes);
 
   EngineOptions options_;
   std::vector<model::UnitLayout> units_;
@@ -156,6 +163,8 @@ class Engine final : private model::UnitAccess {
   double loss_scale_ = 1;
   std::size_t groups_ = 1;
   std::vector<PartOfModel> parts_;  // as EngineOptions::parts
+  std::size_t step_ = 0;            // the pass (of Parameters) that is a whole step, if its order is known
+  std::size_t next_ = 0;            // index of the step's next pass in EngineOptions::order
 };
 
 }  // namespace shoal::zero

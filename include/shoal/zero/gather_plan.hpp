@@ -24,7 +24,7 @@ struct GatherLifetime {
 };
 
 struct GatherPlan {
-  UseOrder visits;
+  std::size_t visits = 0;                        ///< number of uses in the pass
   std::vector<GatherLifetime> gather_lifetimes;  ///< in the order in which their gathers start
   std::size_t bytes = 0;                         ///< of the memory of gathered parameters
 };

@@ -52,7 +52,8 @@ class Gradients {
   Gradients& operator=(const Gradients&) = delete;
 
   /// The unit's flat buffer in float, to which backward writes the gradient of the unit's turn. The first call of a turn
-  /// begins it. The first of a sweep waits for all buckets in flight, whose memory is needed now.
+  /// begins it. The first of a sweep waits for all buckets in flight, whose memory is needed now; if gradients are reduced
+  /// after every micro-step, fail() if another sweep is in the middle of a turn, since all sweeps share that memory.
   float* of(int unit);
   /// Backward has written all of the unit's gradient. Adds it to the partial sums, and starts to reduce complete buckets.
   /// The unit's next turn is the following one.
@@ -112,6 +113,7 @@ class Gradients {
 
   comm::Blocks blocks(const Bucket& bucket) const;
   void begin_turn(std::size_t sweep);
+  void require_complete(std::size_t sweep) const;
   void add_ready(int unit, std::size_t turn);
   comm::Request reduce(std::size_t bucket, Span<std::byte> scratch);
   bool reduces_whole() const;

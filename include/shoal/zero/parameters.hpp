@@ -55,10 +55,11 @@ class Parameters {
   }
 
  private:
-  /// A pass: its plan, and for each use of units the gathers that start at its beginning.
+  /// A pass: its plan, and indices of plan.gather_lifetimes.
   struct Schedule {
     GatherPlan plan;
-    std::vector<std::vector<std::size_t>> starting;  // by use: indices of plan.gather_lifetimes
+    std::vector<std::vector<std::size_t>> of_unit;  // by unit, in the order of their uses
+    std::vector<std::size_t> by_end;                // all, in the order of their last uses
   };
   struct Gather {
     std::size_t index;    // of plan.gather_lifetimes
@@ -89,6 +90,8 @@ class Parameters {
   const Schedule* pass_ = nullptr;
   std::size_t visit_ = 0;  // index of the current use in the pass, or of the next one if no unit is acquired
   std::size_t held_ = 0;   // calls of acquire() without their release()
+  // Of the pass: numbers of gathers that have started, and of lifetimes that have ended.
+  std::size_t lifetimes_started_ = 0, lifetimes_ended_ = 0;
   Span<std::byte> gathered_;
   QuantErrors errors_;  // qwZ: by unit, since the last fetch_errors()
   std::deque<Gather> gathering_;

@@ -63,7 +63,8 @@ class GradientQuantState {
  public:
   GradientQuantState() = default;
   /// Takes memory for the errors if there are several ranks, and for residuals if feedback is on and there are several
-  /// nodes: one float for each element that this rank sends to other nodes.
+  /// nodes: one float for each element that this rank sends to other nodes. Then, in a pipeline, it is collective over
+  /// groups.model.
   GradientQuantState(const QuantizedReduction& how, const std::vector<Bucket>& buckets,
                      const std::vector<ShardLayout>& layouts, const RankGroups& groups, Memory& memory);
 
@@ -73,16 +74,19 @@ class GradientQuantState {
   /// Writes them into the trace. Called after the host has waited for an event behind fetch_errors().
   void trace_errors(const std::vector<Bucket>& buckets);
   /// For checkpoints: each rank's residuals are a tensor of their own, "/residuals/RANK", which no other rank holds any part
-  /// of. They depend on how gradients are cut into buckets, which residual_layout() identifies. Residuals can be read only
-  /// if it is the same as when they were written. Both are empty without residuals.
+  /// of. The ranks of all stages of a pipeline are numbered stage by stage. Residuals depend on how gradients are cut into
+  /// buckets, which residual_layout() identifies, the same on all ranks. They can be read only if it is the same as when
+  /// they were written. Both are empty without residuals.
   std::vector<NamedSlice> residual_slices() const;
   const std::string& residual_layout() const { return layout_; }
 
  private:
   void take_residuals(int ranks_per_node, const std::vector<Bucket>& buckets, const std::vector<ShardLayout>& layouts,
                       Memory& memory);
+  void share_layout(const std::string& of_stage, std::uint64_t hash);
 
   RankGroups groups_;
+  std::size_t own_ = 0;               // this rank's index in columns_
   std::vector<std::size_t> columns_;  // by rank: elements that it sends to other nodes; empty without residuals
   std::string layout_;
   Span<float> residual_;                // of all buckets together
