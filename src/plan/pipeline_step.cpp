@@ -137,10 +137,13 @@ std::vector<pipeline::PassTimes> pass_times(const zero::EngineOptions& options, 
       pipeline::PassTimes& part = times[k * plan.parts.size() + stage];
       const Range units = plan.parts[stage][k].units;
       for (std::size_t u = units.begin; u < units.end; ++u) {
+        if (u > options.model.n_layer) {
+          // The head's backward pass follows its forward pass at once, and nothing of it is computed again.
+          part.forward += s_per_flop * costs[u].flops();
+          continue;
+        }
         part.forward += s_per_flop * costs[u].forward_flops;
-        part.backward += s_per_flop * costs[u].backward_flops;
-        // The head's backward pass follows its forward pass at once, and nothing of it is computed again.
-        if (u <= options.model.n_layer) part.backward += s_per_flop * plan.recomputed * costs[u].forward_flops;
+        part.backward += s_per_flop * (costs[u].backward_flops + plan.recomputed * costs[u].forward_flops);
       }
     }
   }
