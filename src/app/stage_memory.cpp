@@ -9,6 +9,7 @@
 #include "shoal/plan/fit.hpp"
 #include "shoal/plan/notation.hpp"
 #include "shoal/zero/stages.hpp"
+#include "simulated_step.hpp"
 
 namespace shoal::app {
 
@@ -25,6 +26,7 @@ class Stages {
         turns_(turns_of(engine_, division)) {}
 
   const zero::EngineOptions& engine() const { return engine_; }
+  std::size_t turns() const { return turns_; }
   StagePlan cut(const config::Options& options, std::size_t stage) const {
     return stage_plan(options, static_cast<int>(stage), turns_, purpose_ == Purpose::train);
   }
@@ -189,19 +191,28 @@ zero::EngineOptions PlannedStages::engine_of(std::size_t stage) const { return w
 config::Options with_balance(const config::Options& options, const Division& division, Purpose purpose,
                              const std::optional<std::size_t>& limit) {
   if (options.pipeline.size == 1 || options.pipeline.balance != "auto") return options;
-  config::Options fastest = with(options, balance_of(options));
-  if (!limit) return fastest;
   const Stages stages(options, division, purpose);
-  const auto fits = [&](const config::Options& cut) {
-    const auto memory = memory_of_all(stages, cut);
+  const auto fits = [&](const pipeline::Balance& cut) {
+    if (!limit) return true;
+    const auto memory = memory_of_all(stages, with(options, cut));
     return memory[largest_of(memory)].bytes.total() <= *limit;
   };
-  if (fits(fastest)) return fastest;
-  FittingParts parts(stages, options, *limit);
-  const auto found = balance_of(options, [&](std::size_t part, Range blocks) { return parts(part, blocks); });
-  if (!found) return fastest;
-  config::Options fitting = with(options, *found);
-  return fits(fitting) ? fitting : fastest;
+  pipeline::Balance cut = balance_of(options);
+  bool fit = fits(cut);
+  if (!fit) {
+    FittingParts parts(stages, options, *limit);
+    const auto found = balance_of(options, [&](std::size_t part, Range blocks) { return parts(part, blocks); });
+    if (found && fits(*found)) {
+      cut = *found;
+      fit = true;
+    }
+  }
+  if (options.pipeline.parts > 1 && purpose == Purpose::train) {
+    const SimulatedStep step(options, stages.turns());
+    cut = pipeline::shortened(
+        cut, step, [&](const pipeline::Balance& moved) { return !fit || fits(moved); }, step.most_calls());
+  }
+  return with(options, cut);
 }
 
 PlannedStages plan_stages(const config::Options& options, const Division& division, Purpose purpose,

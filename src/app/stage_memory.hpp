@@ -34,7 +34,8 @@ PlannedStages plan_stages(const config::Options& options, const Division& divisi
 /// The options with the number of layers of each part in place of pipeline.balance = auto: the least largest cost among the
 /// cuts whose stages all fit under the limit. If none does, or there is no limit: the least largest cost. With several parts
 /// per stage, only cuts are considered in which a stage would also fit if all its parts had as many layers as the largest
-/// one.
+/// one; from the one found, layers are moved to other parts as long as this shortens the simulated step of a training
+/// (pipeline::shortened()) and all stages still fit.
 config::Options with_balance(const config::Options& options, const Division& division, Purpose purpose,
                              const std::optional<std::size_t>& limit);
 

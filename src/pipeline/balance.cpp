@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <tuple>
+#include <utility>
 
 #include "shoal/base/error.hpp"
 
@@ -70,6 +72,30 @@ class Table {
 std::optional<Balance> least_largest(const std::vector<double>& costs, std::size_t parts, const Fits& fits) {
   require(parts > 0 && costs.size() >= parts, costs.size(), " blocks for ", parts, " parts");
   return Table(costs, parts, fits).balance();
+}
+
+Balance shortened(Balance balance, const StepTime& step, const Possible& possible, std::size_t most_calls) {
+  double shortest = step(balance);
+  std::size_t calls = 1;
+  while (true) {
+    std::vector<std::pair<double, Balance>> shorter;
+    for (std::size_t from = 0; from < balance.size(); ++from) {
+      for (std::size_t to = 0; to < balance.size(); ++to) {
+        if (from == to || balance[from] == 1 || calls == most_calls) continue;
+        Balance moved = balance;
+        --moved[from];
+        ++moved[to];
+        const double time = step(moved);
+        ++calls;
+        if (time < shortest) shorter.emplace_back(time, std::move(moved));
+      }
+    }
+    std::sort(shorter.begin(), shorter.end());
+    const auto found =
+        std::find_if(shorter.begin(), shorter.end(), [&](const auto& moved) { return possible(moved.second); });
+    if (found == shorter.end()) return balance;
+    std::tie(shortest, balance) = *found;
+  }
 }
 
 BalanceText read_balance(std::string_view text, std::size_t parts, std::size_t blocks) {

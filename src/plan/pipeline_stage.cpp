@@ -34,8 +34,12 @@ std::vector<pipeline::PassTimes> unit_times(const zero::EngineOptions& options, 
     pipeline::PassTimes& unit = times.emplace_back();
     unit.forward = s_per_flop * costs[u].forward_flops;
     unit.backward = s_per_flop * costs[u].backward_flops;
-    // The head's backward pass follows its forward pass at once, and nothing of it is computed again.
-    if (u <= options.model.n_layer) unit.backward += s_per_flop * plan.recomputed * costs[u].forward_flops;
+    if (u <= options.model.n_layer) {
+      unit.backward += s_per_flop * plan.recomputed * costs[u].forward_flops;
+    } else {  // the head's backward pass follows its forward pass at once, and nothing of it is computed again
+      unit.forward += unit.backward;
+      unit.backward = 0;
+    }
   }
   return times;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "app/simulated_step.hpp"
 #include "shoal/model/costs.hpp"
 
 namespace shoal::app {
@@ -94,6 +95,50 @@ TEST(BalanceUnderALimit, IsTheBestOfAllCutsThatFit) {
       }
     }
   }
+}
+
+/// gpipe on two stages with 2 and 3 layers, 8 turns. The second stage is never idle in between; the first one fills the
+/// pipeline and ends the step. The head's backward pass belongs to its forward pass.
+TEST(SimulatedStep, IsThatByHand) {
+  config::Options options = small(model::ModelKind::gpt, 2);
+  options.pipeline.schedule = pipeline::Schedule::gpipe;
+  const auto units = model::costs(options.model, options.train.dtype, {});
+  const double forward = units[1].forward_flops, backward = units[1].backward_flops, head = units.back().flops();
+  EXPECT_GT(head, 0);
+  const double step = 2 * forward + 8 * (3 * forward + head) + 8 * 3 * backward + 2 * backward;
+  EXPECT_DOUBLE_EQ(SimulatedStep(options, 8)({2, 3}), step);
+  options.pipeline.checkpoint = pipeline::Checkpoint::always;
+  EXPECT_DOUBLE_EQ(SimulatedStep(options, 8)({2, 3}), step + (8 * 3 + 2) * forward);
+  EXPECT_GT(SimulatedStep(options, 8).most_calls(), 1000U);
+  options.pipeline.size = 4;
+  EXPECT_GT(SimulatedStep(options, 100000).most_calls(), 100U) << "a step of many turns is simulated with fewer";
+}
+
+/// Two parts per stage, and a head that costs as much as several layers.
+TEST(BalanceOfSeveralParts, ShortensTheSimulatedStep) {
+  config::Options options = small(model::ModelKind::gpt, 2);
+  options.model.n_layer = 12;
+  options.model.n_embd = 32;
+  options.pipeline.schedule = pipeline::Schedule::interleaved;
+  options.pipeline.parts = 2;
+  const Division division = divide(options, 2, 2);
+  const SimulatedStep step(options, 8);
+  const auto cut = [&](const std::optional<std::size_t>& limit) {
+    return *pipeline::read_balance(with_balance(options, division, Purpose::train, limit).pipeline.balance, 4, 12).balance;
+  };
+  const Balance begin = balance_of(options), found = cut(std::nullopt);
+  EXPECT_LT(step(found), 0.97 * step(begin));
+  EXPECT_EQ(cut(std::nullopt), found);
+  const std::size_t begin_bytes = bytes_of(options, begin, division), bytes = bytes_of(options, found, division);
+  ASSERT_GT(bytes, begin_bytes) << "a case in which memory decides";
+  EXPECT_EQ(cut(bytes), found);
+  for (const std::size_t limit : {bytes - 1, (bytes + begin_bytes) / 2, begin_bytes}) {
+    EXPECT_LE(bytes_of(options, cut(limit), division), limit);
+    EXPECT_LE(step(cut(limit)), step(begin));
+  }
+  EXPECT_EQ(pipeline::read_balance(with_balance(options, division, Purpose::evaluate, std::nullopt).pipeline.balance, 4, 12)
+                .balance,
+            begin);
 }
 
 TEST(PlannedStages, HaveTheBytesOfTheLargest) {

@@ -15,19 +15,13 @@ SCHEDULES = {"1f1b": ("1f1b", 1), "interleaved": ("interleaved", 2)}  # name: pi
 
 
 def pipelines(bench: Bench, work: Work) -> list[Line]:
-    """Both sides make steps of the same tokens from the same micro-batches. Embedding and head have weights of their own, since
-    they are on different ranks, and random ones, since the work's weights are those of a tied head."""
+    """Both sides make steps of the same tokens from the same micro-batches. W1's head is tied: a pipeline adds the two
+    gradients of its weights once a step, since they are made on different ranks."""
     if not bench.has_two_cores():
         return []
     deck = bench.deck(work, STAGES)
     steps = max(LEAST_STEPS, bench.steps // 2)  # each has the work of four of other measures
-    common = (
-        f"--train.steps={steps}",
-        f"--batch.global={TURNS * work.batch}",
-        "--model.tied=false",
-        "--model.init_from",
-        "",
-    )
+    common = (f"--train.steps={steps}", f"--batch.global={TURNS * work.batch}")
     results: dict[str, Result] = {}
 
     def run(name: str, *options: str):
@@ -39,15 +33,14 @@ def pipelines(bench: Bench, work: Work) -> list[Line]:
 
     sides = {"stage 0": run("stage 0", "--zero.stage=0")}
     for name, (schedule, parts) in SCHEDULES.items():
-        sides[name] = run(
-            name, f"--pipeline.size={STAGES}", f"--pipeline.schedule={schedule}", f"--pipeline.parts={parts}"
-        )
+        sides[name] = run(name, "--model.tied_gradient=apart", f"--pipeline.size={STAGES}",
+                          f"--pipeline.schedule={schedule}", f"--pipeline.parts={parts}")  # fmt: skip
     turns = [there_and_back(sides) for _ in range(bench.rounds)]
     lines = []
     for name, (_, parts) in SCHEDULES.items():
         passes = parts * TURNS
         ratios = [turn["stage 0"] / turn[name] for turn in turns]
-        lines.append(ratio_line(f"{work.name} pipeline of {STAGES}, {name} / stage 0", ratios, note="tokens/s, untied",
+        lines.append(ratio_line(f"{work.name} pipeline of {STAGES}, {name} / stage 0", ratios, note="tokens/s",
                                 at_least=KEPT * passes / (passes + STAGES - 1)))  # fmt: skip
         lines.append(against_plan(f"{work.name} pipeline of {STAGES}, {name}", results[name]))
     lines.append(Line(f"{work.name} states of the first of {STAGES} stages / of the whole model", states(results["1f1b"]) /

@@ -53,10 +53,11 @@ STRATEGIES = {
     "stage3": Strategy("stage 3", STAGE_3, 5),
     "hpz": Strategy("stage 3 hpZ", {**STAGE_3, "zero.hpz_size": "node"}, 6),
     "zeropp": Strategy("stage 3 hpZ qwZ8 qgZ4", ALL_THREE, 9, least=2.5),
-    # A stage on each node. Smaller micro-batches, so that the nodes compute at the same time.
+    # A stage on each node. Smaller micro-batches, so that the nodes compute at the same time. The head's weights are those of
+    # the embedding, whose gradients two stages make.
     "pipeline": Strategy(
         "stage 1 pipeline {nodes}",
-        {"zero.stage": 1, "pipeline.size": "{nodes}", "batch.micro": 2},
+        {"zero.stage": 1, "pipeline.size": "{nodes}", "batch.micro": 2, "model.tied_gradient": "apart"},
         6,
         over_stage1={"2x2": 3},
     ),

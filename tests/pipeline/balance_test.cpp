@@ -11,9 +11,11 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shoal/base/error.hpp"
+#include "shoal/pipeline/timeline.hpp"
 #include "support/shared_data.hpp"
 
 namespace shoal::pipeline {
@@ -111,6 +113,114 @@ TEST(Balance, GivesTheFirstPartsFewerBlocks) {
   EXPECT_EQ(least_largest({1, 1, 1, 4}, 2), (Balance{3, 1}));
   EXPECT_EQ(least_largest({2, 1, 1, 1}, 4), (Balance{1, 1, 1, 1}));
   EXPECT_THROW(least_largest({1, 1}, 3), Error);
+}
+
+/// The simulated step of blocks that cost 1, of which the last one also has a head.
+class StepOf {
+ public:
+  StepOf(Schedule schedule, const ScheduleShape& shape, double head)
+      : shape_(shape), lists_(lists_of(schedule, shape)), buffers_(buffers_of(lists_, shape)), head_(head) {}
+  double operator()(const Balance& balance) const {
+    TimelineCosts costs;
+    for (const std::size_t blocks : balance) costs.parts.push_back({1.0 * blocks, 2.0 * blocks});
+    costs.parts.back().forward += 3 * head_;  // whose backward pass follows its forward pass at once
+    return timeline(lists_, shape_, costs, &buffers_).step;
+  }
+
+ private:
+  ScheduleShape shape_;
+  Lists lists_;
+  std::vector<Buffers> buffers_;
+  double head_;
+};
+
+std::vector<double> costs_of(std::size_t blocks, double head) {
+  std::vector<double> costs(blocks, 3);
+  costs.back() += 3 * head;
+  return costs;
+}
+
+template <typename Visit>
+void for_each_cut(std::size_t blocks, std::size_t parts, Balance& cut, const Visit& visit) {
+  if (parts == 1) {
+    cut.push_back(blocks);
+    visit(cut);
+    cut.pop_back();
+    return;
+  }
+  for (std::size_t first = 1; first + parts - 1 <= blocks; ++first) {
+    cut.push_back(first);
+    for_each_cut(blocks - first, parts - 1, cut, visit);
+    cut.pop_back();
+  }
+}
+
+bool any(const Balance&) { return true; }
+
+TEST(ShortenedBalance, IsNearlyTheShortestOfAllSteps) {
+  int cases = 0, shorter = 0, shortest = 0;
+  for (const Schedule schedule : {Schedule::interleaved, Schedule::gpipe}) {
+    for (const auto& [stages, parts] : {std::pair{2, 2}, {2, 3}, {3, 2}, {4, 2}}) {
+      for (const std::size_t blocks : {8U, 9U, 12U}) {
+        for (const double head : {0.0, 0.3, 1.3, 2.2, 5.4}) {
+          const ScheduleShape shape{stages, 0, parts, static_cast<std::size_t>(4 * stages)};
+          const StepOf step(schedule, shape, head);
+          const auto all = static_cast<std::size_t>(stages * parts);
+          const Balance begin = *least_largest(costs_of(blocks, head), all);
+          const Balance found = shortened(begin, step, any, 100000);
+          double best = step(begin);
+          Balance cut;
+          for_each_cut(blocks, all, cut, [&](const Balance& each) { best = std::min(best, step(each)); });
+          EXPECT_LE(step(found), step(begin));
+          EXPECT_LE(step(found), 1.06 * best)
+              << stages << " stages, " << parts << " parts, " << blocks << " blocks, head " << head;
+          EXPECT_EQ(std::accumulate(found.begin(), found.end(), std::size_t{0}), blocks);
+          ++cases;
+          shorter += step(found) < 0.99 * step(begin) ? 1 : 0;
+          shortest += step(found) <= best * (1 + 1e-12) ? 1 : 0;
+        }
+      }
+    }
+  }
+  EXPECT_GT(shorter, cases / 3);
+  EXPECT_GT(shortest, cases * 2 / 3);
+}
+
+/// GPT-2's head over 50257 symbols costs as much as 5.4 of its blocks.
+TEST(ShortenedBalance, ALargeHeadIsOnTheStageWithFewerBlocks) {
+  const ScheduleShape shape{2, 0, 2, 8};
+  const StepOf step(Schedule::interleaved, shape, 5.4);
+  const Balance begin = *least_largest(costs_of(12, 5.4), 4);
+  EXPECT_EQ(begin, (Balance{1, 4, 6, 1}));
+  const Balance found = shortened(begin, step, any, 1000);
+  EXPECT_GT(found[0] + found[2], found[1] + found[3] + 2);
+  EXPECT_LT(step(found), 0.95 * step(begin));
+}
+
+TEST(ShortenedBalance, TakesOnlyWhatIsPossibleAndEnds) {
+  const ScheduleShape shape{2, 0, 2, 8};
+  const StepOf step(Schedule::interleaved, shape, 5.4);
+  const Balance begin{3, 3, 3, 3}, free = shortened(begin, step, any, 1000);
+  ASSERT_GT(free[0] + free[2], 7U);
+  const auto small_first_stage = [](const Balance& cut) { return cut[0] + cut[2] <= 7; };
+  const Balance found = shortened(begin, step, small_first_stage, 1000);
+  EXPECT_LE(found[0] + found[2], 7U);
+  EXPECT_LT(step(found), step(begin));
+  EXPECT_EQ(shortened(
+                begin, step, [](const Balance&) { return false; }, 1000),
+            begin);
+  for (const std::size_t most : {1U, 2U, 5U}) {
+    std::size_t calls = 0;
+    const StepTime counted = [&](const Balance& cut) {
+      ++calls;
+      return step(cut);
+    };
+    shortened(begin, counted, any, most);
+    EXPECT_EQ(calls, most);
+  }
+  EXPECT_EQ(shortened(
+                {7}, [](const Balance&) { return 1.0; }, any, 1000),
+            Balance{7});
 }
 
 TEST(Balance, ListsAreReadAndChecked) {

@@ -29,6 +29,18 @@ using Fits = std::function<bool(std::size_t part, Range blocks)>;
 /// For a whole model, the embedding's cost belongs to that of the first block and the head's to the last one.
 std::optional<Balance> least_largest(const std::vector<double>& costs, std::size_t parts, const Fits& fits = {});
 
+/// The time of a step with this cut, in any unit.
+using StepTime = std::function<double(const Balance&)>;
+/// Returns true if all stages have enough memory with this cut.
+using Possible = std::function<bool(const Balance&)>;
+
+/// If a stage has several parts, the largest part does not decide alone how long a step takes: the sum of a stage's parts
+/// does, too, and so do the gaps between its passes. This moves one block from a part to another: of all such moves that are
+/// possible the one after which the step is shortest, again and again, until none shortens it or step() was called
+/// `most_calls` times (at least once). The parts between the two keep their numbers of blocks. All ranks find the same cut.
+/// It is a local search: several moves at once may lead to a still shorter step.
+Balance shortened(Balance balance, const StepTime& step, const Possible& possible, std::size_t most_calls);
+
 /// The value of pipeline.balance: `auto`, or the numbers of blocks of all parts, as "3,2,1".
 struct BalanceText {
   std::optional<Balance> balance;  ///< none: auto

@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares shoal with its peers on the same work, in turn. Prints the ratios and whether they meet their targets.
 
-usage: bench_peers.py [--shoal build/shoal] [--work W1,W2,W3] [--dtype fp32,bf16] [--ranks 1,2] [--rounds 3] [--quick]
-[--strict]
+usage: bench_peers.py [--shoal build/shoal] [--only one_rank,two_ranks,pipelines] [--work W1,W2,W3] [--dtype fp32,bf16]
+[--rounds 3] [--quick] [--strict]
 
 One rank on one core: compared with torch on each work. Two ranks with a core each, on W1: every ZeRO stage compared
-with torch's DDP and FSDP2, DeepSpeed and FairScale over gloo. The first call makes a virtual environment with all of
-them (about 5 GB from PyPI, because torch comes with CUDA's libraries). A ratio is the median over rounds of shoal's
-tokens/s over the peer's in the same round, because the speed of the hardware changes between rounds. A peer that is
-missing or fails is named and left out.
+with torch's DDP and FSDP2, DeepSpeed and FairScale over gloo. Pipelines of two ranks, on W1: each schedule compared with
+that of torch.distributed.pipelining over gloo. The first call makes a virtual environment with all of them (about 5 GB
+from PyPI, because torch comes with CUDA's libraries; only torch unless two_ranks is measured). A ratio is the median over
+rounds of shoal's tokens/s over the peer's in the same round, because the speed of the hardware changes between rounds. A
+peer of two_ranks that is missing or fails is named and left out.
 """
 
 from __future__ import annotations
@@ -29,9 +30,13 @@ import export_work
 from environment import environment_python, mkl_shim, needs
 from launch import OtherLoad, RunFailed, Shoal
 from one_rank import Pair
-from two_ranks import Field
+from pipelines import Pipelines
+from two_ranks import RANKS, Field
 from verdicts import Line, conclude, print_lines
 from work import WORKS, find_text
+
+ON_TWO_CORES = {"two_ranks": Field, "pipelines": Pipelines}
+MEASURES = ("one_rank", *ON_TWO_CORES)
 
 
 def chosen(text: str, allowed: tuple[str, ...]) -> list[str]:
@@ -47,7 +52,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--mpiexec", default="mpiexec")
     parser.add_argument("--work", type=lambda s: chosen(s, tuple(WORKS)))
     parser.add_argument("--dtype", type=lambda s: chosen(s, ("fp32", "bf16")), default=["fp32", "bf16"])
-    parser.add_argument("--ranks", type=lambda s: chosen(s, ("1", "2")), default=["1", "2"], help="1, 2 or both")
+    parser.add_argument("--only", type=lambda s: chosen(s, MEASURES), default=list(MEASURES),
+                        help="some of " + ", ".join(MEASURES))  # fmt: skip
     parser.add_argument("--rounds", type=int, help="rounds of each comparison (3)")
     parser.add_argument("--steps", type=int, help="timed steps of a round (8)")
     parser.add_argument("--warmup", type=int, default=2, help="steps before them (2)")
@@ -86,21 +92,22 @@ def one_rank(arguments: argparse.Namespace, python: Path, text: Path | None) -> 
     return lines
 
 
-def two_ranks(arguments: argparse.Namespace, python: Path, text: Path | None) -> list[Line]:
+def on_two_cores(arguments: argparse.Namespace, python: Path, text: Path | None, what: str) -> list[Line]:
     lines = []
-    cpus = sorted(os.sched_getaffinity(0))[:2]
-    if len(cpus) < 2:
-        print("SKIPPED: two ranks need two cores")
+    cpus = sorted(os.sched_getaffinity(0))[:RANKS]
+    if len(cpus) < RANKS:
+        print(f"SKIPPED: {what}: two ranks need two cores")
         return lines
-    directory = arguments.scratch / "W1-2"
-    steps = arguments.warmup + arguments.steps
-    export_work.export(WORKS["W1"], directory, seed=1, steps=steps, ranks=2, text=text)
+    compared = ON_TWO_CORES[what]
+    directory = arguments.scratch / f"W1-{what}"
+    steps = sum(compared.steps_of(arguments))
+    export_work.export(WORKS["W1"], directory, seed=1, steps=steps, ranks=compared.micro_batches, text=text)
     for dtype in arguments.dtype:
         load = OtherLoad()
-        field = Field(arguments, python, mkl_shim(arguments.scratch), directory, dtype, cpus)
-        field.run()
-        print(f"# W1 {dtype}, 2 ranks ({load.describe()})")
-        found = field.lines()
+        sides = compared(arguments, python, mkl_shim(arguments.scratch), directory, dtype, cpus)
+        sides.run()
+        print(f"# W1 {dtype}, {what} ({load.describe()})")
+        found = sides.lines()
         print_lines(found)
         lines += found
     return lines
@@ -111,13 +118,14 @@ def measure(arguments: argparse.Namespace) -> list[Line]:
     text = find_text(arguments.text)
     if text is None and any(WORKS[name].reads_text for name in arguments.work):
         print("# tinyshakespeare not found (--text, SHOAL_TEXT): random tokens instead; compare speeds, not losses")
-    python = arguments.python or environment_python(arguments.venv, arguments.torch, "2" in arguments.ranks)
+    python = arguments.python or environment_python(arguments.venv, arguments.torch, "two_ranks" in arguments.only)
     needs(python, "torch", "numpy", "h5py")
     lines = []
-    if "1" in arguments.ranks:
+    if "one_rank" in arguments.only:
         lines += one_rank(arguments, python, text)
-    if "2" in arguments.ranks and "W1" in arguments.work:
-        lines += two_ranks(arguments, python, text)
+    for what in ON_TWO_CORES:
+        if what in arguments.only and "W1" in arguments.work:
+            lines += on_two_cores(arguments, python, text, what)
     return lines
 
 

@@ -85,22 +85,33 @@ class Training:
         )  # fmt: skip
 
     def step(self, inputs, targets, number: int) -> float:
+        self.begin(number)
+        loss = self.model(inputs, targets)
+        loss.backward()
+        self.widen_gradients()
+        nn.utils.clip_grad_norm_(self.master, definition.CLIP)
+        self.update()
+        return float(loss.detach())
+
+    def begin(self, number: int) -> None:
+        """Sets the learning rate of this step, and forgets the gradients of the step before."""
         for group in self.optimizer.param_groups:
             group["lr"] = definition.LEARNING_RATE * min(1.0, (number + 1) / definition.WARMUP_STEPS)
         self.model.zero_grad(set_to_none=True)
-        loss = self.model(inputs, targets)
-        loss.backward()
+
+    def widen_gradients(self) -> None:
+        """Gives the master weights the gradients of the model."""
         if self.mixed:
             for high, low in zip(self.master, self.model.parameters(), strict=True):
                 high.grad = low.grad.float()
-        nn.utils.clip_grad_norm_(self.master, definition.CLIP)
+
+    def update(self) -> None:
         self.optimizer.step()
         if self.mixed:
             with torch.no_grad():
                 for high, low in zip(self.master, self.model.parameters(), strict=True):
                     low.copy_(high)
                     high.grad = None
-        return float(loss.detach())
 
 
 def peak_rss_bytes() -> int:

@@ -70,13 +70,34 @@ def run_ranks(command: Sequence, environment: dict[str, str], cpus: Sequence[int
     return files[0].read_text()
 
 
+def peer_run(command: Sequence, environment: dict[str, str], cpus: Sequence[int], logs: Path) -> Run:
+    """Runs a program whose rank 0 prints a JSON object."""
+    said = run_ranks(command, environment, cpus, logs, 900)
+    found = next((json.loads(line) for line in reversed(said.splitlines()) if line.startswith("{")), None)
+    if found is None:
+        raise RunFailed(f"{' '.join(str(part) for part in command[1:])} printed no figures")
+    return Run(found["tokens_per_s"], int(found["peak_rss_bytes"]), found["losses"])
+
+
+def largest_difference(one: Sequence[Run], other: Sequence[Run]) -> float:
+    """Of the losses of a step."""
+    return max(abs(a - b) for a, b in zip(one[0].losses, other[0].losses, strict=True))
+
+
 class Field:
     """Two ranks on W1 in one dtype: the available peers, and shoal's four stages."""
+
+    micro_batches = RANKS  # of a step
+
+    @staticmethod
+    def steps_of(arguments) -> tuple[int, int]:
+        """Steps before those that are timed, and these."""
+        return arguments.warmup, arguments.steps
 
     def __init__(self, arguments, python: Path, shim: Path, directory: Path, dtype: str, cpus: Sequence[int]):
         self.arguments, self.python, self.shim, self.cpus = arguments, python, shim, cpus
         self.directory, self.dtype = directory, dtype
-        self.steps = arguments.warmup + arguments.steps
+        self.steps = sum(self.steps_of(arguments))
         present = {module: importable(python, module) for module in ("deepspeed", "fairscale")}
         for module, there in present.items():
             if not there:
@@ -91,11 +112,7 @@ class Field:
         command = [self.python, HERE / "peer_ranks.py", self.directory, "W1", self.dtype, peer, "--steps",
                    str(self.arguments.steps), "--warmup", str(self.arguments.warmup)]  # fmt: skip
         environment = peer_environment(self.python, self.shim)
-        said = run_ranks(command, environment, self.cpus, self.directory / "logs" / peer, 900)
-        found = next((json.loads(line) for line in reversed(said.splitlines()) if line.startswith("{")), None)
-        if found is None:
-            raise RunFailed(f"{peer} printed no figures")
-        return Run(found["tokens_per_s"], int(found["peak_rss_bytes"]), found["losses"])
+        return peer_run(command, environment, self.cpus, self.directory / "logs" / peer)
 
     def run_stage(self, stage: int) -> Run:
         options = [f"--train.steps={self.steps}", f"--train.dtype={self.dtype}", f"--zero.stage={stage}"]
@@ -145,7 +162,7 @@ class Field:
         ratios = [
             own.tokens_per_s / other.tokens_per_s for own, other in zip(self.runs[stage], self.runs[best], strict=True)
         ]
-        apart = max(abs(a - b) for a, b in zip(self.runs[stage][0].losses, self.runs[best][0].losses, strict=True))
+        apart = largest_difference(self.runs[stage], self.runs[best])
         return [
             Line(f"{name} {stage} / {best}", statistics.median(ratios), "x", at_least=least,
                  note=f"the fastest of {len(rivals)}; rounds {min(ratios):.3f} to {max(ratios):.3f}"),
