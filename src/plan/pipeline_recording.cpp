@@ -27,15 +27,16 @@ constexpr int copy_tag = comm::end_of_message_tags;  // borders have those below
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 std::size_t index_of(Action::Kind kind) { return kind == forward ? 0 : 1; }
 
-/// The lanes of borders ([Note: lanes] in recording.hpp): one for each kind and part of the stage that receives them, to
-/// send and to receive.
-constexpr int lanes_of_part = 4;
+/// The lanes of borders ([Note: lanes] in recording.hpp): one for each kind and part of the stage that receives them, and
+/// one for each kind of a skip connection; to send and to receive.
+int channels_of(const pipeline::ScheduleShape& shape) { return 2 * (shape.parts + (shape.skip ? 1 : 0)); }
 struct Lanes {
   int sending = 0, receiving = 0;
 };
 Lanes lanes_of(const pipeline::Border& border, const pipeline::ScheduleShape& shape) {
-  const int channel = 2 * static_cast<int>(pipeline::part_of_stage(shape, border)) + (border.kind == forward ? 0 : 1);
-  return {1 + channel, 1 + 2 * shape.parts + channel};
+  const int part = border.skip ? shape.parts : static_cast<int>(pipeline::part_of_stage(shape, border));
+  const int channel = 2 * part + (border.kind == forward ? 0 : 1);
+  return {1 + channel, 1 + channels_of(shape) + channel};
 }
 
 /// What all stages of a run have in common.
@@ -64,8 +65,9 @@ class StageRecorder {
   void step() {
     for (const pipeline::Step& step : program_.steps) {
       for (const pipeline::Call& call : step.before) start(call);
-      if (step.in) use(*step.in);
-      if (step.out) use(*step.out);
+      for (const auto& place : {step.in, step.out, step.skip_in, step.skip_out}) {
+        if (place) use(*place);
+      }
       compute(step.action);
     }
     for (const pipeline::Call& call : program_.after) start(call);
@@ -90,7 +92,7 @@ class StageRecorder {
   Recorder& recorder() { return recorder_; }
 
  private:
-  using PlaceKey = std::tuple<bool, Action::Kind, std::size_t, std::size_t>;
+  using PlaceKey = std::tuple<bool, Action::Kind, std::size_t, std::size_t, bool>;
 
   bool is_first() const { return stage_ == 0; }
   bool is_last() const { return stage_ + 1 == run_.plan.parts.size(); }
@@ -155,7 +157,9 @@ class StageRecorder {
     in_flight_.erase(found);
   }
 
-  static PlaceKey key_of(const pipeline::Place& place) { return {place.sent, place.kind, place.part, place.buffer}; }
+  static PlaceKey key_of(const pipeline::Place& place) {
+    return {place.sent, place.kind, place.part, place.buffer, place.skip};
+  }
 
   /// Messages that are awaited as soon as they have started.
   void exchange(const std::vector<std::size_t>& messages) {
@@ -199,7 +203,7 @@ class StageRecorder {
 
 /// Moves a stage's actions into the recording of all stages.
 void add_stage(Recording& recording, Recorder& recorder, const pipeline::ScheduleShape& shape) {
-  std::vector<RecordedAction> actions = recorder.with_lanes(lanes_of_part * shape.parts);
+  std::vector<RecordedAction> actions = recorder.with_lanes(2 * channels_of(shape));
   for (RecordedAction& action : actions) {
     const bool of_operation = action.kind == RecordedAction::Kind::start || action.kind == RecordedAction::Kind::wait;
     if (of_operation) action.number += recording.operations.size();

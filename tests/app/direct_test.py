@@ -4,9 +4,8 @@ it passes the stages in the middle by; checkpoints; what can be done with its we
 
 import json
 import re
-import unittest
 
-from program import Program, trajectory
+from program import Program, main, trajectory
 
 STEPS = 4
 DECK = {
@@ -111,4 +110,4 @@ class Direct(Program):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -106,8 +106,7 @@ class Stage final : public pipeline::Stage {
     o.model = options_.model;
     o.capacity = {.sequences = options_.batch.micro, .length = options_.model.block_size};
     o.micro_batches = chunks_;
-    o.parts = plan_.own_parts();
-    return o;
+    return with_parts(o, plan_);
   }
   static zero::RankGroups groups(const Memory& memory) {
     zero::RankGroups groups;

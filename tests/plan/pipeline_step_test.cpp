@@ -189,6 +189,7 @@ TEST(PipelineStepOf, CountsWhatASkipConnectionSends) {
   PipelinePlan plan = two_stages(4);
   plan.shape.stages = 4;
   plan.lists = pipeline::lists_of(pipeline::Schedule::one_f_one_b, plan.shape);
+  plan.orders = orders_of(plan.lists);
   plan.parts = {{{{0, 2}, 4, 4}}, {{{2, 3}, 3, 3}}, {{{3, 4}, 2, 2}}, {{{4, 6}, 1, 1}}};
   const PipelineStep without = pipeline_step(options, plan, {2, 2}, two_levels(), {1, 0});
   plan.shape.skip = true;

@@ -295,6 +295,7 @@ struct PipelineCase {
   std::size_t turns = 4;
   int zero_stage = 0;
   bool overlap = true;
+  bool skip = false;  ///< a direct connection from the embeddings to the output
 };
 
 /// Eight layers in parts of the same number of layers, with an embedding that is also the head.
@@ -302,6 +303,7 @@ zero::EngineOptions options_of(const PipelineCase& pipeline) {
   zero::EngineOptions options = some_options(pipeline.zero_stage);
   options.model.n_layer = 8;
   options.model.tied_gradient = model::TiedGradient::apart;
+  options.model.direct = pipeline.skip;
   options.gradients.overlap = pipeline.overlap;
   options.micro_batches = pipeline.turns * static_cast<std::size_t>(pipeline.data_ranks);
   return options;
@@ -310,6 +312,7 @@ zero::EngineOptions options_of(const PipelineCase& pipeline) {
 PipelinePlan plan_of(const PipelineCase& pipeline) {
   PipelinePlan plan;
   plan.shape = {.stages = pipeline.stages, .stage = 0, .parts = pipeline.parts, .turns = pipeline.turns};
+  plan.shape.skip = pipeline.skip;
   plan.lists = pipeline::lists_of(pipeline.schedule, plan.shape);
   plan.parts.resize(static_cast<std::size_t>(pipeline.stages));
   plan.border_bytes = 100'000;
@@ -364,7 +367,10 @@ INSTANTIATE_TEST_SUITE_P(
                     PipelineCase{.stages = 4, .data_ranks = 2, .turns = 6, .zero_stage = 1},
                     PipelineCase{.stages = 4, .data_ranks = 2, .turns = 6, .overlap = false},
                     PipelineCase{.data_ranks = 3, .zero_stage = 1, .overlap = false},
-                    PipelineCase{.schedule = Schedule::gpipe, .stages = 4, .turns = 8},
+                    PipelineCase{.schedule = Schedule::gpipe, .stages = 4, .turns = 8}, PipelineCase{.skip = true},
+                    PipelineCase{.stages = 4, .data_ranks = 2, .turns = 6, .zero_stage = 1, .skip = true},
+                    PipelineCase{.schedule = Schedule::gpipe, .stages = 4, .parts = 2, .turns = 8, .skip = true},
+                    PipelineCase{.schedule = Schedule::interleaved, .stages = 4, .parts = 2, .turns = 8, .skip = true},
                     PipelineCase{.schedule = Schedule::gpipe, .parts = 2, .data_ranks = 4, .turns = 3},
                     PipelineCase{.schedule = Schedule::interleaved, .stages = 4, .parts = 2, .turns = 8},
                     PipelineCase{.schedule = Schedule::interleaved, .parts = 4, .data_ranks = 2, .zero_stage = 1}));
