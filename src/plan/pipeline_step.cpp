@@ -8,6 +8,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/model/costs.hpp"
 #include "shoal/pipeline/timeline.hpp"
+#include "stage_simulation.hpp"
 
 namespace shoal::plan {
 
@@ -59,48 +60,6 @@ class Places {
   int of_stage_, on_node_;
 };
 
-/// What the ranks of one stage exchange with each other in a step.
-struct Reductions {
-  double reduce_s = 0;            ///< gradients; in stage 0 their gather, too
-  double gather_s = 0;            ///< parameters
-  double small_s = 0;             ///< losses and norm
-  double optimizer_elements = 0;  ///< that its first rank updates
-};
-
-void add(Sent& sent, OperationKind kind, const Cost& cost, std::size_t rank, double times) {
-  sent[kind].intra += times * static_cast<double>(cost.sent[rank].intra);
-  sent[kind].inter += times * static_cast<double>(cost.sent[rank].inter);
-}
-
-Reductions reductions_of(const zero::EngineOptions& options, int stage, const Places& places,
-                         const CollectiveCosts& collectives, const Cluster& cluster, std::vector<Sent>& sent) {
-  const std::vector<model::UnitLayout> units = model::layout(options.model);
-  zero::RankGroups group;
-  group.ranks = places.data_ranks();
-  const std::vector<zero::ShardLayout> layouts = zero::shard_layouts(units, options.zero, group, options.parts);
-  Reductions result;
-  for (const zero::ShardLayout& layout : layouts) result.optimizer_elements += static_cast<double>(layout.optimizer.size());
-  const zero::AccumulationPlan accumulation(options.micro_batches, group.ranks, false,
-                                            options.gradients.collectives == comm::Collectives::native);
-  const StepMessages messages = step_messages(options, units, layouts, accumulation, collectives, cluster);
-  const auto all = [&](OperationKind kind, const std::vector<SharedCost>& costs, double times) {
-    double seconds = 0;
-    for (const SharedCost& cost : costs) {
-      seconds += times * cost->total_s();
-      for (int d = 0; d < group.ranks; ++d) {
-        const auto rank = static_cast<std::size_t>(places.rank(stage, d));
-        add(sent[rank], kind, *cost, rank, times);
-      }
-    }
-    return seconds;
-  };
-  result.reduce_s = all(OperationKind::reduce_scatter, messages.reduce, static_cast<double>(accumulation.rounds)) +
-                    all(OperationKind::all_gather, messages.gather_gradients, 1);
-  result.gather_s = all(OperationKind::all_gather, messages.gather_parameters, 1);
-  result.small_s = 2 * messages.small.total_s();
-  return result;
-}
-
 /// What the last stage and the first one send each other of a tied embedding (zero/copies.hpp): each rank of the last one
 /// its shard of the gradient, and the first one's rank with the same number what it updates. Returns the seconds of both.
 double exchange_copies(const zero::EngineOptions& options, const Places& places, int last, const NetworkModel& network,
@@ -151,6 +110,65 @@ double busy(const pipeline::Timeline& timeline, std::size_t stage) {
   return timeline.step * (1 - timeline.idle_share(stage));
 }
 
+/// All stages of a pipeline.
+class Stages {
+ public:
+  Stages(const zero::EngineOptions& options, const PipelinePlan& plan, const pipeline::TimelineCosts& costs,
+         const Places& places, const CollectiveCosts& collectives, const Cluster& cluster)
+      : plan_(plan), costs_(costs), buffers_(pipeline::buffers_of(plan.lists, plan.shape)) {
+    zero::EngineOptions of_stage = options;
+    for (std::size_t s = 0; s < plan.parts.size(); ++s) {
+      of_stage.parts = plan.parts[s];
+      std::vector<pipeline::PassTimes> times;
+      for (std::size_t k = 0; k < plan.parts[s].size(); ++k) times.push_back(costs.parts[k * plan.parts.size() + s]);
+      stages_.emplace_back(of_stage, times, places.data_ranks(), collectives, cluster);
+      elements_ += stages_.back().optimizer_elements();
+    }
+    alone_ = timeline(costs);
+  }
+
+  /// The passes, if no stage ever waited for messages of its own ranks.
+  const pipeline::Timeline& alone() const { return alone_; }
+  /// Seconds of a stage's update, of those that a rank with the whole model takes.
+  double update_s(std::size_t stage, double whole) const { return whole * stages_[stage].optimizer_elements() / elements_; }
+  Timeline& time_of(std::size_t stage) { return stages_[stage].time(); }
+
+  /// A step that all stages begin at this moment. linked_s: until then its borders fill a link. copies_s: of what follows
+  /// the reductions of all stages. Returns its end.
+  double step(double start, double linked_s, double copies_s, double whole_update_s) {
+    // A pass that waits for messages delays those of other stages. So their times are found with the waits of these times.
+    pipeline::TimelineCosts delayed = costs_;
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      StageSimulation tried = stages_[s];
+      delayed.waits.push_back(tried.passes(plan_.lists[s], alone_.actions[s], start));
+    }
+    const pipeline::Timeline passes = timeline(delayed);
+    double reduced = 0, end = 0;
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      stages_[s].passes(plan_.lists[s], passes.actions[s], start);
+      stages_[s].reduce(start + linked_s);
+      reduced = std::max(reduced, stages_[s].now_s());
+    }
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      stages_[s].update(reduced + copies_s, update_s(s, whole_update_s));
+      end = std::max(end, stages_[s].now_s());
+    }
+    return end;
+  }
+
+ private:
+  pipeline::Timeline timeline(const pipeline::TimelineCosts& costs) const {
+    return pipeline::timeline(plan_.lists, plan_.shape, costs, &buffers_);
+  }
+
+  const PipelinePlan& plan_;
+  const pipeline::TimelineCosts& costs_;
+  std::vector<pipeline::Buffers> buffers_;
+  std::vector<StageSimulation> stages_;
+  pipeline::Timeline alone_;
+  double elements_ = 0;
+};
+
 }  // namespace
 
 PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePlan& plan, const Cluster& cluster,
@@ -180,32 +198,24 @@ PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePla
     const int from = part % plan.shape.stages, to = (part + 1) % plan.shape.stages;
     costs.messages.push_back(places.seconds(from, to, plan.border_bytes, network));
   }
-  const std::vector<pipeline::Buffers> buffers = pipeline::buffers_of(plan.lists, plan.shape);
-  const pipeline::Timeline timeline = pipeline::timeline(plan.lists, plan.shape, costs, &buffers);
-  step.idle_share = timeline.idle_share();
-  double all_elements = 0;
-  std::vector<Reductions> reductions;
-  for (std::size_t s = 0; s < plan.parts.size(); ++s) {
-    zero::EngineOptions of_stage = options;
-    of_stage.parts = plan.parts[s];
-    reductions.push_back(reductions_of(of_stage, static_cast<int>(s), places, collectives, cluster, step.sent));
-    all_elements += reductions.back().optimizer_elements;
-  }
   const double copies_s = exchange_copies(options, places, plan.shape.stages - 1, network, step.sent);
-  double reduced = 0, after = 0, computed = 0;
-  for (std::size_t s = 0; s < reductions.size(); ++s) {
-    const double end = timeline.actions[s].back().end;
-    const double update = arithmetic.update_s * reductions[s].optimizer_elements / all_elements;
-    reduced = std::max(reduced, std::max(end, fullest) + reductions[s].reduce_s + reductions[s].small_s);
-    after = std::max(after, update + reductions[s].gather_s);
-    computed = std::max(computed, busy(timeline, s) + update);
-    step.time.communication_s = std::max(
-        step.time.communication_s, borders_s[s] + reductions[s].reduce_s + reductions[s].small_s + reductions[s].gather_s);
+  Stages stages(options, plan, costs, places, collectives, cluster);
+  step.idle_share = stages.alone().idle_share();
+  // The second step begins with updated parameters in flight, as all but the first do.
+  const double begin = stages.step(0, fullest, copies_s, arithmetic.update_s);
+  for (std::size_t s = 0; s < plan.parts.size(); ++s) stages.time_of(s).set_weight(1);
+  const double seconds = stages.step(begin, fullest, copies_s, arithmetic.update_s) - begin;
+  for (std::size_t s = 0; s < plan.parts.size(); ++s) {
+    const Timeline& time = stages.time_of(s);
+    for (int d = 0; d < places.data_ranks(); ++d) {
+      const auto rank = static_cast<std::size_t>(places.rank(static_cast<int>(s), d));
+      step.sent[rank] += time.sent()[rank];
+    }
+    step.time.communication_s = std::max(step.time.communication_s, borders_s[s] + time.communication_s());
+    step.time.compute_s = std::max(step.time.compute_s, busy(stages.alone(), s) + stages.update_s(s, arithmetic.update_s));
   }
-  reduced += copies_s;
   step.time.communication_s += copies_s;
-  step.time.compute_s = computed;
-  step.time.exposed_s = std::max(0.0, reduced + after - computed);
+  step.time.exposed_s = std::max(0.0, seconds - step.time.compute_s);
   set_sent(step.time, step.sent, cluster);
   return step;
 }

@@ -5,6 +5,14 @@
 
 namespace shoal::plan {
 
+Sent& Sent::operator+=(const Sent& other) {
+  for (std::size_t kind = 0; kind < of.size(); ++kind) {
+    of[kind].intra += other.of[kind].intra;
+    of[kind].inter += other.of[kind].inter;
+  }
+  return *this;
+}
+
 Bytes Sent::total() const {
   Bytes sum;
   for (const Bytes& bytes : of) {

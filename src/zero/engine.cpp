@@ -44,15 +44,15 @@ Engine::Engine(const EngineOptions& options, const RankGroups& groups, Memory& m
       widened_ = memory.take<float>(Kind::buffers, widened_elements, "gradients in fp32");
     }
   }
-  std::vector<UseOrder> passes;
-  for (const model::Part& part : options_.parts) add_passes(part, passes);
-  parameters_ = std::make_unique<Parameters>(units_, layouts_, states_, passes, groups,
+  const Passes passes = passes_of(options_.model, options_.capacity, options_.parts);
+  parameters_ = std::make_unique<Parameters>(units_, layouts_, states_, passes.orders, groups,
                                              GatherOptions{options_.zero, options_.gradients.bucket_elements,
                                                            options_.gradients.overlap, options_.gradients.collectives},
                                              memory);
-  for (std::size_t k = 0; k < parts_.size(); ++k) {
-    parts_[k].model =
-        model::make(options_.model, options_.dtype, capacity_of(options_.parts[k]), options_.seed, memory, *this);
+  for (std::size_t k = 0; k < options_.parts.size(); ++k) {
+    const model::Part& part = options_.parts[k];
+    parts_.push_back({model::make(options_.model, options_.dtype, capacity_of(part), options_.seed, memory, *this),
+                      Slots(part), passes.of_part[k]});
   }
   losses_ = device::Cells(memory, accumulation_.turns(), "losses");
   pieces_.emplace(memory, "pieces of files");
@@ -63,26 +63,6 @@ model::Capacity Engine::capacity_of(const model::Part& part) const {
   capacity.micro_batches = accumulation_.turns();
   capacity.part = part;
   return capacity;
-}
-
-/// In one part with one slot, each backward pass follows its forward pass at once. Then both are one pass for Parameters: it
-/// gathers the first units of backward during forward, and keeps those that both need.
-void Engine::add_passes(const model::Part& part, std::vector<UseOrder>& passes) {
-  const auto add = [&](const UseOrder& order) {
-    passes.push_back(order);
-    return passes.size() - 1;
-  };
-  const model::Capacity capacity = capacity_of(part);
-  const model::UseOrders orders = model::use_orders(options_.model, capacity);
-  PartOfModel& made = parts_.emplace_back(PartOfModel{nullptr, Slots(part)});
-  made.evaluation = made.forward = add(orders.forward);
-  if (!capacity.training) return;
-  if (options_.parts.size() == 1 && part.slots == 1) {
-    made.forward = add(model::use_order(options_.model, capacity));
-    return;
-  }
-  if (part.whole_slots > 0) made.backward = add(orders.backward);
-  if (part.whole_slots < part.slots) made.recomputing_backward = add(orders.recomputing_backward);
 }
 
 std::vector<kernels::Product> Engine::products() const {
@@ -130,7 +110,7 @@ void Engine::forward(std::size_t part, std::size_t turn, const model::MicroBatch
                      bool whole) {
   PartOfModel& own = parts_.at(part);
   const std::size_t slot = own.slots.take(turn, whole);
-  parameters_->begin(own.forward);
+  parameters_->begin(own.passes.forward);
   const auto predictions = static_cast<double>(groups_ * options_.micro_batches * own.model->predictions(batch));
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "forward");
   own.model->forward(slot, batch, flow, static_cast<float>(loss_scale_ / predictions), losses_.cell(turn));
@@ -139,7 +119,8 @@ void Engine::forward(std::size_t part, std::size_t turn, const model::MicroBatch
 void Engine::backward(std::size_t part, std::size_t turn, const model::Flow& flow) {
   PartOfModel& own = parts_.at(part);
   const std::size_t slot = own.slots.release(turn);
-  if (const auto& pass = own.slots.is_whole(slot) ? own.backward : own.recomputing_backward) parameters_->begin(*pass);
+  const auto& pass = own.slots.is_whole(slot) ? own.passes.backward : own.passes.recomputing_backward;
+  if (pass) parameters_->begin(*pass);
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "backward");
   own.model->backward(slot, flow);
 }
@@ -214,7 +195,7 @@ void Engine::update_unit(int unit, const optim::Optimizer::Step& step) {
 void Engine::evaluate(std::size_t part, const model::MicroBatch& batch, const model::Flow& flow) {
   PartOfModel& own = parts_.at(part);
   require(own.slots.all_free(), "an evaluation comes between the forward and the backward pass of a turn");
-  parameters_->begin(own.evaluation);
+  parameters_->begin(own.passes.evaluation);
   own.model->evaluate(batch, flow, losses_.cell(0));
 }
 

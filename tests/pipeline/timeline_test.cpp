@@ -87,5 +87,18 @@ TEST(Timelines, WhatDoesNotFitIsRefused) {
   EXPECT_THROW(timeline(lists, shape, {}), Error);
 }
 
+/// An action that waits takes longer, and the other stage gets its border later.
+TEST(Timelines, WithActionsThatWaitDelayOtherStages) {
+  const ScheduleShape shape = {.stages = 2, .turns = 2};
+  const Lists lists = lists_of(Schedule::one_f_one_b, shape);
+  TimelineCosts costs = equal_costs(shape);
+  const Timeline before = timeline(lists, shape, costs);
+  costs.waits = {{0.5, 0, 0, 0}, {0, 0, 0, 0.25}};
+  const Timeline after = timeline(lists, shape, costs);
+  EXPECT_EQ(after.actions[0][0].length(), before.actions[0][0].length() + 0.5);
+  EXPECT_EQ(after.actions[1][0].begin, before.actions[1][0].begin + 0.5);
+  EXPECT_EQ(after.step, before.step + 0.75);
+}
+
 }  // namespace
 }  // namespace shoal::pipeline

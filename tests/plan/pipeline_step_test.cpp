@@ -17,7 +17,10 @@ PipelinePlan two_stages(std::size_t turns = 4, pipeline::Schedule schedule = pip
   PipelinePlan plan;
   plan.shape = {.stages = 2, .stage = 0, .parts = 1, .turns = turns};
   plan.lists = pipeline::lists_of(schedule, plan.shape);
-  plan.parts = {{{{0, 2}, 2, 2}}, {{{2, 4}, 1, 1}}};
+  for (const Range units : {Range{0, 2}, Range{2, 4}}) {
+    const std::size_t slots = pipeline::slots(plan.lists[plan.parts.size()]).front();
+    plan.parts.push_back({{units, slots, slots}});
+  }
   plan.border_bytes = 1000;
   return plan;
 }
@@ -128,6 +131,32 @@ TEST(PipelineStepOf, CountsEachBorderWithItsOwnLink) {
   EXPECT_EQ(step.sent[0].total().inter, 0);
   EXPECT_EQ(step.sent[1][OperationKind::send].inter, 1000);
   EXPECT_EQ(step.sent[1][OperationKind::send].intra, 1000);
+}
+
+/// The first buckets of a stage are reduced while its last backward pass goes on, and updated parameters arrive during the
+/// first forward pass of the next step.
+TEST(PipelineStepOf, HidesReductionsBehindItsLastPasses) {
+  NetworkModel slow = two_levels();
+  slow.node = Link{0, 1e-6};
+  const auto step_of = [&](int stage, bool overlap, const NetworkModel& network) {
+    zero::EngineOptions options = untied(stage, 24);  // three rounds of four turns
+    options.gradients.overlap = overlap;
+    return pipeline_step(options, two_stages(12), {2, 2}, network, {40, 0});
+  };
+  NetworkModel none = slow;
+  none.node = Link{};
+  none.sum_s_per_byte = 0;
+  for (const int stage : {0, 1}) {
+    const PipelineStep hidden = step_of(stage, true, slow), waiting = step_of(stage, false, slow),
+                       alone = step_of(stage, true, none);
+    const double all = waiting.time.communication_s - alone.time.communication_s;  // of reductions and gathers
+    ASSERT_GT(all, 0.1);
+    EXPECT_EQ(hidden.time.communication_s, waiting.time.communication_s);
+    EXPECT_EQ(hidden.sent[0].total().total(), waiting.sent[0].total().total());
+    EXPECT_GT(hidden.time.total_s(), alone.time.total_s());
+    EXPECT_LT(hidden.time.total_s() - alone.time.total_s(), 0.8 * all) << "stage " << stage;
+    EXPECT_GT(waiting.time.total_s() - alone.time.total_s(), 0.8 * all) << "stage " << stage;
+  }
 }
 
 TEST(TurnsOfHalfIdle, AreTheFewest) {

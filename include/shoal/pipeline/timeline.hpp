@@ -24,6 +24,8 @@ struct TimelineCosts {
   double message = 0;            ///< from the end of an action until its border can be read on another stage
   /// The same by border: between the parts m and m + 1 of the model. Empty: `message` for each.
   std::vector<double> messages = {};
+  /// By stage and action of its list: for how long the stage waits for something else within the action. Empty: never.
+  std::vector<std::vector<double>> waits = {};
   double message_of(const Border& border) const {
     const int between = border.kind == Action::Kind::forward ? border.part - 1 : border.part;
     return messages.empty() ? message : messages[static_cast<std::size_t>(between)];

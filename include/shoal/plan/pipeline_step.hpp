@@ -35,8 +35,10 @@ struct PipelineStep {
 /// - a border takes one exchange over its link, which all ranks of a node share that send at the same time; borders of the
 ///   same part and kind follow each other, others do not delay each other (pipeline::timeline(), with the buffers of a run),
 ///   except that no link carries all its borders in less than the sum of their times;
-/// - the reductions of a stage follow its last backward pass, and nothing of them is hidden; then come losses and norm,
-///   which wait for all stages, the update of the largest stage, and the gather of its parameters;
+/// - the messages of a stage's ranks start, and passes wait for them, where the engine does that (zero::StepSchedule); they
+///   and borders do not delay each other, and a pass that waits delays what other stages do with its border;
+/// - then come losses and norm, which wait for all stages, and the update of the largest stage. The gather of its parameters
+///   goes on during the first passes of the next step;
 /// - what the ends of the model send each other of a tied embedding is not hidden either.
 /// compute_s is that of the stage that computes most; exposed_s is all else, so it includes waiting for other stages.
 PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePlan& plan, const Cluster& cluster,

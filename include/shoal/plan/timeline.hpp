@@ -25,6 +25,7 @@ struct Sent {
   std::array<Bytes, operation_kinds> of{};
   Bytes& operator[](OperationKind operation) { return of[static_cast<std::size_t>(operation)]; }
   const Bytes& operator[](OperationKind operation) const { return of[static_cast<std::size_t>(operation)]; }
+  Sent& operator+=(const Sent& other);
   Bytes total() const;
 };
 
@@ -62,6 +63,7 @@ class Timeline {
   void wait(const Pending& pending);
   void run(OperationKind operation, const Cost& cost) { wait(start(operation, cost)); }
 
+  double now_s() const { return now_s_; }
   double elapsed_s() const { return elapsed_s_ + weight_ * (now_s_ - since_s_); }  ///< weighted
   double communication_s() const { return communication_s_; }                      ///< of all operations, weighted
   const std::vector<Sent>& sent() const { return sent_; }                          ///< by rank, weighted

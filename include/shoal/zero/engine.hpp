@@ -20,6 +20,7 @@
 #include "shoal/zero/copies.hpp"
 #include "shoal/zero/gradients.hpp"
 #include "shoal/zero/parameters.hpp"
+#include "shoal/zero/passes.hpp"
 #include "shoal/zero/slots.hpp"
 #include "shoal/zero/states.hpp"
 
@@ -134,12 +135,9 @@ class Engine final : private model::UnitAccess {
   struct PartOfModel {
     std::unique_ptr<model::Model> model;
     Slots slots;
-    std::size_t evaluation = 0, forward = 0;
-    /// By slot, whole or not. None: the backward pass continues the pass of forward, which it follows at once.
-    std::optional<std::size_t> backward = {}, recomputing_backward = {};
+    PassesOfPart passes;
   };
   model::Capacity capacity_of(const model::Part& part) const;
-  void add_passes(const model::Part& part, std::vector<UseOrder>& passes);
 
   EngineOptions options_;
   std::vector<model::UnitLayout> units_;
