@@ -6,7 +6,6 @@
 
 #include "setup.hpp"
 #include "shoal/base/error.hpp"
-#include "shoal/plan/fit.hpp"
 #include "shoal/zero/options.hpp"
 
 namespace shoal::app {
@@ -59,10 +58,7 @@ plan::PipelinePlan pipeline_plan(const PlanInputs& inputs, const config::Options
 }
 
 std::string memory_problem(const PlanInputs& inputs, const config::Options& options, std::size_t limit) {
-  if (options.pipeline.size == 1) {
-    return plan::memory_problem(inputs.engine, inputs.sync_group_size, limit, inputs.extra);
-  }
-  return stages_problem(inputs.stages, options, inputs.division, Purpose::train, limit);
+  return memory_problem(inputs.stages, options, inputs.division, Purpose::train, limit);
 }
 
 }  // namespace shoal::app
