@@ -112,8 +112,9 @@ class Simulation {
     }
     if (use.makes && !has_room(stage, *use.makes, begin)) return false;
     const PassTimes& times = costs_.parts[static_cast<std::size_t>(part_of_model(of_stage(stage), action.part))];
-    const double waits = costs_.waits.empty() ? 0 : costs_.waits[stage][done.size()];
-    own.clock = begin + (action.kind == forward ? times.forward : times.backward) + waits;
+    own.clock = begin + (costs_.takes             ? costs_.takes(stage, done.size(), begin)
+                         : action.kind == forward ? times.forward
+                                                  : times.backward);
     done.push_back({begin, own.clock});
     for (const Border& border : use.releases) {
       channel(border).released.push_back(own.clock);

@@ -136,16 +136,13 @@ class Stages {
   /// A step that all stages begin at this moment. linked_s: until then its borders fill a link. copies_s: of what follows
   /// the reductions of all stages. Returns its end.
   double step(double start, double linked_s, double copies_s, double whole_update_s) {
-    // A pass that waits for messages delays those of other stages. So their times are found with the waits of these times.
-    pipeline::TimelineCosts delayed = costs_;
-    for (std::size_t s = 0; s < stages_.size(); ++s) {
-      StageSimulation tried = stages_[s];
-      delayed.waits.push_back(tried.passes(plan_.lists[s], alone_.actions[s], start));
-    }
-    const pipeline::Timeline passes = timeline(delayed);
+    pipeline::TimelineCosts costs = costs_;
+    costs.takes = [&](std::size_t s, std::size_t action, double begin) {
+      return stages_[s].pass(plan_.lists[s][action], start + begin);
+    };
+    timeline(costs);
     double reduced = 0, end = 0;
     for (std::size_t s = 0; s < stages_.size(); ++s) {
-      stages_[s].passes(plan_.lists[s], passes.actions[s], start);
       stages_[s].reduce(start + linked_s);
       reduced = std::max(reduced, stages_[s].now_s());
     }

@@ -56,25 +56,13 @@ double StageSimulation::optimizer_elements() const {
 
 void StageSimulation::wait_until(double moment) { time_.work(std::max(0.0, moment - now_s())); }
 
-std::vector<double> StageSimulation::passes(const std::vector<pipeline::Action>& list,
-                                            const std::vector<pipeline::Interval>& actions, double start) {
-  std::vector<double> waits;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    wait_until(start + actions[i].begin);
-    const PartOfModel& part = parts_[list[i].part];
-    const zero::StepItems items = list[i].kind == pipeline::Action::Kind::forward
-                                      ? schedule_.forward(list[i].part)
-                                      : schedule_.backward(list[i].part, part.whole);
-    double computed = 0;
-    for (const zero::StepItem& item : items) {
-      if (item.kind != zero::StepItem::Kind::compute) continue;
-      computed += part.use_s[static_cast<std::size_t>(item.pass)][item.number];
-    }
-    const double begin = now_s();
-    execution_.execute(items, part.use_s, 0, time_);
-    waits.push_back(std::max(0.0, now_s() - begin - computed));
-  }
-  return waits;
+double StageSimulation::pass(const pipeline::Action& action, double moment) {
+  wait_until(moment);
+  const PartOfModel& part = parts_[action.part];
+  const zero::StepItems items = action.kind == pipeline::Action::Kind::forward ? schedule_.forward(action.part)
+                                                                               : schedule_.backward(action.part, part.whole);
+  execution_.execute(items, part.use_s, 0, time_);
+  return now_s() - moment;
 }
 
 void StageSimulation::reduce(double moment) {

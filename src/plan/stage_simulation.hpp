@@ -17,10 +17,9 @@ class StageSimulation {
   StageSimulation(const zero::EngineOptions& options, const std::vector<pipeline::PassTimes>& times, int ranks,
                   const CollectiveCosts& collectives, const Cluster& cluster);
 
-  /// The passes of a step. actions: their times since `start`; a pass begins then, or when the one before it has ended.
-  /// Returns for how long each pass waits for messages.
-  std::vector<double> passes(const std::vector<pipeline::Action>& list, const std::vector<pipeline::Interval>& actions,
-                             double start);
+  /// The next pass of the list, which begins at this moment or when the stage is ready. Returns the seconds from then to its
+  /// end, with those in which it waits for messages.
+  double pass(const pipeline::Action& action, double moment);
   /// After the last pass, not before `moment`: waits until the gradients are reduced.
   void reduce(double moment);
   /// After losses were exchanged, which all stages wait for until `moment`: all else until the next step. update_s: of

@@ -2,6 +2,8 @@
 // When each stage computes what, if the times of the parts are known: the lists of all stages, executed in simulated time.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "shoal/pipeline/border.hpp"
@@ -24,8 +26,9 @@ struct TimelineCosts {
   double message = 0;            ///< from the end of an action until its border can be read on another stage
   /// The same by border: between the parts m and m + 1 of the model. Empty: `message` for each.
   std::vector<double> messages = {};
-  /// By stage and action of its list: for how long the stage waits for something else within the action. Empty: never.
-  std::vector<std::vector<double>> waits = {};
+  /// If set, how long an action of a stage's list takes that begins then, in place of the times of its part. Each stage's
+  /// actions are asked for once, in the order of its list.
+  std::function<double(std::size_t stage, std::size_t action, double begin)> takes = {};
   double message_of(const Border& border) const {
     const int between = border.kind == Action::Kind::forward ? border.part - 1 : border.part;
     return messages.empty() ? message : messages[static_cast<std::size_t>(between)];
