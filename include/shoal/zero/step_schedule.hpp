@@ -33,7 +33,8 @@ inline constexpr std::size_t message_kinds = 6;
 
 struct StepItem {
   enum class Kind : std::uint8_t {
-    compute,  ///< a use of units; `number` is its index in the pass
+    compute,  ///< a use of units; `number` is its index in the pass. If a use of backward first computes activations again,
+              ///< what begins the gradient comes between, but the item is one, after that
     update,   ///< norm and optimizer
     start,    ///< of a message
     wait,     ///< for the oldest message of its kind, which is this one
