@@ -6,7 +6,6 @@
 
 #include "setup.hpp"
 #include "shoal/base/error.hpp"
-#include "shoal/plan/fit.hpp"
 #include "shoal/zero/options.hpp"
 
 namespace shoal::app {
@@ -52,18 +51,11 @@ plan::PipelinePlan pipeline_plan(const PlanInputs& inputs, const config::Options
   Memory counting;
   zero::Engine engine(inputs.engine, {0, inputs.sync_group_size, nullptr}, counting);
   plan.border_bytes = border_bytes(options, engine);
-  const std::size_t turns = stages.shape.turns;
-  for (std::size_t turn = 0; turn < turns; ++turn) {
-    if (!keeps_activations(options, turn, turns)) plan.recomputed += 1 / static_cast<double>(turns);
-  }
   return plan;
 }
 
 std::string memory_problem(const PlanInputs& inputs, const config::Options& options, std::size_t limit) {
-  if (options.pipeline.size == 1) {
-    return plan::memory_problem(inputs.engine, inputs.sync_group_size, limit, inputs.extra);
-  }
-  return stages_problem(inputs.stages, options, inputs.division, Purpose::train, limit);
+  return memory_problem(inputs.stages, options, inputs.division, Purpose::train, limit);
 }
 
 }  // namespace shoal::app

@@ -37,7 +37,7 @@ struct PlanInputs {
 PlanInputs plan_inputs(const config::Options& options, int ranks, int on_node, const std::optional<std::size_t>& limit);
 /// The pipelines of these inputs.
 plan::PipelinePlan pipeline_plan(const PlanInputs& inputs, const config::Options& options);
-/// plan::memory_problem() for these inputs; with pipelines stages_problem().
+/// memory_problem() of the stages of these inputs.
 std::string memory_problem(const PlanInputs& inputs, const config::Options& options, std::size_t limit);
 
 }  // namespace shoal::app

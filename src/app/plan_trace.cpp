@@ -83,9 +83,6 @@ void require_simulated(const config::Options& options) {
                 "comm.collectives = ", name_of(options.comm.collectives),
                 ": the exchanges of a library's collectives are not known; allowed in a simulation: ",
                 name_of(comm::Collectives::reproducible));
-  require_input(options.pipeline.size == 1 || !zero::stage_of(options.zero).shards_gradients,
-                "zero.stage = ", options.zero.stage,
-                " in a pipeline: a simulation of that is not written; allowed: 0 and 1, or pipeline.size = 1");
 }
 
 SimulatedRun simulated_run(const config::Options& options, const plan::Cluster& cluster, const TimeModel& model,

@@ -12,7 +12,6 @@
 #include "shoal/device/kind.hpp"
 #include "shoal/kernels/products.hpp"
 #include "shoal/kernels/runtime.hpp"
-#include "shoal/plan/fit.hpp"
 #include "shoal/plan/notation.hpp"
 #include "shoal/sync/schedule.hpp"
 #include "stage_memory.hpp"
@@ -76,18 +75,6 @@ std::optional<std::size_t> limit_of(comm::World& world, const config::Options& o
   return static_cast<std::size_t>(limit);
 }
 
-/// Every stage of a pipeline must fit.
-void require_memory(const Setup& setup, Purpose purpose, const std::optional<std::size_t>& limit,
-                    const plan::ExtraAllocations& extra) {
-  std::string problem;
-  if (limit && setup.all_stages) {
-    problem = stages_problem(*setup.all_stages, setup.options, setup.division, purpose, *limit);
-  } else if (limit) {
-    problem = plan::memory_problem(setup.engine, setup.division.sync_group_size, *limit, extra);
-  }
-  require_input(problem.empty(), problem);
-}
-
 }  // namespace
 
 zero::Squares measured_squares(const config::Options& options) {
@@ -148,24 +135,19 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   const int rank = as_started ? setup.division.axes.position(world.rank(), ranks).data : 0;
   if (!training) setup.division.sync_group_size = data_ranks;
   if (training && as_started) check_nodes(options, world, setup.division);
-  setup.engine = engine_options(setup.options, setup.division, purpose);
   const int sync_group_size = setup.division.sync_group_size;
-  const int stage = as_started ? setup.division.axes.position(world.rank(), ranks).pipeline : 0;
   const std::optional<std::size_t> limit = limit_of(world, options, on_node);
-  if (setup.options.pipeline.size > 1) {
-    setup.all_stages = std::make_shared<PlannedStages>(plan_stages(setup.options, setup.division, purpose, limit));
-    setup.stages = setup.all_stages->stages;
-    setup.stages.shape.stage = stage;
-  } else {
-    setup.stages = stage_plan(setup.options, stage, turns_of(setup.engine, setup.division), training);
-  }
-  setup.engine = with_parts(setup.engine, setup.stages);
-  const auto extra = [&](int of_rank) {
-    return extra_allocations(setup.options, setup.division, setup.stages, purpose, of_rank);
-  };
-  setup.plan = plan::memory(setup.engine, rank % sync_group_size, sync_group_size, extra(rank));
+  setup.all_stages = std::make_shared<PlannedStages>(plan_stages(setup.options, setup.division, purpose, limit));
+  setup.stages = setup.all_stages->stages;
+  setup.stages.shape.stage = as_started ? setup.division.axes.position(world.rank(), ranks).pipeline : 0;
+  setup.engine = with_parts(setup.all_stages->engine, setup.stages);
+  setup.plan = plan::memory(setup.engine, rank % sync_group_size, sync_group_size,
+                            extra_allocations(setup.options, setup.division, setup.stages, purpose, rank));
   if (!limit) require_host_memory(setup.plan, on_node);
-  require_memory(setup, purpose, limit, extra(0));
+  // Every stage must fit.
+  const std::string problem =
+      limit ? memory_problem(*setup.all_stages, setup.options, setup.division, purpose, *limit) : std::string();
+  require_input(problem.empty(), problem);
   return setup;
 }
 

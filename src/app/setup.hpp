@@ -29,7 +29,7 @@ struct Setup {
   zero::EngineOptions engine;
   int threads = 1;                                  ///< of this rank
   plan::MemoryPlan plan;                            ///< of this rank
-  std::shared_ptr<const PlannedStages> all_stages;  ///< with pipelines, else null
+  std::shared_ptr<const PlannedStages> all_stages;  ///< of the run; without pipelines there is one
 };
 
 /// The purpose for which a model is set up.

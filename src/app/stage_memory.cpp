@@ -228,9 +228,13 @@ PlannedStages plan_stages(const config::Options& options, const Division& divisi
   return planned;
 }
 
-std::string stages_problem(const PlannedStages& planned, const config::Options& options, const Division& division,
+std::string memory_problem(const PlannedStages& planned, const config::Options& options, const Division& division,
                            Purpose purpose, std::size_t limit) {
   if (planned.bytes() <= limit) return {};
+  if (planned.memory.size() == 1) {
+    return plan::memory_problem(planned.engine_of(0), division.sync_group_size, limit,
+                                extra_allocations(options, division, planned.stages, purpose));
+  }
   std::string problem =
       text("stage ", planned.largest, " of the pipeline: ", plan::excess_text(planned.memory[planned.largest], limit),
            "; the cheapest way to make it fit: ");

@@ -40,8 +40,9 @@ config::Options with_balance(const config::Options& options, const Division& div
                              const std::optional<std::size_t>& limit);
 
 /// An error text if a stage takes more than the limit: its bytes, and the cheapest change under which all stages fit. Empty
-/// if all do. planned: from plan_stages() with these options.
-std::string stages_problem(const PlannedStages& planned, const config::Options& options, const Division& division,
+/// if all do. planned: from plan_stages() with these options. A run without pipelines has other changes
+/// (plan::memory_problem()).
+std::string memory_problem(const PlannedStages& planned, const config::Options& options, const Division& division,
                            Purpose purpose, std::size_t limit);
 
 }  // namespace shoal::app

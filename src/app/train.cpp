@@ -57,9 +57,9 @@ bool starts_from_weights(const config::Options& o) {
 /// checked.
 void print_plan(comm::World& world, const Setup& setup) {
   if (world.all().rank() != 0) return;
-  const std::size_t stage = setup.all_stages ? setup.all_stages->largest : 0;
+  const std::size_t stage = setup.all_stages->largest;
   const std::size_t rank = stage * static_cast<std::size_t>(setup.division.ranks);  // of the first data-parallel rank
-  const plan::MemoryPlan& plan = setup.all_stages ? setup.all_stages->memory[stage] : setup.plan;
+  const plan::MemoryPlan& plan = setup.all_stages->memory[stage];
   TextRows rows;
   for (const auto& part : plan.parts) {
     rows.emplace_back(part.label, text(plan::bytes_text(part.bytes), " (", name_of(part.kind), ")"));
@@ -67,7 +67,7 @@ void print_plan(comm::World& world, const Setup& setup) {
   rows.emplace_back("total", plan::bytes_text(plan.bytes.total()));
   const int ranks = setup.division.ranks * setup.division.axes.model();
   print_table(text("planned memory of rank ", rank, " of ", ranks), rows);
-  if (setup.all_stages) {
+  if (setup.options.pipeline.size > 1) {
     std::printf("# stages of the pipeline, each of %s\n", counted(setup.division.ranks, "rank").c_str());
     print_stages(stage_rows(*setup.all_stages), '#');
   }

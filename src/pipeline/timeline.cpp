@@ -124,7 +124,9 @@ class Simulation {
       if (!has_room(stage, border, begin)) return false;
     }
     const PassTimes& times = costs_.parts[static_cast<std::size_t>(part_of_model(of_stage(stage), action.part))];
-    own.clock = begin + (action.kind == forward ? times.forward : times.backward);
+    own.clock = begin + (costs_.takes             ? costs_.takes(stage, done.size(), begin)
+                         : action.kind == forward ? times.forward
+                                                  : times.backward);
     done.push_back({begin, own.clock});
     for (const Border& border : use.releases) {
       channel(border).released.push_back(own.clock);

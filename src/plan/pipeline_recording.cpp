@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records steps of pipelines: each stage follows pipeline::Runner, and after it zero::Engine, as StepSimulation does for a
-// run without pipelines.
+// Records steps of pipelines: borders are sent as pipeline::Runner does that, and what a stage computes and exchanges among
+// its own ranks is that of zero::StepSchedule.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <tuple>
 #include <utility>
 
-#include "pipeline_stage.hpp"
+#include "pipeline_copies.hpp"
 #include "recorder.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/comm/communicator.hpp"
 #include "shoal/pipeline/program.hpp"
 #include "shoal/plan/recording.hpp"
-#include "stage_collectives.hpp"
+#include "stage_simulation.hpp"
 
 namespace shoal::plan {
 
@@ -23,9 +22,6 @@ using enum pipeline::Action::Kind;
 using pipeline::Action;
 
 constexpr int copy_tag = comm::end_of_message_tags;  // borders have those below
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-std::size_t index_of(Action::Kind kind) { return kind == forward ? 0 : 1; }
 
 /// The lanes of borders ([Note: lanes] in recording.hpp): one for each kind and part of the stage that receives them, and
 /// one for each kind of a skip connection; to send and to receive.
@@ -41,50 +37,42 @@ Lanes lanes_of(const pipeline::Border& border, const pipeline::ScheduleShape& sh
 
 /// What all stages of a run have in common.
 struct Run {
-  const zero::EngineOptions& options;
   const PipelinePlan& plan;
   std::vector<pipeline::Buffers> buffers;  // by stage
-  std::vector<pipeline::PassTimes> units;  // seconds for one turn
   std::vector<CopyBytes> copies;           // messages between the last stage and the first one
-  Cost few_numbers;                        // an exchange of all ranks
   std::vector<RecordedMessage>& messages;  // of all stages
 };
 
 class StageRecorder {
  public:
-  StageRecorder(const Run& run, std::size_t stage, const StageReductions& reductions, double update_s)
-      : run_(run),
-        stage_(stage),
-        update_s_(update_s),
-        program_(program_of_stage()),
-        collectives_(reductions, run.options.gradients.overlap, recorder_) {
-    plan_sweeps(reductions.units);
+  /// simulation must outlive this object's use.
+  StageRecorder(const Run& run, std::size_t stage, StageSimulation& simulation, double update_s)
+      : run_(run), stage_(stage), update_s_(update_s), program_(program_of_stage()), simulation_(simulation) {
+    simulation_.time().set_listener(recorder_);
     add_copies();
   }
 
   void step() {
-    for (const pipeline::Step& step : program_.steps) {
+    for (std::size_t action = 0; action < program_.steps.size(); ++action) {
+      const pipeline::Step& step = program_.steps[action];
       for (const pipeline::Call& call : step.before) start(call);
       for (const auto& place : {step.in, step.out, step.skip_in, step.skip_out}) {
         if (place) use(*place);
       }
-      compute(step.action);
+      simulation_.pass(action);
     }
     for (const pipeline::Call& call : program_.after) start(call);
-    collectives_.finish_reduces();
+    simulation_.finish_gradients();
     exchange(gradient_copies_);
-    collectives_.start_gradient_gather();
-    collectives_.run(run_.few_numbers);  // the losses
-    collectives_.run(run_.few_numbers);  // the norm
-    collectives_.finish_gradient_gather();
-    recorder_.computes(update_s_);
-    collectives_.wait_for_all_parameters();  // of the step before
+    simulation_.start_gradient_gather();
+    simulation_.update(update_s_);
+    simulation_.wait_for_parameters();  // of the step before
     exchange(parameter_copies_);
-    collectives_.start_parameter_gather();
+    simulation_.publish();
   }
 
   void finish() {
-    collectives_.wait_for_all_parameters();
+    simulation_.wait_for_parameters();
     for (const auto& [place, message] : in_flight_) recorder_.waits_for_message(message);
     in_flight_.clear();
   }
@@ -101,23 +89,6 @@ class StageRecorder {
     pipeline::ScheduleShape shape = run_.plan.shape;
     shape.stage = static_cast<int>(stage_);
     return pipeline::program_of(run_.plan.lists, shape, run_.buffers, pipeline::Order::early);
-  }
-
-  /// A sweep without the first unit of its part is that of a head whose gradient forward completes.
-  void plan_sweeps(const std::vector<model::UnitLayout>& units_of_model) {
-    const std::vector<model::Part>& parts = run_.plan.parts[stage_];
-    for (auto& sweeps : sweeps_) sweeps.resize(parts.size());
-    for (std::vector<int>& sweep : zero::sweeps_of(parts, units_of_model)) {
-      for (std::size_t k = 0; k < parts.size(); ++k) {
-        const Range units = parts[k].units;
-        const auto has = [&](std::size_t unit) {
-          return std::find(sweep.begin(), sweep.end(), static_cast<int>(unit)) != sweep.end();
-        };
-        if (at(sweep.front()) < units.begin || at(sweep.front()) >= units.end) continue;
-        sweeps_[index_of(has(units.begin) ? backward : forward)][k] = std::move(sweep);
-        break;
-      }
-    }
   }
 
   void add_copies() {
@@ -169,34 +140,14 @@ class StageRecorder {
     }
   }
 
-  void compute(const Action& action) {
-    const Range units = run_.plan.parts[stage_][action.part].units;
-    const std::vector<int>& sweep = sweeps_[index_of(action.kind)][action.part];
-    if (!sweep.empty()) collectives_.finish_reduces();
-    if (action.kind == forward) {
-      for (std::size_t unit = units.begin; unit < units.end; ++unit) {
-        collectives_.wait_for_parameters(unit);
-        recorder_.computes(run_.units[unit].forward);
-      }
-      for (const int unit : sweep) collectives_.complete(at(unit), action.turn);
-      return;
-    }
-    for (std::size_t unit = units.end; unit-- > units.begin;) {
-      recorder_.computes(run_.units[unit].backward);
-      const bool completes = std::find(sweep.begin(), sweep.end(), static_cast<int>(unit)) != sweep.end();
-      if (completes) collectives_.complete(unit, action.turn);
-    }
-  }
-
   const Run& run_;
   std::size_t stage_;
   double update_s_;
   pipeline::Program program_;
-  std::array<std::vector<std::vector<int>>, 2> sweeps_;  // by kind of action and part: units whose gradients it completes
   std::vector<std::size_t> gradient_copies_, parameter_copies_;
 
+  StageSimulation& simulation_;
   Recorder recorder_;
-  StageCollectives collectives_;
   std::map<const pipeline::Call*, std::size_t> message_of_;
   std::map<PlaceKey, std::size_t> in_flight_;  // messages
 };
@@ -222,22 +173,16 @@ Recording record(const zero::EngineOptions& options, const PipelinePlan& plan, c
   require(data_ranks * plan.shape.stages == ranks, plan.shape.stages, " stages on ", ranks, " ranks");
   const CollectiveCosts collectives(network, cluster);
   Recording recording;
-  const Run run{options,
-                plan,
-                pipeline::buffers_of(plan.lists, plan.shape),
-                unit_times(options, plan, arithmetic.micro_batches_s / static_cast<double>(plan.shape.turns)),
-                copies_of(options, data_ranks),
-                collectives.small(Grouping::consecutive(ranks, ranks)),
-                recording.messages};
-  std::vector<StageReductions> reductions;
+  const Run run{plan, pipeline::buffers_of(plan.lists, plan.shape), copies_of(options, data_ranks), recording.messages};
+  std::vector<StageSimulation> stages;
   double all_elements = 0;
   for (std::size_t stage = 0; stage < plan.parts.size(); ++stage) {
-    reductions.push_back(stage_reductions(options, plan, stage, data_ranks, collectives, cluster));
-    all_elements += reductions.back().optimizer_elements;
+    stages.emplace_back(options, plan, stage, cluster, collectives, arithmetic);
+    all_elements += stages.back().optimizer_elements();
   }
   for (std::size_t stage = 0; stage < plan.parts.size(); ++stage) {
-    const double update_s = arithmetic.update_s * reductions[stage].optimizer_elements / all_elements;
-    StageRecorder recorder(run, stage, reductions[stage], update_s);
+    const double update_s = arithmetic.update_s * stages[stage].optimizer_elements() / all_elements;
+    StageRecorder recorder(run, stage, stages[stage], update_s);
     for (std::size_t step = 0; step < steps; ++step) recorder.step();
     recorder.finish();
     add_stage(recording, recorder.recorder(), plan.shape);

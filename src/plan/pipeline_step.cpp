@@ -5,8 +5,10 @@
 #include <map>
 #include <utility>
 
+#include "pipeline_copies.hpp"
+#include "shoal/base/error.hpp"
 #include "shoal/pipeline/timeline.hpp"
-#include "stage_costs.hpp"
+#include "stage_simulation.hpp"
 
 namespace shoal::plan {
 
@@ -28,6 +30,37 @@ Borders borders_of(const PipelinePlan& plan) {
   return borders;
 }
 
+/// The ranks of a run with pipelines.
+class Places {
+ public:
+  Places(const PipelinePlan& plan, const Cluster& cluster)
+      : of_stage_(cluster.ranks() / plan.shape.stages), on_node_(cluster.ranks_per_node) {
+    require(cluster.ranks() % plan.shape.stages == 0, plan.shape.stages, " stages on ", cluster.ranks(), " ranks");
+  }
+  int data_ranks() const { return of_stage_; }
+  int rank(int stage, int d) const { return stage * of_stage_ + d; }
+  int node(int rank) const { return rank / on_node_; }
+  bool crosses(int from, int to, int d) const { return node(rank(from, d)) != node(rank(to, d)); }
+
+  /// One border of all ranks of a stage, which send at the same time.
+  double seconds(int from, int to, std::size_t bytes, const NetworkModel& network) const {
+    double within = 0, across = 0;
+    std::map<int, double> of_node;
+    for (int d = 0; d < of_stage_; ++d) {
+      if (!crosses(from, to, d)) {
+        within = network.node->latency_s + static_cast<double>(bytes) * network.node->s_per_byte;
+        continue;
+      }
+      double& sent = of_node[node(rank(from, d))] += static_cast<double>(bytes);
+      across = std::max(across, network.across->latency_s + sent * network.across->s_per_byte / network.ranks_per_node);
+    }
+    return std::max(within, across);
+  }
+
+ private:
+  int of_stage_, on_node_;
+};
+
 /// Adds what the ends of the model send each other of copied units to `sent`. Returns the seconds of all.
 double exchange_copies(const zero::EngineOptions& options, const Places& places, int last, const NetworkModel& network,
                        std::vector<Sent>& sent) {
@@ -47,42 +80,71 @@ double exchange_copies(const zero::EngineOptions& options, const Places& places,
   return seconds;
 }
 
-/// By part of the model. whole_s: both passes of the whole model for one turn.
-std::vector<pipeline::PassTimes> pass_times(const zero::EngineOptions& options, const PipelinePlan& plan, double whole_s) {
-  const std::vector<pipeline::PassTimes> units = unit_times(options, plan, whole_s);
-  std::vector<pipeline::PassTimes> times(static_cast<std::size_t>(pipeline::parts_of_model(plan.shape)), {0, 0});
-  for (std::size_t stage = 0; stage < plan.parts.size(); ++stage) {
-    for (std::size_t k = 0; k < plan.parts[stage].size(); ++k) {
-      pipeline::PassTimes& part = times[k * plan.parts.size() + stage];
-      const Range own = plan.parts[stage][k].units;
-      for (std::size_t u = own.begin; u < own.end; ++u) {
-        part.forward += units[u].forward;
-        part.backward += units[u].backward;
-      }
+/// All stages of a pipeline.
+class Stages {
+ public:
+  /// borders: the seconds of their messages.
+  Stages(const zero::EngineOptions& options, const PipelinePlan& plan, pipeline::TimelineCosts borders,
+         const CollectiveCosts& collectives, const Cluster& cluster, const Arithmetic& arithmetic)
+      : plan_(plan),
+        borders_(std::move(borders)),
+        buffers_(pipeline::buffers_of(plan.lists, plan.shape)),
+        whole_update_s_(arithmetic.update_s) {
+    for (std::size_t s = 0; s < plan.parts.size(); ++s) {
+      stages_.emplace_back(options, plan, s, cluster, collectives, arithmetic);
+      elements_ += stages_.back().optimizer_elements();
     }
+    alone_ = timeline([&](std::size_t s, std::size_t action, double) { return stages_[s].seconds(action); });
   }
-  return times;
-}
 
-/// By part of the model: the passes with the messages of their stage. reductions: by stage.
-std::vector<pipeline::PassTimes> with_messages(std::vector<pipeline::PassTimes> passes,
-                                               const std::vector<Reductions>& reductions, bool overlap) {
-  const auto together = [&](double arithmetic, double messages) {
-    return overlap ? std::max(arithmetic, messages) : arithmetic + messages;
-  };
-  for (std::size_t m = 0; m < passes.size(); ++m) {
-    const pipeline::PassTimes& messages = reductions[m % reductions.size()].in_passes[m / reductions.size()];
-    passes[m] = {together(passes[m].forward, messages.forward), together(passes[m].backward, messages.backward)};
+  /// The passes, if no stage ever waited for messages of its own ranks.
+  const pipeline::Timeline& alone() const { return alone_; }
+  /// Seconds that a stage computes in a step.
+  double computes_s(std::size_t stage) const { return alone_.step * (1 - alone_.idle_share(stage)) + update_s(stage); }
+  Timeline& time_of(std::size_t stage) { return stages_[stage].time(); }
+
+  /// A step that all stages begin at this moment. linked_s: until then its borders fill a link. copies_s: of what follows
+  /// the reductions of all stages. Returns its end.
+  double step(double start, double linked_s, double copies_s) {
+    timeline([&](std::size_t s, std::size_t action, double begin) {
+      stages_[s].wait_until(start + begin);
+      stages_[s].pass(action);
+      return stages_[s].now_s() - start - begin;
+    });
+    double reduced = 0, end = 0;
+    for (StageSimulation& stage : stages_) {
+      stage.wait_until(start + linked_s);
+      stage.finish_gradients();
+      reduced = std::max(reduced, stage.now_s());
+      stage.start_gradient_gather();
+    }
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      stages_[s].wait_until(reduced + copies_s);
+      stages_[s].update(update_s(s));
+      stages_[s].publish();
+      end = std::max(end, stages_[s].now_s());
+    }
+    return end;
   }
-  return passes;
-}
 
-/// Seconds of arithmetic of a stage in all turns.
-double busy(const std::vector<pipeline::PassTimes>& passes, std::size_t stage, const PipelinePlan& plan) {
-  double of_turn = 0;
-  for (std::size_t m = stage; m < passes.size(); m += plan.parts.size()) of_turn += passes[m].forward + passes[m].backward;
-  return of_turn * static_cast<double>(plan.shape.turns);
-}
+ private:
+  using Takes = std::function<double(std::size_t stage, std::size_t action, double begin)>;
+
+  pipeline::Timeline timeline(const Takes& takes) const {
+    pipeline::TimelineCosts costs = borders_;
+    costs.takes = takes;
+    return pipeline::timeline(plan_.lists, plan_.shape, costs, &buffers_);
+  }
+  double update_s(std::size_t stage) const { return whole_update_s_ * stages_[stage].optimizer_elements() / elements_; }
+
+  const PipelinePlan& plan_;
+  pipeline::TimelineCosts borders_;
+  std::vector<pipeline::Buffers> buffers_;
+  double whole_update_s_;
+  std::vector<StageSimulation> stages_;
+  pipeline::Timeline alone_;
+  double elements_ = 0;
+};
 
 }  // namespace
 
@@ -107,41 +169,30 @@ PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePla
     }
   }
 
-  double all_elements = 0;
-  std::vector<double> elements;
-  std::vector<Reductions> reductions;
-  for (std::size_t s = 0; s < plan.parts.size(); ++s) {
-    const StageReductions stage = stage_reductions(options, plan, s, places.data_ranks(), collectives, cluster);
-    reductions.push_back(reductions_of(stage, static_cast<int>(s), places, step.sent));
-    elements.push_back(stage.optimizer_elements);
-    all_elements += elements.back();
-  }
-
-  const std::vector<pipeline::PassTimes> passes =
-      pass_times(options, plan, arithmetic.micro_batches_s / static_cast<double>(plan.shape.turns));
-  pipeline::TimelineCosts costs{with_messages(passes, reductions, options.gradients.overlap)};
+  pipeline::TimelineCosts borders;
+  borders.parts.resize(static_cast<std::size_t>(pipeline::parts_of_model(plan.shape)));  // each stage says what they take
   for (int part = 0; part + 1 < pipeline::parts_of_model(plan.shape); ++part) {
     const int from = part % plan.shape.stages, to = (part + 1) % plan.shape.stages;
-    costs.messages.push_back(places.seconds(from, to, plan.border_bytes, network));
+    borders.messages.push_back(places.seconds(from, to, plan.border_bytes, network));
   }
-  costs.skip = places.seconds(0, plan.shape.stages - 1, plan.border_bytes, network);
-  const std::vector<pipeline::Buffers> buffers = pipeline::buffers_of(plan.lists, plan.shape);
-  const pipeline::Timeline timeline = pipeline::timeline(plan.lists, plan.shape, costs, &buffers);
-  step.idle_share = timeline.idle_share();
+  borders.skip = places.seconds(0, plan.shape.stages - 1, plan.border_bytes, network);
   const double copies_s = exchange_copies(options, places, plan.shape.stages - 1, network, step.sent);
-  double reduced = 0, after = 0, computed = 0;
-  for (std::size_t s = 0; s < reductions.size(); ++s) {
-    const double end = timeline.actions[s].back().end;
-    const double update = arithmetic.update_s * elements[s] / all_elements;
-    reduced = std::max(reduced, std::max(end, fullest) + reductions[s].exposed_s + reductions[s].small_s);
-    after = std::max(after, update + reductions[s].gather_s);
-    computed = std::max(computed, busy(passes, s, plan) + update);
-    step.time.communication_s = std::max(step.time.communication_s, borders_s[s] + reductions[s].total_s);
+  Stages stages(options, plan, borders, collectives, cluster, arithmetic);
+  step.idle_share = stages.alone().idle_share();
+  // The second step begins with updated parameters in flight, as all but the first do.
+  const double begin = stages.step(0, fullest, copies_s);
+  for (std::size_t s = 0; s < plan.parts.size(); ++s) stages.time_of(s).set_weight(1);
+  const double seconds = stages.step(begin, fullest, copies_s) - begin;
+  for (std::size_t s = 0; s < plan.parts.size(); ++s) {
+    const Timeline& time = stages.time_of(s);
+    for (int d = 0; d < places.data_ranks(); ++d) {
+      step.sent[static_cast<std::size_t>(places.rank(static_cast<int>(s), d))] += time.sent()[static_cast<std::size_t>(d)];
+    }
+    step.time.communication_s = std::max(step.time.communication_s, borders_s[s] + time.communication_s());
+    step.time.compute_s = std::max(step.time.compute_s, stages.computes_s(s));
   }
-  reduced += copies_s;
   step.time.communication_s += copies_s;
-  step.time.compute_s = computed;
-  step.time.exposed_s = std::max(0.0, reduced + after - computed);
+  step.time.exposed_s = std::max(0.0, seconds - step.time.compute_s);
   set_sent(step.time, step.sent, cluster);
   return step;
 }

@@ -4,11 +4,9 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <string>
 #include <tuple>
 
 #include "shoal/base/error.hpp"
-#include "shoal/zero/staging.hpp"
 
 namespace shoal::plan {
 
@@ -93,31 +91,19 @@ class MessageCosts {
   std::map<std::tuple<TreeDirection, std::size_t, std::vector<std::size_t>>, SharedCost> known_;
 };
 
-/// Stage 3: units are gathered before their use.
-void add_gathers(StepMessages& messages, MessageCosts& costs, const zero::EngineOptions& options,
-                 const std::vector<model::UnitLayout>& units, const std::vector<zero::ShardLayout>& layouts,
-                 int group_size) {
-  std::vector<std::size_t> bytes;
-  std::vector<std::string> names;
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    bytes.push_back(layouts[u].gathered ? layouts[u].elements * size_of(options.dtype) : 0);
-    names.push_back(units[u].name);
-  }
-  zero::ZeroOptions zero = options.zero;
-  if (!options.gradients.overlap) zero.prefetch_units = 0;
-  const zero::UseOrder order = options.order.empty()
-                                   ? model::use_order(options.model, options.capacity)
-                                   : zero::uses_of_step(options.model, options.capacity, options.parts, options.order).order;
-  messages.gathers = zero::plan_gathers(order, bytes, names, zero);
-  const bool has_hpz = zero::has_secondary(zero.hpz_size, group_size);
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    if (!layouts[u].gathered) continue;
-    messages.gather[u] = costs.gather(u, group_size, zero.qwz != 0);
-    if (has_hpz) messages.gather_hpz[u] = costs.gather(u, static_cast<int>(zero.hpz_size), false);
-  }
-}
-
 }  // namespace
+
+const Cost& StepMessages::of(const zero::StepItem& item) const {
+  switch (item.message) {
+    case zero::MessageKind::gather: return *(item.near ? gather_hpz : gather)[item.number];
+    case zero::MessageKind::reduce: return *reduce[item.number];
+    case zero::MessageKind::gather_gradients: return *gather_gradients[item.number];
+    case zero::MessageKind::publish: return *publish[item.number];
+    case zero::MessageKind::losses:
+    case zero::MessageKind::norm: return *small;
+  }
+  fail("no such message");
+}
 
 void check_effort(const zero::AccumulationPlan& accumulation, std::size_t events_of_a_micro_step, int ranks) {
   constexpr double most_events = 5e8;
@@ -127,54 +113,35 @@ void check_effort(const zero::AccumulationPlan& accumulation, std::size_t events
                 micro_steps, " micro-batches on a rank is too long to simulate for ", ranks, " ranks");
 }
 
-StepMessages step_messages(const zero::EngineOptions& options, const std::vector<model::UnitLayout>& units,
-                           const std::vector<zero::ShardLayout>& layouts, const zero::AccumulationPlan& accumulation,
+StepMessages step_messages(const zero::EngineOptions& options, const zero::StepSchedule& schedule,
                            const CollectiveCosts& collectives, const Cluster& cluster) {
+  const zero::AccumulationPlan& accumulation = schedule.accumulation();
+  const std::vector<zero::ShardLayout>& layouts = schedule.layouts();
   const int ranks = accumulation.ranks;
   StepMessages messages;
-  messages.gather.resize(units.size());
-  messages.gather_hpz.resize(units.size());
-  messages.reduced_before_write.resize(units.size());
-  messages.gathered_before_use.resize(units.size());
+  messages.gather.resize(layouts.size());
+  messages.gather_hpz.resize(layouts.size());
+  const int exchanging = schedule.has_all_units() ? ranks : cluster.ranks();
+  if (exchanging > 1) {
+    messages.small = std::make_shared<const Cost>(collectives.small(Grouping::consecutive(cluster.ranks(), exchanging)));
+  }
   if (ranks == 1) return messages;
-  MessageCosts costs(options, units, ranks, collectives, cluster);
-  messages.small = collectives.small(Grouping::consecutive(cluster.ranks(), ranks));
-  add_gathers(messages, costs, options, units, layouts, ranks);
-
-  const zero::Sweeps sweeps = zero::sweeps_of(options.parts, units);
-  const std::size_t most = options.gradients.bucket_elements;
-  messages.buckets = zero::buckets_of_sweeps(units, sweeps, ranks, most);
-  check_effort(
-      accumulation,
-      messages.buckets.size() * at(ranks) / (accumulation.reduced_every_micro_step ? 1 : accumulation.micro_steps_per_round),
-      cluster.ranks());
-  const bool all_updated = std::none_of(layouts.begin(), layouts.end(), [](const auto& h) { return h.updated_in_part(); });
-  for (const zero::Bucket& bucket : messages.buckets) {
-    messages.reduce.push_back(costs.reduce(bucket));
+  check_effort(accumulation,
+               schedule.reduced().size() * at(ranks) /
+                   (accumulation.reduced_every_micro_step ? 1 : accumulation.micro_steps_per_round),
+               cluster.ranks());
+  MessageCosts costs(options, schedule.units(), ranks, collectives, cluster);
+  const bool has_hpz = zero::has_secondary(options.zero.hpz_size, ranks);
+  for (std::size_t u = 0; u < layouts.size(); ++u) {
+    if (!layouts[u].gathered) continue;
+    messages.gather[u] = costs.gather(u, ranks, options.zero.qwz != 0);
+    if (has_hpz) messages.gather_hpz[u] = costs.gather(u, static_cast<int>(options.zero.hpz_size), false);
   }
-  if (all_updated) {
-    for (const zero::Bucket& bucket : zero::without_copies(messages.buckets, units, ranks)) {
-      messages.gather_gradients.push_back(costs.gather(bucket, options.gradients.dtype));
-    }
+  for (const zero::Bucket& bucket : schedule.reduced()) messages.reduce.push_back(costs.reduce(bucket));
+  for (const zero::Bucket& bucket : schedule.gathered_gradients()) {
+    messages.gather_gradients.push_back(costs.gather(bucket, options.gradients.dtype));
   }
-  if (accumulation.reduced_every_micro_step) {
-    Memory counting;
-    const zero::Staging staging(units, sweeps, messages.buckets, options.gradients.overlap ? 1 : 0, counting);
-    for (std::size_t u = 0; u < units.size(); ++u) {
-      messages.reduced_before_write[u] = staging.buckets_before(static_cast<int>(u));
-    }
-  }
-
-  std::vector<int> gathered_after_step;
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    if (layouts[u].published) gathered_after_step.push_back(static_cast<int>(u));
-  }
-  for (const zero::Bucket& bucket : zero::make_buckets(units, gathered_after_step, ranks, most)) {
-    messages.gather_parameters.push_back(costs.gather(bucket, options.dtype));
-    for (const zero::Part& part : bucket.parts) {
-      messages.gathered_before_use[at(part.unit)] = messages.gather_parameters.size();
-    }
-  }
+  for (const zero::Bucket& bucket : schedule.published()) messages.publish.push_back(costs.gather(bucket, options.dtype));
   return messages;
 }
 

@@ -48,13 +48,17 @@ std::vector<std::size_t> bytes_across(const std::vector<BlockSpans>& units, int 
   return bytes;
 }
 
+bool starts_mean(sync::SyncCall call) {
+  return call == sync::SyncCall::start_mean || call == sync::SyncCall::start_outer_mean;
+}
+
 }  // namespace
 
 std::vector<SyncEvent> events_in_order(const sync::SyncOptions& given, int nodes) {
   sync::SyncOptions options = given;
   options.warmup_steps = 0;
   const sync::SyncSchedule schedule(options, nodes);
-  if (!sync::trains_locally(options)) return {{{}, 0, 1, 1}};
+  if (!sync::trains_locally(options)) return {SyncEvent{{}, 0, 1, 1}};
   std::size_t steps = 1;
   if (schedule.has_outer()) steps = options.slowmo_frequency;
   if (options.kind != sync::SyncKind::diloco && !sync::pushes(options)) steps = std::lcm(steps, options.localsgd_frequency);
@@ -72,7 +76,14 @@ std::vector<SyncEvent> events_in_order(const sync::SyncOptions& given, int nodes
     if (step % between != 0 && step % between <= overlapped) continue;
     const sync::Actions now = schedule.actions_after(step);
     const int hop = now.push ? sync::SyncSchedule::hop(schedule.pushes_before(step), nodes) : 0;
-    events.push_back({now, hop, 1, schedule.averages(step) ? 1 + overlapped : 1});
+    SyncEvent& event = events.emplace_back(SyncEvent{now, hop, 1, schedule.averages(step) ? 1 + overlapped : 1});
+    // A push is in flight since the step before, and so is a mean that is awaited where the next one starts.
+    const bool push = options.sgp_overlap && sync::pushes(options) && nodes > 1;
+    event.calls = schedule.calls_after(step, {schedule.overlaps() && event.steps == 1, push});
+    event.reports = schedule.averages(step);
+    if (event.steps == 1) continue;
+    event.last_calls = schedule.calls_after(step + options.average_delay, {true, false});
+    std::erase_if(event.last_calls, starts_mean);  // that is the next event's
   }
   return events;
 }
@@ -147,32 +158,46 @@ void SyncCosts::prepare_averages(const sync::SyncOptions& options, const zero::E
 
 void SyncCosts::run(const SyncEvent& event) {
   simulation_->step();
-  after(event);
+  execute(event.calls, event.hop);
+  for (std::size_t step = 1; step < event.steps; ++step) simulation_->step();
+  execute(event.last_calls, event.hop);
+  if (event.reports) time_->run(OperationKind::all_gather, exchange_reports_);
 }
 
 void SyncCosts::finish() {
   simulation_->wait_for_parameters();
-  if (pushing_) time_->wait(*pushing_);
-  pushing_.reset();
+  execute(sync::SyncCall::finish_push, 0);
+  finish_average();
 }
 
-/// Follows Synchroniser::after_step() and its caller.
-void SyncCosts::after(const SyncEvent& event) {
-  const sync::Actions& actions = event.actions;
-  if (!actions.average && !actions.push && !actions.outer && !pushing_) return;
-  const bool averages = actions.outer && schedule_.averages_outer();
-  if (event.steps > 1) return average_delayed(event);
-  simulation_->wait_for_parameters();
-  if (pushing_) time_->wait(*pushing_);
-  pushing_.reset();
-  if (actions.average) average();
-  if (actions.push) push(event.hop);
-  if (averages) average();
-  if (gathers_in_node_) time_->run(OperationKind::all_gather, gather_in_node_);
-  simulation_->start_all_gather();
-  if (actions.average || averages) time_->run(OperationKind::all_gather, exchange_reports_);
+void SyncCosts::execute(const std::vector<sync::SyncCall>& calls, int hop) {
+  for (const sync::SyncCall call : calls) execute(call, hop);
 }
 
+/// Computation of the synchronization itself is not counted, but for that of quantized messages.
+void SyncCosts::execute(sync::SyncCall call, int hop) {
+  switch (call) {
+    case sync::SyncCall::wait_for_parameters: return simulation_->wait_for_parameters();
+    case sync::SyncCall::finish_push:
+      if (pushing_) time_->wait(*pushing_);
+      pushing_.reset();
+      return;
+    case sync::SyncCall::start_mean:
+    case sync::SyncCall::start_outer_mean:
+      if (schedule_.overlaps()) start_average();
+      return;
+    case sync::SyncCall::apply_mean: return schedule_.overlaps() ? finish_average() : average();
+    case sync::SyncCall::push: return push(hop);
+    case sync::SyncCall::gather_in_node:
+      if (gathers_in_node_) time_->run(OperationKind::all_gather, gather_in_node_);
+      return;
+    case sync::SyncCall::rebuild_parameters: return simulation_->start_all_gather();
+    case sync::SyncCall::start_from_masters:
+    case sync::SyncCall::outer_update: return;
+  }
+}
+
+/// A mean that is applied at once.
 void SyncCosts::average() {
   for (std::size_t i = 0; i < reduce_.size(); ++i) {
     time_->run(OperationKind::reduce_scatter, reduce_[i]);
@@ -180,20 +205,18 @@ void SyncCosts::average() {
   }
 }
 
-/// An average that is in flight during the event's further steps, and is applied after them.
-void SyncCosts::average_delayed(const SyncEvent& event) {
-  std::vector<Timeline::Pending> operations;
-  for (std::size_t i = 0; i < reduce_.size(); ++i) {  // each waits for the one before it
-    operations.push_back(i == 0 ? time_->start(OperationKind::reduce_scatter, reduce_[i])
-                                : time_->start_after(operations.back(), OperationKind::reduce_scatter, reduce_[i]));
-    operations.push_back(time_->start_after(operations.back(), OperationKind::all_gather, gather_[i]));
+/// A mean that is in flight during the next steps. Each operation waits for the one before it.
+void SyncCosts::start_average() {
+  for (std::size_t i = 0; i < reduce_.size(); ++i) {
+    averaging_.push_back(i == 0 ? time_->start(OperationKind::reduce_scatter, reduce_[i])
+                                : time_->start_after(averaging_.back(), OperationKind::reduce_scatter, reduce_[i]));
+    averaging_.push_back(time_->start_after(averaging_.back(), OperationKind::all_gather, gather_[i]));
   }
-  for (std::size_t step = 1; step < event.steps; ++step) simulation_->step();
-  simulation_->wait_for_parameters();
-  for (const Timeline::Pending& pending : operations) time_->wait(pending);
-  if (gathers_in_node_) time_->run(OperationKind::all_gather, gather_in_node_);
-  simulation_->start_all_gather();
-  time_->run(OperationKind::all_gather, exchange_reports_);
+}
+
+void SyncCosts::finish_average() {
+  for (const Timeline::Pending& pending : averaging_) time_->wait(pending);
+  averaging_.clear();
 }
 
 void SyncCosts::push(int hop) {

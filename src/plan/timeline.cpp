@@ -5,6 +5,14 @@
 
 namespace shoal::plan {
 
+Sent& Sent::operator+=(const Sent& other) {
+  for (std::size_t kind = 0; kind < of.size(); ++kind) {
+    of[kind].intra += other.of[kind].intra;
+    of[kind].inter += other.of[kind].inter;
+  }
+  return *this;
+}
+
 Bytes Sent::total() const {
   Bytes sum;
   for (const Bytes& bytes : of) {
@@ -41,8 +49,8 @@ Timeline::Pending Timeline::begin(OperationKind operation, const Cost& cost) {
   communication_s_ += weight_ * cost.total_s();
   for (std::size_t rank = 0; weight_ > 0 && rank < sent_.size(); ++rank) {
     Bytes& bytes = sent_[rank][operation];
-    bytes.intra += weight_ * static_cast<double>(cost.sent[rank].intra);
-    bytes.inter += weight_ * static_cast<double>(cost.sent[rank].inter);
+    bytes.intra += weight_ * static_cast<double>(cost.sent[first_ + rank].intra);
+    bytes.inter += weight_ * static_cast<double>(cost.sent[first_ + rank].inter);
   }
   now_s_ += cost.before_s;
   if (cost.node_first) {

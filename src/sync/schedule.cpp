@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/sync/schedule.hpp"
 
+#include <initializer_list>
+
 namespace shoal::sync {
 
 bool SyncSchedule::has_outer() const {
@@ -23,6 +25,35 @@ Actions SyncSchedule::actions_after(std::size_t step) const {
     actions.average = step % options_.localsgd_frequency == 0;
   }
   return actions;
+}
+
+std::vector<SyncCall> SyncSchedule::calls_after(std::size_t step, const InFlight& in_flight) const {
+  using enum SyncCall;
+  if (ends_warmup(step)) return {wait_for_parameters, start_from_masters, rebuild_parameters};
+  const Actions actions = actions_after(step);
+  if (overlaps()) {
+    // After resuming with other frequencies there may be a mean in flight for which applies_mean() is never true. It is
+    // applied before the next one is started.
+    const bool applies = in_flight.mean && (applies_mean(step) || averages(step));
+    std::vector<SyncCall> calls;
+    if (applies) calls = {wait_for_parameters, apply_mean, gather_in_node};
+    if (averages(step)) calls.push_back(actions.outer ? start_outer_mean : start_mean);
+    if (applies) calls.push_back(rebuild_parameters);
+    return calls;
+  }
+  std::vector<SyncCall> calls;
+  const auto add = [&](bool due, std::initializer_list<SyncCall> what) {
+    if (due) calls.insert(calls.end(), what);
+  };
+  add(in_flight.push, {finish_push});
+  add(actions.average, {start_mean, apply_mean});
+  add(actions.push, {push});
+  add(actions.outer && averages_outer(), {start_outer_mean, apply_mean});
+  add(actions.outer && !averages_outer(), {outer_update});
+  if (calls.empty()) return calls;
+  calls.insert(calls.begin(), wait_for_parameters);
+  add(true, {gather_in_node, rebuild_parameters});
+  return calls;
 }
 
 bool SyncSchedule::averages(std::size_t step) const {

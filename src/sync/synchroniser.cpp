@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/sync/synchroniser.hpp"
 
+#include <algorithm>
+
 #include "shoal/base/trace.hpp"
 #include "shoal/kernels/bytes.hpp"
 
@@ -36,58 +38,42 @@ void Synchroniser::start_from_masters() {
   if (outer_) outer_->reset();
 }
 
+std::vector<SyncCall> Synchroniser::calls_after(std::size_t step) const {
+  return schedule_.calls_after(step, {mean_in_flight(), push_ != nullptr && push_->in_flight()});
+}
+
 bool Synchroniser::writes_masters(std::size_t step) const {
-  if (schedule_.ends_warmup(step)) return true;
-  // After resuming with other frequencies there may be a mean in flight for which applies_mean() is never true. It
-  // is applied before the next one is started.
-  if (schedule_.overlaps()) return mean_in_flight() && (schedule_.applies_mean(step) || schedule_.averages(step));
-  const Actions actions = schedule_.actions_after(step);
-  return actions.average || actions.push || actions.outer || (push_ != nullptr && push_->in_flight());
+  const std::vector<SyncCall> calls = calls_after(step);
+  return std::find(calls.begin(), calls.end(), SyncCall::rebuild_parameters) != calls.end();
 }
 
 void Synchroniser::after_step(std::size_t step, double learning_rate) {
-  const bool acts = this->writes_masters(step), sends = schedule_.overlaps() && schedule_.averages(step);
-  if (!acts && !sends) return;
+  const std::vector<SyncCall> calls = calls_after(step);
+  if (calls.empty()) return;
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "synchronise");
-  if (schedule_.ends_warmup(step)) return start_from_masters();
-  if (!schedule_.overlaps()) {
-    act(step, learning_rate);
-  } else if (acts) {
-    average_.apply_mean();
-  }
-  if (acts) average_.gather_in_node();
-  if (sends) start(schedule_.actions_after(step), learning_rate);
+  for (const SyncCall call : calls) execute(call, step, learning_rate);
 }
 
-void Synchroniser::act(std::size_t step, double learning_rate) {
-  const Actions actions = schedule_.actions_after(step);
-  if (push_ != nullptr) push_->finish();
-  if (actions.average) {
-    start({.average = true}, learning_rate);
-    average_.apply_mean();
-  }
-  if (actions.push) push_->exchange(SyncSchedule::hop(schedule_.pushes_before(step), groups_.across.ranks));
-  if (!actions.outer) return;
-  if (schedule_.averages_outer()) {
-    start(actions, learning_rate);
-    average_.apply_mean();
-    return;
+void Synchroniser::execute(SyncCall call, std::size_t step, double learning_rate) {
+  switch (call) {
+    case SyncCall::wait_for_parameters:
+    case SyncCall::rebuild_parameters: return;  // the caller's
+    case SyncCall::start_from_masters: return start_from_masters();
+    case SyncCall::finish_push: return push_->finish();
+    case SyncCall::start_mean: return average_.start();
+    case SyncCall::start_outer_mean:
+      return average_.start([this, learning_rate](std::size_t u, Range sub_shard, Span<float> mean) {
+        outer_->update(u, sub_shard, mean, learning_rate);
+      });
+    case SyncCall::apply_mean: return average_.apply_mean();
+    case SyncCall::push: return push_->exchange(SyncSchedule::hop(schedule_.pushes_before(step), groups_.across.ranks));
+    case SyncCall::gather_in_node: return average_.gather_in_node();
+    case SyncCall::outer_update: break;
   }
   for (std::size_t u = 0; u < sub_shards_.units(); ++u) {
     const Range shard = sub_shards_.shards()[u];
     outer_->update(u, shard, sub_shards_.master(u, shard), learning_rate);
   }
-}
-
-/// Starts a mean, with the outer update if it is due.
-void Synchroniser::start(const Actions& actions, double learning_rate) {
-  Average::Update update;
-  if (actions.outer) {
-    update = [this, learning_rate](std::size_t u, Range sub_shard, Span<float> mean) {
-      outer_->update(u, sub_shard, mean, learning_rate);
-    };
-  }
-  average_.start(std::move(update));
 }
 
 void Synchroniser::swap_in_mean() {

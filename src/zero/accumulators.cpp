@@ -16,7 +16,6 @@ class InPlace final : public Accumulator {
   float* buffer(int unit, std::size_t micro_step) const override {
     return reinterpret_cast<float*>(sums_.top(unit, micro_step));
   }
-  std::size_t buckets_before(int) const override { return 0; }
   void begin(int) override {}  // nothing else is ever in this memory
   void complete(int unit, std::size_t micro_step) override { sums_.merge(unit, micro_step); }
   Span<std::byte> bucket_part(int unit, Range range) const override { return sums_.sum(unit, range); }
@@ -40,7 +39,6 @@ class Staged : public Accumulator {
     }
   }
   float* buffer(int unit, std::size_t) const override { return reinterpret_cast<float*>(staging_.of(unit)); }
-  std::size_t buckets_before(int unit) const override { return staging_.buckets_before(unit); }
   void complete(int unit, std::size_t) override {
     kernels::narrow(dtype_, elements(unit), buffer(unit, 0), staging_.of(unit));
   }
@@ -97,6 +95,12 @@ class ReducedFirst final : public Staged {
   }
 };
 
+/// The staging memory from which buckets are sent. They may be unfinished while one more unit is computed.
+Staging sent_from(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps, const std::vector<Bucket>& buckets,
+                  bool overlap, Memory& memory) {
+  return {units, sweeps, buckets, overlap ? std::size_t{1} : 0, memory};
+}
+
 }  // namespace
 
 bool accumulates_in_place(const AccumulationPlan& accumulation, DType dtype) {
@@ -104,15 +108,26 @@ bool accumulates_in_place(const AccumulationPlan& accumulation, DType dtype) {
   return !accumulation.reduced_every_micro_step && dtype == DType::f32 && !adds_in_sequence;
 }
 
+std::vector<std::size_t> buckets_before_writes(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps,
+                                               const std::vector<Bucket>& buckets, bool overlap,
+                                               const AccumulationPlan& accumulation) {
+  std::vector<std::size_t> before(units.size(), 0);
+  if (!accumulation.reduced_every_micro_step) return before;
+  Memory counting;
+  const Staging staging = sent_from(units, sweeps, buckets, overlap, counting);
+  for (std::size_t u = 0; u < units.size(); ++u) before[u] = staging.buckets_before(static_cast<int>(u));
+  return before;
+}
+
 std::unique_ptr<Accumulator> make_accumulator(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps,
-                                              const std::vector<Bucket>& buckets, std::size_t in_flight,
+                                              const std::vector<Bucket>& buckets, bool overlap,
                                               const AccumulationPlan& accumulation, DType dtype, PartialSums& sums,
                                               Memory& memory) {
   if (accumulates_in_place(accumulation, dtype)) return std::make_unique<InPlace>(sums);
   if (accumulation.reduced_every_micro_step) {
-    return std::make_unique<ReducedFirst>(units, dtype, sums, Staging(units, sweeps, buckets, in_flight, memory));
+    return std::make_unique<ReducedFirst>(units, dtype, sums, sent_from(units, sweeps, buckets, overlap, memory));
   }
-  return std::make_unique<Converted>(units, dtype, sums, Staging(units, sweeps, {}, in_flight, memory));
+  return std::make_unique<Converted>(units, dtype, sums, Staging(units, sweeps, {}, 0, memory));
 }
 
 }  // namespace shoal::zero

@@ -22,9 +22,6 @@ class Accumulator {
 
   /// The unit's flat buffer in float, to which backward writes the gradient of this micro-step.
   virtual float* buffer(int unit, std::size_t micro_step) const = 0;
-  /// Number of buckets of the unit's sweep that must be finished before backward writes the unit's buffer, since they use
-  /// the same memory.
-  virtual std::size_t buckets_before(int unit) const = 0;
   /// The unit's gradient is written from now on. Makes the gaps between its tensors zero: they belong to what is reduced,
   /// and backward does not write them.
   virtual void begin(int unit) = 0;
@@ -40,9 +37,16 @@ class Accumulator {
 /// Returns true if backward can write to the partial sums: they are whole and in fp32, and are added in a tree.
 bool accumulates_in_place(const AccumulationPlan& accumulation, DType dtype);
 
-/// sums: made in place if accumulates_in_place(); must outlive the result. The other arguments are as in Staging.
+/// By unit: the number of buckets of its sweep that must be finished before backward writes its buffer, since they use the
+/// same memory.
+std::vector<std::size_t> buckets_before_writes(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps,
+                                               const std::vector<Bucket>& buckets, bool overlap,
+                                               const AccumulationPlan& accumulation);
+
+/// sums: made in place if accumulates_in_place(); must outlive the result. overlap: backward goes on while buckets are
+/// reduced. The other arguments are as in Staging.
 std::unique_ptr<Accumulator> make_accumulator(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps,
-                                              const std::vector<Bucket>& buckets, std::size_t in_flight,
+                                              const std::vector<Bucket>& buckets, bool overlap,
                                               const AccumulationPlan& accumulation, DType dtype, PartialSums& sums,
                                               Memory& memory);
 

@@ -121,6 +121,19 @@ std::vector<Bucket> without_copies(const std::vector<Bucket>& buckets, const std
   return result;
 }
 
+PublishedBuckets published_buckets(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts,
+                                   int ranks, std::size_t most) {
+  std::vector<int> order;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (layouts[u].published) order.push_back(static_cast<int>(u));
+  }
+  PublishedBuckets published{make_buckets(units, order, ranks, most), std::vector<std::size_t>(units.size(), 0)};
+  for (std::size_t m = 0; m < published.buckets.size(); ++m) {
+    for (const Part& part : published.buckets[m].parts) published.before_use[static_cast<std::size_t>(part.unit)] = m + 1;
+  }
+  return published;
+}
+
 std::vector<Bucket> buckets_of_sweeps(const std::vector<model::UnitLayout>& units, const Sweeps& sweeps, int ranks,
                                       std::size_t most) {
   std::vector<Bucket> buckets;

@@ -22,20 +22,34 @@ float clip_factor(double norm, double limit) {
   return limit == 0 ? 1.0F : static_cast<float>(std::min(1.0, limit / (norm + 1e-6)));
 }
 
+/// With its parts, even if they are one.
+EngineOptions in_parts(EngineOptions options) {
+  options.parts = parts_of(options);
+  return options;
+}
+
 }  // namespace
 
+std::vector<model::Part> parts_of(const EngineOptions& options) {
+  return options.parts.empty() ? std::vector<model::Part>(1) : options.parts;
+}
+
+AccumulationPlan accumulation_of(const EngineOptions& options, int ranks) {
+  return {options.micro_batches, ranks, ranks > 1 && stage_of(options.zero).shards_gradients,
+          options.gradients.collectives == comm::Collectives::native};
+}
+
 Engine::Engine(const EngineOptions& options, const RankGroups& groups, Memory& memory)
-    : options_(options),
+    : options_(in_parts(options)),
       units_(model::layout(options.model)),
-      accumulation_(options.micro_batches, groups.ranks, groups.ranks > 1 && stage_of(options.zero).shards_gradients,
-                    options.gradients.collectives == comm::Collectives::native),
+      accumulation_(accumulation_of(options, groups.ranks)),
       optimizer_(optim::make(options.optimizer)),
       layouts_(shard_layouts(units_, options.zero, groups, options.parts)),
       states_(units_, layouts_, options.dtype,
               options.capacity.training ? optimizer_->moment_names() : std::vector<std::string>{}, groups, memory),
       copies_(units_, layouts_, groups, options.capacity.training ? std::optional(options.gradients.dtype) : std::nullopt,
-              memory) {
-  if (options_.parts.empty()) options_.parts.emplace_back();
+              memory),
+      passes_(options_.model, options_.capacity, options_.parts, options_.order, gathers_units(layouts_)) {
   if (options_.capacity.training) {
     gradients_ = std::make_unique<Gradients>(units_, layouts_, sweeps_of(options_.parts, units_), accumulation_, groups,
                                              options_.gradients, memory);
@@ -44,16 +58,13 @@ Engine::Engine(const EngineOptions& options, const RankGroups& groups, Memory& m
       widened_ = memory.take<float>(Kind::buffers, widened_elements, "gradients in fp32");
     }
   }
-  std::vector<UseOrder> passes;
-  for (const model::Part& part : options_.parts) add_passes(part, passes);
-  if (!options_.order.empty()) add_step(passes);
-  parameters_ = std::make_unique<Parameters>(units_, layouts_, states_, passes, groups,
+  parameters_ = std::make_unique<Parameters>(units_, layouts_, states_, passes_.take_orders(), groups,
                                              GatherOptions{options_.zero, options_.gradients.bucket_elements,
                                                            options_.gradients.overlap, options_.gradients.collectives},
                                              memory);
-  for (std::size_t k = 0; k < parts_.size(); ++k) {
-    parts_[k].model =
-        model::make(options_.model, options_.dtype, capacity_of(options_.parts[k]), options_.seed, memory, *this);
+  for (const model::Part& part : options_.parts) {
+    parts_.push_back(
+        {model::make(options_.model, options_.dtype, capacity_of(part), options_.seed, memory, *this), Slots(part)});
   }
   losses_ = device::Cells(memory, accumulation_.turns(), "losses");
   pieces_.emplace(memory, "pieces of files");
@@ -66,45 +77,9 @@ model::Capacity Engine::capacity_of(const model::Part& part) const {
   return capacity;
 }
 
-/// In one part with one slot, each backward pass follows its forward pass at once. Then both are one pass for Parameters: it
-/// gathers the first units of backward during forward, and keeps those that both need.
-void Engine::add_passes(const model::Part& part, std::vector<UseOrder>& passes) {
-  const auto add = [&](const UseOrder& order) {
-    passes.push_back(order);
-    return passes.size() - 1;
-  };
-  const model::Capacity capacity = capacity_of(part);
-  const model::UseOrders orders = model::use_orders(options_.model, capacity);
-  PartOfModel& made = parts_.emplace_back(PartOfModel{nullptr, Slots(part)});
-  made.evaluation = made.forward = add(orders.forward);
-  if (!capacity.training || !options_.order.empty()) return;
-  if (options_.parts.size() == 1 && part.slots == 1) {
-    made.forward = add(model::use_order(options_.model, capacity));
-    return;
-  }
-  if (part.whole_slots > 0) made.backward = add(orders.backward);
-  if (part.whole_slots < part.slots) made.recomputing_backward = add(orders.recomputing_backward);
-}
-
-/// The order of uses matters only if units are gathered for them.
-void Engine::add_step(std::vector<UseOrder>& passes) {
-  const bool gathers = std::any_of(layouts_.begin(), layouts_.end(), [](const ShardLayout& l) { return l.gathered; });
-  step_ = passes.size();
-  passes.push_back(gathers ? uses_of_step(options_.model, options_.capacity, options_.parts, options_.order).order
-                           : UseOrder{});
-}
-
-/// Begins a pass of the part for Parameters, or goes on with that of the step.
+/// Begins an order of uses with this pass, or goes on with the one before.
 void Engine::begin_pass(const PassOfPart& pass) {
-  const PartOfModel& own = parts_[pass.part];
-  if (options_.order.empty()) {
-    if (!pass.backward) return parameters_->begin(own.forward);
-    if (const auto& backward = pass.whole ? own.backward : own.recomputing_backward) parameters_->begin(*backward);
-    return;
-  }
-  require(options_.order[next_] == pass, "pass ", next_, " of the step is that of another part, or of another kind");
-  if (next_ == 0) parameters_->begin(step_);
-  next_ = (next_ + 1) % options_.order.size();
+  if (const auto order = passes_.begin(pass)) parameters_->begin(*order);
 }
 
 std::vector<kernels::Product> Engine::products() const {
@@ -235,8 +210,9 @@ void Engine::update_unit(int unit, const optim::Optimizer::Step& step) {
 
 void Engine::evaluate(std::size_t part, const model::MicroBatch& batch, const model::Flow& flow) {
   PartOfModel& own = parts_.at(part);
-  require(own.slots.all_free() && next_ == 0, "an evaluation comes between the forward and the backward pass of a turn");
-  parameters_->begin(own.evaluation);
+  require(own.slots.all_free() && passes_.between_steps(),
+          "an evaluation comes between the forward and the backward pass of a turn");
+  parameters_->begin(passes_.evaluation(part));
   own.model->evaluate(batch, flow, losses_.cell(0));
 }
 

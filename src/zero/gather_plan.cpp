@@ -2,6 +2,7 @@
 #include "shoal/zero/gather_plan.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <map>
 #include <utility>
@@ -93,11 +94,32 @@ void join_near_uses(std::vector<GatherLifetime>& gather_lifetimes) {
   gather_lifetimes = std::move(joined);
 }
 
+/// Gathers start in their order. One that finds too many in flight waits for the oldest, and a use for those of its units.
+std::vector<Calls> calls_of(const std::vector<GatherLifetime>& lifetimes, std::size_t visits) {
+  std::vector<Calls> by_use(visits);
+  std::deque<std::size_t> gathering;
+  std::size_t next = 0;
+  for (std::size_t use = 0; use < by_use.size(); ++use) {
+    const auto wait_for_oldest = [&] {
+      by_use[use].push_back({Call::Kind::wait, gathering.front()});
+      gathering.pop_front();
+    };
+    const auto is_needed = [&](std::size_t k) { return lifetimes[k].first <= use; };
+    for (; next < lifetimes.size() && lifetimes[next].start == use; ++next) {
+      if (gathering.size() == messages_in_flight) wait_for_oldest();
+      by_use[use].push_back({Call::Kind::start, next});
+      gathering.push_back(next);
+    }
+    while (std::any_of(gathering.begin(), gathering.end(), is_needed)) wait_for_oldest();
+  }
+  return by_use;
+}
+
 }  // namespace
 
 GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& bytes_of,
                         const std::vector<std::string>& names, const ZeroOptions& options) {
-  GatherPlan plan{visits.size(), uses(visits, bytes_of, !options.reshard_after_forward), 0};
+  GatherPlan plan{uses(visits, bytes_of, !options.reshard_after_forward), 0, {}};
   Live live(visits.size(), options.max_live_mb);
   const auto bytes = [&](const GatherLifetime& gather) { return bytes_of[static_cast<std::size_t>(gather.unit)]; };
   for (const GatherLifetime& gather : plan.gather_lifetimes) live.add(gather.first, gather.last + 1, bytes(gather));
@@ -122,7 +144,21 @@ GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& 
   const MemoryLayout layout = lay_out(lifetimes);
   for (std::size_t k = 0; k < gather_lifetimes.size(); ++k) gather_lifetimes[k].offset = layout.offsets[k];
   plan.bytes = layout.bytes;
+  plan.calls = calls_of(gather_lifetimes, visits.size());
   return plan;
+}
+
+GatherPlan plan_gathers(const UseOrder& visits, const std::vector<model::UnitLayout>& units,
+                        const std::vector<ShardLayout>& layouts, DType dtype, const ZeroOptions& options, bool overlap) {
+  std::vector<std::size_t> bytes;
+  std::vector<std::string> names;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    bytes.push_back(layouts[u].gathered ? layouts[u].elements * size_of(dtype) : 0);
+    names.push_back(units[u].name);
+  }
+  ZeroOptions zero = options;
+  if (!overlap) zero.prefetch_units = 0;
+  return plan_gathers(visits, bytes, names, zero);
 }
 
 }  // namespace shoal::zero

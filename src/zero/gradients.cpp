@@ -2,8 +2,6 @@
 #include "shoal/zero/gradients.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <utility>
 
 #include "accumulators.hpp"
 #include "shoal/base/error.hpp"
@@ -11,64 +9,26 @@
 
 namespace shoal::zero {
 
-namespace {
-
-constexpr std::size_t in_flight = 2;  // buckets with scratch memory of their own; the next one waits for the oldest
-
-constexpr std::size_t no_sweep = std::numeric_limits<std::size_t>::max();
-
-/// The buckets of each unit, which follow each other.
-std::vector<Range> buckets_by_unit(const std::vector<Bucket>& buckets, std::size_t units) {
-  std::vector<Range> result(units);
-  for (std::size_t b = 0; b < buckets.size(); ++b) {
-    for (const Part& part : buckets[b].parts) {
-      Range& own = result[static_cast<std::size_t>(part.unit)];
-      own = own.empty() ? Range{b, b + 1} : Range{own.begin, b + 1};
-    }
-  }
-  return result;
-}
-
-std::vector<std::size_t> sweep_by_unit(const Sweeps& sweeps, std::size_t units) {
-  std::vector<std::size_t> result(units, no_sweep);
-  for (std::size_t s = 0; s < sweeps.size(); ++s) {
-    for (const int unit : sweeps[s]) result[static_cast<std::size_t>(unit)] = s;
-  }
-  return result;
-}
-
-}  // namespace
-
 Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts,
                      const Sweeps& sweeps, const AccumulationPlan& accumulation, const RankGroups& groups,
                      const GradientOptions& options, Memory& memory)
     : units_(units),
       layouts_(layouts),
-      sweeps_(sweeps),
       accumulation_(accumulation),
       groups_(groups),
       options_(options),
-      // Gradients that are reduced after every micro-step are sent at once in any case: the next units need their memory.
-      start_(options.overlap                         ? Start::in_backward
-             : accumulation.reduced_every_micro_step ? Start::in_backward_waiting
-                                                     : Start::between_turns),
-      first_reduced_micro_step_(accumulation.reduced_every_micro_step ? 0 : accumulation.micro_steps_per_round - 1),
-      gathers_(groups.ranks > 1 && std::none_of(layouts.begin(), layouts.end(),
-                                                [](const ShardLayout& layout) { return layout.updated_in_part(); })),
+      gathers_(gathers_gradients(layouts, groups.ranks)),
       buckets_(buckets_of_sweeps(units, sweeps, groups.ranks, options.bucket_elements)),
       gathered_(without_copies(buckets_, units, groups.ranks)),
-      buckets_of_(buckets_by_unit(buckets_, units.size())),
       sums_(layouts, accumulation, options.dtype, accumulates_in_place(accumulation, options.dtype), memory),
       reducer_(make_gradient_reducer(options.quantized, options.collectives, groups)),
       gatherer_(comm::make_reducer(options.collectives, groups.ranks, groups.group)),
       norm_(without_copies(units, layouts), groups, options.squares == Squares::weighted, memory),
       squares_(options.squares, without_copies(units, layouts), groups, accumulation.turns(), memory),
-      accumulator_(
-          make_accumulator(units, sweeps, buckets_, options.overlap ? 1 : 0, accumulation, options.dtype, sums_, memory)),
-      sweep_of_(sweep_by_unit(sweeps, units.size())),
-      turn_of_(units.size(), 0),
-      open_(units.size(), false),
-      begun_(sweeps.size(), 0) {
+      accumulator_(make_accumulator(units, sweeps, buckets_, options.overlap, accumulation, options.dtype, sums_, memory)),
+      order_(units, sweeps, buckets_, accumulation, options.overlap,
+             buckets_before_writes(units, sweeps, buckets_, options.overlap, accumulation)),
+      gather_(gathered_.size()) {
   if (options_.quantized) quant_state_ = GradientQuantState(*options_.quantized, buckets_, layouts_, groups_, memory);
   std::size_t scratch = 0;
   for (const Bucket& bucket : buckets_) {
@@ -76,7 +36,7 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
     scratch = std::max({scratch, reducer_->reduce_scratch_bytes(bounds, options_.dtype),
                         gatherer_->gather_scratch_bytes(bounds, options_.dtype)});
   }
-  for (std::size_t i = 0; i < std::min(in_flight, buckets_.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(messages_in_flight, buckets_.size()); ++i) {
     scratch_.push_back(memory.take<std::byte>(Kind::buffers, scratch, "messages"));
   }
 }
@@ -84,62 +44,28 @@ Gradients::Gradients(const std::vector<model::UnitLayout>& units, const std::vec
 Gradients::~Gradients() = default;
 
 float* Gradients::of(int unit) {
-  const auto u = static_cast<std::size_t>(unit);
-  if (!open_[u]) {
-    require(sweep_of_[u] != no_sweep && turn_of_[u] < accumulation_.turns(), "unit ", units_[u].name,
-            " has no gradient of turn ", turn_of_[u]);
-    if (turn_of_[u] == begun_[sweep_of_[u]]) begin_turn(sweep_of_[u]);
-    while (finished_ < accumulator_->buckets_before(unit)) finish_oldest();
+  if (!order_.open(unit)) {
+    execute(order_.begin(unit));
     accumulator_->begin(unit);
-    open_[u] = true;
   }
-  return accumulator_->buffer(unit, accumulation_.micro_step_of(turn_of_[u]));
-}
-
-/// The buckets of earlier turns were in flight until now; now the memory that they use is needed. Where gradients are
-/// reduced after every micro-step, all sweeps write to the same memory, so no other sweep may be in the middle of a turn.
-void Gradients::begin_turn(std::size_t sweep) {
-  for (std::size_t s = 0; s < sweeps_.size(); ++s) {
-    if (s == sweep || accumulation_.reduced_every_micro_step) require_complete(s);
-  }
-  ++begun_[sweep];
-  start_ready();
-  finish_started();
-  finished_ = 0;
-}
-
-/// fail() unless all units of the sweep have completed the turns that it has begun.
-void Gradients::require_complete(std::size_t sweep) const {
-  for (const int unit : sweeps_[sweep]) {
-    const auto u = static_cast<std::size_t>(unit);
-    require(turn_of_[u] == begun_[sweep], "a turn begins before the gradient of unit ", units_[u].name, " of turn ",
-            turn_of_[u], " is complete");
-  }
+  return accumulator_->buffer(unit, accumulation_.micro_step_of(order_.turn(unit)));
 }
 
 void Gradients::complete(int unit) {
-  const auto u = static_cast<std::size_t>(unit);
-  require(open_[u], "the gradient of unit ", units_[u].name, " was completed before it was begun, or twice in one turn");
-  const std::size_t turn = turn_of_[u], micro_step = accumulation_.micro_step_of(turn);
+  const std::size_t turn = order_.turn(unit), micro_step = accumulation_.micro_step_of(turn);
+  const ReductionCalls calls = order_.complete(unit);
   squares_.measure(unit, accumulator_->buffer(unit, micro_step), turn);
   accumulator_->complete(unit, micro_step);
-  open_[u] = false;
-  ++turn_of_[u];
-  if (micro_step < first_reduced_micro_step_) return;
-  add_ready(unit, turn);
-  if (start_ == Start::between_turns) return;
-  start_ready();
-  if (start_ == Start::in_backward_waiting) finish_started();
+  execute(calls);
 }
 
-/// Adds the buckets that can be reduced since the unit has completed this turn: those whose other units have, too. The order
-/// is the same on all ranks.
-void Gradients::add_ready(int unit, std::size_t turn) {
-  const auto has_completed = [&](const Part& part) { return turn_of_[static_cast<std::size_t>(part.unit)] > turn; };
-  const Range own = buckets_of_[static_cast<std::size_t>(unit)];
-  for (std::size_t b = own.begin; b < own.end; ++b) {
-    const std::vector<Part>& parts = buckets_[b].parts;
-    if (std::all_of(parts.begin(), parts.end(), has_completed)) ready_.push_back({b, turn});
+void Gradients::execute(const ReductionCalls& calls) {
+  for (const ReductionCall& call : calls) {
+    if (call.kind == Call::Kind::start) {
+      start(call.bucket);
+    } else {
+      finish(call.bucket, call.turn);
+    }
   }
 }
 
@@ -148,14 +74,10 @@ comm::Blocks Gradients::blocks(const Bucket& bucket) const {
                        [&](int unit, Range range) { return accumulator_->bucket_part(unit, range); });
 }
 
-void Gradients::start_ready() {
-  for (; !ready_.empty(); ready_.pop_front()) {
-    if (reducing_.size() == scratch_.size()) finish_oldest();
-    const std::size_t bucket = ready_.front().bucket;
-    const Span<std::byte> scratch = scratch_[started_++ % scratch_.size()];
-    const trace::OnBehalfOf completed(buckets_[bucket].last_unit);
-    reducing_.push_back({ready_.front(), reduce(bucket, scratch)});
-  }
+void Gradients::start(std::size_t bucket) {
+  const Span<std::byte> scratch = scratch_[started_++ % scratch_.size()];
+  const trace::OnBehalfOf completed(buckets_[bucket].last_unit);
+  reducing_.push_back(reduce(bucket, scratch));
 }
 
 comm::Request Gradients::reduce(std::size_t bucket, Span<std::byte> scratch) {
@@ -166,11 +88,10 @@ comm::Request Gradients::reduce(std::size_t bucket, Span<std::byte> scratch) {
 /// Returns true if the reduction leaves the whole sum on every rank, so that nothing is left to gather.
 bool Gradients::reduces_whole() const { return gathers_ && !in_shards_ && reducer_->has_all_reduce(); }
 
-void Gradients::finish_oldest() {
-  reducing_.front().request.wait();
-  const auto [bucket, turn] = reducing_.front().what;
+/// Waits for the oldest reduction, which is this one.
+void Gradients::finish(std::size_t bucket, std::size_t turn) {
+  reducing_.front().wait();
   reducing_.pop_front();
-  ++finished_;
   const std::size_t micro_step = accumulation_.micro_step_of(turn), round = accumulation_.round_of(turn);
   const bool ends_round = micro_step + 1 == accumulation_.micro_steps_per_round;
   for (const Part& part : buckets_[bucket].parts) {
@@ -181,28 +102,24 @@ void Gradients::finish_oldest() {
   }
 }
 
-void Gradients::finish_started() {
-  while (!reducing_.empty()) finish_oldest();
-}
-
 void Gradients::finish_step() {
-  for (const std::vector<int>& sweep : sweeps_) {
-    for (const int unit : sweep) {
-      std::size_t& turn = turn_of_[static_cast<std::size_t>(unit)];
-      require(turn == accumulation_.turns(), "the step ends without the gradient of unit ",
-              units_[static_cast<std::size_t>(unit)].name, " of turn ", turn);
-      turn = 0;
-    }
-  }
-  std::fill(begun_.begin(), begun_.end(), 0);
-  start_ready();
-  finish_started();
+  execute(order_.end_step());
   started_ = 0;
 }
 
 void Gradients::start_gather() {
-  if (!has_to_gather()) return;
-  for (std::size_t i = 0; i < std::min(scratch_.size(), gathered_.size()); ++i) gathering_.push_back(gather(i));
+  if (has_to_gather()) execute_gather(gather_.start());
+}
+
+void Gradients::execute_gather(const Calls& calls) {
+  for (const Call& call : calls) {
+    if (call.kind == Call::Kind::start) {
+      gathering_.push_back(gather(call.message));
+    } else {
+      gathering_.front().wait();
+      gathering_.pop_front();
+    }
+  }
 }
 
 void Gradients::measure_norm() {
@@ -227,14 +144,8 @@ comm::Request Gradients::gather(std::size_t message) const {
 
 void Gradients::wait_for_gather() {
   if (!has_to_gather()) return;
-  require(gathering_.size() == std::min(scratch_.size(), gathered_.size()),
-          "gradients are used before their gather was started");
-  for (std::size_t i = 0; i < gathered_.size(); ++i) {
-    gathering_[i % scratch_.size()].wait();
-    const std::size_t next = i + scratch_.size();
-    if (next < gathered_.size()) gathering_[i % scratch_.size()] = gather(next);
-  }
-  gathering_.clear();
+  require(!gather_.all_ended() || gathered_.empty(), "gradients are used before their gather was started");
+  execute_gather(gather_.wait_for_all());
 }
 
 }  // namespace shoal::zero

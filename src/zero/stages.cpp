@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/zero/stages.hpp"
 
+#include <algorithm>
+
 namespace shoal::zero {
+
+bool gathers_units(const std::vector<ShardLayout>& layouts) {
+  return std::any_of(layouts.begin(), layouts.end(), [](const ShardLayout& layout) { return layout.gathered; });
+}
+
+bool gathers_gradients(const std::vector<ShardLayout>& layouts, int ranks) {
+  return ranks > 1 &&
+         std::none_of(layouts.begin(), layouts.end(), [](const ShardLayout& layout) { return layout.updated_in_part(); });
+}
 
 std::vector<ShardLayout> without_copies(const std::vector<model::UnitLayout>& units, std::vector<ShardLayout> layouts) {
   for (std::size_t u = 0; u < units.size(); ++u) {

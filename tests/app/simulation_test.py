@@ -80,8 +80,6 @@ class Traces(Simulation):
         self.refused(
             *at, "--ranks", 4, "--nodes", 2, "--comm.collectives=native", contains=("comm.collectives", "native")
         )
-        self.refused(*at, "--ranks", 4, "--nodes", 2, "--pipeline.size=2", "--model.tied=false", "--zero.stage=2",
-                     contains=("zero.stage = 2 in a pipeline",))  # fmt: skip
         self.refused(*at, "--ranks", 4, "--nodes", 2, "--platform=torus", contains=("platform = torus", "fat-tree"))
         many = ("--ranks", 1024, "--nodes", 512, "--zero.stage=1", "--steps", 10_000)
         self.refused(*at, *many, contains=("million lines", "allowed: up to 200 million"))
@@ -152,17 +150,19 @@ SENDS = tuple(
 
 class Pipelines(Simulation):
     def test_messages_have_the_bytes_of_the_plan(self):
-        pipeline = ("--pipeline.size=2", "--zero.stage=1", *APART)
-        out = self.trace(*pipeline)
-        about = json.loads((out / "about.json").read_text())
-        sent = dict.fromkeys(range(4), 0)  # by rank, without the numbers for losses and norm, whose tag is 1
-        for line in (out / "trace.txt").read_text().splitlines():
-            words = line.split()
-            if words[1] == "isend" and int(words[3]) > 1:
-                sent[int(words[0]) // (1 + about["lanes"])] += int(words[4])
-        for stage, planned in enumerate(self.planned(*pipeline)["pipeline"]["sent_by_stage"]):
-            bytes_of_rank = sum(sum(planned[of].values()) for of in ("borders", "reductions"))
-            self.assertEqual(sent[2 * stage], bytes_of_rank)
+        for zero in (1, 2, 3):
+            with self.subTest(zero=zero):
+                pipeline = ("--pipeline.size=2", f"--zero.stage={zero}", *APART)
+                out = self.trace(*pipeline)
+                about = json.loads((out / "about.json").read_text())
+                sent = dict.fromkeys(range(4), 0)  # by rank, without the numbers for losses and norm, whose tag is 1
+                for line in (out / "trace.txt").read_text().splitlines():
+                    words = line.split()
+                    if words[1] == "isend" and int(words[3]) > 1:
+                        sent[int(words[0]) // (1 + about["lanes"])] += int(words[4])
+                for stage, planned in enumerate(self.planned(*pipeline)["pipeline"]["sent_by_stage"]):
+                    bytes_of_rank = sum(sum(planned[of].values()) for of in ("borders", "reductions"))
+                    self.assertEqual(sent[2 * stage], bytes_of_rank)
 
     def test_without_communication_a_step_takes_the_ideal_span(self):
         """v A + P - 1 turns of a part, forward and backward. Without data-parallel ranks nothing else is in a step."""
@@ -185,15 +185,34 @@ class Pipelines(Simulation):
 
     def test_every_schedule_is_replayed(self):
         for ranks, options in (
-            (4, ("--pipeline.size=2", "--zero.stage=1")),
-            (8, ("--pipeline.size=4", "--pipeline.schedule=gpipe", "--pipeline.checkpoint=except_last")),
-            (8, ("--pipeline.size=2", "--pipeline.schedule=interleaved", "--pipeline.parts=2", "--comm.overlap=false")),
-            (6, ("--pipeline.size=2", "--zero.stage=1", "--batch.global=18")),
-        ):
+            (4, (*APART, "--pipeline.size=2", "--zero.stage=1")),
+            (8, (*APART, "--pipeline.size=4", "--pipeline.schedule=gpipe", "--pipeline.checkpoint=except_last")),
+            (8, (*APART, "--pipeline.size=2", "--pipeline.schedule=interleaved", "--pipeline.parts=2", "--comm.overlap=false")),
+            (6, (*APART, "--pipeline.size=2", "--zero.stage=1", "--batch.global=18")),
+            (4, (*APART, "--pipeline.size=2", "--zero.stage=2")),
+            (8, (*APART, "--pipeline.size=4", "--zero.stage=3", "--pipeline.checkpoint=always")),
+            (8, (*APART[:1], "--model.tied=false", "--pipeline.size=2", "--pipeline.schedule=interleaved", "--pipeline.parts=2",
+                 "--zero.stage=3", "--zero.hpz_size=2", "--zero.qwz=8")),
+        ):  # fmt: skip
             with self.subTest(ranks=ranks, options=options):
-                out = self.trace(*APART, *options, "--steps", 2, ranks=ranks, nodes=2)
+                out = self.trace(*options, "--steps", 2, ranks=ranks, nodes=2)
                 for sends in SENDS:
                     self.assertGreater(self.replayed(out, sends), 0)
+
+    def test_without_overlap_a_step_waits_for_gathers_and_reductions_as_planned(self):
+        """Each stage is on a node of its own, so that its ranks do not send over the link that carries borders."""
+        pipeline = ("--pipeline.size=2", "--model.tied=false", "--batch.global=32", "--step-seconds", 0.01)
+        for zero in (0, 1, 2, 3):
+            for schedule in ("1f1b", "gpipe"):
+                with self.subTest(zero=zero, schedule=schedule):
+                    options = (
+                        *pipeline,
+                        f"--zero.stage={zero}",
+                        f"--pipeline.schedule={schedule}",
+                        "--comm.overlap=false",
+                    )
+                    simulated, planned = self.replayed(self.trace(*options)), self.planned_s(*options)
+                    self.assertAlmostEqual(simulated / planned, 1, delta=0.02)
 
     def test_on_a_slow_network_a_step_takes_as_long_as_planned(self):
         """Borders decide, and both models send those of a part one after another. A border has 4096 bytes, and 16 more in the

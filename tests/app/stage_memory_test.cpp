@@ -153,9 +153,22 @@ TEST(PlannedStages, HaveTheBytesOfTheLargest) {
   ASSERT_EQ(planned.memory.size(), 2U);
   EXPECT_EQ(planned.bytes(), std::max(planned.memory[0].bytes.total(), planned.memory[1].bytes.total()));
   EXPECT_EQ(planned.stages.shape.stage, static_cast<int>(planned.largest));
-  EXPECT_TRUE(stages_problem(planned, options, division, Purpose::train, planned.bytes()).empty());
-  const std::string problem = stages_problem(planned, options, division, Purpose::train, planned.bytes() - 1);
+  EXPECT_TRUE(memory_problem(planned, options, division, Purpose::train, planned.bytes()).empty());
+  const std::string problem = memory_problem(planned, options, division, Purpose::train, planned.bytes() - 1);
   EXPECT_NE(problem.find("pipeline.checkpoint = always"), std::string::npos) << problem;
+}
+
+/// A run without pipelines is planned as one stage, and its text names changes of its own.
+TEST(PlannedStages, AreOneWithoutPipelines) {
+  const config::Options options = small(model::ModelKind::gpt, 1);
+  const Division division = divide(options, 2, 2);
+  const PlannedStages planned = plan_stages(options, division, Purpose::train, std::nullopt);
+  ASSERT_EQ(planned.memory.size(), 1U);
+  EXPECT_TRUE(planned.engine_of(0).parts.empty());
+  EXPECT_TRUE(memory_problem(planned, options, division, Purpose::train, planned.bytes()).empty());
+  const std::string problem = memory_problem(planned, options, division, Purpose::train, planned.bytes() - 1);
+  EXPECT_EQ(problem.rfind("the run needs ", 0), 0U) << problem;
+  EXPECT_NE(problem.find("activation.checkpoint_interval"), std::string::npos) << problem;
 }
 
 /// The first of 8 stages keeps the activations of most turns, so it gets fewer of 96 layers.

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "harness.hpp"
+#include "shoal/model/gradient_order.hpp"
 
 namespace shoal::model::test {
 namespace {
@@ -24,10 +25,12 @@ class Recording final : public Uses {
   }
   void gradient_complete(int unit) override {
     whole.gradient_complete(unit);
+    completed.emplace_back(uses.size() - 1, unit);
     begun_[static_cast<std::size_t>(unit)] = false;
     for (std::size_t u = 0; u < begun_.size(); ++u) early[u] = early[u] || begun_[u];
   }
 
+  std::vector<std::pair<std::size_t, int>> completed;  ///< use, or the last one before, and unit
   std::vector<bool> early;         ///< for each unit: another gradient was completed while this one was begun
   std::vector<std::size_t> asked;  ///< for each unit: the use in which, or after which, its gradient was first asked for
 
@@ -127,6 +130,47 @@ TEST(Gradients, AreBegunInTheirUnitsLastUse) {
       }
     }
   }
+}
+
+/// Of the passes of a whole model, and of the same in terms of its uses: those after all uses count to the last one.
+TEST(Gradients, AreCompletedInTheUsesOfTheirOrder) {
+  for (ModelOptions options : models()) {
+    for (const auto tied_gradient : {TiedGradient::joined, TiedGradient::apart}) {
+      options.tied_gradient = tied_gradient;
+      for (const std::int64_t interval : intervals) {
+        const Capacity capacity{2, 7, true, false, interval};
+        const UseOrders orders = use_orders(options, capacity);
+        std::vector<std::pair<std::size_t, int>> expected;
+        std::size_t before = 0;
+        const auto add = [&](const UseOrder& uses, const GradientOrder& order) {
+          ASSERT_EQ(order.size(), uses.size() + 1);
+          for (std::size_t use = 0; use < order.size(); ++use) {
+            for (const int unit : order[use]) expected.emplace_back(before + std::min(use, uses.size() - 1), unit);
+          }
+          before += uses.size();
+        };
+        add(orders.forward, gradients_of_forward(orders.forward, layout(options), capacity.part));
+        add(orders.backward, gradients_of_backward(orders.backward, capacity.part));
+        EXPECT_EQ(Recorded(options, capacity).access.completed, expected) << name(options, interval);
+      }
+    }
+  }
+}
+
+TEST(Gradients, OfAPartAreThoseOfItsUnits) {
+  ModelOptions options = tiny_gpt();
+  options.n_layer = 4;
+  options.tied_gradient = TiedGradient::apart;  // unit 6 is the head's copy of the embedding
+  Capacity capacity{2, 7, true, false, 0};
+  const auto orders_of = [&](Range units) {
+    capacity.part.units = units;
+    const UseOrders orders = use_orders(options, capacity);
+    return std::pair(gradients_of_forward(orders.forward, layout(options), capacity.part),
+                     gradients_of_backward(orders.backward, capacity.part));
+  };
+  EXPECT_EQ(orders_of({0, 3}), std::pair(GradientOrder(4), GradientOrder({{2}, {1}, {0}})));
+  EXPECT_EQ(orders_of({3, 4}), std::pair(GradientOrder(2), GradientOrder({{3}, {}})));
+  EXPECT_EQ(orders_of({4, 7}), std::pair(GradientOrder({{}, {6, 5}, {}}), GradientOrder({{4}, {}})));
 }
 
 TEST(Gradients, ThatAreEarlyAreMarkedInTheLayout) {

@@ -108,5 +108,27 @@ TEST(Timelines, WhatDoesNotFitIsRefused) {
   EXPECT_THROW(timeline(lists, shape, {}), Error);
 }
 
+/// An action that takes longer than its part does delays the border that another stage reads.
+TEST(Timelines, AskHowLongEachActionTakes) {
+  const ScheduleShape shape = {.stages = 2, .turns = 2};
+  const Lists lists = lists_of(Schedule::one_f_one_b, shape);
+  TimelineCosts costs = equal_costs(shape);
+  const Timeline before = timeline(lists, shape, costs);
+  std::vector<std::vector<double>> begins(2);
+  costs.takes = [&](std::size_t stage, std::size_t action, double begin) {
+    EXPECT_EQ(action, begins[stage].size());
+    begins[stage].push_back(begin);
+    const double longer = stage == 0 && action == 0 ? 0.5 : stage == 1 && action == 3 ? 0.25 : 0;
+    return longer + (lists[stage][action].kind == Action::Kind::forward ? 1 : 2);
+  };
+  const Timeline after = timeline(lists, shape, costs);
+  EXPECT_EQ(after.actions[0][0].length(), before.actions[0][0].length() + 0.5);
+  EXPECT_EQ(after.actions[1][0].begin, before.actions[1][0].begin + 0.5);
+  EXPECT_EQ(after.step, before.step + 0.75);
+  for (const std::size_t stage : {0U, 1U}) {
+    for (std::size_t i = 0; i < begins[stage].size(); ++i) EXPECT_EQ(begins[stage][i], after.actions[stage][i].begin);
+  }
+}
+
 }  // namespace
 }  // namespace shoal::pipeline

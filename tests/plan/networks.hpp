@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network and a model whose times can be computed by hand.
+// A network, a model and the passes of pipelines whose times can be computed by hand.
 #pragma once
 
+#include <vector>
+
+#include "shoal/pipeline/border.hpp"
 #include "shoal/plan/network.hpp"
 #include "shoal/zero/engine.hpp"
 
@@ -31,6 +34,16 @@ inline zero::EngineOptions some_options(int stage) {
   options.micro_batches = 8;
   options.gradients.bucket_elements = 40'000;
   return options;
+}
+
+/// By stage: all turns keep their activations.
+inline std::vector<zero::StepOrder> orders_of(const pipeline::Lists& lists) {
+  std::vector<zero::StepOrder> orders;
+  for (const auto& list : lists) {
+    zero::StepOrder& order = orders.emplace_back();
+    for (const auto& action : list) order.push_back({action.part, action.kind == pipeline::Action::Kind::backward, true});
+  }
+  return orders;
 }
 
 }  // namespace shoal::plan

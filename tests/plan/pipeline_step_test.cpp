@@ -12,22 +12,15 @@
 namespace shoal::plan {
 namespace {
 
-/// One part per stage.
-std::vector<zero::StepOrder> orders_of(const pipeline::Lists& lists) {
-  std::vector<zero::StepOrder> orders;
-  for (const auto& list : lists) {
-    zero::StepOrder& order = orders.emplace_back();
-    for (const auto& action : list) order.push_back({0, action.kind == pipeline::Action::Kind::backward, true});
-  }
-  return orders;
-}
-
 /// Two stages of one layer each, four turns, so four data-parallel ranks have 16 micro-batches.
 PipelinePlan two_stages(std::size_t turns = 4, pipeline::Schedule schedule = pipeline::Schedule::one_f_one_b) {
   PipelinePlan plan;
   plan.shape = {.stages = 2, .stage = 0, .parts = 1, .turns = turns};
   plan.lists = pipeline::lists_of(schedule, plan.shape);
-  plan.parts = {{{{0, 2}, 2, 2}}, {{{2, 4}, 1, 1}}};
+  for (const Range units : {Range{0, 2}, Range{2, 4}}) {
+    const std::size_t slots = pipeline::slots(plan.lists[plan.parts.size()]).front();
+    plan.parts.push_back({{units, slots, slots}});
+  }
   plan.orders = orders_of(plan.lists);
   plan.border_bytes = 1000;
   return plan;
@@ -141,7 +134,9 @@ TEST(PipelineStepOf, TakesTheTimeOfItsPasses) {
   const PipelineStep updated = pipeline_step(untied(0, 4), plan, {2, 1}, none, {4, 1});
   const double largest = std::max(bytes_of_units(0, 1), bytes_of_units(2, 3)) / bytes_of_units(0, 3);
   EXPECT_NEAR(updated.time.total_s() - step.time.total_s(), largest, 1e-9);
-  plan.recomputed = 1;
+  for (zero::StepOrder& order : plan.orders) {
+    for (zero::PassOfPart& pass : order) pass.whole = false;
+  }
   const PipelineStep again = pipeline_step(untied(0, 4), plan, {2, 1}, none, {4, 0});
   const double layer = costs[2].forward_flops / all, first = (costs[0].forward_flops + costs[1].forward_flops) / all;
   EXPECT_NEAR(again.time.total_s() - step.time.total_s(), 4 * layer + first, 1e-9);
@@ -200,6 +195,65 @@ TEST(PipelineStepOf, CountsWhatASkipConnectionSends) {
     EXPECT_EQ(more.inter - less.inter, stage == 0 || stage == 3 ? 4 * 1000 : 0) << stage;
   }
   EXPECT_GE(with.time.total_s(), without.time.total_s());
+}
+
+/// A network whose links within nodes take most of a step, and the same without any time.
+NetworkModel slow_in_nodes() {
+  NetworkModel slow = two_levels();
+  slow.node = Link{0, 1e-6};
+  return slow;
+}
+NetworkModel free_in_nodes() {
+  NetworkModel none = slow_in_nodes();
+  none.node = Link{};
+  none.sum_s_per_byte = 0;
+  return none;
+}
+
+/// The first buckets of a stage are reduced while its last backward pass goes on, and updated parameters arrive during the
+/// first forward pass of the next step. In stages 2 and 3 of ZeRO every turn has reductions, and in stage 3 gathers.
+TEST(PipelineStepOf, HidesReductionsAndGathersBehindItsPasses) {
+  const auto step_of = [&](int stage, bool overlap, const NetworkModel& network) {
+    zero::EngineOptions options = untied(stage, 24);  // three rounds of four turns
+    options.gradients.overlap = overlap;
+    return pipeline_step(options, two_stages(12), {2, 2}, network, {40, 0});
+  };
+  for (const int stage : {0, 1, 2, 3}) {
+    const PipelineStep hidden = step_of(stage, true, slow_in_nodes()), waiting = step_of(stage, false, slow_in_nodes()),
+                       alone = step_of(stage, true, free_in_nodes());
+    const double all = waiting.time.communication_s - alone.time.communication_s;  // of reductions and gathers
+    ASSERT_GT(all, 0.1);
+    if (stage < 3) {  // without overlap nothing is gathered ahead, and units stay in other cases
+      EXPECT_EQ(hidden.time.communication_s, waiting.time.communication_s);
+      EXPECT_EQ(hidden.sent[0].total().total(), waiting.sent[0].total().total());
+    }
+    EXPECT_GT(hidden.time.total_s(), alone.time.total_s());
+    EXPECT_LT(hidden.time.total_s() - alone.time.total_s(), (stage < 2 ? 0.8 : 0.2) * all) << "stage " << stage;
+    EXPECT_GT(waiting.time.total_s() - alone.time.total_s(), 0.8 * all) << "stage " << stage;
+  }
+}
+
+/// Without overlap the passes of stage 3 wait for their gathers, and so does the stage that needs their borders.
+TEST(PipelineStepOf, APassThatWaitsForItsGathersDelaysTheOtherStage) {
+  const auto total_s = [&](int stage, const NetworkModel& network) {
+    zero::EngineOptions options = untied(stage, 2);
+    options.gradients.overlap = false;
+    options.zero.prefetch_units = 0;
+    return pipeline_step(options, two_stages(1), {2, 2}, network, {1e-3, 0}).time.total_s();
+  };
+  const auto waits_s = [&](int stage) { return total_s(stage, slow_in_nodes()) - total_s(stage, free_in_nodes()); };
+  const auto units = model::layout(untied(0, 4).model);
+  const auto gather_s = [&](const std::vector<std::size_t>& gathered) {
+    double bytes = 0;  // of the larger shards
+    for (const std::size_t u : gathered) {
+      bytes += static_cast<double>(zero::shard_of(units[u].elements, 0, 2).size() * sizeof(float));
+    }
+    return bytes * 1e-6;
+  };
+  // One turn: F0 of units 0 and 1 on the first stage; F0 and B0 of 2 and 3 on the second one; B0 of 1, which has stayed.
+  // Unit 2 is gathered again after the head.
+  const double published = std::max(gather_s({0, 1}), gather_s({2, 3}));
+  EXPECT_NEAR(waits_s(3), waits_s(2) - published + gather_s({0, 1, 2, 3, 2}), 1e-9);
 }
 
 TEST(TurnsOfHalfIdle, AreTheFewest) {

@@ -315,6 +315,7 @@ PipelinePlan plan_of(const PipelineCase& pipeline) {
   plan.shape.skip = pipeline.skip;
   plan.lists = pipeline::lists_of(pipeline.schedule, plan.shape);
   plan.parts.resize(static_cast<std::size_t>(pipeline.stages));
+  plan.orders = orders_of(plan.lists);
   plan.border_bytes = 100'000;
   const std::size_t units = model::layout(options_of(pipeline).model).size();
   const auto all = static_cast<std::size_t>(pipeline::parts_of_model(plan.shape)), layers = 8 / all;
@@ -373,7 +374,12 @@ INSTANTIATE_TEST_SUITE_P(
                     PipelineCase{.schedule = Schedule::interleaved, .stages = 4, .parts = 2, .turns = 8, .skip = true},
                     PipelineCase{.schedule = Schedule::gpipe, .parts = 2, .data_ranks = 4, .turns = 3},
                     PipelineCase{.schedule = Schedule::interleaved, .stages = 4, .parts = 2, .turns = 8},
-                    PipelineCase{.schedule = Schedule::interleaved, .parts = 4, .data_ranks = 2, .zero_stage = 1}));
+                    PipelineCase{.schedule = Schedule::interleaved, .parts = 4, .data_ranks = 2, .zero_stage = 1},
+                    PipelineCase{.data_ranks = 2, .zero_stage = 2}, PipelineCase{.data_ranks = 2, .zero_stage = 3},
+                    PipelineCase{.stages = 4, .data_ranks = 4, .turns = 6, .zero_stage = 3, .skip = true},
+                    PipelineCase{.stages = 4, .data_ranks = 2, .turns = 6, .zero_stage = 3, .overlap = false},
+                    PipelineCase{.schedule = Schedule::gpipe, .parts = 2, .data_ranks = 3, .turns = 3, .zero_stage = 2},
+                    PipelineCase{.schedule = Schedule::interleaved, .parts = 4, .data_ranks = 2, .zero_stage = 3}));
 
 /// The actions of a rank. "start 1", "wait 1": of its lane 1.
 std::string words_of(const Trace& trace, int rank) {

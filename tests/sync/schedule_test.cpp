@@ -49,6 +49,43 @@ TEST(SyncSchedule, WhatHappensAfterWhichStep) {
   EXPECT_EQ(actions(held, 4, 6), "p p p p p po");
 }
 
+/// W: wait for parameters, f: finish the push, s: start a mean (S: with an outer update), a: apply it, p: push, o: outer
+/// update of each node, g: gather in the node, R: rebuild parameters, b: local training begins.
+std::string calls(const SyncOptions& options, std::size_t step, const InFlight& in_flight, int nodes = 4) {
+  std::string text;
+  for (const SyncCall call : SyncSchedule(options, nodes).calls_after(step, in_flight)) {
+    text += "WbfsSapogR"[static_cast<std::size_t>(call)];
+  }
+  return text;
+}
+
+TEST(SyncSchedule, CallsFollowFromActionsAndWhatIsInFlight) {
+  const InFlight nothing = {}, mean = {true, false}, push = {false, true};
+  EXPECT_EQ(calls(options("localsgd"), 2, nothing), "");
+  EXPECT_EQ(calls(options("localsgd"), 3, nothing), "WsagR");
+  EXPECT_EQ(calls(options("diloco"), 6, nothing), "WSagR");
+  EXPECT_EQ(calls(options("slowmo", "sgp"), 5, nothing), "WpgR");
+  EXPECT_EQ(calls(options("slowmo", "sgp"), 5, push), "WfpgR");
+  EXPECT_EQ(calls(options("slowmo", "sgp"), 6, push), "WfSagR");
+  SyncOptions held = options("slowmo");
+  held.slowmo_memory_efficient = false;
+  EXPECT_EQ(calls(held, 6, nothing), "WsaogR");
+  SyncOptions late = options("slowmo");
+  late.average_overlap = true;
+  late.average_delay = 3;
+  EXPECT_EQ(calls(late, 3, nothing), "s") << "no node changes anything";
+  EXPECT_EQ(calls(late, 5, mean), "");
+  EXPECT_EQ(calls(late, 6, mean), "WagSR") << "the mean that was started after step 3, before the next one starts";
+  late.average_delay = 2;
+  EXPECT_EQ(calls(late, 5, mean), "WagR");
+  EXPECT_EQ(calls(late, 5, nothing), "");
+  SyncOptions warm = options("localsgd");
+  warm.warmup_steps = 4;
+  EXPECT_EQ(calls(warm, 3, nothing), "");
+  EXPECT_EQ(calls(warm, 4, nothing), "WbR");
+  EXPECT_EQ(calls(options("slowmo"), 6, nothing, 1), "WSagR") << "a node alone makes its outer update";
+}
+
 TEST(SyncSchedule, OneNodeHasOuterUpdatesOnly) {
   EXPECT_EQ(actions(options("localsgd"), 1, 6), "- - - - - -");
   EXPECT_EQ(actions(options("sgp"), 1, 6), "- - - - - -");

@@ -49,6 +49,45 @@ TEST(GatherPlan, PrefetchStartsTheNextUnitWhileOneRuns) {
   EXPECT_EQ(shape(plan(options(2))), "0:0<0-0 1:0<1-1 2:0<2-2 3:1<3-5 4:2<4-4 0:3<4-4 2:4<6-6 1:5<7-7");
 }
 
+/// "+unit" for each start and "-unit" for each wait, by use.
+std::string calls(const GatherPlan& plan) {
+  std::string text;
+  for (const Calls& of_use : plan.calls) {
+    if (!text.empty()) text += " |";
+    for (const Call& call : of_use) {
+      text += std::string(call.kind == Call::Kind::start ? " +" : " -") +
+              std::to_string(plan.gather_lifetimes[call.message].unit);
+    }
+  }
+  return text;
+}
+
+TEST(GatherPlan, AUseStartsItsGathersAndThenWaitsForItsUnits) {
+  EXPECT_EQ(calls(plan(options(0))), " +0 -0 | +1 -1 | +2 -2 | +3 -3 | +4 +0 -4 -0 | +3 -3 | +2 -2 | +1 -1");
+  EXPECT_EQ(calls(plan(options(1))), " +0 +1 -0 | +2 -1 | +3 -2 | +4 -3 | +0 -4 -0 | +2 | +1 -2 | -1");
+  EXPECT_EQ(calls(plan(options(2))), " +0 +1 -0 +2 | -1 +3 | -2 +4 | -3 +0 | -4 +2 -0 | +1 | -2 | -1")
+      << "with two gathers in flight, a third one waits for the oldest";
+}
+
+TEST(GatherPlan, EveryGatherIsAwaitedBeforeItsFirstUseAndAtMostTwoAreInFlight) {
+  for (const std::size_t prefetch : {0U, 1U, 2U, 5U}) {
+    for (const bool reshard : {true, false}) {
+      const GatherPlan all = plan(options(prefetch, 0, reshard));
+      std::size_t started = 0, ended = 0;
+      for (std::size_t use = 0; use < all.calls.size(); ++use) {
+        for (const Call& call : all.calls[use]) {
+          EXPECT_EQ(call.message, call.kind == Call::Kind::start ? started++ : ended++);
+          EXPECT_LE(started - ended, 2U);
+        }
+        for (std::size_t k = 0; k < all.gather_lifetimes.size(); ++k) {
+          EXPECT_TRUE(all.gather_lifetimes[k].first > use || k < ended) << "use " << use;
+        }
+      }
+      EXPECT_EQ(ended, all.gather_lifetimes.size());
+    }
+  }
+}
+
 TEST(GatherPlan, AUnitKeptAfterForwardIsGatheredOnce) {
   EXPECT_EQ(shape(plan(options(0, 0, false))), "0:0<0-4 1:1<1-7 2:2<2-6 3:3<3-5 4:4<4-4");
 }

@@ -2,6 +2,8 @@
 // When each stage computes what, if the times of the parts are known: the lists of all stages, executed in simulated time.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "shoal/pipeline/border.hpp"
@@ -25,6 +27,9 @@ struct TimelineCosts {
   /// The same by border: between the parts m and m + 1 of the model. Empty: `message` for each.
   std::vector<double> messages = {};
   double skip = 0;  ///< of a message of the skip connection, if `messages` is not empty
+  /// If set, how long an action of a stage's list takes that begins then, in place of the times of its part. Each stage's
+  /// actions are asked for once, in the order of its list.
+  std::function<double(std::size_t stage, std::size_t action, double begin)> takes = {};
   double message_of(const Border& border) const {
     if (messages.empty()) return message;
     if (border.skip) return skip;

@@ -16,9 +16,8 @@ struct PipelinePlan {
   pipeline::ScheduleShape shape;  ///< shape.stage does not matter
   pipeline::Lists lists;
   std::vector<std::vector<model::Part>> parts;  ///< by stage
-  std::vector<zero::StepOrder> orders = {};     ///< by stage; needed by stage 3 of ZeRO alone, which gathers for passes
+  std::vector<zero::StepOrder> orders;          ///< by stage: the actions of its list, and which of them keep activations
   std::size_t border_bytes = 0;
-  double recomputed = 0;  ///< share of the turns whose activations are computed again
 };
 
 struct PipelineStep {
@@ -38,11 +37,10 @@ struct PipelineStep {
 ///   same part and kind, or of the skip connection and the same kind, follow each other, others do not delay each other
 ///   (pipeline::timeline(), with the buffers of a run), except that no link carries all its borders in less than the sum of
 ///   their times;
-/// - in stages 2 and 3 of ZeRO a part's gradients are reduced in its backward passes, and in stage 3 the gathers of a pass
-///   are in it: a pass takes as long as its arithmetic or as its messages, whichever is longer, and without overlap as both;
-/// - the other reductions of a stage follow its last backward pass, and nothing of them is hidden, nor of the last bucket of
-///   the former; then come losses and norm, which wait for all stages, the update of the largest stage, and the gather of
-///   its parameters;
+/// - the messages of a stage's ranks start, and passes wait for them, where the engine does that (zero::StepSchedule); they
+///   and borders do not delay each other, and a pass that waits delays what other stages do with its border;
+/// - then come losses and norm, which all ranks exchange, and the update of the largest stage. In stages 1 and 2 of ZeRO the
+///   gather of its parameters goes on during the first passes of the next step;
 /// - what the ends of the model send each other of a tied embedding is not hidden either.
 /// compute_s is that of the stage that computes most; exposed_s is all else, so it includes waiting for other stages.
 PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePlan& plan, const Cluster& cluster,

@@ -61,10 +61,9 @@ Recording record(const zero::EngineOptions& options, const sync::SyncOptions& sy
                  const std::vector<SyncEvent>& events);
 
 /// Records so many steps of pipelines, from the first turn to the arrival of the last update. Arguments as for
-/// pipeline_step(). Each stage executes its program (pipeline/program.hpp, Order::early) as pipeline::Runner does, with the
-/// times of passes that pipeline_step() takes. In contrast to the model of that function, collectives of gradients start as
-/// soon as the last turn of a round has completed their units, unless options.gradients.overlap is off, and parameters
-/// arrive while the next step begins.
+/// pipeline_step(). Each stage executes its program (pipeline/program.hpp, Order::early) as pipeline::Runner does, and with
+/// it the schedule of its ranks as pipeline_step() does. In contrast to that function, the borders and the other messages of
+/// a stage share links, and stages begin a step when they can, not together.
 Recording record(const zero::EngineOptions& options, const PipelinePlan& plan, const Cluster& cluster,
                  const NetworkModel& network, const Arithmetic& arithmetic, std::size_t steps);
 

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Simulates a training step of zero::Engine with time instead of numbers: which collective starts when, how many are in
-// flight, and what waits for them.
+// A training step of a rank without pipelines, in time.
 #pragma once
 
-#include <cstddef>
-#include <deque>
-#include <utility>
-#include <vector>
-
-#include "shoal/plan/step_messages.hpp"
-#include "shoal/plan/timeline.hpp"
+#include "shoal/plan/timed_execution.hpp"
 
 namespace shoal::plan {
 
@@ -22,62 +15,26 @@ struct Arithmetic {
 
 class StepSimulation {
  public:
-  /// The states are sharded over groups of `sync_group_size` consecutive ranks; all groups do the same. timeline must
-  /// outlive this object.
+  /// The states are sharded over groups of `sync_group_size` consecutive ranks; all groups do the same. options: the
+  /// engine's of a rank that computes the model as one part. timeline must outlive this object.
   StepSimulation(const zero::EngineOptions& options, int sync_group_size, const CollectiveCosts& collectives,
                  const Cluster& cluster, const Arithmetic& arithmetic, Timeline& timeline);
 
   /// From the first micro-batch to the update. Returns while the all-gather of updated parameters is in flight.
   void step();
   /// Waits for that all-gather.
-  void wait_for_parameters();
+  void wait_for_parameters() { execute(schedule_.wait_for_parameters()); }
   /// Starts it again, after nodes have changed the parameters.
-  void start_all_gather();
+  void start_all_gather() { execute(schedule_.publish()); }
 
  private:
-  /// One entry of the order in which a micro-batch uses units.
-  struct Use {
-    double fraction = 0;                ///< fraction of a micro-batch's computation
-    std::vector<int> units;             ///< used at the same time
-    std::vector<int> completed;         ///< units whose gradients it completes
-    std::vector<std::size_t> starting;  ///< gathers that start at its beginning (indices into messages_.gathers)
-  };
+  void execute(const zero::StepItems& items) { execution_.execute(items, use_s_, update_s_, *time_); }
 
-  void plan_uses(const zero::EngineOptions& options, const std::vector<model::UnitLayout>& units);
-
-  void micro_step(bool is_last);
-  void start_gather(std::size_t lifetime);
-  void finish_gather();
-  void acquire(int unit, std::size_t use);
-  void wait_for_gradient_memory(int unit);
-  void complete(int unit, bool is_last);
-  void start_ready_reduces();
-  void start_reduce();
-  void finish_reduces(std::size_t buckets);
-  void finish_all_reduces();
-  void gather_gradients();
-  void start_next_all_gather();
-  void wait_for_gathered(std::size_t buckets);
-
-  Arithmetic arithmetic_;
   Timeline* time_;
-  std::vector<zero::ShardLayout> layouts_;
-  zero::AccumulationPlan accumulation_;
-  bool overlap_;
-  std::vector<Use> uses_;
-  StepMessages messages_;
-
-  std::vector<bool> hpz_valid_;                                      // by unit: the hpZ group has current parameters
-  std::deque<std::pair<std::size_t, Timeline::Pending>> gathering_;  // in flight, with indices into messages_.gathers
-
-  std::vector<bool> complete_;  // by unit: its gradient, in this micro-step
-  bool first_gradient_ = false;
-  std::deque<Timeline::Pending> reducing_;  // in flight
-  // Buckets of this reduction: number of those whose units are complete, and of those that were started and are finished.
-  std::size_t reduces_ready_ = 0, reduces_started_ = 0, reduces_finished_ = 0;
-
-  std::deque<Timeline::Pending> all_gathers_;                       // of updated parameters, in flight
-  std::size_t all_gathers_started_ = 0, all_gathers_finished_ = 0;  // buckets
+  zero::StepSchedule schedule_;
+  TimedExecution execution_;
+  double update_s_;
+  UseSeconds use_s_;
 };
 
 }  // namespace shoal::plan

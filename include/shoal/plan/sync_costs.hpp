@@ -18,6 +18,9 @@ struct SyncEvent {
   int hop = 0;            ///< distance to the neighbour nodes of a push
   std::size_t times = 0;  ///< number of such steps in a period
   std::size_t steps = 1;  ///< steps that the event lasts; with a delayed average, also those that run while it is in flight
+  std::vector<sync::SyncCall> calls = {};       ///< after its first step
+  std::vector<sync::SyncCall> last_calls = {};  ///< after its last step, if it has several
+  bool reports = false;                         ///< nodes exchange reports at its end
 };
 
 /// A period of steps, after which everything repeats, and its events. If nodes reduce gradients at every step, it is one
@@ -43,10 +46,12 @@ class SyncCosts {
   void finish();
 
  private:
-  void after(const SyncEvent& event);
+  void execute(const std::vector<sync::SyncCall>& calls, int hop);
+  void execute(sync::SyncCall call, int hop);
   void prepare_averages(const sync::SyncOptions& options, const zero::EngineOptions& engine, int nodes);
   void average();
-  void average_delayed(const SyncEvent& event);
+  void start_average();
+  void finish_average();
   void push(int hop);
 
   sync::SyncSchedule schedule_;
@@ -59,7 +64,9 @@ class SyncCosts {
   std::vector<Cost> reduce_, gather_;     // of an average: one entry for all units, or one per unit
   Cost gather_in_node_, exchange_reports_;
   bool gathers_in_node_ = false;
-  std::optional<Timeline::Pending> pushing_;  // in flight since an earlier event
+  // In flight since an earlier event.
+  std::optional<Timeline::Pending> pushing_;
+  std::vector<Timeline::Pending> averaging_;  // the operations of a mean
 };
 
 }  // namespace shoal::plan

@@ -25,6 +25,7 @@ struct Sent {
   std::array<Bytes, operation_kinds> of{};
   Bytes& operator[](OperationKind operation) { return of[static_cast<std::size_t>(operation)]; }
   const Bytes& operator[](OperationKind operation) const { return of[static_cast<std::size_t>(operation)]; }
+  Sent& operator+=(const Sent& other);
   Bytes total() const;
 };
 
@@ -45,7 +46,9 @@ class TimelineListener {
 
 class Timeline {
  public:
-  explicit Timeline(int ranks) : sent_(static_cast<std::size_t>(ranks)) {}
+  /// Counts the bytes of so many ranks of the run, from this one on.
+  explicit Timeline(int ranks, int first = 0)
+      : first_(static_cast<std::size_t>(first)), sent_(static_cast<std::size_t>(ranks)) {}
   /// listener must outlive this object's use.
   void set_listener(TimelineListener& listener) { listener_ = &listener; }
 
@@ -67,9 +70,10 @@ class Timeline {
   void wait(const Pending& pending);
   void run(OperationKind operation, const Cost& cost) { wait(start(operation, cost)); }
 
+  double now_s() const { return now_s_; }
   double elapsed_s() const { return elapsed_s_ + weight_ * (now_s_ - since_s_); }  ///< weighted
   double communication_s() const { return communication_s_; }                      ///< of all operations, weighted
-  const std::vector<Sent>& sent() const { return sent_; }                          ///< by rank, weighted
+  const std::vector<Sent>& sent() const { return sent_; }                          ///< by counted rank, weighted
 
  private:
   double use(double& link_free_s, double from_s, double seconds);
@@ -79,6 +83,7 @@ class Timeline {
   std::size_t operations_ = 0;
   double now_s_ = 0, node_free_s_ = 0, across_free_s_ = 0;
   double weight_ = 0, since_s_ = 0, elapsed_s_ = 0, communication_s_ = 0;
+  std::size_t first_;
   std::vector<Sent> sent_;
 };
 

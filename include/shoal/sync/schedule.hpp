@@ -16,6 +16,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "shoal/sync/options.hpp"
 
@@ -26,6 +28,25 @@ struct Actions {
   bool average = false;  ///< mean over all nodes; only started, if it is sent during the next steps
   bool push = false;     ///< exchange with two neighbours (sgp)
   bool outer = false;    ///< outer update of the mean over all nodes, or of each node's parameters (averages_outer())
+};
+
+/// One thing that nodes do after a step. The first and the last of these are the caller's of the synchroniser, with its
+/// engine: the all-gather of parameters reads the masters, and whatever is computed from them must follow.
+enum class SyncCall : std::uint8_t {
+  wait_for_parameters,
+  start_from_masters,  ///< the warm-up ends
+  finish_push,         ///< wait for the exchange with neighbours that is in flight, and apply it
+  start_mean,          ///< over all nodes
+  start_outer_mean,    ///< the same with an outer update of the mean
+  apply_mean,          ///< wait for the mean in flight, and apply it
+  push,                ///< exchange with two neighbours
+  outer_update,        ///< of each node's own parameters
+  gather_in_node,      ///< of the masters that every rank of a node keeps whole
+  rebuild_parameters,
+};
+/// What nodes have in flight after a step.
+struct InFlight {
+  bool mean = false, push = false;
 };
 
 class SyncSchedule {
@@ -40,6 +61,8 @@ class SyncSchedule {
   std::size_t warmup_steps() const { return options_.warmup_steps; }
 
   Actions actions_after(std::size_t step) const;
+  /// What follows from the actions, in order. It may be nothing.
+  std::vector<SyncCall> calls_after(std::size_t step, const InFlight& in_flight) const;
   /// Returns true if there are outer updates. SlowMo has none with momentum 0 and rate 1, since they would change nothing.
   bool has_outer() const;
   /// Returns true if the outer update is applied to the mean over nodes, so that its state is equal on all of them and can

@@ -69,8 +69,8 @@ class Synchroniser {
   bool mean_in_flight() const { return average_.in_flight(); }
 
  private:
-  void act(std::size_t step, double learning_rate);
-  void start(const Actions& actions, double learning_rate);
+  std::vector<SyncCall> calls_after(std::size_t step) const;
+  void execute(SyncCall call, std::size_t step, double learning_rate);
   std::vector<NamedSlice> outer_slices() const;
 
   std::vector<model::UnitLayout> units_;

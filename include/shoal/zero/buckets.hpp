@@ -52,6 +52,14 @@ std::vector<Bucket> buckets_of_sweeps(const std::vector<model::UnitLayout>& unit
 std::vector<Bucket> without_copies(const std::vector<Bucket>& buckets, const std::vector<model::UnitLayout>& units,
                                    int ranks);
 
+/// The messages in which the parameters of units that are ShardLayout::published are gathered after an update.
+struct PublishedBuckets {
+  std::vector<Bucket> buckets;
+  std::vector<std::size_t> before_use;  ///< by unit: number of buckets that must have arrived before it is used
+};
+PublishedBuckets published_buckets(const std::vector<model::UnitLayout>& units, const std::vector<ShardLayout>& layouts,
+                                   int ranks, std::size_t most);
+
 /// Elements of the unit's flat buffer that `part` takes from the shard of `rank`.
 Range block_of(const Part& part, std::size_t unit_elements, int rank, int ranks);
 

@@ -20,9 +20,9 @@
 #include "shoal/zero/copies.hpp"
 #include "shoal/zero/gradients.hpp"
 #include "shoal/zero/parameters.hpp"
+#include "shoal/zero/passes.hpp"
 #include "shoal/zero/slots.hpp"
 #include "shoal/zero/states.hpp"
-#include "shoal/zero/step_order.hpp"
 
 namespace shoal::zero {
 
@@ -41,6 +41,11 @@ struct EngineOptions {
   /// a step from it. None: any order that slots allow; each pass gathers for itself.
   StepOrder order = {};
 };
+
+/// EngineOptions::parts; if there are none, the one that has all units.
+std::vector<model::Part> parts_of(const EngineOptions& options);
+/// The order in which a group of so many ranks adds its gradients.
+AccumulationPlan accumulation_of(const EngineOptions& options, int ranks);
 
 class Engine final : private model::UnitAccess {
  public:
@@ -135,18 +140,11 @@ class Engine final : private model::UnitAccess {
   void start_all_gather();
   void update_unit(int unit, const optim::Optimizer::Step& step);
 
-  /// A part of the model on this rank, and the passes (of Parameters) that it makes. If the order of a step is known, a step
-  /// is one pass, and the part's own are for evaluations alone.
   struct PartOfModel {
     std::unique_ptr<model::Model> model;
     Slots slots;
-    std::size_t evaluation = 0, forward = 0;
-    /// By slot, whole or not. None: the backward pass continues the pass of forward, which it follows at once.
-    std::optional<std::size_t> backward = {}, recomputing_backward = {};
   };
   model::Capacity capacity_of(const model::Part& part) const;
-  void add_passes(const model::Part& part, std::vector<UseOrder>& passes);
-  void add_step(std::vector<UseOrder>& passes);
 
   EngineOptions options_;
   std::vector<model::UnitLayout> units_;
@@ -155,6 +153,7 @@ class Engine final : private model::UnitAccess {
   std::vector<ShardLayout> layouts_;
   States states_;
   Copies copies_;
+  Passes passes_;                         // whose orders of uses Parameters has
   std::unique_ptr<Gradients> gradients_;  // null if nothing is trained
   std::unique_ptr<Parameters> parameters_;
   Span<float> widened_;                        // in fp32, a part of a gradient that is kept in 16 bits
@@ -163,8 +162,6 @@ class Engine final : private model::UnitAccess {
   double loss_scale_ = 1;
   std::size_t groups_ = 1;
   std::vector<PartOfModel> parts_;  // as EngineOptions::parts
-  std::size_t step_ = 0;            // the pass (of Parameters) that is a whole step, if its order is known
-  std::size_t next_ = 0;            // index of the step's next pass in EngineOptions::order
 };
 
 }  // namespace shoal::zero

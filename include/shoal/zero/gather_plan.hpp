@@ -8,7 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "shoal/base/types.hpp"
+#include "shoal/model/unit.hpp"
+#include "shoal/zero/message_order.hpp"
 #include "shoal/zero/options.hpp"
+#include "shoal/zero/stages.hpp"
 
 namespace shoal::zero {
 
@@ -24,9 +28,11 @@ struct GatherLifetime {
 };
 
 struct GatherPlan {
-  std::size_t visits = 0;                        ///< number of uses in the pass
   std::vector<GatherLifetime> gather_lifetimes;  ///< in the order in which their gathers start
   std::size_t bytes = 0;                         ///< of the memory of gathered parameters
+  /// By use: what is done at its beginning. A message is the gather of a lifetime, and its number is the index of the
+  /// lifetime. The last calls wait for the units of the use.
+  std::vector<Calls> calls;
 };
 
 /// bytes_of[u]: bytes of the whole unit u; 0 if it is not gathered. A gather starts when the unit whose gather was planned
@@ -36,5 +42,10 @@ struct GatherPlan {
 /// small for the units that are used together is refused (bad_input, with the `names` of these units).
 GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& bytes_of,
                         const std::vector<std::string>& names, const ZeroOptions& options);
+
+/// The same for a pass of a rank that keeps its units like this, with parameters of this type. overlap: false: nothing is
+/// gathered ahead.
+GatherPlan plan_gathers(const UseOrder& visits, const std::vector<model::UnitLayout>& units,
+                        const std::vector<ShardLayout>& layouts, DType dtype, const ZeroOptions& options, bool overlap);
 
 }  // namespace shoal::zero

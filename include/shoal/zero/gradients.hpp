@@ -24,6 +24,7 @@
 #include "shoal/zero/norm.hpp"
 #include "shoal/zero/partial_sums.hpp"
 #include "shoal/zero/quantization.hpp"
+#include "shoal/zero/reduction_order.hpp"
 
 namespace shoal::zero {
 
@@ -96,47 +97,26 @@ class Gradients {
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
  private:
-  /// When the reduction of a bucket is started.
-  enum class Start {
-    in_backward,          ///< when all its units are complete; backward goes on meanwhile
-    in_backward_waiting,  ///< when all its units are complete; backward waits for it
-    between_turns,        ///< when a sweep begins, or at the end of the step; its end is awaited there
-  };
-  /// A bucket and the turn of its units whose gradient, or with which the round's sum, is reduced.
-  struct BucketOfTurn {
-    std::size_t bucket, turn;
-  };
-  struct Reduction {
-    BucketOfTurn what;
-    comm::Request request;
-  };
-
   comm::Blocks blocks(const Bucket& bucket) const;
-  void begin_turn(std::size_t sweep);
-  void require_complete(std::size_t sweep) const;
-  void add_ready(int unit, std::size_t turn);
+  void execute(const ReductionCalls& calls);
+  void start(std::size_t bucket);
+  void finish(std::size_t bucket, std::size_t turn);
   comm::Request reduce(std::size_t bucket, Span<std::byte> scratch);
   bool reduces_whole() const;
   bool has_to_gather() const { return gathers_ && !reduces_whole(); }
-  void start_ready();
+  void execute_gather(const Calls& calls);
   comm::Request gather(std::size_t message) const;
-  void finish_oldest();
-  void finish_started();
 
   std::vector<model::UnitLayout> units_;
   std::vector<ShardLayout> layouts_;
-  Sweeps sweeps_;
   AccumulationPlan accumulation_;
   RankGroups groups_;
   GradientOptions options_;
-  Start start_;
-  std::size_t first_reduced_micro_step_;  // of a round: earlier ones are summed on this rank alone
-  bool gathers_;                          // every rank updates all units, and needs their whole gradients
+  bool gathers_;  // every rank updates all units, and needs their whole gradients
   bool in_shards_ = false;
 
   std::vector<Bucket> buckets_;
-  std::vector<Bucket> gathered_;   // those of whole gradients: nobody updates copies
-  std::vector<Range> buckets_of_;  // by unit: indices of the buckets that have a part of it
+  std::vector<Bucket> gathered_;  // those of whole gradients: nobody updates copies
   PartialSums sums_;
   std::unique_ptr<comm::Reducer> reducer_, gatherer_;  // for the sums, and for gathering them to every rank
   GlobalNorm norm_;
@@ -145,15 +125,11 @@ class Gradients {
   GradientQuantState quant_state_;
   std::vector<Span<std::byte>> scratch_;  // one per bucket in flight
 
-  std::vector<std::size_t> sweep_of_;  // by unit
-  std::vector<std::size_t> turn_of_;   // by unit: its turn, that is the number of those that are complete
-  std::vector<bool> open_;             // by unit: its turn has begun
-  std::vector<std::size_t> begun_;     // by sweep: number of turns that have begun
-  std::deque<BucketOfTurn> ready_;     // not started, in the order in which they became ready
-  std::deque<Reduction> reducing_;     // in flight, oldest first
-  std::size_t started_ = 0;            // reductions since the step began
-  std::size_t finished_ = 0;           // reductions since a sweep began its turn
-  std::vector<comm::Request> gathering_;
+  ReductionOrder order_;
+  std::deque<comm::Request> reducing_;  // in flight, oldest first
+  std::size_t started_ = 0;             // reductions since the step began
+  MessageSeries gather_;                // of whole gradients
+  std::deque<comm::Request> gathering_;
 };
 
 }  // namespace shoal::zero

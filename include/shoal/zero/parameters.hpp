@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "shoal/base/memory.hpp"
@@ -56,27 +55,26 @@ class Parameters {
 
  private:
   /// A pass: its plan, and indices of plan.gather_lifetimes.
-  struct Schedule {
+  struct Pass {
+    Pass(GatherPlan gathers, std::size_t units);
     GatherPlan plan;
     std::vector<std::vector<std::size_t>> of_unit;  // by unit, in the order of their uses
     std::vector<std::size_t> by_end;                // all, in the order of their last uses
   };
   struct Gather {
-    std::size_t index;    // of plan.gather_lifetimes
     bool over_all_ranks;  // false: from the second partition
     comm::Request request;
   };
 
-  Schedule schedule(const UseOrder& visits, const std::vector<std::string>& names, const GatherOptions& options) const;
   void begin_use();
   void leave_visit();
-  void start_gather(std::size_t index);
-  void finish_gather();
-  std::size_t gather_lifetime(int unit) const;
+  void start_gather(const GatherLifetime& lifetime);
+  void finish_gather(const GatherLifetime& lifetime);
+  const GatherLifetime& gather_lifetime(int unit) const;
   Span<std::byte> whole(const GatherLifetime& lifetime) const;
   comm::Blocks blocks(const Bucket& bucket) const;
-  void start_next_all_gather();
-  void wait_for_gathered(std::size_t buckets);
+  void execute_publishing(const Calls& calls);
+  void publish(std::size_t message);
 
   std::vector<ShardLayout> layouts_;
   States& states_;
@@ -86,21 +84,19 @@ class Parameters {
   // For gathers from all ranks, for gathers from the second partition, and for the all-gather after an update.
   std::unique_ptr<comm::Reducer> gatherer_, near_gatherer_, publisher_;
 
-  std::vector<Schedule> passes_;
-  const Schedule* pass_ = nullptr;
-  std::size_t visit_ = 0;  // index of the current use in the pass, or of the next one if no unit is acquired
-  std::size_t held_ = 0;   // calls of acquire() without their release()
-  // Of the pass: numbers of gathers that have started, and of lifetimes that have ended.
-  std::size_t lifetimes_started_ = 0, lifetimes_ended_ = 0;
+  std::vector<Pass> passes_;
+  const Pass* pass_ = nullptr;
+  std::size_t visit_ = 0;            // index of the current use in the pass, or of the next one if no unit is acquired
+  std::size_t held_ = 0;             // calls of acquire() without their release()
+  std::size_t lifetimes_ended_ = 0;  // of the pass
   Span<std::byte> gathered_;
   QuantErrors errors_;  // qwZ: by unit, since the last fetch_errors()
   std::deque<Gather> gathering_;
   std::size_t gathers_started_ = 0;
 
-  std::vector<Bucket> buckets_;             // of the all-gather after an update
-  std::vector<std::size_t> gathered_with_;  // by unit: number of buckets that must have arrived before its use
-  std::deque<comm::Request> all_gathers_;
-  std::size_t all_gathers_done_ = 0, all_gathers_started_ = 0;
+  PublishedBuckets published_;  // of the all-gather after an update
+  MessageSeries publishing_;
+  std::deque<comm::Request> all_gathers_;  // in flight, oldest first
 
   std::vector<Span<std::byte>> scratch_;  // one per message in flight, of both kinds of gathers
 };

@@ -43,6 +43,12 @@ struct ShardLayout {
   bool updated_in_part() const { return gathered || published; }
 };
 
+/// Returns true if a unit is gathered for each use.
+bool gathers_units(const std::vector<ShardLayout>& layouts);
+/// Returns true if every rank updates all its units as a whole, and so needs their whole gradients: after they are reduced,
+/// they are gathered.
+bool gathers_gradients(const std::vector<ShardLayout>& layouts, int ranks);
+
 /// The layouts in which copies are absent: for what must count their gradients once, in that of the original.
 std::vector<ShardLayout> without_copies(const std::vector<model::UnitLayout>& units, std::vector<ShardLayout> layouts);
 

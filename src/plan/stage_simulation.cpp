@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stage_simulation.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "shoal/base/error.hpp"
+
+namespace shoal::plan {
+
+namespace {
+
+using Pass = zero::StepItem::Pass;
+
+zero::EngineOptions of_stage(zero::EngineOptions options, const PipelinePlan& plan, std::size_t stage) {
+  options.parts = plan.parts[stage];
+  options.order = plan.orders.at(stage);
+  return options;
+}
+
+int data_ranks(const PipelinePlan& plan, const Cluster& cluster) { return cluster.ranks() / plan.shape.stages; }
+
+}  // namespace
+
+StageSimulation::StageSimulation(const zero::EngineOptions& options, const PipelinePlan& plan, std::size_t stage,
+                                 const Cluster& cluster, const CollectiveCosts& collectives, const Arithmetic& arithmetic)
+    : order_(plan.orders.at(stage)),
+      schedule_(of_stage(options, plan, stage), data_ranks(plan, cluster)),
+      execution_(step_messages(options, schedule_, collectives, cluster)),
+      time_(data_ranks(plan, cluster), static_cast<int>(stage) * data_ranks(plan, cluster)) {
+  require(order_.size() == plan.lists[stage].size(), "a list of ", plan.lists[stage].size(), " actions, and an order of ",
+          order_.size(), " passes");
+  const std::vector<model::UnitCost> costs = model::costs(options.model, options.dtype, options.capacity);
+  double all = 0;
+  for (const model::UnitCost& cost : costs) all += cost.flops();
+  const double s_per_flop = arithmetic.micro_batches_s / static_cast<double>(plan.shape.turns) / all;
+  std::size_t uses = 0;
+  for (std::size_t part = 0; part < schedule_.parts(); ++part) {
+    UseSeconds& seconds = use_s_.emplace_back();
+    for (const Pass pass : {Pass::forward, Pass::backward, Pass::recomputing_backward}) {
+      std::vector<double>& of_pass = seconds[static_cast<std::size_t>(pass)] = use_flops(schedule_, part, pass, costs);
+      for (double& use : of_pass) use *= s_per_flop;
+      uses += of_pass.size();
+    }
+  }
+  check_effort(schedule_.accumulation(), uses, cluster.ranks());
+}
+
+double StageSimulation::seconds(std::size_t action) const {
+  const zero::PassOfPart& pass = order_[action];
+  const std::vector<double>& uses = use_s_[pass.part][static_cast<std::size_t>(zero::kind_of(pass))];
+  return std::accumulate(uses.begin(), uses.end(), 0.0);
+}
+
+double StageSimulation::optimizer_elements() const {
+  double elements = 0;
+  for (const zero::ShardLayout& layout : schedule_.layouts()) elements += static_cast<double>(layout.optimizer.size());
+  return elements;
+}
+
+void StageSimulation::wait_until(double moment) { time_.work(std::max(0.0, moment - now_s())); }
+
+void StageSimulation::pass(std::size_t action) {
+  const zero::PassOfPart& pass = order_[action];
+  execution_.execute(schedule_.pass(pass), use_s_[pass.part], 0, time_);
+}
+
+}  // namespace shoal::plan
