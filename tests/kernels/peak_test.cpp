@@ -34,13 +34,14 @@ double product_gflops(std::size_t size) {
 
 }  // namespace
 
-// There are several attempts, since a core's clock may rise between the two measurements.
+// There are several attempts, since a core's clock may rise between the two measurements, and other programs may take part
+// of the cores from each of them. The peak is the largest of all.
 template <typename T>
 void expect_no_product_above_the_peak() {
   double product = 0, peak = 0;
-  for (int attempt = 0; attempt < 5 && product >= peak; ++attempt) {
+  for (int attempt = 0; attempt < 30 && product >= peak; ++attempt) {
     product = product_gflops<T>(768);
-    peak = measured_peak_gflops(dtype_of<T>);
+    peak = std::max(peak, measured_peak_gflops(dtype_of<T>));
   }
   EXPECT_LT(product, peak) << name_of(dtype_of<T>);
 }
