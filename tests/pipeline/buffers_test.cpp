@@ -71,7 +71,7 @@ TEST(Buffers, OfAnEvaluationAreFew) {
 
 /// Also if messages take as long as a forward pass.
 TEST(Buffers, NeverDelayAStageIfPartsAreEqual) {
-  test::for_all_with_skips({8, 3, 32}, [](const ScheduleRow& row, const ScheduleShape& shape) {
+  test::for_all_with_skips(test::fewer_if_sanitized({8, 3, 32}), [](const ScheduleRow& row, const ScheduleShape& shape) {
     const Lists lists = lists_of(row.value, shape);
     const std::vector<Buffers> buffers = buffers_of(lists, shape);
     for (const double message : {0.0, 0.25, 1.0}) {

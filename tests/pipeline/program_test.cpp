@@ -16,7 +16,7 @@ namespace {
 
 using test::Messages;
 constexpr std::array every_way = {Messages::eager, Messages::rendezvous, Messages::one_by_one, Messages::blocking};
-constexpr test::Most most = {8, 3, 32};
+constexpr test::Most most = test::fewer_if_sanitized({8, 3, 32});
 
 std::string problem_of(const Lists& lists, const ScheduleShape& shape, const std::vector<Buffers>& buffers) {
   std::vector<Program> programs;
@@ -36,7 +36,7 @@ TEST(Programs, OfAllListsComeToTheirEnds) {
 }
 
 TEST(Programs, EvaluationsRunInTheBuffersOfTraining) {
-  test::for_all_with_skips({8, 3, 16}, [](const ScheduleRow& row, const ScheduleShape& shape) {
+  test::for_all_with_skips(test::fewer_if_sanitized({8, 3, 16}), [](const ScheduleRow& row, const ScheduleShape& shape) {
     const std::vector<Buffers> buffers = buffers_of(lists_of(row.value, shape), shape);
     for (const std::size_t turns : {1, 3, 8, 17}) {
       ScheduleShape evaluation = shape;

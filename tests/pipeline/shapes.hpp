@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "shoal/base/error.hpp"
@@ -15,6 +16,15 @@ struct Most {
   int stages = 8, parts = 4;
   std::size_t turns = 32;
 };
+
+/// With AddressSanitizer a test takes some twenty times as long; smaller shapes run through the same code.
+constexpr Most fewer_if_sanitized(Most most) {
+#ifdef __SANITIZE_ADDRESS__
+  most.stages = std::min(most.stages, 4);
+  most.turns = std::min<std::size_t>(most.turns, 12);
+#endif
+  return most;
+}
 
 inline std::string name_of_case(const ScheduleRow& row, const ScheduleShape& shape) {
   return text(row.name, ", ", shape.stages, " stages, ", shape.parts, " parts, ", shape.turns, " turns",
