@@ -71,6 +71,16 @@ TEST(PipelineStepOf, ReducesTheUnitsOfAStageAmongItsRanks) {
   }
 }
 
+/// Stages of three ranks on nodes of two: rank 2 is alone of its stage on its node, and so is rank 3.
+TEST(PipelineStepOf, CountsTheLinksOfEachStage) {
+  const PipelineStep step = pipeline_step(untied(1, 12), two_stages(), {3, 2}, two_levels(), {});
+  for (const std::size_t rank : {0U, 1U, 2U, 3U, 4U, 5U}) {
+    const Bytes& sent = step.sent[rank][OperationKind::reduce_scatter];
+    EXPECT_GT(sent.total(), 0) << rank;
+    EXPECT_EQ(sent.intra == 0, rank == 2 || rank == 3) << rank;
+  }
+}
+
 /// On one node, in stages 2 and 3 of ZeRO. Four turns: F0 F1 B0 F2 B1 F3 B2 B3 of units 0 and 1, F0 B0 F1 B1 ... of 2 and 3.
 TEST(PipelineStepOf, ReducesAndGathersForEveryTurn) {
   for (const int stage : {2, 3}) {
