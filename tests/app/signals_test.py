@@ -33,16 +33,24 @@ class Run:
         self.test, self.ranks = test, ranks
         self.out = test.dir / f"run-{len(list(test.dir.glob('run-*')))}"
         self.out.mkdir()
+        self.reports = test.dir / f"reports-{self.out.name}"
         command = [MPIEXEC, *mpiexec, "-n", str(ranks), BINARY, "train", str(test.deck(TINY)), *options]
         self.launcher = subprocess.Popen(
             [*command, f"--output.dir={self.out}"],
-            env=test.environment(ranks),
+            env=test.environment(ranks, {"ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:log_path={self.reports}"}),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,  # a process group of its own, as a shell makes for each job
         )
+        test.addCleanup(self.no_reports)  # called after the next one
         test.addCleanup(self.end)
+
+    def no_reports(self):
+        """AddressSanitizer writes to files here: the launcher kills all ranks when one has ended, and may lose what they
+        have just printed; and a test that fails before ended() does not show it."""
+        for report in sorted(self.test.dir.glob(f"{self.reports.name}.*")):
+            self.test.fail(f"{report.name}:\n{report.read_text(errors='backslashreplace')}")
 
     def end(self):
         with contextlib.suppress(ProcessLookupError):
