@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "closing.hpp"
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <numeric>
 #include <string>
@@ -19,7 +19,7 @@ namespace {
 /// The rows about the steps of this run, of which there is at least one.
 TextRows step_rows(const Setup& setup, const History& history, const Verdict& verdict) {
   const config::Options& o = setup.options;
-  const StepReport &first = history.steps.front(), &last = history.steps.back();
+  const StepReport &first = history.steps.first(), &last = history.steps.last();
   TextRows rows = {{"ended", text(verdict.stopped_early ? "stopped by " + history.stopped_by + " " : "", "after ",
                                   position_text(o, history))}};
   std::string loss;
@@ -28,20 +28,17 @@ TextRows step_rows(const Setup& setup, const History& history, const Verdict& ve
       text("training ", fixed(first.loss, 4), " at step ", first.step, ", ", fixed(last.loss, 4), " at step ", last.step);
   if (setup.dataset.entropy_rate) loss += text("; best possible ", fixed(*setup.dataset.entropy_rate, 4));
   rows.emplace_back("loss", loss);
-  std::vector<double> seconds;
-  for (const StepReport& report : history.steps) seconds.push_back(report.seconds);
+  const std::vector<double> seconds = history.steps.seconds();
   const double tokens = static_cast<double>(o.batch.global * o.model.block_size);
   rows.emplace_back("speed", text(fixed(tokens / median(seconds), 0), " tokens/s (median step ", human_time(median(seconds)),
                                   "); ", counted(seconds.size(), "step"), " in ",
                                   human_time(std::accumulate(seconds.begin(), seconds.end(), 0.0))));
-  const auto overflows = std::count_if(history.steps.begin(), history.steps.end(), [](const auto& r) { return r.overflow; });
-  if (overflows > 0) {
-    rows.emplace_back("overflows", text(counted(overflows, "update"), " skipped; loss scale ", scale_text(last.loss_scale),
-                                        " at step ", last.step));
+  if (history.steps.overflows() > 0) {
+    rows.emplace_back("overflows", text(counted(history.steps.overflows(), "update"), " skipped; loss scale ",
+                                        scale_text(last.loss_scale), " at step ", last.step));
   }
-  const auto broken =
-      std::count_if(history.steps.begin(), history.steps.end(), [](const auto& r) { return !r.broken.empty(); });
-  if (broken > 0) rows.emplace_back("not finite", text(counted(broken, "update"), " skipped"));
+  const std::size_t not_finite = history.steps.not_finite();
+  if (not_finite > 0) rows.emplace_back("not finite", text(counted(not_finite, "update"), " skipped"));
   return rows;
 }
 

@@ -37,14 +37,8 @@ Json step_seconds(const std::vector<double>& seconds) {
 
 /// AdaScale's gains of the steps that were updates, and the number of small-batch steps in the end.
 Json adascale_summary(const History& history) {
-  Json gains = Json::array();
-  double effective_steps = 0;
-  for (const StepReport& report : history.steps) {
-    if (report.gain != 0) gains.push_back({report.step, report.gain});
-    effective_steps = report.effective_steps;
-  }
-  if (gains.empty()) return nullptr;
-  return {{"gains", gains}, {"effective_steps", effective_steps}};
+  if (history.steps.gains().empty()) return nullptr;
+  return {{"gains", history.steps.gains()}, {"effective_steps", history.steps.last().effective_steps}};
 }
 
 Json device_summary(const History& history) {
@@ -128,14 +122,15 @@ std::uint64_t peak_rss_bytes() {
 void write_summary(comm::World& world, const Setup& setup, const Memory& memory, const History& history,
                    const Verdict& verdict, const std::string& params_checksum) {
   const config::Options& o = setup.options;
-  std::vector<double> seconds;
+  const std::vector<double> seconds = history.steps.seconds();
   Json losses = Json::array(), norms = Json::array(), validation = Json::array();
-  for (const StepReport& report : history.steps) {
-    losses.push_back({report.step, json_number(report.loss)});
-    norms.push_back({report.step, json_number(report.norm)});
-    seconds.push_back(report.seconds);
+  std::int64_t step = history.steps.first().step;
+  for (const MadeSteps::Numbers& numbers : history.steps.numbers()) {
+    losses.push_back({step, json_number(numbers.loss)});
+    norms.push_back({step, json_number(numbers.norm)});
+    ++step;
   }
-  for (const auto& [step, loss] : history.validation) validation.push_back({step, json_number(loss)});
+  for (const auto& [after, loss] : history.validation) validation.push_back({after, json_number(loss)});
 
   const std::vector<std::uint64_t> rss = gather_numbers(world.all(), peak_rss_bytes());
   const std::vector<std::uint64_t> states = gather_numbers(world.all(), setup.plan.bytes.total());
@@ -155,7 +150,7 @@ void write_summary(comm::World& world, const Setup& setup, const Memory& memory,
       {"grad_norms", norms},
       {"val_losses", validation},
       {"adascale", adascale_summary(history)},
-      {"final_loss", history.steps.empty() ? Json(nullptr) : json_number(history.steps.back().loss)},
+      {"final_loss", history.steps.empty() ? Json(nullptr) : json_number(history.steps.last().loss)},
       {"tokens_per_s", seconds.empty() ? 0.0 : tokens / median(seconds)},
       {"step_s", step_seconds(seconds)},
       {"peak_rss_bytes", rss},

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -11,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "made_steps.hpp"
 #include "setup.hpp"
 #include "shoal/comm/communicator.hpp"
 #include "shoal/io/lineage.hpp"
-#include "trainer.hpp"
 
 namespace shoal::app {
 
@@ -33,7 +32,9 @@ std::filesystem::path next_trace_part(const config::Options& options, std::int64
 
 /// The events and results of a run, for summary.json and the end of the log.
 struct History {
-  std::deque<StepReport> steps;  ///< about 100 bytes each, on all ranks; not a vector, which doubles its memory to grow
+  explicit History(bool is_rank_0) : steps(is_rank_0) {}
+
+  MadeSteps steps;
   std::vector<std::pair<std::int64_t, double>> validation;
   std::map<std::string, comm::Traffic> traffic;  ///< this rank's, of the steps without evaluations and checkpoints
   std::uint64_t device_waits = 0;                ///< how often the host waited for the device in those steps

@@ -39,7 +39,8 @@ Run::Run(comm::World& world, const Setup& setup, RunFiles& files, Machine& machi
       saves_(world, setup, machine, lineage_, directory, faults_),
       trace_(open_trace(world, setup, machine, first_step_, peak_gflops)),
       metrics_(world, options_.output.dir, first_step_),
-      log_(setup, world, peak_gflops, first_step_) {
+      log_(setup, world, peak_gflops, first_step_),
+      history_(world.all().rank() == 0) {
   history_.lineage = lineage_;
   if (before) history_.resumed_from = before->file;
   trainer_.restore(first_step_, before ? before->state.numbers : std::map<std::string, double>{});
@@ -62,7 +63,7 @@ bool Run::wants_checkpoint(std::int64_t step, bool last, bool stop) const {
 
 /// last_known: this is the last step whose report is known, so the parameters are those after it.
 void Run::record(const StepReport& report, bool last_known) {
-  history_.steps.push_back(report);
+  history_.steps.add(report);
   std::optional<double> validation;
   if (last_known && report.broken.empty() && wants_validation(report.step, report.last)) {
     validation = trainer_.evaluate(report.step);
@@ -160,7 +161,7 @@ Exit Run::close(Exit exit) {
   saves_.finish();
   check_files();
   if (exit == Exit::requeue) {
-    log_.note(text("stopped by ", history_.stopped_by, " after step ", history_.steps.back().step, ": checkpoint ",
+    log_.note(text("stopped by ", history_.stopped_by, " after step ", history_.steps.last().step, ": checkpoint ",
                    saves_.last()->string(), " complete; resume with --checkpoint.resume=latest"));
   }
   heartbeat::phase("exit");
@@ -169,7 +170,7 @@ Exit Run::close(Exit exit) {
     trace_->flush();
     trace_->close();
   }
-  replace_by_mean(machine_, history_.steps.empty() ? first_step_ : history_.steps.back().step);
+  replace_by_mean(machine_, history_.steps.empty() ? first_step_ : history_.steps.last().step);
   if (!options_.output.export_dir.empty() && exit == Exit::done) {
     export_weights(world_, options_.model, machine_.engine, options_.output.export_dir);
     log_.note("weights exported to " + options_.output.export_dir);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verdict.hpp"
 
-#include <algorithm>
-
 #include "report.hpp"
 #include "shoal/base/counted.hpp"
 
@@ -12,29 +10,27 @@ namespace {
 
 /// Why updates were skipped.
 std::string why_skipped(const History& history) {
-  const bool overflows = std::any_of(history.steps.begin(), history.steps.end(), [](const auto& r) { return r.overflow; });
-  const bool broken =
-      std::any_of(history.steps.begin(), history.steps.end(), [](const auto& r) { return !r.broken.empty(); });
-  return overflows && broken ? "loss scale overflow, not finite" : overflows ? "loss scale overflow" : "not finite";
+  const bool overflows = history.steps.overflows() > 0, not_finite = history.steps.not_finite() > 0;
+  return overflows && not_finite ? "loss scale overflow, not finite" : overflows ? "loss scale overflow" : "not finite";
 }
 
 }  // namespace
 
 std::string position_text(const config::Options& options, const History& history) {
   if (history.steps.empty()) return "0 steps";
-  const StepReport& last = history.steps.back();
+  const StepReport& last = history.steps.last();
   if (!options.adascale.on) return text(last.step, " of ", counted(options.train.steps, "step"));
   return text(counted(last.step, "step"), ", worth ", fixed(last.effective_steps, 1), " small-batch steps (",
               options.train.steps, " were asked for)");
 }
 
 Verdict judge(const Setup& setup, const Memory& memory, const History& history, Exit exit) {
-  Verdict verdict{.exit = exit, .stopped_early = exit == Exit::requeue, .steps_made = history.steps.size(), .text = {}};
-  bool updated = history.steps.empty();
-  for (const StepReport& report : history.steps) {
-    if (report.overflow || !report.broken.empty()) ++verdict.updates_skipped;
-    updated = updated || report.updated;
-  }
+  Verdict verdict{.exit = exit,
+                  .stopped_early = exit == Exit::requeue,
+                  .steps_made = history.steps.size(),
+                  .updates_skipped = history.steps.skipped(),
+                  .text = {}};
+  const bool updated = history.steps.empty() || history.steps.any_updated();
   const bool as_planned = setup.plan.bytes == memory.taken();
   verdict.ok = as_planned && updated && !verdict.stopped_early;
   if (verdict.stopped_early) {  // even if no update was made: the resumed run continues with a smaller loss scale
