@@ -46,6 +46,10 @@ constexpr double launcher_ends_s = 5, launcher_ends_nodes_s = 15;
 /// Nodes beyond this many wait no longer than the last of them.
 constexpr int most_nodes_in_turn = 20;
 
+/// So that a hang is reported soon after the timeout, the watchdog checks many times while it lasts, but at least once a
+/// second.
+constexpr double longest_interval_s = 1, checks_per_timeout = 16;
+
 /// A rank that computes gets at least this fraction of a processor's time, however many processes use the processor.
 constexpr double least_share = 0.01;
 
@@ -90,7 +94,7 @@ struct Watchdog::State {
   State(World& world, double timeout_s)
       : rank(world.all().rank()),
         timeout(timeout_s),
-        interval(std::min(1.0, timeout_s / 4)),
+        interval(std::min(longest_interval_s, timeout_s / checks_per_timeout)),
         node(world.topology().node_of[static_cast<std::size_t>(rank)]),
         hosts(world.topology().hosts),
         peers(world),
