@@ -120,7 +120,7 @@ while true; do
   while kill -0 "$running" 2>/dev/null; do # `wait` would lose one of two signals at a time
     # A rank that has ended all ranks leaves this note. mpiexec might wait longer for a node without power.
     [[ ! -e $out/aborted.txt ]] || { sleep 3 || true; kill -KILL "$running" 2>/dev/null || true; }
-    sleep 1 || true
+    sleep 0.5 || true
   done
   status=0
   wait "$running" || status=$?

@@ -58,19 +58,33 @@ fi
 
 # One thread per core of a rank. srun needs the number of cores, too: since SLURM 22.05 it does not inherit it.
 export OMP_NUM_THREADS=${SLURM_CPUS_PER_TASK:-1}
-running='' cancelled=no warned=no idle=0
+running='' watching='' cancelled=no warned=no idle=0
 # The ranks get SIGUSR1 and SIGUSR2 through srun. SIGTERM comes from scancel, which sends it to the ranks itself.
 trap 'warned=yes; kill -USR1 "$running" || true' USR1
 trap 'warned=yes; kill -USR2 "$running" || true' USR2
 trap 'cancelled=yes' TERM INT
 nodes=${SLURM_JOB_NUM_NODES:-1}
 all_answer() { timeout --signal=KILL "${SHOAL_ANSWER:-20}" srun --overlap --mpi=none --nodes="$nodes" --ntasks="$nodes" true; }
+# If the node of this script dies, SLURM keeps the others until it has missed it (SlurmdTimeout, 300 s by default). So the last
+# node watches: when a run has ended and this node does not answer, it puts the job back into the queue.
+watch_first_node() {
+  local last
+  last=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tail -n 1)
+  # shellcheck disable=SC2016
+  srun --overlap --quiet --mpi=none --nodes=1 --ntasks=1 --nodelist="$last" bash -c 'trap "" USR1 USR2
+    while sleep 1; do
+      [[ ! -e $0 ]] || timeout --signal=KILL "$1" srun --overlap --mpi=none --nodes=1 --ntasks=1 --nodelist="$2" true ||
+        scontrol requeue "$3"
+    done' "$out/aborted.txt" "${SHOAL_ANSWER:-20}" "$SLURMD_NODENAME" "$SLURM_JOB_ID" &
+  watching=$!
+}
 newest() { compgen -G "$out/checkpoints/step_*.h5" | sort | tail -n 1 || true; }
 end_steps() {
-  local step
+  local step ended=()
   for step in $(squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i || true); do
-    [[ ! ${step#"$SLURM_JOB_ID".} =~ ^[0-9]+$ ]] || scancel --signal=KILL "$step" || true
+    [[ ! ${step#"$SLURM_JOB_ID".} =~ ^[0-9]+$ ]] || { scancel --signal=KILL "$step" & ended+=("$!"); }
   done
+  wait "${ended[@]}" || true
 }
 
 # A rank that dies ends the others, but not the job: the run starts again here, from its last checkpoint, if all nodes answer.
@@ -84,6 +98,7 @@ while true; do
   fi
   before=$(newest)
   rm -f "$out/aborted.txt"
+  [[ $nodes -eq 1 ]] || watch_first_node
   # --overlap: SLURM may count a step as running for a while whose processes are dead.
   srun --overlap --mpi="${SHOAL_SRUN_MPI:-pmi2}" --cpus-per-task="$OMP_NUM_THREADS" --cpu-bind="${SHOAL_BIND:-cores}" \
     --kill-on-bad-exit=1 "$shoal" train "$deck" --output.dir="$out" --checkpoint.dir="$out/checkpoints" "${again[@]}" \
@@ -92,8 +107,8 @@ while true; do
   while kill -0 "$running" 2>/dev/null; do # `wait` would lose one of two signals at a time
     # A rank that has ended all ranks leaves this note. srun might wait for others, or for a node without power, for KillWait
     # seconds (30 by default).
-    [[ ! -e $out/aborted.txt ]] || { sleep 1 || true; kill -KILL "$running" 2>/dev/null || true; }
-    sleep 1 || true
+    [[ ! -e $out/aborted.txt ]] || { sleep 0.5 || true; kill -KILL "$running" 2>/dev/null || true; }
+    sleep 0.5 || true
   done
   status=0
   wait "$running" || status=$?
@@ -102,15 +117,16 @@ while true; do
   idle=$((idle + 1))
   [[ $latest == "$before" ]] || idle=0
   [[ -n $latest && $idle -lt 3 ]] || break
-  end_steps # ranks that have outlived a killed srun
   if [[ $warned == yes ]] || ! all_answer; then
     status=75 # soon out of time, or without a node
     break
   fi
   [[ $cancelled == no ]] || break
+  end_steps # ranks that have outlived a killed srun
   echo "the run ended with status $status; it goes on from $latest" >&2
 done
 trap - USR1 USR2 TERM INT
+[[ -z $watching ]] || kill "$watching" 2>/dev/null || true
 
 if [[ $status -eq 75 && $cancelled == no ]]; then
   scontrol requeue "$SLURM_JOB_ID" # ends this script

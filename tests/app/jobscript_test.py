@@ -2,6 +2,7 @@
 """The batch scripts of jobscripts/, with stand-ins for srun, mpiexec and the commands of batch systems, which write down how
 they were called; and `shoal jobscript`, which fills the scripts in."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -31,14 +32,14 @@ class Scripts(Program):
         for name, script in (
             ("srun", LAUNCHER),
             ("mpiexec", f'case $1 in --version) echo "$VERSION"; exit;; --help) exit;; esac\n{LAUNCHER}'),
-            ("scontrol", ""),
+            ("scontrol", '[[ $* != "show hostnames"* ]] || printf "node%d\\n" 1 2 3'),
             ("sleep", "exec /bin/sleep 0.02"),
             ("qsub", ""),
             ("qstat", "printf '    Account_Name = nobody\\n    Resource_List.select = 2:ncpus=2\\n\\t:mpiprocs=2\\n'"),
         ):
             file = self.dir / "bin" / name
             file.parent.mkdir(exist_ok=True)
-            shown = 'case $1 in --version|--help|1) ;; *) echo "$(basename "$0") $*" >>"$CALLS" ;; esac\n'
+            shown = 'case $1 in --version|--help|0.5) ;; *) echo "$(basename "$0") $*" >>"$CALLS" ;; esac\n'
             file.write_text("#!/bin/bash\n" + shown + script)
             file.chmod(0o755)
         (self.dir / "nodes").write_text("a\na\nb\nb\n")
@@ -50,15 +51,21 @@ class Scripts(Program):
         env = {
             **kept, "PATH": f"{self.dir / 'bin'}:{os.environ['PATH']}", "CALLS": self.calls, "SHOAL": "/programs/shoal",
             "SHOAL_DECK": "/decks/a.cfg", "SLURM_SUBMIT_DIR": self.dir, "SLURM_JOB_ID": 17, "SLURM_CPUS_PER_TASK": 6,
+            "SLURM_JOB_NODELIST": "node[1-3]", "SLURMD_NODENAME": "node1",
             "PBS_O_WORKDIR": self.dir, "PBS_JOBID": "17.server", "PBS_NODEFILE": self.dir / "nodes", "PBS_O_QUEUE": "workq",
             "OMP_NUM_THREADS": 3, "VERSION": HYDRA, "ENDS_WITH": "0", **variables,
         }  # fmt: skip
         process = subprocess.Popen(
             [SOURCE / "jobscripts" / f"{script}.sh", *options], env={k: str(v) for k, v in env.items()},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
-        self.addCleanup(process.kill)
+        self.addCleanup(self.end_session, process)
         return process
+
+    @staticmethod
+    def end_session(process):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
     def called(self, script, *options, code=0, **variables):
         """Runs a script to its end. Returns the calls that it made, a line for each."""
@@ -97,6 +104,7 @@ class Scripts(Program):
         """srun is killed FAILS times. The first MAKES runs make a checkpoint before."""
         (self.dir / "bin" / "srun").write_text("""#!/bin/bash
             echo "srun $*" >>"$CALLS"
+            [[ $* != *"bash -c"* ]] || exit 0
             [[ $* != *" true" ]] || exit "$NODE_IS_LOST"
             n=$(grep -c " train " "$CALLS")
             [[ $n -le $FAILS ]] || exit 0
@@ -121,7 +129,33 @@ class Scripts(Program):
                 self.assertEqual("\nscontrol requeue 17\n" in calls, code == 75)
                 if makes > 0:
                     self.assertIn("--nodes=3 --ntasks=3 true\n", calls)
-                    self.assertIn("\nscancel --signal=KILL 17.0\nscancel --signal=KILL 17.1\n", calls)
+                for step in ("17.0", "17.1"):  # a requeued job's steps are ended by SLURM
+                    self.assertEqual(f"\nscancel --signal=KILL {step}\n" in calls, makes > 0 and code != 75, calls)
+
+    def test_the_last_slurm_node_watches_the_first(self):
+        """The node of the script has died: the script is gone, and nothing answers from there."""
+        (self.dir / "bin" / "srun").write_text(f"""#!/bin/bash
+            [[ $* != *"bash -c"* ]] || {{ echo "watch on $*" >>"$CALLS"; exec "${{@: -7}}"; }}
+            echo "srun $*" >>"$CALLS"
+            [[ $* != *"--nodelist=node1 true" ]] || exit "$NODE_IS_LOST"
+            {LAUNCHER}""")
+        for script in ("slurm", "slurm_gpu"):
+            for lost in (0, 1):
+                out = self.dir / "runs" / "17"
+                shutil.rmtree(out, ignore_errors=True)
+                out.mkdir(parents=True)
+                self.calls.write_text("")
+                process = self.start(script, ENDS_WITH="", NODE_IS_LOST=lost, SLURM_JOB_NUM_NODES=3, SHOAL_ANSWER=7)
+                self.wait_for(lambda: all(w in self.calls.read_text() for w in ("running", "watch on")), process)
+                self.assertRegex(self.calls.read_text(), r"watch on .*--nodes=1 --ntasks=1 --nodelist=node3 bash -c")
+                process.kill()
+                self.assertNotIn("node1 true\n", self.calls.read_text(), "nobody is asked while the run goes on")
+                (out / "aborted.txt").touch()
+                wanted = "\nscontrol requeue 17\n" if lost else "srun --overlap --mpi=none --nodes=1 --ntasks=1 --nodelist=node1 true\n"
+                self.wait_for(lambda wanted=wanted: wanted in self.calls.read_text(), None)
+                self.assertEqual("\nscontrol requeue 17\n" in self.calls.read_text(), bool(lost))
+                self.end_session(process)
+                process.communicate(timeout=30)
 
     def test_a_job_that_has_run_before_resumes(self):
         (self.dir / "runs" / "17").mkdir(parents=True)

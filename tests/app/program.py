@@ -132,10 +132,11 @@ class Program(unittest.TestCase):
         return launcher
 
     def wait_for(self, what, process, seconds=60):
-        """Waits until what() is true. The test fails if the process ends before that, or if it takes longer than this."""
+        """Waits until what() is true. The test fails if the process (None: any) ends before that, or if it takes longer than
+        this."""
         deadline = time.monotonic() + seconds * (3 if sanitized() else 1)
         while not what():
-            self.assertIsNone(process.poll(), "the program has ended")
+            self.assertIsNone(process and process.poll(), "the program has ended")
             self.assertLess(time.monotonic(), deadline, f"it took more than {seconds} s")
             time.sleep(0.01)
 
