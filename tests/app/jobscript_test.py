@@ -151,7 +151,11 @@ class Scripts(Program):
                 process.kill()
                 self.assertNotIn("node1 true\n", self.calls.read_text(), "nobody is asked while the run goes on")
                 (out / "aborted.txt").touch()
-                wanted = "\nscontrol requeue 17\n" if lost else "srun --overlap --mpi=none --nodes=1 --ntasks=1 --nodelist=node1 true\n"
+                wanted = (
+                    "\nscontrol requeue 17\n"
+                    if lost
+                    else "srun --overlap --mpi=none --nodes=1 --ntasks=1 --nodelist=node1 true\n"
+                )
                 self.wait_for(lambda wanted=wanted: wanted in self.calls.read_text(), None)
                 self.assertEqual("\nscontrol requeue 17\n" in self.calls.read_text(), bool(lost))
                 self.end_session(process)

@@ -37,7 +37,9 @@ class Run:
         command = [MPIEXEC, *mpiexec, "-n", str(ranks), BINARY, "train", str(test.deck(TINY)), *options]
         self.launcher = subprocess.Popen(
             [*command, f"--output.dir={self.out}"],
-            env=test.environment(ranks, {"ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:log_path={self.reports}"}),
+            env=test.environment(
+                ranks, {"ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:log_path={self.reports}"}
+            ),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

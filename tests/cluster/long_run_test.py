@@ -107,7 +107,9 @@ class Job:
             with contextlib.suppress(OSError, AttributeError):
                 status = pathlib.Path(f"/proc/{number}/status").read_text()
                 # Not the pages of files, libraries mostly: how many of them are mapped is the kernel's choice.
-                own = sum(int(re.search(rf"{name}:\s+(\d+) kB", status).group(1)) << 10 for name in ("RssAnon", "RssShmem"))
+                own = sum(
+                    int(re.search(rf"{name}:\s+(\d+) kB", status).group(1)) << 10 for name in ("RssAnon", "RssShmem")
+                )
                 seen = self.memory.setdefault(number, {"rank": rank, "begun": now, "resident": []})
                 seen["resident"].append((now - seen["begun"], own))
 
@@ -180,7 +182,10 @@ class Faults:
         return "SIGKILL to srun"
 
     def stepd(self):
-        parents = {int(pathlib.Path(f"/proc/{rank}/stat").read_text().rpartition(")")[2].split()[1]) for rank in self.job.ranks()}
+        parents = {
+            int(pathlib.Path(f"/proc/{rank}/stat").read_text().rpartition(")")[2].split()[1])
+            for rank in self.job.ranks()
+        }
         self.kill([self.draw.choice(sorted(parents))])
         return "SIGKILL to the slurmstepd of a node's ranks"
 
