@@ -34,6 +34,7 @@ EVERY_S = tuple(map(float, os.environ.get("SHOAL_FAULT_EVERY", "60,120").split("
 NODES, RANKS = ("node1", "node2", "node3"), 4
 RECOVERY_S = 180  # after a fault the run must make steps again within this time
 ENDING_S = 120
+CLOSING_S = 2  # at its end rank 0 takes memory for all losses as text, for summary.json
 MOST_GROWTH = 8 << 20  # bytes by which the memory of a rank may differ between restarts
 STEP_BYTES = 32  # that rank 0 keeps of every step for summary.json; steps take a millisecond here
 # checkpoint.every by Young's rule (1974): the square root of twice the time of a save (some 7 ms) by that between faults (90 s)
@@ -292,6 +293,9 @@ def print_effective(job, kept, wall):
 def check_memory(job, kept):
     """No rank's memory grows, neither within a process nor from one restart to the next, but for the reports of steps."""
     lived = [seen for seen in job.memory.values() if seen["resident"][-1][0] > 20]
+    for seen in lived:
+        end = seen["resident"][-1][0] - CLOSING_S
+        seen["resident"] = [(after, own) for after, own in seen["resident"] if after < end]
     growth = []
     for seen in lived:
         settled = [size for after, size in seen["resident"] if after > 5]
