@@ -16,7 +16,7 @@
 #   SHOAL_BIND      how srun binds a rank: cores, ldoms (NUMA domains), none                                   (cores)
 #   SHOAL_ANSWER    after a failure all nodes must answer within so many seconds, or the job goes back into the queue   (20)
 #   SHOAL_SRUN_MPI  how srun connects the ranks (pmi2, for MPICH; `srun --mpi=list` shows the others, for example
-#                   cray_shasta). With a wrong one every rank believes to be rank 0 of 1; shoal refuses that.
+#                   cray_shasta). With a wrong one every rank believes that it is alone; shoal refuses that.
 #
 # 120 seconds before the time limit SLURM sends SIGUSR1 to this script (--signal), which passes it on. The run then finishes its
 # step, writes a checkpoint and ends with status 75, and the job goes back into the queue. It keeps its id, and so its
@@ -99,7 +99,7 @@ while true; do
   before=$(newest)
   rm -f "$out/aborted.txt"
   [[ $nodes -eq 1 ]] || watch_first_node
-  # --overlap: SLURM may count a step as running for a while whose processes are dead.
+  # --overlap: for a while SLURM may count a step as running although its processes are dead.
   srun --overlap --mpi="${SHOAL_SRUN_MPI:-pmi2}" --cpus-per-task="$OMP_NUM_THREADS" --cpu-bind="${SHOAL_BIND:-cores}" \
     --kill-on-bad-exit=1 "$shoal" train "$deck" --output.dir="$out" --checkpoint.dir="$out/checkpoints" "${again[@]}" \
     "${preset[@]}" "$@" &

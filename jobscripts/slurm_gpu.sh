@@ -18,7 +18,7 @@
 #   SHOAL_BIND      how srun binds a rank: cores, ldoms (NUMA domains), none                                   (cores)
 #   SHOAL_ANSWER    after a failure all nodes must answer within so many seconds, or the job goes back into the queue   (20)
 #   SHOAL_SRUN_MPI  how srun connects the ranks (pmi2, for MPICH; `srun --mpi=list` shows the others, for example
-#                   cray_shasta). With a wrong one every rank believes to be rank 0 of 1; shoal refuses that.
+#                   cray_shasta). With a wrong one every rank believes that it is alone; shoal refuses that.
 #   SHOAL_GPU_AWARE_MPI  1 if the MPI library reads and writes the memory of GPUs but does not say so, 0 if it must not.
 #                   Cray MPICH also wants MPICH_GPU_SUPPORT_ENABLED=1.
 #
@@ -112,7 +112,7 @@ while true; do
   before=$(newest)
   rm -f "$out/aborted.txt"
   [[ $nodes -eq 1 ]] || watch_first_node
-  # --overlap: SLURM may count a step as running for a while whose processes are dead.
+  # --overlap: for a while SLURM may count a step as running although its processes are dead.
   srun --overlap --mpi="${SHOAL_SRUN_MPI:-pmi2}" --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" --cpu-bind="${SHOAL_BIND:-cores}" \
     --gpu-bind=none --kill-on-bad-exit=1 "$shoal" train "$deck" --train.device=cuda --output.dir="$out" \
     --checkpoint.dir="$out/checkpoints" "${again[@]}" "${preset[@]}" "$@" &
