@@ -7,6 +7,7 @@
 
 #include "files.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/printable.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/io/text_file.hpp"
 
@@ -71,7 +72,7 @@ Safetensors::Safetensors(const fs::path& source) : source_(source) {
 }
 
 void Safetensors::add_shard(const fs::path& path) {
-  const std::string name = path.string();
+  const std::string name = printable(path.string());
   require_input(fs::is_regular_file(path), name, ": no such file");
   const File file(path, File::Mode::read);
   const std::uint64_t size = file.size();
@@ -86,14 +87,14 @@ void Safetensors::add_shard(const fs::path& path) {
   const std::uint64_t data_begin = sizeof header_bytes + header_bytes;
   for (auto& [tensor, entry] : parse_safetensors_header(header, size - data_begin, name)) {
     const bool fresh = entries_.try_emplace(tensor, std::move(entry)).second;
-    require_input(fresh, name, ": ", tensor, " is also in another shard");
+    require_input(fresh, name, ": ", printable(tensor), " is also in another shard");
     shard_of_[tensor] = shards_.size();
   }
   shards_.push_back({path, data_begin});
 }
 
 void Safetensors::read_index(const fs::path& path) {
-  const std::string name = path.string();
+  const std::string name = printable(path.string());
   const nlohmann::json index = nlohmann::json::parse(read_text_file(path), nullptr, false);
   const bool valid = index.is_object() && index.contains("weight_map") && index["weight_map"].is_object();
   require_input(valid, name, ": not an index of shards: no object weight_map");
@@ -101,7 +102,7 @@ void Safetensors::read_index(const fs::path& path) {
   std::vector<std::string> files;
   for (const auto& [tensor, file] : index["weight_map"].items()) {
     const bool plain = file.is_string() && fs::path(file.get<std::string>()).filename() == file.get<std::string>();
-    require_input(plain, name, ": ", tensor, ": not the name of a file in the same directory");
+    require_input(plain, name, ": ", printable(tensor), ": not the name of a file in the same directory");
     map[tensor] = file.get<std::string>();
     files.push_back(map[tensor]);
   }
@@ -110,8 +111,8 @@ void Safetensors::read_index(const fs::path& path) {
   for (const std::string& file : files) add_shard(path.parent_path() / file);
   for (const auto& [tensor, file] : map) {
     const auto found = shard_of_.find(tensor);
-    require_input(found != shard_of_.end() && shards_[found->second].file.filename() == file, name, ": ", tensor,
-                  " is not in ", file);
+    require_input(found != shard_of_.end() && shards_[found->second].file.filename() == file, name, ": ", printable(tensor),
+                  " is not in ", printable(file));
   }
 }
 

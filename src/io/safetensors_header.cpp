@@ -171,11 +171,11 @@ void check_coverage(const Entries& entries, std::uint64_t data_bytes, const std:
   std::uint64_t at = 0;
   for (const auto* entry : order) {
     const auto& [name, tensor] = *entry;
-    require_input(tensor.end <= data_bytes, where, ": ", name, ": bytes ", tensor.begin, " .. ", tensor.end,
+    require_input(tensor.end <= data_bytes, where, ": ", shown(name), ": bytes ", tensor.begin, " .. ", tensor.end,
                   " are beyond the end of the file, which has ", data_bytes, " bytes of data");
-    require_input(tensor.begin >= at, where, ": ", name, ": begins at byte ", tensor.begin,
+    require_input(tensor.begin >= at, where, ": ", shown(name), ": begins at byte ", tensor.begin,
                   ", within the tensor before it, which ends at ", at);
-    require_input(tensor.begin == at, where, ": ", name, ": begins at byte ", tensor.begin, "; bytes ", at, " .. ",
+    require_input(tensor.begin == at, where, ": ", shown(name), ": begins at byte ", tensor.begin, "; bytes ", at, " .. ",
                   tensor.begin, " belong to no tensor");
     at = tensor.end;
   }

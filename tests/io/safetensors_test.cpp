@@ -82,6 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{
             R"({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "b": {"dtype": "F32", "shape": [1], "data_offsets": [8, 12]}})",
             12, "bytes 4 .. 8 belong to no tensor"},
+        Refusal{R"({"a\nb": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}})", 8, R"(a\nb: begins at byte 4)"},
         Refusal{R"({"a": {"dtype": {"x": 1}, "shape": [2], "data_offsets": [0, 8]}})", 8, "unexpected: an object"},
         Refusal{R"({"a": {"dtype": "F32", "shape": [[2]], "data_offsets": [0, 8]}})", 8, "unexpected: a list"}));
 
