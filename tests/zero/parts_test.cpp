@@ -104,8 +104,8 @@ TEST_P(PartsTest, HaveTheStatesOfTheWholeModel) {
   o.zero.stage = stage;
   o.gradients.bucket_elements = 4096;
   for (const Case& c : {Case{Schedule::depth_first, {layers}, 1, 0}, Case{Schedule::depth_first, {1, 3}, 1, 2},
-                        Case{Schedule::layer_by_layer, {1, 1, 2}, 0, 0}, Case{Schedule::layer_by_layer, {3, 1}, 2, 2},
-                        Case{Schedule::layer_by_layer, {layers}, 6, 0}, Case{Schedule::interleaved, {1, 2, 1}, 1, 1}}) {
+                        Case{Schedule::gpipe, {1, 1, 2}, 0, 0}, Case{Schedule::gpipe, {3, 1}, 2, 2},
+                        Case{Schedule::gpipe, {layers}, 6, 0}, Case{Schedule::interleaved, {1, 2, 1}, 1, 1}}) {
     o.capacity.checkpoint_interval = c.interval;
     for (const bool known : {false, true}) {
       EXPECT_TRUE(run(o, c.schedule, c.balance, c.most_whole, known) == expected)

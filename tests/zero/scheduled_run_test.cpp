@@ -229,8 +229,8 @@ TEST_P(ScheduledRun, StartsWhatIsScheduledWithGradientsInOtherMemory) {
 
 TEST_P(ScheduledRun, StartsWhatIsScheduledInSeveralParts) {
   expect_as_scheduled(run_of(of_case(), Schedule::depth_first, {1, 3}));
-  expect_as_scheduled(run_of(of_case(), Schedule::layer_by_layer, {1, 1, 2}));
-  expect_as_scheduled(run_of(of_case(), Schedule::layer_by_layer, {layers}, 2));
+  expect_as_scheduled(run_of(of_case(), Schedule::gpipe, {1, 1, 2}));
+  expect_as_scheduled(run_of(of_case(), Schedule::gpipe, {layers}, 2));
   expect_as_scheduled(run_of(of_case(), Schedule::interleaved, {1, 2, 1}));
 }
 
