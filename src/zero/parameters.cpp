@@ -28,13 +28,11 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
       states_(states),
       secondary_(layouts, states.dtype(), options.zero, groups, memory),
       groups_(groups),
-      overlap_(options.overlap),
       gathers_(gathers_units(layouts)),
       gatherer_(make_gatherer(options.zero, options.collectives, groups)),
       near_gatherer_(comm::make_reducer(options.collectives, secondary_.ranks(), groups.neighbours)),
       publisher_(comm::make_reducer(options.collectives, groups.ranks, groups.group)),
-      published_(published_buckets(units, layouts, groups.ranks, options.bucket_elements)),
-      publishing_(published_.buckets.size()) {
+      publishing_(published_buckets(units, layouts, groups.ranks, options.bucket_elements), options.overlap && !gathers_) {
   std::size_t bytes = 0, largest = 0;
   for (const UseOrder& visits : passes) {
     passes_.emplace_back(plan_gathers(visits, units, layouts, states.dtype(), options.zero, options.overlap), units.size());
@@ -43,7 +41,7 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
   gathered_ = memory.take<std::byte>(Kind::buffers, bytes, "gathered parameters");
   if (gathers_ && groups.ranks > 1 && gather_format(options.zero)) errors_ = QuantErrors(memory, units.size());
 
-  for (const Bucket& bucket : published_.buckets) largest = std::max(largest, bucket.elements);
+  for (const Bucket& bucket : publishing_.buckets()) largest = std::max(largest, bucket.elements);
   for (const ShardLayout& layout : layouts_) {
     if (layout.gathered) largest = std::max(largest, layout.elements);
   }
@@ -66,7 +64,7 @@ void Parameters::begin(std::size_t pass) {
 const void* Parameters::acquire(int unit) {
   if (gathers_ && held_++ == 0) begin_use();
   if (!layouts_[static_cast<std::size_t>(unit)].gathered) {
-    execute_publishing(publishing_.wait_for(published_.before_use[static_cast<std::size_t>(unit)]));
+    execute_publishing(publishing_.before_use(unit));
     return states_.parameters(unit).data();
   }
   return whole(gather_lifetime(unit)).data();
@@ -151,10 +149,8 @@ comm::Blocks Parameters::blocks(const Bucket& bucket) const {
 }
 
 void Parameters::start_all_gather() {
-  wait_for_parameters();
   secondary_.expire();
-  execute_publishing(publishing_.start());
-  if (!overlap_ || gathers_) wait_for_parameters();  // gathers of units use the same scratch memory
+  execute_publishing(publishing_.restart());
 }
 
 void Parameters::wait_for_parameters() { execute_publishing(publishing_.wait_for_all()); }
@@ -171,7 +167,7 @@ void Parameters::execute_publishing(const Calls& calls) {
 }
 
 void Parameters::publish(std::size_t message) {
-  const Bucket& bucket = published_.buckets[message];
+  const Bucket& bucket = publishing_.buckets()[message];
   const trace::OnBehalfOf first_used(bucket.parts.front().unit);
   const Span<std::byte> scratch = scratch_[message % scratch_.size()];
   all_gathers_.push_back(publisher_->all_gather(blocks(bucket), states_.dtype(), scratch, {}));

@@ -69,6 +69,7 @@ Results run(EngineOptions o, Schedule schedule, const std::vector<std::size_t>& 
     const Norm norm = engine->norm();
     results.norms.push_back(norm.value);
     engine->update(norm, {step + 1, 1e-2, 0.9, 0.95, 1.0F});
+    engine->publish();
   }
   const Tokens tokens(5);
   for (std::size_t k = 0; k < balance.size(); ++k) {

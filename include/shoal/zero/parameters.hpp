@@ -12,6 +12,7 @@
 #include "shoal/base/memory.hpp"
 #include "shoal/zero/buckets.hpp"
 #include "shoal/zero/gather_plan.hpp"
+#include "shoal/zero/publishing_order.hpp"
 #include "shoal/zero/quantization.hpp"
 #include "shoal/zero/secondary.hpp"
 #include "shoal/zero/stages.hpp"
@@ -80,7 +81,7 @@ class Parameters {
   States& states_;
   Secondary secondary_;
   RankGroups groups_;
-  bool overlap_, gathers_;
+  bool gathers_;
   // For gathers from all ranks, for gathers from the second partition, and for the all-gather after an update.
   std::unique_ptr<comm::Reducer> gatherer_, near_gatherer_, publisher_;
 
@@ -94,9 +95,8 @@ class Parameters {
   std::deque<Gather> gathering_;
   std::size_t gathers_started_ = 0;
 
-  PublishedBuckets published_;  // of the all-gather after an update
-  MessageSeries publishing_;
-  std::deque<comm::Request> all_gathers_;  // in flight, oldest first
+  PublishingOrder publishing_;             // of the all-gather after an update
+  std::deque<comm::Request> all_gathers_;  // its messages in flight, oldest first
 
   std::vector<Span<std::byte>> scratch_;  // one per message in flight, of both kinds of gathers
 };
