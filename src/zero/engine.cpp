@@ -146,7 +146,7 @@ void Engine::measure() {
   parameters_->fetch_errors();
   losses_.fetch();
   {
-    // Where calls only enqueue work, most of the step's time passes here, and it is no time of "clip".
+    // If calls only enqueue work, most of the step's time passes here, and it is no time of "clip".
     std::optional<trace::Region> waiting;
     if (!device::immediate()) waiting.emplace(trace::Level::steps, trace::Kind::phase, "device");
     device::wait_for_queue();

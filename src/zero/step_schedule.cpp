@@ -73,7 +73,7 @@ const model::UseOrder& StepSchedule::uses(std::size_t part, StepItem::Pass pass)
 StepItems StepSchedule::pass(const PassOfPart& pass) {
   if (const auto order = passes_.begin(pass)) {
     order_ = *order;
-    visit_ = 0;
+    next_use_ = 0;
   }
   const StepItem::Pass kind = kind_of(pass);
   const model::UseOrder& uses = this->uses(pass.part, kind);
@@ -97,7 +97,7 @@ StepItems StepSchedule::pass(const PassOfPart& pass) {
 void StepSchedule::add_acquisitions(const std::vector<int>& units, ItemWriter& items) {
   if (gathers_units_) {
     const GatherPlan& plan = gathers_[order_];
-    for (const Call& call : plan.calls.at(visit_++)) {
+    for (const Call& call : plan.calls.at(next_use_++)) {
       const auto unit = static_cast<std::size_t>(plan.gather_lifetimes[call.message].unit);
       items.gather(call.kind, unit, has_secondary_ && fresh_[unit]);
       fresh_[unit] = true;  // its next gather starts after this one has ended

@@ -68,7 +68,7 @@ class Parameters {
   };
 
   void begin_use();
-  void leave_visit();
+  void end_use();
   void start_gather(const GatherLifetime& lifetime);
   void finish_gather(const GatherLifetime& lifetime);
   const GatherLifetime& gather_lifetime(int unit) const;
@@ -87,7 +87,7 @@ class Parameters {
 
   std::vector<Pass> passes_;
   const Pass* pass_ = nullptr;
-  std::size_t visit_ = 0;            // index of the current use in the pass, or of the next one if no unit is acquired
+  std::size_t use_ = 0;              // index of the current use in the pass, or of the next one if no unit is acquired
   std::size_t held_ = 0;             // calls of acquire() without their release()
   std::size_t lifetimes_ended_ = 0;  // of the pass
   Span<std::byte> gathered_;

@@ -117,9 +117,9 @@ class StepSchedule {
   std::vector<PartOfModel> parts_;
   Passes passes_;
 
-  std::vector<GatherPlan> gathers_;    // by order of uses
-  std::size_t order_ = 0, visit_ = 0;  // the current order of uses, and the next one of these
-  std::vector<bool> fresh_;            // by unit: its second partition is valid (Secondary)
+  std::vector<GatherPlan> gathers_;       // by order of uses
+  std::size_t order_ = 0, next_use_ = 0;  // the current order of uses, and the next one of these
+  std::vector<bool> fresh_;               // by unit: its second partition is valid (Secondary)
 
   std::vector<Bucket> reduced_, gathered_gradients_;
   ReductionOrder reductions_;
