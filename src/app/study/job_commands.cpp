@@ -12,6 +12,7 @@
 #include "../jobscript.hpp"
 #include "../run_record.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/hash.hpp"
 
 namespace shoal::app {
 
@@ -46,13 +47,6 @@ std::string local_script(const std::string& program, const std::string& deck, co
               " ]]; then again=(--checkpoint.resume=latest); fi\n", "export OMP_NUM_THREADS=", cores,
               "\nexec \"${SHOAL_MPIEXEC:-mpiexec}\" -n ", ranks, " ", quoted(program), " train ", quoted(deck),
               " --output.dir=\"$out\" \"${again[@]}\"\n");
-}
-
-/// FNV-1a. In contrast to std::hash it is the same for every build.
-std::uint64_t hash_of(const std::string& words) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : words) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return hash;
 }
 
 fs::path whole_path(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
