@@ -72,10 +72,14 @@ int Trainer::nodes_summing_gradients(std::int64_t t) const {
 /// since a node may have skipped some.
 void Trainer::synchronise(std::int64_t t) {
   const auto step = static_cast<std::size_t>(t) + 1;
-  const bool writes = synchroniser_->writes_masters(step);
-  if (writes) engine_.wait_for_parameters();
-  synchroniser_->after_step(step, optim::rates(options_.schedule, options_.optimizer, t).learning_rate);
-  if (writes) engine_.rebuild_parameters();
+  const auto after_step = [&] {
+    synchroniser_->after_step(step, optim::rates(options_.schedule, options_.optimizer, t).learning_rate);
+  };
+  if (synchroniser_->writes_masters(step)) {
+    engine_.change_masters(after_step);
+  } else {
+    after_step();
+  }
 }
 
 /// Returns true if nodes exchange their reports after this step: if they synchronize and so wait for each other anyway.
@@ -101,18 +105,10 @@ double Trainer::evaluate(std::int64_t steps) {
   heartbeat::phase("evaluate");
   const bool differ =
       synchroniser_ != nullptr && synchroniser_->schedule().nodes_differ_after(static_cast<std::size_t>(steps));
-  if (differ) {
-    engine_.wait_for_parameters();
-    synchroniser_->swap_in_mean();
-    engine_.rebuild_parameters();
-  }
+  if (differ) engine_.change_masters([&] { synchroniser_->swap_in_mean(); });
   const double loss = app::evaluate(world_, engine_, runner_, *validation_, options_.batch.micro, options_.model.block_size,
                                     options_.train.eval_batches * options_.batch.global);
-  if (differ) {
-    engine_.wait_for_parameters();
-    synchroniser_->restore_own();
-    engine_.rebuild_parameters();
-  }
+  if (differ) engine_.change_masters([&] { synchroniser_->restore_own(); });
   return loss;
 }
 

@@ -74,6 +74,15 @@ class Engine final : private model::UnitAccess {
   /// states() are written, since the all-gather reads them, and before whole parameters are read.
   void wait_for_parameters() { parameters_->wait_for_parameters(); }
 
+  /// Calls write(), which changes masters in slices of states(): waits for that all-gather before, and rebuilds parameters
+  /// after. Collective.
+  template <typename Write>
+  void change_masters(const Write& write) {
+    wait_for_parameters();
+    write();
+    rebuild_parameters();
+  }
+
   /// Error-feedback residuals of quantized gradients (zero.quant_feedback), for checkpoints; see GradientQuantState.
   std::vector<NamedSlice> residual_slices() const {
     return gradients_ ? gradients_->residual_slices() : std::vector<NamedSlice>{};
