@@ -87,6 +87,7 @@ class Training {
   void update() {
     engine_.measure();
     engine_.update(engine_.norm(), {1, 1e-4, 0.9, 0.95, 1.0F});
+    engine_.publish();
   }
 
   double flops() const { return static_cast<double>(tokens_.size()) * model::flops_per_token(options_.model); }

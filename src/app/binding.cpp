@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "cores.hpp"
 #include "shoal/base/counted.hpp"
+#include "shoal/base/hash.hpp"
 
 namespace shoal::app {
 
@@ -42,13 +42,6 @@ std::string of_node(const std::vector<CoreMask>& ranks, int first) {
   }
   if (ranks.size() > listed) line += ", ...";
   return line + (share_cores(ranks) ? ", some shared" : "") + domains_text(ranks);
-}
-
-/// FNV-1a.
-std::uint64_t hash_of(std::string_view words) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : words) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return hash;
 }
 
 }  // namespace

@@ -10,12 +10,12 @@
 #include "collective.hpp"
 #include "commands.hpp"
 #include "jobscript.hpp"
+#include "open_data.hpp"
 #include "own_results.hpp"
 #include "plan_ranks.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/config/wall_time.hpp"
-#include "shoal/data/tokens.hpp"
 #include "shoal/device/kind.hpp"
 #include "shoal/io/text_file.hpp"
 #include "shoal/kernels/runtime.hpp"
@@ -47,9 +47,7 @@ std::uint64_t planned_bytes(config::Invocation asked, const Job& job) {
   const int ranks = static_cast<int>(job.ranks());
   config::validate(asked, ranks);
   config::Options& o = asked.options;
-  if (o.model.vocab_size == 0) {  // from the data
-    o.model.vocab_size = data::open(o.data, 0, o.model.block_size, o.train.seed).vocab_size;
-  }
+  set_vocab_size(o);
   kernels::set_threads(std::min(static_cast<int>(job.cores_per_rank), kernels::most_threads()));
   const std::optional<std::size_t> limit =
       o.memory_limit_gib > 0 ? std::optional(plan::available_bytes(o.memory_limit_gib, 1)) : std::nullopt;

@@ -24,4 +24,9 @@ data::Dataset open_data(comm::Communicator& group, const config::Options& option
   return dataset;
 }
 
+void set_vocab_size(config::Options& options) {
+  std::size_t& vocab_size = options.model.vocab_size;
+  if (vocab_size == 0) vocab_size = data::open(options.data, 0, options.model.block_size, options.train.seed).vocab_size;
+}
+
 }  // namespace shoal::app

@@ -7,12 +7,12 @@
 
 #include "collective.hpp"
 #include "commands.hpp"
+#include "open_data.hpp"
 #include "own_results.hpp"
 #include "plan_ranks.hpp"
 #include "plan_report.hpp"
 #include "plan_trace.hpp"
 #include "setup.hpp"
-#include "shoal/data/tokens.hpp"
 #include "shoal/plan/deepspeed_estimate.hpp"
 #include "shoal/plan/fit.hpp"
 #include "shoal/plan/model_states.hpp"
@@ -122,9 +122,7 @@ PlanReport report_of(config::Invocation& invocation) {
   for (const int ranks : divisible(plan::rank_counts(invocation.own<std::string>("ranks")), o.pipeline.size, report)) {
     auto [run, batch_replaced] = resolved(invocation, ranks);
     if (batch_replaced) batch_replaced_for += text(batch_replaced_for.empty() ? "" : ", ", ranks);
-    if (o.model.vocab_size == 0) {  // from the data
-      o.model.vocab_size = data::open(o.data, 0, o.model.block_size, o.train.seed).vocab_size;
-    }
+    set_vocab_size(o);
     run.options.model.vocab_size = o.model.vocab_size;
     if (report.runs.empty()) report.notes.insert(report.notes.begin(), run.notes.begin(), run.notes.end());
     for (const std::int64_t interval : {std::int64_t{0}, with_checkpointing(o)}) {

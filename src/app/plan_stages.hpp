@@ -24,7 +24,7 @@ std::vector<StageRow> stage_rows(const PlannedStages& planned);
 /// A table of the stages: a line each. first: the first character of its lines.
 void print_stages(const std::vector<StageRow>& rows, char first);
 
-/// Where gradients are reduced for each micro-batch (stages 2 and 3 of ZeRO): the bytes that this costs, beside those of
+/// If gradients are reduced for each micro-batch (stages 2 and 3 of ZeRO): the bytes that this costs, beside those of
 /// stage 1, as a sentence. Otherwise empty.
 std::string cost_of_turns(const PlanInputs& inputs, const config::Options& options);
 

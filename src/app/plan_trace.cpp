@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "command_output.hpp"
+#include "open_data.hpp"
 #include "own_results.hpp"
 #include "plan_ranks.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
-#include "shoal/data/tokens.hpp"
 #include "shoal/io/target.hpp"
 #include "shoal/io/text_file.hpp"
 #include "shoal/plan/notation.hpp"
@@ -163,9 +163,7 @@ SimulatedRun run_of(const config::Invocation& deck, int ranks, const TimeModel& 
   asked.options.comm.ranks_per_node = cluster.ranks_per_node;
   config::Options options = resolved(asked, ranks).run.options;
   require_simulated(options);
-  if (options.model.vocab_size == 0) {  // from the data
-    options.model.vocab_size = data::open(options.data, 0, options.model.block_size, options.train.seed).vocab_size;
-  }
+  set_vocab_size(options);
   return simulated_run(options, cluster, model, limit);
 }
 

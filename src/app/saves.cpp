@@ -106,9 +106,7 @@ void Saves::measure() { longest_s_ = std::max(longest_s_, static_cast<double>(tr
 
 void replace_by_mean(Machine& machine, std::int64_t steps) {
   if (!machine.synchroniser || !machine.synchroniser->schedule().nodes_differ_after(static_cast<std::size_t>(steps))) return;
-  machine.engine.wait_for_parameters();
-  machine.synchroniser->replace_by_mean();
-  machine.engine.rebuild_parameters();
+  machine.engine.change_masters([&] { machine.synchroniser->replace_by_mean(); });
 }
 
 std::vector<NamedSlice> common_parameters(Machine& machine) {

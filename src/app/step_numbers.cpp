@@ -21,7 +21,7 @@ double StepNumbers::sum_of_losses() const {
 }
 
 Span<const double> StepNumbers::squares() const {
-  return Span<const double>(numbers_).subspan(micro_batches_, micro_batches_);
+  return Span<const double>(numbers_).subspan(micro_batches_, numbers_.size() - 1 - micro_batches_);
 }
 
 }  // namespace shoal::app

@@ -25,7 +25,7 @@ class StepNumbers {
 
   /// Added in the order of the micro-batches, so that the sum has the same bits on any number of ranks.
   double sum_of_losses() const;
-  /// By micro-batch.
+  /// By micro-batch; empty if the step has none.
   Span<const double> squares() const;
 
  private:

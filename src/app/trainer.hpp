@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // One optimizer step, from tokens to updated parameters, and the synchronization of nodes after it. The order of a step is
-// in Trainer::update().
+// in Trainer::update() and, after the last backward pass, in zero::end_of_step.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "adascaling.hpp"
+#include "end_of_step.hpp"
 #include "micro_batches.hpp"
 #include "nodes.hpp"
 #include "setup.hpp"
-#include "shoal/optim/loss_scale.hpp"
-#include "shoal/optim/schedule.hpp"
-#include "step_numbers.hpp"
+#include "updates.hpp"
 
 namespace shoal::app {
 
@@ -36,9 +33,8 @@ class Trainer {
   /// any number of ranks. If nodes have different parameters, their mean is evaluated.
   double evaluate(std::int64_t steps);
 
-  /// Returns true if the run is complete after `steps` steps. With AdaScale train.steps counts steps of the small batch, so
-  /// fewer steps are enough; there are never more than train.steps, even if updates were skipped.
-  bool done(std::int64_t steps) const;
+  /// Returns true if the run is complete after `steps` steps.
+  bool done(std::int64_t steps) const { return updates_.done(steps); }
 
   /// State for checkpoints in addition to the tensors and the step's number: skipped updates, AdaScale's averages, the loss
   /// scale. Collective.
@@ -51,14 +47,6 @@ class Trainer {
   void synchronise(std::int64_t t);
   bool reports_after(std::int64_t step) const;
   int nodes_summing_gradients(std::int64_t t) const;
-  void prepare_gradients(int nodes, std::int64_t updates_before, const optim::Rates& rates);
-  comm::Communicator& in_step() const;
-  void read_micro_batches(int nodes);
-  void sum_gradients_over_nodes();
-  double all_reduce_losses(int nodes, bool& stop);
-  std::string broken(double loss, const zero::Norm& norm);
-  bool updates(StepReport& report, const zero::Norm& norm);
-  double scale_rate(StepReport& report, std::int64_t updates_before, const zero::Norm& norm);
 
   const config::Options& options_;
   comm::World& world_;
@@ -68,12 +56,8 @@ class Trainer {
   MicroBatches computed_;             // by this rank
   const data::Samples* validation_;
   pipeline::Runner& runner_;
-  std::optional<optim::LossScaler> scaler_;  // fp16
-  std::optional<AdaScaling> adascale_;
-  std::int64_t skipped_ = 0;   // steps without an update; the schedule and the optimizer do not count them
-  std::size_t micro_batches_;  // of a step, over the ranks of a node
-  StepNumbers numbers_of_step_;
-  bool node_wants_stop_ = false;         // a rank of this node wanted to, as of the last step
+  Updates updates_;
+  EndOfStep end_of_step_;
   std::vector<StepReport> unexchanged_;  // this node's reports since the last exchange
 };
 

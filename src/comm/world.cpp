@@ -19,6 +19,7 @@
 #include "nccl.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/hash.hpp"
 #include "shoal/base/printable.hpp"
 #include "shoal/comm/abort.hpp"
 
@@ -35,12 +36,6 @@ int severity(int code) {
   if (code == static_cast<int>(Exit::done)) return 0;
   if (code == static_cast<int>(Exit::requeue)) return 1;
   return 1 + code;
-}
-
-std::uint64_t hash_of(std::string_view words) {  // FNV-1a
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : words) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return hash;
 }
 
 /// Prints a message with `head` before each line, in one write, so that the ranks' lines do not mix. The message may quote a

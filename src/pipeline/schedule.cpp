@@ -68,8 +68,6 @@ std::vector<Action> interleaved(const ScheduleShape& shape) {
   return actions;
 }
 
-std::vector<Action> layer_by_layer(const ScheduleShape& shape) { return gpipe(shape); }
-
 std::vector<Action> forward_only(const ScheduleShape& shape) {
   const auto group = static_cast<std::size_t>(shape.stages);
   std::vector<Action> actions;

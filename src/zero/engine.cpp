@@ -146,7 +146,7 @@ void Engine::measure() {
   parameters_->fetch_errors();
   losses_.fetch();
   {
-    // Where calls only enqueue work, most of the step's time passes here, and it is no time of "clip".
+    // If calls only enqueue work, most of the step's time passes here, and it is no time of "clip".
     std::optional<trace::Region> waiting;
     if (!device::immediate()) waiting.emplace(trace::Level::steps, trace::Kind::phase, "device");
     device::wait_for_queue();
@@ -171,12 +171,13 @@ void Engine::update(const Norm& norm, const optim::Optimizer::Step& step) {
     const trace::Region region(trace::Level::steps, trace::Kind::phase, "publish");
     gradients_->wait_for_gather();
   }
-  {
-    const trace::Region region(trace::Level::steps, trace::Kind::phase, "optimizer");
-    optim::Optimizer::Step clipped = step;
-    clipped.gradient_scale = clip_factor(norm.value, options_.grad_clip) / static_cast<float>(loss_scale_);
-    for (std::size_t u = 0; u < units_.size(); ++u) update_unit(static_cast<int>(u), clipped);
-  }
+  const trace::Region region(trace::Level::steps, trace::Kind::phase, "optimizer");
+  optim::Optimizer::Step clipped = step;
+  clipped.gradient_scale = clip_factor(norm.value, options_.grad_clip) / static_cast<float>(loss_scale_);
+  for (std::size_t u = 0; u < units_.size(); ++u) update_unit(static_cast<int>(u), clipped);
+}
+
+void Engine::publish() {
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "publish");
   start_all_gather();
 }

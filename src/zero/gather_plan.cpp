@@ -5,6 +5,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "shoal/base/error.hpp"
@@ -17,8 +18,8 @@ namespace {
 /// Bytes of gathered parameters during each use, and their limit.
 class Live {
  public:
-  Live(std::size_t visits, double limit_mb)
-      : bytes_(visits, 0),
+  Live(std::size_t uses, double limit_mb)
+      : bytes_(uses, 0),
         limit_(limit_mb == 0 ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(limit_mb * 1e6)) {}
 
   /// Returns true if this many bytes more are within the limit during all uses begin ... end - 1.
@@ -26,37 +27,38 @@ class Live {
     return std::all_of(at(begin), at(end), [&](std::size_t live) { return live + bytes <= limit_; });
   }
   void add(std::size_t begin, std::size_t end, std::size_t bytes) {
-    for (std::size_t v = begin; v < end; ++v) bytes_[v] += bytes;
+    for (std::size_t use = begin; use < end; ++use) bytes_[use] += bytes;
   }
-  /// Points to the bytes of the use with most of them if these exceed the limit, otherwise null.
-  const std::size_t* over() const {
-    const auto* const most = std::max_element(bytes_.data(), bytes_.data() + bytes_.size());
-    return bytes_.empty() || *most <= limit_ ? nullptr : most;
+  std::size_t bytes(std::size_t use) const { return bytes_[use]; }
+  /// The use with the most bytes, if they exceed the limit.
+  std::optional<std::size_t> over() const {
+    const auto most = std::max_element(bytes_.begin(), bytes_.end());
+    if (most == bytes_.end() || *most <= limit_) return std::nullopt;
+    return static_cast<std::size_t>(most - bytes_.begin());
   }
-  std::size_t visit(const std::size_t* most) const { return static_cast<std::size_t>(most - bytes_.data()); }
 
  private:
-  std::vector<std::size_t>::const_iterator at(std::size_t v) const {
-    return bytes_.begin() + static_cast<std::ptrdiff_t>(v);
+  std::vector<std::size_t>::const_iterator at(std::size_t use) const {
+    return bytes_.begin() + static_cast<std::ptrdiff_t>(use);
   }
 
   std::vector<std::size_t> bytes_;
   std::size_t limit_;
 };
 
-/// The lifetimes without prefetch: one for each series of consecutive uses that include a unit, or one for all its uses if
-/// it is not released after forward.
-std::vector<GatherLifetime> uses(const UseOrder& visits, const std::vector<std::size_t>& bytes_of, bool keep_after_forward) {
+/// One for each series of consecutive uses that include a unit, or one for all its uses if it is not released after forward.
+std::vector<GatherLifetime> lifetimes_without_prefetch(const UseOrder& uses, const std::vector<std::size_t>& bytes_of,
+                                                       bool keep_after_forward) {
   std::vector<GatherLifetime> result;
-  for (std::size_t v = 0; v < visits.size(); ++v) {
-    for (const int unit : visits[v]) {
+  for (std::size_t use = 0; use < uses.size(); ++use) {
+    for (const int unit : uses[use]) {
       if (bytes_of[static_cast<std::size_t>(unit)] == 0) continue;
       const auto same = [&](const GatherLifetime& gather) { return gather.unit == unit; };
       const auto before = std::find_if(result.rbegin(), result.rend(), same);
-      if (before != result.rend() && (keep_after_forward || before->last + 1 >= v)) {
-        before->last = v;
+      if (before != result.rend() && (keep_after_forward || before->last + 1 >= use)) {
+        before->last = use;
       } else {
-        result.push_back({unit, v, v, v});
+        result.push_back({unit, use, use, use});
       }
     }
   }
@@ -95,8 +97,8 @@ void join_near_uses(std::vector<GatherLifetime>& gather_lifetimes) {
 }
 
 /// Gathers start in their order. One that finds too many in flight waits for the oldest, and a use for those of its units.
-std::vector<Calls> calls_of(const std::vector<GatherLifetime>& lifetimes, std::size_t visits) {
-  std::vector<Calls> by_use(visits);
+std::vector<Calls> calls_of(const std::vector<GatherLifetime>& lifetimes, std::size_t uses) {
+  std::vector<Calls> by_use(uses);
   std::deque<std::size_t> gathering;
   std::size_t next = 0;
   for (std::size_t use = 0; use < by_use.size(); ++use) {
@@ -117,21 +119,21 @@ std::vector<Calls> calls_of(const std::vector<GatherLifetime>& lifetimes, std::s
 
 }  // namespace
 
-GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& bytes_of,
+GatherPlan plan_gathers(const UseOrder& uses, const std::vector<std::size_t>& bytes_of,
                         const std::vector<std::string>& names, const ZeroOptions& options) {
-  GatherPlan plan{uses(visits, bytes_of, !options.reshard_after_forward), 0, {}};
-  Live live(visits.size(), options.max_live_mb);
+  GatherPlan plan{lifetimes_without_prefetch(uses, bytes_of, !options.reshard_after_forward), 0, {}};
+  Live live(uses.size(), options.max_live_mb);
   const auto bytes = [&](const GatherLifetime& gather) { return bytes_of[static_cast<std::size_t>(gather.unit)]; };
   for (const GatherLifetime& gather : plan.gather_lifetimes) live.add(gather.first, gather.last + 1, bytes(gather));
-  if (const std::size_t* const most = live.over()) {
+  if (const auto use = live.over()) {
     std::string together;
     for (const GatherLifetime& gather : plan.gather_lifetimes) {
-      if (gather.first <= live.visit(most) && live.visit(most) <= gather.last) {
+      if (gather.first <= *use && *use <= gather.last) {
         together += (together.empty() ? "" : ", ") + names[static_cast<std::size_t>(gather.unit)];
       }
     }
     require_input(false, "zero.max_live_mb = ", options.max_live_mb, ": the units that are needed together (", together,
-                  ") take ", static_cast<double>(*most) / 1e6, " MB; allowed: at least that, or auto",
+                  ") take ", static_cast<double>(live.bytes(*use)) / 1e6, " MB; allowed: at least that, or auto",
                   options.reshard_after_forward ? "" : " (zero.reshard_after_forward = true needs less)");
   }
   std::vector<GatherLifetime>& gather_lifetimes = plan.gather_lifetimes;
@@ -144,11 +146,11 @@ GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& 
   const MemoryLayout layout = lay_out(lifetimes);
   for (std::size_t k = 0; k < gather_lifetimes.size(); ++k) gather_lifetimes[k].offset = layout.offsets[k];
   plan.bytes = layout.bytes;
-  plan.calls = calls_of(gather_lifetimes, visits.size());
+  plan.calls = calls_of(gather_lifetimes, uses.size());
   return plan;
 }
 
-GatherPlan plan_gathers(const UseOrder& visits, const std::vector<model::UnitLayout>& units,
+GatherPlan plan_gathers(const UseOrder& uses, const std::vector<model::UnitLayout>& units,
                         const std::vector<ShardLayout>& layouts, DType dtype, const ZeroOptions& options, bool overlap) {
   std::vector<std::size_t> bytes;
   std::vector<std::string> names;
@@ -158,7 +160,7 @@ GatherPlan plan_gathers(const UseOrder& visits, const std::vector<model::UnitLay
   }
   ZeroOptions zero = options;
   if (!overlap) zero.prefetch_units = 0;
-  return plan_gathers(visits, bytes, names, zero);
+  return plan_gathers(uses, bytes, names, zero);
 }
 
 }  // namespace shoal::zero

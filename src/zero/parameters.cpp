@@ -28,22 +28,20 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
       states_(states),
       secondary_(layouts, states.dtype(), options.zero, groups, memory),
       groups_(groups),
-      overlap_(options.overlap),
       gathers_(gathers_units(layouts)),
       gatherer_(make_gatherer(options.zero, options.collectives, groups)),
       near_gatherer_(comm::make_reducer(options.collectives, secondary_.ranks(), groups.neighbours)),
       publisher_(comm::make_reducer(options.collectives, groups.ranks, groups.group)),
-      published_(published_buckets(units, layouts, groups.ranks, options.bucket_elements)),
-      publishing_(published_.buckets.size()) {
+      publishing_(published_buckets(units, layouts, groups.ranks, options.bucket_elements), options.overlap && !gathers_) {
   std::size_t bytes = 0, largest = 0;
-  for (const UseOrder& visits : passes) {
-    passes_.emplace_back(plan_gathers(visits, units, layouts, states.dtype(), options.zero, options.overlap), units.size());
+  for (const UseOrder& uses : passes) {
+    passes_.emplace_back(plan_gathers(uses, units, layouts, states.dtype(), options.zero, options.overlap), units.size());
     bytes = std::max(bytes, passes_.back().plan.bytes);
   }
   gathered_ = memory.take<std::byte>(Kind::buffers, bytes, "gathered parameters");
   if (gathers_ && groups.ranks > 1 && gather_format(options.zero)) errors_ = QuantErrors(memory, units.size());
 
-  for (const Bucket& bucket : published_.buckets) largest = std::max(largest, bucket.elements);
+  for (const Bucket& bucket : publishing_.buckets()) largest = std::max(largest, bucket.elements);
   for (const ShardLayout& layout : layouts_) {
     if (layout.gathered) largest = std::max(largest, layout.elements);
   }
@@ -60,26 +58,26 @@ Parameters::Parameters(const std::vector<model::UnitLayout>& units, const std::v
 void Parameters::begin(std::size_t pass) {
   require(held_ == 0, "a pass begins while parameters of the one before are in use");
   pass_ = &passes_.at(pass);
-  visit_ = lifetimes_ended_ = 0;
+  use_ = lifetimes_ended_ = 0;
 }
 
 const void* Parameters::acquire(int unit) {
   if (gathers_ && held_++ == 0) begin_use();
   if (!layouts_[static_cast<std::size_t>(unit)].gathered) {
-    execute_publishing(publishing_.wait_for(published_.before_use[static_cast<std::size_t>(unit)]));
+    execute_publishing(publishing_.before_use(unit));
     return states_.parameters(unit).data();
   }
   return whole(gather_lifetime(unit)).data();
 }
 
 void Parameters::release(int) {
-  if (gathers_ && --held_ == 0) leave_visit();
+  if (gathers_ && --held_ == 0) end_use();
 }
 
 /// Starts the gathers that the plan has at the beginning of this use, and waits for those of its units.
 void Parameters::begin_use() {
-  require(pass_ != nullptr && visit_ < pass_->plan.calls.size(), "visit ", visit_, " is not in the pass's plan");
-  for (const Call& call : pass_->plan.calls[visit_]) {
+  require(pass_ != nullptr && use_ < pass_->plan.calls.size(), "use ", use_, " is not in the pass's plan");
+  for (const Call& call : pass_->plan.calls[use_]) {
     const GatherLifetime& lifetime = pass_->plan.gather_lifetimes[call.message];
     if (call.kind == Call::Kind::start) {
       start_gather(lifetime);
@@ -89,25 +87,25 @@ void Parameters::begin_use() {
   }
 }
 
-void Parameters::leave_visit() {
+void Parameters::end_use() {
   for (; lifetimes_ended_ < pass_->by_end.size(); ++lifetimes_ended_) {
     const GatherLifetime& lifetime = pass_->plan.gather_lifetimes[pass_->by_end[lifetimes_ended_]];
-    if (lifetime.last != visit_) break;
+    if (lifetime.last != use_) break;
     const trace::OnBehalfOf unit(lifetime.unit);
     const trace::Region region(trace::Level::comm, trace::Kind::phase, "release", whole(lifetime).size());
 #ifndef NDEBUG
     fill_with_nan(whole(lifetime));
 #endif
   }
-  ++visit_;
+  ++use_;
 }
 
 const GatherLifetime& Parameters::gather_lifetime(int unit) const {
   const std::vector<std::size_t>& own = pass_->of_unit[static_cast<std::size_t>(unit)];
   const auto& lifetimes = pass_->plan.gather_lifetimes;
   const auto next =
-      std::partition_point(own.begin(), own.end(), [&](std::size_t index) { return lifetimes[index].first <= visit_; });
-  require(next != own.begin() && visit_ <= lifetimes[*std::prev(next)].last, "unit ", unit, " is not in visit ", visit_,
+      std::partition_point(own.begin(), own.end(), [&](std::size_t index) { return lifetimes[index].first <= use_; });
+  require(next != own.begin() && use_ <= lifetimes[*std::prev(next)].last, "unit ", unit, " is not in use ", use_,
           " of the pass's plan");
   return lifetimes[*std::prev(next)];
 }
@@ -151,10 +149,8 @@ comm::Blocks Parameters::blocks(const Bucket& bucket) const {
 }
 
 void Parameters::start_all_gather() {
-  wait_for_parameters();
   secondary_.expire();
-  execute_publishing(publishing_.start());
-  if (!overlap_ || gathers_) wait_for_parameters();  // gathers of units use the same scratch memory
+  execute_publishing(publishing_.restart());
 }
 
 void Parameters::wait_for_parameters() { execute_publishing(publishing_.wait_for_all()); }
@@ -171,7 +167,7 @@ void Parameters::execute_publishing(const Calls& calls) {
 }
 
 void Parameters::publish(std::size_t message) {
-  const Bucket& bucket = published_.buckets[message];
+  const Bucket& bucket = publishing_.buckets()[message];
   const trace::OnBehalfOf first_used(bucket.parts.front().unit);
   const Span<std::byte> scratch = scratch_[message % scratch_.size()];
   all_gathers_.push_back(publisher_->all_gather(blocks(bucket), states_.dtype(), scratch, {}));

@@ -68,7 +68,7 @@ ReductionCalls ReductionOrder::begin(int unit) {
   return calls;
 }
 
-/// The buckets of earlier turns were in flight until now; now the memory that they use is needed. Where gradients are
+/// The buckets of earlier turns were in flight until now; now the memory that they use is needed. If gradients are
 /// reduced after every micro-step, all sweeps write to the same memory, so no other sweep may be in the middle of a turn.
 void ReductionOrder::begin_turn(std::size_t sweep, ReductionCalls& calls) {
   for (std::size_t s = 0; s < sweeps_.size(); ++s) {

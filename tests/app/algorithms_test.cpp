@@ -168,6 +168,7 @@ zero::Norm train_a_step(EngineOfAll& engine, const model::MicroBatch& batch) {
   engine->measure();
   const zero::Norm norm = engine->norm();
   engine->update(norm, {1, 1e-2, 0.9, 0.95, 1.0F});
+  engine->publish();
   engine->wait_for_parameters();
   return norm;
 }

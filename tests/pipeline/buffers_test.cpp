@@ -52,14 +52,14 @@ TEST(Buffers, OfSkipConnectionsAreOnTheFirstAndTheLastStage) {
   // An evaluation takes four turns through the first part before the first of them comes to the last one.
   EXPECT_EQ(buffers_for(Schedule::gpipe, {4, 0, 2, 1, true})[3].skip.activations, 4U);
   EXPECT_EQ(buffers_for(Schedule::depth_first, {1, 0, 3, 8, true})[0].skip, (Buffers::Skip{1, 1, 0, 0}));
-  EXPECT_EQ(buffers_for(Schedule::layer_by_layer, {1, 0, 3, 8, true})[0].skip, (Buffers::Skip{8, 8, 0, 0}));
+  EXPECT_EQ(buffers_for(Schedule::gpipe, {1, 0, 3, 8, true})[0].skip, (Buffers::Skip{8, 8, 0, 0}));
   EXPECT_EQ(buffers_for(Schedule::depth_first, {1, 0, 1, 8, true})[0].total(), 0U) << "one part passes nothing by";
 }
 
 TEST(Buffers, OfOneStageAreThoseOfItsList) {
   EXPECT_EQ(buffers_for(Schedule::depth_first, {1, 0, 1, 8})[0].total(), 0U);
   EXPECT_EQ(buffers_for(Schedule::depth_first, {1, 0, 3, 8})[0], (Buffers{{0, 1, 1}, {1, 1, 0}, 0, 0}));
-  EXPECT_EQ(buffers_for(Schedule::layer_by_layer, {1, 0, 3, 8})[0], (Buffers{{0, 8, 8}, {8, 8, 0}, 0, 0}));
+  EXPECT_EQ(buffers_for(Schedule::gpipe, {1, 0, 3, 8})[0], (Buffers{{0, 8, 8}, {8, 8, 0}, 0, 0}));
 }
 
 TEST(Buffers, OfAnEvaluationAreFew) {

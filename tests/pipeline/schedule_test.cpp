@@ -68,8 +68,7 @@ TEST(Schedules, KeepAsManyTurnsAsTheirPapersSay) {
       for (const std::size_t slots : kept) {
         switch (row.value) {
           case Schedule::depth_first: ASSERT_EQ(slots, 1U); break;
-          case Schedule::gpipe:
-          case Schedule::layer_by_layer: ASSERT_EQ(slots, shape.turns); break;
+          case Schedule::gpipe: ASSERT_EQ(slots, shape.turns); break;
           case Schedule::one_f_one_b: ASSERT_EQ(slots, std::min(following, shape.turns)); break;
           case Schedule::interleaved: ASSERT_LE(slots, shape.turns); break;
         }
@@ -108,7 +107,6 @@ TEST(Schedules, OnOneStageWithOnePart1f1bIsDepthFirst) {
 
 TEST(Schedules, ShapesThatARowDoesNotAllowAreRefused) {
   EXPECT_THROW(actions_of(Schedule::depth_first, {2, 0, 1, 4}), Error);
-  EXPECT_THROW(actions_of(Schedule::layer_by_layer, {2, 1, 1, 4}), Error);
   EXPECT_THROW(actions_of(Schedule::one_f_one_b, {2, 0, 2, 4}), Error);
   EXPECT_THROW(actions_of(Schedule::interleaved, {2, 0, 2, 5}), Error);
   EXPECT_THROW(actions_of(Schedule::gpipe, {2, 2, 1, 4}), Error);

@@ -65,7 +65,7 @@ TEST(Timelines, SkipConnectionsByHand) {
 
 TEST(Timelines, OneStageSendsNothing) {
   const ScheduleShape shape{1, 0, 3, 4};
-  const Timeline line = timeline(lists_of(Schedule::layer_by_layer, shape), shape, equal_costs(shape, 100));
+  const Timeline line = timeline(lists_of(Schedule::gpipe, shape), shape, equal_costs(shape, 100));
   EXPECT_EQ(line.step, 3 * 4 * 3);
   EXPECT_EQ(line.idle_share(), 0);
   EXPECT_TRUE(line.messages.empty());

@@ -91,6 +91,7 @@ class EngineOracle : public testing::Test {
     taken.norm = norm.value;
     const auto& betas = config_.at("betas");
     engine->update(norm, {static_cast<std::int64_t>(step + 1), config_.at("lr"), betas.at(0), betas.at(1), 1.0F});
+    engine->publish();
     return taken;
   }
 

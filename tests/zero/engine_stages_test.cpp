@@ -78,6 +78,7 @@ class Rank {
     const Norm norm = engine_.norm();
     results.norms.push_back(norm.value);
     engine_.update(norm, {number + 1, 1e-2, 0.9, 0.95, 1.0F});
+    engine_.publish();
   }
 
   Engine& engine() { return engine_; }

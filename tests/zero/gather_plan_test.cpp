@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t mb = 1'000'000;
 
 /// A model of an embedding (0), three blocks and a head (4) that uses the embedding too: forward and backward.
-const UseOrder visits = {{0}, {1}, {2}, {3}, {4, 0}, {3}, {2}, {1}};
+const UseOrder use_order = {{0}, {1}, {2}, {3}, {4, 0}, {3}, {2}, {1}};
 const std::vector<std::string> names = {"embedding", "h.0", "h.1", "h.2", "head"};
 const std::vector<std::size_t> sizes = {4 * mb, mb, mb, mb, mb};
 
@@ -26,7 +26,7 @@ ZeroOptions options(std::size_t prefetch, double max_live = 0, bool reshard = tr
   return result;
 }
 
-GatherPlan plan(const ZeroOptions& zero) { return plan_gathers(visits, sizes, names, zero); }
+GatherPlan plan(const ZeroOptions& zero) { return plan_gathers(use_order, sizes, names, zero); }
 
 /// "unit:start<first-last" of every lifetime.
 std::string shape(const GatherPlan& plan) {
@@ -93,7 +93,7 @@ TEST(GatherPlan, AUnitKeptAfterForwardIsGatheredOnce) {
 }
 
 TEST(GatherPlan, WholeUnitsAreNotGathered) {
-  EXPECT_EQ(shape(plan_gathers(visits, {0, mb, 0, mb, 0}, names, options(0))), "1:1<1-1 3:3<3-3 3:5<5-5 1:7<7-7");
+  EXPECT_EQ(shape(plan_gathers(use_order, {0, mb, 0, mb, 0}, names, options(0))), "1:1<1-1 3:3<3-3 3:5<5-5 1:7<7-7");
 }
 
 TEST(GatherPlan, MemoryIsWhatIsLiveTogether) {
@@ -107,7 +107,7 @@ TEST(GatherPlan, NothingIsGatheredAheadBeyondTheLimit) {
   for (const double limit : {5.0, 5.5, 6.0, 7.0}) {
     const GatherPlan limited = plan(options(3, limit));
     std::size_t most = 0;
-    for (std::size_t v = 0; v < visits.size(); ++v) {
+    for (std::size_t v = 0; v < use_order.size(); ++v) {
       std::size_t live = 0;
       for (const GatherLifetime& gather : limited.gather_lifetimes) {
         if (gather.start <= v && v <= gather.last) live += sizes[static_cast<std::size_t>(gather.unit)];

@@ -59,6 +59,7 @@ class Training {
       engine.discard_gradients();
     } else {
       engine.update(norm, {++updates_, 1e-3, 0.9, 0.95, 1.0F});
+      engine.publish();
     }
     EXPECT_EQ(device::waits(), waits + 1) << "in a step the host waits for the device once";
     return norm;

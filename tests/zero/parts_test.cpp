@@ -69,6 +69,7 @@ Results run(EngineOptions o, Schedule schedule, const std::vector<std::size_t>& 
     const Norm norm = engine->norm();
     results.norms.push_back(norm.value);
     engine->update(norm, {step + 1, 1e-2, 0.9, 0.95, 1.0F});
+    engine->publish();
   }
   const Tokens tokens(5);
   for (std::size_t k = 0; k < balance.size(); ++k) {
@@ -104,8 +105,8 @@ TEST_P(PartsTest, HaveTheStatesOfTheWholeModel) {
   o.zero.stage = stage;
   o.gradients.bucket_elements = 4096;
   for (const Case& c : {Case{Schedule::depth_first, {layers}, 1, 0}, Case{Schedule::depth_first, {1, 3}, 1, 2},
-                        Case{Schedule::layer_by_layer, {1, 1, 2}, 0, 0}, Case{Schedule::layer_by_layer, {3, 1}, 2, 2},
-                        Case{Schedule::layer_by_layer, {layers}, 6, 0}, Case{Schedule::interleaved, {1, 2, 1}, 1, 1}}) {
+                        Case{Schedule::gpipe, {1, 1, 2}, 0, 0}, Case{Schedule::gpipe, {3, 1}, 2, 2},
+                        Case{Schedule::gpipe, {layers}, 6, 0}, Case{Schedule::interleaved, {1, 2, 1}, 1, 1}}) {
     o.capacity.checkpoint_interval = c.interval;
     for (const bool known : {false, true}) {
       EXPECT_TRUE(run(o, c.schedule, c.balance, c.most_whole, known) == expected)

@@ -16,6 +16,7 @@
 #include "shoal/base/trace.hpp"
 #include "shoal/device/memory.hpp"
 #include "shoal/pipeline/schedule.hpp"
+#include "shoal/zero/end_of_step.hpp"
 #include "small_gpt.hpp"
 #include "support/mpi_main.hpp"
 
@@ -92,6 +93,25 @@ RankGroups groups_of_all(comm::Communicator* all, comm::Communicator* neighbours
   return groups;
 }
 
+/// What every run does at the end of a step.
+void end_step(Engine& engine, std::size_t micro_batches, const optim::Optimizer::Step& step) {
+  std::vector<double> losses(micro_batches, 0.0);
+  Norm norm;
+  for (const EndCall call : end_of_step) {
+    switch (call) {
+      case EndCall::finish_gradients: engine.finish_gradients(); break;
+      case EndCall::start_gradient_gather:
+        engine.start_gradient_gather();
+        engine.measure();
+        break;
+      case EndCall::exchange_losses: world().all().all_reduce(Span<double>(losses), comm::Reduce::sum).wait(); break;
+      case EndCall::exchange_norm: norm = engine.norm(); break;
+      case EndCall::update: engine.update(norm, step); break;
+      case EndCall::publish: engine.publish(); break;
+    }
+  }
+}
+
 /// The collectives of such a run on this rank, and those kernels, in the order in which they were started.
 std::vector<trace::Event> traced(const Run& run) {
   const EngineOptions& o = run.options;
@@ -118,12 +138,7 @@ std::vector<trace::Event> traced(const Run& run) {
                      {sequences, length, tokens.inputs, tokens.targets, step, static_cast<std::uint32_t>(m * sequences)},
                      flows.forward(k, turn), run.order[i].whole);
     }
-    engine.finish_gradients();
-    engine.start_gradient_gather();
-    engine.measure();
-    std::vector<double> losses(o.micro_batches, 0.0);
-    world().all().all_reduce(Span<double>(losses), comm::Reduce::sum).wait();
-    engine.update(engine.norm(), {step + 1, 1e-2, 0.9, 0.95, 1.0F});
+    end_step(engine, o.micro_batches, {step + 1, 1e-2, 0.9, 0.95, 1.0F});
   }
   engine.wait_for_parameters();
   std::vector<trace::Event> events = trace::drain();
@@ -229,8 +244,8 @@ TEST_P(ScheduledRun, StartsWhatIsScheduledWithGradientsInOtherMemory) {
 
 TEST_P(ScheduledRun, StartsWhatIsScheduledInSeveralParts) {
   expect_as_scheduled(run_of(of_case(), Schedule::depth_first, {1, 3}));
-  expect_as_scheduled(run_of(of_case(), Schedule::layer_by_layer, {1, 1, 2}));
-  expect_as_scheduled(run_of(of_case(), Schedule::layer_by_layer, {layers}, 2));
+  expect_as_scheduled(run_of(of_case(), Schedule::gpipe, {1, 1, 2}));
+  expect_as_scheduled(run_of(of_case(), Schedule::gpipe, {layers}, 2));
   expect_as_scheduled(run_of(of_case(), Schedule::interleaved, {1, 2, 1}));
 }
 

@@ -58,16 +58,12 @@ std::vector<Action> one_f_one_b(const ScheduleShape& shape);
 /// twice as many turns before its first backward.
 std::vector<Action> interleaved(const ScheduleShape& shape);
 
-/// The same list as gpipe, on one stage: all turns go through part 0, then through part 1, ...; backward in the reverse
-/// order of parts. So each part is needed in memory twice per step (FairScale's OffloadModel).
-std::vector<Action> layer_by_layer(const ScheduleShape& shape);
-
 /// The order of an evaluation: forward passes alone. Groups of `stages` turns go through one part, then through the next, as
 /// in interleaved; the last group may have fewer. So no stage is idle once the first turn has reached it, but for the last
 /// group.
 std::vector<Action> forward_only(const ScheduleShape& shape);
 
-enum class Schedule : std::uint8_t { depth_first, gpipe, one_f_one_b, interleaved, layer_by_layer };
+enum class Schedule : std::uint8_t { depth_first, gpipe, one_f_one_b, interleaved };
 
 struct ScheduleRow {
   Schedule value;
@@ -82,8 +78,7 @@ inline constexpr std::array schedules = {
     ScheduleRow{Schedule::depth_first, "depth_first", depth_first, false, true, false},
     ScheduleRow{Schedule::gpipe, "gpipe", gpipe, true, true, false},
     ScheduleRow{Schedule::one_f_one_b, "1f1b", one_f_one_b, true, false, false},
-    ScheduleRow{Schedule::interleaved, "interleaved", interleaved, true, true, true},
-    ScheduleRow{Schedule::layer_by_layer, "layer_by_layer", layer_by_layer, false, true, false}};
+    ScheduleRow{Schedule::interleaved, "interleaved", interleaved, true, true, true}};
 constexpr const auto& table_of(Schedule) { return schedules; }
 
 /// The list of this schedule. fail() if the row says that it is not possible for this shape.

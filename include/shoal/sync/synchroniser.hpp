@@ -42,9 +42,8 @@ class Synchroniser {
   void start_from_masters();
   /// In every step of the warm-up, before the norm: this rank's shards of the gradient become their sum over all nodes.
   void sum_gradients(const GradientSum::Gradient& gradient) { gradients_->run(gradient); }
-  /// Returns true if after_step() will change the masters. Then the caller must wait for the all-gather of parameters before
-  /// it (Engine::wait_for_parameters), and after it update everything that is computed from the masters
-  /// (Engine::rebuild_parameters).
+  /// Returns true if after_step() will change the masters. Then the caller must call it in Engine::change_masters(): the
+  /// all-gather of parameters reads them, and everything that is computed from them must follow.
   bool writes_masters(std::size_t step) const;
   /// On all ranks after the local update of step `step`, counted from 1. learning_rate: the schedule's for this step.
   void after_step(std::size_t step, double learning_rate);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model together with its states on this rank, and what a training step consists of: forward and backward of
-// micro-batches, reduction of gradients, norm, update, all-gather of parameters. app/trainer.cpp has their order.
+// micro-batches, reduction of gradients, norm, update, all-gather of parameters. app/trainer.cpp and zero/end_of_step.hpp
+// have their order.
 //
 // A rank computes the model as a whole, or parts of it. Each part is a model::Model of its own, with slots for the turns
 // that are between forward and backward. What crosses the borders of parts is the caller's (model::Flow).
@@ -69,9 +70,18 @@ class Engine final : private model::UnitAccess {
   void initialize(std::uint64_t seed);
   /// Rounds the master parameters and starts their all-gather, after slices of states() were written. Collective.
   void rebuild_parameters();
-  /// Waits for the all-gather that update() or rebuild_parameters() has started. It must be called before slices of states()
-  /// are written, since the all-gather reads them, and before whole parameters are read.
+  /// Waits for the all-gather that publish() or rebuild_parameters() has started. It must be called before slices of
+  /// states() are written, since the all-gather reads them, and before whole parameters are read.
   void wait_for_parameters() { parameters_->wait_for_parameters(); }
+
+  /// Calls write(), which changes masters in slices of states(): waits for that all-gather before, and rebuilds parameters
+  /// after. Collective.
+  template <typename Write>
+  void change_masters(const Write& write) {
+    wait_for_parameters();
+    write();
+    rebuild_parameters();
+  }
 
   /// Error-feedback residuals of quantized gradients (zero.quant_feedback), for checkpoints; see GradientQuantState.
   std::vector<NamedSlice> residual_slices() const {
@@ -103,8 +113,8 @@ class Engine final : private model::UnitAccess {
   /// Elements `range` of this rank's shard of the step's gradient, after finish_gradients().
   Span<std::byte> gradient_shard(int unit, Range range) { return gradients_->shard(unit, range); }
 
-  // The end of a step, after finish_gradients(): start_gradient_gather(), measure(), norm(), and then update() or
-  // discard_gradients().
+  // The end of a step, after finish_gradients() (zero/end_of_step.hpp): start_gradient_gather(), measure(), norm(), and then
+  // update() and publish(), or discard_gradients().
 
   /// Collective. If every rank updates whole units (stage 0), starts to gather their gradients on all ranks.
   void start_gradient_gather() { gradients_->start_gather(); }
@@ -117,10 +127,12 @@ class Engine final : private model::UnitAccess {
   double square_of_turn(std::size_t turn) const;
   /// Norm of the step's gradient, unclipped. Collective.
   Norm norm();
-  /// Waits until the gradients are gathered, clips them, updates what this rank keeps of every unit, and starts the
-  /// all-gather of updated parameters (stages 1 and 2). The norm must be finite.
+  /// Waits until the gradients are gathered, clips them, and updates what this rank keeps of every unit. The norm must be
+  /// finite.
   void update(const Norm& norm, const optim::Optimizer::Step& step);
-  /// In place of update(): waits until the gradients are gathered, and leaves all states as they are.
+  /// Collective, after update(): starts the all-gather of updated parameters (stages 1 and 2).
+  void publish();
+  /// In place of update() and publish(): waits until the gradients are gathered, and leaves all states as they are.
   void discard_gradients() { gradients_->wait_for_gather(); }
 
   /// Enqueues a part's forward pass without dropout, of which nothing is kept. Collective if parameters are sharded: every

@@ -40,12 +40,12 @@ struct GatherPlan {
 /// released after a use, unless the gather for its next one would start then at the latest: it stays, and is gathered once
 /// for both. If options.reshard_after_forward is false, it is released only after its last use in the pass. A limit too
 /// small for the units that are used together is refused (bad_input, with the `names` of these units).
-GatherPlan plan_gathers(const UseOrder& visits, const std::vector<std::size_t>& bytes_of,
+GatherPlan plan_gathers(const UseOrder& uses, const std::vector<std::size_t>& bytes_of,
                         const std::vector<std::string>& names, const ZeroOptions& options);
 
 /// The same for a pass of a rank that keeps its units like this, with parameters of this type. overlap: false: nothing is
 /// gathered ahead.
-GatherPlan plan_gathers(const UseOrder& visits, const std::vector<model::UnitLayout>& units,
+GatherPlan plan_gathers(const UseOrder& uses, const std::vector<model::UnitLayout>& units,
                         const std::vector<ShardLayout>& layouts, DType dtype, const ZeroOptions& options, bool overlap);
 
 }  // namespace shoal::zero

@@ -11,7 +11,6 @@ namespace shoal::zero {
 /// The size of a buffer, and the first and the last time at which it is needed.
 struct Lifetime {
   std::size_t bytes, first, last;
-  bool overlaps(const Lifetime& other) const { return first <= other.last && other.first <= last; }
 };
 
 struct MemoryLayout {

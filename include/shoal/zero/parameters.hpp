@@ -12,6 +12,7 @@
 #include "shoal/base/memory.hpp"
 #include "shoal/zero/buckets.hpp"
 #include "shoal/zero/gather_plan.hpp"
+#include "shoal/zero/publishing_order.hpp"
 #include "shoal/zero/quantization.hpp"
 #include "shoal/zero/secondary.hpp"
 #include "shoal/zero/stages.hpp"
@@ -67,7 +68,7 @@ class Parameters {
   };
 
   void begin_use();
-  void leave_visit();
+  void end_use();
   void start_gather(const GatherLifetime& lifetime);
   void finish_gather(const GatherLifetime& lifetime);
   const GatherLifetime& gather_lifetime(int unit) const;
@@ -80,13 +81,13 @@ class Parameters {
   States& states_;
   Secondary secondary_;
   RankGroups groups_;
-  bool overlap_, gathers_;
+  bool gathers_;
   // For gathers from all ranks, for gathers from the second partition, and for the all-gather after an update.
   std::unique_ptr<comm::Reducer> gatherer_, near_gatherer_, publisher_;
 
   std::vector<Pass> passes_;
   const Pass* pass_ = nullptr;
-  std::size_t visit_ = 0;            // index of the current use in the pass, or of the next one if no unit is acquired
+  std::size_t use_ = 0;              // index of the current use in the pass, or of the next one if no unit is acquired
   std::size_t held_ = 0;             // calls of acquire() without their release()
   std::size_t lifetimes_ended_ = 0;  // of the pass
   Span<std::byte> gathered_;
@@ -94,9 +95,8 @@ class Parameters {
   std::deque<Gather> gathering_;
   std::size_t gathers_started_ = 0;
 
-  PublishedBuckets published_;  // of the all-gather after an update
-  MessageSeries publishing_;
-  std::deque<comm::Request> all_gathers_;  // in flight, oldest first
+  PublishingOrder publishing_;             // of the all-gather after an update
+  std::deque<comm::Request> all_gathers_;  // its messages in flight, oldest first
 
   std::vector<Span<std::byte>> scratch_;  // one per message in flight, of both kinds of gathers
 };

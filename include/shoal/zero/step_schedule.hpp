@@ -14,11 +14,15 @@
 #include <vector>
 
 #include "shoal/model/gradient_order.hpp"
+#include "shoal/zero/end_of_step.hpp"
 #include "shoal/zero/engine.hpp"
 #include "shoal/zero/passes.hpp"
+#include "shoal/zero/publishing_order.hpp"
 #include "shoal/zero/reduction_order.hpp"
 
 namespace shoal::zero {
+
+class ItemWriter;
 
 /// Kinds of messages, and what numbers those of a kind.
 enum class MessageKind : std::uint8_t {
@@ -72,25 +76,24 @@ class StepSchedule {
   StepItems backward(std::size_t part, bool whole = true) { return pass({part, true, whole}); }
   StepItems pass(const PassOfPart& pass);
 
-  // What follows the last backward pass, in the order of an engine.
-
-  StepItems finish_gradients();
-  StepItems start_gradient_gather();
-  /// The exchange of losses, norm(), and of update() all but the start of the next gather of parameters.
+  /// What follows the last backward pass, by call and as a whole.
+  StepItems items_of(EndCall call);
+  StepItems end_of_step();
+  StepItems finish_gradients() { return items_of(EndCall::finish_gradients); }
+  StepItems start_gradient_gather() { return items_of(EndCall::start_gradient_gather); }
+  /// The exchanges of losses and of the norm as well.
   StepItems update();
+  /// Starts the gather of parameters, after the one before. The same as rebuild_parameters().
+  StepItems publish() { return items_of(EndCall::publish); }
   /// Waits for the gather of parameters.
   StepItems wait_for_parameters();
-  /// Starts the next one, after that; the same as rebuild_parameters().
-  StepItems publish();
-  /// All of them.
-  StepItems end_of_step();
 
   const std::vector<model::UnitLayout>& units() const { return units_; }
   const std::vector<ShardLayout>& layouts() const { return layouts_; }
   const AccumulationPlan& accumulation() const { return accumulation_; }
   const std::vector<Bucket>& reduced() const { return reduced_; }
   const std::vector<Bucket>& gathered_gradients() const { return gathered_gradients_; }
-  const std::vector<Bucket>& published() const { return published_.buckets; }
+  const std::vector<Bucket>& published() const { return publishing_.buckets(); }
   /// The uses of a pass, which may be empty: one that no slot of the part makes.
   const model::UseOrder& uses(std::size_t part, StepItem::Pass pass) const;
   std::size_t parts() const { return parts_.size(); }
@@ -103,27 +106,25 @@ class StepSchedule {
     std::array<model::UseOrder, 3> uses;
     std::array<model::GradientOrder, 3> completed;
   };
-  class Writer;
 
-  void add_acquisitions(const std::vector<int>& units, Writer& items);
-  void add_completions(const std::vector<int>& units, Writer& items);
+  void add_acquisitions(const std::vector<int>& units, ItemWriter& items);
+  void add_completions(const std::vector<int>& units, ItemWriter& items);
 
   std::vector<model::UnitLayout> units_;
   std::vector<ShardLayout> layouts_;
   AccumulationPlan accumulation_;
-  bool overlap_, has_secondary_, gathers_units_, has_all_units_;
+  bool has_secondary_, gathers_units_, has_all_units_;
   std::vector<PartOfModel> parts_;
   Passes passes_;
 
-  std::vector<GatherPlan> gathers_;    // by order of uses
-  std::size_t order_ = 0, visit_ = 0;  // the current order of uses, and the next one of these
-  std::vector<bool> fresh_;            // by unit: its second partition is valid (Secondary)
+  std::vector<GatherPlan> gathers_;       // by order of uses
+  std::size_t order_ = 0, next_use_ = 0;  // the current order of uses, and the next one of these
+  std::vector<bool> fresh_;               // by unit: its second partition is valid (Secondary)
 
   std::vector<Bucket> reduced_, gathered_gradients_;
   ReductionOrder reductions_;
   MessageSeries gradient_gather_;
-  PublishedBuckets published_;
-  MessageSeries publishing_;
+  PublishingOrder publishing_;
 };
 
 }  // namespace shoal::zero

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts the runs of a study: its scripts, and the commands of the batch system. Every point has in DIRECTORY/jobs its deck
-// (NAME.cfg), its script (NAME.sh) and its log (NAME.log). The deck has all options, so that the script can also be started
-// by hand.
+// Starts the runs of a study (job_commands.hpp), on this machine or in a batch system, and follows them to their ends.
 //
 // [Note: submitted once] A study may be killed at any time, also after the batch system has taken a job and before the job's
 // id is in the results file. So a point is first noted as `submitting`, and its job has a name of its own, which is the same
@@ -9,15 +7,14 @@
 // - a job that is in the queue or runs is found;
 // - a job that has ended has left a log;
 // - without either, the point was not submitted, or the program that submits it (sbatch, qsub) still runs. So the question
-// is
-//   repeated for some time before the point is submitted again.
+//   is repeated for some time before the point is submitted again.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "batch_queue.hpp"
+#include "job_commands.hpp"
 #include "request.hpp"
 #include "results.hpp"
 
@@ -28,7 +25,7 @@ class StudyJobs {
   StudyJobs(const StudyRequest& request, StudyResults& results);
 
   /// The command that starts the point's run, for a person to read.
-  std::string command_text(std::size_t point) const;
+  std::string command_text(std::size_t point) const { return commands_.command_text(point); }
 
   /// Writes deck and script. If the point has an earlier run that it does not continue, moves that to NAME.before-N.
   void prepare(std::size_t point);
@@ -46,17 +43,12 @@ class StudyJobs {
   void refresh();
 
  private:
-  std::filesystem::path file(std::size_t point, const char* ending) const;
-  /// The same whenever this study is started, and different from those of other studies.
-  std::string job_name(std::size_t point) const;
-  std::vector<std::string> command(std::size_t point) const;
-  std::string script(std::size_t point) const;
   void collect_ended(std::size_t point, const std::string& how);
 
   const StudyRequest& request_;
   StudyResults& results_;
+  JobCommands commands_;
   BatchQueue queue_;
-  std::string program_;
   int unanswered_ = 0;
 };
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "json.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+
+#include "../bytes_json.hpp"
 
 namespace shoal::app {
 
@@ -20,6 +24,50 @@ OrderedJson json_of(const StudyPoint& point) {
           {"nodes", point.grid.nodes},
           {"ranks_per_node", point.grid.ranks_per_node},
           {"ranks", point.grid.ranks()}};
+}
+
+OrderedJson predicted_json(const StudyPoint& point) {
+  const auto bytes = [&](plan::OperationKind operation) {
+    const plan::Bytes& sent = point.step.sent[operation];
+    return OrderedJson{{"intra", sent.intra}, {"inter", sent.inter}};
+  };
+  const auto seconds = [&](double value) { return point.timed ? OrderedJson(value) : OrderedJson(nullptr); };
+  return {{"memory_bytes", point.planned.total()},
+          {"state_bytes", bytes_by_kind(point.planned)},
+          {"sent_bytes_per_step",
+           {{"reduce_scatter", bytes(plan::OperationKind::reduce_scatter)},
+            {"all_gather", bytes(plan::OperationKind::all_gather)},
+            {"send", bytes(plan::OperationKind::send)}}},
+          {"across_bytes_per_node", point.step.across_per_node},
+          {"step_s", seconds(point.step.total_s())},
+          {"compute_s", seconds(point.step.compute_s)},
+          {"communication_s", seconds(point.step.communication_s)},
+          {"exposed_s", seconds(point.step.exposed_s)}};
+}
+
+OrderedJson changed_options(const StudyPoint& point, const std::map<std::string, std::string>& deck) {
+  OrderedJson changed = OrderedJson::object();
+  for (const auto& [name, value] : identity_of(point.options)) {
+    if (deck.at(name) != value) changed[name] = value;
+  }
+  return changed;
+}
+
+OrderedJson measured_json(const OrderedJson& summary, const StudyPoint& point) {
+  const OrderedJson& taken = summary.at("state_bytes").at("taken");
+  std::uint64_t memory = 0;
+  for (const auto& [kind, bytes] : taken.items()) memory += bytes.get<std::uint64_t>();
+  const auto rss = summary.at("peak_rss_bytes").get<std::vector<std::uint64_t>>();
+  const double step_s = summary.at("step_s").at("median").get<double>();
+  return {{"step_s", summary.at("step_s")},
+          {"tokens_per_s", summary.at("tokens_per_s")},
+          {"node_seconds_per_token", point.grid.nodes * step_s / static_cast<double>(point.tokens())},
+          {"memory_bytes", memory},
+          {"state_bytes", taken},
+          {"peak_rss_bytes", rss.empty() ? 0 : *std::max_element(rss.begin(), rss.end())},
+          {"sent_bytes_per_step", summary.at("comm_bytes_per_step")},
+          {"final_loss", summary.at("final_loss")},
+          {"steps", summary.at("losses").size()}};
 }
 
 }  // namespace shoal::app

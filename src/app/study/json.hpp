@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What study.json and simulation.json say alike of a point.
+// Points of a study as JSON, for study.json and simulation.json.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <vector>
 
 #include "points.hpp"
@@ -14,5 +16,11 @@ namespace shoal::app {
 nlohmann::ordered_json json_of(const std::vector<Scaling>& scalings);
 /// Its name, strategy, curves and ranks.
 nlohmann::ordered_json json_of(const StudyPoint& point);
+/// What the plan says of it.
+nlohmann::ordered_json predicted_json(const StudyPoint& point);
+/// Its options that are not the deck's.
+nlohmann::ordered_json changed_options(const StudyPoint& point, const std::map<std::string, std::string>& deck);
+/// What its run has measured, from the run's summary.
+nlohmann::ordered_json measured_json(const nlohmann::ordered_json& summary, const StudyPoint& point);
 
 }  // namespace shoal::app

@@ -6,13 +6,13 @@
 #include <set>
 
 #include "../bench_file.hpp"
+#include "../open_data.hpp"
 #include "../strategies.hpp"
 #include "planner.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
 #include "shoal/config/value.hpp"
-#include "shoal/data/tokens.hpp"
 #include "shoal/kernels/runtime.hpp"
 
 namespace shoal::app {
@@ -55,10 +55,7 @@ StudyVariant variant_of(const config::Invocation& study, const StudyStrategy& st
                   "batch.micro: the study sets it (study.micro = largest); allowed: other options");
     set_option(variant, where, name, value);
   }
-  const data::DataOptions& data = variant.asked.options.data;
-  std::size_t& vocabulary = variant.asked.options.model.vocab_size;
-  const config::Options& o = variant.asked.options;
-  if (vocabulary == 0) vocabulary = data::open(data, 0, o.model.block_size, o.train.seed).vocab_size;
+  set_vocab_size(variant.asked.options);
   return variant;
 }
 

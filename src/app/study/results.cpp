@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "../bytes_json.hpp"
 #include "../output.hpp"
 #include "../run_record.hpp"
 #include "../version.hpp"
@@ -25,34 +24,6 @@ namespace {
 
 constexpr const char* format = "shoal-study";
 constexpr int format_version = 1;
-
-OrderedJson predicted_json(const StudyPoint& point) {
-  const auto bytes = [&](plan::OperationKind operation) {
-    const plan::Bytes& sent = point.step.sent[operation];
-    return OrderedJson{{"intra", sent.intra}, {"inter", sent.inter}};
-  };
-  const auto seconds = [&](double value) { return point.timed ? OrderedJson(value) : OrderedJson(nullptr); };
-  return {{"memory_bytes", point.planned.total()},
-          {"state_bytes", bytes_by_kind(point.planned)},
-          {"sent_bytes_per_step",
-           {{"reduce_scatter", bytes(plan::OperationKind::reduce_scatter)},
-            {"all_gather", bytes(plan::OperationKind::all_gather)},
-            {"send", bytes(plan::OperationKind::send)}}},
-          {"across_bytes_per_node", point.step.across_per_node},
-          {"step_s", seconds(point.step.total_s())},
-          {"compute_s", seconds(point.step.compute_s)},
-          {"communication_s", seconds(point.step.communication_s)},
-          {"exposed_s", seconds(point.step.exposed_s)}};
-}
-
-/// The point's options that are not the deck's.
-OrderedJson changed_options(const StudyPoint& point, const std::map<std::string, std::string>& deck) {
-  OrderedJson changed = OrderedJson::object();
-  for (const auto& [name, value] : identity_of(point.options)) {
-    if (deck.at(name) != value) changed[name] = value;
-  }
-  return changed;
-}
 
 /// The first option of `wanted` that has another value in `found`; empty if there is none.
 std::string first_difference(const std::map<std::string, std::string>& wanted, const OrderedJson& found) {
@@ -77,24 +48,6 @@ void require_version(const fs::path& file, const OrderedJson& json) {
   const std::string found = there ? json.at("version").get<std::string>() : std::string("an older version");
   require_input(found == version(), file.string(), ": results of shoal ", config::shown(found), ", and this is ", version(),
                 "; allowed: another output.dir, or the program of that version");
-}
-
-/// Sum of state_bytes.taken, and the values that the results file copies from a summary.
-OrderedJson measured_json(const OrderedJson& summary, const StudyPoint& point) {
-  const OrderedJson& taken = summary.at("state_bytes").at("taken");
-  std::uint64_t memory = 0;
-  for (const auto& [kind, bytes] : taken.items()) memory += bytes.get<std::uint64_t>();
-  const auto rss = summary.at("peak_rss_bytes").get<std::vector<std::uint64_t>>();
-  const double step_s = summary.at("step_s").at("median").get<double>();
-  return {{"step_s", summary.at("step_s")},
-          {"tokens_per_s", summary.at("tokens_per_s")},
-          {"node_seconds_per_token", point.grid.nodes * step_s / static_cast<double>(point.tokens())},
-          {"memory_bytes", memory},
-          {"state_bytes", taken},
-          {"peak_rss_bytes", rss.empty() ? 0 : *std::max_element(rss.begin(), rss.end())},
-          {"sent_bytes_per_step", summary.at("comm_bytes_per_step")},
-          {"final_loss", summary.at("final_loss")},
-          {"steps", summary.at("losses").size()}};
 }
 
 std::string host() {
@@ -151,24 +104,27 @@ void StudyResults::read_file() {
     if (wanted.contains(difference.substr(0, difference.find(' ')))) difference = "study." + difference;
     require_input(difference.empty(), file.string(), ": results of another study: ", difference,
                   "; allowed: another output.dir");
-    for (const OrderedJson& found : json.at("points")) {
-      const auto name = found.at("name").get<std::string>();
-      const auto here = std::find_if(points_.begin(), points_.end(), [&](const auto& p) { return p.name == name; });
-      if (here == points_.end()) {
-        left_over_.push_back(name);
-        json_->left_over.push_back(found);
-        continue;
-      }
-      PointRecord& record = records_[static_cast<std::size_t>(here - points_.begin())];
-      const auto state = value_named<PointState>(found.at("state").get<std::string>());
-      require_input(state.has_value(), file.string(), ": point ", config::shown(name), ": no such state");
-      record.state = *state;
-      if (!found.at("job").is_null()) record.job = found.at("job").get<std::string>();
-      record.problem = found.at("problem").get<std::string>();
-    }
+    for (const OrderedJson& found : json.at("points")) read_point(found);
   } catch (const nlohmann::json::exception& error) {
     bad_input(file.string(), ": is damaged: ", error.what(), "; allowed: remove it; the study then reads the summaries");
   }
+}
+
+/// An entry of the file.
+void StudyResults::read_point(const OrderedJson& found) {
+  const auto name = found.at("name").get<std::string>();
+  const auto here = std::find_if(points_.begin(), points_.end(), [&](const auto& p) { return p.name == name; });
+  if (here == points_.end()) {
+    left_over_.push_back(name);
+    json_->left_over.push_back(found);
+    return;
+  }
+  PointRecord& record = records_[static_cast<std::size_t>(here - points_.begin())];
+  const auto state = value_named<PointState>(found.at("state").get<std::string>());
+  require_input(state.has_value(), (directory_ / study_name).string(), ": point ", config::shown(name), ": no such state");
+  record.state = *state;
+  if (!found.at("job").is_null()) record.job = found.at("job").get<std::string>();
+  record.problem = found.at("problem").get<std::string>();
 }
 
 bool StudyResults::read_summary(std::size_t point) {

@@ -94,6 +94,7 @@ class StudyResults {
  private:
   bool read_summary(std::size_t point);
   void read_file();
+  void read_point(const nlohmann::ordered_json& found);
   nlohmann::ordered_json json_of(std::size_t point) const;
 
   std::filesystem::path directory_;
