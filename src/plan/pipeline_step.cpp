@@ -101,7 +101,7 @@ class Stages {
   const pipeline::Timeline& alone() const { return alone_; }
   /// Seconds that a stage computes in a step.
   double computes_s(std::size_t stage) const { return alone_.step * (1 - alone_.idle_share(stage)) + update_s(stage); }
-  Timeline& time_of(std::size_t stage) { return stages_[stage].time(); }
+  RankClock& time_of(std::size_t stage) { return stages_[stage].time(); }
 
   /// A step that all stages begin at this moment. linked_s: until then its borders fill a link. copies_s: of what follows
   /// the reductions of all stages. Returns its end.
@@ -184,7 +184,7 @@ PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePla
   for (std::size_t s = 0; s < plan.parts.size(); ++s) stages.time_of(s).set_weight(1);
   const double seconds = stages.step(begin, fullest, copies_s) - begin;
   for (std::size_t s = 0; s < plan.parts.size(); ++s) {
-    const Timeline& time = stages.time_of(s);
+    const RankClock& time = stages.time_of(s);
     for (int d = 0; d < places.data_ranks(); ++d) {
       step.sent[static_cast<std::size_t>(places.rank(static_cast<int>(s), d))] += time.sent()[static_cast<std::size_t>(d)];
     }

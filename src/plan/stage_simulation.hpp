@@ -24,7 +24,7 @@ class StageSimulation {
   double optimizer_elements() const;
 
   /// Its bytes are those of the stage's ranks.
-  Timeline& time() { return time_; }
+  RankClock& time() { return time_; }
   double now_s() const { return time_.now_s(); }
   /// The stage does nothing until then; its messages go on.
   void wait_until(double moment);
@@ -46,7 +46,7 @@ class StageSimulation {
   zero::StepOrder order_;
   zero::StepSchedule schedule_;
   TimedExecution execution_;
-  Timeline time_;
+  RankClock time_;
   std::vector<UseSeconds> use_s_;  // by part
 };
 

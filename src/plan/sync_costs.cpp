@@ -111,14 +111,14 @@ Period period_of(const sync::SyncOptions& options, int nodes) {
 
 SyncCosts::SyncCosts(const sync::SyncOptions& options, const zero::EngineOptions& engine, int sync_group_size,
                      const Cluster& cluster, const CollectiveCosts& collectives, StepSimulation& simulation,
-                     Timeline& timeline)
+                     RankClock& clock)
     : schedule_(options, cluster.ranks() / sync_group_size),
       push_overlaps_(options.sgp_overlap),
       sync_group_size_(sync_group_size),
       ranks_(cluster.ranks()),
       collectives_(&collectives),
       simulation_(&simulation),
-      time_(&timeline) {
+      time_(&clock) {
   if (!sync::trains_locally(options)) return;
   prepare_averages(options, engine, ranks_ / sync_group_size);
   exchange_reports_ = collectives.small(Grouping::consecutive(ranks_, ranks_));
@@ -215,12 +215,12 @@ void SyncCosts::start_average() {
 }
 
 void SyncCosts::finish_average() {
-  for (const Timeline::Pending& pending : averaging_) time_->wait(pending);
+  for (const RankClock::Pending& pending : averaging_) time_->wait(pending);
   averaging_.clear();
 }
 
 void SyncCosts::push(int hop) {
-  const Timeline::Pending pushing =
+  const RankClock::Pending pushing =
       time_->start(OperationKind::send, collectives_->shift(hop * sync_group_size_, shard_bytes_));
   if (push_overlaps_) {
     pushing_ = pushing;

@@ -52,9 +52,9 @@ std::vector<double> use_flops(const zero::StepSchedule& schedule, std::size_t pa
   return flops;
 }
 
-void TimedExecution::execute(const zero::StepItems& items, const UseSeconds& use_s, double update_s, Timeline& time) {
+void TimedExecution::execute(const zero::StepItems& items, const UseSeconds& use_s, double update_s, RankClock& time) {
   for (const zero::StepItem& item : items) {
-    std::deque<Timeline::Pending>& pending = pending_[static_cast<std::size_t>(item.message)];
+    std::deque<RankClock::Pending>& pending = pending_[static_cast<std::size_t>(item.message)];
     switch (item.kind) {
       case zero::StepItem::Kind::compute: time.work(use_s[static_cast<std::size_t>(item.pass)][item.number]); break;
       case zero::StepItem::Kind::update: time.work(update_s); break;

@@ -16,9 +16,9 @@ struct Arithmetic {
 class StepSimulation {
  public:
   /// The states are sharded over groups of `sync_group_size` consecutive ranks; all groups do the same. options: the
-  /// engine's of a rank that computes the model as one part. timeline must outlive this object.
+  /// engine's of a rank that computes the model as one part. clock must outlive this object.
   StepSimulation(const zero::EngineOptions& options, int sync_group_size, const CollectiveCosts& collectives,
-                 const Cluster& cluster, const Arithmetic& arithmetic, Timeline& timeline);
+                 const Cluster& cluster, const Arithmetic& arithmetic, RankClock& clock);
 
   /// From the first micro-batch to the update. Returns while the all-gather of updated parameters is in flight.
   void step();
@@ -30,7 +30,7 @@ class StepSimulation {
  private:
   void execute(const zero::StepItems& items) { execution_.execute(items, use_s_, update_s_, *time_); }
 
-  Timeline* time_;
+  RankClock* time_;
   zero::StepSchedule schedule_;
   TimedExecution execution_;
   double update_s_;
