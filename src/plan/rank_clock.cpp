@@ -22,6 +22,14 @@ Bytes Sent::total() const {
   return sum;
 }
 
+void add_sent(std::vector<Sent>& sent, OperationKind operation, const Cost& cost, std::size_t first, double weight) {
+  for (std::size_t rank = 0; rank < sent.size(); ++rank) {
+    Bytes& bytes = sent[rank][operation];
+    bytes.intra += weight * static_cast<double>(cost.sent[first + rank].intra);
+    bytes.inter += weight * static_cast<double>(cost.sent[first + rank].inter);
+  }
+}
+
 void RankClock::set_weight(double weight) {
   elapsed_s_ = elapsed_s();
   since_s_ = now_s_;
@@ -47,11 +55,7 @@ RankClock::Pending RankClock::start_after(const Pending& after, OperationKind op
 RankClock::Pending RankClock::begin(OperationKind operation, const Cost& cost) {
   const std::size_t number = operations_++;
   communication_s_ += weight_ * cost.total_s();
-  for (std::size_t rank = 0; weight_ > 0 && rank < sent_.size(); ++rank) {
-    Bytes& bytes = sent_[rank][operation];
-    bytes.intra += weight_ * static_cast<double>(cost.sent[first_ + rank].intra);
-    bytes.inter += weight_ * static_cast<double>(cost.sent[first_ + rank].inter);
-  }
+  if (weight_ > 0) add_sent(sent_, operation, cost, first_, weight_);
   now_s_ += cost.before_s;
   if (cost.node_first) {
     const double in_node = use(node_free_s_, now_s_, cost.node_s) + cost.between_s;

@@ -67,6 +67,7 @@ Arithmetic arithmetic(const zero::EngineOptions& options, int sync_group_size, c
   const double passes = options.capacity.checkpoint_interval != 0 ? 1 + forward_share : 1;
   const std::size_t width = options.model.kind == model::ModelKind::mlp ? options.model.inner() : options.model.n_embd;
   Arithmetic result;
+  result.speedup = rates.speedup;
   result.micro_batches_s = tokens * model::flops_per_token(options.model) * passes / (rate_of(rates.gflops, width) * 1e9);
   zero::RankGroups first;
   first.ranks = sync_group_size;

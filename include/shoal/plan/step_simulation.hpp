@@ -6,10 +6,18 @@
 
 namespace shoal::plan {
 
+/// How many times as fast a rank computes as it does while all ranks compute. 1 if it has processors of its own; more if
+/// others use them, too.
+struct Speedup {
+  double node_alone = 1;  ///< while the ranks of no other node compute
+  double rank_alone = 1;  ///< while no other rank computes
+};
+
 /// Seconds of computation in a step on one rank, without communication.
 struct Arithmetic {
-  double micro_batches_s = 0;  ///< forward and backward passes of all micro-batches of the rank
-  double update_s = 0;         ///< norm and optimizer
+  double micro_batches_s = 0;  ///< forward and backward passes of all micro-batches of the rank, while all ranks compute
+  double update_s = 0;         ///< norm and optimizer, while all ranks do that
+  Speedup speedup = {};        ///< for ranks that do not compute at the same time: those of different stages of a pipeline
   double total_s() const { return micro_batches_s + update_s; }
 };
 

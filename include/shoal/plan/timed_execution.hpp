@@ -13,6 +13,8 @@
 
 namespace shoal::plan {
 
+OperationKind operation_of(zero::MessageKind message);
+
 /// By pass (StepItem::Pass) and use.
 using UseSeconds = std::array<std::vector<double>, 3>;
 
