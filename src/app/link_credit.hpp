@@ -8,7 +8,8 @@
 namespace shoal::app {
 
 /// across: the fitted link. Nodes exchange messages in a ring, after a pause and right after such an exchange; the
-/// difference in time is what the pause has earned. Collective.
+/// difference in time is what the pause has earned. The shortest times count, because other work only adds to them.
+/// Collective.
 double link_credit_bytes(comm::World& world, const plan::Link& across);
 
 }  // namespace shoal::app
