@@ -104,6 +104,23 @@ class Training {
   std::vector<std::int32_t> tokens_;
 };
 
+/// Those that do not compute wait, as ranks of a pipeline do.
+plan::Speedup speedup_of(comm::World& world, DType dtype) {
+  heartbeat::phase("bench");
+  Training training(training_of(256, dtype));
+  const auto seconds_if = [&](bool computes) {
+    return seconds_of(world, [&] {
+      if (computes) training.micro_batch();
+    });
+  };
+  const std::vector<int>& node_of = world.topology().node_of;
+  const int rank = world.all().rank();
+  const double all_s = seconds_if(true);
+  const double node_s = seconds_if(node_of[static_cast<std::size_t>(rank)] == node_of.front()),
+               rank_s = seconds_if(rank == 0);
+  return {all_s / node_s, all_s / rank_s};
+}
+
 plan::TrainingRates rates_of(comm::World& world, DType dtype) {
   plan::TrainingRates rates;
   for (const std::size_t width : widths) {
@@ -112,6 +129,7 @@ plan::TrainingRates rates_of(comm::World& world, DType dtype) {
     rates.gflops[width] = training.flops() / seconds_of(world, [&] { training.micro_batch(); }) * 1e-9;
     if (width == widths.back()) rates.update_s = seconds_of(world, [&] { training.update(); }) / training.elements();
   }
+  if (world.all().size() > 1) rates.speedup = speedup_of(world, dtype);
   return rates;
 }
 

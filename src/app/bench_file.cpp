@@ -39,7 +39,10 @@ Json json_of(const CommRow& row) {
 
 Json json_of(const std::optional<plan::Link>& link, double deviation) {
   if (!link) return nullptr;
-  return {{"latency_s", link->latency_s}, {"s_per_byte", link->s_per_byte}, {"worst_deviation", deviation}};
+  return {{"latency_s", link->latency_s},
+          {"s_per_byte", link->s_per_byte},
+          {"credit_bytes", link->credit_bytes},
+          {"worst_deviation", deviation}};
 }
 
 Json json_of(const comm::Topology& topology) {
@@ -56,7 +59,9 @@ Json json_of(const plan::Codec& codec) { return {{"quantize_s", codec.quantize_s
 Json json_of(const plan::TrainingRates& rates) {
   Json gflops = Json::array();
   for (const auto& [width, rate] : rates.gflops) gflops.push_back({{"n_embd", width}, {"gflops", rate}});
-  return {{"by_width", gflops}, {"update_s", rates.update_s}};
+  return {{"by_width", gflops},
+          {"update_s", rates.update_s},
+          {"speedup", {{"node_alone", rates.speedup.node_alone}, {"rank_alone", rates.speedup.rank_alone}}}};
 }
 
 Json json_of(const std::map<std::string, plan::TrainingRates>& training) {
@@ -83,7 +88,9 @@ double not_negative(const Json& json, const char* name) {
 
 std::optional<plan::Link> link_of(const Json& json) {
   if (json.is_null()) return std::nullopt;
-  return plan::Link{not_negative(json, "latency_s"), not_negative(json, "s_per_byte")};
+  // Older files have no credit.
+  return plan::Link{not_negative(json, "latency_s"), not_negative(json, "s_per_byte"),
+                    json.contains("credit_bytes") ? not_negative(json, "credit_bytes") : 0};
 }
 
 plan::Codec codec_of(const Json& json) { return {not_negative(json, "quantize_s"), not_negative(json, "dequantize_s")}; }
@@ -99,6 +106,9 @@ plan::TrainingRates rates_of(const Json& json) {
   }
   require_input(!rates.gflops.empty(), "by_width is empty");
   rates.update_s = not_negative(json, "update_s");
+  if (json.contains("speedup")) {  // older files have none
+    rates.speedup = {not_negative(json.at("speedup"), "node_alone"), not_negative(json.at("speedup"), "rank_alone")};
+  }
   return rates;
 }
 

@@ -6,9 +6,10 @@
 //   rows [{collective, how, group, ranks, bytes, repetitions, operations_each, operations, min_s, median_s, max_s,
 //     algorithm_bandwidth, bus_bandwidth (bytes/s), wrong, sent {intra, inter}}]        as in bench_comm.hpp
 //   model (null if no link was measured)
-//     {ranks_per_node, node, across {latency_s, s_per_byte, worst_deviation} or null, sum_s_per_byte,
+//     {ranks_per_node, node, across {latency_s, s_per_byte, credit_bytes, worst_deviation} or null, sum_s_per_byte,
 //     quantization {int8, int4: {quantize_s, dequantize_s}}                          s per element
-//     gflops {dtype: n}, training {dtype: {by_width [{n_embd, gflops}], update_s}}}   per rank while all work
+//     gflops {dtype: n}, training {dtype: {by_width [{n_embd, gflops}], update_s      per rank while all work
+//       speedup {node_alone, rank_alone}}}}                       how many times that, if only these work
 #pragma once
 
 #include <filesystem>

@@ -3,6 +3,7 @@
 
 #include "bench_arithmetic.hpp"
 #include "collective.hpp"
+#include "link_credit.hpp"
 #include "shoal/comm/queued_exchanges.hpp"
 #include "shoal/comm/tree_reduce.hpp"
 
@@ -35,6 +36,10 @@ std::optional<MachineModel> machine_model(comm::World& world, const std::vector<
   model.network.node = link_of(rows, world.node(), model.node_deviation);
   model.network.across = link_of(rows, world.across(), model.across_deviation);
   if (!model.network.node && !model.network.across) return std::nullopt;
+  // On queued groups an exchange is not over when wait() returns, and links of that kind have no shapers.
+  if (model.network.across && !model.network.queued) {
+    model.network.across->credit_bytes = link_credit_bytes(world, *model.network.across);
+  }
   model.network.sum_s_per_byte = sum_seconds_per_byte(world);
   model.network.int8 = codec_seconds(world, 8);
   model.network.int4 = codec_seconds(world, 4);

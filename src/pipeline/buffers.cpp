@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "shoal/pipeline/timeline.hpp"
-#include "uses.hpp"
+#include "shoal/pipeline/uses.hpp"
 
 namespace shoal::pipeline {
 

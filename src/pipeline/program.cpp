@@ -7,7 +7,7 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/pipeline/timeline.hpp"
-#include "uses.hpp"
+#include "shoal/pipeline/uses.hpp"
 
 namespace shoal::pipeline {
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "shoal/base/error.hpp"
-#include "uses.hpp"
+#include "shoal/pipeline/uses.hpp"
 
 namespace shoal::pipeline {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "uses.hpp"
+#include "shoal/pipeline/uses.hpp"
 
 #include <algorithm>
 

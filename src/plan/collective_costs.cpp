@@ -2,11 +2,10 @@
 #include "shoal/plan/collective_costs.hpp"
 
 #include <algorithm>
-#include <array>
 #include <memory>
-#include <numeric>
 #include <utility>
 
+#include "group_places.hpp"
 #include "shoal/comm/queued_exchanges.hpp"
 #include "shoal/comm/tree_reduce.hpp"
 
@@ -15,46 +14,6 @@ namespace shoal::plan {
 namespace {
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
-
-std::size_t elements_of(const std::vector<std::size_t>& spans) {
-  return std::accumulate(spans.begin(), spans.end(), std::size_t{0});
-}
-
-std::size_t elements_of(const BlockSpans& blocks) {
-  std::size_t elements = 0;
-  for (const auto& spans : blocks) elements += elements_of(spans);
-  return elements;
-}
-
-/// For the functions of Cost, which outlive the arguments that a cost was made from.
-class Places {
- public:
-  explicit Places(Grouping grouping) : grouping_(std::move(grouping)) {
-    for (std::size_t g = 0; g < grouping_.groups.size(); ++g) {
-      const std::vector<int>& group = grouping_.groups[g];
-      for (std::size_t i = 0; i < group.size(); ++i) {
-        places_.resize(std::max(places_.size(), at(group[i]) + 1));
-        places_[at(group[i])] = {g, static_cast<int>(i)};
-      }
-    }
-  }
-  std::size_t group_of(int rank) const { return places_[at(rank)].first; }
-  int index_of(int rank) const { return places_[at(rank)].second; }
-  /// Replaces ranks of the group by ranks of the run.
-  comm::PlannedExchange in_run(int rank, comm::PlannedExchange exchange) const {
-    for (comm::PartnerBytes& with : exchange) with.partner = grouping_.groups[group_of(rank)][at(with.partner)];
-    return exchange;
-  }
-
- private:
-  Grouping grouping_;
-  std::vector<std::pair<std::size_t, int>> places_;  // by rank of the run: its group, and its place there
-};
-
-template <class Item>
-const Item& of_group(const std::vector<Item>& items, std::size_t group) {
-  return items[std::min(group, items.size() - 1)];
-}
 
 std::size_t bytes_received(const comm::PlannedExchange& exchange) {
   std::size_t bytes = 0;
@@ -117,7 +76,7 @@ Cost CollectiveCosts::tree(const Grouping& grouping, comm::TreeDirection directi
 StepsOfRank CollectiveCosts::tree_steps(const Grouping& grouping, comm::TreeDirection direction,
                                         const std::vector<std::vector<std::size_t>>& block_bytes) const {
   const double s_per_byte = direction == comm::TreeDirection::reduce_scatter ? network_->sum_s_per_byte : 0;
-  return [places = std::make_shared<const Places>(grouping), direction, block_bytes, s_per_byte](int rank) {
+  return [places = std::make_shared<const GroupPlaces>(grouping), direction, block_bytes, s_per_byte](int rank) {
     std::vector<OperationStep> steps;
     for (comm::PlannedExchange& exchange :
          comm::tree_plan(places->index_of(rank), direction, of_group(block_bytes, places->group_of(rank)))) {
@@ -126,70 +85,6 @@ StepsOfRank CollectiveCosts::tree_steps(const Grouping& grouping, comm::TreeDire
     }
     return steps;
   };
-}
-
-Cost CollectiveCosts::quantized_all_gather(const Grouping& grouping, const std::vector<BlockSpans>& blocks,
-                                           const kernels::QuantFormat& format) const {
-  std::vector<std::vector<std::size_t>> bytes;
-  std::size_t largest_block = 0, largest = 0;
-  for (const BlockSpans& of_group : blocks) {
-    bytes.emplace_back();
-    for (const auto& spans : of_group) {
-      bytes.back().push_back(comm::quantized_block_bytes(spans, format));
-      largest_block = std::max(largest_block, elements_of(spans));
-    }
-    largest = std::max(largest, elements_of(of_group));
-  }
-  Cost cost = all_gather(grouping, bytes);
-  const Codec codec = network_->codec(format.bits);
-  cost.before_s = static_cast<double>(largest_block) * codec.quantize_s;
-  cost.after_s = static_cast<double>(largest) * codec.dequantize_s;
-  if (!cost.steps_of) return cost;
-  cost.steps_of = [sends = std::move(cost.steps_of), before_s = cost.before_s, after_s = cost.after_s](int rank) {
-    std::vector<OperationStep> steps = sends(rank);
-    if (steps.empty()) return steps;
-    steps.front().before_s = before_s;
-    steps.back().after_s = after_s;
-    return steps;
-  };
-  return cost;
-}
-
-Cost CollectiveCosts::quantized_reduce_scatter(const Grouping& grouping, const std::vector<BlockSpans>& blocks,
-                                               int ranks_per_node, const comm::ReduceFormats& formats) const {
-  Cost cost;
-  cost.sent.resize(at(cluster_->ranks()));
-  std::size_t largest = 0;
-  for (std::size_t g = 0; g < grouping.groups.size(); ++g) {
-    const std::vector<int>& group = grouping.groups[g];
-    const BlockSpans& of_group = blocks[std::min(g, blocks.size() - 1)];
-    for (int i = 0; i < static_cast<int>(group.size()); ++i) {
-      cost.sent[at(group[at(i)])] = comm::quantized_reduce_traffic(i, ranks_per_node, of_group, formats);
-    }
-    largest = std::max(largest, elements_of(of_group));
-  }
-  const int nodes = static_cast<int>(grouping.groups.front().size()) / ranks_per_node;
-  add_seconds(cost, ranks_per_node > 1 ? 1 : 0, nodes > 1 ? 1 : 0);
-  const auto locals = static_cast<double>(ranks_per_node);
-  const auto elements = static_cast<double>(largest), column = elements / locals;  // column: blocks of one local rank
-  const Codec in_node = network_->codec(formats.node.bits), across = network_->codec(formats.across.bits);
-  if (ranks_per_node > 1) {
-    cost.before_s = (elements - column) * in_node.quantize_s;
-    cost.between_s = column * (locals - 1) * in_node.dequantize_s;
-  }
-  if (nodes > 1) {
-    cost.between_s += column * (nodes - 1) / nodes * across.quantize_s;
-    cost.after_s = column / nodes * (nodes - 1) * across.dequantize_s;
-  }
-  if (network_->queued) return cost;
-  cost.steps_of = [places = std::make_shared<const Places>(grouping), blocks, ranks_per_node, formats,
-                   seconds = std::array{cost.before_s, cost.between_s, cost.after_s}](int rank) {
-    comm::QuantizedReducePlan plan = comm::quantized_reduce_plan(places->index_of(rank), ranks_per_node,
-                                                                 of_group(blocks, places->group_of(rank)), formats);
-    return std::vector<OperationStep>{{seconds[0], places->in_run(rank, std::move(plan.node)), seconds[1]},
-                                      {0, places->in_run(rank, std::move(plan.across)), seconds[2]}};
-  };
-  return cost;
 }
 
 Cost CollectiveCosts::shift(int distance, const std::vector<std::size_t>& bytes) const {
@@ -246,11 +141,13 @@ void CollectiveCosts::add_seconds(Cost& cost, int exchanges_in_node, int exchang
     by_node = std::max(by_node, of_node += cost.sent[rank].inter);
   }
   if (exchanges_in_node > 0) {
-    cost.node_s = exchanges_in_node * network_->node->latency_s + static_cast<double>(by_rank) * network_->node->s_per_byte;
+    cost.node_latency_s = exchanges_in_node * network_->node->latency_s;
+    cost.node_s = cost.node_latency_s + static_cast<double>(by_rank) * network_->node->s_per_byte;
   }
   if (exchanges_across > 0) {
-    cost.across_s = exchanges_across * network_->across->latency_s +
-                    static_cast<double>(by_node) * network_->across->s_per_byte / network_->ranks_per_node;
+    cost.across_latency_s = exchanges_across * network_->across->latency_s;
+    cost.across_s =
+        cost.across_latency_s + static_cast<double>(by_node) * network_->across->s_per_byte / network_->ranks_per_node;
   }
 }
 

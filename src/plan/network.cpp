@@ -34,8 +34,8 @@ double worst_deviation(const Line& line, const std::vector<Sample>& samples) {
 
 NetworkModel with_link_rate(const NetworkModel& model, double bits_per_s) {
   NetworkModel other = model;
-  const double latency = model.across ? model.across->latency_s : model.node ? model.node->latency_s : 0;
-  other.across = {latency, model.ranks_per_node * 8 / (bits_per_s * useful_share)};
+  if (!model.across) other.across = {model.node ? model.node->latency_s : 0, 0, 0};
+  other.across->s_per_byte = model.ranks_per_node * 8 / (bits_per_s * useful_share);
   return other;
 }
 

@@ -12,7 +12,7 @@
 #include "shoal/comm/communicator.hpp"
 #include "shoal/pipeline/program.hpp"
 #include "shoal/plan/recording.hpp"
-#include "stage_simulation.hpp"
+#include "stage_schedule.hpp"
 
 namespace shoal::plan {
 
@@ -45,10 +45,15 @@ struct Run {
 
 class StageRecorder {
  public:
-  /// simulation must outlive this object's use.
-  StageRecorder(const Run& run, std::size_t stage, StageSimulation& simulation, double update_s)
-      : run_(run), stage_(stage), update_s_(update_s), program_(program_of_stage()), simulation_(simulation) {
-    simulation_.time().set_listener(recorder_);
+  /// schedule must outlive this object's use.
+  StageRecorder(const Run& run, std::size_t stage, StageSchedule& schedule, double update_s)
+      : run_(run),
+        stage_(stage),
+        update_s_(update_s),
+        program_(program_of_stage()),
+        schedule_(schedule),
+        execution_(schedule.messages()) {
+    clock_.set_listener(recorder_);
     add_copies();
   }
 
@@ -59,20 +64,21 @@ class StageRecorder {
       for (const auto& place : {step.in, step.out, step.skip_in, step.skip_out}) {
         if (place) use(*place);
       }
-      simulation_.pass(action);
+      execute(schedule_.pass(action), schedule_.use_seconds(schedule_.part_of(action)));
     }
     for (const pipeline::Call& call : program_.after) start(call);
-    simulation_.finish_gradients();
+    zero::StepSchedule& schedule = schedule_.schedule();
+    execute(schedule.finish_gradients());
     exchange(gradient_copies_);
-    simulation_.start_gradient_gather();
-    simulation_.update(update_s_);
-    simulation_.wait_for_parameters();  // of the step before
+    execute(schedule.start_gradient_gather());
+    execute(schedule.update());
+    execute(schedule.wait_for_parameters());  // of the step before
     exchange(parameter_copies_);
-    simulation_.publish();
+    execute(schedule.publish());
   }
 
   void finish() {
-    simulation_.wait_for_parameters();
+    execute(schedule_.schedule().wait_for_parameters());
     for (const auto& [place, message] : in_flight_) recorder_.waits_for_message(message);
     in_flight_.clear();
   }
@@ -81,6 +87,10 @@ class StageRecorder {
 
  private:
   using PlaceKey = std::tuple<bool, Action::Kind, std::size_t, std::size_t, bool>;
+
+  void execute(const zero::StepItems& items, const UseSeconds& use_s = {}) {
+    execution_.execute(items, use_s, update_s_, clock_);
+  }
 
   bool is_first() const { return stage_ == 0; }
   bool is_last() const { return stage_ + 1 == run_.plan.parts.size(); }
@@ -146,7 +156,9 @@ class StageRecorder {
   pipeline::Program program_;
   std::vector<std::size_t> gradient_copies_, parameter_copies_;
 
-  StageSimulation& simulation_;
+  StageSchedule& schedule_;
+  TimedExecution execution_;
+  RankClock clock_{0};
   Recorder recorder_;
   std::map<const pipeline::Call*, std::size_t> message_of_;
   std::map<PlaceKey, std::size_t> in_flight_;  // messages
@@ -174,15 +186,10 @@ Recording record(const zero::EngineOptions& options, const PipelinePlan& plan, c
   const CollectiveCosts collectives(network, cluster);
   Recording recording;
   const Run run{plan, pipeline::buffers_of(plan.lists, plan.shape), copies_of(options, data_ranks), recording.messages};
-  std::vector<StageSimulation> stages;
-  double all_elements = 0;
-  for (std::size_t stage = 0; stage < plan.parts.size(); ++stage) {
-    stages.emplace_back(options, plan, stage, cluster, collectives, arithmetic);
-    all_elements += stages.back().optimizer_elements();
-  }
-  for (std::size_t stage = 0; stage < plan.parts.size(); ++stage) {
-    const double update_s = arithmetic.update_s * stages[stage].optimizer_elements() / all_elements;
-    StageRecorder recorder(run, stage, stages[stage], update_s);
+  std::vector<StageSchedule> stages = stage_schedules(options, plan, cluster, collectives, arithmetic);
+  const std::vector<double> update_s = update_seconds(stages, arithmetic);
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    StageRecorder recorder(run, stage, stages[stage], update_s[stage]);
     for (std::size_t step = 0; step < steps; ++step) recorder.step();
     recorder.finish();
     add_stage(recording, recorder.recorder(), plan.shape);

@@ -13,7 +13,7 @@ namespace shoal::plan {
 inline constexpr const char* measured_with_nccl =
     "--network: the network was measured with nccl; the exchanges of a simulation are those over MPI";
 
-class Recorder final : public TimelineListener {
+class Recorder final : public RankListener {
  public:
   void computes(double seconds) override;
   void starts(std::size_t number, OperationKind kind, const Cost& cost, std::size_t after) override;

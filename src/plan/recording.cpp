@@ -10,10 +10,10 @@ Recording record(const zero::EngineOptions& options, const sync::SyncOptions& sy
                  const std::vector<SyncEvent>& events) {
   Recorder recorder;
   const CollectiveCosts collectives(network, cluster);
-  Timeline timeline(cluster.ranks());
-  timeline.set_listener(recorder);
-  StepSimulation simulation(options, sync_group_size, collectives, cluster, arithmetic, timeline);
-  SyncCosts sync_costs(sync, options, sync_group_size, cluster, collectives, simulation, timeline);
+  RankClock clock(cluster.ranks());
+  clock.set_listener(recorder);
+  StepSimulation simulation(options, sync_group_size, collectives, cluster, arithmetic, clock);
+  SyncCosts sync_costs(sync, options, sync_group_size, cluster, collectives, simulation, clock);
   for (const SyncEvent& event : events) sync_costs.run(event);
   const std::size_t actions = recorder.actions();
   sync_costs.finish();

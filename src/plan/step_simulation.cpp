@@ -14,8 +14,8 @@ using Pass = zero::StepItem::Pass;
 }  // namespace
 
 StepSimulation::StepSimulation(const zero::EngineOptions& options, int sync_group_size, const CollectiveCosts& collectives,
-                               const Cluster& cluster, const Arithmetic& arithmetic, Timeline& timeline)
-    : time_(&timeline),
+                               const Cluster& cluster, const Arithmetic& arithmetic, RankClock& clock)
+    : time_(&clock),
       schedule_(options, sync_group_size),
       execution_(step_messages(options, schedule_, collectives, cluster)),
       update_s_(arithmetic.update_s) {

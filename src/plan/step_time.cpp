@@ -31,22 +31,22 @@ double rate_of(const std::map<std::size_t, double>& gflops, std::size_t width) {
 StepTime step_time(const zero::EngineOptions& options, const sync::SyncOptions& sync, int sync_group_size,
                    const Cluster& cluster, const NetworkModel& network, const Arithmetic& arithmetic) {
   const CollectiveCosts collectives(network, cluster);
-  Timeline timeline(cluster.ranks());
-  StepSimulation simulation(options, sync_group_size, collectives, cluster, arithmetic, timeline);
-  SyncCosts sync_costs(sync, options, sync_group_size, cluster, collectives, simulation, timeline);
+  RankClock clock(cluster.ranks());
+  StepSimulation simulation(options, sync_group_size, collectives, cluster, arithmetic, clock);
+  SyncCosts sync_costs(sync, options, sync_group_size, cluster, collectives, simulation, clock);
   const Period period = period_of(sync, cluster.ranks() / sync_group_size);
   for (const SyncEvent& event : period.events) {
-    timeline.set_weight(0);
+    clock.set_weight(0);
     for (int i = 0; i < steps_before; ++i) sync_costs.run(event);
-    timeline.set_weight(static_cast<double>(event.times) / static_cast<double>(period.steps));
+    clock.set_weight(static_cast<double>(event.times) / static_cast<double>(period.steps));
     sync_costs.run(event);
   }
 
   StepTime time;
   time.compute_s = arithmetic.total_s();
-  time.communication_s = timeline.communication_s();
-  time.exposed_s = std::max(0.0, timeline.elapsed_s() - time.compute_s);
-  set_sent(time, timeline.sent(), cluster);
+  time.communication_s = clock.communication_s();
+  time.exposed_s = std::max(0.0, clock.elapsed_s() - time.compute_s);
+  set_sent(time, clock.sent(), cluster);
   return time;
 }
 
@@ -67,6 +67,7 @@ Arithmetic arithmetic(const zero::EngineOptions& options, int sync_group_size, c
   const double passes = options.capacity.checkpoint_interval != 0 ? 1 + forward_share : 1;
   const std::size_t width = options.model.kind == model::ModelKind::mlp ? options.model.inner() : options.model.n_embd;
   Arithmetic result;
+  result.speedup = rates.speedup;
   result.micro_batches_s = tokens * model::flops_per_token(options.model) * passes / (rate_of(rates.gflops, width) * 1e9);
   zero::RankGroups first;
   first.ranks = sync_group_size;

@@ -13,10 +13,6 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 bool has_unit(const std::vector<int>& units, int unit) { return std::find(units.begin(), units.end(), unit) != units.end(); }
 
-OperationKind operation_of(zero::MessageKind message) {
-  return message == zero::MessageKind::reduce ? OperationKind::reduce_scatter : OperationKind::all_gather;
-}
-
 /// In the order of uses, whether this is the first use of a unit, or the last one.
 bool is_first(const model::UseOrder& uses, std::size_t use, int unit) {
   return std::none_of(uses.begin(), uses.begin() + static_cast<std::ptrdiff_t>(use),
@@ -28,6 +24,10 @@ bool is_last(const model::UseOrder& uses, std::size_t use, int unit) {
 }
 
 }  // namespace
+
+OperationKind operation_of(zero::MessageKind message) {
+  return message == zero::MessageKind::reduce ? OperationKind::reduce_scatter : OperationKind::all_gather;
+}
 
 std::vector<double> use_flops(const zero::StepSchedule& schedule, std::size_t part, Pass pass,
                               const std::vector<model::UnitCost>& costs) {
@@ -52,9 +52,9 @@ std::vector<double> use_flops(const zero::StepSchedule& schedule, std::size_t pa
   return flops;
 }
 
-void TimedExecution::execute(const zero::StepItems& items, const UseSeconds& use_s, double update_s, Timeline& time) {
+void TimedExecution::execute(const zero::StepItems& items, const UseSeconds& use_s, double update_s, RankClock& time) {
   for (const zero::StepItem& item : items) {
-    std::deque<Timeline::Pending>& pending = pending_[static_cast<std::size_t>(item.message)];
+    std::deque<RankClock::Pending>& pending = pending_[static_cast<std::size_t>(item.message)];
     switch (item.kind) {
       case zero::StepItem::Kind::compute: time.work(use_s[static_cast<std::size_t>(item.pass)][item.number]); break;
       case zero::StepItem::Kind::update: time.work(update_s); break;

@@ -51,6 +51,7 @@ class Bench(Program):
         for rates in model["training"].values():
             self.assertGreater(min(rate["gflops"] for rate in rates["by_width"]), 0)
             self.assertGreater(rates["update_s"], 0)
+            self.assertGreater(min(rates["speedup"][who] for who in ("node_alone", "rank_alone")), 0)
 
     def test_the_trees_bytes_are_those_of_theory(self):
         for ranks, per_node in ((4, 2), (6, 2)):

@@ -266,6 +266,64 @@ TEST(PipelineStepOf, APassThatWaitsForItsGathersDelaysTheOtherStage) {
   EXPECT_NEAR(waits_s(3), waits_s(2) - published + gather_s({0, 1, 2, 3, 2}), 1e-9);
 }
 
+/// Two nodes of one turn compute one after the other, each with the processors of both; so do two ranks of a node.
+TEST(PipelineStepOf, ComputesFasterWhileOthersThatShareItsProcessorsWait) {
+  NetworkModel none = two_levels();
+  none.node = none.across = Link{};
+  none.sum_s_per_byte = 0;
+  const auto total_s = [&](const Cluster& cluster, std::size_t turns, const Speedup& speedup) {
+    return pipeline_step(untied(0, turns), two_stages(turns), cluster, none, {1, 0, speedup}).time.total_s();
+  };
+  const double own = total_s({2, 1}, 1, {});
+  EXPECT_NEAR(own, 1, 1e-9);
+  EXPECT_NEAR(total_s({2, 1}, 1, {2, 2}), own / 2, 1e-9);
+  EXPECT_NEAR(total_s({2, 1}, 1, {1, 2}), own, 1e-9) << "a rank that has a node to itself when all compute, too";
+  EXPECT_NEAR(total_s({1, 2}, 1, {1, 2}), own / 2, 1e-9);
+  EXPECT_NEAR(total_s({2, 1}, 1, {1.5, 2}), own / 1.5, 1e-9);
+  // As long as both have something to compute, nothing is gained.
+  const double many = total_s({2, 1}, 64, {}), shared = total_s({2, 1}, 64, {2, 2});
+  EXPECT_LT(shared, many);
+  EXPECT_GE(shared, 0.5 - 1e-9) << "half of all operations at the speed of both";
+  EXPECT_LT(shared, 0.5 + 1.0 / 64);
+}
+
+/// A stage on two nodes: the links of these carry a border and a part of the gradients each turn, one direction after the
+/// other at worst, since an exchange of gradients needs both.
+TEST(PipelineStepOf, BordersAndReductionsShareTheLinksOfNodes) {
+  NetworkModel slow = two_levels();
+  slow.node = Link{};
+  slow.across = Link{0, 1e-6};
+  slow.sum_s_per_byte = 0;
+  const auto seconds = [&](int stage, std::size_t turns, std::size_t border_bytes) {
+    PipelinePlan plan = two_stages(turns);
+    plan.border_bytes = border_bytes;
+    return pipeline_step(untied(stage, 2 * turns), plan, {4, 1}, slow, {}).time.total_s();
+  };
+  const auto of_a_turn = [&](int stage, std::size_t border_bytes) {
+    return (seconds(stage, 64, border_bytes) - seconds(stage, 32, border_bytes)) / 32;
+  };
+  const double s_per_byte = 1e-6 / 2;  // it was measured with two ranks
+  const double reduced = std::max(bytes_of_units(0, 1), bytes_of_units(2, 3)) / 2 * s_per_byte;
+  EXPECT_NEAR(of_a_turn(0, 100'000), 100'000 * s_per_byte, 1e-6);
+  EXPECT_NEAR(of_a_turn(2, 1), reduced, 1e-3);
+  EXPECT_GT(of_a_turn(2, 100'000), reduced + 100'000 * s_per_byte - 1e-3);
+  EXPECT_LT(of_a_turn(2, 100'000), reduced + 2 * 100'000 * s_per_byte);
+}
+
+/// Borders of a step that computes long enough between them pass at once.
+TEST(PipelineStepOf, BordersUseTheCreditOfALink) {
+  const auto total_s = [](double s_per_byte, double credit_bytes) {
+    NetworkModel network = two_levels();
+    network.across = Link{0, s_per_byte, credit_bytes};
+    return pipeline_step(untied(0, 4), two_stages(), {2, 1}, network, {10, 0}).time.total_s();
+  };
+  const double border = 1000 * 1e-3 / 2;
+  const double free = total_s(0, 0), slow = total_s(1e-3, 0);
+  EXPECT_GT(slow, free + border);
+  EXPECT_NEAR(total_s(1e-3, 1000), free, 1e-3);
+  EXPECT_NEAR(total_s(1e-3, 1), slow, 1e-2);
+}
+
 TEST(TurnsOfHalfIdle, AreTheFewest) {
   for (const int stages : {2, 3, 4, 8}) {
     for (const int parts : {1, 2, 3}) {

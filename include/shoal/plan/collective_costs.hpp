@@ -25,10 +25,11 @@ using StepsOfRank = std::function<std::vector<OperationStep>(int rank)>;
 /// other: before, within nodes, between, across nodes, after. If node_first is false, the exchange across nodes comes first.
 struct Cost {
   double before_s = 0;   ///< computation on a rank before anything is sent
-  double node_s = 0;     ///< exchange within nodes
+  double node_s = 0;     ///< exchange within nodes, of which node_latency_s would pass without bytes, too
   double between_s = 0;  ///< computation that needs the result of the first exchange
-  double across_s = 0;   ///< exchange across nodes
+  double across_s = 0;   ///< exchange across nodes, of which across_latency_s would pass without bytes, too
   double after_s = 0;    ///< computation on what has arrived
+  double node_latency_s = 0, across_latency_s = 0;
   bool node_first = true;
   std::vector<comm::Traffic> sent;  ///< by rank of the run
   StepsOfRank steps_of;             ///< empty: on queued groups, whose exchanges are others (comm/queued_exchanges.hpp)

@@ -32,6 +32,9 @@ double worst_deviation(const Line& line, const std::vector<Sample>& samples);
 struct Link {
   double latency_s = 0;   ///< per exchange with a partner
   double s_per_byte = 0;  ///< per byte that a rank sends
+  /// Between nodes: bytes that a node's link takes at once if it was not used for as long as it takes to send them, as the
+  /// bucket of a traffic shaper does (RFC 2697). They are the same at another rate.
+  double credit_bytes = 0;
 };
 
 /// Seconds per element of quantization (kernels/quantize.hpp) on a rank, measured while all ranks work.

@@ -24,7 +24,8 @@ struct PipelineStep {
   StepTime time;
   /// By rank of the run: borders and copies (send), and the reductions and gathers in its stage.
   std::vector<Sent> sent;
-  double idle_share = 0;  ///< of the passes, until the last one ends; the mean over stages
+  double idle_share =
+      0;  ///< of the time until the last pass ends, that in which a stage computes none; the mean over stages
   double ideal_idle_share = 0;
 };
 
@@ -32,16 +33,19 @@ struct PipelineStep {
 /// whole, without recomputing.
 ///
 /// Bytes are exact. Time model:
-/// - a part takes its share of the model's operations (model::costs());
-/// - a border takes one exchange over its link, which all ranks of a node share that send at the same time; borders of the
-///   same part and kind, or of the skip connection and the same kind, follow each other, others do not delay each other
-///   (pipeline::timeline(), with the buffers of a run), except that no link carries all its borders in less than the sum of
-///   their times;
-/// - the messages of a stage's ranks start, and passes wait for them, where the engine does that (zero::StepSchedule); they
-///   and borders do not delay each other, and a pass that waits delays what other stages do with its border;
-/// - then come losses and norm, which all ranks exchange, and the update of the largest stage. In stages 1 and 2 of ZeRO the
-///   gather of its parameters goes on during the first passes of the next step;
-/// - what the ends of the model send each other of a tied embedding is not hidden either.
+/// - a part takes its share of the model's operations (model::costs()), at the speed of a rank while all compute. Where
+/// ranks
+///   share processors, they compute faster while others wait (Speedup);
+/// - a border takes one exchange over its link. All that goes over the link of a node in one direction at the same time,
+///   borders and messages of a stage's ranks, shares its rate (fluid_clock.hpp). Borders of the same part and kind, or of
+///   the skip connection and the same kind, follow each other. A border is sent when there is a buffer for it, as in a run;
+/// - the messages of a stage's ranks start, and passes wait for them, where the engine does that (zero::StepSchedule); a
+/// pass
+///   that waits delays what other stages do with its border;
+/// - then come what the ends of the model send each other of a tied embedding; losses and norm, which all ranks exchange;
+/// and
+///   the update of each stage, which then begins its next step. In stages 1 and 2 of ZeRO the gather of parameters goes on
+///   during the first passes of that step.
 /// compute_s is that of the stage that computes most; exposed_s is all else, so it includes waiting for other stages.
 PipelineStep pipeline_step(const zero::EngineOptions& options, const PipelinePlan& plan, const Cluster& cluster,
                            const NetworkModel& network, const Arithmetic& arithmetic);

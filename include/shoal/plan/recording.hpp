@@ -62,8 +62,8 @@ Recording record(const zero::EngineOptions& options, const sync::SyncOptions& sy
 
 /// Records so many steps of pipelines, from the first turn to the arrival of the last update. Arguments as for
 /// pipeline_step(). Each stage executes its program (pipeline/program.hpp, Order::early) as pipeline::Runner does, and with
-/// it the schedule of its ranks as pipeline_step() does. In contrast to that function, the borders and the other messages of
-/// a stage share links, and stages begin a step when they can, not together.
+/// it the schedule of its ranks as pipeline_step() does. Ranks do not share
+/// processors in the simulator, and links have no credit.
 Recording record(const zero::EngineOptions& options, const PipelinePlan& plan, const Cluster& cluster,
                  const NetworkModel& network, const Arithmetic& arithmetic, std::size_t steps);
 

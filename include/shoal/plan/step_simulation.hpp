@@ -6,19 +6,27 @@
 
 namespace shoal::plan {
 
+/// How many times as fast a rank computes as it does while all ranks compute. 1 if it has processors of its own; more if
+/// others use them, too.
+struct Speedup {
+  double node_alone = 1;  ///< while the ranks of no other node compute
+  double rank_alone = 1;  ///< while no other rank computes
+};
+
 /// Seconds of computation in a step on one rank, without communication.
 struct Arithmetic {
-  double micro_batches_s = 0;  ///< forward and backward passes of all micro-batches of the rank
-  double update_s = 0;         ///< norm and optimizer
+  double micro_batches_s = 0;  ///< forward and backward passes of all micro-batches of the rank, while all ranks compute
+  double update_s = 0;         ///< norm and optimizer, while all ranks do that
+  Speedup speedup = {};        ///< for ranks that do not compute at the same time: those of different stages of a pipeline
   double total_s() const { return micro_batches_s + update_s; }
 };
 
 class StepSimulation {
  public:
   /// The states are sharded over groups of `sync_group_size` consecutive ranks; all groups do the same. options: the
-  /// engine's of a rank that computes the model as one part. timeline must outlive this object.
+  /// engine's of a rank that computes the model as one part. clock must outlive this object.
   StepSimulation(const zero::EngineOptions& options, int sync_group_size, const CollectiveCosts& collectives,
-                 const Cluster& cluster, const Arithmetic& arithmetic, Timeline& timeline);
+                 const Cluster& cluster, const Arithmetic& arithmetic, RankClock& clock);
 
   /// From the first micro-batch to the update. Returns while the all-gather of updated parameters is in flight.
   void step();
@@ -30,7 +38,7 @@ class StepSimulation {
  private:
   void execute(const zero::StepItems& items) { execution_.execute(items, use_s_, update_s_, *time_); }
 
-  Timeline* time_;
+  RankClock* time_;
   zero::StepSchedule schedule_;
   TimedExecution execution_;
   double update_s_;

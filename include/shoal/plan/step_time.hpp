@@ -36,6 +36,7 @@ StepTime step_time(const zero::EngineOptions& options, const sync::SyncOptions& 
 struct TrainingRates {
   std::map<std::size_t, double> gflops;  ///< by model.n_embd, with the operations counted by model::flops_per_token()
   double update_s = 0;                   ///< seconds per element that a rank updates: norm, clipping, AdamW
+  Speedup speedup = {};
 };
 
 /// Returns the seconds of a step on one rank. The speed is interpolated in the logarithm of the width, and beyond the

@@ -36,9 +36,9 @@ Period period_of(const sync::SyncOptions& options, int nodes);
 
 class SyncCosts {
  public:
-  /// collectives, simulation and timeline must outlive this object.
+  /// collectives, simulation and clock must outlive this object.
   SyncCosts(const sync::SyncOptions& options, const zero::EngineOptions& engine, int sync_group_size, const Cluster& cluster,
-            const CollectiveCosts& collectives, StepSimulation& simulation, Timeline& timeline);
+            const CollectiveCosts& collectives, StepSimulation& simulation, RankClock& clock);
 
   /// Simulates the event's first step, what the nodes do after it, and the event's further steps.
   void run(const SyncEvent& event);
@@ -59,14 +59,14 @@ class SyncCosts {
   int sync_group_size_, ranks_;
   const CollectiveCosts* collectives_;
   StepSimulation* simulation_;
-  Timeline* time_;
+  RankClock* time_;
   std::vector<std::size_t> shard_bytes_;  // of each rank of the run, in fp32
   std::vector<Cost> reduce_, gather_;     // of an average: one entry for all units, or one per unit
   Cost gather_in_node_, exchange_reports_;
   bool gathers_in_node_ = false;
   // In flight since an earlier event.
-  std::optional<Timeline::Pending> pushing_;
-  std::vector<Timeline::Pending> averaging_;  // the operations of a mean
+  std::optional<RankClock::Pending> pushing_;
+  std::vector<RankClock::Pending> averaging_;  // the operations of a mean
 };
 
 }  // namespace shoal::plan

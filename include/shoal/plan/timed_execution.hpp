@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "shoal/model/costs.hpp"
+#include "shoal/plan/rank_clock.hpp"
 #include "shoal/plan/step_messages.hpp"
-#include "shoal/plan/timeline.hpp"
 
 namespace shoal::plan {
+
+OperationKind operation_of(zero::MessageKind message);
 
 /// By pass (StepItem::Pass) and use.
 using UseSeconds = std::array<std::vector<double>, 3>;
@@ -26,12 +28,12 @@ class TimedExecution {
  public:
   explicit TimedExecution(StepMessages messages) : messages_(std::move(messages)) {}
 
-  /// Advances the timeline. use_s: of the part whose passes are among the items. Messages stay in flight between calls.
-  void execute(const zero::StepItems& items, const UseSeconds& use_s, double update_s, Timeline& time);
+  /// Advances the clock. use_s: of the part whose passes are among the items. Messages stay in flight between calls.
+  void execute(const zero::StepItems& items, const UseSeconds& use_s, double update_s, RankClock& time);
 
  private:
   StepMessages messages_;
-  std::array<std::deque<Timeline::Pending>, zero::message_kinds> pending_;  // by kind, oldest first
+  std::array<std::deque<RankClock::Pending>, zero::message_kinds> pending_;  // by kind, oldest first
 };
 
 }  // namespace shoal::plan

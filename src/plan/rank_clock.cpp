@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "shoal/plan/timeline.hpp"
+#include "shoal/plan/rank_clock.hpp"
 
 #include <algorithm>
 
@@ -22,36 +22,40 @@ Bytes Sent::total() const {
   return sum;
 }
 
-void Timeline::set_weight(double weight) {
+void add_sent(std::vector<Sent>& sent, OperationKind operation, const Cost& cost, std::size_t first, double weight) {
+  for (std::size_t rank = 0; rank < sent.size(); ++rank) {
+    Bytes& bytes = sent[rank][operation];
+    bytes.intra += weight * static_cast<double>(cost.sent[first + rank].intra);
+    bytes.inter += weight * static_cast<double>(cost.sent[first + rank].inter);
+  }
+}
+
+void RankClock::set_weight(double weight) {
   elapsed_s_ = elapsed_s();
   since_s_ = now_s_;
   weight_ = weight;
 }
 
-void Timeline::work(double seconds) {
+void RankClock::work(double seconds) {
   now_s_ += seconds;
   if (listener_ != nullptr) listener_->computes(seconds);
 }
 
-Timeline::Pending Timeline::start(OperationKind operation, const Cost& cost) {
+RankClock::Pending RankClock::start(OperationKind operation, const Cost& cost) {
   if (listener_ != nullptr) listener_->starts(operations_, operation, cost, operations_);
   return begin(operation, cost);
 }
 
 /// The links serve operations in the order in which they were started, and so this one after the other.
-Timeline::Pending Timeline::start_after(const Pending& after, OperationKind operation, const Cost& cost) {
+RankClock::Pending RankClock::start_after(const Pending& after, OperationKind operation, const Cost& cost) {
   if (listener_ != nullptr) listener_->starts(operations_, operation, cost, after.number);
   return begin(operation, cost);
 }
 
-Timeline::Pending Timeline::begin(OperationKind operation, const Cost& cost) {
+RankClock::Pending RankClock::begin(OperationKind operation, const Cost& cost) {
   const std::size_t number = operations_++;
   communication_s_ += weight_ * cost.total_s();
-  for (std::size_t rank = 0; weight_ > 0 && rank < sent_.size(); ++rank) {
-    Bytes& bytes = sent_[rank][operation];
-    bytes.intra += weight_ * static_cast<double>(cost.sent[first_ + rank].intra);
-    bytes.inter += weight_ * static_cast<double>(cost.sent[first_ + rank].inter);
-  }
+  if (weight_ > 0) add_sent(sent_, operation, cost, first_, weight_);
   now_s_ += cost.before_s;
   if (cost.node_first) {
     const double in_node = use(node_free_s_, now_s_, cost.node_s) + cost.between_s;
@@ -61,13 +65,13 @@ Timeline::Pending Timeline::begin(OperationKind operation, const Cost& cost) {
   return {use(node_free_s_, crossed, cost.node_s), cost.after_s, number};
 }
 
-void Timeline::wait(const Pending& pending) {
+void RankClock::wait(const Pending& pending) {
   now_s_ = std::max(now_s_, pending.arrives_s);
   now_s_ += pending.after_s;
   if (listener_ != nullptr) listener_->waits(pending.number);
 }
 
-double Timeline::use(double& link_free_s, double from_s, double seconds) {
+double RankClock::use(double& link_free_s, double from_s, double seconds) {
   if (seconds == 0) return from_s;
   link_free_s = std::max(link_free_s, from_s) + seconds;
   return link_free_s;

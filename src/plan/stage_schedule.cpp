@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "stage_simulation.hpp"
-
-#include <algorithm>
-#include <numeric>
+#include "stage_schedule.hpp"
 
 #include "shoal/base/error.hpp"
 
@@ -22,12 +19,11 @@ int data_ranks(const PipelinePlan& plan, const Cluster& cluster) { return cluste
 
 }  // namespace
 
-StageSimulation::StageSimulation(const zero::EngineOptions& options, const PipelinePlan& plan, std::size_t stage,
-                                 const Cluster& cluster, const CollectiveCosts& collectives, const Arithmetic& arithmetic)
+StageSchedule::StageSchedule(const zero::EngineOptions& options, const PipelinePlan& plan, std::size_t stage,
+                             const Cluster& cluster, const CollectiveCosts& collectives, const Arithmetic& arithmetic)
     : order_(plan.orders.at(stage)),
       schedule_(of_stage(options, plan, stage), data_ranks(plan, cluster)),
-      execution_(step_messages(options, schedule_, collectives, cluster)),
-      time_(data_ranks(plan, cluster), static_cast<int>(stage) * data_ranks(plan, cluster)) {
+      messages_(step_messages(options, schedule_, collectives, cluster)) {
   require(order_.size() == plan.lists[stage].size(), "a list of ", plan.lists[stage].size(), " actions, and an order of ",
           order_.size(), " passes");
   const std::vector<model::UnitCost> costs = model::costs(options.model, options.dtype, options.capacity);
@@ -46,23 +42,28 @@ StageSimulation::StageSimulation(const zero::EngineOptions& options, const Pipel
   check_effort(schedule_.accumulation(), uses, cluster.ranks());
 }
 
-double StageSimulation::seconds(std::size_t action) const {
-  const zero::PassOfPart& pass = order_[action];
-  const std::vector<double>& uses = use_s_[pass.part][static_cast<std::size_t>(zero::kind_of(pass))];
-  return std::accumulate(uses.begin(), uses.end(), 0.0);
-}
-
-double StageSimulation::optimizer_elements() const {
+double StageSchedule::optimizer_elements() const {
   double elements = 0;
   for (const zero::ShardLayout& layout : schedule_.layouts()) elements += static_cast<double>(layout.optimizer.size());
   return elements;
 }
 
-void StageSimulation::wait_until(double moment) { time_.work(std::max(0.0, moment - now_s())); }
+std::vector<StageSchedule> stage_schedules(const zero::EngineOptions& options, const PipelinePlan& plan,
+                                           const Cluster& cluster, const CollectiveCosts& collectives,
+                                           const Arithmetic& arithmetic) {
+  std::vector<StageSchedule> stages;
+  for (std::size_t stage = 0; stage < plan.parts.size(); ++stage) {
+    stages.emplace_back(options, plan, stage, cluster, collectives, arithmetic);
+  }
+  return stages;
+}
 
-void StageSimulation::pass(std::size_t action) {
-  const zero::PassOfPart& pass = order_[action];
-  execution_.execute(schedule_.pass(pass), use_s_[pass.part], 0, time_);
+std::vector<double> update_seconds(const std::vector<StageSchedule>& stages, const Arithmetic& arithmetic) {
+  double all = 0;
+  for (const StageSchedule& stage : stages) all += stage.optimizer_elements();
+  std::vector<double> seconds;
+  for (const StageSchedule& stage : stages) seconds.push_back(arithmetic.update_s * stage.optimizer_elements() / all);
+  return seconds;
 }
 
 }  // namespace shoal::plan

@@ -28,14 +28,16 @@ struct Sent {
   Sent& operator+=(const Sent& other);
   Bytes total() const;
 };
+/// Adds what an operation sends to the bytes of some ranks, of which the first is this rank of the run.
+void add_sent(std::vector<Sent>& sent, OperationKind operation, const Cost& cost, std::size_t first, double weight = 1);
 
 /// Is told what a rank does, in the order in which it does it.
-class TimelineListener {
+class RankListener {
  public:
-  TimelineListener() = default;
-  virtual ~TimelineListener() = default;
-  TimelineListener(const TimelineListener&) = delete;
-  TimelineListener& operator=(const TimelineListener&) = delete;
+  RankListener() = default;
+  virtual ~RankListener() = default;
+  RankListener(const RankListener&) = delete;
+  RankListener& operator=(const RankListener&) = delete;
 
   virtual void computes(double seconds) = 0;
   /// number: counts the operations from 0. after: the operation whose end this one waits for without the rank, or its own
@@ -44,13 +46,13 @@ class TimelineListener {
   virtual void waits(std::size_t number) = 0;
 };
 
-class Timeline {
+class RankClock {
  public:
   /// Counts the bytes of so many ranks of the run, from this one on.
-  explicit Timeline(int ranks, int first = 0)
+  explicit RankClock(int ranks, int first = 0)
       : first_(static_cast<std::size_t>(first)), sent_(static_cast<std::size_t>(ranks)) {}
   /// listener must outlive this object's use.
-  void set_listener(TimelineListener& listener) { listener_ = &listener; }
+  void set_listener(RankListener& listener) { listener_ = &listener; }
 
   /// An operation in flight.
   struct Pending {
@@ -79,7 +81,7 @@ class Timeline {
   double use(double& link_free_s, double from_s, double seconds);
   Pending begin(OperationKind operation, const Cost& cost);
 
-  TimelineListener* listener_ = nullptr;
+  RankListener* listener_ = nullptr;
   std::size_t operations_ = 0;
   double now_s_ = 0, node_free_s_ = 0, across_free_s_ = 0;
   double weight_ = 0, since_s_ = 0, elapsed_s_ = 0, communication_s_ = 0;
