@@ -74,11 +74,10 @@ struct ScheduleRow {
   bool whole_groups;    ///< turns must be a multiple of stages
 };
 /// A schedule is a row here and a function above.
-inline constexpr std::array schedules = {
-    ScheduleRow{Schedule::depth_first, "depth_first", depth_first, false, true, false},
-    ScheduleRow{Schedule::gpipe, "gpipe", gpipe, true, true, false},
-    ScheduleRow{Schedule::one_f_one_b, "1f1b", one_f_one_b, true, false, false},
-    ScheduleRow{Schedule::interleaved, "interleaved", interleaved, true, true, true}};
+inline constexpr std::array schedules = {ScheduleRow{Schedule::depth_first, "depth_first", depth_first, false, true, false},
+                                         ScheduleRow{Schedule::gpipe, "gpipe", gpipe, true, true, false},
+                                         ScheduleRow{Schedule::one_f_one_b, "1f1b", one_f_one_b, true, false, false},
+                                         ScheduleRow{Schedule::interleaved, "interleaved", interleaved, true, true, true}};
 constexpr const auto& table_of(Schedule) { return schedules; }
 
 /// The list of this schedule. fail() if the row says that it is not possible for this shape.
