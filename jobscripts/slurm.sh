@@ -69,6 +69,7 @@ all_answer() { timeout --signal=KILL "${SHOAL_ANSWER:-20}" srun --overlap --mpi=
 # node watches: when a run has ended and this node does not answer, it puts the job back into the queue.
 watch_first_node() {
   local last
+  [[ -z $watching ]] || kill "$watching" 2>/dev/null || true # if it has outlived the run before
   last=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tail -n 1)
   # shellcheck disable=SC2016
   srun --overlap --quiet --mpi=none --nodes=1 --ntasks=1 --nodelist="$last" bash -c 'trap "" USR1 USR2
@@ -84,7 +85,7 @@ end_steps() {
   for step in $(squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i || true); do
     [[ ! ${step#"$SLURM_JOB_ID".} =~ ^[0-9]+$ ]] || { scancel --signal=KILL "$step" & ended+=("$!"); }
   done
-  wait "${ended[@]}" || true
+  for step in "${ended[@]}"; do wait "$step" || true; done # `wait` without a process would wait for the watch, too
 }
 
 # A rank that dies ends the others, but not the job: the run starts again here, from its last checkpoint, if all nodes answer.
