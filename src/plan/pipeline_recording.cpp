@@ -68,13 +68,14 @@ class StageRecorder {
     }
     for (const pipeline::Call& call : program_.after) start(call);
     zero::StepSchedule& schedule = schedule_.schedule();
-    execute(schedule.finish_gradients());
-    exchange(gradient_copies_);
-    execute(schedule.start_gradient_gather());
-    execute(schedule.update());
-    execute(schedule.wait_for_parameters());  // of the step before
-    exchange(parameter_copies_);
-    execute(schedule.publish());
+    for (const zero::EndCall call : zero::end_of_step) {
+      if (call == zero::EndCall::publish) {
+        execute(schedule.wait_for_parameters());  // of the step before
+        exchange(parameter_copies_);
+      }
+      execute(schedule.items_of(call));
+      if (call == zero::EndCall::finish_gradients) exchange(gradient_copies_);
+    }
   }
 
   void finish() {

@@ -99,13 +99,14 @@ Process PipelineRun::steps(Stage& stage) {
     }
     stage.passes_s = stage.computes_s;
     last_pass_s_ = std::max(last_pass_s_, clock_.now_s());
-    co_await execute(stage, schedule.finish_gradients());
-    co_await exchange(stage, gradient_copies_, step);
-    co_await execute(stage, schedule.start_gradient_gather());
-    co_await execute(stage, schedule.update());
-    co_await execute(stage, schedule.wait_for_parameters());  // of the step before
-    co_await exchange(stage, parameter_copies_, step);
-    co_await execute(stage, schedule.publish());
+    for (const zero::EndCall call : zero::end_of_step) {
+      if (call == zero::EndCall::publish) {
+        co_await execute(stage, schedule.wait_for_parameters());  // of the step before
+        co_await exchange(stage, parameter_copies_, step);
+      }
+      co_await execute(stage, schedule.items_of(call));
+      if (call == zero::EndCall::finish_gradients) co_await exchange(stage, gradient_copies_, step);
+    }
     if (step + 2 == steps_) begin_s_ = std::max(begin_s_, clock_.now_s());
   }
   end_s_ = std::max(end_s_, clock_.now_s());

@@ -148,15 +148,6 @@ StepItems StepSchedule::items_of(EndCall call) {
   return items.take();
 }
 
-StepItems StepSchedule::update() {
-  StepItems all;
-  for (const EndCall call : {EndCall::exchange_losses, EndCall::exchange_norm, EndCall::update}) {
-    const StepItems items = items_of(call);
-    all.insert(all.end(), items.begin(), items.end());
-  }
-  return all;
-}
-
 StepItems StepSchedule::wait_for_parameters() {
   ItemWriter items;
   items.add(publishing_.wait_for_all(), MessageKind::publish);

@@ -8,7 +8,7 @@
 
 namespace shoal::zero {
 
-/// One thing that each rank does at the end of a step, with its Engine.
+/// A call that every rank makes at the end of a step.
 enum class EndCall : std::uint8_t {
   finish_gradients,       ///< waits for the last reductions; the gradients of copied units are added to their originals'
   start_gradient_gather,  ///< stage 0 alone; it is in flight until the update

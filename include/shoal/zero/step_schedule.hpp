@@ -64,7 +64,7 @@ StepItem::Pass kind_of(const PassOfPart& pass);
 /// case.
 ///
 /// What the ends of a pipeline send each other of a tied embedding (copies.hpp) is no message of the group. It comes after
-/// finish_gradients(), and between wait_for_parameters() and publish().
+/// EndCall::finish_gradients, and before EndCall::publish, after wait_for_parameters().
 class StepSchedule {
  public:
   /// options: of training. ranks: of the group. All ranks of the group do the same.
@@ -79,10 +79,6 @@ class StepSchedule {
   /// What follows the last backward pass, by call and as a whole.
   StepItems items_of(EndCall call);
   StepItems end_of_step();
-  StepItems finish_gradients() { return items_of(EndCall::finish_gradients); }
-  StepItems start_gradient_gather() { return items_of(EndCall::start_gradient_gather); }
-  /// The exchanges of losses and of the norm as well.
-  StepItems update();
   /// Starts the gather of parameters, after the one before. The same as rebuild_parameters().
   StepItems publish() { return items_of(EndCall::publish); }
   /// Waits for the gather of parameters.
