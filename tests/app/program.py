@@ -132,8 +132,8 @@ class Program(unittest.TestCase):
         return launcher
 
     def wait_for(self, what, process, seconds=60):
-        """Waits until what() is true. The test fails if the process (None: any) ends before that, or if it takes longer than
-        this."""
+        """Waits until what() is true. The test fails if this takes longer, or if the process, unless it is None, ends before
+        that."""
         deadline = time.monotonic() + seconds * (3 if sanitized() else 1)
         while not what():
             self.assertIsNone(process and process.poll(), "the program has ended")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hash by which ranks compare texts, and names are made that must not change.
+// A hash of texts that is the same everywhere: ranks compare texts by it, and names of jobs contain it.
 #pragma once
 
 #include <cstdint>

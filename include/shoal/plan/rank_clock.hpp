@@ -28,7 +28,7 @@ struct Sent {
   Sent& operator+=(const Sent& other);
   Bytes total() const;
 };
-/// Adds what an operation sends to the bytes of some ranks, of which the first is this rank of the run.
+/// Adds the bytes that an operation sends: sent[i] is of rank first + i of the run.
 void add_sent(std::vector<Sent>& sent, OperationKind operation, const Cost& cost, std::size_t first, double weight = 1);
 
 /// Is told what a rank does, in the order in which it does it.

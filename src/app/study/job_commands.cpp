@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Variables that scripts of jobscripts/ take, but not those of a study: they name their program, deck and directory.
+/// Variables by which a user sets up a script of jobscripts/. A study's scripts must not see them: they have a program, a
+/// deck and a directory of their own.
 constexpr std::array<std::string_view, 6> of_scripts = {"SHOAL",       "SHOAL_DECK",    "SHOAL_OUT",
                                                         "SHOAL_SWEEP", "SHOAL_OPTIONS", "SHOAL_TASK"};
 /// Variables by which an MPI library would take a new run for a part of the world of this process.
