@@ -24,6 +24,9 @@ from verdicts import Line, conclude, print_lines
 
 DECK = ROOT / "tests" / "cluster" / "strategies.cfg"
 GRIDS = {"4x1": (4, 1), "2x2": (2, 2)}  # nodes x ranks per node
+# A rank has its core, as job scripts bind it. All nodes have the same cores; without this, the system may let two ranks of a
+# node share one core while the other is idle.
+BOUND_TO_CORE = ["bash", "-c", 'exec taskset --cpu-list $((PMI_RANK % $(nproc))) "$@"', "bound"]
 PERIOD = 48  # steps between SlowMo's outer updates
 STAGE_3 = {"zero.stage": 3}
 ALL_THREE = {**STAGE_3, "zero.hpz_size": "node", "zero.qwz": 8, "zero.qgz": 4}
@@ -91,7 +94,7 @@ class Cluster:
         nodes, each = GRIDS[grid]
         names = ",".join(f"node{i + 1}" for i in range(nodes))
         command = [self.vcluster, "run", "-n", str(nodes * each), "--nodes", names, "--timeout", str(timeout), "--"]
-        command += ["nice", "-n", str(self.nice), self.shoal, *arguments]
+        command += [*BOUND_TO_CORE, "nice", "-n", str(self.nice), self.shoal, *arguments]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             end = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
