@@ -9,6 +9,7 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -100,8 +101,13 @@ Picture picture_of(const Page& from) {
 
 Page& here() { return *page.load(std::memory_order_relaxed); }
 
-std::vector<std::string>& unit_names() {
-  static std::vector<std::string> names;
+/// The rank sets them, and its watchdog reads them, too.
+struct UnitNames {
+  std::mutex mutex;
+  std::vector<std::string> names;
+};
+UnitNames& unit_names() {
+  static UnitNames names;
   return names;
 }
 
@@ -215,10 +221,16 @@ OtherPage& OtherPage::operator=(OtherPage&& other) noexcept {
 
 Picture OtherPage::picture() const { return picture_of(*static_cast<const Page*>(page_)); }
 
-void name_units(std::vector<std::string> names) { unit_names() = std::move(names); }
+void name_units(std::vector<std::string> names) {
+  UnitNames& units = unit_names();
+  const std::lock_guard lock(units.mutex);
+  units.names = std::move(names);
+}
 
 std::string unit_name(int unit) {
-  const std::vector<std::string>& names = unit_names();
+  UnitNames& units = unit_names();
+  const std::lock_guard lock(units.mutex);
+  const std::vector<std::string>& names = units.names;
   const auto at = static_cast<std::size_t>(unit);
   return unit >= 0 && at < names.size() ? names[at] : std::to_string(unit);
 }
