@@ -198,7 +198,8 @@ std::vector<Row> pipeline_rows() {
   return {
       {"pipeline.size", in(&Options::pipeline, &PipelineOptions::size), "ranks", between(1, most_ranks),
        about("ranks among which the layers are divided; results do not change",
-             "Raise it if links between nodes are slow, or a rank has no memory for the model.")},
+             "Raise it if links between nodes are slow, or a rank has no memory for the model; a tied embedding needs "
+             "model.tied_gradient = apart.")},
       {"pipeline.schedule", in(&Options::pipeline, &PipelineOptions::schedule), "", one_of(of_stages),
        about(
            "order of forward and backward passes. gpipe: all forward, then all backward; 1f1b: in alternation; interleaved: "

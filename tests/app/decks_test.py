@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every deck in inputs/ runs for three steps. The decks of the ZeRO stages have the trajectory of the deck that they
-derive from. Rank 0 alone reads a deck."""
+derive from, and the pipeline that of its deck without one. Rank 0 alone reads a deck."""
 
 import subprocess
 
@@ -14,25 +14,24 @@ class Decks(Program):
         decks = sorted((SOURCE / "inputs").glob("*.cfg"))
         self.assertGreater(len(decks), 3)
         trajectories = {}
+
+        def run(deck, *more, name):
+            options = ("--train.steps=3", "--train.eval_batches=1", "--checkpoint.every=0", *more)
+            summary = self.train(deck, *options, ranks=2, out=name)
+            self.assertEqual(len(summary["losses"]), 3)
+            trajectories[name] = trajectory(summary)
+
         for deck in decks:
             with self.subTest(deck=deck.name):
                 more = [f"--data.source={text}", "--model.vocab_size=0"] if "data.source" in deck.read_text() else []
                 # Large models are run with fewer layers and samples, so that three steps take seconds.
                 if "124m" in deck.name:
                     more += ["--model.n_layer=1", "--model.block_size=64", "--batch.micro=1", "--batch.global=2"]
-                summary = self.train(
-                    deck,
-                    "--train.steps=3",
-                    "--train.eval_batches=1",
-                    "--checkpoint.every=0",
-                    *more,
-                    ranks=2,
-                    out=deck.stem,
-                )
-                self.assertEqual(len(summary["losses"]), 3)
-                trajectories[deck.stem] = trajectory(summary)
+                run(deck, *more, name=deck.stem)
         for deck in ("zero1", "zero2", "zero3"):
             self.assertEqual(trajectories[deck], trajectories["quickstart"], deck)
+        run(SOURCE / "inputs" / "pipeline.cfg", "--pipeline.size=1", name="without_pipeline")
+        self.assertEqual(trajectories["pipeline"], trajectories["without_pipeline"])
 
     def start_two(self, *ranks):
         """Starts two ranks, each in a directory of its own with a command line of its own: (directory, argument ...)."""

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decks that come with the program: accepted on 1 and 2 ranks, and the same when printed and read again.
+// The decks that come with the program: accepted on 1 and 2 ranks (a pipeline: on 2), and the same when printed and read
+// again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +38,9 @@ TEST(Inputs, AreAcceptedAndSurvivePrinting) {
     SCOPED_TRACE(entry.path());
     ++decks;
     for (const int ranks : {1, 2}) {
-      const std::string first = resolved(read_deck(entry.path()), ranks);
+      const Deck deck = read_deck(entry.path());
+      if (ranks < deck.options.pipeline.size) continue;
+      const std::string first = resolved(deck, ranks);
       EXPECT_EQ(resolved(parse_deck_text(first, "printed.cfg"), ranks), first);
     }
   }
