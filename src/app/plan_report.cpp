@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "bytes_json.hpp"
 #include "cells.hpp"
@@ -148,12 +149,20 @@ void print_plan_report(const PlanReport& report) {
     if (run.refused.empty()) {
       print_cells(lines[++line], widths, ' ');
     } else {
-      std::printf("# %s, stage %d, ckpt %s: refused: %s\n", counted(run.ranks, "rank").c_str(), run.stage,
-                  interval_text(run.checkpoint_interval).c_str(), run.refused.c_str());
+      print_refused(
+          text(counted(run.ranks, "rank"), ", stage ", run.stage, ", ckpt ", interval_text(run.checkpoint_interval)),
+          run.refused);
     }
   }
   print_stages(report);
   if (!report.time_source.empty()) print_times(report);
+}
+
+void print_refused(const std::string& name, const std::string& refused) {
+  std::istringstream problems(refused);
+  for (std::string problem; std::getline(problems, problem);) {
+    std::printf("# %s: refused: %s\n", name.c_str(), problem.c_str());
+  }
 }
 
 void write_plan_json(const PlanReport& report, const std::filesystem::path& file) {

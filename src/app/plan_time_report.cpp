@@ -36,7 +36,7 @@ std::string bytes_text(double bytes) { return plan::bytes_text(static_cast<std::
 void print_row(const PlanReport& report, const PredictedRun& run) {
   const std::string name = run.strategy + (run.asked ? "*" : "") + (run.same_trajectory ? "" : "~");
   if (!run.refused.empty()) {
-    std::printf("# %s: refused: %s\n", name.c_str(), run.refused.c_str());
+    print_refused(name, run.refused);
     return;
   }
   const plan::StepTime& time = run.time;

@@ -157,6 +157,10 @@ class Plan(Planning):
             self.assertTrue(wire < communication < 1.2 * wire, f"{run['strategy']}: {communication} of {wire}")
         one = self.plan(deck, *at, "--nodes", "1")[1]
         self.assertEqual(len(one["strategies"]), 4, "one node: nothing crosses")
+        refused = self.plan(deck, *at, "--model.tied_gradient=apart")[0]
+        self.assertRegex(
+            refused, r"\n# hpZ.qwZ~: refused: .*zero.qwz.*\n# hpZ.qwZ~: refused: .*hpz_size", "one line each"
+        )
         refused = self.plan(deck, *at, "--zero.stage=3", "--optimizer.adascale=true")[1]["strategies"]
         self.assertIn("optimizer.adascale", next(run["refused"] for run in refused if run["strategy"] == "slowmo"))
         self.refused("plan", deck, "--nodes", "2", contains=["--network FILE"])
