@@ -53,7 +53,7 @@ struct PlanReport {
 };
 
 void print_plan_report(const PlanReport& report);
-/// Prints a line for each problem (refused has one per line): "# NAME: refused: PROBLEM".
+/// Prints "# NAME: refused: PROBLEM" for each line of refused, which has one problem per line.
 void print_refused(const std::string& name, const std::string& refused);
 void write_plan_json(const PlanReport& report, const std::filesystem::path& file);
 

@@ -24,8 +24,8 @@ from verdicts import Line, conclude, print_lines
 
 DECK = ROOT / "tests" / "cluster" / "strategies.cfg"
 GRIDS = {"4x1": (4, 1), "2x2": (2, 2)}  # nodes x ranks per node
-# A rank has its core, as job scripts bind it. All nodes have the same cores; without this, the system may let two ranks of a
-# node share one core while the other is idle.
+# Binds each rank to one core, as job scripts do. All virtual nodes have the same cores, and without this two ranks of a node may
+# share one core while the other is idle.
 BOUND_TO_CORE = ["bash", "-c", 'exec taskset --cpu-list $((PMI_RANK % $(nproc))) "$@"', "bound"]
 PERIOD = 48  # steps between SlowMo's outer updates
 STAGE_3 = {"zero.stage": 3}

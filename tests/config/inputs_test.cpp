@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decks that come with the program: accepted on 1 and 2 ranks (a pipeline: on 2), and the same when printed and read
-// again.
+// The decks that come with the program are accepted on 1 and 2 ranks (that of a pipeline on 2 alone), and are the same when
+// printed and read again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -63,8 +63,8 @@ StepItem::Pass kind_of(const PassOfPart& pass);
 /// With comm.collectives = native the sums of stage 0 may be on all ranks at once; the schedule has their gather in any
 /// case.
 ///
-/// What the ends of a pipeline send each other of a tied embedding (copies.hpp) is no message of the group. It comes after
-/// EndCall::finish_gradients, and before EndCall::publish, after wait_for_parameters().
+/// What the ends of a pipeline send each other of a tied embedding (copies.hpp) is no message of the group. Gradients
+/// are sent after EndCall::finish_gradients, and parameters between wait_for_parameters() and EndCall::publish.
 class StepSchedule {
  public:
   /// options: of training. ranks: of the group. All ranks of the group do the same.
