@@ -50,6 +50,7 @@ void* reserve_arena(std::size_t bytes, const char* what) {
   void* at = nullptr;
   const cudaError_t status = cudaMalloc(&at, bytes);
   if (status == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());  // or the next launch would report it
     fail("GPU ", unit().index, " (", unit().name.data(), ") has no ", bytes, " bytes for ", what, ": ", before.free, " of ",
          before.total, " bytes are free");
   }
@@ -75,7 +76,10 @@ void* reserve_staging(std::size_t bytes, const char* what) {
   require(cuda::is_open(), "the GPU was not started before memory for ", what, " was asked for");
   void* at = nullptr;
   const cudaError_t status = cudaMallocHost(&at, bytes);
-  if (status == cudaErrorMemoryAllocation) fail("this machine has no ", bytes, " bytes of pinned memory for ", what);
+  if (status == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    fail("this machine has no ", bytes, " bytes of pinned memory for ", what);
+  }
   cuda::check(status, "cudaMallocHost");
   std::memset(at, 0, bytes);
   return at;

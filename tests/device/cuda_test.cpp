@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <numeric>
 #include <vector>
 
@@ -38,6 +39,9 @@ Ledger planned_large() {
   const Large large(counting);
   return counting.taken();
 }
+
+/// Launches return at once in these tests, unlike those of kernels (with_gpu.cpp). Set before main().
+[[maybe_unused]] const int launches_return = setenv("CUDA_LAUNCH_BLOCKING", "0", 1);
 
 class Cuda : public testing::Test {
  protected:

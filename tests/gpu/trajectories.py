@@ -178,6 +178,7 @@ def main():
     parser.add_argument("--reference")
     parser.add_argument("--write")
     parser.add_argument("--nccl", action="store_true")
+    parser.add_argument("--dtypes", default=",".join(DTYPES), help="only these")
     parser.add_argument("--mpiexec", default=os.environ.get("SHOAL_MPIEXEC", "mpiexec"))
     arguments = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -195,7 +196,7 @@ def main():
             share_by_nccl(runs)
         else:
             reference = json.loads(pathlib.Path(arguments.reference).read_text()) if arguments.reference else None
-            for dtype in DTYPES:
+            for dtype in arguments.dtypes.split(","):
                 compare(runs, dtype, reference)
         sys.exit(1 if runs.failed else 0)
 

@@ -3,6 +3,7 @@
 // host, and an error belongs to the test that made it.
 #include <cuda_runtime_api.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "shoal/base/error.hpp"
@@ -35,7 +36,8 @@ int with_device(int (*run)()) {
   manage_memory(true);
   const int code = run();
   manage_memory(false);
-  return code;
+  std::fflush(nullptr);
+  std::_Exit(code);  // static objects may have managed memory, which is gone when they are destroyed
 }
 
 }  // namespace shoal::test
