@@ -22,7 +22,7 @@ constexpr std::size_t attention_head_bytes(std::size_t positions, std::size_t he
 /// What a part may need besides: counters and alignment.
 inline constexpr std::size_t attention_part_extra_bytes = std::size_t{4} << 20U;
 /// A part has no more heads than fit these bytes, but at least one.
-inline constexpr std::size_t attention_part_bytes = std::size_t{256} << 20U;
+inline constexpr std::size_t attention_part_bytes = std::size_t{512} << 20U;
 
 /// Whole sequences, or else some heads of one sequence.
 struct AttentionPart {
