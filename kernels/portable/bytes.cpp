@@ -8,8 +8,8 @@ namespace shoal::kernels {
 using namespace portable;
 
 void fill(std::size_t n, float value, float* x) {
-  for_elements(
-      "fill", n, SHOAL_LAMBDA(std::size_t i) { x[i] = value; });
+  set_elements(
+      "fill", n, x, SHOAL_LAMBDA(std::size_t) { return value; });
 }
 
 void copy_bytes(std::size_t bytes, const void* from, void* to) { portable::copy("copy", bytes, from, to); }

@@ -12,49 +12,90 @@
 
 namespace shoal::kernels::portable {
 
-/// Columns that a team sums. Their sums are in its scratch memory.
-inline constexpr std::size_t columns_per_team = 256;
+namespace columns {
+
+/// On a CPU: a team sums some columns, in its scratch memory, row by row.
+inline constexpr std::size_t per_team = 256;
 
 /// The columns of tile `tile`.
-SHOAL_FUNCTION Range columns_of(std::size_t tile, std::size_t columns) {
-  return {tile * columns_per_team, smaller((tile + 1) * columns_per_team, columns)};
+SHOAL_FUNCTION Range of_tile(std::size_t tile, std::size_t columns) {
+  return {tile * per_team, smaller((tile + 1) * per_team, columns)};
 }
-inline std::size_t column_tiles(std::size_t columns) { return parts(columns, columns_per_team); }
+inline std::size_t tiles(std::size_t columns) { return parts(columns, per_team); }
+
+template <class Compute, class Term>
+void sum_by_teams(const char* label, RowShape shape, std::size_t group_size, float* sums, std::size_t stride,
+                  const Compute& compute, const Term& term) {
+  const std::size_t rows = shape.rows, C = shape.C, tiles_of_row = tiles(C);
+  for_teams(
+      label, parts(rows, group_size) * tiles_of_row, per_team * sizeof(float),
+      SHOAL_LAMBDA(std::size_t item, const Team& team) {
+        const std::size_t group = item / tiles_of_row, end = smaller((group + 1) * group_size, rows);
+        const Range range = of_tile(item % tiles_of_row, C);
+        auto* const sum = reinterpret_cast<float*>(team.scratch());
+        team.each(range.size(), [&](std::size_t c) { sum[c] = 0.0F; });
+        for (std::size_t row = group * group_size; row < end; ++row) {
+          team.each(range.size(), [&](std::size_t c) { term(row, range.begin + c, compute(row, range.begin + c), sum[c]); });
+        }
+        team.each(range.size(), [&](std::size_t c) { sums[group * stride + range.begin + c] = sum[c]; });
+      });
+}
+
+/// On a GPU: a thread sums a column of a group, in a register. The loads of several rows are under way together.
+template <class Compute, class Term>
+void sum_by_threads(const char* label, RowShape shape, std::size_t group_size, float* sums, std::size_t stride,
+                    const Compute& compute, const Term& term) {
+  const std::size_t rows = shape.rows, C = shape.C;
+  for_elements(
+      label, parts(rows, group_size) * C, SHOAL_LAMBDA(std::size_t item) {
+        constexpr std::size_t at_a_time = 8;
+        const std::size_t group = item / C, column = item % C, end = smaller((group + 1) * group_size, rows);
+        std::size_t row = group * group_size;
+        float sum = 0.0F;
+        for (; row + at_a_time <= end; row += at_a_time) {
+          decltype(compute(row, column)) values[at_a_time];
+          SHOAL_UNROLL
+          for (std::size_t k = 0; k < at_a_time; ++k) values[k] = compute(row + k, column);
+          SHOAL_UNROLL
+          for (std::size_t k = 0; k < at_a_time; ++k) term(row + k, column, values[k], sum);
+        }
+        for (; row < end; ++row) term(row, column, compute(row, column), sum);
+        sums[group * stride + column] = sum;
+      });
+}
+
+}  // namespace columns
+
+/// sums[group * stride + column] = the sum of the column over the rows of the group, one after another from zero. Groups
+/// have group_size rows. term(row, column, compute(row, column), sum) adds an element to `sum`, and may write results that
+/// no other element reads; compute only reads.
+template <class Compute, class Term>
+void sum_columns(const char* label, RowShape shape, std::size_t group_size, float* sums, std::size_t stride,
+                 const Compute& compute, const Term& term) {
+  if constexpr (on_host) {
+    columns::sum_by_teams(label, shape, group_size, sums, stride, compute, term);
+  } else {
+    columns::sum_by_threads(label, shape, group_size, sums, stride, compute, term);
+  }
+}
 
 /// sums[c] = sum of partials[g * stride + c] over the groups g, in order.
-inline void join_row_groups(const char* label, std::size_t groups, std::size_t columns, const float* partials,
-                            std::size_t stride, float* sums) {
-  for_teams(
-      label, column_tiles(columns), columns_per_team * sizeof(float), SHOAL_LAMBDA(std::size_t tile, const Team& team) {
-        const Range range = columns_of(tile, columns);
-        auto* const total = reinterpret_cast<float*>(team.scratch());
-        team.each(range.size(), [&](std::size_t c) { total[c] = 0.0F; });
-        for (std::size_t g = 0; g < groups; ++g) {
-          const float* const partial = partials + g * stride + range.begin;
-          team.each(range.size(), [&](std::size_t c) { total[c] += partial[c]; });
-        }
-        team.each(range.size(), [&](std::size_t c) { sums[range.begin + c] = total[c]; });
-      });
+inline void join_row_groups(const char* label, std::size_t groups, std::size_t C, const float* partials, std::size_t stride,
+                            float* sums) {
+  sum_columns(
+      label, {groups, C}, groups, sums, C,
+      SHOAL_LAMBDA(std::size_t group, std::size_t column) { return partials[group * stride + column]; },
+      SHOAL_LAMBDA(std::size_t, std::size_t, float partial, float& sum) { sum += partial; });
 }
 
-/// sums[c] = sum of value(row * C + c) over the rows. Calls value once for each element; it may also write results.
-/// The workspace has column_sum_workspace_bytes(shape).
-template <class Value>
-void column_sums(const char* label, RowShape shape, float* sums, Span<std::byte> workspace, const Value& value) {
-  const std::size_t rows = shape.rows, C = shape.C, groups = row_groups(rows), tiles = column_tiles(C);
+/// sums[c] = the sum of column c over all rows, in the order of rules/row_groups.hpp. The workspace has
+/// column_sum_workspace_bytes(shape).
+template <class Compute, class Term>
+void column_sums(const char* label, RowShape shape, float* sums, Span<std::byte> workspace, const Compute& compute,
+                 const Term& term) {
   float* const partials = partial_sums_in(workspace, column_sum_workspace_bytes(shape), label, shape);
-  for_teams(
-      label, groups * tiles, columns_per_team * sizeof(float), SHOAL_LAMBDA(std::size_t item, const Team& team) {
-        const std::size_t group = item / tiles;
-        const Range columns = columns_of(item % tiles, C), range = rows_of_group(group, rows);
-        auto* const partial = reinterpret_cast<float*>(team.scratch());
-        team.each(columns.size(), [&](std::size_t c) { partial[c] = 0.0F; });
-        for (std::size_t row = range.begin; row < range.end; ++row) {
-          team.each(columns.size(), [&](std::size_t c) { partial[c] += value(row * C + columns.begin + c); });
-        }
-        team.each(columns.size(), [&](std::size_t c) { partials[group * C + columns.begin + c] = partial[c]; });
-      });
-  join_row_groups("join_row_groups", groups, C, partials, C, sums);
+  sum_columns(label, shape, rows_per_group, partials, shape.C, compute, term);
+  join_row_groups("join_row_groups", row_groups(shape.rows), shape.C, partials, shape.C, sums);
 }
 
 }  // namespace shoal::kernels::portable

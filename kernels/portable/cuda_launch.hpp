@@ -40,12 +40,76 @@ class Team : public TeamOperations<Team> {
   std::byte* memory_;
 };
 
+/// A warp.
+class RowTeam : public TeamOperations<RowTeam> {
+ public:
+  static constexpr unsigned size = 32;
+
+  SHOAL_FUNCTION std::size_t thread() const { return SHOAL_ON_DEVICE(threadIdx.x % size); }
+  SHOAL_FUNCTION std::size_t threads() const { return size; }
+  SHOAL_FUNCTION void sync() const { static_cast<void>(SHOAL_ON_DEVICE(__syncwarp())); }
+
+  /// As TeamOperations::sum(), with the same order: each thread adds two chains, and the warp joins them.
+  template <class Term>
+  SHOAL_FUNCTION float sum(std::size_t n, const Term& term) const {
+    static_assert(rules::chains == 2 * size);
+    float even = 0.0F, odd = 0.0F;  // of chains thread() and thread() + 32
+    std::size_t i = thread();
+#pragma unroll 4
+    for (; i + size < n; i += rules::chains) {
+      term(i, even);
+      term(i + size, odd);
+    }
+    if (i < n) term(i, even);
+    return join(even, odd);
+  }
+
+  /// The sum of 64 chains, to all threads, in the order of rules::join_chains(): each thread has chains thread() and
+  /// thread() + 32.
+  SHOAL_FUNCTION static float join(float even, float odd) {
+    even += from_above(even, 16);
+    odd += from_above(odd, 16);
+    float total = even + odd;
+    for (unsigned distance = 8; distance > 0; distance /= 2) total += from_above(total, distance);
+    return SHOAL_ON_DEVICE(__shfl_sync(all, total, 0));
+  }
+
+ private:
+  static constexpr unsigned all = 0xffffffffU;
+  SHOAL_FUNCTION static float from_above(float value, unsigned distance) {
+    return SHOAL_ON_DEVICE(__shfl_down_sync(all, value, distance));
+  }
+};
+
 namespace detail {
 
 template <class Body>
 __global__ void run_elements(std::size_t n, const Body body) {
   const std::size_t stride = static_cast<std::size_t>(gridDim.x) * blockDim.x;
   for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride) body(i);
+}
+
+inline constexpr unsigned threads_per_block = 256, threads_per_team = 128;
+
+template <unsigned at_a_time, class Compute, class Store>
+__global__ void run_compute_and_store(std::size_t n, const Compute compute, const Store store) {
+  const std::size_t begin = static_cast<std::size_t>(blockIdx.x) * (threads_per_block * at_a_time);
+  const std::size_t first = begin + threadIdx.x;
+  if (begin + threads_per_block * at_a_time <= n) {
+    decltype(compute(first)) values[at_a_time];
+#pragma unroll
+    for (unsigned k = 0; k < at_a_time; ++k) values[k] = compute(first + k * threads_per_block);
+#pragma unroll
+    for (unsigned k = 0; k < at_a_time; ++k) store(first + k * threads_per_block, values[k]);
+  } else {
+    for (std::size_t i = first; i < n; i += threads_per_block) store(i, compute(i));
+  }
+}
+
+template <class Body>
+__global__ void run_rows(std::size_t rows, const Body body) {
+  const std::size_t row = static_cast<std::size_t>(blockIdx.x) * (blockDim.x / RowTeam::size) + threadIdx.x / RowTeam::size;
+  if (row < rows) body(row, RowTeam());
 }
 
 template <class Body>
@@ -68,18 +132,42 @@ inline cudaStream_t stream() { return static_cast<cudaStream_t>(device::stream()
 
 }  // namespace detail
 
-inline constexpr unsigned threads_per_block = 256;
-inline constexpr unsigned threads_per_team = 128;
-
 template <class Body>
 void for_elements(const char* label, std::size_t n, const Body& body) {
   static_assert(sizeof(Body) <= most_captured);
   if (n == 0) return;
   const auto blocks =
-      static_cast<unsigned>(std::min<std::size_t>((n + threads_per_block - 1) / threads_per_block, 1U << 20U));
+      static_cast<unsigned>(std::min<std::size_t>(parts(n, detail::threads_per_block), std::size_t{1} << 20U));
   {
     const device::Timed timed(label);
-    detail::run_elements<<<blocks, threads_per_block, 0, detail::stream()>>>(n, body);
+    detail::run_elements<<<blocks, detail::threads_per_block, 0, detail::stream()>>>(n, body);
+  }
+  detail::launched(label);
+}
+
+template <unsigned at_a_time = 4, class Compute, class Store>
+void for_elements(const char* label, std::size_t n, const Compute& compute, const Store& store) {
+  static_assert(sizeof(Compute) + sizeof(Store) <= most_captured);
+  if (n == 0) return;
+  const std::size_t blocks = parts(n, std::size_t{detail::threads_per_block} * at_a_time);
+  require_countable(label, blocks);
+  {
+    const device::Timed timed(label);
+    detail::run_compute_and_store<at_a_time>
+        <<<static_cast<unsigned>(blocks), detail::threads_per_block, 0, detail::stream()>>>(n, compute, store);
+  }
+  detail::launched(label);
+}
+
+template <class Body>
+void for_rows(const char* label, std::size_t rows, const Body& body) {
+  static_assert(sizeof(Body) <= most_captured);
+  if (rows == 0) return;
+  const std::size_t blocks = parts(rows, detail::threads_per_team / RowTeam::size);
+  require_countable(label, blocks);
+  {
+    const device::Timed timed(label);
+    detail::run_rows<<<static_cast<unsigned>(blocks), detail::threads_per_team, 0, detail::stream()>>>(rows, body);
   }
   detail::launched(label);
 }
@@ -98,7 +186,7 @@ void for_teams(const char* label, std::size_t items, std::size_t scratch_bytes, 
   }
   {
     const device::Timed timed(label);
-    detail::run_teams<<<static_cast<unsigned>(items), threads_per_team, bytes, detail::stream()>>>(body);
+    detail::run_teams<<<static_cast<unsigned>(items), detail::threads_per_team, bytes, detail::stream()>>>(body);
   }
   detail::launched(label);
 }

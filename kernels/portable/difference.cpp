@@ -11,14 +11,14 @@ namespace {
 
 template <typename T>
 void subtract_as(std::size_t n, const float* x, const float* base, T* difference) {
-  for_elements(
-      "subtract", n, SHOAL_LAMBDA(std::size_t i) { difference[i] = T(x[i] - base[i]); });
+  set_elements(
+      "subtract", n, difference, SHOAL_LAMBDA(std::size_t i) { return x[i] - base[i]; });
 }
 
 template <typename T>
 void add_to_base_as(std::size_t n, const float* base, const T* difference, float divisor, float* x) {
-  for_elements(
-      "add_to_base", n, SHOAL_LAMBDA(std::size_t i) { x[i] = base[i] + static_cast<float>(difference[i]) / divisor; });
+  set_elements(
+      "add_to_base", n, x, SHOAL_LAMBDA(std::size_t i) { return base[i] + static_cast<float>(difference[i]) / divisor; });
 }
 
 }  // namespace

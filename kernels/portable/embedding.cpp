@@ -28,8 +28,8 @@ void embedding_backward(const EmbeddingShape& shape, const std::int32_t* tokens,
                         const EmbeddingGradients& gradients) {
   const std::size_t rows = shape.B * shape.T, positions = shape.T, C = shape.C;
   for_teams(
-      "embedding_backward", column_tiles(C), 0, SHOAL_LAMBDA(std::size_t tile, const Team& team) {
-        const Range columns = columns_of(tile, C);
+      "embedding_backward", columns::tiles(C), 0, SHOAL_LAMBDA(std::size_t tile, const Team& team) {
+        const Range columns = columns::of_tile(tile, C);
         for (std::size_t row = 0; row < rows; ++row) {
           const T* const gradient = dx + row * C + columns.begin;
           float* const token = gradients.token + static_cast<std::size_t>(tokens[row]) * C + columns.begin;

@@ -116,6 +116,18 @@ void for_elements(const char* label, std::size_t n, const Body& body) {
   });
 }
 
+/// Both bodies as one: only on a GPU are they better apart.
+template <class Compute, class Store>
+struct ComputeAndStore {
+  Compute compute;
+  Store store;
+  SHOAL_FUNCTION void operator()(std::size_t i) const { store(i, compute(i)); }
+};
+template <unsigned at_a_time = 1, class Compute, class Store>
+void for_elements(const char* label, std::size_t n, const Compute& compute, const Store& store) {
+  for_elements(label, n, ComputeAndStore<Compute, Store>{compute, store});
+}
+
 /// Kokkos calls this on each thread of a team. It is a class, because nvcc does not accept a lambda for the device that is
 /// written within another lambda, such as the one that enqueue() gets.
 template <class Body>
@@ -139,6 +151,12 @@ void for_teams(const char* label, std::size_t items, std::size_t scratch_bytes, 
     policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(bytes)));
     Kokkos::parallel_for(label, policy, TeamBody<Body>{body, bytes});
   });
+}
+
+using RowTeam = Team;
+template <class Body>
+void for_rows(const char* label, std::size_t rows, const Body& body) {
+  for_teams(label, rows, 0, body);
 }
 
 /// Copies bytes within the device's memory.

@@ -26,6 +26,12 @@ void require_countable(const char* label, std::size_t items);
 // Both backends define:
 //
 // for_elements(label, n, body)       calls body(i) for each i in 0 .. n-1, in any order and at the same time
+// for_elements<at_a_time>(label, n, compute, store)
+//                                    calls store(i, compute(i)). compute only reads, of what is written no more than
+//                                    store(i, ...) writes: a thread of a GPU computes at_a_time elements, whose loads are
+//                                    under way together, before it stores the first
+// for_rows(label, rows, body)        calls body(row, team) for each row, on all threads of a RowTeam, which has no scratch
+//                                    memory: on a GPU a warp, whose sums need no barriers
 // for_teams(label, items, scratch_bytes, body)
 //                                    calls body(item, team) for each item in 0 .. items-1, on all threads of a team
 //                                    (team.hpp) that share scratch_bytes of memory; fails if there are more than most_items
@@ -40,3 +46,20 @@ void require_countable(const char* label, std::size_t items);
 #else
 #include "kokkos_launch.hpp"
 #endif
+
+namespace shoal::kernels::portable {
+
+/// Stores a number, rounded to T.
+template <typename T>
+struct Rounded {
+  T* to;
+  SHOAL_FUNCTION void operator()(std::size_t i, float value) const { to[i] = T(value); }
+};
+
+/// y[i] = value(i), rounded, for each i in 0 .. n-1. value may read y[i].
+template <typename T, class Value>
+void set_elements(const char* label, std::size_t n, T* y, const Value& value) {
+  for_elements<8>(label, n, value, Rounded<T>{y});
+}
+
+}  // namespace shoal::kernels::portable

@@ -10,17 +10,26 @@ using namespace portable;
 
 namespace {
 
+/// A parameter and its moments.
+struct Updated {
+  float p, m, v;
+};
+
 template <typename T>
 void adamw_as(std::size_t n, const rules::AdamWConstants& constants, const float* gradient, const AdamWState& state,
               T* rounded) {
   for_elements(
-      "adamw", n, SHOAL_LAMBDA(std::size_t i) {
-        float p = state.master[i], m = state.first[i], v = state.second[i];
-        rules::adamw(constants, gradient[i], p, m, v);
-        state.master[i] = p;
-        state.first[i] = m;
-        state.second[i] = v;
-        if (rounded != nullptr) rounded[i] = T(p);
+      "adamw", n,
+      SHOAL_LAMBDA(std::size_t i) {
+        Updated now{state.master[i], state.first[i], state.second[i]};
+        rules::adamw(constants, gradient[i], now.p, now.m, now.v);
+        return now;
+      },
+      SHOAL_LAMBDA(std::size_t i, const Updated& now) {
+        state.master[i] = now.p;
+        state.first[i] = now.m;
+        state.second[i] = now.v;
+        if (rounded != nullptr) rounded[i] = T(now.p);
       });
 }
 

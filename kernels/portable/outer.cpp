@@ -9,23 +9,24 @@ namespace shoal::kernels {
 using namespace portable;
 
 void divide(std::size_t n, float divisor, float* x) {
-  for_elements(
-      "divide", n, SHOAL_LAMBDA(std::size_t i) { x[i] = x[i] / divisor; });
+  set_elements(
+      "divide", n, x, SHOAL_LAMBDA(std::size_t i) { return x[i] / divisor; });
 }
 
 void average_with(std::size_t n, const float* other, float* x) {
-  for_elements(
-      "average_with", n, SHOAL_LAMBDA(std::size_t i) { x[i] = rules::average(x[i], other[i]); });
+  set_elements(
+      "average_with", n, x, SHOAL_LAMBDA(std::size_t i) { return rules::average(x[i], other[i]); });
 }
 
 void average_with_stale(std::size_t n, const float* other, const float* before, float* x) {
-  for_elements(
-      "average_with_stale", n, SHOAL_LAMBDA(std::size_t i) { x[i] = rules::average_with_stale(x[i], other[i], before[i]); });
+  set_elements(
+      "average_with_stale", n, x,
+      SHOAL_LAMBDA(std::size_t i) { return rules::average_with_stale(x[i], other[i], before[i]); });
 }
 
 void rebase(std::size_t n, const float* mean, const float* before, float* x) {
-  for_elements(
-      "rebase", n, SHOAL_LAMBDA(std::size_t i) { x[i] = rules::rebased(x[i], mean[i], before[i]); });
+  set_elements(
+      "rebase", n, x, SHOAL_LAMBDA(std::size_t i) { return rules::rebased(x[i], mean[i], before[i]); });
 }
 
 void swap(std::size_t n, float* x, float* y) {

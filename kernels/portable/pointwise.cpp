@@ -12,20 +12,25 @@ using namespace portable;
 
 namespace {
 
+/// What GELU's derivative takes.
+struct ValueAndSlope {
+  float value, slope;
+};
+
 template <typename From, typename To>
 void convert_part(std::size_t n, const From* x, To* y) {
-  for_elements(
-      "convert", n, SHOAL_LAMBDA(std::size_t i) { y[i] = To(static_cast<float>(x[i])); });
+  set_elements(
+      "convert", n, y, SHOAL_LAMBDA(std::size_t i) { return static_cast<float>(x[i]); });
 }
 
 }  // namespace
 
 template <typename T>
 void gelu_forward(std::size_t n, const T* u, T* g) {
-  for_elements(
-      "gelu_forward", n, SHOAL_LAMBDA(std::size_t i) {
+  set_elements(
+      "gelu_forward", n, g, SHOAL_LAMBDA(std::size_t i) {
         const float v = u[i];
-        g[i] = T(v * rules::gelu_gate<T>(v).open);
+        return v * rules::gelu_gate<T>(v).open;
       });
 }
 
@@ -34,27 +39,34 @@ void gelu_backward(RowShape shape, const GeluBackwardInputs<T>& in, const GeluBa
                    Span<std::byte> workspace) {
   const T *const u = in.u, *const dg = in.dg;
   T *const g = out.g, *const du = out.du;
+  const std::size_t C = shape.C;
   column_sums(
-      "gelu_backward", shape, out.dbias, workspace, SHOAL_LAMBDA(std::size_t i) {
-        const float v = u[i];
-        const rules::Gate<float> gate = rules::gelu_gate<T>(v);
-        const float value = v * gate.open, gradient = static_cast<float>(dg[i]) * rules::gelu_slope(v, value, gate);
-        g[i] = T(value);
-        du[i] = T(gradient);
-        return gradient;
+      "gelu_backward", shape, out.dbias, workspace,
+      SHOAL_LAMBDA(std::size_t row, std::size_t column) {
+        return ValueAndSlope{static_cast<float>(u[row * C + column]), static_cast<float>(dg[row * C + column])};
+      },
+      SHOAL_LAMBDA(std::size_t row, std::size_t column, const ValueAndSlope& of, float& sum) {
+        const rules::Gate<float> gate = rules::gelu_gate<T>(of.value);
+        const float value = of.value * gate.open, gradient = of.slope * rules::gelu_slope(of.value, value, gate);
+        g[row * C + column] = T(value);
+        du[row * C + column] = T(gradient);
+        sum += gradient;
       });
 }
 
 template <typename T>
 void column_sum(RowShape shape, const T* x, float* sums, Span<std::byte> workspace) {
+  const std::size_t C = shape.C;
   column_sums(
-      "column_sum", shape, sums, workspace, SHOAL_LAMBDA(std::size_t i) { return static_cast<float>(x[i]); });
+      "column_sum", shape, sums, workspace,
+      SHOAL_LAMBDA(std::size_t row, std::size_t column) { return static_cast<float>(x[row * C + column]); },
+      SHOAL_LAMBDA(std::size_t, std::size_t, float value, float& sum) { sum += value; });
 }
 
 template <typename T>
 void add(std::size_t n, const T* from, T* into) {
-  for_elements(
-      "add", n, SHOAL_LAMBDA(std::size_t i) { into[i] = T(static_cast<float>(into[i]) + static_cast<float>(from[i])); });
+  set_elements(
+      "add", n, into, SHOAL_LAMBDA(std::size_t i) { return static_cast<float>(into[i]) + static_cast<float>(from[i]); });
 }
 
 template <typename From, typename To>
@@ -64,19 +76,19 @@ void convert(std::size_t n, const From* x, To* y) {
 
 template <typename T>
 void relu_forward(std::size_t n, T* x) {
-  for_elements(
-      "relu_forward", n, SHOAL_LAMBDA(std::size_t i) {
+  set_elements(
+      "relu_forward", n, x, SHOAL_LAMBDA(std::size_t i) {
         const float v = x[i];
-        x[i] = T(v < 0.0F ? 0.0F : v);  // NaN stays
+        return v < 0.0F ? 0.0F : v;  // NaN stays
       });
 }
 
 template <typename T>
 void relu_backward(std::size_t n, const T* y, const T* dy, T* dx) {
-  for_elements(
-      "relu_backward", n, SHOAL_LAMBDA(std::size_t i) {
+  set_elements(
+      "relu_backward", n, dx, SHOAL_LAMBDA(std::size_t i) {
         const float gradient = dy[i];
-        dx[i] = T(static_cast<float>(y[i]) > 0.0F ? gradient : 0.0F);
+        return static_cast<float>(y[i]) > 0.0F ? gradient : 0.0F;
       });
 }
 

@@ -20,6 +20,14 @@
 #define SHOAL_INDEPENDENT
 #endif
 
+// The next loop, of a constant number of iterations, becomes straight code, so that an array that it indexes stays in
+// registers.
+#if defined(__CUDACC__)
+#define SHOAL_UNROLL _Pragma("unroll")
+#else
+#define SHOAL_UNROLL
+#endif
+
 namespace shoal::kernels::portable {
 
 SHOAL_FUNCTION constexpr std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }

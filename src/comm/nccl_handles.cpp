@@ -120,7 +120,8 @@ void NcclHandles::make(NcclGroup& group) {
     ncclComm_t const all = groups_.front().communicator;
     const ncclResult_t result =
         ncclCommSplit(all, group.alone ? NCCL_SPLIT_NOCOLOR : group.part, rank_, &group.communicator, &config);
-    settle(result, all, what);  // the new communicator is there when the old one is no longer busy
+    // ncclCommSplit() may succeed while the old communicator is still busy; the new one is there when it no longer is.
+    settle(result == ncclSuccess ? ncclInProgress : result, all, what);
     if (group.communicator != nullptr) {
       living().add(group.communicator);
       settle(ncclInProgress, group.communicator, what);

@@ -18,7 +18,7 @@ namespace {
 // Bytes of the logits of a chunk and their gradient. Each chunk reads the weight twice, and reads and writes the weight's
 // gradient once. So there should be few chunks: 4 for GPT-2's vocabulary and 1024 rows. A GPU needs more rows to be busy: on
 // an H200 the head's three products of 16384 rows take 16.2 ms in chunks of 208 rows, 6.4 ms in chunks of 2048.
-std::size_t chunk_bytes() { return std::size_t{device::kind() == device::DeviceKind::cuda ? 640 : 64} << 20U; }
+std::size_t chunk_bytes() { return (device::kind() == device::DeviceKind::cuda ? 640UL : 64UL) << 20U; }
 constexpr std::size_t chunk_alignment = 16;  // rows
 
 constexpr HeadLabels of_head = {"head", "head_dx", "head_dw"}, of_direct = {"direct", "direct_dx", "direct_dw"};
