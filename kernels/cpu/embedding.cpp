@@ -53,3 +53,4 @@ void embedding_backward(const EmbeddingShape& shape, const std::int32_t* tokens,
 }  // namespace shoal::kernels
 
 #include "../instances/embedding.hpp"
+#include "../instances/embedding_backward.hpp"

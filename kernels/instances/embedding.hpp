@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types that embedding's functions are made for: included last by both implementations.
+// The types that embedding_forward() is made for: included last by both implementations.
 #pragma once
 
 #include "shoal/kernels/embedding.hpp"
 
 namespace shoal::kernels {
 
-#define SHOAL_INSTANCE(T)                                                                                        \
-  template void embedding_forward<T>(const EmbeddingShape&, const std::int32_t*, const EmbeddingTables<T>&, T*); \
-  template void embedding_backward<T>(const EmbeddingShape&, const std::int32_t*, const T*, const EmbeddingGradients&);
+#define SHOAL_INSTANCE(T) \
+  template void embedding_forward<T>(const EmbeddingShape&, const std::int32_t*, const EmbeddingTables<T>&, T*);
 SHOAL_INSTANCE(float)
 SHOAL_INSTANCE(bf16)
 SHOAL_INSTANCE(f16)
