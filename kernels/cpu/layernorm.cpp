@@ -103,4 +103,5 @@ void layernorm_backward(RowShape shape, const LayerNormBackwardInputs<T>& in, co
 
 }  // namespace shoal::kernels
 
-#include "../instances/layernorm.hpp"
+#include "../instances/layernorm_backward.hpp"
+#include "../instances/layernorm_forward.hpp"

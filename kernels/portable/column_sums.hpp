@@ -42,13 +42,12 @@ void sum_by_teams(const char* label, RowShape shape, std::size_t group_size, flo
 }
 
 /// On a GPU: a thread sums a column of a group, in a register. The loads of several rows are under way together.
-template <class Compute, class Term>
+template <std::size_t at_a_time, class Compute, class Term>
 void sum_by_threads(const char* label, RowShape shape, std::size_t group_size, float* sums, std::size_t stride,
                     const Compute& compute, const Term& term) {
   const std::size_t rows = shape.rows, C = shape.C;
   for_elements(
       label, parts(rows, group_size) * C, SHOAL_LAMBDA(std::size_t item) {
-        constexpr std::size_t at_a_time = 8;
         const std::size_t group = item / C, column = item % C, end = smaller((group + 1) * group_size, rows);
         std::size_t row = group * group_size;
         float sum = 0.0F;
@@ -69,20 +68,20 @@ void sum_by_threads(const char* label, RowShape shape, std::size_t group_size, f
 /// sums[group * stride + column] = the sum of the column over the rows of the group, one after another from zero. Groups
 /// have group_size rows. term(row, column, compute(row, column), sum) adds an element to `sum`, and may write results that
 /// no other element reads; compute only reads.
-template <class Compute, class Term>
+template <std::size_t at_a_time = 16, class Compute, class Term>
 void sum_columns(const char* label, RowShape shape, std::size_t group_size, float* sums, std::size_t stride,
                  const Compute& compute, const Term& term) {
   if constexpr (on_host) {
     columns::sum_by_teams(label, shape, group_size, sums, stride, compute, term);
   } else {
-    columns::sum_by_threads(label, shape, group_size, sums, stride, compute, term);
+    columns::sum_by_threads<at_a_time>(label, shape, group_size, sums, stride, compute, term);
   }
 }
 
 /// sums[c] = sum of partials[g * stride + c] over the groups g, in order.
 inline void join_row_groups(const char* label, std::size_t groups, std::size_t C, const float* partials, std::size_t stride,
                             float* sums) {
-  sum_columns(
+  sum_columns<32>(
       label, {groups, C}, groups, sums, C,
       SHOAL_LAMBDA(std::size_t group, std::size_t column) { return partials[group * stride + column]; },
       SHOAL_LAMBDA(std::size_t, std::size_t, float partial, float& sum) { sum += partial; });

@@ -74,6 +74,16 @@ class RowTeam : public TeamOperations<RowTeam> {
     return SHOAL_ON_DEVICE(__shfl_sync(all, total, 0));
   }
 
+  /// The same, where each thread has chains 2 thread() and 2 thread() + 1.
+  SHOAL_FUNCTION static float join_pairs(float even, float odd) {
+    const unsigned distances[] = {8, 16, 4, 2, 1};
+    for (const unsigned distance : distances) {
+      even += from_above(even, distance);
+      odd += from_above(odd, distance);
+    }
+    return SHOAL_ON_DEVICE(__shfl_sync(all, even + odd, 0));
+  }
+
  private:
   static constexpr unsigned all = 0xffffffffU;
   SHOAL_FUNCTION static float from_above(float value, unsigned distance) {

@@ -59,7 +59,7 @@ struct Rounded {
 /// y[i] = value(i), rounded, for each i in 0 .. n-1. value may read y[i].
 template <typename T, class Value>
 void set_elements(const char* label, std::size_t n, T* y, const Value& value) {
-  for_elements<8>(label, n, value, Rounded<T>{y});
+  for_elements<sizeof(T) == 2 ? 16 : 8>(label, n, value, Rounded<T>{y});
 }
 
 }  // namespace shoal::kernels::portable

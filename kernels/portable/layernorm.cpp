@@ -108,4 +108,5 @@ void layernorm_backward(RowShape shape, const LayerNormBackwardInputs<T>& in, co
 
 }  // namespace shoal::kernels
 
-#include "../instances/layernorm.hpp"
+#include "../instances/layernorm_backward.hpp"
+#include "../instances/layernorm_forward.hpp"

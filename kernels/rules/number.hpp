@@ -51,7 +51,13 @@ struct Number<float> {
   SHOAL_RULE static float max(float a, float b) { return a > b ? a : b; }
   SHOAL_RULE static float min(float a, float b) { return a < b ? a : b; }
   SHOAL_RULE static float floats(std::int32_t i) { return static_cast<float>(i); }
-  SHOAL_RULE static float rough_reciprocal(float a) { return 1.0F / a; }
+  SHOAL_RULE static float rough_reciprocal(float a) {
+#if defined(__CUDA_ARCH__)
+    return __fdividef(1.0F, a);
+#else
+    return 1.0F / a;
+#endif
+  }
   SHOAL_RULE static float fraction(float a) { return a - floorf(a); }
   SHOAL_RULE static float scale_by_floor(float p, float a) { return scale(p, floorf(a)); }
   static constexpr bool scales_beyond_range = false;

@@ -29,8 +29,13 @@ struct bf16 {
   SHOAL_FUNCTION explicit bf16(float value) {
     const auto wide = std::bit_cast<std::uint32_t>(value);
     const bool nan = (wide & 0x7fffffffU) > 0x7f800000U;
+#if defined(__CUDA_ARCH__)  // the same bits, in one instruction but for NaN
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    if (nan) bits = static_cast<std::uint16_t>((wide >> 16U) | 0x40U);
+#else
     bits = nan ? static_cast<std::uint16_t>((wide >> 16U) | 0x40U)
                : static_cast<std::uint16_t>((wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U);
+#endif
   }
   SHOAL_FUNCTION operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U); }
 };
@@ -46,6 +51,10 @@ struct f16 {
     const auto wide = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t size = wide & 0x7fffffffU;
     std::uint32_t half = 0;
+#if defined(__CUDA_ARCH__)
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    if (size <= 0x7f800000U) return;
+#endif
     if (size > 0x7f800000U) {
       half = 0x7e00U | (size >> 13U & 0x3ffU);
     } else if (size >= 0x47800000U) {  // 2^16
@@ -58,6 +67,13 @@ struct f16 {
     bits = static_cast<std::uint16_t>(half | (wide >> 16U & 0x8000U));
   }
   SHOAL_FUNCTION operator float() const {
+#if defined(__CUDA_ARCH__)
+    if ((bits & 0x7fffU) <= 0x7c00U) {
+      float value = 0.0F;
+      asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+      return value;
+    }
+#endif
     const std::uint32_t sign = (bits & 0x8000U) << 16U, size = (bits & 0x7fffU) << 13U;
     std::uint32_t wide = size + (112U << 23U);
     if (size >= 0x7c00U << 13U) {

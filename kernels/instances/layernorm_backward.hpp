@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types that layernorm's functions are made for: included last by both implementations.
+// The types that layernorm_backward is made for: included last by both implementations.
 #pragma once
 
 #include "shoal/kernels/layernorm.hpp"
@@ -7,8 +7,6 @@
 namespace shoal::kernels {
 
 #define SHOAL_INSTANCE(T)                                                                                        \
-  template void layernorm_forward<T>(RowShape, float, const LayerNormInputs<T>&, const LayerNormOutputs<T>&);    \
-  template void layernorm_recompute<T>(RowShape, const LayerNormInputs<T>&, const LayerNormStatistics&, T*);     \
   template void layernorm_backward<T>(RowShape, const LayerNormBackwardInputs<T>&, const LayerNormGradients<T>&, \
                                       Span<std::byte>);
 SHOAL_INSTANCE(float)

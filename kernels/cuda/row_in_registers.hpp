@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// A warp that has a row in its registers. A step is 64 neighbouring elements, two for each thread, so that each thread has
+// two chains of rules/row_sums.hpp.
+#pragma once
+
+#include "../portable/launch.hpp"
+#include "shoal/kernels/rows.hpp"
+#include "wide_access.hpp"
+
+namespace shoal::kernels::cuda {
+
+using portable::RowTeam;
+
+inline constexpr unsigned warp = RowTeam::size, per_step = 2 * warp;
+static_assert(per_step == rules::chains);
+
+/// Where this thread's two elements of a step are. They are neighbours if rows begin at an even element, so that both are
+/// read at once; otherwise they lie 32 elements apart.
+template <bool paired>
+struct Places {
+  static __device__ unsigned first(unsigned step) { return step * per_step + (paired ? 2 : 1) * (threadIdx.x % warp); }
+  static constexpr unsigned distance = paired ? 1 : warp;
+};
+
+struct Two {
+  float a, b;
+};
+
+template <bool paired, typename T>
+__device__ Two load_two(const T* from, unsigned step, unsigned C) {
+  const unsigned first = Places<paired>::first(step), second = first + Places<paired>::distance;
+  if constexpr (paired) {
+    if (first >= C) return {};
+    const Pack<T, 2> pair = cuda::load<2>(from + first);
+    return {static_cast<float>(pair.at[0]), static_cast<float>(pair.at[1])};
+  } else {
+    return {first < C ? static_cast<float>(from[first]) : 0.0F, second < C ? static_cast<float>(from[second]) : 0.0F};
+  }
+}
+
+template <bool paired, typename T>
+__device__ void store_two(const Two& two, T* to, unsigned step, unsigned C) {
+  const unsigned first = Places<paired>::first(step), second = first + Places<paired>::distance;
+  if constexpr (paired) {
+    if (first < C) cuda::store(Pack<T, 2>{{T(two.a), T(two.b)}}, to + first);
+  } else {
+    if (first < C) to[first] = T(two.a);
+    if (second < C) to[second] = T(two.b);
+  }
+}
+
+/// A row in registers, or, with steps = 0, one that is too long for them and is read again each time.
+template <typename T, unsigned steps, bool paired>
+class Row {
+ public:
+  __device__ Row(const T* from, unsigned C) : from_(from), C_(C) {
+    if constexpr (steps > 0) {
+#pragma unroll
+      for (unsigned step = 0; step < steps; ++step) kept_[step] = load_two<paired>(from, step, C);
+    }
+  }
+  __device__ Two at(unsigned step) const {
+    if constexpr (steps > 0) {
+      return kept_[step];
+    } else {
+      return load_two<paired>(from_, step, C_);
+    }
+  }
+
+ private:
+  const T* from_;
+  unsigned C_;
+  Two kept_[steps == 0 ? 1 : steps];
+};
+
+/// f(step) for each step.
+template <unsigned steps, class F>
+__device__ void each_step(unsigned C, const F& f) {
+  if constexpr (steps == 0) {
+    for (unsigned step = 0; step * per_step < C; ++step) f(step);
+  } else {
+#pragma unroll
+    for (unsigned step = 0; step < steps; ++step) f(step);
+  }
+}
+
+/// The sum over the row. term(step, sums) adds the two elements of the step to the two sums. Elements beyond the row do not
+/// count.
+template <unsigned steps, bool paired, class Term>
+__device__ float sum(unsigned C, const Term& term) {
+  Two sums{};
+  each_step<steps>(C, [&](unsigned step) {
+    const unsigned first = Places<paired>::first(step), second = first + Places<paired>::distance;
+    Two more = sums;
+    term(step, more);
+    if (first < C) sums.a = more.a;
+    if (second < C) sums.b = more.b;
+  });
+  return paired ? RowTeam::join_pairs(sums.a, sums.b) : RowTeam::join(sums.a, sums.b);
+}
+
+/// How a row is read: the steps that are kept in registers, and whether neighbours are read at once.
+template <unsigned count, bool pairs>
+struct Steps {
+  static constexpr unsigned steps = count;
+  static constexpr bool paired = pairs;
+};
+/// f(Steps) for rows of C elements.
+template <class F>
+void with_steps(unsigned C, bool paired, const F& f) {
+  const unsigned needed = (C + per_step - 1) / per_step;
+  if (!paired) return f(Steps<0, false>());
+  if (needed <= 12) return f(Steps<12, true>());
+  if (needed <= 16) return f(Steps<16, true>());
+  if (needed <= 25) return f(Steps<25, true>());
+  if (needed <= 32) return f(Steps<32, true>());
+  f(Steps<0, true>());
+}
+
+/// Whether all rows, which follow one another, begin at pairs.
+template <typename... Ts>
+bool pairs_fit(unsigned C, const Ts*... rows) {
+  return C % 2 == 0 && (aligned<2>(rows) && ...);
+}
+
+/// The row of this warp, in blocks of rows_per_block.
+inline constexpr unsigned rows_per_block = 4;
+inline __device__ unsigned own_row() { return blockIdx.x * rows_per_block + threadIdx.x / warp; }
+
+/// For rows of this shape: start(Steps, blocks, threads, stream).
+template <class Start>
+void launch(const char* label, RowShape shape, bool paired, const Start& start) {
+  if (shape.rows == 0) return;
+  portable::require_countable(label, shape.rows * shape.C);
+  {
+    const device::Timed timed(label);
+    with_steps(static_cast<unsigned>(shape.C), paired, [&](auto steps) {
+      start(steps, static_cast<unsigned>(portable::parts(shape.rows, rows_per_block)), rows_per_block * warp,
+            portable::detail::stream());
+    });
+  }
+  portable::detail::launched(label);
+}
+
+}  // namespace shoal::kernels::cuda
