@@ -7,6 +7,8 @@
 // reading the whole list of tokens, which the second-level cache holds, and notes them as bits: 32 tokens by 16384 rows in
 // shared memory. So they are found in any order and added in the right one. A warp then adds the rows of a token to 128
 // columns of the table, many rows' loads in flight.
+#include <type_traits>
+
 #include "../portable/launch.hpp"
 #include "shoal/kernels/embedding.hpp"
 #include "wide_access.hpp"
@@ -98,6 +100,7 @@ __device__ void add_rows(const T* dx, std::size_t C, const std::uint16_t* rows, 
 /// Adds the rows of the chunk that have key's token to `width` columns for each lane. The chunk's gradients begin at dx.
 template <unsigned width, typename T>
 __device__ void add_key(const T* dx, std::size_t C, std::size_t column, unsigned key, float* sums, Block& block) {
+  constexpr unsigned at_once = std::is_same_v<T, bf16> ? 16 : 8;  // registers do not suffice for more
   const bool within = column < C;
   std::uint16_t* const rows = block.found[threadIdx.x / warp];
   cuda::Pack<float, width> sum;
@@ -108,7 +111,7 @@ __device__ void add_key(const T* dx, std::size_t C, std::size_t column, unsigned
     if (!within) continue;
     const T* const gradients = dx + static_cast<std::size_t>(index) * group * C + column;
     unsigned i = 0;
-    for (; i + 16 <= count; i += 16) add_rows<16>(gradients, C, rows + i, sum);
+    for (; i + at_once <= count; i += at_once) add_rows<at_once>(gradients, C, rows + i, sum);
     for (; i + 4 <= count; i += 4) add_rows<4>(gradients, C, rows + i, sum);
     for (; i < count; ++i) add_rows<1>(gradients, C, rows + i, sum);
   }
