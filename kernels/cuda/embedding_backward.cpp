@@ -20,13 +20,13 @@ namespace {
 constexpr unsigned warp = 32, threads = 512, warps = threads / warp;
 constexpr unsigned keys = warp;        // tokens of a block, one for each lane
 constexpr unsigned group = warp * 32;  // rows of 32 words of bits, one for each lane
-constexpr unsigned groups = 16, chunk = groups * group;
+constexpr unsigned groups = 16, chunk = groups * group, words = chunk / 32;
 constexpr unsigned slots = 512;  // of the hash table of a block's tokens
 constexpr unsigned everyone = 0xffffffffU;
 constexpr std::int32_t no_token = -1;
 
 struct Block {
-  std::uint32_t bits[keys][chunk / 32];  ///< rows of the chunk that have the token
+  std::uint32_t bits[keys * words];  ///< rows of the chunk that have the token
   std::uint32_t groups_with_bits[keys];
   std::uint32_t owned;           ///< one bit for each key
   std::int32_t token_at[slots];  ///< no_token: empty
@@ -59,7 +59,7 @@ __device__ void note(std::int32_t token, unsigned row, unsigned begin, unsigned 
     if (row < first) {
       atomicAnd(&block.owned, ~(1U << key));
     } else {
-      atomicOr(&block.bits[key][at / 32], 1U << at % 32);
+      atomicOr(&block.bits[key * words + at / 32], 1U << at % 32);
       atomicOr(&block.groups_with_bits[key], 1U << at / group);
     }
     return;
@@ -107,7 +107,7 @@ __device__ void add_key(const T* dx, std::size_t C, std::size_t column, unsigned
   if (within) sum = cuda::load<width>(sums + column);
   for (std::uint32_t left = block.groups_with_bits[key]; left != 0; left &= left - 1) {
     const auto index = static_cast<unsigned>(__ffs(static_cast<int>(left)) - 1);
-    const unsigned count = list_rows(&block.bits[key][index * warp], rows);
+    const unsigned count = list_rows(&block.bits[key * words + index * warp], rows);
     if (!within) continue;
     const T* const gradients = dx + static_cast<std::size_t>(index) * group * C + column;
     unsigned i = 0;
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(threads, 2)
   const auto tiles = static_cast<unsigned>((C + warp * width - 1) / (warp * width));
   for (unsigned begin = 0; begin < rows; begin += chunk) {
     const unsigned end = min(begin + chunk, rows);
-    for (unsigned i = threadIdx.x; i < keys * chunk / 32; i += threads) block.bits[0][i] = 0;
+    for (unsigned i = threadIdx.x; i < keys * words; i += threads) block.bits[i] = 0;
     if (threadIdx.x < keys) block.groups_with_bits[threadIdx.x] = 0;
     __syncthreads();
 #pragma unroll 8
