@@ -7,6 +7,8 @@
 // reading the whole list of tokens, which the second-level cache holds, and notes them as bits: 32 tokens by 16384 rows in
 // shared memory. So they are found in any order and added in the right one. A warp then adds the rows of a token to 128
 // columns of the table, many rows' loads in flight.
+#include <type_traits>
+
 #include "../portable/launch.hpp"
 #include "shoal/kernels/embedding.hpp"
 #include "wide_access.hpp"
@@ -18,13 +20,13 @@ namespace {
 constexpr unsigned warp = 32, threads = 512, warps = threads / warp;
 constexpr unsigned keys = warp;        // tokens of a block, one for each lane
 constexpr unsigned group = warp * 32;  // rows of 32 words of bits, one for each lane
-constexpr unsigned groups = 16, chunk = groups * group;
+constexpr unsigned groups = 16, chunk = groups * group, words = chunk / 32;
 constexpr unsigned slots = 512;  // of the hash table of a block's tokens
 constexpr unsigned everyone = 0xffffffffU;
 constexpr std::int32_t no_token = -1;
 
 struct Block {
-  std::uint32_t bits[keys][chunk / 32];  ///< rows of the chunk that have the token
+  std::uint32_t bits[keys * words];  ///< rows of the chunk that have the token
   std::uint32_t groups_with_bits[keys];
   std::uint32_t owned;           ///< one bit for each key
   std::int32_t token_at[slots];  ///< no_token: empty
@@ -57,7 +59,7 @@ __device__ void note(std::int32_t token, unsigned row, unsigned begin, unsigned 
     if (row < first) {
       atomicAnd(&block.owned, ~(1U << key));
     } else {
-      atomicOr(&block.bits[key][at / 32], 1U << at % 32);
+      atomicOr(&block.bits[key * words + at / 32], 1U << at % 32);
       atomicOr(&block.groups_with_bits[key], 1U << at / group);
     }
     return;
@@ -98,17 +100,18 @@ __device__ void add_rows(const T* dx, std::size_t C, const std::uint16_t* rows, 
 /// Adds the rows of the chunk that have key's token to `width` columns for each lane. The chunk's gradients begin at dx.
 template <unsigned width, typename T>
 __device__ void add_key(const T* dx, std::size_t C, std::size_t column, unsigned key, float* sums, Block& block) {
+  constexpr unsigned at_once = std::is_same_v<T, bf16> ? 16 : 8;  // registers do not suffice for more
   const bool within = column < C;
   std::uint16_t* const rows = block.found[threadIdx.x / warp];
   cuda::Pack<float, width> sum;
   if (within) sum = cuda::load<width>(sums + column);
   for (std::uint32_t left = block.groups_with_bits[key]; left != 0; left &= left - 1) {
     const auto index = static_cast<unsigned>(__ffs(static_cast<int>(left)) - 1);
-    const unsigned count = list_rows(&block.bits[key][index * warp], rows);
+    const unsigned count = list_rows(&block.bits[key * words + index * warp], rows);
     if (!within) continue;
     const T* const gradients = dx + static_cast<std::size_t>(index) * group * C + column;
     unsigned i = 0;
-    for (; i + 16 <= count; i += 16) add_rows<16>(gradients, C, rows + i, sum);
+    for (; i + at_once <= count; i += at_once) add_rows<at_once>(gradients, C, rows + i, sum);
     for (; i + 4 <= count; i += 4) add_rows<4>(gradients, C, rows + i, sum);
     for (; i < count; ++i) add_rows<1>(gradients, C, rows + i, sum);
   }
@@ -127,7 +130,7 @@ __global__ void __launch_bounds__(threads, 2)
   const auto tiles = static_cast<unsigned>((C + warp * width - 1) / (warp * width));
   for (unsigned begin = 0; begin < rows; begin += chunk) {
     const unsigned end = min(begin + chunk, rows);
-    for (unsigned i = threadIdx.x; i < keys * chunk / 32; i += threads) block.bits[0][i] = 0;
+    for (unsigned i = threadIdx.x; i < keys * words; i += threads) block.bits[i] = 0;
     if (threadIdx.x < keys) block.groups_with_bits[threadIdx.x] = 0;
     __syncthreads();
 #pragma unroll 8
