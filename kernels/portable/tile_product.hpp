@@ -57,10 +57,10 @@ struct Present {
 // not inline the function.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define SHOAL_BLOCK inline __attribute__((noinline))
-#define SHOAL_UNROLL _Pragma("GCC unroll 8")
+#define SHOAL_UNROLL_ROWS _Pragma("GCC unroll 8")
 #else
 #define SHOAL_BLOCK SHOAL_FUNCTION
-#define SHOAL_UNROLL _Pragma("unroll")
+#define SHOAL_UNROLL_ROWS _Pragma("unroll")
 #endif
 
 /// One block of tile_product() with this number of columns.
@@ -74,7 +74,7 @@ SHOAL_BLOCK void block_product(const Block& block, const Left& a, const Right& b
   const float* const left = a.data + block.rows.begin * a.row;
   const float* const right = b.data + block.columns.begin;
   for (std::size_t k = terms.begin; k < terms.end; ++k) {
-    SHOAL_UNROLL
+    SHOAL_UNROLL_ROWS
     for (std::size_t i = 0; i < block_rows; ++i) {
       const float x = left[i * a.row + k * a.step];
       for (std::size_t j = 0; j < columns; ++j) sums[i][j] = rules::Number<float>::fma(x, right[k * b.step + j], sums[i][j]);
