@@ -20,23 +20,23 @@ __global__ void forward(unsigned rows, unsigned C, float epsilon, const LayerNor
   const unsigned row = own_row();
   if (row >= rows) return;
   const std::size_t at = static_cast<std::size_t>(row) * C;
-  const Row<T, S::steps, S::paired> x(in.x + at, C);
+  const auto x = keep_row<S::steps, S::paired>(in.x + at, C);
   const auto width = static_cast<float>(C);
   const float mean = sum<S::steps, S::paired>(C,
                                               [&](unsigned step, Two& sums) {
-                                                const Two v = x.at(step);
+                                                const Two v = x(step);
                                                 sums.a += v.a;
                                                 sums.b += v.b;
                                               }) /
                      width;
   const float squares = sum<S::steps, S::paired>(C, [&](unsigned step, Two& sums) {
-    const Two v = x.at(step);
+    const Two v = x(step);
     const float a = v.a - mean, b = v.b - mean;
     sums = {fmaf(a, a, sums.a), fmaf(b, b, sums.b)};
   });
   const float rstd = 1.0F / rules::Number<float>::sqrt(squares / width + epsilon);
   each_step<S::steps>(C, [&](unsigned step) {
-    const Two v = x.at(step), gain = load_two<S::paired>(in.gain, step, C), bias = load_two<S::paired>(in.bias, step, C);
+    const Two v = x(step), gain = load_two<S::paired>(in.gain, step, C), bias = load_two<S::paired>(in.bias, step, C);
     store_two<S::paired>(
         {rules::layernorm(v.a, mean, rstd, gain.a, bias.a), rules::layernorm(v.b, mean, rstd, gain.b, bias.b)}, out.y + at,
         step, C);
@@ -52,10 +52,10 @@ __global__ void recompute(unsigned rows, unsigned C, const LayerNormInputs<T> in
   const unsigned row = own_row();
   if (row >= rows) return;
   const std::size_t at = static_cast<std::size_t>(row) * C;
-  const Row<T, S::steps, S::paired> x(in.x + at, C);
+  const auto x = keep_row<S::steps, S::paired>(in.x + at, C);
   const float mean = saved.mean[row], rstd = saved.rstd[row];
   each_step<S::steps>(C, [&](unsigned step) {
-    const Two v = x.at(step), gain = load_two<S::paired>(in.gain, step, C), bias = load_two<S::paired>(in.bias, step, C);
+    const Two v = x(step), gain = load_two<S::paired>(in.gain, step, C), bias = load_two<S::paired>(in.bias, step, C);
     store_two<S::paired>(
         {rules::layernorm(v.a, mean, rstd, gain.a, bias.a), rules::layernorm(v.b, mean, rstd, gain.b, bias.b)}, y + at, step,
         C);

@@ -3,7 +3,7 @@
 // of 128 threads reached 4 % of a copy's rate in bf16: they wait at barriers, and for each element that they read.
 #include "shoal/kernels/layernorm.hpp"
 
-#include "../column_workspace.hpp"
+#include "../portable/column_sums.hpp"
 #include "../rules/layernorm.hpp"
 #include "../rules/row_groups.hpp"
 #include "row_in_registers.hpp"
@@ -21,16 +21,17 @@ __global__ void slopes(unsigned rows, unsigned C, const LayerNormBackwardInputs<
   const unsigned row = own_row();
   if (row >= rows) return;
   const std::size_t at = static_cast<std::size_t>(row) * C;
-  const Row<T, S::steps, S::paired> x(in.x + at, C), dy(in.dy + at, C);
+  const T* const slope_of = in.dy + at;
+  const auto x = keep_row<S::steps, S::paired>(in.x + at, C);
+  const auto d = keep<S::steps>([=](unsigned step) {
+    const Two slope = load_two<S::paired>(slope_of, step, C), gain = load_two<S::paired>(in.gain, step, C);
+    return Two{slope.a * gain.a, slope.b * gain.b};
+  });
   const float mean = in.mean[row], rstd = in.rstd[row];
   const auto width = static_cast<float>(C);
   const auto h = [&](unsigned step) {
-    const Two v = x.at(step);
+    const Two v = x(step);
     return Two{rules::normalized(v.a, mean, rstd), rules::normalized(v.b, mean, rstd)};
-  };
-  const auto d = [&](unsigned step) {
-    const Two slope = dy.at(step), gain = load_two<S::paired>(in.gain, step, C);
-    return Two{slope.a * gain.a, slope.b * gain.b};
   };
   const float mean_d = sum<S::steps, S::paired>(C,
                                                 [&](unsigned step, Two& sums) {
@@ -90,26 +91,6 @@ __global__ void sum_groups(unsigned rows, unsigned C, const LayerNormBackwardInp
   if (second < C) to[second] = gain.b, to[C + second] = bias.b;
 }
 
-/// sums[c] = the sum of partials[g * C + c] over the groups, in order; the first half are gains, the second biases.
-template <typename T>
-void join(std::size_t groups, std::size_t C, const float* partials, const LayerNormGradients<T>& out) {
-  for_elements(
-      "layernorm_backward_join", 2 * C, SHOAL_LAMBDA(std::size_t c) {
-        constexpr unsigned at_a_time = 32;
-        float total = 0.0F;
-        std::size_t group = 0;
-        for (; group + at_a_time <= groups; group += at_a_time) {
-          float some[at_a_time];
-#pragma unroll
-          for (unsigned k = 0; k < at_a_time; ++k) some[k] = partials[(group + k) * 2 * C + c];
-#pragma unroll
-          for (unsigned k = 0; k < at_a_time; ++k) total += some[k];
-        }
-        for (; group < groups; ++group) total += partials[group * 2 * C + c];
-        (c < C ? out.dgain[c] : out.dbias[c - C]) = total;
-      });
-}
-
 template <typename T>
 void gradients(RowShape shape, const LayerNormBackwardInputs<T>& in, bool paired, float* partials) {
   const auto rows = static_cast<unsigned>(shape.rows), C = static_cast<unsigned>(shape.C);
@@ -135,7 +116,11 @@ void layernorm_backward(RowShape shape, const LayerNormBackwardInputs<T>& in, co
   launch("layernorm_backward", shape, paired, [&]<class S>(S, unsigned blocks, unsigned threads, cudaStream_t stream) {
     slopes<T, S><<<blocks, threads, 0, stream>>>(rows, C, in, out.dx);
   });
-  join(row_groups(shape.rows), shape.C, partials, out);
+  const std::size_t half = shape.C;
+  float *const dgain = out.dgain, *const dbias = out.dbias;
+  join_by_teams(
+      "layernorm_backward_join", row_groups(shape.rows), 2 * half, partials, 2 * half,
+      SHOAL_LAMBDA(std::size_t column, float sum) { (column < half ? dgain[column] : dbias[column - half]) = sum; });
 }
 
 }  // namespace shoal::kernels

@@ -49,29 +49,37 @@ __device__ void store_two(const Two& two, T* to, unsigned step, unsigned C) {
   }
 }
 
-/// A row in registers, or, with steps = 0, one that is too long for them and is read again each time.
-template <typename T, unsigned steps, bool paired>
-class Row {
+/// The values f(step) of a row, in registers, or, with steps = 0, of one that is too long for them: computed each time.
+template <unsigned steps, class F>
+class Kept {
  public:
-  __device__ Row(const T* from, unsigned C) : from_(from), C_(C) {
+  __device__ explicit Kept(const F& f) : f_(f) {
     if constexpr (steps > 0) {
 #pragma unroll
-      for (unsigned step = 0; step < steps; ++step) kept_[step] = load_two<paired>(from, step, C);
+      for (unsigned step = 0; step < steps; ++step) kept_[step] = f(step);
     }
   }
-  __device__ Two at(unsigned step) const {
+  __device__ Two operator()(unsigned step) const {
     if constexpr (steps > 0) {
       return kept_[step];
     } else {
-      return load_two<paired>(from_, step, C_);
+      return f_(step);
     }
   }
 
  private:
-  const T* from_;
-  unsigned C_;
+  F f_;
   Two kept_[steps == 0 ? 1 : steps];
 };
+template <unsigned steps, class F>
+__device__ Kept<steps, F> keep(const F& f) {
+  return Kept<steps, F>(f);
+}
+/// The elements of a row.
+template <unsigned steps, bool paired, typename T>
+__device__ auto keep_row(const T* from, unsigned C) {
+  return keep<steps>([=](unsigned step) { return load_two<paired>(from, step, C); });
+}
 
 /// f(step) for each step.
 template <unsigned steps, class F>

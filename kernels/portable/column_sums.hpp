@@ -42,12 +42,13 @@ void sum_by_teams(const char* label, RowShape shape, std::size_t group_size, flo
 }
 
 /// On a GPU: a thread sums a column of a group, in a register. The loads of several rows are under way together.
-template <std::size_t at_a_time, class Compute, class Term>
+template <class Compute, class Term>
 void sum_by_threads(const char* label, RowShape shape, std::size_t group_size, float* sums, std::size_t stride,
                     const Compute& compute, const Term& term) {
   const std::size_t rows = shape.rows, C = shape.C;
   for_elements(
       label, parts(rows, group_size) * C, SHOAL_LAMBDA(std::size_t item) {
+        constexpr std::size_t at_a_time = 16;
         const std::size_t group = item / C, column = item % C, end = smaller((group + 1) * group_size, rows);
         std::size_t row = group * group_size;
         float sum = 0.0F;
@@ -68,23 +69,67 @@ void sum_by_threads(const char* label, RowShape shape, std::size_t group_size, f
 /// sums[group * stride + column] = the sum of the column over the rows of the group, one after another from zero. Groups
 /// have group_size rows. term(row, column, compute(row, column), sum) adds an element to `sum`, and may write results that
 /// no other element reads; compute only reads.
-template <std::size_t at_a_time = 16, class Compute, class Term>
+template <class Compute, class Term>
 void sum_columns(const char* label, RowShape shape, std::size_t group_size, float* sums, std::size_t stride,
                  const Compute& compute, const Term& term) {
   if constexpr (on_host) {
     columns::sum_by_teams(label, shape, group_size, sums, stride, compute, term);
   } else {
-    columns::sum_by_threads<at_a_time>(label, shape, group_size, sums, stride, compute, term);
+    columns::sum_by_threads(label, shape, group_size, sums, stride, compute, term);
   }
+}
+
+/// On a GPU: to(c, the sum of partials[g * stride + c] over the groups g, in order). There are few columns, so a team reads
+/// many groups of some columns at once, and some of its threads add them.
+template <class To>
+void join_by_teams(const char* label, std::size_t groups, std::size_t C, const float* partials, std::size_t stride,
+                   const To& to) {
+  constexpr std::size_t per_team = 32, most_groups = 256, at_a_time = 16;
+  for_teams(
+      label, parts(C, per_team), most_groups * per_team * sizeof(float), SHOAL_LAMBDA(std::size_t tile, const Team& team) {
+        auto* const staged = reinterpret_cast<float*>(team.scratch());
+        const std::size_t first = tile * per_team, columns = smaller(per_team, C - first), own = team.thread();
+        float sum = 0.0F;  // of column first + own
+        for (std::size_t begin = 0; begin < groups; begin += most_groups) {
+          const std::size_t count = smaller(most_groups, groups - begin) * per_team;
+          for (std::size_t i = own; i < count; i += at_a_time * team.threads()) {
+            float read[at_a_time];
+            SHOAL_UNROLL
+            for (std::size_t k = 0; k < at_a_time; ++k) {
+              const std::size_t j = i + k * team.threads(), column = j % per_team;
+              read[k] = j < count && column < columns ? partials[(begin + j / per_team) * stride + first + column] : 0.0F;
+            }
+            SHOAL_UNROLL
+            for (std::size_t k = 0; k < at_a_time; ++k) {
+              if (i + k * team.threads() < count) staged[i + k * team.threads()] = read[k];
+            }
+          }
+          team.sync();
+          if (own < columns) {
+            for (std::size_t i = own; i < count; i += per_team) sum += staged[i];
+          }
+          team.sync();
+        }
+        if (own < columns) to(first + own, sum);
+      });
+}
+
+inline void join_on_host(const char* label, std::size_t groups, std::size_t C, const float* partials, std::size_t stride,
+                         float* sums) {
+  sum_columns(
+      label, {groups, C}, groups, sums, C,
+      SHOAL_LAMBDA(std::size_t group, std::size_t column) { return partials[group * stride + column]; },
+      SHOAL_LAMBDA(std::size_t, std::size_t, float partial, float& sum) { sum += partial; });
 }
 
 /// sums[c] = sum of partials[g * stride + c] over the groups g, in order.
 inline void join_row_groups(const char* label, std::size_t groups, std::size_t C, const float* partials, std::size_t stride,
                             float* sums) {
-  sum_columns<32>(
-      label, {groups, C}, groups, sums, C,
-      SHOAL_LAMBDA(std::size_t group, std::size_t column) { return partials[group * stride + column]; },
-      SHOAL_LAMBDA(std::size_t, std::size_t, float partial, float& sum) { sum += partial; });
+  if constexpr (on_host) {
+    join_on_host(label, groups, C, partials, stride, sums);
+  } else {
+    join_by_teams(label, groups, C, partials, stride, Rounded<float>{sums});
+  }
 }
 
 /// sums[c] = the sum of column c over all rows, in the order of rules/row_groups.hpp. The workspace has
