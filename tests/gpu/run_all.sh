@@ -125,7 +125,7 @@ part_build() {
   export -f configure toolkit linked
   export build source_root arch
   tested configure 120 build.log bash -euo pipefail -c configure || return
-  tested compile 540 build.log cmake --build "$build" -j "$(nproc)" --target shoal gpu_tests || return
+  tested compile 1200 build.log cmake --build "$build" -j "$(nproc)" --target shoal gpu_tests || return
   tested "starts, and names its libraries" 30 build.log "$build/shoal" --version
 }
 
