@@ -226,13 +226,13 @@ TEST_F(AttentionByCudnn, AGraphThatNeedsMoreThanIsPlannedIsNotTaken) {
 // Only addresses are compared, so that it is quick.
 TEST_F(AttentionByCudnn, BackwardGoesThroughTheBatchInPartsThatFit) {
   library.computes = false;
-  const AttentionShape shape{5, 1024, std::size_t{8} * 60, 60};
+  const AttentionShape shape{5, 1024, std::size_t{8} * 120, 120};
   ASSERT_EQ(cuda::attention_part(shape).sequences, 2);
   Case<bf16> c(shape, no_dropout);
   library.workspace_bytes = cuda::attention_part_workspace_bytes(shape);
   c.run(implementations<bf16>().front());
-  EXPECT_EQ(parts_of(Pass::forward), (SequencesAndHeads{{5, 60}}));
-  EXPECT_EQ(parts_of(Pass::backward), (SequencesAndHeads{{2, 60}, {2, 60}, {1, 60}}));
+  EXPECT_EQ(parts_of(Pass::forward), (SequencesAndHeads{{5, 120}}));
+  EXPECT_EQ(parts_of(Pass::backward), (SequencesAndHeads{{2, 120}, {2, 120}, {1, 120}}));
   EXPECT_EQ(library.made.size(), 3);
   const AttentionTensors& last = library.runs.back().tensors;
   const std::size_t rows = 4 * shape.T;
@@ -248,9 +248,9 @@ TEST_F(AttentionByCudnn, BackwardGoesThroughTheBatchInPartsThatFit) {
 }
 
 TEST_F(AttentionByCudnn, PartsOfASequenceAreHeads) {
-  const AttentionShape shape{1, 4096, 64, 8};
+  const AttentionShape shape{1, 4096, 128, 16};
   run<bf16>(shape);
-  EXPECT_EQ(parts_of(Pass::backward), (SequencesAndHeads{{1, 7}, {1, 1}}));
+  EXPECT_EQ(parts_of(Pass::backward), (SequencesAndHeads{{1, 15}, {1, 1}}));
 }
 
 TEST_F(AttentionByCudnn, TheWorkspaceIsBoundedAndServesBothKinds) {
