@@ -9,9 +9,8 @@
 
 namespace shoal::kernels::cuda {
 
-using portable::RowTeam;
-
-inline constexpr unsigned warp = RowTeam::size, per_step = 2 * warp;
+inline constexpr unsigned warp = 32, per_step = 2 * warp;
+inline constexpr unsigned everyone = 0xffffffffU;
 static_assert(per_step == rules::chains);
 
 /// Where this thread's two elements of a step are. They are neighbours if rows begin at an even element, so that both are
@@ -92,6 +91,27 @@ __device__ void each_step(unsigned C, const F& f) {
   }
 }
 
+inline __device__ float from_above(float value, unsigned distance) { return __shfl_down_sync(everyone, value, distance); }
+
+/// The sum of 64 chains, to all threads, in the order of rules::join_chains(). Thread l has chains l and l + 32.
+inline __device__ float join_halves(Two sums) {
+  sums.a += from_above(sums.a, 16);
+  sums.b += from_above(sums.b, 16);
+  float total = sums.a + sums.b;
+  for (unsigned distance = 8; distance > 0; distance /= 2) total += from_above(total, distance);
+  return __shfl_sync(everyone, total, 0);
+}
+
+/// The same, where thread l has chains 2 l and 2 l + 1.
+inline __device__ float join_pairs(Two sums) {
+  const unsigned distances[] = {8, 16, 4, 2, 1};
+  for (const unsigned distance : distances) {
+    sums.a += from_above(sums.a, distance);
+    sums.b += from_above(sums.b, distance);
+  }
+  return __shfl_sync(everyone, sums.a + sums.b, 0);
+}
+
 /// The sum over the row. term(step, sums) adds the two elements of the step to the two sums. Elements beyond the row do not
 /// count.
 template <unsigned steps, bool paired, class Term>
@@ -104,7 +124,7 @@ __device__ float sum(unsigned C, const Term& term) {
     if (first < C) sums.a = more.a;
     if (second < C) sums.b = more.b;
   });
-  return paired ? RowTeam::join_pairs(sums.a, sums.b) : RowTeam::join(sums.a, sums.b);
+  return paired ? join_pairs(sums) : join_halves(sums);
 }
 
 /// How a row is read: the steps that are kept in registers, and whether neighbours are read at once.

@@ -40,57 +40,6 @@ class Team : public TeamOperations<Team> {
   std::byte* memory_;
 };
 
-/// A warp.
-class RowTeam : public TeamOperations<RowTeam> {
- public:
-  static constexpr unsigned size = 32;
-
-  SHOAL_FUNCTION std::size_t thread() const { return SHOAL_ON_DEVICE(threadIdx.x % size); }
-  SHOAL_FUNCTION std::size_t threads() const { return size; }
-  SHOAL_FUNCTION void sync() const { static_cast<void>(SHOAL_ON_DEVICE(__syncwarp())); }
-
-  /// As TeamOperations::sum(), with the same order: each thread adds two chains, and the warp joins them.
-  template <class Term>
-  SHOAL_FUNCTION float sum(std::size_t n, const Term& term) const {
-    static_assert(rules::chains == 2 * size);
-    float even = 0.0F, odd = 0.0F;  // of chains thread() and thread() + 32
-    std::size_t i = thread();
-#pragma unroll 4
-    for (; i + size < n; i += rules::chains) {
-      term(i, even);
-      term(i + size, odd);
-    }
-    if (i < n) term(i, even);
-    return join(even, odd);
-  }
-
-  /// The sum of 64 chains, to all threads, in the order of rules::join_chains(): each thread has chains thread() and
-  /// thread() + 32.
-  SHOAL_FUNCTION static float join(float even, float odd) {
-    even += from_above(even, 16);
-    odd += from_above(odd, 16);
-    float total = even + odd;
-    for (unsigned distance = 8; distance > 0; distance /= 2) total += from_above(total, distance);
-    return SHOAL_ON_DEVICE(__shfl_sync(all, total, 0));
-  }
-
-  /// The same, where each thread has chains 2 thread() and 2 thread() + 1.
-  SHOAL_FUNCTION static float join_pairs(float even, float odd) {
-    const unsigned distances[] = {8, 16, 4, 2, 1};
-    for (const unsigned distance : distances) {
-      even += from_above(even, distance);
-      odd += from_above(odd, distance);
-    }
-    return SHOAL_ON_DEVICE(__shfl_sync(all, even + odd, 0));
-  }
-
- private:
-  static constexpr unsigned all = 0xffffffffU;
-  SHOAL_FUNCTION static float from_above(float value, unsigned distance) {
-    return SHOAL_ON_DEVICE(__shfl_down_sync(all, value, distance));
-  }
-};
-
 namespace detail {
 
 template <class Body>
@@ -114,12 +63,6 @@ __global__ void run_compute_and_store(std::size_t n, const Compute compute, cons
   } else {
     for (std::size_t i = first; i < n; i += threads_per_block) store(i, compute(i));
   }
-}
-
-template <class Body>
-__global__ void run_rows(std::size_t rows, const Body body) {
-  const std::size_t row = static_cast<std::size_t>(blockIdx.x) * (blockDim.x / RowTeam::size) + threadIdx.x / RowTeam::size;
-  if (row < rows) body(row, RowTeam());
 }
 
 template <class Body>
@@ -165,19 +108,6 @@ void for_elements(const char* label, std::size_t n, const Compute& compute, cons
     const device::Timed timed(label);
     detail::run_compute_and_store<at_a_time>
         <<<static_cast<unsigned>(blocks), detail::threads_per_block, 0, detail::stream()>>>(n, compute, store);
-  }
-  detail::launched(label);
-}
-
-template <class Body>
-void for_rows(const char* label, std::size_t rows, const Body& body) {
-  static_assert(sizeof(Body) <= most_captured);
-  if (rows == 0) return;
-  const std::size_t blocks = parts(rows, detail::threads_per_team / RowTeam::size);
-  require_countable(label, blocks);
-  {
-    const device::Timed timed(label);
-    detail::run_rows<<<static_cast<unsigned>(blocks), detail::threads_per_team, 0, detail::stream()>>>(rows, body);
   }
   detail::launched(label);
 }

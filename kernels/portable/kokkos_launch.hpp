@@ -153,12 +153,6 @@ void for_teams(const char* label, std::size_t items, std::size_t scratch_bytes, 
   });
 }
 
-using RowTeam = Team;
-template <class Body>
-void for_rows(const char* label, std::size_t rows, const Body& body) {
-  for_teams(label, rows, 0, body);
-}
-
 /// Copies bytes within the device's memory.
 inline void copy(const char* label, std::size_t bytes, const void* from, void* to) {
   const auto* const source = static_cast<const std::byte*>(from);

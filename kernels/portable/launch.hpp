@@ -30,8 +30,6 @@ void require_countable(const char* label, std::size_t items);
 //                                    calls store(i, compute(i)). compute only reads, of what is written no more than
 //                                    store(i, ...) writes: a thread of a GPU computes at_a_time elements, whose loads are
 //                                    under way together, before it stores the first
-// for_rows(label, rows, body)        calls body(row, team) for each row, on all threads of a RowTeam, which has no scratch
-//                                    memory: on a GPU a warp, whose sums need no barriers
 // for_teams(label, items, scratch_bytes, body)
 //                                    calls body(item, team) for each item in 0 .. items-1, on all threads of a team
 //                                    (team.hpp) that share scratch_bytes of memory; fails if there are more than most_items
