@@ -66,7 +66,7 @@ asan: deps
 # not.
 cuda: deps
 	$(MAKE) cudnn || echo "make cuda: no headers of cuDNN's frontend from PyPI" >&2
-	cmake --preset cuda -DSHOAL_TESTS=ON
+	cmake --preset cuda -DSHOAL_TESTS=ON $(CUDA_ARGS)
 	cmake --build build-cuda -j $(JOBS) --target shoal gpu_tests
 	tests/gpu/starts_without_device.sh build-cuda/shoal
 

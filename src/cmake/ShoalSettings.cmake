@@ -21,6 +21,7 @@ if(SHOAL_CCACHE)
     string(SUBSTRING ${native} 0 12 native)
     list(APPEND ccache_settings CCACHE_NAMESPACE=shoal-${native})
   endif()
+  list(APPEND ccache_settings CCACHE_SLOPPINESS=pch_defines,time_macros)  # else it never caches what uses precompiled headers
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env ${ccache_settings} ${SHOAL_CCACHE})
 endif()
 
