@@ -11,6 +11,7 @@
 #include "commands.hpp"
 #include "output.hpp"
 #include "own_results.hpp"
+#include "report.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
@@ -178,6 +179,12 @@ std::vector<double> gather(comm::World& world, double mine) {
   world.all().all_gather(comm::bytes_of(Span<double>(&mine, 1)), comm::bytes_of(Span<double>(all))).wait();
   return all;
 }
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::string rate_text(double bytes_per_s) { return fixed(bytes_per_s * 1e-6, 0) + " MB/s"; }
 
 }  // namespace doctor
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -56,5 +57,9 @@ Finding check_device(Patient& patient);       ///< GPUs, and libraries that send
 std::string first_problem(comm::World& world, const std::string& mine);
 /// Every rank's number, by rank. Collective.
 std::vector<double> gather(comm::World& world, double mine);
+
+double seconds_since(std::chrono::steady_clock::time_point begin);
+/// In MB/s.
+std::string rate_text(double bytes_per_s);
 
 }  // namespace shoal::app::doctor

@@ -41,8 +41,6 @@ double write_rate(Patient& patient, io::IoMode mode) {
   return static_cast<double>(whole) * ranks / seconds;
 }
 
-std::string rate_text(double bytes_per_s) { return fixed(bytes_per_s * 1e-6, 0) + " MB/s"; }
-
 bool has_colon(const std::filesystem::path& path) { return path.native().find(':') != std::string::npos; }
 
 }  // namespace

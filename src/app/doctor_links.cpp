@@ -31,8 +31,6 @@ struct Link {
   double latency_s = 0, bytes_per_s = 0;
 };
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
 /// Shortest time of one direction, in seconds; 0 on other ranks.
 double shortest_trip(comm::Communicator& all, const Pair& pair, Span<std::byte> data, int trips) {
   double shortest = 1e9;
@@ -76,8 +74,6 @@ std::string name_of_pair(const comm::Topology& topology, const Pair& pair) {
   const auto name = [&](int r) { return text("rank ", r, " (", topology.hosts[static_cast<std::size_t>(r)], ")"); };
   return name(pair.first) + " and " + name(pair.second);
 }
-
-std::string rate_text(double bytes_per_s) { return fixed(bytes_per_s * 1e-6, 0) + " MB/s"; }
 
 /// Finds pairs whose link is much slower than the others.
 void compare(Finding& finding, const comm::Topology& topology, const std::vector<Pair>& pairs,

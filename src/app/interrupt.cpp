@@ -17,12 +17,12 @@ namespace shoal::app {
 
 namespace {
 
-struct Kind {
+struct SignalName {
   int signal;
   const char* name;
 };
-constexpr std::array kinds = {Kind{SIGINT, "SIGINT"}, Kind{SIGTERM, "SIGTERM"}, Kind{SIGUSR1, "SIGUSR1"},
-                              Kind{SIGUSR2, "SIGUSR2"}};
+constexpr std::array kinds = {SignalName{SIGINT, "SIGINT"}, SignalName{SIGTERM, "SIGTERM"}, SignalName{SIGUSR1, "SIGUSR1"},
+                              SignalName{SIGUSR2, "SIGUSR2"}};
 
 constexpr std::int64_t one_delivery_ns = 1'000'000'000;
 
@@ -65,7 +65,7 @@ void block_usr1(int how) {
 }
 
 void restore_defaults() {
-  for (const Kind& kind : kinds) std::signal(kind.signal, SIG_DFL);
+  for (const SignalName& kind : kinds) std::signal(kind.signal, SIG_DFL);
 }
 
 }  // namespace
@@ -74,7 +74,7 @@ Interrupts::Interrupts() {
   first_signal = forwarded = 0;
   first_ns = 0;
   block_usr1(SIG_BLOCK);
-  for (const Kind& kind : kinds) {
+  for (const SignalName& kind : kinds) {
     if (kind.signal != SIGUSR1) record(kind.signal);
   }
 }
@@ -103,7 +103,7 @@ int Interrupts::first_of_all(comm::Communicator& ranks) {
 bool Interrupts::by_hydra() { return forwarded != 0; }
 
 std::string signal_name(int signal) {
-  for (const Kind& kind : kinds) {
+  for (const SignalName& kind : kinds) {
     if (kind.signal == signal) return kind.name;
   }
   return "signal " + std::to_string(signal);

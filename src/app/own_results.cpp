@@ -12,7 +12,7 @@
 namespace shoal::app {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 namespace {
 

@@ -69,7 +69,7 @@ struct Line {
   }
 };
 
-struct Members {
+struct AlikeRanks {
   std::vector<int> ranks;
   double least_s = -1, most_s = -1;  // for how long; below 0: not known
 
@@ -213,7 +213,7 @@ std::string words_of(const Operation& operation, const std::vector<GroupKind>& g
 }
 
 std::string hang_table(const std::vector<RankState>& ranks, const std::vector<GroupKind>& groups) {
-  std::map<Line, Members> lines;
+  std::map<Line, AlikeRanks> lines;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const auto [line, seconds] = line_of(ranks[r], groups);
     lines[line].add(static_cast<int>(r), seconds);

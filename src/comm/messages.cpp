@@ -47,6 +47,18 @@ std::vector<std::size_t> partners_in_order(std::size_t own, std::size_t size) {
   return partners;
 }
 
+std::size_t size_in_bytes(const std::vector<Span<std::byte>>& spans) {
+  std::size_t bytes = 0;
+  for (const Span<std::byte> span : spans) bytes += span.size();
+  return bytes;
+}
+
+std::size_t size_in_bytes(const std::vector<std::vector<Span<std::byte>>>& blocks) {
+  std::size_t bytes = 0;
+  for (const std::vector<Span<std::byte>>& block : blocks) bytes += size_in_bytes(block);
+  return bytes;
+}
+
 void pack(const Message& message, Span<std::byte> slot) {
   for (const Span<std::byte> span : message.spans) {
     kernels::copy_bytes(span.size(), span.data(), slot.data());

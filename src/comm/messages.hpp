@@ -29,6 +29,9 @@ struct Message {
 std::vector<Message> cut_into_messages(const std::vector<Span<std::byte>>& spans,
                                        std::size_t largest = largest_message_bytes);
 
+std::size_t size_in_bytes(const std::vector<Span<std::byte>>& spans);
+std::size_t size_in_bytes(const std::vector<std::vector<Span<std::byte>>>& blocks);
+
 /// Copies a message to contiguous memory, and back.
 void pack(const Message& message, Span<std::byte> slot);
 void unpack(Span<const std::byte> slot, const Message& message);

@@ -16,12 +16,6 @@ namespace {
 
 using Range = std::pair<std::size_t, std::size_t>;  // first byte, one past the last
 
-std::size_t size_in_bytes(const Block& spans) {
-  std::size_t bytes = 0;
-  for (const Span<std::byte> span : spans) bytes += span.size();
-  return bytes;
-}
-
 /// The parts of the spans that lie in a range of all their bytes, one span after another.
 Block part_of(const Block& spans, Range range) {
   Block parts;

@@ -45,17 +45,6 @@ std::size_t receive_bytes(int ranks, std::size_t bytes) {
   return std::max(slots * slot_bytes(bytes), static_cast<std::size_t>(TreePosition(0, ranks).direct_ranks) * cache_line);
 }
 
-std::size_t size_in_bytes(const Block& spans) {
-  std::size_t bytes = 0;
-  for (const Span<std::byte> span : spans) bytes += span.size();
-  return bytes;
-}
-std::size_t size_in_bytes(const Blocks& blocks) {
-  std::size_t bytes = 0;
-  for (const Block& block : blocks) bytes += size_in_bytes(block);
-  return bytes;
-}
-
 /// The spans of all blocks whose index agrees with `rank` in the lowest `bits` bits.
 Block spans_of_matching_blocks(const Blocks& blocks, int rank, int bits) {
   Block spans;

@@ -177,7 +177,7 @@ class Reader {
   std::map<std::string, std::size_t> lines_;
 };
 
-Deck unreadable(const std::string& path, const std::string& why) {
+Deck unreadable_deck(const std::string& path, const std::string& why) {
   Deck deck;
   deck.problems.push_back(path + ": " + why);
   return deck;
@@ -189,7 +189,7 @@ Deck parse_deck_text(std::string_view text, const std::string& filename, const O
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   if (text.find('\0') != std::string_view::npos)
-    return unreadable(filename, "not a deck: it contains zero bytes, so it is not a text file");
+    return unreadable_deck(filename, "not a deck: it contains zero bytes, so it is not a text file");
   Deck deck;
   Reader reader(deck, filename, own);
   while (!text.empty()) {
@@ -204,7 +204,7 @@ Deck parse_deck_text(std::string_view text, const std::string& filename, const O
 
 Deck read_deck(const std::string& path, const OwnOptions& own) {
   const InputText input = read_input(path, "the path of a deck", "deck");
-  return input.problem.empty() ? parse_deck_text(input.text, path, own) : unreadable(path, input.problem);
+  return input.problem.empty() ? parse_deck_text(input.text, path, own) : unreadable_deck(path, input.problem);
 }
 
 }  // namespace shoal::config

@@ -15,7 +15,7 @@ namespace {
 using Kind = JsonEntry::Kind;
 using Role = DeepSpeedKey::Role;
 
-const char* name_of(Kind kind) {
+const char* words_for(Kind kind) {
   switch (kind) {
     case Kind::null: return "null";
     case Kind::flag: return "true or false";
@@ -95,7 +95,7 @@ void DeepSpeedFile::take_today(const JsonEntry& entry, const JsonEntry& origin) 
     return;
   }
   if (take_old(entry)) return;
-  if (entry.kind != kind_of(*key)) return refuse("is ", name_of(entry.kind), "; allowed: ", name_of(kind_of(*key)));
+  if (entry.kind != kind_of(*key)) return refuse("is ", words_for(entry.kind), "; allowed: ", words_for(kind_of(*key)));
   if (key->role == Role::idle_block) {
     note(entry.path, "has no effect here: ", key->text);
     skipped_ = entry.path;

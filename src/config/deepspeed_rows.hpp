@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "deepspeed_keys.hpp"
+#include "limits.hpp"
 #include "shoal/config/table.hpp"
 
 namespace shoal::config {
@@ -14,7 +15,7 @@ namespace shoal::config {
 using Keys = std::vector<DeepSpeedKey>;
 
 // Limit of counts of elements, which are added and multiplied by bytes: far above any model, far below an overflow.
-inline constexpr double most_elements = 1e15, most_steps = 4294967295, most_samples = 4294967295;
+inline constexpr double most_elements = 1e15;
 
 inline const Value a_flag = false, a_count = std::uint64_t{0}, a_whole = std::int64_t{0}, a_real = 0.0,
                    a_text = std::string();

@@ -11,11 +11,6 @@ namespace {
 using optim::ScheduleKind;
 using Count = std::uint64_t;
 
-std::string lower(std::string text) {
-  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  return text;
-}
-
 /// Sets the value in the file, or else DeepSpeed's default.
 template <typename T>
 void set_or_imply(DeepSpeedFile& file, const std::string& option, const std::string& path, T deepspeeds,

@@ -74,9 +74,9 @@ std::string reason(const std::string& what) {
   return shown(before) + (read == std::string::npos ? "" : shown(what.substr(end + 1)));
 }
 
-class Reader : public nlohmann::json_sax<Json> {
+class SaxReader : public nlohmann::json_sax<Json> {
  public:
-  Reader(const Lines& lines, const std::string& filename, JsonText& json)
+  SaxReader(const Lines& lines, const std::string& filename, JsonText& json)
       : lines_(lines), filename_(filename), json_(json) {}
 
   bool null() override { return entry(Kind::null, ""); }
@@ -179,7 +179,7 @@ class Reader : public nlohmann::json_sax<Json> {
   bool done_ = false;
 };
 
-JsonText unreadable(const std::string& path, const std::string& why) {
+JsonText unreadable_json(const std::string& path, const std::string& why) {
   JsonText json;
   json.problems.push_back(path + ": " + why);
   return json;
@@ -192,7 +192,7 @@ JsonText parse_json_text(std::string_view text, const std::string& filename) {
   const std::string plain = plain_json(text, filename, json);
   if (!json.problems.empty()) return json;
   Lines lines;
-  Reader reader(lines, filename, json);
+  SaxReader reader(lines, filename, json);
   const CountingIterator begin(plain.data(), &lines), end(plain.data() + plain.size(), &lines);
   Json::sax_parse(begin, end, &reader);
   return json;
@@ -200,7 +200,7 @@ JsonText parse_json_text(std::string_view text, const std::string& filename) {
 
 JsonText read_json(const std::string& path) {
   const InputText input = read_input(path, "a DeepSpeed configuration", "configuration");
-  return input.problem.empty() ? parse_json_text(input.text, path) : unreadable(path, input.problem);
+  return input.problem.empty() ? parse_json_text(input.text, path) : unreadable_json(path, input.problem);
 }
 
 }  // namespace shoal::config

@@ -8,15 +8,11 @@
 
 namespace shoal::config {
 
-namespace {
-
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return result;
 }
-
-}  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   // Row i contains the distances between the first i characters of a and every prefix of b.

@@ -5,6 +5,7 @@
 
 #include "command_line.hpp"
 #include "deepspeed_apply.hpp"
+#include "limits.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/deck.hpp"
@@ -81,7 +82,6 @@ void apply(const CommandSpec& command, const CommandLine::Given& given, Invocati
   }
   if (given.name == "deepspeed") return;  // read last, when all other options are known
   const bool is_ranks = given.name == "ranks";
-  constexpr double most_ranks = 1048576;
   const Value type = is_ranks ? Value(std::int64_t{0}) : Value(false);
   const auto value = read_given(given, is_ranks ? between(1, most_ranks) : any(), type, problems);
   if (!value) return;

@@ -39,14 +39,12 @@ std::string no_such(std::string_view text, const std::vector<std::string>& choic
 }
 
 Reading read_flag(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  const std::string word = lower(text);
   for (const char* const yes : {"true", "on", "yes", "1"}) {
-    if (lower == yes) return {Value(true), {}};
+    if (word == yes) return {Value(true), {}};
   }
   for (const char* const no : {"false", "off", "no", "0"}) {
-    if (lower == no) return {Value(false), {}};
+    if (word == no) return {Value(false), {}};
   }
   return wrong("neither true nor false");
 }

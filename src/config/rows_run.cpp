@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options that change where and how a training is computed, and what it writes: zero, comm, sync, pipeline, activation,
 // offload, nvme, memory, checkpoint, trace, output, fault.
+#include "limits.hpp"
 #include "rows.hpp"
 
 namespace shoal::config {
@@ -13,7 +14,6 @@ using zero::ZeroOptions;
 
 namespace {
 
-constexpr double most_ranks = 1048576, most_steps = 4294967295;
 constexpr const char* megabytes = "10^6 bytes";
 
 /// Binds zero.hpz_size: off, node, or a number.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options that change the results of a training: model, data, batch, train, optimizer, schedule.
+#include "limits.hpp"
 #include "rows.hpp"
 
 namespace shoal::config {
@@ -13,8 +14,7 @@ using optim::ScheduleOptions;
 
 namespace {
 
-// Token ids are signed 32-bit integers; steps and samples enter the keys of random numbers with 32 bits each.
-constexpr double most_tokens = 2147483647, most_steps = 4294967295, most_samples = 4294967295;
+constexpr double most_tokens = 2147483647;  // token ids are signed 32-bit integers
 // Far beyond any model, and small enough that no count of elements overflows.
 constexpr double most_layers = 1024, most_width = 1048576, most_positions = 16777216;
 

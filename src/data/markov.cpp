@@ -13,7 +13,7 @@ namespace shoal::data {
 namespace {
 
 /// "chain": the key differs from those of other random numbers with the same seed.
-constexpr std::uint64_t domain = 0x636861696e;
+constexpr std::uint64_t chain_domain = 0x636861696e;
 enum Purpose : std::uint32_t { choose_successors, draw_text };
 
 constexpr double background_share = 0.04;
@@ -25,7 +25,7 @@ double surprise(double p) { return -p * std::log(p); }
 }  // namespace
 
 MarkovChain::MarkovChain(std::size_t symbols, std::uint64_t seed)
-    : symbols_(symbols), successors_(std::min(most_successors, symbols)), key_(seed ^ domain), background_(0) {
+    : symbols_(symbols), successors_(std::min(most_successors, symbols)), key_(seed ^ chain_domain), background_(0) {
   require_input(symbols >= 2 && symbols <= (std::size_t{1} << 20U), "model.vocab_size = ", symbols,
                 ": the synthetic text has 2 to 1048576 symbols");
   background_ = static_cast<std::uint32_t>(background_share * static_cast<double>(one) / static_cast<double>(symbols));

@@ -9,7 +9,7 @@ namespace shoal::data {
 namespace {
 
 /// "order": the key differs from those of other random numbers with the same seed.
-constexpr std::uint64_t domain = 0x6f72646572;
+constexpr std::uint64_t order_domain = 0x6f72646572;
 
 /// Four rounds give a pseudo-random permutation of a large domain (Luby and Rackoff 1988); small domains, of a few bits,
 /// need more.
@@ -18,7 +18,7 @@ constexpr std::uint32_t rounds = 8;
 }  // namespace
 
 Permutation::Permutation(std::size_t n, std::uint64_t seed, std::uint64_t number)
-    : n_(n), key_(seed ^ domain), number_(number) {
+    : n_(n), key_(seed ^ order_domain), number_(number) {
   require(n > 0 && n <= (std::size_t{1} << 62U), "a permutation of ", n, " elements");
   while ((std::size_t{1} << (2 * half_bits_)) < n) ++half_bits_;
 }

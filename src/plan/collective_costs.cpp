@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "at.hpp"
 #include "group_places.hpp"
 #include "shoal/comm/queued_exchanges.hpp"
 #include "shoal/comm/tree_reduce.hpp"
@@ -12,8 +13,6 @@
 namespace shoal::plan {
 
 namespace {
-
-std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
 std::size_t bytes_received(const comm::PlannedExchange& exchange) {
   std::size_t bytes = 0;

@@ -6,14 +6,13 @@
 #include <numeric>
 #include <utility>
 
+#include "at.hpp"
 #include "group_places.hpp"
 #include "shoal/plan/collective_costs.hpp"
 
 namespace shoal::plan {
 
 namespace {
-
-std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
 std::size_t elements_of(const std::vector<std::size_t>& spans) {
   return std::accumulate(spans.begin(), spans.end(), std::size_t{0});

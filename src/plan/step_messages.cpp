@@ -6,6 +6,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "at.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::plan {
@@ -13,8 +14,6 @@ namespace shoal::plan {
 namespace {
 
 using comm::TreeDirection;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::vector<std::size_t> bytes_of(const BlockSpans& blocks, DType dtype) {
   std::vector<std::size_t> bytes;

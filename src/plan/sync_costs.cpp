@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "at.hpp"
 #include "shoal/optim/optimizer.hpp"
 #include "shoal/sync/average.hpp"
 
 namespace shoal::plan {
 
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// By unit: the elements of the sub-shards into which the shard of local rank `local` is cut, one sub-shard per node.
 std::vector<BlockSpans> sub_shards_across(const zero::EngineOptions& engine, int local, int sync_group_size, int nodes) {

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
+#include "at.hpp"
+
 namespace shoal::plan {
 
 namespace {
 
 using Pass = zero::StepItem::Pass;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 bool has_unit(const std::vector<int>& units, int unit) { return std::find(units.begin(), units.end(), unit) != units.end(); }
 

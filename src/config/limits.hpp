@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// Limits that several options and keys have.
+#pragma once
+
+namespace shoal::config {
+
+inline constexpr double most_ranks = 1048576;
+/// Steps and samples enter the keys of random numbers with 32 bits each.
+inline constexpr double most_steps = 4294967295, most_samples = 4294967295;
+
+}  // namespace shoal::config
