@@ -5,7 +5,7 @@
 
 namespace shoal::plan {
 
-/// An index, which is never negative, as containers want it.
+/// Converts an index to the type that containers take. It must not be negative.
 inline std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace shoal::plan

@@ -76,9 +76,9 @@ std::string shown(std::string_view text);
 
 /// The candidate most similar to what was written, ignoring case; empty if none is similar.
 std::string nearest(std::string_view written, const std::vector<std::string>& candidates);
-/// Number of insertions, deletions, replacements and swaps of adjacent characters (optimal string alignment).
-/// With small letters from a to z.
+/// The text in lower case. Only ASCII letters change.
 std::string lower(std::string_view text);
+/// Number of insertions, deletions, replacements and swaps of adjacent characters (optimal string alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 }  // namespace shoal::config
