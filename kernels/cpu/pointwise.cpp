@@ -112,4 +112,5 @@ void relu_backward(std::size_t n, const T* y, const T* dy, T* dx) {
 
 }  // namespace shoal::kernels
 
+#include "../instances/column_sums.hpp"
 #include "../instances/pointwise.hpp"

@@ -21,6 +21,7 @@ __global__ void forward(unsigned rows, unsigned C, float epsilon, const LayerNor
   if (row >= rows) return;
   const std::size_t at = static_cast<std::size_t>(row) * C;
   const auto x = keep_row<S::steps, S::paired>(in.x + at, C);
+  const auto gain = keep_narrow<S::steps, S::paired>(in.gain, C), bias = keep_narrow<S::steps, S::paired>(in.bias, C);
   const auto width = static_cast<float>(C);
   const float mean = sum<S::steps, S::paired>(C,
                                               [&](unsigned step, Two& sums) {
@@ -36,10 +37,9 @@ __global__ void forward(unsigned rows, unsigned C, float epsilon, const LayerNor
   });
   const float rstd = 1.0F / rules::Number<float>::sqrt(squares / width + epsilon);
   each_step<S::steps>(C, [&](unsigned step) {
-    const Two v = x(step), gain = load_two<S::paired>(in.gain, step, C), bias = load_two<S::paired>(in.bias, step, C);
-    store_two<S::paired>(
-        {rules::layernorm(v.a, mean, rstd, gain.a, bias.a), rules::layernorm(v.b, mean, rstd, gain.b, bias.b)}, out.y + at,
-        step, C);
+    const Two v = x(step), g = gain(step), b = bias(step);
+    store_two<S::paired>({rules::layernorm(v.a, mean, rstd, g.a, b.a), rules::layernorm(v.b, mean, rstd, g.b, b.b)},
+                         out.y + at, step, C);
   });
   if (threadIdx.x % warp == 0) {
     out.mean[row] = mean;
@@ -53,12 +53,12 @@ __global__ void recompute(unsigned rows, unsigned C, const LayerNormInputs<T> in
   if (row >= rows) return;
   const std::size_t at = static_cast<std::size_t>(row) * C;
   const auto x = keep_row<S::steps, S::paired>(in.x + at, C);
+  const auto gain = keep_narrow<S::steps, S::paired>(in.gain, C), bias = keep_narrow<S::steps, S::paired>(in.bias, C);
   const float mean = saved.mean[row], rstd = saved.rstd[row];
   each_step<S::steps>(C, [&](unsigned step) {
-    const Two v = x(step), gain = load_two<S::paired>(in.gain, step, C), bias = load_two<S::paired>(in.bias, step, C);
-    store_two<S::paired>(
-        {rules::layernorm(v.a, mean, rstd, gain.a, bias.a), rules::layernorm(v.b, mean, rstd, gain.b, bias.b)}, y + at, step,
-        C);
+    const Two v = x(step), g = gain(step), b = bias(step);
+    store_two<S::paired>({rules::layernorm(v.a, mean, rstd, g.a, b.a), rules::layernorm(v.b, mean, rstd, g.b, b.b)}, y + at,
+                         step, C);
   });
 }
 

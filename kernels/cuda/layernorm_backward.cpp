@@ -5,8 +5,7 @@
 
 #include "../portable/column_sums.hpp"
 #include "../rules/layernorm.hpp"
-#include "../rules/row_groups.hpp"
-#include "row_in_registers.hpp"
+#include "columns_of_group.hpp"
 #include "shoal/base/error.hpp"
 
 namespace shoal::kernels {
@@ -26,6 +25,9 @@ __global__ void slopes(unsigned rows, unsigned C, const LayerNormBackwardInputs<
   const auto d = keep<S::steps>([=](unsigned step) {
     const Two slope = load_two<S::paired>(slope_of, step, C), gain = load_two<S::paired>(in.gain, step, C);
     return Two{slope.a * gain.a, slope.b * gain.b};
+  });
+  const auto residual = keep<S::steps>([=](unsigned step) {
+    return in.residual_gradient == nullptr ? Pack<T, 2>{} : load_pair<S::paired>(in.residual_gradient + at, step, C);
   });
   const float mean = in.mean[row], rstd = in.rstd[row];
   const auto width = static_cast<float>(C);
@@ -51,57 +53,46 @@ __global__ void slopes(unsigned rows, unsigned C, const LayerNormBackwardInputs<
     Two slope{rules::layernorm_slope(of_h.a, of_d.a, mean_d, mean_dh, rstd),
               rules::layernorm_slope(of_h.b, of_d.b, mean_d, mean_dh, rstd)};
     if (in.residual_gradient != nullptr) {
-      const Two residual = load_two<S::paired>(in.residual_gradient + at, step, C);
-      slope = {residual.a + slope.a, residual.b + slope.b};
+      const Two more = residual(step);
+      slope = {more.a + slope.a, more.b + slope.b};
     }
     store_two<S::paired>(slope, dx + at, step, C);
   });
 }
 
-/// The sums of a group of rows, in their order: a thread for two columns.
+/// What a row gives to the sums of two columns.
+struct RowOfTwo {
+  Two x, dy;
+};
+
 template <typename T, bool paired>
 __global__ void sum_groups(unsigned rows, unsigned C, const LayerNormBackwardInputs<T> in, float* partials) {
-  constexpr unsigned at_a_time = 8;
-  const unsigned step = blockIdx.x * (blockDim.x / warp) + threadIdx.x / warp, group = blockIdx.y;
-  const unsigned first = Places<paired>::first(step), second = first + Places<paired>::distance;
-  const unsigned end = min((group + 1) * static_cast<unsigned>(rows_per_group), rows);
+  const unsigned step = own_columns();
   Two gain{}, bias{};
-  const auto add = [&](const Two& x, const Two& dy, float mean, float rstd) {
-    gain = {fmaf(dy.a, rules::normalized(x.a, mean, rstd), gain.a), fmaf(dy.b, rules::normalized(x.b, mean, rstd), gain.b)};
-    bias = {bias.a + dy.a, bias.b + dy.b};
-  };
-  unsigned row = group * static_cast<unsigned>(rows_per_group);
-  for (; row + at_a_time <= end; row += at_a_time) {
-    Two x[at_a_time], dy[at_a_time];
-#pragma unroll
-    for (unsigned k = 0; k < at_a_time; ++k) {
-      const std::size_t at = static_cast<std::size_t>(row + k) * C;
-      x[k] = load_two<paired>(in.x + at, step, C);
-      dy[k] = load_two<paired>(in.dy + at, step, C);
-    }
-#pragma unroll
-    for (unsigned k = 0; k < at_a_time; ++k) add(x[k], dy[k], in.mean[row + k], in.rstd[row + k]);
-  }
-  for (; row < end; ++row) {
-    const std::size_t at = static_cast<std::size_t>(row) * C;
-    add(load_two<paired>(in.x + at, step, C), load_two<paired>(in.dy + at, step, C), in.mean[row], in.rstd[row]);
-  }
-  float* const to = partials + static_cast<std::size_t>(group) * 2 * C;
-  if (first < C) to[first] = gain.a, to[C + first] = bias.a;
-  if (second < C) to[second] = gain.b, to[C + second] = bias.b;
+  over_group<8>(
+      rows,
+      [&](unsigned row) {
+        const std::size_t at = static_cast<std::size_t>(row) * C;
+        return RowOfTwo{load_two<paired>(in.x + at, step, C), load_two<paired>(in.dy + at, step, C)};
+      },
+      [&](unsigned row, const RowOfTwo& of) {
+        const float mean = in.mean[row], rstd = in.rstd[row];
+        gain = {fmaf(of.dy.a, rules::normalized(of.x.a, mean, rstd), gain.a),
+                fmaf(of.dy.b, rules::normalized(of.x.b, mean, rstd), gain.b)};
+        bias = {bias.a + of.dy.a, bias.b + of.dy.b};
+      });
+  float* const to = partials + static_cast<std::size_t>(blockIdx.y) * 2 * C;
+  store_columns<paired>(gain, to, step, C);
+  store_columns<paired>(bias, to + C, step, C);
 }
 
 template <typename T>
 void gradients(RowShape shape, const LayerNormBackwardInputs<T>& in, bool paired, float* partials) {
   const auto rows = static_cast<unsigned>(shape.rows), C = static_cast<unsigned>(shape.C);
-  const dim3 blocks((C + rows_per_block * per_step - 1) / (rows_per_block * per_step),
-                    static_cast<unsigned>(row_groups(shape.rows)));
-  {
-    const device::Timed timed("layernorm_backward_sums");
+  launch_over_groups("layernorm_backward_sums", shape, [&](dim3 blocks, unsigned threads, cudaStream_t stream) {
     const auto sums = paired ? sum_groups<T, true> : sum_groups<T, false>;
-    sums<<<blocks, rows_per_block * warp, 0, detail::stream()>>>(rows, C, in, partials);
-  }
-  detail::launched("layernorm_backward_sums");
+    sums<<<blocks, threads, 0, stream>>>(rows, C, in, partials);
+  });
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 // two chains of rules/row_sums.hpp.
 #pragma once
 
+#include <utility>
+
 #include "../portable/launch.hpp"
 #include "shoal/kernels/rows.hpp"
 #include "wide_access.hpp"
@@ -25,16 +27,25 @@ struct Two {
   float a, b;
 };
 
+inline __device__ Two widen(Two two) { return two; }
+template <typename T>
+__device__ Two widen(const Pack<T, 2>& pair) {
+  return {static_cast<float>(pair.at[0]), static_cast<float>(pair.at[1])};
+}
+
+/// This thread's two elements of a step; 0 beyond the row.
 template <bool paired, typename T>
-__device__ Two load_two(const T* from, unsigned step, unsigned C) {
+__device__ Pack<T, 2> load_pair(const T* from, unsigned step, unsigned C) {
   const unsigned first = Places<paired>::first(step), second = first + Places<paired>::distance;
   if constexpr (paired) {
-    if (first >= C) return {};
-    const Pack<T, 2> pair = cuda::load<2>(from + first);
-    return {static_cast<float>(pair.at[0]), static_cast<float>(pair.at[1])};
+    return first < C ? cuda::load<2>(from + first) : Pack<T, 2>{};
   } else {
-    return {first < C ? static_cast<float>(from[first]) : 0.0F, second < C ? static_cast<float>(from[second]) : 0.0F};
+    return {{first < C ? from[first] : T{}, second < C ? from[second] : T{}}};
   }
+}
+template <bool paired, typename T>
+__device__ Two load_two(const T* from, unsigned step, unsigned C) {
+  return widen(load_pair<paired>(from, step, C));
 }
 
 template <bool paired, typename T>
@@ -60,24 +71,30 @@ class Kept {
   }
   __device__ Two operator()(unsigned step) const {
     if constexpr (steps > 0) {
-      return kept_[step];
+      return widen(kept_[step]);
     } else {
-      return f_(step);
+      return widen(f_(step));
     }
   }
 
  private:
   F f_;
-  Two kept_[steps == 0 ? 1 : steps];
+  decltype(std::declval<F>()(0U)) kept_[steps == 0 ? 1 : steps];
 };
 template <unsigned steps, class F>
 __device__ Kept<steps, F> keep(const F& f) {
   return Kept<steps, F>(f);
 }
-/// The elements of a row.
+/// The elements of a row, for a kernel that computes with them several times.
 template <unsigned steps, bool paired, typename T>
 __device__ auto keep_row(const T* from, unsigned C) {
   return keep<steps>([=](unsigned step) { return load_two<paired>(from, step, C); });
+}
+/// The same in fewer registers, for a kernel that needs them once, after its first store: a load that stands behind a store
+/// waits for it, since both may be to one address.
+template <unsigned steps, bool paired, typename T>
+__device__ auto keep_narrow(const T* from, unsigned C) {
+  return keep<steps>([=](unsigned step) { return load_pair<paired>(from, step, C); });
 }
 
 /// f(step) for each step.

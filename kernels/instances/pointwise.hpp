@@ -8,8 +8,6 @@ namespace shoal::kernels {
 
 #define SHOAL_INSTANCE(T)                                                                                                 \
   template void gelu_forward<T>(std::size_t, const T*, T*);                                                               \
-  template void gelu_backward<T>(RowShape, const GeluBackwardInputs<T>&, const GeluBackwardOutputs<T>&, Span<std::byte>); \
-  template void column_sum<T>(RowShape, const T*, float*, Span<std::byte>);                                               \
   template void add<T>(std::size_t, const T*, T*);                                                                        \
   template void relu_forward<T>(std::size_t, T*);                                                                         \
   template void relu_backward<T>(std::size_t, const T*, const T*, T*);

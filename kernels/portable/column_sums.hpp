@@ -84,7 +84,7 @@ void sum_columns(const char* label, RowShape shape, std::size_t group_size, floa
 template <class To>
 void join_by_teams(const char* label, std::size_t groups, std::size_t C, const float* partials, std::size_t stride,
                    const To& to) {
-  constexpr std::size_t per_team = 32, most_groups = 256, at_a_time = 16;
+  constexpr std::size_t per_team = 32, most_groups = 256, at_a_time = 32;
   for_teams(
       label, parts(C, per_team), most_groups * per_team * sizeof(float), SHOAL_LAMBDA(std::size_t tile, const Team& team) {
         auto* const staged = reinterpret_cast<float*>(team.scratch());
@@ -106,7 +106,15 @@ void join_by_teams(const char* label, std::size_t groups, std::size_t C, const f
           }
           team.sync();
           if (own < columns) {
-            for (std::size_t i = own; i < count; i += per_team) sum += staged[i];
+            std::size_t i = own;
+            for (; i + (at_a_time - 1) * per_team < count; i += at_a_time * per_team) {
+              float read[at_a_time];
+              SHOAL_UNROLL
+              for (std::size_t k = 0; k < at_a_time; ++k) read[k] = staged[i + k * per_team];
+              SHOAL_UNROLL
+              for (std::size_t k = 0; k < at_a_time; ++k) sum += read[k];
+            }
+            for (; i < count; i += per_team) sum += staged[i];
           }
           team.sync();
         }

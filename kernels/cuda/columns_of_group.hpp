@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Threads that go down two columns of a group of rows (rules/row_groups.hpp): a warp has the 64 columns of a step.
+#pragma once
+
+#include "../rules/row_groups.hpp"
+#include "row_in_registers.hpp"
+
+namespace shoal::kernels::cuda {
+
+inline constexpr unsigned steps_per_block = 4;
+
+/// The step whose columns this warp has.
+inline __device__ unsigned own_columns() { return blockIdx.x * steps_per_block + threadIdx.x / warp; }
+
+/// Calls add(row, read(row)) for the rows of this block's group, in order. read() only reads: the loads of at_a_time rows
+/// are under way together.
+template <unsigned at_a_time, class Read, class Add>
+__device__ void over_group(unsigned rows, const Read& read, const Add& add) {
+  constexpr auto group_size = static_cast<unsigned>(rows_per_group);
+  const unsigned end = min((blockIdx.y + 1) * group_size, rows);
+  unsigned row = blockIdx.y * group_size;
+  for (; row + at_a_time <= end; row += at_a_time) {
+    decltype(read(row)) values[at_a_time];
+#pragma unroll
+    for (unsigned k = 0; k < at_a_time; ++k) values[k] = read(row + k);
+#pragma unroll
+    for (unsigned k = 0; k < at_a_time; ++k) add(row + k, values[k]);
+  }
+  for (; row < end; ++row) add(row, read(row));
+}
+
+/// Stores what the two columns give. to: aligned for one element only.
+template <bool paired>
+__device__ void store_columns(const Two& two, float* to, unsigned step, unsigned C) {
+  const unsigned first = Places<paired>::first(step), second = first + Places<paired>::distance;
+  if (first < C) to[first] = two.a;
+  if (second < C) to[second] = two.b;
+}
+
+/// start(blocks, threads, stream) for a kernel on all columns of all groups.
+template <class Start>
+void launch_over_groups(const char* label, RowShape shape, const Start& start) {
+  constexpr std::size_t columns = steps_per_block * per_step;
+  const dim3 blocks(static_cast<unsigned>(portable::parts(shape.C, columns)), static_cast<unsigned>(row_groups(shape.rows)));
+  {
+    const device::Timed timed(label);
+    start(blocks, steps_per_block * warp, portable::detail::stream());
+  }
+  portable::detail::launched(label);
+}
+
+}  // namespace shoal::kernels::cuda
