@@ -9,7 +9,8 @@ namespace shoal::kernels::cuda {
 
 inline constexpr unsigned steps_per_block = 4;
 
-/// The step whose columns this warp has.
+/// The step whose columns this warp has. A thread whose first column is beyond the row has to return. Then, if columns are
+/// paired, the others have both of theirs: Width<paired>.
 inline __device__ unsigned own_columns() { return blockIdx.x * steps_per_block + threadIdx.x / warp; }
 
 /// Calls add(row, read(row)) for the rows of this block's group, in order. read() only reads: the loads of at_a_time rows
@@ -30,11 +31,11 @@ __device__ void over_group(unsigned rows, const Read& read, const Add& add) {
 }
 
 /// Stores what the two columns give. to: aligned for one element only.
-template <bool paired>
-__device__ void store_columns(const Two& two, float* to, unsigned step, unsigned C) {
+template <bool paired, class W>
+__device__ void store_columns(const Two& two, float* to, unsigned step, W width) {
   const unsigned first = Places<paired>::first(step), second = first + Places<paired>::distance;
-  if (first < C) to[first] = two.a;
-  if (second < C) to[second] = two.b;
+  if (width.has(first)) to[first] = two.a;
+  if (width.has(second)) to[second] = two.b;
 }
 
 /// start(blocks, threads, stream) for a kernel on all columns of all groups.

@@ -20,17 +20,18 @@ __global__ void forward(unsigned rows, unsigned C, float epsilon, const LayerNor
   const unsigned row = own_row();
   if (row >= rows) return;
   const std::size_t at = static_cast<std::size_t>(row) * C;
-  const auto x = keep_row<S::steps, S::paired>(in.x + at, C);
-  const auto gain = keep_narrow<S::steps, S::paired>(in.gain, C), bias = keep_narrow<S::steps, S::paired>(in.bias, C);
+  const Width<S::fills> row_width{C};
+  const auto x = keep_row<S>(in.x + at, row_width);
+  const auto gain = keep_narrow<S>(in.gain, row_width), bias = keep_narrow<S>(in.bias, row_width);
   const auto width = static_cast<float>(C);
-  const float mean = sum<S::steps, S::paired>(C,
-                                              [&](unsigned step, Two& sums) {
-                                                const Two v = x(step);
-                                                sums.a += v.a;
-                                                sums.b += v.b;
-                                              }) /
+  const float mean = sum<S>(row_width,
+                            [&](unsigned step, Two& sums) {
+                              const Two v = x(step);
+                              sums.a += v.a;
+                              sums.b += v.b;
+                            }) /
                      width;
-  const float squares = sum<S::steps, S::paired>(C, [&](unsigned step, Two& sums) {
+  const float squares = sum<S>(row_width, [&](unsigned step, Two& sums) {
     const Two v = x(step);
     const float a = v.a - mean, b = v.b - mean;
     sums = {fmaf(a, a, sums.a), fmaf(b, b, sums.b)};
@@ -39,7 +40,7 @@ __global__ void forward(unsigned rows, unsigned C, float epsilon, const LayerNor
   each_step<S::steps>(C, [&](unsigned step) {
     const Two v = x(step), g = gain(step), b = bias(step);
     store_two<S::paired>({rules::layernorm(v.a, mean, rstd, g.a, b.a), rules::layernorm(v.b, mean, rstd, g.b, b.b)},
-                         out.y + at, step, C);
+                         out.y + at, step, row_width);
   });
   if (threadIdx.x % warp == 0) {
     out.mean[row] = mean;
@@ -52,13 +53,14 @@ __global__ void recompute(unsigned rows, unsigned C, const LayerNormInputs<T> in
   const unsigned row = own_row();
   if (row >= rows) return;
   const std::size_t at = static_cast<std::size_t>(row) * C;
-  const auto x = keep_row<S::steps, S::paired>(in.x + at, C);
-  const auto gain = keep_narrow<S::steps, S::paired>(in.gain, C), bias = keep_narrow<S::steps, S::paired>(in.bias, C);
+  const Width<S::fills> row_width{C};
+  const auto x = keep_row<S>(in.x + at, row_width);
+  const auto gain = keep_narrow<S>(in.gain, row_width), bias = keep_narrow<S>(in.bias, row_width);
   const float mean = saved.mean[row], rstd = saved.rstd[row];
   each_step<S::steps>(C, [&](unsigned step) {
     const Two v = x(step), g = gain(step), b = bias(step);
     store_two<S::paired>({rules::layernorm(v.a, mean, rstd, g.a, b.a), rules::layernorm(v.b, mean, rstd, g.b, b.b)}, y + at,
-                         step, C);
+                         step, row_width);
   });
 }
 

@@ -20,14 +20,15 @@ __global__ void slopes(unsigned rows, unsigned C, const LayerNormBackwardInputs<
   const unsigned row = own_row();
   if (row >= rows) return;
   const std::size_t at = static_cast<std::size_t>(row) * C;
+  const Width<S::fills> row_width{C};
   const T* const slope_of = in.dy + at;
-  const auto x = keep_row<S::steps, S::paired>(in.x + at, C);
+  const auto x = keep_row<S>(in.x + at, row_width);
   const auto d = keep<S::steps>([=](unsigned step) {
-    const Two slope = load_two<S::paired>(slope_of, step, C), gain = load_two<S::paired>(in.gain, step, C);
+    const Two slope = load_two<S::paired>(slope_of, step, row_width), gain = load_two<S::paired>(in.gain, step, row_width);
     return Two{slope.a * gain.a, slope.b * gain.b};
   });
   const auto residual = keep<S::steps>([=](unsigned step) {
-    return in.residual_gradient == nullptr ? Pack<T, 2>{} : load_pair<S::paired>(in.residual_gradient + at, step, C);
+    return in.residual_gradient == nullptr ? Pack<T, 2>{} : load_pair<S::paired>(in.residual_gradient + at, step, row_width);
   });
   const float mean = in.mean[row], rstd = in.rstd[row];
   const auto width = static_cast<float>(C);
@@ -35,18 +36,18 @@ __global__ void slopes(unsigned rows, unsigned C, const LayerNormBackwardInputs<
     const Two v = x(step);
     return Two{rules::normalized(v.a, mean, rstd), rules::normalized(v.b, mean, rstd)};
   };
-  const float mean_d = sum<S::steps, S::paired>(C,
-                                                [&](unsigned step, Two& sums) {
-                                                  const Two more = d(step);
-                                                  sums.a += more.a;
-                                                  sums.b += more.b;
-                                                }) /
+  const float mean_d = sum<S>(row_width,
+                              [&](unsigned step, Two& sums) {
+                                const Two more = d(step);
+                                sums.a += more.a;
+                                sums.b += more.b;
+                              }) /
                        width;
-  const float mean_dh = sum<S::steps, S::paired>(C,
-                                                 [&](unsigned step, Two& sums) {
-                                                   const Two of_d = d(step), of_h = h(step);
-                                                   sums = {fmaf(of_d.a, of_h.a, sums.a), fmaf(of_d.b, of_h.b, sums.b)};
-                                                 }) /
+  const float mean_dh = sum<S>(row_width,
+                               [&](unsigned step, Two& sums) {
+                                 const Two of_d = d(step), of_h = h(step);
+                                 sums = {fmaf(of_d.a, of_h.a, sums.a), fmaf(of_d.b, of_h.b, sums.b)};
+                               }) /
                         width;
   each_step<S::steps>(C, [&](unsigned step) {
     const Two of_d = d(step), of_h = h(step);
@@ -56,7 +57,7 @@ __global__ void slopes(unsigned rows, unsigned C, const LayerNormBackwardInputs<
       const Two more = residual(step);
       slope = {more.a + slope.a, more.b + slope.b};
     }
-    store_two<S::paired>(slope, dx + at, step, C);
+    store_two<S::paired>(slope, dx + at, step, row_width);
   });
 }
 
@@ -68,12 +69,14 @@ struct RowOfTwo {
 template <typename T, bool paired>
 __global__ void sum_groups(unsigned rows, unsigned C, const LayerNormBackwardInputs<T> in, float* partials) {
   const unsigned step = own_columns();
+  const Width<paired> width{C};
+  if (Places<paired>::first(step) >= C) return;
   Two gain{}, bias{};
   over_group<8>(
       rows,
       [&](unsigned row) {
         const std::size_t at = static_cast<std::size_t>(row) * C;
-        return RowOfTwo{load_two<paired>(in.x + at, step, C), load_two<paired>(in.dy + at, step, C)};
+        return RowOfTwo{load_two<paired>(in.x + at, step, width), load_two<paired>(in.dy + at, step, width)};
       },
       [&](unsigned row, const RowOfTwo& of) {
         const float mean = in.mean[row], rstd = in.rstd[row];
@@ -82,8 +85,8 @@ __global__ void sum_groups(unsigned rows, unsigned C, const LayerNormBackwardInp
         bias = {bias.a + of.dy.a, bias.b + of.dy.b};
       });
   float* const to = partials + static_cast<std::size_t>(blockIdx.y) * 2 * C;
-  store_columns<paired>(gain, to, step, C);
-  store_columns<paired>(bias, to + C, step, C);
+  store_columns<paired>(gain, to, step, width);
+  store_columns<paired>(bias, to + C, step, width);
 }
 
 template <typename T>

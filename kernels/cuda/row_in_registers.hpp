@@ -27,6 +27,14 @@ struct Two {
   float a, b;
 };
 
+/// Which elements a row has. fills: all that are asked for, so that nothing is compared, and loads need not wait for a free
+/// predicate.
+template <bool fills>
+struct Width {
+  unsigned C;
+  __device__ bool has(unsigned i) const { return fills || i < C; }
+};
+
 inline __device__ Two widen(Two two) { return two; }
 template <typename T>
 __device__ Two widen(const Pack<T, 2>& pair) {
@@ -34,28 +42,28 @@ __device__ Two widen(const Pack<T, 2>& pair) {
 }
 
 /// This thread's two elements of a step; 0 beyond the row.
-template <bool paired, typename T>
-__device__ Pack<T, 2> load_pair(const T* from, unsigned step, unsigned C) {
+template <bool paired, typename T, class W>
+__device__ Pack<T, 2> load_pair(const T* from, unsigned step, W width) {
   const unsigned first = Places<paired>::first(step), second = first + Places<paired>::distance;
   if constexpr (paired) {
-    return first < C ? cuda::load<2>(from + first) : Pack<T, 2>{};
+    return width.has(first) ? cuda::load<2>(from + first) : Pack<T, 2>{};
   } else {
-    return {{first < C ? from[first] : T{}, second < C ? from[second] : T{}}};
+    return {{width.has(first) ? from[first] : T{}, width.has(second) ? from[second] : T{}}};
   }
 }
-template <bool paired, typename T>
-__device__ Two load_two(const T* from, unsigned step, unsigned C) {
-  return widen(load_pair<paired>(from, step, C));
+template <bool paired, typename T, class W>
+__device__ Two load_two(const T* from, unsigned step, W width) {
+  return widen(load_pair<paired>(from, step, width));
 }
 
-template <bool paired, typename T>
-__device__ void store_two(const Two& two, T* to, unsigned step, unsigned C) {
+template <bool paired, typename T, class W>
+__device__ void store_two(const Two& two, T* to, unsigned step, W width) {
   const unsigned first = Places<paired>::first(step), second = first + Places<paired>::distance;
   if constexpr (paired) {
-    if (first < C) cuda::store(Pack<T, 2>{{T(two.a), T(two.b)}}, to + first);
+    if (width.has(first)) cuda::store(Pack<T, 2>{{T(two.a), T(two.b)}}, to + first);
   } else {
-    if (first < C) to[first] = T(two.a);
-    if (second < C) to[second] = T(two.b);
+    if (width.has(first)) to[first] = T(two.a);
+    if (width.has(second)) to[second] = T(two.b);
   }
 }
 
@@ -86,15 +94,15 @@ __device__ Kept<steps, F> keep(const F& f) {
   return Kept<steps, F>(f);
 }
 /// The elements of a row, for a kernel that computes with them several times.
-template <unsigned steps, bool paired, typename T>
-__device__ auto keep_row(const T* from, unsigned C) {
-  return keep<steps>([=](unsigned step) { return load_two<paired>(from, step, C); });
+template <class S, typename T>
+__device__ auto keep_row(const T* from, Width<S::fills> width) {
+  return keep<S::steps>([=](unsigned step) { return load_two<S::paired>(from, step, width); });
 }
 /// The same in fewer registers, for a kernel that needs them once, after its first store: a load that stands behind a store
 /// waits for it, since both may be to one address.
-template <unsigned steps, bool paired, typename T>
-__device__ auto keep_narrow(const T* from, unsigned C) {
-  return keep<steps>([=](unsigned step) { return load_pair<paired>(from, step, C); });
+template <class S, typename T>
+__device__ auto keep_narrow(const T* from, Width<S::fills> width) {
+  return keep<S::steps>([=](unsigned step) { return load_pair<S::paired>(from, step, width); });
 }
 
 /// f(step) for each step.
@@ -131,34 +139,40 @@ inline __device__ float join_pairs(Two sums) {
 
 /// The sum over the row. term(step, sums) adds the two elements of the step to the two sums. Elements beyond the row do not
 /// count.
-template <unsigned steps, bool paired, class Term>
-__device__ float sum(unsigned C, const Term& term) {
+template <class S, class Term>
+__device__ float sum(Width<S::fills> width, const Term& term) {
   Two sums{};
-  each_step<steps>(C, [&](unsigned step) {
-    const unsigned first = Places<paired>::first(step), second = first + Places<paired>::distance;
+  each_step<S::steps>(width.C, [&](unsigned step) {
+    const unsigned first = Places<S::paired>::first(step), second = first + Places<S::paired>::distance;
     Two more = sums;
     term(step, more);
-    if (first < C) sums.a = more.a;
-    if (second < C) sums.b = more.b;
+    if (width.has(first)) sums.a = more.a;
+    if (width.has(second)) sums.b = more.b;
   });
-  return paired ? join_pairs(sums) : join_halves(sums);
+  return S::paired ? join_pairs(sums) : join_halves(sums);
 }
 
-/// How a row is read: the steps that are kept in registers, and whether neighbours are read at once.
-template <unsigned count, bool pairs>
+/// How a row is read: the steps that are kept in registers, whether neighbours are read at once, and whether the row fills
+/// all steps.
+template <unsigned count, bool pairs, bool full = false>
 struct Steps {
   static constexpr unsigned steps = count;
-  static constexpr bool paired = pairs;
+  static constexpr bool paired = pairs, fills = full;
 };
-/// f(Steps) for rows of C elements.
+/// f(Steps) for rows of C elements. Those of widths that models have fill their steps.
 template <class F>
 void with_steps(unsigned C, bool paired, const F& f) {
-  const unsigned needed = (C + per_step - 1) / per_step;
   if (!paired) return f(Steps<0, false>());
-  if (needed <= 12) return f(Steps<12, true>());
-  if (needed <= 16) return f(Steps<16, true>());
-  if (needed <= 25) return f(Steps<25, true>());
-  if (needed <= 32) return f(Steps<32, true>());
+  switch (C) {
+    case 12 * per_step: return f(Steps<12, true, true>());
+    case 16 * per_step: return f(Steps<16, true, true>());
+    case 20 * per_step: return f(Steps<20, true, true>());
+    case 25 * per_step: return f(Steps<25, true, true>());
+    case 32 * per_step: return f(Steps<32, true, true>());
+    default: break;
+  }
+  if (C <= 16 * per_step) return f(Steps<16, true>());
+  if (C <= 32 * per_step) return f(Steps<32, true>());
   f(Steps<0, true>());
 }
 

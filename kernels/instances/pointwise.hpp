@@ -6,10 +6,10 @@
 
 namespace shoal::kernels {
 
-#define SHOAL_INSTANCE(T)                                                                                                 \
-  template void gelu_forward<T>(std::size_t, const T*, T*);                                                               \
-  template void add<T>(std::size_t, const T*, T*);                                                                        \
-  template void relu_forward<T>(std::size_t, T*);                                                                         \
+#define SHOAL_INSTANCE(T)                                   \
+  template void gelu_forward<T>(std::size_t, const T*, T*); \
+  template void add<T>(std::size_t, const T*, T*);          \
+  template void relu_forward<T>(std::size_t, T*);           \
   template void relu_backward<T>(std::size_t, const T*, const T*, T*);
 SHOAL_INSTANCE(float)
 SHOAL_INSTANCE(bf16)

@@ -42,6 +42,34 @@ TYPED_TEST(Quantize, IsTheReferenceCodeByCode) {
   }
 }
 
+/// A GPU has a kernel for such blocks, if all arrays are aligned.
+TYPED_TEST(Quantize, IsTheReferenceInLongBlocksAndAtAnyAddress) {
+  for (const Rounding rounding : {Rounding::accurate, Rounding::deepspeed}) {
+    for (const int bits : {8, 4}) {
+      for (const std::size_t block : {256U, 512U, 1024U, 2048U}) {
+        const QuantFormat format{bits, block, rounding};
+        SCOPED_TRACE(name_of(format));
+        const std::size_t n = 5 * block + 37;
+        const auto floats = gradient_like(n, block);
+        const std::vector<TypeParam> x(floats.begin(), floats.end());
+        const Bytes bytes = quantized(format, x);
+        const ReferenceBlock want = reference(format, {x.begin(), x.end()});
+        for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(code_at(format, n, bytes, i), want.codes[i]) << i;
+        const std::vector<TypeParam> values = dequantized<TypeParam>(format, n, bytes);
+        for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(values[i], TypeParam(want.values[i])) << i;
+
+        std::vector<TypeParam> shifted(n + 1), y(n + 1);
+        std::copy(x.begin(), x.end(), shifted.begin() + 1);
+        Bytes at_odd(bytes.size() + 1);
+        quantize(format, dtype_of<TypeParam>, n, &shifted[1], &at_odd[1]);
+        EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), at_odd.begin() + 1));
+        dequantize(format, dtype_of<TypeParam>, n, &at_odd[1], &y[1]);
+        EXPECT_TRUE(std::equal(values.begin(), values.end(), y.begin() + 1));
+      }
+    }
+  }
+}
+
 /// Twenty-four numbers of the oracle's case group_8, and the codes of DeepSpeed's kernels.
 TEST(QuantizeAsDeepSpeed, MeetsItsCodesAndSteps) {
   const std::vector<float> x = {-0x1.83cp-3F, -0x1.6dp+0F,  0x1.e48p-2F, 0x1.66p-5F,   0x1.02p-4F,   0x1.318p+0F,
