@@ -72,10 +72,8 @@ __global__ void sum_gelu_groups(unsigned rows, unsigned C, const GeluBackwardInp
 template <class Start>
 void sum_all_groups(const char* label, RowShape shape, float* sums, Span<std::byte> workspace, const Start& start) {
   float* const partials = partial_sums_in(workspace, column_sum_workspace_bytes(shape), label, shape);
-  if (shape.rows > 0) {
-    launch_over_groups(
-        label, shape, [&](dim3 blocks, unsigned threads, cudaStream_t stream) { start(blocks, threads, stream, partials); });
-  }
+  launch_over_groups(label, shape,
+                     [&](dim3 blocks, unsigned threads, cudaStream_t stream) { start(blocks, threads, stream, partials); });
   join_row_groups("join_row_groups", row_groups(shape.rows), shape.C, partials, shape.C, sums);
 }
 

@@ -41,6 +41,7 @@ __device__ void store_columns(const Two& two, float* to, unsigned step, W width)
 /// start(blocks, threads, stream) for a kernel on all columns of all groups.
 template <class Start>
 void launch_over_groups(const char* label, RowShape shape, const Start& start) {
+  if (shape.rows == 0 || shape.C == 0) return;
   constexpr std::size_t columns = steps_per_block * per_step;
   const dim3 blocks(static_cast<unsigned>(portable::parts(shape.C, columns)), static_cast<unsigned>(row_groups(shape.rows)));
   {

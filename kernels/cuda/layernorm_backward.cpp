@@ -106,7 +106,7 @@ void layernorm_backward(RowShape shape, const LayerNormBackwardInputs<T>& in, co
   const auto rows = static_cast<unsigned>(shape.rows), C = static_cast<unsigned>(shape.C);
   float* const partials = partial_sums_in(workspace, layernorm_workspace_bytes(shape), "layernorm_backward", shape);
   const bool paired = pairs_fit(C, in.x, in.dy, in.gain, in.residual_gradient, out.dx);
-  if (rows > 0) gradients(shape, in, paired, partials);  // before dx, which may be written over dy
+  gradients(shape, in, paired, partials);  // before dx, which may be written over dy
   launch("layernorm_backward", shape, paired, [&]<class S>(S, unsigned blocks, unsigned threads, cudaStream_t stream) {
     slopes<T, S><<<blocks, threads, 0, stream>>>(rows, C, in, out.dx);
   });

@@ -8,10 +8,8 @@
 // quantize the others.
 #include "shoal/kernels/quantize.hpp"
 
-#include <bit>
-
 #include "../portable/quantize_teams.hpp"
-#include "wide_access.hpp"
+#include "eight_elements.hpp"
 
 namespace shoal::kernels {
 
@@ -21,57 +19,8 @@ namespace {
 
 using namespace cuda;
 
-constexpr unsigned own = 8, threads = 128;
+constexpr unsigned threads = 128;
 constexpr unsigned everyone = 0xffffffffU;
-
-/// This thread's elements of a chunk.
-struct Eight {
-  float at[own];
-};
-
-/// from: aligned to 16 bytes.
-template <typename T>
-__device__ Eight load_eight(const T* from) {
-  Eight eight;
-  if constexpr (sizeof(T) == sizeof(float)) {
-    const auto low = cuda::load<4>(from), high = cuda::load<4>(from + 4);
-#pragma unroll
-    for (unsigned i = 0; i < own; ++i) eight.at[i] = i < 4 ? low.at[i] : high.at[i - 4];
-  } else {
-    const auto pack = std::bit_cast<Pack<T, own>>(*reinterpret_cast<const uint4*>(from));
-#pragma unroll
-    for (unsigned i = 0; i < own; ++i) eight.at[i] = static_cast<float>(pack.at[i]);
-  }
-  return eight;
-}
-template <typename T>
-__device__ void store_eight(const Eight& eight, T* to) {
-  if constexpr (sizeof(T) == sizeof(float)) {
-    cuda::store(Pack<float, 4>{{eight.at[0], eight.at[1], eight.at[2], eight.at[3]}}, to);
-    cuda::store(Pack<float, 4>{{eight.at[4], eight.at[5], eight.at[6], eight.at[7]}}, to + 4);
-  } else {
-    Pack<T, own> pack;
-#pragma unroll
-    for (unsigned i = 0; i < own; ++i) pack.at[i] = T(eight.at[i]);
-    *reinterpret_cast<uint4*>(to) = std::bit_cast<uint4>(pack);
-  }
-}
-
-/// The codes of eight elements.
-template <int bits>
-struct EightCodes {
-  static constexpr unsigned words = bits / 4, per_word = own / words;
-  std::uint32_t word[words] = {};
-
-  /// Where code e of a word begins: in a byte, the first INT4 code is the upper one.
-  static __device__ constexpr unsigned place(unsigned e) { return bits == 8 ? 8 * e : 4 * (e ^ 1U); }
-  __device__ std::int32_t operator[](unsigned i) const {
-    return static_cast<std::int32_t>(word[i / per_word] << (32 - bits - place(i % per_word))) >> (32 - bits);
-  }
-  __device__ void set(unsigned i, std::int32_t code) {
-    word[i / per_word] |= (static_cast<std::uint32_t>(code) & ((1U << bits) - 1U)) << place(i % per_word);
-  }
-};
 
 /// How a block is distributed over neighbouring threads.
 template <unsigned count, unsigned per_thread>
@@ -110,52 +59,6 @@ template <class S, class F>
 __device__ void each_chunk(const F& f) {
 #pragma unroll
   for (unsigned c = 0; c < S::chunks; ++c) f(c);
-}
-
-/// Eight elements of an array from `first` on, of which there are `count`.
-template <typename T>
-__device__ Eight load_some(const T* from, unsigned first, unsigned count) {
-  if (first + own <= count) return load_eight(from + first);
-  Eight eight{};
-#pragma unroll
-  for (unsigned i = 0; i < own; ++i) {
-    if (first + i < count) eight.at[i] = static_cast<float>(from[first + i]);
-  }
-  return eight;
-}
-template <typename T>
-__device__ void store_some(const Eight& eight, T* to, unsigned first, unsigned count) {
-  if (first + own <= count) return store_eight(eight, to + first);
-#pragma unroll
-  for (unsigned i = 0; i < own; ++i) {
-    if (first + i < count) to[first + i] = T(eight.at[i]);
-  }
-}
-
-/// codes: those of a block, aligned to 4 bytes.
-template <int bits>
-__device__ EightCodes<bits> load_codes(const std::byte* codes, unsigned first, unsigned count) {
-  EightCodes<bits> eight;
-  const std::byte* const from = codes + first * bits / 8;
-  if (first + own <= count) {
-#pragma unroll
-    for (unsigned w = 0; w < eight.words; ++w) eight.word[w] = reinterpret_cast<const std::uint32_t*>(from)[w];
-  } else if (first < count) {
-    const unsigned bytes = ((count - first) * bits + 7) / 8;
-    for (unsigned b = 0; b < bytes; ++b) eight.word[b / 4] |= static_cast<std::uint32_t>(from[b]) << 8 * (b % 4);
-  }
-  return eight;
-}
-template <int bits>
-__device__ void store_codes(const EightCodes<bits>& eight, std::byte* codes, unsigned first, unsigned count) {
-  std::byte* const to = codes + first * bits / 8;
-  if (first + own <= count) {
-#pragma unroll
-    for (unsigned w = 0; w < eight.words; ++w) reinterpret_cast<std::uint32_t*>(to)[w] = eight.word[w];
-  } else if (first < count) {
-    const unsigned bytes = ((count - first) * bits + 7) / 8;
-    for (unsigned b = 0; b < bytes; ++b) to[b] = static_cast<std::byte>(eight.word[b / 4] >> 8 * (b % 4));
-  }
 }
 
 template <class Code>
@@ -277,7 +180,7 @@ __global__ void dequantize_blocks(const Code code, std::size_t n, const Terms te
 
 bool aligned_to(std::size_t bytes, const void* at) { return reinterpret_cast<std::uintptr_t>(at) % bytes == 0; }
 
-/// Whether warps can read the terms and read or write `elements`.
+/// Whether threads can read the terms, and read or write `elements`, eight at a time.
 bool all_aligned(Span<const QuantTerm> terms, const void* elements) {
   bool all = aligned_to(sizeof(uint4), elements);
   for (const QuantTerm& term : terms) {

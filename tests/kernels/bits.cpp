@@ -240,6 +240,7 @@ void all() {
   for (const std::size_t n : odd_sizes) elementwise<T>(n);
   for (const std::size_t n : odd_sizes) updates<T>(n);
   for (const std::size_t C : odd_sizes) rows<T>(130, C);
+  for (const std::size_t C : {768, 1024, 1280, 1600, 2048}) rows<T>(130, C);  // a GPU has kernels for these widths
   for (const std::size_t C : {7, 64, 65, 1003}) tokens<T>(C, C / 2 + 1);
   for (const std::size_t granules : {1, 7, 1500}) samples<T>(granules);
 }
