@@ -68,7 +68,7 @@ __global__ void sum_gelu_groups(unsigned rows, unsigned C, const GeluBackwardInp
   store_columns<paired>(sums, partials + static_cast<std::size_t>(blockIdx.y) * C, step, width);
 }
 
-/// sums: those of all groups, whose partial sums start(blocks, threads, stream, partials) computes.
+/// Sets `sums` to the sums of all groups. start(blocks, threads, stream, partials) starts the kernel that sums each group.
 template <class Start>
 void sum_all_groups(const char* label, RowShape shape, float* sums, Span<std::byte> workspace, const Start& start) {
   float* const partials = partial_sums_in(workspace, column_sum_workspace_bytes(shape), label, shape);

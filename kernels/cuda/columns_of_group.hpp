@@ -9,8 +9,8 @@ namespace shoal::kernels::cuda {
 
 inline constexpr unsigned steps_per_block = 4;
 
-/// The step whose columns this warp has. A thread whose first column is beyond the row has to return. Then, if columns are
-/// paired, the others have both of theirs: Width<paired>.
+/// The step whose columns this warp sums. A thread whose first column is beyond the row must return at once. If columns are
+/// paired, the remaining threads have both of their columns, so that they may use Width<paired>.
 inline __device__ unsigned own_columns() { return blockIdx.x * steps_per_block + threadIdx.x / warp; }
 
 /// Calls add(row, read(row)) for the rows of this block's group, in order. read() only reads: the loads of at_a_time rows
@@ -38,7 +38,7 @@ __device__ void store_columns(const Two& two, float* to, unsigned step, W width)
   if (width.has(second)) to[second] = two.b;
 }
 
-/// start(blocks, threads, stream) for a kernel on all columns of all groups.
+/// Calls start(blocks, threads, stream), which starts a kernel on all columns of all groups.
 template <class Start>
 void launch_over_groups(const char* label, RowShape shape, const Start& start) {
   if (shape.rows == 0 || shape.C == 0) return;

@@ -49,7 +49,7 @@ struct EightCodes {
   static constexpr unsigned words = bits / 4, per_word = own / words;
   std::uint32_t word[words] = {};
 
-  /// Where code e of a word begins: in a byte, the first INT4 code is the upper one.
+  /// The lowest bit of code e in a word. Of the two INT4 codes in a byte, the first one has the upper bits.
   static __device__ constexpr unsigned place(unsigned e) { return bits == 8 ? 8 * e : 4 * (e ^ 1U); }
   __device__ std::int32_t operator[](unsigned i) const {
     return static_cast<std::int32_t>(word[i / per_word] << (32 - bits - place(i % per_word))) >> (32 - bits);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types that functions which sum columns are made for: included last by all implementations.
+// The types for which the functions that sum columns are compiled: included last by all implementations.
 #pragma once
 
 #include "shoal/kernels/pointwise.hpp"
