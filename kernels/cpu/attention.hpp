@@ -49,14 +49,14 @@ struct Head {
   }
   /// The factors of sixteen neighbouring columns of a row, and of sixteen neighbouring rows of a column.
   SHOAL_INLINE Floats kept_in_row(const Dropout& d, std::size_t row, std::size_t column) const {
-    Floats factors{};
+    std::array<float, simd::width> factors;
     for (std::size_t l = 0; l < simd::width; ++l) factors[l] = kept(d, row, column + l);
-    return factors;
+    return simd::load(factors.data());
   }
   SHOAL_INLINE Floats kept_in_column(const Dropout& d, std::size_t row, std::size_t column) const {
-    Floats factors{};
+    std::array<float, simd::width> factors;
     for (std::size_t l = 0; l < simd::width; ++l) factors[l] = kept(d, row + l, column);
-    return factors;
+    return simd::load(factors.data());
   }
 };
 

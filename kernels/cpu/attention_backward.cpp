@@ -156,7 +156,7 @@ class HeadBackward {
       Floats dp = simd::load(dps), dropped = p;
       if constexpr (masked) {
         const auto seen = seen_from(chunk.j0 + r + row, i);
-        p = seen ? p : Floats{};
+        p = simd::select(seen, p, Floats{});
         if (dropout_.active()) {
           const Floats factors = head_.kept_in_column(dropout_, i, chunk.j0 + r + row);
           dp *= factors;
@@ -164,7 +164,7 @@ class HeadBackward {
         } else {
           dropped = p;
         }
-        ds[row] = seen ? p * (dp - dout_out) : Floats{};
+        ds[row] = simd::select(seen, p * (dp - dout_out), Floats{});
       } else {
         ds[row] = p * (dp - dout_out);
       }

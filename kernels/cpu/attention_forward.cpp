@@ -101,7 +101,7 @@ class HeadForward {
     if (reach > 0) {
       Floats largest = none;
       for (std::size_t c = 0; c < whole; c += simd::width) largest = simd::max(largest, simd::load(row + c));
-      if (whole < reach) largest = simd::max(largest, last ? simd::load(row + whole) : none);
+      if (whole < reach) largest = simd::max(largest, simd::select(last, simd::load(row + whole), none));
       const float before = buffers_.maximum[r],
                   now = std::max(simd::max(largest) * scale_, s.k0 == 0 ? simd::max(none) : before);
       const Floats scale = simd::broadcast(scale_), maximum = simd::broadcast(now);
@@ -114,7 +114,7 @@ class HeadForward {
       };
       const auto power = [&](std::size_t c) { return exp2_of_negative(simd::fma(simd::load(row + c), scale, -maximum)); };
       for (std::size_t c = 0; c < whole; c += simd::width) put(c, power(c));
-      if (whole < reach) put(whole, last ? power(whole) : Floats{});
+      if (whole < reach) put(whole, simd::select(last, power(whole), Floats{}));
       if (s.k0 == 0) {
         buffers_.sum[r] = simd::sum(sum);
       } else {

@@ -37,15 +37,15 @@ struct Single {
 
   /// Loads sixteen words, of which the first `valid` elements exist; the rest is zero.
   static SHOAL_INLINE Words load(const T* from, std::size_t valid) {
-    if (valid >= simd::width) return std::bit_cast<Words>(simd::load(from));
-    return std::bit_cast<Words>(simd::load(from, valid));
+    if (valid >= simd::width) return simd::cast<Words>(simd::load(from));
+    return simd::cast<Words>(simd::load(from, valid));
   }
   static SHOAL_INLINE Register multiply_add(RegisterWords a, RegisterWords b, Register c) {
     return fma(std::bit_cast<Register>(a), std::bit_cast<Register>(b), c);
   }
   /// Stores sixteen neighbouring elements of a row.
   static SHOAL_INLINE void put(Word* row, std::size_t element, Floats v) {
-    store_words(row + element, std::bit_cast<Words>(v));
+    store_words(row + element, simd::cast<Words>(v));
   }
 };
 
@@ -91,7 +91,7 @@ SHOAL_INLINE Floats exp2_of_negative(Floats x) {
   p = simd::fma(p, f, simd::broadcast(0x1.ebf9bcp-3F));
   p = simd::fma(p, f, simd::broadcast(0x1.62e42ap-1F));
   p = simd::fma(p, f, simd::broadcast(1.0F));
-  return p * std::bit_cast<Floats>(std::bit_cast<Words>(shifted) << 23U);
+  return p * simd::cast<Floats>(simd::cast<Words>(shifted) << 23U);
 }
 
 }  // namespace shoal::kernels::attention

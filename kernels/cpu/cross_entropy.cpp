@@ -26,7 +26,7 @@ SHOAL_INLINE rules::Normalizer normalizer(std::size_t V, const float* x) {
   Floats largest[4] = {broadcast(lowest), broadcast(lowest), broadcast(lowest), broadcast(lowest)};
   for_vectors(V, [&](std::size_t i, auto part) {
     Floats v = load(x + i, part);
-    if constexpr (part.partial) v = simd::first(part.lanes) ? v : broadcast(lowest);
+    if constexpr (part.partial) v = simd::select(simd::first(part.lanes), v, broadcast(lowest));
     Floats& among = largest[i / simd::width % 4];
     among = simd::max(v, among);
   });
@@ -34,7 +34,7 @@ SHOAL_INLINE rules::Normalizer normalizer(std::size_t V, const float* x) {
   ChainSums sums;
   for_vectors(V, [&](std::size_t i, auto part) {
     Floats e = rules::exp(load(x + i, part) - top);
-    if constexpr (part.partial) e = simd::first(part.lanes) ? e : Floats{};
+    if constexpr (part.partial) e = simd::select(simd::first(part.lanes), e, Floats{});
     sums.at(i) += e;
   });
   return {top, sums.total()};

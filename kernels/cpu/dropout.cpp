@@ -21,28 +21,45 @@ namespace {
 /// Elements of one call of factors(), which computes sixteen Philox calls of four words.
 constexpr std::size_t batch = 4 * simd::width;
 
-/// Upper and lower halves of the 64-bit products of sixteen words with one constant.
-SHOAL_INLINE void multiply(Words a, std::uint32_t b, Words& upper, Words& lower) {
-  using Longs = std::uint64_t __attribute__((vector_size(64)));
+#if defined(__AVX512F__)
+using Register = Words;
+#else
+using Register = Words::Register;
+#endif
+using Longs = std::uint64_t __attribute__((vector_size(sizeof(Register))));
+
+/// Upper and lower halves of the 64-bit products of the words of a register with one constant.
+SHOAL_INLINE void multiply_register(Register a, std::uint32_t b, Register& upper, Register& lower) {
   const auto pairs = std::bit_cast<Longs>(a);
 #if defined(__AVX512F__)
   const auto factor = std::bit_cast<__m512i>(Longs{} + b);
   const auto even = std::bit_cast<Longs>(_mm512_maskz_mul_epu32(0xff, std::bit_cast<__m512i>(pairs), factor));
   const auto odd = std::bit_cast<Longs>(_mm512_maskz_mul_epu32(0xff, std::bit_cast<__m512i>(pairs >> 32U), factor));
+#elif defined(__AVX2__)
+  const auto factor = reinterpret_cast<__m256i>(Longs{} + b);
+  const auto even = reinterpret_cast<Longs>(_mm256_mul_epu32(reinterpret_cast<__m256i>(pairs), factor));
+  const auto odd = reinterpret_cast<Longs>(_mm256_mul_epu32(reinterpret_cast<__m256i>(pairs >> 32U), factor));
 #else
   const Longs even = (pairs & 0xffffffffU) * std::uint64_t{b};
   const Longs odd = (pairs >> 32U) * std::uint64_t{b};
 #endif
-  upper = std::bit_cast<Words>((even >> 32U) | (odd & 0xffffffff00000000U));
-  lower = std::bit_cast<Words>((even & 0xffffffffU) | (odd << 32U));
+  upper = std::bit_cast<Register>((even >> 32U) | (odd & 0xffffffff00000000U));
+  lower = std::bit_cast<Register>((even & 0xffffffffU) | (odd << 32U));
+}
+SHOAL_INLINE void multiply(Words a, std::uint32_t b, Words& upper, Words& lower) {
+#if defined(__AVX512F__)
+  multiply_register(a, b, upper, lower);
+#else
+  multiply_register(a.lower, b, upper.lower, lower.lower);
+  multiply_register(a.upper, b, upper.upper, lower.upper);
+#endif
 }
 
 /// Computes philox() for sixteen neighbouring groups of four elements. Returns 0 for each element that is dropped and `kept`
 /// for the others: four vectors, in the order of the elements.
 SHOAL_INLINE std::array<Floats, 4> factors(const Dropout& d, std::uint32_t sample, std::uint64_t group, float kept) {
-  constexpr Words lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   // `group` is a multiple of 16, so all lanes have the same upper half of the counter.
-  Words c0 = lane + static_cast<std::uint32_t>(group);
+  Words c0 = simd::cast<Words>(simd::lane_numbers()) + static_cast<std::uint32_t>(group);
   Words c1 = Words{} + d.step;
   Words c2 = Words{} + sample;
   Words c3 = Words{} + (d.site + (static_cast<std::uint32_t>(group >> 32U) << 20U));
@@ -62,18 +79,14 @@ SHOAL_INLINE std::array<Floats, 4> factors(const Dropout& d, std::uint32_t sampl
   std::array<Floats, 4> f{};
   const std::array<Words, 4> bits = {c0, c1, c2, c3};
   for (std::size_t w = 0; w < 4; ++w) {
-    const auto drawn = std::bit_cast<simd::Ints>((bits[w] >> 8U) + 1U);  // 2^24 times the result of uniform()
-    f[w] = __builtin_convertvector(drawn, Floats) * 0x1p-24F > d.probability ? broadcast(kept) : Floats{};
+    const auto drawn = simd::cast<simd::Ints>((bits[w] >> 8U) + 1U);  // 2^24 times the result of uniform()
+    f[w] = simd::select(simd::to_floats(drawn) * 0x1p-24F > d.probability, broadcast(kept), Floats{});
   }
   // Word w of lane l belongs to element 4 l + w: a transposition of 4 x 16.
-  const Floats a = __builtin_shufflevector(f[0], f[1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  const Floats b = __builtin_shufflevector(f[0], f[1], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-  const Floats c = __builtin_shufflevector(f[2], f[3], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  const Floats e = __builtin_shufflevector(f[2], f[3], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-  return {__builtin_shufflevector(a, c, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23),
-          __builtin_shufflevector(a, c, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31),
-          __builtin_shufflevector(b, e, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23),
-          __builtin_shufflevector(b, e, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31)};
+  const Floats a = simd::interleaved<1, 0>(f[0], f[1]), b = simd::interleaved<1, 1>(f[0], f[1]);
+  const Floats c = simd::interleaved<1, 0>(f[2], f[3]), e = simd::interleaved<1, 1>(f[2], f[3]);
+  return {simd::interleaved<2, 0>(a, c), simd::interleaved<2, 1>(a, c), simd::interleaved<2, 0>(b, e),
+          simd::interleaved<2, 1>(b, e)};
 }
 
 /// y = x * factor + residual, where residual may be null.

@@ -52,7 +52,8 @@ class Epilogue {
                      ? simd::Floats{}
                      : simd::load(tile.bias + column, std::min(simd::width, tile.columns - column));
     }
-    streams_ = whole && reinterpret_cast<std::uintptr_t>(tile.c) % line == 0 && tile.stride * sizeof(R) % line == 0;
+    streams_ = row_size % in_line == 0 && whole && reinterpret_cast<std::uintptr_t>(tile.c) % line == 0 &&
+               tile.stride * sizeof(R) % line == 0;
   }
 
   /// Writes up to `rows` more rows of the tile. A transposed tile is written when sixteen rows have been asked for.
@@ -71,7 +72,7 @@ class Epilogue {
   SHOAL_INLINE void write_rest() { write_some(left_); }
 
  private:
-  static constexpr std::size_t line = 64, vectors = row_size / simd::width;
+  static constexpr std::size_t line = 64, in_line = line / sizeof(R), vectors = row_size / simd::width;
 
   SHOAL_INLINE simd::Floats value(std::size_t i) const { return simd::load(sums_ + i) + bias_[i / simd::width]; }
 
@@ -94,7 +95,7 @@ class Epilogue {
   /// Writes whole cache lines of C past the caches (non-temporal stores): the lines need not be read first, and do not
   /// displace the packed operands.
   SHOAL_INLINE void stream() const {
-    for (std::size_t i = 0; i < row_size; i += line / sizeof(R)) {
+    for (std::size_t i = 0; i + in_line <= row_size; i += in_line) {
       if constexpr (std::is_same_v<R, float>) {
         simd::stream(tile_.c + i, plus_added(i));
       } else {
@@ -111,7 +112,7 @@ class Epilogue {
       for (std::size_t column = 0; column < tile_.columns; column += simd::width) {
         const Tile block = load_transposed([&](std::size_t r) { return load_words(sums_ + r * row_size + column); });
         for (std::size_t i = 0; i < std::min(simd::width, tile_.columns - column); ++i) {
-          put((column + i) * tile_.stride, std::bit_cast<simd::Floats>(block[i]), lanes);
+          put((column + i) * tile_.stride, simd::cast<simd::Floats>(block[i]), lanes);
         }
       }
       sums_ += simd::width * row_size;

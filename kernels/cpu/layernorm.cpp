@@ -36,7 +36,7 @@ SHOAL_INLINE void statistics(std::size_t C, float epsilon, const T* x, float& me
   ChainSums squares;
   for_vectors(C, [&](std::size_t i, auto part) {
     Floats d = load(x + i, part) - middle;
-    if constexpr (part.partial) d = simd::first(part.lanes) ? d : Floats{};
+    if constexpr (part.partial) d = simd::select(simd::first(part.lanes), d, Floats{});
     squares.at(i) = simd::fma(d, d, squares.at(i));
   });
   mean = middle;

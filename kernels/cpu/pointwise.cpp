@@ -95,7 +95,7 @@ void relu_forward(std::size_t n, T* x) {
   for_elements("relu_forward", n, [=](std::size_t begin, std::size_t count) {
     for_vectors(count, [x = x + begin](std::size_t i, auto part) {
       const Floats v = load(x + i, part);
-      store(x + i, v < 0.0F ? Floats{} : v, part);  // NaN stays
+      store(x + i, simd::select(v < 0.0F, Floats{}, v), part);  // NaN stays
     });
   });
 }
@@ -105,7 +105,7 @@ void relu_backward(std::size_t n, const T* y, const T* dy, T* dx) {
   for_elements("relu_backward", n, [=](std::size_t begin, std::size_t count) {
     for_vectors(count, [=](std::size_t i, auto part) {
       const Floats gradient = load(dy + begin + i, part);
-      store(dx + begin + i, load(y + begin + i, part) > 0.0F ? gradient : Floats{}, part);
+      store(dx + begin + i, simd::select(load(y + begin + i, part) > 0.0F, gradient, Floats{}), part);
     });
   });
 }

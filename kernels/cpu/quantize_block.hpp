@@ -16,15 +16,12 @@ namespace shoal::kernels {
 /// The extremum of n elements.
 SHOAL_INLINE std::uint32_t extremum(const float* x, std::size_t n) {
   simd::Words most{};
-  simd::for_vectors(n, [&](std::size_t i, auto part) {
-    const simd::Words turned = rules::turned(simd::load(x + i, part));
-    most = turned > most ? turned : most;
-  });
-  const auto fold = [&](simd::Words other) { most = other > most ? other : most; };
-  fold(__builtin_shufflevector(most, most, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
-  fold(__builtin_shufflevector(most, most, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
-  fold(__builtin_shufflevector(most, most, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
-  fold(__builtin_shufflevector(most, most, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+  simd::for_vectors(n, [&](std::size_t i, auto part) { most = simd::larger(rules::turned(simd::load(x + i, part)), most); });
+  const auto fold = [&](simd::Words other) { most = simd::larger(other, most); };
+  fold(simd::exchanged<8>(most));
+  fold(simd::exchanged<4>(most));
+  fold(simd::exchanged<2>(most));
+  fold(simd::exchanged<1>(most));
   return most[0];  // a comparison of two lanes might become a branch, which the processor could not predict
 }
 

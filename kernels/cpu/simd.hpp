@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of sixteen floats, by the compiler's vector extensions: one AVX-512 register, or two or four smaller registers.
-// The tail of a loop is a partial vector padded with zeros, which goes through the same code, and multiply-adds are fused
-// only by fma(). So the bits of an element do not depend on its position in a buffer.
+// Arithmetic, loads and stores of vectors of sixteen floats (vectors.hpp). The tail of a loop is a partial vector padded
+// with zeros, which goes through the same code, and multiply-adds are fused only by fma(). So the bits of an element do not
+// depend on its position in a buffer.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -14,42 +15,42 @@
 
 #include "../rules/number.hpp"
 #include "shoal/base/types.hpp"
-
-#if defined(__AVX512F__) || defined(__F16C__)
-#include <immintrin.h>
-#endif
-
-#define SHOAL_INLINE inline __attribute__((always_inline))
+#include "vectors.hpp"
 
 namespace shoal::kernels::simd {
 
-inline constexpr std::size_t width = 16;
-
-using Floats = float __attribute__((vector_size(64)));
-using Ints = std::int32_t __attribute__((vector_size(64)));  // also a mask: all bits of a lane, or none
-using Words = std::uint32_t __attribute__((vector_size(64)));
 using Halves = std::uint16_t __attribute__((vector_size(32)));  // sixteen bf16 or f16
-using Doubles = double __attribute__((vector_size(64)));        // eight
 
 SHOAL_INLINE Floats broadcast(float value) { return value - Floats{}; }
+
+#if !defined(__AVX512F__)
+/// Calls f for each lane.
+template <class F, class... V>
+SHOAL_INLINE Floats by_lane(const F& f, const V&... v) {
+  std::array<float, width> r;
+  for (std::size_t l = 0; l < width; ++l) r[l] = f(v[l]...);
+  return load_bytes<Floats>(r.data());
+}
+#endif
 
 /// a * b + c with one rounding.
 SHOAL_INLINE Floats fma(Floats a, Floats b, Floats c) {
 #if defined(__AVX512F__)
   return _mm512_fmadd_ps(a, b, c);
+#elif defined(__FMA__)
+  return {_mm256_fmadd_ps(a.lower, b.lower, c.lower), _mm256_fmadd_ps(a.upper, b.upper, c.upper)};
 #else
-  Floats r;
-  for (std::size_t l = 0; l < width; ++l) r[l] = __builtin_fmaf(a[l], b[l], c[l]);
-  return r;
+  return by_lane([](float x, float y, float z) { return __builtin_fmaf(x, y, z); }, a, b, c);
 #endif
 }
 
 SHOAL_INLINE Floats sqrt(Floats a) {
 #if defined(__AVX512F__)  // masked forms, here and below: GCC 12 warns about the other forms
   return _mm512_maskz_sqrt_ps(0xffff, a);
+#elif defined(__AVX__)
+  return {_mm256_sqrt_ps(a.lower), _mm256_sqrt_ps(a.upper)};
 #else
-  for (std::size_t l = 0; l < width; ++l) a[l] = std::sqrt(a[l]);
-  return a;
+  return by_lane([](float x) { return std::sqrt(x); }, a);
 #endif
 }
 
@@ -57,15 +58,19 @@ SHOAL_INLINE Floats sqrt(Floats a) {
 SHOAL_INLINE Floats max(Floats a, Floats b) {
 #if defined(__AVX512F__)
   return _mm512_maskz_max_ps(0xffff, a, b);
+#elif defined(__AVX__)
+  return {_mm256_max_ps(a.lower, b.lower), _mm256_max_ps(a.upper, b.upper)};
 #else
-  return a > b ? a : b;
+  return select(a > b, a, b);
 #endif
 }
 SHOAL_INLINE Floats min(Floats a, Floats b) {
 #if defined(__AVX512F__)
   return _mm512_maskz_min_ps(0xffff, a, b);
+#elif defined(__AVX__)
+  return {_mm256_min_ps(a.lower, b.lower), _mm256_min_ps(a.upper, b.upper)};
 #else
-  return a < b ? a : b;
+  return select(a < b, a, b);
 #endif
 }
 
@@ -79,42 +84,53 @@ SHOAL_INLINE Words words_of(Halves bits) {
 #if defined(__AVX512F__)  // GCC 12 would convert two halves
   return std::bit_cast<Words>(_mm512_maskz_cvtepu16_epi32(0xffff, std::bit_cast<__m256i>(bits)));
 #else
-  return __builtin_convertvector(bits, Words);
+  const auto lower = __builtin_shufflevector(bits, bits, 0, 1, 2, 3, 4, 5, 6, 7);
+  const auto upper = __builtin_shufflevector(bits, bits, 8, 9, 10, 11, 12, 13, 14, 15);
+  return {__builtin_convertvector(lower, Words::Register), __builtin_convertvector(upper, Words::Register)};
+#endif
+}
+/// The lower halves of words that are less than 2^16.
+SHOAL_INLINE Halves halves_of(Words words) {
+#if defined(__AVX512F__)
+  return __builtin_convertvector(words, Halves);
+#elif defined(__AVX2__)
+  const __m256i by_quarters = _mm256_packus_epi32(std::bit_cast<__m256i>(words.lower), std::bit_cast<__m256i>(words.upper));
+  return std::bit_cast<Halves>(_mm256_permute4x64_epi64(by_quarters, 0b11011000));
+#else
+  Halves halves;
+  for (std::size_t l = 0; l < width; ++l) halves[l] = static_cast<std::uint16_t>(words[l]);
+  return halves;
 #endif
 }
 
 /// f16's conversions by integer arithmetic as in base/types.hpp, for processors without instructions for them.
 SHOAL_INLINE Floats widen_f16_by_parts(Halves halves) {
   const Words bits = words_of(halves), size = (bits & 0x7fffU) << 13U;
-  const Floats small = std::bit_cast<Floats>(size + 0x38800000U) - 0x1p-14F;
-  const Words quiet = size > 0x7c00U << 13U ? Words{} + 0x400000U : Words{};
-  Words wide = size < 0x400U << 13U ? std::bit_cast<Words>(small) : size + (112U << 23U);
-  wide = size >= 0x7c00U << 13U ? size | 0x7f800000U | quiet : wide;
-  return std::bit_cast<Floats>(((bits & 0x8000U) << 16U) | wide);
+  const Floats small = cast<Floats>(size + 0x38800000U) - 0x1p-14F;
+  const Words quiet = select(size > 0x7c00U << 13U, Words{} + 0x400000U, Words{});
+  Words wide = select(size < 0x400U << 13U, cast<Words>(small), size + (112U << 23U));
+  wide = select(size >= 0x7c00U << 13U, size | 0x7f800000U | quiet, wide);
+  return cast<Floats>(((bits & 0x8000U) << 16U) | wide);
 }
 SHOAL_INLINE Halves narrow_f16_by_parts(Floats values) {
-  const auto bits = std::bit_cast<Words>(values);
+  const auto bits = cast<Words>(values);
   const Words size = bits & 0x7fffffffU;
-  const Words small = std::bit_cast<Words>(std::bit_cast<Floats>(size) + 0.5F) - 0x3f000000U;
-  Words half = (size - (112U << 23U) + 0xfffU + (size >> 13U & 1U)) >> 13U;
-  half = size < 0x38800000U ? small : half;
-  half = size >= 0x47800000U ? Words{} + 0x7c00U : half;
-  half = size > 0x7f800000U ? 0x7e00U | (size >> 13U & 0x3ffU) : half;
-  return __builtin_convertvector(half | (bits >> 16U & 0x8000U), Halves);
+  const Words small = cast<Words>(cast<Floats>(size) + 0.5F) - 0x3f000000U;
+  Words half = (size - (112U << 23U) + 0xfffU + ((size >> 13U) & 1U)) >> 13U;
+  half = select(size < 0x38800000U, small, half);
+  half = select(size >= 0x47800000U, Words{} + 0x7c00U, half);
+  half = select(size > 0x7f800000U, 0x7e00U | ((size >> 13U) & 0x3ffU), half);
+  return halves_of(half | ((bits >> 16U) & 0x8000U));
 }
 
 template <Half T>
 SHOAL_INLINE Floats widen(Halves bits) {
-  if constexpr (std::is_same_v<T, bf16>) return std::bit_cast<Floats>(words_of(bits) << 16U);
+  if constexpr (std::is_same_v<T, bf16>) return cast<Floats>(words_of(bits) << 16U);
 #if defined(__AVX512F__)
   return std::bit_cast<Floats>(_mm512_maskz_cvtph_ps(0xffff, std::bit_cast<__m256i>(bits)));
 #elif defined(__F16C__)
-  __m128i parts[2];
-  std::memcpy(parts, &bits, sizeof parts);
-  const __m256 wide[2] = {_mm256_cvtph_ps(parts[0]), _mm256_cvtph_ps(parts[1])};
-  Floats values;
-  std::memcpy(&values, wide, sizeof values);
-  return values;
+  const auto all = std::bit_cast<__m256i>(bits);
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(all)), _mm256_cvtph_ps(_mm256_extractf128_si256(all, 1))};
 #else
   return widen_f16_by_parts(bits);
 #endif
@@ -130,38 +146,30 @@ SHOAL_INLINE Halves narrow(Floats values) {
       return std::bit_cast<Halves>(_mm512_cvtneps_pbh(values));
     }
 #endif
-    const auto wide = std::bit_cast<Words>(values);
+    const auto wide = cast<Words>(values);
     const Words rounded = (wide + 0x7fffU + ((wide >> 16U) & 1U)) >> 16U;
     const Words quiet = (wide >> 16U) | 0x40U;
-    return __builtin_convertvector(values != values ? quiet : rounded, Halves);  // NOLINT(misc-redundant-expression): NaN
+    return halves_of(select(values != values, quiet, rounded));  // NOLINT(misc-redundant-expression): NaN
   }
 #if defined(__AVX512F__)
   return std::bit_cast<Halves>(_mm512_maskz_cvtps_ph(0xffff, values, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #elif defined(__F16C__)
-  __m256 parts[2];
-  std::memcpy(parts, &values, sizeof parts);
-  const __m128i halves[2] = {_mm256_cvtps_ph(parts[0], _MM_FROUND_TO_NEAREST_INT),
-                             _mm256_cvtps_ph(parts[1], _MM_FROUND_TO_NEAREST_INT)};
-  Halves bits;
-  std::memcpy(&bits, halves, sizeof bits);
-  return bits;
+  const __m128i lower = _mm256_cvtps_ph(values.lower, _MM_FROUND_TO_NEAREST_INT);
+  const __m128i upper = _mm256_cvtps_ph(values.upper, _MM_FROUND_TO_NEAREST_INT);
+  return std::bit_cast<Halves>(_mm256_set_m128i(upper, lower));
 #else
   return narrow_f16_by_parts(values);
 #endif
 }
 
-SHOAL_INLINE Floats load(const float* from) {
-  Floats v;
-  std::memcpy(&v, from, sizeof v);
-  return v;
-}
+SHOAL_INLINE Floats load(const float* from) { return load_bytes<Floats>(from); }
 template <Half T>
 SHOAL_INLINE Floats load(const T* from) {
   Halves v;
   std::memcpy(&v, from, sizeof v);
   return widen<T>(v);
 }
-SHOAL_INLINE void store(float* to, Floats v) { std::memcpy(to, &v, sizeof v); }
+SHOAL_INLINE void store(float* to, Floats v) { store_bytes(to, v); }
 template <Half T>
 SHOAL_INLINE void store(T* to, Floats v) {
   const Halves bits = narrow<T>(v);
@@ -173,6 +181,9 @@ SHOAL_INLINE void store(T* to, Floats v) {
 SHOAL_INLINE void stream(float* to, Floats v) {
 #if defined(__AVX512F__)
   _mm512_stream_ps(to, v);
+#elif defined(__AVX__)
+  _mm256_stream_ps(to, v.lower);
+  _mm256_stream_ps(to + width / 2, v.upper);
 #else
   store(to, v);
 #endif
@@ -193,25 +204,35 @@ SHOAL_INLINE void stream(T* to, Floats first, Floats second) {
   const Halves both[2] = {narrow<T>(first), narrow<T>(second)};
   std::memcpy(&line, both, sizeof line);
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), line);
+#elif defined(__AVX__)
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(to), std::bit_cast<__m256i>(narrow<T>(first)));
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(to + width), std::bit_cast<__m256i>(narrow<T>(second)));
 #else
   store(to, first);
   store(to + width, second);
 #endif
 }
 SHOAL_INLINE void wait_for_streams() {
-#if defined(__AVX512F__)
+#if defined(__AVX__)
   _mm_sfence();
 #endif
 }
+
+/// A mask of lanes 0 .. lanes-1.
+SHOAL_INLINE Ints first(std::size_t lanes) { return lane_numbers() < static_cast<std::int32_t>(lanes); }
 
 /// Loads and stores of the first `lanes` of 16 elements. The other lanes of a loaded vector are zero.
 SHOAL_INLINE Floats load(const float* from, std::size_t lanes) {
 #if defined(__AVX512F__)
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1U << lanes) - 1U), from);
+#elif defined(__AVX2__)
+  const Ints mask = first(lanes);
+  return {_mm256_maskload_ps(from, std::bit_cast<__m256i>(mask.lower)),
+          _mm256_maskload_ps(from + width / 2, std::bit_cast<__m256i>(mask.upper))};
 #else
-  Floats v{};
-  std::memcpy(&v, from, lanes * sizeof(float));
-  return v;
+  std::array<float, width> v{};
+  std::memcpy(v.data(), from, lanes * sizeof(float));
+  return load(v.data());
 #endif
 }
 template <Half T>
@@ -223,20 +244,20 @@ SHOAL_INLINE Floats load(const T* from, std::size_t lanes) {
 SHOAL_INLINE void store(float* to, Floats v, std::size_t lanes) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1U << lanes) - 1U), v);
+#elif defined(__AVX2__)
+  const Ints mask = first(lanes);
+  _mm256_maskstore_ps(to, std::bit_cast<__m256i>(mask.lower), v.lower);
+  _mm256_maskstore_ps(to + width / 2, std::bit_cast<__m256i>(mask.upper), v.upper);
 #else
-  std::memcpy(to, &v, lanes * sizeof(float));
+  std::array<float, width> all;
+  store(all.data(), v);
+  std::memcpy(to, all.data(), lanes * sizeof(float));
 #endif
 }
 template <Half T>
 SHOAL_INLINE void store(T* to, Floats v, std::size_t lanes) {
   const Halves bits = narrow<T>(v);
   std::memcpy(static_cast<void*>(to), &bits, lanes * sizeof(T));
-}
-
-/// A mask of lanes 0 .. lanes-1.
-SHOAL_INLINE Ints first(std::size_t lanes) {
-  constexpr Ints index = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  return index < static_cast<std::int32_t>(lanes);
 }
 
 /// for_vectors() loops over n elements: it calls body(i, All{}) for each whole vector, which begins at element i, and
@@ -275,39 +296,49 @@ SHOAL_INLINE void store(T* to, Floats v, Some part) {
 // ---- reductions over the lanes, always in the same order: one half is added to the other --------------------------------
 
 SHOAL_INLINE float sum(Floats v) {
-  v += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-  v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
-  v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+  v += exchanged<8>(v);
+  v += exchanged<4>(v);
+  v += exchanged<2>(v);
   return v[0] + v[1];
 }
 SHOAL_INLINE double sum(Doubles v) {
-  v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
-  v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5);
+  v += exchanged<4>(v);
+  v += exchanged<2>(v);
   return v[0] + v[1];
 }
 SHOAL_INLINE float max(Floats v) {
-  v = max(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
-  v = max(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
-  v = max(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+  v = max(v, exchanged<8>(v));
+  v = max(v, exchanged<4>(v));
+  v = max(v, exchanged<2>(v));
   return v[0] > v[1] ? v[0] : v[1];
 }
 
 /// Eight lanes in double: the lower or the upper half.
+#if defined(__AVX512F__)
 SHOAL_INLINE Doubles lower(Floats v) {
   return __builtin_convertvector(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7), Doubles);
 }
 SHOAL_INLINE Doubles upper(Floats v) {
   return __builtin_convertvector(__builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15), Doubles);
 }
+#else
+SHOAL_INLINE Doubles doubles_of(Floats::Register v) {
+  return {__builtin_convertvector(__builtin_shufflevector(v, v, 0, 1, 2, 3), Doubles::Register),
+          __builtin_convertvector(__builtin_shufflevector(v, v, 4, 5, 6, 7), Doubles::Register)};
+}
+SHOAL_INLINE Doubles lower(Floats v) { return doubles_of(v.lower); }
+SHOAL_INLINE Doubles upper(Floats v) { return doubles_of(v.upper); }
+#endif
 
 // ---- rules -------------------------------------------------------------------------------------------------------------
 
 SHOAL_INLINE Floats floor(Floats a) {
 #if defined(__AVX512F__)
   return _mm512_maskz_roundscale_ps(0xffff, a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+#elif defined(__AVX__)
+  return {_mm256_floor_ps(a.lower), _mm256_floor_ps(a.upper)};
 #else
-  for (std::size_t l = 0; l < width; ++l) a[l] = std::floor(a[l]);
-  return a;
+  return by_lane([](float x) { return std::floor(x); }, a);
 #endif
 }
 
@@ -316,9 +347,9 @@ SHOAL_INLINE Floats scale(Floats p, Floats n) {
 #if defined(__AVX512F__)
   return _mm512_maskz_scalef_ps(0xffff, p, n);
 #else
-  const Ints exponent = std::bit_cast<Ints>(n + rules::to_integer) - std::bit_cast<std::int32_t>(rules::to_integer);
+  const Ints exponent = cast<Ints>(n + rules::to_integer) - std::bit_cast<std::int32_t>(rules::to_integer);
   const Ints half = exponent >> 1;
-  return p * std::bit_cast<Floats>((half + 127) << 23) * std::bit_cast<Floats>((exponent - half + 127) << 23);
+  return p * cast<Floats>((half + 127) << 23) * cast<Floats>((exponent - half + 127) << 23);
 #endif
 }
 
@@ -343,11 +374,21 @@ struct Number<simd::Floats> {
   using Ints = simd::Ints;
 
   SHOAL_INLINE static V of(float x) { return simd::broadcast(x); }
+  template <class U>
+  SHOAL_INLINE static U select(Ints mask, U a, U b) {
+    return simd::select(mask, a, b);
+  }
+  SHOAL_INLINE static Ints smaller(Ints a, Ints b) { return simd::smaller(a, b); }
+  SHOAL_INLINE static Ints larger(Ints a, Ints b) { return simd::larger(a, b); }
+  template <class To, class From>
+  SHOAL_INLINE static To cast(From v) {
+    return simd::cast<To>(v);
+  }
   SHOAL_INLINE static V fma(V a, V b, V c) { return simd::fma(a, b, c); }
   SHOAL_INLINE static V sqrt(V a) { return simd::sqrt(a); }
   SHOAL_INLINE static V max(V a, V b) { return simd::max(a, b); }
   SHOAL_INLINE static V min(V a, V b) { return simd::min(a, b); }
-  SHOAL_INLINE static V floats(Ints i) { return __builtin_convertvector(i, V); }
+  SHOAL_INLINE static V floats(Ints i) { return simd::to_floats(i); }
   SHOAL_INLINE static V scale(V p, V n) { return simd::scale(p, n); }
   SHOAL_INLINE static V rough_reciprocal(V a) { return simd::rough_reciprocal(a); }
 #if defined(__AVX512F__) && defined(__AVX512DQ__)

@@ -24,8 +24,8 @@ using Word = std::uint32_t;
 /// A product is written over its result, or added to it.
 enum class Write { over, add };
 
-SHOAL_INLINE Words load_words(const float* from) { return std::bit_cast<Words>(simd::load(from)); }
-SHOAL_INLINE void store_words(Word* to, Words w) { std::memcpy(to, &w, sizeof w); }
+SHOAL_INLINE Words load_words(const float* from) { return simd::load_bytes<Words>(from); }
+SHOAL_INLINE void store_words(Word* to, Words w) { simd::store_bytes(to, w); }
 
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
 /// load_pairs() loads sixteen words of two elements, load_halves() sixteen elements. The first `valid` elements exist; the
@@ -52,14 +52,7 @@ using Tile = std::array<Words, 16>;
 inline void transpose_16x16(Tile& m) {
   const auto exchange = [&m]<std::size_t distance>() {
     for (std::size_t i = 0; i < 16; ++i) {
-      if ((i & distance) != 0) continue;
-      const Words a = m[i], b = m[i + distance];
-      const auto upper = [](std::size_t lane) { return (lane & distance) != 0; };
-      [&]<std::size_t... l>(std::index_sequence<l...>) {
-        m[i] = __builtin_shufflevector(a, b, (upper(l) ? 16 + l - distance : l)...);
-        m[i + distance] = __builtin_shufflevector(a, b, (upper(l) ? 16 + l : l + distance)...);
-      }
-      (std::make_index_sequence<16>());
+      if ((i & distance) == 0) simd::exchange_blocks<distance>(m[i], m[i + distance]);
     }
   };
   exchange.template operator()<8>();

@@ -70,13 +70,13 @@ SHOAL_RULE V log(V x) {
   using Ints = typename N::Ints;
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const auto subnormal = x < 0x1p-126F;
-  const V scaled = subnormal ? x * 0x1p23F : x;
+  const V scaled = N::select(subnormal, x * 0x1p23F, x);
   // The bits of x minus those of sqrt(1/2): the upper ones are the exponent e, the lower ones the distance of 1 + f from
   // sqrt(1/2).
   constexpr std::int32_t root = 0x3f3504f3;
-  const Ints above = std::bit_cast<Ints>(std::bit_cast<typename N::Words>(scaled) - std::uint32_t{root});
-  const V e = N::floats((above >> 23) - (subnormal ? Ints{} + 23 : Ints{}));
-  const V f = std::bit_cast<V>((above & 0x7fffff) + root) - 1.0F;
+  const Ints above = N::template cast<Ints>(N::template cast<typename N::Words>(scaled) - std::uint32_t{root});
+  const V e = N::floats((above >> 23) - N::select(subnormal, Ints{} + 23, Ints{}));
+  const V f = N::template cast<V>((above & 0x7fffff) + root) - 1.0F;
   V p = N::fma(N::of(0x1.1457a6p-4F), f, N::of(-0x1.de3c16p-4F));
   p = N::fma(p, f, N::of(0x1.e6f06ap-4F));
   p = N::fma(p, f, N::of(-0x1.fc2208p-4F));
@@ -88,9 +88,9 @@ SHOAL_RULE V log(V x) {
   const V square = f * f;
   const V tail = N::fma(square * f, p, e * ln2_low);
   V y = N::fma(e, N::of(ln2_high), f + N::fma(N::of(-0.5F), square, tail));
-  y = x == 0.0F ? N::of(-infinity) : y;
-  y = x < 0.0F ? N::of(std::numeric_limits<float>::quiet_NaN()) : y;
-  return x < infinity ? y : x;  // inf and NaN as they are
+  y = N::select(x == 0.0F, N::of(-infinity), y);
+  y = N::select(x < 0.0F, N::of(std::numeric_limits<float>::quiet_NaN()), y);
+  return N::select(x < infinity, y, x);  // inf and NaN as they are
 }
 
 }  // namespace shoal::kernels::rules

@@ -24,10 +24,11 @@ namespace shoal::kernels::rules {
 inline constexpr float to_integer = 0x1.8p23F;
 
 /// The operations on V. cpu/simd.hpp has those of the vector.
-///   Words, Ints             as many unsigned and signed integers of 32 bits; Ints are also the result of V's comparisons,
-///   or
-///                           bool, so that `condition ? a : b` selects
+///   Words, Ints             as many unsigned and signed integers of 32 bits
 ///   of(x)                   the float x in each element
+///   select(condition, a, b) a where the condition, which is the result of a comparison, holds, else b
+///   smaller(i, j), larger(i, j)   of Ints
+///   cast<To>(x)             the bits of x as a V, Words or Ints
 ///   fma(a, b, c)            a b + c with one rounding
 ///   sqrt(a)
 ///   max(a, b), min(a, b)    b if one of them is NaN
@@ -46,6 +47,16 @@ struct Number<float> {
   using Ints = std::int32_t;
 
   SHOAL_RULE static float of(float x) { return x; }
+  template <class U>
+  SHOAL_RULE static U select(bool condition, U a, U b) {
+    return condition ? a : b;
+  }
+  SHOAL_RULE static Ints smaller(Ints a, Ints b) { return a < b ? a : b; }
+  SHOAL_RULE static Ints larger(Ints a, Ints b) { return a > b ? a : b; }
+  template <class To, class From>
+  SHOAL_RULE static To cast(From x) {
+    return std::bit_cast<To>(x);
+  }
   SHOAL_RULE static float fma(float a, float b, float c) { return fmaf(a, b, c); }
   SHOAL_RULE static float sqrt(float a) { return sqrtf(a); }
   SHOAL_RULE static float max(float a, float b) { return a > b ? a : b; }

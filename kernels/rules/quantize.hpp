@@ -17,36 +17,38 @@ inline constexpr std::uint32_t infinite = 0x7f800000U;
 /// elements of both signs, 1. Infinity and NaN give at least 2 * infinite.
 template <class V>
 SHOAL_RULE typename Number<V>::Words turned(V v) {
-  const auto bits = std::bit_cast<typename Number<V>::Words>(v);
+  const auto bits = Number<V>::template cast<typename Number<V>::Words>(v);
   return (bits << 1U) | (bits >> 31U);
 }
 
 template <class V>
 SHOAL_RULE V magnitude(V v) {
-  return std::bit_cast<V>(std::bit_cast<typename Number<V>::Words>(v) & 0x7fffffffU);
+  using N = Number<V>;
+  return N::template cast<V>(N::template cast<typename N::Words>(v) & 0x7fffffffU);
 }
 
 /// magnitude, which is not negative, with the sign of v.
 template <class V>
 SHOAL_RULE V with_sign_of(V v, V magnitude) {
-  using Words = typename Number<V>::Words;
-  return std::bit_cast<V>(std::bit_cast<Words>(magnitude) | (std::bit_cast<Words>(v) & 0x80000000U));
+  using N = Number<V>;
+  using Words = typename N::Words;
+  return N::template cast<V>(N::template cast<Words>(magnitude) | (N::template cast<Words>(v) & 0x80000000U));
 }
 
 /// Rounded to nearest, ties to even; |v| < 2^22.
 template <class V>
 SHOAL_RULE typename Number<V>::Ints nearest_integer(V v) {
-  return std::bit_cast<typename Number<V>::Ints>(v + to_integer) - std::bit_cast<std::int32_t>(to_integer);
+  using N = Number<V>;
+  return N::template cast<typename N::Ints>(v + to_integer) - std::bit_cast<std::int32_t>(to_integer);
 }
 
 /// The nearest code of `bits` bits.
 template <int bits, class V>
 SHOAL_RULE typename Number<V>::Ints nearest_code(V v) {
-  using Ints = typename Number<V>::Ints;
+  using N = Number<V>;
+  using Ints = typename N::Ints;
   constexpr std::int32_t least = -(1 << (bits - 1)), greatest = -least - 1;
-  Ints code = nearest_integer(v);
-  code = code > greatest ? Ints{} + greatest : code;
-  return code < least ? Ints{} + least : code;
+  return N::larger(Ints{} + least, N::smaller(Ints{} + greatest, nearest_integer(v)));
 }
 
 /// Calls f(p, begin, elements) for each part p of a block of n elements.

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectors of sixteen elements, by the compiler's vector extensions: one register of AVX-512, or a class of two smaller
+// registers. (GCC keeps vectors that are larger than a register in memory, and takes some apart element by element.) Both
+// have C++'s operators, lane by lane. What else they need to have in common are the functions below.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#if defined(__AVX512F__) || defined(__AVX__)
+#include <immintrin.h>
+#endif
+
+#define SHOAL_INLINE inline __attribute__((always_inline))
+
+namespace shoal::kernels::simd {
+
+inline constexpr std::size_t width = 16;
+
+#if defined(__AVX512F__)
+using Floats = float __attribute__((vector_size(64)));
+using Ints = std::int32_t __attribute__((vector_size(64)));  // also a mask: all bits of a lane, or none
+using Words = std::uint32_t __attribute__((vector_size(64)));
+using Doubles = double __attribute__((vector_size(64)));  // eight
+#else
+/// A vector in two registers of 32 bytes. Operators also take single elements, which stand for sixteen equal ones.
+template <typename E>
+struct TwoRegisters {
+  using Register [[gnu::vector_size(32)]] = E;
+  using Mask = TwoRegisters<std::int32_t>;
+  static constexpr std::size_t half = sizeof(Register) / sizeof(E);
+  Register lower{}, upper{};
+
+  TwoRegisters() = default;
+  SHOAL_INLINE TwoRegisters(Register l, Register u) : lower(l), upper(u) {}
+  SHOAL_INLINE TwoRegisters(E x) : TwoRegisters(x - Register{}, x - Register{}) {}  // NOLINT(google-explicit-constructor)
+
+  SHOAL_INLINE E operator[](std::size_t lane) const { return lane < half ? lower[lane] : upper[lane - half]; }
+
+  SHOAL_INLINE TwoRegisters operator-() const { return {-lower, -upper}; }
+  SHOAL_INLINE TwoRegisters operator~() const { return {~lower, ~upper}; }
+  SHOAL_INLINE TwoRegisters operator<<(int n) const { return {lower << n, upper << n}; }
+  SHOAL_INLINE TwoRegisters operator>>(int n) const { return {lower >> n, upper >> n}; }
+  SHOAL_INLINE TwoRegisters& operator+=(TwoRegisters b) { return *this = *this + b; }
+  SHOAL_INLINE TwoRegisters& operator-=(TwoRegisters b) { return *this = *this - b; }
+  SHOAL_INLINE TwoRegisters& operator*=(TwoRegisters b) { return *this = *this * b; }
+
+  friend SHOAL_INLINE TwoRegisters operator+(TwoRegisters a, TwoRegisters b) {
+    return {a.lower + b.lower, a.upper + b.upper};
+  }
+  friend SHOAL_INLINE TwoRegisters operator-(TwoRegisters a, TwoRegisters b) {
+    return {a.lower - b.lower, a.upper - b.upper};
+  }
+  friend SHOAL_INLINE TwoRegisters operator*(TwoRegisters a, TwoRegisters b) {
+    return {a.lower * b.lower, a.upper * b.upper};
+  }
+  friend SHOAL_INLINE TwoRegisters operator/(TwoRegisters a, TwoRegisters b) {
+    return {a.lower / b.lower, a.upper / b.upper};
+  }
+  friend SHOAL_INLINE TwoRegisters operator&(TwoRegisters a, TwoRegisters b) {
+    return {a.lower & b.lower, a.upper & b.upper};
+  }
+  friend SHOAL_INLINE TwoRegisters operator|(TwoRegisters a, TwoRegisters b) {
+    return {a.lower | b.lower, a.upper | b.upper};
+  }
+  friend SHOAL_INLINE TwoRegisters operator^(TwoRegisters a, TwoRegisters b) {
+    return {a.lower ^ b.lower, a.upper ^ b.upper};
+  }
+  friend SHOAL_INLINE Mask operator==(TwoRegisters a, TwoRegisters b) { return {a.lower == b.lower, a.upper == b.upper}; }
+  friend SHOAL_INLINE Mask operator!=(TwoRegisters a, TwoRegisters b) { return {a.lower != b.lower, a.upper != b.upper}; }
+  friend SHOAL_INLINE Mask operator<(TwoRegisters a, TwoRegisters b) { return {a.lower < b.lower, a.upper < b.upper}; }
+  friend SHOAL_INLINE Mask operator>(TwoRegisters a, TwoRegisters b) { return {a.lower > b.lower, a.upper > b.upper}; }
+  friend SHOAL_INLINE Mask operator<=(TwoRegisters a, TwoRegisters b) { return {a.lower <= b.lower, a.upper <= b.upper}; }
+  friend SHOAL_INLINE Mask operator>=(TwoRegisters a, TwoRegisters b) { return {a.lower >= b.lower, a.upper >= b.upper}; }
+};
+using Floats = TwoRegisters<float>;
+using Ints = TwoRegisters<std::int32_t>;  // also a mask: all bits of a lane, or none
+using Words = TwoRegisters<std::uint32_t>;
+using Doubles = TwoRegisters<double>;  // eight
+#endif
+
+/// The bits of v as another vector.
+template <class To, class From>
+SHOAL_INLINE To cast(From v) {
+#if defined(__AVX512F__)
+  return std::bit_cast<To>(v);
+#else
+  using Register = typename To::Register;
+  return {std::bit_cast<Register>(v.lower), std::bit_cast<Register>(v.upper)};
+#endif
+}
+
+/// a where the mask is set, else b.
+template <class V>
+SHOAL_INLINE V select(Ints mask, V a, V b) {
+#if defined(__AVX512F__)
+  return mask ? a : b;
+#else
+  return {mask.lower ? a.lower : b.lower, mask.upper ? a.upper : b.upper};
+#endif
+}
+
+/// The smaller and the larger integer, lane by lane: one instruction each, which compilers find only in this form.
+template <class V>
+SHOAL_INLINE V smaller(V a, V b) {
+#if defined(__AVX512F__)
+  return a < b ? a : b;
+#else
+  return {a.lower < b.lower ? a.lower : b.lower, a.upper < b.upper ? a.upper : b.upper};
+#endif
+}
+template <class V>
+SHOAL_INLINE V larger(V a, V b) {
+#if defined(__AVX512F__)
+  return a > b ? a : b;
+#else
+  return {a.lower > b.lower ? a.lower : b.lower, a.upper > b.upper ? a.upper : b.upper};
+#endif
+}
+
+/// Loads and stores all bytes of a vector.
+template <class V>
+SHOAL_INLINE V load_bytes(const void* from) {
+  V v;
+#if defined(__AVX512F__)
+  std::memcpy(&v, from, sizeof v);
+#else
+  std::memcpy(&v.lower, from, sizeof v.lower);
+  std::memcpy(&v.upper, static_cast<const std::byte*>(from) + sizeof v.lower, sizeof v.upper);
+#endif
+  return v;
+}
+template <class V>
+SHOAL_INLINE void store_bytes(void* to, V v) {
+#if defined(__AVX512F__)
+  std::memcpy(to, &v, sizeof v);
+#else
+  std::memcpy(to, &v.lower, sizeof v.lower);
+  std::memcpy(static_cast<std::byte*>(to) + sizeof v.lower, &v.upper, sizeof v.upper);
+#endif
+}
+
+/// 0, 1, ... 15.
+SHOAL_INLINE Ints lane_numbers() {
+#if defined(__AVX512F__)
+  return Ints{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#else
+  return {Ints::Register{0, 1, 2, 3, 4, 5, 6, 7}, Ints::Register{8, 9, 10, 11, 12, 13, 14, 15}};
+#endif
+}
+
+/// Integers below 2^31 as floats.
+SHOAL_INLINE Floats to_floats(Ints v) {
+#if defined(__AVX512F__)
+  return __builtin_convertvector(v, Floats);
+#else
+  return {__builtin_convertvector(v.lower, Floats::Register), __builtin_convertvector(v.upper, Floats::Register)};
+#endif
+}
+
+// ---- exchanges of lanes --------------------------------------------------------------------------------------------------
+
+/// The elements of a register whose indices Source gives, a function. Those of b follow those of a.
+template <class R, class Source>
+SHOAL_INLINE R shuffled(R a, R b, Source /*of lane*/) {
+  return [&]<std::size_t... l>(std::index_sequence<l...>) {
+    return __builtin_shufflevector(a, b, static_cast<int>(Source{}(l))...);
+  }
+  (std::make_index_sequence<sizeof(R) / sizeof(a[0])>());
+}
+
+#if defined(__AVX512F__)
+template <class V>
+inline constexpr std::size_t lanes_in_register = sizeof(V) / sizeof(V{}[0]);
+#else
+template <class V>
+inline constexpr std::size_t lanes_in_register = V::half;
+#endif
+
+/// Lane l of the result is lane l ^ distance of v.
+template <std::size_t distance, class V>
+SHOAL_INLINE V exchanged(V v) {
+  constexpr auto other = [](std::size_t l) { return l ^ distance; };
+#if defined(__AVX512F__)
+  return shuffled(v, v, other);
+#else
+  if constexpr (distance == V::half) {
+    return {v.upper, v.lower};
+  } else {
+    return {shuffled(v.lower, v.lower, other), shuffled(v.upper, v.upper, other)};
+  }
+#endif
+}
+
+/// A step of a matrix's transposition: the lanes l + distance of the row a change places with the lanes l of the row b.
+template <std::size_t distance, class V>
+SHOAL_INLINE void exchange_blocks(V& a, V& b) {
+  constexpr auto first = [](std::size_t l) { return (l & distance) != 0 ? lanes_in_register<V> + l - distance : l; };
+  constexpr auto second = [](std::size_t l) { return (l & distance) != 0 ? lanes_in_register<V> + l : l + distance; };
+  const V x = a, y = b;
+#if defined(__AVX512F__)
+  a = shuffled(x, y, first);
+  b = shuffled(x, y, second);
+#else
+  if constexpr (distance == V::half) {
+    a = {x.lower, y.lower};
+    b = {x.upper, y.upper};
+  } else {
+    a = {shuffled(x.lower, y.lower, first), shuffled(x.upper, y.upper, first)};
+    b = {shuffled(x.lower, y.lower, second), shuffled(x.upper, y.upper, second)};
+  }
+#endif
+}
+
+/// Groups of `group` lanes of the lower (half 0) or upper (half 1) halves of a and b in turn.
+template <std::size_t group, std::size_t half>
+SHOAL_INLINE Floats interleaved(Floats a, Floats b) {
+  constexpr std::size_t lanes = lanes_in_register<Floats>;
+#if defined(__AVX512F__)
+  return shuffled(a, b, [](std::size_t l) {
+    const std::size_t number = l / group;
+    return number % 2 * lanes + half * lanes / 2 + number / 2 * group + l % group;
+  });
+#else
+  const auto of_both = [](std::size_t l) { return l / group % 2 * lanes + l / (2 * group) * group + l % group; };
+  const Floats::Register x = half == 0 ? a.lower : a.upper, y = half == 0 ? b.lower : b.upper;
+  return {shuffled(x, y, of_both), shuffled(x, y, [](std::size_t l) { return decltype(of_both){}(lanes + l); })};
+#endif
+}
+
+}  // namespace shoal::kernels::simd
