@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "shoal/kernels/matmul.hpp"
 
-#include <type_traits>
-
 #include "../product_depth.hpp"
 #include "multiply.hpp"
 #include "shoal/base/trace.hpp"
+#include "tiling.hpp"
 #include "widened.hpp"
 
 namespace shoal::kernels {
+
+namespace {
+
+/// Returns true if panels of the operands are widened before they are multiplied. Blocked products widen what they pack.
+template <typename T, typename R>
+bool in_panels(const MatmulShape& s) {
+  return is_widened(dtype_of<T>) && !is_blocked(product_shape<T, R>(s));
+}
+
+}  // namespace
 
 template <typename T, typename R>
 void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace) {
@@ -20,9 +29,9 @@ void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<s
   const trace::Region region(trace::Level::kernels, trace::Kind::kernel, label,
                              (a.rows * a.columns + b.rows * b.columns) * sizeof(T) + c.rows * c.columns * sizeof(R));
   if constexpr (sizeof(T) == 2) {
-    if (is_widened(dtype_of<T>)) return multiply_widened(label, in, c, workspace);
+    if (in_panels<T, R>(shape_of(in, c))) return multiply_widened(label, in, c, workspace);
   }
-  if constexpr (!std::is_same_v<T, f16>) multiply(label, in, c, workspace);
+  multiply(label, in, c, workspace);
 }
 
 template <typename T, typename R>
@@ -33,13 +42,9 @@ std::size_t matmul_workspace_bytes(const MatmulShape& shape) {
   if (s.b_stride == 0) s.b_stride = s.transpose_b == Transpose::yes ? s.k : s.n;
   if (s.c_stride == 0) s.c_stride = s.n;
   if constexpr (sizeof(T) == 2) {
-    if (is_widened(dtype_of<T>)) return multiply_widened_workspace_bytes<R>(s);
+    if (in_panels<T, R>(s)) return multiply_widened_workspace_bytes<R>(s);
   }
-  if constexpr (std::is_same_v<T, f16>) {
-    return 0;  // not reached: fp16 is always widened
-  } else {
-    return multiply_workspace_bytes<T, R>(s);
-  }
+  return multiply_workspace_bytes<T, R>(s);
 }
 
 }  // namespace shoal::kernels

@@ -67,8 +67,7 @@ class TiledProduct {
 
 template <typename T, typename R>
 TiledProduct tiled(const MatmulShape& s) {
-  const ProductShape shape{
-      .m = s.m, .n = s.n, .k = s.k, .a = s.transpose_a, .b = s.transpose_b, .type = dtype_of<T>, .result = dtype_of<R>};
+  const ProductShape shape = product_shape<T, R>(s);
   return {shape,
           {.blocked = is_blocked(shape),
            .transposed = !s.bias && is_transposed(shape),
@@ -124,6 +123,8 @@ void require_workspace(const char* label, const MatmulShape& shape, std::size_t 
 SHOAL_INSTANCE(float, float)
 SHOAL_INSTANCE(bf16, bf16)
 SHOAL_INSTANCE(bf16, float)
+SHOAL_INSTANCE(f16, f16)
+SHOAL_INSTANCE(f16, float)
 #undef SHOAL_INSTANCE
 
 }  // namespace shoal::kernels

@@ -10,7 +10,7 @@
 
 namespace shoal::kernels {
 
-/// As matmul(). Instances: <float, float>, <bf16, bf16>, <bf16, float>.
+/// As matmul(). f16, and types that is_widened() names, only if is_blocked().
 template <typename T, typename R>
 void multiply(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace);
 /// The strides must not be 0.

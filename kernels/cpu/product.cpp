@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "amx.hpp"
+#include "floats.hpp"
 
 namespace shoal::kernels {
 
@@ -27,6 +28,7 @@ struct Hash {
 
 std::unique_ptr<Product> make(const ProductKey& key) {
   if (!key.blocked) return make_library_product(key);
+  if (floats::available()) return make_blocked_floats(key);
   if (key.type == DType::f32) return make_blocked_fp32(key);
   return amx::available() ? make_blocked_bf16(key) : make_blocked_pairs(key);
 }

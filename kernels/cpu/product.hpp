@@ -49,8 +49,9 @@ class Product {
 Product& product(const ProductKey& key);
 
 std::unique_ptr<Product> make_library_product(const ProductKey& key);
-std::unique_ptr<Product> make_blocked_fp32(const ProductKey& key);
-std::unique_ptr<Product> make_blocked_bf16(const ProductKey& key);   ///< by AMX
-std::unique_ptr<Product> make_blocked_pairs(const ProductKey& key);  ///< of bf16, by AVX512_BF16
+std::unique_ptr<Product> make_blocked_fp32(const ProductKey& key);    ///< by AMX
+std::unique_ptr<Product> make_blocked_bf16(const ProductKey& key);    ///< by AMX
+std::unique_ptr<Product> make_blocked_pairs(const ProductKey& key);   ///< of bf16, by AVX512_BF16
+std::unique_ptr<Product> make_blocked_floats(const ProductKey& key);  ///< of any type, by AVX2
 
 }  // namespace shoal::kernels

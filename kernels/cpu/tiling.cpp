@@ -2,6 +2,7 @@
 #include "tiling.hpp"
 
 #include "amx.hpp"
+#include "floats.hpp"
 #include "pairs.hpp"
 
 namespace shoal::kernels {
@@ -15,7 +16,11 @@ std::size_t part_size(std::size_t whole, std::size_t wanted, std::size_t step, s
   return std::min(whole, std::max(least, round_up(parts(whole, count), step)));
 }
 
-std::size_t flops_per_call(DType type) { return type == DType::f32 ? 2'600'000'000 : 5'200'000'000; }
+/// What a core of the processors with these instructions computes in about 10 ms.
+std::size_t flops_per_call(DType type) {
+  if (floats::available()) return 1'000'000'000;
+  return type == DType::f32 ? 2'600'000'000 : 5'200'000'000;
+}
 
 /// Cuts the longer dimension of C into a part for each thread, and into more parts if a part would take too long.
 Tiling tiling_of_blocked(const ProductShape& s, std::size_t threads) {
@@ -57,7 +62,9 @@ bool is_blocked(const ProductShape& s) {
   // Micro-panels of A are packed over the whole sum, so that only few would fit the caches if it is very long (over a
   // vocabulary).
   constexpr std::size_t least = 16, longest = 4096;
+  if (floats::available() && s.type != DType::f32) return true;
   if (s.m < least || s.n < least || s.k < least) return false;
+  if (floats::available()) return true;
   if (amx::available()) return s.k <= longest;
   return pairs::available() && s.type == DType::bf16 && (s.k <= longest || pairs::reads_rows(s.a, s.k));
 }

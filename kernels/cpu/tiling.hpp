@@ -32,6 +32,11 @@ struct ProductShape {
   DType result;  ///< of C
 };
 
+template <typename T, typename R>
+ProductShape product_shape(const MatmulShape& s) {
+  return {.m = s.m, .n = s.n, .k = s.k, .a = s.transpose_a, .b = s.transpose_b, .type = dtype_of<T>, .result = dtype_of<R>};
+}
+
 struct Tiling {
   std::size_t rows, columns;   ///< of a tile; those at the lower and right edge of C may be smaller
   std::size_t flops_per_call;  ///< what one thread computes in about 10 ms; a tile may have up to 1.5 times as many
