@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
+#include "lanes.hpp"
 #include "shoal/base/types.hpp"
 #include "simd.hpp"
 

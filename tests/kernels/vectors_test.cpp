@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
 #include <limits>
-#include <numeric>
+#include <type_traits>
+
+#include "kernels/cpu/lanes.hpp"
 
 namespace shoal::kernels::simd {
 namespace {
