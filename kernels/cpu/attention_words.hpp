@@ -19,15 +19,23 @@ namespace shoal::kernels::attention {
 
 using simd::Floats, simd::Halves;
 
-// The type of the sums is the processor's own register, since compilers generate poor code for larger vectors.
-#if defined(__FMA__) && !defined(__AVX512F__)
-using Register = float __attribute__((vector_size(32)));
-using RegisterWords = Word __attribute__((vector_size(32)));
-SHOAL_INLINE Register fma(Register a, Register b, Register c) { return _mm256_fmadd_ps(a, b, c); }
-#else
+// The sums are kept in single registers.
+#if defined(__AVX512F__)
 using Register = Floats;
 using RegisterWords = Words;
 SHOAL_INLINE Register fma(Register a, Register b, Register c) { return simd::fma(a, b, c); }
+#else
+using Register = Floats::Register;
+using RegisterWords = Words::Register;
+SHOAL_INLINE Register fma(Register a, Register b, Register c) {
+#if defined(__FMA__)
+  return _mm256_fmadd_ps(a, b, c);
+#else
+  Register r;
+  for (std::size_t l = 0; l < Floats::half; ++l) r[l] = __builtin_fmaf(a[l], b[l], c[l]);
+  return r;
+#endif
+}
 #endif
 
 /// Words of one element, converted to float.

@@ -63,9 +63,7 @@ template <typename T>
 struct Floats {
   using Type = T;
   using Packed = float;
-  struct Scope {
-    Scope() {}  // NOLINT(modernize-use-equals-default): an object without it would be an unused variable
-  };
+  using Scope = NoScope;
   static constexpr std::size_t rows = 6, columns = 16, step = 8, parts = 1;
   static constexpr std::size_t longest_uncut = 512, largest_kc = 384;
   static constexpr std::size_t largest_mc = 64, largest_nb = 8, a_bytes = std::size_t{256} << 10U;

@@ -21,9 +21,7 @@ using simd::Floats;
 struct Pairs {
   using Type = bf16;
   using Packed = bf16;
-  struct Scope {
-    Scope() {}  // NOLINT(modernize-use-equals-default): an object without it would be an unused variable
-  };
+  using Scope = NoScope;
   static constexpr std::size_t rows = 6, columns = 64, step = 32, parts = 1;
   // Measured on one Zen 5 core that other jobs shared, as least CPU times of many calls in turns. The micro-kernel alone
   // reached 0.99 to 1.0 of the peak with 6 x 64, also if a micro-panel of B was too large for the L1 cache (KC up to 1536);

@@ -16,8 +16,8 @@
 //         for each KC elements of the sum: pack B, unless an earlier block of rows did
 //           for each micro-panel of B, and each micro-panel of A: call the micro-kernel
 // In contrast to BLIS the loop over KC is inside those over NC and MC: the sums of MC x NB elements of C stay in a buffer,
-// in float, until they are complete. So each element of C is written (and rounded) once, by the epilogue. If a sum is too
-// long to pack A over the whole of it, the buffer holds the sums of all of C, and A is packed for each KC, too.
+// in float, until they are complete. So each element of C is written (and rounded) once, by the epilogue. If the sum is
+// too long for packing A over the whole of it, A is packed for each KC, as B is, and the buffer holds the sums of all of C.
 //
 // KC depends on k alone. So the bits of an element of C depend neither on its position in C nor on how the product is
 // divided among threads.
@@ -53,6 +53,11 @@ struct PackSource {
 struct Extent {
   std::size_t steps, depth, rows;
   std::size_t a_stride;  ///< elements between the rows of A, if these are not packed; else 0
+};
+
+/// The Scope of a micro-kernel that has nothing to set up.
+struct NoScope {
+  NoScope() {}  // NOLINT(modernize-use-equals-default): an object without it would be an unused variable
 };
 
 /// The requirements of BlockedProduct on its micro-kernel.
@@ -100,14 +105,12 @@ class BlockedProduct final : public Product {
         b_panels_(parts(key_.n, Kernel::columns)),
         kc_(round_up(key.k <= Kernel::longest_uncut ? key.k : even_part(key.k, Kernel::largest_kc), Kernel::step)),
         chunks_(parts(key.k, kc_)),
-        packed_chunks_(a_in_place_              ? 0
-                       : key.k > longest_packed ? 1
-                                                : chunks_),
-        mc_(sums_all() ? a_panels_ : even_part(a_panels_, largest_mc())),
+        sums_all_(!a_in_place_ && key.k > longest_packed),
+        mc_(sums_all_ ? a_panels_ : even_part(a_panels_, largest_mc())),
         nc_(one_block_of_rows()
                 ? b_panels_
                 : std::clamp<std::size_t>(b_bytes / (chunks_ * b_panel_size() * sizeof(Packed)), 1, b_panels_)),
-        nb_(sums_all() ? nc_ : even_part(nc_, mc_ <= Kernel::largest_mc ? Kernel::largest_nb : Kernel::largest_nb / 2)) {}
+        nb_(sums_all_ ? nc_ : even_part(nc_, mc_ <= Kernel::largest_mc ? Kernel::largest_nb : Kernel::largest_nb / 2)) {}
 
   std::size_t workspace_bytes() const override { return Buffers(*this, BumpAllocator()).bytes + line; }
   void prepare(int /*threads*/) override {}
@@ -121,11 +124,11 @@ class BlockedProduct final : public Product {
       const Range kept = from(first, nc_, b_panels_);
       for (std::size_t row = 0; row < a_panels_; row += mc_) {
         const Range rows = from(row, mc_, a_panels_);
-        if (packed_chunks_ == chunks_) pack_a(operands, buffers, rows, {0, key_.k});
+        if (!a_in_place_ && !sums_all_) pack_a(operands, buffers, rows, {0, key_.k});
         for (std::size_t column = kept.begin; column < kept.end; column += nb_) {
           const Range columns = from(column, nb_, kept.end);
           for (std::size_t chunk = 0; chunk < chunks_; ++chunk) {
-            if (sums_all()) pack_a(operands, buffers, rows, from(chunk * kc_, kc_, key_.k));
+            if (sums_all_) pack_a(operands, buffers, rows, from(chunk * kc_, kc_, key_.k));
             if (rows.begin == 0) pack_b(operands, buffers, kept, columns, chunk);
             compute(operands, buffers, rows, kept, columns, chunk);
           }
@@ -141,8 +144,6 @@ class BlockedProduct final : public Product {
   static constexpr std::size_t b_bytes = std::size_t{4} << 20U;
   /// If all of A is packed at once, in at most this many bytes, each part of B is used once and need not be kept.
   static constexpr std::size_t a_bytes_at_once = std::size_t{8} << 20U;
-  /// The longest sum over the whole of which A is packed.
-  static constexpr std::size_t longest_packed = 4096;
 
   /// The product C' = B' A for C = A' B. Again its first factor is stored transposed and its second one is not.
   static ProductKey transpose_of(ProductKey key) {
@@ -167,7 +168,7 @@ class BlockedProduct final : public Product {
     return std::clamp<std::size_t>(Kernel::a_bytes / bytes, 1, Kernel::largest_mc);
   }
   bool one_block_of_rows() const { return mc_ >= a_panels_; }
-  bool sums_all() const { return packed_chunks_ == 1 && chunks_ > 1; }
+  std::size_t packed_chunks() const { return sums_all_ ? 1 : chunks_; }
 
   /// The parts of the workspace: micro-panels of MC rows of A over the whole sum, or over one KC; of NC columns of B over
   /// the whole sum, or of NB columns over one KC if each is used once; and sums.
@@ -178,7 +179,7 @@ class BlockedProduct final : public Product {
 
     Buffers(const BlockedProduct& p, BumpAllocator memory) {
       const std::size_t b_panels = p.one_block_of_rows() ? p.nb_ : p.chunks_ * p.nc_;
-      a = memory.take<Packed>(p.packed_chunks_ * p.mc_ * p.a_panel_size());
+      a = memory.take<Packed>(p.a_in_place_ ? 0 : p.packed_chunks() * p.mc_ * p.a_panel_size());
       b = memory.take<Packed>(b_panels * p.b_panel_size());
       sums = memory.take<float>(p.tiles_of_sums() * tile_size);
       bytes = memory.used();
@@ -191,7 +192,7 @@ class BlockedProduct final : public Product {
   std::size_t tiles_of_sums() const { return chunks_ == 1 ? 1 : mc_ * nb_; }
 
   Packed* a_panel(const Buffers& buffers, std::size_t chunk, std::size_t row) const {
-    return buffers.a + (chunk % packed_chunks_ * mc_ + row) * a_panel_size();
+    return buffers.a + (chunk % packed_chunks() * mc_ + row) * a_panel_size();
   }
   Packed* b_panel(const Buffers& buffers, Range kept, Range columns, std::size_t chunk, std::size_t column) const {
     return buffers.b + (one_block_of_rows() ? column - columns.begin : chunk * nc_ + column - kept.begin) * b_panel_size();
@@ -286,8 +287,8 @@ class BlockedProduct final : public Product {
   bool a_in_place_;  // A is not packed
   // Micro-panels of A and of B (over one KC); KC, and how many KC the sum has.
   std::size_t a_panels_, b_panels_, kc_, chunks_;
-  std::size_t packed_chunks_;  // KC over which A is packed at a time
-  std::size_t mc_, nc_, nb_;   // in micro-panels
+  bool sums_all_;             // A is packed for one KC at a time
+  std::size_t mc_, nc_, nb_;  // in micro-panels
 };
 
 }  // namespace shoal::kernels

@@ -9,7 +9,7 @@
 
 namespace shoal::kernels::simd {
 
-/// The elements of a register whose indices Source gives, a function. Those of b follow those of a.
+/// A register of elements of a and b: its lane l is element Source(l) of a followed by b.
 template <class R, class Source>
 SHOAL_INLINE R shuffled(R a, R b, Source /*of lane*/) {
   return [&]<std::size_t... l>(std::index_sequence<l...>) {

@@ -16,7 +16,7 @@ std::size_t part_size(std::size_t whole, std::size_t wanted, std::size_t step, s
   return std::min(whole, std::max(least, round_up(parts(whole, count), step)));
 }
 
-/// What a core of the processors with these instructions computes in about 10 ms.
+/// What one core computes in about 10 ms.
 std::size_t flops_per_call(DType type) {
   if (floats::available()) return 1'000'000'000;
   return type == DType::f32 ? 2'600'000'000 : 5'200'000'000;
@@ -59,14 +59,12 @@ Tiling tiling_of_library(const ProductShape& s) {
 }  // namespace
 
 bool is_blocked(const ProductShape& s) {
-  // Micro-panels of A are packed over the whole sum, so that only few would fit the caches if it is very long (over a
-  // vocabulary).
-  constexpr std::size_t least = 16, longest = 4096;
-  if (floats::available() && s.type != DType::f32) return true;
-  if (s.m < least || s.n < least || s.k < least) return false;
-  if (floats::available()) return true;
-  if (amx::available()) return s.k <= longest;
-  return pairs::available() && s.type == DType::bf16 && (s.k <= longest || pairs::reads_rows(s.a, s.k));
+  constexpr std::size_t least = 16;
+  const bool is_large = s.m >= least && s.n >= least && s.k >= least;
+  if (floats::available()) return is_large || s.type != DType::f32;
+  if (!is_large) return false;
+  if (amx::available()) return s.k <= longest_packed;
+  return pairs::available() && s.type == DType::bf16 && (s.k <= longest_packed || pairs::reads_rows(s.a, s.k));
 }
 
 bool is_transposed(const ProductShape& s) {

@@ -25,6 +25,9 @@ constexpr bool is_spread(std::size_t columns, std::size_t stride) {
   return stride > columns && stride == spread_stride(stride - 1);
 }
 
+/// The longest sum over the whole of which A is packed. Of longer ones only few micro-panels would fit the caches.
+inline constexpr std::size_t longest_packed = 4096;
+
 struct ProductShape {
   std::size_t m, n, k;
   Transpose a, b;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vectors of sixteen elements, by the compiler's vector extensions: one register of AVX-512, or a class of two smaller
 // registers. (GCC keeps vectors that are larger than a register in memory, and takes some apart element by element.) Both
-// have C++'s operators, lane by lane. What else they need to have in common are the functions below.
+// have C++'s operators, lane by lane. The functions below are for what has another form in each of them.
 #pragma once
 
 #include <bit>
