@@ -30,7 +30,8 @@ constexpr int end_of_tags = 1 << 20;
 /// follow each other on one stream. Suppose a rank tests between posting two messages, and its partner has already sent the
 /// clear-to-send for the first. Then its data go out before this rank has posted the rest and sent its own clear-to-sends,
 /// so the partner cannot send: the two directions of the link are used one after the other. So an operation is not tested
-/// when it has just been posted.
+/// when it has just been posted, and an exchange posts what it sends before what it receives: then a rank learns what its
+/// partner wants to send before it may send itself.
 class MpiOperation : public Operation {
  public:
   MpiOperation(const char* name, std::uint64_t number, const std::string& group, std::size_t bytes)
@@ -143,16 +144,16 @@ class MpiCommunicator : public Communicator {
     std::size_t bytes = 0;
     for (const Outgoing& message : outgoing) bytes += message.data.size();
     const auto operation = std::make_shared<MpiOperation>("exchange", ++started_, name_, bytes);
-    for (const Incoming& message : incoming) {  // first, so that each message finds its place
-      std::byte* const into = operation->receives(message.data);
-      for_each_part(message.data.size(), [&](std::size_t begin, int count) {
-        check(MPI_Irecv(into + begin, count, MPI_BYTE, message.from, tag, communicator_, &operation->next()), "MPI_Irecv");
-      });
-    }
     for (const Outgoing& message : outgoing) {
       const std::byte* const from = device::for_messages(message.data, Access::read);
       for_each_part(message.data.size(), [&](std::size_t begin, int count) {
         check(MPI_Isend(from + begin, count, MPI_BYTE, message.to, tag, communicator_, &operation->next()), "MPI_Isend");
+      });
+    }
+    for (const Incoming& message : incoming) {
+      std::byte* const into = operation->receives(message.data);
+      for_each_part(message.data.size(), [&](std::size_t begin, int count) {
+        check(MPI_Irecv(into + begin, count, MPI_BYTE, message.from, tag, communicator_, &operation->next()), "MPI_Irecv");
       });
     }
     return Request(operation);
