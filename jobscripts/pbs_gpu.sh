@@ -6,7 +6,8 @@
 #   qsub [OPTION OF QSUB ...] [-v NAME=VALUE,...] jobscripts/pbs_gpu.sh
 #
 # Without options: 1 node, 4 GPUs and 4 ranks, 8 cores per rank, 1 hour, and quickstart.cfg. For 4 nodes:
-#   qsub -l select=4:ncpus=32:ngpus=4:mpiprocs=4:ompthreads=1 -v SHOAL_OPTIONS=--batch.global=64 jobscripts/pbs_gpu.sh
+#   qsub -l select=4:ncpus=32:ngpus=4:mpiprocs=4:ompthreads=1 -v SHOAL_OPTIONS=--batch.global=128 jobscripts/pbs_gpu.sh
+# (That deck has 4 micro-batches of 8 sequences, and each rank needs at least one.)
 #
 # Variables of the job (-v), and their defaults:
 #   SHOAL          the program                   (build-cuda/shoal in the directory of submission, otherwise the one in PATH)

@@ -6,8 +6,10 @@
 #   sbatch [OPTION OF SBATCH ...] jobscripts/slurm_gpu.sh [--section.name=value ...]
 #
 # Without options: 1 node, 4 GPUs and 4 ranks, 8 cores per rank, 1 hour, and quickstart.cfg. For 4 nodes:
-#   sbatch --nodes=4 jobscripts/slurm_gpu.sh --batch.global=64
-# For nodes with 8 GPUs: sbatch --ntasks-per-node=8 --gpus-per-node=8 ...
+#   sbatch --nodes=4 jobscripts/slurm_gpu.sh --batch.global=128
+# For a node with 8 GPUs:
+#   sbatch --ntasks-per-node=8 --gpus-per-node=8 jobscripts/slurm_gpu.sh --batch.global=64
+# (That deck has 4 micro-batches of 8 sequences, and each rank needs at least one.)
 #
 # Environment variables of the job, and their defaults:
 #   SHOAL           the program                 (build-cuda/shoal in the directory of submission, otherwise the one in PATH)
