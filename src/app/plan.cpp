@@ -3,7 +3,9 @@
 // training.
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "collective.hpp"
 #include "commands.hpp"
@@ -23,10 +25,24 @@ namespace shoal::app {
 
 namespace {
 
-std::size_t parameter_count(model::ModelOptions model, std::size_t layers) {
-  model.n_layer = layers;
-  return plan::deepspeed_model(model::layout(model)).total_params;
-}
+/// The parameters of a model by its number of layers. Each number is counted once, since all rows of the table ask for the
+/// same ones, and the layout of a thousand layers takes a tenth of a row's time.
+class ParameterCounts {
+ public:
+  explicit ParameterCounts(model::ModelOptions model) : model_(std::move(model)) {}
+
+  std::size_t with(std::size_t layers) {
+    if (const auto known = counts_.find(layers); known != counts_.end()) return known->second;
+    model_.n_layer = layers;
+    std::size_t count = 0;
+    for (const model::UnitLayout& unit : model::layout(model_)) count += unit.parameter_count();
+    return counts_[layers] = count;
+  }
+
+ private:
+  model::ModelOptions model_;
+  std::map<std::size_t, std::size_t> counts_;
+};
 
 /// The interval for the rows with activation checkpointing: the deck's, or auto.
 std::int64_t with_checkpointing(const config::Options& options) {
@@ -35,7 +51,7 @@ std::int64_t with_checkpointing(const config::Options& options) {
 }
 
 PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::int64_t interval,
-                    const std::optional<std::size_t>& limit) {
+                    const std::optional<std::size_t>& limit, ParameterCounts& parameters) {
   PlannedRun run;
   run.ranks = ranks;
   run.micro = options.batch.micro;
@@ -58,10 +74,10 @@ PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::i
       if (limit) run.does_not_fit = memory_problem(inputs, changed, *limit);
       return run;
     }
-    run.paper = plan::model_states(parameter_count(options.model, options.model.n_layer), engine, sync_group_size);
+    run.paper = plan::model_states(parameters.with(options.model.n_layer), engine, sync_group_size);
     if (limit) {
       run.layers = plan::max_layers_that_fit(engine, sync_group_size, *limit, inputs.extra);
-      run.parameters_then = *run.layers == 0 ? 0 : parameter_count(options.model, *run.layers);
+      run.parameters_then = *run.layers == 0 ? 0 : parameters.with(*run.layers);
     }
   } catch (const Error& error) {
     if (error.code() != Exit::bad_input) throw;
@@ -125,9 +141,10 @@ PlanReport report_of(config::Invocation& invocation) {
     set_vocab_size(o);
     run.options.model.vocab_size = o.model.vocab_size;
     if (report.runs.empty()) report.notes.insert(report.notes.begin(), run.notes.begin(), run.notes.end());
+    ParameterCounts parameters(run.options.model);
     for (const std::int64_t interval : {std::int64_t{0}, with_checkpointing(o)}) {
       for (int stage = 0; stage < static_cast<int>(zero::stages.size()); ++stage) {
-        report.runs.push_back(plan_run(run.options, ranks, stage, interval, report.limit));
+        report.runs.push_back(plan_run(run.options, ranks, stage, interval, report.limit, parameters));
       }
     }
     if (times) {
@@ -145,7 +162,7 @@ PlanReport report_of(config::Invocation& invocation) {
   report.dtype = name_of(o.train.dtype);
   report.reduce_dtype = name_of(o.comm.reduce_dtype);
   report.optimizer = name_of(o.optimizer.kind);
-  report.parameters = parameter_count(o.model, o.model.n_layer);
+  report.parameters = ParameterCounts(o.model).with(o.model.n_layer);
   report.n_layer = o.model.n_layer;
   if (times) {
     report.time_source = times->source;
