@@ -26,7 +26,7 @@ namespace shoal::app {
 namespace {
 
 /// The parameters of a model by its number of layers. Each number is counted once, since all rows of the table ask for the
-/// same ones, and the layout of a thousand layers takes a tenth of a row's time.
+/// same ones, and the layout of a thousand layers takes long to make.
 class ParameterCounts {
  public:
   explicit ParameterCounts(model::ModelOptions model) : model_(std::move(model)) {}

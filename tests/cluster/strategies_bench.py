@@ -27,7 +27,12 @@ GRIDS = {"4x1": (4, 1), "2x2": (2, 2)}  # nodes x ranks per node
 # Binds each rank to one core, as job scripts do. All virtual nodes have the same cores, and without this two ranks of a node may
 # share one core while the other is idle. The cores are counted here: nproc would answer 1, as OMP_NUM_THREADS says.
 CORES = " ".join(map(str, sorted(os.sched_getaffinity(0))))
-BOUND_TO_CORE = ["bash", "-c", f'of=({CORES}); exec taskset --cpu-list "${{of[PMI_RANK % ${{#of[@]}}]}}" "$@"', "bound"]
+BOUND_TO_CORE = [
+    "bash",
+    "-c",
+    f'cores=({CORES}); exec taskset --cpu-list "${{cores[PMI_RANK % ${{#cores[@]}}]}}" "$@"',
+    "bound",
+]
 PERIOD = 48  # steps between SlowMo's outer updates
 STAGE_3 = {"zero.stage": 3}
 ALL_THREE = {**STAGE_3, "zero.hpz_size": "node", "zero.qwz": 8, "zero.qgz": 4}
