@@ -2,6 +2,9 @@
 // Products of matrices of any type by AVX2's fused multiply-adds of floats: the micro-kernel for blocked_product.hpp.
 // Packing widens operands of 16 bits, so that their products cost as much as those of floats. An element of C is one chain
 // of multiply-adds over KC elements of the sum, and continues from one KC to the next, so that its bits do not depend on KC.
+#include <array>
+#include <cstring>
+
 #include "blocked_product.hpp"
 #include "floats.hpp"
 #include "shoal/base/error.hpp"
@@ -14,13 +17,31 @@ namespace {
 /// Half of what simd.hpp calls a vector: one register of AVX2.
 constexpr std::size_t lanes = 8;
 
-SHOAL_INLINE __m256 load_whole(const float* from) { return _mm256_loadu_ps(from); }
-SHOAL_INLINE __m256 load_whole(const bf16* from) {
-  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+/// Eight 16-bit numbers as floats.
+template <typename T>
+SHOAL_INLINE __m256 widened(__m128i bits) {
+  if constexpr (std::is_same_v<T, f16>) return _mm256_cvtph_ps(bits);
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
 }
-SHOAL_INLINE __m256 load_whole(const f16* from) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+template <typename T>
+SHOAL_INLINE __m256 load_whole(const T* from) {
+  if constexpr (std::is_same_v<T, float>) {
+    return _mm256_loadu_ps(from);
+  } else {
+    return widened<T>(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  }
+}
+/// Six elements and two zeros: a load of four and a load of two.
+template <typename T>
+SHOAL_INLINE __m256 load_six(const T* from) {
+  if constexpr (std::is_same_v<T, float>) {
+    const __m128i two = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + 4));
+    return _mm256_set_m128(_mm_castsi128_ps(two), _mm_loadu_ps(from));
+  } else {
+    int two;
+    std::memcpy(&two, from + 4, sizeof two);
+    return widened<T>(_mm_insert_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)), two, 2));
+  }
 }
 /// Eight elements, of which the first `valid` exist; the rest is zero.
 template <typename T>
@@ -58,9 +79,10 @@ SHOAL_INLINE Square transposed(const Square& square) {
 }
 
 /// Packed operands hold one float for each row of A or column of B, then those of the next element of the sum. The sums take
-/// 12 of the 16 registers.
+/// 12 of the 16 registers. Other sizes of blocks
+/// made no difference beyond the noise on a Zen 3 core.
 template <typename T>
-struct Floats {
+struct MultiplyAdds {
   using Type = T;
   using Packed = float;
   using Scope = NoScope;
@@ -84,7 +106,10 @@ struct Floats {
       for (std::size_t k = 0; k < step; ++k) put(k, columns_of_a.row[k]);
       return;
     }
-    for (std::size_t k = 0; k < step; ++k) put(k, k < s.depth ? line(s, k, 0, s.count) : _mm256_setzero_ps());
+    for (std::size_t k = 0; k < step; ++k) {
+      const T* const from = s.data + k * s.stride;
+      put(k, k >= s.depth ? _mm256_setzero_ps() : s.count == rows ? load_six(from) : load_some(from, s.count));
+    }
   }
   static void pack_b(const PackSource<T>& s, float* to) {
     for (std::size_t first = 0; first < columns; first += lanes, to += lanes) {
@@ -154,8 +179,8 @@ struct Floats {
 
 template <typename T>
 std::unique_ptr<Product> make_of(const ProductKey& key) {
-  if (key.result == DType::f32) return std::make_unique<BlockedProduct<Floats<T>, float>>(key);
-  return std::make_unique<BlockedProduct<Floats<T>, T>>(key);
+  if (key.result == DType::f32) return std::make_unique<BlockedProduct<MultiplyAdds<T>, float>>(key);
+  return std::make_unique<BlockedProduct<MultiplyAdds<T>, T>>(key);
 }
 
 }  // namespace

@@ -2,19 +2,18 @@
 #include "shoal/kernels/matmul.hpp"
 
 #include "../product_depth.hpp"
+#include "multiplier.hpp"
 #include "multiply.hpp"
 #include "shoal/base/trace.hpp"
-#include "tiling.hpp"
 #include "widened.hpp"
 
 namespace shoal::kernels {
 
 namespace {
 
-/// Returns true if panels of the operands are widened before they are multiplied. Blocked products widen what they pack.
 template <typename T, typename R>
-bool in_panels(const MatmulShape& s) {
-  return is_widened(dtype_of<T>) && !is_blocked(product_shape<T, R>(s));
+bool is_widened(const MatmulShape& s) {
+  return multiplier_of(product_shape<T, R>(s)) == Multiplier::widened;
 }
 
 }  // namespace
@@ -29,7 +28,7 @@ void matmul(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<s
   const trace::Region region(trace::Level::kernels, trace::Kind::kernel, label,
                              (a.rows * a.columns + b.rows * b.columns) * sizeof(T) + c.rows * c.columns * sizeof(R));
   if constexpr (sizeof(T) == 2) {
-    if (in_panels<T, R>(shape_of(in, c))) return multiply_widened(label, in, c, workspace);
+    if (is_widened<T, R>(shape_of(in, c))) return multiply_widened(label, in, c, workspace);
   }
   multiply(label, in, c, workspace);
 }
@@ -42,7 +41,7 @@ std::size_t matmul_workspace_bytes(const MatmulShape& shape) {
   if (s.b_stride == 0) s.b_stride = s.transpose_b == Transpose::yes ? s.k : s.n;
   if (s.c_stride == 0) s.c_stride = s.n;
   if constexpr (sizeof(T) == 2) {
-    if (in_panels<T, R>(s)) return multiply_widened_workspace_bytes<R>(s);
+    if (is_widened<T, R>(s)) return multiply_widened_workspace_bytes<R>(s);
   }
   return multiply_workspace_bytes<T, R>(s);
 }

@@ -69,7 +69,7 @@ template <typename T, typename R>
 TiledProduct tiled(const MatmulShape& s) {
   const ProductShape shape = product_shape<T, R>(s);
   return {shape,
-          {.blocked = is_blocked(shape),
+          {.by = multiplier_of(shape),
            .transposed = !s.bias && is_transposed(shape),
            .m = s.m,
            .n = s.n,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of types that are multiplied as they are, tile by tile: what matmul() calls after it has checked the
+// Matrix products whose operands are not widened beforehand, tile by tile: what matmul() calls after it has checked the
 // shapes.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace shoal::kernels {
 
-/// As matmul(). f16, and types that is_widened() names, only if is_blocked().
+/// As matmul(), but not products of Multiplier::widened.
 template <typename T, typename R>
 void multiply(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace);
 /// The strides must not be 0.

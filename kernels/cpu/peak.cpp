@@ -12,10 +12,10 @@
 #include "../peak_iterations.hpp"
 #include "amx.hpp"
 #include "instructions.hpp"
+#include "multiplier.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "simd.hpp"
 #include "tile_registers.hpp"
-#include "widened.hpp"
 
 namespace shoal::kernels {
 
@@ -156,7 +156,7 @@ double measured_gflops(Arithmetic arithmetic) {
 double measured_peak_gflops(DType type) {
   constexpr double products_of_floats = 6;  // blocked_fp32.cpp
   const double floats = measured_gflops(Arithmetic::multiply_add);
-  if (type != DType::bf16 || is_widened(type)) {
+  if (type != DType::bf16 || !abilities().bf16) {
     return amx::available() ? std::max(floats, measured_gflops(Arithmetic::bf16_tiles) / products_of_floats) : floats;
   }
   return std::max({floats, measured_gflops(Arithmetic::bf16_pairs), measured_gflops(Arithmetic::bf16_tiles)});

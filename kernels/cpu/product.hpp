@@ -6,15 +6,14 @@
 #include <cstddef>
 #include <memory>
 
-#include "shoal/base/types.hpp"
-#include "shoal/kernels/matmul.hpp"
+#include "multiplier.hpp"
 
 namespace shoal::kernels {
 
 /// Everything that determines how a product is computed. Strides are elements between the rows as stored.
 struct ProductKey {
-  bool blocked;     ///< computed by blocked_product.hpp rather than by oneDNN
-  bool transposed;  ///< blocked only: computes C' and transposes it, for A' B into floats without bias
+  Multiplier by;    ///< none of 16-bit numbers that are widened
+  bool transposed;  ///< by tiles only: computes C' and transposes it, for A' B into floats without bias
   std::size_t m, n, k;
   std::size_t a_stride, b_stride, c_stride;
   Transpose a, b;

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tiling.hpp"
 
-#include "amx.hpp"
-#include "floats.hpp"
-#include "pairs.hpp"
-
 namespace shoal::kernels {
 
 namespace {
@@ -17,27 +13,31 @@ std::size_t part_size(std::size_t whole, std::size_t wanted, std::size_t step, s
 }
 
 /// What one core computes in about 10 ms.
-std::size_t flops_per_call(DType type) {
-  if (floats::available()) return 1'000'000'000;
+std::size_t flops_per_call(DType type, const Abilities& can) {
+  if (can.floats) return 1'000'000'000;
   return type == DType::f32 ? 2'600'000'000 : 5'200'000'000;
 }
 
 /// Cuts the longer dimension of C into a part for each thread, and into more parts if a part would take too long.
-Tiling tiling_of_blocked(const ProductShape& s, std::size_t threads) {
-  constexpr std::size_t least = 192, step = 96;  // whole micro-panels of both micro-kernels
-  Tiling t{s.m, s.n, flops_per_call(s.type)};
+Tiling tiling_of_blocked(const ProductShape& s, std::size_t threads, const Abilities& can) {
+  constexpr std::size_t least = 192;  // whole micro-panels of every micro-kernel
+  constexpr std::size_t step = 96;    // and of all but that for pairs
+  // Of long sums, blocked_floats.cpp packs all rows and columns of a tile over one KC: at most 4 MiB of each.
+  constexpr std::size_t most_of_long_sums = 28 * step;
+  Tiling t{s.m, s.n, flops_per_call(s.type, can)};
   const auto calls = [&] { return parts(2 * t.rows * t.columns * s.k, t.flops_per_call); };
   std::size_t &longer = s.m < s.n ? t.columns : t.rows, &shorter = s.m < s.n ? t.rows : t.columns;
   longer = part_size(longer, parts(longer, std::max(threads, calls())), step, std::min(least, parts(longer, threads)));
-  if (calls() > 1) shorter = part_size(shorter, parts(shorter, calls()), step, least);
+  if (can.floats && s.k > longest_packed) longer = std::min(longer, most_of_long_sums);
+  if (calls() > 1) shorter = part_size(shorter, parts(shorter, calls()), step, can.floats ? step : least);
   return t;
 }
 
 /// The constants were found by timing oneDNN 2.6 on one Zen 5 core (1 MiB of L2) over the shapes of GPT models of width 384
 /// and 768, forward, input gradients (B transposed) and weight gradients (A transposed), in fp32 and bf16.
-Tiling tiling_of_library(const ProductShape& s) {
+Tiling tiling_of_library(const ProductShape& s, const Abilities& can) {
   const bool f32 = s.type == DType::f32;
-  Tiling t{s.m, s.n, flops_per_call(s.type)};
+  Tiling t{s.m, s.n, flops_per_call(s.type, can)};
   if (s.a == Transpose::yes) {
     // Weight gradients: the library transposes a tile's columns of A into its workspace, which should stay in the L2 cache.
     t.rows = part_size(s.m, 400'000 / s.k, 64, 64);
@@ -58,22 +58,13 @@ Tiling tiling_of_library(const ProductShape& s) {
 
 }  // namespace
 
-bool is_blocked(const ProductShape& s) {
-  constexpr std::size_t least = 16;
-  const bool is_large = s.m >= least && s.n >= least && s.k >= least;
-  if (floats::available()) return is_large || s.type != DType::f32;
-  if (!is_large) return false;
-  if (amx::available()) return s.k <= longest_packed;
-  return pairs::available() && s.type == DType::bf16 && (s.k <= longest_packed || pairs::reads_rows(s.a, s.k));
-}
-
 bool is_transposed(const ProductShape& s) {
-  return amx::available() && is_blocked(s) && s.a == Transpose::yes && s.b == Transpose::no && s.result == DType::f32 &&
+  return multiplier_of(s) == Multiplier::tiles && s.a == Transpose::yes && s.b == Transpose::no && s.result == DType::f32 &&
          s.m > s.n;
 }
 
-Tiling tiling_of(const ProductShape& shape, std::size_t threads) {
-  return is_blocked(shape) ? tiling_of_blocked(shape, threads) : tiling_of_library(shape);
+Tiling tiling_of(const ProductShape& shape, std::size_t threads, const Abilities& can) {
+  return is_blocked(multiplier_of(shape, can)) ? tiling_of_blocked(shape, threads, can) : tiling_of_library(shape, can);
 }
 
 }  // namespace shoal::kernels

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "instructions.hpp"
 #include "loops.hpp"
 #include "multiply.hpp"
 #include "shoal/base/bump_allocator.hpp"
@@ -93,11 +92,6 @@ Matrix<T> stored_columns(Matrix<T> x, Range range) {
 }
 
 }  // namespace
-
-bool is_widened(DType type) {
-  // Without instructions for bf16 the library takes many times as long as for floats, or refuses.
-  return type == DType::f16 || (type == DType::bf16 && !may_use(Instructions::bf16));
-}
 
 template <typename T, typename R>
 void multiply_widened(const char* label, const MatmulInputs<T, R>& in, Matrix<R> c, Span<std::byte> workspace) {

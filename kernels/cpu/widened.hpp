@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of 16-bit numbers that the processor has no instructions for (fp16 always, bf16 on many processors),
-// unless blocked_floats.cpp computes them. Panels of A and B are converted to float and multiplied, and the result is
-// rounded once. The panels are part of the product's workspace; their size is bounded, however large the matrices are.
+// Matrix products of 16-bit numbers that the processor has no instructions for: Multiplier::widened. Panels of A and B are
+// converted to float and multiplied, and the result is rounded once. The panels are part of the product's workspace; their
+// size is bounded, however large the matrices are.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,6 @@
 #include "shoal/kernels/matmul.hpp"
 
 namespace shoal::kernels {
-
-/// Returns true if the processor multiplies matrices of this type as floats.
-bool is_widened(DType type);
 
 /// As matmul(), from f16 or bf16 to the same type or float.
 template <typename T, typename R>

@@ -179,6 +179,31 @@ inline constexpr std::array transposes = {Transpose::no, Transpose::yes};
 using AllTypes =
     testing::Types<Types<float, float>, Types<bf16, bf16>, Types<bf16, float>, Types<f16, f16>, Types<f16, float>>;
 
+/// Expects each element of such products to be one chain of fused multiply-adds of floats, plus the bias, plus what C held.
+template <typename T, typename R>
+void expect_chains_of_multiply_adds(std::size_t m, std::size_t n, std::size_t k) {
+  for (const Transpose a : transposes) {
+    for (const Transpose b : transposes) {
+      Case<T, R> c(m, n, k, {a, b, true}, true, 1);
+      const Lines<R> before = c.c_data;
+      c.run();
+      for (std::size_t i = 0; i < m; ++i) {
+        for (std::size_t j = 0; j < n; ++j) {
+          float sum = 0.0F;
+          for (std::size_t l = 0; l < k; ++l) {
+            const float x = c.a_data[a == Transpose::yes ? l * c.a().stride + i : i * c.a().stride + l];
+            const float y = c.b_data[b == Transpose::yes ? j * c.b().stride + l : l * c.b().stride + j];
+            sum = std::fma(x, y, sum);
+          }
+          const std::size_t at = i * c.c().stride + j;
+          const R expected(sum + static_cast<float>(c.bias[j]) + static_cast<float>(before[at]));
+          ASSERT_EQ(std::memcmp(&c.c_data[at], &expected, sizeof expected), 0) << i << ", " << j << ", k = " << k;
+        }
+      }
+    }
+  }
+}
+
 /// Expects the same bits as if A, B and the bias were converted to float, and the float product were rounded.
 template <typename T>
 void expect_product_of_widened_matrices() {

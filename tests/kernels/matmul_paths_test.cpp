@@ -9,7 +9,6 @@
 
 #include "kernels/cpu/floats.hpp"
 #include "kernels/cpu/tiling.hpp"
-#include "kernels/cpu/widened.hpp"
 #include "kernels/matmul_case.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
@@ -25,11 +24,12 @@ TYPED_TEST(MatmulPaths, LongSumsAreComputedInManyTiles) {
   constexpr DType type = dtype_of<typename TypeParam::Operand>, result = dtype_of<typename TypeParam::Result>;
   for (const Transpose b : transposes) {
     const ProductShape shape{600, 700, 20001, Transpose::no, b, type, result};
-    if (is_widened(type) && !is_blocked(shape)) return;  // cut into panels, of 64 rows and columns for such a large k
+    const Multiplier by = multiplier_of(shape);
+    if (by == Multiplier::widened) return;  // cut into panels, of 64 rows and columns for such a large k
     const Tiling tiling = tiling_of(shape, 1);
-    ASSERT_EQ(is_blocked(shape), floats::available());  // others than AVX2's are left to the library
+    ASSERT_EQ(is_blocked(by), floats::available());  // others than AVX2's are left to the library
     ASSERT_GT(tiling.down(shape), 1U);
-    if (!is_blocked(shape) && (type == DType::bf16 || b == Transpose::no)) {
+    if (is_blocked(by) || type == DType::bf16 || b == Transpose::no) {
       ASSERT_GT(tiling.across(shape), 1U);
     }
   }
@@ -57,11 +57,13 @@ TYPED_TEST(MatmulPaths, AnElementDoesNotDependOnItsPosition) {
     for (const Transpose a : transposes) {
       for (const Transpose b : transposes) {
         const ProductShape shape{m, n, k, a, b, dtype_of<T>, dtype_of<R>};
-        if (!is_blocked(shape)) continue;
+        const Multiplier by = multiplier_of(shape);
+        if (!is_blocked(by)) continue;
         Case<T, R> whole(m, n, k, {a, b, false}, false, 0);
         whole.run();
-        for (const std::size_t rows : {17, 18, 19, 20, 21, 22}) {
+        for (const std::size_t rows : {1, 5, 15, 17, 18, 19, 20, 21, 22}) {
           const std::size_t columns = 3 * rows;
+          if (multiplier_of({rows, columns, k, a, b, dtype_of<T>, dtype_of<R>}) != by) continue;
           Lines<R> part(rows * columns);
           MatmulInputs<T, R> in = whole.inputs();
           in.a.data += a == Transpose::yes ? row : row * in.a.stride;
@@ -87,13 +89,37 @@ TYPED_TEST(MatmulPaths, AnElementDoesNotDependOnItsPosition) {
   }
 }
 
+// An element's chain continues over the parts into which blocked_floats.cpp cuts a sum: of one part, of several, and of
+// parts for each of which both operands are packed.
+TYPED_TEST(MatmulPaths, SumsByAvx2AreChainsOfMultiplyAdds) {
+  if (!floats::available()) GTEST_SKIP() << "this processor has more than AVX2; tried without, too";
+  for (const std::size_t k : {17, 512, 513, 1100, 4096, 4097, 4300}) {
+    expect_chains_of_multiply_adds<typename TypeParam::Operand, typename TypeParam::Result>(19, 35, k);
+  }
+}
+
+// The packed operands of a tile, also if it has few rows or columns and a long sum: a product of a few tokens.
+TYPED_TEST(MatmulPaths, WorkspaceIsBoundedForAvx2) {
+  if (!floats::available()) GTEST_SKIP() << "this processor has more than AVX2; tried without, too";
+  for (const std::size_t few : {1, 16, 8192}) {
+    for (const std::size_t k : {768, 4096, 16384}) {
+      for (const MatmulShape& shape : {MatmulShape{.m = few, .n = 50304, .k = k}, {.m = 50304, .n = few, .k = k}}) {
+        EXPECT_LE((matmul_workspace_bytes<typename TypeParam::Operand, typename TypeParam::Result>(shape)) /
+                      static_cast<std::size_t>(threads()),
+                  std::size_t{18} << 20U)
+            << shape.m << " x " << shape.n << " x " << k;
+      }
+    }
+  }
+}
+
 TEST(MatmulBf16, IsTheProductOfTheWidenedMatricesRoundedOnce) {
-  if (!is_widened(DType::bf16)) GTEST_SKIP() << "this processor multiplies bf16; tried without, too";
+  if (abilities().bf16) GTEST_SKIP() << "this processor multiplies bf16; tried without, too";
   expect_product_of_widened_matrices<bf16>();
 }
 
 TEST(MatmulErrors, RefusesAWorkspaceTooSmall) {
-  // The library copies a transposed A.
+  // A transposed A is copied or packed.
   Case<float, float> c(512, 512, 512, {.a = Transpose::yes}, false, 0);
   ASSERT_GT((matmul_workspace_bytes<float, float>({.m = 512, .n = 512, .k = 512, .transpose_a = Transpose::yes})), 0U);
   c.workspace.clear();
@@ -108,30 +134,6 @@ TEST(MatmulTrace, RecordsTheBytesOfTheProduct) {
   trace::stop();
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].bytes, 3 * 64 * sizeof(float));
-}
-
-TEST(Tiling, LetsCommunicationMoveAtLeastEvery20Milliseconds) {
-  for (const DType type : {DType::f32, DType::bf16}) {
-    const std::size_t limit = type == DType::f32 ? 4'000'000'000 : 8'000'000'000;  // 20 ms at 200 and 400 GFLOP/s
-    for (const std::size_t m : {1, 256, 2048, 8192, 50304}) {
-      for (const std::size_t n : {1, 384, 768, 3072, 50304}) {
-        for (const std::size_t k : {1, 64, 768, 2048, 50304}) {
-          for (const Transpose a : transposes) {
-            for (const Transpose b : transposes) {
-              const ProductShape shape{m, n, k, a, b, type, DType::f32};
-              const Tiling tiling = tiling_of(shape, 1);
-              EXPECT_LE(2 * tiling.rows * tiling.columns * k * tiling.per_launch(shape, 1), limit)
-                  << m << " x " << n << " x " << k;
-              EXPECT_GE(tiling.rows * tiling.down(shape), m);
-              EXPECT_LT(tiling.rows * (tiling.down(shape) - 1), m);
-              EXPECT_GE(tiling.columns * tiling.across(shape), n);
-              EXPECT_LT(tiling.columns * (tiling.across(shape) - 1), n);
-            }
-          }
-        }
-      }
-    }
-  }
 }
 
 }  // namespace shoal::kernels

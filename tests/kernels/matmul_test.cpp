@@ -49,8 +49,8 @@ TYPED_TEST(Matmul, OfManyTilesIsTheDefinition) {
   using T = typename TypeParam::Operand;
   using R = typename TypeParam::Result;
   const std::size_t m = 600, n = 700, k = 20001;
-  for (const Transpose b : transposes) {
-    Case<T, R>(m, n, k, {.b = b}, true, 0).check_rows({0, m / 2, m - 1});
+  for (const Transpose a : transposes) {
+    for (const Transpose b : transposes) Case<T, R>(m, n, k, {.a = a, .b = b}, true, 0).check_rows({0, m / 2, m - 1});
   }
 }
 
@@ -121,18 +121,23 @@ TYPED_TEST(Matmul, AddsAnotherMatrix) {
   }
 }
 
+// Sums of one part, of several, and so long that our kernels pack both operands part by part.
 TYPED_TEST(Matmul, DoesNotDependOnThreads) {
   using T = typename TypeParam::Operand;
   using R = typename TypeParam::Result;
-  for (const Transpose a : transposes) {
-    for (const Transpose b : transposes) {
-      Case<T, R> one(900, 260, 130, {a, b, false}, false, 0);
-      one.run();
-      for (const int threads : {2, 3}) {
-        const WithThreads with(threads);
-        Case<T, R> several(900, 260, 130, {a, b, false}, false, 0);
-        several.run();
-        ASSERT_EQ(std::memcmp(one.c_data.data(), several.c_data.data(), one.c_data.size() * sizeof(R)), 0) << threads;
+  const std::array<std::array<std::size_t, 3>, 3> sizes = {{{900, 260, 130}, {400, 260, 1100}, {400, 260, 4300}}};
+  for (const auto& [m, n, k] : sizes) {
+    for (const Transpose a : transposes) {
+      for (const Transpose b : transposes) {
+        Case<T, R> one(m, n, k, {a, b, false}, false, 0);
+        one.run();
+        for (const int threads : {2, 3}) {
+          const WithThreads with(threads);
+          Case<T, R> several(m, n, k, {a, b, false}, false, 0);
+          several.run();
+          ASSERT_EQ(std::memcmp(one.c_data.data(), several.c_data.data(), one.c_data.size() * sizeof(R)), 0)
+              << threads << " threads, k = " << k;
+        }
       }
     }
   }
@@ -144,6 +149,25 @@ TYPED_TEST(Matmul, KeepsNaN) {
   c.run();
   EXPECT_TRUE(std::isnan(static_cast<float>(c.c_data[7 * 30 + 11])));
   EXPECT_FALSE(std::isnan(static_cast<float>(c.c_data[6 * 30 + 11])));
+}
+
+// What pads the last row, column and element of the sum is zero, and does not meet those of another row or column.
+TYPED_TEST(Matmul, KeepsNaNAtTheEdge) {
+  using T = typename TypeParam::Operand;
+  constexpr std::size_t m = 7, n = 17, k = 9;
+  for (const Transpose a : transposes) {
+    for (const Transpose b : transposes) {
+      Case<T, typename TypeParam::Result> c(m, n, k, {a, b, false}, false, 0);
+      c.a_data.back() = T(std::nanf(""));  // the last of the sum, in the last row of C
+      c.b_data.back() = T(std::nanf(""));  // and in its last column
+      c.run();
+      for (std::size_t i = 0; i < m; ++i) {
+        for (std::size_t j = 0; j < n; ++j) {
+          EXPECT_EQ(std::isnan(static_cast<float>(c.c_data[i * n + j])), i == m - 1 || j == n - 1) << i << ", " << j;
+        }
+      }
+    }
+  }
 }
 
 // By all kernels, also if floats are multiplied as sums of bf16.

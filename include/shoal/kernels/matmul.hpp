@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products, row-major. Of the tuned kernels, oneDNN computes them; on processors with AMX, and in bf16 on those with
-// AVX512_BF16, our own kernels compute most of them. A large product is cut into parts, so that communication in flight
-// makes progress at least every 20 ms. The result does not depend on the number of threads.
+// Matrix products, row-major. Of the tuned kernels, our own compute most of them on processors with AVX2 alone, on those
+// with AMX, and in bf16 on those with AVX512_BF16; oneDNN computes the rest. A large product is cut into parts, so that
+// communication in flight makes progress at least every 20 ms. The result does not depend on the number of threads.
 #pragma once
 
 #include <compare>
@@ -44,7 +44,7 @@ struct MatmulInputs {
 
 /// Products are summed in float. Instances <A and B, C>: <float, float>, <bf16, bf16>, <bf16, float>, <f16, f16>,
 /// <f16, float>.
-/// Nothing is computed in fp16: panels of A and B are converted to float and multiplied as such. The same holds for bf16 in
+/// Nothing is computed in fp16: parts of A and B are converted to float and multiplied as such. The same holds for bf16 in
 /// portable kernels, and on processors without instructions for it. With AMX, the tuned kernels' float matrices are
 /// multiplied as sums of bf16 numbers, as accurately as with fused multiply-adds of floats (kernels/cpu/blocked_fp32.cpp).
 /// workspace: at least matmul_workspace_bytes() of the product's shape. On a GPU the product must have been listed before
