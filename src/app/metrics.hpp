@@ -24,12 +24,17 @@ class Metrics {
  public:
   /// Removes the lines of steps after first_step, since this run does these steps again.
   Metrics(comm::World& world, const std::filesystem::path& directory, std::int64_t first_step);
+  /// After an error no further line is written: the run is to save its state before it ends with require_written().
   void write(const StepReport& report, double tokens, std::optional<double> validation);
+  bool failed() const { return !problem_.empty(); }
+  /// Calls fail() if write() has failed.
+  void require_written() const;
   /// Calls fail() if metrics.jsonl is no longer the file that is written: somebody removed it.
   void require_there() const;
 
  private:
   io::LineFile file_;  // on rank 0
+  std::string problem_;
 };
 
 }  // namespace shoal::app

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run.hpp"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -75,8 +76,13 @@ void Run::record(const StepReport& report, bool last_known) {
   if (validation) log_.validation(report.step, *validation);
 }
 
+/// Returns true if the run may go on after this step.
+bool Run::is_good(const StepReport& report) const {
+  return report.broken.empty() || options_.train.on_nan == config::OnNan::skip;
+}
+
 void Run::check(const StepReport& report) {
-  if (report.broken.empty() || options_.train.on_nan == config::OnNan::skip) return;
+  if (is_good(report)) return;
   saves_.finish();  // completes the last good checkpoint
   throw Error(
       Exit::failed, Seen::everywhere,
@@ -109,7 +115,7 @@ void Run::add_traffic() {
 Exit Run::steps() {
   const auto most = static_cast<std::int64_t>(options_.train.steps);
   const auto want_stop = [&] {
-    if (files_.lost()) return true;  // check_files() reports the reason
+    if (files_.lost() || metrics_.failed()) return true;  // check_files() and close() report the reason
     return Interrupts::first() != 0 || clock_.over();
   };
   const int signal = Interrupts::first_of_all(world_.all());
@@ -130,16 +136,19 @@ Exit Run::steps() {
     add_traffic();
     if (trace_ != nullptr) mark_memory(machine_.memory);
     if (known.empty()) continue;  // nodes train locally: this step's report is exchanged with a later one's
+    const bool last = known.back().last, stop = known.back().stop;
+    // A batch system that ends the run soon may not wait for an evaluation.
+    const bool at_once = stop && !last && std::all_of(known.begin(), known.end(), [this](const StepReport& report) {
+                           return is_good(report);
+                         });
+    if (at_once) {
+      save(t + 1);
+      saves_.finish();
+    }
     for (const StepReport& report : known) record(report, &report == &known.back());
     flush_trace(t + 1);
     saves_.advance();
-    const bool last = known.back().last, stop = known.back().stop;
-    if (wants_checkpoint(t + 1, last, stop)) {
-      const trace::Region region(trace::Level::steps, trace::Kind::phase, "checkpoint");
-      check_files();
-      files_.enter_checkpoints();
-      saves_.save(t + 1, trainer_.numbers());
-    }
+    if (!at_once && wants_checkpoint(t + 1, last, stop)) save(t + 1);
     clock_.lap(saves_);
     if (stop && !last) {
       stopped();
@@ -147,6 +156,14 @@ Exit Run::steps() {
     }
   }
   return Exit::done;
+}
+
+/// Writes the checkpoint of the state after this many steps. Collective.
+void Run::save(std::int64_t steps) {
+  const trace::Region region(trace::Level::steps, trace::Kind::phase, "checkpoint");
+  check_files();
+  files_.enter_checkpoints();
+  saves_.save(steps, trainer_.numbers());
 }
 
 /// Collective, since a signal may have reached any rank.
@@ -160,6 +177,7 @@ void Run::stopped() {
 Exit Run::close(Exit exit) {
   saves_.finish();
   check_files();
+  on_rank_0(world_.all(), [&] { metrics_.require_written(); });
   if (exit == Exit::requeue) {
     log_.note(text("stopped by ", history_.stopped_by, " after step ", history_.steps.last().step, ": checkpoint ",
                    saves_.last()->string(), " complete; resume with --checkpoint.resume=latest"));

@@ -44,10 +44,12 @@ class Run {
   bool wants_validation(std::int64_t step, bool last) const;
   bool wants_checkpoint(std::int64_t step, bool last, bool stop) const;
   void record(const StepReport& report, bool last_known);
+  bool is_good(const StepReport& report) const;
   void check(const StepReport& report);
   void flush_trace(std::int64_t step);
   void check_files();
   void add_traffic();
+  void save(std::int64_t steps);
   void stopped();
 
   comm::World& world_;

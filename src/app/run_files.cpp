@@ -36,6 +36,13 @@ bool uses_checkpoints(const config::Options& options) {
 
 fs::path directory_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : "."; }
 
+/// Where an earlier run wrote its checkpoints if it was not told another place.
+fs::path default_checkpoints(const config::Options& options) { return fs::path(options.output.dir) / "checkpoints"; }
+
+bool holds_checkpoints(const fs::path& directory) {
+  return !io::list_checkpoints(directory).empty() || !io::list_unfinished_checkpoints(directory).empty();
+}
+
 bool is_trace_name(const std::string& name) {
   return name == trace_name || (name.starts_with("trace_from_") && name.ends_with(".h5"));
 }
@@ -46,17 +53,19 @@ struct OldFiles {
   std::vector<fs::path> unfinished;  // under temporary names
 };
 
-OldFiles old_files_in(const fs::path& directory) {
+OldFiles old_files_in(const fs::path& directory, const fs::path& checkpoints) {
   OldFiles old;
-  std::error_code absent;
-  for (const auto& entry : fs::directory_iterator(directory, absent)) {
+  std::error_code error;
+  const fs::directory_iterator entries(directory, error);
+  require(!error || error == std::errc::no_such_file_or_directory, directory.string(),
+          ": cannot be listed: ", error.message());
+  for (const auto& entry : entries) {
     const std::string name = entry.path().filename();
     if (name == metrics_name) old.files.emplace_back(entry.path(), own_metrics());
     if (name == summary_name) old.files.emplace_back(entry.path(), own_summary());
     if (name == run_record_name) old.files.emplace_back(entry.path(), own_run_record());
     if (is_trace_name(name)) old.files.emplace_back(entry.path(), io::own_kind(io::FileKind::trace));
   }
-  const fs::path checkpoints = directory / "checkpoints";
   for (const fs::path& file : io::list_checkpoints(checkpoints)) {
     old.files.emplace_back(file, io::own_kind(io::FileKind::checkpoint));
   }
@@ -89,7 +98,7 @@ void remove_note_of_abort(const fs::path& directory) {
 
 /// Fails if output.dir holds another run that may not be replaced; removes one that may be.
 void prepare_output(const config::Options& options) {
-  const OldFiles old = old_files_in(options.output.dir);
+  const OldFiles old = old_files_in(options.output.dir, default_checkpoints(options));
   if (resumes(options)) {
     io::require_target("", fs::path(options.output.dir) / summary_name, own_summary(), true);
     io::require_target("", fs::path(options.output.dir) / run_record_name, own_run_record(), true);
@@ -134,8 +143,15 @@ void require_writable(const config::Options& options) {
 }
 
 RunFiles::RunFiles(comm::World& world, const config::Options& options) : world_(world), options_(options) {
-  take(output_, "output.dir = " + options.output.dir, options.output.dir);
+  take(output_, "output.dir = " + options.output.dir, options.output.dir, [] { return true; });
   if (uses_checkpoints(options)) enter_checkpoints();
+  std::unique_ptr<io::DirectoryLock> replaced;
+  if (options.output.overwrite && !resumes(options)) {
+    // They are removed below, unless they are those of a run that has another output.dir.
+    const fs::path directory = default_checkpoints(options);
+    take(replaced, "output.dir = " + options.output.dir + ": its checkpoints", directory,
+         [&] { return holds_checkpoints(directory); });
+  }
   on_rank_0(world.all(), [&] {
     prepare_output(options);
     remove_note_of_abort(options.output.dir);
@@ -146,21 +162,28 @@ RunFiles::RunFiles(comm::World& world, const config::Options& options) : world_(
 
 void RunFiles::enter_checkpoints() {
   const fs::path directory = checkpoint_directory(options_);
-  if (!in_checkpoints_) take(checkpoints_, "checkpoint.dir = " + directory.string(), directory);
+  if (!in_checkpoints_) take(checkpoints_, "checkpoint.dir = " + directory.string(), directory, [] { return true; });
   in_checkpoints_ = true;
 }
 
-/// Rank 0 tries to take the lock again and again, for a moment each time; the others wait for each attempt, so that the
-/// watchdog sees progress.
-void RunFiles::take(std::unique_ptr<io::DirectoryLock>& lock, const std::string& option, const fs::path& directory) {
+/// Takes it if rank 0 needs it, and does not hold it already. Rank 0 tries to take the lock again and again, for a moment
+/// each time; the others wait for each attempt, so that the watchdog sees progress.
+void RunFiles::take(std::unique_ptr<io::DirectoryLock>& lock, const std::string& option, const fs::path& directory,
+                    const std::function<bool()>& is_needed) {
   const auto note = [](const std::string& line) { std::printf("# %s\n", line.c_str()), std::fflush(stdout); };
   std::uint64_t held = 0;
   on_rank_0(world_.all(), [&] {
+    if (!is_needed()) {
+      held = 1;
+      return;
+    }
     io::make_writable(option, directory);
-    std::error_code error;
-    const bool same = output_ != nullptr && fs::equivalent(directory, options_.output.dir, error);
-    held = same ? 1 : 0;
-    if (!same) lock = std::make_unique<io::DirectoryLock>(directory, option, options_.comm.timeout, note);
+    const auto locked = [&](const auto& other, const fs::path& place) {
+      std::error_code error;
+      return other != nullptr && fs::equivalent(directory, place, error);
+    };
+    held = locked(output_, options_.output.dir) || locked(checkpoints_, checkpoint_directory(options_)) ? 1 : 0;
+    if (held == 0) lock = std::make_unique<io::DirectoryLock>(directory, option, options_.comm.timeout, note);
   });
   while (true) {
     on_rank_0(world_.all(), [&] {

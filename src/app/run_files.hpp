@@ -3,6 +3,7 @@
 // run uses them, and that existing files may be replaced.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -33,7 +34,8 @@ class RunFiles {
   void check();
 
  private:
-  void take(std::unique_ptr<io::DirectoryLock>& lock, const std::string& option, const std::filesystem::path& directory);
+  void take(std::unique_ptr<io::DirectoryLock>& lock, const std::string& option, const std::filesystem::path& directory,
+            const std::function<bool()>& is_needed);
 
   comm::World& world_;
   const config::Options& options_;

@@ -90,14 +90,14 @@ void Saves::complete(const fs::path& file, std::int64_t step) {
 
 void Saves::advance() {
   const Stopwatch watch(seconds_);
-  if (!background_ || !background_->under_way()) return;
+  if (!under_way()) return;
   background_->advance();
-  if (!background_->under_way()) measure();
+  if (!under_way()) measure();
 }
 
 void Saves::finish() {
   const Stopwatch watch(seconds_);
-  if (!background_ || !background_->under_way()) return;
+  if (!under_way()) return;
   background_->finish();
   measure();
 }

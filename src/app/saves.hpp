@@ -41,7 +41,8 @@ class Saves {
   const std::optional<std::filesystem::path>& last() const { return last_; }  ///< complete after finish()
   double seconds() const { return seconds_; }                                 ///< for which the training waited for saves
   double longest_s() const { return longest_s_; }  ///< from the begin of a save until its file was complete
-  std::uint64_t bytes() const { return bytes_; }   ///< of all saves, by all ranks
+  bool under_way() const { return background_ && background_->under_way(); }  ///< a save in the background
+  std::uint64_t bytes() const { return bytes_; }                              ///< of all saves, by all ranks
 
  private:
   void complete(const std::filesystem::path& file, std::int64_t step);

@@ -61,13 +61,16 @@ void StopClock::lap(const Saves& saves) {
   const double waited_s = saves.seconds() - saved_s_;  // the training waited for saves
   longest_step_s_ = std::max(longest_step_s_, static_cast<double>(now - lap_ns_) / second_ns - waited_s);
   longest_save_s_ = saves.longest_s();
+  saves_left_ = saves.under_way() ? 2 : 1;  // the last save begins when the one before it is complete
   saved_s_ = saves.seconds();
   lap_ns_ = now;
   ++laps_;
 }
 
 /// What must be left when a step ends, so that another one is begun. A limit in seconds is used up to its end.
-double StopClock::reserve_s() const { return limit_s_ > 0 ? 0 : longer * (longest_step_s_ + longest_save_s_) + end_s_; }
+double StopClock::reserve_s() const {
+  return limit_s_ > 0 ? 0 : longer * (longest_step_s_ + saves_left_ * longest_save_s_) + end_s_;
+}
 
 bool StopClock::over() const {
   if (!decides_ || deadline_ns_ == 0) return false;

@@ -41,6 +41,7 @@ class StopClock {
   std::int64_t deadline_ns_ = 0, lap_ns_ = 0;
   double saved_s_ = 0;  // Saves::seconds() at the last lap
   double longest_step_s_ = 0, longest_save_s_ = 0;
+  int saves_left_ = 1;  // until the run ends: one, or two if one is still under way
   int laps_ = 0;
 };
 

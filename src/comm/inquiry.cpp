@@ -164,7 +164,7 @@ Inquiry::Fault Inquiry::find(const OwnWait& wait, Clock::time_point now) const {
     if (r != rank_ && seen_silent(r, now)) fault.silent.push_back(r);
   }
   const double allowed = timeout_ + grace_;
-  if (wait.seconds <= allowed) return fault;
+  if (std::min(wait.seconds, seconds_between(continued_at_, now)) <= allowed) return fault;
   fault.all_wait = fault.silent.empty();
   for (int r = 0; r < size_; ++r) {
     if (r == rank_ || contains(fault.silent, r)) continue;

@@ -21,6 +21,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -48,6 +49,10 @@ class Inquiry {
   void waiting(const Operation& operation, double seconds);
   /// To be called while this rank does not wait. Answers questions, and reports ranks of this machine that are silent.
   void at_work();
+
+  /// To be called when this process runs again after it was suspended, perhaps with all others: none of them is mute before
+  /// it has had the timeout to answer. May be called from any thread.
+  void continued() { continued_at_ = Clock::now(); }
 
   /// Seconds from the moment when a rank counts as silent until the others have reported it. May be called from any thread,
   /// as the next two.
@@ -108,6 +113,7 @@ class Inquiry {
   bool asking_ = false;     // this rank has asked in the present wait
   bool announced_ = false;  // it is going to report
   Clock::time_point asked_at_, announced_at_, stand_down_until_;
+  std::atomic<Clock::time_point> continued_at_{};
   std::map<int, Heard> latest_;  // what each rank has said of itself, during the present wait
   std::map<int, Heard> seen_;    // what others have said of silent ranks
 };

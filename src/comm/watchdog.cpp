@@ -106,15 +106,30 @@ struct Watchdog::State {
 
   /// The thread: checks at intervals until `stop` is set.
   void watch() {
-    heartbeat::beat();  // silence counts from here
-    while (!stopped_within(std::chrono::duration<double>(interval))) {
-      check_launcher();
+    try {
+      heartbeat::beat();  // silence counts from here
+      double asleep_since = seconds_of(CLOCK_MONOTONIC);
+      while (!stopped_within(std::chrono::duration<double>(interval))) {
+        forgive_suspension(seconds_of(CLOCK_MONOTONIC) - asleep_since);
+        check_launcher();
+        check_peers();
+        check_processor_time();
+        answer_questions();
+        const double silence = static_cast<double>(heartbeat::silence_ns()) * 1e-9;
+        if (silence > timeout && silence > longest_silence()) end_all(inquiry.report_of_own_hang(silence));
+        asleep_since = seconds_of(CLOCK_MONOTONIC);
+      }
+    } catch (const std::exception& error) {  // an MPI call on this thread, perhaps since a peer has died
       check_peers();
-      check_processor_time();
-      answer_questions();
-      const double silence = static_cast<double>(heartbeat::silence_ns()) * 1e-9;
-      if (silence > timeout && silence > longest_silence()) end_all(inquiry.report_of_own_hang(silence));
+      end_all(text("shoal: ", name(rank), ": ", error.what(), "\n"));
     }
+  }
+
+  /// A batch system may suspend a job and continue it an hour later. Then this thread has slept for as long as the main one.
+  void forgive_suspension(double slept) {
+    if (slept < interval + timeout / 2) return;
+    heartbeat::beat();
+    inquiry.continued();
   }
 
   /// A rank that hangs is reported by another one that is alive, which can ask all others; this rank waits for that. If all

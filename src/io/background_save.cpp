@@ -14,6 +14,7 @@
 #include "files.hpp"
 #include "hash.hpp"
 #include "raw_write.hpp"
+#include "shoal/base/absence.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/base/heartbeat.hpp"
 #include "shoal/base/trace.hpp"
@@ -55,7 +56,7 @@ struct BackgroundSave::State {
   State(comm::World& on, Span<float> into) : world(on), copy(into) { std::fill(copy.begin(), copy.end(), 0.0F); }
 
   void copy_tensors(std::vector<TensorSlice>& slices, std::vector<std::uint64_t>& sums) const;
-  void begin_writing(const fs::path& path, const std::shared_ptr<File>& out, const std::vector<RawPart>& parts);
+  void begin_writing(const std::vector<RawPart>& parts);
   void begin_finishing();
   void at_step_boundary();
   void next_phase();
@@ -89,16 +90,14 @@ void BackgroundSave::State::copy_tensors(std::vector<TensorSlice>& slices, std::
   }
 }
 
-/// out: open on rank 0.
-void BackgroundSave::State::begin_writing(const fs::path& path, const std::shared_ptr<File>& out,
-                                          const std::vector<RawPart>& parts) {
+void BackgroundSave::State::begin_writing(const std::vector<RawPart>& parts) {
   phase = Phase::writing;
   status = {1, 0};
-  job.start([path, out, parts](const std::atomic<bool>& stop) {
-    if (!out->is_open()) *out = File(path, File::Mode::write);
-    if (!write_parts(*out, parts, &stop)) return;
-    out->sync();
-    out->close();
+  job.start([path = temporary, parts](const std::atomic<bool>& stop) {
+    File out(path, File::Mode::write_only);
+    if (!write_parts(out, parts, &stop)) return;
+    out.sync();  // on rank 0 also what the layout wrote
+    out.close();
   });
 }
 
@@ -184,16 +183,15 @@ std::uint64_t BackgroundSave::start(const fs::path& file, const CheckpointState&
     const trace::Region region(trace::Level::steps, trace::Kind::io, "checkpoint/copy", s.own_bytes);
     together(group, [&] { s.copy_tensors(copied, sums); });
   }
-  std::shared_ptr<File> raw;
   or_remove(group, s.temporary, [&] {
     const trace::Region region(trace::Level::steps, trace::Kind::io, "checkpoint/layout");
     OpenLayout layout = lay_out(group, s.temporary, state, content, copied);
     s.file_bytes = complete(group, s.temporary, layout, content, sums);
-    raw = std::make_shared<File>(std::move(layout.raw));
+    together_by_0(group, [&] { layout.raw.close(); });
   });
   std::vector<RawPart> parts = raw_parts(content, copied, sums);
   for (RawPart& part : parts) part.sum = nullptr;  // computed by copy_tensors()
-  s.begin_writing(s.temporary, raw, parts);
+  s.begin_writing(parts);
   return s.file_bytes;
 }
 
@@ -204,7 +202,10 @@ void BackgroundSave::advance() {
 void BackgroundSave::finish() {
   if (under_way()) heartbeat::phase("checkpoint");
   while (under_way()) {
-    state_->job.join();  // the writer sends heartbeats, so the watchdog notices a disk that hangs
+    {
+      const Absence absence;  // the job may take long: other ranks that wait for this one may ask meanwhile
+      state_->job.join();     // it sends heartbeats, so the watchdog notices a disk that hangs
+    }
     state_->at_step_boundary();
   }
 }

@@ -104,10 +104,13 @@ OpenLayout make_file(const fs::path& file, const CheckpointState& state, std::ve
     const hdf5::Handle lineage = hdf5::create_group(h5, "lineage");
     for (const auto& [place, ancestor] : texts_of(state.lineage.ancestors)) hdf5::write_attribute(lineage, place, ancestor);
   }
+  std::uint64_t end = 0;
   for (CheckpointDataset& dataset : datasets) {
     layout.datasets.push_back(hdf5::create_floats(h5, dataset.name, dataset.shape));
     dataset.offset = hdf5::raw_offset(layout.datasets.back(), dataset.name);
+    end = std::max(end, dataset.offset + dataset.elements() * sizeof(float));
   }
+  layout.raw.truncate(std::max(end, layout.raw.size()));  // write_raw() wants the file in its full size
   return layout;
 }
 

@@ -111,7 +111,8 @@ std::optional<LoadedCheckpoint> load_newest_checkpoint(comm::World& world,
     try {
       act();
       return true;
-    } catch (const Error& error) {  // the same on all ranks
+    } catch (const Error& error) {                 // the same on all ranks
+      if (error.code() != Exit::bad_input) throw;  // it could not be read, so nobody knows whether it is damaged
       const char* const then = file == files.back() ? "" : "; trying the checkpoint before it";
       const std::string line = text("warning: ", error.what(), then);
       if (group.rank() == 0) warn ? warn(line) : print_warning(line);

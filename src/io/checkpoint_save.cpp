@@ -18,7 +18,7 @@ std::uint64_t save_checkpoint(comm::World& world, const std::filesystem::path& f
   return or_remove(group, temporary, [&] {
     OpenLayout layout = lay_out(group, temporary, state, content, tensors);
     std::uint64_t bytes = 0;
-    write_raw(world, temporary, layout.raw, raw_parts(content, tensors, sums), mode,
+    write_raw(world, temporary, &layout.raw, raw_parts(content, tensors, sums), mode,
               [&] { bytes = complete(group, temporary, layout, content, sums); });
     together_by_0(group, [&] { commit_file(temporary, file); });
     return bytes;

@@ -85,8 +85,7 @@ double write_probe(comm::World& world, const std::filesystem::path& file, std::s
       empty.close();
     });
     const Clock::time_point begin = Clock::now();
-    File opened;
-    write_raw(world, file, opened, {{offset, values, 0, nullptr}}, mode, [] {});
+    write_raw(world, file, nullptr, {{offset, values, 0, nullptr}}, mode, [] {});
     seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     group.all_reduce(Span<double>(&seconds, 1), comm::Reduce::max).wait();
     together(group, [&] { check_block(file, (group.rank() + 1) % group.size(), elements); });

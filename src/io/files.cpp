@@ -40,6 +40,7 @@ int flags_of(File::Mode mode) {
   switch (mode) {
     case File::Mode::read: return O_RDONLY;
     case File::Mode::write: return O_RDWR;
+    case File::Mode::write_only: return O_WRONLY;
     case File::Mode::create:
     case File::Mode::create_new: return O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
   }

@@ -20,7 +20,9 @@ class File {
  public:
   /// create: for temporary names. Creates a new file; removes a file that a killed run left under this name, or a link,
   /// which is never followed. create_new: creates a new file; an existing one is an error.
-  enum class Mode { read, write, create, create_new };
+  /// write_only: of pages that other nodes write parts of, this node keeps only what it writes itself. A client of NFS that
+  /// may read a file reads the page first, and then writes the whole of it.
+  enum class Mode { read, write, write_only, create, create_new };
   File() = default;
   File(const std::filesystem::path& path, Mode mode);
   ~File();

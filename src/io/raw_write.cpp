@@ -75,24 +75,28 @@ IoMode resolve(comm::World& world, const std::filesystem::path& file, IoMode mod
   return independent != 0 ? IoMode::independent : IoMode::collective;
 }
 
-void write_raw(comm::World& world, const std::filesystem::path& path, File& file, std::vector<RawPart> parts, IoMode mode,
+void write_raw(comm::World& world, const std::filesystem::path& path, File* also, std::vector<RawPart> parts, IoMode mode,
                const std::function<void()>& when_written) {
   std::erase_if(parts, [](const RawPart& part) { return part.values.empty(); });
   std::sort(parts.begin(), parts.end(), [](const RawPart& a, const RawPart& b) { return a.offset < b.offset; });
+  File file;
   if (resolve(world, path, mode) == IoMode::collective) {
     write_collectively(world, path, parts);  // and synced
   } else {
     together(world.all(), [&] {
-      if (!file.is_open()) file = File(path, File::Mode::write);
+      file = File(path, File::Mode::write_only);
       write_parts(file, parts);
     });
   }
   when_written();
   // Not earlier: a sync while others still write would wait for their pages, too.
   together(world.all(), [&] {
-    if (!file.is_open()) return;
-    if (world.node().rank() == 0 || world.rank() == 0) file.sync();
+    if (world.rank() != 0) also = nullptr;
+    File& to_sync = also != nullptr ? *also : file;
+    const bool syncs = world.node().rank() == 0 || world.rank() == 0;
+    if (syncs && to_sync.is_open()) to_sync.sync();
     file.close();
+    if (also != nullptr) also->close();
   });
 }
 

@@ -2,6 +2,7 @@
 """Files that a run finds, uses together with other runs, or loses: nothing of others is overwritten, a directory has
 one run at a time, and if something cannot be written, the run reports it before it computes anything."""
 
+import errno
 import json
 import os
 import pathlib
@@ -10,14 +11,15 @@ import shutil
 import signal
 import subprocess
 
-from program import BINARY, MPIEXEC, SMALL, Program, main
+from program import BINARY, MPIEXEC, SMALL, SOURCE, Program, main, preloaded
 
+FAILING_CALLS = os.environ.get("SHOAL_FAILING_CALLS", str(SOURCE / "build/tests/support/libshoal_failing_calls.so"))
 TINY = {**SMALL, "model": {**SMALL["model"], "n_layer": 1, "n_embd": 16}, "train": {**SMALL["train"], "steps": 4}}
 
 
 class Files(Program):
-    def one_line(self, *args, ranks=1, code=2, contains=()):
-        done = self.refused(*args, ranks=ranks, code=code, contains=contains)
+    def one_line(self, *args, ranks=1, code=2, contains=(), env=None):
+        done = self.refused(*args, ranks=ranks, code=code, contains=contains, env=env)
         self.assertEqual(done.stderr.count("shoal: "), 1, done.stderr)
         return done
 
@@ -81,8 +83,10 @@ class Files(Program):
         return int(words.get("process", 0))
 
     def test_one_run_in_a_directory(self):
-        deck, out, saves = self.deck(TINY, train={"steps": 100000000}), self.dir / "out", self.dir / "saves"
-        options = ["--output.dir=out", "--checkpoint.dir=saves", "--checkpoint.every=500", "--checkpoint.keep=2"]
+        deck, out = self.deck(TINY, train={"steps": 100000000}), self.dir / "out"
+        saves = self.dir / "host/checkpoints"
+        saves_in = f"--checkpoint.dir={saves.relative_to(self.dir)}"
+        options = ["--output.dir=out", saves_in, "--checkpoint.every=500", "--checkpoint.keep=2"]
         run = self.start("train", deck, *options)
         self.wait_for(lambda: list(saves.glob("step_*.h5")), run)
         process = self.holder(out / "shoal.lock")
@@ -91,14 +95,13 @@ class Files(Program):
         others = [
             (["--output.dir=out", "--output.overwrite"], ["output.dir = out"]),
             (["--output.dir=out", "--checkpoint.resume=latest"], ["output.dir = out"]),
-            (
-                ["--output.dir=other", "--checkpoint.dir=saves", "--checkpoint.resume=latest"],
-                ["checkpoint.dir = saves"],
-            ),
+            (["--output.dir=other", saves_in, "--checkpoint.resume=latest"], ["checkpoint.dir = host/checkpoints"]),
+            (["--output.dir=host", "--output.overwrite"], ["output.dir = host: its checkpoints"]),
         ]
         for arguments, contains in others:
             self.one_line("train", deck, *arguments, ranks=2, contains=[*contains, *busy])
         self.assertTrue((out / "metrics.jsonl").read_text(), "what the run writes is still there")
+        self.assertTrue(list(saves.glob("step_*.h5")))
 
         os.kill(process, signal.SIGKILL)
         run.wait(timeout=60)
@@ -107,6 +110,28 @@ class Files(Program):
         self.assertIn(f"process {process}", done.stdout)
         self.assertIn("taking over the lock", done.stdout)
         self.assertFalse((out / "shoal.lock").exists() or (saves / "shoal.lock").exists(), "released at the end")
+
+    def test_a_directory_that_cannot_be_listed_is_not_empty(self):
+        deck = self.deck(TINY)
+        self.train(deck, out="out")
+        metrics = (self.dir / "out/metrics.jsonl").read_bytes()
+        fails = {**preloaded(FAILING_CALLS), "SHOAL_FAIL_CALL": "opendir", "SHOAL_FAIL_ERRNO": str(errno.EMFILE)}
+        fails["SHOAL_FAIL_BELOW"] = str(self.dir / "out")
+        said = [f"{self.dir / 'out'}: cannot be listed", os.strerror(errno.EMFILE)]
+        self.one_line("train", deck, f"--output.dir={self.dir / 'out'}", code=1, contains=said, env=fails)
+        self.assertEqual((self.dir / "out/metrics.jsonl").read_bytes(), metrics)
+
+    def test_a_run_that_cannot_write_its_metrics_saves_its_state(self):
+        deck, out = self.deck(TINY, train={"steps": 100000000}), self.dir / "out"
+        fails = {**preloaded(FAILING_CALLS), "SHOAL_FAIL_CALL": "write", "SHOAL_FAIL_ERRNO": str(errno.EDQUOT)}
+        fails |= {"SHOAL_FAIL_BELOW": str(out / "metrics.jsonl"), "SHOAL_FAIL_AT": "5", "SHOAL_FAIL_LASTS": "1"}
+        said = ["metrics.jsonl", os.strerror(errno.EDQUOT)]
+        self.one_line("train", deck, "--output.dir=out", "--checkpoint.async=true", ranks=2, code=1, contains=said, env=fails)
+        (saved,) = (out / "checkpoints").glob("step_*.h5")
+        step = int(saved.stem.removeprefix("step_"))
+        self.assertGreaterEqual(step, 5)
+        again = self.train(deck, "--checkpoint.resume=latest", f"--train.steps={step + 1}", ranks=2, out="out")
+        self.assertEqual(again["resumed_from"]["step"], step)
 
     def test_a_directory_that_goes_ends_the_run(self):
         deck = self.deck(TINY, train={"steps": 100000000}, comm={"timeout": 4})

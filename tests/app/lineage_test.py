@@ -106,6 +106,10 @@ class Lineage(Program):
             fails["SHOAL_FAIL_BELOW"] = str(self.kept if call == "opendir" else self.kept / "step_00000002.h5")
             said = (os.strerror(number), "cannot be listed" if call == "opendir" else "step_00000002.h5")
             self.refused("train", self.dir / "deck.cfg", *latest, code=1, contains=said, env=fails)
+        for call in ("open", "read"):  # while it is loaded, on another rank than the one that lists the directory
+            fails |= {"SHOAL_FAIL_RANK": "1", "SHOAL_FAIL_CALL": call, "SHOAL_FAIL_ERRNO": str(errno.ESTALE)}
+            said = (os.strerror(errno.ESTALE), "step_00000002.h5")
+            self.refused("train", self.dir / "deck.cfg", *latest, code=1, contains=said, env=fails, ranks=2)
         moved = (f"--checkpoint.dir={self.dir / 'empty'}", *latest[1:])
         self.refused("train", self.dir / "deck.cfg", *moved, contains=("kept its own in", str(self.kept)))
 

@@ -46,6 +46,25 @@ void orphans(World& world) {
 
 constexpr double timeout_s = 3, short_timeout_s = 1;
 
+/// All ranks wait for the operating system; meanwhile a batch system suspends them for three times the timeout.
+void suspended(World& world) {
+  std::vector<pid_t> all(static_cast<std::size_t>(world.size()));
+  const pid_t mine = getpid();
+  world.all()
+      .all_gather(shoal::comm::const_bytes_of(shoal::Span<const pid_t>(&mine, 1)),
+                  shoal::comm::bytes_of(shoal::Span<pid_t>(all)))
+      .wait();
+  if (world.rank() == 0 && fork() == 0) {
+    usleep(500'000);
+    for (const pid_t process : all) kill(process, SIGSTOP);
+    sleep(static_cast<unsigned>(3 * timeout_s));
+    for (const pid_t process : all) kill(process, SIGCONT);
+    _exit(0);
+  }
+  const shoal::Absence absence;
+  for (int i = 0; i < 2; ++i) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
 void spin(double seconds) {
   const auto begin = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - begin < std::chrono::duration<double>(seconds)) {
@@ -124,6 +143,7 @@ Exit run(World& world, const std::string& how) {
   }
   if (how == "spins") without_rank_1(world, [] { spin(100); });
   if (how == "orphans") orphans(world);
+  if (how == "suspended") suspended(world);
   if (how == "mixed_up") {
     without_rank_1(world, [&] {
       std::vector<std::byte> nothing(1);

@@ -202,6 +202,13 @@ TEST(Ending, AStoppedRankIsNamedByThoseThatWait) {
   EXPECT_LT(ended.seconds, 20);
 }
 
+TEST(Ending, ASuspendedJobContinues) {
+  const Ended ended = run("suspended", 3);
+  EXPECT_EQ(ended.code, 0) << ended.said;
+  EXPECT_EQ(ended.said, "");
+  EXPECT_GT(ended.seconds, 9);
+}
+
 TEST(Ending, RanksThatWaitForDifferentThingsAreShown) {
   const Ended ended = run("mixed_up", 2);
   EXPECT_EQ(ended.code, 1) << ended.said;

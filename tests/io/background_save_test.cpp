@@ -10,7 +10,9 @@
 
 #include "io/scratch.hpp"
 #include "io/tensors.hpp"
+#include "shoal/base/heartbeat.hpp"
 #include "shoal/base/trace.hpp"
+#include "shoal/comm/watchdog.hpp"
 #include "shoal/io/checkpoint_directory.hpp"
 #include "support/mpi_main.hpp"
 
@@ -133,6 +135,20 @@ TEST_F(Background, TheNextOneWaitsAndTheOldestGo) {
   world().all().barrier().wait();
   EXPECT_THAT(names(), ElementsAre("step_00000003.h5", "step_00000004.h5"));
   expect_good(file(4));
+}
+
+/// Rank 0 may delete old checkpoints for longer than comm.timeout, while the others wait for it.
+TEST_F(Background, ASlowEndIsNoHang) {
+  constexpr double timeout_s = 1;
+  const comm::Watchdog watchdog(world(), timeout_s);
+  start(1, [] {
+    for (int i = 0; i < 70; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      heartbeat::beat();
+    }
+  });
+  save_->finish();
+  expect_good(file(1));
 }
 
 TEST_F(Background, OneThatIsGivenUpLeavesTheOneBefore) {
