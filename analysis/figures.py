@@ -195,6 +195,8 @@ def step_times(run: Run):
     if len(seconds) < 3:
         raise Nothing(f"{len(seconds)} step times: too few for a distribution")
     parts = [part[1:] for part in np.split(np.arange(len(steps)), np.searchsorted(steps, run.starts)) if len(part) > 1]
+    if not parts:
+        raise Nothing("step times: no part of the run has more than its first step, which does not count")
     counted = np.concatenate(parts)
     factor, unit = time_unit(float(np.median(seconds[counted])))
     figure, axes = plt.subplots(figsize=(8.4, 3.2))

@@ -54,6 +54,11 @@
 set -euo pipefail
 cd "$SLURM_SUBMIT_DIR"
 
+# The task of an array that started last has the number of the array, which for `scontrol requeue` and squeue means all tasks.
+# The others have numbers of their own. (SLURM_ARRAY_JOB_ID may be that of another job: one submitted from a task inherits it.)
+job=$SLURM_JOB_ID
+[[ $job != "${SLURM_ARRAY_JOB_ID:-}" ]] || job+=_$SLURM_ARRAY_TASK_ID
+
 # Defaults; `shoal jobscript` fills them in.
 program='' input='' preset=()
 
@@ -91,14 +96,15 @@ watch_first_node() {
     while sleep 1; do
       [[ ! -e $0 ]] || timeout --signal=KILL "$1" srun --overlap --mpi=none --nodes=1 --ntasks=1 --nodelist="$2" true ||
         scontrol requeue "$3"
-    done' "$out/aborted.txt" "${SHOAL_ANSWER:-20}" "$SLURMD_NODENAME" "$SLURM_JOB_ID" &
+    done' "$out/aborted.txt" "${SHOAL_ANSWER:-20}" "$SLURMD_NODENAME" "$job" &
   watching=$!
 }
 newest() { compgen -G "$out/checkpoints/step_*.h5" | sort | tail -n 1 || true; }
 end_steps() {
   local step ended=()
-  for step in $(squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i || true); do
-    [[ ! ${step#"$SLURM_JOB_ID".} =~ ^[0-9]+$ ]] || { scancel --signal=KILL "$step" & ended+=("$!"); }
+  # 17.0, or 9_2.0 in an array, whatever number was asked for; 17.batch is this script.
+  for step in $(squeue --noheader --steps --jobs="$job" --format=%i || true); do
+    [[ ! ${step##*.} =~ ^[0-9]+$ ]] || { scancel --signal=KILL "$step" & ended+=("$!"); }
   done
   for step in "${ended[@]}"; do wait "$step" || true; done # `wait` without a process would wait for the watch, too
 }
@@ -145,6 +151,6 @@ trap - USR1 USR2 TERM INT
 [[ -z $watching ]] || kill "$watching" 2>/dev/null || true
 
 if [[ $status -eq 75 && $cancelled == no ]]; then
-  scontrol requeue "$SLURM_JOB_ID" # ends this script
+  scontrol requeue "$job" # ends this script
 fi
 exit "$status"

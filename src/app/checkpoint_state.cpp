@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint_state.hpp"
 
+#include "shoal/base/error.hpp"
+#include "shoal/base/hash.hpp"
+#include "shoal/io/hexadecimal.hpp"
+
 namespace shoal::app {
 
 namespace {
@@ -39,6 +43,18 @@ std::map<std::string, std::string> shaping_options(const config::Options& option
     }
   }
   return result;
+}
+
+std::string identity_of(const data::Vocabulary& vocabulary) {
+  if (vocabulary.empty()) return {};
+  std::string all;
+  for (const std::string& token : vocabulary) all += text(token.size(), ":", token);
+  return io::hexadecimal(hash_of(all));
+}
+
+bool has_another_vocabulary(const io::CheckpointState& state, const data::Vocabulary& vocabulary) {
+  const auto before = state.scalars.find(vocabulary_text);
+  return before != state.scalars.end() && !vocabulary.empty() && before->second != identity_of(vocabulary);
 }
 
 std::vector<NamedSlice> model_slices(zero::Engine& engine, zero::States::Which which) {

@@ -12,12 +12,21 @@
 
 namespace shoal::app {
 
+/// What a checkpoint says of the vocabulary; empty if the data have none.
+std::string identity_of(const data::Vocabulary& vocabulary);
+/// False if the data or the checkpoint have none.
+bool has_another_vocabulary(const io::CheckpointState& state, const data::Vocabulary& vocabulary);
+
 /// The options that determine the losses of the following steps, by name; a checkpoint keeps them as texts.
 std::map<std::string, std::string> shaping_options(const config::Options& options);
 
 /// Name of a text: into which parts quantized gradients were divided when their residuals were written. Absent if there are
 /// none.
 inline constexpr const char* residuals_text = "zero/residuals";
+/// Name of a text: a hash of the data's vocabulary. Ids of tokens mean something else with another one.
+inline constexpr const char* vocabulary_text = "data/vocabulary";
+/// Name of a number, in fp16.
+inline constexpr const char* loss_scale_number = "loss_scale/scale";
 
 /// Parameters and moments of this rank: its shards (own), or all that it keeps (kept).
 std::vector<NamedSlice> model_slices(zero::Engine& engine, zero::States::Which which);

@@ -46,7 +46,14 @@ void check_nodes(const config::Options& options, comm::World& world, const Divis
                 unequal, "; allowed: the same number on each node, or sync.nprocs_per_node = a divisor of the ",
                 world.size(), " ranks");
   if (!sync::pushes(options.sync) || !zero::stage_of(options.zero).shards_parameters || world.size() == 1) return;
-  const std::string problem = config::sgp_stage3_problem(division.sync_group_size, world.node().size());
+  // The same for all ranks: nodes may have different numbers of them.
+  const comm::Topology& topology = world.topology();
+  int least = world.size();
+  for (int node = 0; node < topology.nodes(); ++node) {
+    const auto [first, end] = topology.ranks_of(node);
+    least = std::min(least, end - first);
+  }
+  const std::string problem = config::sgp_stage3_problem(division.sync_group_size, least);
   require_input(problem.empty(), problem);
 }
 

@@ -53,20 +53,30 @@ std::string control_group(bool version_2) {
   return {};
 }
 
+/// Bytes of files that the control group has read or written. The system takes this memory back when it needs it.
+double bytes_of_files(const std::string& stat, const std::string& prefix) {
+  std::ifstream file(stat);
+  double sum = 0, value = 0;
+  for (std::string name; file >> name >> value;) {
+    if (name == prefix + "active_file" || name == prefix + "inactive_file") sum += value;
+  }
+  return sum;
+}
+
 /// What the control groups of this process leave free: the least of it and the groups around it.
 double free_in_control_groups() {
   double least = no_limit;
-  const auto look = [&](const std::string& root, std::string path, const char* limit, const char* used) {
+  const auto look = [&](const std::string& root, std::string path, const char* limit, const char* used, const char* prefix) {
     while (true) {
       const double most = number_in(root + path + limit);
-      const double taken = number_in(root + path + used);
+      const double taken = number_in(root + path + used) - bytes_of_files(root + path + "/memory.stat", prefix);
       if (most < 1e18 && taken < no_limit) least = std::min(least, std::max(0.0, most - taken));
       if (path.empty() || path == "/") return;
       path.erase(path.rfind('/'));
     }
   };
-  look("/sys/fs/cgroup", control_group(true), "/memory.max", "/memory.current");
-  look("/sys/fs/cgroup/memory", control_group(false), "/memory.limit_in_bytes", "/memory.usage_in_bytes");
+  look("/sys/fs/cgroup", control_group(true), "/memory.max", "/memory.current", "");
+  look("/sys/fs/cgroup/memory", control_group(false), "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_");
   return least;
 }
 

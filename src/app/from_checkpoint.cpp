@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "from_checkpoint.hpp"
 
+#include "checkpoint_state.hpp"
 #include "device_start.hpp"
 #include "resume.hpp"
 #include "shoal/base/error.hpp"
@@ -40,19 +41,29 @@ LoadedModel::LoadedModel(comm::World& world, const config::Invocation& invocatio
   resolved.options.sync = {};
   resolved.options.pipeline = {};
   resolved.options.model.tied_gradient = {};  // nothing has a gradient
-  if (invocation.places.of("comm.ranks_per_node").empty()) resolved.options.comm.ranks_per_node = 0;
   // Samples are distributed one micro-batch at a time, so the training run's batch.global need not fit these ranks.
   const std::size_t samples_per_step = resolved.options.batch.global;
   resolved.options.batch.global = 0;
   resolved.options.adascale = {};  // nothing is trained
+  // Neither what the training job's machine was like, nor the faults that it was to survive.
+  const auto own = [&](const char* option) { return !invocation.places.of(option).empty(); };
+  resolved.options.fault = {};
+  resolved.options.zero.hpz_size = {};
+  if (!own("comm.ranks_per_node")) resolved.options.comm.ranks_per_node = 0;
+  if (!own("memory.limit")) resolved.options.memory_limit_gib = 0;
+  if (!own("train.threads")) resolved.options.train.threads = 0;
   // What a GPU did for speed does not matter where there is none.
   const kernels::ProductFeatures has = kernels::product_features();
-  const auto own = [&](const char* option) { return !invocation.places.of(option).empty(); };
   if (!has.tf32 && !own("train.tf32")) resolved.options.train.tf32 = false;
   if (!has.gelu && !own("train.fused_gelu")) resolved.options.train.fused_gelu = false;
   config::validate(resolved, world.size());
   resolved.options.batch.global = samples_per_step;
   setup_ = std::make_unique<Setup>(prepare(world, resolved.options, world.size(), purpose));
+  require_input(
+      !has_another_vocabulary(state, setup_->dataset.vocabulary), "data.source = ", resolved.options.data.source,
+      ": its vocabulary is not that of the text that ", file_.string(),
+      " was trained with, so its tokens mean others to the model; allowed: data.vocabulary = a tokens file of that "
+      "text");
   open_device(world);
   runtime_ = std::make_unique<kernels::Runtime>(setup_->threads);
   require_room(world, *setup_);

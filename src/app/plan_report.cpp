@@ -184,7 +184,7 @@ void write_plan_json(const PlanReport& report, const std::filesystem::path& file
   }
   json["deepspeed"] = Json::array();
   for (const DeepSpeedRow& row : report.deepspeed) json["deepspeed"].push_back(json_of(row));
-  io::write_text_file(file, json.dump(1) + "\n");
+  io::write_text_file(file, json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace shoal::app

@@ -16,6 +16,10 @@ plan::Cluster TimeModel::cluster_of(int ranks, int ranks_per_node) const {
   require_input(ranks <= most_ranks, ranks, " ranks: --network predicts steps of up to ", most_ranks, " ranks");
   plan::Cluster cluster;
   const int each = ranks_per_node > 0 ? ranks_per_node : std::min(ranks, machine.network.ranks_per_node);
+  require_input(nodes > 0 || ranks <= each || ranks % each == 0, counted(ranks, "rank"),
+                " cannot be divided evenly among nodes of ", counted(each, "rank"), ", as in ",
+                ranks_per_node > 0 ? "comm.ranks_per_node" : source, "; allowed: numbers in --ranks up to ", each,
+                " or multiples of it, or --nodes");
   cluster.nodes = nodes > 0 ? nodes : std::max(1, ranks / each);
   require_input(ranks % cluster.nodes == 0, counted(ranks, "rank"), " cannot be divided evenly among ",
                 counted(cluster.nodes, "node"), "; allowed: numbers in --ranks that are multiples of --nodes");

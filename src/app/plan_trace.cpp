@@ -125,7 +125,8 @@ WrittenReplay write_replay(const fs::path& directory, const SimulatedRun& run, c
                                         {"processes", written.processes}, {"steps", written.steps},
                                         {"tokens_per_step", run.tokens},  {"platform", name_of(platform)},
                                         {"network", model.source},        {"trace_bytes", written.bytes}};
-  io::write_text_file(directory / about_name, about.dump(1) + "\n");
+  io::write_text_file(directory / about_name,
+                      about.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   return written;
 }
 

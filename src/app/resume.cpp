@@ -31,7 +31,10 @@ std::vector<fs::path> latest_first(const config::Options& options, const io::Che
   return files;
 }
 
-void warn_of_changes(const io::CheckpointState& state, const config::Options& options) {
+void warn_of_changes(const io::CheckpointState& state, const config::Options& options, const data::Vocabulary& vocabulary) {
+  if (has_another_vocabulary(state, vocabulary)) {
+    std::printf("# warning: the vocabulary of the data is not that of the checkpoint: tokens have other ids now\n");
+  }
   for (const auto& [name, value] : shaping_options(options)) {
     const auto before = state.scalars.find(name);
     if (before != state.scalars.end() && before->second != value) {
@@ -112,13 +115,16 @@ std::optional<Resumed> resume(comm::World& world, const Setup& setup, Machine& m
     return std::nullopt;
   }
   reset_residuals(loaded->state, machine, prints);
+  const auto scale = loaded->state.numbers.find(loss_scale_number);
+  machine.engine.read_residuals_of(scale == loaded->state.numbers.end() ? 1 : scale->second);
+  if (options.train.dtype != DType::f16) machine.engine.scale_losses(1);
   resume_synchroniser(world, setup, machine, *loaded, view);
   machine.engine.rebuild_parameters();
   if (prints) {
     directory->is_whole(loaded->file);
     std::printf("# resumed from %s: %s done\n", loaded->file.c_str(), counted(loaded->state.step, "step").c_str());
     print_change_of_nodes(loaded->state, machine.groups.across.ranks);
-    warn_of_changes(loaded->state, options);
+    warn_of_changes(loaded->state, options, setup.dataset.vocabulary);
   }
   return loaded;
 }

@@ -3,6 +3,8 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "collective.hpp"
 #include "output.hpp"
@@ -16,20 +18,36 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
+/// A text; or the bytes as numbers, if they are no UTF-8, which JSON cannot hold.
+Json json_of(const fs::path& path) {
+  const std::string bytes = path.string();
+  try {
+    static_cast<void>(Json(bytes).dump());
+    return bytes;
+  } catch (const Json::type_error&) {
+    return std::vector<unsigned char>(bytes.begin(), bytes.end());
+  }
+}
+fs::path path_of(const Json& json) {
+  if (json.is_string()) return json.get<std::string>();
+  const auto bytes = json.get<std::vector<unsigned char>>();
+  return std::string(bytes.begin(), bytes.end());
+}
+
 Json to_json(const RunRecord& record) {
   return {{"run", record.lineage.run},
           {"started", record.lineage.started},
           {"ancestors", io::texts_of(record.lineage.ancestors)},
-          {"checkpoint.dir", record.checkpoints.string()},
-          {"resumed_from", record.resumed_from.string()}};
+          {"checkpoint.dir", json_of(record.checkpoints)},
+          {"resumed_from", json_of(record.resumed_from)}};
 }
 
 RunRecord from_json(const Json& json) {
   RunRecord record;
   record.lineage = {json.at("run").get<std::string>(), json.at("started").get<std::string>(),
                     io::ancestors_of(json.at("ancestors").get<std::map<std::string, std::string>>())};
-  record.checkpoints = json.at("checkpoint.dir").get<std::string>();
-  record.resumed_from = json.at("resumed_from").get<std::string>();
+  record.checkpoints = path_of(json.at("checkpoint.dir"));
+  record.resumed_from = path_of(json.at("resumed_from"));
   return record;
 }
 

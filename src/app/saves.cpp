@@ -64,6 +64,9 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
   const fs::path file = path_ / io::checkpoint_name(step);
   auto [state, slices] = contents_to_write(setup_.options, machine_, step, numbers);
   state.lineage = lineage_;
+  if (const std::string vocabulary = identity_of(setup_.dataset.vocabulary); !vocabulary.empty()) {
+    state.scalars[vocabulary_text] = vocabulary;
+  }
   last_ = file;
   if (background_) {
     bytes_ += background_->start(file, state, slices, [this, file, step] { complete(file, step); });

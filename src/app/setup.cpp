@@ -12,8 +12,10 @@
 #include "shoal/device/kind.hpp"
 #include "shoal/kernels/products.hpp"
 #include "shoal/kernels/runtime.hpp"
+#include "shoal/model/model.hpp"
 #include "shoal/plan/notation.hpp"
 #include "shoal/sync/schedule.hpp"
+#include "shoal/zero/stages.hpp"
 #include "stage_memory.hpp"
 #include "threads.hpp"
 
@@ -64,6 +66,18 @@ std::optional<sync::Synchroniser> synchroniser(const config::Options& options, z
 pipeline::Runner runner(const config::Options& options, const StagePlan& stages, zero::Engine& engine,
                         comm::Communicator* group, Memory& memory) {
   return {group, stages.lists, stages.shape, border_bytes(options, engine), memory};
+}
+
+/// At stage 3 a unit is one message.
+void require_countable(const config::Options& options, int ranks) {
+  if (options.comm.collectives != comm::Collectives::native || !zero::stage_of(options.zero).shards_parameters || ranks == 1)
+    return;
+  for (const model::UnitLayout& unit : model::layout(options.model)) {
+    const std::size_t bytes = unit.elements * size_of(options.train.dtype);
+    require_input(bytes <= comm::largest_native_bytes, "comm.collectives = native: unit ", unit.name, " of the model takes ",
+                  bytes, " bytes, but MPI gathers up to ", comm::largest_native_bytes,
+                  " at once; allowed: comm.collectives = reproducible, or a zero.stage below 3");
+  }
 }
 
 /// Bytes that a rank may take, where they are known: not on GPUs without memory.limit. All stages must cut the model in the
@@ -136,6 +150,7 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   if (!training) setup.division.sync_group_size = data_ranks;
   if (training && as_started) check_nodes(options, world, setup.division);
   const int sync_group_size = setup.division.sync_group_size;
+  require_countable(setup.options, sync_group_size);
   const std::optional<std::size_t> limit = limit_of(world, options, on_node);
   setup.all_stages = std::make_shared<PlannedStages>(plan_stages(setup.options, setup.division, purpose, limit));
   setup.stages = setup.all_stages->stages;

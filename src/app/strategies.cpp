@@ -21,19 +21,11 @@ using config::Options;
 
 constexpr std::array deciding = {"zero.stage", "zero.hpz_size", "zero.qwz", "zero.qgz", "sync.kind", "pipeline.size"};
 
-bool used(const config::Row& row, const Options& options) {
-  if (row.used_by.option.empty()) return true;
-  const config::Row& decides = *config::find(row.used_by.option);
-  const auto& users = row.used_by.values;
-  return used(decides, options) &&
-         std::find(users.begin(), users.end(), config::value_text(decides, options)) != users.end();
-}
-
 /// Resets options that the strategy does not use, which the deck may have set for its own one.
 void forget_unused(Options& options) {
   const Options unset;
   for (const config::Row& row : config::table()) {
-    if (!used(row, options)) row.member.set(options, row.member.get(unset));
+    if (!config::is_used(row, options)) row.member.set(options, row.member.get(unset));
   }
 }
 

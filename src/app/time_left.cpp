@@ -45,6 +45,15 @@ TimeLeft read_end(const std::string& variable, std::string_view value) {
   return {static_cast<double>(end) - static_cast<double>(std::time(nullptr)), variable, {}};
 }
 
+/// The task of an array that started last has the number of the array, for which squeue answers with a line for each task.
+/// The other tasks have numbers of their own. (A job that was submitted from a task inherits the variables of that array.)
+std::string slurm_job(std::string number) {
+  const char* const array = std::getenv("SLURM_ARRAY_JOB_ID");
+  const char* const task = std::getenv("SLURM_ARRAY_TASK_ID");
+  if (array != nullptr && task != nullptr && number == array) number += text("_", task);
+  return number;
+}
+
 template <typename Read>
 TimeLeft ask(const std::vector<std::string>& command, const Read& read) {
   std::string words;
@@ -83,7 +92,7 @@ TimeLeft time_left() {
   if (const char* const end = std::getenv("SHOAL_JOB_END_TIME")) return read_end("SHOAL_JOB_END_TIME", end);
   if (const char* const job = std::getenv("SLURM_JOB_ID")) {
     if (const char* const end = std::getenv("SLURM_JOB_END_TIME")) return read_end("SLURM_JOB_END_TIME", end);
-    return ask({"squeue", "-h", "-j", job, "-o", "%L"}, read_squeue);
+    return ask({"squeue", "-h", "-j", slurm_job(job), "-o", "%L"}, read_squeue);
   }
   if (const char* const job = std::getenv("PBS_JOBID")) {
     return ask({"qstat", "-f", job}, [](std::string_view answer) { return read_qstat(answer, std::time(nullptr)); });

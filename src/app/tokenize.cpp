@@ -16,8 +16,7 @@ namespace {
 Exit tokenize(comm::World& world, config::Invocation& invocation) {
   const std::vector<std::string>& arguments = invocation.arguments;
   require_input(arguments.size() >= 2, "tokenize needs one or more INPUT files and then the OUTPUT file");
-  std::string inputs;
-  for (std::size_t i = 0; i + 1 < arguments.size(); ++i) inputs += (i == 0 ? "" : ",") + arguments[i];
+  const std::vector<std::string> inputs(arguments.begin(), arguments.end() - 1);
   on_rank_0(world.all(), [&] {
     const data::TokenizeCounts counts =
         data::tokenize(inputs, invocation.own_named<data::Tokenizer>("tokenizer"), invocation.own<std::string>("vocabulary"),

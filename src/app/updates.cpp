@@ -3,21 +3,23 @@
 
 #include <cmath>
 
+#include "checkpoint_state.hpp"
+
 namespace shoal::app {
 
 namespace {
 
 /// The loss scaler's state by name, as a checkpoint keeps it.
 std::map<std::string, double> numbers_of(const optim::LossScaler::State& state) {
-  return {{"loss_scale/scale", state.scale},
+  return {{loss_scale_number, state.scale},
           {"loss_scale/steps_since_overflow", static_cast<double>(state.steps_since_overflow)},
           {"loss_scale/hysteresis_left", static_cast<double>(state.hysteresis_left)}};
 }
 
 /// The same from a checkpoint's numbers; nothing if the run that wrote them was not in fp16.
 std::optional<optim::LossScaler::State> loss_scale_of(const std::map<std::string, double>& numbers) {
-  if (!numbers.contains("loss_scale/scale")) return std::nullopt;
-  return optim::LossScaler::State{numbers.at("loss_scale/scale"),
+  if (!numbers.contains(loss_scale_number)) return std::nullopt;
+  return optim::LossScaler::State{numbers.at(loss_scale_number),
                                   static_cast<std::uint64_t>(numbers.at("loss_scale/steps_since_overflow")),
                                   static_cast<std::uint32_t>(numbers.at("loss_scale/hysteresis_left"))};
 }
@@ -43,8 +45,9 @@ std::optional<optim::Optimizer::Step> Updates::decide(const zero::Norm& norm, Sp
   report.learning_rate = rates_.learning_rate;
   if (scaler_) {
     report.loss_scale = scaler_->scale();
-    report.overflow = !finite;
-    scaler_->update(report.overflow, report.step);
+    // The scale multiplies gradients only, so no scale mends a loss that is not finite: train.on_nan decides.
+    report.overflow = !finite && std::isfinite(report.loss);
+    if (finite || report.overflow) scaler_->update(report.overflow, report.step);
   }
   report.updated = finite;
   if (!finite) {

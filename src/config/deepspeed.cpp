@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "deepspeed_file.hpp"
+#include "validate.hpp"
 
 namespace shoal::config {
 
@@ -150,6 +151,23 @@ Value DeepSpeedFile::chosen(const std::string& option) const {
   return find(option)->member.get(others_);
 }
 
+Options DeepSpeedFile::chosen_options() const {
+  Options options = others_;
+  for (const DeepSpeedSetting& setting : settings_) {
+    if (setting.is_explicit) find(setting.option)->member.set(options, chosen(setting.option));
+  }
+  return options;
+}
+
+void DeepSpeedFile::withdraw_idle() {
+  for (const IdleOption& idle : idle_with_schedule(chosen_options())) {
+    for (const DeepSpeedSetting& setting : settings_) {
+      if (setting.option == idle.option && setting.is_explicit) note(setting.path, "no effect: ", idle.with);
+    }
+    std::erase_if(settings_, [&](const DeepSpeedSetting& setting) { return setting.option == idle.option; });
+  }
+}
+
 std::size_t DeepSpeedFile::line_of(const std::string& path) const {
   const auto found = given_.find(path);
   return found == given_.end() ? 0 : found->second.line;
@@ -174,7 +192,7 @@ void DeepSpeedFile::add(const std::string& option, const Value& value, const std
   const Row& row = *find(option);
   const Reading reading = read(print(value, row.allowed), row.allowed, row.member.get(others_), option);
   if (!reading.value) return problem(path, option, " = ", print(value, row.allowed), ": ", reading.problem);
-  settings_.push_back({option, *reading.value, is_explicit, place(path)});
+  settings_.push_back({option, *reading.value, is_explicit, place(path), path});
 }
 
 void DeepSpeedFile::absent(const std::string& path, const std::string& instead) {
@@ -197,6 +215,7 @@ DeepSpeedTranslation translate_deepspeed(const JsonText& json, const std::string
                           translate_optimizer, translate_scheduler}) {
     part(file);
   }
+  file.withdraw_idle();
   return file.translation();
 }
 

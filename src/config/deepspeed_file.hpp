@@ -56,6 +56,9 @@ class DeepSpeedFile {
   void problem(const std::string& path, const Parts&... parts) {
     problems_.emplace(line_of(path), text(lead(path), parts...));
   }
+  /// Takes back what the file gives to options that have no effect with the chosen optimizer and schedule, with a note for
+  /// each key: in DeepSpeed, too, schedulers set rates and betas that the optimizer's block has as well.
+  void withdraw_idle();
   /// A problem or a note about the whole file: a key is missing.
   void lacks(const std::string& what) { problems_.emplace(0, filename_ + ": " + what); }
   void note_of_file(const std::string& what) { notes_.emplace(0, filename_ + ": " + what); }
@@ -84,6 +87,8 @@ class DeepSpeedFile {
   void take_value(const JsonEntry& entry, const DeepSpeedKey& key);
   void take_feature(const JsonEntry& entry, const DeepSpeedKey& key);
   void add(const std::string& option, const Value& value, const std::string& path, bool is_explicit);
+  /// All options with the values that chosen() returns.
+  Options chosen_options() const;
   std::size_t line_of(const std::string& path) const;
   std::string written_path(const std::string& path) const;
   /// "FILE:LINE: KEY = VALUE: ".

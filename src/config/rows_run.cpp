@@ -43,7 +43,8 @@ Binding bits(int ZeroOptions::*member) {
 
 std::vector<Row> zero_rows() {
   using Count = std::uint64_t;
-  const UsedBy stage_3 = {"zero.stage", {"3"}}, reduced = {"zero.qgz", {"8", "4"}};
+  const UsedBy stage_3 = {"zero.stage", {"3"}}, gathered = {"zero.qwz", {"8", "4"}}, reduced = {"zero.qgz", {"8", "4"}};
+  const UsedBy averaged = {"sync.average_dtype", {name_of(sync::AverageType::int8)}};
   return {
       {"zero.stage", in(&Options::zero, &ZeroOptions::stage), "", one_of({"0", "1", "2", "3"}),
        about("model states that are split among the ranks instead of copied to each: 0 none, 1 optimizer states, 2 also "
@@ -83,12 +84,22 @@ std::vector<Row> zero_rows() {
        {"zero.stage", {"2", "3"}}},
       {"zero.qgz_node", bits(&ZeroOptions::qgz_node), "bits", one_of({"8", "4"}),
        about("with qgz: bits of the gradients that are sent within a node"), reduced},
-      {"zero.quant_block", in(&Options::zero, &ZeroOptions::quant_block), "values", between(1, 16384),
-       about("values that share one scale of 4 bytes when they are quantized; also with sync.average_dtype = int8",
-             "Smaller blocks are more exact and send more bytes.")},
-      {"zero.quant_rounding", in(&Options::zero, &ZeroOptions::quant_rounding), "", one_of(names<kernels::QuantRounding>()),
-       about("accurate: shoal's quantization, with about half the error; deepspeed: DeepSpeed's",
-             "Set it to deepspeed to compare with DeepSpeed.")},
+      {"zero.quant_block",
+       in(&Options::zero, &ZeroOptions::quant_block),
+       "values",
+       between(1, 16384),
+       about("with qwz, qgz or sync.average_dtype = int8: values that share one scale of 4 bytes",
+             "Smaller blocks are more exact and send more bytes."),
+       {},
+       {gathered, reduced, averaged}},
+      {"zero.quant_rounding",
+       in(&Options::zero, &ZeroOptions::quant_rounding),
+       "",
+       one_of(names<kernels::QuantRounding>()),
+       about("with qwz or qgz. accurate: shoal's quantization, with about half the error; deepspeed: DeepSpeed's",
+             "Set it to deepspeed to compare with DeepSpeed."),
+       {},
+       {gathered, reduced}},
       {"zero.quant_feedback", in(&Options::zero, &ZeroOptions::quant_feedback), "", any(),
        about("with qgz: add the rounding error of gradients sent between nodes to the gradients of the next step",
              "Use it if 4 bits cost too much loss; it needs memory."),
@@ -259,7 +270,7 @@ std::vector<Row> file_rows() {
        about("where checkpoints are written; empty: checkpoints in output.dir")},
       {"checkpoint.every", in(&Options::checkpoint, &CheckpointOptions::every), "steps", between(0, most_steps),
        about("steps between checkpoints; 0: off")},
-      {"checkpoint.keep", in(&Options::checkpoint, &CheckpointOptions::keep), "files", between(0, most_steps),
+      {"checkpoint.keep", in(&Options::checkpoint, &CheckpointOptions::keep), "files", between(0, most_checkpoints),
        about("newest complete checkpoints to keep, of this run and the runs that it continues; 0: all")},
       {"checkpoint.resume", in(&Options::checkpoint, &CheckpointOptions::resume), "",
        not_empty().as("none, latest, or the path of a checkpoint"),
@@ -321,7 +332,7 @@ Row later(const std::string& name, const Value& value, const std::string& unit, 
       options.not_built[name] = given;
     }
   };
-  return {name, {get, set}, unit, allowed, help, {}, false};
+  return {name, {get, set}, unit, allowed, help, {}, {}, false};
 }
 
 std::vector<Row> run_rows() {

@@ -165,7 +165,9 @@ std::vector<Row> optimizer_rows() {
       {"optimizer.kind", in(&Options::optimizer, &OptimizerOptions::kind), "", one_of(names<optim::OptimizerKind>()),
        about("adamw: Adam with decoupled weight decay; sgd: stochastic gradient descent with momentum")},
       {"optimizer.lr", in(&Options::optimizer, &OptimizerOptions::lr), "", at_least(0),
-       about("learning rate, which schedule.kind varies over the steps")},
+       about(
+           "learning rate, which schedule.kind varies over the steps; not with OneCycle, WarmupDecayLR or a warmup_max_lr, "
+           "which set the rate themselves")},
       {"optimizer.beta1", in(&Options::optimizer, &OptimizerOptions::beta1), "", from_below(0, 1),
        about("adamw: decay rate of the first moment"), adamw},
       {"optimizer.beta2", in(&Options::optimizer, &OptimizerOptions::beta2), "", from_below(0, 1),
@@ -256,16 +258,17 @@ std::vector<Row> schedule_rows() {
       {"schedule.decay_step_size", schedule(&ScheduleOptions::decay_step_size), "steps", between(0, most_steps),
        about("OneCycle: steps of one decay after the cycle; 0: no decay"), cycle},
       {"schedule.cycle_momentum", schedule(&ScheduleOptions::cycle_momentum), "", any(),
-       about("OneCycle: beta1 rises while the rate falls and falls while it rises, and beta2 is 0.99",
+       about("OneCycle with adamw: beta1 rises while the rate falls and falls while it rises, and beta2 is 0.99",
              "Set it to false to keep your betas."),
        cycle},
       {"schedule.cycle_min_mom", schedule(&ScheduleOptions::cycle_min_mom), "", from_below(0, 1),
-       about("OneCycle: lowest beta1 of the cycle"), momentum},
+       about("OneCycle with adamw: lowest beta1 of the cycle"), momentum},
       {"schedule.cycle_max_mom", schedule(&ScheduleOptions::cycle_max_mom), "", from_below(0, 1),
-       about("OneCycle: highest beta1 of the cycle"), momentum},
+       about("OneCycle with adamw: highest beta1 of the cycle"), momentum},
       {"schedule.decay_mom_rate", schedule(&ScheduleOptions::decay_mom_rate), "", at_least(0),
-       about("OneCycle: after the cycle beta1 is cycle_max_mom x (1 + decay_mom_rate x n), n = steps since then / "
-             "decay_step_size"),
+       about(
+           "OneCycle with adamw: after the cycle beta1 is cycle_max_mom x (1 + decay_mom_rate x n), n = steps since then / "
+           "decay_step_size; it must stay below 1"),
        momentum},
   };
 }

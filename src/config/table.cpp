@@ -45,6 +45,17 @@ std::string default_text(const Row& row) {
   return value_text(row, defaults);
 }
 
+bool is_used(const Row& row, const Options& options) {
+  const auto uses = [&](const UsedBy& by) {
+    const Row& decides = *find(by.option);  // it may itself depend on a third option
+    const auto& values = by.values;
+    return is_used(decides, options) &&
+           std::find(values.begin(), values.end(), value_text(decides, options)) != values.end();
+  };
+  if (!row.used_by_any.empty()) return std::any_of(row.used_by_any.begin(), row.used_by_any.end(), uses);
+  return row.used_by.option.empty() || uses(row.used_by);
+}
+
 bool is_built(const Row& row, const Options& options) {
   const std::string value = value_text(row, options);
   if (!row.built) return value == default_text(row);

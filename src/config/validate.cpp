@@ -102,6 +102,13 @@ std::vector<std::string> comm_problems(const comm::CommOptions& o, int ranks) {
         text("comm.reduce_dtype = ", name_of(o.reduce_dtype),
              " cannot be combined with comm.collectives = native: MPI cannot sum 16-bit numbers; allowed: fp32"));
   }
+  constexpr double most_mb = 1e-6 * comm::largest_native_bytes;
+  if (o.collectives == comm::Collectives::native && o.bucket_mb > most_mb) {
+    problems.push_back(text("comm.bucket_mb = ", o.bucket_mb,
+                            " cannot be combined with comm.collectives = native, for which MPI counts fewer bytes; allowed: "
+                            "up to ",
+                            static_cast<int>(most_mb)));
+  }
   const std::string per_node = comm::ranks_per_node_problem(o, ranks);
   if (!per_node.empty()) problems.push_back(per_node);
   return problems;
@@ -131,34 +138,58 @@ std::vector<std::string> adascale_problems(const Options& o) {
            2 * o.batch.micro, ", or a smaller batch.micro")};
 }
 
-/// "a", "a or b", "a, b or c".
-std::string any_of(const std::vector<std::string>& words) {
+/// "a", "a or b", "a, b or c"; last: what stands before the last word.
+std::string listed(const std::vector<std::string>& words, const char* last) {
   if (words.size() == 1) return words.front();
-  return joined({words.begin(), words.end() - 1}) + " or " + words.back();
+  return joined({words.begin(), words.end() - 1}) + last + words.back();
+}
+
+std::string why_unused(const Row& row, const Options& options);
+
+/// The same for an option that none of these gives an effect.
+std::string why_none_uses(const std::vector<UsedBy>& users, const Options& options) {
+  std::vector<std::string> chosen, needed;
+  for (const UsedBy& by : users) {
+    const Row& decides = *find(by.option);
+    const std::string value = value_text(decides, options);
+    if (std::find(by.values.begin(), by.values.end(), value) != by.values.end()) return why_unused(decides, options);
+    chosen.push_back(by.option + " = " + value);
+    needed.push_back(by.option + " = " + listed(by.values, " or "));
+  }
+  return text(" has no effect with ", listed(chosen, " and "), "; it needs ", listed(needed, ", or "));
 }
 
 /// Returns why the option has no effect, " has no effect with OPTION = VALUE; it needs OPTION = ...", or an empty text if it
 /// has one. The other option may itself depend on a third one.
 std::string why_unused(const Row& row, const Options& options) {
-  if (row.used_by.option.empty()) return {};
+  if (is_used(row, options)) return {};
+  if (!row.used_by_any.empty()) return why_none_uses(row.used_by_any, options);
   const Row& decides = *find(row.used_by.option);
   std::string outer = why_unused(decides, options);
   if (!outer.empty()) return outer;
-  const std::string chosen = value_text(decides, options);
-  const std::vector<std::string>& users = row.used_by.values;
-  if (std::find(users.begin(), users.end(), chosen) != users.end()) return {};
   const std::string hint = no_decay_hint(row.name, options.schedule);
-  return text(" has no effect with ", decides.name, " = ", chosen,
-              hint.empty() ? text("; it needs ", decides.name, " = ", any_of(users)) : hint);
+  return text(" has no effect with ", decides.name, " = ", value_text(decides, options),
+              hint.empty() ? text("; it needs ", decides.name, " = ", listed(row.used_by.values, " or ")) : hint);
 }
 
-/// Finds options that were set but have no effect.
-std::vector<std::string> unused_options(const Options& options) {
+/// Finds options that were set but have no effect. What a checkpoint's deck says beside the command line was not set here.
+std::vector<std::string> unused_options(const Invocation& invocation) {
+  const Options& options = invocation.options;
   std::vector<std::string> problems;
+  const auto was_set = [&](const Row& row) {
+    return value_text(row, options) != default_text(row) && !invocation.places.of(row.name).empty();
+  };
+  const auto report = [&](const Row& row, const std::string& why) {
+    problems.push_back(text(row.name, " = ", shown(value_text(row, options)), why));
+  };
   for (const Row& row : table()) {
-    if (value_text(row, options) == default_text(row)) continue;
+    if (!was_set(row)) continue;
     const std::string why = why_unused(row, options);
-    if (!why.empty()) problems.push_back(text(row.name, " = ", shown(value_text(row, options)), why));
+    if (!why.empty()) report(row, why);
+  }
+  for (const IdleOption& idle : idle_with_schedule(options)) {
+    const Row& row = *find(idle.option);
+    if (was_set(row)) report(row, text(" has no effect with ", idle.with, idle.instead));
   }
   return problems;
 }
@@ -195,7 +226,7 @@ void validate(Invocation& invocation, int ranks) {
   const bool total_follows = o.schedule.total_steps == 0;
   if (total_follows && row_of(o.schedule.kind).has.decays) o.schedule.total_steps = o.train.steps;
 
-  std::vector<std::string> problems = unused_options(o);
+  std::vector<std::string> problems = unused_options(invocation);
   const auto add = [&](const std::vector<std::string>& more) { problems.insert(problems.end(), more.begin(), more.end()); };
   add(model::problems(o.model));
   add(data_problems(o));

@@ -17,6 +17,16 @@ std::string no_decay_hint(const std::string& option, const optim::ScheduleOption
 /// batch.global, zero.prefetch_units. Returns contradictions.
 std::vector<std::string> follow_deepspeed(Invocation& invocation, int ranks);
 
+/// An option that has no effect, whatever its value.
+struct IdleOption {
+  std::string option;
+  std::string with;     ///< the options that make it so: "schedule.kind = OneCycle"
+  std::string instead;  ///< what follows in a refusal: "; it needs ..."
+};
+/// Options of optimizer and schedule that have no effect with the chosen schedule and optimizer, but for those of which the
+/// table says so.
+std::vector<IdleOption> idle_with_schedule(const Options& options);
+
 /// Contradictions within schedule, and with train and optimizer. total_steps must be set if the kind needs it; total_name:
 /// the option from which it was set.
 std::vector<std::string> schedule_problems(const Options& options, const std::string& total_name);

@@ -3,6 +3,7 @@
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/table.hpp"
+#include "shoal/sync/schedule.hpp"
 #include "shoal/zero/stages.hpp"
 #include "validate.hpp"
 
@@ -15,10 +16,24 @@ namespace {
 /// Ranks of a node according to the options: sync.nprocs_per_node, else comm.ranks_per_node; 0: those of the real node.
 int ranks_in_step(const Options& o) { return o.sync.nprocs_per_node > 0 ? o.sync.nprocs_per_node : o.comm.ranks_per_node; }
 
+/// Finds options of slowmo over sgp that only outer updates use, if there are none.
+void find_idle_without_outer(const Options& o, std::vector<std::string>& problems) {
+  for (const char* const name : {"sync.slowmo_frequency", "sync.average_dtype", "sync.slowmo_memory_efficient"}) {
+    const Row& row = *find(name);
+    const std::string value = value_text(row, o);
+    if (value == default_text(row)) continue;
+    problems.push_back(text(name, " = ", value,
+                            " has no effect with sync.slowmo_base = sgp, sync.slowmo_momentum = 0 and sync.slowmo_lr = 1, "
+                            "which make no outer updates; it needs another momentum or rate"));
+  }
+}
+
 /// Finds options of the base algorithm of slowmo that was not chosen.
-void find_idle(const sync::SyncOptions& sync, std::vector<std::string>& problems) {
+void find_idle(const Options& o, std::vector<std::string>& problems) {
+  const sync::SyncOptions& sync = o.sync;
   const sync::SyncOptions unset;
   const bool pushing = sync::pushes(sync);
+  const bool outer = sync::SyncSchedule(sync, 2).has_outer();  // on any number of nodes
   if (sync.kind == SyncKind::slowmo && pushing && sync.localsgd_frequency != unset.localsgd_frequency) {
     problems.push_back(text("sync.localsgd_frequency = ", sync.localsgd_frequency,
                             " has no effect with sync.slowmo_base = sgp; it needs sync.slowmo_base = localsgd"));
@@ -27,7 +42,8 @@ void find_idle(const sync::SyncOptions& sync, std::vector<std::string>& problems
     problems.emplace_back(
         "sync.sgp_overlap = true has no effect with sync.slowmo_base = localsgd; it needs sync.slowmo_base = sgp");
   }
-  if (sync.kind == SyncKind::slowmo && pushing && !sync.slowmo_memory_efficient &&
+  if (sync.kind == SyncKind::slowmo && pushing && !outer) find_idle_without_outer(o, problems);
+  if (sync.kind == SyncKind::slowmo && pushing && outer && !sync.slowmo_memory_efficient &&
       sync.average_dtype != unset.average_dtype) {
     problems.push_back(text("sync.average_dtype = ", name_of(sync.average_dtype),
                             " has no effect with sync.slowmo_base = sgp and sync.slowmo_memory_efficient = false, which "
@@ -65,7 +81,7 @@ std::vector<std::string> sync_problems(const Options& o, int ranks) {
   const sync::SyncOptions& sync = o.sync;
   std::vector<std::string> problems;
   if (!sync::trains_locally(sync)) return problems;
-  find_idle(sync, problems);
+  find_idle(o, problems);
   if (sync.average_overlap) find_overlap_problems(sync, problems);
   if (sync.nprocs_per_node > 0 && ranks % sync.nprocs_per_node != 0) {
     problems.push_back(text("sync.nprocs_per_node = ", sync.nprocs_per_node, " does not divide the number of ranks (", ranks,

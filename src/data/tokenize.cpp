@@ -18,12 +18,16 @@ Vocabulary read_vocabulary(const std::filesystem::path& tokens_file) {
   return vocabulary;
 }
 
-TokenizeCounts tokenize(const std::string& inputs, Tokenizer tokenizer, const std::string& vocabulary,
+TokenizeCounts tokenize(const std::vector<std::string>& inputs, Tokenizer tokenizer, const std::string& vocabulary,
                         const std::filesystem::path& output, bool overwrite) {
   io::require_target("", output, io::own_kind(io::FileKind::tokens), overwrite);
   const std::filesystem::path directory = output.has_parent_path() ? output.parent_path() : ".";
   require_input(std::filesystem::is_directory(directory), directory.string(), ": no such directory");
-  const std::vector<std::filesystem::path> files = find_files("input", inputs);
+  std::vector<std::filesystem::path> files;
+  for (const std::string& input : inputs) {
+    const std::vector<std::filesystem::path> found = find_files("input", input);
+    files.insert(files.end(), found.begin(), found.end());
+  }
   require_input(!are_token_files("input", files), files.front().string(), ": is a tokens file already");
   const TextTokenizer reader = vocabulary.empty() ? TextTokenizer(tokenizer, files)
                                                   : TextTokenizer(tokenizer, read_vocabulary(vocabulary), vocabulary);

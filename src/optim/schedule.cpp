@@ -143,6 +143,18 @@ Rates rates(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, 
   fail("schedule.kind has the value ", static_cast<int>(schedule.kind));
 }
 
+std::optional<std::int64_t> first_beta1_of_one(const ScheduleOptions& schedule, const OptimizerOptions& optimizer,
+                                               std::int64_t updates) {
+  const auto reached = [&](std::int64_t t) { return !(rates(schedule, optimizer, t).beta1 < 1); };
+  if (updates < 1 || !reached(updates - 1)) return std::nullopt;
+  std::int64_t below = -1, first = updates - 1;  // once it is 1, beta1 does not fall again
+  while (first - below > 1) {
+    const std::int64_t middle = below + (first - below) / 2;
+    (reached(middle) ? first : below) = middle;
+  }
+  return first;
+}
+
 std::string describe(const ScheduleOptions& schedule) {
   const std::string warmup = text("linear warm-up over ", schedule.warmup_steps, " steps, then ");
   switch (schedule.kind) {

@@ -9,7 +9,8 @@ namespace shoal::sync {
 namespace {
 
 constexpr const char *nodes_number = "sync/nodes", *outer_number = "sync/outer", *common_number = "sync/common",
-                     *push_number = "sync/push", *mean_number = "sync/mean", *lost_number = "sync/lost";
+                     *push_number = "sync/push", *mean_number = "sync/mean", *lost_number = "sync/lost",
+                     *pushes_number = "sync/pushes";
 
 }  // namespace
 
@@ -42,6 +43,7 @@ SyncState Synchroniser::state(std::size_t steps) {
 
   state.numbers = {{nodes_number, groups_.across.ranks},
                    {outer_number, schedule_.has_outer() ? 1 : 0},
+                   {pushes_number, schedule_.has_pushes() ? 1 : 0},
                    {common_number, average_.in_differences() ? 1 : 0},
                    {push_number, push_in_flight ? 1 : 0},
                    {mean_number, mean_in_flight ? 1 : 0},
@@ -63,9 +65,11 @@ std::vector<std::string> Synchroniser::restore(const SyncCheckpoint& from, const
   const bool mean =
       from.same_kind && has(mean_number) && schedule_.overlaps() && has(common_number) == average_.in_differences();
   const bool mean_dropped = has(mean_number) && !mean;
-  const bool outer = from.same_kind && has(outer_number) && schedule_.has_outer() && !mean_dropped;
+  // Over SGP each node may have outer parameters of its own, over LocalSGD's means it must not.
+  const bool same_base = !from.numbers.contains(pushes_number) || has(pushes_number) == schedule_.has_pushes();
+  const bool outer = from.same_kind && same_base && has(outer_number) && schedule_.has_outer() && !mean_dropped;
 
-  start_from_masters();
+  start_from_mean();
   std::vector<NamedSlice> slices;
   if (outer) append(slices, outer_slices());
   if (push) append(slices, push_->slices(units_));

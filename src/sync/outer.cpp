@@ -22,6 +22,12 @@ void Outer::reset() {
   }
 }
 
+void Outer::swap_parameters() {
+  for (std::size_t u = 0; u < ranges_.size(); ++u) {
+    kernels::swap(parameters_[u].size(), parameters_[u].data(), sub_shards_->master(u, ranges_[u]).data());
+  }
+}
+
 void Outer::update(std::size_t unit, Range range, Span<float> x, double inner_rate) {
   const std::size_t first = range.begin - ranges_[unit].begin;
   const Span<float> outer = parameters_[unit].subspan(first, range.size());

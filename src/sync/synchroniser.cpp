@@ -38,6 +38,15 @@ void Synchroniser::start_from_masters() {
   if (outer_) outer_->reset();
 }
 
+/// Nodes that differ start from their mean if each makes the outer update by itself. From its own parameters each would go
+/// its own way for ever.
+void Synchroniser::start_from_mean() {
+  start_from_masters();
+  if (!outer_ || schedule_.averages_outer() || groups_.across.ranks == 1) return;
+  average_.run_exactly();
+  outer_->swap_parameters();
+}
+
 std::vector<SyncCall> Synchroniser::calls_after(std::size_t step) const {
   return schedule_.calls_after(step, {mean_in_flight(), push_ != nullptr && push_->in_flight()});
 }

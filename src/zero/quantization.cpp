@@ -10,6 +10,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/base/trace.hpp"
 #include "shoal/kernels/bytes.hpp"
+#include "shoal/kernels/outer.hpp"
 
 namespace shoal::zero {
 
@@ -162,6 +163,10 @@ comm::QuantState GradientQuantState::of(std::size_t bucket) {
 
 void GradientQuantState::trace_errors(const std::vector<Bucket>& buckets) {
   errors_.write_counters("gradients", [&](std::size_t bucket) { return buckets[bucket].last_unit; });
+}
+
+void GradientQuantState::scale_residuals(double factor) {
+  if (!residual_.empty()) kernels::divide(residual_.size(), static_cast<float>(1 / factor), residual_.data());
 }
 
 std::vector<NamedSlice> GradientQuantState::residual_slices() const {

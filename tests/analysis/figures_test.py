@@ -229,6 +229,19 @@ class Resumed(Figures):
         self.assertTrue(any("mean of steps 10 to 12" in text for text in rates))
         self.assertIn("steps 10 to 12", drawn_texts(figures.step_times(self.run)))
 
+    def test_parts_of_one_step_each_have_no_step_times(self):
+        path = self.run_of("single", level="comm", steps=3)
+        for step, name in enumerate(("trace.h5", "trace_from_1.h5", "trace_from_2.h5"), start=1):
+            make_run.write_trace(path / name, OPTIONS, "comm", step, step, hour=2 + step)
+        run = Run.read(path)
+        self.assertEqual((run.starts, len(run.step_seconds[0])), ([1, 2, 3], 3))
+        why = "step times: no part of the run has more than its first step, which does not count"
+        with self.assertRaisesRegex(figures.Nothing, why):
+            figures.step_times(run)
+        done = script("report.py", path, "-o", self.directory / "single_report")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(why, (self.directory / "single_report" / "report.html").read_text())
+
     def test_a_trace_under_a_name_of_its_own_has_its_parts_beside_it(self):
         summary = json.loads((self.path / "summary.json").read_text())
         elsewhere = self.directory / "traces"

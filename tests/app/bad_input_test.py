@@ -183,6 +183,21 @@ class BadInput(Program):
         self.assertEqual(summary["verdict"], {"ended": "done", "exit_code": 0, "steps_made": 5,
                                               "updates_skipped": len(skipped), "ok": True, "text": said})  # fmt: skip
 
+    def test_a_unit_larger_than_what_mpi_counts(self):
+        model = {"n_layer": 1, "n_head": 32, "n_embd": 4096, "vocab_size": 128000}
+        deck = self.deck(SMALL, model=model, zero={"stage": 3}, comm={"collectives": "native"})
+        said = ["comm.collectives = native", "unit embedding", "2097676288 bytes", "1073741824", "reproducible"]
+        self.refused("train", deck, "--ranks", "2", "--dry-run", contains=said)
+
+    def test_a_loss_scale_hides_no_loss_that_is_not_finite(self):
+        """No scale mends it: neither a fixed one, nor one that shrinks until it is too small."""
+        deck = self.deck(SMALL, optimizer={"kind": "sgd", "lr": 1e30}, train={"grad_clip": 0, "steps": 5, "dtype": "fp16"})
+        for number, scale in enumerate(("--train.loss_scale=16", "--train.loss_scale_power=4")):
+            said = ["step 2: the loss is", "unit"]
+            self.refused("train", deck, scale, f"--output.dir={self.dir / f'nan-{number}'}", ranks=2, code=1, contains=said)
+            summary = self.train(deck, scale, "--train.on_nan=skip", ranks=2, out=f"skip-{number}")
+            self.assertEqual(summary["verdict"]["text"], "OK: 5 of 5 steps, 4 updates skipped (not finite)")
+
     def test_a_run_without_an_update_is_no_success(self):
         deck = self.deck(SMALL, train={"steps": 3, "dtype": "fp16", "loss_scale_power": 100})
         done = self.shoal("train", deck, f"--output.dir={self.dir / 'none'}", ranks=2)

@@ -69,11 +69,14 @@ class Clock(Program):
         log, _, seconds = self.stopped("--train.stop_after=auto", mpiexec=self.in_job(SLURM_JOB_ID=17))
         self.assertIn("00:00:08 are left of the job (squeue -h -j 17 -o %L)", log)
         self.assertLess(seconds, 8)
-        self.stand_in("squeue", "echo UNLIMITED")
-        done = self.shoal("train", self.deck(SMALL), "--train.stop_after=auto", f"--output.dir={self.dir / 'unlimited'}",
-                          mpiexec=self.in_job(SLURM_JOB_ID=17))  # fmt: skip
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("the job has no time limit", done.stdout)
+        # The number of an array means all tasks. The last case is a job that was submitted from a task of array 9.
+        for array, asked in ((None, "17"), (17, "17_3"), (9, "17")):
+            job = {} if array is None else {"SLURM_ARRAY_JOB_ID": array, "SLURM_ARRAY_TASK_ID": 3}
+            self.stand_in("squeue", f'[ "$*" = "-h -j {asked} -o %L" ] && echo UNLIMITED')
+            done = self.shoal("train", self.deck(SMALL), "--train.stop_after=auto", f"--output.dir={self.dir / f'of-{array}'}",
+                              mpiexec=self.in_job(SLURM_JOB_ID=17, **job))  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("the job has no time limit", done.stdout)
 
     def test_auto_asks_qstat(self):
         """PBS updates what is used only now and then; the time since the start of the job is newer."""

@@ -105,6 +105,29 @@ class Commands(Program):
         self.assertEqual(json.loads((self.dir / "hf" / "config.json").read_text())["n_layer"], 2)
         self.assertIn("transformer.wte.weight", self.ok("info", checkpoint, "--verify"))
         self.assertIn("events", self.ok("info", out / "trace.h5"))
+        # With the characters of another text the same ids are other characters.
+        other = self.dir / "other.txt"
+        other.write_text("a few other words\n" * 200)
+        said = ("other.txt", "its vocabulary is not that of the text", "data.vocabulary")
+        for command in (("eval", checkpoint), ("generate", checkpoint, "--prompt", "a")):
+            self.refused(*command, f"--data.source={other}", "--data.tokenizer=chars", contains=said)
+        self.ok("eval", checkpoint, f"--data.source={text}", "--data.tokenizer=chars", f"--data.vocabulary={tokens}")
+        sized = self.deck(SMALL, data={"source": tokens}, model={"vocab_size": 64}, train={"steps": 1})
+        self.ok("train", sized, "--checkpoint.every=1", f"--output.dir={self.dir / 'sized'}")
+        resumed = self.ok("train", sized, f"--data.source={other}", "--data.tokenizer=chars", "--train.steps=2",
+                          "--checkpoint.resume=latest", f"--output.dir={self.dir / 'sized'}")  # fmt: skip
+        self.assertIn("# warning: the vocabulary of the data is not that of the checkpoint", resumed)
+
+    def test_a_checkpoint_is_used_where_it_was_not_trained(self):
+        """Neither the faults nor the limits of the training job's machine matter to other commands, nor its hpZ."""
+        deck = self.deck(SMALL, train={"steps": 3}, checkpoint={"every": 1})
+        options = ("--fault.kind=kill@3:3", "--memory.limit=3", "--zero.stage=3", "--zero.hpz_size=2")
+        killed = self.shoal("train", deck, *options, f"--output.dir={self.dir / 'run'}", ranks=4)
+        self.assertNotEqual(killed.returncode, 0)
+        checkpoint = self.dir / "run/checkpoints/step_00000002.h5"
+        self.ok("export", checkpoint, self.dir / "weights")
+        self.ok("eval", checkpoint, ranks=3)
+        self.refused("export", checkpoint, self.dir / "again", "--memory.limit=0.00001", contains=("a rank may take",))
 
     def test_what_a_terminal_would_obey_is_shown(self):
         evil = "\x1b]0;evil\x07\u202e" + os.fsdecode(b"\xff")  # the last character is not UTF-8
@@ -121,6 +144,10 @@ class Commands(Program):
             self.assertNotRegex(words, "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
         self.assertIn("\\x1b]0;evil\\x07\\u{202e}\\xff.txt", said[1])
         self.assertIn("\\x1b]0;evil\\x07\\u{202e}\\xff.txt: not an HDF5 file", said[-1])
+        # A directory of such a name, whose path is kept in run.json.
+        named = f"--output.dir={self.dir / evil}"
+        self.ok("train", deck, options[0], named, "--checkpoint.every=1")
+        self.ok("train", deck, options[0], named, "--train.steps=2", "--checkpoint.resume=latest")
 
     def test_the_log_shows_what_matters(self):
         deck = self.deck(SMALL, train={"steps": 4, "log_every": 2})

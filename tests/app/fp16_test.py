@@ -27,6 +27,20 @@ class Fp16(Program):
         lines = [json.loads(line) for line in (self.dir / out / "metrics.jsonl").read_text().splitlines()]
         return [(line["step"], line["loss_scale"]) for line in lines]
 
+    def test_residuals_of_quantized_gradients_have_the_scale_of_the_loss(self):
+        """A run goes on with another power of two. Quantization does not depend on it, but fp16 rounds the smallest gradients
+        in another place: by some 1e-7 of the loss. Residuals of the wrong scale change it by 1e-3."""
+        options = ("--zero.stage=2", "--zero.qgz=4", "--zero.quant_feedback=true", "--comm.ranks_per_node=2")
+        deck = self.deck(SMALL, train={"dtype": "fp16", "steps": 6, "loss_scale": 1024}, checkpoint={"every": 3})
+        straight = self.train(deck, *options, ranks=4, out="of-1024")
+        resume = f"--checkpoint.resume={self.dir / 'of-1024/checkpoints/step_00000003.h5'}"
+        same = self.train(deck, *options, resume, ranks=4, out="same")
+        self.assertEqual(same["losses"], straight["losses"][3:])
+        self.assertEqual(same["params_checksum"], straight["params_checksum"])
+        other = self.train(deck, *options, resume, "--train.loss_scale=4096", ranks=4, out="other")
+        for (step, loss), (_, expected) in zip(other["losses"], straight["losses"][3:], strict=True):
+            self.assertAlmostEqual(loss, expected, delta=1e-5, msg=f"step {step}")
+
     def test_overflows_leave_no_trace_and_runs_resume_across_them(self):
         deck = self.deck(SMALL, train=SCALE, checkpoint={"every": 1, "keep": 0}, trace={"level": "off"})
         straight = self.train(deck, out="straight")

@@ -99,6 +99,11 @@ class Scripts(Program):
             self.assertEqual(" --train.device=cuda " in calls, script == "slurm_gpu")
             self.assertIn("\nscontrol requeue 17\n", self.called(script, ENDS_WITH=75, code=75))
             self.assertNotIn("scontrol", self.called(script, ENDS_WITH=1, code=1))
+            # The task of an array that started last has the array's own number, which means all tasks.
+            array = {"SLURM_ARRAY_JOB_ID": 17, "SLURM_ARRAY_TASK_ID": 2}
+            self.assertIn("\nscontrol requeue 17_2\n", self.called(script, ENDS_WITH=75, code=75, **array))
+            array["SLURM_ARRAY_JOB_ID"] = 16
+            self.assertIn("\nscontrol requeue 17\n", self.called(script, ENDS_WITH=75, code=75, **array))
 
     def test_slurm_goes_on_after_a_rank_has_died(self):
         """srun is killed FAILS times. The first MAKES runs make a checkpoint before. The watch goes on until it is ended."""

@@ -165,6 +165,8 @@ class Plan(Planning):
         self.assertIn("optimizer.adascale", next(run["refused"] for run in refused if run["strategy"] == "slowmo"))
         self.refused("plan", deck, "--nodes", "2", contains=["--network FILE"])
         self.refused("plan", deck, *at, "--nodes", "3", contains=["4 ranks", "3 nodes"])
+        each = ("--comm.ranks_per_node=2", "--ranks", "3")
+        self.refused("plan", deck, "--network", network, *each, contains=["3 ranks", "nodes of 2 ranks", "--nodes"])
         self.refused("plan", deck, "--network", deck, contains=["--network", str(deck)])
 
     def test_a_run_of_the_largest_model_that_fits_starts_and_one_layer_more_does_not(self):

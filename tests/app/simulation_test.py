@@ -234,6 +234,9 @@ class Studies(Simulation):
         study = self.deck(SMALL, batch={"micro": 1, "global": 8}, study={"nodes": "2,4", "ranks_per_node": 1, "strategies": strategies,
                           "scaling": "strong", "network": self.network()}, sync={"localsgd_frequency": 2}, model={"tied": "false"})  # fmt: skip
         out = self.dir / "study"
+        mine = out / "replay/mine.txt"
+        mine.parent.mkdir(parents=True)
+        mine.write_text("of somebody else")
         done = self.shoal("study", study, f"--output.dir={out}", "--simulate", "--platform=fat-tree")
         self.assertEqual(done.returncode, 0, done.stderr)
         result = json.loads((out / "simulation.json").read_text())
@@ -243,9 +246,9 @@ class Studies(Simulation):
             self.assertAlmostEqual(point["tokens_per_s"] * point["step_s"] / point["tokens_per_step"], 1)
         self.assertEqual({(p["strategy"], p["ranks"]) for p in result["points"]},
                          {(strategy, ranks) for strategy in strategies.split(", ") for ranks in (2, 4)})  # fmt: skip
-        self.assertEqual(
-            [file.name for file in out.iterdir() if file.is_dir()], [], "traces are removed, no run was made"
-        )
+        left = [file.name for file in out.iterdir() if file.is_dir()]
+        self.assertEqual(left, ["replay"], "traces are removed, no run was made")
+        self.assertEqual(mine.read_text(), "of somebody else")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Jobs of jobscripts/slurm.sh that are stopped: by signals of every kind, by the warning before the time limit, by scancel. A
-# chain of requeued jobs has the bits of one uninterrupted run.
+# chain of requeued jobs has the bits of one uninterrupted run. A task of an array is requeued alone.
 # shellcheck source=common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 requires ip:iproute2 unshare:util-linux slurmctld:slurm-wlm slurmd:slurm-wlm sbatch:slurm-wlm munged:munge cc:gcc mpiexec:mpich
@@ -84,6 +84,22 @@ for task in "1 0.25" "2 0.5"; do
   until_so 60 test -f "$work/sweep/${task% *}/summary.json"
   grep -q "\"optimizer.lr\": \"${task#* }\"" "$work/sweep/${task% *}/summary.json" || fail "task ${task% *} has other options"
 done
+
+# Of an array, one task stops and goes back into the queue. It is the one that has the number of the array, which for SLURM
+# means all tasks; the other must not notice.
+job=$(submit array --time=10 --array=1-2 --output="$work/array-%a.log" -- --train.steps=1000000)
+for task in 1 2; do until_so 90 more_steps array/$task 20; done
+task=$(slurm scontrol --oneliner show job "$job" | grep -oP "^JobId=$job .*ArrayTaskId=\K[12](?= )") ||
+  fail "no task has the number of the array"
+other=$((3 - task))
+slurm scancel --batch --signal=USR1 "${job}_$task"
+until_so 60 said "array-$task" "stopped by SIGUSR1 after step .* complete" 1
+until_so 90 said "array-$task" "resumed from" 1
+slurm scontrol show job "${job}_$task" | grep -q "Restarts=1 " || fail "task $task was not restarted once"
+slurm scontrol show job "${job}_$other" | grep -q "Restarts=0 " || fail "task $other was restarted, too"
+until_so 60 more_steps "array/$other" "$(steps "array/$other")"
+! said "array-$other" "stopped by|resumed from" 1 || fail "task $other did not go on undisturbed"
+slurm scancel "$job"
 
 # The warning before the time limit. SLURM looks at the clocks of jobs every half minute.
 job=$(submit clock --time=1 --signal=B:USR1@45 -- --train.steps=1000000)

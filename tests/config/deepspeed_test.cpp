@@ -155,6 +155,50 @@ TEST_F(DeepSpeed, SchedulersAreTheirNamesakes) {
               Contains(HasSubstr("cycle_max_mom = 0.99: no effect: cycle_momentum = false")));
 }
 
+TEST_F(DeepSpeed, WhatTheSchedulerOverrulesIsNotedAndNotSet) {
+  const auto with = [](const std::string& optimizer, const std::string& scheduler) {
+    return run("{\"train_batch_size\": 8, \"optimizer\": " + optimizer + ",\n\"scheduler\": " + scheduler + "}");
+  };
+  const std::string adam = R"({"type": "AdamW", "params": {"lr": 0.01, "betas": [0.8, 0.99]}})",
+                    sgd = R"({"type": "SGD", "params": {"lr": 0.5}})",
+                    cycle = R"({"type": "OneCycle", "params": {"cycle_min_lr": 0.1, "cycle_max_lr": 0.2, )";
+  const Invocation cycled = with(adam, cycle + R"("decay_step_size": 5}})");
+  EXPECT_EQ(value(cycled, "optimizer.lr"), "0.001");
+  EXPECT_EQ(value(cycled, "optimizer.beta1"), "0.9");
+  EXPECT_EQ(value(cycled, "optimizer.beta2"), "0.95");
+  EXPECT_EQ(value(cycled, "schedule.decay_step_size"), "0");
+  const std::string of_cycle = ": no effect: schedule.kind = OneCycle";
+  EXPECT_THAT(cycled.notes,
+              testing::IsSupersetOf(
+                  {"ds.json:1: optimizer.params.lr = 0.01" + of_cycle,
+                   "ds.json:1: optimizer.params.betas[0] = 0.8" + of_cycle + " and schedule.cycle_momentum = true",
+                   "ds.json:1: optimizer.params.betas[1] = 0.99" + of_cycle + " and schedule.cycle_momentum = true",
+                   std::string("ds.json:2: scheduler.params.decay_step_size = 5: no effect: schedule.decay_lr_rate = 0 and "
+                               "schedule.decay_mom_rate = 0")}));
+  EXPECT_NO_THROW(run(R"({"train_batch_size": 8})", 1, print(cycled.options))) << "it is printed as a deck of the same run";
+  EXPECT_EQ(value(with(R"({"type": "AdamW"})", cycle + R"("cycle_min_mom": 0.7}})"), "optimizer.beta2"), "0.95");
+  EXPECT_EQ(value(with(adam, cycle + R"("cycle_momentum": false}})"), "optimizer.beta1"), "0.8");
+  const Invocation of_sgd = with(sgd, cycle + R"("cycle_max_mom": 0.95}})");
+  EXPECT_EQ(value(of_sgd, "schedule.cycle_max_mom"), "0.9");
+  EXPECT_THAT(of_sgd.notes, Contains("ds.json:2: scheduler.params.cycle_max_mom = 0.95: no effect: optimizer.kind = sgd"));
+  EXPECT_EQ(value(with(sgd, cycle + R"("cycle_momentum": false, "cycle_max_mom": 0.95}})"), "schedule.cycle_momentum"),
+            "true");
+
+  const Invocation warmed = with(adam, R"({"type": "WarmupLR", "params": {"warmup_max_lr": 0.002}})");
+  EXPECT_EQ(value(warmed, "optimizer.lr"), "0.001");
+  EXPECT_EQ(value(warmed, "optimizer.beta1"), "0.8");
+  EXPECT_THAT(warmed.notes, Contains("ds.json:1: optimizer.params.lr = 0.01: no effect: schedule.warmup_max_lr = 0.002"));
+  EXPECT_EQ(value(with(adam, R"({"type": "WarmupLR"})"), "optimizer.lr"), "0.01");
+  const Invocation decayed =
+      with(adam, R"({"type": "WarmupDecayLR", "params": {"total_num_steps": 90, "warmup_num_steps": 10}})");
+  EXPECT_EQ(value(decayed, "optimizer.lr"), "0.001");
+  EXPECT_THAT(decayed.notes, Contains("ds.json:1: optimizer.params.lr = 0.01: no effect: schedule.kind = WarmupDecayLR"));
+
+  EXPECT_THAT(refusal("{\"train_batch_size\": 8,\n\"scheduler\": " + cycle + R"("cycle_momentum": false}}})", 1,
+                      "optimizer.lr = 0.01"),
+              testing::StartsWith("a.cfg:1: optimizer.lr = 0.01 has no effect with schedule.kind = OneCycle"));
+}
+
 TEST_F(DeepSpeed, PrecisionAndLossScale) {
   const Invocation dynamic = run(R"({"train_batch_size": 8, "fp16": {"enabled": true, "loss_scale": 0, "auto_cast": false,
     "initial_scale_power": 8, "loss_scale_window": 50, "hysteresis": 3, "consecutive_hysteresis": true, "min_loss_scale": 2}})");

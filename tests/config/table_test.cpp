@@ -56,14 +56,36 @@ TEST(Table, EveryRowReachesItsOwnMember) {
 
 TEST(Table, OptionsThatDependNameValuesThatExist) {
   for (const Row& row : table()) {
-    if (row.used_by.option.empty()) continue;
-    const Row* const decides = find(row.used_by.option);
-    ASSERT_NE(decides, nullptr) << row.name;
-    const bool is_switch = std::holds_alternative<bool>(decides->member.get(Options()));
-    const auto choices = is_switch ? std::vector<std::string>{"true", "false"} : decides->allowed.choices;
-    for (const std::string& value : row.used_by.values)
-      EXPECT_TRUE(value == decides->allowed.word || testing::Value(choices, testing::Contains(value))) << row.name;
+    std::vector<UsedBy> users = row.used_by_any;
+    if (!row.used_by.option.empty()) users.push_back(row.used_by);
+    for (const UsedBy& by : users) {
+      const Row* const decides = find(by.option);
+      ASSERT_NE(decides, nullptr) << row.name;
+      const bool is_switch = std::holds_alternative<bool>(decides->member.get(Options()));
+      const auto choices = is_switch ? std::vector<std::string>{"true", "false"} : decides->allowed.choices;
+      for (const std::string& value : by.values)
+        EXPECT_TRUE(value == decides->allowed.word || testing::Value(choices, testing::Contains(value))) << row.name;
+    }
+    EXPECT_TRUE(row.used_by.option.empty() || row.used_by_any.empty()) << row.name;
   }
+}
+
+TEST(Table, AnOptionIsUsedIfThoseThatDecideAreThemselvesUsed) {
+  const Row &block = *find("zero.quant_block"), &rounding = *find("zero.quant_rounding");
+  Options options;
+  EXPECT_TRUE(is_used(*find("train.steps"), options));
+  EXPECT_FALSE(is_used(block, options));
+  options.sync.average_dtype = sync::AverageType::int8;
+  EXPECT_FALSE(is_used(block, options)) << "gradients are summed at every step";
+  options.sync.kind = sync::SyncKind::localsgd;
+  EXPECT_TRUE(is_used(block, options));
+  EXPECT_FALSE(is_used(rounding, options));
+  options = {};
+  options.zero.qgz = 4;
+  EXPECT_FALSE(is_used(block, options)) << "stage 0";
+  options.zero.stage = 2;
+  EXPECT_TRUE(is_used(block, options));
+  EXPECT_TRUE(is_used(rounding, options));
 }
 
 TEST(Table, SuggestsTheSameKeyOfAnotherSectionFirst) {

@@ -57,6 +57,47 @@ TEST(Validate, AChainOfDependenciesMayBeKept) {
   EXPECT_EQ(validated("activation.checkpoint_interval = auto", 1).activation.checkpoint_interval, -1);
 }
 
+TEST(Validate, SeveralOptionsMayUseABlock) {
+  const std::string block = "\nzero.quant_block = 64";
+  EXPECT_NO_THROW(validated("zero.stage = 3\nzero.qwz = 8" + block, 2));
+  EXPECT_NO_THROW(validated("zero.stage = 2\nzero.qgz = 4\nzero.quant_rounding = deepspeed" + block, 2));
+  EXPECT_NO_THROW(validated("sync.kind = diloco\nsync.average_dtype = int8" + block, 2));
+}
+
+TEST(Validate, OnlyWhatWasSetIsRefusedBecauseItHasNoEffect) {
+  Invocation invocation;  // as of a checkpoint, of whose run only some options matter
+  invocation.options.zero.quant_block = 64;
+  EXPECT_NO_THROW(validate(invocation, 1));
+  invocation.places.set("zero.quant_block", "command line");
+  EXPECT_THROW(validate(invocation, 1), Error);
+}
+
+TEST(Validate, OptionsOfSchedulesHaveAnEffectOrTheirDefaults) {
+  EXPECT_NO_THROW(validated("schedule.kind = WarmupLR\noptimizer.lr = 0.01", 1));
+  EXPECT_NO_THROW(validated("schedule.kind = WarmupCosineLR\noptimizer.lr = 0.01\noptimizer.beta1 = 0.8", 1));
+  EXPECT_NO_THROW(validated("schedule.kind = OneCycle\nschedule.cycle_momentum = false\noptimizer.beta1 = 0.8", 1));
+  EXPECT_NO_THROW(validated("schedule.kind = OneCycle\noptimizer.kind = sgd\nschedule.cycle_max_lr = 0.01", 1));
+  EXPECT_NO_THROW(validated(
+      "schedule.kind = OneCycle\noptimizer.kind = sgd\nschedule.decay_lr_rate = 0.5\nschedule.decay_step_size = 5", 1));
+  EXPECT_NO_THROW(validated("schedule.kind = OneCycle\noptimizer.lr = 0.001\noptimizer.beta2 = 0.95", 1));
+}
+
+TEST(Validate, TheBetaOfOneCycleStaysBelowOneUntilTheEnd) {
+  const std::string deck =
+      "schedule.kind = OneCycle\nschedule.cycle_first_step_size = 10\nschedule.decay_step_size = 1\n"
+      "schedule.decay_mom_rate = 0.1\ntrain.steps = ";
+  EXPECT_NO_THROW(validated(deck + "22", 1));      // 0.9 x 1.1
+  EXPECT_THROW(validated(deck + "23", 1), Error);  // 0.9 x 1.2
+  EXPECT_NO_THROW(validated(deck + "4294967295\nschedule.cycle_min_mom = 0\nschedule.cycle_max_mom = 0", 1));
+}
+
+TEST(Validate, SlowMoWithoutMomentumIsItsBase) {
+  const std::string slowmo = "sync.kind = slowmo\nsync.slowmo_momentum = 0\n";
+  EXPECT_NO_THROW(validated(slowmo + "sync.slowmo_frequency = 6\nsync.average_dtype = bf16", 2));
+  EXPECT_NO_THROW(validated(slowmo + "sync.slowmo_base = sgp", 2));
+  EXPECT_NO_THROW(validated(slowmo + "sync.slowmo_base = sgp\nsync.slowmo_lr = 0.7\nsync.slowmo_frequency = 6", 2));
+}
+
 std::vector<std::string> notes(std::string_view deck, int ranks) {
   Invocation invocation;
   invocation.options = parse_deck_text(deck, "a.cfg").options;

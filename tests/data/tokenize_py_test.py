@@ -5,23 +5,95 @@ refusals."""
 
 import itertools
 import os
+import random
+import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 try:
     import h5py
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 except ImportError as missing:
     print(f"SKIPPED: analysis/tokenize.py is not tested: {missing} (make python)")
     sys.exit(77)  # CTest's code for skipped tests
 
 SOURCE = Path(os.environ.get("SHOAL_SOURCE", Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(SOURCE / "analysis"))
+import shoal_tokenize  # isort: skip
+
 LINES = ["The quick brown fox", "", "  jumps over  ", "the lazy dög € \U0001f600", "\tthe end", "fox fox fox"]
 TEXT = "\n".join(LINES * 40)
 END = "<|endoftext|>"
+
+
+# The expressions by which tokenizers divide text before they merge bytes. GPT-4's is Llama 3's, too; GPT-2's is built in.
+GPT_4 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)"
+         r"|\s+")  # fmt: skip
+GPT_4O = GPT_4.replace(r"+[\r\n]*", r"+[\r\n/]*")
+BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
+DEEPSEEK = (
+    r"[\r\n]",
+    r"\s?[A-Za-zµÀ-ÖØ-öø-ƺΑ-ΡΣ-ωА-яЁё]+",
+    r"\s?[!-/:-~！-／：-～‘-‟　-。]+",
+    r"\s+$",
+    r"[一-龥ࠀ-一가-퟿]+",
+)
+
+
+def pre_tokenizer(*expressions: str, built_in: bool = False, digits: bool = False) -> pre_tokenizers.PreTokenizer:
+    parts = [pre_tokenizers.Split(Regex(expression), "isolated") for expression in expressions]
+    parts += [pre_tokenizers.Digits(individual_digits=True)] if digits else []
+    return pre_tokenizers.Sequence([*parts, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=built_in)])
+
+
+PRE_TOKENIZERS = {
+    "GPT-2": pre_tokenizer(built_in=True),
+    "GPT-4": pre_tokenizer(GPT_4),
+    "GPT-4o": pre_tokenizer(GPT_4O),
+    "BLOOM": pre_tokenizer(BLOOM),
+    "DeepSeek": pre_tokenizer(*DEEPSEEK, digits=True),
+    "StarCoder": pre_tokenizer(built_in=True, digits=True),
+}
+# Texts of every form, with the number of blocks that they are cut into at least, if every character is read alone.
+PARAGRAPHS = [
+    "The quick brown fox's 12 eggs.",
+    "Он видел 3 птицы (красные)!",
+    "// a comment;",
+    "end",
+    "짧은 문장 하나.",
+    "क ख ग।",
+]
+WORDS = ["fox", "12345", "/usr/bin", "лес", "字", "(a)|b"]
+CHINESE = ["他来了，我走了。", "一、二、三。", "12，字。"]
+FORMS = {
+    "CRLF": ("\r\n".join(PARAGRAPHS * 50), 400),
+    "paragraphs between empty lines": ("\n\n".join(PARAGRAPHS * 50), 400),
+    "paragraphs, CRLF": ("\r\n\r\n".join(PARAGRAPHS * 50), 400),
+    "words, CRLF": ("\r\n".join(WORDS * 50), 200),
+    "words between empty lines": ("\n\n\n".join(WORDS * 50), 200),
+    "rows, CRLF": ("\r\n".join(["a,b,1.5", "7,8;9,x"] * 100), 200),
+    "objects in lines": ("\n".join(['{"a":[1,2]}', '{"b":"x."}'] * 100), 190),
+    "program": ("\n".join(["f();", "// g", "/* h */", "{", "  (x)", "\treturn;", "}", "(y);", "<z>"] * 40), 100),
+    "Chinese, CRLF": ("\r\n".join(CHINESE * 50), 150),
+    "Chinese, empty lines": ("\n\n".join(CHINESE * 50), 150),
+}
+CHARACTERS = ([*"ab1éжωह가אس字か。，、.,!?'\"/(|<{[-_€½ा\u0301Ⅳ،।\t\u3000\x0b\x1c\xa0", "'s", "'ll", "12", "//"]
+              + ["\n", " "] * 8 + ["\r\n"] * 6 + ["\n\n"] * 2)  # fmt: skip
+
+
+def trained(name: str) -> Tokenizer:
+    """A tokenizer of this kind, which merges what it may: its training text has line ends and punctuation that recur."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = PRE_TOKENIZERS[name]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=1500, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator([text for text, _ in FORMS.values()], trainer)
+    return tokenizer
 
 
 def byte_level(directory: Path) -> Path:
@@ -78,6 +150,75 @@ class TokenizePy(unittest.TestCase):
             self.assertIn(f"{len(expected)} tokens, 300 symbols", result.stdout)
             self.assertEqual(self.read()[0], expected, f"blocks of {size}")
             self.output.unlink()
+
+    def blocks(self, text: str, characters: int) -> list[str]:
+        return list(shoal_tokenize.blocks(self.write("blocks.txt", text.encode()), characters))
+
+    def test_no_cut_changes_a_token_of_any_byte_level_tokenizer(self) -> None:
+        for name in PRE_TOKENIZERS:
+            tokenizer = trained(name)
+            for form, (text, least) in FORMS.items():
+                expected = tokenizer.encode(text).ids
+                for size in (1, 7, 100, 1 << 20):
+                    cut = self.blocks(text, size)
+                    self.assertEqual("".join(cut), text)
+                    ids = [token for block in cut for token in tokenizer.encode(block).ids]
+                    self.assertEqual(ids, expected, f"{name}: {form}, blocks of {size}")
+                    self.assertGreaterEqual(len(cut), least if size == 1 else 2, f"{form}, blocks of {size}")
+
+    def test_no_cut_is_within_a_piece_of_the_text(self) -> None:
+        """Random texts of the characters that the expressions treat differently."""
+        random.seed(1)
+        cuts = 0
+        for _ in range(3000):
+            text = "".join(random.choices(CHARACTERS, k=random.randint(3, 14)))
+            cut = shoal_tokenize.LAST_CUT.match(text)
+            if cut:
+                cuts += 1
+                for name, each in PRE_TOKENIZERS.items():
+                    whole, left, right = (
+                        [piece for piece, _ in each.pre_tokenize_str(part)]
+                        for part in (text, text[: cut.end()], text[cut.end() :])
+                    )
+                    self.assertEqual(left + right, whole, f"{name}: {text!r} at {cut.end()}")
+        self.assertGreater(cuts, 1000)
+
+    def test_no_place_is_missed_between_two_reads(self) -> None:
+        every = re.compile(shoal_tokenize.LAST_CUT.pattern.removeprefix("(?s:.*)"))
+        for form, (text, _) in FORMS.items():
+            places = [match.start() for match in every.finditer(text)]
+            self.assertEqual(list(itertools.accumulate(map(len, self.blocks(text, 1)))), [*places, len(text)], form)
+
+    def test_the_time_of_text_without_a_place_to_cut_is_linear(self) -> None:
+        times = []
+        for length in (10_000, 80_000):
+            begin = time.process_time()
+            self.assertEqual(self.blocks("." * length, 1), ["." * length])
+            times.append(time.process_time() - begin)
+        self.assertLess(times[1], 24 * times[0], "8 times as much text; its square: 64 times")
+
+    def test_text_without_a_place_to_cut_is_refused(self) -> None:
+        path = self.write("dots.txt", b"." * ((1 << 26) + (1 << 21)))
+        self.refused(f"{path}: 68157440 characters without a place where a cut surely changes no token; --whole-files",
+                     "--tokenizer", self.tokenizer, "--output", self.output, path)  # fmt: skip
+        self.assertFalse(self.output.exists())
+        with unittest.mock.patch.object(shoal_tokenize, "MOST_UNCUT", 10):
+            self.assertEqual(self.blocks("." * 100, 100), ["." * 100], "a block may be larger")
+            with self.assertRaisesRegex(shoal_tokenize.BadInput, "blocks.txt: 12 characters"):
+                self.blocks("." * 100, 4)
+
+    def test_whole_files_are_one_block(self) -> None:
+        """A tokenizer that is not byte-level puts a blank in front of each text."""
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        tokenizer.decoder = decoders.Metaspace()
+        tokenizer.train_from_iterator([TEXT], trainers.BpeTrainer(vocab_size=300, show_progress=False))
+        path = self.directory / "metaspace.json"
+        tokenizer.save(str(path))
+        done = self.run_script("--tokenizer", path, "--output", self.output, self.text, "--whole-files")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.read()[0], tokenizer.encode(TEXT).ids)
+        self.assertEqual(self.blocks(TEXT, 0), [TEXT])
 
     def test_vocabulary_is_the_text_in_bytes(self) -> None:
         self.assertEqual(self.tokenize(self.text).returncode, 0)

@@ -139,6 +139,25 @@ TEST_P(SynchroniserTest, NodesHaveTheSameBitsExactlyWhenTheScheduleSaysSo) {
   }
 }
 
+/// A run whose nodes differ goes on with outer updates that each node makes by itself.
+TEST_P(SynchroniserTest, NodesThatDifferBeginOuterUpdatesOfTheirOwnFromTheirMean) {
+  Toy toy(options(), units(), 1, local_momentum);
+  const SyncSchedule& schedule = toy.synchroniser().schedule();
+  if (!schedule.has_outer() || schedule.averages_outer()) return;
+  begin(toy);
+  step(toy, 1);
+  const std::vector<float> before = toy.whole();
+  toy.synchroniser().restore({.name = "a checkpoint of another kind", .steps = 1, .same_kind = false, .numbers = {}}, {});
+  EXPECT_EQ(toy.whole(), before) << "each node keeps its parameters";
+  for (std::size_t t = 2; t <= steps; ++t) {
+    step(toy, t);
+    if (schedule.nodes_differ_after(t)) continue;
+    std::vector<float> of_node_0 = toy.whole();
+    shoal::test::world().across().broadcast(comm::bytes_of(Span<float>(of_node_0)), 0).wait();
+    EXPECT_EQ(toy.whole(), of_node_0) << "after step " << t;
+  }
+}
+
 TEST_P(SynchroniserTest, TheMeanIsSwappedInAndTheNodesOwnRestored) {
   for (const int stage : {0, 2}) {
     Toy toy(options(), units(), stage, local_momentum);

@@ -19,6 +19,7 @@ struct DeepSpeedSetting {
   Value value;
   bool is_explicit;   ///< false: only implied, for example by a default of DeepSpeed; a deck overrides it
   std::string place;  ///< "FILE:LINE (KEY)"
+  std::string path;   ///< the key, or the block that implies the value
 };
 
 struct DeepSpeedTranslation {

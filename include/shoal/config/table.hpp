@@ -24,7 +24,7 @@ struct Binding {
 /// The values of another option with which this one has an effect. With other values it is an error to set it to anything
 /// but its default.
 struct UsedBy {
-  std::string option;               ///< empty: the option always has an effect
+  std::string option;               ///< empty: no other option decides
   std::vector<std::string> values;  ///< of that option
 };
 
@@ -41,7 +41,8 @@ struct Row {
   Allowed allowed;
   Help help;
   UsedBy used_by = {};
-  bool built = true;  ///< false: declared, but its feature does not exist yet
+  std::vector<UsedBy> used_by_any = {};  ///< in place of used_by: several options, each of which gives it an effect
+  bool built = true;                     ///< false: declared, but its feature does not exist yet
 };
 
 /// The alternative of Value that stores a T. An enum is stored as its name.
@@ -96,6 +97,8 @@ std::string key_of(std::string_view name);
 /// The value of the option as text, and its default as text.
 std::string value_text(const Row& row, const Options& options);
 std::string default_text(const Row& row);
+/// Returns true if the option has an effect with the values of the options that decide about that in the table.
+bool is_used(const Row& row, const Options& options);
 /// Returns true if the feature behind the current value exists.
 bool is_built(const Row& row, const Options& options);
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "shoal/optim/optimizer.hpp"
@@ -75,6 +76,10 @@ struct Rates {
 
 /// t: the update, counted from 0. total_steps must be set if the kind needs it.
 Rates rates(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, std::int64_t t);
+/// The first of so many updates whose beta1 is not below 1, counted from 0; none if there is no such one. OneCycle's beta1
+/// may rise without a bound after the cycle.
+std::optional<std::int64_t> first_beta1_of_one(const ScheduleOptions& schedule, const OptimizerOptions& optimizer,
+                                               std::int64_t updates);
 /// A description for the log: "linear warm-up over 10 steps, then constant".
 std::string describe(const ScheduleOptions& schedule);
 

@@ -20,6 +20,8 @@ class Outer {
 
   /// Starts from the master parameters as they are now, with zero momentum.
   void reset();
+  /// Exchanges the outer parameters with the master parameters.
+  void swap_parameters();
   /// Replaces x, the elements `range` of the unit after the nodes' local steps, by their values after the outer update. The
   /// range is inside the unit's range of this rank. inner_rate: learning rate of the last local step. SlowMo divides by it:
   /// if it is zero, SlowMo takes x as it is and keeps its momentum.

@@ -59,6 +59,7 @@ class SyncSchedule {
   bool in_warmup(std::size_t step) const { return step <= options_.warmup_steps; }
   bool ends_warmup(std::size_t step) const { return step == options_.warmup_steps; }
   std::size_t warmup_steps() const { return options_.warmup_steps; }
+  bool has_pushes() const { return pushes(options_); }
 
   Actions actions_after(std::size_t step) const;
   /// What follows from the actions, in order. It may be nothing.

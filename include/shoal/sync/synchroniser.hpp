@@ -40,6 +40,7 @@ class Synchroniser {
   /// Collective. Before the first step, or if parameters were loaded without the synchronization's state: the reference and
   /// the outer update start from the masters as they are.
   void start_from_masters();
+  void start_from_mean();
   /// In every step of the warm-up, before the norm: this rank's shards of the gradient become their sum over all nodes.
   void sum_gradients(const GradientSum::Gradient& gradient) { gradients_->run(gradient); }
   /// Returns true if after_step() will change the masters. Then the caller must call it in Engine::change_masters(): the

@@ -90,7 +90,13 @@ class Engine final : private model::UnitAccess {
   std::string residual_layout() const { return gradients_ ? gradients_->residual_layout() : std::string(); }
 
   /// Multiplies the loss, and so every gradient, by this factor from now on. Norms and updates are those of unscaled losses.
-  void scale_losses(double factor) { loss_scale_ = factor; }
+  /// Residuals of quantized gradients are multiplied with them.
+  void scale_losses(double factor) {
+    if (gradients_ && factor != loss_scale_) gradients_->scale_residuals(factor / loss_scale_);
+    loss_scale_ = factor;
+  }
+  /// To be called when residuals have been read: they are those of losses multiplied by this factor.
+  void read_residuals_of(double loss_scale) { loss_scale_ = loss_scale; }
   /// Sets the number of groups of ranks (nodes) over which gradients are averaged from now on. Each group divides its
   /// gradients by this number, and the caller must sum gradient_shard() over the groups before start_gradient_gather(). 1:
   /// this group alone.

@@ -78,6 +78,8 @@ class GradientQuantState {
   /// buckets, which residual_layout() identifies, the same on all ranks. They can be read only if it is the same as when
   /// they were written. Both are empty without residuals.
   std::vector<NamedSlice> residual_slices() const;
+  /// To be called when all later gradients are multiplied by this factor.
+  void scale_residuals(double factor);
   const std::string& residual_layout() const { return layout_; }
 
  private:

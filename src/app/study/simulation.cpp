@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simulation.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -56,7 +58,7 @@ class Simulation {
  private:
   double replayed(const SimulatedRun& run, const std::vector<plan::SyncEvent>& events, Simulated& result,
                   bool& settled) const {
-    fs::create_directories(directory_);
+    require(fs::create_directory(directory_), directory_.string(), ": exists");  // what is removed below is our own
     const WrittenReplay written = write_replay(directory_, run, times_, platform_, events);
     settled = written.settled;
     result.processes = std::max(result.processes, written.processes);
@@ -117,7 +119,7 @@ void simulate_study(const config::Invocation& study, const std::vector<StudyPoin
       name_of(platform), times->source.c_str());
   for (const StudyPoint& point : points) {
     if (point.repeat > 1) continue;
-    const Simulated simulated = Simulation(*times, platform, directory / "replay").of(point);
+    const Simulated simulated = Simulation(*times, platform, directory / text(".replay.", ::getpid())).of(point);
     std::printf("%6d  %5d  %-26s  %9.4f  %11.4f  %9.0f  %13.1f\n", point.grid.ranks(), point.grid.nodes,
                 point.strategy.c_str(), point.step.total_s(), simulated.step_s,
                 static_cast<double>(point.tokens()) / simulated.step_s, simulated.replay_s);
