@@ -191,10 +191,14 @@ class BadInput(Program):
 
     def test_a_loss_scale_hides_no_loss_that_is_not_finite(self):
         """No scale mends it: neither a fixed one, nor one that shrinks until it is too small."""
-        deck = self.deck(SMALL, optimizer={"kind": "sgd", "lr": 1e30}, train={"grad_clip": 0, "steps": 5, "dtype": "fp16"})
+        deck = self.deck(
+            SMALL, optimizer={"kind": "sgd", "lr": 1e30}, train={"grad_clip": 0, "steps": 5, "dtype": "fp16"}
+        )
         for number, scale in enumerate(("--train.loss_scale=16", "--train.loss_scale_power=4")):
             said = ["step 2: the loss is", "unit"]
-            self.refused("train", deck, scale, f"--output.dir={self.dir / f'nan-{number}'}", ranks=2, code=1, contains=said)
+            self.refused(
+                "train", deck, scale, f"--output.dir={self.dir / f'nan-{number}'}", ranks=2, code=1, contains=said
+            )
             summary = self.train(deck, scale, "--train.on_nan=skip", ranks=2, out=f"skip-{number}")
             self.assertEqual(summary["verdict"]["text"], "OK: 5 of 5 steps, 4 updates skipped (not finite)")
 

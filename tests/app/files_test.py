@@ -126,7 +126,9 @@ class Files(Program):
         fails = {**preloaded(FAILING_CALLS), "SHOAL_FAIL_CALL": "write", "SHOAL_FAIL_ERRNO": str(errno.EDQUOT)}
         fails |= {"SHOAL_FAIL_BELOW": str(out / "metrics.jsonl"), "SHOAL_FAIL_AT": "5", "SHOAL_FAIL_LASTS": "1"}
         said = ["metrics.jsonl", os.strerror(errno.EDQUOT)]
-        self.one_line("train", deck, "--output.dir=out", "--checkpoint.async=true", ranks=2, code=1, contains=said, env=fails)
+        self.one_line(
+            "train", deck, "--output.dir=out", "--checkpoint.async=true", ranks=2, code=1, contains=said, env=fails
+        )
         (saved,) = (out / "checkpoints").glob("step_*.h5")
         step = int(saved.stem.removeprefix("step_"))
         self.assertGreaterEqual(step, 5)
