@@ -79,8 +79,7 @@ SHOAL_INLINE Square transposed(const Square& square) {
 }
 
 /// Packed operands hold one float for each row of A or column of B, then those of the next element of the sum. The sums take
-/// 12 of the 16 registers. Other sizes of blocks
-/// made no difference beyond the noise on a Zen 3 core.
+/// 12 of the 16 registers. Blocks of other sizes made no difference beyond the noise on a Zen 3 core.
 template <typename T>
 struct MultiplyAdds {
   using Type = T;

@@ -12,7 +12,7 @@ namespace shoal::kernels {
 
 /// Everything that determines how a product is computed. Strides are elements between the rows as stored.
 struct ProductKey {
-  Multiplier by;    ///< none of 16-bit numbers that are widened
+  Multiplier by;    ///< not Multiplier::widened
   bool transposed;  ///< by tiles only: computes C' and transposes it, for A' B into floats without bias
   std::size_t m, n, k;
   std::size_t a_stride, b_stride, c_stride;

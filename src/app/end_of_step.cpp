@@ -83,10 +83,11 @@ void EndOfStep::exchange_norm() {
 void EndOfStep::update() {
   if (const auto step = updates_.decide(norm_, numbers_.squares(), report_)) {
     engine_.update(norm_, *step);
-    return;
+  } else {
+    if (!report_.overflow) report_.broken = broken();
+    engine_.discard_gradients();
   }
-  if (!report_.overflow) report_.broken = broken();
-  engine_.discard_gradients();
+  engine_.scale_losses(updates_.loss_scale());  // a checkpoint holds this scale, and residuals of it
 }
 
 /// The ranks that make a step together: those of this node if nodes train locally, otherwise all, with all stages.

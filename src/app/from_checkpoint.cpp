@@ -45,6 +45,7 @@ LoadedModel::LoadedModel(comm::World& world, const config::Invocation& invocatio
   const std::size_t samples_per_step = resolved.options.batch.global;
   resolved.options.batch.global = 0;
   resolved.options.adascale = {};  // nothing is trained
+  resolved.options.schedule = {};
   // Neither what the training job's machine was like, nor the faults that it was to survive.
   const auto own = [&](const char* option) { return !invocation.places.of(option).empty(); };
   resolved.options.fault = {};
@@ -62,8 +63,8 @@ LoadedModel::LoadedModel(comm::World& world, const config::Invocation& invocatio
   require_input(
       !has_another_vocabulary(state, setup_->dataset.vocabulary), "data.source = ", resolved.options.data.source,
       ": its vocabulary is not that of the text that ", file_.string(),
-      " was trained with, so its tokens mean others to the model; allowed: data.vocabulary = a tokens file of that "
-      "text");
+      " was trained with, so its tokens mean others to the model; allowed: tokens with that vocabulary, or a text and "
+      "data.vocabulary = a tokens file that has it");
   open_device(world);
   runtime_ = std::make_unique<kernels::Runtime>(setup_->threads);
   require_room(world, *setup_);

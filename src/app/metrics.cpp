@@ -60,7 +60,7 @@ void Metrics::write(const StepReport& report, double tokens, std::optional<doubl
   if (!report.broken.empty()) line["skipped"] = report.broken;
   if (report.loss_scale != 1) line["loss_scale"] = report.loss_scale;
   if (report.overflow) line["skipped"] = "overflow";
-  if (!problem_.empty()) return;  // the file ends there, without a gap
+  if (!problem_.empty()) return;
   try {
     file_.append(line.dump());
   } catch (const Error& error) {

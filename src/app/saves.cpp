@@ -46,6 +46,7 @@ Saves::Saves(comm::World& world, const Setup& setup, Machine& machine, io::Linea
       path_(checkpoint_directory(setup.options)),
       lineage_(std::move(lineage)),
       directory_(directory),
+      vocabulary_(identity_of(setup.dataset.vocabulary)),
       faults_(faults) {
   const Span<float> copy = take_checkpoint_copy(setup.options, machine.engine, machine.memory);
   if (setup.options.checkpoint.async) background_.emplace(world, copy);
@@ -64,9 +65,7 @@ void Saves::save(std::int64_t step, const std::map<std::string, double>& numbers
   const fs::path file = path_ / io::checkpoint_name(step);
   auto [state, slices] = contents_to_write(setup_.options, machine_, step, numbers);
   state.lineage = lineage_;
-  if (const std::string vocabulary = identity_of(setup_.dataset.vocabulary); !vocabulary.empty()) {
-    state.scalars[vocabulary_text] = vocabulary;
-  }
+  if (!vocabulary_.empty()) state.scalars[vocabulary_text] = vocabulary_;
   last_ = file;
   if (background_) {
     bytes_ += background_->start(file, state, slices, [this, file, step] { complete(file, step); });

@@ -54,6 +54,7 @@ class Saves {
   std::filesystem::path path_;
   io::Lineage lineage_;
   io::CheckpointDirectory* directory_;
+  std::string vocabulary_;  // what checkpoints say of it
   Faults& faults_;
   std::optional<io::BackgroundSave> background_;
   std::optional<std::filesystem::path> last_;

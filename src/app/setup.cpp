@@ -68,16 +68,23 @@ pipeline::Runner runner(const config::Options& options, const StagePlan& stages,
   return {group, stages.lists, stages.shape, border_bytes(options, engine), memory};
 }
 
-/// At stage 3 a unit is one message.
+/// Collectives of the MPI library are one message each: a bucket, and at stage 3 a unit that is gathered.
 void require_countable(const config::Options& options, int ranks) {
-  if (options.comm.collectives != comm::Collectives::native || !zero::stage_of(options.zero).shards_parameters || ranks == 1)
-    return;
+  const bool by_mpi = options.comm.backend == comm::Backend::mpi || device::kind() != device::DeviceKind::cuda;
+  if (options.comm.collectives != comm::Collectives::native || !by_mpi || ranks == 1) return;
+  constexpr auto most = static_cast<double>(comm::largest_native_bytes);
+  const bool gathers = zero::stage_of(options.zero).shards_parameters;
+  double all = 0;
   for (const model::UnitLayout& unit : model::layout(options.model)) {
+    all += static_cast<double>(unit.elements * sizeof(float));
     const std::size_t bytes = unit.elements * size_of(options.train.dtype);
-    require_input(bytes <= comm::largest_native_bytes, "comm.collectives = native: unit ", unit.name, " of the model takes ",
-                  bytes, " bytes, but MPI gathers up to ", comm::largest_native_bytes,
-                  " at once; allowed: comm.collectives = reproducible, or a zero.stage below 3");
+    require_input(!gathers || bytes <= comm::largest_native_bytes, "comm.collectives = native: unit ", unit.name,
+                  " of the model takes ", bytes, " bytes, and a message up to ", comm::largest_native_bytes,
+                  "; allowed: comm.collectives = reproducible, or a zero.stage below 3");
   }
+  require_input(std::min(all, 1e6 * options.comm.bucket_mb) <= most, "comm.bucket_mb = ", options.comm.bucket_mb,
+                " is too much for comm.collectives = native, with messages of up to ", comm::largest_native_bytes,
+                " bytes; allowed: up to ", static_cast<int>(1e-6 * most));
 }
 
 /// Bytes that a rank may take, where they are known: not on GPUs without memory.limit. All stages must cut the model in the
@@ -150,7 +157,7 @@ Setup prepare(comm::World& world, const config::Options& options, int ranks, Pur
   if (!training) setup.division.sync_group_size = data_ranks;
   if (training && as_started) check_nodes(options, world, setup.division);
   const int sync_group_size = setup.division.sync_group_size;
-  require_countable(setup.options, sync_group_size);
+  if (training) require_countable(setup.options, sync_group_size);
   const std::optional<std::size_t> limit = limit_of(world, options, on_node);
   setup.all_stages = std::make_shared<PlannedStages>(plan_stages(setup.options, setup.division, purpose, limit));
   setup.stages = setup.all_stages->stages;

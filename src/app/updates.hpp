@@ -31,6 +31,9 @@ class Updates {
   /// squares: by micro-batch, if they are needed. Completes the report, which has the step and its loss.
   std::optional<optim::Optimizer::Step> decide(const zero::Norm& norm, Span<const double> squares, StepReport& report);
 
+  /// The factor on the losses of the next step.
+  double loss_scale() const { return scaler_ ? scaler_->scale() : 1; }
+
   /// Returns true if the run is complete after `steps` steps. With AdaScale train.steps counts steps of the small batch, so
   /// fewer steps are enough; there are never more than train.steps, even if updates were skipped.
   bool done(std::int64_t steps) const;

@@ -177,7 +177,11 @@ void translate_batch(DeepSpeedFile& file) {
 void translate_precision(DeepSpeedFile& file) {
   const bool fp16 = file.value("fp16.enabled", false), bf16 = file.value("bf16.enabled", false);
   if (fp16 && bf16) return file.problem("fp16.enabled", "bf16.enabled = true too; only one of them can be true");
-  if (fp16) file.set("train.dtype", DType::f16, "fp16.enabled");
+  if (fp16) {
+    file.set("train.dtype", DType::f16, "fp16.enabled");
+    file.imply("train.on_nan", std::string(name_of(OnNan::skip)),
+               "fp16.enabled");  // DeepSpeed skips these steps as it does overflows
+  }
   if (bf16) file.set("train.dtype", DType::bf16, "bf16.enabled");
   const bool from_command_line = file.places().of("train.dtype") == "command line";
   for (const DType dtype : {DType::f16, DType::bf16}) {

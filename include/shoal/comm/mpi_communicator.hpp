@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shoal/comm/communicator.hpp"
+#include "shoal/comm/options.hpp"
 
 namespace shoal::comm {
 
@@ -15,6 +16,6 @@ namespace shoal::comm {
 /// `largest_message` bytes.
 std::unique_ptr<Communicator> make_mpi_communicator(const void* mpi_communicator, std::string name,
                                                     std::vector<bool> same_node,
-                                                    std::size_t largest_message = std::size_t{1} << 30U);
+                                                    std::size_t largest_message = largest_native_bytes);
 
 }  // namespace shoal::comm

@@ -15,7 +15,7 @@ constexpr const auto& table_of(Backend) { return backend_names; }
 /// comm.collectives: the order in which gradients are summed. reproducible: the fixed tree of comm/tree_reduce.hpp. native:
 /// the order that the MPI library chooses.
 enum class Collectives : std::uint8_t { reproducible, native };
-/// Bytes that a reduce-scatter or an all-gather of MPI's takes at once, of all ranks together: it counts with int.
+/// Bytes of all ranks together that the MPI library's reduce-scatter or all-gather takes at once. It counts with int.
 inline constexpr std::size_t largest_native_bytes = std::size_t{1} << 30U;
 inline constexpr std::array collectives_names = {Named{Collectives::reproducible, "reproducible"},
                                                  Named{Collectives::native, "native"}};

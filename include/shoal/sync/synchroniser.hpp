@@ -40,7 +40,6 @@ class Synchroniser {
   /// Collective. Before the first step, or if parameters were loaded without the synchronization's state: the reference and
   /// the outer update start from the masters as they are.
   void start_from_masters();
-  void start_from_mean();
   /// In every step of the warm-up, before the norm: this rank's shards of the gradient become their sum over all nodes.
   void sum_gradients(const GradientSum::Gradient& gradient) { gradients_->run(gradient); }
   /// Returns true if after_step() will change the masters. Then the caller must call it in Engine::change_masters(): the
@@ -69,6 +68,8 @@ class Synchroniser {
   bool mean_in_flight() const { return average_.in_flight(); }
 
  private:
+  /// The same if the nodes' masters may differ: nodes that make outer updates by themselves start them from the mean.
+  void start_from_mean();
   std::vector<SyncCall> calls_after(std::size_t step) const;
   void execute(SyncCall call, std::size_t step, double learning_rate);
   std::vector<NamedSlice> outer_slices() const;

@@ -58,7 +58,8 @@ class Simulation {
  private:
   double replayed(const SimulatedRun& run, const std::vector<plan::SyncEvent>& events, Simulated& result,
                   bool& settled) const {
-    require(fs::create_directory(directory_), directory_.string(), ": exists");  // what is removed below is our own
+    require(fs::create_directory(directory_), directory_.string(),
+            ": exists; remove it");  // what is removed below is our own
     const WrittenReplay written = write_replay(directory_, run, times_, platform_, events);
     settled = written.settled;
     result.processes = std::max(result.processes, written.processes);
