@@ -21,7 +21,7 @@ constexpr unsigned warp = 32, threads = 512, warps = threads / warp;
 constexpr unsigned keys = warp;        // tokens of a block, one for each lane
 constexpr unsigned group = warp * 32;  // rows of 32 words of bits, one for each lane
 constexpr unsigned groups = 16, chunk = groups * group, words = chunk / 32;
-constexpr unsigned slots = 512;  // of the hash table of a block's tokens
+constexpr unsigned slots = 256;  // of the hash table of a block's tokens
 constexpr unsigned everyone = 0xffffffffU;
 constexpr std::int32_t no_token = -1;
 
@@ -33,8 +33,9 @@ struct Block {
   std::uint32_t key_at[slots];
   std::uint16_t found[warps][group];  ///< the rows that a warp adds, in order
 };
+static_assert(sizeof(Block) <= 99 * 1024, "GPUs of capability 8.6, 8.9 and 12 give a block no more shared memory");
 
-__device__ unsigned slot_of(std::int32_t token) { return static_cast<std::uint32_t>(token) * 2654435761U >> 23U; }
+__device__ unsigned slot_of(std::int32_t token) { return static_cast<std::uint32_t>(token) * 2654435761U >> 24U; }
 
 /// By the first warp: the distinct tokens of the block's rows become its keys.
 __device__ void choose_keys(const std::int32_t* tokens, unsigned first, unsigned rows, Block& block) {
