@@ -121,11 +121,12 @@ std::filesystem::path directory_of(const config::Invocation& invocation) {
 
 void write_json(const std::filesystem::path& file, const Json& json) {
   if (file.empty()) return;
+  const std::string content = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   if (file == "-") {
-    std::printf("%s\n", json.dump(1).c_str());
+    std::fputs(content.c_str(), stdout);
     return;
   }
-  io::write_text_file(file, json.dump(1) + "\n");
+  io::write_text_file(file, content);
 }
 
 Exit examine(comm::World& world, config::Invocation& invocation) {

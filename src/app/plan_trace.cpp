@@ -178,6 +178,7 @@ bool trace_out(const config::Invocation& invocation, const std::optional<std::si
     require_input(platform == plan::Platform::two_level && steps == 0, "--platform and --steps need --trace-out DIR");
     return false;
   }
+  require_input(invocation.own<std::string>("json").empty(), "--trace-out writes no --json FILE; allowed: one of them");
   const std::optional<TimeModel> model = time_model(invocation);
   require_input(model.has_value(), "--trace-out needs --network FILE, a result of `shoal bench comm --output FILE`");
   const std::vector<int> ranks = plan::rank_counts(invocation.own<std::string>("ranks"));

@@ -74,6 +74,7 @@ class Traces(Simulation):
         at = ("plan", deck, "--trace-out", out, "--network", network)
         self.refused("plan", deck, "--trace-out", out, "--ranks", 4, contains=("--network FILE",))
         self.refused("plan", deck, "--steps", 4, contains=("--trace-out",))
+        self.refused(*at, "--ranks", 4, "--json", self.dir / "plan.json", contains=("--trace-out", "--json"))
         self.refused(*at, contains=("one number of ranks", "7"))
         self.refused(*at, "--ranks", 4, "--nodes", 3, contains=("4 ranks", "3 nodes"))
         self.refused(*at, "--ranks", 32768, "--nodes", 16384, contains=("32768 ranks", "16384"))
@@ -237,6 +238,8 @@ class Studies(Simulation):
         mine = out / "replay/mine.txt"
         mine.parent.mkdir(parents=True)
         mine.write_text("of somebody else")
+        both = ("--simulate", "--dry-run")
+        self.refused("study", study, f"--output.dir={out}", *both, contains=("--dry-run has no effect",))
         done = self.shoal("study", study, f"--output.dir={out}", "--simulate", "--platform=fat-tree")
         self.assertEqual(done.returncode, 0, done.stderr)
         result = json.loads((out / "simulation.json").read_text())

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import unittest.mock
 
 from networks import NETWORK
 from program import SMALL, SOURCE, Program, main, trajectory
@@ -110,6 +111,11 @@ class Study(StudyProgram):
         stopped = ("--train.stop_after=0.000001", "--train.steps=4")
         self.study(deck, *stopped, code=75)
         self.assertEqual(self.results()["points"][0]["state"], "interrupted")
+        # A run that cannot go on has failed, although the one before it was stopped well: not what a script repeats.
+        with unittest.mock.patch.dict(os.environ, SHOAL_MPIEXEC="false"):
+            self.study(deck, "--train.steps=4", code=1)
+        self.assertEqual(self.results()["points"][0]["state"], "failed")
+        self.study(deck, *stopped, "--retry", code=75)
         self.study(deck, "--train.steps=4")
         self.assertIn("resumed from", (next((self.dir / "results" / "jobs").glob("*.log"))).read_text().lower())
         self.assertEqual(self.results()["points"][0]["state"], "done")

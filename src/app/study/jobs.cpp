@@ -62,10 +62,10 @@ void StudyJobs::run(std::size_t point) {
   const std::string status = output.problem.empty() ? last_line(output.text) : output.problem;
   const bool found = results_.collect(point);
   const bool stopped = status == std::to_string(static_cast<int>(Exit::requeue));
-  if (stopped || (found && results_.record(point).state != PointState::running)) {
-    if (stopped) results_.set(point, PointState::interrupted);
-    return;
-  }
+  if (stopped) return results_.set(point, PointState::interrupted);
+  // The summary of a run that was stopped earlier is no sign that this one was.
+  const PointState state = results_.record(point).state;
+  if (found && (state == PointState::done || state == PointState::failed)) return;
   results_.set(point, PointState::failed, "", text("exit code ", status, ": ", problem_in(commands_.log(point))));
 }
 

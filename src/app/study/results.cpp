@@ -136,12 +136,16 @@ bool StudyResults::read_summary(std::size_t point) {
     const std::string difference = first_difference(identity_of(points_[point].options), summary.at("options"));
     require_input(difference.empty(), file.string(), ": the results of another run: ", difference,
                   "; allowed: another output.dir");
+    // A run that goes on from a checkpoint leaves the summary of the run before it as it is until it ends.
+    const std::optional<RunRecord> begun = read_run_record(directory(point));
+    if (begun && summary.contains("run") && summary.at("run") != begun->lineage.run) return false;
     PointRecord& record = records_[point];
     const OrderedJson& verdict = summary.at("verdict");
     if (verdict.at("ended") != "done") {
-      // Its job may already be in the queue again, or running.
-      const bool has_job = record.state == PointState::queued || record.state == PointState::submitting;
-      if (!has_job) record.state = PointState::interrupted;
+      // Its job may already be in the queue again, or running; or the run that went on from there has failed.
+      const bool keeps =
+          record.state == PointState::queued || record.state == PointState::submitting || record.state == PointState::failed;
+      if (!keeps) record.state = PointState::interrupted;
       return true;
     }
     if (!verdict.at("ok").get<bool>() || !summary.at("step_s").at("median").is_number()) {

@@ -96,7 +96,10 @@ std::vector<config::CommandSpec::Own> simulation_options() {
 }
 
 bool simulates(const config::Invocation& study) {
-  if (study.own<bool>("simulate")) return true;
+  if (study.own<bool>("simulate")) {
+    require_input(!study.own<bool>("dry-run"), "--simulate runs nothing, so --dry-run has no effect; allowed: one of them");
+    return true;
+  }
   require_input(study.own_named<plan::Platform>("platform") == plan::Platform::two_level, "--platform needs --simulate");
   return false;
 }
