@@ -181,7 +181,7 @@ template <typename T>
 std::size_t attention_workspace_bytes(const AttentionShape& shape) {
   const std::size_t portable = portable::attention_workspace_bytes(shape);
   if (!suits<T>(shape)) return portable;
-  return std::max(portable, cuda::attention_part_workspace_bytes(shape) + workspace_alignment);
+  return std::max(portable, cuda::attention_planned_bytes(shape) + workspace_alignment);
 }
 
 template <typename T>

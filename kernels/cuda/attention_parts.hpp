@@ -41,4 +41,13 @@ constexpr std::size_t attention_part_workspace_bytes(const AttentionShape& s) {
   return part.sequences * part.heads * attention_head_bytes(s.T, s.C / s.NH) + attention_part_extra_bytes;
 }
 
+/// Bytes of workspace that also suffice for fewer positions, as of a prompt. If the planned problem is cut into parts, parts
+/// of fewer positions may have more heads, and so take more bytes.
+constexpr std::size_t attention_planned_bytes(const AttentionShape& s) {
+  const AttentionPart part = attention_part(s);
+  const std::size_t bytes = attention_part_workspace_bytes(s);
+  const bool is_cut = part.sequences < s.B || part.heads < s.NH;
+  return is_cut ? std::max(bytes, attention_part_bytes + attention_part_extra_bytes) : bytes;
+}
+
 }  // namespace shoal::kernels::cuda

@@ -12,8 +12,9 @@ import signal
 import subprocess
 import time
 
-from program import BINARY, MPIEXEC, SMALL, Program, main, ranks_of
+from program import BINARY, MPIEXEC, SMALL, SOURCE, Program, main, preloaded, ranks_of
 
+FAILING_CALLS = os.environ.get("SHOAL_FAILING_CALLS", str(SOURCE / "build/tests/support/libshoal_failing_calls.so"))
 TINY = {
     **SMALL,
     "model": {**SMALL["model"], "n_layer": 1, "n_embd": 16, "block_size": 16},
@@ -209,11 +210,17 @@ class Signals(Program):
 
     def test_the_checkpoint_comes_before_an_evaluation(self):
         """A batch system may not wait for a long one. The line of a step in metrics.jsonl has its validation loss."""
-        run = Run(self, "--train.eval_every=1", "--train.eval_batches=100").in_step(2).send(signal.SIGTERM)
+        log = self.dir / "calls"
+        given = {**preloaded(FAILING_CALLS), "SHOAL_FAIL_BELOW": self.dir, "SHOAL_FAIL_LOG": log}
+        logged = [word for name, value in given.items() for word in ("-genv", name, str(value))]
+        run = Run(self, "--train.eval_every=1", mpiexec=logged).in_step(2).send(signal.SIGTERM)
         step = run.stopped(signal.SIGTERM)
-        metrics, saved = run.out / "metrics.jsonl", run.out / f"checkpoints/step_{step:08d}.h5"
-        self.assertLess(saved.stat().st_mtime_ns, metrics.stat().st_mtime_ns)
-        last = json.loads(metrics.read_text().splitlines()[-1])
+        calls = [line.split() for line in log.read_text().splitlines() if line.startswith("0 ")]
+        saved = [i for i, (_, call, *rest) in enumerate(calls) if call == "rename" and "step_" in rest[0]]
+        lines = [i for i, (_, call, *rest) in enumerate(calls) if call == "write" and "metrics.jsonl" in rest[0]]
+        self.assertEqual(len(saved), 1)
+        self.assertLess(saved[0], lines[-1])
+        last = json.loads((run.out / "metrics.jsonl").read_text().splitlines()[-1])
         self.assertEqual(last["step"], step)
         self.assertIn("val_loss", last)
 

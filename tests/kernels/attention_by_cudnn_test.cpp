@@ -261,6 +261,15 @@ TEST_F(AttentionByCudnn, TheWorkspaceIsBoundedAndServesBothKinds) {
   EXPECT_EQ(attention_workspace_bytes<float>(large), portable::attention_workspace_bytes(large));
   // One head alone exceeds what parts should have.
   EXPECT_GE(bytes({1, 16384, 64, 1}), std::size_t{16384} * 16384 * 2);
+  // A prompt has fewer positions than were planned.
+  for (const std::size_t heads : {12, 16, 32}) {
+    for (const std::size_t planned : {1024, 4096, 8192}) {
+      for (std::size_t positions = 1; positions < planned; positions += 61) {
+        ASSERT_LE(bytes({1, positions, 64 * heads, heads}), bytes({1, planned, 64 * heads, heads}))
+            << heads << " heads, " << positions << " of " << planned << " positions";
+      }
+    }
+  }
   // Rows of many heads: more than the parts of the other.
   const AttentionShape many{std::size_t{1} << 14U, 64, 1024, 128};
   EXPECT_GE(bytes(many), portable::attention_workspace_bytes(many));
