@@ -49,8 +49,8 @@ TYPED_TEST(Matmul, OfManyTilesIsTheDefinition) {
   using T = typename TypeParam::Operand;
   using R = typename TypeParam::Result;
   const std::size_t m = 600, n = 700, k = 20001;
-  for (const Transpose a : transposes) {
-    for (const Transpose b : transposes) Case<T, R>(m, n, k, {.a = a, .b = b}, true, 0).check_rows({0, m / 2, m - 1});
+  for (const Options& options : {Options{}, Options{.b = Transpose::yes}, Options{.a = Transpose::yes}}) {
+    Case<T, R>(m, n, k, options, true, 0).check_rows({0, m / 2, m - 1});
   }
 }
 
