@@ -31,10 +31,11 @@ CHUNK = (
     1 << 20
 )  # tokens per chunk of the file. Larger than HDF5's cache, so that HDF5 reads single samples, not whole chunks
 
-# A block of text ends at the last place at which no byte-level pre-tokenizer forms a token across, and at which neither side
-# would be divided differently alone: by the expressions of GPT-2, GPT-4 (Llama 3, Qwen), GPT-4o, DeepSeek, StarCoder, Falcon
-# and BLOOM. After "\r\n", or after an empty line, there is none: GPT-2 divides before the last character, GPT-4 not at all.
-# Few places are enough, so only sure ones are in it. Python's letters and digits are \p{L} or \p{N} of those expressions.
+# A block of text ends at the last place where a cut changes no token: no byte-level pre-tokenizer has a token across it, and
+# each side is divided alone as it is in the whole. This holds for the expressions of GPT-2, GPT-4 (Llama 3, Qwen), GPT-4o,
+# DeepSeek, StarCoder, Falcon and BLOOM. The ends of "\r\n" and of an empty line are no such places: GPT-2 divides before the
+# last character there, GPT-4 does not divide. Few places are enough, so the expression finds only sure ones. What Python
+# calls letters and digits is \p{L} or \p{N} in those expressions.
 LAST_CUT = re.compile(
     r"(?s:.*)(?:"
     # Before a line end, however long, if a letter or digit precedes it. GPT-4 adds line ends to punctuation.

@@ -31,7 +31,7 @@ SHOAL_INLINE __m256 load_whole(const T* from) {
     return widened<T>(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   }
 }
-/// Six elements and two zeros: a load of four and a load of two.
+/// Loads six elements, as four and two, and sets the other two lanes to zero.
 template <typename T>
 SHOAL_INLINE __m256 load_six(const T* from) {
   if constexpr (std::is_same_v<T, float>) {

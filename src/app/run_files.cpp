@@ -143,7 +143,7 @@ void require_writable(const config::Options& options) {
 }
 
 RunFiles::RunFiles(comm::World& world, const config::Options& options) : world_(world), options_(options) {
-  take(output_, "output.dir = " + options.output.dir, options.output.dir, [] { return true; });
+  take(output_, "output.dir = " + options.output.dir, options.output.dir);
   if (uses_checkpoints(options)) enter_checkpoints();
   std::unique_ptr<io::DirectoryLock> replaced;
   if (options.output.overwrite && !resumes(options)) {
@@ -162,7 +162,7 @@ RunFiles::RunFiles(comm::World& world, const config::Options& options) : world_(
 
 void RunFiles::enter_checkpoints() {
   const fs::path directory = checkpoint_directory(options_);
-  if (!in_checkpoints_) take(checkpoints_, "checkpoint.dir = " + directory.string(), directory, [] { return true; });
+  if (!in_checkpoints_) take(checkpoints_, "checkpoint.dir = " + directory.string(), directory);
   in_checkpoints_ = true;
 }
 

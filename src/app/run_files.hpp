@@ -34,8 +34,9 @@ class RunFiles {
   void check();
 
  private:
-  void take(std::unique_ptr<io::DirectoryLock>& lock, const std::string& option, const std::filesystem::path& directory,
-            const std::function<bool()>& is_needed);
+  void take(
+      std::unique_ptr<io::DirectoryLock>& lock, const std::string& option, const std::filesystem::path& directory,
+      const std::function<bool()>& is_needed = [] { return true; });
 
   comm::World& world_;
   const config::Options& options_;

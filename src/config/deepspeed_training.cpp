@@ -179,8 +179,8 @@ void translate_precision(DeepSpeedFile& file) {
   if (fp16 && bf16) return file.problem("fp16.enabled", "bf16.enabled = true too; only one of them can be true");
   if (fp16) {
     file.set("train.dtype", DType::f16, "fp16.enabled");
-    file.imply("train.on_nan", std::string(name_of(OnNan::skip)),
-               "fp16.enabled");  // DeepSpeed skips these steps as it does overflows
+    // DeepSpeed skips a step whose loss is not finite, as it does after an overflow.
+    file.imply("train.on_nan", std::string(name_of(OnNan::skip)), "fp16.enabled");
   }
   if (bf16) file.set("train.dtype", DType::bf16, "bf16.enabled");
   const bool from_command_line = file.places().of("train.dtype") == "command line";

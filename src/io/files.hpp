@@ -20,8 +20,8 @@ class File {
  public:
   /// create: for temporary names. Creates a new file; removes a file that a killed run left under this name, or a link,
   /// which is never followed. create_new: creates a new file; an existing one is an error.
-  /// write_only: of pages that other nodes write parts of, this node keeps only what it writes itself. A client of NFS that
-  /// may read a file reads the page first, and then writes the whole of it.
+  /// write_only: for a file of which other nodes write other parts of the same pages. An NFS client that may also read the
+  /// file would read the whole page first, and write the whole page back later.
   enum class Mode { read, write, write_only, create, create_new };
   File() = default;
   File(const std::filesystem::path& path, Mode mode);

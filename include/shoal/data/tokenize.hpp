@@ -14,10 +14,10 @@ struct TokenizeCounts {
   std::size_t files = 0, bytes = 0, tokens = 0, vocab_size = 0;
 };
 
-/// inputs: each a path, a list or a pattern, as data.source is. vocabulary: a tokens file whose vocabulary is used, so that
-/// several texts have the same ids; empty: the vocabulary of the text. The output must not exist, or be a tokens file if
-/// `overwrite` is true; it appears under its name when it is complete. One rank does the work, block by block: the text may
-/// be larger than memory.
+/// inputs: each is a path, a list or a pattern, as data.source is. vocabulary: a tokens file whose vocabulary is used, so
+/// that several texts have the same ids; empty: the vocabulary of the text. The output must not exist, or be a tokens file
+/// if `overwrite` is true; it appears under its name when it is complete. One rank does the work, block by block: the text
+/// may be larger than memory.
 TokenizeCounts tokenize(const std::vector<std::string>& inputs, Tokenizer tokenizer, const std::string& vocabulary,
                         const std::filesystem::path& output, bool overwrite = false);
 

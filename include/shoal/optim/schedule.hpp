@@ -76,7 +76,7 @@ struct Rates {
 
 /// t: the update, counted from 0. total_steps must be set if the kind needs it.
 Rates rates(const ScheduleOptions& schedule, const OptimizerOptions& optimizer, std::int64_t t);
-/// The first of so many updates whose beta1 is not below 1, counted from 0; none if there is no such one. OneCycle's beta1
+/// The number, from 0, of the first of `updates` updates whose beta1 is 1 or more; none if all are below 1. OneCycle's beta1
 /// may rise without a bound after the cycle.
 std::optional<std::int64_t> first_beta1_of_one(const ScheduleOptions& schedule, const OptimizerOptions& optimizer,
                                                std::int64_t updates);

@@ -68,7 +68,7 @@ class Synchroniser {
   bool mean_in_flight() const { return average_.in_flight(); }
 
  private:
-  /// The same if the nodes' masters may differ: nodes that make outer updates by themselves start them from the mean.
+  /// start_from_masters() for nodes that may differ: if each makes outer updates by itself, they start from the mean.
   void start_from_mean();
   std::vector<SyncCall> calls_after(std::size_t step) const;
   void execute(SyncCall call, std::size_t step, double learning_rate);
