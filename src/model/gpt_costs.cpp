@@ -18,6 +18,10 @@ double block_flops(const ModelOptions& o) {
              inner = static_cast<double>(o.inner());
   return 2 * T * (4 * C * C + 2 * C * inner) + 4 * C * (T * (T + 1) / 2);
 }
+/// The last product of a block makes its output alone.
+double repeated_flops(const ModelOptions& o) {
+  return block_flops(o) - 2 * static_cast<double>(o.block_size) * static_cast<double>(o.n_embd * o.inner());
+}
 double head_flops(const ModelOptions& o) {
   const double products = o.direct ? 2 : 1;
   return products * 2 * static_cast<double>(o.block_size) * static_cast<double>(o.n_embd) *
@@ -64,6 +68,7 @@ std::vector<UnitCost> costs(const ModelOptions& o, DType dtype, const Capacity& 
   units.insert(units.end(), o.n_layer,
                {.forward_flops = block,
                 .backward_flops = 2 * block,
+                .repeated_flops = repeated_flops(o),
                 .input_bytes = bytes.stream,
                 .kept_bytes = bytes.block,
                 .scratch_bytes = bytes.common_scratch + bytes.block_scratch});

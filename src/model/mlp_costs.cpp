@@ -13,8 +13,9 @@ std::vector<UnitCost> costs(const ModelOptions& o, DType dtype, const Capacity& 
   const auto flops = [](std::size_t in, std::size_t out) { return 2 * static_cast<double>(in) * static_cast<double>(out); };
   // The gradients of a layer's output and of its input.
   const std::size_t scratch = 2 * buffer(B * std::max(inner, inputs));
+  // Backward needs a layer's output, which is kept as the input of the next segment: it repeats nothing by itself.
   const auto unit = [&](double forward, std::size_t input_bytes, std::size_t kept_bytes) {
-    return UnitCost{forward, 2 * forward, input_bytes, kept_bytes, scratch};
+    return UnitCost{forward, 2 * forward, 0, input_bytes, kept_bytes, scratch};
   };
   std::vector<UnitCost> units = {unit(0, 0, buffer_bytes(B * (capacity.length + 1), sizeof(std::int32_t)))};
   units.push_back(unit(flops(o.block_size * o.n_embd, inner), buffer(B * inputs), 0));

@@ -34,7 +34,9 @@ StageSchedule::StageSchedule(const zero::EngineOptions& options, const PipelineP
   for (std::size_t part = 0; part < schedule_.parts(); ++part) {
     UseSeconds& seconds = use_s_.emplace_back();
     for (const Pass pass : {Pass::forward, Pass::backward, Pass::recomputing_backward}) {
-      std::vector<double>& of_pass = seconds[static_cast<std::size_t>(pass)] = use_flops(schedule_, part, pass, costs);
+      std::vector<double>& of_pass = seconds[static_cast<std::size_t>(pass)] =
+          use_flops(schedule_.uses(part, pass), schedule_.uses(part, Pass::backward), pass, costs,
+                    options.capacity.checkpoint_interval);
       for (double& use : of_pass) use *= s_per_flop;
       uses += of_pass.size();
     }

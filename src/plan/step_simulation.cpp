@@ -25,7 +25,8 @@ StepSimulation::StepSimulation(const zero::EngineOptions& options, int sync_grou
   const std::vector<model::UnitCost> costs = model::costs(options.model, options.dtype, options.capacity);
   double sum = 0;
   for (const Pass pass : {Pass::forward, Pass::backward}) {
-    std::vector<double>& uses = use_s_[static_cast<std::size_t>(pass)] = use_flops(schedule_, 0, pass, costs);
+    std::vector<double>& uses = use_s_[static_cast<std::size_t>(pass)] = use_flops(
+        schedule_.uses(0, pass), schedule_.uses(0, Pass::backward), pass, costs, options.capacity.checkpoint_interval);
     sum += std::accumulate(uses.begin(), uses.end(), 0.0);
   }
   const double of_micro_batch = arithmetic.micro_batches_s / static_cast<double>(schedule_.accumulation().turns());

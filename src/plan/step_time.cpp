@@ -7,13 +7,13 @@
 
 #include "shoal/base/error.hpp"
 #include "shoal/plan/sync_costs.hpp"
+#include "shoal/plan/timed_execution.hpp"
 
 namespace shoal::plan {
 
 namespace {
 
 constexpr int steps_before = 2;  // before the measured one, so that it begins with the usual operations in flight
-constexpr double forward_share = 1.0 / 3;
 
 double rate_of(const std::map<std::size_t, double>& gflops, std::size_t width) {
   require(!gflops.empty(), "no rate of training");
@@ -64,7 +64,7 @@ void set_sent(StepTime& time, const std::vector<Sent>& sent, const Cluster& clus
 Arithmetic arithmetic(const zero::EngineOptions& options, int sync_group_size, const TrainingRates& rates) {
   const double tokens =
       static_cast<double>(options.micro_batches * options.capacity.sequences * options.capacity.length) / sync_group_size;
-  const double passes = options.capacity.checkpoint_interval != 0 ? 1 + forward_share : 1;
+  const double passes = passes_with_checkpointing(options.model, options.capacity);
   const std::size_t width = options.model.kind == model::ModelKind::mlp ? options.model.inner() : options.model.n_embd;
   Arithmetic result;
   result.speedup = rates.speedup;

@@ -2,8 +2,11 @@
 #include "shoal/plan/timed_execution.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "at.hpp"
+#include "shoal/model/segment_length.hpp"
 
 namespace shoal::plan {
 
@@ -23,33 +26,56 @@ bool is_last(const model::UseOrder& uses, std::size_t use, int unit) {
                       [&](const std::vector<int>& units) { return has_unit(units, unit); });
 }
 
+std::set<int> all_units(const model::UseOrder& uses) {
+  std::set<int> all;
+  for (const std::vector<int>& units : uses) all.insert(units.begin(), units.end());
+  return all;
+}
+
+/// Those of a part's layers whose activations are in memory when backward begins.
+std::set<int> last_segment(const std::set<int>& layers, std::int64_t interval) {
+  if (layers.empty()) return {};
+  const auto length = static_cast<std::ptrdiff_t>(model::segment_length(layers.size(), interval));
+  return {std::prev(layers.end(), length), layers.end()};
+}
+
 }  // namespace
 
 OperationKind operation_of(zero::MessageKind message) {
   return message == zero::MessageKind::reduce ? OperationKind::reduce_scatter : OperationKind::all_gather;
 }
 
-std::vector<double> use_flops(const zero::StepSchedule& schedule, std::size_t part, Pass pass,
-                              const std::vector<model::UnitCost>& costs) {
-  const model::UseOrder& uses = schedule.uses(part, pass);
-  const model::UseOrder& backward = schedule.uses(part, Pass::backward);
-  const auto backward_uses = [&](int unit) {
-    return std::any_of(backward.begin(), backward.end(), [&](const auto& units) { return has_unit(units, unit); });
-  };
+std::vector<double> use_flops(const model::UseOrder& uses, const model::UseOrder& backward, Pass pass,
+                              const std::vector<model::UnitCost>& costs, std::int64_t interval) {
+  const std::set<int> layers = all_units(backward);
+  const std::set<int> kept = pass == Pass::backward ? last_segment(layers, interval) : std::set<int>();
   std::vector<double> flops(uses.size(), 0);
   for (std::size_t use = 0; use < uses.size(); ++use) {
     for (const int unit : uses[use]) {
       const model::UnitCost& cost = costs[at(unit)];
-      if (pass != Pass::forward) {
-        const bool last = is_last(uses, use, unit);
-        const bool again = !last || (pass == Pass::recomputing_backward && is_first(uses, use, unit));
-        flops[use] += (again ? cost.forward_flops : 0) + (last ? cost.backward_flops : 0);
-      } else if (is_first(uses, use, unit)) {
-        flops[use] += backward_uses(unit) ? cost.forward_flops : cost.flops();
+      const bool first = is_first(uses, use, unit), last = is_last(uses, use, unit);
+      if (pass == Pass::forward) {
+        if (first) flops[use] += layers.count(unit) > 0 ? cost.forward_flops : cost.flops();
+      } else if (!last) {
+        flops[use] += cost.forward_flops;
+      } else {
+        flops[use] += cost.backward_flops + (first && kept.count(unit) == 0 ? cost.repeated_flops : 0);
       }
     }
   }
   return flops;
+}
+
+double passes_with_checkpointing(const model::ModelOptions& options, model::Capacity capacity) {
+  capacity.part = {};
+  const std::vector<model::UnitCost> costs = model::costs(options, DType::f32, {});
+  const model::UseOrders orders = model::use_orders(options, capacity);
+  const std::int64_t interval = capacity.checkpoint_interval;
+  double once = 0, all = 0;
+  for (const model::UnitCost& cost : costs) once += cost.flops();
+  for (const double flops : use_flops(orders.forward, orders.backward, Pass::forward, costs, interval)) all += flops;
+  for (const double flops : use_flops(orders.backward, orders.backward, Pass::backward, costs, interval)) all += flops;
+  return all / once;
 }
 
 void TimedExecution::execute(const zero::StepItems& items, const UseSeconds& use_s, double update_s, RankClock& time) {

@@ -34,6 +34,7 @@ TEST(UnitCosts, OfAGptAreCountedByHand) {
   for (std::size_t i = 1; i <= 3; ++i) {
     EXPECT_EQ(units[i].forward_flops, block);
     EXPECT_EQ(units[i].backward_flops, 2 * block);
+    EXPECT_EQ(units[i].repeated_flops, block - 5 * 2 * (24 * 8)) << "all but the last product";
     EXPECT_EQ(units[i].input_bytes, 320U);  // 10 rows x 8 x 4 bytes
     // 320 each: x_mid and attention; 960 q, k, v; 960 u; 128: 2 x 2 x 5 logsumexp, up to a multiple of 64 bytes; 4 x 64: 10
     // means or deviations
@@ -66,7 +67,10 @@ TEST(UnitCosts, OfAnMlpAreCountedByHand) {
   EXPECT_EQ(units[1].forward_flops, 2 * 5 * 8 * 24);
   EXPECT_EQ(units[2].forward_flops, 2 * 24 * 24);
   EXPECT_EQ(units[4].forward_flops, 2 * 24 * 70);
-  for (const UnitCost& unit : units) EXPECT_EQ(unit.backward_flops, 2 * unit.forward_flops);
+  for (const UnitCost& unit : units) {
+    EXPECT_EQ(unit.backward_flops, 2 * unit.forward_flops);
+    EXPECT_EQ(unit.repeated_flops, 0) << "a layer's output is in memory, as the input of the next segment";
+  }
   EXPECT_EQ(units[1].input_bytes, 16U * 5 * 8 * 2);
   EXPECT_EQ(units[2].input_bytes, 16U * 24 * 2);
   EXPECT_EQ(units[4].kept_bytes, 16U * 70 * 4 + 64 + 16 * 70 * 2);

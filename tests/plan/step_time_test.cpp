@@ -107,5 +107,25 @@ TEST(Arithmetic, FollowsTheWidthAndTheShards) {
   EXPECT_NEAR(two.update_s, elements() / 2 * 1e-9, 0.02 * two.update_s);
 }
 
+/// Eight layers in segments of three: backward computes layers 2, 3 and 0 again, and repeats what it needs of 4 and 1. In
+/// segments of one it repeats that of all layers but the last; in one segment nothing.
+TEST(Arithmetic, CountsWhatBackwardComputesAgain) {
+  const TrainingRates rates = {{{64, 1.0}}, 0};
+  zero::EngineOptions options = some_options(1);
+  options.model.n_layer = 8;
+  const model::ModelOptions& o = options.model;
+  const auto C = static_cast<double>(o.n_embd), T = static_cast<double>(o.block_size);
+  const double layer = 24 * C * C + 2 * C * (T + 1), without_last_product = layer - 8 * C * C;  // of a token, forward
+  const double once = arithmetic(options, 4, rates).micro_batches_s, all = model::flops_per_token(o);
+  const auto again = [&](std::int64_t interval) {
+    options.capacity.checkpoint_interval = interval;
+    return (arithmetic(options, 4, rates).micro_batches_s / once - 1) * all;
+  };
+  EXPECT_NEAR(again(3), 3 * layer + 2 * without_last_product, 1e-9 * all);
+  EXPECT_NEAR(again(model::ActivationOptions::automatic), again(3), 1e-9 * all) << "round(sqrt(8)) = 3";
+  EXPECT_NEAR(again(1), 7 * without_last_product, 1e-9 * all);
+  EXPECT_NEAR(again(8), 0, 1e-9 * all);
+}
+
 }  // namespace
 }  // namespace shoal::plan

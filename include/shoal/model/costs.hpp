@@ -14,6 +14,9 @@ struct UnitCost {
   /// Floating-point operations in matrix products and attention, for one sequence of block_size tokens. Operations that a
   /// causal model can leave out are not counted, so that no processor seems faster than it is. They are whole numbers.
   double forward_flops = 0, backward_flops = 0;
+  /// Operations of forward that the backward of a layer repeats by itself if it finds no activations, and none has computed
+  /// them just before: those of its output alone are left out.
+  double repeated_flops = 0;
   /// Bytes of activations of one micro-batch of the capacity's size, as the model takes them from Memory. input: the output
   /// of the unit before this one, which forward saves (0 for the first unit). kept: all else that forward saves for
   /// backward.

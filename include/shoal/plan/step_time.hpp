@@ -40,7 +40,7 @@ struct TrainingRates {
 };
 
 /// Returns the seconds of a step on one rank. The speed is interpolated in the logarithm of the width, and beyond the
-/// measured widths it is that of the nearest. With activation checkpointing the forward pass counts twice.
+/// measured widths it is that of the nearest. With activation checkpointing all that backward computes again counts, too.
 Arithmetic arithmetic(const zero::EngineOptions& options, int sync_group_size, const TrainingRates& rates);
 
 }  // namespace shoal::plan

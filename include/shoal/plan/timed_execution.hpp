@@ -19,10 +19,15 @@ OperationKind operation_of(zero::MessageKind message);
 using UseSeconds = std::array<std::vector<double>, 3>;
 
 /// By use of a pass: its operations as model::costs() counts them. A backward pass computes a unit's activations again in
-/// all uses but the last; if it finds no activations, and a unit has one use alone, in that. A unit that backward does not
-/// use takes all its operations in its first use in forward, as the head does.
-std::vector<double> use_flops(const zero::StepSchedule& schedule, std::size_t part, zero::StepItem::Pass pass,
-                              const std::vector<model::UnitCost>& costs);
+/// all uses but the last, or repeats what it needs in the only use. A unit that backward does not use takes all its
+/// operations in its first use in forward, as the head does. uses: those of the pass. backward: those of Pass::backward of
+/// the same part. interval: activation.checkpoint_interval.
+std::vector<double> use_flops(const model::UseOrder& uses, const model::UseOrder& backward, zero::StepItem::Pass pass,
+                              const std::vector<model::UnitCost>& costs, std::int64_t interval);
+
+/// The operations of one sequence's forward and backward pass through the whole model, over those that
+/// model::flops_per_token() counts: more than 1 with activation checkpointing.
+double passes_with_checkpointing(const model::ModelOptions& options, model::Capacity capacity);
 
 class TimedExecution {
  public:
