@@ -27,13 +27,13 @@ std::size_t needed(const zero::EngineOptions& options, int ranks, const ExtraAll
 }
 
 /// Describes the first change that makes the run fit, with the bytes needed then; if none does, the one that needs least.
-std::string cheapest_change(const zero::EngineOptions& options, int ranks, std::size_t limit,
-                            const ExtraAllocations& extra) {
+std::string cheapest_change(const zero::EngineOptions& options, int ranks, std::size_t limit, const ExtraAllocations& extra,
+                            MoreNodes more_nodes) {
   std::string otherwise = "a smaller model, or fewer ranks per node";
   if (!options.capacity.training) return otherwise;
   std::size_t least = refused;
   std::string least_description;
-  for (const Change& change : memory_savings(options, ranks)) {
+  for (const Change& change : memory_savings(options, ranks, more_nodes)) {
     const std::size_t bytes = needed(change.options, change.ranks, extra);
     if (bytes <= limit) return text(change.description, ": ", bytes_text(bytes));
     if (bytes < least) {
@@ -56,11 +56,12 @@ std::string excess_text(const MemoryPlan& plan, std::size_t limit) {
   return out.str();
 }
 
-std::string memory_problem(const zero::EngineOptions& options, int ranks, std::size_t limit, const ExtraAllocations& extra) {
+std::string memory_problem(const zero::EngineOptions& options, int ranks, std::size_t limit, const ExtraAllocations& extra,
+                           MoreNodes more_nodes) {
   const MemoryPlan plan = memory(options, 0, ranks, extra);
   if (plan.bytes.total() <= limit) return {};
   return text(excess_text(plan, limit),
-              "; the cheapest way to make it fit: ", cheapest_change(options, ranks, limit, extra));
+              "; the cheapest way to make it fit: ", cheapest_change(options, ranks, limit, extra, more_nodes));
 }
 
 // Bytes grow nearly linearly with the layers, so a few guesses on the line through the last two come close to the largest

@@ -128,8 +128,9 @@ std::vector<Change> smaller_micro_batches(const std::vector<Change>& from) {
 
 }  // namespace
 
-std::vector<Change> memory_savings(const zero::EngineOptions& options, int ranks) {
+std::vector<Change> memory_savings(const zero::EngineOptions& options, int ranks, MoreNodes more_nodes) {
   const Change start = {options, ranks, {}};
+  const bool grows = more_nodes == MoreNodes::shard_further;
   std::vector<Change> all;
   const auto append = [&](const std::vector<Change>& more) { all.insert(all.end(), more.begin(), more.end()); };
   std::vector<Change> stages = higher_stages(start);
@@ -140,10 +141,13 @@ std::vector<Change> memory_savings(const zero::EngineOptions& options, int ranks
   append(checkpointed(start));
   append(stages);
   for (const Change& stage : higher_stages(start)) append(checkpointed(stage));
-  append(more_ranks({start}));
-  append(more_ranks(least_memory(start, Ranks::more_will_follow)));
+  if (grows) {
+    append(more_ranks({start}));
+    append(more_ranks(least_memory(start, Ranks::more_will_follow)));
+  }
   append(smaller_micro_batches({start}));
   append(smaller_micro_batches(least_memory(start, Ranks::as_given)));
+  if (!grows) return all;
   for (const Change& change : smaller_micro_batches(least_memory(start, Ranks::more_will_follow))) {
     append(more_ranks({change}));
   }

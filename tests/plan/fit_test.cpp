@@ -80,6 +80,13 @@ TEST(MemoryProblem, AdvisesTheCheapestChangeThatIsEnough) {
             advice_for(with(1, 1), 4, "zero.stage = 1, " + interval + "1, 4 ranks, no more of them on a node"));
 }
 
+TEST(MemoryProblem, AdvisesNoNodesThatWouldTrainApart) {
+  const std::size_t limit = needed(with(2, 1), 2) - 1;
+  const auto advised = [&](MoreNodes more) { return advice(memory_problem(options(), 2, limit, {}, more)); };
+  EXPECT_THAT(advised(MoreNodes::shard_further), HasSubstr("4 ranks"));
+  EXPECT_THAT(advised(MoreNodes::train_apart), HasSubstr("a smaller model, or fewer ranks per node: even zero.stage = 2"));
+}
+
 TEST(MemoryProblem, AdvisesAnotherIntervalThanTheOneThatIsNotEnough) {
   const zero::EngineOptions automatic = with(0, -1);
   EXPECT_EQ(advice(memory_problem(automatic, 1, needed(with(0, 1), 1))),
