@@ -21,14 +21,6 @@ using config::Options;
 
 constexpr std::array deciding = {"zero.stage", "zero.hpz_size", "zero.qwz", "zero.qgz", "sync.kind", "pipeline.size"};
 
-/// Resets options that the strategy does not use, which the deck may have set for its own one.
-void forget_unused(Options& options) {
-  const Options unset;
-  for (const config::Row& row : config::table()) {
-    if (!config::is_used(row, options)) row.member.set(options, row.member.get(unset));
-  }
-}
-
 struct ZeroStrategy {
   int stage = 0;
   std::size_t hpz_size = 0;  // 0: off, like the others
@@ -41,14 +33,13 @@ Options with_zero(Options options, const ZeroStrategy& zero) {
   options.zero.qwz = zero.qwz;
   options.zero.qgz = zero.qgz;
   options.sync.kind = sync::SyncKind::every_step;
-  options.pipeline = {};
+  options.pipeline.size = 1;
   return options;
 }
 
 /// With the deck's schedule. Its balance is for its own number of stages.
 Options with_pipeline(const Options& deck, int stages, int zero_stage) {
   Options options = with_zero(deck, {.stage = zero_stage});
-  options.pipeline = deck.pipeline;
   options.pipeline.size = stages;
   if (stages != deck.pipeline.size) options.pipeline.balance = "auto";
   return options;
@@ -132,18 +123,27 @@ std::vector<Strategy> strategies(const Options& deck, int nodes, int ranks) {
   if (std::none_of(all.begin(), all.end(), [&](const Strategy& s) { return same_strategy(s.options, deck); })) {
     all.push_back({own_strategy, deck});
   }
-  for (Strategy& strategy : all) forget_unused(strategy.options);
+  for (Strategy& strategy : all) forget_unused(strategy.options, {});
   return all;
 }
 
 std::optional<Strategy> strategy_named(const Options& deck, const std::string& name) {
   if (name == own_strategy) return Strategy{name, deck};
   for (Strategy& strategy : named_strategies(deck, 2)) {
-    if (strategy.name != name) continue;
-    forget_unused(strategy.options);
-    return std::move(strategy);
+    if (strategy.name == name) return std::move(strategy);
   }
   return std::nullopt;
+}
+
+void forget_unused(Options& options, const std::set<std::string>& kept) {
+  const Options unset;
+  const auto used = [&](const config::Row& row) {
+    const bool of_pipelines = row.name.rfind("pipeline.", 0) == 0;
+    return config::is_used(row, options) && !(of_pipelines && options.pipeline.size == 1);
+  };
+  for (const config::Row& row : config::table()) {
+    if (!used(row) && kept.count(row.name) == 0) row.member.set(options, row.member.get(unset));
+  }
 }
 
 std::vector<std::string> strategy_names() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace shoal::app {
 
 struct Strategy {
   std::string name;         ///< "stage 3", "hpZ+qwZ", "slowmo"
-  config::Options options;  ///< the deck's; those that the strategy does not use are at their defaults
+  config::Options options;  ///< the deck's, but for those that make the strategy
 };
 
 /// The name of the deck's own options.
@@ -21,10 +22,15 @@ inline constexpr const char* own_strategy = "deck";
 /// The strategies that make a difference on this many nodes: on a single one only ZeRO's stages and pipelines, since the
 /// others reduce traffic between nodes. If none has the deck's own options, these are the last. Pipelines, of 2, 4, 8, ...
 /// stages as the ranks can be divided, have the names "P=2, stage 0"; a study has them as options of other strategies.
+/// Options of the deck that a strategy does not use are at their defaults.
 std::vector<Strategy> strategies(const config::Options& deck, int nodes, int ranks);
 
-/// The strategy of this name, on any number of nodes; nothing if there is none. own_strategy names the deck's options.
+/// The strategy of this name with all other options of the deck, also those that it does not use; nothing if there is none.
+/// own_strategy names the deck's options.
 std::optional<Strategy> strategy_named(const config::Options& deck, const std::string& name);
+/// Sets options that a strategy does not use to their defaults, since the deck may have set them for its own one; but not
+/// those in `kept`.
+void forget_unused(config::Options& options, const std::set<std::string>& kept);
 std::vector<std::string> strategy_names();
 
 /// Returns true if the losses are those of all exact strategies: no rounded messages, nodes synchronize in every step.

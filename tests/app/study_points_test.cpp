@@ -70,6 +70,25 @@ TEST(StudyRequest, StrategiesAreNamesWithOptions) {
   EXPECT_THAT(refusal("nodes = 1\nstrategies = stage 3 train.seed=2 fast\n"), HasSubstr("fast follows an option"));
 }
 
+/// What a strategy does not set is the deck's, if it uses it: also options that the deck set for its own strategy.
+TEST(StudyPoints, OptionsOnTopMeetThoseOfTheDeck) {
+  const std::string more =
+      "[sync]\nkind = diloco\nlocalsgd_frequency = 4\n[pipeline]\nsize = 2\nschedule = 1f1b\nbalance = 1,1\n";
+  const auto of = [&](const std::string& strategies) {
+    return points(study("nodes = 1\nranks_per_node = 2\nstrategies = " + strategies + "\n", more)).front().options;
+  };
+  const config::Options local = of("stage 1 sync.kind=localsgd"), piped = of("stage 1 model.tied=false pipeline.size=2"),
+                        plain = of("stage 1");
+  EXPECT_EQ(local.sync.localsgd_frequency, 4U);
+  EXPECT_EQ(local.pipeline.schedule, config::Options().pipeline.schedule);
+  EXPECT_EQ(piped.pipeline.schedule, pipeline::Schedule::one_f_one_b);
+  EXPECT_EQ(piped.pipeline.balance, "1,1");
+  EXPECT_EQ(plain.sync.localsgd_frequency, config::Options().sync.localsgd_frequency);
+  EXPECT_EQ(plain.pipeline.schedule, config::Options().pipeline.schedule);
+  EXPECT_THAT(refusal("nodes = 1\nranks_per_node = 2\nstrategies = stage 1 sync.localsgd_frequency=2\n", more),
+              HasSubstr("sync.localsgd_frequency = 2 has no effect"));
+}
+
 TEST(StudyPoints, StrongScalingKeepsTheBatchAndWeakScalingThatOfARank) {
   const auto all = points(study("nodes = 1,2,4\nstrategies = stage 1\nscaling = strong, weak\n"));
   EXPECT_THAT(names(all), ElementsAre("stage_1-n1x1-b2-g16-r1", "stage_1-n2x1-b2-g16-r1", "stage_1-n4x1-b2-g16-r1",

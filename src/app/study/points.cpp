@@ -49,13 +49,19 @@ StudyVariant variant_of(const config::Invocation& study, const StudyStrategy& st
   StudyVariant variant = {strategy.text, study};
   const std::string place = study.places.of("study.strategies");
   const std::string where = text(place.empty() ? "" : place + ": ", "study.strategies: ", strategy.text, ": ");
-  variant.asked.options = strategy_named(study.options, strategy.name).value().options;
+  config::Options& options = variant.asked.options;
+  options = strategy_named(study.options, strategy.name).value().options;
+  std::set<std::string> on_top;
   for (const auto& [name, value] : strategy.options) {
+    on_top.insert(name);
     require_input(micro == MicroBatch::fixed || name != "batch.micro", where,
                   "batch.micro: the study sets it (study.micro = largest); allowed: other options");
     set_option(variant, where, name, value);
   }
-  set_vocab_size(variant.asked.options);
+  const bool other_stages = options.pipeline.size != study.options.pipeline.size;
+  if (other_stages && on_top.count("pipeline.balance") == 0) options.pipeline.balance = "auto";
+  if (strategy.name != own_strategy) forget_unused(options, on_top);
+  set_vocab_size(options);
   return variant;
 }
 
