@@ -18,6 +18,11 @@ Division divide(const config::Options& options, int ranks, int on_node) {
   return division;
 }
 
+bool depends_on_nodes(const config::Options& options) {
+  const bool of_node = options.zero.hpz_size == zero::ZeroOptions::whole_node || options.zero.qgz != 0;
+  return of_node || (sync::trains_locally(options.sync) && options.sync.nprocs_per_node == 0);
+}
+
 namespace {
 
 /// Fails if the data-parallel ranks of a pipeline's stages would lie on the nodes in different ways. All nodes have the same

@@ -19,6 +19,12 @@ struct Division {
 /// ranks: those that were started. on_node: ranks on a node of the machine; comm.ranks_per_node takes precedence.
 Division divide(const config::Options& options, int ranks, int on_node);
 
+/// True if a rank's memory and the results depend on which ranks share a node.
+bool depends_on_nodes(const config::Options& options);
+/// What a plan says if it does, and the nodes are not known.
+inline constexpr const char* unknown_nodes =
+    "planned as one node, on which memory depends here; comm.ranks_per_node says how many ranks a node has";
+
 /// Fails if nodes have unequal numbers of ranks and an option needs equal ones: because the ranks of a node reduce gradients
 /// together, or because they hold a second copy of the parameters.
 void check_nodes(const config::Options& options, comm::World& world, const Division& division);

@@ -129,15 +129,30 @@ std::optional<std::size_t> limit_of(const config::Invocation& invocation) {
   return limit > 0 ? std::optional(plan::available_bytes(limit, 1)) : std::nullopt;
 }
 
+/// The deck on so many ranks, on the nodes that the times are predicted for.
+Resolved resolved_on_nodes(const config::Invocation& invocation, int ranks, const std::optional<TimeModel>& times) {
+  config::Invocation asked = invocation;
+  int& on_node = asked.options.comm.ranks_per_node;
+  if (times) on_node = times->cluster_of(ranks, on_node).ranks_per_node;
+  return resolved(asked, ranks);
+}
+
+/// True if the plan depends on nodes that are not known: then all ranks are planned as one node.
+bool guesses_nodes(const config::Options& asked, const config::Options& planned, int ranks) {
+  const bool fit_on_one = ranks == 1 || ranks <= asked.comm.ranks_per_node;
+  return planned.comm.ranks_per_node == 0 && !fit_on_one && depends_on_nodes(planned);
+}
+
 PlanReport report_of(config::Invocation& invocation) {
   PlanReport report;
   config::Options& o = invocation.options;
   report.limit = limit_of(invocation);
   const std::optional<TimeModel> times = time_model(invocation);
-  std::string batch_replaced_for;
+  std::string batch_replaced_for, guessed_for;
   for (const int ranks : divisible(plan::rank_counts(invocation.own<std::string>("ranks")), o.pipeline.size, report)) {
-    auto [run, batch_replaced] = resolved(invocation, ranks);
+    auto [run, batch_replaced] = resolved_on_nodes(invocation, ranks, times);
     if (batch_replaced) batch_replaced_for += text(batch_replaced_for.empty() ? "" : ", ", ranks);
+    if (guesses_nodes(o, run.options, ranks)) guessed_for += text(guessed_for.empty() ? "" : ", ", ranks);
     set_vocab_size(o);
     run.options.model.vocab_size = o.model.vocab_size;
     if (report.runs.empty()) report.notes.insert(report.notes.begin(), run.notes.begin(), run.notes.end());
@@ -158,6 +173,7 @@ PlanReport report_of(config::Invocation& invocation) {
     report.notes.push_back(text("batch.global = ", o.batch.global, " cannot be divided into equal micro-batches among ",
                                 batch_replaced_for, " ranks: planned there with batch.global = batch.micro x ranks"));
   }
+  if (!guessed_for.empty()) report.notes.push_back(text(guessed_for, " ranks: ", unknown_nodes));
   report.deck = invocation.deck.empty() ? "default options" : invocation.deck;
   report.dtype = name_of(o.train.dtype);
   report.reduce_dtype = name_of(o.comm.reduce_dtype);

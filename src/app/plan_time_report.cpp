@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "plan_report.hpp"
 #include "plan_time.hpp"
@@ -21,12 +22,15 @@ bool fits(const PlanReport& report, const PredictedRun& run) {
   return run.refused.empty() && (!report.limit || run.memory_bytes <= *report.limit);
 }
 
+/// Rows may have different batches, where one cannot be divided for all of them.
+double seconds_per_token(const PredictedRun& run) { return run.time.total_s() / static_cast<double>(run.tokens); }
+
 /// The fastest run that fits; null if none does.
 const PredictedRun* fastest(const PlanReport& report, int ranks, bool exact_only) {
   const PredictedRun* best = nullptr;
   for (const PredictedRun& run : report.predicted) {
     if (run.ranks != ranks || !fits(report, run) || (exact_only && !run.same_trajectory)) continue;
-    if (best == nullptr || run.time.total_s() < best->time.total_s()) best = &run;
+    if (best == nullptr || seconds_per_token(run) < seconds_per_token(*best)) best = &run;
   }
   return best;
 }
@@ -65,6 +69,18 @@ void print_pipelines(const PlanReport& report, int ranks) {
   }
 }
 
+/// A line if the steps of a number of ranks are not of the same size, so that their seconds say little.
+void print_batches(const PlanReport& report, int ranks) {
+  std::set<std::size_t> tokens;
+  for (const PredictedRun& run : report.predicted) {
+    if (run.ranks == ranks && run.refused.empty()) tokens.insert(run.tokens);
+  }
+  if (tokens.size() < 2) return;
+  std::printf(
+      "# steps on %s have %zu to %zu tokens, as batch.global cannot be divided for all strategies: compare tokens/s\n",
+      counted(ranks, "rank").c_str(), *tokens.begin(), *tokens.rbegin());
+}
+
 void print_fastest(const PlanReport& report, int ranks) {
   const PredictedRun* const any = fastest(report, ranks, false);
   const PredictedRun* const exact = fastest(report, ranks, true);
@@ -73,7 +89,7 @@ void print_fastest(const PlanReport& report, int ranks) {
   if (!any->same_trajectory) line += " (other losses)";
   if (!any->same_trajectory && exact != nullptr) {
     line += text("; fastest with exact results: ", exact->strategy, ", which takes ",
-                 fixed(exact->time.total_s() / any->time.total_s(), 2), " times as long");
+                 fixed(seconds_per_token(*exact) / seconds_per_token(*any), 2), " times as long");
   }
   std::printf("%s\n", line.c_str());
 }
@@ -103,6 +119,7 @@ void print_times(const PlanReport& report) {
     print_row(report, report.predicted[r]);
     if (r + 1 == report.predicted.size() || report.predicted[r + 1].ranks != ranks) {
       print_pipelines(report, ranks);
+      print_batches(report, ranks);
       print_fastest(report, ranks);
     }
   }
@@ -120,6 +137,7 @@ Json json_of(const PredictedRun& run) {
     return Json{{"intra", sent.intra}, {"inter", sent.inter}};
   };
   json["memory_bytes"] = run.memory_bytes;
+  json["tokens_per_step"] = run.tokens;
   json["step_time"] = {{"compute_s", run.time.compute_s},
                        {"communication_s", run.time.communication_s},
                        {"exposed_s", run.time.exposed_s},

@@ -143,6 +143,42 @@ class Plan(Planning):
         best = min(rows.values(), key=lambda run: run["step_time"]["step_s"])
         self.assertEqual(plan["fastest"], [{"ranks": 4, "strategy": best["strategy"]}])
 
+    def test_nodes_that_train_apart_are_planned_apart(self):
+        """Nodes of --network count for memory, too; where nothing says what a node is, the plan says what it took for one."""
+        deck = self.deck(SMALL, train={"steps": 1}, trace={"level": "off"}, zero={"stage": 1}, sync={"kind": "localsgd"})
+        network = self.dir / "network.json"
+        network.write_text(json.dumps(NETWORK))
+        guess = "ranks: planned as one node, on which memory depends here"
+        said, guessed = self.plan(deck, "--ranks", "1,4")
+        self.assertIn(f"# 4 {guess}", said)
+        said, known = self.plan(deck, "--ranks", "4", "--network", network, "--nodes", "2")
+        self.assertNotIn(guess, said)
+        self.assertGreater(self.only(known, 4, 1, False)["total_bytes"], self.only(guessed, 4, 1, False)["total_bytes"])
+        self.assert_a_run_takes_it(known, deck, 4, 1, "--comm.ranks_per_node=2")
+        dry = ("train", deck, "--dry-run", "--ranks", "4")
+        self.assertIn(f"# 4 {guess}", self.shoal(*dry).stdout)
+        self.assertNotIn(guess, self.shoal(*dry, "--comm.ranks_per_node=2").stdout)
+
+    def test_the_fastest_trains_most_tokens_in_a_second(self):
+        """Where the batch cannot be divided for all strategies, steps differ in their tokens."""
+        deck = self.deck(PIPELINED, pipeline={"size": 1}, batch={"micro": 1, "global": 2})
+        slow = json.loads(json.dumps(NETWORK))  # in computing: the passes of a micro-batch take longest
+        slow["model"]["training"]["fp32"]["by_width"][0]["gflops"] = 0.01
+        network = self.dir / "network.json"
+        network.write_text(json.dumps(slow))
+        said, plan = self.plan(deck, "--ranks", "4", "--network", network, "--nodes", "1")
+        rows = {run["strategy"]: run for run in plan["strategies"] if "refused" not in run}
+        tokens = {name: run["tokens_per_step"] for name, run in rows.items()}
+        self.assertEqual((tokens["stage 0"], tokens["P=2, stage 0"]), (4 * 32, 2 * 32))
+        self.assertIn("# steps on 4 ranks have 64 to 128 tokens", said)
+
+        def rate(name):
+            return tokens[name] / rows[name]["step_time"]["step_s"]
+
+        self.assertEqual(plan["fastest"][0]["strategy"], max(rows, key=rate))
+        shortest = min(rows, key=lambda name: rows[name]["step_time"]["step_s"])
+        self.assertNotEqual(shortest, max(rows, key=rate), "otherwise this tests nothing")
+
     def test_step_times_follow_the_links_rate(self):
         """Of a network whose latencies are known: measured ones depend on what else the machine does."""
         network = self.dir / "network.json"
