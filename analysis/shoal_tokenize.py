@@ -133,6 +133,19 @@ def read(file: TextIO, path: Path, characters: int) -> str:
         raise BadInput(f"{path}: not UTF-8 text: {error.reason} near byte {file.buffer.tell()}") from error
 
 
+def encoded(tokenizer: Tokenizer, texts: Iterator[str]) -> Iterator[list[int]]:
+    """The tokens of each block. What comes before a block is encoded with it, and its tokens are left out: some tokenizers
+    put a blank in front of what they encode."""
+    before = ""
+    for text in texts:
+        known = tokenizer.encode(before, add_special_tokens=False).ids
+        ids = tokenizer.encode(before + text, add_special_tokens=False).ids
+        if ids[: len(known)] != known:  # not byte-level: the cut changes tokens
+            known, ids = [], tokenizer.encode(text, add_special_tokens=False).ids
+        yield ids[len(known) :]
+        before = (before + text)[-LOOK_BACK:]
+
+
 def load_tokenizer(path: Path) -> Tokenizer:
     if not path.is_file():
         raise BadInput(f"{path}: no such file; --tokenizer takes a tokenizer.json")
@@ -207,8 +220,8 @@ def tokenize(options: argparse.Namespace) -> tuple[int, int]:
         with h5py.File(temporary, "w", libver=("earliest", "v108")) as file:
             written = TokenFile(file, vocabulary)
             for path in options.inputs:
-                for text in blocks(path, 0 if options.whole_files else options.block_size):
-                    written.append(tokenizer.encode(text, add_special_tokens=False).ids)
+                for ids in encoded(tokenizer, blocks(path, 0 if options.whole_files else options.block_size)):
+                    written.append(ids)
                 written.append(end)
             if written.count == 0:
                 raise BadInput("the tokenizer makes no tokens of this text")
