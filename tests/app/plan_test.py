@@ -145,7 +145,9 @@ class Plan(Planning):
 
     def test_nodes_that_train_apart_are_planned_apart(self):
         """Nodes of --network count for memory, too; where nothing says what a node is, the plan says what it took for one."""
-        deck = self.deck(SMALL, train={"steps": 1}, trace={"level": "off"}, zero={"stage": 1}, sync={"kind": "localsgd"})
+        deck = self.deck(
+            SMALL, train={"steps": 1}, trace={"level": "off"}, zero={"stage": 1}, sync={"kind": "localsgd"}
+        )
         network = self.dir / "network.json"
         network.write_text(json.dumps(NETWORK))
         guess = "ranks: planned as one node, on which memory depends here"
