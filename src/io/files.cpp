@@ -27,7 +27,7 @@ namespace {
 constexpr std::size_t largest_call = std::size_t{64} << 20U;
 
 [[noreturn]] void fail_with_errno(const std::filesystem::path& path, const char* what) {
-  fail(path.string(), ": ", what, ": ", std::strerror(errno));
+  throw SystemError(text(path.string(), ": ", what, ": ", std::strerror(errno)));
 }
 
 /// Checks that the system can read and write memory from `data` on. Otherwise it would only say "Bad address".

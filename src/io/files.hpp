@@ -9,9 +9,16 @@
 #include <string>
 #include <utility>
 
+#include "shoal/base/error.hpp"
 #include "shoal/base/types.hpp"
 
 namespace shoal::io {
+
+/// A call of the system failed (fail()). It says nothing about the file's content: the file may be whole.
+class SystemError : public Error {
+ public:
+  explicit SystemError(const std::string& message) : Error(Exit::failed, Seen::here, message) {}
+};
 
 /// Identifies a file, whatever its name: its device, then its inode.
 using FileId = std::pair<std::uint64_t, std::uint64_t>;

@@ -82,10 +82,21 @@ std::string reason() {
   return found.empty() ? "HDF5 gives no reason" : found;
 }
 
+namespace {
+
+/// Returns whether the library found something; in a damaged file it does not.
+bool found(int result) {
+  if (result < 0) throw_failed_call();
+  return result > 0;
+}
+
+}  // namespace
+
 template <typename T>
 T checked(T result, const std::string& what) {
-  if (result < 0) fail(what, ": ", reason());
-  return result;
+  if (result >= 0) return result;
+  throw_failed_call();
+  fail(what, ": ", reason());
 }
 template int checked<int>(int, const std::string&);
 template Id checked<Id>(Id, const std::string&);
@@ -103,6 +114,7 @@ namespace {
 Handle open_as(const std::filesystem::path& file, unsigned flags) {
   const Handle access = access_properties();
   const Id id = H5Fopen(file.c_str(), flags, access.id());
+  if (id < 0) throw_failed_call();
   if (id < 0 && open_failure()) throw *open_failure();
   return {id, H5Fclose, file.string() + ": cannot be opened as HDF5"};
 }
@@ -135,8 +147,8 @@ Handle open_dataset(const Handle& at, const std::string& name) {
   return {H5Dopen2(at.id(), name.c_str(), H5P_DEFAULT), H5Dclose, name};
 }
 
-bool has_attribute(const Handle& at, const std::string& name) { return H5Aexists(at.id(), name.c_str()) > 0; }
-bool has_link(const Handle& at, const std::string& name) { return H5Lexists(at.id(), name.c_str(), H5P_DEFAULT) > 0; }
+bool has_attribute(const Handle& at, const std::string& name) { return found(H5Aexists(at.id(), name.c_str())); }
+bool has_link(const Handle& at, const std::string& name) { return found(H5Lexists(at.id(), name.c_str(), H5P_DEFAULT)); }
 
 Handle create_floats(const Handle& file, const std::string& name, const std::vector<std::size_t>& shape) {
   const std::vector<hsize_t> extent(shape.begin(), shape.end());

@@ -126,6 +126,8 @@ std::vector<std::string> variable_values(const Handle& object, Fetch fetch, std:
   values.reserve(count);
   try {
     for (std::size_t i = 0; i < count; ++i) values.push_back(heap.value(reference_at(&references[i * reference_bytes])));
+  } catch (const SystemError&) {
+    throw;
   } catch (const Error& error) {
     bad_input(name, ": ", error.what());
   }

@@ -8,9 +8,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
-
-#include "files.hpp"
 
 namespace shoal::io::hdf5 {
 
@@ -34,6 +33,11 @@ Failure& last_open() {
   return failure;
 }
 
+std::optional<SystemError>& failed_call() {
+  static std::optional<SystemError> failure;
+  return failure;
+}
+
 OpenFile& of(H5FD_t* file) { return *static_cast<OpenFile*>(file); }
 const OpenFile& of(const H5FD_t* file) { return *static_cast<const OpenFile*>(file); }
 
@@ -43,6 +47,9 @@ Failure failure_of(Act&& act) {
   try {
     act();
     return std::nullopt;
+  } catch (const SystemError& error) {
+    failed_call() = error;
+    return error;
   } catch (const Error& error) {
     return error;
   } catch (const std::exception& error) {
@@ -72,6 +79,7 @@ bool& creating() {
 H5FD_t* open(const char* name, unsigned flags, hid_t /*access*/, haddr_t /*most*/) {
   if (creating() && (flags & (H5F_ACC_TRUNC | H5F_ACC_EXCL)) == 0) return nullptr;
   std::unique_ptr<OpenFile> opened;
+  failed_call().reset();
   last_open() = failure_of([&] {
     opened = std::make_unique<OpenFile>();
     opened->file = File(name, mode_of(flags));
@@ -195,6 +203,10 @@ Creating::~Creating() { creating() = false; }
 void use_driver(const Handle& access) { checked(H5Pset_driver(access.id(), registered(), nullptr), "HDF5: driver"); }
 
 std::optional<Error> open_failure() { return last_open(); }
+
+void throw_failed_call() {
+  if (const auto failure = std::exchange(failed_call(), std::nullopt)) throw SystemError(*failure);
+}
 
 const File& driver_file(const Handle& file) { return opened(file).file; }
 

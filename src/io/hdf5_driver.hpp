@@ -12,12 +12,9 @@
 #include <optional>
 #include <string>
 
+#include "files.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/io/hdf5.hpp"
-
-namespace shoal::io {
-class File;
-}
 
 namespace shoal::io::hdf5 {
 
@@ -36,6 +33,10 @@ class Creating {
 
 /// Why the driver could not open the last file; nothing if it could, and the library refused the content.
 std::optional<Error> open_failure();
+
+/// Throws the error of the last call of the system that failed in the driver since a file was opened; returns if there is
+/// none. To be called when the library reports an error: it reports a damaged file in the same way.
+void throw_failed_call();
 
 /// The file of a file handle; open as long as the handle is.
 const File& driver_file(const Handle& file);

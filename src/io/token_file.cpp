@@ -159,6 +159,8 @@ void TokenFile::read(std::size_t first, Span<std::int32_t> tokens) const {
   auto* ids = reinterpret_cast<std::uint32_t*>(tokens.data());
   try {
     read_part(first, layout_.row_length != 0 ? 1 : tokens.size(), ids);
+  } catch (const SystemError&) {
+    throw;
   } catch (const Error& error) {
     fail(layout_.path.string(), ": ", error.what());
   }

@@ -106,6 +106,13 @@ class Lineage(Program):
             fails["SHOAL_FAIL_BELOW"] = str(self.kept if call == "opendir" else self.kept / "step_00000002.h5")
             said = (os.strerror(number), "cannot be listed" if call == "opendir" else "step_00000002.h5")
             self.refused("train", self.dir / "deck.cfg", *latest, code=1, contains=said, env=fails)
+        fails = {**preloaded(FAILING_CALLS), "SHOAL_FAIL_BELOW": str(self.kept / "step_00000002.h5")}
+        fails["SHOAL_FAIL_ERRNO"] = str(errno.EIO)
+        for call, at in (("open", 3), ("read", 5), ("read", 13), ("read", 160)):  # in HDF5, among other places
+            fails |= {"SHOAL_FAIL_CALL": call, "SHOAL_FAIL_AT": str(at)}
+            said = (os.strerror(errno.EIO), "step_00000002.h5")
+            self.refused("train", self.dir / "deck.cfg", *latest, code=1, contains=said, env=fails)
+        del fails["SHOAL_FAIL_AT"]
         for call in ("open", "read"):  # while it is loaded, on another rank than the one that lists the directory
             fails |= {"SHOAL_FAIL_RANK": "1", "SHOAL_FAIL_CALL": call, "SHOAL_FAIL_ERRNO": str(errno.ESTALE)}
             said = (os.strerror(errno.ESTALE), "step_00000002.h5")
