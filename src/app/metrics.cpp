@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "metrics.hpp"
 
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -28,13 +29,13 @@ std::optional<std::int64_t> step_of_line(const std::string& line, bool ended, co
 }  // namespace
 
 void for_lines_until(const fs::path& metrics, std::int64_t last_step,
-                     const std::function<void(const std::string&)>& handle) {
+                     const std::function<void(const std::string& line, std::int64_t step)>& handle) {
   if (!fs::exists(metrics)) return;
   std::ifstream in(metrics);
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     const auto step = step_of_line(line, !in.eof(), text(metrics.string(), ":", number));
-    if (step && *step <= last_step) handle(line);
+    if (step && *step <= last_step) handle(line, *step);
   }
   require(in.eof(), metrics.string(), ": cannot be read");
 }
@@ -42,7 +43,15 @@ void for_lines_until(const fs::path& metrics, std::int64_t last_step,
 Metrics::Metrics(comm::World& world, const fs::path& directory, std::int64_t first_step) {
   const fs::path path = directory / metrics_name;
   on_rank_0(world.all(), [&] {
-    file_ = io::LineFile(path, [&](const io::LineFile::Add& add) { for_lines_until(path, first_step, add); });
+    file_ = io::LineFile(path, [&](const io::LineFile::Add& add) {
+      for_lines_until(path, first_step, [&](const std::string& line, std::int64_t step) {
+        add(line);
+        last_ = step;
+      });
+    });
+    if (last_ == 0 || last_ >= first_step) return;
+    std::printf("# warning: %s has no lines of steps %lld to %lld, which are in the checkpoint\n", path.c_str(),
+                static_cast<long long>(last_ + 1), static_cast<long long>(first_step));
   });
 }
 
@@ -51,7 +60,7 @@ void Metrics::require_there() const {
 }
 
 void Metrics::write(const StepReport& report, double tokens, std::optional<double> validation) {
-  if (!file_.is_open()) return;
+  if (!file_.is_open() || !problem_.empty() || report.step < last_) return;
   Json line = {{"step", report.step},        {"loss", json_number(report.loss)}, {"grad_norm", json_number(report.norm)},
                {"lr", report.learning_rate}, {"step_s", report.seconds},         {"tokens_per_s", tokens / report.seconds}};
   if (validation) line["val_loss"] = json_number(*validation);
@@ -60,9 +69,21 @@ void Metrics::write(const StepReport& report, double tokens, std::optional<doubl
   if (!report.broken.empty()) line["skipped"] = report.broken;
   if (report.loss_scale != 1) line["loss_scale"] = report.loss_scale;
   if (report.overflow) line["skipped"] = "overflow";
-  if (!problem_.empty()) return;
+  try_to([&] {
+    if (report.step > last_) file_.append(line.dump());
+    if (report.step == last_ && validation) file_.replace_last(line.dump());
+    last_ = report.step;
+  });
+}
+
+void Metrics::sync() {
+  if (file_.is_open() && problem_.empty()) try_to([&] { file_.sync(); });
+}
+
+template <typename Write>
+void Metrics::try_to(const Write& write) {
   try {
-    file_.append(line.dump());
+    write();
   } catch (const Error& error) {
     problem_ = error.what();
   }

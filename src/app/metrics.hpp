@@ -14,18 +14,22 @@
 
 namespace shoal::app {
 
-/// Passes the lines of metrics.jsonl up to a step to `handle`, one by one, without an unfinished last line. bad_input()
-/// names the first line that is not a run's (FILE:LINE).
+/// Passes the lines of metrics.jsonl up to a step, and their steps, to `handle`, one by one, without an unfinished last
+/// line. bad_input() names the first line that is not a run's (FILE:LINE).
 void for_lines_until(const std::filesystem::path& metrics, std::int64_t last_step,
-                     const std::function<void(const std::string& line)>& handle);
+                     const std::function<void(const std::string& line, std::int64_t step)>& handle);
 
 /// metrics.jsonl: one line per step, which rank 0 writes as soon as the step is done.
 class Metrics {
  public:
-  /// Removes the lines of steps after first_step, since this run does these steps again.
+  /// Removes the lines of steps after first_step, since this run does these steps again. Warns if lines before them are
+  /// missing: the earlier run could not write them.
   Metrics(comm::World& world, const std::filesystem::path& directory, std::int64_t first_step);
-  /// After an error no further line is written: the run is to save its state before it ends with require_written().
+  /// Writes the step's line. If it is there already, without the validation loss, adds the loss. After an error no further
+  /// line is written: the run is to save its state before it ends with require_written().
   void write(const StepReport& report, double tokens, std::optional<double> validation);
+  /// Waits until the lines are on disk, to be called before a checkpoint of their steps is.
+  void sync();
   bool failed() const { return !problem_.empty(); }
   /// Calls fail() if write() has failed.
   void require_written() const;
@@ -33,8 +37,12 @@ class Metrics {
   void require_there() const;
 
  private:
+  template <typename Write>
+  void try_to(const Write& write);
+
   io::LineFile file_;  // on rank 0
   std::string problem_;
+  std::int64_t last_ = 0;  // the step of the last line
 };
 
 }  // namespace shoal::app

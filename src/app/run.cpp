@@ -70,10 +70,14 @@ void Run::record(const StepReport& report, bool last_known) {
     validation = trainer_.evaluate(report.step);
     history_.validation.emplace_back(report.step, *validation);
   }
-  metrics_.write(report, static_cast<double>(options_.batch.global * options_.model.block_size), validation);
+  write_line(report, validation);
   check(report);
   log_.step(report);
   if (validation) log_.validation(report.step, *validation);
+}
+
+void Run::write_line(const StepReport& report, std::optional<double> validation) {
+  metrics_.write(report, static_cast<double>(options_.batch.global * options_.model.block_size), validation);
 }
 
 /// Returns true if the run may go on after this step.
@@ -142,6 +146,7 @@ Exit Run::steps() {
                            return is_good(report);
                          });
     if (at_once) {
+      for (const StepReport& report : known) write_line(report, std::nullopt);
       save(t + 1);
       saves_.finish();
     }
@@ -162,6 +167,7 @@ Exit Run::steps() {
 void Run::save(std::int64_t steps) {
   const trace::Region region(trace::Level::steps, trace::Kind::phase, "checkpoint");
   check_files();
+  metrics_.sync();
   files_.enter_checkpoints();
   saves_.save(steps, trainer_.numbers());
 }

@@ -44,6 +44,7 @@ class Run {
   bool wants_validation(std::int64_t step, bool last) const;
   bool wants_checkpoint(std::int64_t step, bool last, bool stop) const;
   void record(const StepReport& report, bool last_known);
+  void write_line(const StepReport& report, std::optional<double> validation);
   bool is_good(const StepReport& report) const;
   void check(const StepReport& report);
   void flush_trace(std::int64_t step);

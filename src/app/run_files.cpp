@@ -103,7 +103,7 @@ void prepare_output(const config::Options& options) {
     io::require_target("", fs::path(options.output.dir) / summary_name, own_summary(), true);
     io::require_target("", fs::path(options.output.dir) / run_record_name, own_run_record(), true);
     for_lines_until(fs::path(options.output.dir) / metrics_name, std::numeric_limits<std::int64_t>::max(),
-                    [](const std::string&) {});
+                    [](const std::string&, std::int64_t) {});
     return;
   }
   if (old.files.empty() && old.unfinished.empty()) return;

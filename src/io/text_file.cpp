@@ -66,7 +66,7 @@ std::string read_text_file(const fs::path& file) {
 
 struct LineFile::State {
   File file;
-  std::uint64_t size = 0;
+  std::uint64_t size = 0, last = 0;  // in bytes; where the last line begins
 };
 
 LineFile::LineFile() = default;
@@ -96,8 +96,18 @@ bool LineFile::is_open() const { return state_ != nullptr; }
 void LineFile::append(const std::string& line) {
   const std::string content = line + "\n";
   state_->file.write(state_->size, bytes(content));
+  state_->last = state_->size;
   state_->size += content.size();
 }
+
+void LineFile::replace_last(const std::string& line) {
+  const std::string content = line + "\n";
+  require(state_->last + content.size() >= state_->size, "a line of ", content.size(), " bytes replaces a longer one");
+  state_->file.write(state_->last, bytes(content));
+  state_->size = state_->last + content.size();
+}
+
+void LineFile::sync() { state_->file.sync(); }
 
 void LineFile::require_there() const { state_->file.require_there(); }
 

@@ -132,8 +132,12 @@ class Files(Program):
         (saved,) = (out / "checkpoints").glob("step_*.h5")
         step = int(saved.stem.removeprefix("step_"))
         self.assertGreaterEqual(step, 5)
-        again = self.train(deck, "--checkpoint.resume=latest", f"--train.steps={step + 1}", ranks=2, out="out")
-        self.assertEqual(again["resumed_from"]["step"], step)
+        resumed = [deck, f"--output.dir={out}", "--checkpoint.resume=latest", f"--train.steps={step + 1}"]
+        done = self.shoal("train", *resumed, ranks=2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"metrics.jsonl has no lines of steps 5 to {step}, which are in the checkpoint", done.stdout)
+        steps = [json.loads(line)["step"] for line in (out / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(steps, [1, 2, 3, 4, step + 1])
 
     def test_a_directory_that_goes_ends_the_run(self):
         deck = self.deck(TINY, train={"steps": 100000000}, comm={"timeout": 4})

@@ -217,12 +217,16 @@ class Signals(Program):
         step = run.stopped(signal.SIGTERM)
         calls = [line.split() for line in log.read_text().splitlines() if line.startswith("0 ")]
         saved = [i for i, (_, call, *rest) in enumerate(calls) if call == "rename" and "step_" in rest[0]]
-        lines = [i for i, (_, call, *rest) in enumerate(calls) if call == "write" and "metrics.jsonl" in rest[0]]
+        metrics = [(i, call) for i, (_, call, *rest) in enumerate(calls) if rest[0].endswith("metrics.jsonl")]
+        lines = [i for i, call in metrics if call == "write"]
         self.assertEqual(len(saved), 1)
-        self.assertLess(saved[0], lines[-1])
-        last = json.loads((run.out / "metrics.jsonl").read_text().splitlines()[-1])
-        self.assertEqual(last["step"], step)
-        self.assertIn("val_loss", last)
+        self.assertEqual(len(lines), step + 1)
+        self.assertLess(saved[0], lines[-1], "the line of the last step, now with its loss")
+        self.assertLess(lines[-2], saved[0], "the lines of all steps in the checkpoint")
+        self.assertTrue(any(lines[-2] < i < saved[0] for i, call in metrics if call == "fsync"), "on disk before it")
+        found = [json.loads(line) for line in (run.out / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual([line["step"] for line in found], list(range(1, step + 1)))
+        self.assertIn("val_loss", found[-1])
 
     def test_in_the_last_step_nothing_is_left_to_stop(self):
         run = Run(self, *LONG_STEPS, "--train.steps=1")

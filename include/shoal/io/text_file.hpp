@@ -34,6 +34,9 @@ class LineFile {
   bool is_open() const;
   /// The line has been passed to the operating system when this returns; it is not synced.
   void append(const std::string& line);
+  /// Replaces the line that append() wrote last by one that is not shorter.
+  void replace_last(const std::string& line);
+  void sync();
   /// fail() if the file was removed or replaced.
   void require_there() const;
 
