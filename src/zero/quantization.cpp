@@ -169,6 +169,10 @@ void GradientQuantState::scale_residuals(double factor) {
   if (!residual_.empty()) kernels::divide(residual_.size(), static_cast<float>(1 / factor), residual_.data());
 }
 
+void GradientQuantState::reset_residuals() {
+  if (!residual_.empty()) kernels::fill(residual_.size(), 0.0F, residual_.data());
+}
+
 std::vector<NamedSlice> GradientQuantState::residual_slices() const {
   std::vector<NamedSlice> slices;
   for (std::size_t rank = 0; rank < columns_.size(); ++rank) {

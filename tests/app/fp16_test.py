@@ -14,7 +14,7 @@ SCALE = {"dtype": "fp16", "steps": STEPS, "loss_scale_power": 24, "loss_scale_hy
 
 class Fp16(Program):
     def states(self, step):
-        """Checksums of all parameters and moments after the step, as `shoal info` prints them."""
+        """Checksums of all parameters, moments and residuals after the step, as `shoal info` prints them."""
         done = self.shoal("info", self.dir / "straight" / "checkpoints" / f"step_{step:08d}.h5")
         self.assertEqual(done.returncode, 0, done.stderr)
         words = [line.split() for line in done.stdout.splitlines()]
@@ -52,6 +52,18 @@ class Fp16(Program):
         resumed = self.train(deck, *options, f"--checkpoint.resume={file}", ranks=4, out="resumed")
         self.assertEqual(resumed["losses"], straight["losses"][changed[0] :])
         self.assertEqual(resumed["params_checksum"], straight["params_checksum"])
+
+        overflows = [step for step, norm in straight["grad_norms"] if norm is None]
+        self.assertGreater(len(overflows), 1)
+        updated = next(step for step, norm in straight["grad_norms"] if norm is not None)
+        zeros = self.residuals(overflows[0])
+        self.assertEqual(len(zeros), 4)
+        self.assertFalse(zeros.items() & self.residuals(updated).items(), "checksums that never change show nothing")
+        for step in overflows[1:]:
+            self.assertEqual(self.residuals(step), zeros, "errors of a gradient that was discarded")
+
+    def residuals(self, step):
+        return {name: checksum for name, checksum in self.states(step).items() if name.startswith("/residuals/")}
 
     def test_overflows_leave_no_trace_and_runs_resume_across_them(self):
         deck = self.deck(SMALL, train=SCALE, checkpoint={"every": 1, "keep": 0}, trace={"level": "off"})

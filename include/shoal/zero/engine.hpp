@@ -139,7 +139,11 @@ class Engine final : private model::UnitAccess {
   /// Collective, after update(): starts the all-gather of updated parameters (stages 1 and 2).
   void publish();
   /// In place of update() and publish(): waits until the gradients are gathered, and leaves all states as they are.
-  void discard_gradients() { gradients_->wait_for_gather(); }
+  /// Residuals of quantized gradients begin at zero again.
+  void discard_gradients() {
+    gradients_->wait_for_gather();
+    gradients_->reset_residuals();
+  }
 
   /// Enqueues a part's forward pass without dropout, of which nothing is kept. Collective if parameters are sharded: every
   /// rank must then call it the same number of times. No turn may be between forward and backward.

@@ -93,6 +93,7 @@ class Gradients {
   std::vector<NamedSlice> residual_slices() const { return quant_state_.residual_slices(); }
   const std::string& residual_layout() const { return quant_state_.residual_layout(); }
   void scale_residuals(double factor) { quant_state_.scale_residuals(factor); }
+  void reset_residuals() { quant_state_.reset_residuals(); }
 
   DType dtype() const { return options_.dtype; }
   const std::vector<Bucket>& buckets() const { return buckets_; }

@@ -80,6 +80,9 @@ class GradientQuantState {
   std::vector<NamedSlice> residual_slices() const;
   /// To be called when all later gradients are multiplied by this factor.
   void scale_residuals(double factor);
+  /// To be called when the step's gradient is discarded: sets the residuals to zero. They are errors of that gradient now,
+  /// and those before it would be known only with a copy of the same size.
+  void reset_residuals();
   const std::string& residual_layout() const { return layout_; }
 
  private:
