@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <functional>
 #include <numeric>
 
 #include "shoal/kernels/reduce.hpp"
@@ -19,25 +19,21 @@ Range shard_granules(std::size_t elements, int rank, int ranks) {
   return {granule_count(shard.begin), granule_count(shard.end)};
 }
 
-/// Number of subtrees that a rank has in all units, at most.
-std::size_t most_subtrees(const std::vector<ShardLayout>& layouts, int ranks) {
-  std::map<std::size_t, std::size_t> units_by_size;  // counts equal units once, since there may be thousands
-  for (const ShardLayout& layout : layouts) ++units_by_size[layout.elements];
-  std::size_t most = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    std::size_t count = 0;
-    for (const auto& [elements, units] : units_by_size) {
-      count += units * subtree_count(granule_count(elements), shard_granules(elements, rank, ranks));
-    }
-    most = std::max(most, count);
-  }
-  return most;
-}
-
 }  // namespace
 
 GlobalNorm::GlobalNorm(const std::vector<ShardLayout>& layouts, const RankGroups& groups, bool weighted, Memory& memory)
-    : layouts_(layouts), groups_(groups), most_subtrees_(most_subtrees(layouts, groups.ranks)) {
+    : layouts_(layouts), groups_(groups) {
+  std::vector<std::size_t> counts(static_cast<std::size_t>(groups.ranks), 0);  // by rank, in all units
+  for (const ShardLayout& layout : layouts) {
+    const auto [found, fresh] = owners_.try_emplace(layout.elements);
+    Owners& owners = found->second;
+    for (int rank = 0; fresh && rank < groups.ranks; ++rank) {
+      owners.granules.push_back(shard_granules(layout.elements, rank, groups.ranks));
+      owners.subtrees.push_back(subtree_count(granule_count(layout.elements), owners.granules.back()));
+    }
+    std::transform(counts.begin(), counts.end(), owners.subtrees.begin(), counts.begin(), std::plus<>());
+  }
+  most_subtrees_ = *std::max_element(counts.begin(), counts.end());
   for (std::size_t u = 0; u < layouts_.size(); ++u) {
     granule_sums_.push_back(memory.take<double>(Kind::buffers, own_granules(u).size(), "sums by piece"));
   }
@@ -97,16 +93,13 @@ std::vector<double> GlobalNorm::sums_by_unit(Span<double> own) const {
   std::vector<double> result;
   std::vector<std::size_t> next(static_cast<std::size_t>(groups_.ranks), 0);
   for (const ShardLayout& layout : layouts_) {
-    const std::size_t granules = granule_count(layout.elements);
-    std::vector<Range> owners;
+    const Owners& owners = owners_.at(layout.elements);
     std::vector<Span<const double>> values;
     for (std::size_t r = 0; r < next.size(); ++r) {
-      owners.push_back(shard_granules(layout.elements, static_cast<int>(r), groups_.ranks));
-      const std::size_t count = subtree_count(granules, owners[r]);
-      values.push_back(Span<const double>(all).subspan(r * own.size() + next[r], count));
-      next[r] += count;
+      values.push_back(Span<const double>(all).subspan(r * own.size() + next[r], owners.subtrees[r]));
+      next[r] += owners.subtrees[r];
     }
-    result.push_back(join_subtrees(granules, owners, values));
+    result.push_back(join_subtrees(granule_count(layout.elements), owners.granules, values));
   }
   share_over_model(groups_, result);
   return result;

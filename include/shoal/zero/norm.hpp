@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <vector>
 
 #include "shoal/base/memory.hpp"
@@ -33,12 +34,19 @@ class GlobalNorm {
   Norm norm() const;
 
  private:
+  /// By rank: its granules of a unit, and its number of subtrees of them.
+  struct Owners {
+    std::vector<Range> granules;
+    std::vector<std::size_t> subtrees;
+  };
+
   bool weighted() const { return subtrees_.size() > most_subtrees_; }
   Range own_granules(std::size_t unit) const;
   std::vector<double> sums_by_unit(Span<double> own) const;
 
   std::vector<ShardLayout> layouts_;
   RankGroups groups_;
+  std::map<std::size_t, Owners> owners_;    // by the unit's elements: thousands of units have few sizes
   std::size_t most_subtrees_ = 0;           // of a rank, in its units
   std::vector<Span<double>> granule_sums_;  // by unit, of this rank's shard
   device::Cells subtrees_;                  // this rank's sums of its units; behind them the weighted ones, if there are any
