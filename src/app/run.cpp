@@ -194,7 +194,9 @@ Exit Run::close(Exit exit) {
     trace_->flush();
     trace_->close();
   }
-  replace_by_mean(machine_, history_.steps.empty() ? first_step_ : history_.steps.last().step);
+  const bool made_none = history_.steps.empty();
+  replace_by_mean(world_, machine_, made_none ? first_step_ : history_.steps.last().step,
+                  made_none && before_ ? &*before_ : nullptr);
   if (!options_.output.export_dir.empty() && exit == Exit::done) {
     export_weights(world_, options_.model, machine_.engine, options_.output.export_dir);
     log_.note("weights exported to " + options_.output.export_dir);

@@ -31,6 +31,20 @@ class Stopwatch {
   std::int64_t begin_ = trace::now_ns();
 };
 
+/// Collective. Returns true if the nodes have read parameters of their own from the checkpoint.
+bool have_own_parameters(comm::World& world, const Machine& machine, const io::LoadedCheckpoint& from) {
+  if (sync::saved_nodes(from.state.numbers) != machine.groups.across.ranks) return false;
+  std::uint64_t own = 0;
+  on_rank_0(world.all(), [&] {
+    const std::string prefix = io::node_dataset(0, "/parameters/");
+    for (const io::CheckpointDataset& dataset : io::describe_checkpoint(from.file).datasets) {
+      if (dataset.name.starts_with(prefix)) own = 1;
+    }
+  });
+  world.all().broadcast(comm::bytes_of(Span<std::uint64_t>(&own, 1)), 0).wait();
+  return own != 0;
+}
+
 }  // namespace
 
 Span<float> take_checkpoint_copy(const config::Options& options, zero::Engine& engine, Memory& memory) {
@@ -106,8 +120,11 @@ void Saves::finish() {
 
 void Saves::measure() { longest_s_ = std::max(longest_s_, static_cast<double>(trace::now_ns() - begin_ns_) * 1e-9); }
 
-void replace_by_mean(Machine& machine, std::int64_t steps) {
-  if (!machine.synchroniser || !machine.synchroniser->schedule().nodes_differ_after(static_cast<std::size_t>(steps))) return;
+void replace_by_mean(comm::World& world, Machine& machine, std::int64_t steps, const io::LoadedCheckpoint* unchanged) {
+  if (!machine.synchroniser) return;
+  const bool differ = machine.synchroniser->schedule().nodes_differ_after(static_cast<std::size_t>(steps)) ||
+                      (unchanged != nullptr && have_own_parameters(world, machine, *unchanged));
+  if (!differ) return;
   machine.engine.change_masters([&] { machine.synchroniser->replace_by_mean(); });
 }
 

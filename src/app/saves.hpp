@@ -63,8 +63,10 @@ class Saves {
   std::uint64_t bytes_ = 0;
 };
 
-/// At the end of the run, after `steps` steps: if the nodes' parameters differ, replaces them by their mean.
-void replace_by_mean(Machine& machine, std::int64_t steps);
+/// Collective, at the end of the run, after `steps` steps: if the nodes' parameters differ, replaces them by their mean.
+/// unchanged: the checkpoint that the run was resumed from, if it has made no step since; otherwise null. Its nodes may
+/// differ where those of this run's schedule would not.
+void replace_by_mean(comm::World& world, Machine& machine, std::int64_t steps, const io::LoadedCheckpoint* unchanged);
 /// The parameters, if all nodes have the same: every element on one rank.
 std::vector<NamedSlice> common_parameters(Machine& machine);
 

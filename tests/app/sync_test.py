@@ -187,6 +187,12 @@ class Sync(Program):
         self.assertIn(f"validation loss {run['val_losses'][-1][1]:.6f}", done.stdout)
         self.assertEqual(self.shoal("export", file, self.dir / "weights").returncode, 0)
         self.assertTrue((self.dir / "weights" / "model.safetensors").exists())
+        # A run that makes no step exports that mean, too: also if its nodes would have synchronized after this step.
+        weights = (self.dir / "weights" / "model.safetensors").read_bytes()
+        other = ("--sync.kind=localsgd", "--sync.localsgd_frequency=5", nodes_of(2), f"--checkpoint.resume={file}")
+        exports = f"--output.export={self.dir / 'none'}"
+        self.train(self.deck(DECK), *other, exports, "--train.steps=5", ranks=4, out="none")
+        self.assertEqual((self.dir / "none" / "model.safetensors").read_bytes(), weights)
         told = self.shoal("info", "--verify", file)
         self.assertIn("/nodes/1/parameters/", told.stdout)
         self.assertIn("/nodes/0/moments/first/", told.stdout)
