@@ -83,7 +83,7 @@ Json traffic_per_step(comm::World& world, const History& history) {
 }  // namespace
 
 fs::path checkpoint_directory(const config::Options& options) {
-  return options.checkpoint.dir.empty() ? fs::path(options.output.dir) / "checkpoints" : fs::path(options.checkpoint.dir);
+  return options.checkpoint.dir.empty() ? fs::path(options.output.dir) / checkpoints_name : fs::path(options.checkpoint.dir);
 }
 
 fs::path trace_path(const config::Options& options) {

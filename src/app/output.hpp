@@ -21,7 +21,8 @@ namespace shoal::app {
 inline constexpr const char* metrics_name = "metrics.jsonl";
 inline constexpr const char* summary_name = "summary.json";
 inline constexpr const char* trace_name = "trace.h5";
-inline constexpr const char* aborted_name = "aborted.txt";  // comm/abort.hpp
+inline constexpr const char* checkpoints_name = "checkpoints";  // unless checkpoint.dir is set
+inline constexpr const char* aborted_name = "aborted.txt";      // comm/abort.hpp
 
 /// Paths that follow from the options. trace_path: for a run that begins at step 0.
 std::filesystem::path checkpoint_directory(const config::Options& options);

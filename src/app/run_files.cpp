@@ -37,7 +37,7 @@ bool uses_checkpoints(const config::Options& options) {
 fs::path directory_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : "."; }
 
 /// Where an earlier run wrote its checkpoints if it was not told another place.
-fs::path default_checkpoints(const config::Options& options) { return fs::path(options.output.dir) / "checkpoints"; }
+fs::path default_checkpoints(const config::Options& options) { return fs::path(options.output.dir) / checkpoints_name; }
 
 bool holds_checkpoints(const fs::path& directory) {
   return !io::list_checkpoints(directory).empty() || !io::list_unfinished_checkpoints(directory).empty();
