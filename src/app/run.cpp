@@ -154,7 +154,7 @@ Exit Run::steps() {
     flush_trace(t + 1);
     saves_.advance();
     if (!at_once && wants_checkpoint(t + 1, last, stop)) save(t + 1);
-    clock_.lap(saves_);
+    clock_.lap({saves_.seconds(), saves_.longest_s(), saves_.under_way()});
     if (stop && !last) {
       stopped();
       return Exit::requeue;

@@ -56,13 +56,13 @@ void StopClock::start() {
   if (limit_s_ > 0) deadline_ns_ = lap_ns_ + static_cast<std::int64_t>(std::min(limit_s_, longest_s) * second_ns);
 }
 
-void StopClock::lap(const Saves& saves) {
+void StopClock::lap(const SaveTimes& saves) {
   const std::int64_t now = trace::now_ns();
-  const double waited_s = saves.seconds() - saved_s_;  // the training waited for saves
+  const double waited_s = saves.waited_s - saved_s_;  // the training waited for saves
   longest_step_s_ = std::max(longest_step_s_, static_cast<double>(now - lap_ns_) / second_ns - waited_s);
-  longest_save_s_ = saves.longest_s();
-  saves_left_ = saves.under_way() ? 2 : 1;  // the last save begins when the one before it is complete
-  saved_s_ = saves.seconds();
+  longest_save_s_ = saves.longest_s;
+  saves_left_ = saves.under_way ? 2 : 1;  // the last save begins when the one before it is complete
+  saved_s_ = saves.waited_s;
   lap_ns_ = now;
   ++laps_;
 }

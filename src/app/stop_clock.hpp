@@ -6,12 +6,17 @@
 #include <cstdint>
 #include <string>
 
-#include "saves.hpp"
 #include "shoal/comm/world.hpp"
 #include "shoal/config/options.hpp"
 #include "time_left.hpp"
 
 namespace shoal::app {
+
+/// What the clock is told of the saves so far: Saves::seconds(), longest_s() and under_way().
+struct SaveTimes {
+  double waited_s = 0, longest_s = 0;
+  bool under_way = false;
+};
 
 class StopClock {
  public:
@@ -23,7 +28,7 @@ class StopClock {
   /// The first step begins. A limit in seconds counts from here.
   void start();
   /// To be called where the run may stop: after a step, and the evaluation and the save that followed it.
-  void lap(const Saves& saves);
+  void lap(const SaveTimes& saves);
 
   /// Returns true on rank 0 if the run must stop after the step that is being made; false on the other ranks. With `auto` it
   /// must if what is left might not be enough for another step, as long as the longest so far, and for a save.
@@ -39,7 +44,7 @@ class StopClock {
   TimeLeft left_;       // auto
   double end_s_ = 0;    // seconds kept for the end of the program
   std::int64_t deadline_ns_ = 0, lap_ns_ = 0;
-  double saved_s_ = 0;  // Saves::seconds() at the last lap
+  double saved_s_ = 0;  // SaveTimes::waited_s at the last lap
   double longest_step_s_ = 0, longest_save_s_ = 0;
   int saves_left_ = 1;  // until the run ends: one, or two if one is still under way
   int laps_ = 0;
