@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "aborting.hpp"
 #include "device_operations.hpp"
 #include "inquiry.hpp"
 #include "peers.hpp"
@@ -193,9 +195,18 @@ struct Watchdog::State {
       if (stopped_within(wait_for_lower_rank)) return;
       if (!is_running(peers.process(lowest))) end("");
     }
-    std::string line = text("shoal: rank ", rank, ": ");
-    for (const int r : dead) line += text(r != dead.front() ? ", " : "", name(r));
-    end_all(line + " died without an error message: killed, or crashed; this run ends\n");
+    std::vector<int> aborted;
+    std::copy_if(dead.begin(), dead.end(), std::back_inserter(aborted), [this](int r) { return has_aborted(r); });
+    std::string line = text("shoal: rank ", rank, ":");
+    const std::vector<int>& named = aborted.empty() ? dead : aborted;
+    for (const int r : named) line += text(r != named.front() ? ", " : " ", name(r));
+    end_all(line + (aborted.empty() ? " died without an error message: killed, or crashed; this run ends\n"
+                                    : " aborted this run, but the launcher has not ended all ranks yet; this run ends\n"));
+  }
+
+  bool has_aborted(int r) const {
+    const std::optional<activity::Picture> last = peers.picture(r);
+    return last && activity::text_of(last->phase) == aborting;
   }
 
   int rank;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run that ends in the way that its argument names. ending_test.cpp checks its output and its exit code.
+#include <mpi.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,6 +22,27 @@
 #include "shoal/base/pump.hpp"
 #include "shoal/comm/watchdog.hpp"
 #include "shoal/comm/world.hpp"
+
+namespace {
+
+std::atomic<bool> launcher_is_slow{false}, mpi_fails{false};
+
+}  // namespace
+
+extern "C" {
+
+/// The launcher has not acted yet when the process ends.
+int MPI_Abort(MPI_Comm communicator, int code) {
+  if (launcher_is_slow) std::_Exit(code);
+  return PMPI_Abort(communicator, code);
+}
+
+/// The watchdog asks for messages with it.
+int MPI_Improbe(int source, int tag, MPI_Comm communicator, int* flag, MPI_Message* message, MPI_Status* status) {
+  return mpi_fails ? MPI_ERR_OTHER : PMPI_Improbe(source, tag, communicator, flag, message, status);
+}
+
+}  // extern "C"
 
 namespace {
 
@@ -118,6 +142,19 @@ Exit run(World& world, const std::string& how) {
   if (how == "differing") shoal::bad_input("x = ", world.rank() == 1 ? 4 : 3, ": no such x");
   if (how == "fails_here") without_rank_1(world, [] { shoal::fail("the disk is on fire"); });
   if (how == "seen_by_one") without_rank_1(world, [] { shoal::bad_input("only rank 1 thinks so"); });
+  if (how == "fails_slowly") {
+    without_rank_1(world, [] {
+      launcher_is_slow = true;
+      shoal::fail("the disk is on fire");
+    });
+  }
+  if (how == "mpi_fails") {
+    without_rank_1(world, [] {
+      const shoal::Absence absence;  // so that the watchdog's thread calls MPI
+      mpi_fails = true;
+      std::this_thread::sleep_for(std::chrono::seconds(100));
+    });
+  }
   if (how == "killed") without_rank_1(world, [] { raise(SIGKILL); });
   if (how == "stopped") without_rank_1(world, [] { raise(SIGSTOP); });
   const auto stall = [] { std::this_thread::sleep_for(std::chrono::seconds(100)); };

@@ -98,6 +98,23 @@ TEST(Ending, AKilledRankIsNamedByTheOthers) {
   EXPECT_LT(ended.seconds, 20);
 }
 
+TEST(Ending, ARankThatSaidWhyItEndsDidNotDieWithoutAMessage) {
+  const Ended ended = launch("sh -c '" ENDING_PROGRAM " fails_slowly; code=$?; test $code != 1 || sleep 30; exit $code'", 3);
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.said, HasSubstr("shoal: rank 1: the disk is on fire\n"));
+  EXPECT_THAT(ended.said, ContainsRegex("shoal: rank 0: rank 1 \\(.*, process [0-9]+\\) aborted this run"));
+  EXPECT_THAT(ended.said, testing::Not(HasSubstr("without an error message")));
+  EXPECT_LT(ended.seconds, 20);
+}
+
+TEST(Ending, AnErrorOfMpiInTheWatchdogNamesTheRank) {
+  const Ended ended = run("mpi_fails", 2);
+  EXPECT_EQ(ended.code, 1) << ended.said;
+  EXPECT_THAT(ended.said, ContainsRegex("shoal: rank 1 \\(.*, process [0-9]+\\): MPI_Improbe: "));
+  EXPECT_EQ(count(ended.said, "shoal:"), 1U) << ended.said;
+  EXPECT_LT(ended.seconds, 10);
+}
+
 /// mpiexec ends at once. The ranks' standard error goes to a file, since the pipe ends with the proxy.
 TEST(Ending, RanksEndWithTheirLauncher) {
   const auto words = std::filesystem::temp_directory_path() / ("ending-test-" + std::to_string(getpid()));
