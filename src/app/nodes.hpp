@@ -20,12 +20,13 @@ struct StepReport {
   double gain = 0;             ///< AdaScale: number of small-batch steps that this step counts as; 0: no update, or off
   double effective_steps = 0;  ///< AdaScale: number of small-batch steps so far
   double seconds = 0;
-  double loss_scale = 1;  ///< fp16: factor of the loss (on the first node)
-  bool overflow = false;  ///< fp16: the gradients overflowed at this scale, so a node skipped the update
-  bool updated = true;    ///< a node applied the update
-  std::string broken;     ///< what was not finite for another reason; empty: nothing
-  bool stop = false;      ///< a rank wants the run to end after this step
-  bool last = false;      ///< all steps are done
+  double loss_scale = 1;        ///< fp16: factor of the loss (on the first node)
+  bool overflow = false;        ///< fp16: the gradients overflowed at this scale, so a node skipped the update
+  bool updated = true;          ///< a node applied the update
+  bool at_least_scale = false;  ///< fp16: they overflowed at the smallest scale on some node, which ends the run
+  std::string broken;  ///< what was not finite for another reason, or overflowed at the smallest scale; empty: nothing
+  bool stop = false;   ///< a rank wants the run to end after this step
+  bool last = false;   ///< all steps are done
 };
 
 /// Collective over all ranks: combines the nodes' reports of these steps into reports that all ranks have. stop: a rank of

@@ -82,15 +82,16 @@ void Run::write_line(const StepReport& report, std::optional<double> validation)
 
 /// Returns true if the run may go on after this step.
 bool Run::is_good(const StepReport& report) const {
-  return report.broken.empty() || options_.train.on_nan == config::OnNan::skip;
+  if (report.broken.empty()) return true;
+  return options_.train.on_nan == config::OnNan::skip && !report.at_least_scale;
 }
 
 void Run::check(const StepReport& report) {
   if (is_good(report)) return;
   saves_.finish();  // completes the last good checkpoint
-  throw Error(
-      Exit::failed, Seen::everywhere,
-      text("step ", report.step, ": ", report.broken, "; the run stops (train.on_nan = skip would skip such updates)"));
+  throw Error(Exit::failed, Seen::everywhere,
+              text("step ", report.step, ": ", report.broken,
+                   report.at_least_scale ? "" : "; the run stops (train.on_nan = skip would skip such updates)"));
 }
 
 /// Collective. Called at moments when the ranks have synchronized, so that it adds no wait.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "checkpoint_state.hpp"
+#include "shoal/base/error.hpp"
 
 namespace shoal::app {
 
@@ -47,7 +48,11 @@ std::optional<optim::Optimizer::Step> Updates::decide(const zero::Norm& norm, Sp
     report.loss_scale = scaler_->scale();
     // The scale multiplies gradients only, so no scale mends a loss that is not finite: train.on_nan decides.
     report.overflow = !finite && std::isfinite(report.loss);
-    if (finite || report.overflow) scaler_->update(report.overflow, report.step);
+    report.at_least_scale = (finite || report.overflow) && !scaler_->update(report.overflow);
+    if (report.at_least_scale) {
+      report.broken = text("the gradients overflow at a loss scale of ", scaler_->scale(),
+                           ", the least that is allowed; a smaller learning rate, or train.dtype = bf16, may help");
+    }
   }
   report.updated = finite;
   if (!finite) {

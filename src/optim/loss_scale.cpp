@@ -18,21 +18,17 @@ LossScaler::LossScaler(const LossScaleOptions& options) : options_(options) {
   state_ = {dynamic() ? std::exp2(options.initial_power) : options.scale, 0, options.hysteresis};
 }
 
-void LossScaler::update(bool overflow, std::int64_t step) {
-  if (!dynamic()) return;
+bool LossScaler::update(bool overflow) {
+  if (!dynamic()) return true;
   if (overflow) {
     state_.steps_since_overflow = 0;
     if (state_.hysteresis_left > 1) {
       --state_.hysteresis_left;
-      return;
+      return true;
     }
-    if (state_.scale == options_.minimum) {
-      throw Error(Exit::failed, Seen::everywhere,
-                  text("step ", step, ": the gradients overflow at a loss scale of ", state_.scale,
-                       ", the least that is allowed; a smaller learning rate, or train.dtype = bf16, may help"));
-    }
+    if (state_.scale == options_.minimum) return false;
     state_.scale = std::max(state_.scale / 2, options_.minimum);
-    return;
+    return true;
   }
   if (options_.consecutive_hysteresis) state_.hysteresis_left = options_.hysteresis;
   // The count does not include this step, so the scale is doubled one step later the first time than afterwards.
@@ -41,6 +37,7 @@ void LossScaler::update(bool overflow, std::int64_t step) {
     state_.scale *= 2;
     state_.hysteresis_left = options_.hysteresis;
   }
+  return true;
 }
 
 void LossScaler::restore(const State& state) {

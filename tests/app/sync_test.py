@@ -289,6 +289,30 @@ class Sync(Program):
         )
         self.assertNotIn("terminate", done.stderr)
 
+    def test_an_overflow_at_the_smallest_loss_scale_is_known_when_the_nodes_meet(self):
+        """Gradients of one node overflow before those of the other do, which still trains."""
+        scale = 2**17
+        out = self.dir / "overflow"
+        done = self.refused(
+            "train",
+            self.deck(DECK, train={"steps": 40, "dtype": "fp16", "on_nan": "skip"}, optimizer={"lr": 0.01}),
+            "--train.loss_scale_power=17",
+            f"--train.loss_scale_minimum={scale}",
+            "--train.loss_scale_hysteresis=1",
+            "--comm.reduce_dtype=fp16",
+            "--sync.kind=localsgd",
+            "--sync.localsgd_frequency=40",
+            nodes_of(2),
+            f"--output.dir={out}",
+            ranks=4,
+            code=1,
+            contains=[f": the gradients overflow at a loss scale of {scale}"],
+        )
+        said = re.fullmatch(r"shoal: step (\d+): node [01]: the gradients overflow .*\n", done.stderr)
+        self.assertTrue(said, done.stderr)
+        steps = [json.loads(line)["step"] for line in (out / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(steps, list(range(1, int(said[1]) + 1)))
+
     def skipping(self):
         """Finds options with which the gradients of one node overflow 16 bits more often than those of the other.
         Returns them, and the number of updates that each node skipped in 8 steps. Where the limit is depends on the

@@ -54,7 +54,7 @@ class Training {
     engine.measure();
     const Norm norm = engine.norm();
     const bool overflow = !std::isfinite(norm.value);
-    scaler_.update(overflow, updates_);
+    EXPECT_TRUE(scaler_.update(overflow));
     if (overflow) {
       engine.discard_gradients();
     } else {

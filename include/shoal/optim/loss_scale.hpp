@@ -28,9 +28,9 @@ class LossScaler {
 
   double scale() const { return state_.scale; }
 
-  /// Takes the result of a step. Fails on all ranks (Seen::everywhere), naming the step, if the gradients overflow at the
-  /// smallest scale. A fixed scale does not change.
-  void update(bool overflow, std::int64_t step);
+  /// Takes the result of a step. Returns false if the gradients overflow at the smallest scale, so that the run must end. Of
+  /// nodes that train locally one may find that alone. A fixed scale does not change.
+  [[nodiscard]] bool update(bool overflow);
 
   /// State for a checkpoint.
   struct State {
