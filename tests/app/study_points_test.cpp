@@ -105,6 +105,24 @@ TEST(StudyPoints, RepeatsAreRunsOfTheirOwn) {
   for (const StudyPoint& point : all) EXPECT_EQ(point.scalings.size(), 2U);
 }
 
+/// Points whose strategies begin with the same 60 characters, or differ only in characters that names of files do not have.
+TEST(StudyPoints, NamesDependOnThePointAlone) {
+  const std::string optimizer = "deck optimizer.beta1=0.9 optimizer.beta2=0.95 optimizer.epsilon=1e-8 optimizer.lr=";
+  for (const auto& [one, other] :
+       {std::pair{optimizer + "0.5", optimizer + "0.25"},
+        std::pair<std::string, std::string>{"deck data.source=a/b", "deck data.source=a@b"}}) {
+    const auto alone = names(points(study("nodes = 1\nstrategies = " + other + "\n")));
+    const auto after = names(points(study("nodes = 1\nstrategies = " + one + ", " + other + "\n")));
+    ASSERT_EQ(after.size(), 2U);
+    EXPECT_NE(after[0], after[1]);
+    EXPECT_EQ(after[1], alone[0]);
+  }
+  EXPECT_THAT(names(points(study("nodes = 1\nstrategies = deck data.source=a_b\n"))),
+              ElementsAre("deck_data.source_a_b-n1x1-b2-g16-r1"));
+  EXPECT_THAT(refusal("nodes = 1\nstrategies = deck data.source=a train.seed=1, deck data.source=a_train.seed_1\n"),
+              HasSubstr("deck data.source=a train.seed=1 and deck data.source=a_train.seed_1 have the same name"));
+}
+
 TEST(StudyPoints, BytesArePredictedWithoutANetwork) {
   const auto all = points(study("nodes = 1,2\nstrategies = stage 0, stage 1\n"));
   EXPECT_EQ(all[0].step.sent.total().total(), 0);

@@ -55,6 +55,26 @@ class Study(StudyProgram):
         self.refused("study", deck, "--study.micro=largest", contains=["study.micro = fixed there"])
         self.check_another_version(deck)
 
+    def test_results_belong_to_the_point_not_to_its_name(self):
+        """The strategies begin with the same 60 characters. An earlier rule numbered their names by the order of the list."""
+        long = "stage 3 optimizer.beta1=0.9 optimizer.beta2=0.95 optimizer.epsilon=1e-8 optimizer.lr="
+        deck = self.study_deck(nodes="1", strategies=f"{long}0.5, {long}0.25", scaling="strong")
+        names = self.started(self.study(deck))
+        first, second = self.results()["points"]
+        reordered = f"--study.strategies={long}0.125, {long}0.25, {long}0.5"
+        self.assertEqual([name in names for name in self.started(self.study(deck, reordered))], [False])
+        earlier = {first["name"]: "long-n1x1-b1-g8-r1", second["name"]: "long_-n1x1-b1-g8-r1"}
+        file = self.dir / "results" / "study.json"
+        text = file.read_text()
+        for name, before in earlier.items():
+            (self.dir / "results" / name).rename(self.dir / "results" / before)
+            text = text.replace(name, before)
+        file.write_text(text)
+        self.assertEqual(self.started(self.study(deck, reordered)), [])
+        self.assertEqual([point["name"] for point in self.results()["points"]][1:], [*earlier.values()][::-1])
+        file.write_text(text.replace(earlier[first["name"]], "deck_zero.stage_2-n1x1-b1-g8-r1"))
+        self.refused("study", deck, "--study.strategies=deck zero.stage=2", contains=["study.json: point deck_zero.stage_2-n1x1-b1-g8-r1 is of strategy stage 3 ", " there, and of deck zero.stage=2 in this study"])  # fmt: skip
+
     def check_results(self, names):
         results = self.results()
         self.assertEqual([point["name"] for point in results["points"]], names)

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cstdio>
 #include <set>
 
 #include "../bench_file.hpp"
@@ -11,6 +13,7 @@
 #include "planner.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
+#include "shoal/base/hash.hpp"
 #include "shoal/config/table.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/kernels/runtime.hpp"
@@ -81,23 +84,35 @@ std::size_t global_batch(const config::Options& deck, Scaling scaling, int ranks
 
 /// The text as a name of files: other characters become _.
 std::string file_name(const std::string& words) {
-  constexpr std::size_t longest = 60;
   std::string name;
-  for (const char c : words.substr(0, longest)) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '+' || c == '.' || c == '-';
+  for (const char c : words) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '+' || c == '.' || c == '-' || c == '_';
     name += plain ? c : '_';
   }
   return name;
 }
 
-/// Names say all by which points of one study differ. Two strategies whose texts look alike as names of files are numbered.
+/// A name that depends on nothing but the strategy, so that its results are found again whatever else the list has. Where
+/// the name does not tell the strategy, because the text is long or has a value like "a/b", a hash of the whole text does.
+std::string file_name(const StudyStrategy& strategy) {
+  constexpr std::size_t longest = 60;
+  const auto is_kept = [](const auto& option) { return file_name(option.second) == option.second; };
+  const bool told = std::all_of(strategy.options.begin(), strategy.options.end(), is_kept);
+  const std::string name = file_name(strategy.text);
+  if (told && name.size() <= longest) return name;
+  std::array<char, 9> digits{};
+  std::snprintf(digits.data(), digits.size(), "%08llx", static_cast<unsigned long long>(hash_of(strategy.text) >> 32U));
+  return name.substr(0, longest) + "-" + digits.data();
+}
+
+/// Names say all by which points of one study differ.
 void name_points(std::vector<StudyPoint>& points, const StudyRequest& request) {
-  std::map<std::string, std::string> names;
-  std::set<std::string> taken;
+  std::map<std::string, std::string> names, texts;
   for (const StudyStrategy& strategy : request.strategies) {
-    std::string name = file_name(strategy.text);
-    while (!taken.insert(name).second) name += "_";
-    names[strategy.text] = name;
+    const std::string name = names[strategy.text] = file_name(strategy);
+    const auto [other, is_new] = texts.emplace(name, strategy.text);
+    require_input(is_new, "study.strategies: ", other->second, " and ", strategy.text, " have the same name of files, ",
+                  name, "; allowed: one of them, or the options in another order");
   }
   for (StudyPoint& point : points) {
     point.name = text(names.at(point.strategy), "-n", point.grid.nodes, "x", point.grid.ranks_per_node, "-b",

@@ -50,6 +50,12 @@ void require_version(const fs::path& file, const OrderedJson& json) {
                 "; allowed: another output.dir, or the program of that version");
 }
 
+bool is_entry_of(const StudyPoint& point, const OrderedJson& found) {
+  return found.at("strategy") == point.strategy && found.at("nodes") == point.grid.nodes &&
+         found.at("ranks_per_node") == point.grid.ranks_per_node && found.at("micro") == point.options.batch.micro &&
+         found.at("global") == point.options.batch.global && found.at("repeat") == point.repeat;
+}
+
 std::string host() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
@@ -110,15 +116,21 @@ void StudyResults::read_file() {
   }
 }
 
-/// An entry of the file.
+/// An entry of the file. It is a point's because it has the point's strategy, ranks and batch; its name is where its results
+/// are, which may have been chosen by another rule.
 void StudyResults::read_point(const OrderedJson& found) {
-  const auto name = found.at("name").get<std::string>();
-  const auto here = std::find_if(points_.begin(), points_.end(), [&](const auto& p) { return p.name == name; });
+  const auto name = found.at("name").get<std::string>(), strategy = found.at("strategy").get<std::string>();
+  const auto here = std::find_if(points_.begin(), points_.end(), [&](const auto& p) { return is_entry_of(p, found); });
+  const auto named = std::find_if(points_.begin(), points_.end(), [&](const auto& p) { return p.name == name; });
+  require_input(named == points_.end() || named == here, (directory_ / study_name).string(), ": point ", config::shown(name),
+                " is of strategy ", config::shown(strategy), " there, and of ",
+                named == points_.end() ? "" : config::shown(named->strategy), " in this study; allowed: another output.dir");
   if (here == points_.end()) {
     left_over_.push_back(name);
     json_->left_over.push_back(found);
     return;
   }
+  here->name = fs::path(name).filename();
   PointRecord& record = records_[static_cast<std::size_t>(here - points_.begin())];
   const auto state = value_named<PointState>(found.at("state").get<std::string>());
   require_input(state.has_value(), (directory_ / study_name).string(), ": point ", config::shown(name), ": no such state");
