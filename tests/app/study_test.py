@@ -75,6 +75,15 @@ class Study(StudyProgram):
         file.write_text(text.replace(earlier[first["name"]], "deck_zero.stage_2-n1x1-b1-g8-r1"))
         self.refused("study", deck, "--study.strategies=deck zero.stage=2", contains=["study.json: point deck_zero.stage_2-n1x1-b1-g8-r1 is of strategy stage 3 ", " there, and of deck zero.stage=2 in this study"])  # fmt: skip
 
+    def test_results_of_other_ranks_are_refused(self):
+        deck = self.study_deck(nodes="1,2", strategies="stage 0", scaling="strong")
+        self.study(deck)
+        summary = self.dir / "results" / "stage_0-n2x1-b1-g8-r1" / "summary.json"
+        summary.write_text(summary.read_text().replace('"world_size": 2', '"world_size": 1'))
+        self.refused(
+            "study", deck, contains=[str(summary), "of 1 rank, and this point has 2; allowed: another output.dir"]
+        )
+
     def check_results(self, names):
         results = self.results()
         self.assertEqual([point["name"] for point in results["points"]], names)

@@ -10,6 +10,7 @@
 #include "../run_record.hpp"
 #include "../version.hpp"
 #include "json.hpp"
+#include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/io/text_file.hpp"
@@ -148,6 +149,9 @@ bool StudyResults::read_summary(std::size_t point) {
     const std::string difference = first_difference(identity_of(points_[point].options), summary.at("options"));
     require_input(difference.empty(), file.string(), ": the results of another run: ", difference,
                   "; allowed: another output.dir");
+    require_input(summary.at("world_size") == points_[point].grid.ranks(), file.string(),
+                  ": the results of another run: of ", counted(summary.at("world_size").get<int>(), "rank"),
+                  ", and this point has ", points_[point].grid.ranks(), "; allowed: another output.dir");
     // A run that goes on from a checkpoint leaves the summary of the run before it as it is until it ends.
     const std::optional<RunRecord> begun = read_run_record(directory(point));
     if (begun && summary.contains("run") && summary.at("run") != begun->lineage.run) return false;
