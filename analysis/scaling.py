@@ -44,8 +44,8 @@ def row_of(curve: Curve, point: Point) -> tuple[str, ...]:
     error = None if step is None or predicted is None else 100 * (predicted / step - 1)
     speed = point.speed(step)
     return (
-        point.strategy,
-        point.scaling,
+        curve.strategy,
+        curve.scaling,
         str(point.nodes),
         str(point.ranks),
         str(point.micro),

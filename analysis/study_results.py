@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads study.json of `shoal study`, and groups its points into curves: one strategy under one scaling, by ranks."""
+"""Reads study.json of `shoal study`, and groups its points into curves: one strategy under one scaling, by ranks. Under weak
+scaling all points of a curve have the same batch per rank."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from statistics import median
 
@@ -24,8 +27,6 @@ FORMAT, FORMAT_VERSION = "shoal-study", 1
 class Point:
     """All repeats of one point of a study. Seconds and bytes are medians over them."""
 
-    strategy: str
-    scaling: str
     nodes: int
     ranks: int
     micro: int
@@ -56,7 +57,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    strategy: str
+    strategy: str  # and its batch per rank, if the study has another curve of this strategy and scaling
     scaling: str
     points: tuple[Point, ...]  # by ranks
 
@@ -98,7 +99,8 @@ def read_study(directory: Path) -> Study:
     if content.get("format") != FORMAT or content.get("format_version") != FORMAT_VERSION:
         raise BadInput(f"{file}: no results of `shoal study` that this script reads (format_version {FORMAT_VERSION})")
     try:
-        curves = curves_of(directory, content["points"])
+        grows_with_micro = content.get("options", {}).get("batch.global") == "0"
+        curves = curves_of(directory, content["points"], grows_with_micro)
         content["study"]["system"], content["machine"]["device"]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(f"{file}: is damaged: {type(error).__name__}: {error}") from error
@@ -107,29 +109,36 @@ def read_study(directory: Path) -> Study:
     return Study(directory, content, curves)
 
 
-def curves_of(directory: Path, points: list[dict]) -> list[Curve]:
+def curves_of(directory: Path, points: list[dict], grows_with_micro: bool) -> list[Curve]:
+    """A study whose list of nodes was extended by fewer nodes has weak curves from two beginnings, with two batches per rank.
+    With batch.global = 0 a curve's batch per rank is its micro-batch, which may differ along the curve."""
     repeats: dict[tuple, list[dict]] = {}
     for point in points:
         for scaling in point["scalings"]:
-            key = (point["strategy"], scaling, int(point["ranks"]), int(point["nodes"]), int(point["global"]))
+            key = (str(point["strategy"]), str(scaling), int(point["ranks"]), int(point["nodes"]), int(point["global"]))
             repeats.setdefault(key, []).append(point)
-    curves: dict[tuple[str, str], list[Point]] = {}
+    curves: dict[tuple, list[Point]] = {}
     for key, same in repeats.items():
-        curves.setdefault(key[:2], []).append(point_of(directory, key, same))
+        _, scaling, ranks, _, batch = key
+        per_rank = Fraction(batch, ranks) if scaling == "weak" and not grows_with_micro else None
+        curves.setdefault((*key[:2], per_rank), []).append(point_of(directory, key, same))
+    alike = Counter(key[:2] for key in curves)
     return [
-        Curve(strategy, scaling, tuple(sorted(of, key=lambda point: (point.ranks, point.nodes))))
-        for (strategy, scaling), of in curves.items()
+        Curve(
+            strategy if alike[strategy, scaling] == 1 else f"{strategy} ({float(per_rank):g} sequences per rank)",
+            scaling,
+            tuple(sorted(of, key=lambda point: (point.ranks, point.nodes))),
+        )
+        for (strategy, scaling, per_rank), of in curves.items()
     ]
 
 
 def point_of(directory: Path, key: tuple, repeats: list[dict]) -> Point:
-    strategy, scaling, ranks, nodes, batch = key
+    _, _, ranks, nodes, batch = key
     done = [point for point in repeats if point["measured"] is not None]
     exposed = [seconds for point in done if (seconds := exposed_of(directory, point)) is not None]
     steps = tuple(positive(point["measured"]["step_s"]["median"]) for point in done)
     return Point(
-        strategy=str(strategy),
-        scaling=str(scaling),
         nodes=nodes,
         ranks=ranks,
         micro=int(repeats[0]["micro"]),

@@ -110,6 +110,28 @@ class Scaling(unittest.TestCase):
         for text in axes.get_yticklabels():
             self.assertNotIn("e+", text.get_text())
 
+    def test_weak_curves_have_one_batch_per_rank(self):
+        """The study began on 2 and 4 nodes, and was extended by 1 node, from which the batch then grows."""
+        grid = {(1, 8): 1.0, (2, 16): 1.0, (4, 32): 1.0, (2, 8): 0.6, (4, 16): 0.6}
+        points = [
+            point("stage 0", ["weak"], ranks, step_s, tokens_per_step=180 * batch, **{"global": batch})
+            for (ranks, batch), step_s in grid.items()
+        ]
+        curves = read_study(self.study(points, options={"batch.global": "8"})).curves
+        self.assertEqual([curve.strategy for curve in curves], [f"stage 0 ({n} sequences per rank)" for n in (8, 4)])
+        self.assertEqual([[(p.ranks, p.batch) for p in curve.points] for curve in curves],
+                         [[(1, 8), (2, 16), (4, 32)], [(2, 8), (4, 16)]])  # fmt: skip
+        for curve in curves:
+            self.assertEqual(
+                [curve.efficiency(p, lambda each: each.step) for p in curve.points], [1] * len(curve.points)
+            )
+        self.assertEqual(len(read_study(self.study(points[:3], options={"batch.global": "8"})).curves), 1)
+        # With batch.global = 0 the batch per rank is the micro-batch, which differs along one curve.
+        [curve] = read_study(self.study([points[0], points[4]], options={"batch.global": "0"})).curves
+        self.assertEqual((curve.strategy, len(curve.points)), ("stage 0", 2))
+        table = script("scaling.py", self.study(points))
+        self.assertEqual(table.stdout.count("\nstage 0 (4 sequences per rank)"), 2, table.stderr)
+
     def test_a_study_without_results_is_a_table_only(self):
         done = script("scaling.py", self.study([point("stage 0", ["weak"], 1, None)]))
         self.assertEqual(done.returncode, 0, done.stderr)
