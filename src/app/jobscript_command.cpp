@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // shoal jobscript: writes a script of jobscripts/ with the nodes, the memory and the wall time that a deck needs.
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -20,6 +19,7 @@
 #include "shoal/io/text_file.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/memory.hpp"
+#include "threads.hpp"
 
 namespace shoal::app {
 
@@ -48,7 +48,7 @@ std::uint64_t planned_bytes(config::Invocation asked, const Job& job) {
   config::validate(asked, ranks);
   config::Options& o = asked.options;
   set_vocab_size(o);
-  kernels::set_threads(std::min(static_cast<int>(job.cores_per_rank), kernels::most_threads()));
+  kernels::set_threads(threads_of_job(asked, job.cores_per_rank, "--cores-per-rank"));
   const std::optional<std::size_t> limit =
       o.memory_limit_gib > 0 ? std::optional(plan::available_bytes(o.memory_limit_gib, 1)) : std::nullopt;
   const PlanInputs inputs = plan_inputs(o, ranks, static_cast<int>(job.ranks_per_node), limit);

@@ -26,6 +26,14 @@ int openmp_limit() {
   return status == std::errc() && (*end == '\0' || *end == ',') ? limit : 0;
 }
 
+void require_threads_of_kernels(int asked, const std::string& where) {
+  const int most = kernels::most_threads();
+  require_input(asked <= most, where, "train.threads = ", asked, ", but the kernels of this program run on ", most,
+                " thread, ",
+                device::kind() == device::DeviceKind::cuda ? "since they run on a GPU" : "by a Kokkos without threads",
+                "; allowed: auto, or ", most);
+}
+
 }  // namespace
 
 int choose_threads(comm::World& world, int asked) {
@@ -37,13 +45,21 @@ int choose_threads(comm::World& world, int asked) {
   if (asked > 0) {
     require_input(limit == 0 || asked <= limit, "train.threads = ", asked, " is above OMP_NUM_THREADS = ", limit,
                   "; allowed: auto, or from 1 to ", limit);
-    require_input(asked <= most, "train.threads = ", asked, ", but the kernels of this program run on ", most, " thread, ",
-                  device::kind() == device::DeviceKind::cuda ? "since they run on a GPU" : "by a Kokkos without threads",
-                  "; allowed: auto, or ", most);
+    require_threads_of_kernels(asked, "");
     return asked;
   }
   const int threads = std::clamp(cores / std::max(1, static_cast<int>(sharing)), 1, most);
   return limit > 0 ? std::min(threads, limit) : threads;
+}
+
+int threads_of_job(const config::Invocation& asked, std::uint64_t cores, const std::string& option) {
+  const int threads = asked.options.train.threads, given = static_cast<int>(cores);
+  if (threads == 0) return std::min(given, kernels::most_threads());
+  const std::string place = asked.places.of("train.threads"), where = place.empty() ? "" : place + ": ";
+  require_threads_of_kernels(threads, where);
+  require_input(threads <= given, where, "train.threads = ", threads, " is above ", option, " = ", given,
+                "; allowed: auto, or from 1 to ", given);
+  return threads;
 }
 
 double cores_per_thread(comm::World& world, int threads) {

@@ -2,7 +2,11 @@
 // How many threads a rank computes with.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "shoal/comm/world.hpp"
+#include "shoal/config/options.hpp"
 
 namespace shoal::app {
 
@@ -10,6 +14,10 @@ namespace shoal::app {
 /// that may use them. OMP_NUM_THREADS, if set, is the upper limit, and so are the threads that kernels can use. Collective
 /// over the node.
 int choose_threads(comm::World& world, int asked);
+
+/// Number of threads of a rank in a job that gives each rank so many cores, and OMP_NUM_THREADS as many. bad_input() if a
+/// rank of the job would refuse train.threads. `option`: the one that says how many cores, as in messages.
+int threads_of_job(const config::Invocation& asked, std::uint64_t cores, const std::string& option);
 
 /// Returns the cores that the node's ranks may use, divided by the number of their threads, but at most 1. threads: of this
 /// rank. Collective over the node.

@@ -319,6 +319,8 @@ class JobScript(Program):
         self.refused(
             "jobscript", deck, "--ranks-per-node=4", "--comm.ranks_per_node=3", contains=["comm.ranks_per_node"]
         )
+        self.refused("jobscript", deck, "--cores-per-rank=2", "--train.threads=3", contains=["command line: train.threads = 3 is above --cores-per-rank = 2; allowed: auto, or from 1 to 2"])  # fmt: skip
+        self.written(deck, "--cores-per-rank=2", "--train.threads=2")
         self.refused("jobscript", deck, "--nodes=0", contains=["nodes = 0"])
         self.refused("jobscript", deck, "--memory.limit=0.0001", contains=["the run needs", "cheapest"])
         self.refused("jobscript", deck, "--time=60", contains=["--time 60", "minutes to SLURM"])

@@ -108,9 +108,8 @@ TEST(StudyPoints, RepeatsAreRunsOfTheirOwn) {
 /// Points whose strategies begin with the same 60 characters, or differ only in characters that names of files do not have.
 TEST(StudyPoints, NamesDependOnThePointAlone) {
   const std::string optimizer = "deck optimizer.beta1=0.9 optimizer.beta2=0.95 optimizer.epsilon=1e-8 optimizer.lr=";
-  for (const auto& [one, other] :
-       {std::pair{optimizer + "0.5", optimizer + "0.25"},
-        std::pair<std::string, std::string>{"deck data.source=a/b", "deck data.source=a@b"}}) {
+  for (const auto& [one, other] : {std::pair{optimizer + "0.5", optimizer + "0.25"},
+                                   std::pair<std::string, std::string>{"deck data.source=a/b", "deck data.source=a@b"}}) {
     const auto alone = names(points(study("nodes = 1\nstrategies = " + other + "\n")));
     const auto after = names(points(study("nodes = 1\nstrategies = " + one + ", " + other + "\n")));
     ASSERT_EQ(after.size(), 2U);
@@ -205,6 +204,14 @@ TEST(StudyPoints, NamesTheStrategyThatCannotRun) {
   EXPECT_THAT(refusal("nodes = 2\nstrategies = stage 1 zero.qwz=8\n"), HasSubstr("a.cfg:12: zero.qwz = 8 has no effect"));
   EXPECT_THAT(refusal("nodes = 2\nstrategies = stage 2\n", "[memory]\nlimit = 0.0001\n"), HasSubstr("the run needs"));
   EXPECT_THAT(refusal("nodes = 2\n", "[comm]\nranks_per_node = 2\n"), HasSubstr("a.cfg:11: comm.ranks_per_node"));
+}
+
+TEST(StudyPoints, NamesThreadsThatNoRankOfTheJobHas) {
+  const std::string section = "nodes = 1\ncores_per_rank = 2\nstrategies = stage 0, stage 0 train.threads=";
+  EXPECT_EQ(points(study(section + "2\n")).size(), 2U);
+  EXPECT_THAT(refusal(section + "3\n"),
+              HasSubstr("stage 0 train.threads=3, strong scaling, 1 node x 1 rank: a.cfg:13: train.threads = 3 is above "
+                        "study.cores_per_rank = 2; allowed: auto, or from 1 to 2"));
 }
 
 TEST(StudyPoints, IdentityLeavesOutPlaces) {

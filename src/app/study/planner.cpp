@@ -6,9 +6,11 @@
 
 #include "../setup.hpp"
 #include "../strategies.hpp"
+#include "../threads.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/device/kind.hpp"
+#include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/fit.hpp"
 #include "shoal/plan/memory.hpp"
 
@@ -89,6 +91,7 @@ StudyPoint PointPlanner::point(const StudyVariant& variant, const StudyGrid& gri
   StudyPoint point;
   point.strategy = variant.strategy;
   point.grid = grid;
+  kernels::set_threads(threads_of_job(variant.asked, request_.cores_per_rank, "study.cores_per_rank"));
   point.limit = limit(variant.asked.options, grid);
   config::Invocation run = variant.asked;
   // On this machine the nodes are pretended; a batch system provides them.

@@ -16,7 +16,6 @@
 #include "shoal/base/hash.hpp"
 #include "shoal/config/table.hpp"
 #include "shoal/config/value.hpp"
-#include "shoal/kernels/runtime.hpp"
 
 namespace shoal::app {
 
@@ -166,7 +165,6 @@ std::optional<TimeModel> study_times(const config::Invocation& study, const Stud
 std::vector<StudyPoint> study_points(const config::Invocation& study, const StudyRequest& request,
                                      const std::optional<TimeModel>& times) {
   require_options_of_the_study(study);
-  kernels::set_threads(std::min(static_cast<int>(request.cores_per_rank), kernels::most_threads()));
   const int fewest = std::min_element(request.grids.begin(), request.grids.end(), [](const auto& a, const auto& b) {
                        return a.ranks() < b.ranks();
                      })->ranks();
