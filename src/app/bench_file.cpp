@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shoal/base/error.hpp"
+#include "shoal/device/kind.hpp"
 #include "shoal/io/text_file.hpp"
 #include "version.hpp"
 
@@ -137,6 +138,7 @@ MachineModel read_bench_file(const std::filesystem::path& file, const std::strin
     require_input(!model.is_null(), "has no model: it needs all_gather:tree measured in at least two sizes");
     MachineModel result;
     result.network.queued = json.at("machine").value("backend", "mpi") == "nccl";  // older files name none: MPI
+    result.on_gpus = json.at("machine").value("kind", "") == name_of(device::DeviceKind::cuda);
     result.network.ranks_per_node = model.at("ranks_per_node").get<int>();
     require_input(result.network.ranks_per_node >= 1, "ranks_per_node = ", result.network.ranks_per_node,
                   ": allowed: whole numbers of at least 1");

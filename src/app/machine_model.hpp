@@ -16,7 +16,8 @@ namespace shoal::app {
 /// The model of this machine for `shoal plan`.
 struct MachineModel {
   plan::NetworkModel network;
-  double node_deviation = 0, across_deviation = 0;      ///< largest relative deviation of the fit
+  double node_deviation = 0, across_deviation = 0;  ///< largest relative deviation of the fit
+  bool on_gpus = false;
   std::map<std::string, double> gflops;                 ///< peak of the cores by train.dtype, per rank while all work
   std::map<std::string, plan::TrainingRates> training;  ///< by train.dtype
 };

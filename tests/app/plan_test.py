@@ -181,6 +181,22 @@ class Plan(Planning):
         shortest = min(rows, key=lambda name: rows[name]["step_time"]["step_s"])
         self.assertNotEqual(shortest, max(rows, key=rate), "otherwise this tests nothing")
 
+    def test_fp16_is_as_fast_as_what_computes_its_products(self):
+        """Those of fp32 on processors, and units as fast as bf16's on GPUs."""
+        training = NETWORK["model"]["training"]
+        rates = {"by_width": [{"n_embd": 32, "gflops": 400}], "update_s": 1e-12}
+        model = {**NETWORK["model"], "training": {**training, "bf16": rates}}
+        deck, network = self.deck(SMALL), self.dir / "network.json"
+        for machine, like in (({}, "fp32"), ({"kind": "host"}, "fp32"), ({"kind": "cuda"}, "bf16")):
+            network.write_text(json.dumps({**NETWORK, "machine": {"backend": "mpi", **machine}, "model": model}))
+            at = ("--network", network, "--ranks", "4")
+            seconds = {
+                dtype: self.plan(deck, *at, f"--train.dtype={dtype}")[1]["strategies"][0]["step_time"]["compute_s"]
+                for dtype in ("fp32", "bf16", "fp16")
+            }
+            self.assertAlmostEqual(seconds["fp16"] / seconds[like], 1, places=6, msg=f"{machine}: {seconds}")
+            self.assertLess(seconds["bf16"], 0.5 * seconds["fp32"])
+
     def test_step_times_follow_the_links_rate(self):
         """Of a network whose latencies are known: measured ones depend on what else the machine does."""
         network = self.dir / "network.json"
