@@ -13,7 +13,6 @@
 #include "shoal/base/error.hpp"
 #include "shoal/config/value.hpp"
 #include "shoal/config/wall_time.hpp"
-#include "shoal/device/kind.hpp"
 #include "shoal/plan/notation.hpp"
 
 namespace shoal::app {
@@ -120,6 +119,10 @@ std::string quoted(const std::string& word) {
   return result + "'";
 }
 
+std::uint64_t host_bytes(const Ledger& planned, device::DeviceKind kind) {
+  return kind == device::DeviceKind::cuda ? planned[Kind::staging] : planned.total();
+}
+
 std::string script_of(const Job& job, System system) {
   const Template& chosen = template_of(system);
   Script script(*chosen.script);
@@ -128,7 +131,7 @@ std::string script_of(const Job& job, System system) {
       text(
           "# SPDX-License-Identifier: Apache-2.0\n", mark, " for ", config::shown(job.deck), ": ",
           counted(job.nodes, "node"), " x ", counted(job.ranks_per_node, "rank"), " x ", counted(job.cores_per_rank, "core"),
-          ".\n# A rank plans ", plan::bytes_text(job.rank_bytes),
+          ".\n# A rank plans ", plan::bytes_text(job.rank_bytes), chosen.on_gpus ? " of the host's memory" : "",
           "; the memory asked for is 5 % more, and 256 MiB per rank.\n# ", chosen.submit,
           " submits it. What it does on signals and at the end of its time, and the variables that it takes: jobscripts/ of "
           "shoal.\n\n"),

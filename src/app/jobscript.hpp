@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "shoal/base/memory.hpp"
 #include "shoal/base/names.hpp"
+#include "shoal/device/kind.hpp"
 #include "shoal/io/target.hpp"
 
 namespace shoal::app {
@@ -20,13 +22,16 @@ constexpr const auto& table_of(System) { return system_names; }
 /// What a script asks for.
 struct Job {
   std::uint64_t nodes = 1, ranks_per_node = 1, cores_per_rank = 1, seconds = 3600;
-  std::uint64_t rank_bytes = 0;      ///< planned
+  std::uint64_t rank_bytes = 0;      ///< planned, of the host's memory
   std::string program, deck;         ///< absolute paths
   std::vector<std::string> options;  ///< "--section.name=value"
   std::string out;                   ///< output.dir, an absolute path; empty: a directory named after the job
 
   std::uint64_t ranks() const { return nodes * ranks_per_node; }
 };
+
+/// What a rank plans of the host's memory, which batch systems count: on GPUs only staging memory.
+std::uint64_t host_bytes(const Ledger& planned, device::DeviceKind kind);
 
 std::string script_of(const Job& job, System system);
 /// Recognizes a script that script_of() wrote.

@@ -56,8 +56,7 @@ std::uint64_t planned_bytes(config::Invocation asked, const Job& job) {
     const std::string problem = memory_problem(inputs, o, *limit);
     require_input(problem.empty(), problem);
   }
-  const Ledger bytes = inputs.memory().bytes;
-  return device::kind() == device::DeviceKind::cuda ? bytes[Kind::staging] : bytes.total();
+  return host_bytes(inputs.memory().bytes, device::kind());
 }
 
 Job job_of(const config::Invocation& invocation) {

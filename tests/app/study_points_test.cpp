@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "app/jobscript.hpp"
+#include "app/study/planner.hpp"
 #include "shoal/base/error.hpp"
 #include "shoal/config/deck.hpp"
 
@@ -212,6 +214,21 @@ TEST(StudyPoints, NamesThreadsThatNoRankOfTheJobHas) {
   EXPECT_THAT(refusal(section + "3\n"),
               HasSubstr("stage 0 train.threads=3, strong scaling, 1 node x 1 rank: a.cfg:13: train.threads = 3 is above "
                         "study.cores_per_rank = 2; allowed: auto, or from 1 to 2"));
+}
+
+/// A job on GPUs needs staging memory of the host only; memory.limit is of all memory that a rank takes.
+TEST(StudyPoints, MemoryOfGpusIsNotTheHosts) {
+  using device::DeviceKind;
+  Ledger planned;
+  planned[Kind::staging] = 5;
+  planned[Kind::parameters] = 100;
+  EXPECT_EQ(host_bytes(planned, DeviceKind::host), 105U);
+  EXPECT_EQ(host_bytes(planned, DeviceKind::cuda), 5U);
+  config::Options options;
+  EXPECT_EQ(limited_bytes(planned, options, DeviceKind::cuda), 5U);
+  EXPECT_EQ(limited_bytes(planned, options, DeviceKind::host), 105U);
+  options.memory_limit_gib = 1;
+  EXPECT_EQ(limited_bytes(planned, options, DeviceKind::cuda), 105U);
 }
 
 TEST(StudyPoints, IdentityLeavesOutPlaces) {

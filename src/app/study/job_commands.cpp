@@ -102,7 +102,7 @@ std::string JobCommands::script_text(std::size_t point) const {
   job.ranks_per_node = static_cast<std::uint64_t>(planned.grid.ranks_per_node);
   job.cores_per_rank = request_.cores_per_rank;
   job.seconds = request_.seconds;
-  job.rank_bytes = planned.planned.total();
+  job.rank_bytes = host_bytes(planned.planned, device::kind());
   job.program = program_;
   job.deck = deck;
   job.out = out;

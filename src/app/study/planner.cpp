@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "../jobscript.hpp"
 #include "../setup.hpp"
 #include "../strategies.hpp"
 #include "../threads.hpp"
 #include "shoal/base/counted.hpp"
 #include "shoal/base/error.hpp"
-#include "shoal/device/kind.hpp"
 #include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/fit.hpp"
 #include "shoal/plan/memory.hpp"
@@ -19,11 +19,6 @@ namespace shoal::app {
 namespace {
 
 constexpr std::size_t most_sequences = 65536;  ///< of a micro-batch without batch.global
-
-/// Of a GPU's memory nothing is known here: without memory.limit only the host's is checked.
-std::size_t counted_bytes(const Ledger& planned) {
-  return device::kind() == device::DeviceKind::cuda ? planned[Kind::staging] : planned.total();
-}
 
 /// Sets the micro-batch; without batch.global the batch is one micro-batch for each rank, stages of pipelines included.
 void set_micro(config::Invocation& run, const StudyGrid& grid, std::size_t global, std::size_t micro) {
@@ -87,6 +82,10 @@ std::size_t largest_micro(const config::Invocation& run, const StudyGrid& grid, 
 
 }  // namespace
 
+std::size_t limited_bytes(const Ledger& planned, const config::Options& options, device::DeviceKind kind) {
+  return options.memory_limit_gib > 0 ? planned.total() : host_bytes(planned, kind);
+}
+
 StudyPoint PointPlanner::point(const StudyVariant& variant, const StudyGrid& grid, std::size_t global) const {
   StudyPoint point;
   point.strategy = variant.strategy;
@@ -101,7 +100,8 @@ StudyPoint PointPlanner::point(const StudyVariant& variant, const StudyGrid& gri
   config::validate(run, grid.ranks());
   const PlanInputs inputs = plan_inputs(run.options, grid.ranks(), grid.ranks_per_node, point.limit);
   point.planned = inputs.memory().bytes;
-  if (counted_bytes(point.planned) > point.limit) bad_input(memory_problem(inputs, run.options, point.limit));
+  if (limited_bytes(point.planned, run.options, device::kind()) > point.limit)
+    bad_input(memory_problem(inputs, run.options, point.limit));
   point.options = run.options;
   point.same_trajectory = same_trajectory(run.options);
   predict_step(point, inputs);

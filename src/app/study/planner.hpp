@@ -10,7 +10,9 @@
 #include "../plan_time.hpp"
 #include "points.hpp"
 #include "request.hpp"
+#include "shoal/base/memory.hpp"
 #include "shoal/config/options.hpp"
+#include "shoal/device/kind.hpp"
 
 namespace shoal::app {
 
@@ -19,6 +21,10 @@ struct StudyVariant {
   std::string strategy;
   config::Invocation asked;
 };
+
+/// What of a plan is compared with the limit of a rank. Without memory.limit that is the host's memory: of a GPU's nothing
+/// is known here.
+std::size_t limited_bytes(const Ledger& planned, const config::Options& options, device::DeviceKind kind);
 
 class PointPlanner {
  public:
