@@ -81,15 +81,15 @@ __device__ void add_term(bool first, Own<S>& sum, const Read& read) {
   });
 }
 template <class S, typename T>
-__device__ void add_values(const void* values, Range range, bool first, Own<S>& sum) {
-  const T* const from = static_cast<const T*>(values) + range.begin;
+__device__ void add_values(const std::byte* values, Range range, bool first, Own<S>& sum) {
+  const T* const from = reinterpret_cast<const T*>(values) + range.begin;
   const auto count = static_cast<unsigned>(range.size());
   add_term(first, sum, [&](unsigned c) { return load_some(from, S::first(c), count); });
 }
 template <class S, class Code>
-__device__ void add_codes(const Code& code, std::size_t n, const void* quantized, std::size_t index, bool first,
+__device__ void add_codes(const Code& code, std::size_t n, const std::byte* quantized, std::size_t index, bool first,
                           Own<S>& sum) {
-  const auto from = block_of<Code::bits>(static_cast<const std::byte*>(quantized), n, code.block, index);
+  const auto from = block_of<Code::bits>(quantized, n, code.block, index);
   const auto count = static_cast<unsigned>(range_of_block(n, code.block, index).size());
   const typename Code::Decoder decoder(*reinterpret_cast<const std::uint32_t*>(from.scales));
   add_term(first, sum, [&](unsigned c) {
@@ -103,16 +103,15 @@ __device__ Own<S> sum_of_terms(const Code& code, std::size_t n, const Terms& ter
   using Form = Terms::Form;
   const Range range = range_of_block(n, code.block, index);
   Own<S> sum;
-  for (std::size_t t = 0; t < terms.count(); ++t) {
-    const void* const at = terms.at(t);
-    switch (terms.form(t)) {
-      case Form::f32: add_values<S, float>(at, range, t == 0, sum); break;
-      case Form::bf16: add_values<S, bf16>(at, range, t == 0, sum); break;
-      case Form::f16: add_values<S, f16>(at, range, t == 0, sum); break;
-      case Form::int8: add_codes(code.template with<8>(), n, at, index, t == 0, sum); break;
-      case Form::int4: add_codes(code.template with<4>(), n, at, index, t == 0, sum); break;
+  terms.each([&](Form form, const std::byte* at, bool first) {
+    switch (form) {
+      case Form::f32: add_values<S, float>(at, range, first, sum); break;
+      case Form::bf16: add_values<S, bf16>(at, range, first, sum); break;
+      case Form::f16: add_values<S, f16>(at, range, first, sum); break;
+      case Form::int8: add_codes(code.template with<8>(), n, at, index, first, sum); break;
+      case Form::int4: add_codes(code.template with<4>(), n, at, index, first, sum); break;
     }
-  }
+  });
   return sum;
 }
 

@@ -34,9 +34,11 @@ struct Regions {
       : out(size_of_group(group)), in(size_of_group(group)) {
     if (size_of_group(group) == 1) return;
     for (std::size_t r = 0; r < out.size(); ++r) {
-      const bool own = r == rank_in(group);
-      if (!own || quantizes_own(format)) out[r] = memory.take_bytes(out_bytes(r));
-      if (!own) in[r] = memory.take_bytes(in_bytes);
+      if (r != rank_in(group) || quantizes_own(format)) out[r] = memory.take_bytes(out_bytes(r));
+    }
+    // One after another, at equal distances: kernels on a GPU are told of all of them by one distance.
+    for (std::size_t r = 0; r < in.size(); ++r) {
+      if (r != rank_in(group)) in[r] = memory.take_bytes(in_bytes);
     }
   }
 };

@@ -3,6 +3,7 @@
 // same bits, and no rank waits for ever.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <ostream>
 #include <random>
@@ -17,10 +18,11 @@ namespace {
 
 struct Shape {
   int nodes, locals;
-  std::size_t length;  // elements of a block
+  std::size_t length;  // elements of the longest blocks
+  std::size_t length_of(std::size_t block) const { return length - std::min(length, 2 * (block * 7 % 11)); }
 };
 std::ostream& operator<<(std::ostream& out, const Shape& shape) {
-  return out << shape.nodes << " nodes of " << shape.locals << ", blocks of " << shape.length;
+  return out << shape.nodes << " nodes of " << shape.locals << ", blocks of up to " << shape.length;
 }
 
 class QuantizedOrder : public testing::TestWithParam<Shape> {
@@ -47,7 +49,7 @@ class QuantizedOrder : public testing::TestWithParam<Shape> {
       const Hierarchy groups{*members[i].all, *members[i].node, *members[i].across};
       Blocks blocks;
       for (std::size_t b = 0; b < buffers.size(); ++b) {
-        blocks.push_back({bytes_of(Span<float>(buffers[i]).subspan(b * shape.length, shape.length))});
+        blocks.push_back({bytes_of(Span<float>(buffers[i]).subspan(b * shape.length, shape.length_of(b)))});
       }
       requests.push_back(quantized_reduce_scatter(groups, std::move(blocks), DType::f32, formats, scratch[i]));
     }
@@ -55,7 +57,7 @@ class QuantizedOrder : public testing::TestWithParam<Shape> {
     std::vector<std::vector<float>> own;
     for (std::size_t i = 0; i < buffers.size(); ++i) {
       const auto begin = buffers[i].begin() + static_cast<std::ptrdiff_t>(i * shape.length);
-      own.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(shape.length));
+      own.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(shape.length_of(i)));
     }
     return own;
   }
@@ -86,6 +88,8 @@ TEST_P(QuantizedOrder, ChangesNoBit) {
 INSTANTIATE_TEST_SUITE_P(Shapes, QuantizedOrder,
                          testing::Values(Shape{2, 1, 2'000'000}, Shape{4, 1, 200'000}, Shape{3, 1, 1'500'000},
                                          Shape{2, 2, 300'000}, Shape{3, 2, 100'000}, Shape{1, 4, 1'000}, Shape{2, 3, 0}));
+// A sum of as many terms as there are nodes.
+INSTANTIATE_TEST_SUITE_P(ManyTerms, QuantizedOrder, testing::Values(Shape{16, 1, 40}));
 
 }  // namespace
 }  // namespace shoal::comm

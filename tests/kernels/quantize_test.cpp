@@ -66,6 +66,42 @@ TEST(Quantize, SumsOfTermsAreTheSeparateStepsBitByBit) {
   }
 }
 
+/// More terms than a kernel on a GPU can capture one by one: those of many nodes, in regions one after another, and a node's
+/// own.
+TEST(Quantize, SumsOfManyTermsAreTheSeparateStepsBitByBit) {
+  constexpr std::size_t n = 700, others = 300;
+  for (const QuantFormat& format : {QuantFormat{8, 256, Rounding::accurate}, QuantFormat{4, 64, Rounding::deepspeed}}) {
+    for (const std::size_t before : {std::size_t{0}, std::size_t{1}, std::size_t{77}, others}) {
+      SCOPED_TRACE(text(name_of(format), ", ", before));
+      const std::size_t bytes = quantized_bytes(n, format);
+      Bytes regions(others * bytes);
+      const auto own = numbers<bf16>(n, 3);
+      std::vector<QuantTerm> terms;
+      std::vector<float> sums(n), sum(n);
+      for (std::size_t t = 0; t <= others; ++t) {
+        if (t == before) {
+          terms.push_back(QuantTerm::of(DType::bf16, own.data()));
+          for (std::size_t i = 0; i < n; ++i) sums[i] = t == 0 ? float(own[i]) : sums[i] + float(own[i]);
+        }
+        if (t == others) break;
+        std::byte* const region = regions.data() + t * bytes;
+        quantize(format, DType::f32, n, gradient_like(n, t).data(), region);
+        terms.push_back(QuantTerm::codes(format.bits, region));
+        if (terms.size() == 1) {
+          dequantize(format, DType::f32, n, region, sums.data());
+        } else {
+          dequantize_add(format, n, region, sums.data());
+        }
+      }
+      dequantize(format, n, terms, DType::f32, sum.data());
+      EXPECT_TRUE(same_bits(sum, sums));
+      Bytes codes(bytes);
+      quantize(format, n, terms, nullptr, codes.data());
+      EXPECT_EQ(codes, quantized(format, sums));
+    }
+  }
+}
+
 TEST(Quantize, AResidualOutlivesOverflow) {
   for (const QuantFormat& format : formats()) {
     SCOPED_TRACE(name_of(format));
