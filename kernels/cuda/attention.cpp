@@ -18,6 +18,7 @@
 #include "shoal/base/error.hpp"
 #include "shoal/base/pump.hpp"
 #include "shoal/device/taken.hpp"
+#include "shoal/kernels/bytes.hpp"
 
 namespace shoal::kernels {
 
@@ -79,7 +80,8 @@ class Parts {
   Parts(Pass pass, AttentionKey::Element element, const AttentionShape& shape)
       : shape_(shape),
         part_(pass == Pass::forward ? AttentionPart{shape.B, shape.NH} : cuda::attention_part(shape)),
-        bytes_(cuda::attention_part_workspace_bytes(shape)) {
+        bytes_(cuda::attention_part_workspace_bytes(shape)),
+        copy_bytes_(pass == Pass::forward ? 0 : cuda::attention_copy_bytes(shape)) {
     key_ = {.pass = pass, .element = element, .positions = shape.T, .head_size = shape.C / shape.NH, .channels = shape.C};
   }
 
@@ -102,10 +104,18 @@ class Parts {
   void run(Span<std::byte> workspace, const TensorsAt& tensors_at) {
     const auto address = reinterpret_cast<std::uintptr_t>(workspace.data());
     const std::size_t skipped = round_up(address, workspace_alignment) - address;
-    require(workspace.size() >= skipped + bytes_, "attention: ", workspace.size(), " bytes of workspace; ", skipped + bytes_,
-            " are needed");
+    const std::size_t needed = skipped + bytes_ + copy_bytes_;
+    require(workspace.size() >= needed, "attention: ", workspace.size(), " bytes of workspace; ", needed, " are needed");
     std::byte* const start = workspace.data() + skipped;
-    each([&](std::size_t b, std::size_t h, const KeptGraph& kept) { kept.graph->run(tensors_at(b, h), start); });
+    each([&](std::size_t b, std::size_t h, const KeptGraph& kept) {
+      AttentionTensors tensors = tensors_at(b, h);
+      if (!aligned(tensors.logsumexp)) {  // of a later part of backward, which only reads them
+        auto* const copy = reinterpret_cast<float*>(start + bytes_);
+        copy_bytes(key_.sequences * key_.heads * key_.positions * sizeof(float), tensors.logsumexp, copy);
+        tensors.logsumexp = copy;
+      }
+      kept.graph->run(tensors, start);
+    });
     pump();
   }
 
@@ -124,7 +134,7 @@ class Parts {
   AttentionShape shape_;
   AttentionPart part_;
   AttentionKey key_;
-  std::size_t bytes_;
+  std::size_t bytes_, copy_bytes_;
 };
 
 template <typename T>

@@ -41,13 +41,26 @@ constexpr std::size_t attention_part_workspace_bytes(const AttentionShape& s) {
   return part.sequences * part.heads * attention_head_bytes(s.T, s.C / s.NH) + attention_part_extra_bytes;
 }
 
+/// Whether backward goes through several parts.
+constexpr bool attention_is_cut(const AttentionShape& s) {
+  const AttentionPart part = attention_part(s);
+  return part.sequences < s.B || part.heads < s.NH;
+}
+
+/// Bytes for a copy of a part's logarithms, behind the workspace of the parts. Graphs take tensors at multiples of 16 bytes
+/// alone, and if the number of positions is odd, the logarithms of a later part begin at any float.
+constexpr std::size_t attention_copy_bytes(const AttentionShape& s) {
+  const AttentionPart part = attention_part(s);
+  return attention_is_cut(s) ? part.sequences * part.heads * s.T * sizeof(float) : 0;
+}
+
 /// Bytes of workspace that also suffice for fewer positions, as of a prompt. If the planned problem is cut into parts, parts
 /// of fewer positions may have more heads, and so take more bytes.
 constexpr std::size_t attention_planned_bytes(const AttentionShape& s) {
-  const AttentionPart part = attention_part(s);
   const std::size_t bytes = attention_part_workspace_bytes(s);
-  const bool is_cut = part.sequences < s.B || part.heads < s.NH;
-  return is_cut ? std::max(bytes, attention_part_bytes + attention_part_extra_bytes) : bytes;
+  if (!attention_is_cut(s)) return bytes;
+  const std::size_t copies = s.B * s.NH * s.T * sizeof(float);
+  return std::max(bytes, attention_part_bytes + attention_part_extra_bytes) + copies;
 }
 
 }  // namespace shoal::kernels::cuda
