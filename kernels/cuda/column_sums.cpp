@@ -16,17 +16,17 @@ namespace {
 
 template <typename T, bool paired>
 __global__ void sum_groups(unsigned rows, unsigned C, const T* x, float* partials) {
-  const unsigned step = own_columns();
+  const unsigned step = own_columns(C), group = own_group(C);
   const Width<paired> width{C};
   if (Places<paired>::first(step) >= C) return;
   Two sums{};
   over_group<16>(
-      rows, [&](unsigned row) { return load_pair<paired>(x + static_cast<std::size_t>(row) * C, step, width); },
+      group, rows, [&](unsigned row) { return load_pair<paired>(x + static_cast<std::size_t>(row) * C, step, width); },
       [&](unsigned, const Pack<T, 2>& of) {
         const Two more = widen(of);
         sums = {sums.a + more.a, sums.b + more.b};
       });
-  store_columns<paired>(sums, partials + static_cast<std::size_t>(blockIdx.y) * C, step, width);
+  store_columns<paired>(sums, partials + static_cast<std::size_t>(group) * C, step, width);
 }
 
 /// What GELU's derivative takes for two columns of a row.
@@ -47,12 +47,12 @@ __device__ GeluGradient gelu_gradient(float u, float dg) {
 
 template <typename T, bool paired>
 __global__ void sum_gelu_groups(unsigned rows, unsigned C, const GeluBackwardInputs<T> in, T* g, T* du, float* partials) {
-  const unsigned step = own_columns();
+  const unsigned step = own_columns(C), group = own_group(C);
   const Width<paired> width{C};
   if (Places<paired>::first(step) >= C) return;
   Two sums{};
   over_group<8>(
-      rows,
+      group, rows,
       [&](unsigned row) {
         const std::size_t at = static_cast<std::size_t>(row) * C;
         return ValuesAndSlopes<T>{load_pair<paired>(in.u + at, step, width), load_pair<paired>(in.dg + at, step, width)};
@@ -65,15 +65,16 @@ __global__ void sum_gelu_groups(unsigned rows, unsigned C, const GeluBackwardInp
         store_two<paired>({a.slope, b.slope}, du + at, step, width);
         sums = {sums.a + a.slope, sums.b + b.slope};
       });
-  store_columns<paired>(sums, partials + static_cast<std::size_t>(blockIdx.y) * C, step, width);
+  store_columns<paired>(sums, partials + static_cast<std::size_t>(group) * C, step, width);
 }
 
 /// Sets `sums` to the sums of all groups. start(blocks, threads, stream, partials) starts the kernel that sums each group.
 template <class Start>
 void sum_all_groups(const char* label, RowShape shape, float* sums, Span<std::byte> workspace, const Start& start) {
   float* const partials = partial_sums_in(workspace, column_sum_workspace_bytes(shape), label, shape);
-  launch_over_groups(label, shape,
-                     [&](dim3 blocks, unsigned threads, cudaStream_t stream) { start(blocks, threads, stream, partials); });
+  launch_over_groups(label, shape, [&](unsigned blocks, unsigned threads, cudaStream_t stream) {
+    start(blocks, threads, stream, partials);
+  });
   join_row_groups("join_row_groups", row_groups(shape.rows), shape.C, partials, shape.C, sums);
 }
 
@@ -85,7 +86,7 @@ void gelu_backward(RowShape shape, const GeluBackwardInputs<T>& in, const GeluBa
   const auto rows = static_cast<unsigned>(shape.rows), C = static_cast<unsigned>(shape.C);
   const auto kernel = pairs_fit(C, in.u, in.dg, out.g, out.du) ? sum_gelu_groups<T, true> : sum_gelu_groups<T, false>;
   sum_all_groups("gelu_backward", shape, out.dbias, workspace,
-                 [&](dim3 blocks, unsigned threads, cudaStream_t stream, float* partials) {
+                 [&](unsigned blocks, unsigned threads, cudaStream_t stream, float* partials) {
                    kernel<<<blocks, threads, 0, stream>>>(rows, C, in, out.g, out.du, partials);
                  });
 }
@@ -95,7 +96,7 @@ void column_sum(RowShape shape, const T* x, float* sums, Span<std::byte> workspa
   const auto rows = static_cast<unsigned>(shape.rows), C = static_cast<unsigned>(shape.C);
   const auto kernel = pairs_fit(C, x) ? sum_groups<T, true> : sum_groups<T, false>;
   sum_all_groups("column_sum", shape, sums, workspace,
-                 [&](dim3 blocks, unsigned threads, cudaStream_t stream, float* partials) {
+                 [&](unsigned blocks, unsigned threads, cudaStream_t stream, float* partials) {
                    kernel<<<blocks, threads, 0, stream>>>(rows, C, x, partials);
                  });
 }

@@ -9,17 +9,24 @@ namespace shoal::kernels::cuda {
 
 inline constexpr unsigned steps_per_block = 4;
 
+/// Blocks of threads for one group of rows. Those of all groups are numbered one after another, since CUDA counts 2^31
+/// blocks in the grid's first dimension, and only 65535 in the others.
+constexpr unsigned blocks_across(unsigned C) { return (C - 1) / (steps_per_block * per_step) + 1; }
+inline __device__ unsigned own_group(unsigned C) { return blockIdx.x / blocks_across(C); }
+
 /// The step whose columns this warp sums. A thread whose first column is beyond the row must return at once. If columns are
 /// paired, the remaining threads have both of their columns, so that they may use Width<paired>.
-inline __device__ unsigned own_columns() { return blockIdx.x * steps_per_block + threadIdx.x / warp; }
+inline __device__ unsigned own_columns(unsigned C) {
+  return blockIdx.x % blocks_across(C) * steps_per_block + threadIdx.x / warp;
+}
 
-/// Calls add(row, read(row)) for the rows of this block's group, in order. read() only reads: the loads of at_a_time rows
+/// Calls add(row, read(row)) for the rows of a group, in order. read() only reads: the loads of at_a_time rows
 /// are under way together.
 template <unsigned at_a_time, class Read, class Add>
-__device__ void over_group(unsigned rows, const Read& read, const Add& add) {
+__device__ void over_group(unsigned group, unsigned rows, const Read& read, const Add& add) {
   constexpr auto group_size = static_cast<unsigned>(rows_per_group);
-  const unsigned end = min((blockIdx.y + 1) * group_size, rows);
-  unsigned row = blockIdx.y * group_size;
+  const unsigned end = min((group + 1) * group_size, rows);
+  unsigned row = group * group_size;
   for (; row + at_a_time <= end; row += at_a_time) {
     decltype(read(row)) values[at_a_time];
 #pragma unroll
@@ -42,11 +49,12 @@ __device__ void store_columns(const Two& two, float* to, unsigned step, W width)
 template <class Start>
 void launch_over_groups(const char* label, RowShape shape, const Start& start) {
   if (shape.rows == 0 || shape.C == 0) return;
-  constexpr std::size_t columns = steps_per_block * per_step;
-  const dim3 blocks(static_cast<unsigned>(portable::parts(shape.C, columns)), static_cast<unsigned>(row_groups(shape.rows)));
+  portable::require_countable(label, shape.rows);
+  const std::size_t blocks = blocks_across(static_cast<unsigned>(shape.C)) * row_groups(shape.rows);
+  portable::require_countable(label, blocks);
   {
     const device::Timed timed(label);
-    start(blocks, steps_per_block * warp, portable::detail::stream());
+    start(static_cast<unsigned>(blocks), steps_per_block * warp, portable::detail::stream());
   }
   portable::detail::launched(label);
 }

@@ -68,12 +68,12 @@ struct RowOfTwo {
 
 template <typename T, bool paired>
 __global__ void sum_groups(unsigned rows, unsigned C, const LayerNormBackwardInputs<T> in, float* partials) {
-  const unsigned step = own_columns();
+  const unsigned step = own_columns(C), group = own_group(C);
   const Width<paired> width{C};
   if (Places<paired>::first(step) >= C) return;
   Two gain{}, bias{};
   over_group<8>(
-      rows,
+      group, rows,
       [&](unsigned row) {
         const std::size_t at = static_cast<std::size_t>(row) * C;
         return RowOfTwo{load_two<paired>(in.x + at, step, width), load_two<paired>(in.dy + at, step, width)};
@@ -84,7 +84,7 @@ __global__ void sum_groups(unsigned rows, unsigned C, const LayerNormBackwardInp
                 fmaf(of.dy.b, rules::normalized(of.x.b, mean, rstd), gain.b)};
         bias = {bias.a + of.dy.a, bias.b + of.dy.b};
       });
-  float* const to = partials + static_cast<std::size_t>(blockIdx.y) * 2 * C;
+  float* const to = partials + static_cast<std::size_t>(group) * 2 * C;
   store_columns<paired>(gain, to, step, width);
   store_columns<paired>(bias, to + C, step, width);
 }
@@ -92,7 +92,7 @@ __global__ void sum_groups(unsigned rows, unsigned C, const LayerNormBackwardInp
 template <typename T>
 void gradients(RowShape shape, const LayerNormBackwardInputs<T>& in, bool paired, float* partials) {
   const auto rows = static_cast<unsigned>(shape.rows), C = static_cast<unsigned>(shape.C);
-  launch_over_groups("layernorm_backward_sums", shape, [&](dim3 blocks, unsigned threads, cudaStream_t stream) {
+  launch_over_groups("layernorm_backward_sums", shape, [&](unsigned blocks, unsigned threads, cudaStream_t stream) {
     const auto sums = paired ? sum_groups<T, true> : sum_groups<T, false>;
     sums<<<blocks, threads, 0, stream>>>(rows, C, in, partials);
   });

@@ -190,7 +190,7 @@ inline __device__ unsigned own_row() { return blockIdx.x * rows_per_block + thre
 template <class Start>
 void launch(const char* label, RowShape shape, bool paired, const Start& start) {
   if (shape.rows == 0) return;
-  portable::require_countable(label, shape.rows * shape.C);
+  portable::require_countable(label, shape.rows);
   {
     const device::Timed timed(label);
     with_steps(static_cast<unsigned>(shape.C), paired, [&](auto steps) {
