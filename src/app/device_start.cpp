@@ -2,6 +2,7 @@
 #include "device_start.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "shoal/device/memory.hpp"
 #include "shoal/device/taken.hpp"
 #include "shoal/device/unit.hpp"
+#include "shoal/kernels/runtime.hpp"
 #include "shoal/plan/notation.hpp"
 
 namespace shoal::app {
@@ -80,7 +82,45 @@ void warn_of_differences(const comm::World& world, const std::vector<Unit>& unit
   }
 }
 
+/// The versions of the libraries that compute on GPUs or send their memory, each of which may be another one on another
+/// node.
+std::string own_libraries() {
+  auto versions = kernels::library_versions();
+  versions.push_back(comm::device_library_version());
+  std::string all;
+  for (const auto& [name, version] : versions) {
+    if (name != "compiler" && !version.empty()) all += text(all.empty() ? "" : ", ", name, ' ', version);
+  }
+  return all;
+}
+
+void warn_of_libraries(comm::World& world) {
+  const std::string own = own_libraries();
+  using Line = std::array<char, 256>;
+  Line line{};
+  own.copy(line.data(), line.size() - 1);
+  std::vector<Line> lines(static_cast<std::size_t>(world.size()));
+  world.all().all_gather(comm::bytes_of(Span<Line>(&line, 1)), comm::bytes_of(Span<Line>(lines))).wait();
+  if (world.rank() != 0) return;
+  std::vector<std::string> ranks, libraries;
+  for (std::size_t rank = 0; rank < lines.size(); ++rank) {
+    ranks.push_back(rank_text(world, rank));
+    libraries.emplace_back(lines[rank].data());
+  }
+  const std::string warning = difference_of_libraries(ranks, libraries);
+  if (!warning.empty()) std::fprintf(stderr, "shoal: %s\n", warning.c_str());
+}
+
 }  // namespace
+
+std::string difference_of_libraries(const std::vector<std::string>& ranks, const std::vector<std::string>& libraries) {
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    if (libraries[rank] == libraries.front()) continue;
+    return text("libraries differ (", ranks.front(), ": ", libraries.front(), "; ", ranks[rank], ": ", libraries[rank],
+                "): results may not have the bits that equal libraries give");
+  }
+  return {};
+}
 
 void open_device(comm::World& world) {
   if (device::kind() == device::DeviceKind::host) return;
@@ -96,6 +136,7 @@ void open_device(comm::World& world) {
   if (!on_gpu()) return;
   require_one_each(world, units);
   warn_of_differences(world, units);
+  warn_of_libraries(world);
 }
 
 void start_messages(comm::World& world) {

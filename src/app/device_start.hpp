@@ -3,6 +3,9 @@
 // functions do nothing.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "report.hpp"
 #include "setup.hpp"
 #include "shoal/comm/world.hpp"
@@ -10,8 +13,12 @@
 namespace shoal::app {
 
 /// Collective, once. Gives each rank its GPU (device/unit.hpp). Fails on all ranks if one has none, or if two have the same
-/// and SHOAL_SHARE_GPU is not 1. Rank 0 warns if GPUs differ.
+/// and SHOAL_SHARE_GPU is not 1. Rank 0 warns if GPUs differ, or the libraries that compute on them.
 void open_device(comm::World& world);
+
+/// The warning that another rank's libraries differ from rank 0's; empty if none do. ranks, libraries: of each rank, its
+/// name and the versions.
+std::string difference_of_libraries(const std::vector<std::string>& ranks, const std::vector<std::string>& libraries);
 
 /// Collective. Starts the library that sends arenas by itself, NCCL, for all groups that there are, so that what it takes of
 /// the GPU's memory is known before the run reserves its own.

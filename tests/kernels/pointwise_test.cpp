@@ -211,6 +211,16 @@ TEST(Elementwise, NothingToDo) {
   EXPECT_NO_THROW(copy_bytes(0, nullptr, nullptr));
 }
 
+/// More groups of rows than a grid of CUDA has blocks in its second dimension.
+TEST(ColumnSum, TakesMillionsOfRows) {
+  constexpr std::size_t rows = std::size_t{64} * 65536 + 1;
+  const std::vector<float> x(rows, 1.0F);
+  std::vector<float> sums(1);
+  std::vector<std::byte> workspace(column_sum_workspace_bytes({rows, 1}));
+  column_sum<float>({rows, 1}, x.data(), sums.data(), workspace);
+  EXPECT_EQ(sums[0], static_cast<float>(rows));
+}
+
 TEST(Elementwise, WorkspaceThatIsTooSmallIsRefused) {
   std::vector<float> x(100), sums(10);
   std::vector<std::byte> workspace(column_sum_workspace_bytes({10, 10}) - 1);
