@@ -30,9 +30,14 @@ constexpr Tiles tiles_for(std::size_t head_size, std::size_t sums) {
       if (tiles.bytes() <= team_memory) return tiles;
     }
   }
-  return {channels, 16, 8, sums};
+  const Tiles small{channels, 16, 8, sums};
+  // Smaller tiles are whole blocks of a product on a GPU alone.
+  if (on_host || small.bytes() <= most_team_memory) return small;
+  const Tiles eights{channels, 8, 8, sums};
+  return eights.bytes() <= most_team_memory ? eights : Tiles{channels, 4, 4, sums};
 }
 static_assert(tiles_for(128, 1).bytes() <= team_memory && tiles_for(128, 2).bytes() <= team_memory);
+static_assert(on_host || tiles_for(longest_head, 2).bytes() <= most_team_memory);
 
 /// What a team has in its scratch memory. Of its own tile and of the other one, x is q or k, and y is dout or v.
 struct Scratch {

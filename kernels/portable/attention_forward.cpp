@@ -28,9 +28,12 @@ constexpr Tiles tiles_for(std::size_t head_size) {
       if (tiles.bytes() <= team_memory) return tiles;
     }
   }
-  return {channels, 16, 16};
+  const Tiles small{channels, 16, 16};
+  // Smaller tiles are whole blocks of a product on a GPU alone.
+  return on_host || small.bytes() <= most_team_memory ? small : Tiles{channels, 8, 8};
 }
 static_assert(tiles_for(128).bytes() <= team_memory);
+static_assert(on_host || tiles_for(longest_head).bytes() <= most_team_memory);
 
 /// What a team has in its scratch memory.
 struct Scratch {

@@ -17,6 +17,12 @@ namespace shoal::kernels::portable {
 /// launch takes a part for itself.
 inline constexpr std::size_t team_memory = 48 * 1024 - 512;
 
+/// Bytes that a team of a GPU may use for longer heads: those of capability 8.6, 8.9 and 12 give a block 99 KiB, others
+/// more.
+inline constexpr std::size_t most_team_memory = 99 * 1024 - 512;
+/// Heads of so many channels fit them.
+inline constexpr std::size_t longest_head = 1024;
+
 /// a - b, or 0 if b is larger.
 SHOAL_FUNCTION constexpr std::size_t beyond(std::size_t a, std::size_t b) { return a > b ? a - b : 0; }
 
