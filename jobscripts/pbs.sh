@@ -59,35 +59,14 @@ if [[ -n ${SHOAL_SWEEP:-} ]]; then
 fi
 read -ra options <<<"${SHOAL_OPTIONS:-}"
 
-# resource NAME: the value in the record of this job, where long lines are broken: "    Resource_List.select = 2:ncpus=2".
-resource() { qstat -f "$PBS_JOBID" 2>/dev/null | sed -e ':a' -e '$!N' -e 's/\n\t//' -e 'ta' -e 'P' -e 'D' | sed -n "s/^ *$1 = //p"; }
-# Whether the deck's own train.stop_after ends a run that starts now before the job ends, with a tenth of the time to spare.
-deck_stops_earlier() {
-  local limit walltime
-  limit=$(sed -n 's/^[[:space:]]*stop_after[[:space:]]*=[[:space:]"'\'']*\([^[:space:]"'\''#]*\).*/\1/p' "$deck" 2>/dev/null || true)
-  walltime=$(resource Resource_List.walltime || true)
-  awk -v limit="$limit" -v walltime="$walltime" -v gone="$SECONDS" '
-    function seconds(time, part, fields, days, i, sum) { # 1.5, 02:00:00 or 1-02:00:00
-      fields = split(time, part, ":")
-      if (fields == 1) return time + 0
-      sum = part[1]
-      if (split(part[1], days, "-") == 2) sum = 24 * days[1] + days[2]
-      for (i = 2; i <= fields; i++) sum = 60 * sum + part[i]
-      return sum
-    }
-    BEGIN { exit !(seconds(limit) > 0 && (walltime == "" || seconds(limit) < 0.9 * (seconds(walltime) - gone))) }'
-}
-# The run stops after the time that the user set on the command line; otherwise at the end of the job, or when the deck says if
-# that is earlier.
-set_stop() {
-  stop=()
-  [[ "${preset[*]} ${options[*]}" != *train.stop_after* ]] || return 0
-  if command -v qstat >/dev/null; then
-    deck_stops_earlier || stop=(--train.stop_after=auto)
-  else
-    echo "no qstat here: set --train.stop_after=HH:MM:SS below the walltime, or work after the last checkpoint is lost" >&2
-  fi
-}
+stop=()
+if [[ "${preset[*]} ${options[*]}" == *train.stop_after* ]]; then
+  : # the user's own limit
+elif command -v qstat >/dev/null; then
+  stop=(--train.stop_after=auto)
+else
+  echo "no qstat here: set --train.stop_after=HH:MM:SS below the walltime, or work after the last checkpoint is lost" >&2
+fi
 
 # The node file has one line per rank (mpiprocs of each chunk), node by node. PBS has set OMP_NUM_THREADS to ompthreads.
 ranks=$(wc -l <"$PBS_NODEFILE")
@@ -126,7 +105,6 @@ while true; do
     again=(--checkpoint.resume=latest)
   fi
   before=$(newest)
-  set_stop
   rm -f "$out/aborted.txt"
   (
     trap '' USR2
@@ -155,6 +133,8 @@ while true; do
 done
 trap - USR1 USR2 TERM INT
 
+# resource NAME: the value in the record of this job, where long lines are broken: "    Resource_List.select = 2:ncpus=2".
+resource() { qstat -f "$PBS_JOBID" 2>/dev/null | sed -e ':a' -e '$!N' -e 's/\n\t//' -e 'ta' -e 'P' -e 'D' | sed -n "s/^ *$1 = //p"; }
 submit_again() {
   local next=(-q "$PBS_O_QUEUE") name value
   for name in select place walltime; do

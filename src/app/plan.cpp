@@ -86,7 +86,8 @@ PlannedRun plan_run(const config::Options& options, int ranks, int stage, std::i
   return run;
 }
 
-/// DeepSpeed's estimates for all its ways to run: on nodes of comm.ranks_per_node ranks, or on one node if that is not set.
+/// DeepSpeed's estimates for all its ways to run, on nodes of comm.ranks_per_node ranks, or on one node if that is not set.
+/// options: on the nodes of the plan (resolved_on_nodes()).
 std::vector<DeepSpeedRow> deepspeed_rows(const config::Options& options, int ranks) {
   const plan::DeepSpeedModel model = plan::deepspeed_model(model::layout(options.model));
   const int on_node = options.comm.ranks_per_node;
@@ -129,12 +130,18 @@ std::optional<std::size_t> limit_of(const config::Invocation& invocation) {
   return limit > 0 ? std::optional(plan::available_bytes(limit, 1)) : std::nullopt;
 }
 
-/// The deck on so many ranks, on the nodes that the times are predicted for.
+/// The deck on so many ranks, on the nodes that the times are predicted for if it can run on these.
 Resolved resolved_on_nodes(const config::Invocation& invocation, int ranks, const std::optional<TimeModel>& times) {
+  if (!times) return resolved(invocation, ranks);
   config::Invocation asked = invocation;
   int& on_node = asked.options.comm.ranks_per_node;
-  if (times) on_node = times->cluster_of(ranks, on_node).ranks_per_node;
-  return resolved(asked, ranks);
+  on_node = times->cluster_of(ranks, on_node).ranks_per_node;
+  try {
+    return resolved(asked, ranks);
+  } catch (const Error& error) {
+    if (error.code() != Exit::bad_input) throw;
+    return resolved(invocation, ranks);  // the row of its step time says why
+  }
 }
 
 /// True if the plan depends on nodes that are not known: then all ranks are planned as one node.

@@ -29,6 +29,8 @@ constexpr double second_ns = 1e9;
 StopClock::StopClock(comm::World& world, const config::Invocation& invocation)
     : decides_(world.all().rank() == 0), limit_s_(invocation.options.train.stop_after) {
   if (limit_s_ != config::TrainOptions::as_the_job) return;
+  limit_s_ = invocation.deck_stop_after;
+  asks_ = true;
   on_rank_0(world.all(), [&] {
     left_ = time_left();
     require_input(left_.problem.empty(), invocation.places.locate(text("train.stop_after = auto: ", left_.problem,
@@ -36,11 +38,13 @@ StopClock::StopClock(comm::World& world, const config::Invocation& invocation)
   });
   if (!left_.seconds) return;
   end_s_ = std::clamp(part_for_end * *left_.seconds, least_for_end_s, most_for_end_s);
-  deadline_ns_ = trace::now_ns() + static_cast<std::int64_t>(std::clamp(*left_.seconds, -longest_s, longest_s) * second_ns);
+  job_end_ns_ = trace::now_ns() + static_cast<std::int64_t>(std::clamp(*left_.seconds, -longest_s, longest_s) * second_ns);
 }
 
 void StopClock::print_limit() const {
-  if (!decides_ || limit_s_ != config::TrainOptions::as_the_job) return;
+  if (!decides_ || !asks_) return;
+  if (limit_s_ > 0)
+    std::printf("# train.stop_after: the run stops after %s, as the deck says\n", human_time(limit_s_).c_str());
   if (!left_.seconds) {
     std::printf("# train.stop_after = auto: the job has no time limit (%s)\n", left_.source.c_str());
     return;
@@ -67,19 +71,21 @@ void StopClock::lap(const SaveTimes& saves) {
   ++laps_;
 }
 
-/// What must be left when a step ends, so that another one is begun. A limit in seconds is used up to its end.
-double StopClock::reserve_s() const {
-  return limit_s_ > 0 ? 0 : longer * (longest_step_s_ + saves_left_ * longest_save_s_) + end_s_;
-}
+/// What must be left of the job when a step ends, so that another one is begun.
+double StopClock::reserve_s() const { return longer * (longest_step_s_ + saves_left_ * longest_save_s_) + end_s_; }
+
+/// A limit in seconds is used up to its end.
+bool StopClock::limit_over() const { return deadline_ns_ != 0 && trace::now_ns() > deadline_ns_; }
 
 bool StopClock::over() const {
-  if (!decides_ || deadline_ns_ == 0) return false;
-  return static_cast<double>(trace::now_ns()) + reserve_s() * second_ns > static_cast<double>(deadline_ns_);
+  if (!decides_) return false;
+  const double kept_until = static_cast<double>(trace::now_ns()) + reserve_s() * second_ns;
+  return limit_over() || (job_end_ns_ != 0 && kept_until > static_cast<double>(job_end_ns_));
 }
 
 std::string StopClock::too_short() const {
   if (laps_ != 1) return {};
-  const bool fixed_limit = limit_s_ > 0;
+  const bool fixed_limit = limit_over();
   return text("train.stop_after = ", fixed_limit ? human_time(limit_s_) : "auto", " left time for one step only (",
               human_time(longest_step_s_), ", and ", human_time(longest_save_s_),
               " for its checkpoint): every job that resumes will make one step; allowed: ",

@@ -30,21 +30,24 @@ class StopClock {
   /// To be called where the run may stop: after a step, and the evaluation and the save that followed it.
   void lap(const SaveTimes& saves);
 
-  /// Returns true on rank 0 if the run must stop after the step that is being made; false on the other ranks. With `auto` it
-  /// must if what is left might not be enough for another step, as long as the longest so far, and for a save.
+  /// Returns true on rank 0 if the run must stop after the step that is being made; false on the other ranks. It must if a
+  /// limit in seconds is over, also one of the deck beside `auto` on the command line; with `auto`, also if what is left
+  /// might not be enough for another step, as long as the longest so far, and for a save.
   bool over() const;
   /// If the limit was shorter than one step: a sentence that says so.
   std::string too_short() const;
 
  private:
   double reserve_s() const;
+  bool limit_over() const;
 
-  bool decides_;        // on rank 0
-  double limit_s_ = 0;  // train.stop_after
-  TimeLeft left_;       // auto
-  double end_s_ = 0;    // seconds kept for the end of the program
-  std::int64_t deadline_ns_ = 0, lap_ns_ = 0;
-  double saved_s_ = 0;  // SaveTimes::waited_s at the last lap
+  bool decides_;                                                // on rank 0
+  double limit_s_ = 0;                                          // in seconds from the first step; 0: none
+  bool asks_ = false;                                           // auto
+  TimeLeft left_;                                               // of the job
+  double end_s_ = 0;                                            // seconds kept for the end of the program
+  std::int64_t deadline_ns_ = 0, job_end_ns_ = 0, lap_ns_ = 0;  // 0: none
+  double saved_s_ = 0;                                          // SaveTimes::waited_s at the last lap
   double longest_step_s_ = 0, longest_save_s_ = 0;
   int saves_left_ = 1;  // until the run ends: one, or two if one is still under way
   int laps_ = 0;

@@ -71,7 +71,7 @@ void print_plan(comm::World& world, const Setup& setup) {
     std::printf("# stages of the pipeline, each of %s\n", counted(setup.division.ranks, "rank").c_str());
     print_stages(stage_rows(*setup.all_stages), '#');
   }
-  if (ranks != world.size() && setup.options.comm.ranks_per_node == 0 && depends_on_nodes(setup.options)) {
+  if (ranks > 1 && ranks != world.size() && setup.options.comm.ranks_per_node == 0 && depends_on_nodes(setup.options)) {
     std::printf("# %d ranks: %s\n", ranks, unknown_nodes);
   }
   std::printf("# dry run passed: options, data, memory, directories%s\n",

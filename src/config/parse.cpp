@@ -113,6 +113,9 @@ Invocation parse(const CommandSpec& command, int argc, const char* const* argv) 
   for (const CommandLine::Given& given : line.options) {
     if (given.name == "deepspeed") apply_deepspeed(given.value, deck, invocation, problems);
   }
+  if (invocation.options.train.stop_after == TrainOptions::as_the_job) {
+    invocation.deck_stop_after = std::max(0.0, deck.options.train.stop_after);
+  }
   problems.insert(problems.end(), on_the_line.begin(), on_the_line.end());
 
   std::string message;

@@ -129,7 +129,8 @@ std::vector<Row> batch_and_train_rows() {
        at_least(0).or_wall_time().or_word("auto", TrainOptions::as_the_job),
        about(
            "write a checkpoint and end with exit code 75 after this time; 0: no limit; auto: what SLURM or PBS says is left "
-           "of the job, less the longest step, the longest save and up to 30 s for the end",
+           "of the job, less the longest step, the longest save and up to 30 s for the end. Given on the command line, auto "
+           "leaves an earlier limit of the deck in force",
            "Set it below the time limit of the job, or to auto.")},
   };
 }

@@ -31,10 +31,10 @@ class Clock(Program):
         variables.setdefault("PATH", f"{self.dir / 'bin'}:{os.environ['PATH']}")
         return [word for name, value in variables.items() for word in ("-genv", name, str(value))]
 
-    def stopped(self, *options, ranks=1, mpiexec=()):
+    def stopped(self, *options, ranks=1, mpiexec=(), deck=None):
         """The run must stop by its clock. Returns (its log, the number of steps, the seconds that they took)."""
         out = self.dir / f"out-{len(list(self.dir.glob('out-*')))}"
-        command = ("train", self.deck(ENDLESS), f"--output.dir={out}", *options)
+        command = ("train", deck or self.deck(ENDLESS), f"--output.dir={out}", *options)
         done = self.shoal(*command, ranks=ranks, mpiexec=mpiexec)
         self.assertEqual(done.returncode, 75, done.stdout + done.stderr)
         steps = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
@@ -63,6 +63,23 @@ class Clock(Program):
         self.assertLess(time.time(), end)
         self.assertGreater(steps, 1)
         self.assertIn(" are left of the job (SHOAL_JOB_END_TIME)", log)
+
+    def test_auto_leaves_the_decks_limit_in_force(self):
+        """Job scripts of PBS say auto on the command line: the earlier of both limits counts."""
+        deck = self.deck({**ENDLESS, "train": {**ENDLESS["train"], "stop_after": "00:01:40"}})
+        now = int(time.time())
+        for end, given, said in (
+            (now + 3600, "--train.stop_after=0.5", None),  # a limit on the command line alone counts
+            (now + 12, "--train.stop_after=auto", "100 s, as the deck says"),
+        ):
+            job = self.in_job(SHOAL_JOB_END_TIME=end)
+            log, _, seconds = self.stopped(given, mpiexec=job, deck=deck)
+            self.assertLess(seconds, 12)
+            self.assertEqual("as the deck says" in log, said is not None, log)
+        deck = self.deck({**ENDLESS, "train": {**ENDLESS["train"], "stop_after": 0.5}})
+        job = self.in_job(SHOAL_JOB_END_TIME=now + 3600)
+        _, _, seconds = self.stopped("--train.stop_after=auto", mpiexec=job, deck=deck)
+        self.assertLess(seconds, 10)
 
     def test_auto_asks_squeue(self):
         self.stand_in("squeue", '[ "$*" = "-h -j 17 -o %L" ] && echo "      0:08"')

@@ -219,23 +219,8 @@ class Scripts(Program):
         own = self.called("pbs", SHOAL_OPTIONS="--train.stop_after=00:10:00 --train.seed=5")
         self.assertIn(" --train.stop_after=00:10:00 --train.seed=5\n", own)
         self.assertNotIn("auto", own)
-        self.check_limit_of_the_deck()
         (self.dir / "bin" / "qstat").unlink()
         self.assertNotIn("stop_after", self.called("pbs"))
-
-    def check_limit_of_the_deck(self):
-        """The deck's own train.stop_after counts if it is over before the walltime of two hours."""
-        qstat, deck = self.dir / "bin" / "qstat", self.dir / "limit.cfg"
-        qstat.write_text("#!/bin/bash\nprintf '    Resource_List.walltime = 02:00:00\\n'\n")
-        for given, earlier in (
-            ("0", False), ("auto", False), ("1-00:00:00", False), ("7200", False), ("02:01:00", False), ("119:00", False),
-            ("00:10:00", True), ("'01:45:00' # one night", True), ("1e-3", True), ("100:00", True), ("5400.5", True),
-        ):  # fmt: skip
-            deck.write_text(f"[train]\n# stop_after = 1\n stop_after= {given}\n")
-            for script in ("pbs", "pbs_gpu"):
-                with self.subTest(script=script, stop_after=given):
-                    calls = self.called(script, SHOAL_DECK=deck)
-                    self.assertEqual(" --train.stop_after=auto" in calls, not earlier, calls)
 
     def test_an_array_sweeps(self):
         slurm = {"SLURM_ARRAY_JOB_ID": 9, "SLURM_ARRAY_TASK_ID": 2}

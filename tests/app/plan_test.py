@@ -157,6 +157,11 @@ class Plan(Planning):
         self.assertNotIn(guess, said)
         self.assertGreater(self.only(known, 4, 1, False)["total_bytes"], self.only(guessed, 4, 1, False)["total_bytes"])
         self.assert_a_run_takes_it(known, deck, 4, 1, "--comm.ranks_per_node=2")
+        sgp = ("--sync.kind=sgp", "--zero.stage=3")  # splits the parameters within a node, so needs two ranks of it
+        said, rows = self.plan(deck, "--ranks", "2,4", "--network", network, "--nodes", "2", *sgp)
+        self.assertIn(f"# 2 {guess}", said)
+        refused = {run["ranks"]: "refused" in run for run in rows["strategies"] if run["asked"]}
+        self.assertEqual(refused, {2: True, 4: False})
         dry = ("train", deck, "--dry-run", "--ranks", "4")
         self.assertIn(f"# 4 {guess}", self.shoal(*dry).stdout)
         self.assertNotIn(guess, self.shoal(*dry, "--comm.ranks_per_node=2").stdout)

@@ -156,6 +156,7 @@ struct Invocation {
   std::vector<std::string> arguments;  ///< words that are neither an option nor the deck
   std::string deck;                    ///< path of the deck; empty if there is none
   bool help = false, help_as_markdown = false, dry_run = false, print_config = false;
+  double deck_stop_after = 0;          ///< seconds, if the deck sets them and the command line `auto`: both limits count
   int ranks = 0;                       ///< --ranks N: pretend that N ranks were started; 0: not given
   std::vector<std::string> not_built;  ///< options and keys that were set but whose feature is not built yet
   std::vector<std::string> notes;      ///< for the log: how the keys of a DeepSpeed configuration were read, and warnings
