@@ -28,15 +28,22 @@ class Gathered {
   std::vector<double> all_;
 };
 
-enum Field : std::size_t { loss, norm, overflow, broken, at_least, scale, fields };
+enum Field : std::size_t { loss, norm, overflow, broken, scale, fields };
+
+/// The field `broken`: 0, or how bad it is.
+constexpr double not_finite = 1, ends_the_run = 2;
+
+double how_broken(const StepReport& report) {
+  if (report.at_least_scale) return ends_the_run;
+  return report.broken.empty() ? 0 : not_finite;
+}
 
 }  // namespace
 
 void exchange_reports(comm::World& world, const sync::NodeGroups& groups, std::vector<StepReport>& reports, bool stop) {
   std::vector<double> own;
   for (const StepReport& r : reports) {
-    own.insert(own.end(), {r.loss, r.norm, r.overflow ? 1.0 : 0.0, r.broken.empty() ? 0.0 : 1.0,
-                           r.at_least_scale ? 1.0 : 0.0, r.loss_scale});
+    own.insert(own.end(), {r.loss, r.norm, r.overflow ? 1.0 : 0.0, how_broken(r), r.loss_scale});
   }
   own.push_back(stop ? 1.0 : 0.0);
   const Gathered all(world, groups, own);
@@ -45,19 +52,19 @@ void exchange_reports(comm::World& world, const sync::NodeGroups& groups, std::v
     StepReport& report = reports[i];
     report.loss = report.norm = 0;
     report.overflow = report.updated = false;
-    bool any_ends = false;
     report.loss_scale = all(0, i * fields + scale);
-    int first_broken = -1;  // among the nodes that end the run, if there are any
+    int first_broken = -1;  // of those where it is worst
+    double worst = 0;
     for (int n = 0; n < nodes; ++n) {
       report.loss += all(n, i * fields + loss) / nodes;
       report.norm += all(n, i * fields + norm) / nodes;
       report.overflow |= all(n, i * fields + overflow) != 0;
       report.updated |= all(n, i * fields + overflow) == 0 && all(n, i * fields + broken) == 0;
-      const bool ends = all(n, i * fields + at_least) != 0;
-      if ((first_broken < 0 && all(n, i * fields + broken) != 0) || (ends && !any_ends)) first_broken = n;
-      any_ends |= ends;
+      if (all(n, i * fields + broken) <= worst) continue;
+      worst = all(n, i * fields + broken);
+      first_broken = n;
     }
-    report.at_least_scale = any_ends;
+    report.at_least_scale = worst == ends_the_run;
     if (first_broken < 0) continue;
     const std::string reason = text("node ", first_broken, ": ", report.broken);
     report.broken = broadcast_text(world.all(), reason, first_broken * groups.node.ranks);
