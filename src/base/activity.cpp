@@ -29,14 +29,15 @@ constexpr std::size_t doing_words = sizeof(Doing) / sizeof(std::uint64_t);
 
 constexpr std::uint64_t page_magic = 0x73686f616c000001;
 
-/// [Note: a page that others read] The main thread of one process writes and others read, so everything is atomic. `Doing`
-/// is written as words between two increments of `sequence`: a reader tries again while it is odd or has changed. A process
-/// that was stopped in between leaves it odd; after some attempts the reader takes what is there.
+/// [Note: a page that others read] The main thread of one process writes and others read, so everything is atomic. Other
+/// threads of the process write `aborts` alone. `Doing` is written as words between two increments of `sequence`: a reader
+/// tries again while it is odd or has changed. A process that was stopped in between leaves it odd; after some attempts the
+/// reader takes what is there.
 struct Page {
   std::atomic<std::uint64_t> magic{page_magic};
   std::atomic<std::int64_t> process{0};
   std::atomic<std::int64_t> beat_ns{0};
-  std::atomic<std::int32_t> step{0}, unit{-1};
+  std::atomic<std::int32_t> step{0}, unit{-1}, aborts{0};
   std::array<std::atomic<std::uint64_t>, most_groups> started{};
   std::atomic<std::uint64_t> sequence{0};
   std::array<std::atomic<std::uint64_t>, doing_words> doing{};
@@ -93,6 +94,7 @@ Picture picture_of(const Page& from) {
   result.phase = doing.phase;
   result.step = from.step.load(std::memory_order_relaxed);
   result.unit = from.unit.load(std::memory_order_relaxed);
+  result.aborts = from.aborts.load(std::memory_order_relaxed);
   if (doing.since_ns != 0) result.since_s = seconds_since(doing.since_ns, now);
   result.silent_s = seconds_since(from.beat_ns.load(std::memory_order_relaxed), now);
   for (std::size_t g = 0; g < most_groups; ++g) result.started[g] = from.started[g].load(std::memory_order_relaxed);
@@ -172,6 +174,8 @@ void end_wait() {
   publish(here());
 }
 
+void set_aborting() { here().aborts.store(1, std::memory_order_relaxed); }
+
 Picture picture() { return picture_of(here()); }
 
 int share() {
@@ -184,6 +188,7 @@ int share() {
   shared->beat_ns = before.beat_ns.load();
   shared->step = before.step.load();
   shared->unit = before.unit.load();
+  shared->aborts = before.aborts.load();
   for (std::size_t g = 0; g < most_groups; ++g) shared->started[g] = before.started[g].load();
   publish(*shared);
   page.store(shared);

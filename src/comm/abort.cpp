@@ -17,9 +17,8 @@
 #include <system_error>
 #include <thread>
 
-#include "aborting.hpp"
 #include "device_operations.hpp"
-#include "shoal/base/heartbeat.hpp"
+#include "shoal/base/activity.hpp"
 
 namespace shoal::comm {
 
@@ -71,7 +70,7 @@ bool is_note_of_abort(const std::string& path) {
 
 void abort_all(int exit_code) {
   exit_code_of_all = exit_code;
-  heartbeat::phase(aborting);  // ranks of this machine read it, also when this process has ended
+  activity::set_aborting();  // ranks of this machine read it, also when this process has ended
   std::fflush(nullptr);
   release_device();
   start_note();

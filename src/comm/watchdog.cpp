@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "aborting.hpp"
 #include "device_operations.hpp"
 #include "inquiry.hpp"
 #include "peers.hpp"
@@ -206,7 +205,7 @@ struct Watchdog::State {
 
   bool has_aborted(int r) const {
     const std::optional<activity::Picture> last = peers.picture(r);
-    return last && activity::text_of(last->phase) == aborting;
+    return last && last->aborts != 0;
   }
 
   int rank;

@@ -34,6 +34,17 @@ TEST(Activity, AWaitIsSeenWhileItLastsAndAfterIt) {
   EXPECT_LT(after.since_s, during.since_s);
 }
 
+TEST(Activity, AnAbortIsKeptAndIsNoBeat) {
+  enter_phase("step");
+  EXPECT_EQ(picture().aborts, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::thread(set_aborting).join();
+  EXPECT_EQ(text_of(picture().phase), "step");
+  EXPECT_GE(picture().silent_s, 0.02);
+  enter_phase("data");
+  EXPECT_EQ(picture().aborts, 1);
+}
+
 TEST(Activity, LongNamesAreCut) {
   const std::string name(100, 'x');
   EXPECT_EQ(text_of(name_from(name)).size(), Name().size() - 1);

@@ -36,6 +36,7 @@ struct Picture {
   Operation operation;
   Name phase{};
   std::int32_t step = 0, unit = -1;  ///< being computed; -1: none
+  std::int32_t aborts = 0;           ///< 1: it ends all ranks, and has said why
   double since_s = -1;               ///< seconds since it began to wait, or since its last wait ended; -1: it never waited
   double silent_s = 0;               ///< seconds since its last heartbeat
   /// By group: number of collectives that it has started.
@@ -55,6 +56,8 @@ std::uint64_t count(std::int16_t group);
 void begin_wait(const Operation& operation);
 void end_wait();
 
+/// This rank ends all ranks and has said why; it stays so. May be called from any thread, and is not a beat.
+void set_aborting();
 /// This rank's state. May be called from any thread.
 Picture picture();
 
